@@ -1,0 +1,81 @@
+#ifndef FARANDOLE_BASE_EVENT_LOOP_H_
+#define FARANDOLE_BASE_EVENT_LOOP_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "base/clock.h"
+#include "base/unique_fd.h"
+
+namespace farandole {
+
+// One thread around epoll, timers and a queue of posted functions. State that belongs to a loop is touched on its
+// thread only; others post. Methods that have to run on the loop's thread end in `FromLoop`.
+class EventLoop {
+ public:
+  using Function = std::function<void()>;
+  using FdHandler = std::function<void(uint32_t epoll_events)>;
+  using TimerId = uint64_t;
+
+  // `name` (at most 15 bytes) names the thread in ps, gdb and docs/thread-model.md.
+  explicit EventLoop(std::string name);
+  // Stops and joins; functions still queued are destroyed without being run.
+  ~EventLoop();
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  // Starts the thread. Signals are blocked in it.
+  void Start();
+  // Runs the loop in the calling thread instead, until Stop().
+  void Run();
+  // Any thread, idempotent; does not join.
+  void Stop();
+  // Stop() and wait for the thread. Not from the loop's thread.
+  void Join();
+
+  // Any thread: runs `fn` on the loop, in the order posted. After Stop() it is dropped.
+  void Post(Function fn);
+  bool InLoop() const;
+
+  // Level-triggered. `fd` stays the caller's; it must be removed before it is closed.
+  void AddFdFromLoop(int fd, uint32_t epoll_events, FdHandler handler);
+  void ModifyFdFromLoop(int fd, uint32_t epoll_events);
+  void RemoveFdFromLoop(int fd);
+
+  // Runs `fn` once, not before `when`. Cancelling an id that has run is harmless.
+  TimerId AddTimerFromLoop(TimePoint when, Function fn);
+  void CancelTimerFromLoop(TimerId id);
+
+  TimePoint Now() const { return Clock::Monotonic().Now(); }
+
+ private:
+  void RunPosted();
+  void RunTimers();
+  int WaitMs() const;
+
+  const std::string name_;
+  UniqueFd epoll_;
+  UniqueFd wake_;
+  std::thread thread_;
+  std::thread::id loop_thread_;
+  absl::Mutex mutex_;
+  std::vector<Function> posted_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  // Handlers are shared so that one may remove itself while it runs.
+  absl::flat_hash_map<int, std::shared_ptr<FdHandler>> handlers_;
+  std::map<std::pair<int64_t, TimerId>, Function> timers_;
+  absl::flat_hash_map<TimerId, int64_t> timer_times_;
+  TimerId next_timer_ = 1;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_BASE_EVENT_LOOP_H_

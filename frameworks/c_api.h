@@ -1,0 +1,99 @@
+#ifndef FARANDOLE_FRAMEWORKS_C_API_H_
+#define FARANDOLE_FRAMEWORKS_C_API_H_
+
+#include <stdint.h>
+
+// The only symbols a binding may call, and the only ones that libfarandole.so exports.
+//
+// Thread-safe. Nothing here throws or ends the process. A call that fails returns a negative code and leaves a sentence
+// for people in farandole_last_error() of the calling thread. Blocking calls take a time in milliseconds and return
+// FARANDOLE_PENDING when it has passed, so that a front end can look for signals in between (50 ms is a good slice).
+// In a child of fork() every call but version and last_error fails with FARANDOLE_FORKED.
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define FARANDOLE_API __attribute__((visibility("default")))
+#else
+#define FARANDOLE_API
+#endif
+
+enum {
+  FARANDOLE_OK = 0,
+  FARANDOLE_PENDING = 1,
+  FARANDOLE_INVALID_ARGUMENT = -1,  // bad argument on this rank: dtype, shape, root, handle
+  FARANDOLE_NOT_INITIALIZED = -2,
+  FARANDOLE_DUPLICATE_NAME = -3,  // a tensor of that name is still being processed in this process set
+  FARANDOLE_MISMATCH = -4,        // ranks disagree about the tensor; every member gets the same sentence
+  FARANDOLE_PEER_LOST = -5,       // a member died or left, or its data plane failed
+  FARANDOLE_SHUT_DOWN = -6,       // this process has called shutdown
+  FARANDOLE_FORKED = -7,          // forked from an initialised process
+  FARANDOLE_TIMEOUT = -8,         // init: the other ranks did not come in time
+  FARANDOLE_UNAVAILABLE = -9,     // init: no agent or no controller
+  FARANDOLE_REFUSED = -10,        // init: the controller refuses this worker (rank held, version, size, token)
+  FARANDOLE_INTERNAL = -11,
+};
+
+// Data types and reduce operations have the numbers of proto/farandole/v1/types.proto.
+
+// "major.minor.patch", static.
+FARANDOLE_API const char* farandole_version(void);
+// Sentence about the last failed call of this thread; valid until its next call. "" if none.
+FARANDOLE_API const char* farandole_last_error(void);
+
+// init: `begin` reads the environment (docs/configuration.md), `poll` waits for all ranks of the job. A second init
+// while initialised is OK and changes nothing. After a failure init may be called again.
+FARANDOLE_API int farandole_init_begin(void);
+FARANDOLE_API int farandole_init_poll(int timeout_ms);
+// Gives up an init that is under way (Ctrl-C). Idempotent.
+FARANDOLE_API int farandole_init_cancel(void);
+
+// Ends open operations with FARANDOLE_SHUT_DOWN, leaves the job, frees everything. Idempotent. Bounded: after a few
+// seconds without an answer it leaves anyway.
+FARANDOLE_API int farandole_shutdown_begin(void);
+FARANDOLE_API int farandole_shutdown_poll(int timeout_ms);
+
+// 1 or 0.
+FARANDOLE_API int farandole_is_initialized(void);
+// The value, or FARANDOLE_NOT_INITIALIZED.
+FARANDOLE_API int farandole_rank(void);
+FARANDOLE_API int farandole_size(void);
+FARANDOLE_API int farandole_local_rank(void);
+FARANDOLE_API int farandole_local_size(void);
+FARANDOLE_API int farandole_cross_rank(void);
+FARANDOLE_API int farandole_cross_size(void);
+FARANDOLE_API int farandole_is_homogeneous(void);
+
+// Submissions return a handle (> 0) or a negative code, never block, and keep `name`, `shape` not beyond the call. The
+// memory of tensors is contiguous, belongs to the caller and must stay untouched until the handle is done. `name` NULL:
+// one is made from the operation and a counter of the process set. `ndim` at most 64. `process_set` 0 is all ranks.
+
+// output = postscale * reduce(prescale * input); may be in place. Integers are scaled in double and truncated.
+FARANDOLE_API int64_t farandole_allreduce(const char* name, const void* input, void* output, int dtype, int ndim,
+                                          const int64_t* shape, int reduce_op, double prescale, double postscale,
+                                          uint32_t process_set);
+// Concatenates along dimension 0, which may differ between ranks. The result belongs to the handle.
+FARANDOLE_API int64_t farandole_allgather(const char* name, const void* input, int dtype, int ndim,
+                                          const int64_t* shape, uint32_t process_set);
+// `root_rank` is a rank of the job. On the root `input` is read; elsewhere it is ignored and may be NULL.
+FARANDOLE_API int64_t farandole_broadcast(const char* name, const void* input, void* output, int dtype, int ndim,
+                                          const int64_t* shape, int root_rank, uint32_t process_set);
+FARANDOLE_API int64_t farandole_barrier(const char* name, uint32_t process_set);
+
+// Done: FARANDOLE_OK. Not yet: FARANDOLE_PENDING. Failed: a negative code, again and again until released. A handle
+// that was never given out, or was released: FARANDOLE_INVALID_ARGUMENT. timeout_ms 0 polls.
+FARANDOLE_API int farandole_wait(int64_t handle, int timeout_ms);
+// Of an allgather that is done. `shape` has room for 64.
+FARANDOLE_API int farandole_result_shape(int64_t handle, int* ndim, int64_t* shape);
+// Copies the result of an allgather that is done to `output` of exactly `bytes`.
+FARANDOLE_API int farandole_result_copy(int64_t handle, void* output, int64_t bytes);
+// Forgets a handle that is done. FARANDOLE_PENDING if it is not: its memory is still in use.
+FARANDOLE_API int farandole_release(int64_t handle);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // FARANDOLE_FRAMEWORKS_C_API_H_

@@ -1,0 +1,37 @@
+#ifndef FARANDOLE_PROTO_CODEC_H_
+#define FARANDOLE_PROTO_CODEC_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "proto/messages.h"
+
+// The structs of proto/messages.h as protobuf bytes, without a protobuf runtime. A test holds them against the
+// generated classes, field by field and in both directions.
+//
+// Encode never fails. Decode checks everything that a hostile peer could send (truncation, nesting, enum values,
+// negative dimensions, counts above the bounds below) and answers INVALID_ARGUMENT with the name of the message and
+// field. Unknown fields are skipped, so that a newer patch release may add some.
+namespace farandole {
+
+// Bounds on what is decoded; encoders of our own stay far below.
+inline constexpr int kNameBytesMax = 4096;
+inline constexpr int kTextBytesMax = 16384;
+inline constexpr int kDimensionsMax = 64;
+inline constexpr int kRequestsMax = 65536;
+inline constexpr int kMembersMax = 65536;
+
+std::string Encode(const AgentUp& message);
+std::string Encode(const AgentDown& message);
+std::string Encode(const LocalUp& message);
+std::string Encode(const LocalDown& message);
+
+absl::StatusOr<AgentUp> DecodeAgentUp(absl::string_view bytes);
+absl::StatusOr<AgentDown> DecodeAgentDown(absl::string_view bytes);
+absl::StatusOr<LocalUp> DecodeLocalUp(absl::string_view bytes);
+absl::StatusOr<LocalDown> DecodeLocalDown(absl::string_view bytes);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_PROTO_CODEC_H_

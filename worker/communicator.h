@@ -1,0 +1,67 @@
+#ifndef FARANDOLE_WORKER_COMMUNICATOR_H_
+#define FARANDOLE_WORKER_COMMUNICATOR_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proto/types.h"
+
+namespace farandole {
+
+// One execution of a batch: negotiated ones have the item's index as anchor and seq 0; replayed ones the index of the
+// Replay item and a running seq (docs/replay.md). Tags and slots of the data plane are made from it.
+struct Instance {
+  uint64_t generation = 0;
+  uint64_t anchor = 0;
+  uint64_t seq = 0;
+};
+
+// The collectives among the members of one process set in one generation, on host memory.
+//
+// Called by one thread at a time (the executor), and by all members in the same order with the same instance. Each call
+// blocks until the result is in place, the peers' part fails, or Abort. Status codes of every collective:
+//   UNAVAILABLE        a peer is gone; SuspectRank() tells which, if known
+//   ABORTED            Abort was called; the reason given there
+//   DEADLINE_EXCEEDED  the configured bound on one collective passed
+// After any failure the communicator is broken and every later call fails with the same status.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  // "shm", "tcp ring": for logs, status, the selector's table.
+  virtual std::string name() const = 0;
+  // Position of this worker among the members, and their number.
+  virtual int position() const = 0;
+  virtual int size() const = 0;
+
+  // Memory of at least `bytes`, 64-byte aligned, on which the collectives below work with the fewest copies. Valid
+  // until the next call of Buffer. nullptr: it has none so large, bring your own.
+  virtual void* Buffer(int64_t bytes) = 0;
+
+  // data[i] = sum over members of data[i], in place; all members get the same bits. 16-bit floats are accumulated in
+  // float32 and rounded once per combination. `count` in elements, 0 allowed.
+  virtual absl::Status AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) = 0;
+
+  // Member m contributes byte_counts[m] bytes; `output` receives all, in order of position. `input` may lie at its own
+  // place inside `output`.
+  virtual absl::Status Allgather(const Instance& instance, const void* input, void* output,
+                                 const std::vector<int64_t>& byte_counts) = 0;
+
+  // `data` of the member at position `root` is copied to all.
+  virtual absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) = 0;
+
+  // Returns after every member has called it.
+  virtual absl::Status Barrier(const Instance& instance) = 0;
+
+  // Any thread, never blocks, idempotent: ends the running and all later calls with ABORTED and this reason.
+  virtual void Abort(const std::string& reason) = 0;
+
+  // After a failure: the peer it points to, as a rank of the job.
+  virtual Rank SuspectRank() const = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_COMMUNICATOR_H_

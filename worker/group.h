@@ -1,0 +1,27 @@
+#ifndef FARANDOLE_WORKER_GROUP_H_
+#define FARANDOLE_WORKER_GROUP_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/types.h"
+
+namespace farandole {
+
+// The members of one process set in one generation, as every communicator is told.
+struct Group {
+  std::string job;
+  GenerationId generation;
+  uint32_t process_set = 0;
+  std::vector<Member> members;  // ordered by rank
+  int position = 0;             // of this worker in `members`
+  std::string data_key;         // see View
+  // Bound on building a communicator, and on one collective.
+  uint32_t setup_timeout_ms = 30000;
+  uint32_t op_timeout_ms = 24 * 3600 * 1000;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_GROUP_H_
