@@ -1,0 +1,283 @@
+#include "worker/reduce.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "worker/half.h"
+
+namespace farandole {
+namespace {
+
+constexpr DataType kTypes[] = {DataType::kUint8,   DataType::kInt8,    DataType::kUint16,  DataType::kInt16,
+                               DataType::kInt32,   DataType::kInt64,   DataType::kFloat16, DataType::kFloat32,
+                               DataType::kFloat64, DataType::kBfloat16};
+
+// float32 to float16 by searching the table of all finite halves: slow, and nothing in common with the code under test.
+uint16_t SlowHalf(double value, bool bfloat) {
+  if (std::isnan(value)) return bfloat ? 0x7fc0 : 0x7e00;
+  const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  const uint16_t infinity = bfloat ? 0x7f80 : 0x7c00;
+  const int mantissa = bfloat ? 7 : 10, bias = bfloat ? 127 : 15;
+  auto decode = [&](int bits) {
+    const int exponent = bits >> mantissa, fraction = bits & ((1 << mantissa) - 1);
+    if (exponent == 0) return std::ldexp(fraction, 1 - bias - mantissa);
+    return std::ldexp((1 << mantissa) + fraction, exponent - bias - mantissa);
+  };
+  const double magnitude = std::fabs(value);
+  int low = 0, high = infinity;  // decode(infinity) is the power of two at which rounding treats infinity as lying
+  if (magnitude >= decode(high)) return sign | infinity;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (decode(middle) <= magnitude ? low : high) = middle;
+  }
+  const double below = magnitude - decode(low), above = decode(high) - magnitude;
+  if (below < above || (below == above && low % 2 == 0)) return sign | low;
+  return sign | high;
+}
+
+double SlowValue(uint16_t bits, bool bfloat) {
+  const int mantissa = bfloat ? 7 : 10, bias = bfloat ? 127 : 15;
+  const int exponent = (bits & 0x7fff) >> mantissa, fraction = bits & ((1 << mantissa) - 1);
+  double value = exponent == 0 ? std::ldexp(fraction, 1 - bias - mantissa)
+                               : std::ldexp((1 << mantissa) + fraction, exponent - bias - mantissa);
+  if (exponent == (bfloat ? 255 : 31)) {
+    value = fraction == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  }
+  return bits & 0x8000 ? -value : value;
+}
+
+template <typename T>
+T Read(const char* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <typename T>
+void Write(char* to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+template <typename T>
+void WrapSum(char* out, const char* a, const char* b) {
+  T sum;
+  (void)__builtin_add_overflow(Read<T>(a), Read<T>(b), &sum);
+  Write(out, sum);
+}
+
+void ReferenceSum(DataType dtype, char* out, const char* a, const char* b) {
+  switch (dtype) {
+    case DataType::kUint8:
+      return WrapSum<uint8_t>(out, a, b);
+    case DataType::kInt8:
+      return WrapSum<int8_t>(out, a, b);
+    case DataType::kUint16:
+      return WrapSum<uint16_t>(out, a, b);
+    case DataType::kInt16:
+      return WrapSum<int16_t>(out, a, b);
+    case DataType::kInt32:
+      return WrapSum<int32_t>(out, a, b);
+    case DataType::kInt64:
+      return WrapSum<int64_t>(out, a, b);
+    case DataType::kFloat32:
+      return Write(out, Read<float>(a) + Read<float>(b));
+    case DataType::kFloat64:
+      return Write(out, Read<double>(a) + Read<double>(b));
+    default:
+      break;
+  }
+  const bool bfloat = dtype == DataType::kBfloat16;
+  const float x = SlowValue(Read<uint16_t>(a), bfloat), y = SlowValue(Read<uint16_t>(b), bfloat);
+  Write(out, SlowHalf(x + y, bfloat));
+}
+
+template <typename T>
+void TruncateScale(char* out, const char* in, double factor) {
+  Write(out, static_cast<T>(std::trunc(static_cast<double>(Read<T>(in)) * factor)));
+}
+
+void ReferenceScale(DataType dtype, char* out, const char* in, double factor) {
+  switch (dtype) {
+    case DataType::kUint8:
+      return TruncateScale<uint8_t>(out, in, factor);
+    case DataType::kInt8:
+      return TruncateScale<int8_t>(out, in, factor);
+    case DataType::kUint16:
+      return TruncateScale<uint16_t>(out, in, factor);
+    case DataType::kInt16:
+      return TruncateScale<int16_t>(out, in, factor);
+    case DataType::kInt32:
+      return TruncateScale<int32_t>(out, in, factor);
+    case DataType::kInt64:
+      return TruncateScale<int64_t>(out, in, factor);
+    case DataType::kFloat32:
+      return Write(out, static_cast<float>(Read<float>(in) * factor));
+    case DataType::kFloat64:
+      return Write(out, Read<double>(in) * factor);
+    default:
+      break;
+  }
+  const bool bfloat = dtype == DataType::kBfloat16;
+  const float x = SlowValue(Read<uint16_t>(in), bfloat);
+  Write(out, SlowHalf(x * static_cast<float>(factor), bfloat));
+}
+
+bool IsNan(DataType dtype, const char* p) {
+  switch (dtype) {
+    case DataType::kFloat16:
+      return (Read<uint16_t>(p) & 0x7fff) > 0x7c00;
+    case DataType::kBfloat16:
+      return (Read<uint16_t>(p) & 0x7fff) > 0x7f80;
+    case DataType::kFloat32:
+      return std::isnan(Read<float>(p));
+    case DataType::kFloat64:
+      return std::isnan(Read<double>(p));
+    default:
+      return false;
+  }
+}
+
+// Equal bits, or both NaN: which of two NaN wins is the compiler's choice.
+bool Same(DataType dtype, const char* a, const char* b) {
+  if (IsNan(dtype, a) && IsNan(dtype, b)) return true;
+  return std::memcmp(a, b, SizeOf(dtype)) == 0;
+}
+
+// Random bits: every exponent, NaN, infinity and denormal occurs. Half of the operands are near each other in
+// magnitude, so that sums round.
+std::vector<char> RandomBits(std::mt19937_64& random, size_t bytes) {
+  std::vector<char> out(bytes);
+  for (char& c : out) c = static_cast<char>(random());
+  return out;
+}
+
+class ReduceTest : public testing::TestWithParam<DataType> {
+ protected:
+  void CheckSum(const ReduceKernels& kernels, int64_t count, int shift_out, int shift_a, int shift_b) {
+    const DataType dtype = GetParam();
+    const int64_t size = SizeOf(dtype);
+    std::vector<char> a = RandomBits(random_, count * size + 64), b = RandomBits(random_, count * size + 64);
+    if (count % 2 == 1) {
+      for (size_t i = 1; i < b.size(); i += 2) b[i] = a[i];  // near exponents
+    }
+    std::vector<char> out(count * size + 128, 'x');
+    kernels.sum[static_cast<int>(dtype)](out.data() + shift_out, a.data() + shift_a, b.data() + shift_b, count);
+    for (int64_t i = 0; i < count; ++i) {
+      char expected[8];
+      ReferenceSum(dtype, expected, a.data() + shift_a + i * size, b.data() + shift_b + i * size);
+      ASSERT_TRUE(Same(dtype, out.data() + shift_out + i * size, expected)) << kernels.name << " cell " << i;
+    }
+    for (int i = 0; i < shift_out; ++i) ASSERT_EQ(out[i], 'x');
+    for (size_t i = shift_out + count * size; i < out.size(); ++i) ASSERT_EQ(out[i], 'x');
+  }
+
+  std::mt19937_64 random_{7};
+};
+
+TEST_P(ReduceTest, SumsEqualTheReferenceAtAnyLengthAndAlignment) {
+  for (const ReduceKernels* kernels : {&ReduceKernels::Baseline(), &ReduceKernels::Best()}) {
+    for (int64_t count : {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 1001}) {
+      CheckSum(*kernels, count, 0, 0, 0);
+      CheckSum(*kernels, count, 2, 8, 16);
+      CheckSum(*kernels, count, 1, 3, 5);
+    }
+  }
+}
+
+TEST_P(ReduceTest, AccumulatesInPlace) {
+  const DataType dtype = GetParam();
+  const int64_t size = SizeOf(dtype), count = 4099;
+  const std::vector<char> a = RandomBits(random_, count * size), b = RandomBits(random_, count * size);
+  std::vector<char> left = a, right = b, apart(count * size);
+  ReduceSum(dtype, left.data(), b.data(), count);
+  ReduceSum2(dtype, right.data(), a.data(), right.data(), count);
+  ReduceSum2(dtype, apart.data(), a.data(), b.data(), count);
+  for (int64_t i = 0; i < count * size; i += size) {
+    ASSERT_TRUE(Same(dtype, left.data() + i, apart.data() + i)) << i;
+    ASSERT_TRUE(Same(dtype, right.data() + i, apart.data() + i)) << i;
+  }
+}
+
+TEST_P(ReduceTest, ScalesEqualTheReference) {
+  const DataType dtype = GetParam();
+  const int64_t size = SizeOf(dtype);
+  for (const ReduceKernels* kernels : {&ReduceKernels::Baseline(), &ReduceKernels::Best()}) {
+    for (double factor : {1.0, 0.5, 1.0 / 3.0, 0.1}) {
+      for (int64_t count : {0, 1, 5, 8, 17, 65, 1003}) {
+        const std::vector<char> in = RandomBits(random_, count * size + 1);
+        std::vector<char> out(count * size + 9, 'x'), in_place = in;
+        kernels->scale[static_cast<int>(dtype)](out.data() + 1, in.data() + 1, count, factor);
+        ScaleInPlace(dtype, in_place.data() + 1, count, factor);
+        for (int64_t i = 1; i < count * size + 1; i += size) {
+          char expected[8];
+          ReferenceScale(dtype, expected, in.data() + i, factor);
+          ASSERT_TRUE(Same(dtype, out.data() + i, expected)) << kernels->name << " byte " << i;
+          ASSERT_TRUE(Same(dtype, in_place.data() + i, expected)) << "byte " << i;
+        }
+        for (int64_t i = count * size + 1; i < count * size + 9; ++i) ASSERT_EQ(out[i], 'x');
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, ReduceTest, testing::ValuesIn(kTypes),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
+TEST(ReduceTest, IntegersTruncateTowardZeroAndSaturate) {
+  int32_t values[] = {7, -7, 1, -1, 2147483647, -2147483647 - 1};
+  ScaleInPlace(DataType::kInt32, values, 6, 0.5);
+  EXPECT_EQ(std::vector<int32_t>(values, values + 6), (std::vector<int32_t>{3, -3, 0, 0, 1073741823, -1073741824}));
+  int64_t large[] = {int64_t{1} << 62, -(int64_t{1} << 62), 3, 0};
+  ScaleInPlace(DataType::kInt64, large, 4, 4.0);
+  EXPECT_EQ(large[0], std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(large[1], std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(large[2], 12);
+  uint8_t small[] = {200, 1};
+  ScaleInPlace(DataType::kUint8, small, 2, 2.0);
+  EXPECT_EQ(small[0], 255);
+  EXPECT_EQ(small[1], 2);
+  ScaleInPlace(DataType::kUint8, small, 2, -1.0);
+  EXPECT_EQ(small[0], 0);
+}
+
+TEST(ReduceTest, HalvesConvertExactly) {
+  for (int bits = 0; bits < 65536; ++bits) {
+    for (bool bfloat : {false, true}) {
+      const float value = bfloat ? FloatFromBfloat16(bits) : FloatFromFloat16(bits);
+      const uint16_t back = bfloat ? Bfloat16FromFloat(value) : Float16FromFloat(value);
+      if (std::isnan(SlowValue(bits, bfloat))) {
+        ASSERT_TRUE(std::isnan(value));
+        ASSERT_TRUE(std::isnan(SlowValue(back, bfloat)));
+      } else {
+        ASSERT_EQ(value, SlowValue(bits, bfloat)) << bits;
+        ASSERT_EQ(back, bits);
+      }
+    }
+  }
+}
+
+TEST(ReduceTest, HalvesRoundToNearestEven) {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 2000000; ++i) {
+    uint32_t bits = static_cast<uint32_t>(random());
+    if (i % 2 == 0) bits = (bits & 0x8fffffff) | 0x30000000;  // the range of float16
+    if (i % 3 == 0) bits &= 0xfffff000;                       // ties
+    const float value = FloatFromBits(bits);
+    if (std::isnan(value)) continue;
+    ASSERT_EQ(Float16FromFloat(value), SlowHalf(value, false)) << value;
+    ASSERT_EQ(Bfloat16FromFloat(value), SlowHalf(value, true)) << value;
+  }
+}
+
+TEST(ReduceTest, BoolsAreNotSummed) {
+  EXPECT_FALSE(CanReduce(DataType::kBool));
+  EXPECT_FALSE(CanReduce(static_cast<DataType>(11)));
+  for (DataType dtype : kTypes) EXPECT_TRUE(CanReduce(dtype));
+}
+
+}  // namespace
+}  // namespace farandole
