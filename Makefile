@@ -1,0 +1,43 @@
+# `make help` lists the targets. Bazel builds everything compiled; .venv holds the Python tools.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# Bazel and pip keep their caches under HOME; some automatic builds have none.
+ifneq ($(shell [ -d "$$HOME" ] && [ -w "$$HOME" ] && echo yes),yes)
+export HOME := $(CURDIR)/build/home
+$(shell mkdir -p $(HOME))
+endif
+# The JDK that bazel-bootstrap depends on, whatever java is first on the PATH.
+export JAVA_HOME := $(realpath /usr/lib/jvm/default-java)
+export PYTHONPATH := $(CURDIR)/python
+VENV := $(CURDIR)/.venv/bin
+RUN := PATH="$(VENV):$$PATH"
+
+.PHONY: help
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+.PHONY: deps
+deps:  ## installs what is missing: Debian packages, abseil's source, .venv
+	@scripts/install_deps.sh
+
+.PHONY: build
+build: deps  ## builds every target
+	bazel build //...
+
+.PHONY: test
+test: deps  ## lint, build and every test; ends with "N passed, M failed"
+	@$(VENV)/python scripts/run_tests.py
+
+.PHONY: lint
+lint: deps  ## clang-format and ruff, changes nothing
+	@$(VENV)/python scripts/lint.py
+
+.PHONY: format
+format: deps  ## rewrites the sources as lint wants them
+	@$(VENV)/python scripts/lint.py --fix
+
+.PHONY: clean
+clean:  ## removes what was built; keeps .deps and .venv
+	bazel clean
+	rm -rf build

@@ -1,0 +1,101 @@
+#!/bin/bash
+# Installs what the build and the tests need and is missing; does nothing when all is there.
+#
+#   1. Debian packages (the list below), by apt-get; with sudo if not root.
+#   2. abseil's Debian source in .deps/abseil: the library that enters user processes compiles it in. Fetched by a
+#      private apt state made of this machine's own apt sources.
+#   3. .venv with the pip packages of requirements-dev.txt. The first of $PYTHON, python3 on the PATH and
+#      /usr/bin/python3 that is >= 3.9, has venv and for which every package can be installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(
+  # Bazel and the rule sets that it would otherwise download.
+  bazel-bootstrap bazel-platforms bazel-rules-java bazel-rules-proto bazel-skylib
+  # Compiler and the libraries in third_party/system/system.BUILD.
+  g++ libabsl-dev libgrpc++-dev libgrpc-dev libprotobuf-dev libprotozero-dev libsodium-dev
+  protobuf-compiler protobuf-compiler-grpc
+  # Tests and lint.
+  clang-format libbenchmark-dev libgmock-dev libgtest-dev
+  # abseil's source, the Python environment.
+  dpkg-dev python3 python3-venv
+)
+
+die() {
+  echo "install_deps: $*" >&2
+  exit 1
+}
+
+install_packages() {
+  local have missing=() sudo=() p
+  have=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true)
+  for p in "${packages[@]}"; do
+    grep -qx "installed $p" <<<"$have" || missing+=("$p")
+  done
+  ((${#missing[@]})) || return 0
+  command -v apt-get >/dev/null || die "no apt-get here; install by hand: ${missing[*]}"
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || die "not root and no sudo; as root run: apt-get install ${missing[*]}"
+    sudo=(sudo)
+  fi
+  echo "install_deps: installing Debian packages${sudo:+ (with sudo)}: ${missing[*]}"
+  "${sudo[@]}" apt-get -q update
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install "${missing[@]}"
+}
+
+# Where apt gets this release's binary packages from is where the sources are. Debian's keys are in apt's default trust.
+write_source_list() {
+  apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' |
+    sort -u >"$1"
+  [[ -s $1 ]] || die "apt knows no Debian source of packages; look at /etc/apt/sources.list and run apt-get update"
+}
+
+fetch_abseil() {
+  local version dir options
+  version=$(dpkg-query -W -f='${source:Version}' libabsl-dev)
+  [[ $(cat .deps/abseil.version 2>/dev/null) == "$version" && -f .deps/abseil/WORKSPACE ]] && return 0
+  echo "install_deps: fetching abseil's Debian source $version into .deps/abseil"
+  dir=$(mktemp -d)
+  trap 'rm -rf "$dir"' RETURN
+  mkdir -p "$dir/lists/partial" "$dir/cache/archives/partial" "$dir/parts"
+  write_source_list "$dir/sources.list"
+  # Hooks of the system's apt configuration are for the system's state.
+  printf '#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n' >"$dir/apt.conf"
+  options=(-q -c "$dir/apt.conf" -o Dir::Etc::SourceList="$dir/sources.list" -o Dir::Etc::SourceParts="$dir/parts"
+    -o Dir::State::Lists="$dir/lists" -o Dir::Cache="$dir/cache" -o APT::Sandbox::User="$(id -un)")
+  apt-get "${options[@]}" update
+  (cd "$dir" && apt-get "${options[@]}" source --download-only "abseil=$version")
+  # apt has checked the hashes against the signed index; the signer's own key need not be on this machine.
+  dpkg-source --no-check -x "$dir"/abseil_*.dsc "$dir/abseil" >/dev/null
+  mkdir -p .deps
+  rm -rf .deps/abseil .deps/abseil.version
+  mv "$dir/abseil" .deps/abseil
+  echo "$version" >.deps/abseil.version
+}
+
+usable_python() {
+  "$1" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 9))' 2>/dev/null
+}
+
+make_venv() {
+  local wanted python log
+  wanted=$(cksum <requirements-dev.txt)
+  [[ $(cat .venv/requirements.cksum 2>/dev/null) == "$wanted" ]] && .venv/bin/python -c '' 2>/dev/null && return 0
+  for python in ${PYTHON:-} python3 /usr/bin/python3; do
+    usable_python "$python" || continue
+    echo "install_deps: making .venv with $("$python" --version) ($python) and installing: $(grep -v '^#' requirements-dev.txt | xargs)"
+    # An environment of the same Python is kept: pip then adds only what is new.
+    [[ $(readlink -f .venv/bin/python 2>/dev/null) == $("$python" -c 'import os,sys; print(os.path.realpath(sys.executable))') ]] ||
+      "$python" -m venv --clear .venv
+    if .venv/bin/python -m pip install -q --disable-pip-version-check -r requirements-dev.txt; then
+      echo "$wanted" >.venv/requirements.cksum
+      return 0
+    fi
+    echo "install_deps: pip could not install everything for $python" >&2
+  done
+  die "no python3 (>= 3.9, with venv) for which requirements-dev.txt can be installed; set PYTHON to name one"
+}
+
+install_packages
+fetch_abseil
+make_venv

@@ -1,0 +1,132 @@
+"""Lint, build, C++ tests, Python tests; ends with one line `N passed, M failed`. Exit code 1 if anything failed.
+
+Counted are lint checks, the build (one), the cases of every Bazel test and every pytest case. A step that breaks
+without naming a case counts as one failure, so that nothing passes by not running. Skipped tests are listed with their
+reasons and counted beside the sum.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.parse
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import lint
+
+ROOT = lint.ROOT
+OUT = ROOT / "build" / "test"
+
+
+@dataclass
+class Tally:
+    """What one step found; `skipped` holds "test: reason"."""
+
+    passed: int = 0
+    failed: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        """Adds the other's cases to this one's."""
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+
+def read_junit(path: Path, where: str = "") -> Tally:
+    """Cases of a JUnit file as GoogleTest and pytest write them."""
+    tally = Tally()
+    for case in ElementTree.parse(path).iter("testcase"):
+        name = f"{where}{case.get('classname')}.{case.get('name')}"
+        skip = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            tally.failed.append(name)
+        elif skip is not None or case.get("status") == "notrun":
+            tally.skipped.append(f"{name}: {skip.get('message') if skip is not None else 'disabled'}")
+        else:
+            tally.passed += 1
+    return tally
+
+
+def at_least_one_failure(tally: Tally, what: str) -> Tally:
+    """For a step whose exit code says that it failed."""
+    if not tally.failed:
+        tally.failed.append(what)
+    return tally
+
+
+def run_lint() -> Tally:
+    """clang-format and ruff."""
+    results = lint.run_checks()
+    return Tally(sum(results.values()), [f"lint: {name}" for name, ok in results.items() if not ok])
+
+
+def read_build_events(path: Path) -> Tally:
+    """Sum over the test targets that Bazel reported, from its build event file."""
+    tally = Tally()
+    files: dict[str, list[Path]] = {}
+    for line in path.read_text().splitlines():
+        event = json.loads(line)
+        label = event["id"].get("testResult", event["id"].get("testSummary", {})).get("label")
+        for output in event.get("testResult", {}).get("testActionOutput", []):
+            if output["name"] == "test.xml":
+                files.setdefault(label, []).append(Path(urllib.parse.urlparse(output["uri"]).path))
+        status = event.get("testSummary", {}).get("overallStatus")
+        if status is None:
+            continue
+        target = Tally()
+        for file in files.get(label, []):
+            target.add(read_junit(file, f"{label} "))
+        tally.add(target if status == "PASSED" else at_least_one_failure(target, f"{label}: {status}"))
+    return tally
+
+
+def run_bazel() -> Tally:
+    """Builds everything, then runs every C++ test."""
+    if subprocess.run(["bazel", "build", "//..."], cwd=ROOT).returncode:
+        return Tally(failed=["bazel build //..."])
+    events = OUT / "bazel.json"
+    events.unlink(missing_ok=True)
+    code = subprocess.run(["bazel", "test", "//...", f"--build_event_json_file={events}"], cwd=ROOT).returncode
+    tally = Tally(passed=1)
+    if events.exists():
+        tally.add(read_build_events(events))
+    # 4: everything was built, and there is no test.
+    return tally if code in (0, 4) else at_least_one_failure(tally, f"bazel test //...: exit code {code}")
+
+
+def run_pytest() -> Tally:
+    """Every Python test, against what was just built."""
+    report = OUT / "pytest.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", f"--junitxml={report}"]
+    code = subprocess.run(command, cwd=ROOT).returncode
+    tally = read_junit(report) if report.exists() else Tally()
+    return tally if code == 0 else at_least_one_failure(tally, f"pytest: exit code {code}")
+
+
+def main() -> int:
+    """Runs the steps; a failed one does not stop the next, except that without a build there is nothing to test."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    total = run_lint()
+    bazel = run_bazel()
+    total.add(bazel)
+    if bazel.passed:
+        total.add(run_pytest())
+    else:
+        total.failed.append("pytest: not run, the build failed")
+    for name in total.skipped:
+        print(f"SKIPPED {name}")
+    for name in total.failed:
+        print(f"FAILED {name}")
+    if total.skipped:
+        print(f"{len(total.skipped)} skipped, see above")
+    print(f"{total.passed} passed, {len(total.failed)} failed")
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
