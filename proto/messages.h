@@ -96,6 +96,7 @@ struct Item {
 struct Welcome {
   uint64_t session = 0;
   uint64_t controller_incarnation = 0;
+  std::vector<Rank> missing_ranks;
 };
 
 enum class RemovedKind : uint8_t { kUnspecified = 0, kRefused = 1, kPeerLost = 2, kGone = 3 };
