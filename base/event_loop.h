@@ -13,7 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
-#include "base/unique_fd.h"
+#include "base/private_fd.h"
 
 namespace farandole {
 
@@ -62,8 +62,8 @@ class EventLoop {
   int WaitMs() const;
 
   const std::string name_;
-  UniqueFd epoll_;
-  UniqueFd wake_;
+  PrivateFd epoll_;
+  PrivateFd wake_;
   std::thread thread_;
   std::thread::id loop_thread_;
   absl::Mutex mutex_;
