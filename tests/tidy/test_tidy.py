@@ -1,0 +1,106 @@
+"""The tree keeps its rules, and each rule is seen to bite on a tree that breaks it once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import rules
+from source_tree import FOLDERS, Source, Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def tree() -> Tree:
+    return Tree(ROOT)
+
+
+@pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
+def test_tree_keeps(rule: object, tree: Tree) -> None:
+    complaints = rule(tree)
+    assert not complaints, "\n" + "\n".join(complaints)
+
+
+# Rule, file to write or extend, text that breaks the rule, part of the complaint.
+LONG_CPP = "int Long(int a,\n         int b) {\n" + "  ++a;\n" * 70 + "  return a;\n}\n"
+LONG_PYTHON = "def long():\n" + "    x = 1\n" * 71
+BREAKS = [
+    (rules.file_sizes, "base/huge.h", "// x\n" * 601, "601 lines"),
+    (rules.function_sizes, "base/clock.cc", LONG_CPP, "function of 74 lines"),
+    (rules.function_sizes, "base/clock.cc", "namespace a {\nclass B {\n public:\n  " + LONG_CPP + "};\n}\n", "of 74"),
+    (rules.function_sizes, "scripts/lint.py", LONG_PYTHON, "function of 72 lines"),
+    (rules.includes, "base/clock.cc", '#include "proto/types.h"\n', "base/ must not include"),
+    (rules.includes, "transport/channel.h", '#include "proto/types.h"\n', "transport/ must not include"),
+    (rules.includes, "worker/group.h", '#include "controller/server.h"\n', "worker/ must not include"),
+    (rules.includes, "frameworks/c_api.h", '#include "transport/channel.h"\n', "frameworks/ must not include"),
+    (rules.includes, "controller/job_status.h", "#include <thread>\n", "controller/job.h must not come to depend"),
+    (rules.includes, "proto/types.cc", "#include <grpcpp/grpcpp.h>\n", "controller/job.h must not come to depend"),
+    (rules.banned_calls, "base/auth_test.cc", "void F() { absl::SleepFor(d); }\n", "tests do not sleep"),
+    (rules.banned_calls, "base/clock.cc", "auto x = std::chrono::system_clock::now();\n", "only clock"),
+    (rules.banned_calls, "base/clock.cc", 'auto x = getenv("A");\n', "environment"),
+    (rules.banned_calls, "worker/extra.cc", 'void F() { printf("x"); }\n', "stdout is the user's"),
+    (rules.banned_calls, "worker/extra.cc", "void F() { std::cout << 1; }\n", "stdout is the user's"),
+    (rules.banned_calls, "base/clock.cc", "int x = rand();\n", "RandomBytes"),
+    (rules.banned_calls, "base/clock.cc", "int x = socket(AF_UNIX, SOCK_STREAM, 0);\n", "socket without CLOEXEC"),
+    (rules.banned_calls, "base/clock.cc", "void F() { throw 1; }\n", "absl::Status"),
+    (rules.banned_calls, "base/clock.cc", "void F() { t.detach(); }\n", "joins"),
+    (rules.marker_comments, "base/clock.cc", "// " + "TO" + "DO: later\n", "marker comment"),
+    (rules.build_targets, "base/orphan.cc", "int x;\n", "in no BUILD target"),
+    (
+        rules.build_targets,
+        "base/BUILD",
+        'cc_library(\n    name = "two",\n    srcs = ["clock.cc", "auth.cc"],\n)\n',
+        "more than one pair",
+    ),
+    (rules.one_build_system, "base/CMakeLists.txt", "project(x)\n", "Bazel"),
+    (rules.secrets_in_launcher, "python/farandole/extra.py", 'a = ["--key", k]\n', "secret"),
+    (rules.secrets_in_launcher, "python/farandole/extra.py", 'e["FARANDOLE_TOKEN"] = t\n', "secret"),
+    (rules.python_imports, "python/farandole/extra.py", "import grpc\n", "must not import grpc"),
+    (rules.python_imports, "python/farandole/extra.py", "a = ctypes.CDLL(x)\nb = ctypes.CDLL(y)\n", "second place"),
+    (rules.versions, "proto/version.h", 'inline constexpr char kOther[] = "9.9.9";\n', "versions differ"),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text", "complaint"), BREAKS)
+def test_rule_bites(tmp_path: Path, rule: object, path: str, text: str, complaint: str) -> None:
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True) if (ROOT / folder).is_dir() else None
+    before = set(rule(Tree(tmp_path)))
+    file = tmp_path / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text((file.read_text() if file.exists() else "") + text)
+    new = [c for c in rule(Tree(tmp_path)) if c not in before]
+    assert any(complaint in c for c in new), f"the rule did not complain; it said {new}"
+
+
+def test_share_of_large_files_bites(tmp_path: Path) -> None:
+    (tmp_path / "base").mkdir()
+    for i in range(9):
+        (tmp_path / "base" / f"a{i}.h").write_text("\n")
+    (tmp_path / "base" / "large.h").write_text("\n" * 401)
+    assert not rules.file_sizes(Tree(tmp_path))
+    (tmp_path / "base" / "a0.h").write_text("\n" * 402)
+    assert "one of 2 files over 400" in rules.file_sizes(Tree(tmp_path))[0]
+
+
+def test_functions_are_found_between_other_braces() -> None:
+    text = """namespace a {
+struct B : C<int(int)> {
+  int x = 1;
+  B() : x{2} {}
+  int Get() const {
+    auto f = [] { return '{'; };
+    return f();  // }
+  }
+};
+const int kTable[] = {1, 2};
+template <typename T>
+T F(T t) {
+  return t;
+}
+}  // namespace a
+"""
+    found = rules.cpp_functions(Source("x.cc", text))
+    assert (5, 8) in found and (11, 14) in found
