@@ -121,7 +121,7 @@ BANNED_CALLS: list[tuple[str, Callable[[Source], bool], str]] = [
         lambda s: s.path.startswith(_IN_USER_PROCESS) and not s.path.endswith(("_main.cc", "_test.cc")),
         "stdout is the user's",
     ),
-    (r"\bs?rand(_r)?\s*\(|\brandom\s*\(\s*\)", lambda s: True, "RandomBytes, or a seeded std::mt19937 in tests"),
+    (r"\b(s?rand|rand_r|srandom)\s*\(", lambda s: True, "RandomBytes, or a seeded std::mt19937 in tests"),
     (r"\b(strcpy|strcat|sprintf|vsprintf|gets|system|popen|tmpnam)\s*\(", lambda s: True, "unsafe"),
     (r"\bthrow\b", lambda s: s.path.startswith(_PRODUCT), "absl::Status at boundaries"),
     (r"\.detach\s*\(\s*\)", lambda s: True, "every thread has an owner that joins it"),
