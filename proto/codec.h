@@ -6,21 +6,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "proto/messages.h"
+#include "proto/schema.h"
 
 // The structs of proto/messages.h as protobuf bytes, without a protobuf runtime. A test holds them against the
 // generated classes, field by field and in both directions.
 //
 // Encode never fails. Decode checks everything that a hostile peer could send (truncation, nesting, enum values,
-// negative dimensions, counts above the bounds below) and answers INVALID_ARGUMENT with the name of the message and
+// negative dimensions, lengths and counts above the bounds of schema.h, text
+// that is not UTF-8) and answers INVALID_ARGUMENT with the name of the message and
 // field. Unknown fields are skipped, so that a newer patch release may add some.
 namespace farandole {
-
-// Bounds on what is decoded; encoders of our own stay far below.
-inline constexpr int kNameBytesMax = 4096;
-inline constexpr int kTextBytesMax = 16384;
-inline constexpr int kDimensionsMax = 64;
-inline constexpr int kRequestsMax = 65536;
-inline constexpr int kMembersMax = 65536;
 
 std::string Encode(const AgentUp& message);
 std::string Encode(const AgentDown& message);

@@ -1,0 +1,217 @@
+#ifndef FARANDOLE_PROTO_CODEC_READER_H_
+#define FARANDOLE_PROTO_CODEC_READER_H_
+
+#include <cstdint>
+#include <protozero/pbf_reader.hpp>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "proto/schema.h"
+#include "proto/utf8.h"
+
+namespace farandole {
+
+// Thrown and caught inside the codec only. Holds "Message.field: problem".
+struct DecodeError {
+  std::string text;
+};
+
+template <typename M>
+void ReadMessage(protozero::data_view bytes, M& message);
+
+// Visitor of schema.h that sets every field to protobuf's default, zero. Structs have kinder ones (a scale of 1).
+class FieldZeroer {
+ public:
+  template <typename T>
+  void Value(uint32_t, const char*, T& value) {
+    value = T();
+  }
+  void Value(uint32_t, const char*, Rank& value) { value = Rank(0); }
+  template <typename M>
+  void Message(uint32_t, const char*, M& message) {
+    message = M();
+    Schema<M>::Fields(*this, message);
+  }
+  template <typename E>
+  void Enum(uint32_t, const char*, E& value, E) {
+    value = E();
+  }
+  // Empty in every new struct.
+  void Text(uint32_t, const char*, std::string&, size_t) {}
+  void Bytes(uint32_t, const char*, std::string&, size_t) {}
+  template <typename T>
+  void Repeated(uint32_t, const char*, std::vector<T>&, size_t) {}
+  template <typename T, typename V>
+  void Case(uint32_t, const char*, Alternative<T>, V&) {}
+};
+
+// Visitor of schema.h that reads the field at which it stands and passes over all others.
+class FieldReader {
+ public:
+  FieldReader(const char* message, protozero::data_view bytes) : message_(message), reader_(bytes) {}
+
+  // Moves to the next field; false at the end.
+  bool Next() {
+    taken_ = false;
+    try {
+      return reader_.next();
+    } catch (const protozero::exception&) {
+      Fail("next field", "malformed or truncated");
+    }
+  }
+  // Skips a field that no visit has taken.
+  void Finish() {
+    if (taken_) return;
+    try {
+      reader_.skip();
+    } catch (const protozero::exception&) {
+      Fail("unknown field", "malformed or truncated");
+    }
+  }
+  [[noreturn]] void Fail(const char* field, absl::string_view problem) const {
+    throw DecodeError{absl::StrCat(message_, ".", field, ": ", problem)};
+  }
+
+  template <typename T>
+  void Value(uint32_t tag, const char* field, T& value) {
+    if (Take(tag, field, WireType<T>())) Guard(field, [&] { Get(value); });
+  }
+
+  template <typename E>
+  void Enum(uint32_t tag, const char* field, E& value, E greatest) {
+    if (!Take(tag, field, protozero::pbf_wire_type::varint)) return;
+    int32_t number = 0;
+    Guard(field, [&] { number = reader_.get_enum(); });
+    if (number < 0 || number > static_cast<int32_t>(greatest)) Fail(field, absl::StrCat("unknown value ", number));
+    value = static_cast<E>(number);
+  }
+
+  void Bytes(uint32_t tag, const char* field, std::string& value, size_t bytes_max) {
+    if (!Take(tag, field, protozero::pbf_wire_type::length_delimited)) return;
+    const protozero::data_view view = View(field);
+    if (view.size() > bytes_max) Fail(field, absl::StrCat(view.size(), " bytes, at most ", bytes_max, " are allowed"));
+    value.assign(view.data(), view.size());
+  }
+  void Text(uint32_t tag, const char* field, std::string& value, size_t bytes_max) {
+    if (reader_.tag() != tag) return;
+    Bytes(tag, field, value, bytes_max);
+    if (!IsUtf8(value)) Fail(field, "not UTF-8");
+  }
+
+  template <typename M>
+  void Message(uint32_t tag, const char* field, M& message) {
+    if (Take(tag, field, protozero::pbf_wire_type::length_delimited)) ReadMessage(View(field), message);
+  }
+
+  template <typename M>
+  void Repeated(uint32_t tag, const char* field, std::vector<M>& messages, size_t count_max) {
+    if (!Take(tag, field, protozero::pbf_wire_type::length_delimited)) return;
+    CheckRoom(field, messages.size(), count_max);
+    messages.emplace_back();
+    ReadMessage(View(field), messages.back());
+  }
+  void Repeated(uint32_t tag, const char* field, std::vector<std::string>& texts, size_t count_max) {
+    if (reader_.tag() != tag) return;
+    CheckRoom(field, texts.size(), count_max);
+    texts.emplace_back();
+    Text(tag, field, texts.back(), kNameBytesMax);
+  }
+  // Dimensions: never negative.
+  void Repeated(uint32_t tag, const char* field, std::vector<int64_t>& values, size_t count_max) {
+    Numbers(tag, field, [&](uint64_t value) {
+      CheckRoom(field, values.size(), count_max);
+      if (static_cast<int64_t>(value) < 0) Fail(field, "negative");
+      values.push_back(static_cast<int64_t>(value));
+    });
+  }
+  void Repeated(uint32_t tag, const char* field, std::vector<Incarnation>& values, size_t count_max) {
+    Numbers(tag, field, [&](uint64_t value) {
+      CheckRoom(field, values.size(), count_max);
+      values.push_back(Incarnation(value));
+    });
+  }
+
+  // A field given twice, and the case of a oneof given after another, replace what was read before.
+  template <typename T, typename V>
+  void Case(uint32_t tag, const char* field, Alternative<T>, V& variant) {
+    if (!Take(tag, field, protozero::pbf_wire_type::length_delimited)) return;
+    ReadMessage(View(field), variant.template emplace<T>());
+  }
+
+ private:
+  template <typename T>
+  static constexpr protozero::pbf_wire_type WireType() {
+    return std::is_same<T, double>::value ? protozero::pbf_wire_type::fixed64 : protozero::pbf_wire_type::varint;
+  }
+
+  bool Take(uint32_t tag, const char* field, protozero::pbf_wire_type type) {
+    if (reader_.tag() != tag) return false;
+    if (reader_.wire_type() != type) Fail(field, "wrong wire type");
+    taken_ = true;
+    return true;
+  }
+  template <typename F>
+  void Guard(const char* field, F get) {
+    try {
+      get();
+    } catch (const protozero::exception&) {
+      Fail(field, "malformed or truncated");
+    }
+  }
+  protozero::data_view View(const char* field) {
+    protozero::data_view view;
+    Guard(field, [&] { view = reader_.get_view(); });
+    return view;
+  }
+  void CheckRoom(const char* field, size_t count, size_t count_max) const {
+    if (count >= count_max) Fail(field, absl::StrCat("more than ", count_max, " entries"));
+  }
+  // Packed or one by one: a parser has to know both.
+  template <typename F>
+  void Numbers(uint32_t tag, const char* field, F add) {
+    if (reader_.tag() != tag) return;
+    if (reader_.wire_type() == protozero::pbf_wire_type::length_delimited) {
+      taken_ = true;
+      Guard(field, [&] {
+        for (uint64_t value : reader_.get_packed_uint64()) add(value);
+      });
+      return;
+    }
+    uint64_t value = 0;
+    Value(tag, field, value);
+    add(value);
+  }
+
+  void Get(uint32_t& value) { value = reader_.get_uint32(); }
+  void Get(uint64_t& value) { value = reader_.get_uint64(); }
+  void Get(int32_t& value) { value = reader_.get_int32(); }
+  void Get(int64_t& value) { value = reader_.get_int64(); }
+  void Get(bool& value) { value = reader_.get_bool(); }
+  void Get(double& value) { value = reader_.get_double(); }
+  void Get(Rank& value) { value = Rank(reader_.get_int32()); }
+  void Get(Incarnation& value) { value = Incarnation(reader_.get_uint64()); }
+
+  const char* const message_;
+  protozero::pbf_reader reader_;
+  bool taken_ = false;
+};
+
+template <typename M>
+void ReadMessage(protozero::data_view bytes, M& message) {
+  FieldZeroer zeroer;
+  Schema<M>::Fields(zeroer, message);
+  FieldReader reader(Schema<M>::kName, bytes);
+  while (reader.Next()) {
+    Schema<M>::Fields(reader, message);
+    reader.Finish();
+  }
+  if (const char* problem = Schema<M>::Problem(message)) reader.Fail("content", problem);
+}
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_PROTO_CODEC_READER_H_

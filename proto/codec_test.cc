@@ -1,0 +1,359 @@
+#include "proto/codec.h"
+
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "farandole/v1/coordination.pb.h"
+#include "farandole/v1/local.pb.h"
+#include "proto/utf8.h"
+
+namespace farandole {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::util::MessageDifferencer;
+
+// One of the four messages that travel: its generated class, and decode-then-encode by the codec.
+struct Root {
+  std::unique_ptr<google::protobuf::Message> prototype;
+  std::function<absl::StatusOr<std::string>(const std::string&)> through;
+};
+
+template <typename F>
+std::function<absl::StatusOr<std::string>(const std::string&)> Through(F decode) {
+  return [decode](const std::string& bytes) -> absl::StatusOr<std::string> {
+    auto message = decode(bytes);
+    if (!message.ok()) return message.status();
+    return Encode(*message);
+  };
+}
+
+std::vector<Root> Roots() {
+  std::vector<Root> roots;
+  roots.push_back({std::make_unique<v1::AgentUp>(), Through(DecodeAgentUp)});
+  roots.push_back({std::make_unique<v1::AgentDown>(), Through(DecodeAgentDown)});
+  roots.push_back({std::make_unique<v1::LocalUp>(), Through(DecodeLocalUp)});
+  roots.push_back({std::make_unique<v1::LocalDown>(), Through(DecodeLocalDown)});
+  return roots;
+}
+
+// Fills generated messages with random values that the codec allows, and notes which fields it has filled.
+class Filler {
+ public:
+  explicit Filler(uint32_t seed) : random_(seed) {}
+
+  void Fill(google::protobuf::Message* message) {
+    const Descriptor* type = message->GetDescriptor();
+    for (int i = 0; i < type->oneof_decl_count(); ++i) {
+      const auto* oneof = type->oneof_decl(i);
+      FillField(message, oneof->field(random_() % oneof->field_count()));
+    }
+    for (int i = 0; i < type->field_count(); ++i) {
+      if (type->field(i)->containing_oneof() == nullptr) FillField(message, type->field(i));
+    }
+  }
+  const std::set<std::string>& filled() const { return filled_; }
+
+ private:
+  void FillField(google::protobuf::Message* message, const FieldDescriptor* field) {
+    filled_.insert(field->full_name());
+    const int count = field->is_repeated() ? 1 + random_() % 3 : 1;
+    for (int i = 0; i < count; ++i) FillOne(message, field);
+  }
+
+  void FillOne(google::protobuf::Message* m, const FieldDescriptor* f) {
+    const auto* r = m->GetReflection();
+    const bool many = f->is_repeated();
+    switch (f->cpp_type()) {
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        return Fill(many ? r->AddMessage(m, f) : r->MutableMessage(m, f));
+      case FieldDescriptor::CPPTYPE_STRING:
+        return many ? r->AddString(m, f, Text(f)) : r->SetString(m, f, Text(f));
+      case FieldDescriptor::CPPTYPE_ENUM:
+        return r->SetEnumValue(m, f,
+                               f->enum_type()->value(1 + random_() % (f->enum_type()->value_count() - 1))->number());
+      case FieldDescriptor::CPPTYPE_INT64:
+        return many ? r->AddInt64(m, f, random_() % 1000) : r->SetInt64(m, f, Wide());
+      case FieldDescriptor::CPPTYPE_UINT64:
+        return many ? r->AddUInt64(m, f, Wide()) : r->SetUInt64(m, f, Wide());
+      case FieldDescriptor::CPPTYPE_INT32:
+        return r->SetInt32(m, f, static_cast<int32_t>(random_()));
+      case FieldDescriptor::CPPTYPE_UINT32:
+        return r->SetUInt32(m, f, random_());
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        return r->SetDouble(m, f, random_() / 7.0 - 1e8);
+      case FieldDescriptor::CPPTYPE_BOOL:
+        return r->SetBool(m, f, true);
+      default:
+        FAIL() << "a type that the codec does not know: " << f->full_name();
+    }
+  }
+  uint64_t Wide() { return (uint64_t{random_()} << 32) | random_(); }
+  std::string Text(const FieldDescriptor* f) {
+    if (f->type() == FieldDescriptor::TYPE_BYTES) return std::string("\0\xff\x80", 3) + std::to_string(random_());
+    return "\xc3\xa9" + std::to_string(random_());
+  }
+
+  std::mt19937 random_;
+  std::set<std::string> filled_;
+};
+
+void CollectFields(const Descriptor* type, std::set<std::string>* fields) {
+  for (int i = 0; i < type->field_count(); ++i) {
+    if (!fields->insert(type->field(i)->full_name()).second) continue;
+    if (type->field(i)->message_type() != nullptr) CollectFields(type->field(i)->message_type(), fields);
+  }
+}
+
+TEST(Codec, EveryFieldOfTheSchemaPassesUnchanged) {
+  for (const Root& root : Roots()) {
+    std::set<std::string> filled, all;
+    CollectFields(root.prototype->GetDescriptor(), &all);
+    for (uint32_t seed = 0; seed < 400; ++seed) {
+      std::unique_ptr<google::protobuf::Message> sent(root.prototype->New()), got(root.prototype->New());
+      Filler filler(seed);
+      filler.Fill(sent.get());
+      filled.insert(filler.filled().begin(), filler.filled().end());
+      const absl::StatusOr<std::string> bytes = root.through(sent->SerializeAsString());
+      ASSERT_TRUE(bytes.ok()) << bytes.status() << "\n" << sent->DebugString();
+      ASSERT_TRUE(got->ParseFromString(*bytes));
+      ASSERT_TRUE(MessageDifferencer::Equals(*sent, *got)) << sent->DebugString() << "\nbecame\n" << got->DebugString();
+    }
+    EXPECT_EQ(filled, all);
+  }
+}
+
+TEST(Codec, MessagesWithoutAnyFieldPassUnchanged) {
+  for (const Root& root : Roots()) {
+    const auto* oneof = root.prototype->GetDescriptor()->oneof_decl(0);
+    for (int i = 0; i < oneof->field_count(); ++i) {
+      std::unique_ptr<google::protobuf::Message> sent(root.prototype->New()), got(root.prototype->New());
+      sent->GetReflection()->MutableMessage(sent.get(), oneof->field(i));
+      const absl::StatusOr<std::string> bytes = root.through(sent->SerializeAsString());
+      ASSERT_TRUE(bytes.ok()) << bytes.status();
+      ASSERT_TRUE(got->ParseFromString(*bytes));
+      EXPECT_TRUE(got->GetReflection()->HasField(*got, oneof->field(i))) << oneof->field(i)->full_name();
+    }
+    EXPECT_EQ(*root.through(""), "");
+  }
+}
+
+template <typename Generated, typename Message>
+std::string Text(const Message& message) {
+  Generated generated;
+  EXPECT_TRUE(generated.ParseFromString(Encode(message)));
+  return generated.ShortDebugString();
+}
+
+const GenerationId kGeneration{7, 9};
+const std::string kGenerationText = "generation { number: 7 controller_incarnation: 9 }";
+
+Request SomeRequest() {
+  Request request;
+  request.name = "grad";
+  request.signature = {OpKind::kAllreduce, DataType::kFloat32, {3, 0, 4}, ReduceOp::kSum, Rank(2), 0.5, 2.0, 6};
+  return request;
+}
+const std::string kRequestText =
+    "{ name: \"grad\" signature { op: OP_KIND_ALLREDUCE dtype: DATA_TYPE_FLOAT32 shape: 3 shape: 0 shape: 4 reduce_op: "
+    "REDUCE_OP_SUM root_rank: 2 prescale: 0.5 postscale: 2 process_set: 6 } }";
+
+// These hold the names of struct members against those of the schema; that numbers agree is shown above.
+std::string Up(WorkerUp message) { return Text<v1::AgentUp>(AgentUp(FromWorker{Incarnation(5), std::move(message)})); }
+std::string UpText(const std::string& text) { return "from_worker { worker_incarnation: 5 message { " + text + " } }"; }
+
+TEST(Codec, StructsMeanWhatTheSchemaNamesUpward) {
+  Hello hello{1, Incarnation(2), 3, "v", Rank(-1), 4, kGeneration, 5, 6, 7, 8, {SomeRequest()}, true};
+  EXPECT_EQ(Up(hello), UpText("hello { session: 1 worker_incarnation: 2 pid: 3 version: \"v\" rank: -1 size: 4 " +
+                              kGenerationText +
+                              " last_controller_incarnation: 5 phase: 6 received_through: 7 completed_through: 8 "
+                              "open_requests " +
+                              kRequestText + " leaving: true }"));
+  EXPECT_EQ(Up(Announce{kGeneration, 1, 2, 3, {SomeRequest()}}),
+            UpText("announce { " + kGenerationText + " phase: 1 received_through: 2 completed_through: 3 requests " +
+                   kRequestText + " }"));
+  EXPECT_EQ(Up(Ack{kGeneration, 1, 2}),
+            UpText("ack { " + kGenerationText + " received_through: 1 completed_through: 2 }"));
+  EXPECT_EQ(Up(Leave{kGeneration}), UpText("leave { " + kGenerationText + " }"));
+  EXPECT_EQ(Up(Failed{kGeneration, "r", Rank(1)}),
+            UpText("failed { " + kGenerationText + " reason: \"r\" suspect_rank: 1 }"));
+  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(AgentHello{"a", "h", "v"})),
+            "hello { agent_id: \"a\" host: \"h\" version: \"v\" }");
+  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(WorkerEnded{Incarnation(1), 2, "c"})),
+            "worker_ended { worker_incarnation: 1 pid: 2 cause: \"c\" }");
+  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(WorkerHealth{Incarnation(1), true, "c"})),
+            "worker_health { worker_incarnation: 1 responsive: true cause: \"c\" }");
+  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(Lease{})), "lease { }");
+}
+
+std::string Down(WorkerDown message) {
+  return Text<v1::AgentDown>(AgentDown(ToWorkers{{Incarnation(5), Incarnation(6)}, std::move(message)}));
+}
+std::string DownText(const std::string& text) {
+  return "to_workers { worker_incarnations: 5 worker_incarnations: 6 message { " + text + " } }";
+}
+
+TEST(Codec, StructsMeanWhatTheSchemaNamesDownward) {
+  EXPECT_EQ(Text<v1::AgentDown>(AgentDown(AgentWelcome{1, "v", 2, 3})),
+            "welcome { controller_incarnation: 1 version: \"v\" lease_interval_ms: 2 suspect_after_ms: 3 }");
+  EXPECT_EQ(Down(Welcome{1, 2}), DownText("welcome { session: 1 controller_incarnation: 2 }"));
+  EXPECT_EQ(Down(View{kGeneration, {{Rank(1), 2, 3, 4, 5, "h", 6, "a", Incarnation(7)}}, "k"}),
+            DownText("view { " + kGenerationText +
+                     " members { rank: 1 local_rank: 2 local_size: 3 cross_rank: 4 cross_size: 5 host: \"h\" pid: 6 "
+                     "agent_id: \"a\" worker_incarnation: 7 } data_key: \"k\" }"));
+  EXPECT_EQ(Down(Removed{kGeneration, RemovedKind::kPeerLost, "r"}),
+            DownText("removed { " + kGenerationText + " kind: REMOVED_KIND_PEER_LOST reason: \"r\" }"));
+  EXPECT_EQ(Down(Stable{kGeneration, 1}), DownText("stable { " + kGenerationText + " through: 1 }"));
+  const auto item = [](ItemBody body) { return Down(Item{kGeneration, 1, 2, std::move(body)}); };
+  const auto item_text = [](const std::string& text) {
+    return DownText("item { " + kGenerationText + " phase: 1 index: 2 " + text + " }");
+  };
+  EXPECT_EQ(item(Batch{1, {{"n", {2, 0}}}}),
+            item_text("batch { process_set: 1 entries { name: \"n\" first_dims: 2 first_dims: 0 } }"));
+  EXPECT_EQ(item(ErrorItem{1, {"n", "m"}, ErrorKind::kMismatch, "t"}),
+            item_text("error { process_set: 1 names: \"n\" names: \"m\" kind: ERROR_KIND_MISMATCH text: \"t\" }"));
+  EXPECT_EQ(item(BarrierDone{1, "n"}), item_text("barrier_done { process_set: 1 name: \"n\" }"));
+  EXPECT_EQ(item(LeaveDone{}), item_text("leave_done { }"));
+}
+
+TEST(Codec, StructsMeanWhatTheSchemaNamesLocally) {
+  const auto up = [](LocalUp message) { return Text<v1::LocalUp>(message); };
+  EXPECT_EQ(up(Attach{Incarnation(1), "v"}), "attach { worker_incarnation: 1 version: \"v\" }");
+  EXPECT_EQ(up(Heartbeat{}), "heartbeat { }");
+  EXPECT_EQ(up(WorkerUp(Leave{kGeneration})), "up { leave { " + kGenerationText + " } }");
+  EXPECT_EQ(up(SegmentRequest{1, kGeneration, "k", 2}),
+            "segment_request { request_id: 1 " + kGenerationText + " key: \"k\" size_bytes: 2 }");
+  EXPECT_EQ(up(LocalPut{1, kGeneration, "k", "v"}),
+            "put { request_id: 1 " + kGenerationText + " key: \"k\" value: \"v\" }");
+  EXPECT_EQ(up(LocalGet{1, kGeneration, "k", 2}),
+            "get { request_id: 1 " + kGenerationText + " key: \"k\" timeout_ms: 2 }");
+  const auto down = [](LocalDown message) { return Text<v1::LocalDown>(message); };
+  EXPECT_EQ(down(Attached{"a", "h", 1}), "attached { agent_id: \"a\" host: \"h\" heartbeat_interval_ms: 1 }");
+  EXPECT_EQ(down(Refused{"r"}), "refused { reason: \"r\" }");
+  EXPECT_EQ(down(LinkState{true, "t", true}), "link_state { connected: true text: \"t\" permanent: true }");
+  EXPECT_EQ(down(WorkerDown(Welcome{1, 2})), "down { welcome { session: 1 controller_incarnation: 2 } }");
+  EXPECT_EQ(down(SegmentReply{1, "e"}), "segment_reply { request_id: 1 error: \"e\" }");
+  EXPECT_EQ(down(KeyReply{1, 2, "e", "v"}), "key_reply { request_id: 1 code: 2 error: \"e\" value: \"v\" }");
+}
+
+TEST(Codec, AbsentFieldsAreZeroNotTheStructsDefault) {
+  v1::AgentUp up;
+  up.mutable_from_worker()->mutable_message()->mutable_hello();
+  const absl::StatusOr<AgentUp> decoded = DecodeAgentUp(up.SerializeAsString());
+  ASSERT_TRUE(decoded.ok());
+  const Hello& hello = std::get<Hello>(std::get<FromWorker>(*decoded).message);
+  EXPECT_EQ(hello.rank, Rank(0));
+  EXPECT_EQ(hello.size, 0);
+  up.mutable_worker_health();
+  EXPECT_FALSE(std::get<WorkerHealth>(*DecodeAgentUp(up.SerializeAsString())).responsive);
+}
+
+TEST(Codec, UnpackedNumbersAndUnknownFieldsAreRead) {
+  // ToWorkers.worker_incarnations one by one, with an unknown field 99 of each wire type before, between and behind.
+  std::string body("\x98\x06\x01\x08\x03\x99\x06\x31\x32\x33\x34\x35\x36\x37\x38\x08\x04\x9a\x06\x01x\x9d\x06zzzz", 27);
+  const std::string bytes = std::string("\x12") + static_cast<char>(body.size()) + body;
+  const absl::StatusOr<AgentDown> down = DecodeAgentDown(bytes);
+  ASSERT_TRUE(down.ok()) << down.status();
+  EXPECT_EQ(std::get<ToWorkers>(*down).worker_incarnations, (std::vector<Incarnation>{Incarnation(3), Incarnation(4)}));
+}
+
+TEST(Codec, HostileBytesNeverPassUnchecked) {
+  for (const Root& root : Roots()) {
+    int refused = 0;
+    const auto check = [&](const std::string& bytes) {
+      const absl::StatusOr<std::string> again = root.through(bytes);
+      if (!again.ok()) {
+        ++refused;
+        EXPECT_EQ(again.status().code(), absl::StatusCode::kInvalidArgument);
+        return;
+      }
+      std::unique_ptr<google::protobuf::Message> parsed(root.prototype->New());
+      EXPECT_TRUE(parsed->ParseFromString(*again));
+    };
+    for (uint32_t seed = 0; seed < 60; ++seed) {
+      std::mt19937 random(seed);
+      std::unique_ptr<google::protobuf::Message> message(root.prototype->New());
+      Filler(seed).Fill(message.get());
+      const std::string good = message->SerializeAsString();
+      for (size_t n = 0; n < good.size(); ++n) {
+        check(good.substr(0, n));
+        std::string bad = good;
+        bad[n] = static_cast<char>(random());
+        check(bad);
+      }
+      std::string noise(random() % 200, '\0');
+      for (char& byte : noise) byte = static_cast<char>(random());
+      check(noise);
+    }
+    EXPECT_GT(refused, 1000);
+  }
+}
+
+// Encodes an allreduce request after `change` and returns what decoding says of it.
+std::string Refusal(const std::function<void(v1::Request*)>& change) {
+  v1::LocalUp up;
+  v1::Request* request = up.mutable_up()->mutable_announce()->add_requests();
+  request->set_name("n");
+  request->mutable_signature()->set_op(v1::OP_KIND_ALLREDUCE);
+  change(request);
+  return std::string(DecodeLocalUp(up.SerializeAsString()).status().message());
+}
+
+TEST(Codec, BoundsAreNamed) {
+  EXPECT_EQ(Refusal([](v1::Request*) {}), "");
+  EXPECT_EQ(Refusal([](v1::Request* r) { r->mutable_signature()->add_shape(-1); }), "Signature.shape: negative");
+  EXPECT_EQ(Refusal([](v1::Request* r) {
+              for (int i = 0; i < 3; ++i) r->mutable_signature()->add_shape(int64_t{1} << 21);
+            }),
+            "Signature.content: more bytes than 63 bits can count");
+  EXPECT_EQ(Refusal([](v1::Request* r) {
+              for (int i = 0; i <= kDimensionsMax; ++i) r->mutable_signature()->add_shape(1);
+            }),
+            "Signature.shape: more than 64 entries");
+  EXPECT_EQ(Refusal([](v1::Request* r) { r->mutable_signature()->set_dtype(v1::DataType(11)); }),
+            "Signature.dtype: unknown value 11");
+  EXPECT_EQ(Refusal([](v1::Request* r) { r->mutable_signature()->set_op(v1::OP_KIND_UNSPECIFIED); }),
+            "Signature.content: no operation");
+  EXPECT_EQ(Refusal([](v1::Request* r) { r->clear_signature(); }), "Request.content: no signature");
+  EXPECT_EQ(Refusal([](v1::Request* r) { r->set_name(std::string(kNameBytesMax, 'n')); }), "");
+  EXPECT_EQ(Refusal([](v1::Request* r) { r->set_name(std::string(kNameBytesMax + 1, 'n')); }),
+            "Request.name: 4097 bytes, at most 4096 are allowed");
+  v1::LocalUp up;
+  up.mutable_put()->set_value(std::string(kValueBytesMax + 1, 'v'));
+  EXPECT_EQ(DecodeLocalUp(up.SerializeAsString()).status().message(),
+            "LocalPut.value: 65537 bytes, at most 65536 are allowed");
+  // Many tiny entries cost a few bytes each on the wire; the count is bounded before they are stored.
+  v1::AgentDown down;
+  v1::Item* item = down.mutable_to_workers()->mutable_message()->mutable_item();
+  for (int i = 0; i <= kRequestsMax; ++i) item->mutable_batch()->add_entries();
+  EXPECT_EQ(DecodeAgentDown(down.SerializeAsString()).status().message(), "Batch.entries: more than 65536 entries");
+  EXPECT_EQ(DecodeAgentUp("\x0a\x03\x0a\x01\xff").status().message(), "AgentHello.agent_id: not UTF-8");
+  EXPECT_EQ(DecodeAgentUp("\x0d"
+                          "1234")
+                .status()
+                .message(),
+            "AgentUp.hello: wrong wire type");
+}
+
+TEST(Utf8, AcceptsExactlyTheWellFormed) {
+  for (const char* good : {"", "a", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
+                           "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf",
+                           "x\xe2\x82\xac"
+                           "y"}) {
+    EXPECT_TRUE(IsUtf8(good)) << good;
+  }
+  for (const char* bad : {"\x80", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2\x41", "\xe0\x9f\xbf", "\xed\xa0\x80",
+                          "\xe2\x82", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff"}) {
+    EXPECT_FALSE(IsUtf8(bad)) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,87 @@
+#ifndef FARANDOLE_PROTO_SCHEMA_TYPES_H_
+#define FARANDOLE_PROTO_SCHEMA_TYPES_H_
+
+#include "proto/schema.h"
+#include "proto/types.h"
+
+// types.proto
+namespace farandole {
+
+template <>
+struct Schema<GenerationId> : NoFurtherCheck {
+  static constexpr char kName[] = "Generation";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Value(1, "number", m.number);
+    v.Value(2, "controller_incarnation", m.controller_incarnation);
+  }
+};
+
+template <>
+struct Schema<Signature> {
+  static constexpr char kName[] = "Signature";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Enum(1, "op", m.op, OpKind::kBarrier);
+    v.Enum(2, "dtype", m.dtype, DataType::kBfloat16);
+    v.Repeated(3, "shape", m.shape, kDimensionsMax);
+    v.Enum(4, "reduce_op", m.reduce_op, ReduceOp::kSum);
+    v.Value(5, "root_rank", m.root_rank);
+    v.Value(6, "prescale", m.prescale);
+    v.Value(7, "postscale", m.postscale);
+    v.Value(8, "process_set", m.process_set);
+  }
+  static const char* Problem(const Signature& m) {
+    // In the order in which ElementCount multiplies; 8 bytes is the largest element.
+    int64_t bytes = 8;
+    for (int64_t dim : m.shape) {
+      if (__builtin_mul_overflow(bytes, dim, &bytes)) return "more bytes than 63 bits can count";
+    }
+    return m.op == OpKind::kUnspecified ? "no operation" : nullptr;
+  }
+};
+
+template <>
+struct Schema<Request> {
+  static constexpr char kName[] = "Request";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Text(1, "name", m.name, kNameBytesMax);
+    v.Message(2, "signature", m.signature);
+  }
+  static const char* Problem(const Request& m) {
+    return m.signature.op == OpKind::kUnspecified ? "no signature" : nullptr;
+  }
+};
+
+template <>
+struct Schema<Member> : NoFurtherCheck {
+  static constexpr char kName[] = "Member";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Value(1, "rank", m.rank);
+    v.Value(2, "local_rank", m.local_rank);
+    v.Value(3, "local_size", m.local_size);
+    v.Value(4, "cross_rank", m.cross_rank);
+    v.Value(5, "cross_size", m.cross_size);
+    v.Text(6, "host", m.host, kNameBytesMax);
+    v.Value(7, "pid", m.pid);
+    v.Text(8, "agent_id", m.agent_id, kNameBytesMax);
+    v.Value(9, "worker_incarnation", m.worker_incarnation);
+  }
+};
+
+template <>
+struct Schema<View> : NoFurtherCheck {
+  static constexpr char kName[] = "View";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Message(1, "generation", m.generation);
+    v.Repeated(2, "members", m.members, kMembersMax);
+    v.Bytes(3, "data_key", m.data_key, kKeyBytesMax);
+  }
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_PROTO_SCHEMA_TYPES_H_
