@@ -1,0 +1,140 @@
+"""init, shutdown, and who this process is. Shared by all frameworks."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from typing import Callable, List, Optional, Sequence
+
+from farandole import _ending, _errors, _library
+from farandole.exceptions import NotInitializedError
+
+# Run after the library has given up all its handles.
+_after_shutdown: List[Callable[[], None]] = []
+_atexit_registered = False
+
+
+def init(comm: Optional[Sequence[int]] = None, process_sets: Optional[Sequence] = None) -> None:
+    """Joins the job and waits until all its ranks have called init. A second call while initialised does nothing.
+
+    A process that no launcher started is rank 0 of 1. The wait is bounded by FARANDOLE_START_TIMEOUT or
+    HOROVOD_START_TIMEOUT (seconds, 30), and Ctrl-C ends it at once.
+
+    Args:
+        comm: None, for all ranks. Lists of ranks and communicators are not supported yet.
+        process_sets: None. Not supported yet.
+
+    Raises:
+        InitializationError: (a ValueError) no agent, no controller, refused, or the other ranks did not come.
+        NotInitializedError: in a child of fork() of an initialised process.
+        ImportError: the library is missing or of another release.
+        NotImplementedError: `comm` or `process_sets` is given.
+    """
+    if comm is not None:
+        raise NotImplementedError("hvd.init(comm=...) is not supported by this release of Farandole: leave it out")
+    if process_sets is not None:
+        raise NotImplementedError("hvd.init(process_sets=...) is not supported by this release of Farandole")
+    library = _library.load()
+    if library.is_initialized() == 1:
+        return
+    _ending.install()
+    try:
+        code = library.init_begin()
+        if code >= 0:
+            code = _library.PENDING
+        while code == _library.PENDING:
+            code = library.init_poll(_library.SLICE_MS)
+    except BaseException:
+        library.init_cancel()
+        raise
+    if code < 0:
+        _errors.raise_error(code, during_init=True)
+    _register_atexit()
+
+
+def shutdown() -> None:
+    """Leaves the job; open operations end with an error. Idempotent; init may be called again. Bounded by seconds.
+
+    Raises:
+        NotInitializedError: in a child of fork() of an initialised process.
+    """
+    library = _library.loaded()
+    if library is None:
+        return
+    code = library.shutdown_begin()
+    while code >= 0:
+        code = library.shutdown_poll(_library.SLICE_MS)
+        if code == _library.OK:
+            break
+    if code < 0 and code not in (_library.NOT_INITIALIZED, _library.SHUT_DOWN):
+        _errors.raise_error(code)
+    for callback in _after_shutdown:
+        callback()
+
+
+def after_shutdown(callback: Callable[[], None]) -> None:
+    """Has `callback` called at the end of each shutdown."""
+    _after_shutdown.append(callback)
+
+
+def is_initialized() -> bool:
+    """Whether init has succeeded and shutdown was not called. False in a child of fork()."""
+    library = _library.loaded()
+    return library is not None and library.is_initialized() == 1
+
+
+def rank() -> int:
+    """Number of this process in the job, from 0. Raises ValueError when not initialised."""
+    return _query("rank")
+
+
+def size() -> int:
+    """Number of processes in the job. Raises ValueError when not initialised."""
+    return _query("size")
+
+
+def local_rank() -> int:
+    """Number of this process among those of its host. Raises ValueError when not initialised."""
+    return _query("local_rank")
+
+
+def local_size() -> int:
+    """Number of processes of this host. Raises ValueError when not initialised."""
+    return _query("local_size")
+
+
+def cross_rank() -> int:
+    """Number of this host among those that have this local rank. Raises ValueError when not initialised."""
+    return _query("cross_rank")
+
+
+def cross_size() -> int:
+    """Number of hosts that have this local rank. Raises ValueError when not initialised."""
+    return _query("cross_size")
+
+
+def is_homogeneous() -> bool:
+    """Whether all hosts run equally many ranks. Raises ValueError when not initialised."""
+    return _query("is_homogeneous") == 1
+
+
+def _query(name: str) -> int:
+    library = _library.loaded()
+    if library is None:
+        raise NotInitializedError(_errors.NOT_INITIALIZED_TEXT)
+    value = getattr(library, name)()
+    if value < 0:
+        _errors.raise_error(value)
+    return value
+
+
+def _register_atexit() -> None:
+    global _atexit_registered
+    if not _atexit_registered:
+        _atexit_registered = True
+        atexit.register(_shutdown_at_exit, os.getpid())
+
+
+def _shutdown_at_exit(owner_pid: int) -> None:
+    if os.getpid() == owner_pid:
+        shutdown()

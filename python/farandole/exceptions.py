@@ -1,0 +1,22 @@
+"""Exceptions of Farandole. Those that Horovod has bear its names and derive from the same built-in classes."""
+
+
+class HorovodInternalError(RuntimeError):
+    """A collective did not happen: a peer was lost, ranks disagree, or the library was shut down meanwhile."""
+
+
+class PeerLostError(HorovodInternalError):
+    """A member of the job died, left, or its data plane failed; the text names rank, pid, host and cause."""
+
+
+class TensorMismatchError(HorovodInternalError):
+    """Ranks disagree about one tensor (type, shape, operation, root, scale). Every member gets the same text; other
+    tensors go on, and so may the script."""
+
+
+class NotInitializedError(HorovodInternalError, ValueError):
+    """Used before ``init()``, after ``shutdown()``, or in a child of fork()."""
+
+
+class InitializationError(HorovodInternalError, ValueError):
+    """``init()`` failed; the text says at which address, why, and what to check. It may be called again."""

@@ -1,0 +1,95 @@
+"""Farandole for PyTorch, with the interface of horovod.torch: ``import farandole.torch as hvd``.
+
+Tensors live on the CPU; one that is not contiguous, or lives on another device, goes through a contiguous copy in host
+memory.
+"""
+
+from farandole._basics import (
+    cross_rank,
+    cross_size,
+    init,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    rank,
+    shutdown,
+    size,
+)
+from farandole.exceptions import (
+    HorovodInternalError,
+    InitializationError,
+    NotInitializedError,
+    PeerLostError,
+    TensorMismatchError,
+)
+from farandole.process_sets import ProcessSet, global_process_set
+from farandole.torch.collectives import allgather, allreduce, broadcast
+from farandole.torch.compression import Compression
+from farandole.torch.functions import (
+    allgather_object,
+    broadcast_object,
+    broadcast_optimizer_state,
+    broadcast_parameters,
+)
+from farandole.torch.operations import (
+    allgather_async,
+    allreduce_,
+    allreduce_async,
+    allreduce_async_,
+    barrier,
+    broadcast_,
+    broadcast_async,
+    broadcast_async_,
+    poll,
+    synchronize,
+)
+from farandole.torch.optimizer import DistributedOptimizer
+from farandole.torch.reduce_ops import Adasum, Average, Max, Min, Product, Sum
+from farandole.version import __version__
+
+__all__ = [
+    "Adasum",
+    "Average",
+    "Compression",
+    "DistributedOptimizer",
+    "HorovodInternalError",
+    "InitializationError",
+    "Max",
+    "Min",
+    "NotInitializedError",
+    "PeerLostError",
+    "ProcessSet",
+    "Product",
+    "Sum",
+    "TensorMismatchError",
+    "__version__",
+    "allgather",
+    "allgather_async",
+    "allgather_object",
+    "allreduce",
+    "allreduce_",
+    "allreduce_async",
+    "allreduce_async_",
+    "barrier",
+    "broadcast",
+    "broadcast_",
+    "broadcast_async",
+    "broadcast_async_",
+    "broadcast_object",
+    "broadcast_optimizer_state",
+    "broadcast_parameters",
+    "cross_rank",
+    "cross_size",
+    "global_process_set",
+    "init",
+    "is_homogeneous",
+    "is_initialized",
+    "local_rank",
+    "local_size",
+    "poll",
+    "rank",
+    "shutdown",
+    "size",
+    "synchronize",
+]

@@ -1,0 +1,139 @@
+"""Differentiable collectives. The arguments are explained at their asynchronous forms in `operations`."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Type
+
+import torch
+
+from farandole import _basics
+from farandole.process_sets import ProcessSet, global_process_set
+from farandole.torch import operations, reduce_ops
+from farandole.torch.compression import Compression, Compressor
+
+
+def _gradient_name(name: Optional[str]) -> Optional[str]:
+    return None if name is None else f"{name}.grad"
+
+
+class _Allreduce(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        tensor: torch.Tensor,
+        name: Optional[str],
+        op: int,
+        prescale_factor: float,
+        postscale_factor: float,
+        process_set: ProcessSet,
+    ) -> torch.Tensor:
+        ctx.arguments = (_gradient_name(name), op, prescale_factor, postscale_factor, process_set)
+        handle = operations.allreduce_async(
+            tensor,
+            name=name,
+            op=op,
+            prescale_factor=prescale_factor,
+            postscale_factor=postscale_factor,
+            process_set=process_set,
+        )
+        return operations.synchronize(handle)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+        return (_Allreduce.apply(gradient, *ctx.arguments), None, None, None, None, None)
+
+
+class _Allgather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
+        ctx.name = _gradient_name(name)
+        ctx.process_set = process_set
+        ctx.rows = tensor.shape[0] if tensor.dim() else 0
+        return operations.synchronize(operations.allgather_async(tensor, name, process_set))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+        reduced = _Allreduce.apply(gradient, ctx.name, reduce_ops.Average, 1.0, 1.0, ctx.process_set)
+        own = torch.tensor([ctx.rows], dtype=torch.int64)
+        rows_name = None if ctx.name is None else f"{ctx.name}.rows"
+        rows = operations.synchronize(operations.allgather_async(own, rows_name, ctx.process_set))
+        start = int(rows[: ctx.process_set.rank()].sum())
+        return reduced.narrow(0, start, ctx.rows), None, None
+
+
+class _Broadcast(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, tensor: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet
+    ) -> torch.Tensor:
+        ctx.root_rank = root_rank
+        ctx.name = _gradient_name(name)
+        ctx.process_set = process_set
+        return operations.synchronize(operations.broadcast_async(tensor, root_rank, name, process_set))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+        reduced = _Allreduce.apply(gradient, ctx.name, reduce_ops.Average, 1.0, 1.0, ctx.process_set)
+        if _basics.rank() != ctx.root_rank:
+            reduced = torch.zeros_like(reduced)
+        return reduced, None, None, None
+
+
+def allreduce(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    compression: Type[Compressor] = Compression.none,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Returns postscale_factor * reduce(prescale_factor * tensor) over all ranks as a new tensor. Differentiable: the
+    gradient is allreduced with the same operation and factors.
+
+    Args:
+        tensor: int32, int64, float16, bfloat16, float32 or float64, of the same shape on all ranks.
+        average: deprecated, use `op`.
+        compression: what travels; the result has the type of `tensor`.
+        op: Average (the default) or Sum. Integers are scaled in double precision and truncated toward zero.
+
+    Raises:
+        ValueError: unsupported type, bad argument, name in use, not initialised.
+        TensorMismatchError: ranks disagree about the tensor.
+        HorovodInternalError: a peer was lost.
+    """
+    op = reduce_ops.resolve(op, average)
+    compressed, context = compression.compress(tensor)
+    reduced = _Allreduce.apply(compressed, name, op, prescale_factor, postscale_factor, process_set)
+    return compression.decompress(reduced, context)
+
+
+def allgather(
+    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
+    """Returns the tensors of all ranks, concatenated along dimension 0 in order of rank. Differentiable: the gradient
+    is averaged over the ranks, and each takes its own rows.
+
+    Args:
+        tensor: any type, at least one dimension; all dimensions but the first must agree between ranks.
+
+    Raises:
+        As `allreduce`.
+    """
+    return _Allgather.apply(tensor, name, process_set)
+
+
+def broadcast(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
+    """Returns the values that `tensor` has on `root_rank`, a rank of the job, as a new tensor. Differentiable: the
+    gradient is averaged over the ranks on the root, and zero elsewhere.
+
+    Args:
+        tensor: any type, of the same shape on all ranks.
+
+    Raises:
+        As `allreduce`; ValueError also when there is no such rank.
+    """
+    return _Broadcast.apply(tensor, root_rank, name, process_set)

@@ -1,0 +1,58 @@
+"""Compression of tensors for the way, as in horovod.torch.compression."""
+
+from __future__ import annotations
+
+from typing import Optional, Tuple
+
+import torch
+
+
+class Compressor:
+    """What `compression=` takes: a class with these two static methods."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, object]:
+        """Returns the tensor to send and a context for `decompress`."""
+        raise NotImplementedError("a Compressor defines compress()")
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, ctx: object) -> torch.Tensor:
+        """Returns the received tensor in its original form."""
+        raise NotImplementedError("a Compressor defines decompress()")
+
+
+class NoneCompressor(Compressor):
+    """Sends tensors as they are."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, None]:
+        """Returns `tensor`."""
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, ctx: object) -> torch.Tensor:
+        """Returns `tensor`."""
+        return tensor
+
+
+class FP16Compressor(Compressor):
+    """Sends floating-point tensors of any precision as float16; others as they are."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Optional[torch.dtype]]:
+        """Returns `tensor` in float16 and its dtype."""
+        if not tensor.dtype.is_floating_point:
+            return tensor, None
+        return tensor.to(torch.float16), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, ctx: Optional[torch.dtype]) -> torch.Tensor:
+        """Returns `tensor` in the dtype `ctx`."""
+        return tensor if ctx is None else tensor.to(ctx)
+
+
+class Compression:
+    """The compressors that come with the package."""
+
+    none = NoneCompressor
+    fp16 = FP16Compressor

@@ -1,0 +1,219 @@
+"""Transfer of parameters, optimizer state and Python objects."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+
+import torch
+
+from farandole import _basics
+from farandole.process_sets import ProcessSet, global_process_set
+from farandole.torch import operations
+from farandole.torch.handles import synchronize
+
+
+def broadcast_parameters(
+    params: Union[Dict[str, Optional[torch.Tensor]], List[Tuple[str, Optional[torch.Tensor]]]], root_rank: int
+) -> None:
+    """Replaces the values of all tensors by those of `root_rank`, in place. Entries that are None are skipped.
+
+    Args:
+        params: what `state_dict()` returns, or a list of (name, tensor) pairs; the same names, types and shapes on all
+            ranks.
+        root_rank: rank in the job.
+
+    Raises:
+        ValueError: `params` is something else (a generator, for example), or an entry is not a tensor.
+        HorovodInternalError: ranks disagree, or a peer was lost.
+    """
+    if isinstance(params, dict):
+        params = sorted(params.items())
+    elif not isinstance(params, list) or not all(isinstance(entry, tuple) and len(entry) == 2 for entry in params):
+        raise ValueError(f"invalid params of type: {type(params)}; expected a state_dict or a list of (name, tensor)")
+    params = [(name, tensor) for name, tensor in params if tensor is not None]
+    for name, tensor in params:
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError(f"entry {name!r} of params is a {type(tensor).__name__}, not a tensor")
+    _synchronize_all([operations.broadcast_async_(tensor, root_rank, str(name)) for name, tensor in params])
+
+
+def _synchronize_all(handles: List[int]) -> None:
+    """Waits for all, so that none is left under way, then raises the first error."""
+    first_error = None
+    for handle in handles:
+        try:
+            synchronize(handle)
+        except Exception as error:
+            first_error = first_error or error
+    if first_error is not None:
+        raise first_error
+
+
+class _Remote(NamedTuple):
+    """Stands for a tensor of the root in the description of a state."""
+
+    name: str
+    dtype: torch.dtype
+    shape: Tuple[int, ...]
+    on_cpu: bool
+
+
+class _Description:
+    """The state of an optimizer with its tensors taken out."""
+
+    def __init__(self) -> None:
+        self.groups: List[Dict[str, Any]] = []  # options of each group, without parameters
+        self.sizes: List[int] = []  # parameters in each group
+        self.states: Dict[int, Dict[str, Any]] = {}  # by position of the parameter
+        self.tensors: List[_Remote] = []
+        self.sources: List[torch.Tensor] = []  # on the root only
+        self._occurrences: Counter = Counter()
+
+    def take(self, key: str, value: Any) -> Any:
+        """Replaces a tensor by its description."""
+        if not isinstance(value, torch.Tensor):
+            return value
+        name = f"{key}.{self._occurrences[key]}"
+        self._occurrences[key] += 1
+        remote = _Remote(name, value.dtype, tuple(value.shape), value.is_cpu)
+        self.tensors.append(remote)
+        self.sources.append(value)
+        return remote
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> List[torch.Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _describe(optimizer: torch.optim.Optimizer) -> _Description:
+    result = _Description()
+    for group in optimizer.param_groups:
+        options = {key: result.take(f"options.{key}", value) for key, value in group.items() if key != "params"}
+        result.groups.append(options)
+        result.sizes.append(len(group["params"]))
+    for position, parameter in enumerate(_parameters(optimizer)):
+        if parameter in optimizer.state:
+            state = optimizer.state[parameter]
+            result.states[position] = {key: result.take(str(key), value) for key, value in state.items()}
+    return result
+
+
+def _misfit(optimizer: torch.optim.Optimizer, description: _Description) -> Optional[str]:
+    sizes = [len(group["params"]) for group in optimizer.param_groups]
+    if sizes != description.sizes:
+        return f"the optimizer has groups of {sizes} parameters here and of {description.sizes} on the root rank"
+    return None
+
+
+def _apply(optimizer: torch.optim.Optimizer, description: _Description, received: Dict[str, torch.Tensor]) -> None:
+    def place(value: Any, device: torch.device, current: Any = None) -> Any:
+        if not isinstance(value, _Remote):
+            return value
+        tensor = received[value.name]
+        if isinstance(current, torch.Tensor) and current.shape == tensor.shape and current.dtype == tensor.dtype:
+            # Whoever holds this tensor (a captured graph, a scheduler) goes on holding it.
+            with torch.no_grad():
+                return current.copy_(tensor)
+        return tensor if value.on_cpu else tensor.to(device)
+
+    cpu = torch.device("cpu")
+    for group, options in zip(optimizer.param_groups, description.groups):
+        for key, value in options.items():
+            group[key] = place(value, group["params"][0].device if group["params"] else cpu, group.get(key))
+    parameters = _parameters(optimizer)
+    optimizer.state.clear()
+    for position, state in description.states.items():
+        parameter = parameters[position]
+        optimizer.state[parameter] = {key: place(value, parameter.device) for key, value in state.items()}
+
+
+def broadcast_optimizer_state(
+    optimizer: torch.optim.Optimizer, root_rank: int, model: Optional[torch.nn.Module] = None
+) -> None:
+    """Gives the optimizer the state and the options that it has on `root_rank`. Weights stay as they are.
+
+    State that exists on the root only is created, state that exists elsewhere only is dropped, no step is run.
+
+    Args:
+        optimizer: with parameters in the same groups and order on all ranks. Not LBFGS.
+        root_rank: rank in the job.
+        model: not used; Horovod has it.
+
+    Raises:
+        ValueError: LBFGS, or the groups differ from the root's.
+        HorovodInternalError: a peer was lost.
+    """
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError("cannot broadcast torch.optim.LBFGS state")
+    is_root = _basics.rank() == root_rank
+    description = _describe(optimizer) if is_root else _Description()
+    sources, description.sources = description.sources, []
+    description = broadcast_object(description, root_rank, name="optimizer_state")
+    if not is_root:
+        sources = [torch.empty(remote.shape, dtype=remote.dtype) for remote in description.tensors]
+    names = [remote.name for remote in description.tensors]
+    _synchronize_all([operations.broadcast_async_(tensor, root_rank, name) for name, tensor in zip(names, sources)])
+    if is_root:
+        return
+    misfit = _misfit(optimizer, description)
+    if misfit is not None:
+        raise ValueError(f"cannot broadcast the optimizer's state: {misfit}")
+    _apply(optimizer, description, dict(zip(names, sources)))
+
+
+def _dumps(value: Any) -> torch.Tensor:
+    import cloudpickle
+
+    buffer = io.BytesIO()
+    cloudpickle.dump(value, buffer)
+    return torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
+
+
+def _loads(payload: torch.Tensor) -> Any:
+    import cloudpickle
+
+    return cloudpickle.loads(payload.numpy().tobytes())
+
+
+def broadcast_object(
+    obj: Any, root_rank: int = 0, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> Any:
+    """Returns the object of `root_rank` on every rank: the original there, a copy through cloudpickle elsewhere.
+
+    Args:
+        obj: anything that cloudpickle takes; ignored elsewhere than on the root.
+        name: the same on all ranks; by default one that does not depend on the object.
+
+    Raises:
+        ValueError: no such rank, not initialised.
+        HorovodInternalError: a peer was lost.
+    """
+    name = name or "object"
+    is_root = _basics.rank() == root_rank
+    payload = _dumps(obj) if is_root else torch.empty(0, dtype=torch.uint8)
+    size = torch.tensor([payload.numel()], dtype=torch.int64)
+    size = operations.broadcast_(size, root_rank, f"{name}.sz", process_set)
+    if not is_root:
+        payload = torch.empty(int(size.item()), dtype=torch.uint8)
+    operations.broadcast_(payload, root_rank, f"{name}.t", process_set)
+    return obj if is_root else _loads(payload)
+
+
+def allgather_object(obj: Any, name: Optional[str] = None) -> List[Any]:
+    """Returns the objects of all ranks, in order of rank, copied through cloudpickle.
+
+    Args:
+        obj: anything that cloudpickle takes.
+        name: the same on all ranks; by default one that does not depend on the object.
+
+    Raises:
+        As `broadcast_object`.
+    """
+    name = name or "object"
+    payload = _dumps(obj)
+    own = torch.tensor([payload.numel()], dtype=torch.int64)
+    sizes = synchronize(operations.allgather_async(own, f"{name}.sz"))
+    gathered = synchronize(operations.allgather_async(payload, f"{name}.t"))
+    return [_loads(part) for part in torch.split(gathered, sizes.tolist())]

@@ -1,0 +1,245 @@
+"""Asynchronous and in-place operations, and barrier. None of them carries a gradient.
+
+Arguments that all share:
+    name: must be the same on all ranks; operations under way at the same time need different names. None: named by
+        order of submission.
+    process_set: `global_process_set`.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Optional
+
+import torch
+
+from farandole import _errors, _library, process_sets
+from farandole.process_sets import ProcessSet, global_process_set
+from farandole.torch import handles, memory, reduce_ops
+from farandole.torch.handles import poll, synchronize
+
+__all__ = [
+    "allgather_async",
+    "allreduce_",
+    "allreduce_async",
+    "allreduce_async_",
+    "barrier",
+    "broadcast_",
+    "broadcast_async",
+    "broadcast_async_",
+    "poll",
+    "synchronize",
+]
+
+
+def _wire_name(operation: str, name: Optional[str]) -> Optional[bytes]:
+    if name is None:
+        return None
+    if not isinstance(name, str):
+        raise ValueError(f"name must be a str, got {type(name).__name__}")
+    return f"{operation}.{name}".encode()
+
+
+def _library_in_use() -> _library.Library:
+    library = _library.loaded()
+    if library is None:
+        raise _errors.make_error(_library.NOT_INITIALIZED)
+    return library
+
+
+def _submit_allreduce(
+    tensor: torch.Tensor,
+    in_place: bool,
+    name: Optional[str],
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+) -> int:
+    code = memory.dtype_code(tensor, memory.REDUCIBLE)
+    library = _library_in_use()
+    source = memory.staged(tensor)
+    # A staged copy may be overwritten; the tensor itself only if asked for.
+    target = source if in_place or not memory.is_plain(tensor) else memory.empty_plain(tensor)
+    handle = library.allreduce(
+        _wire_name("allreduce", name),
+        source.data_ptr(),
+        target.data_ptr(),
+        code,
+        source.dim(),
+        memory.shape_of(source),
+        op,
+        float(prescale_factor),
+        float(postscale_factor),
+        process_sets.id_of(process_set),
+    )
+    return handles.track(handle, (source, target, tensor), lambda _: _deliver(target, tensor, in_place))
+
+
+def _deliver(result: torch.Tensor, tensor: torch.Tensor, in_place: bool) -> torch.Tensor:
+    """Brings plain memory to where the caller expects it."""
+    if not in_place:
+        return result if tensor.is_cpu else result.to(tensor.device)
+    if result.data_ptr() != tensor.data_ptr():
+        with torch.no_grad():
+            tensor.copy_(result)
+    return tensor
+
+
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Starts postscale_factor * reduce(prescale_factor * tensor) over all ranks into a new tensor.
+
+    Args:
+        tensor: int32, int64, float16, bfloat16, float32 or float64, of the same shape on all ranks. Must stay untouched
+            until the handle is synchronized.
+        average: deprecated, use `op`.
+        op: Average (the default) or Sum. Integers are scaled in double precision and truncated toward zero.
+
+    Returns:
+        A handle for `poll` and `synchronize`; the latter returns the new tensor.
+
+    Raises:
+        ValueError: unsupported type, bad argument, a tensor of that name is still being processed, not initialised.
+        HorovodInternalError: a peer was lost.
+    """
+    op = reduce_ops.resolve(op, average)
+    return _submit_allreduce(tensor, False, name, op, prescale_factor, postscale_factor, process_set)
+
+
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Like `allreduce_async`, but the result replaces the values of `tensor`."""
+    op = reduce_ops.resolve(op, average)
+    return _submit_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set)
+
+
+def allreduce_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    """Like `allreduce_async_`, and waits. Returns `tensor`."""
+    op = reduce_ops.resolve(op, average)
+    return synchronize(_submit_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
+
+
+def allgather_async(
+    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> int:
+    """Starts the concatenation of the tensors of all ranks along dimension 0, in order of rank.
+
+    Args:
+        tensor: any type, at least one dimension; all dimensions but the first must agree between ranks.
+
+    Returns:
+        A handle; `synchronize` returns the new tensor.
+
+    Raises:
+        ValueError: unsupported type, no dimension, name in use, not initialised.
+        HorovodInternalError: a peer was lost.
+    """
+    code = memory.dtype_code(tensor)
+    if tensor.dim() == 0:
+        raise ValueError("allgather needs a tensor with at least one dimension, got a scalar")
+    library = _library_in_use()
+    source = memory.staged(tensor)
+    handle = library.allgather(
+        _wire_name("allgather", name),
+        source.data_ptr(),
+        code,
+        source.dim(),
+        memory.shape_of(source),
+        process_sets.id_of(process_set),
+    )
+
+    def finish(done: int) -> torch.Tensor:
+        result = torch.empty(library.result_dimensions(done), dtype=source.dtype)
+        code = library.result_copy(done, result.data_ptr(), result.numel() * result.element_size())
+        if code != _library.OK:
+            _errors.raise_error(code)
+        return result if tensor.is_cpu else result.to(tensor.device)
+
+    return handles.track(handle, (source,), finish)
+
+
+def _submit_broadcast(
+    tensor: torch.Tensor, in_place: bool, root_rank: int, name: Optional[str], process_set: ProcessSet
+) -> int:
+    code = memory.dtype_code(tensor)
+    library = _library_in_use()
+    source = memory.staged(tensor)
+    target = source if in_place or not memory.is_plain(tensor) else memory.empty_plain(tensor)
+    handle = library.broadcast(
+        _wire_name("broadcast", name),
+        source.data_ptr(),
+        target.data_ptr(),
+        code,
+        source.dim(),
+        memory.shape_of(source),
+        operator.index(root_rank),
+        process_sets.id_of(process_set),
+    )
+    return handles.track(handle, (source, target, tensor), lambda _: _deliver(target, tensor, in_place))
+
+
+def broadcast_async(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> int:
+    """Starts to copy the values of `tensor` on `root_rank` into a new tensor on every rank.
+
+    Args:
+        tensor: any type, of the same shape on all ranks.
+        root_rank: rank in the job, the same on all ranks.
+
+    Returns:
+        A handle; `synchronize` returns the new tensor.
+
+    Raises:
+        ValueError: unsupported type, no such rank, name in use, not initialised.
+        HorovodInternalError: a peer was lost.
+    """
+    return _submit_broadcast(tensor, False, root_rank, name, process_set)
+
+
+def broadcast_async_(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> int:
+    """Like `broadcast_async`, but the values replace those of `tensor`."""
+    return _submit_broadcast(tensor, True, root_rank, name, process_set)
+
+
+def broadcast_(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
+    """Like `broadcast_async_`, and waits. Returns `tensor`."""
+    return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Waits until all ranks have called it.
+
+    Raises:
+        ValueError: not initialised.
+        HorovodInternalError: a peer was lost.
+    """
+    library = _library_in_use()
+    synchronize(handles.track(library.barrier(None, process_sets.id_of(process_set)), (), lambda _: None))

@@ -1,0 +1,251 @@
+"""DistributedOptimizer: an optimizer whose gradients are those of all ranks together."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import weakref
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Type
+
+import torch
+
+from farandole import _basics, process_sets
+from farandole.process_sets import ProcessSet, global_process_set
+from farandole.torch import reduce_ops
+from farandole.torch.compression import Compression, Compressor
+from farandole.torch.reducer import GradientReducer
+
+NamedParameters = Iterable[Tuple[str, torch.Tensor]]
+
+
+def find_duplicates(lst: Iterable[Any]) -> set:
+    """The elements that occur more than once."""
+    seen: set = set()
+    return {element for element in lst if element in seen or seen.add(element)}
+
+
+def _names(optimizer: torch.optim.Optimizer, named_parameters: Optional[NamedParameters]) -> Dict[torch.Tensor, str]:
+    """Name of each parameter of the optimizer; raises ValueError for what does not name them all, once each."""
+    if named_parameters is None:
+        return {
+            parameter: f"noname.{group_index}.{index}"
+            for group_index, group in enumerate(optimizer.param_groups)
+            for index, parameter in enumerate(group["params"])
+        }
+    pairs = list(named_parameters)
+    if any(not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], str) for pair in pairs):
+        raise ValueError(
+            "named_parameters should be a sequence of tuples (name, parameter), usually produced by "
+            "model.named_parameters()."
+        )
+    duplicates = find_duplicates(name for name, _ in pairs)
+    if duplicates:
+        raise ValueError(
+            f"Parameter names in named_parameters must be unique. Found duplicates: {', '.join(sorted(duplicates))}"
+        )
+    names = {parameter: name for name, parameter in pairs}
+    unnamed = [
+        tuple(parameter.shape)
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+        if parameter not in names
+    ]
+    if unnamed:
+        raise ValueError(
+            f"named_parameters was specified, but one or more model parameters were not named. Their shapes: {unnamed}"
+        )
+    return names
+
+
+def _check_supported(op: int, num_groups: int, groups: Any, sparse_as_dense: bool, process_set: ProcessSet) -> None:
+    process_sets.id_of(process_set)
+    reduce_ops.resolve(op)
+    if num_groups or groups is not None:
+        raise NotImplementedError(
+            "groups and num_groups are not supported by this release of Farandole: leave them out"
+        )
+    if sparse_as_dense:
+        raise NotImplementedError("sparse_as_dense=True is not supported by this release of Farandole")
+
+
+class _DistributedOptimizer:
+    """What is put before the class of the wrapped optimizer; see `DistributedOptimizer`."""
+
+    find_duplicates = staticmethod(find_duplicates)
+
+    def _distribute(
+        self,
+        names: Dict[torch.Tensor, str],
+        compression: Type[Compressor],
+        backward_passes_per_step: int,
+        op: int,
+        gradient_predivide_factor: float,
+        process_set: ProcessSet,
+    ) -> None:
+        self.op = op
+        self.gradient_predivide_factor = gradient_predivide_factor
+        self.process_set = process_set
+        self.sparse_as_dense = False
+        self._parameter_names = names
+        self._synchronized = False
+        self._should_synchronize = True
+        factor = float(gradient_predivide_factor)
+        self._reducer = GradientReducer(op, 1.0 / factor, factor, compression, backward_passes_per_step)
+        self._reduces = _basics.size() > 1 or bool(os.environ.get("HOROVOD_ELASTIC"))
+        if self._reduces:
+            for group in self.param_groups:
+                self._watch(group["params"])
+        weakref.finalize(self, self._reducer.remove_hooks)
+
+    def _watch(self, parameters: Sequence[torch.Tensor]) -> None:
+        for parameter in parameters:
+            if parameter.requires_grad:
+                self._reducer.add(parameter, self._parameter_names[parameter])
+
+    @property
+    def backward_passes_per_step(self) -> int:
+        """Backward passes whose gradients are summed on this rank before they are reduced."""
+        return self._reducer.passes
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """Changes it, from the next backward pass on. Raises ValueError unless positive."""
+        _check_passes(passes)
+        self._reducer.set_passes(passes)
+
+    def add_param_group(self, param_group: Dict[str, Any]) -> None:
+        """Adds a group, as the wrapped optimizer does; its parameters are named by position."""
+        super().add_param_group(param_group)
+        group_index = len(self.param_groups) - 1
+        parameters = self.param_groups[-1]["params"]
+        for index, parameter in enumerate(parameters):
+            self._parameter_names.setdefault(parameter, f"noname.{group_index}.{index}")
+        if self._reduces:
+            self._watch(parameters)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """Loads a state as the wrapped optimizer does, after what is under way has ended."""
+        if self._reducer.outstanding():
+            self._reducer.finish()
+        self._reducer.set_passes(self._reducer.passes)
+        self._synchronized = False
+        self._should_synchronize = True
+        super().load_state_dict(*args, **kwargs)
+
+    def synchronize(self) -> None:
+        """Waits until the gradients of all parameters are reduced; a missing one counts as zeros. For work on reduced
+        gradients (clipping), followed by step() inside `skip_synchronize()`.
+
+        Raises:
+            TensorMismatchError: ranks disagree about a gradient.
+            HorovodInternalError: a peer was lost.
+        """
+        if self._reduces:
+            self._reducer.finish()
+        self._synchronized = True
+
+    @contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """Inside of it step() does not synchronize."""
+        self._should_synchronize = False
+        try:
+            yield
+        finally:
+            self._should_synchronize = True
+
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Synchronizes, unless inside `skip_synchronize()`, and runs the step of the wrapped optimizer.
+
+        Args:
+            closure: passed on; the gradients that it computes are reduced each time it has run.
+        """
+        if self._should_synchronize:
+            if self._synchronized:
+                warnings.warn(
+                    "optimizer.step() called without optimizer.skip_synchronize() context after "
+                    "optimizer.synchronize(). This can cause training slowdown. You may want to consider using "
+                    "optimizer.skip_synchronize() context if you use optimizer.synchronize() in your code.",
+                    stacklevel=2,
+                )
+            if closure is None:
+                self.synchronize()
+            else:
+                closure = self._synchronizing(closure)
+        self._synchronized = False
+        return super().step() if closure is None else super().step(closure)
+
+    def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        def call() -> Any:
+            result = closure()
+            self.synchronize()
+            return result
+
+        return call
+
+    def zero_grad(self, *args: Any, **kwargs: Any) -> None:
+        """Clears the gradients as the wrapped optimizer does, `set_to_none` included.
+
+        Raises:
+            AssertionError: gradients are being reduced.
+        """
+        if self._reducer.outstanding():
+            raise AssertionError(
+                "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
+                "optimizer.synchronize(). This is prohibited as it can cause a race condition."
+            )
+        super().zero_grad(*args, **kwargs)
+
+
+def _check_passes(passes: int) -> None:
+    if not isinstance(passes, int) or passes <= 0:
+        raise ValueError(f"backward_passes_per_step must be positive, got {passes!r}")
+
+
+def DistributedOptimizer(
+    optimizer: torch.optim.Optimizer,
+    named_parameters: Optional[NamedParameters] = None,
+    compression: Type[Compressor] = Compression.none,
+    backward_passes_per_step: int = 1,
+    op: int = reduce_ops.Average,
+    gradient_predivide_factor: float = 1.0,
+    num_groups: int = 0,
+    groups: Optional[List[List[torch.Tensor]]] = None,
+    sparse_as_dense: bool = False,
+    process_set: ProcessSet = global_process_set,
+) -> torch.optim.Optimizer:
+    """An optimizer that applies the gradients of all ranks. Each gradient's allreduce starts when backward has made it.
+
+    The result is of a class with the name of the optimizer's class, derived from it; it shares state and parameter
+    groups with `optimizer`, which should not be used any more. Gradients of several backward passes are summed, not
+    averaged. Parameters that were frozen after this call and have no gradient are left alone.
+
+    Args:
+        optimizer: any optimizer of torch.
+        named_parameters: (name, parameter) pairs that cover all parameters of the optimizer; names agree between ranks.
+        compression: what travels.
+        backward_passes_per_step: backward passes before each step.
+        op: Average or Sum.
+        gradient_predivide_factor: splits the division of Average: by this before the sum, by size / this after it.
+        num_groups, groups, sparse_as_dense: not supported yet.
+        process_set: `global_process_set`.
+
+    Raises:
+        ValueError: an argument that is wrong, or not initialised.
+        NotImplementedError: an argument that is not supported yet.
+    """
+    _check_passes(backward_passes_per_step)
+    if gradient_predivide_factor != 1.0 and op != reduce_ops.Average:
+        raise ValueError("gradient_predivide_factor not supported with op != Average")
+    if gradient_predivide_factor <= 0:
+        raise ValueError(f"gradient_predivide_factor must be positive, got {gradient_predivide_factor!r}")
+    _check_supported(op, num_groups, groups, sparse_as_dense, process_set)
+    names = _names(optimizer, named_parameters)
+    _basics.size()
+    wrapped = type(optimizer)
+    result = object.__new__(type(wrapped.__name__, (_DistributedOptimizer, wrapped), {}))
+    # Everything of the wrapped optimizer but what others have put over its methods (learning-rate schedulers do).
+    result.__dict__.update(
+        {key: value for key, value in vars(optimizer).items() if not callable(getattr(wrapped, key, None))}
+    )
+    result._distribute(names, compression, backward_passes_per_step, op, gradient_predivide_factor, process_set)
+    return result

@@ -1,0 +1,36 @@
+"""How values of the ranks are combined. The numbers are those of proto/farandole/v1/types.proto."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Optional
+
+Average = 0
+Sum = 1
+Adasum = 2
+Min = 3
+Max = 4
+Product = 5
+
+_NAMES = {Adasum: "Adasum", Min: "Min", Max: "Max", Product: "Product"}
+
+
+def resolve(op: Optional[int], average: Optional[bool] = None) -> int:
+    """The operation that `op` and the deprecated `average` ask for; Average if neither is given.
+
+    Raises:
+        ValueError: both are given, or `op` is none of the constants above.
+        NotImplementedError: this release cannot do it.
+    """
+    if average is not None:
+        if op is not None:
+            raise ValueError("The op parameter supersedes average. Please provide only one of them.")
+        warnings.warn("Parameter `average` has been replaced with `op`", DeprecationWarning, stacklevel=4)
+        return Average if average else Sum
+    if op is None or op is Average or op is Sum:
+        return Average if op is None else op
+    if op in (Average, Sum):
+        return int(op)
+    if op in _NAMES:
+        raise NotImplementedError(f"op={_NAMES[op]} is not supported by this release of Farandole: use Average or Sum")
+    raise ValueError(f"op must be hvd.Average or hvd.Sum, got {op!r}")
