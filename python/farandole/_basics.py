@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import atexit
 import os
-from typing import Callable, List, Optional, Sequence
+from collections.abc import Sequence
+from typing import Callable
 
 from farandole import _ending, _errors, _library
 from farandole.exceptions import NotInitializedError
 
 # Run after the library has given up all its handles.
-_after_shutdown: List[Callable[[], None]] = []
+_after_shutdown: list[Callable[[], None]] = []
 _atexit_registered = False
 
 
-def init(comm: Optional[Sequence[int]] = None, process_sets: Optional[Sequence] = None) -> None:
+def init(comm: Sequence[int] | None = None, process_sets: Sequence | None = None) -> None:
     """Joins the job and waits until all its ranks have called init. A second call while initialised does nothing.
 
     A process that no launcher started is rank 0 of 1. The wait is bounded by FARANDOLE_START_TIMEOUT or

@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 from types import FrameType, TracebackType
-from typing import Optional, Type
 
 from farandole import _errors, _library
 from farandole.exceptions import InitializationError, PeerLostError
@@ -27,7 +26,7 @@ def install() -> None:
         signal.signal(signal.SIGTERM, _on_sigterm)
 
 
-def _on_uncaught(kind: Type[BaseException], value: BaseException, trace: Optional[TracebackType]) -> None:
+def _on_uncaught(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
     """A stack trace says nothing about a peer that died or a controller that is away; their sentence does."""
     if not isinstance(value, (PeerLostError, InitializationError)) or os.environ.get("FARANDOLE_LOG_LEVEL") == "debug":
         _previous_hook(kind, value, trace)
@@ -49,7 +48,7 @@ def _end_daemonic_children() -> None:
                 child.terminate()
 
 
-def _on_sigterm(number: int, frame: Optional[FrameType]) -> None:
+def _on_sigterm(number: int, frame: FrameType | None) -> None:
     """The agent sends SIGTERM to those that have not ended by themselves some time after a peer was lost: the script is
     then busy elsewhere (computing, waiting for data) and learns the reason here. Once told, it gets the time until the
     agent's SIGKILL to save what it wants. Otherwise SIGTERM means what it always does."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Sequence
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_uint32, c_void_p
-from typing import Optional, Sequence
 
 from farandole import _locate
 from farandole.version import __version__
@@ -93,11 +93,11 @@ def shape_array(shape: Sequence[int]) -> ctypes.Array:
     return (c_int64 * len(shape))(*shape)
 
 
-_library: Optional[Library] = None
+_library: Library | None = None
 _lock = threading.Lock()
 
 
-def loaded() -> Optional[Library]:
+def loaded() -> Library | None:
     """The library if it has been loaded; never loads it."""
     return _library
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import List
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _SOURCE_BIN = os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "bazel-bin")
@@ -16,7 +15,7 @@ _FILES = {
 }
 
 
-def candidates(name: str) -> List[str]:
+def candidates(name: str) -> list[str]:
     """Paths at which `name` may lie, the preferred one first."""
     variable, in_package, in_source = _FILES[name]
     override = os.environ.get(variable)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence
+from collections.abc import Sequence
 
 from farandole import _basics
 
@@ -22,30 +22,30 @@ class ProcessSet:
         ValueError: an entry is not an int.
     """
 
-    process_set_id: Optional[int] = None
+    process_set_id: int | None = None
     mpi_comm = None
 
     def __init__(self, ranks: Sequence[int]) -> None:
         if any(not isinstance(rank, int) for rank in ranks):
             raise ValueError(f"ProcessSet expects a list of ranks as int, got {ranks!r}")
-        self._ranks: Optional[List[int]] = sorted(ranks)
+        self._ranks: list[int] | None = sorted(ranks)
 
     @property
-    def ranks(self) -> Optional[List[int]]:
+    def ranks(self) -> list[int] | None:
         """Sorted ranks of the job; of the global set: None before init."""
         if self.process_set_id == 0:
             return list(range(_basics.size())) if _basics.is_initialized() else None
         return self._ranks
 
-    def size(self) -> Optional[int]:
+    def size(self) -> int | None:
         """Number of members; None while the set is not registered."""
         return None if self.process_set_id is None else _basics.size()
 
-    def rank(self) -> Optional[int]:
+    def rank(self) -> int | None:
         """Position of this process among the members; None while the set is not registered."""
         return None if self.process_set_id is None else _basics.rank()
 
-    def included(self) -> Optional[bool]:
+    def included(self) -> bool | None:
         """Whether this process is a member; None while the ranks are unknown."""
         ranks = self.ranks
         return None if ranks is None else _basics.rank() in ranks

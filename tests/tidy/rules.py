@@ -213,7 +213,7 @@ def secrets_in_launcher(tree: Tree) -> list[str]:
 def python_imports(tree: Tree) -> list[str]:
     """The package brings no gRPC and no protobuf into the user's process, and loads one library in one place."""
     bad = []
-    loaders = []
+    loaders: dict[str, int] = {}
     for source in tree.having(".py"):
         if not source.path.startswith("python/") or source.is_test:
             continue
@@ -226,8 +226,9 @@ def python_imports(tree: Tree) -> list[str]:
                 if name.split(".")[0] in ("grpc", "google", "tests")
             ]
             if isinstance(node, ast.Attribute) and node.attr in ("CDLL", "PyDLL", "LoadLibrary"):
-                loaders.append(f"{source.path}:{node.lineno}")
-    return bad + [f"{place}: a second place that loads a library, besides {loaders[0]}" for place in loaders[1:]]
+                loaders[source.path] = node.lineno
+    first, *others = loaders.items() or [("", 0)]
+    return bad + [f"{path}:{line}: a second place that loads a library, besides {first[0]}" for path, line in others]
 
 
 def versions(tree: Tree) -> list[str]:

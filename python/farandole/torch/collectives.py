@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Type
+from typing import Any
 
 import torch
 
@@ -12,7 +12,7 @@ from farandole.torch import operations, reduce_ops
 from farandole.torch.compression import Compression, Compressor
 
 
-def _gradient_name(name: Optional[str]) -> Optional[str]:
+def _gradient_name(name: str | None) -> str | None:
     return None if name is None else f"{name}.grad"
 
 
@@ -21,7 +21,7 @@ class _Allreduce(torch.autograd.Function):
     def forward(
         ctx: Any,
         tensor: torch.Tensor,
-        name: Optional[str],
+        name: str | None,
         op: int,
         prescale_factor: float,
         postscale_factor: float,
@@ -45,7 +45,7 @@ class _Allreduce(torch.autograd.Function):
 
 class _Allgather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
+    def forward(ctx: Any, tensor: torch.Tensor, name: str | None, process_set: ProcessSet) -> torch.Tensor:
         ctx.name = _gradient_name(name)
         ctx.process_set = process_set
         ctx.rows = tensor.shape[0] if tensor.dim() else 0
@@ -64,7 +64,7 @@ class _Allgather(torch.autograd.Function):
 class _Broadcast(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, tensor: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet
+        ctx: Any, tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
     ) -> torch.Tensor:
         ctx.root_rank = root_rank
         ctx.name = _gradient_name(name)
@@ -81,10 +81,10 @@ class _Broadcast(torch.autograd.Function):
 
 def allreduce(
     tensor: torch.Tensor,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    compression: Type[Compressor] = Compression.none,
-    op: Optional[int] = None,
+    average: bool | None = None,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
@@ -110,7 +110,7 @@ def allreduce(
 
 
 def allgather(
-    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+    tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
     """Returns the tensors of all ranks, concatenated along dimension 0 in order of rank. Differentiable: the gradient
     is averaged over the ranks, and each takes its own rows.
@@ -125,7 +125,7 @@ def allgather(
 
 
 def broadcast(
-    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+    tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
     """Returns the values that `tensor` has on `root_rank`, a rank of the job, as a new tensor. Differentiable: the
     gradient is averaged over the ranks on the root, and zero elsewhere.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional, Tuple
-
 import torch
 
 
@@ -11,7 +9,7 @@ class Compressor:
     """What `compression=` takes: a class with these two static methods."""
 
     @staticmethod
-    def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, object]:
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, object]:
         """Returns the tensor to send and a context for `decompress`."""
         raise NotImplementedError("a Compressor defines compress()")
 
@@ -25,7 +23,7 @@ class NoneCompressor(Compressor):
     """Sends tensors as they are."""
 
     @staticmethod
-    def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, None]:
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, None]:
         """Returns `tensor`."""
         return tensor, None
 
@@ -39,14 +37,14 @@ class FP16Compressor(Compressor):
     """Sends floating-point tensors of any precision as float16; others as they are."""
 
     @staticmethod
-    def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Optional[torch.dtype]]:
+    def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.dtype | None]:
         """Returns `tensor` in float16 and its dtype."""
         if not tensor.dtype.is_floating_point:
             return tensor, None
         return tensor.to(torch.float16), tensor.dtype
 
     @staticmethod
-    def decompress(tensor: torch.Tensor, ctx: Optional[torch.dtype]) -> torch.Tensor:
+    def decompress(tensor: torch.Tensor, ctx: torch.dtype | None) -> torch.Tensor:
         """Returns `tensor` in the dtype `ctx`."""
         return tensor if ctx is None else tensor.to(ctx)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple
 
 import torch
 
@@ -15,7 +15,7 @@ from farandole.torch.handles import synchronize
 
 
 def broadcast_parameters(
-    params: Union[Dict[str, Optional[torch.Tensor]], List[Tuple[str, Optional[torch.Tensor]]]], root_rank: int
+    params: dict[str, torch.Tensor | None] | list[tuple[str, torch.Tensor | None]], root_rank: int
 ) -> None:
     """Replaces the values of all tensors by those of `root_rank`, in place. Entries that are None are skipped.
 
@@ -39,7 +39,7 @@ def broadcast_parameters(
     _synchronize_all([operations.broadcast_async_(tensor, root_rank, str(name)) for name, tensor in params])
 
 
-def _synchronize_all(handles: List[int]) -> None:
+def _synchronize_all(handles: list[int]) -> None:
     """Waits for all, so that none is left under way, then raises the first error."""
     first_error = None
     for handle in handles:
@@ -56,7 +56,7 @@ class _Remote(NamedTuple):
 
     name: str
     dtype: torch.dtype
-    shape: Tuple[int, ...]
+    shape: tuple[int, ...]
     on_cpu: bool
 
 
@@ -64,11 +64,11 @@ class _Description:
     """The state of an optimizer with its tensors taken out."""
 
     def __init__(self) -> None:
-        self.groups: List[Dict[str, Any]] = []  # options of each group, without parameters
-        self.sizes: List[int] = []  # parameters in each group
-        self.states: Dict[int, Dict[str, Any]] = {}  # by position of the parameter
-        self.tensors: List[_Remote] = []
-        self.sources: List[torch.Tensor] = []  # on the root only
+        self.groups: list[dict[str, Any]] = []  # options of each group, without parameters
+        self.sizes: list[int] = []  # parameters in each group
+        self.states: dict[int, dict[str, Any]] = {}  # by position of the parameter
+        self.tensors: list[_Remote] = []
+        self.sources: list[torch.Tensor] = []  # on the root only
         self._occurrences: Counter = Counter()
 
     def take(self, key: str, value: Any) -> Any:
@@ -83,7 +83,7 @@ class _Description:
         return remote
 
 
-def _parameters(optimizer: torch.optim.Optimizer) -> List[torch.Tensor]:
+def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
@@ -100,14 +100,14 @@ def _describe(optimizer: torch.optim.Optimizer) -> _Description:
     return result
 
 
-def _misfit(optimizer: torch.optim.Optimizer, description: _Description) -> Optional[str]:
+def _misfit(optimizer: torch.optim.Optimizer, description: _Description) -> str | None:
     sizes = [len(group["params"]) for group in optimizer.param_groups]
     if sizes != description.sizes:
         return f"the optimizer has groups of {sizes} parameters here and of {description.sizes} on the root rank"
     return None
 
 
-def _apply(optimizer: torch.optim.Optimizer, description: _Description, received: Dict[str, torch.Tensor]) -> None:
+def _apply(optimizer: torch.optim.Optimizer, description: _Description, received: dict[str, torch.Tensor]) -> None:
     def place(value: Any, device: torch.device, current: Any = None) -> Any:
         if not isinstance(value, _Remote):
             return value
@@ -130,7 +130,7 @@ def _apply(optimizer: torch.optim.Optimizer, description: _Description, received
 
 
 def broadcast_optimizer_state(
-    optimizer: torch.optim.Optimizer, root_rank: int, model: Optional[torch.nn.Module] = None
+    optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
 ) -> None:
     """Gives the optimizer the state and the options that it has on `root_rank`. Weights stay as they are.
 
@@ -178,7 +178,7 @@ def _loads(payload: torch.Tensor) -> Any:
 
 
 def broadcast_object(
-    obj: Any, root_rank: int = 0, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+    obj: Any, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> Any:
     """Returns the object of `root_rank` on every rank: the original there, a copy through cloudpickle elsewhere.
 
@@ -201,7 +201,7 @@ def broadcast_object(
     return obj if is_root else _loads(payload)
 
 
-def allgather_object(obj: Any, name: Optional[str] = None) -> List[Any]:
+def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
     """Returns the objects of all ranks, in order of rank, copied through cloudpickle.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Optional, Tuple
+from typing import Callable, Optional
 
 import torch
 
@@ -11,7 +11,7 @@ from farandole import _basics, _errors, _library
 Finish = Callable[[int], Optional[torch.Tensor]]
 
 # handle: (tensors whose memory the library uses, what makes the result once it is done)
-_pending: Dict[int, Tuple[tuple, Finish]] = {}
+_pending: dict[int, tuple[tuple, Finish]] = {}
 _greatest = 0
 
 
@@ -54,7 +54,7 @@ def poll(handle: int) -> bool:
     return _library.load().wait(handle, 0) != _library.PENDING
 
 
-def synchronize(handle: int) -> Optional[torch.Tensor]:
+def synchronize(handle: int) -> torch.Tensor | None:
     """Waits for an operation, returns its output and forgets the handle.
 
     Returns:

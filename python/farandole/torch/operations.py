@@ -9,7 +9,6 @@ Arguments that all share:
 from __future__ import annotations
 
 import operator
-from typing import Optional
 
 import torch
 
@@ -32,7 +31,7 @@ __all__ = [
 ]
 
 
-def _wire_name(operation: str, name: Optional[str]) -> Optional[bytes]:
+def _wire_name(operation: str, name: str | None) -> bytes | None:
     if name is None:
         return None
     if not isinstance(name, str):
@@ -50,7 +49,7 @@ def _library_in_use() -> _library.Library:
 def _submit_allreduce(
     tensor: torch.Tensor,
     in_place: bool,
-    name: Optional[str],
+    name: str | None,
     op: int,
     prescale_factor: float,
     postscale_factor: float,
@@ -88,9 +87,9 @@ def _deliver(result: torch.Tensor, tensor: torch.Tensor, in_place: bool) -> torc
 
 def allreduce_async(
     tensor: torch.Tensor,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
@@ -116,9 +115,9 @@ def allreduce_async(
 
 def allreduce_async_(
     tensor: torch.Tensor,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
@@ -130,9 +129,9 @@ def allreduce_async_(
 
 def allreduce_(
     tensor: torch.Tensor,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
@@ -142,9 +141,7 @@ def allreduce_(
     return synchronize(_submit_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
 
 
-def allgather_async(
-    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> int:
+def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
     """Starts the concatenation of the tensors of all ranks along dimension 0, in order of rank.
 
     Args:
@@ -182,7 +179,7 @@ def allgather_async(
 
 
 def _submit_broadcast(
-    tensor: torch.Tensor, in_place: bool, root_rank: int, name: Optional[str], process_set: ProcessSet
+    tensor: torch.Tensor, in_place: bool, root_rank: int, name: str | None, process_set: ProcessSet
 ) -> int:
     code = memory.dtype_code(tensor)
     library = _library_in_use()
@@ -202,7 +199,7 @@ def _submit_broadcast(
 
 
 def broadcast_async(
-    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+    tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
     """Starts to copy the values of `tensor` on `root_rank` into a new tensor on every rank.
 
@@ -221,14 +218,14 @@ def broadcast_async(
 
 
 def broadcast_async_(
-    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+    tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
     """Like `broadcast_async`, but the values replace those of `tensor`."""
     return _submit_broadcast(tensor, True, root_rank, name, process_set)
 
 
 def broadcast_(
-    tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+    tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
     """Like `broadcast_async_`, and waits. Returns `tensor`."""
     return synchronize(broadcast_async_(tensor, root_rank, name, process_set))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Type
+from typing import Any, Callable
 
 import torch
 
@@ -16,7 +17,7 @@ from farandole.torch import reduce_ops
 from farandole.torch.compression import Compression, Compressor
 from farandole.torch.reducer import GradientReducer
 
-NamedParameters = Iterable[Tuple[str, torch.Tensor]]
+NamedParameters = Iterable[tuple[str, torch.Tensor]]
 
 
 def find_duplicates(lst: Iterable[Any]) -> set:
@@ -25,7 +26,7 @@ def find_duplicates(lst: Iterable[Any]) -> set:
     return {element for element in lst if element in seen or seen.add(element)}
 
 
-def _names(optimizer: torch.optim.Optimizer, named_parameters: Optional[NamedParameters]) -> Dict[torch.Tensor, str]:
+def _names(optimizer: torch.optim.Optimizer, named_parameters: NamedParameters | None) -> dict[torch.Tensor, str]:
     """Name of each parameter of the optimizer; raises ValueError for what does not name them all, once each."""
     if named_parameters is None:
         return {
@@ -76,8 +77,8 @@ class _DistributedOptimizer:
 
     def _distribute(
         self,
-        names: Dict[torch.Tensor, str],
-        compression: Type[Compressor],
+        names: dict[torch.Tensor, str],
+        compression: type[Compressor],
         backward_passes_per_step: int,
         op: int,
         gradient_predivide_factor: float,
@@ -113,7 +114,7 @@ class _DistributedOptimizer:
         _check_passes(passes)
         self._reducer.set_passes(passes)
 
-    def add_param_group(self, param_group: Dict[str, Any]) -> None:
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a group, as the wrapped optimizer does; its parameters are named by position."""
         super().add_param_group(param_group)
         group_index = len(self.param_groups) - 1
@@ -153,7 +154,7 @@ class _DistributedOptimizer:
         finally:
             self._should_synchronize = True
 
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Synchronizes, unless inside `skip_synchronize()`, and runs the step of the wrapped optimizer.
 
         Args:
@@ -203,13 +204,13 @@ def _check_passes(passes: int) -> None:
 
 def DistributedOptimizer(
     optimizer: torch.optim.Optimizer,
-    named_parameters: Optional[NamedParameters] = None,
-    compression: Type[Compressor] = Compression.none,
+    named_parameters: NamedParameters | None = None,
+    compression: type[Compressor] = Compression.none,
     backward_passes_per_step: int = 1,
     op: int = reduce_ops.Average,
     gradient_predivide_factor: float = 1.0,
     num_groups: int = 0,
-    groups: Optional[List[List[torch.Tensor]]] = None,
+    groups: list[list[torch.Tensor]] | None = None,
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> torch.optim.Optimizer:

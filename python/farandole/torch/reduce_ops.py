@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Optional
 
 Average = 0
 Sum = 1
@@ -15,7 +14,7 @@ Product = 5
 _NAMES = {Adasum: "Adasum", Min: "Min", Max: "Max", Product: "Product"}
 
 
-def resolve(op: Optional[int], average: Optional[bool] = None) -> int:
+def resolve(op: int | None, average: bool | None = None) -> int:
     """The operation that `op` and the deprecated `average` ask for; Average if neither is given.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Type
+from typing import Any, Callable
 
 import torch
 
@@ -23,7 +23,7 @@ class Slot:
         self.dimensions = parameter.dim()
         self.delay = delay  # backward passes that are still to come before the allreduce starts
         self.handle = 0  # of the allreduce under way; 0 = none
-        self.buffer: Optional[torch.Tensor] = None  # what it works on: the gradient itself, or a copy
+        self.buffer: torch.Tensor | None = None  # what it works on: the gradient itself, or a copy
         self.context: Any = None  # of the compressor
         self.hook: Any = None
 
@@ -38,8 +38,8 @@ class GradientReducer:
         passes: backward passes whose gradients add up before the allreduce starts.
     """
 
-    def __init__(self, op: int, prescale: float, postscale: float, compression: Type[Compressor], passes: int) -> None:
-        self.slots: List[Slot] = []
+    def __init__(self, op: int, prescale: float, postscale: float, compression: type[Compressor], passes: int) -> None:
+        self.slots: list[Slot] = []
         self.passes = passes
         self._arguments = (op, prescale, postscale, 0)
         self._compression = None if compression is Compression.none else compression
