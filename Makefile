@@ -8,7 +8,8 @@ export HOME := $(CURDIR)/build/home
 $(shell mkdir -p $(HOME))
 endif
 # The JDK that bazel-bootstrap depends on, whatever java is first on the PATH.
-export JAVA_HOME := $(realpath /usr/lib/jvm/default-java)
+# Evaluated late: the first run installs it.
+export JAVA_HOME = $(realpath /usr/lib/jvm/default-java)
 export PYTHONPATH := $(CURDIR)/python
 VENV := $(CURDIR)/.venv/bin
 RUN := PATH="$(VENV):$$PATH"
