@@ -1,0 +1,1 @@
+"""The launcher: ``farandole run``. Imports neither a framework nor the library."""

@@ -1,0 +1,128 @@
+"""The launcher's two children: how they get secrets, say that they are ready, and are ended."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+
+
+def member_token(key: str, job: str) -> str:
+    """What an agent shows to the controller. `key` is taken as the text that the controller was given."""
+    return hmac.new(key.encode(), f"{job}/member".encode(), hashlib.sha256).hexdigest()
+
+
+def pipe_with(secret: str) -> int:
+    """Read end of a pipe that holds `secret` and nothing more; the caller closes it."""
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, secret.encode())
+    finally:
+        os.close(writer)
+    return reader
+
+
+class Child:
+    """A process of ours in a session of its own, so that signals of the terminal reach the launcher only.
+
+    Args:
+        name: for messages.
+        command: program and arguments.
+        environment: all of its variables.
+        descriptors: passed on under the same numbers; they stay the caller's.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int]
+    ) -> None:
+        self.name = name
+        self.process = subprocess.Popen(
+            command,
+            env=environment,
+            pass_fds=descriptors,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def exit_code(self) -> int | None:
+        """None while it runs; 128 + signal if one killed it."""
+        code = self.process.poll()
+        return 128 - code if code is not None and code < 0 else code
+
+    def describe_end(self) -> str:
+        """How it ended, as a phrase."""
+        code = self.process.poll()
+        if code is not None and code < 0:
+            return (
+                f"the {self.name} (pid {self.process.pid}) was killed by signal {-code} ({signal.Signals(-code).name})"
+            )
+        return f"the {self.name} (pid {self.process.pid}) exited with code {code}"
+
+    def send(self, number: int) -> None:
+        """Sends a signal if it still runs."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def end(self, patience_s: float) -> None:
+        """SIGTERM, and SIGKILL after `patience_s`; returns when it has ended."""
+        self.send(signal.SIGTERM)
+        try:
+            self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def read_line(descriptor: int, child: Child, timeout_s: float) -> str | None:
+    """The first line that `child` writes to the pipe; None if it ends, or `timeout_s` pass, before."""
+    deadline = time.monotonic() + timeout_s
+    received = b""
+    while not received.endswith(b"\n"):
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([descriptor], [], [], min(left, 0.5))[0]:
+            if left <= 0 or child.exit_code() is not None:
+                return None
+            continue
+        chunk = os.read(descriptor, 256)
+        if not chunk or len(received) > 4096:
+            return None
+        received += chunk
+    return received.decode().strip()
+
+
+def processes_of(job: str) -> list[int]:
+    """Processes that have the job in their environment: its workers and whatever these have started."""
+    mark = f"FARANDOLE_JOB={job}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and int(entry) != os.getpid():
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    variables = file.read().split(b"\0")
+            except OSError:
+                continue
+            if mark in variables:
+                found.append(int(entry))
+    return found
+
+
+def end_leftovers(job: str, rounds: int = 20) -> int:
+    """Kills what is left of a job after its agent has ended; returns how many processes that were."""
+    killed: set[int] = set()
+    for _ in range(rounds):
+        left = processes_of(job)
+        if not left:
+            break
+        for pid in left:
+            killed.add(pid)
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.05)
+    return len(killed)
