@@ -9,13 +9,12 @@ namespace {
 
 template <typename M>
 absl::StatusOr<M> Decode(absl::string_view bytes) {
-  try {
-    M message;
-    ReadMessage(protozero::data_view(bytes.data(), bytes.size()), message);
-    return message;
-  } catch (const DecodeError& error) {
-    return absl::InvalidArgumentError(error.text);
+  M message;
+  std::string error;
+  if (!ReadMessage(protozero::data_view(bytes.data(), bytes.size()), message, &error)) {
+    return absl::InvalidArgumentError(error);
   }
+  return message;
 }
 
 }  // namespace

@@ -15,13 +15,9 @@
 
 namespace farandole {
 
-// Thrown and caught inside the codec only. Holds "Message.field: problem".
-struct DecodeError {
-  std::string text;
-};
-
+// Fills `message` from `bytes`. False if they are not what a peer may send; `error` then says "Message.field: problem".
 template <typename M>
-void ReadMessage(protozero::data_view bytes, M& message);
+bool ReadMessage(protozero::data_view bytes, M& message, std::string* error);
 
 // Visitor of schema.h that sets every field to protobuf's default, zero. Structs have kinder ones (a scale of 1).
 class FieldZeroer {
@@ -49,32 +45,29 @@ class FieldZeroer {
   void Case(uint32_t, const char*, Alternative<T>, V&) {}
 };
 
-// Visitor of schema.h that reads the field at which it stands and passes over all others.
+// Visitor of schema.h that reads the field at which it stands and passes over all others. After the first error it
+// reads nothing more.
 class FieldReader {
  public:
-  FieldReader(const char* message, protozero::data_view bytes) : message_(message), reader_(bytes) {}
+  // `error` is empty and outlives the reader.
+  FieldReader(const char* message, protozero::data_view bytes, std::string* error)
+      : message_(message), reader_(bytes), error_(error) {}
 
-  // Moves to the next field; false at the end.
+  // Moves to the next field; false at the end and after an error.
   bool Next() {
     taken_ = false;
-    try {
-      return reader_.next();
-    } catch (const protozero::exception&) {
-      Fail("next field", "malformed or truncated");
-    }
+    bool more = false;
+    Guard("next field", [&] { more = reader_.next(); });
+    return more && !failed();
   }
   // Skips a field that no visit has taken.
   void Finish() {
-    if (taken_) return;
-    try {
-      reader_.skip();
-    } catch (const protozero::exception&) {
-      Fail("unknown field", "malformed or truncated");
-    }
+    if (!taken_) Guard("unknown field", [&] { reader_.skip(); });
   }
-  [[noreturn]] void Fail(const char* field, absl::string_view problem) const {
-    throw DecodeError{absl::StrCat(message_, ".", field, ": ", problem)};
+  void Fail(const char* field, absl::string_view problem) {
+    if (!failed()) *error_ = absl::StrCat(message_, ".", field, ": ", problem);
   }
+  bool failed() const { return !error_->empty(); }
 
   template <typename T>
   void Value(uint32_t tag, const char* field, T& value) {
@@ -86,14 +79,18 @@ class FieldReader {
     if (!Take(tag, field, protozero::pbf_wire_type::varint)) return;
     int32_t number = 0;
     Guard(field, [&] { number = reader_.get_enum(); });
-    if (number < 0 || number > static_cast<int32_t>(greatest)) Fail(field, absl::StrCat("unknown value ", number));
+    if (number < 0 || number > static_cast<int32_t>(greatest)) {
+      return Fail(field, absl::StrCat("unknown value ", number));
+    }
     value = static_cast<E>(number);
   }
 
   void Bytes(uint32_t tag, const char* field, std::string& value, size_t bytes_max) {
     if (!Take(tag, field, protozero::pbf_wire_type::length_delimited)) return;
     const protozero::data_view view = View(field);
-    if (view.size() > bytes_max) Fail(field, absl::StrCat(view.size(), " bytes, at most ", bytes_max, " are allowed"));
+    if (view.size() > bytes_max) {
+      return Fail(field, absl::StrCat(view.size(), " bytes, at most ", bytes_max, " are allowed"));
+    }
     value.assign(view.data(), view.size());
   }
   void Text(uint32_t tag, const char* field, std::string& value, size_t bytes_max) {
@@ -104,34 +101,37 @@ class FieldReader {
 
   template <typename M>
   void Message(uint32_t tag, const char* field, M& message) {
-    if (Take(tag, field, protozero::pbf_wire_type::length_delimited)) ReadMessage(View(field), message);
+    if (Take(tag, field, protozero::pbf_wire_type::length_delimited)) Read(field, message);
   }
 
   template <typename M>
   void Repeated(uint32_t tag, const char* field, std::vector<M>& messages, size_t count_max) {
     if (!Take(tag, field, protozero::pbf_wire_type::length_delimited)) return;
-    CheckRoom(field, messages.size(), count_max);
+    if (!HasRoom(field, messages.size(), count_max)) return;
     messages.emplace_back();
-    ReadMessage(View(field), messages.back());
+    Read(field, messages.back());
   }
   void Repeated(uint32_t tag, const char* field, std::vector<std::string>& texts, size_t count_max) {
     if (reader_.tag() != tag) return;
-    CheckRoom(field, texts.size(), count_max);
+    if (!HasRoom(field, texts.size(), count_max)) return;
     texts.emplace_back();
     Text(tag, field, texts.back(), kNameBytesMax);
   }
   // Dimensions: never negative.
   void Repeated(uint32_t tag, const char* field, std::vector<int64_t>& values, size_t count_max) {
     Numbers(tag, field, [&](uint64_t value) {
-      CheckRoom(field, values.size(), count_max);
-      if (static_cast<int64_t>(value) < 0) Fail(field, "negative");
-      values.push_back(static_cast<int64_t>(value));
+      if (static_cast<int64_t>(value) < 0) return Fail(field, "negative");
+      if (HasRoom(field, values.size(), count_max)) values.push_back(static_cast<int64_t>(value));
+    });
+  }
+  void Repeated(uint32_t tag, const char* field, std::vector<Rank>& values, size_t count_max) {
+    Numbers(tag, field, [&](uint64_t value) {
+      if (HasRoom(field, values.size(), count_max)) values.push_back(Rank(static_cast<int32_t>(value)));
     });
   }
   void Repeated(uint32_t tag, const char* field, std::vector<Incarnation>& values, size_t count_max) {
     Numbers(tag, field, [&](uint64_t value) {
-      CheckRoom(field, values.size(), count_max);
-      values.push_back(Incarnation(value));
+      if (HasRoom(field, values.size(), count_max)) values.push_back(Incarnation(value));
     });
   }
 
@@ -139,7 +139,7 @@ class FieldReader {
   template <typename T, typename V>
   void Case(uint32_t tag, const char* field, Alternative<T>, V& variant) {
     if (!Take(tag, field, protozero::pbf_wire_type::length_delimited)) return;
-    ReadMessage(View(field), variant.template emplace<T>());
+    Read(field, variant.template emplace<T>());
   }
 
  private:
@@ -150,9 +150,9 @@ class FieldReader {
 
   bool Take(uint32_t tag, const char* field, protozero::pbf_wire_type type) {
     if (reader_.tag() != tag) return false;
-    if (reader_.wire_type() != type) Fail(field, "wrong wire type");
     taken_ = true;
-    return true;
+    if (reader_.wire_type() != type) Fail(field, "wrong wire type");
+    return !failed();
   }
   template <typename F>
   void Guard(const char* field, F get) {
@@ -167,8 +167,14 @@ class FieldReader {
     Guard(field, [&] { view = reader_.get_view(); });
     return view;
   }
-  void CheckRoom(const char* field, size_t count, size_t count_max) const {
+  template <typename M>
+  void Read(const char* field, M& message) {
+    const protozero::data_view view = View(field);
+    if (!failed()) ReadMessage(view, message, error_);
+  }
+  bool HasRoom(const char* field, size_t count, size_t count_max) {
     if (count >= count_max) Fail(field, absl::StrCat("more than ", count_max, " entries"));
+    return !failed();
   }
   // Packed or one by one: a parser has to know both.
   template <typename F>
@@ -177,13 +183,16 @@ class FieldReader {
     if (reader_.wire_type() == protozero::pbf_wire_type::length_delimited) {
       taken_ = true;
       Guard(field, [&] {
-        for (uint64_t value : reader_.get_packed_uint64()) add(value);
+        for (uint64_t value : reader_.get_packed_uint64()) {
+          if (failed()) return;
+          add(value);
+        }
       });
       return;
     }
     uint64_t value = 0;
     Value(tag, field, value);
-    add(value);
+    if (!failed()) add(value);
   }
 
   void Get(uint32_t& value) { value = reader_.get_uint32(); }
@@ -197,19 +206,21 @@ class FieldReader {
 
   const char* const message_;
   protozero::pbf_reader reader_;
+  std::string* const error_;
   bool taken_ = false;
 };
 
 template <typename M>
-void ReadMessage(protozero::data_view bytes, M& message) {
+bool ReadMessage(protozero::data_view bytes, M& message, std::string* error) {
   FieldZeroer zeroer;
   Schema<M>::Fields(zeroer, message);
-  FieldReader reader(Schema<M>::kName, bytes);
+  FieldReader reader(Schema<M>::kName, bytes, error);
   while (reader.Next()) {
     Schema<M>::Fields(reader, message);
     reader.Finish();
   }
   if (const char* problem = Schema<M>::Problem(message)) reader.Fail("content", problem);
+  return !reader.failed();
 }
 
 }  // namespace farandole

@@ -84,7 +84,7 @@ class Filler {
       case FieldDescriptor::CPPTYPE_UINT64:
         return many ? r->AddUInt64(m, f, Wide()) : r->SetUInt64(m, f, Wide());
       case FieldDescriptor::CPPTYPE_INT32:
-        return r->SetInt32(m, f, static_cast<int32_t>(random_()));
+        return many ? r->AddInt32(m, f, random_() % 1000) : r->SetInt32(m, f, static_cast<int32_t>(random_()));
       case FieldDescriptor::CPPTYPE_UINT32:
         return r->SetUInt32(m, f, random_());
       case FieldDescriptor::CPPTYPE_DOUBLE:
@@ -203,7 +203,8 @@ std::string DownText(const std::string& text) {
 TEST(Codec, StructsMeanWhatTheSchemaNamesDownward) {
   EXPECT_EQ(Text<v1::AgentDown>(AgentDown(AgentWelcome{1, "v", 2, 3})),
             "welcome { controller_incarnation: 1 version: \"v\" lease_interval_ms: 2 suspect_after_ms: 3 }");
-  EXPECT_EQ(Down(Welcome{1, 2}), DownText("welcome { session: 1 controller_incarnation: 2 }"));
+  EXPECT_EQ(Down(Welcome{1, 2, {Rank(3), Rank(0)}}),
+            DownText("welcome { session: 1 controller_incarnation: 2 missing_ranks: 3 missing_ranks: 0 }"));
   EXPECT_EQ(Down(View{kGeneration, {{Rank(1), 2, 3, 4, 5, "h", 6, "a", Incarnation(7)}}, "k"}),
             DownText("view { " + kGenerationText +
                      " members { rank: 1 local_rank: 2 local_size: 3 cross_rank: 4 cross_size: 5 host: \"h\" pid: 6 "
@@ -238,7 +239,7 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesLocally) {
   EXPECT_EQ(down(Attached{"a", "h", 1}), "attached { agent_id: \"a\" host: \"h\" heartbeat_interval_ms: 1 }");
   EXPECT_EQ(down(Refused{"r"}), "refused { reason: \"r\" }");
   EXPECT_EQ(down(LinkState{true, "t", true}), "link_state { connected: true text: \"t\" permanent: true }");
-  EXPECT_EQ(down(WorkerDown(Welcome{1, 2})), "down { welcome { session: 1 controller_incarnation: 2 } }");
+  EXPECT_EQ(down(WorkerDown(Welcome{1, 2, {}})), "down { welcome { session: 1 controller_incarnation: 2 } }");
   EXPECT_EQ(down(SegmentReply{1, "e"}), "segment_reply { request_id: 1 error: \"e\" }");
   EXPECT_EQ(down(KeyReply{1, 2, "e", "v"}), "key_reply { request_id: 1 code: 2 error: \"e\" value: \"v\" }");
 }

@@ -70,6 +70,11 @@ class FieldWriter {
   void Repeated(uint32_t tag, const char*, const std::vector<int64_t>& values, size_t) {
     writer_.add_packed_int64(tag, values.begin(), values.end());
   }
+  void Repeated(uint32_t tag, const char*, const std::vector<Rank>& values, size_t) {
+    if (values.empty()) return;
+    protozero::packed_field_int32 field(writer_, tag);
+    for (Rank value : values) field.add_element(value.value());
+  }
   void Repeated(uint32_t tag, const char*, const std::vector<Incarnation>& values, size_t) {
     if (values.empty()) return;
     protozero::packed_field_uint64 field(writer_, tag);

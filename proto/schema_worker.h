@@ -156,6 +156,7 @@ struct Schema<Welcome> : NoFurtherCheck {
   static void Fields(V& v, M& m) {
     v.Value(1, "session", m.session);
     v.Value(2, "controller_incarnation", m.controller_incarnation);
+    v.Repeated(3, "missing_ranks", m.missing_ranks, kMembersMax);
   }
 };
 
