@@ -1,52 +1,22 @@
 #ifndef FARANDOLE_CONTROLLER_JOB_H_
 #define FARANDOLE_CONTROLLER_JOB_H_
 
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "controller/actions.h"
+#include "controller/job_config.h"
 #include "controller/job_status.h"
 #include "proto/messages.h"
 
 namespace farandole {
 
-// What a controller is told when it starts. Times in milliseconds, sizes in bytes.
-struct JobConfig {
-  uint64_t controller_incarnation = 0;
-  uint32_t lease_interval_ms = 1000;
-  // Silence of an agent after which its workers are unresponsive, and after which they are given up.
-  uint32_t suspect_after_ms = 3000;
-  uint32_t give_up_after_ms = 30000;
-  // After a report that a connection broke: how long to wait for evidence of a death that names the culprit.
-  uint32_t evidence_wait_ms = 1000;
-  // Tensors that are ready together go out together up to this size; 0 = each alone.
-  int64_t fusion_threshold_bytes = 128 << 20;
-  // Items that not all concerned have received; no further one is sent while there are so many (rule C11).
-  uint32_t unstable_items_max = 4096;
-  int32_t size_max = 65536;
-  // 32 fresh random bytes on each call; injected so that tests and the simulator are deterministic.
-  std::function<std::string()> new_data_key;
-};
-
-struct Send {
-  std::string agent_id;
-  AgentDown message;
-};
-
-// Outcome of one step: what to send, in this order, and one sentence for the log that says why ("" = nothing happened
-// that a person would ask about).
-struct Actions {
-  std::vector<Send> sends;
-  std::string reason;
-};
-
 // One job: its members, what is ready, what is executed next. Pure: no thread, no I/O, no clock of its own. The same
-// code runs in the server, inside a lone process and in the simulator. Composed of Membership, Negotiator, Batcher and
-// Log.
+// code runs in the server, inside a lone process and in the simulator. Composed of AgentTable, Membership
+// (who waits to join) and Generation (who takes part), which holds Roster, Negotiator, Batcher, ItemLog and KeyStore.
 //
 //   GATHERING --all ranks said Hello--> RUNNING --all have left--> GATHERING
 //                                          |--a member died, data plane failed--> FAILED

@@ -1,0 +1,109 @@
+#ifndef FARANDOLE_CONTROLLER_GENERATION_H_
+#define FARANDOLE_CONTROLLER_GENERATION_H_
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "base/clock.h"
+#include "controller/actions.h"
+#include "controller/agent_table.h"
+#include "controller/batcher.h"
+#include "controller/item_log.h"
+#include "controller/job_config.h"
+#include "controller/job_status.h"
+#include "controller/key_store.h"
+#include "controller/negotiator.h"
+#include "controller/roster.h"
+
+namespace farandole {
+
+// One membership from its opening to its end: who takes part, what is ready, what is executed next. Pure. Rules named
+// in comments are those of docs/replay.md; at this stage there is one phase, 0, and one process set, 0.
+//
+//   kRunning --all left--> kOver
+//   kRunning --a member ended without leaving, was given up, or reported a failure--> kFailed
+class Generation {
+ public:
+  enum class Phase { kRunning, kFailed, kOver };
+
+  // `members` as from Membership::Take().
+  Generation(GenerationId id, const std::vector<Candidate>& members, const JobConfig& config);
+
+  // Sends the view to all.
+  void Open(Actions* actions);
+
+  const GenerationId& id() const { return id_; }
+  Phase phase() const { return phase_; }
+  // Why it failed.
+  const std::string& reason() const { return reason_; }
+  const Roster& roster() const { return roster_; }
+  KeyStore& keys() { return keys_; }
+  const KeyStore& keys() const { return keys_; }
+
+  // What a member says. Of Hello the caller has compared the generation.
+  void OnHello(Rank rank, const Hello& hello, const std::string& agent_id, TimePoint now, Actions* actions);
+  void OnAnnounce(Rank rank, const Announce& announce, TimePoint now, Actions* actions);
+  void OnAck(Rank rank, const Ack& ack, Actions* actions);
+  void OnLeave(Rank rank, const GenerationId& generation, Actions* actions);
+  void OnFailed(Rank rank, const Failed& failed, TimePoint now, Actions* actions);
+
+  // What its agent says, or its silence. `cause` completes "rank 1 (pid 7 on host b) ...".
+  void OnEnded(Rank rank, const std::string& cause, Actions* actions);
+  // The process has begun another life.
+  void OnReborn(Rank rank, Actions* actions);
+  void OnHealth(Rank rank, bool responsive, const std::string& cause, Actions* actions);
+  void OnAgentLost(const std::string& agent_id, const std::string& text, Actions* actions);
+  void CloseSessions(const std::string& agent_id) { roster_.CloseSessions(agent_id); }
+
+  void Tick(TimePoint now, Actions* actions);
+  TimePoint NextDeadline() const { return suspicion_ ? suspicion_->deadline : TimePoint::Infinite(); }
+
+  void FillStatus(const AgentTable& agents, TimePoint now, JobStatus* status) const;
+
+ private:
+  // A body that waits for its place in the log.
+  struct Answer {
+    ItemBody body;
+    absl::optional<RankSet> to;  // none = all
+  };
+  // A reported failure that waits for evidence of a death.
+  struct Suspicion {
+    TimePoint deadline;
+    Rank suspect;
+    std::string sentence;
+  };
+  bool Listens(Rank rank, const GenerationId& generation) const;
+  bool Progress(Rank rank, uint64_t received_through, uint64_t completed_through, Actions* actions);
+  void AnnounceAll(Rank rank, const std::vector<Request>& requests, TimePoint now, Actions* actions);
+  void AnnounceOne(Rank rank, const Request& request, TimePoint now, Actions* actions);
+  void Refuse(Rank rank, std::vector<std::string> names, uint32_t process_set, ErrorKind kind, std::string text);
+  std::string LeftText() const;
+  void Leave(Rank rank, Actions* actions);
+  bool Resend(Rank rank, uint64_t received_through, std::vector<Request>* requests, Actions* actions);
+  void Pump(Actions* actions);
+  void Emit(ItemBody body, const RankSet* to, Actions* actions);
+  void Fail(const std::string& sentence, Actions* actions);
+
+  const GenerationId id_;
+  const JobConfig& config_;
+  const std::string data_key_;
+  Phase phase_ = Phase::kRunning;
+  std::string reason_;
+  Roster roster_;
+  Negotiator negotiator_;
+  Batcher batcher_;
+  ItemLog log_;
+  KeyStore keys_;
+  // Errors, barriers and the like; goes out before batches. Bounded by the open requests: each answers at least one.
+  std::deque<Answer> answers_;
+  absl::optional<Suspicion> suspicion_;
+  bool full_said_ = false;
+  uint64_t tensors_ = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CONTROLLER_GENERATION_H_

@@ -1,0 +1,73 @@
+#ifndef FARANDOLE_CONTROLLER_ITEM_LOG_H_
+#define FARANDOLE_CONTROLLER_ITEM_LOG_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "controller/rank_set.h"
+#include "proto/messages.h"
+
+namespace farandole {
+
+// The ordered log of one generation: items 1, 2, 3, ... with the members they concern, kept until all of these have
+// received them (replay.md: C8, C11, Stable). Pure. A report costs O(1), amortised over the items.
+class ItemLog {
+ public:
+  ItemLog(GenerationId generation, int members, uint32_t unstable_max);
+
+  // True when so many items are not stable that no further one may be appended (rule C11).
+  bool Full() const { return last_ - stable_ >= unstable_max_; }
+  // Gives the body the next index. `to` = nullptr: concerns all members. The reference holds until the next call.
+  const Item& Append(ItemBody body, const RankSet* to);
+
+  // `rank` has received everything that concerns it up to `through`. False if no such item exists: a fault of ours.
+  bool Received(Rank rank, uint64_t through);
+  uint64_t received_through(Rank rank) const { return received_[rank.value()].through; }
+  // `rank` does not count any more: it has left.
+  void Release(Rank rank);
+  // Set once after each rise by at least the step: everything up to here is dropped.
+  absl::optional<uint64_t> TakeStable();
+
+  // Calls `fn` for the kept items above `through` that concern `rank`, in order. False, without a call, if some that
+  // may concern it are no longer kept.
+  bool ForEachAbove(Rank rank, uint64_t through, const std::function<void(const Item&)>& fn) const;
+
+  uint64_t last() const { return last_; }
+  uint64_t stable() const { return stable_; }
+  // A member that has received least of all; the one to name when the log is full.
+  Rank laggard() const { return Rank(laggard_); }
+
+ private:
+  struct Kept {
+    Item item;
+    absl::optional<RankSet> to;
+  };
+  struct Progress {
+    uint64_t through = 0;    // as reported
+    uint64_t sent = 0;       // greatest index that concerns this member but not all
+    uint64_t effective = 0;  // it lacks nothing up to here; runs ahead of `through` over items that do not concern it
+    bool released = false;
+  };
+  uint64_t Effective(int rank);
+  void Advance();
+
+  const GenerationId generation_;
+  const uint64_t unstable_max_;
+  const uint64_t step_;    // Stable is computed and said in steps of so many items
+  std::deque<Kept> kept_;  // items stable_+1 .. last_
+  std::vector<Progress> received_;
+  uint64_t last_ = 0;
+  uint64_t last_to_all_ = 0;
+  uint64_t stable_ = 0;
+  bool stable_risen_ = false;
+  // All members before this one, in cyclic order from the last rise on, have received stable_ + step_.
+  int laggard_ = 0;
+  int passed_ = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CONTROLLER_ITEM_LOG_H_

@@ -1,0 +1,300 @@
+#include "controller/job.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "controller/agent_table.h"
+#include "controller/generation.h"
+#include "controller/membership.h"
+#include "controller/rank_text.h"
+#include "proto/version.h"
+
+namespace farandole {
+
+struct Job::State {
+  State(std::string job_name, JobConfig job_config)
+      : name(std::move(job_name)),
+        config(std::move(job_config)),
+        agents(config.suspect_after_ms, config.give_up_after_ms),
+        waiting(config.size_max) {}
+
+  bool Occupied() const {
+    if (!generation) return false;
+    if (generation->phase() == Generation::Phase::kRunning) return true;
+    return generation->phase() == Generation::Phase::kFailed && !generation->roster().AllGone();
+  }
+  bool Running() const { return generation && generation->phase() == Generation::Phase::kRunning; }
+
+  void FromWorkerSaid(const std::string& agent_id, const FromWorker& said, TimePoint now, Actions* actions);
+  void OnHello(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
+  void Join(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
+  std::string HeldSeat(const Hello& hello) const;
+  void OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);
+  void TryOpen(Actions* actions);
+  void ForgetIfUnused(const std::string& agent_id);
+  absl::Status CheckGeneration(const GenerationId& id) const;
+  void FillGathering(TimePoint now, JobStatus* status) const;
+
+  const std::string name;
+  const JobConfig config;
+  AgentTable agents;
+  Membership waiting;
+  // The last one; kept after its end until the next opens, for members that missed its last items.
+  std::unique_ptr<Generation> generation;
+  uint64_t last_generation = 0;
+};
+
+Job::Job(std::string name, JobConfig config) : state_(std::make_unique<State>(std::move(name), std::move(config))) {}
+
+Job::~Job() = default;
+
+Actions Job::AgentConnected(const AgentHello& hello, TimePoint now) {
+  State& s = *state_;
+  Actions actions;
+  // Whatever its workers said before, on another stream, is void until they say Hello.
+  s.waiting.CloseSessions(hello.agent_id);
+  if (s.generation) s.generation->CloseSessions(hello.agent_id);
+  s.agents.Connect(hello, now);
+  AgentWelcome welcome;
+  welcome.controller_incarnation = s.config.controller_incarnation;
+  welcome.version = kVersion;
+  welcome.lease_interval_ms = s.config.lease_interval_ms;
+  welcome.suspect_after_ms = s.config.suspect_after_ms;
+  actions.sends.push_back({hello.agent_id, std::move(welcome)});
+  actions.Because(absl::StrCat("agent ", hello.agent_id, " connected from host ", hello.host));
+  return actions;
+}
+
+Actions Job::AgentDisconnected(const std::string& agent_id, TimePoint now) {
+  State& s = *state_;
+  Actions actions;
+  if (!s.agents.Connected(agent_id)) return actions;
+  actions.Because(
+      absl::StrCat("the connection of agent ", agent_id, " on host ", s.agents.Host(agent_id), " was lost"));
+  s.agents.Disconnect(agent_id, now);
+  s.waiting.CloseSessions(agent_id);
+  if (s.generation) s.generation->CloseSessions(agent_id);
+  s.ForgetIfUnused(agent_id);
+  return actions;
+}
+
+Actions Job::AgentSaid(const std::string& agent_id, const AgentUp& message, TimePoint now) {
+  State& s = *state_;
+  Actions actions;
+  if (!s.agents.Heard(agent_id, now)) return actions;
+  if (const FromWorker* said = std::get_if<FromWorker>(&message)) {
+    s.FromWorkerSaid(agent_id, *said, now, &actions);
+  } else if (const WorkerEnded* ended = std::get_if<WorkerEnded>(&message)) {
+    s.OnEnded(agent_id, *ended, &actions);
+    s.TryOpen(&actions);
+  } else if (const WorkerHealth* health = std::get_if<WorkerHealth>(&message)) {
+    const auto rank = s.generation ? s.generation->roster().Find(health->worker_incarnation) : absl::nullopt;
+    if (rank) s.generation->OnHealth(*rank, health->responsive, health->cause, &actions);
+  }
+  return actions;
+}
+
+void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& said, TimePoint now, Actions* actions) {
+  if (const Hello* hello = std::get_if<Hello>(&said.message)) {
+    if (hello->worker_incarnation == said.worker_incarnation) OnHello(agent_id, *hello, now, actions);
+    return;
+  }
+  const auto rank = generation ? generation->roster().Find(said.worker_incarnation) : absl::nullopt;
+  if (!rank || generation->roster().seat(*rank).member.agent_id != agent_id) return;
+  if (const Announce* announce = std::get_if<Announce>(&said.message)) {
+    generation->OnAnnounce(*rank, *announce, now, actions);
+  } else if (const Ack* ack = std::get_if<Ack>(&said.message)) {
+    generation->OnAck(*rank, *ack, actions);
+  } else if (const Leave* leave = std::get_if<Leave>(&said.message)) {
+    generation->OnLeave(*rank, leave->generation, actions);
+    TryOpen(actions);
+  } else if (const Failed* failed = std::get_if<Failed>(&said.message)) {
+    generation->OnFailed(*rank, *failed, now, actions);
+    TryOpen(actions);
+  }
+}
+
+void Job::State::OnHello(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions) {
+  const auto rank = generation ? generation->roster().Find(hello.worker_incarnation) : absl::nullopt;
+  if (rank && (hello.generation.number == 0 || hello.generation == generation->id())) {
+    generation->OnHello(*rank, hello, agent_id, now, actions);
+    TryOpen(actions);
+    return;
+  }
+  if (hello.generation.number == 0) {
+    Join(agent_id, hello, now, actions);
+    TryOpen(actions);
+    return;
+  }
+  const std::string reason =
+      absl::StrCat("the controller does not know generation ", hello.generation.number, " of job ", name,
+                   " (any more); it was restarted, or the job went on without this worker");
+  actions->ToWorker(agent_id, hello.worker_incarnation, Removed{hello.generation, RemovedKind::kGone, reason});
+  actions->Because(absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " was turned away: ", reason));
+}
+
+// Why a joiner cannot have a place after the present generation; "" if it can.
+std::string Job::State::HeldSeat(const Hello& hello) const {
+  const Roster& roster = generation->roster();
+  if (hello.rank.known()) {
+    if (hello.rank.value() >= roster.size() || roster.seat(hello.rank).gone()) return "";
+    return RankHeldText(roster.seat(hello.rank).member);
+  }
+  if (roster.left_count() > 0) return "";
+  return absl::StrCat("all ", roster.size(), " ranks are held by live processes; the first is ",
+                      Describe(roster.seat(Rank(0)).member));
+}
+
+void Job::State::Join(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions) {
+  if (generation) {
+    // A process has one life at a time: the old one is over.
+    const auto before = generation->roster().FindProcess(agent_id, hello.pid);
+    if (before) generation->OnReborn(*before, actions);
+  }
+  Membership::Answer answer;
+  if (Running()) answer.reason = HeldSeat(hello);
+  if (answer.reason.empty()) {
+    answer = waiting.Join(hello, agent_id, agents.Host(agent_id), now);
+  } else {
+    answer.admission = Membership::Admission::kRefused;
+  }
+  switch (answer.admission) {
+    case Membership::Admission::kIgnored:
+      return;
+    case Membership::Admission::kRefused:
+      actions->ToWorker(agent_id, hello.worker_incarnation, Removed{{}, RemovedKind::kRefused, answer.reason});
+      actions->Because(
+          absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " was refused: ", answer.reason));
+      return;
+    case Membership::Admission::kAdmitted:
+      actions->ToWorker(agent_id, hello.worker_incarnation, Welcome{hello.session, config.controller_incarnation});
+      actions->Because(absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " waits to join as ",
+                                    hello.rank.known() ? absl::StrCat("rank ", hello.rank.value()) : "any rank", ", ",
+                                    waiting.candidates().size(), " of ", waiting.size()));
+      return;
+  }
+}
+
+void Job::State::OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {
+  if (const Candidate* candidate = waiting.Find(ended.worker_incarnation)) {
+    if (candidate->agent_id != agent_id) return;
+    actions->Because(
+        absl::StrCat("pid ", ended.pid, " on host ", candidate->host, " ", ended.cause, " while it waited to join"));
+    waiting.Drop(ended.worker_incarnation);
+    return;
+  }
+  const auto rank = generation ? generation->roster().Find(ended.worker_incarnation) : absl::nullopt;
+  if (!rank || generation->roster().seat(*rank).member.agent_id != agent_id) return;
+  generation->OnEnded(*rank, ended.cause, actions);
+}
+
+void Job::State::TryOpen(Actions* actions) {
+  if (Occupied() || !waiting.Complete()) return;
+  generation = std::make_unique<Generation>(GenerationId{++last_generation, config.controller_incarnation},
+                                            waiting.Take(), config);
+  actions->Because(
+      absl::StrCat("generation ", last_generation, " opens with ", generation->roster().size(), " members"));
+  generation->Open(actions);
+}
+
+// An agent without stream and workers is nobody's business.
+void Job::State::ForgetIfUnused(const std::string& agent_id) {
+  if (agents.Connected(agent_id) || waiting.HasAgent(agent_id)) return;
+  if (generation && !generation->roster().Behind(agent_id).empty()) return;
+  agents.Forget(agent_id);
+}
+
+Actions Job::Tick(TimePoint now) {
+  State& s = *state_;
+  Actions actions;
+  for (const AgentTable::Change& change : s.agents.Tick(now)) {
+    actions.Because(change.given_up ? absl::StrCat(change.text, ": given up") : change.text);
+    if (!change.given_up) continue;
+    s.waiting.DropAgent(change.agent_id);
+    if (s.generation) s.generation->OnAgentLost(change.agent_id, change.text, &actions);
+    s.ForgetIfUnused(change.agent_id);
+  }
+  if (s.generation) s.generation->Tick(now, &actions);
+  s.TryOpen(&actions);
+  return actions;
+}
+
+TimePoint Job::NextDeadline() const {
+  const TimePoint agents = state_->agents.NextDeadline();
+  if (!state_->generation) return agents;
+  const TimePoint generation = state_->generation->NextDeadline();
+  return generation < agents ? generation : agents;
+}
+
+absl::Status Job::State::CheckGeneration(const GenerationId& id) const {
+  if (Running() && generation->id() == id) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("generation ", id.number, " is not, or no longer, the current one of job ", name));
+}
+
+absl::Status Job::Put(const GenerationId& generation, const std::string& key, const std::string& value) {
+  const absl::Status current = state_->CheckGeneration(generation);
+  if (!current.ok()) return current;
+  return state_->generation->keys().Put(key, value);
+}
+
+absl::StatusOr<std::string> Job::Find(const GenerationId& generation, const std::string& key) const {
+  const absl::Status current = state_->CheckGeneration(generation);
+  if (!current.ok()) return current;
+  return state_->generation->keys().Find(key);
+}
+
+// Who has come, and who has not: "init" as a wait.
+void Job::State::FillGathering(TimePoint now, JobStatus* status) const {
+  status->size = waiting.size();
+  if (waiting.candidates().empty()) return;
+  Wait wait;
+  wait.name = "init";
+  RankSet known;
+  for (const Candidate& c : waiting.candidates()) {
+    MemberStatus m;
+    m.member.rank = c.hello.rank;
+    m.member.host = c.host;
+    m.member.pid = c.hello.pid;
+    m.member.agent_id = c.agent_id;
+    m.member.worker_incarnation = c.hello.worker_incarnation;
+    m.cause = agents.Suspicion(c.agent_id, now);
+    m.responsive = m.cause.empty();
+    status->members.push_back(std::move(m));
+    if (c.hello.rank.known()) known.Add(c.hello.rank);
+    wait.age_ms = std::max<uint64_t>(wait.age_ms, std::max<int64_t>(0, now.MsSince(c.since)));
+  }
+  wait.ready_ranks = known.ToVector();
+  for (int r = 0; r < waiting.size(); ++r) {
+    if (!known.Contains(Rank(r))) wait.missing_ranks.push_back(Rank(r));
+  }
+  status->waits.push_back(std::move(wait));
+}
+
+JobStatus Job::Status(TimePoint now) const {
+  const State& s = *state_;
+  JobStatus status;
+  status.job = s.name;
+  status.controller_incarnation = s.config.controller_incarnation;
+  if (s.generation) {
+    status.generation = s.generation->id();
+    status.reason = s.generation->reason();
+  }
+  if (s.Occupied()) {
+    status.state = s.Running() ? JobState::kRunning : JobState::kFailed;
+    s.generation->FillStatus(s.agents, now, &status);
+  } else {
+    status.state = JobState::kGathering;
+    s.FillGathering(now, &status);
+  }
+  return status;
+}
+
+bool Job::Idle() const {
+  const State& s = *state_;
+  return !s.agents.AnyConnected() && s.waiting.candidates().empty() && !s.Occupied();
+}
+
+}  // namespace farandole

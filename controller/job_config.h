@@ -1,0 +1,30 @@
+#ifndef FARANDOLE_CONTROLLER_JOB_CONFIG_H_
+#define FARANDOLE_CONTROLLER_JOB_CONFIG_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace farandole {
+
+// What a controller is told when it starts. Times in milliseconds, sizes in bytes.
+struct JobConfig {
+  uint64_t controller_incarnation = 0;
+  uint32_t lease_interval_ms = 1000;
+  // Silence of an agent after which its workers are unresponsive, and after which they are given up.
+  uint32_t suspect_after_ms = 3000;
+  uint32_t give_up_after_ms = 30000;
+  // After a report that a connection broke: how long to wait for evidence of a death that names the culprit.
+  uint32_t evidence_wait_ms = 1000;
+  // Tensors that are ready together go out together up to this size; 0 = each alone.
+  int64_t fusion_threshold_bytes = 128 << 20;
+  // Items that not all concerned have received; no further one is sent while there are so many (rule C11).
+  uint32_t unstable_items_max = 4096;
+  int32_t size_max = 65536;
+  // 32 fresh random bytes on each call; injected so that tests and the simulator are deterministic.
+  std::function<std::string()> new_data_key;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CONTROLLER_JOB_CONFIG_H_

@@ -1,0 +1,89 @@
+#include "controller/job.h"
+
+#include <variant>
+
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+const WorkerDown& Inner(const Send& send) { return std::get<ToWorkers>(send.message).message; }
+
+Hello HelloOf(uint64_t worker, int rank, int size) {
+  Hello hello;
+  hello.session = 1;
+  hello.worker_incarnation = Incarnation(worker);
+  hello.pid = 100 + rank;
+  hello.version = "0.1.0";
+  hello.rank = Rank(rank);
+  hello.size = size;
+  return hello;
+}
+
+// Longer stories are told in tests/transcripts.
+TEST(JobTest, ALoneProcessIsServedWithoutAnythingAroundIt) {
+  JobConfig config;
+  config.controller_incarnation = 9;
+  Job job("lone", config);
+  const TimePoint now(1000);
+  EXPECT_TRUE(job.Idle());
+  ASSERT_EQ(job.AgentConnected({"self", "here", "0.1.0"}, now).sends.size(), 1u);
+
+  const Actions joined = job.AgentSaid("self", FromWorker{Incarnation(5), HelloOf(5, 0, 1)}, now);
+  ASSERT_EQ(joined.sends.size(), 2u);
+  EXPECT_EQ(std::get<Welcome>(Inner(joined.sends[0])).session, 1u);
+  const View view = std::get<View>(Inner(joined.sends[1]));
+  ASSERT_EQ(view.members.size(), 1u);
+  EXPECT_EQ(view.generation, (GenerationId{1, 9}));
+
+  Announce announce;
+  announce.generation = view.generation;
+  announce.requests.push_back({"a", {OpKind::kAllreduce, DataType::kFloat32, {4}}});
+  const Actions batched = job.AgentSaid("self", FromWorker{Incarnation(5), announce}, now);
+  ASSERT_EQ(batched.sends.size(), 1u);
+  const Item item = std::get<Item>(Inner(batched.sends[0]));
+  EXPECT_EQ(item.index, 1u);
+  EXPECT_EQ(std::get<Batch>(item.body).entries[0].name, "a");
+
+  const Actions left = job.AgentSaid("self", FromWorker{Incarnation(5), Leave{view.generation}}, now);
+  ASSERT_EQ(left.sends.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<LeaveDone>(std::get<Item>(Inner(left.sends[0])).body));
+  EXPECT_FALSE(job.Idle());
+  job.AgentDisconnected("self", now);
+  EXPECT_TRUE(job.Idle());
+}
+
+TEST(JobTest, KeysBelongToTheCurrentGeneration) {
+  Job job("lone", JobConfig{});
+  const TimePoint now(1000);
+  job.AgentConnected({"self", "here", "0.1.0"}, now);
+  const GenerationId first{1, 0};
+  EXPECT_EQ(job.Find(first, "k").status().code(), absl::StatusCode::kFailedPrecondition);
+  job.AgentSaid("self", FromWorker{Incarnation(5), HelloOf(5, 0, 1)}, now);
+  EXPECT_EQ(job.Find(first, "k").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(job.Put(first, "k", "v").ok());
+  EXPECT_EQ(*job.Find(first, "k"), "v");
+  EXPECT_EQ(job.Put(GenerationId{2, 0}, "k", "v").code(), absl::StatusCode::kFailedPrecondition);
+  job.AgentSaid("self", FromWorker{Incarnation(5), Leave{first}}, now);
+  EXPECT_EQ(job.Find(first, "k").status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(JobTest, TheNextDeadlineIsThatOfTheAgentOrOfTheEvidence) {
+  JobConfig config;
+  config.suspect_after_ms = 3000;
+  config.evidence_wait_ms = 1000;
+  Job job("lone", config);
+  EXPECT_EQ(job.NextDeadline(), TimePoint::Infinite());
+  const TimePoint now(1000);
+  job.AgentConnected({"self", "here", "0.1.0"}, now);
+  EXPECT_EQ(job.NextDeadline(), now.PlusMs(3000));
+  job.AgentSaid("self", FromWorker{Incarnation(5), HelloOf(5, 0, 1)}, now);
+  job.AgentSaid("self", FromWorker{Incarnation(5), Failed{{1, 0}, "broken", Rank()}}, now);
+  EXPECT_EQ(job.NextDeadline(), now.PlusMs(1000));
+  const Actions failed = job.Tick(now.PlusMs(1000));
+  ASSERT_EQ(failed.sends.size(), 1u);
+  EXPECT_EQ(std::get<Removed>(Inner(failed.sends[0])).reason, "rank 0 (pid 100 on host here) reports: broken");
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,156 @@
+#include "controller/membership.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/version_check.h"
+
+namespace farandole {
+namespace {
+
+std::string WorkerText(const Candidate& c) {
+  const std::string who = c.hello.rank.known() ? absl::StrCat("rank ", c.hello.rank.value()) : "a worker";
+  return absl::StrCat(who, " (pid ", c.hello.pid, " on host ", c.host, ")");
+}
+
+}  // namespace
+
+std::string RankHeldText(const Member& holder) {
+  return absl::StrCat("rank ", holder.rank.value(), " is held by a live process, pid ", holder.pid, " on host ",
+                      holder.host,
+                      ". A data-loader worker that was spawned runs the script's top level again and must "
+                      "not call init again: put the training code under `if __name__ == \"__main__\":`");
+}
+
+Membership::Answer Membership::Check(const Hello& hello, const Candidate* replaced) const {
+  const auto refuse = [](std::string reason) { return Answer{Admission::kRefused, std::move(reason)}; };
+  const absl::Status version = CheckVersion("this worker", hello.version);
+  if (!version.ok()) return refuse(std::string(version.message()));
+  if (hello.size < 1 || hello.size > size_max_) {
+    return refuse(absl::StrCat("the job's size is given as ", hello.size, "; it must be from 1 to ", size_max_));
+  }
+  if (hello.rank.value() < -1 || hello.rank.value() >= hello.size) {
+    return refuse(absl::StrCat("rank ", hello.rank.value(), " is out of range for a job of size ", hello.size));
+  }
+  const bool alone = candidates_.empty() || (candidates_.size() == 1 && replaced != nullptr);
+  if (!alone && hello.size != size()) {
+    const Candidate& other = &candidates_.front() == replaced ? candidates_[1] : candidates_.front();
+    return refuse(absl::StrCat("this worker was told that the job has size ", hello.size, ", ", WorkerText(other),
+                               " says ", other.hello.size, "; compare how they were started"));
+  }
+  if (hello.rank.known()) {
+    const auto held = by_rank_.find(hello.rank.value());
+    const Candidate* holder = held == by_rank_.end() ? nullptr : Find(held->second);
+    if (holder != nullptr && holder != replaced) {
+      Member member;
+      member.rank = hello.rank;
+      member.pid = holder->hello.pid;
+      member.host = holder->host;
+      return refuse(RankHeldText(member));
+    }
+  }
+  if (replaced == nullptr && static_cast<int32_t>(candidates_.size()) >= hello.size) {
+    return refuse(
+        absl::StrCat("all ", hello.size, " ranks are taken; the last to come was ", WorkerText(candidates_.back())));
+  }
+  return {};
+}
+
+Membership::Answer Membership::Join(const Hello& hello, const std::string& agent_id, const std::string& host,
+                                    TimePoint now) {
+  const Candidate* replaced = Find(hello.worker_incarnation);
+  if (replaced != nullptr && hello.session <= replaced->hello.session) return {Admission::kIgnored, ""};
+  if (replaced == nullptr) {
+    const auto same = by_process_.find({hello.pid, agent_id});
+    if (same != by_process_.end()) replaced = Find(same->second);
+  }
+  Answer answer = Check(hello, replaced);
+  if (answer.admission != Admission::kAdmitted) return answer;
+  const TimePoint since = replaced == nullptr ? now : replaced->since;
+  if (replaced != nullptr) Remove(replaced - candidates_.data());
+  by_incarnation_[hello.worker_incarnation] = candidates_.size();
+  by_process_[{hello.pid, agent_id}] = hello.worker_incarnation;
+  if (hello.rank.known()) by_rank_[hello.rank.value()] = hello.worker_incarnation;
+  candidates_.push_back({hello, agent_id, host, true, since});
+  return answer;
+}
+
+const Candidate* Membership::Find(Incarnation worker) const {
+  const auto it = by_incarnation_.find(worker);
+  return it == by_incarnation_.end() ? nullptr : &candidates_[it->second];
+}
+
+void Membership::Remove(size_t position) {
+  const Hello& hello = candidates_[position].hello;
+  if (hello.rank.known()) by_rank_.erase(hello.rank.value());
+  by_incarnation_.erase(hello.worker_incarnation);
+  by_process_.erase({hello.pid, candidates_[position].agent_id});
+  candidates_.erase(candidates_.begin() + position);
+  for (size_t i = position; i < candidates_.size(); ++i) by_incarnation_[candidates_[i].hello.worker_incarnation] = i;
+}
+
+void Membership::Drop(Incarnation worker) {
+  const auto it = by_incarnation_.find(worker);
+  if (it != by_incarnation_.end()) Remove(it->second);
+}
+
+void Membership::CloseSessions(const std::string& agent_id) {
+  for (Candidate& c : candidates_) {
+    if (c.agent_id == agent_id) c.session_open = false;
+  }
+}
+
+void Membership::DropAgent(const std::string& agent_id) {
+  for (size_t i = candidates_.size(); i-- > 0;) {
+    if (candidates_[i].agent_id == agent_id) Remove(i);
+  }
+}
+
+bool Membership::HasAgent(const std::string& agent_id) const {
+  return std::any_of(candidates_.begin(), candidates_.end(),
+                     [&](const Candidate& c) { return c.agent_id == agent_id; });
+}
+
+std::vector<Candidate> Membership::Take() {
+  int32_t free_rank = 0;
+  for (Candidate& c : candidates_) {
+    if (c.hello.rank.known()) continue;
+    while (by_rank_.contains(free_rank)) ++free_rank;
+    c.hello.rank = Rank(free_rank++);
+  }
+  std::vector<Candidate> taken;
+  taken.swap(candidates_);
+  by_incarnation_.clear();
+  by_rank_.clear();
+  by_process_.clear();
+  std::sort(taken.begin(), taken.end(),
+            [](const Candidate& a, const Candidate& b) { return a.hello.rank < b.hello.rank; });
+  return taken;
+}
+
+std::vector<Member> PlaceMembers(const std::vector<Candidate>& candidates) {
+  absl::flat_hash_map<std::string, int32_t> local_sizes;  // by agent
+  std::vector<int32_t> cross_sizes;                       // by local rank
+  std::vector<Member> members;
+  members.reserve(candidates.size());
+  for (const Candidate& c : candidates) {
+    Member m;
+    m.rank = c.hello.rank;
+    m.local_rank = local_sizes[c.agent_id]++;
+    if (m.local_rank >= static_cast<int32_t>(cross_sizes.size())) cross_sizes.push_back(0);
+    m.cross_rank = cross_sizes[m.local_rank]++;
+    m.host = c.host;
+    m.pid = c.hello.pid;
+    m.agent_id = c.agent_id;
+    m.worker_incarnation = c.hello.worker_incarnation;
+    members.push_back(std::move(m));
+  }
+  for (Member& m : members) {
+    m.local_size = local_sizes[m.agent_id];
+    m.cross_size = cross_sizes[m.local_rank];
+  }
+  return members;
+}
+
+}  // namespace farandole

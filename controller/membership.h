@@ -1,0 +1,78 @@
+#ifndef FARANDOLE_CONTROLLER_MEMBERSHIP_H_
+#define FARANDOLE_CONTROLLER_MEMBERSHIP_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/clock.h"
+#include "proto/messages.h"
+
+namespace farandole {
+
+// A worker that wants to be a member of the next generation.
+struct Candidate {
+  Hello hello;
+  std::string agent_id;
+  std::string host;
+  // False while its agent's stream is gone: it says Hello again.
+  bool session_open = true;
+  TimePoint since;
+};
+
+// Why a rank that somebody alive holds is not given to another process.
+std::string RankHeldText(const Member& holder);
+
+// Who waits to become a member, and who may. Pure. The first candidate says how large the job is.
+class Membership {
+ public:
+  explicit Membership(int32_t size_max) : size_max_(size_max) {}
+
+  enum class Admission { kAdmitted, kIgnored, kRefused };
+  struct Answer {
+    Admission admission = Admission::kAdmitted;
+    std::string reason;  // of a refusal: one sentence
+  };
+  // Admits, or refuses: version, size or rank out of range, size unlike that of the others, rank held by another
+  // candidate, no rank free. A newer session takes the place of the older one, an older one is ignored. A candidate
+  // with the same agent and pid is the same process trying again; the new one takes its place.
+  Answer Join(const Hello& hello, const std::string& agent_id, const std::string& host, TimePoint now);
+
+  const Candidate* Find(Incarnation worker) const;
+  // Forgets a candidate that ended; no-op if there is none.
+  void Drop(Incarnation worker);
+  // The stream of this agent is gone or new: its candidates have to say Hello again.
+  void CloseSessions(const std::string& agent_id);
+  // The agent is given up, its candidates with it.
+  void DropAgent(const std::string& agent_id);
+
+  // 0 = nobody has said.
+  int32_t size() const { return candidates_.empty() ? 0 : candidates_.front().hello.size; }
+  bool Complete() const { return !candidates_.empty() && static_cast<int32_t>(candidates_.size()) == size(); }
+  bool HasAgent(const std::string& agent_id) const;
+  const std::vector<Candidate>& candidates() const { return candidates_; }
+
+  // Complete() only. Hands out all candidates, ordered by rank; those that left the choice to us got the free ranks, in
+  // the order in which they came.
+  std::vector<Candidate> Take();
+
+ private:
+  Answer Check(const Hello& hello, const Candidate* replaced) const;
+  void Remove(size_t position);
+
+  const int32_t size_max_;
+  std::vector<Candidate> candidates_;  // in order of arrival
+  absl::flat_hash_map<Incarnation, size_t> by_incarnation_;
+  absl::flat_hash_map<int32_t, Incarnation> by_rank_;                             // ranks asked for
+  absl::flat_hash_map<std::pair<int64_t, std::string>, Incarnation> by_process_;  // (pid, agent)
+};
+
+// The members of a view: local positions among the workers of an agent, cross positions among those with the same local
+// rank, both in order of rank. `candidates` as from Take().
+std::vector<Member> PlaceMembers(const std::vector<Candidate>& candidates);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CONTROLLER_MEMBERSHIP_H_

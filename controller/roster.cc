@@ -1,0 +1,107 @@
+#include "controller/roster.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace farandole {
+
+Roster::Roster(const std::vector<Candidate>& members_by_rank) {
+  std::vector<Member> members = PlaceMembers(members_by_rank);
+  seats_.resize(members.size());
+  for (size_t i = 0; i < members.size(); ++i) {
+    Seat& seat = seats_[i];
+    by_incarnation_[members[i].worker_incarnation] = members[i].rank;
+    seat.member = std::move(members[i]);
+    seat.session = members_by_rank[i].hello.session;
+    seat.session_open = members_by_rank[i].session_open;
+  }
+}
+
+std::vector<Member> Roster::members() const {
+  std::vector<Member> members;
+  members.reserve(seats_.size());
+  for (const Seat& seat : seats_) members.push_back(seat.member);
+  return members;
+}
+
+absl::optional<Rank> Roster::Find(Incarnation worker) const {
+  const auto it = by_incarnation_.find(worker);
+  if (it == by_incarnation_.end()) return absl::nullopt;
+  return it->second;
+}
+
+absl::optional<Rank> Roster::FindProcess(const std::string& agent_id, int64_t pid) const {
+  for (const Seat& seat : seats_) {
+    if (seat.member.pid == pid && seat.member.agent_id == agent_id && !seat.gone()) return seat.member.rank;
+  }
+  return absl::nullopt;
+}
+
+std::vector<Rank> Roster::Behind(const std::string& agent_id) const {
+  std::vector<Rank> ranks;
+  for (const Seat& seat : seats_) {
+    if (seat.member.agent_id == agent_id && !seat.gone()) ranks.push_back(seat.member.rank);
+  }
+  return ranks;
+}
+
+bool Roster::AllGone() const {
+  return std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.gone(); });
+}
+
+void Roster::OpenSession(Rank rank, uint64_t session, const std::string& agent_id) {
+  Seat& seat = mutable_seat(rank);
+  seat.session = session;
+  seat.session_open = true;
+  seat.member.agent_id = agent_id;
+  routes_valid_ = false;
+}
+
+void Roster::CloseSessions(const std::string& agent_id) {
+  for (Seat& seat : seats_) {
+    if (seat.member.agent_id == agent_id) seat.session_open = false;
+  }
+  routes_valid_ = false;
+}
+
+void Roster::MarkLeft(Rank rank) {
+  mutable_seat(rank).left = true;
+  left_.Add(rank);
+  routes_valid_ = false;
+}
+
+void Roster::BuildRoutes() {
+  routes_.clear();
+  routes_valid_ = true;
+  absl::flat_hash_map<std::string, size_t> index;
+  for (const Seat& seat : seats_) {
+    if (!seat.session_open || seat.left) continue;
+    const auto it = index.emplace(seat.member.agent_id, routes_.size()).first;
+    if (it->second == routes_.size()) routes_.push_back({seat.member.agent_id, {}});
+    routes_[it->second].workers.push_back(seat.member.worker_incarnation);
+  }
+}
+
+void Roster::ToAll(const WorkerDown& message, Actions* actions) {
+  if (!routes_valid_) BuildRoutes();
+  for (const Route& route : routes_) actions->sends.push_back({route.agent_id, ToWorkers{route.workers, message}});
+}
+
+void Roster::ToSome(const RankSet& ranks, const WorkerDown& message, Actions* actions) const {
+  absl::flat_hash_map<std::string, size_t> index;
+  for (Rank rank : ranks.ToVector()) {
+    const Seat& s = seat(rank);
+    if (!s.session_open) continue;
+    const auto it = index.emplace(s.member.agent_id, actions->sends.size()).first;
+    if (it->second == actions->sends.size()) actions->sends.push_back({s.member.agent_id, ToWorkers{{}, message}});
+    std::get<ToWorkers>(actions->sends[it->second].message).worker_incarnations.push_back(s.member.worker_incarnation);
+  }
+}
+
+void Roster::ToOne(Rank rank, WorkerDown message, Actions* actions) const {
+  const Seat& s = seat(rank);
+  if (s.session_open) actions->ToWorker(s.member.agent_id, s.member.worker_incarnation, std::move(message));
+}
+
+}  // namespace farandole

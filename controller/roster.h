@@ -1,0 +1,81 @@
+#ifndef FARANDOLE_CONTROLLER_ROSTER_H_
+#define FARANDOLE_CONTROLLER_ROSTER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/optional.h"
+#include "controller/actions.h"
+#include "controller/membership.h"
+#include "controller/rank_set.h"
+#include "proto/messages.h"
+
+namespace farandole {
+
+// What is known about one member.
+struct Seat {
+  Member member;
+  uint64_t session = 0;
+  bool session_open = false;
+  // It has left by shutdown(); its process may live on, and may be a candidate for the next generation.
+  bool left = false;
+  // It is known not to take part any more although it did not leave: ended, given up, or told that it was removed.
+  bool over = false;
+  // From its pidfd; "" while the process is not known to have ended.
+  std::string ended_cause;
+  bool responsive = true;
+  std::string unresponsive_cause;
+  uint64_t completed_through = 0;
+
+  bool gone() const { return left || over; }
+};
+
+// The members of one generation and the way to each. Pure. A message to all costs one Send per agent.
+class Roster {
+ public:
+  explicit Roster(const std::vector<Candidate>& members_by_rank);
+
+  int size() const { return static_cast<int>(seats_.size()); }
+  const Seat& seat(Rank rank) const { return seats_[rank.value()]; }
+  // For everything but session_open and left, which have the methods below.
+  Seat& mutable_seat(Rank rank) { return seats_[rank.value()]; }
+  std::vector<Member> members() const;
+
+  absl::optional<Rank> Find(Incarnation worker) const;
+  // The member in this process, if it is not gone.
+  absl::optional<Rank> FindProcess(const std::string& agent_id, int64_t pid) const;
+  // Members behind this agent that are not gone.
+  std::vector<Rank> Behind(const std::string& agent_id) const;
+  int left_count() const { return left_.count(); }
+  std::vector<Rank> left() const { return left_.ToVector(); }
+  bool AllGone() const;
+
+  void OpenSession(Rank rank, uint64_t session, const std::string& agent_id);
+  void CloseSessions(const std::string& agent_id);
+  void MarkLeft(Rank rank);
+
+  // To every member that has an open session and has not left.
+  void ToAll(const WorkerDown& message, Actions* actions);
+  // To these members, as far as they have an open session.
+  void ToSome(const RankSet& ranks, const WorkerDown& message, Actions* actions) const;
+  void ToOne(Rank rank, WorkerDown message, Actions* actions) const;
+
+ private:
+  struct Route {
+    std::string agent_id;
+    std::vector<Incarnation> workers;
+  };
+  void BuildRoutes();
+
+  std::vector<Seat> seats_;
+  absl::flat_hash_map<Incarnation, Rank> by_incarnation_;
+  RankSet left_;
+  std::vector<Route> routes_;
+  bool routes_valid_ = false;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CONTROLLER_ROSTER_H_
