@@ -1,0 +1,327 @@
+#include "worker/shm_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "worker/ordered_sum.h"
+#include "worker/reduce.h"
+#include "worker/shm_setup.h"
+
+namespace farandole {
+namespace {
+
+constexpr int64_t kLineBytes = 64;
+// Up to here a copy and one phase cost less than two phases.
+constexpr int64_t kInBufferMinBytes = 4096;
+// Up to this many ranks, reading all operands costs less than a second phase and copying shares.
+constexpr int kSumAllMaxRanks = 3;
+
+using Sources = absl::InlinedVector<const char*, ShmCommunicator::kRanksMax>;
+
+// Stands for one call; ranks compare it in every phase.
+uint32_t CheckOf(const Instance& instance, OpKind op, int detail, int64_t amount) {
+  uint64_t hash = instance.generation;
+  for (uint64_t value : {instance.anchor, instance.seq, static_cast<uint64_t>(op) << 32 | static_cast<uint32_t>(detail),
+                         static_cast<uint64_t>(amount)}) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 29;
+  }
+  return static_cast<uint32_t>(hash ^ hash >> 32);
+}
+
+// The elements that position `rank` of `ranks` sums: whole cache lines.
+struct Share {
+  int64_t begin, count;
+};
+Share ShareOf(int rank, int ranks, int64_t count, int64_t size) {
+  const int64_t line = kLineBytes / size;
+  const int64_t each = ((count + ranks - 1) / ranks + line - 1) / line * line;
+  const int64_t begin = std::min(count, rank * each);
+  return {begin, std::min(each, count - begin)};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ShmCommunicator>> ShmCommunicator::Create(const Group& group, Bootstrap* bootstrap,
+                                                                         const ShmOptions& options) {
+  const int ranks = static_cast<int>(group.members.size());
+  if (ranks > kRanksMax) {
+    return absl::UnavailableError(absl::StrCat("shared memory serves up to ", kRanksMax, " ranks, not ", ranks));
+  }
+  ShmSegment::Sizes sizes;
+  sizes.ranks = ranks;
+  sizes.chunk_bytes = options.chunk_bytes;
+  sizes.buffer_bytes = std::min(options.buffer_bytes, options.buffers_total_bytes / ranks / kLineBytes * kLineBytes);
+  absl::StatusOr<ShmSegment> segment = SetUpShmSegment(group, bootstrap, sizes);
+  if (!segment.ok()) return segment.status();
+  const double cpus = options.cpus > 0 ? options.cpus : CpusOfAll(*segment);
+  return std::unique_ptr<ShmCommunicator>(new ShmCommunicator(group, *std::move(segment), cpus));
+}
+
+ShmCommunicator::ShmCommunicator(const Group& group, ShmSegment segment, double cpus)
+    : group_(group),
+      segment_(std::move(segment)),
+      sync_(&segment_, group.position, cpus, group.op_timeout_ms),
+      chunk_bytes_(segment_.sizes().chunk_bytes) {}
+
+void* ShmCommunicator::Buffer(int64_t bytes) {
+  return bytes <= segment_.sizes().buffer_bytes ? segment_.buffer(position()) : nullptr;
+}
+
+absl::Status ShmCommunicator::Begin(const char* what, uint32_t check) {
+  if (broken_.load(std::memory_order_acquire)) {
+    absl::MutexLock lock(&mutex_);
+    return failed_;
+  }
+  what_ = what;
+  sync_.BeginOp(check);
+  return absl::OkStatus();
+}
+
+absl::Status ShmCommunicator::Step(int64_t location) {
+  sync_.Own().location = location;
+  const ShmSync::Result result = sync_.Step();
+  return result.outcome == ShmSync::Outcome::kOk ? absl::OkStatus() : Fail(result);
+}
+
+absl::Status ShmCommunicator::Fail(const ShmSync::Result& result) {
+  absl::MutexLock lock(&mutex_);
+  if (!failed_.ok()) return failed_;
+  const std::string culprit =
+      result.culprit >= 0 ? Describe(group_.members[result.culprit]) : std::string("a member of the group");
+  if (result.culprit >= 0) suspect_ = group_.members[result.culprit].rank;
+  if (result.outcome == ShmSync::Outcome::kDeadline) {
+    failed_ =
+        absl::DeadlineExceededError(absl::StrCat("shm ", what_, ": ", culprit, " did not arrive within ",
+                                                 group_.op_timeout_ms, " ms; is it stopped, or stuck elsewhere?"));
+  } else {
+    failed_ = absl::InternalError(absl::StrCat("shm ", what_, ": ", culprit,
+                                               " is at another call than this rank: batch, operation, type or sizes "
+                                               "differ. This is a bug of farandole; please report it"));
+  }
+  broken_.store(true, std::memory_order_release);
+  return failed_;
+}
+
+void ShmCommunicator::Abort(const std::string& reason) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (failed_.ok()) failed_ = absl::AbortedError(reason);
+    broken_.store(true, std::memory_order_release);
+  }
+  sync_.Abort();
+}
+
+Rank ShmCommunicator::SuspectRank() const {
+  absl::MutexLock lock(&mutex_);
+  return suspect_;
+}
+
+ShmCommunicator::Place ShmCommunicator::PlaceOfAll() const {
+  int inside = 0;
+  for (int rank = 0; rank < size(); ++rank) inside += sync_.Passed(rank).location >= 0;
+  return inside == size() ? Place::kBuffers : inside == 0 ? Place::kElsewhere : Place::kMixed;
+}
+
+absl::Status ShmCommunicator::AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) {
+  const uint32_t check = CheckOf(instance, OpKind::kAllreduce, static_cast<int>(dtype), count);
+  if (absl::Status s = Begin("allreduce", check); !s.ok()) return s;
+  if (!CanReduce(dtype)) return absl::InvalidArgumentError(absl::StrCat("allreduce cannot sum ", Name(dtype)));
+  if (count == 0) return absl::OkStatus();
+  char* const operand = static_cast<char*>(data);
+  const int64_t size = SizeOf(dtype), bytes = count * size;
+  if (bytes <= kShmTinyBytes) return AllreduceTiny(dtype, operand, count);
+
+  const int64_t first = std::min(bytes, chunk_bytes_);
+  const int64_t location = bytes < kInBufferMinBytes ? -1 : segment_.LocationOf(position(), data, bytes);
+  if (location < 0) std::memcpy(segment_.chunk(position(), which_), operand, first);
+  if (absl::Status s = Step(location); !s.ok()) return s;
+  const Place place = PlaceOfAll();
+  if (place == Place::kBuffers) return AllreduceInBuffers(dtype, count);
+  if (place == Place::kMixed) {
+    if (location >= 0) std::memcpy(segment_.chunk(position(), which_), operand, first);
+    if (absl::Status s = Step(-1); !s.ok()) return s;
+  }
+  return AllreduceChunks(dtype, operand, count);
+}
+
+absl::Status ShmCommunicator::AllreduceTiny(DataType dtype, char* data, int64_t count) {
+  std::memcpy(sync_.Own().payload, data, count * SizeOf(dtype));
+  if (absl::Status s = Step(-1); !s.ok()) return s;
+  Sources sources;
+  for (int rank = 0; rank < size(); ++rank) sources.push_back(sync_.Passed(rank).payload);
+  OrderedSum(dtype, sources, data, count);
+  return absl::OkStatus();
+}
+
+absl::Status ShmCommunicator::AllreduceInBuffers(DataType dtype, int64_t count) {
+  const int64_t bytes_each = SizeOf(dtype);
+  const Share share = ShareOf(position(), size(), count, bytes_each);
+  absl::InlinedVector<char*, kRanksMax> operands;
+  for (int rank = 0; rank < size(); ++rank) {
+    char* operand = segment_.At(rank, sync_.Passed(rank).location, count * bytes_each);
+    if (operand == nullptr) return Fail({ShmSync::Outcome::kMismatch, rank});
+    operands.push_back(operand + share.begin * bytes_each);
+  }
+  OrderedSumToAll(dtype, absl::MakeSpan(operands), share.count);
+  return Step(-1);
+}
+
+absl::Status ShmCommunicator::AllreduceChunks(DataType dtype, char* data, int64_t count) {
+  const int64_t size = SizeOf(dtype), piece = chunk_bytes_ / size;
+  for (int64_t at = 0;;) {
+    const int64_t n = std::min(piece, count - at);
+    char* const out = data + at * size;
+    absl::Status s = this->size() <= kSumAllMaxRanks ? SumChunks(dtype, out, n) : SumShares(dtype, out, n);
+    if (!s.ok()) return s;
+    which_ ^= 1;
+    at += n;
+    if (at == count) return absl::OkStatus();
+    std::memcpy(segment_.chunk(position(), which_), data + at * size, std::min(piece, count - at) * size);
+    if (s = Step(-1); !s.ok()) return s;
+  }
+}
+
+absl::Status ShmCommunicator::SumChunks(DataType dtype, char* out, int64_t count) {
+  Sources sources;
+  for (int rank = 0; rank < size(); ++rank) sources.push_back(segment_.chunk(rank, which_));
+  OrderedSum(dtype, sources, out, count);
+  return absl::OkStatus();
+}
+
+// The sum of a share replaces the operand in the own chunk: of that part nobody else reads the operand.
+absl::Status ShmCommunicator::SumShares(DataType dtype, char* out, int64_t count) {
+  const int64_t bytes_each = SizeOf(dtype);
+  const Share own = ShareOf(position(), size(), count, bytes_each);
+  const int64_t offset = own.begin * bytes_each;
+  Sources sources;
+  for (int rank = 0; rank < size(); ++rank) sources.push_back(segment_.chunk(rank, which_) + offset);
+  if (own.count > 0) OrderedSum(dtype, sources, out + offset, own.count);
+  std::memcpy(segment_.chunk(position(), which_) + offset, out + offset, own.count * bytes_each);
+  if (absl::Status s = Step(-1); !s.ok()) return s;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank == position()) continue;
+    const Share share = ShareOf(rank, size(), count, bytes_each);
+    const int64_t from = share.begin * bytes_each;
+    std::memcpy(out + from, segment_.chunk(rank, which_) + from, share.count * bytes_each);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShmCommunicator::Allgather(const Instance& instance, const void* input, void* output,
+                                        const std::vector<int64_t>& byte_counts) {
+  int64_t hash = 0, before = 0, most = 0, total = 0;
+  for (int rank = 0; rank < static_cast<int>(byte_counts.size()); ++rank) {
+    hash = static_cast<int64_t>(static_cast<uint64_t>(hash) * 31 + static_cast<uint64_t>(byte_counts[rank]));
+    if (rank == position()) before = total;
+    most = std::max(most, byte_counts[rank]);
+    total += byte_counts[rank];
+  }
+  const uint32_t check = CheckOf(instance, OpKind::kAllgather, 0, hash);
+  if (absl::Status s = Begin("allgather", check); !s.ok()) return s;
+  if (static_cast<int>(byte_counts.size()) != size()) {
+    return absl::InvalidArgumentError(absl::StrCat("allgather: ", byte_counts.size(), " sizes for ", size(), " ranks"));
+  }
+  if (total == 0) return absl::OkStatus();
+  const char* const in = static_cast<const char*>(input);
+  char* const out = static_cast<char*>(output);
+  const int64_t own = byte_counts[position()];
+  if (own > 0 && in != out + before) std::memcpy(out + before, in, own);
+  if (most <= kShmTinyBytes) return GatherTiny(in, out, byte_counts);
+
+  const int64_t location = own == 0 ? 0 : segment_.LocationOf(position(), in, own);
+  const int64_t first = std::min(own, chunk_bytes_);
+  if (location < 0) std::memcpy(segment_.chunk(position(), which_), in, first);
+  if (absl::Status s = Step(location); !s.ok()) return s;
+  const Place place = PlaceOfAll();
+  if (place == Place::kBuffers) return GatherFromBuffers(out, byte_counts);
+  if (place == Place::kMixed) {
+    if (location >= 0 && own > 0) std::memcpy(segment_.chunk(position(), which_), in, first);
+    if (absl::Status s = Step(-1); !s.ok()) return s;
+  }
+  return GatherChunks(in, out, byte_counts);
+}
+
+absl::Status ShmCommunicator::GatherTiny(const char* input, char* output, const std::vector<int64_t>& byte_counts) {
+  const int64_t own = byte_counts[position()];
+  if (own > 0) std::memcpy(sync_.Own().payload, input, own);
+  if (absl::Status s = Step(-1); !s.ok()) return s;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != position() && byte_counts[rank] > 0) {
+      std::memcpy(output, sync_.Passed(rank).payload, byte_counts[rank]);
+    }
+    output += byte_counts[rank];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShmCommunicator::GatherFromBuffers(char* output, const std::vector<int64_t>& byte_counts) {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (rank != position() && byte_counts[rank] > 0) {
+      const char* from = segment_.At(rank, sync_.Passed(rank).location, byte_counts[rank]);
+      if (from == nullptr) return Fail({ShmSync::Outcome::kMismatch, rank});
+      std::memcpy(output, from, byte_counts[rank]);
+    }
+    output += byte_counts[rank];
+  }
+  return Step(-1);
+}
+
+absl::Status ShmCommunicator::GatherChunks(const char* input, char* output, const std::vector<int64_t>& byte_counts) {
+  const int64_t most = *std::max_element(byte_counts.begin(), byte_counts.end());
+  const int64_t own = byte_counts[position()];
+  for (int64_t at = 0;;) {
+    char* out = output + at;
+    for (int rank = 0; rank < size(); ++rank) {
+      const int64_t n = std::min(chunk_bytes_, byte_counts[rank] - at);
+      if (rank != position() && n > 0) std::memcpy(out, segment_.chunk(rank, which_), n);
+      out += byte_counts[rank];
+    }
+    which_ ^= 1;
+    at += chunk_bytes_;
+    if (at >= most) return absl::OkStatus();
+    if (own > at) std::memcpy(segment_.chunk(position(), which_), input + at, std::min(chunk_bytes_, own - at));
+    if (absl::Status s = Step(-1); !s.ok()) return s;
+  }
+}
+
+absl::Status ShmCommunicator::Broadcast(const Instance& instance, int root, void* data, int64_t bytes) {
+  if (absl::Status s = Begin("broadcast", CheckOf(instance, OpKind::kBroadcast, root, bytes)); !s.ok()) return s;
+  if (root < 0 || root >= size()) {
+    return absl::InvalidArgumentError(absl::StrCat("broadcast: root ", root, " of ", size(), " ranks"));
+  }
+  if (bytes == 0) return absl::OkStatus();
+  const bool is_root = position() == root;
+  char* const operand = static_cast<char*>(data);
+  if (bytes <= kShmTinyBytes) {
+    if (is_root) std::memcpy(sync_.Own().payload, operand, bytes);
+    if (absl::Status s = Step(-1); !s.ok()) return s;
+    if (!is_root) std::memcpy(operand, sync_.Passed(root).payload, bytes);
+    return absl::OkStatus();
+  }
+  const int64_t location = is_root ? segment_.LocationOf(root, data, bytes) : -1;
+  for (int64_t at = 0; at < bytes; at += chunk_bytes_) {
+    const int64_t n = std::min(chunk_bytes_, bytes - at);
+    if (is_root && location < 0) std::memcpy(segment_.chunk(root, which_), operand + at, n);
+    if (absl::Status s = Step(location); !s.ok()) return s;
+    if (const int64_t from = sync_.Passed(root).location; from >= 0) {
+      const char* source = segment_.At(root, from, bytes);
+      if (source == nullptr) return Fail({ShmSync::Outcome::kMismatch, root});
+      if (!is_root) std::memcpy(operand, source, bytes);
+      return Step(-1);
+    }
+    if (!is_root) std::memcpy(operand + at, segment_.chunk(root, which_), n);
+    which_ ^= 1;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShmCommunicator::Barrier(const Instance& instance) {
+  if (absl::Status s = Begin("barrier", CheckOf(instance, OpKind::kBarrier, 0, 0)); !s.ok()) return s;
+  return Step(-1);
+}
+
+}  // namespace farandole

@@ -1,0 +1,102 @@
+#ifndef FARANDOLE_WORKER_SHM_COMMUNICATOR_H_
+#define FARANDOLE_WORKER_SHM_COMMUNICATOR_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "worker/bootstrap.h"
+#include "worker/communicator.h"
+#include "worker/group.h"
+#include "worker/shm_segment.h"
+#include "worker/shm_sync.h"
+
+namespace farandole {
+
+// The same on all members of a group.
+struct ShmOptions {
+  // What Buffer can hand out, per rank; less if the members' buffers together would exceed the second bound.
+  int64_t buffer_bytes = 64 << 20;
+  int64_t buffers_total_bytes = int64_t{1} << 30;
+  // One of the two pieces per rank through which operands outside the segment pass.
+  int64_t chunk_bytes = 1 << 20;
+  // Test seam: CPUs that the ranks may use together; 0: ask the affinity masks and the cgroup.
+  double cpus = 0;
+};
+
+// Collectives among ranks of one host through a shared segment. Steps and bytes for an operand of B bytes on N ranks:
+//   tiny        one phase; everybody sums what lies beside the flags
+//   in buffer   two phases; each rank reads its share of B/N from all operands and writes the sum to all, no copy
+//   elsewhere   pieces pass through chunks: copy in, a phase, then with up to 3 ranks everybody sums all chunks into
+//   its
+//               own operand; with more each sums its share, and after another phase everybody copies all shares out
+// The sum of every element is taken in order of position, by one rule, so all ranks get the same bits in every run.
+//
+// Everything that a rank writes for others alternates between two places, see ShmSync. A peer that dies leaves the
+// others waiting until Abort or the time limit; the control plane knows of deaths.
+class ShmCommunicator : public Communicator {
+ public:
+  static constexpr int kRanksMax = 64;
+
+  // Blocks until all members have a part of the segment, or the agreement that one of them has none:
+  //   UNAVAILABLE        at least one member cannot have it, with the reason; the same answer on all members, so that
+  //                      they can go on together with another communicator
+  //   anything else      the control plane failed; members may differ
+  static absl::StatusOr<std::unique_ptr<ShmCommunicator>> Create(const Group& group, Bootstrap* bootstrap,
+                                                                 const ShmOptions& options);
+
+  std::string name() const override { return "shm"; }
+  int position() const override { return group_.position; }
+  int size() const override { return static_cast<int>(group_.members.size()); }
+  void* Buffer(int64_t bytes) override;
+  absl::Status AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) override;
+  absl::Status Allgather(const Instance& instance, const void* input, void* output,
+                         const std::vector<int64_t>& byte_counts) override;
+  absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override;
+  absl::Status Barrier(const Instance& instance) override;
+  void Abort(const std::string& reason) override;
+  Rank SuspectRank() const override;
+
+ private:
+  // Where the operands of all ranks lie.
+  enum class Place { kBuffers, kElsewhere, kMixed };
+
+  ShmCommunicator(const Group& group, ShmSegment segment, double cpus);
+
+  absl::Status Begin(const char* what, uint32_t check);
+  // One phase, publishing `location` for the own operand.
+  absl::Status Step(int64_t location);
+  absl::Status Fail(const ShmSync::Result& result);
+  Place PlaceOfAll() const;
+
+  absl::Status AllreduceTiny(DataType dtype, char* data, int64_t count);
+  absl::Status AllreduceInBuffers(DataType dtype, int64_t count);
+  // The first piece has been copied in and published.
+  absl::Status AllreduceChunks(DataType dtype, char* data, int64_t count);
+  absl::Status SumChunks(DataType dtype, char* out, int64_t count);
+  absl::Status SumShares(DataType dtype, char* out, int64_t count);
+  absl::Status GatherTiny(const char* input, char* output, const std::vector<int64_t>& byte_counts);
+  absl::Status GatherFromBuffers(char* output, const std::vector<int64_t>& byte_counts);
+  // The first piece has been copied in and published.
+  absl::Status GatherChunks(const char* input, char* output, const std::vector<int64_t>& byte_counts);
+
+  const Group group_;
+  const ShmSegment segment_;
+  ShmSync sync_;
+  const int64_t chunk_bytes_;
+  // Which of the two chunks comes next; the same on all ranks.
+  int which_ = 0;
+  const char* what_ = "";
+
+  mutable absl::Mutex mutex_;
+  absl::Status failed_ ABSL_GUARDED_BY(mutex_);
+  Rank suspect_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> broken_{false};
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_SHM_COMMUNICATOR_H_

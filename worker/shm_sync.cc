@@ -1,0 +1,181 @@
+#include "worker/shm_sync.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+
+namespace farandole {
+namespace {
+
+// Looks before the clock is read for the first time: the usual wait of ranks that run side by side.
+constexpr int kFirstLooks = 200;
+constexpr int kFirstLooksCrowded = 10;
+constexpr int kLooksPerClockRead = 50;
+// Longer than a wake-up of a parked peer (3 to 50 us), shorter than anybody misses of a CPU.
+constexpr int64_t kSpinNs = 50 * 1000;
+// How often a crowded rank offers its CPU to the others before it parks.
+constexpr int kYields = 8;
+// An Abort whose wake-up comes just before the wait is seen after one slice.
+constexpr int64_t kSliceNs = 20 * 1000 * 1000;
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Without the private flag: the word is shared with other processes.
+void FutexWait(std::atomic<uint32_t>& word, uint32_t seen, int64_t ns) {
+  const timespec timeout{static_cast<time_t>(ns / 1000000000), static_cast<long>(ns % 1000000000)};
+  syscall(SYS_futex, &word, FUTEX_WAIT, seen, &timeout, nullptr, 0);
+}
+
+void FutexWakeAll(std::atomic<uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+
+}  // namespace
+
+ShmSync::ShmSync(const ShmSegment* segment, int position, double cpus, uint32_t op_timeout_ms)
+    : segment_(segment),
+      position_(position),
+      ranks_(segment->sizes().ranks),
+      crowded_(cpus < segment->sizes().ranks),
+      op_timeout_ms_(op_timeout_ms) {}
+
+void ShmSync::BeginOp(uint32_t check) {
+  check_ = check;
+  timed_ = false;
+}
+
+ShmSync::Result ShmSync::Step() {
+  Own().check = check_;
+  ++phase_;
+  if (aborted_.load(std::memory_order_relaxed)) return {Outcome::kAborted, -1};
+  if (crowded_) {
+    PublishCrowded();
+    const Result result = WaitCrowded();
+    return result.outcome == Outcome::kOk ? Verify() : result;
+  }
+  Publish();
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (rank == position_) continue;
+    const Result result = WaitFor(rank);
+    if (result.outcome != Outcome::kOk) return result;
+  }
+  return Verify();
+}
+
+// The release makes slot, chunk and buffer visible to whoever acquires the sequence. The fence orders the store before
+// the look at `parked`; a waiter increments `parked` before the kernel compares the sequence, so one of both sees the
+// other and no wake-up is lost.
+void ShmSync::Publish() {
+  ShmSlot& own = Slot(position_, phase_);
+  own.sequence.store(phase_, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (own.parked.load(std::memory_order_relaxed) != 0) FutexWakeAll(own.sequence);
+}
+
+// The last one to arrive opens the phase. The chain of fetch_add on `arrived` is one release sequence: the last one
+// acquires what all others released, and hands it on with `completed`.
+void ShmSync::PublishCrowded() {
+  Slot(position_, phase_).sequence.store(phase_, std::memory_order_release);
+  ShmControl& common = segment_->control(0);
+  const uint32_t before = common.arrived.fetch_add(1, std::memory_order_acq_rel);
+  if (before + 1 != phase_ * static_cast<uint32_t>(ranks_)) return;
+  common.completed.store(phase_, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (common.waiting.load(std::memory_order_relaxed) != 0) FutexWakeAll(common.completed);
+}
+
+template <typename Done>
+bool ShmSync::Spin(Done done) const {
+  const int first_looks = crowded_ ? kFirstLooksCrowded : kFirstLooks;
+  for (int i = 0; i < first_looks; ++i) {
+    if (done()) return true;
+    Pause();
+  }
+  if (crowded_) {
+    for (int i = 0; i < kYields; ++i) {
+      sched_yield();
+      if (done()) return true;
+    }
+    return false;
+  }
+  const int64_t end = Clock::Monotonic().Now().ns() + kSpinNs;
+  do {
+    for (int i = 0; i < kLooksPerClockRead; ++i) {
+      if (done()) return true;
+      Pause();
+    }
+  } while (Clock::Monotonic().Now().ns() < end && !aborted_.load(std::memory_order_relaxed));
+  return false;
+}
+
+ShmSync::Outcome ShmSync::Park(std::atomic<uint32_t>& word, uint32_t seen) {
+  if (aborted_.load(std::memory_order_acquire)) return Outcome::kAborted;
+  const TimePoint now = Clock::Monotonic().Now();
+  if (!timed_) {
+    timed_ = true;
+    deadline_ = now.PlusMs(op_timeout_ms_);
+  }
+  if (deadline_ <= now) return Outcome::kDeadline;
+  FutexWait(word, seen, std::min(kSliceNs, deadline_.ns() - now.ns()));
+  return Outcome::kOk;
+}
+
+ShmSync::Result ShmSync::WaitFor(int rank) {
+  ShmSlot& slot = Slot(rank, phase_);
+  if (Spin([&] { return Arrived(rank); })) return {};
+  slot.parked.fetch_add(1, std::memory_order_seq_cst);
+  Result result;
+  for (;;) {
+    const uint32_t seen = slot.sequence.load(std::memory_order_acquire);
+    if (seen == phase_) break;
+    result.outcome = Park(slot.sequence, seen);
+    if (result.outcome != Outcome::kOk) {
+      result.culprit = rank;
+      break;
+    }
+  }
+  slot.parked.fetch_sub(1, std::memory_order_relaxed);
+  return result;
+}
+
+ShmSync::Result ShmSync::WaitCrowded() {
+  ShmControl& common = segment_->control(0);
+  const auto completed = [&] { return common.completed.load(std::memory_order_acquire) == phase_; };
+  if (Spin(completed)) return {};
+  common.waiting.fetch_add(1, std::memory_order_seq_cst);
+  Result result;
+  // Nobody can complete the next phase without this rank, so the word is the phase or the one before.
+  while (result.outcome == Outcome::kOk && !completed()) result.outcome = Park(common.completed, phase_ - 1);
+  common.waiting.fetch_sub(1, std::memory_order_relaxed);
+  for (int rank = 0; result.outcome != Outcome::kOk && rank < ranks_; ++rank) {
+    if (!Arrived(rank)) result.culprit = rank;
+  }
+  return result;
+}
+
+ShmSync::Result ShmSync::Verify() const {
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (Slot(rank, phase_).check != check_) return {Outcome::kMismatch, rank};
+  }
+  return {};
+}
+
+void ShmSync::Abort() {
+  aborted_.store(true, std::memory_order_release);
+  // This process may be parked at any of these; to the others the wake-ups are spurious.
+  for (int rank = 0; rank < ranks_; ++rank) {
+    for (ShmSlot& slot : segment_->control(rank).slots) FutexWakeAll(slot.sequence);
+  }
+  FutexWakeAll(segment_->control(0).completed);
+}
+
+}  // namespace farandole

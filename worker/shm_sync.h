@@ -1,0 +1,78 @@
+#ifndef FARANDOLE_WORKER_SHM_SYNC_H_
+#define FARANDOLE_WORKER_SHM_SYNC_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "worker/shm_segment.h"
+
+namespace farandole {
+
+// The steps in which ranks of one host go through collectives together. A phase: each rank fills its slot, publishes
+// it, and waits until all have published theirs. Phases are numbered the same on all ranks.
+//
+// A rank that has passed phase k knows that all others have published k and hence are done with whatever they read
+// before that: slots and chunks that alternate between two places may be overwritten two phases later.
+//
+// Waits spin for a moment, then park in the kernel. Where ranks have a CPU each, a waiter looks at its peers' slots one
+// by one; where they have not, all wait for the last one at a common counter, which spares the others a wake-up for
+// every peer.
+//
+// One thread calls everything but Abort.
+class ShmSync {
+ public:
+  enum class Outcome { kOk, kAborted, kDeadline, kMismatch };
+
+  struct Result {
+    Outcome outcome = Outcome::kOk;
+    int culprit = -1;  // kDeadline: a rank that has not arrived; kMismatch: one that is at another call
+  };
+
+  // `cpus`: what the ranks may use together; all ranks must be given the same. The segment must outlive this.
+  ShmSync(const ShmSegment* segment, int position, double cpus, uint32_t op_timeout_ms);
+
+  // A new collective; `check` stands for it and is compared with what the others say in each of its phases.
+  void BeginOp(uint32_t check);
+
+  // The own slot of the coming phase; fill in `location` and `payload`.
+  ShmSlot& Own() const { return Slot(position_, phase_ + 1); }
+  // Publishes Own() and waits for all.
+  Result Step();
+  // A rank's slot of the phase that Step has just passed.
+  const ShmSlot& Passed(int rank) const { return Slot(rank, phase_); }
+
+  // Any thread: ends the running and every later Step with kAborted.
+  void Abort();
+
+  // True if ranks have to share CPUs, so that every wait is likely to cost a switch.
+  bool crowded() const { return crowded_; }
+
+ private:
+  ShmSlot& Slot(int rank, uint32_t phase) const { return segment_->control(rank).slots[phase & 1]; }
+  bool Arrived(int rank) const { return Slot(rank, phase_).sequence.load(std::memory_order_acquire) == phase_; }
+  void Publish();
+  void PublishCrowded();
+  Result WaitFor(int rank);
+  Result WaitCrowded();
+  Result Verify() const;
+  // Parks until `word` is no longer `seen`, at most for a slice. kOk: look again.
+  Outcome Park(std::atomic<uint32_t>& word, uint32_t seen);
+  template <typename Done>
+  bool Spin(Done done) const;
+
+  const ShmSegment* segment_;
+  const int position_;
+  const int ranks_;
+  const bool crowded_;
+  const uint32_t op_timeout_ms_;
+  uint32_t phase_ = 0;
+  uint32_t check_ = 0;
+  bool timed_ = false;  // whether deadline_ is set for this op; the clock is read only when a wait is long
+  TimePoint deadline_;
+  std::atomic<bool> aborted_{false};
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_SHM_SYNC_H_
