@@ -38,6 +38,21 @@ lint: deps  ## clang-format and ruff, changes nothing
 format: deps  ## rewrites the sources as lint wants them
 	@$(VENV)/python scripts/lint.py --fix
 
+.PHONY: demo
+demo: build  ## trains a small network on scanned digits with two processes
+	$(RUN) farandole run -np 2 python examples/torch_digits.py
+
+# One of them: make bench BENCH=allreduce
+BENCH ?= allreduce negotiation step startup footprint
+
+.PHONY: bench
+bench: build wheel  ## figures beside their peers; tables, and build/bench/NAME.json
+	@for name in $(BENCH); do $(VENV)/python tests/bench/bench_$$name.py || exit 1; done
+
+.PHONY: wheel
+wheel: build  ## build/wheel/dist/farandole-*.whl
+	@$(VENV)/python scripts/build_wheel.py
+
 .PHONY: clean
 clean:  ## removes what was built; keeps .deps and .venv
 	bazel clean

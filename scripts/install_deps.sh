@@ -96,6 +96,16 @@ make_venv() {
   die "no python3 (>= 3.9, with venv) for which requirements-dev.txt can be installed; set PYTHON to name one"
 }
 
+# The package of this tree and its command, as an installed wheel would give them.
+link_source() {
+  local site python=$PWD/.venv/bin/python
+  site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+  echo "$PWD/python" >"$site/farandole-source.pth"
+  printf '%s\n' "#!$python" 'import sys' 'from farandole.launch.cli import main' 'sys.exit(main())' >.venv/bin/farandole
+  chmod +x .venv/bin/farandole
+}
+
 install_packages
 fetch_abseil
 make_venv
+link_source

@@ -1,0 +1,85 @@
+"""Both sides of a benchmark that runs as several ranks: starting them, and what their scripts share."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+PYTHON_PATH = HERE.parents[1] / "python"
+
+
+def start(ranks: int, script: str, *arguments: str, timeout_s: int = 900) -> dict:
+    """Runs a script beside this file as `ranks` processes under `farandole run`; returns what rank 0 reported.
+
+    Raises:
+        SystemExit: a rank failed; its output has been shown.
+    """
+    with tempfile.TemporaryDirectory(prefix="farandole-bench-") as scratch:
+        environment = {
+            **os.environ,
+            "BENCH_SCRATCH": scratch,
+            "PYTHONPATH": f"{PYTHON_PATH}",
+            "GLOO_SOCKET_IFNAME": "lo",
+        }
+        environment.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // ranks)))
+        command = [sys.executable, "-m", "farandole", "run", "-np", str(ranks)]
+        command += [sys.executable, str(HERE / script), *arguments]
+        done = subprocess.run(command, env=environment, timeout=timeout_s)
+        if done.returncode:
+            raise SystemExit(f"bench: {script} with {ranks} ranks ended with code {done.returncode}")
+        return json.loads((Path(scratch) / "report.json").read_text())
+
+
+def scratch(name: str) -> Path:
+    """A file of this run, the same on all ranks."""
+    return Path(os.environ["BENCH_SCRATCH"]) / name
+
+
+def report(result: dict) -> None:
+    """Rank 0 only: what start() returns."""
+    scratch("report.json").write_text(json.dumps(result))
+
+
+def init_gloo(rank: int, size: int) -> None:
+    """torch.distributed with gloo over loopback in the same processes."""
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method=f"file://{scratch('gloo')}", rank=rank, world_size=size)
+
+
+class Aligner:
+    """Lets the ranks of one host start a measured call together without using either peer: a line of counters in a
+    shared file, spun on with yields."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        path = scratch("aligner")
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        os.ftruncate(descriptor, 64 * size)
+        self._counters = np.frombuffer(mmap.mmap(descriptor, 64 * size), dtype=np.int64)[::8]
+        os.close(descriptor)
+        self._rank = rank
+
+    def wait(self, sleep_s: float = 0.0) -> None:
+        """Returns when every rank is here; with `sleep_s` without using the processor meanwhile."""
+        self._counters[self._rank] += 1
+        own = self._counters[self._rank]
+        while (self._counters < own).any():
+            time.sleep(sleep_s) if sleep_s else os.sched_yield()
+
+
+def timed(aligner: Aligner, call: Callable[[], None]) -> float:
+    """Seconds that one call takes here, started by all ranks together."""
+    aligner.wait()
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
