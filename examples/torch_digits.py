@@ -53,7 +53,7 @@ def accuracy(model: nn.Module, data: TensorDataset) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=32, help="of each process")
     parser.add_argument("--lr", type=float, default=0.001, help="of one process")
     args = parser.parse_args()
@@ -81,11 +81,11 @@ def main() -> None:
             loss = F.cross_entropy(model(images), labels)
             loss.backward()
             optimizer.step()
-            progress.set_postfix(loss=f"{loss.item():.3f}")
+            progress.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
 
     if hvd.rank() == 0:
         seconds = time.monotonic() - started
-        print(f"test accuracy {accuracy(model, test):.4f} with {hvd.size()} processes in {seconds:.1f} s")
+        print(f"test accuracy {accuracy(model, test):.4f}, processes {hvd.size()}, seconds {seconds:.1f}")
     hvd.shutdown()
 
 

@@ -36,7 +36,10 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence | None = None
     if process_sets is not None:
         raise NotImplementedError("hvd.init(process_sets=...) is not supported by this release of Farandole")
     library = _library.load()
-    if library.is_initialized() == 1:
+    code = library.is_initialized()
+    if code < 0:
+        _errors.raise_error(code)
+    if code == 1:
         return
     _ending.install()
     try:

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+import torch
+
+REDUCIBLE = [torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64]
+MOVABLE = [*REDUCIBLE, torch.uint8, torch.int8, torch.int16, torch.bool]
+
+
+def values(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    count = int(torch.Size(shape).numel())
+    return (torch.arange(count) * 7 % 23 - 5).reshape(shape).to(dtype)
+
+
+@pytest.mark.parametrize("op_name", ["Average", "Sum"])
+@pytest.mark.parametrize("dtype", REDUCIBLE)
+def test_allreduce_forms(hvd: ModuleType, dtype: torch.dtype, op_name: str) -> None:
+    op = getattr(hvd, op_name)
+    expected = values(dtype, 3, 5)
+    tensor = values(dtype, 3, 5)
+    result = hvd.allreduce(tensor, op=op)
+    assert result.dtype == dtype and torch.equal(result, expected) and result.data_ptr() != tensor.data_ptr()
+    handle = hvd.allreduce_async(tensor, name="a", op=op)
+    assert torch.equal(hvd.synchronize(handle), expected)
+    assert hvd.allreduce_(tensor, name="a", op=op) is tensor
+    assert hvd.synchronize(hvd.allreduce_async_(tensor, name="a", op=op)) is tensor
+    assert torch.equal(tensor, expected)
+
+
+@pytest.mark.parametrize("dtype", REDUCIBLE)
+def test_allreduce_scales(hvd: ModuleType, dtype: torch.dtype) -> None:
+    tensor = values(dtype, 40)
+    result = hvd.allreduce(tensor, op=hvd.Sum, prescale_factor=0.5, postscale_factor=3)
+    if dtype.is_floating_point:
+        expected = (tensor * 0.5) * 3
+    else:
+        # In double precision, truncated toward zero after each factor.
+        expected = ((tensor.double() * 0.5).trunc() * 3).trunc().to(dtype)
+    assert torch.equal(result, expected)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (100003,)])
+def test_shapes(hvd: ModuleType, shape: tuple[int, ...]) -> None:
+    tensor = values(torch.float32, *shape)
+    assert torch.equal(hvd.allreduce(tensor), tensor)
+    assert torch.equal(hvd.broadcast(tensor, 0), tensor)
+    if shape:
+        assert torch.equal(hvd.allgather(tensor), tensor)
+
+
+@pytest.mark.parametrize("dtype", MOVABLE)
+def test_allgather_and_broadcast(hvd: ModuleType, dtype: torch.dtype) -> None:
+    tensor = values(dtype, 4, 3)
+    expected = tensor.clone()
+    assert torch.equal(hvd.allgather(tensor), expected)
+    assert torch.equal(hvd.synchronize(hvd.allgather_async(tensor, name="g")), expected)
+    result = hvd.broadcast(tensor, root_rank=0)
+    assert torch.equal(result, expected) and result.data_ptr() != tensor.data_ptr()
+    assert torch.equal(hvd.synchronize(hvd.broadcast_async(tensor, 0, name="b")), expected)
+    assert hvd.broadcast_(tensor, 0) is tensor
+    assert hvd.synchronize(hvd.broadcast_async_(tensor, 0, name="b")) is tensor
+    assert torch.equal(tensor, expected)
+
+
+def test_tensors_that_are_not_contiguous(hvd: ModuleType) -> None:
+    base = values(torch.float32, 4, 6)
+    for view in (base.t(), base[:, ::2], base[1:, 1:], base[0].expand(3, 6)):
+        expected = view.clone() * 2
+        assert torch.equal(hvd.allreduce(view, op=hvd.Sum, postscale_factor=2), expected)
+        assert torch.equal(hvd.allgather(view), view)
+        assert torch.equal(hvd.broadcast(view, 0), view)
+    doubled = base.clone()
+    doubled[:, ::2] *= 2
+    hvd.allreduce_(base[:, ::2], op=hvd.Sum, postscale_factor=2)
+    assert torch.equal(base, doubled)
+
+
+def test_lazily_negated_tensors(hvd: ModuleType) -> None:
+    view = torch.tensor([1 + 2j, 3 - 4j]).conj().imag
+    assert view.is_neg()
+    assert hvd.allreduce(view).tolist() == [-2, 4]
+    assert hvd.allreduce_(view).tolist() == [-2, 4]
+
+
+def test_average_is_deprecated(hvd: ModuleType) -> None:
+    with pytest.warns(DeprecationWarning, match="average"):
+        assert hvd.allreduce(torch.ones(1), average=False).item() == 1
+    with pytest.raises(ValueError, match="only one"):
+        hvd.allreduce(torch.ones(1), average=True, op=hvd.Sum)
+
+
+@pytest.mark.parametrize("op_name", ["Adasum", "Min", "Max", "Product"])
+def test_operations_of_later_releases(hvd: ModuleType, op_name: str) -> None:
+    with pytest.raises(NotImplementedError, match=op_name):
+        hvd.allreduce(torch.ones(1), op=getattr(hvd, op_name))
+
+
+def test_bad_arguments(hvd: ModuleType) -> None:
+    bad = [
+        lambda: hvd.allreduce(torch.ones(1), op=17),
+        lambda: hvd.allreduce(torch.ones(1), name=3),
+        lambda: hvd.allreduce_async([1.0]),
+        lambda: hvd.allreduce_async_(torch.ones(1, dtype=torch.complex64)),
+        lambda: hvd.allreduce(torch.ones(1, dtype=torch.bool)),
+        lambda: hvd.allreduce(torch.ones(2, 2).to_sparse()),
+        lambda: hvd.allgather(torch.tensor(1.0)),
+        lambda: hvd.allgather(torch.ones(1, dtype=torch.complex128)),
+        lambda: hvd.broadcast(torch.ones(1), root_rank=1),
+        lambda: hvd.broadcast(torch.ones(1), root_rank=-1),
+        lambda: hvd.broadcast_parameters((p for p in []), 0),
+        lambda: hvd.broadcast_parameters({"a": 3}, 0),
+    ]
+    for call in bad:
+        with pytest.raises(ValueError):
+            call()
+    with pytest.raises(ValueError, match=r"Tensor type torch\.complex64 is not supported"):
+        hvd.allreduce_(torch.ones(1, dtype=torch.complex64))
+    # Nothing of it stays behind.
+    assert hvd.allreduce(torch.ones(1)).item() == 1
+
+
+def test_handles(hvd: ModuleType) -> None:
+    handle = hvd.allreduce_async(torch.ones(2), name="h")
+    assert isinstance(handle, int)
+    assert hvd.poll(handle) in (True, False)
+    assert hvd.synchronize(handle).tolist() == [1, 1]
+    assert hvd.synchronize(handle) is None
+    with pytest.raises(ValueError, match="already"):
+        hvd.poll(handle)
+    for never in (0, -1, handle + 1000, "x"):
+        with pytest.raises(ValueError, match="not given out"):
+            hvd.poll(never)
+        with pytest.raises(ValueError, match="not given out"):
+            hvd.synchronize(never)
+
+
+def test_many_operations_at_once(hvd: ModuleType) -> None:
+    tensors = [torch.full((17,), float(i)) for i in range(500)]
+    handles = [hvd.allreduce_async(tensor, name=f"t{i}") for i, tensor in enumerate(tensors)]
+    for i, handle in reversed(list(enumerate(handles))):
+        assert torch.equal(hvd.synchronize(handle), tensors[i])
+
+
+def test_operations_keep_tensors_alive(hvd: ModuleType) -> None:
+    handles = [hvd.allreduce_async(torch.full((10000,), float(i))) for i in range(50)]
+    for i, handle in enumerate(handles):
+        assert (hvd.synchronize(handle) == i).all()
+
+
+def test_handles_of_before_shutdown_are_forgotten(hvd: ModuleType) -> None:
+    handle = hvd.allreduce_async(torch.ones(2))
+    hvd.shutdown()
+    assert hvd.synchronize(handle) is None
+    hvd.init()
+    assert hvd.allreduce(torch.ones(2)).tolist() == [1, 1]
+
+
+def test_gradients(hvd: ModuleType) -> None:
+    tensor = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    calls = [
+        lambda x: hvd.allreduce(x, op=hvd.Sum, prescale_factor=2.0, postscale_factor=0.25),
+        lambda x: hvd.allreduce(x, name="named"),
+        lambda x: hvd.allgather(x),
+        lambda x: hvd.allgather(x, name="named"),
+        lambda x: hvd.broadcast(x, root_rank=0),
+    ]
+    for call in calls:
+        assert torch.autograd.gradcheck(call, (tensor,))
+    assert not hvd.synchronize(hvd.allreduce_async(tensor)).requires_grad
+
+
+def test_compression(hvd: ModuleType) -> None:
+    tensor = torch.tensor([1.0001, 70000.0, -2.5])
+    result = hvd.allreduce(tensor, compression=hvd.Compression.fp16)
+    assert result.dtype == torch.float32
+    assert torch.equal(result, tensor.half().float())
+    integers = torch.tensor([1 << 40])
+    assert torch.equal(hvd.allreduce(integers, compression=hvd.Compression.fp16), integers)
+    sent, context = hvd.Compression.none.compress(tensor)
+    assert sent is tensor and hvd.Compression.none.decompress(sent, context) is tensor
+    leaf = torch.ones(3, requires_grad=True)
+    hvd.allreduce(leaf, compression=hvd.Compression.fp16).sum().backward()
+    assert leaf.grad.tolist() == [1, 1, 1] and leaf.grad.dtype == torch.float32

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import copy
+from types import ModuleType
+
+import pytest
+import torch
+
+
+def test_broadcast_parameters(hvd: ModuleType) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    before = copy.deepcopy(model.state_dict())
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_parameters(list(model.named_parameters()), root_rank=0)
+    hvd.broadcast_parameters({"present": torch.ones(1), "absent": None}, root_rank=0)
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+    with pytest.raises(ValueError, match="invalid params of type"):
+        hvd.broadcast_parameters(model.named_parameters(), root_rank=0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1),
+        lambda p: torch.optim.Adam(p, lr=0.1, weight_decay=0.1, amsgrad=True),
+        lambda p: torch.optim.SGD(p, lr=0.1),
+    ],
+)
+@pytest.mark.parametrize("steps", [0, 2])
+def test_broadcast_optimizer_state_changes_no_weight(hvd: ModuleType, make: object, steps: int) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 3)
+    optimizer = make(model.parameters())
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+    weights, state = copy.deepcopy(model.state_dict()), copy.deepcopy(optimizer.state_dict())
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert all(torch.equal(weights[key], value) for key, value in model.state_dict().items())
+    after = optimizer.state_dict()
+    assert after["param_groups"] == state["param_groups"]
+    assert after["state"].keys() == state["state"].keys()
+    for index, entries in state["state"].items():
+        for key, value in entries.items():
+            same = torch.equal(value, after["state"][index][key]) if torch.is_tensor(value) else value is None
+            assert same, key
+
+
+def test_broadcast_optimizer_state_refuses_lbfgs(hvd: ModuleType) -> None:
+    with pytest.raises(ValueError, match="LBFGS"):
+        hvd.broadcast_optimizer_state(torch.optim.LBFGS([torch.nn.Parameter(torch.ones(1))]), root_rank=0)
+
+
+def test_objects(hvd: ModuleType) -> None:
+    obj = {"a": [1, (2, "three")], "f": lambda x: x + 1}
+    assert hvd.broadcast_object(obj, root_rank=0) is obj
+    (gathered,) = hvd.allgather_object(obj)
+    assert gathered["a"] == obj["a"] and gathered["f"](1) == 2
+    assert hvd.allgather_object(None, name="nothing") == [None]

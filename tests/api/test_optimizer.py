@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import copy
+import gc
+import weakref
+from types import ModuleType
+
+import pytest
+import torch
+from torch import nn
+
+
+def make_model(seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+
+
+def loss_of(model: nn.Module, step: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(step)
+    inputs = torch.randn(5, 6, dtype=torch.float64, generator=generator)
+    return model(inputs).square().mean()
+
+
+OPTIMIZERS = [
+    lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+    lambda p: torch.optim.Adam(p, lr=0.01),
+    lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True),
+    lambda p: torch.optim.RMSprop(p, lr=0.01),
+]
+
+
+@pytest.mark.parametrize("make", OPTIMIZERS)
+@pytest.mark.parametrize("passes", [1, 3])
+@pytest.mark.parametrize("predivide", [1.0, 4.0])
+def test_same_weights_as_without(hvd: ModuleType, make: object, passes: int, predivide: float) -> None:
+    plain, ours = make_model(), make_model()
+    reference = make(plain.parameters())
+    wrapped = make(ours.parameters())
+    optimizer = hvd.DistributedOptimizer(
+        wrapped,
+        named_parameters=ours.named_parameters(),
+        backward_passes_per_step=passes,
+        gradient_predivide_factor=predivide,
+    )
+    assert isinstance(optimizer, type(wrapped)) and type(optimizer).__name__ == type(wrapped).__name__
+    for step in range(10):
+        for opt, model in ((reference, plain), (optimizer, ours)):
+            opt.zero_grad()
+            for sub in range(passes):
+                loss_of(model, 100 * step + sub).backward()
+            opt.step()
+    for a, b in zip(plain.parameters(), ours.parameters()):
+        assert torch.equal(a, b)
+
+
+def test_hooks_start_during_backward(hvd: ModuleType) -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    under_way = []
+    model[0].weight.register_hook(lambda grad: under_way.append(optimizer._reducer.outstanding()))
+    loss_of(model, 0).backward()
+    # The last layer's gradients were on their way before the first layer's were computed.
+    assert under_way == [True]
+    optimizer.step()
+    assert not optimizer._reducer.outstanding()
+
+
+def test_compression_of_gradients(hvd: ModuleType) -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.0), compression=hvd.Compression.fp16)
+    loss_of(model, 0).backward()
+    expected = [p.grad.half().double() for p in model.parameters()]
+    optimizer.synchronize()
+    assert all(torch.equal(p.grad, e) for p, e in zip(model.parameters(), expected))
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_zero_grad_takes_set_to_none(hvd: ModuleType, set_to_none: bool) -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    for step in range(3):
+        loss_of(model, step).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=set_to_none)
+        gradients = [p.grad for p in model.parameters()]
+        assert all((g is None) if set_to_none else (g == 0).all() for g in gradients)
+
+
+def test_zero_grad_while_gradients_are_reduced(hvd: ModuleType) -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    loss_of(model, 0).backward()
+    with pytest.raises(AssertionError, match="race condition"):
+        optimizer.zero_grad()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def test_too_many_backward_passes(hvd: ModuleType) -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), backward_passes_per_step=2)
+    loss_of(model, 0).backward()
+    loss_of(model, 1).backward()
+    with pytest.raises(AssertionError, match="backward_passes_per_step"):
+        loss_of(model, 2).backward()
+    optimizer.step()
+    optimizer.set_backward_passes_per_step(1)
+    assert optimizer.backward_passes_per_step == 1
+    optimizer.zero_grad()
+    loss_of(model, 3).backward()
+    optimizer.step()
+
+
+def test_synchronize_then_step(hvd: ModuleType) -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    loss_of(model, 0).backward()
+    optimizer.synchronize()
+    nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+    with optimizer.skip_synchronize():
+        optimizer.step()
+    optimizer.zero_grad()
+    loss_of(model, 1).backward()
+    optimizer.synchronize()
+    with pytest.warns(UserWarning, match="skip_synchronize"):
+        optimizer.step()
+
+
+def test_missing_gradients_count_as_zeros(hvd: ModuleType) -> None:
+    used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([used, unused], lr=1.0))
+    used.sum().backward()
+    optimizer.step()
+    assert used.tolist() == [0, 0] and unused.tolist() == [1, 1] and unused.grad.tolist() == [0, 0]
+
+
+def test_frozen_parameters_are_left_alone(hvd: ModuleType) -> None:
+    trained, frozen = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([trained, frozen], lr=1.0, weight_decay=0.5))
+    frozen.requires_grad_(False)
+    trained.sum().backward()
+    optimizer.step()
+    assert frozen.tolist() == [1, 1] and frozen.grad is None
+
+
+def test_gradients_that_are_not_contiguous(hvd: ModuleType) -> None:
+    parameter = nn.Parameter(torch.zeros(3, 4, 5, 5).to(memory_format=torch.channels_last))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0))
+    weight = torch.arange(300.0).reshape(3, 4, 5, 5)
+    (parameter * weight).sum().backward()
+    optimizer.step()
+    assert torch.equal(parameter, -weight)
+
+
+def test_closure(hvd: ModuleType) -> None:
+    plain, ours = make_model(), make_model()
+    reference = torch.optim.LBFGS(plain.parameters(), max_iter=4)
+    optimizer = hvd.DistributedOptimizer(torch.optim.LBFGS(ours.parameters(), max_iter=4))
+    for opt, model in ((reference, plain), (optimizer, ours)):
+
+        def closure(opt: torch.optim.Optimizer = opt, model: nn.Module = model) -> torch.Tensor:
+            opt.zero_grad()
+            loss = loss_of(model, 0)
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            assert opt.step(closure) is not None
+    for a, b in zip(plain.parameters(), ours.parameters()):
+        assert torch.equal(a, b)
+
+
+def test_schedulers_before_and_after(hvd: ModuleType) -> None:
+    model = make_model()
+    wrapped = torch.optim.SGD(model.parameters(), lr=1.0)
+    before = torch.optim.lr_scheduler.StepLR(wrapped, 1, gamma=0.5)
+    optimizer = hvd.DistributedOptimizer(wrapped)
+    after = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    loss_of(model, 0).backward()
+    optimizer.step()
+    assert not optimizer._reducer.outstanding()
+    before.step()
+    after.step()
+    assert optimizer.param_groups[0]["lr"] == 0.25
+
+
+def test_state_is_kept_and_saved(hvd: ModuleType) -> None:
+    model = make_model()
+    wrapped = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    loss_of(model, 0).backward()
+    wrapped.step()
+    optimizer = hvd.DistributedOptimizer(wrapped)
+    saved = copy.deepcopy(optimizer.state_dict())
+    assert len(saved["state"]) == 4
+    loss_of(model, 1).backward()
+    optimizer.load_state_dict(saved)
+    optimizer.zero_grad()
+    loss_of(model, 2).backward()
+    optimizer.step()
+
+
+def test_add_param_group(hvd: ModuleType) -> None:
+    first, second = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([first], lr=1.0), named_parameters=[("first", first)])
+    optimizer.add_param_group({"params": [second], "lr": 2.0})
+    (first + second).sum().backward()
+    assert optimizer._reducer.outstanding()
+    optimizer.step()
+    assert (first.item(), second.item()) == (0.0, -1.0)
+
+
+def test_a_forgotten_optimizer_takes_its_hooks_along(hvd: ModuleType) -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    gone = weakref.ref(optimizer)
+    del optimizer
+    gc.collect()
+    assert gone() is None
+    for step in range(3):
+        loss_of(model, step).backward()
+
+
+def test_named_parameters_are_checked(hvd: ModuleType) -> None:
+    model = make_model()
+    make = lambda: torch.optim.SGD(model.parameters(), lr=0.1)  # noqa: E731
+    with pytest.raises(ValueError, match="sequence of tuples"):
+        hvd.DistributedOptimizer(make(), named_parameters=model.parameters())
+    with pytest.raises(ValueError, match="duplicates: a"):
+        hvd.DistributedOptimizer(make(), named_parameters=[("a", p) for p in model.parameters()])
+    with pytest.raises(ValueError, match="not named"):
+        hvd.DistributedOptimizer(make(), named_parameters=list(model.named_parameters())[:-1])
+    optimizer = hvd.DistributedOptimizer(make())
+    assert sorted(optimizer._parameter_names.values()) == [f"noname.0.{i}" for i in range(4)]
+    assert optimizer.find_duplicates(["a", "b", "a"]) == {"a"}
+
+
+def test_arguments_are_checked(hvd: ModuleType) -> None:
+    parameter = nn.Parameter(torch.ones(1))
+    make = lambda **kw: hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.1), **kw)  # noqa: E731
+    for passes in (0, -1, 1.5):
+        with pytest.raises(ValueError, match="positive"):
+            make(backward_passes_per_step=passes)
+    with pytest.raises(ValueError, match="gradient_predivide_factor"):
+        make(gradient_predivide_factor=2.0, op=hvd.Sum)
+    later = [
+        {"num_groups": 2},
+        {"groups": [[parameter]]},
+        {"sparse_as_dense": True},
+        {"op": hvd.Adasum},
+        {"process_set": hvd.ProcessSet([0])},
+    ]
+    for arguments in later:
+        with pytest.raises(NotImplementedError, match="this release of Farandole"):
+            make(**arguments)
+
+
+def test_gradients_with_a_graph_and_sparse_ones_are_refused(hvd: ModuleType) -> None:
+    parameter = nn.Parameter(torch.ones(1))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.1))
+    with pytest.raises(AssertionError, match="create_graph"):
+        parameter.square().sum().backward(create_graph=True)
+    parameter.grad = None
+    del optimizer
+    embedding = nn.Embedding(4, 2, sparse=True)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(embedding.parameters(), lr=0.1))
+    with pytest.raises(ValueError, match="sparse"):
+        embedding(torch.tensor([1])).sum().backward()
+    assert not optimizer._reducer.outstanding()

@@ -1,0 +1,170 @@
+"""Runs scripts as users do, with bounded time, and looks for what they left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# A script that needs longer hangs. Machines that run several builds at once are slow.
+TIMEOUT_S = 90.0
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """That of the test without what other jobs or tools left in it, plus `variables`."""
+    result = {name: value for name, value in os.environ.items() if not name.startswith("HOROVOD_")}
+    result = {n: v for n, v in result.items() if not n.startswith("FARANDOLE_") or n.endswith("_DIR")}
+    result["PYTHONPATH"] = str(ROOT / "python")
+    result["OMP_NUM_THREADS"] = "1"
+    return {**result, **variables}
+
+
+def script_file(folder: Path, body: str) -> Path:
+    """A script of its own from an indented body, with the imports that all share."""
+    path = folder / "script.py"
+    head = "import os, signal, sys, threading, time\nimport torch\nimport farandole.torch as hvd\n"
+    path.write_text(head + textwrap.dedent(body))
+    return path
+
+
+@dataclass
+class Job:
+    """A command under way in a session of its own; its output goes to files."""
+
+    process: subprocess.Popen
+    out: Path
+    err: Path
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def stdout(self) -> str:
+        return self.out.read_text()
+
+    @property
+    def stderr(self) -> str:
+        return self.err.read_text()
+
+    def wait(self, timeout_s: float = TIMEOUT_S) -> int:
+        """Exit code. A job that does not end in time is killed, and the test fails with its output."""
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {timeout_s} s\n{self.report()}") from None
+
+    def wait_for(self, condition: Callable[[], object], what: str, timeout_s: float = TIMEOUT_S) -> object:
+        """Polls until `condition()` is true, and returns what it returned."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            result = condition()
+            if result:
+                return result
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{what} did not happen within {timeout_s} s\n{self.report()}")
+            time.sleep(0.005)
+
+    def lines(self, mark: str) -> list[str]:
+        """What follows `mark` in lines of stdout that contain it."""
+        return [line.split(mark, 1)[1].strip() for line in self.stdout.splitlines() if mark in line]
+
+    def report(self) -> str:
+        return f"--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
+
+
+@contextmanager
+def running(command: list[str], folder: Path, variables: dict[str, str] | None = None) -> Iterator[Job]:
+    """Starts a command; at the end nothing of it is left, and it is an error if anything was after it had ended."""
+    # Inherited by all that the command starts, unlike a process group.
+    mark = f"FARANDOLE_TEST_MARK={os.urandom(8).hex()}"
+    name, value = mark.split("=")
+    count = len(list(folder.glob("*.out")))
+    out, err = folder / f"{count}.out", folder / f"{count}.err"
+    with out.open("wb") as out_file, err.open("wb") as err_file:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment(**(variables or {}), **{name: value}),
+            stdin=subprocess.DEVNULL,
+            stdout=out_file,
+            stderr=err_file,
+            start_new_session=True,
+        )
+    job = Job(process, out, err)
+    try:
+        yield job
+        assert process.poll() is not None, f"the command still runs\n{job.report()}"
+        left = wait_until_gone(mark)
+        assert not left, f"left behind: {left}\n{job.report()}"
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        for pid in marked(mark):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def wait_until_gone(mark: str, timeout_s: float = 3.0) -> list[str]:
+    """Command lines of processes with this environment that are still there after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while marked(mark) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return [f"{pid}: {command_line(pid)}" for pid in marked(mark)]
+
+
+def marked(mark: str) -> list[int]:
+    """Processes that have `mark` among their variables."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                if mark.encode() in Path(f"/proc/{entry}/environ").read_bytes().split(b"\0"):
+                    found.append(int(entry))
+            except OSError:
+                pass
+    return found
+
+
+def command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return "?"
+
+
+def python(folder: Path, body: str, *arguments: str, **variables: str) -> Job:
+    """Runs a script in a process of its own and waits for its end."""
+    command = [sys.executable, str(script_file(folder, body)), *arguments]
+    with running(command, folder, variables) as job:
+        job.wait()
+    return job
+
+
+def launch_command(processes: int, *command: str, options: tuple[str, ...] = ()) -> list[str]:
+    """`farandole run` as a command."""
+    return [sys.executable, "-m", "farandole", "run", "-np", str(processes), *options, *command]
+
+
+def launch(folder: Path, processes: int, body: str, *options: str, **variables: str) -> Job:
+    """Runs a script with `farandole run` and waits for its end."""
+    with launching(folder, processes, body, *options, **variables) as job:
+        job.wait()
+    return job
+
+
+@contextmanager
+def launching(folder: Path, processes: int, body: str, *options: str, **variables: str) -> Iterator[Job]:
+    """Runs a script with `farandole run`."""
+    script = script_file(folder, body)
+    command = launch_command(processes, sys.executable, str(script), options=("--no-prefix-output", *options))
+    with running(command, folder, variables) as job:
+        yield job
