@@ -1,0 +1,25 @@
+#ifndef FARANDOLE_FRAMEWORKS_SUBMISSION_H_
+#define FARANDOLE_FRAMEWORKS_SUBMISSION_H_
+
+#include <cstdint>
+
+#include "proto/types.h"
+#include "worker/result.h"
+
+// What a submission through the C ABI must fulfil on this rank, before any other rank hears of it.
+namespace farandole {
+
+// Types and bounds of the raw arguments: dtype in the enum (and one that can be reduced, for an allreduce), ndim 0 to
+// 64, dimensions not negative, size in bytes below 2^62, and for an allgather at least one dimension.
+Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t process_set, Signature* signature);
+
+// `reduce_op` known, scales finite.
+Result FillReduction(int reduce_op, double prescale, double postscale, Signature* signature);
+
+// What needs the job: process set, root, pointers that are read or written here. `name` may be null.
+Result Validate(const char* name, const Signature& signature, const void* input, const void* output, Rank self,
+                int size);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_FRAMEWORKS_SUBMISSION_H_

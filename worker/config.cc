@@ -1,0 +1,145 @@
+#include "worker/config.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <initializer_list>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace farandole {
+namespace {
+
+constexpr int kRanksMax = 65536;
+constexpr double kSecondsMax = 1000000;  // 11 days; fits 32 bits of milliseconds
+constexpr size_t kSocketNameBytesMax = 107;
+
+// Reads variables one after the other and keeps the first error.
+class Reader {
+ public:
+  explicit Reader(const Environment& environment) : environment_(environment) {}
+
+  // The first of `names` that is set and not empty.
+  bool Find(std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      const char* value = environment_(name);
+      if (value == nullptr || *value == '\0') continue;
+      name_ = name;
+      value_ = value;
+      return true;
+    }
+    return false;
+  }
+
+  void Integer(std::initializer_list<const char*> names, int64_t min, int64_t max, int64_t* out) {
+    if (!Find(names)) return;
+    int64_t value;
+    if (!absl::SimpleAtoi(value_, &value) || value < min || value > max) {
+      Refuse(absl::StrCat("an integer from ", min, " to ", max));
+      return;
+    }
+    *out = value;
+  }
+
+  void Seconds(std::initializer_list<const char*> names, uint32_t* out_ms) {
+    if (!Find(names)) return;
+    double value;
+    if (!absl::SimpleAtod(value_, &value) || !(value > 0) || value > kSecondsMax) {
+      Refuse(absl::StrCat("seconds above 0, at most ", kSecondsMax));
+      return;
+    }
+    *out_ms = static_cast<uint32_t>(std::ceil(value * 1000));
+  }
+
+  void Refuse(const std::string& allowed) {
+    if (!status_.ok()) return;
+    status_ = absl::InvalidArgumentError(absl::StrCat(name_, "=\"", value_, "\": expected ", allowed));
+  }
+
+  const std::string& value() const { return value_; }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const Environment& environment_;
+  std::string name_;
+  std::string value_;
+  absl::Status status_;
+};
+
+void ReadPlace(Reader* reader, Config* config) {
+  if (reader->Find({"FARANDOLE_AGENT_SOCKET"})) {
+    config->agent_socket = reader->value();
+    if (config->agent_socket.size() > kSocketNameBytesMax) reader->Refuse("the name of an agent's socket");
+    config->rank = Rank();
+    config->size = 0;
+  }
+  if (reader->Find({"FARANDOLE_JOB"})) config->job = reader->value();
+  int64_t size = config->size;
+  int64_t rank = config->rank.value();
+  reader->Integer({"FARANDOLE_SIZE"}, 1, kRanksMax, &size);
+  if (size > 0) reader->Integer({"FARANDOLE_RANK"}, 0, size - 1, &rank);
+  config->size = static_cast<int32_t>(size);
+  config->rank = Rank(static_cast<int32_t>(rank));
+}
+
+void ReadLogLevel(Reader* reader, Config* config) {
+  if (!reader->Find({"FARANDOLE_LOG_LEVEL", "HOROVOD_LOG_LEVEL"})) return;
+  const std::string level = absl::AsciiStrToLower(reader->value());
+  if (level == "trace" || level == "debug") {
+    config->log_level = LogLevel::kDebug;
+  } else if (level == "info") {
+    config->log_level = LogLevel::kInfo;
+  } else if (level == "warning") {
+    config->log_level = LogLevel::kWarning;
+  } else if (level == "error" || level == "fatal") {
+    config->log_level = LogLevel::kError;
+  } else {
+    reader->Refuse("trace, debug, info, warning, error or fatal");
+  }
+}
+
+}  // namespace
+
+Environment ProcessEnvironment() {
+  return [](const char* name) -> const char* { return std::getenv(name); };
+}
+
+absl::StatusOr<Config> ReadConfig(const Environment& environment) {
+  Config config;
+  Reader reader(environment);
+  ReadPlace(&reader, &config);
+  reader.Seconds({"FARANDOLE_START_TIMEOUT", "HOROVOD_START_TIMEOUT"}, &config.start_timeout_ms);
+  reader.Seconds({"FARANDOLE_OP_TIMEOUT_SECONDS"}, &config.op_timeout_ms);
+  reader.Integer({"FARANDOLE_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD"}, 0, int64_t{1} << 40,
+                 &config.fusion_threshold_bytes);
+  if (reader.Find({"FARANDOLE_COMMUNICATOR"})) {
+    config.communicator = reader.value();
+    if (config.communicator != "auto" && config.communicator != "shm" && config.communicator != "tcp") {
+      reader.Refuse("auto, shm or tcp");
+    }
+  }
+  ReadLogLevel(&reader, &config);
+  if (!reader.status().ok()) return reader.status();
+  if (config.lone() && config.size != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("FARANDOLE_SIZE is ", config.size,
+                     " but FARANDOLE_AGENT_SOCKET is not set: start the script with `farandole run -np ", config.size,
+                     "`, or unset FARANDOLE_SIZE"));
+  }
+  if (config.size == 0) {
+    return absl::InvalidArgumentError(
+        "FARANDOLE_AGENT_SOCKET is set but FARANDOLE_SIZE is not: both come from the agent that starts the process");
+  }
+  return config;
+}
+
+std::string ToString(const Config& config) {
+  return absl::StrCat("agent_socket=", config.lone() ? "(lone process)" : config.agent_socket, " job=", config.job,
+                      " rank=", config.rank.value(), " size=", config.size,
+                      " start_timeout_ms=", config.start_timeout_ms, " op_timeout_ms=", config.op_timeout_ms,
+                      " fusion_threshold_bytes=", config.fusion_threshold_bytes, " communicator=", config.communicator,
+                      " log_level=", static_cast<int>(config.log_level));
+}
+
+}  // namespace farandole

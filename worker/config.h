@@ -1,0 +1,47 @@
+#ifndef FARANDOLE_WORKER_CONFIG_H_
+#define FARANDOLE_WORKER_CONFIG_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "proto/types.h"
+#include "worker/log.h"
+
+namespace farandole {
+
+// Everything that a worker can be told from outside. config.cc is the one place that reads the environment; the names
+// of the variables stand there and in docs/configuration.md.
+struct Config {
+  // Abstract name of the agent's socket; empty: a lone process, rank 0 of 1.
+  std::string agent_socket;
+  std::string job = "lone";
+  Rank rank{0};  // unknown: any free one
+  int32_t size = 1;
+  // How long init() waits for agent, controller and the other ranks.
+  uint32_t start_timeout_ms = 30000;
+  // Bound on one collective.
+  uint32_t op_timeout_ms = 24 * 3600 * 1000;
+  // What is batched together in a lone process; with an agent the controller's own setting counts.
+  int64_t fusion_threshold_bytes = 128 << 20;
+  // "auto", "shm" or "tcp".
+  std::string communicator = "auto";
+  LogLevel log_level = LogLevel::kWarning;
+
+  bool lone() const { return agent_socket.empty(); }
+};
+
+// Value of a variable, or nullptr.
+using Environment = std::function<const char*(const char* name)>;
+Environment ProcessEnvironment();
+
+// INVALID_ARGUMENT names the variable, its value and what is allowed.
+absl::StatusOr<Config> ReadConfig(const Environment& environment);
+
+// One line, all fields.
+std::string ToString(const Config& config);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_CONFIG_H_

@@ -1,0 +1,95 @@
+#include "worker/config.h"
+
+#include <map>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+absl::StatusOr<Config> Read(const Variables& variables) {
+  return ReadConfig([&variables](const char* name) -> const char* {
+    auto it = variables.find(name);
+    return it == variables.end() ? nullptr : it->second.c_str();
+  });
+}
+
+TEST(ConfigTest, NothingSetIsALoneProcess) {
+  const Config config = Read({}).value();
+  EXPECT_TRUE(config.lone());
+  EXPECT_EQ(config.rank, Rank(0));
+  EXPECT_EQ(config.size, 1);
+  EXPECT_EQ(config.start_timeout_ms, 30000u);
+  EXPECT_EQ(config.fusion_threshold_bytes, 128 << 20);
+}
+
+TEST(ConfigTest, ReadsWhatAnAgentSets) {
+  const Config config = Read({{"FARANDOLE_AGENT_SOCKET", "farandole-x"},
+                              {"FARANDOLE_JOB", "j"},
+                              {"FARANDOLE_RANK", "3"},
+                              {"FARANDOLE_SIZE", "4"},
+                              {"FARANDOLE_START_TIMEOUT", "1.5"},
+                              {"FARANDOLE_COMMUNICATOR", "tcp"},
+                              {"HOROVOD_LOG_LEVEL", "INFO"},
+                              {"HOROVOD_FUSION_THRESHOLD", "0"}})
+                            .value();
+  EXPECT_FALSE(config.lone());
+  EXPECT_EQ(config.job, "j");
+  EXPECT_EQ(config.rank, Rank(3));
+  EXPECT_EQ(config.size, 4);
+  EXPECT_EQ(config.start_timeout_ms, 1500u);
+  EXPECT_EQ(config.communicator, "tcp");
+  EXPECT_EQ(config.log_level, LogLevel::kInfo);
+  EXPECT_EQ(config.fusion_threshold_bytes, 0);
+}
+
+TEST(ConfigTest, OwnNameComesBeforeHorovods) {
+  EXPECT_EQ(Read({{"FARANDOLE_START_TIMEOUT", "2"}, {"HOROVOD_START_TIMEOUT", "9"}})->start_timeout_ms, 2000u);
+  EXPECT_EQ(Read({{"HOROVOD_START_TIMEOUT", "9"}})->start_timeout_ms, 9000u);
+}
+
+TEST(ConfigTest, WithAnAgentARankMayBeLeftOpen) {
+  EXPECT_FALSE(Read({{"FARANDOLE_AGENT_SOCKET", "s"}, {"FARANDOLE_SIZE", "2"}})->rank.known());
+}
+
+TEST(ConfigTest, BadValueIsNamedWithItsVariable) {
+  const Variables agent = {{"FARANDOLE_AGENT_SOCKET", "s"}, {"FARANDOLE_SIZE", "2"}};
+  const Variables bad[] = {
+      {{"FARANDOLE_SIZE", "0"}},
+      {{"FARANDOLE_SIZE", "two"}},
+      {{"FARANDOLE_RANK", "2"}},
+      {{"FARANDOLE_RANK", "-1"}},
+      {{"FARANDOLE_START_TIMEOUT", "0"}},
+      {{"HOROVOD_START_TIMEOUT", "nan"}},
+      {{"FARANDOLE_COMMUNICATOR", "ib"}},
+      {{"FARANDOLE_LOG_LEVEL", "loud"}},
+      {{"HOROVOD_FUSION_THRESHOLD", "-5"}},
+      {{"FARANDOLE_OP_TIMEOUT_SECONDS", "1e9"}},
+  };
+  for (const Variables& one : bad) {
+    Variables all = agent;
+    const auto& [name, value] = *one.begin();
+    all[name] = value;
+    const absl::StatusOr<Config> config = Read(all);
+    ASSERT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument) << name << "=" << value;
+    EXPECT_THAT(std::string(config.status().message()), testing::HasSubstr(name + "=\"" + value + "\""));
+  }
+}
+
+TEST(ConfigTest, SizeWithoutAgentSaysHowToStart) {
+  const absl::StatusOr<Config> config = Read({{"FARANDOLE_SIZE", "4"}});
+  EXPECT_THAT(std::string(config.status().message()), testing::HasSubstr("farandole run -np 4"));
+}
+
+TEST(ConfigTest, ToStringShowsEveryField) {
+  EXPECT_EQ(ToString(Config()),
+            "agent_socket=(lone process) job=lone rank=0 size=1 start_timeout_ms=30000 op_timeout_ms=86400000 "
+            "fusion_threshold_bytes=134217728 communicator=auto log_level=2");
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,131 @@
+#include "worker/executor.h"
+
+#include <pthread.h>
+
+#include <csignal>
+#include <utility>
+
+namespace farandole {
+
+Executor::Executor(Factory factory, Owner* owner) : factory_(std::move(factory)), owner_(owner) {}
+
+Executor::~Executor() { Stop(); }
+
+void Executor::Start() {
+  // Signals belong to the script's threads.
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "farandole-exec");
+    Run();
+  });
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+}
+
+void Executor::SetGroup(Group group, Bootstrap* bootstrap) {
+  group_ = std::move(group);
+  bootstrap_ = bootstrap;
+}
+
+void Executor::Push(Work work) {
+  {
+    absl::MutexLock lock(&mutex_);
+    queue_.push_back(std::move(work));
+  }
+  changed_.Advance();
+}
+
+std::vector<Work> Executor::Abort(const std::string& reason) {
+  std::vector<Work> not_begun;
+  absl::MutexLock lock(&mutex_);
+  if (end_.ok()) end_ = absl::AbortedError(reason);
+  if (building_.has_value()) {
+    not_begun.push_back(*std::move(building_));
+    building_.reset();
+  }
+  for (Work& work : queue_) not_begun.push_back(std::move(work));
+  queue_.clear();
+  for (auto& [process_set, communicator] : communicators_) communicator->Abort(reason);
+  return not_begun;
+}
+
+void Executor::Stop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  changed_.Advance();
+  if (thread_.joinable()) thread_.join();
+  std::map<uint32_t, std::unique_ptr<Communicator>> communicators;
+  absl::MutexLock lock(&mutex_);
+  communicators.swap(communicators_);
+}
+
+void Executor::Run() {
+  for (;;) {
+    const uint32_t seen = changed_.Value();
+    Work work;
+    if (Next(&work)) {
+      if (work.kind == Work::Kind::kBatch) {
+        RunBatch(std::move(work));
+      } else {
+        owner_->OnDone(std::move(work));
+      }
+      continue;
+    }
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stopping_) return;
+    }
+    changed_.WaitPast(seen, -1);
+  }
+}
+
+bool Executor::Next(Work* work) {
+  absl::MutexLock lock(&mutex_);
+  if (stopping_ || !end_.ok() || queue_.empty()) return false;
+  *work = std::move(queue_.front());
+  queue_.pop_front();
+  return true;
+}
+
+void Executor::RunBatch(Work work) {
+  Communicator* communicator = Prepare(&work);
+  if (communicator == nullptr) return;
+  const absl::Status status = runner_.Run(work, group_, communicator);
+  if (status.ok()) {
+    owner_->OnDone(std::move(work));
+    return;
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    if (end_.ok()) end_ = status;
+    // Peers notice without a controller (W11).
+    communicator->Abort(std::string(status.message()));
+  }
+  owner_->OnBroken(std::move(work), status, communicator->SuspectRank());
+}
+
+Communicator* Executor::Prepare(Work* work) {
+  const uint32_t process_set = work->process_set;
+  {
+    absl::MutexLock lock(&mutex_);
+    auto it = communicators_.find(process_set);
+    if (it != communicators_.end()) return it->second.get();
+    building_ = std::move(*work);
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> built = factory_(group_, bootstrap_);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!building_.has_value()) return nullptr;  // Abort has handed it back
+    *work = *std::move(building_);
+    building_.reset();
+    if (built.ok()) return (communicators_[process_set] = *std::move(built)).get();
+    end_ = built.status();
+  }
+  owner_->OnBroken(std::move(*work), built.status(), Rank());
+  return nullptr;
+}
+
+}  // namespace farandole

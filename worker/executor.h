@@ -1,0 +1,86 @@
+#ifndef FARANDOLE_WORKER_EXECUTOR_H_
+#define FARANDOLE_WORKER_EXECUTOR_H_
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/optional.h"
+#include "worker/batch_runner.h"
+#include "worker/bootstrap.h"
+#include "worker/communicator.h"
+#include "worker/event_count.h"
+#include "worker/group.h"
+#include "worker/work.h"
+
+namespace farandole {
+
+// One thread ("farandole-exec") that executes the items of the log in order, one at a time (W5; the window W is 1), so
+// that barriers, errors and the end of a leave find nothing in flight. Builds the communicator of a process set when
+// its first batch comes. One generation.
+class Executor {
+ public:
+  using Factory = std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const Group&, Bootstrap*)>;
+
+  // Called on the executor's thread, without a lock held.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    // The item is executed; the owner answers its operations.
+    virtual void OnDone(Work work) = 0;
+    // The data plane failed. The owner answers the operations, whose memory is not in use any more. Nothing further is
+    // executed.
+    virtual void OnBroken(Work work, const absl::Status& reason, Rank suspect) = 0;
+  };
+
+  Executor(Factory factory, Owner* owner);
+  // Stop().
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  void Start();
+  // Before the first Push: the members of process set 0. `bootstrap` must outlive Stop().
+  void SetGroup(Group group, Bootstrap* bootstrap);
+  void Push(Work work);
+
+  // Any thread, does not wait: ends the running collective with ABORTED (then OnBroken is called), executes nothing
+  // further, and hands back what it had not begun; the caller answers that.
+  std::vector<Work> Abort(const std::string& reason);
+
+  // Joins the thread and destroys the communicators. What was not begun is dropped: call Abort before.
+  void Stop();
+
+ private:
+  void Run();
+  void RunBatch(Work work);
+  // The communicator of the work's set; nullptr if it could not be built. Keeps the work in building_ meanwhile.
+  Communicator* Prepare(Work* work);
+  bool Next(Work* work);
+
+  const Factory factory_;
+  Owner* const owner_;
+  std::thread thread_;
+  EventCount changed_;
+  BatchRunner runner_;  // executor's thread only
+  Group group_;         // constant after SetGroup
+  Bootstrap* bootstrap_ = nullptr;
+
+  absl::Mutex mutex_;
+  std::deque<Work> queue_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<Work> building_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint32_t, std::unique_ptr<Communicator>> communicators_ ABSL_GUARDED_BY(mutex_);
+  absl::Status end_ ABSL_GUARDED_BY(mutex_);  // not OK: nothing further is executed
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_EXECUTOR_H_

@@ -1,0 +1,129 @@
+#include "worker/library.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/fork_guard.h"
+#include "worker/log.h"
+#include "worker/lone_communicator.h"
+#include "worker/lone_controller.h"
+
+namespace farandole {
+namespace {
+
+std::unique_ptr<ControlLink> MakeLink(const Config& config, EventLoop* loop, Incarnation worker) {
+  return std::make_unique<LoneController>(loop, worker, config.fusion_threshold_bytes);
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const Config& config, const Group& group,
+                                                               Bootstrap* bootstrap) {
+  if (group.members.size() == 1) return std::make_unique<LoneCommunicator>();
+  return absl::UnimplementedError("several processes");
+}
+
+}  // namespace
+
+Library& Library::Get() {
+  static Library* library = new Library;
+  return *library;
+}
+
+Result Library::InitBegin() {
+  absl::MutexLock lock(&mutex_);
+  if (state_ == State::kStarting || state_ == State::kRunning) return {};
+  if (state_ == State::kLeaving) return {Code::kShutDown, "a shutdown() of this process is still under way"};
+  absl::StatusOr<Config> config = ReadConfig(ProcessEnvironment());
+  if (!config.ok()) return {Code::kInvalidArgument, std::string(config.status().message())};
+  SetLogLevel(config->log_level);
+  Log(LogLevel::kDebug, ToString(*config));
+  GuardForks();
+  runtime_ = std::make_shared<Runtime>(
+      *config, [config = *config](EventLoop* loop, Incarnation worker) { return MakeLink(config, loop, worker); },
+      [config = *config](const Group& group, Bootstrap* bootstrap) {
+        return MakeCommunicator(config, group, bootstrap);
+      });
+  names_.clear();
+  state_ = State::kStarting;
+  runtime_->Start();
+  return {};
+}
+
+Result Library::InitPoll(int timeout_ms) {
+  std::shared_ptr<Runtime> runtime;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (state_ == State::kRunning) return {};
+    if (state_ != State::kStarting) return {Code::kNotInitialized, "no init() is under way"};
+    runtime = runtime_;
+  }
+  Result result = runtime->WaitReady(timeout_ms);
+  if (result.ok()) {
+    absl::MutexLock lock(&mutex_);
+    if (runtime_ == runtime && state_ == State::kStarting) state_ = State::kRunning;
+  } else if (result.failed()) {
+    Drop(runtime);
+  }
+  return result;
+}
+
+void Library::InitCancel() {
+  std::shared_ptr<Runtime> runtime;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (state_ != State::kStarting) return;
+    runtime = runtime_;
+  }
+  runtime->BeginLeave();
+  Drop(runtime);
+}
+
+void Library::ShutdownBegin() {
+  InitCancel();
+  std::shared_ptr<Runtime> runtime;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (state_ != State::kRunning) return;
+    state_ = State::kLeaving;
+    runtime = runtime_;
+  }
+  runtime->BeginLeave();
+}
+
+Result Library::ShutdownPoll(int timeout_ms) {
+  std::shared_ptr<Runtime> runtime;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (state_ != State::kLeaving) return {};
+    runtime = runtime_;
+  }
+  if (!runtime->WaitLeft(timeout_ms)) return {Code::kPending, ""};
+  Drop(runtime);
+  return {};
+}
+
+void Library::Drop(const std::shared_ptr<Runtime>& runtime) {
+  runtime->Stop();
+  absl::MutexLock lock(&mutex_);
+  if (runtime_ != runtime) return;
+  runtime_ = nullptr;
+  state_ = State::kNone;
+  SetLogRank(-1);
+  UnguardForks();
+}
+
+bool Library::running() const {
+  absl::MutexLock lock(&mutex_);
+  return state_ == State::kRunning;
+}
+
+std::shared_ptr<Runtime> Library::runtime() const {
+  absl::MutexLock lock(&mutex_);
+  return state_ == State::kRunning || state_ == State::kLeaving ? runtime_ : nullptr;
+}
+
+std::string Library::NextName(OpKind op, uint32_t process_set) {
+  absl::MutexLock lock(&mutex_);
+  return absl::StrCat(Name(op), ".noname.", ++names_[process_set]);
+}
+
+}  // namespace farandole

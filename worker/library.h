@@ -1,0 +1,54 @@
+#ifndef FARANDOLE_WORKER_LIBRARY_H_
+#define FARANDOLE_WORKER_LIBRARY_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "worker/config.h"
+#include "worker/handle_table.h"
+#include "worker/runtime.h"
+
+namespace farandole {
+
+// The state of this process behind the C ABI: at most one Runtime at a time, and the handles, which outlive it. Any
+// thread. Nothing here may be called in a forked child (worker/fork_guard.h).
+//
+//   NONE --InitBegin--> STARTING --InitPoll OK--> RUNNING --ShutdownBegin--> LEAVING --ShutdownPoll OK--> NONE
+//                          \--InitPoll failed, InitCancel, ShutdownBegin--> NONE
+class Library {
+ public:
+  // Never destroyed: threads of the script may call us while the process exits.
+  static Library& Get();
+
+  Result InitBegin();
+  Result InitPoll(int timeout_ms);
+  void InitCancel();
+  void ShutdownBegin();
+  Result ShutdownPoll(int timeout_ms);
+
+  bool running() const;
+  // nullptr unless RUNNING or LEAVING.
+  std::shared_ptr<Runtime> runtime() const;
+  HandleTable& handles() { return handles_; }
+  // "allreduce.noname.7": the same on all ranks as long as they make the same calls. Counts from 1 after each init.
+  std::string NextName(OpKind op, uint32_t process_set);
+
+ private:
+  enum class State { kNone, kStarting, kRunning, kLeaving };
+
+  Library() = default;
+  // Ends `runtime` if it is still the current one.
+  void Drop(const std::shared_ptr<Runtime>& runtime);
+
+  HandleTable handles_;
+  mutable absl::Mutex mutex_;
+  State state_ ABSL_GUARDED_BY(mutex_) = State::kNone;
+  std::shared_ptr<Runtime> runtime_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint32_t, uint64_t> names_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_LIBRARY_H_

@@ -1,0 +1,53 @@
+#ifndef FARANDOLE_WORKER_OPERATION_H_
+#define FARANDOLE_WORKER_OPERATION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "proto/types.h"
+#include "worker/event_count.h"
+#include "worker/result.h"
+
+namespace farandole {
+
+// One submission: what is asked, the caller's memory, and the outcome. Shared by the script's handle and whoever works
+// on it. The executor alone touches tensors and `gathered`, and only before Finish.
+class Operation {
+ public:
+  Operation(Request request, const void* input, void* output)
+      : request(std::move(request)), input(input), output(output) {}
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  const Request request;
+  const void* const input;  // null for barriers, and for a broadcast elsewhere than at its root
+  void* const output;       // null for allgathers and barriers
+
+  // Allgather: the result, made by the executor.
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  std::unique_ptr<void, Free> gathered;
+  std::vector<int64_t> gathered_shape;
+
+  // Exactly once. The caller holds a reference until it returns. Wakes the waiters.
+  void Finish(Result result);
+
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  // False after `timeout_ms` (negative: waits for ever).
+  bool Wait(int timeout_ms);
+  // After done().
+  const Result& result() const { return result_; }
+
+ private:
+  Result result_;
+  std::atomic<bool> done_{false};
+  EventCount changed_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_OPERATION_H_

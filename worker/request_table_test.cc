@@ -1,0 +1,76 @@
+#include "worker/request_table.h"
+
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+std::shared_ptr<Operation> Op(const std::string& name, uint32_t process_set = 0) {
+  Request request;
+  request.name = name;
+  request.signature.process_set = process_set;
+  return std::make_shared<Operation>(request, nullptr, nullptr);
+}
+
+std::vector<std::string> Names(const std::vector<std::shared_ptr<Operation>>& operations) {
+  std::vector<std::string> names;
+  for (const auto& operation : operations) names.push_back(operation->request.name);
+  return names;
+}
+
+TEST(RequestTableTest, OneOfEachNameAndProcessSet) {
+  RequestTable table;
+  EXPECT_TRUE(table.Add(Op("a")));
+  EXPECT_FALSE(table.Add(Op("a")));
+  EXPECT_TRUE(table.Add(Op("a", 1)));
+  EXPECT_EQ(table.size(), 2u);
+  EXPECT_EQ(table.open(), 2u);
+}
+
+TEST(RequestTableTest, AssignedNamesAreTakenUntilAnswered) {
+  RequestTable table;
+  auto a = Op("a");
+  ASSERT_TRUE(table.Add(a));
+  EXPECT_EQ(table.Assign(0, "a"), a);
+  EXPECT_EQ(table.open(), 0u);
+  EXPECT_EQ(table.Assign(0, "a"), nullptr);
+  EXPECT_FALSE(table.Add(Op("a")));
+  table.Remove(*a);
+  EXPECT_EQ(table.size(), 0u);
+  EXPECT_TRUE(table.Add(Op("a")));
+}
+
+TEST(RequestTableTest, AssignNeedsNameAndSet) {
+  RequestTable table;
+  ASSERT_TRUE(table.Add(Op("a", 1)));
+  EXPECT_EQ(table.Assign(0, "a"), nullptr);
+  EXPECT_EQ(table.Assign(1, "b"), nullptr);
+  EXPECT_NE(table.Assign(1, "a"), nullptr);
+}
+
+TEST(RequestTableTest, OpenOnesInOrderOfSubmission) {
+  RequestTable table;
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(table.Add(Op(std::to_string(i))));
+  for (int i = 0; i < 50; i += 2) ASSERT_NE(table.Assign(0, std::to_string(i)), nullptr);
+  std::vector<std::string> odd;
+  for (int i = 1; i < 50; i += 2) odd.push_back(std::to_string(i));
+  EXPECT_EQ(Names(table.Open()), odd);
+  EXPECT_EQ(Names(table.TakeOpen()), odd);
+  EXPECT_EQ(table.open(), 0u);
+  EXPECT_EQ(table.size(), 25u);
+}
+
+TEST(RequestTableTest, RemoveMindsIdentity) {
+  RequestTable table;
+  auto first = Op("a");
+  ASSERT_TRUE(table.Add(first));
+  table.Remove(*Op("a"));
+  EXPECT_EQ(table.size(), 1u);
+}
+
+}  // namespace
+}  // namespace farandole

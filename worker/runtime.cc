@@ -1,0 +1,297 @@
+#include "worker/runtime.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/auth.h"
+#include "worker/log.h"
+
+namespace farandole {
+namespace {
+
+// Submissions that follow each other faster than this are announced together, by the control loop or by the first
+// thread that waits; a lone one goes out from the thread that submits it.
+constexpr int64_t kBurstGapNs = 30000;
+constexpr size_t kBurstRequestsMax = 64;
+constexpr int kAckMs = 1000;
+
+Session::Identity MakeIdentity(const Config& config, Incarnation incarnation) {
+  Session::Identity identity;
+  identity.incarnation = incarnation;
+  identity.pid = getpid();
+  identity.rank = config.rank;
+  identity.size = config.size;
+  return identity;
+}
+
+std::string Seconds(uint32_t ms) { return absl::StrCat(ms / 1000.0, " s"); }
+
+}  // namespace
+
+Runtime::Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits)
+    : Runtime(std::move(config), link, std::move(communicators), limits, Incarnation(RandomId())) {}
+
+Runtime::Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits,
+                 Incarnation incarnation)
+    : config_(std::move(config)),
+      limits_(limits),
+      link_(link(&loop_, incarnation)),
+      executor_(std::move(communicators), this),
+      session_(MakeIdentity(config_, incarnation)) {}
+
+Runtime::~Runtime() { Stop(); }
+
+void Runtime::Start() {
+  executor_.Start();
+  loop_.Start();
+  loop_.Post([this] { StartFromLoop(); });
+}
+
+void Runtime::StartFromLoop() {
+  const TimePoint now = loop_.Now();
+  const uint32_t timeout_ms = config_.start_timeout_ms;
+  loop_.AddTimerFromLoop(now.PlusMs(timeout_ms), [this] { StartTimeOver(); });
+  // Late enough to be true at the end, early enough for the answer.
+  const uint32_t ask_ms = std::min<uint32_t>(1000, timeout_ms / 4);
+  loop_.AddTimerFromLoop(now.PlusMs(timeout_ms - ask_ms), [this] {
+    absl::MutexLock lock(&mutex_);
+    if (session_.state() == Session::State::kJoining) Apply(session_.AskAgain());
+  });
+  link_->StartFromLoop(this);
+}
+
+void Runtime::StartTimeOver() {
+  absl::MutexLock lock(&mutex_);
+  if (session_.state() != Session::State::kJoining) return;
+  const Code code = link_state_.connected && session_.answered() ? Code::kTimeout : Code::kUnavailable;
+  Apply(session_.GiveUp({code, WhatIsMissing()}));
+}
+
+std::string Runtime::WhatIsMissing() const {
+  const std::string within = absl::StrCat(" within ", Seconds(config_.start_timeout_ms), " (FARANDOLE_START_TIMEOUT)");
+  if (!link_state_.connected) {
+    return absl::StrCat("no way to the controller", within, ": ",
+                        link_state_.text.empty() ? "the agent has not said anything" : link_state_.text);
+  }
+  if (!session_.answered()) return absl::StrCat("the controller has not answered", within);
+  const std::vector<Rank>& missing = session_.missing_ranks();
+  if (missing.empty()) {
+    return absl::StrCat("the job did not start", within,
+                        "; processes of its last run may still be shutting down, ask `farandole status`");
+  }
+  const std::string ranks =
+      absl::StrJoin(missing, ", ", [](std::string* out, Rank rank) { absl::StrAppend(out, rank.value()); });
+  return absl::StrCat(missing.size() == 1 ? "rank " : "ranks ", ranks, " of ", config_.size,
+                      missing.size() == 1 ? " has" : " have", " not called init()", within,
+                      "; look at their output, and whether all processes of the job were started");
+}
+
+Result Runtime::WaitReady(int timeout_ms) {
+  for (bool last = timeout_ms == 0;; last = true) {
+    const uint32_t seen = changed_.Value();
+    {
+      absl::MutexLock lock(&mutex_);
+      if (joined_) return {};
+      if (session_.state() != Session::State::kJoining) return session_.end();
+    }
+    if (last || !changed_.WaitPast(seen, timeout_ms)) return {Code::kPending, ""};
+  }
+}
+
+View Runtime::view() const {
+  absl::MutexLock lock(&mutex_);
+  return session_.view();
+}
+
+Member Runtime::self() const {
+  absl::MutexLock lock(&mutex_);
+  return session_.self();
+}
+
+Result Runtime::Submit(std::shared_ptr<Operation> operation) {
+  absl::MutexLock lock(&mutex_);
+  Result result = session_.Submit(std::move(operation));
+  if (!result.ok()) return result;
+  const TimePoint now = loop_.Now();
+  if (now.ns() - last_announce_.ns() > kBurstGapNs || session_.unannounced() >= kBurstRequestsMax) {
+    last_announce_ = now;
+    Apply(session_.Flush());
+  } else if (!flush_posted_) {
+    flush_posted_ = true;
+    loop_.Post([this] {
+      absl::MutexLock lock(&mutex_);
+      flush_posted_ = false;
+      Apply(session_.Flush());
+    });
+  }
+  return result;
+}
+
+void Runtime::Flush() {
+  absl::MutexLock lock(&mutex_);
+  if (!session_.has_unannounced()) return;
+  last_announce_ = loop_.Now();
+  Apply(session_.Flush());
+}
+
+void Runtime::BeginLeave() {
+  {
+    absl::MutexLock lock(&mutex_);
+    Apply(session_.Flush());
+    Apply(session_.BeginLeave());
+  }
+  changed_.Advance();
+  loop_.Post([this] {
+    loop_.AddTimerFromLoop(loop_.Now().PlusMs(limits_.leave_ms), [this] {
+      absl::MutexLock lock(&mutex_);
+      Apply(session_.GiveUp({Code::kShutDown, absl::StrCat("shutdown(): the controller did not answer within ",
+                                                           Seconds(limits_.leave_ms))}));
+    });
+  });
+}
+
+bool Runtime::WaitLeft(int timeout_ms) {
+  for (bool last = timeout_ms == 0;; last = true) {
+    const uint32_t seen = changed_.Value();
+    {
+      absl::MutexLock lock(&mutex_);
+      const Session::State state = session_.state();
+      if (state == Session::State::kLeft || state == Session::State::kRemoved) return true;
+    }
+    if (last || !changed_.WaitPast(seen, timeout_ms)) return false;
+  }
+}
+
+void Runtime::Stop() {
+  absl::MutexLock stop_lock(&stop_mutex_);
+  if (stopped_) return;
+  stopped_ = true;
+  {
+    absl::MutexLock lock(&mutex_);
+    Apply(session_.GiveUp({Code::kShutDown, "shutdown() was called"}));
+  }
+  link_->EndWaits("shutdown() was called");
+  executor_.Stop();
+  loop_.Join();
+}
+
+void Runtime::OnLinkState(const LinkState& state) {
+  absl::MutexLock lock(&mutex_);
+  link_state_ = state;
+  if (state.connected) {
+    Apply(session_.LinkUp());
+    return;
+  }
+  session_.LinkDown();
+  if (session_.state() != Session::State::kJoining) {
+    Log(LogLevel::kInfo, absl::StrCat("the way to the controller is interrupted: ", state.text));
+  } else if (state.permanent) {
+    Apply(session_.GiveUp({Code::kRefused, state.text}));
+  }
+}
+
+void Runtime::OnReceived(WorkerDown message) {
+  bool ack_due;
+  {
+    absl::MutexLock lock(&mutex_);
+    Apply(session_.Received(std::move(message)));
+    ack_due = session_.AckDue();
+  }
+  if (ack_due) ArmAckTimerFromLoop();
+}
+
+void Runtime::ArmAckTimerFromLoop() {
+  if (ack_timer_armed_) return;
+  ack_timer_armed_ = true;
+  loop_.AddTimerFromLoop(loop_.Now().PlusMs(kAckMs), [this] { AckTimeOver(); });
+}
+
+void Runtime::AckTimeOver() {
+  ack_timer_armed_ = false;
+  bool again;
+  {
+    absl::MutexLock lock(&mutex_);
+    Apply(session_.SendAck());
+    again = session_.executing();
+  }
+  if (again) ArmAckTimerFromLoop();
+}
+
+void Runtime::OnDone(Work work) {
+  {
+    absl::MutexLock lock(&mutex_);
+    // Before the script is told, so that it can use the names again and its next announcement says what is done.
+    session_.Completed(work);
+  }
+  for (const auto& operation : work.operations) operation->Finish(work.error);
+  {
+    absl::MutexLock lock(&mutex_);
+    Apply(session_.AfterCompleted());
+  }
+  if (work.kind == Work::Kind::kLeaveDone) changed_.Advance();
+}
+
+void Runtime::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
+  absl::MutexLock lock(&mutex_);
+  std::string text =
+      absl::StrCat(Name(work.operations[0]->request.signature.op), " of \"", work.operations[0]->request.name, "\"");
+  if (work.operations.size() > 1) absl::StrAppend(&text, " and ", work.operations.size() - 1, " more");
+  absl::StrAppend(&text, " failed: ", reason.message());
+  Apply(session_.DataPlaneFailed(text, suspect));
+  if (session_.state() != Session::State::kBroken) {
+    for (const auto& operation : work.operations) operation->Finish(session_.end());
+    return;
+  }
+  Log(LogLevel::kInfo, text);
+  for (auto& operation : work.operations) parked_.push_back(std::move(operation));
+  loop_.Post([this, text] {
+    loop_.AddTimerFromLoop(loop_.Now().PlusMs(limits_.verdict_ms), [this, text] {
+      absl::MutexLock lock(&mutex_);
+      Apply(session_.GiveUp({Code::kPeerLost, text}));
+    });
+  });
+}
+
+void Runtime::Apply(Session::Effects effects) {
+  for (const WorkerUp& up : effects.send) link_->Send(up);
+  if (effects.joined) Joined();
+  for (Work& work : effects.work) executor_.Push(std::move(work));
+  if (effects.removed || !effects.endings.empty()) EndAll(std::move(effects));
+}
+
+void Runtime::EndAll(Session::Effects effects) {
+  const Result& end = session_.end();
+  if (effects.removed) {
+    for (Work& work : executor_.Abort(end.text)) {
+      for (auto& operation : work.operations) effects.endings.push_back(std::move(operation));
+    }
+    for (auto& operation : parked_) effects.endings.push_back(std::move(operation));
+    parked_.clear();
+    link_->EndWaits(end.text);
+  }
+  for (const auto& operation : effects.endings) operation->Finish(end);
+  changed_.Advance();
+}
+
+void Runtime::Joined() {
+  const View& view = session_.view();
+  Group group;
+  group.job = config_.job;
+  group.generation = view.generation;
+  group.members = view.members;
+  group.position = session_.position();
+  group.data_key = view.data_key;
+  group.setup_timeout_ms = config_.start_timeout_ms;
+  group.op_timeout_ms = config_.op_timeout_ms;
+  bootstrap_ = std::make_unique<LinkBootstrap>(link_.get(), view.generation);
+  executor_.SetGroup(std::move(group), bootstrap_.get());
+  SetLogRank(session_.self().rank.value());
+  joined_ = true;
+  changed_.Advance();
+}
+
+}  // namespace farandole

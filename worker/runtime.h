@@ -1,0 +1,105 @@
+#ifndef FARANDOLE_WORKER_RUNTIME_H_
+#define FARANDOLE_WORKER_RUNTIME_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/event_loop.h"
+#include "worker/config.h"
+#include "worker/control_link.h"
+#include "worker/event_count.h"
+#include "worker/executor.h"
+#include "worker/link_bootstrap.h"
+#include "worker/operation.h"
+#include "worker/session.h"
+
+namespace farandole {
+
+// One life of the library in this process, from init() to shutdown(): takes submissions, talks to the controller,
+// executes what it dispatches, answers. Threads: the control loop "farandole-ctl" (link, timers) and the executor
+// "farandole-exec". The state of the session is guarded by one mutex that nobody holds for longer than a step, rather
+// than owned by the loop: so a submission is announced, and an answer given, without waking a third thread.
+class Runtime final : private ControlLink::Listener, private Executor::Owner {
+ public:
+  using LinkFactory = std::function<std::unique_ptr<ControlLink>(EventLoop* loop, Incarnation worker)>;
+
+  struct Limits {
+    // A shutdown without an answer ends by itself.
+    uint32_t leave_ms = 5000;
+    // After a failure of the data plane: how long to wait for the controller to name the culprit. Longer than its own
+    // wait for evidence.
+    uint32_t verdict_ms = 6000;
+  };
+
+  Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits);
+  Runtime(Config config, const LinkFactory& link, Executor::Factory communicators)
+      : Runtime(std::move(config), link, std::move(communicators), Limits()) {}
+  // Stop().
+  ~Runtime() override;
+
+  // Starts threads and joining.
+  void Start();
+  // OK: this process is a member of the job. PENDING, or why it did not become one.
+  Result WaitReady(int timeout_ms);
+  // After WaitReady() was OK, also when the membership has ended since.
+  View view() const;
+  Member self() const;
+
+  // Does not block. The operation finishes exactly once if this is OK, otherwise never.
+  Result Submit(std::shared_ptr<Operation> operation);
+  // Somebody waits: what is held back to be announced together goes out now.
+  void Flush();
+
+  void BeginLeave();
+  // True when the job has let this worker go, or does not matter any more. Bounded by Limits::leave_ms.
+  bool WaitLeft(int timeout_ms);
+  // Ends everything, joins the threads. Every operation has finished when it returns. Not from our threads.
+  void Stop();
+
+ private:
+  Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits,
+          Incarnation incarnation);
+
+  void OnLinkState(const LinkState& state) override;
+  void OnReceived(WorkerDown message) override;
+  void OnDone(Work work) override;
+  void OnBroken(Work work, const absl::Status& reason, Rank suspect) override;
+
+  void StartFromLoop();
+  void StartTimeOver();
+  std::string WhatIsMissing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ArmAckTimerFromLoop();
+  void AckTimeOver();
+  void Apply(Session::Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndAll(Session::Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Joined() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Config config_;
+  const Limits limits_;
+  EventLoop loop_{"farandole-ctl"};
+  const std::unique_ptr<ControlLink> link_;
+  std::unique_ptr<LinkBootstrap> bootstrap_;
+  Executor executor_;
+  // Something that WaitReady or WaitLeft looks at has changed.
+  EventCount changed_;
+  bool ack_timer_armed_ = false;  // control loop only
+
+  mutable absl::Mutex mutex_;
+  Session session_ ABSL_GUARDED_BY(mutex_);
+  bool joined_ ABSL_GUARDED_BY(mutex_) = false;
+  LinkState link_state_ ABSL_GUARDED_BY(mutex_);
+  TimePoint last_announce_ ABSL_GUARDED_BY(mutex_);
+  bool flush_posted_ ABSL_GUARDED_BY(mutex_) = false;
+  // Failed in the data plane, wait for the controller's word.
+  std::vector<std::shared_ptr<Operation>> parked_ ABSL_GUARDED_BY(mutex_);
+  absl::Mutex stop_mutex_;
+  bool stopped_ ABSL_GUARDED_BY(stop_mutex_) = false;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_RUNTIME_H_
