@@ -45,7 +45,8 @@ class EventLoop {
   void Post(Function fn);
   bool InLoop() const;
 
-  // Level-triggered. `fd` stays the caller's; it must be removed before it is closed.
+  // Level-triggered, unless EPOLLET is among the events. `fd` stays the caller's; it must be removed before it is
+  // closed.
   void AddFdFromLoop(int fd, uint32_t epoll_events, FdHandler handler);
   void ModifyFdFromLoop(int fd, uint32_t epoll_events);
   void RemoveFdFromLoop(int fd);

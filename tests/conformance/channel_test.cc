@@ -1,0 +1,251 @@
+// What a channel promises while both ends live.
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "gtest/gtest.h"
+#include "tests/conformance/ends.h"
+#include "tests/conformance/media.h"
+#include "tests/conformance/outcome.h"
+
+namespace farandole {
+namespace {
+
+class ChannelTest : public testing::TestWithParam<Medium> {
+ protected:
+  Ends ends_{GetParam()};
+};
+
+INSTANTIATE_TEST_SUITE_P(Media, ChannelTest, testing::ValuesIn(Media()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(ChannelTest, CarriesBytesInBothDirections) {
+  Bytes ping("ping"), pong("pongpong"), got_ping(4), got_pong(8);
+  Outcome s1, s2, r1, r2;
+  ends_.b->Receive({1, 1}, got_ping.block(), InMs(5000), r1.done());
+  ends_.a->Receive({1, 2}, got_pong.block(), InMs(5000), r2.done());
+  ends_.a->Send({1, 1}, ping.block(), InMs(5000), s1.done());
+  ends_.b->Send({1, 2}, pong.block(), InMs(5000), s2.done());
+  for (Outcome* outcome : {&s1, &s2, &r1, &r2}) EXPECT_TRUE(outcome->Wait().ok()) << outcome->Wait();
+  EXPECT_EQ(got_ping.text(), "ping");
+  EXPECT_EQ(got_pong.text(), "pongpong");
+}
+
+TEST_P(ChannelTest, KeepsOrderAmongManyAndReportsEachOnce) {
+  constexpr int kCount = 500;
+  std::vector<std::unique_ptr<Bytes>> out, in;
+  std::vector<Outcome> sent(kCount), received(kCount);
+  absl::Mutex mutex;
+  std::vector<int> order;
+  for (int i = 0; i < kCount; ++i) {
+    out.push_back(std::make_unique<Bytes>(Bytes::Pattern(i * 37 % 5000, i)));
+    in.push_back(std::make_unique<Bytes>(out.back()->text().size()));
+  }
+  for (int i = 0; i < kCount; ++i) {
+    ends_.b->Receive({7, static_cast<uint64_t>(i)}, in[i]->block(), InMs(15000),
+                     [&, i, done = received[i].done()](absl::Status status) {
+                       {
+                         absl::MutexLock lock(&mutex);
+                         order.push_back(i);
+                       }
+                       done(status);
+                     });
+    ends_.a->Send({7, static_cast<uint64_t>(i)}, out[i]->block(), InMs(15000), sent[i].done());
+  }
+  for (int i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(sent[i].Wait().ok()) << sent[i].Wait();
+    ASSERT_TRUE(received[i].Wait().ok()) << received[i].Wait();
+    EXPECT_EQ(in[i]->text(), out[i]->text()) << i;
+  }
+  ends_.a.reset();
+  ends_.b.reset();
+  for (int i = 0; i < kCount; ++i) {
+    EXPECT_EQ(sent[i].calls(), 1);
+    EXPECT_EQ(received[i].calls(), 1);
+    EXPECT_EQ(order[i], i);
+  }
+}
+
+TEST_P(ChannelTest, HoldsBackWhatComesEarly) {
+  Bytes first("first"), second("second"), got_first(5), got_second(6);
+  Outcome s1, s2, r1, r2;
+  ends_.a->Send({0, 1}, first.block(), InMs(10000), s1.done());
+  ends_.a->Send({0, 2}, second.block(), InMs(10000), s2.done());
+  // Posted in the other order: the second frame waits behind the first one.
+  ends_.b->Receive({0, 2}, got_second.block(), InMs(10000), r2.done());
+  Bytes probe("x"), got_probe(1);
+  Outcome probe_sent, probe_received;
+  ends_.a->Receive({9, 9}, got_probe.block(), InMs(10000), probe_received.done());
+  ends_.b->Send({9, 9}, probe.block(), InMs(10000), probe_sent.done());
+  ASSERT_TRUE(probe_received.Wait().ok());
+  EXPECT_EQ(r2.calls(), 0);
+  ends_.b->Receive({0, 1}, got_first.block(), InMs(10000), r1.done());
+  for (Outcome* outcome : {&s1, &s2, &r1, &r2}) ASSERT_TRUE(outcome->Wait().ok()) << outcome->Wait();
+  EXPECT_EQ(got_first.text(), "first");
+  EXPECT_EQ(got_second.text(), "second");
+}
+
+TEST_P(ChannelTest, FlowControlHoldsALargeEarlyFrame) {
+  constexpr size_t kBytes = 32 << 20;
+  Bytes out(Bytes::Pattern(kBytes, 3)), in(kBytes);
+  Outcome sent, received;
+  ends_.a->Send({0, 1}, out.block(), InMs(15000), sent.done());
+  Bytes probe("x"), got_probe(1);
+  Outcome probe_sent, probe_received;
+  ends_.a->Receive({9, 9}, got_probe.block(), InMs(10000), probe_received.done());
+  ends_.b->Send({9, 9}, probe.block(), InMs(10000), probe_sent.done());
+  ASSERT_TRUE(probe_received.Wait().ok());
+  EXPECT_EQ(sent.calls(), 0) << "32 MiB went somewhere without a receive";
+  ends_.b->Receive({0, 1}, in.block(), InMs(15000), received.done());
+  ASSERT_TRUE(received.Wait().ok()) << received.Wait();
+  ASSERT_TRUE(sent.Wait().ok()) << sent.Wait();
+  EXPECT_TRUE(in.text() == out.text());
+}
+
+TEST_P(ChannelTest, LargeInBothDirectionsAtOnce) {
+  constexpr size_t kBytes = 64 << 20;
+  Bytes out_a(Bytes::Pattern(kBytes, 1)), out_b(Bytes::Pattern(kBytes, 2)), in_a(kBytes), in_b(kBytes);
+  Outcome s1, s2, r1, r2;
+  ends_.a->Send({0, 1}, out_a.block(), InMs(20000), s1.done());
+  ends_.b->Send({0, 2}, out_b.block(), InMs(20000), s2.done());
+  ends_.a->Receive({0, 2}, in_a.block(), InMs(20000), r1.done());
+  ends_.b->Receive({0, 1}, in_b.block(), InMs(20000), r2.done());
+  for (Outcome* outcome : {&s1, &s2, &r1, &r2}) ASSERT_TRUE(outcome->Wait().ok()) << outcome->Wait();
+  EXPECT_TRUE(in_b.text() == out_a.text());
+  EXPECT_TRUE(in_a.text() == out_b.text());
+}
+
+TEST_P(ChannelTest, ZeroBytesAreAMessage) {
+  Outcome s1, s2, r1, r2;
+  Bytes out("!"), in(1);
+  ends_.b->Receive({0, 1}, {}, InMs(5000), r1.done());
+  ends_.a->Send({0, 1}, {}, InMs(5000), s1.done());
+  ASSERT_TRUE(r1.Wait().ok()) << r1.Wait();
+  ends_.a->Send({0, 2}, {}, InMs(5000), s1.done());
+  ends_.a->Send({0, 3}, out.block(), InMs(5000), s2.done());
+  ends_.b->Receive({0, 2}, {}, InMs(5000), r1.done());
+  ends_.b->Receive({0, 3}, in.block(), InMs(5000), r2.done());
+  ASSERT_TRUE(r2.Wait().ok()) << r2.Wait();
+  EXPECT_EQ(in.text(), "!");
+}
+
+TEST_P(ChannelTest, PartsOfOneMemory) {
+  Bytes out("abcdefgh"), in(8, '.');
+  Outcome s1, s2, r1, r2;
+  ends_.a->Send({0, 1}, out.part(0, 3), InMs(5000), s1.done());
+  ends_.a->Send({0, 2}, out.part(6, 2), InMs(5000), s2.done());
+  ends_.b->Receive({0, 1}, in.part(5, 3), InMs(5000), r1.done());
+  ends_.b->Receive({0, 2}, in.part(0, 2), InMs(5000), r2.done());
+  ASSERT_TRUE(r1.Wait().ok());
+  ASSERT_TRUE(r2.Wait().ok());
+  EXPECT_EQ(in.text(), "gh...abc");
+}
+
+TEST_P(ChannelTest, DoneRunsOnTheLoopAndWithoutALock) {
+  // If `done` ran inside the call that posts, or under a lock that posting takes, this would not end.
+  constexpr int kRounds = 200;
+  Bytes out("o"), in(1);
+  absl::Mutex held_while_posting;
+  absl::Notification finished;
+  std::atomic<int> round{0};
+  std::atomic<bool> on_posting_thread{false};
+  const std::thread::id self = std::this_thread::get_id();
+  std::function<void(absl::Status)> next = [&](absl::Status status) {
+    if (std::this_thread::get_id() == self) on_posting_thread = true;
+    absl::MutexLock lock(&held_while_posting);
+    if (!status.ok() || ++round == kRounds) return finished.Notify();
+    ends_.b->Receive({0, static_cast<uint64_t>(round)}, in.block(), InMs(10000), [](absl::Status) {});
+    ends_.a->Send({0, static_cast<uint64_t>(round)}, out.block(), InMs(10000), next);
+  };
+  {
+    absl::MutexLock lock(&held_while_posting);
+    ends_.b->Receive({0, 0}, in.block(), InMs(10000), [](absl::Status) {});
+    ends_.a->Send({0, 0}, out.block(), InMs(10000), next);
+  }
+  EXPECT_TRUE(finished.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  ends_.a.reset();
+  ends_.b.reset();
+  EXPECT_EQ(round, kRounds);
+  EXPECT_FALSE(on_posting_thread);
+}
+
+TEST_P(ChannelTest, LengthThatDiffersIsAnErrorOnBothEnds) {
+  Bytes out("12345"), in(4);
+  Outcome sent, received, waiting;
+  ends_.a->Receive({5, 5}, {}, InMs(10000), waiting.done());
+  ends_.b->Receive({0, 1}, in.block(), InMs(10000), received.done());
+  ends_.a->Send({0, 1}, out.block(), InMs(10000), sent.done());
+  EXPECT_EQ(received.Wait().code(), absl::StatusCode::kInvalidArgument) << received.Wait();
+  EXPECT_EQ(waiting.Wait().code(), absl::StatusCode::kUnavailable) << waiting.Wait();
+  Outcome later;
+  ends_.b->Send({0, 2}, {}, InMs(10000), later.done());
+  EXPECT_EQ(later.Wait().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(ChannelTest, ABlockOutsideItsMemoryIsRefused) {
+  Bytes out("12345");
+  Outcome sent;
+  ends_.a->Send({0, 1}, out.part(3, 3), InMs(10000), sent.done());
+  EXPECT_EQ(sent.Wait().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_P(ChannelTest, ManyChannelsAtOnce) {
+  constexpr int kChannels = 40;
+  constexpr size_t kBytes = 200000;
+  std::vector<std::unique_ptr<Channel>> a(kChannels), b(kChannels);
+  std::vector<std::unique_ptr<Bytes>> out, in;
+  std::vector<Outcome> sent(kChannels), received(kChannels);
+  for (int i = 0; i < kChannels; ++i) {
+    ends_.Add(std::to_string(i), &a[i], &b[i]);
+    out.push_back(std::make_unique<Bytes>(Bytes::Pattern(kBytes, i)));
+    in.push_back(std::make_unique<Bytes>(kBytes));
+  }
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = t; i < kChannels; i += 4) {
+        b[i]->Receive({0, 1}, in[i]->block(), InMs(15000), received[i].done());
+        a[i]->Send({0, 1}, out[i]->block(), InMs(15000), sent[i].done());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < kChannels; ++i) {
+    ASSERT_TRUE(received[i].Wait().ok()) << received[i].Wait();
+    ASSERT_TRUE(sent[i].Wait().ok());
+    EXPECT_TRUE(in[i]->text() == out[i]->text()) << i;
+  }
+}
+
+TEST_P(ChannelTest, ManyThreadsPostOnOneChannel) {
+  constexpr int kThreads = 4;
+  constexpr int kEach = 200;
+  std::vector<std::unique_ptr<Bytes>> out, in;
+  std::vector<Outcome> sent(kThreads * kEach), received(kThreads * kEach);
+  for (int i = 0; i < kThreads * kEach; ++i) {
+    out.push_back(std::make_unique<Bytes>(Bytes::Pattern(1 + i * 61 % 3000, i)));
+    in.push_back(std::make_unique<Bytes>(out.back()->text().size()));
+  }
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = t; i < kThreads * kEach; i += kThreads) {
+        ends_.a->Send({1, static_cast<uint64_t>(i)}, out[i]->block(), InMs(15000), sent[i].done());
+        ends_.b->Receive({1, static_cast<uint64_t>(i)}, in[i]->block(), InMs(15000), received[i].done());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < kThreads * kEach; ++i) {
+    ASSERT_TRUE(received[i].Wait().ok()) << received[i].Wait();
+    EXPECT_TRUE(in[i]->text() == out[i]->text()) << i;
+  }
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,64 @@
+#ifndef FARANDOLE_TESTS_CONFORMANCE_ENDS_H_
+#define FARANDOLE_TESTS_CONFORMANCE_ENDS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tests/conformance/media.h"
+#include "transport/plain_memory.h"
+#include "transport/transport.h"
+
+namespace farandole {
+
+TimePoint InMs(int64_t ms);
+
+// Calls Connect or Accept and waits for the channel.
+class Meeting {
+ public:
+  void Connect(Transport* transport, const std::string& address, const Pairing& pairing, TimePoint deadline);
+  void Accept(Transport* transport, const Pairing& pairing, TimePoint deadline);
+  // INTERNAL after 20 s.
+  absl::StatusOr<std::unique_ptr<Channel>> Wait();
+  // True if `ready` has been called.
+  bool over();
+  int calls();
+
+ private:
+  struct State;
+  Transport::Ready Ready();
+  std::shared_ptr<State> state_;
+};
+
+// Two transports, as two processes would have them, and a channel between them.
+struct Ends {
+  explicit Ends(const Medium& medium);
+  // Another channel between the same transports.
+  void Add(const std::string& id, std::unique_ptr<Channel>* connecting, std::unique_ptr<Channel>* accepting);
+
+  std::unique_ptr<Transport> transport_a, transport_b;
+  std::string address_b;
+  std::unique_ptr<Channel> a, b;
+};
+
+// Bytes with the memory that describes them.
+class Bytes {
+ public:
+  explicit Bytes(size_t size, char fill = 0) : bytes_(size, fill), memory_(&bytes_[0], size) {}
+  explicit Bytes(std::string text) : bytes_(std::move(text)), memory_(&bytes_[0], bytes_.size()) {}
+  Bytes(const Bytes&) = delete;
+  Block block() const { return {&memory_, 0, bytes_.size()}; }
+  Block part(size_t offset, size_t bytes) const { return {&memory_, offset, bytes}; }
+  const std::string& text() const { return bytes_; }
+  // Every byte of a closed formula of its position.
+  static std::string Pattern(size_t size, unsigned seed);
+
+ private:
+  std::string bytes_;
+  PlainMemory memory_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_TESTS_CONFORMANCE_ENDS_H_

@@ -1,0 +1,16 @@
+#include "tests/conformance/media.h"
+
+#include "transport/inproc/transport.h"
+#include "transport/tcp/transport.h"
+
+namespace farandole {
+
+std::vector<Medium> Media() {
+  return {
+      {"inproc", [] { return std::make_unique<InprocTransport>(); }, false},
+      {"tcp", [] { return std::make_unique<TcpTransport>(); }, true},
+      {"tcp6", [] { return std::make_unique<TcpTransport>(TcpOptions{"::1"}); }, true},
+  };
+}
+
+}  // namespace farandole

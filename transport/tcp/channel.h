@@ -1,0 +1,29 @@
+#ifndef FARANDOLE_TRANSPORT_TCP_CHANNEL_H_
+#define FARANDOLE_TRANSPORT_TCP_CHANNEL_H_
+
+#include <memory>
+
+#include "transport/channel.h"
+#include "transport/tcp/connection.h"
+
+namespace farandole {
+
+// The caller's end of a Connection, whose lifetime it decides.
+class TcpChannel final : public Channel {
+ public:
+  // The connection has been started on `loop`.
+  TcpChannel(EventLoop* loop, std::shared_ptr<Connection> connection);
+  ~TcpChannel() override;
+
+  void Send(Tag tag, Block block, TimePoint deadline, Done done) override;
+  void Receive(Tag tag, Block block, TimePoint deadline, Done done) override;
+  void Close(absl::Status reason) override;
+
+ private:
+  EventLoop* const loop_;
+  const std::shared_ptr<Connection> connection_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_TRANSPORT_TCP_CHANNEL_H_
