@@ -53,6 +53,10 @@ bench: build wheel  ## figures beside their peers; tables, and build/bench/NAME.
 wheel: build  ## build/wheel/dist/farandole-*.whl
 	@$(VENV)/python scripts/build_wheel.py
 
+.PHONY: wheel-test
+wheel-test: wheel  ## trains in a fresh Debian root with only torch and the wheel (needs root)
+	@$(VENV)/python tests/wheel/in_root.py
+
 .PHONY: clean
 clean:  ## removes what was built; keeps .deps and .venv
 	bazel clean

@@ -19,6 +19,8 @@ packages=(
   clang-format libbenchmark-dev libgmock-dev libgtest-dev
   # abseil's source, the Python environment.
   dpkg-dev python3 python3-venv
+  # make wheel-test.
+  debootstrap
 )
 
 die() {

@@ -1,0 +1,80 @@
+"""What is in the wheel, and what it needs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+from installed import ROOT, Installed
+
+# Every manylinux policy has these.
+PLATFORM = re.compile(r"(libc|libm|libgcc_s|libstdc\+\+|libpthread|libdl|librt|libz|ld-linux-x86-64)\.so")
+
+
+def run(*command: object) -> str:
+    return subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True).stdout
+
+
+def needed(file: Path) -> list[str]:
+    return re.findall(r"NEEDED\s+(\S+)", run("objdump", "-p", file))
+
+
+def test_library_exports_the_c_abi_and_nothing_else(installed: Installed) -> None:
+    # Weak and GNU_UNIQUE symbols are listed here, too.
+    exported = {line.split()[-1] for line in run("nm", "-D", "--defined-only", installed.library).splitlines()}
+    header = (ROOT / "frameworks" / "c_api.h").read_text()
+    assert exported == set(re.findall(r"^FARANDOLE_API .*?\b(farandole_\w+)\(", header, re.MULTILINE))
+
+
+def test_library_needs_only_the_platform(installed: Installed) -> None:
+    foreign = [name for name in needed(installed.library) if not PLATFORM.match(name)]
+    assert not foreign
+    dynamic = run("objdump", "-p", installed.library)
+    assert "RPATH" not in dynamic and "RUNPATH" not in dynamic
+
+
+def test_no_other_shared_object_is_where_a_user_process_would_load_it(installed: Installed) -> None:
+    libraries = [p.relative_to(installed.site) for p in installed.site.rglob("*.so*")]
+    inside = [p.as_posix() for p in libraries if p.parts[0] != "farandole.libs"]
+    assert inside == ["farandole/lib/libfarandole.so"]
+
+
+def test_executables_find_their_libraries_in_the_wheel(installed: Installed) -> None:
+    names = [e.name for e in installed.executables]
+    assert names == ["farandole-agent", "farandole-controller"]
+    for executable in installed.executables:
+        resolved = dict(re.findall(r"^\s*(\S+) => (\S+)", run("ldd", executable), re.MULTILINE))
+        assert any("libgrpc" in name for name in resolved)
+        for name, path in resolved.items():
+            inside = Path(path).resolve().is_relative_to(installed.site)
+            assert inside or PLATFORM.match(name), f"{executable.name} takes {name} from {path}"
+
+
+def test_executables_start(installed: Installed) -> None:
+    for executable in installed.executables:
+        done = subprocess.run([executable, "--no-such-flag"], capture_output=True, text=True, timeout=10)
+        assert done.returncode == 2, done.stderr
+
+
+def test_metadata(installed: Installed) -> None:
+    assert re.fullmatch(r"farandole-\d+\.\d+\.\d+-py3-none-manylinux_2_(\d+)_x86_64\.whl", installed.wheel.name)
+    (info,) = installed.site.glob("*.dist-info")
+    metadata = Parser().parsestr((info / "METADATA").read_text())
+    assert metadata["Requires-Python"] == ">=3.9"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    licenses = {p.name for p in (info / "licenses").iterdir()}
+    assert licenses == set(metadata.get_all("License-File"))
+    carried = {re.split(r"[-.]", p.name)[0] for p in (installed.site / "farandole.libs").iterdir()}
+    for library, package in (("libgrpc", "libgrpc29"), ("libprotobuf", "libprotobuf32"), ("libcares", "libc-ares2")):
+        assert library in carried and f"{package}.txt" in licenses
+    assert "Apache License" in (info / "licenses" / "LICENSE").read_text()
+
+
+def test_executables_are_executable(installed: Installed) -> None:
+    modes = {i.filename: i.external_attr >> 16 for i in zipfile.ZipFile(installed.wheel).infolist()}
+    assert modes["farandole/bin/farandole-agent"] & 0o111 == 0o111
+    assert modes["farandole/bin/farandole-controller"] & 0o111 == 0o111
+    assert not any("__pycache__" in name for name in modes)
