@@ -22,7 +22,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "controller": ("controller/", "proto/", "base/"),
     "agent": ("agent/", "proto/", "base/"),
     "worker": ("worker/", "transport/", "proto/", "base/", "controller/job.h", "controller/job_status.h"),
-    "frameworks": ("frameworks/", "worker/", "proto/version.h", "proto/types.h"),
+    "frameworks": ("frameworks/", "worker/", "proto/codec.h", "proto/types.h", "proto/version.h"),
 }
 # What enters a user's process: the closure of these must know neither gRPC nor a protobuf runtime.
 EMBEDDED = "frameworks/c_api.cc"
@@ -131,8 +131,10 @@ BANNED_CALLS: list[tuple[str, Callable[[Source], bool], str]] = [
     (r"(?<![\w:.>])(pipe|accept|dup|epoll_create|inotify_init)\s*\(", lambda s: True, "use the form with CLOEXEC"),
 ]
 _DESCRIPTOR_MAKERS = re.compile(
-    r"(?<![\w.>])(?:::)?(socket|socketpair|open|openat|accept4|memfd_create|epoll_create1|eventfd|timerfd_create|pipe2|"
-    r"signalfd|inotify_init1)\s*\(([^;]*);"
+    # A call, not a declaration: no type before the name.
+    r"(?:^|[=(,!&|?:;{}]|\breturn)\s*(?:::)?(socket|socketpair|open|openat|accept4|memfd_create|epoll_create1|eventfd|timerfd_create|pipe2|"
+    r"signalfd|inotify_init1)\s*\(([^;]*);",
+    re.MULTILINE,
 )
 
 
