@@ -168,3 +168,12 @@ def launching(folder: Path, processes: int, body: str, *options: str, **variable
     command = launch_command(processes, sys.executable, str(script), options=("--no-prefix-output", *options))
     with running(command, folder, variables) as job:
         yield job
+
+
+def launch_file(folder: Path, processes: int, name: str, *arguments: str) -> Job:
+    """Runs a script of tests/multiprocess with `farandole run`, or with plain python if `processes` is 0."""
+    script = [sys.executable, str(ROOT / "tests" / "multiprocess" / name), *arguments]
+    command = launch_command(processes, *script, options=("--no-prefix-output",)) if processes else script
+    with running(command, folder) as job:
+        job.wait()
+    return job

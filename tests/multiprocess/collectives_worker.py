@@ -1,0 +1,158 @@
+"""Every collective with every type on all ranks, compared with numpy on data from closed formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+import farandole.torch as hvd
+
+REDUCIBLE = [torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64]
+MOVABLE = [*REDUCIBLE, torch.uint8, torch.int8, torch.int16, torch.bool]
+# Relative error of one rounding; sums of up to four values of these sizes need a few of them.
+EPSILON = {torch.float16: 2**-10, torch.bfloat16: 2**-7, torch.float32: 2**-23, torch.float64: 2**-52}
+SHAPES = [(), (1,), (0, 3), (7,), (3, 5, 2), (1 << 17,), (300_007,)]
+
+
+def data(rank: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Different in every cell and on every rank, exact in every type."""
+    index = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+    return torch.from_numpy(np.asarray((index * 31 + rank * 17) % 101 - 50)).to(dtype)
+
+
+def as_numpy(tensor: torch.Tensor) -> np.ndarray:
+    exact = torch.float64 if tensor.dtype.is_floating_point else torch.int64
+    return tensor.to(exact).numpy()
+
+
+def check(actual: torch.Tensor, expected: np.ndarray, dtype: torch.dtype, what: object) -> None:
+    assert actual.dtype == dtype and tuple(actual.shape) == expected.shape, (what, actual.dtype, actual.shape)
+    if dtype.is_floating_point:
+        bound = 8 * EPSILON[dtype] * np.maximum(np.abs(expected), 200.0)
+        assert (np.abs(as_numpy(actual) - expected) <= bound).all(), what
+    else:
+        assert (as_numpy(actual) == expected).all(), what
+
+
+def truncated(value: np.ndarray, dtype: torch.dtype) -> np.ndarray:
+    return value if dtype.is_floating_point else np.trunc(value)
+
+
+def check_allreduce() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    for dtype in REDUCIBLE:
+        for shape in SHAPES:
+            total = sum(as_numpy(data(r, shape, dtype)) for r in range(size))
+            tensor = data(rank, shape, dtype)
+            check(hvd.allreduce(tensor, op=hvd.Sum), np.asarray(total), dtype, ("sum", dtype, shape))
+            average = np.asarray(truncated(total / size, dtype))
+            check(hvd.allreduce(tensor), average, dtype, ("average", dtype, shape))
+            assert torch.equal(tensor, data(rank, shape, dtype)), "the input was changed"
+            assert hvd.allreduce_(tensor, op=hvd.Sum) is tensor
+            check(tensor, np.asarray(total), dtype, ("in place", dtype, shape))
+            scaled = sum(truncated(as_numpy(data(r, shape, dtype)) * 0.5, dtype) for r in range(size))
+            result = hvd.allreduce(data(rank, shape, dtype), op=hvd.Sum, prescale_factor=0.5, postscale_factor=3.0)
+            check(result, np.asarray(truncated(scaled * 3.0, dtype)), dtype, ("scaled", dtype, shape))
+
+
+def check_allgather() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    for dtype in MOVABLE:
+        for rows in ([r + 1 for r in range(size)], [0] * size, [0 if r % 2 else 1000 * r + 5 for r in range(size)]):
+            parts = [data(r, (rows[r], 3), dtype) for r in range(size)]
+            result = hvd.allgather(parts[rank])
+            assert torch.equal(result, torch.cat(parts)), ("allgather", dtype, rows)
+
+
+def check_broadcast() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    for root in range(size):
+        for dtype in MOVABLE:
+            for shape in SHAPES:
+                expected = data(root, shape, dtype)
+                tensor = data(rank, shape, dtype)
+                assert torch.equal(hvd.broadcast(tensor, root), expected), ("broadcast", dtype, shape)
+                assert torch.equal(tensor, data(rank, shape, dtype)), "the input was changed"
+                assert hvd.broadcast_(tensor, root) is tensor
+                assert torch.equal(tensor, expected), ("broadcast_", dtype, shape)
+
+
+def check_many_at_once() -> None:
+    """Submitted in another order on every rank."""
+    rank, size = hvd.rank(), hvd.size()
+    order = np.random.default_rng(rank).permutation(300)
+    handles = {i: hvd.allreduce_async(torch.full((i % 50 + 1,), float(i + rank)), name=f"t{i}") for i in order}
+    for i, handle in handles.items():
+        assert (hvd.synchronize(handle) == i + (size - 1) / 2).all(), i
+
+
+def check_views() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    total = sum(data(r, (6, 4), torch.float32) for r in range(size))
+    tensor = data(rank, (6, 4), torch.float32)
+    assert torch.equal(hvd.allreduce(tensor.t(), op=hvd.Sum), total.t())
+    hvd.allreduce_(tensor[:, ::2], op=hvd.Sum)
+    assert torch.equal(tensor[:, ::2], total[:, ::2])
+    assert torch.equal(tensor[:, 1::2], data(rank, (6, 4), torch.float32)[:, 1::2])
+
+
+def check_gradients() -> None:
+    """The derivative of the sum over all ranks of their results, divided by size where the interface averages."""
+    rank, size = hvd.rank(), hvd.size()
+    leaf = torch.full((3,), float(rank), dtype=torch.float64, requires_grad=True)
+    (hvd.allreduce(leaf, op=hvd.Sum, prescale_factor=2.0) * (rank + 1)).sum().backward()
+    assert (leaf.grad == 2.0 * sum(r + 1 for r in range(size))).all()
+
+    leaf = torch.full((rank + 1, 2), 1.0, dtype=torch.float64, requires_grad=True)
+    gathered = hvd.allgather(leaf, name="rows")
+    weight = torch.arange(gathered.numel(), dtype=torch.float64).reshape(gathered.shape)
+    (gathered * weight * (rank + 1)).sum().backward()
+    start = sum(r + 1 for r in range(rank))
+    mean = sum(r + 1 for r in range(size)) / size
+    assert torch.allclose(leaf.grad, weight[start : start + rank + 1] * mean)
+
+    leaf = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    (hvd.broadcast(leaf, root_rank=size - 1) * (rank + 1)).sum().backward()
+    assert (leaf.grad == (mean if rank == size - 1 else 0.0)).all()
+
+
+def check_objects() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    obj = {"rank": rank, "data": list(range(rank * 1000))}
+    assert hvd.broadcast_object(obj if rank == size - 1 else None, root_rank=size - 1)["rank"] == size - 1
+    assert [o["rank"] for o in hvd.allgather_object(obj)] == list(range(size))
+
+
+def check_state_transfer() -> None:
+    rank = hvd.rank()
+    torch.manual_seed(rank)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1 * (rank + 1), weight_decay=0.1)
+    if rank == 0:  # state exists on the root only
+        model(torch.randn(5, 4)).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    weights = [p.detach().clone() for p in model.parameters()]
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    assert all(torch.equal(w, p) for w, p in zip(weights, model.parameters())), "the weights were changed"
+    for state in hvd.allgather_object((optimizer.state_dict(), model.state_dict())):
+        assert state[0]["param_groups"] == optimizer.state_dict()["param_groups"]
+        for mine, other in zip(optimizer.state_dict()["state"].values(), state[0]["state"].values()):
+            assert mine.keys() == other.keys() and all(torch.equal(mine[k], other[k]) for k in mine)
+        assert len(state[0]["state"]) == 4
+        assert all(torch.equal(value, model.state_dict()[key]) for key, value in state[1].items())
+
+
+def main() -> None:
+    hvd.init()
+    checks = [value for name, value in globals().items() if name.startswith("check_")]
+    for run in checks:
+        run()
+        hvd.barrier()
+    print("checked", len(checks), "rank", hvd.rank(), "of", hvd.size(), flush=True)
+    hvd.shutdown()
+
+
+if __name__ == "__main__":
+    main()

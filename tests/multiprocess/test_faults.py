@@ -1,0 +1,236 @@
+"""The kill table. `--kills N` tries each way of dying N times."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import socket
+import time
+from pathlib import Path
+
+import processes
+import pytest
+
+# Other ranks have this long from the kill to their end.
+END_S = 2.0
+# Every worker says who it is, and then does what its test is about.
+HEAD = """
+        hvd.init()
+        print("pid", hvd.rank(), os.getpid(), flush=True)
+        """
+
+IN_ALLREDUCE = """
+        tensor = torch.ones(1 << 20)
+        hvd.barrier()
+        while True:
+            hvd.allreduce_(tensor)
+        """
+IN_COMPUTE = """
+        hvd.barrier()
+        if hvd.rank() == 0:
+            hvd.allreduce(torch.ones(1))
+        matrix = torch.ones(200, 200)
+        while True:
+            matrix = (matrix @ matrix).clamp(0, 1)
+        """
+IN_DATA_LOADER = """
+        class Slow(torch.utils.data.Dataset):
+            def __len__(self):
+                return 100
+            def __getitem__(self, index):
+                time.sleep(4)
+                return torch.ones(1)
+        for item in torch.utils.data.DataLoader(Slow(), num_workers=2):
+            hvd.allreduce(item)
+        """
+FIRST_WAITS = """
+        if hvd.rank() == 0:
+            hvd.allreduce(torch.ones(1))
+        """
+WAYS = {
+    "in allreduce": IN_ALLREDUCE,
+    "in compute": IN_COMPUTE,
+    "in data loader": IN_DATA_LOADER,
+    "in data loader while another waits": FIRST_WAITS + IN_DATA_LOADER,
+}
+
+
+def pids(job: processes.Job, size: int) -> dict[int, int]:
+    """Process of each rank, once all have said it."""
+    lines = job.wait_for(lambda: len(job.lines("pid ")) == size and job.lines("pid "), "init on all ranks")
+    return {int(rank): int(pid) for rank, pid in (line.split() for line in lines)}
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def kill_tests(config: pytest.Config) -> int:
+    return config.getoption("--kills")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "turn" in metafunc.fixturenames:
+        metafunc.parametrize("turn", range(metafunc.config.getoption("--kills")))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_killed_worker(tmp_path: Path, way: str, turn: int) -> None:
+    with processes.launching(tmp_path, 3, HEAD + WAYS[way]) as job:
+        pid = pids(job, 3)
+        time.sleep(random.uniform(0.2, 0.6))
+        os.kill(pid[1], signal.SIGKILL)
+        killed = time.monotonic()
+        for rank in (0, 2):
+            job.wait_for(lambda rank=rank: not alive(pid[rank]), f"end of rank {rank}")
+        took = time.monotonic() - killed
+        code = job.wait()
+    assert took < END_S, f"{took} s\n{job.report()}"
+    assert code == 128 + signal.SIGKILL, job.report()
+    told = [line for line in job.stderr.splitlines() if "HorovodInternalError" in line]
+    assert len(told) == 2, job.report()
+    culprit = re.compile(rf"rank 1 \(pid {pid[1]} on host {re.escape(socket.gethostname())}\).*SIGKILL")
+    assert all(culprit.search(line) for line in told), told
+    assert "Traceback" not in job.stderr, job.report()
+
+
+@pytest.mark.parametrize("way", ["in allreduce", "in compute", "in data loader"])
+def test_killed_worker_and_launcher(tmp_path: Path, way: str, turn: int) -> None:
+    with processes.launching(tmp_path, 3, HEAD + WAYS[way]) as job:
+        pid = pids(job, 3)
+        time.sleep(random.uniform(0.2, 0.6))
+        os.kill(pid[1], signal.SIGKILL)
+        job.process.kill()
+        killed = time.monotonic()
+        job.wait()
+        for rank in (0, 2):
+            job.wait_for(lambda rank=rank: not alive(pid[rank]), f"end of rank {rank}")
+        # The agent gives 2 s between SIGTERM and SIGKILL.
+        assert time.monotonic() - killed < END_S + 1, job.report()
+
+
+def children_named(job: processes.Job, name: str) -> list[int]:
+    """Children of the launcher that run a program of that name."""
+    found = Path(f"/proc/{job.process.pid}/task/{job.process.pid}/children").read_text().split()
+    return [int(pid) for pid in found if name in processes.command_line(int(pid)).split(" ")[0]]
+
+
+@pytest.mark.parametrize("victim", ["launcher", "farandole-agent", "farandole-controller"])
+@pytest.mark.parametrize("way", ["in allreduce", "in data loader"])
+def test_killed_part(tmp_path: Path, victim: str, way: str, turn: int) -> None:
+    with processes.launching(tmp_path, 2, HEAD + WAYS[way]) as job:
+        pid = pids(job, 2)
+        time.sleep(random.uniform(0.1, 0.4))
+        (target,) = [job.process.pid] if victim == "launcher" else children_named(job, victim)
+        os.kill(target, signal.SIGKILL)
+        code = job.wait(20)
+        for rank in pid:
+            job.wait_for(lambda rank=rank: not alive(pid[rank]), f"end of rank {rank}", 20)
+    assert code != 0
+    if victim != "launcher":
+        named = [line for line in job.stderr.splitlines() if f"the {victim[10:]} (pid {target})" in line]
+        assert len(named) == 1 and "SIGKILL" in named[0], job.report()
+
+
+def test_stopped_worker_is_unresponsive_and_goes_on(tmp_path: Path) -> None:
+    body = """
+        for step in range(100):
+            hvd.allreduce(torch.ones(10))
+            time.sleep(0.02)
+        print("done", flush=True)
+        """
+    with processes.launching(tmp_path, 2, HEAD + body) as job:
+        pid = pids(job, 2)
+        os.kill(pid[1], signal.SIGSTOP)
+        try:
+            job.wait_for(lambda: "unresponsive" in job.stderr, "the warning", 10)
+            time.sleep(1)
+            assert job.process.poll() is None and alive(pid[0]), job.report()
+        finally:
+            os.kill(pid[1], signal.SIGCONT)
+        assert job.wait() == 0, job.report()
+    assert len(job.lines("done")) == 2
+    (warning,) = [line for line in job.stderr.splitlines() if "unresponsive" in line]
+    assert "rank 1" in warning and str(pid[1]) in warning, job.report()
+    assert [line for line in job.stderr.splitlines() if "answers again" in line], job.report()
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "cause"),
+    [
+        ("sys.exit(3)", 3, "exited with code 3"),
+        ("raise KeyError('a bug')", 1, "exited with code 1"),
+        ("os.abort()", 128 + signal.SIGABRT, "SIGABRT"),
+    ],
+)
+def test_first_failure_is_named_once(tmp_path: Path, ending: str, code: int, cause: str) -> None:
+    body = f"""
+        hvd.barrier()
+        if hvd.rank() == 1:
+            {ending}
+        hvd.allreduce(torch.ones(1))
+        """
+    with processes.launching(tmp_path, 3, HEAD + body) as job:
+        pid = pids(job, 3)
+        assert job.wait() == code, job.report()
+    named = [line for line in job.stderr.splitlines() if "first" in line]
+    assert len(named) == 1 and "rank 1" in named[0] and str(pid[1]) in named[0] and cause in named[0], job.report()
+
+
+def test_interrupt_of_the_launcher(tmp_path: Path) -> None:
+    body = """
+        try:
+            hvd.allreduce(torch.ones(1), name=f"never {hvd.rank()}")
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+            sys.exit(5)
+        """
+    with processes.launching(tmp_path, 2, HEAD + body) as job:
+        pids(job, 2)
+        time.sleep(0.2)
+        sent = time.monotonic()
+        job.process.send_signal(signal.SIGINT)
+        assert job.wait() != 0
+        assert time.monotonic() - sent < 2
+    assert len(job.lines("interrupted")) == 2, job.report()
+
+
+def test_second_interrupt_ends_scripts_that_ignore_the_first(tmp_path: Path) -> None:
+    body = """
+        signal.signal(signal.SIGINT, lambda *_: print("ignored", flush=True))
+        hvd.barrier()
+        time.sleep(60)
+        """
+    with processes.launching(tmp_path, 2, HEAD + body) as job:
+        pids(job, 2)
+        time.sleep(0.3)
+        job.process.send_signal(signal.SIGINT)
+        job.wait_for(lambda: len(job.lines("ignored")) == 2, "the first interrupt")
+        assert job.process.poll() is None
+        sent = time.monotonic()
+        job.process.send_signal(signal.SIGINT)
+        assert job.wait() != 0
+        assert time.monotonic() - sent < 5
+
+
+def test_checkpoint_after_a_lost_peer(tmp_path: Path) -> None:
+    """A survivor that catches the exception has some seconds for its own business."""
+    body = """
+        hvd.barrier()
+        if hvd.rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            hvd.allreduce(torch.ones(1))
+        except hvd.HorovodInternalError as error:
+            time.sleep(2.5)
+            print("saved", flush=True)
+            raise
+        """
+    job = processes.launch(tmp_path, 2, HEAD + body)
+    assert job.wait() == 128 + signal.SIGKILL
+    assert len(job.lines("saved")) == 1, job.report()

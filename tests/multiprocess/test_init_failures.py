@@ -1,0 +1,188 @@
+"""init() without a controller, with a wrong token, of another version, and without the other ranks."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import processes
+import pytest
+
+from farandole import _locate
+from farandole.launch import children
+
+SCRIPT = """
+        start = time.monotonic()
+        try:
+            hvd.init()
+            print("no error")
+        except ValueError as error:
+            assert isinstance(error, hvd.InitializationError), type(error)
+            print("seconds", time.monotonic() - start)
+            print("error", error)
+        """
+
+
+@contextmanager
+def child(command: list[str], descriptors: list[int]) -> Iterator[subprocess.Popen]:
+    """A controller or agent, ended at the end."""
+    process = subprocess.Popen(command, pass_fds=descriptors, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def first_line(reader: int, writer: int) -> str:
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        return file.readline().strip()
+
+
+@contextmanager
+def controller(key: str) -> Iterator[str]:
+    """Yields its address."""
+    reader, writer = os.pipe()
+    key_fd = children.pipe_with(key)
+    command = [_locate.find("farandole-controller"), "--key-fd", str(key_fd), "--ready-fd", str(writer)]
+    with child(command, [key_fd, writer]):
+        os.close(key_fd)
+        yield first_line(reader, writer)
+
+
+@contextmanager
+def agent(address: str, token: str, program: str | None = None) -> Iterator[str]:
+    """Yields the name of its socket."""
+    reader, writer = os.pipe()
+    token_fd = children.pipe_with(token)
+    command = [program or _locate.find("farandole-agent"), "--job", "j", "--controller", address, "--size", "1"]
+    command += ["--token-fd", str(token_fd), "--ready-fd", str(writer)]
+    with child(command, [token_fd, writer]):
+        os.close(token_fd)
+        yield first_line(reader, writer)
+
+
+def init_with(folder: Path, socket_name: str, **variables: str) -> str:
+    """The sentence with which init() fails, in time."""
+    variables = {"FARANDOLE_START_TIMEOUT": "2", "FARANDOLE_RANK": "0", "FARANDOLE_SIZE": "1", **variables}
+    job = processes.python(folder, SCRIPT, FARANDOLE_AGENT_SOCKET=socket_name, FARANDOLE_JOB="j", **variables)
+    assert job.wait() == 0, job.report()
+    assert float(job.lines("seconds")[0]) < 3, job.report()
+    (sentence,) = job.lines("error ")
+    return sentence
+
+
+def closed_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def test_controller_that_is_not_there(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{closed_port()}"
+    with agent(address, "0" * 64) as name:
+        sentence = init_with(tmp_path, name)
+    assert address in sentence, sentence
+
+
+def test_wrong_token(tmp_path: Path) -> None:
+    with controller("key") as address, agent(address, children.member_token("another key", "j")) as name:
+        sentence = init_with(tmp_path, name)
+    assert address in sentence and "token" in sentence, sentence
+
+
+def test_another_version(tmp_path: Path) -> None:
+    program = tmp_path / "farandole-agent"
+    program.write_bytes(Path(_locate.find("farandole-agent")).read_bytes().replace(b"\x000.1.0\x00", b"\x009.1.0\x00"))
+    program.chmod(0o755)
+    with controller("key") as address, agent(address, children.member_token("key", "j"), str(program)) as name:
+        sentence = init_with(tmp_path, name)
+    assert "9.1.0" in sentence and "0.1.0" in sentence, sentence
+
+
+def test_agent_that_is_not_there(tmp_path: Path) -> None:
+    sentence = init_with(tmp_path, "farandole-test-no-such-socket")
+    assert "farandole-test-no-such-socket" in sentence, sentence
+
+
+@pytest.mark.parametrize("variables", [{"FARANDOLE_RANK": "7"}, {"FARANDOLE_SIZE": "x"}, {"FARANDOLE_SIZE": "3"}])
+def test_nonsense_in_the_environment(tmp_path: Path, variables: dict[str, str]) -> None:
+    with controller("key") as address, agent(address, children.member_token("key", "j")) as name:
+        sentence = init_with(tmp_path, name, **variables)
+    assert next(iter(variables.values())) in sentence, sentence
+
+
+def test_init_works_after_a_failure(tmp_path: Path) -> None:
+    body = """
+        try:
+            hvd.init()
+        except hvd.InitializationError:
+            print("failed", flush=True)
+        os.environ["FARANDOLE_AGENT_SOCKET"] = os.environ["RIGHT_SOCKET"]
+        hvd.init()
+        print(hvd.allreduce(torch.ones(1)).item())
+        """
+    with controller("key") as address, agent(address, children.member_token("key", "j")) as name:
+        job = processes.python(
+            tmp_path,
+            body,
+            FARANDOLE_AGENT_SOCKET="farandole-test-no-such-socket",
+            RIGHT_SOCKET=name,
+            FARANDOLE_JOB="j",
+            FARANDOLE_RANK="0",
+            FARANDOLE_SIZE="1",
+            FARANDOLE_START_TIMEOUT="2",
+        )
+    assert job.wait() == 0 and job.stdout.split() == ["failed", "1.0"], job.report()
+
+
+def test_rank_that_never_comes(tmp_path: Path) -> None:
+    job = processes.launch(
+        tmp_path,
+        3,
+        """
+        if os.environ["FARANDOLE_RANK"] == "1":
+            time.sleep(60)
+        start = time.monotonic()
+        try:
+            hvd.init()
+        finally:
+            print("seconds", time.monotonic() - start, flush=True)
+        """,
+        "--start-timeout",
+        "2",
+    )
+    assert job.wait() == 1, job.report()
+    assert all(float(text) < 4 for text in job.lines("seconds")) and len(job.lines("seconds")) == 2
+    told = [line for line in job.stderr.splitlines() if "InitializationError" in line]
+    assert told and all("rank 1" in line or "ranks 1" in line for line in told), job.report()
+    assert "Traceback" not in job.stderr
+
+
+def test_interrupt_during_init(tmp_path: Path) -> None:
+    body = """
+        def interrupt():
+            print("sent", time.monotonic(), flush=True)
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Timer(0.5, interrupt).start()
+        try:
+            hvd.init()
+        except KeyboardInterrupt:
+            print("caught", time.monotonic(), flush=True)
+        assert not hvd.is_initialized()
+        """
+    start = time.monotonic()
+    with controller("key") as address, agent(address, children.member_token("key", "j")) as name:
+        job = processes.python(
+            tmp_path, body, FARANDOLE_AGENT_SOCKET=name, FARANDOLE_JOB="j", FARANDOLE_RANK="0", FARANDOLE_SIZE="2"
+        )
+    assert job.wait() == 0, job.report()
+    assert float(job.lines("caught")[0]) - float(job.lines("sent")[0]) < 0.5
+    assert time.monotonic() - start < 15, sys.executable

@@ -1,0 +1,53 @@
+"""Trains a small network for 50 steps and prints the loss of each, summed over the whole batch of all ranks."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+from torch import nn
+
+import farandole.torch as hvd
+
+STEPS = 50
+ROWS = 24  # of all ranks together
+
+
+def batch(step: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(step)
+    images = torch.randn(ROWS, 1, 8, 8, dtype=torch.float64, generator=generator).to(dtype)
+    return images, (images.sum((1, 2, 3)) > 0).long()
+
+
+def main() -> None:
+    hvd.init()
+    dtype = getattr(torch, sys.argv[1])
+    passes = int(sys.argv[2])
+    torch.manual_seed(17)
+    model = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(144, 16), nn.Tanh(), nn.Linear(16, 2)
+    ).to(dtype)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(), backward_passes_per_step=passes)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    rows = ROWS // hvd.size() // passes
+    for step in range(STEPS):
+        images, labels = batch(step, dtype)
+        optimizer.zero_grad()
+        loss_sum = torch.zeros((), dtype=dtype)
+        for turn in range(passes):
+            start = (hvd.rank() * passes + turn) * rows
+            part = slice(start, start + rows)
+            loss = nn.functional.cross_entropy(model(images[part]), labels[part]) / passes
+            loss.backward()
+            loss_sum += loss.detach()
+        optimizer.step()
+        loss_sum = hvd.allreduce(loss_sum, name="loss")
+        if hvd.rank() == 0:
+            print("loss", repr(loss_sum.item()), flush=True)
+    hvd.shutdown()
+
+
+if __name__ == "__main__":
+    main()
