@@ -68,6 +68,13 @@ class Child:
         if self.process.poll() is None:
             self.process.send_signal(number)
 
+    def wait_briefly(self) -> None:
+        """For a child that has closed its pipe: most likely it is ending."""
+        try:
+            self.process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            pass
+
     def end(self, patience_s: float) -> None:
         """SIGTERM, and SIGKILL after `patience_s`; returns when it has ended."""
         self.send(signal.SIGTERM)
@@ -89,6 +96,8 @@ def read_line(descriptor: int, child: Child, timeout_s: float) -> str | None:
                 return None
             continue
         chunk = os.read(descriptor, 256)
+        if not chunk:
+            child.wait_briefly()
         if not chunk or len(received) > 4096:
             return None
         received += chunk
