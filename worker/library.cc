@@ -3,22 +3,25 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/agent_client.h"
 #include "worker/fork_guard.h"
 #include "worker/log.h"
 #include "worker/lone_communicator.h"
 #include "worker/lone_controller.h"
+#include "worker/shm_communicator.h"
 
 namespace farandole {
 namespace {
 
 std::unique_ptr<ControlLink> MakeLink(const Config& config, EventLoop* loop, Incarnation worker) {
+  if (!config.lone()) return std::make_unique<AgentClient>(loop, config.agent_socket, worker);
   return std::make_unique<LoneController>(loop, worker, config.fusion_threshold_bytes);
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const Config& config, const Group& group,
                                                                Bootstrap* bootstrap) {
   if (group.members.size() == 1) return std::make_unique<LoneCommunicator>();
-  return absl::UnimplementedError("several processes");
+  return ShmCommunicator::Create(group, bootstrap, ShmOptions());
 }
 
 }  // namespace

@@ -1,0 +1,198 @@
+#include "worker/batch_runner.h"
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/communicator_testing.h"
+
+namespace farandole {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// The member at position 1 of `size`, whose peers all contribute the same as it does.
+class Mirror final : public Communicator {
+ public:
+  explicit Mirror(int size, bool own_buffer = false) : size_(size), own_buffer_(own_buffer) {}
+
+  std::string name() const override { return "mirror"; }
+  int position() const override { return 1; }
+  int size() const override { return size_; }
+  void* Buffer(int64_t bytes) override {
+    if (!own_buffer_) return nullptr;
+    memory_.resize(bytes);
+    return memory_.data();
+  }
+  absl::Status AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) override {
+    calls.push_back("allreduce " + std::to_string(count));
+    instances.push_back(instance);
+    used_own_buffer = data == memory_.data();
+    for (int64_t i = 0; i < count; ++i) {
+      if (dtype == DataType::kFloat32) static_cast<float*>(data)[i] *= size_;
+      if (dtype == DataType::kInt64) static_cast<int64_t*>(data)[i] *= size_;
+    }
+    return status;
+  }
+  absl::Status Allgather(const Instance& instance, const void* input, void* output,
+                         const std::vector<int64_t>& byte_counts) override {
+    calls.push_back("allgather");
+    instances.push_back(instance);
+    counts = byte_counts;
+    std::memcpy(static_cast<char*>(output) + byte_counts[0], input, byte_counts[1]);
+    return status;
+  }
+  absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override {
+    calls.push_back("broadcast from " + std::to_string(root));
+    instances.push_back(instance);
+    if (root != 1) std::memset(data, 7, bytes);
+    return status;
+  }
+  absl::Status Barrier(const Instance&) override { return status; }
+  void Abort(const std::string&) override {}
+  Rank SuspectRank() const override { return Rank(); }
+
+  std::vector<std::string> calls;
+  std::vector<Instance> instances;
+  std::vector<int64_t> counts;
+  bool used_own_buffer = false;
+  absl::Status status;
+
+ private:
+  const int size_;
+  const bool own_buffer_;
+  std::vector<char> memory_;
+};
+
+Signature Allreduce(DataType dtype, std::vector<int64_t> shape, ReduceOp op, double pre = 1, double post = 1) {
+  Signature signature;
+  signature.op = OpKind::kAllreduce;
+  signature.dtype = dtype;
+  signature.shape = std::move(shape);
+  signature.reduce_op = op;
+  signature.prescale = pre;
+  signature.postscale = post;
+  return signature;
+}
+
+class BatchRunnerTest : public testing::TestWithParam<bool> {
+ protected:
+  void Add(const std::string& name, Signature signature, const void* input, void* output,
+           std::vector<int64_t> first_dims = {}) {
+    work_.instance = {1, 9, 0};
+    work_.operations.push_back(std::make_shared<Operation>(Request{name, std::move(signature)}, input, output));
+    work_.first_dims.push_back(std::move(first_dims));
+  }
+  absl::Status Run(Mirror* mirror) { return BatchRunner().Run(work_, TestGroup(mirror->size(), 1), mirror); }
+
+  Work work_;
+};
+
+TEST_P(BatchRunnerTest, FusesScalesAndPutsBack) {
+  const std::vector<float> a = {1, 2, 3};
+  const std::vector<float> c = {10, 20};
+  std::vector<float> a_out(3), c_out(2);
+  float b = 5;
+  Add("a", Allreduce(DataType::kFloat32, {3}, ReduceOp::kSum, 2, 0.5), a.data(), a_out.data());
+  Add("b", Allreduce(DataType::kFloat32, {}, ReduceOp::kSum), &b, &b);
+  Add("none", Allreduce(DataType::kFloat32, {0}, ReduceOp::kSum), nullptr, nullptr);
+  Add("c", Allreduce(DataType::kFloat32, {2, 1}, ReduceOp::kAverage, 1, 10), c.data(), c_out.data());
+  Mirror mirror(4, GetParam());
+  ASSERT_TRUE(Run(&mirror).ok());
+  EXPECT_THAT(mirror.calls, ElementsAre("allreduce 6"));
+  EXPECT_EQ(mirror.used_own_buffer, GetParam());
+  EXPECT_THAT(a_out, ElementsAre(4, 8, 12));
+  EXPECT_EQ(b, 20);
+  EXPECT_THAT(c_out, ElementsAre(100, 200));
+  EXPECT_THAT(a, ElementsAre(1, 2, 3)) << "inputs stay";
+}
+
+TEST_P(BatchRunnerTest, LoneTensor) {
+  const std::vector<float> a = {1, 2, 3};
+  std::vector<float> out(3);
+  Add("a", Allreduce(DataType::kFloat32, {3}, ReduceOp::kAverage, 3, 1), a.data(), out.data());
+  Mirror mirror(2, GetParam());
+  ASSERT_TRUE(Run(&mirror).ok());
+  EXPECT_EQ(mirror.used_own_buffer, GetParam());
+  EXPECT_THAT(out, ElementsAre(3, 6, 9));
+}
+
+TEST_P(BatchRunnerTest, IntegerAverageIsExact) {
+  std::vector<int64_t> a = {1, -7, 0};
+  Add("a", Allreduce(DataType::kInt64, {3}, ReduceOp::kAverage), a.data(), a.data());
+  Mirror mirror(49, GetParam());
+  ASSERT_TRUE(Run(&mirror).ok());
+  EXPECT_THAT(a, ElementsAre(1, -7, 0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Buffers, BatchRunnerTest, testing::Bool());
+
+TEST_F(BatchRunnerTest, AllgathersHaveInstancesOfTheirOwn) {
+  const std::vector<float> a = {1, 2, 3, 4};
+  Signature signature;
+  signature.op = OpKind::kAllgather;
+  signature.dtype = DataType::kFloat32;
+  signature.shape = {2, 2};
+  Add("a", signature, a.data(), nullptr, {3, 2});
+  Add("b", signature, a.data(), nullptr, {0, 2});
+  Mirror mirror(2);
+  ASSERT_TRUE(Run(&mirror).ok());
+  EXPECT_EQ(mirror.instances[0].anchor, 9u);
+  EXPECT_EQ(mirror.instances[0].seq, 0u);
+  EXPECT_EQ(mirror.instances[1].seq, 1u);
+  EXPECT_THAT(mirror.counts, ElementsAre(0, 16));
+  EXPECT_THAT(work_.operations[0]->gathered_shape, ElementsAre(5, 2));
+  const float* gathered = static_cast<const float*>(work_.operations[0]->gathered.get());
+  EXPECT_EQ(std::vector<float>(gathered + 6, gathered + 10), a);
+}
+
+TEST_F(BatchRunnerTest, AllgatherBeyondTheAddressSpace) {
+  const float a = 1;
+  Signature signature;
+  signature.op = OpKind::kAllgather;
+  signature.dtype = DataType::kFloat32;
+  signature.shape = {1};
+  Add("a", signature, &a, nullptr, {int64_t{1} << 62, 1});
+  Mirror mirror(2);
+  EXPECT_EQ(Run(&mirror).code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(BatchRunnerTest, BroadcastReadsInputAtTheRootOnly) {
+  const std::vector<char> input = {1, 2};
+  std::vector<char> here(2), there(2);
+  Signature signature;
+  signature.op = OpKind::kBroadcast;
+  signature.shape = {2};
+  signature.root_rank = Rank(1);
+  Add("root", signature, input.data(), here.data());
+  signature.root_rank = Rank(0);
+  Add("leaf", signature, nullptr, there.data());
+  Mirror mirror(2);
+  ASSERT_TRUE(Run(&mirror).ok());
+  EXPECT_THAT(mirror.calls, ElementsAre("broadcast from 1", "broadcast from 0"));
+  EXPECT_THAT(here, ElementsAre(1, 2));
+  EXPECT_THAT(there, ElementsAre(7, 7));
+}
+
+TEST_F(BatchRunnerTest, FailureOfTheCollectiveIsHandedOn) {
+  float a = 1;
+  Add("a", Allreduce(DataType::kFloat32, {1}, ReduceOp::kSum), &a, &a);
+  Mirror mirror(2);
+  mirror.status = absl::UnavailableError("rank 0 is gone");
+  EXPECT_EQ(Run(&mirror), mirror.status);
+}
+
+TEST_F(BatchRunnerTest, MixedBatchesAreRefused) {
+  float a = 1;
+  Add("a", Allreduce(DataType::kFloat32, {1}, ReduceOp::kSum), &a, &a);
+  Add("b", Allreduce(DataType::kInt32, {1}, ReduceOp::kSum), &a, &a);
+  Mirror mirror(2);
+  EXPECT_THAT(std::string(Run(&mirror).message()), HasSubstr("\"b\""));
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,364 @@
+#include "worker/runtime.h"
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/event_count.h"
+
+namespace farandole {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr GenerationId kGeneration{1, 100};
+constexpr int kLong = 20000;  // milliseconds; a bound for what must come
+
+// A controller played by the test: hears what the runtime says, says what the test wants.
+class FakeLink final : public ControlLink {
+ public:
+  FakeLink(EventLoop* loop, Incarnation worker) : loop_(loop), worker(worker) {}
+
+  void StartFromLoop(Listener* listener) override {
+    listener_ = listener;
+    started_.Advance();
+  }
+  void Send(const WorkerUp& message) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      heard_.push_back(message);
+    }
+    heard_count_.Advance();
+  }
+  absl::Status Put(const GenerationId&, const std::string&, const std::string&) override { return ended_; }
+  absl::StatusOr<std::string> Get(const GenerationId&, const std::string&, uint32_t) override { return ended_; }
+  absl::StatusOr<UniqueFd> Segment(const GenerationId&, const std::string&, uint64_t) override { return ended_; }
+  void EndWaits(const std::string&) override {}
+
+  template <typename T>
+  T Hear() {
+    for (;;) {
+      const uint32_t seen = heard_count_.Value();
+      {
+        absl::MutexLock lock(&mutex_);
+        if (!heard_.empty()) {
+          WorkerUp first = std::move(heard_.front());
+          heard_.pop_front();
+          EXPECT_TRUE(std::holds_alternative<T>(first)) << "message " << first.index();
+          return std::get<T>(first);
+        }
+      }
+      if (!heard_count_.WaitPast(seen, kLong)) {
+        ADD_FAILURE() << "nothing was said";
+        return T();
+      }
+    }
+  }
+  bool silent() {
+    absl::MutexLock lock(&mutex_);
+    return heard_.empty();
+  }
+  void Say(WorkerDown message) {
+    loop_->Post([this, message] { listener_->OnReceived(message); });
+  }
+  void State(bool connected, const std::string& text = "", bool permanent = false) {
+    while (started_.Value() == 0) started_.WaitPast(0, kLong);
+    loop_->Post([=] { listener_->OnLinkState(LinkState{connected, text, permanent}); });
+  }
+
+  EventLoop* const loop_;
+  const Incarnation worker;
+
+ private:
+  const absl::Status ended_ = absl::AbortedError("over");
+  Listener* listener_ = nullptr;
+  EventCount started_;
+  EventCount heard_count_;
+  absl::Mutex mutex_;
+  std::deque<WorkerUp> heard_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Two ranks that contribute the same; can be told to fail, or to wait in a collective until Abort.
+class FakeCommunicator final : public Communicator {
+ public:
+  struct Control {
+    absl::Status status;
+    bool hang = false;
+    EventCount entered;
+    EventCount aborted;
+  };
+  explicit FakeCommunicator(Control* control) : control_(control) {}
+
+  std::string name() const override { return "fake"; }
+  int position() const override { return 0; }
+  int size() const override { return 2; }
+  void* Buffer(int64_t) override { return nullptr; }
+  absl::Status AllreduceSum(const Instance&, DataType, void* data, int64_t count) override {
+    control_->entered.Advance();
+    if (control_->hang) {
+      while (control_->aborted.Value() == 0) control_->aborted.WaitPast(0, -1);
+      return absl::AbortedError("aborted");
+    }
+    for (int64_t i = 0; i < count; ++i) static_cast<float*>(data)[i] *= 2;
+    return control_->status;
+  }
+  absl::Status Allgather(const Instance&, const void*, void*, const std::vector<int64_t>&) override {
+    return control_->status;
+  }
+  absl::Status Broadcast(const Instance&, int, void*, int64_t) override { return control_->status; }
+  absl::Status Barrier(const Instance&) override { return control_->status; }
+  void Abort(const std::string&) override { control_->aborted.Advance(); }
+  Rank SuspectRank() const override { return Rank(1); }
+
+ private:
+  Control* const control_;
+};
+
+class RuntimeTest : public testing::Test {
+ protected:
+  void Make(uint32_t start_timeout_ms = kLong, Runtime::Limits limits = {kLong, kLong}) {
+    Config config;
+    config.agent_socket = "fake";
+    config.size = 2;
+    config.start_timeout_ms = start_timeout_ms;
+    runtime_ = std::make_unique<Runtime>(
+        config,
+        [this](EventLoop* loop, Incarnation worker) {
+          auto link = std::make_unique<FakeLink>(loop, worker);
+          link_ = link.get();
+          return link;
+        },
+        [this](const Group& group, Bootstrap* bootstrap) { return Build(group, bootstrap); }, limits);
+    runtime_->Start();
+  }
+
+  absl::StatusOr<std::unique_ptr<Communicator>> Build(const Group& group, Bootstrap* bootstrap) {
+    if (!build_.ok()) return build_;
+    return std::make_unique<FakeCommunicator>(&control_);
+  }
+
+  void Join(Runtime::Limits limits = {kLong, kLong}) {
+    Make(kLong, limits);
+    link_->State(true);
+    EXPECT_EQ(link_->Hear<Hello>().session, 1u);
+    link_->Say(Welcome{1, 100, {}});
+    View view;
+    view.generation = kGeneration;
+    view.members.resize(2);
+    view.members[0].rank = Rank(0);
+    view.members[0].worker_incarnation = link_->worker;
+    view.members[1].rank = Rank(1);
+    view.members[1].worker_incarnation = Incarnation(1);
+    link_->Say(view);
+    ASSERT_EQ(runtime_->WaitReady(kLong).code, Code::kOk);
+  }
+
+  std::shared_ptr<Operation> Submit(const std::string& name) {
+    Request request;
+    request.name = name;
+    request.signature.op = OpKind::kAllreduce;
+    request.signature.dtype = DataType::kFloat32;
+    request.signature.reduce_op = ReduceOp::kSum;
+    auto operation = std::make_shared<Operation>(request, &value_, &value_);
+    const Result result = runtime_->Submit(operation);
+    EXPECT_EQ(result.code, Code::kOk) << result.text;
+    return operation;
+  }
+  void Dispatch(uint64_t index, const std::string& name) {
+    link_->Say(Item{kGeneration, 0, index, Batch{0, {{name, {}}}}});
+  }
+
+  float value_ = 3;
+  absl::Status build_;
+  FakeCommunicator::Control control_;
+  FakeLink* link_ = nullptr;
+  std::unique_ptr<Runtime> runtime_;
+};
+
+TEST_F(RuntimeTest, AnnouncesExecutesAnswers) {
+  Join();
+  auto operation = Submit("a");
+  EXPECT_EQ(link_->Hear<Announce>().requests[0].name, "a");
+  EXPECT_FALSE(operation->Wait(0));
+  Dispatch(1, "a");
+  ASSERT_TRUE(operation->Wait(kLong));
+  EXPECT_TRUE(operation->result().ok());
+  EXPECT_EQ(value_, 6);
+  Submit("a");
+  EXPECT_EQ(link_->Hear<Announce>().completed_through, 1u);
+}
+
+TEST_F(RuntimeTest, ABurstIsAnnouncedInOrder) {
+  Join();
+  constexpr int kRequests = 500;
+  for (int i = 0; i < kRequests; ++i) Submit(std::to_string(i));
+  runtime_->Flush();
+  int next = 0;
+  int messages = 0;
+  while (next < kRequests) {
+    for (const Request& request : link_->Hear<Announce>().requests) ASSERT_EQ(request.name, std::to_string(next++));
+    ++messages;
+  }
+  EXPECT_LT(messages, kRequests);
+}
+
+TEST_F(RuntimeTest, AckOnceOutOfWorkWithOpenRequests) {
+  Join();
+  auto a = Submit("a");
+  Submit("b");
+  runtime_->Flush();
+  Dispatch(1, "a");
+  ASSERT_TRUE(a->Wait(kLong));
+  size_t announced = 0;
+  while (announced < 2) announced += link_->Hear<Announce>().requests.size();
+  EXPECT_EQ(link_->Hear<Ack>().completed_through, 1u);
+}
+
+TEST_F(RuntimeTest, ErrorItemsAndBarriersAreAnswers) {
+  Join();
+  auto a = Submit("a");
+  auto b = Submit("b");
+  link_->Say(Item{kGeneration, 0, 1, ErrorItem{0, {"a"}, ErrorKind::kMismatch, "shapes differ"}});
+  link_->Say(Item{kGeneration, 0, 2, BarrierDone{0, "b"}});
+  ASSERT_TRUE(a->Wait(kLong));
+  EXPECT_EQ(a->result().code, Code::kMismatch);
+  EXPECT_EQ(a->result().text, "shapes differ");
+  ASSERT_TRUE(b->Wait(kLong));
+  EXPECT_TRUE(b->result().ok());
+  EXPECT_EQ(control_.entered.Value(), 0u);
+}
+
+TEST_F(RuntimeTest, RemovedEndsWhatIsInFlightQueuedAndOpen) {
+  Join();
+  control_.hang = true;
+  auto running = Submit("running");
+  auto queued = Submit("queued");
+  auto open = Submit("open");
+  Dispatch(1, "running");
+  Dispatch(2, "queued");
+  while (control_.entered.Value() == 0) control_.entered.WaitPast(0, kLong);
+  link_->Say(Removed{kGeneration, RemovedKind::kPeerLost, "rank 1 (pid 9 on host b) was killed"});
+  for (const auto& operation : {running, queued, open}) {
+    ASSERT_TRUE(operation->Wait(kLong)) << operation->request.name;
+    EXPECT_EQ(operation->result().code, Code::kPeerLost);
+    EXPECT_EQ(operation->result().text, "rank 1 (pid 9 on host b) was killed");
+  }
+  auto late = std::make_shared<Operation>(open->request, &value_, &value_);
+  EXPECT_EQ(runtime_->Submit(late).text, "rank 1 (pid 9 on host b) was killed");
+  EXPECT_TRUE(runtime_->WaitLeft(0)) << "nothing is left to leave";
+}
+
+TEST_F(RuntimeTest, BrokenDataPlaneWaitsForTheCulpritsName) {
+  Join();
+  control_.status = absl::UnavailableError("connection reset");
+  auto operation = Submit("a");
+  link_->Hear<Announce>();
+  Dispatch(1, "a");
+  const Failed failed = link_->Hear<Failed>();
+  EXPECT_THAT(failed.reason, HasSubstr("\"a\""));
+  EXPECT_THAT(failed.reason, HasSubstr("connection reset"));
+  EXPECT_EQ(failed.suspect_rank, Rank(1));
+  EXPECT_FALSE(operation->Wait(0));
+  link_->Say(Removed{kGeneration, RemovedKind::kPeerLost, "rank 1 was killed"});
+  ASSERT_TRUE(operation->Wait(kLong));
+  EXPECT_EQ(operation->result().text, "rank 1 was killed");
+}
+
+TEST_F(RuntimeTest, BrokenDataPlaneEndsByItselfInTime) {
+  build_ = absl::ResourceExhaustedError("no shared memory");
+  Join({kLong, 1});
+  auto operation = Submit("a");
+  Dispatch(1, "a");
+  ASSERT_TRUE(operation->Wait(kLong));
+  EXPECT_EQ(operation->result().code, Code::kPeerLost);
+  EXPECT_THAT(operation->result().text, HasSubstr("no shared memory"));
+}
+
+TEST_F(RuntimeTest, NewSessionAfterALostLink) {
+  Join();
+  Submit("a");
+  link_->Hear<Announce>();
+  link_->State(false, "gone");
+  link_->State(true);
+  const Hello hello = link_->Hear<Hello>();
+  EXPECT_EQ(hello.session, 2u);
+  EXPECT_EQ(hello.open_requests[0].name, "a");
+  EXPECT_EQ(hello.generation, kGeneration);
+}
+
+TEST_F(RuntimeTest, LeavesAfterWhatWasDispatched) {
+  Join();
+  auto a = Submit("a");
+  auto b = Submit("b");
+  runtime_->Flush();
+  runtime_->BeginLeave();
+  EXPECT_FALSE(runtime_->WaitLeft(0));
+  Dispatch(1, "a");
+  link_->Say(Item{kGeneration, 0, 2, LeaveDone{}});
+  EXPECT_TRUE(runtime_->WaitLeft(kLong));
+  runtime_->Stop();
+  EXPECT_TRUE(a->result().ok());
+  EXPECT_EQ(b->result().code, Code::kShutDown);
+}
+
+TEST_F(RuntimeTest, LeaveIsBounded) {
+  Join({1, kLong});
+  auto open = Submit("open");
+  runtime_->BeginLeave();
+  EXPECT_TRUE(runtime_->WaitLeft(kLong));
+  ASSERT_TRUE(open->Wait(kLong));
+  EXPECT_EQ(open->result().code, Code::kShutDown);
+}
+
+TEST_F(RuntimeTest, StopAnswersEverything) {
+  Join();
+  control_.hang = true;
+  auto running = Submit("running");
+  auto open = Submit("open");
+  Dispatch(1, "running");
+  while (control_.entered.Value() == 0) control_.entered.WaitPast(0, kLong);
+  runtime_->Stop();
+  EXPECT_EQ(running->result().code, Code::kShutDown);
+  EXPECT_EQ(open->result().code, Code::kShutDown);
+}
+
+TEST_F(RuntimeTest, StartTimeNamesTheMissingRanks) {
+  Make(40);
+  link_->State(true);
+  link_->Hear<Hello>();
+  link_->Say(Welcome{1, 100, {Rank(0), Rank(1)}});
+  EXPECT_EQ(link_->Hear<Hello>().session, 2u) << "asks again";
+  link_->Say(Welcome{2, 100, {Rank(1)}});
+  const Result result = runtime_->WaitReady(kLong);
+  EXPECT_EQ(result.code, Code::kTimeout);
+  EXPECT_THAT(result.text, HasSubstr("rank 1 of 2 has not called init() within 0.04 s"));
+}
+
+TEST_F(RuntimeTest, StartTimeNamesTheWayThatIsMissing) {
+  Make(40);
+  link_->State(false, "127.0.0.1:1: connection refused");
+  const Result result = runtime_->WaitReady(kLong);
+  EXPECT_EQ(result.code, Code::kUnavailable);
+  EXPECT_THAT(result.text, HasSubstr("127.0.0.1:1: connection refused"));
+}
+
+TEST_F(RuntimeTest, PermanentRefusalEndsInitAtOnce) {
+  Make();
+  link_->State(false, "the token is wrong", true);
+  const Result result = runtime_->WaitReady(kLong);
+  EXPECT_EQ(result.code, Code::kRefused);
+  EXPECT_EQ(result.text, "the token is wrong");
+}
+
+TEST_F(RuntimeTest, WaitReadyIsPendingMeanwhile) {
+  Make();
+  EXPECT_EQ(runtime_->WaitReady(0).code, Code::kPending);
+  EXPECT_EQ(runtime_->WaitReady(1).code, Code::kPending);
+}
+
+}  // namespace
+}  // namespace farandole
