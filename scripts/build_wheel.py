@@ -60,7 +60,9 @@ farandole = farandole.launch.cli:main
 
 def run(*command: str | Path, **extra: object) -> str:
     """Standard output of a command that must succeed."""
-    done = subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE, text=True, **extra)
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **extra)
+    if done.returncode:
+        raise SystemExit(f"build_wheel: {' '.join(map(str, command))}:\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
@@ -145,7 +147,7 @@ def repair(plain: Path, carried: set[str]) -> Path:
     run(sys.executable, "-m", "auditwheel", "repair", "--only-plat", "-w", dist, plain, env=environment)
     (wheel,) = dist.glob("*.whl")
     with WheelFile(wheel) as file:
-        grafted = {Path(n).name for n in file.namelist() if n.startswith("farandole.libs/")}
+        grafted = {Path(n).name for n in file.namelist() if n.startswith("farandole.libs/") and ".so" in n}
     # libgrpc-0a1b2c3d.so.29 -> libgrpc.so.29; the digits behind depend on the link's target.
     stems = {re.sub(r"-[0-9a-f]{8}(?=\.so)", "", name).split(".so")[0] for name in grafted}
     wanted = {re.sub(r"-[\d.]+$", "", name.split(".so")[0]) for name in carried}

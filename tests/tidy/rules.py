@@ -127,6 +127,11 @@ BANNED_CALLS: list[tuple[str, Callable[[Source], bool], str]] = [
     (r"\b(strcpy|strcat|sprintf|vsprintf|gets|system|popen|tmpnam)\s*\(", lambda s: True, "unsafe"),
     (r"\bthrow\b", lambda s: s.path.startswith(_PRODUCT) and s.path not in _MAY_THROW, "absl::Status at boundaries"),
     (r"\.detach\s*\(\s*\)", lambda s: True, "every thread has an owner that joins it"),
+    (
+        r"\bstd::condition_variable\b",
+        lambda s: s.path.startswith(_PRODUCT),
+        "absl::Mutex; this wants a libstdc++ above the wheel's floor",
+    ),
     (r"\busing\s+namespace\b", lambda s: True, "name what is used"),
     (r"(?<![\w:.>])(pipe|accept|dup|epoll_create|inotify_init)\s*\(", lambda s: True, "use the form with CLOEXEC"),
 ]
@@ -245,6 +250,19 @@ def versions(tree: Tree) -> list[str]:
     return [] if same else [f"proto/version.h:1: versions differ or are missing: {found}"]
 
 
+def documented_variables(tree: Tree) -> list[str]:
+    """Every environment variable that the sources name stands in docs/configuration.md."""
+    page = tree.root / "docs" / "configuration.md"
+    known = set(re.findall(r"`(\w+)`", page.read_text())) if page.exists() else set()
+    product = [s for s in tree.having(".cc", ".h", ".py") if not s.is_test and s.folder != "scripts"]
+    return [
+        f"{source.path}:{source.text.count(chr(10), 0, m.start()) + 1}: {m.group(1)} is not in docs/configuration.md"
+        for source in product
+        for m in re.finditer(r'"((?:FARANDOLE|HOROVOD)_[A-Z_]+)"', source.text)
+        if m.group(1) not in known
+    ]
+
+
 RULES: list[Callable[[Tree], list[str]]] = [
     file_sizes,
     function_sizes,
@@ -256,4 +274,5 @@ RULES: list[Callable[[Tree], list[str]]] = [
     secrets_in_launcher,
     python_imports,
     versions,
+    documented_variables,
 ]

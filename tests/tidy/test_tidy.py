@@ -46,6 +46,7 @@ BREAKS = [
     (rules.banned_calls, "base/clock.cc", "int x = socket(AF_UNIX, SOCK_STREAM, 0);\n", "socket without CLOEXEC"),
     (rules.banned_calls, "base/clock.cc", "void F() { throw 1; }\n", "absl::Status"),
     (rules.banned_calls, "base/clock.cc", "void F() { t.detach(); }\n", "joins"),
+    (rules.banned_calls, "base/clock.cc", "std::condition_variable c;\n", "floor"),
     (rules.marker_comments, "base/clock.cc", "// " + "TO" + "DO: later\n", "marker comment"),
     (rules.build_targets, "base/orphan.cc", "int x;\n", "in no BUILD target"),
     (
@@ -59,13 +60,14 @@ BREAKS = [
     (rules.secrets_in_launcher, "python/farandole/extra.py", 'e["FARANDOLE_TOKEN"] = t\n', "secret"),
     (rules.python_imports, "python/farandole/extra.py", "import grpc\n", "must not import grpc"),
     (rules.python_imports, "python/farandole/extra.py", "a = ctypes.CDLL(x)\n", "second place"),
+    (rules.documented_variables, "worker/config.cc", 'auto x = "FARANDOLE_UNHEARD_OF";\n', "FARANDOLE_UNHEARD_OF"),
     (rules.versions, "proto/version.h", 'inline constexpr char kOther[] = "9.9.9";\n', "versions differ"),
 ]
 
 
 @pytest.mark.parametrize(("rule", "path", "text", "complaint"), BREAKS)
 def test_rule_bites(tmp_path: Path, rule: object, path: str, text: str, complaint: str) -> None:
-    for folder in FOLDERS:
+    for folder in (*FOLDERS, "docs"):
         shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True) if (ROOT / folder).is_dir() else None
     before = set(rule(Tree(tmp_path)))
     file = tmp_path / path
