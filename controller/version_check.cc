@@ -1,5 +1,6 @@
 #include "controller/version_check.h"
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "proto/version.h"
 
@@ -20,9 +21,9 @@ absl::string_view MajorMinor(absl::string_view version) {
 absl::Status CheckVersion(absl::string_view who, absl::string_view version) {
   const absl::string_view theirs = MajorMinor(version);
   if (!theirs.empty() && theirs == MajorMinor(kVersion)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(who, " has Farandole version \"", version.substr(0, 64),
-                                                    "\", the controller has ", kVersion,
-                                                    "; install the same major.minor release on all hosts"));
+  return absl::FailedPreconditionError(absl::StrCat(who, " has Farandole version \"",
+                                                    absl::CEscape(version.substr(0, 64)), "\", the controller has ",
+                                                    kVersion, "; install the same major.minor release on all hosts"));
 }
 
 }  // namespace farandole

@@ -1,0 +1,21 @@
+#ifndef FARANDOLE_CONTROLLER_AGENT_STREAM_H_
+#define FARANDOLE_CONTROLLER_AGENT_STREAM_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace farandole {
+
+// The way down to one agent, as the hub sees it. Both methods from any thread, never blocking, no-ops after the end.
+class AgentStream {
+ public:
+  virtual ~AgentStream() = default;
+  // Queues an encoded AgentDown. Closes the stream with RESOURCE_EXHAUSTED when too many bytes are held.
+  virtual void Send(std::string bytes) = 0;
+  virtual void Close(absl::Status status) = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CONTROLLER_AGENT_STREAM_H_

@@ -1,0 +1,183 @@
+#include "controller/hub.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/codec.h"
+
+namespace farandole {
+namespace {
+
+absl::Status ShuttingDown() { return absl::UnavailableError("the controller is shutting down"); }
+
+absl::Status UnknownJob(const std::string& job) {
+  return absl::NotFoundError(absl::StrCat("no agent of job ", job, " has connected"));
+}
+
+}  // namespace
+
+Hub::Hub(HubConfig config, const Clock* clock, const Log* log, Arm arm)
+    : config_(std::move(config)), clock_(clock), log_(log), arm_(std::move(arm)) {}
+
+Hub::Entry* Hub::Find(const std::string& job) {
+  const auto it = jobs_.find(job);
+  return it == jobs_.end() ? nullptr : it->second.get();
+}
+
+absl::StatusOr<Hub::Entry*> Hub::FindOrMake(const std::string& job) {
+  if (Entry* entry = Find(job)) return entry;
+  if (jobs_.size() >= config_.jobs_max) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this controller serves ", jobs_.size(), " jobs already, the most it is allowed to"));
+  }
+  return (jobs_[job] = std::make_unique<Entry>(job, config_.job)).get();
+}
+
+bool Hub::Opened(const std::shared_ptr<AgentStream>& stream, const std::string& job, const AgentHello& hello) {
+  if (shut_down_) {
+    stream->Close(ShuttingDown());
+    return false;
+  }
+  const auto found = FindOrMake(job);
+  if (!found.ok()) {
+    stream->Close(found.status());
+    return false;
+  }
+  Entry* entry = *found;
+  std::shared_ptr<AgentStream>& slot = entry->streams[hello.agent_id];
+  if (slot == nullptr && streams_ >= config_.streams_max) {
+    entry->streams.erase(hello.agent_id);
+    ForgetIfIdle(job);
+    stream->Close(absl::ResourceExhaustedError(
+        absl::StrCat("this controller serves ", streams_, " agents already, the most it is allowed to")));
+    return false;
+  }
+  if (slot != nullptr) {
+    slot->Close(absl::AbortedError("a newer stream of this agent has taken over"));
+  } else {
+    ++streams_;
+  }
+  slot = stream;
+  Apply(job, entry, entry->job.AgentConnected(hello, clock_->Now()));
+  return true;
+}
+
+void Hub::Said(const AgentStream* stream, const std::string& job, const std::string& agent_id, const AgentUp& message) {
+  Entry* entry = Find(job);
+  if (entry == nullptr) return;
+  const auto it = entry->streams.find(agent_id);
+  if (it == entry->streams.end() || it->second.get() != stream) return;
+  Apply(job, entry, entry->job.AgentSaid(agent_id, message, clock_->Now()));
+}
+
+void Hub::Closed(const AgentStream* stream, const std::string& job, const std::string& agent_id) {
+  Entry* entry = Find(job);
+  if (entry == nullptr) return;
+  const auto it = entry->streams.find(agent_id);
+  if (it == entry->streams.end() || it->second.get() != stream) return;
+  entry->streams.erase(it);
+  --streams_;
+  Apply(job, entry, entry->job.AgentDisconnected(agent_id, clock_->Now()));
+  ForgetIfIdle(job);
+}
+
+void Hub::Apply(const std::string& name, Entry* entry, Actions actions) {
+  for (Send& send : actions.sends) {
+    const auto it = entry->streams.find(send.agent_id);
+    if (it != entry->streams.end()) it->second->Send(Encode(send.message));
+  }
+  // A generation never begins or ends without a sentence.
+  if (!actions.reason.empty()) {
+    log_->Write(LogLevel::kInfo, absl::StrCat("job ", name, ": ", actions.reason));
+    AnswerGets(entry);
+  }
+  const TimePoint next = entry->job.NextDeadline();
+  if (next < armed_) {
+    armed_ = next;
+    arm_(next);
+  }
+}
+
+absl::Status Hub::Put(const std::string& job, const GenerationId& generation, const std::string& key,
+                      const std::string& value) {
+  if (shut_down_) return ShuttingDown();
+  Entry* entry = Find(job);
+  if (entry == nullptr) return absl::FailedPreconditionError(UnknownJob(job).message());
+  const absl::Status status = entry->job.Put(generation, key, value);
+  if (status.ok()) AnswerGets(entry);
+  return status;
+}
+
+void Hub::Get(const std::string& job, const GenerationId& generation, const std::string& key, uint64_t id,
+              GetDone done) {
+  Entry* entry = Find(job);
+  if (shut_down_) return done(ShuttingDown());
+  if (entry == nullptr) return done(absl::FailedPreconditionError(UnknownJob(job).message()));
+  absl::StatusOr<std::string> found = entry->job.Find(generation, key);
+  if (!absl::IsNotFound(found.status())) return done(std::move(found));
+  if (entry->gets.size() >= config_.waiting_gets_max) {
+    return done(absl::ResourceExhaustedError(
+        absl::StrCat(entry->gets.size(), " calls of Get wait in job ", job, " already, the most that may")));
+  }
+  entry->gets.emplace(id, WaitingGet{generation, key, std::move(done)});
+}
+
+void Hub::CancelGet(const std::string& job, uint64_t id) {
+  if (Entry* entry = Find(job)) entry->gets.erase(id);
+}
+
+void Hub::AnswerGets(Entry* entry) {
+  for (auto it = entry->gets.begin(); it != entry->gets.end();) {
+    absl::StatusOr<std::string> found = entry->job.Find(it->second.generation, it->second.key);
+    if (absl::IsNotFound(found.status())) {
+      ++it;
+      continue;
+    }
+    GetDone done = std::move(it->second.done);
+    it = entry->gets.erase(it);
+    done(std::move(found));
+  }
+}
+
+absl::StatusOr<JobStatus> Hub::Status(const std::string& job) const {
+  const auto it = jobs_.find(job);
+  if (it == jobs_.end()) return UnknownJob(job);
+  return it->second->job.Status(clock_->Now());
+}
+
+void Hub::ForgetIfIdle(const std::string& job) {
+  Entry* entry = Find(job);
+  if (entry == nullptr || !entry->streams.empty() || !entry->job.Idle()) return;
+  for (auto& get : entry->gets) {
+    get.second.done(absl::FailedPreconditionError(absl::StrCat("job ", job, " is over")));
+  }
+  jobs_.erase(job);
+}
+
+void Hub::Tick() {
+  const TimePoint now = clock_->Now();
+  armed_ = TimePoint::Infinite();
+  std::vector<std::string> names;
+  for (auto& entry : jobs_) {
+    if (entry.second->job.NextDeadline() <= now) {
+      Apply(entry.first, entry.second.get(), entry.second->job.Tick(now));
+      if (entry.second->streams.empty()) names.push_back(entry.first);
+    } else if (entry.second->job.NextDeadline() < armed_) {
+      armed_ = entry.second->job.NextDeadline();
+      arm_(armed_);
+    }
+  }
+  for (const std::string& name : names) ForgetIfIdle(name);
+}
+
+void Hub::Shutdown() {
+  shut_down_ = true;
+  for (auto& entry : jobs_) {
+    for (auto& get : entry.second->gets) get.second.done(ShuttingDown());
+    entry.second->gets.clear();
+    for (auto& stream : entry.second->streams) stream.second->Close(ShuttingDown());
+  }
+}
+
+}  // namespace farandole

@@ -1,0 +1,97 @@
+#ifndef FARANDOLE_CONTROLLER_HUB_H_
+#define FARANDOLE_CONTROLLER_HUB_H_
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "controller/agent_stream.h"
+#include "controller/job.h"
+#include "controller/job_config.h"
+#include "controller/job_status.h"
+#include "controller/log.h"
+#include "controller/strand.h"
+#include "proto/messages.h"
+
+namespace farandole {
+
+struct HubConfig {
+  JobConfig job;
+  size_t jobs_max = 1024;
+  size_t streams_max = 65536;
+  // Get calls that wait, per job.
+  size_t waiting_gets_max = 65536;
+};
+
+// All jobs of a controller and the streams of their agents. Owns them on one strand: every method but strand() runs on
+// it. Asks for a wake-up through `arm` and is woken by Tick().
+class Hub {
+ public:
+  using GetDone = std::function<void(absl::StatusOr<std::string>)>;
+  using Arm = std::function<void(TimePoint)>;
+
+  // `arm` is called on the strand whenever an earlier wake-up than the one asked for last is wanted. `clock` and `log`
+  // outlive the hub.
+  Hub(HubConfig config, const Clock* clock, const Log* log, Arm arm);
+
+  Strand& strand() { return strand_; }
+
+  // A stream said AgentHello, of a version that fits. An older stream of the same agent is closed with ABORTED. If a
+  // bound is reached the stream is closed and false returned.
+  bool Opened(const std::shared_ptr<AgentStream>& stream, const std::string& job, const AgentHello& hello);
+  // `stream` was opened as this agent's; ignored if a newer one took over.
+  void Said(const AgentStream* stream, const std::string& job, const std::string& agent_id, const AgentUp& message);
+  void Closed(const AgentStream* stream, const std::string& job, const std::string& agent_id);
+
+  absl::Status Put(const std::string& job, const GenerationId& generation, const std::string& key,
+                   const std::string& value);
+  // Calls `done` once, now or when the key has a value or cannot get one any more; not after CancelGet. `id` is unique.
+  void Get(const std::string& job, const GenerationId& generation, const std::string& key, uint64_t id, GetDone done);
+  void CancelGet(const std::string& job, uint64_t id);
+
+  // NOT_FOUND.
+  absl::StatusOr<JobStatus> Status(const std::string& job) const;
+
+  void Tick();
+  // Closes all streams and ends all waiting Gets with UNAVAILABLE; new ones are refused alike.
+  void Shutdown();
+
+ private:
+  struct WaitingGet {
+    GenerationId generation;
+    std::string key;
+    GetDone done;
+  };
+  struct Entry {
+    Entry(const std::string& name, const JobConfig& config) : job(name, config) {}
+    Job job;
+    absl::flat_hash_map<std::string, std::shared_ptr<AgentStream>> streams;  // by agent
+    std::map<uint64_t, WaitingGet> gets;
+  };
+  Entry* Find(const std::string& job);
+  absl::StatusOr<Entry*> FindOrMake(const std::string& job);
+  void Apply(const std::string& name, Entry* entry, Actions actions);
+  void AnswerGets(Entry* entry);
+  void ForgetIfIdle(const std::string& job);
+
+  const HubConfig config_;
+  const Clock* const clock_;
+  const Log* const log_;
+  const Arm arm_;
+  Strand strand_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Entry>> jobs_;
+  size_t streams_ = 0;
+  TimePoint armed_ = TimePoint::Infinite();
+  bool shut_down_ = false;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CONTROLLER_HUB_H_

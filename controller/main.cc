@@ -1,0 +1,127 @@
+// farandole-controller: knows jobs and members, what is ready, what is executed next.
+
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/auth.h"
+#include "base/event_loop.h"
+#include "base/unique_fd.h"
+#include "controller/log.h"
+#include "controller/options.h"
+#include "controller/server.h"
+#include "proto/version.h"
+
+namespace farandole {
+namespace {
+
+absl::StatusOr<std::string> ReadPem(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.good() && !file.eof()) return absl::InvalidArgumentError(absl::StrCat("cannot read ", path));
+  if (text.find("-----BEGIN ") == std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " cannot be read or is no PEM file"));
+  }
+  return text;
+}
+
+absl::StatusOr<ServerConfig> MakeConfig(const Options& options) {
+  ServerConfig config;
+  config.listen = options.listen;
+  config.health_listen = options.health_listen;
+  auto key = options.key_fd >= 0 ? ReadSecretFd(options.key_fd) : ReadSecretFile(options.key_file);
+  if (!key.ok()) return key.status();
+  config.controller_key = *key;
+  if (!options.tls_cert.empty()) {
+    auto chain = ReadPem(options.tls_cert);
+    if (!chain.ok()) return chain.status();
+    auto private_key = ReadPem(options.tls_key);
+    if (!private_key.ok()) return private_key.status();
+    config.tls = {*chain, *private_key};
+  }
+  // Lives of a controller are ordered, also across hosts: the only use of the wall clock.
+  config.hub.job.controller_incarnation = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
+  config.hub.job.fusion_threshold_bytes = options.fusion_threshold_bytes;
+  config.hub.job.new_data_key = [] { return RandomBytes(kKeyBytes); };
+  return config;
+}
+
+// Blocks the signals that end us in all threads to come, and hands them to the loop.
+UniqueFd StopOnSignals(EventLoop* loop) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  UniqueFd fd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  loop->AddFdFromLoop(fd.get(), EPOLLIN, [loop](uint32_t) { loop->Stop(); });
+  return fd;
+}
+
+void StopAtEndOf(int lifeline, EventLoop* loop) {
+  loop->AddFdFromLoop(lifeline, EPOLLIN, [lifeline, loop](uint32_t) {
+    char buffer[64];
+    const ssize_t n = read(lifeline, buffer, sizeof buffer);
+    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) loop->Stop();
+  });
+}
+
+void SayReady(int fd, const std::string& address) {
+  const std::string line = absl::StrCat(address, "\n");
+  (void)!write(fd, line.data(), line.size());
+  close(fd);
+}
+
+int Run(const Options& options) {
+  const Log log(options.log_level);
+  EventLoop loop("controller");
+  const UniqueFd signals = StopOnSignals(&loop);
+  const auto config = MakeConfig(options);
+  if (!config.ok()) {
+    log.Write(LogLevel::kError, config.status().message());
+    return 2;
+  }
+  auto server = Server::Start(*config, &loop, &log);
+  if (!server.ok()) {
+    log.Write(LogLevel::kError, server.status().message());
+    return 1;
+  }
+  const std::string address = absl::StrCat(HostOf(options.listen), ":", (*server)->port());
+  log.Write(LogLevel::kInfo, absl::StrCat("version ", kVersion, " listens on ", address,
+                                          config->tls.private_key.empty() ? ", without TLS" : ", with TLS"));
+  if (options.ready_fd >= 0) SayReady(options.ready_fd, address);
+  if (options.lifeline_fd >= 0) StopAtEndOf(options.lifeline_fd, &loop);
+  loop.Run();
+  log.Write(LogLevel::kInfo, "ends");
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  const auto options = ParseOptions(std::vector<std::string>(argv + 1, argv + argc));
+  if (!options.ok()) {
+    std::fprintf(stderr, "farandole-controller: %s\n%s", std::string(options.status().message()).c_str(), kUsage);
+    return 2;
+  }
+  if (options->help || options->version) {
+    std::fputs(options->help ? kUsage : absl::StrCat("farandole-controller ", kVersion, "\n").c_str(), stderr);
+    return 0;
+  }
+  return Run(*options);
+}
+
+}  // namespace
+}  // namespace farandole
+
+int main(int argc, char** argv) { return farandole::Main(argc, argv); }

@@ -1,0 +1,46 @@
+#ifndef FARANDOLE_CONTROLLER_OPTIONS_H_
+#define FARANDOLE_CONTROLLER_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "controller/log.h"
+
+namespace farandole {
+
+// Everything farandole-controller is told. Descriptors: -1 = not given.
+struct Options {
+  std::string listen = "127.0.0.1:0";
+  int key_fd = -1;
+  std::string key_file;
+  int ready_fd = -1;
+  int lifeline_fd = -1;
+  std::string health_listen;
+  bool insecure = false;
+  std::string tls_cert;
+  std::string tls_key;
+  LogLevel log_level = LogLevel::kWarning;
+  // HOROVOD_FUSION_THRESHOLD of the environment.
+  int64_t fusion_threshold_bytes = 128 << 20;
+  bool help = false;
+  bool version = false;
+};
+
+extern const char kUsage[];
+
+// `args` without the program's name. INVALID_ARGUMENT says which argument is wrong and how. Refused among others: no
+// key, and an address beyond loopback with neither TLS files nor --insecure.
+absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args);
+
+// True for 127.0.0.0/8, ::1 and localhost; `address` is HOST:PORT or [HOST]:PORT.
+bool IsLoopback(absl::string_view address);
+
+// HOST of HOST:PORT, brackets kept; empty if there is no colon.
+absl::string_view HostOf(absl::string_view address);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CONTROLLER_OPTIONS_H_

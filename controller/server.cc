@@ -1,0 +1,105 @@
+#include "controller/server.h"
+
+#include <grpc/grpc.h>
+#include <grpc/support/time.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/coordination_service.h"
+#include "controller/status_service.h"
+
+namespace farandole {
+namespace {
+
+constexpr int kShutdownMs = 1000;
+
+// Finds half-open connections within 15 s, and lets agents do the same.
+void SetKeepAlive(grpc::ServerBuilder* builder) {
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+}
+
+// Two controllers on one port would share its connections between them.
+void SetBounds(const ServerConfig& config, grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(static_cast<int>(config.message_bytes_max));
+  builder->SetMaxSendMessageSize(static_cast<int>(config.message_bytes_max));
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, config.header_bytes_max);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.calls_per_connection_max);
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+}
+
+}  // namespace
+
+struct Server::State {
+  State(const ServerConfig& config, EventLoop* event_loop, const Log* log)
+      : loop(event_loop),
+        hub(config.hub, &Clock::Monotonic(), log, [this](TimePoint when) { Arm(when); }),
+        coordination(&hub, config.held_bytes_max),
+        status(&hub) {}
+
+  // A timer too many only costs a look at the deadlines.
+  void Arm(TimePoint when) {
+    loop->Post([this, when] { loop->AddTimerFromLoop(when, [this] { hub.strand().Post([this] { hub.Tick(); }); }); });
+  }
+
+  EventLoop* const loop;
+  Hub hub;
+  CoordinationService coordination;
+  StatusService status;
+  std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<grpc::Server> health;
+  int port = 0;
+  int health_port = 0;
+};
+
+Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, EventLoop* loop, const Log* log) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  auto state = std::make_unique<State>(config, loop, log);
+  grpc::ServerBuilder builder;
+  SetKeepAlive(&builder);
+  SetBounds(config, &builder);
+  builder.AddListeningPort(
+      config.listen,
+      GuardedCredentials(config.tls,
+                         [key = config.controller_key](const CallIdentity& call) { return CheckCall(call, key); }),
+      &state->port);
+  builder.RegisterService(&state->coordination);
+  builder.RegisterService(&state->status);
+  state->server = builder.BuildAndStart();
+  if (state->server == nullptr || state->port == 0) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", config.listen, "; is the port taken?"));
+  }
+  if (!config.health_listen.empty()) {
+    grpc::ServerBuilder health;
+    SetBounds(config, &health);
+    health.AddListeningPort(config.health_listen, GuardedCredentials(TlsFiles{}, CheckHealthCall), &state->health_port);
+    state->health = health.BuildAndStart();
+    if (state->health == nullptr || state->health_port == 0) {
+      return absl::UnavailableError(absl::StrCat("cannot listen on ", config.health_listen, "; is the port taken?"));
+    }
+  }
+  return std::unique_ptr<Server>(new Server(std::move(state)));
+}
+
+Server::~Server() {
+  state_->hub.strand().Post([this] { state_->hub.Shutdown(); });
+  const auto deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(kShutdownMs, GPR_TIMESPAN));
+  if (state_->health != nullptr) state_->health->Shutdown(deadline);
+  state_->server->Shutdown(deadline);
+}
+
+int Server::port() const { return state_->port; }
+int Server::health_port() const { return state_->health_port; }
+
+}  // namespace farandole

@@ -1,0 +1,51 @@
+#ifndef FARANDOLE_CONTROLLER_SERVER_H_
+#define FARANDOLE_CONTROLLER_SERVER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/event_loop.h"
+#include "controller/hub.h"
+#include "controller/log.h"
+#include "controller/token_guard.h"
+
+namespace farandole {
+
+struct ServerConfig {
+  std::string listen;         // HOST:PORT
+  std::string health_listen;  // "" = none
+  std::string controller_key;
+  TlsFiles tls;
+  HubConfig hub;
+  size_t message_bytes_max = 64 << 20;
+  // Names and values of a call's metadata together.
+  int header_bytes_max = 8 << 10;
+  // Calls at a time on one connection: a stream and the Gets of the workers behind it.
+  int calls_per_connection_max = 1024;
+  // Queued for an agent that does not read.
+  size_t held_bytes_max = 64 << 20;
+};
+
+// The controller's network side: the services, the guard before them, the hub behind them. Timers run on a loop of the
+// owner, which lives longer. Never in a static object: gRPC does not end in one.
+class Server {
+ public:
+  // Listens. UNAVAILABLE: an address cannot be bound.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerConfig& config, EventLoop* loop, const Log* log);
+  // The loop has stopped. Ends all streams with UNAVAILABLE, waits at most a second for calls to end, then cuts them
+  // off.
+  ~Server();
+
+  int port() const;
+  int health_port() const;
+
+ private:
+  struct State;
+  explicit Server(std::unique_ptr<State> state);
+  const std::unique_ptr<State> state_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CONTROLLER_SERVER_H_

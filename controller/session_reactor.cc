@@ -1,0 +1,183 @@
+#include "controller/session_reactor.h"
+
+#include <grpc/grpc.h>
+#include <grpcpp/support/slice.h>
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "controller/grpc_status.h"
+#include "controller/version_check.h"
+#include "proto/codec.h"
+
+namespace farandole {
+namespace {
+
+constexpr size_t kAgentIdMax = 128;
+
+absl::StatusOr<AgentUp> Decode(grpc::ByteBuffer* buffer) {
+  grpc::Slice slice;
+  if (!buffer->TrySingleSlice(&slice).ok() && !buffer->DumpToSingleSlice(&slice).ok()) {
+    return absl::InvalidArgumentError("a message without bytes");
+  }
+  return DecodeAgentUp(absl::string_view(reinterpret_cast<const char*>(slice.begin()), slice.size()));
+}
+
+}  // namespace
+
+SessionReactor* SessionReactor::Start(Hub* hub, grpc::CallbackServerContext* context, size_t held_bytes_max) {
+  std::shared_ptr<SessionReactor> reactor(new SessionReactor(hub, context, held_bytes_max));
+  reactor->self_ = reactor;
+  reactor->StartRead(&reactor->incoming_);
+  return reactor.get();
+}
+
+SessionReactor::SessionReactor(Hub* hub, grpc::CallbackServerContext* context, size_t held_bytes_max)
+    : hub_(hub), context_(context), held_bytes_max_(held_bytes_max), job_(JobOf(*context)) {}
+
+void SessionReactor::OnReadDone(bool ok) {
+  if (!ok) {
+    Close(absl::OkStatus());
+    return;
+  }
+  absl::StatusOr<AgentUp> message = Decode(&incoming_);
+  incoming_.Clear();
+  if (!message.ok()) {
+    Close(message.status());
+    return;
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    ++handling_;
+  }
+  // The next message is read when this one has been dealt with: a stream has at most one entry in the strand's queue.
+  hub_->strand().Post([self = shared_from_this(), m = *std::move(message)] { self->Handle(m); });
+}
+
+void SessionReactor::Handle(const AgentUp& message) {
+  const absl::Status status = Take(message);
+  if (!status.ok()) Close(status);
+  bool ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    ended = end_.has_value();
+  }
+  if (!ended) StartRead(&incoming_);
+  {
+    absl::MutexLock lock(&mutex_);
+    --handling_;
+  }
+  FinishIfEnded();
+}
+
+absl::Status SessionReactor::Take(const AgentUp& message) {
+  if (agent_id_.empty()) return Open(message);
+  if (std::holds_alternative<AgentHello>(message) || std::holds_alternative<std::monostate>(message)) {
+    return absl::InvalidArgumentError("AgentHello comes once, and no message is empty");
+  }
+  hub_->Said(this, job_, agent_id_, message);
+  return absl::OkStatus();
+}
+
+absl::Status SessionReactor::Open(const AgentUp& message) {
+  const AgentHello* hello = std::get_if<AgentHello>(&message);
+  if (hello == nullptr) return absl::InvalidArgumentError("the first message must be AgentHello");
+  if (hello->agent_id.empty() || hello->agent_id.size() > kAgentIdMax) {
+    return absl::InvalidArgumentError(absl::StrCat("agent_id must have 1 to ", kAgentIdMax, " bytes"));
+  }
+  const absl::Status version = CheckVersion(absl::StrCat("the agent on host ", hello->host), hello->version);
+  if (!version.ok()) return version;
+  // If the hub refuses it has closed the stream already; closing again changes nothing.
+  if (!hub_->Opened(shared_from_this(), job_, *hello)) return absl::AbortedError("refused");
+  agent_id_ = hello->agent_id;
+  return absl::OkStatus();
+}
+
+void SessionReactor::Send(std::string bytes) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (end_) return;
+    if (held_bytes_ + bytes.size() <= held_bytes_max_) {
+      held_bytes_ += bytes.size();
+      const grpc::Slice slice(bytes);
+      outgoing_.emplace_back(&slice, 1);
+      if (writing_) return;
+      writing_ = true;
+    } else {
+      bytes.clear();
+    }
+  }
+  if (bytes.empty()) {
+    Close(absl::ResourceExhaustedError(
+        absl::StrCat("the agent reads too slowly: ", held_bytes_max_, " bytes are held for it")));
+    return;
+  }
+  WriteFront();
+}
+
+// Without the mutex: gRPC may call back at once. `writing_` keeps others away from the front.
+void SessionReactor::WriteFront() {
+  const grpc::ByteBuffer* front;
+  grpc::WriteOptions options;
+  {
+    absl::MutexLock lock(&mutex_);
+    front = &outgoing_.front();
+    if (outgoing_.size() > 1) options.set_buffer_hint();
+  }
+  StartWrite(front, options);
+}
+
+void SessionReactor::OnWriteDone(bool ok) {
+  bool more;
+  {
+    absl::MutexLock lock(&mutex_);
+    held_bytes_ -= outgoing_.front().Length();
+    outgoing_.pop_front();
+    more = ok && !end_ && !outgoing_.empty();
+    writing_ = more;
+  }
+  if (more) {
+    WriteFront();
+  } else {
+    FinishIfEnded();
+  }
+}
+
+void SessionReactor::Close(absl::Status status) {
+  bool writing;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (end_) return;
+    end_ = status;
+    writing = writing_;
+  }
+  if (writing) {
+    // The write may be stuck behind an agent that does not read. Ends it, with our status; OnWriteDone finishes.
+    const absl::Status reason = status.ok() ? absl::CancelledError("the agent closed its side") : status;
+    grpc_call_cancel_with_status(context_->c_call(), static_cast<grpc_status_code>(reason.code()),
+                                 std::string(reason.message()).c_str(), nullptr);
+  }
+  FinishIfEnded();
+}
+
+// Finish may be called once, and no read or write may be started after it.
+void SessionReactor::FinishIfEnded() {
+  absl::Status status;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!end_ || writing_ || handling_ > 0 || finished_) return;
+    finished_ = true;
+    status = *end_;
+  }
+  Finish(ToGrpc(status));
+}
+
+void SessionReactor::OnDone() {
+  hub_->strand().Post([self = std::move(self_)] {
+    if (!self->agent_id_.empty()) self->hub_->Closed(self.get(), self->job_, self->agent_id_);
+  });
+}
+
+}  // namespace farandole

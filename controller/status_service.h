@@ -1,0 +1,31 @@
+#ifndef FARANDOLE_CONTROLLER_STATUS_SERVICE_H_
+#define FARANDOLE_CONTROLLER_STATUS_SERVICE_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include "controller/hub.h"
+#include "controller/job_status.h"
+#include "farandole/v1/status.grpc.pb.h"
+
+namespace farandole {
+
+// The service of status.proto.
+class StatusService final : public v1::Status::WithCallbackMethod_GetJob<v1::Status::Service> {
+ public:
+  // `hub` outlives all calls.
+  explicit StatusService(Hub* hub) : hub_(hub) {}
+
+  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
+                                   v1::JobStatus* reply) override;
+
+ private:
+  Hub* const hub_;
+};
+
+// Field by field.
+void ToProto(const JobStatus& status, v1::JobStatus* out);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CONTROLLER_STATUS_SERVICE_H_
