@@ -12,6 +12,11 @@
 #include "proto/version.h"
 
 namespace farandole {
+namespace {
+
+constexpr int kMissingRanksMax = 16;
+
+}  // namespace
 
 struct Job::State {
   State(std::string job_name, JobConfig job_config)
@@ -101,6 +106,13 @@ void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& s
     if (hello->worker_incarnation == said.worker_incarnation) OnHello(agent_id, *hello, now, actions);
     return;
   }
+  const Leave* const gives_up = std::get_if<Leave>(&said.message);
+  if (gives_up != nullptr && gives_up->generation.number == 0) {
+    // Its process lives on, so that nothing else tells that nobody waits there any more.
+    OnEnded(agent_id, WorkerEnded{said.worker_incarnation, 0, "gave up init()"}, actions);
+    TryOpen(actions);
+    return;
+  }
   const auto rank = generation ? generation->roster().Find(said.worker_incarnation) : absl::nullopt;
   if (!rank || generation->roster().seat(*rank).member.agent_id != agent_id) return;
   if (const Announce* announce = std::get_if<Announce>(&said.message)) {
@@ -169,7 +181,8 @@ void Job::State::Join(const std::string& agent_id, const Hello& hello, TimePoint
           absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " was refused: ", answer.reason));
       return;
     case Membership::Admission::kAdmitted:
-      actions->ToWorker(agent_id, hello.worker_incarnation, Welcome{hello.session, config.controller_incarnation});
+      actions->ToWorker(agent_id, hello.worker_incarnation,
+                        Welcome{hello.session, config.controller_incarnation, waiting.Missing(kMissingRanksMax)});
       actions->Because(absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " waits to join as ",
                                     hello.rank.known() ? absl::StrCat("rank ", hello.rank.value()) : "any rank", ", ",
                                     waiting.candidates().size(), " of ", waiting.size()));
@@ -180,8 +193,8 @@ void Job::State::Join(const std::string& agent_id, const Hello& hello, TimePoint
 void Job::State::OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {
   if (const Candidate* candidate = waiting.Find(ended.worker_incarnation)) {
     if (candidate->agent_id != agent_id) return;
-    actions->Because(
-        absl::StrCat("pid ", ended.pid, " on host ", candidate->host, " ", ended.cause, " while it waited to join"));
+    actions->Because(absl::StrCat("pid ", candidate->hello.pid, " on host ", candidate->host, " ", ended.cause,
+                                  " while it waited to join"));
     waiting.Drop(ended.worker_incarnation);
     return;
   }

@@ -1,6 +1,7 @@
 #include "controller/job.h"
 
 #include <variant>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -51,6 +52,32 @@ TEST(JobTest, ALoneProcessIsServedWithoutAnythingAroundIt) {
   EXPECT_FALSE(job.Idle());
   job.AgentDisconnected("self", now);
   EXPECT_TRUE(job.Idle());
+}
+
+TEST(JobTest, WelcomeNamesTheRanksThatHaveNotCome) {
+  Job job("lone", JobConfig{});
+  const TimePoint now(1000);
+  job.AgentConnected({"self", "here", "0.1.0"}, now);
+  Hello any = HelloOf(5, -1, 4);
+  const Actions first = job.AgentSaid("self", FromWorker{Incarnation(5), any}, now);
+  EXPECT_EQ(std::get<Welcome>(Inner(first.sends[0])).missing_ranks, (std::vector<Rank>{Rank(1), Rank(2), Rank(3)}));
+  const Actions second = job.AgentSaid("self", FromWorker{Incarnation(6), HelloOf(6, 1, 4)}, now);
+  EXPECT_EQ(std::get<Welcome>(Inner(second.sends[0])).missing_ranks, (std::vector<Rank>{Rank(2), Rank(3)}));
+}
+
+TEST(JobTest, WhoGivesUpInitIsForgottenOrEndsTheGeneration) {
+  Job job("lone", JobConfig{});
+  const TimePoint now(1000);
+  job.AgentConnected({"self", "here", "0.1.0"}, now);
+  job.AgentSaid("self", FromWorker{Incarnation(5), HelloOf(5, 0, 2)}, now);
+  job.AgentSaid("self", FromWorker{Incarnation(5), Leave{}}, now);
+  const Actions alone = job.AgentSaid("self", FromWorker{Incarnation(6), HelloOf(6, 1, 2)}, now);
+  EXPECT_EQ(alone.sends.size(), 1u) << "rank 0 is missing again";
+  job.AgentSaid("self", FromWorker{Incarnation(7), HelloOf(7, 0, 2)}, now);
+  // The view and this crossed each other.
+  const Actions failed = job.AgentSaid("self", FromWorker{Incarnation(7), Leave{}}, now);
+  ASSERT_EQ(failed.sends.size(), 1u);
+  EXPECT_EQ(std::get<Removed>(Inner(failed.sends[0])).reason, "rank 0 (pid 100 on host here) gave up init()");
 }
 
 TEST(JobTest, KeysBelongToTheCurrentGeneration) {

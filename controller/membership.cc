@@ -107,6 +107,20 @@ void Membership::DropAgent(const std::string& agent_id) {
   }
 }
 
+std::vector<Rank> Membership::Missing(int max) const {
+  size_t undecided = candidates_.size() - by_rank_.size();
+  std::vector<Rank> missing;
+  for (int32_t rank = 0; rank < size() && static_cast<int>(missing.size()) < max; ++rank) {
+    if (by_rank_.contains(rank)) continue;
+    if (undecided > 0) {
+      --undecided;
+    } else {
+      missing.push_back(Rank(rank));
+    }
+  }
+  return missing;
+}
+
 bool Membership::HasAgent(const std::string& agent_id) const {
   return std::any_of(candidates_.begin(), candidates_.end(),
                      [&](const Candidate& c) { return c.agent_id == agent_id; });

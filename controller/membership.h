@@ -51,6 +51,8 @@ class Membership {
   // 0 = nobody has said.
   int32_t size() const { return candidates_.empty() ? 0 : candidates_.front().hello.size; }
   bool Complete() const { return !candidates_.empty() && static_cast<int32_t>(candidates_.size()) == size(); }
+  // The first `max` ranks that nobody has come for, ascending; a candidate that left the choice to us takes a free one.
+  std::vector<Rank> Missing(int max) const;
   bool HasAgent(const std::string& agent_id) const;
   const std::vector<Candidate>& candidates() const { return candidates_; }
 

@@ -110,6 +110,8 @@ void Session::OnRemoved(const Removed& removed, Effects* effects) {
 }
 
 void Session::Remove(Result end, Effects* effects) {
+  // A joiner that gives up takes its Hello back; who was refused has none.
+  if (state_ == State::kJoining && linked_ && end.code != Code::kRefused) effects->send.emplace_back(Leave{});
   // A worker that leaves gets what it wants: the end of its membership.
   if (state_ == State::kLeaving) end.code = Code::kShutDown;
   end_ = std::move(end);
@@ -273,8 +275,7 @@ Session::Effects Session::BeginLeave() {
     state_ = State::kLeaving;
     if (welcomed_) effects.send.emplace_back(Leave{view_.generation});
   } else if (state_ != State::kLeaving && state_ != State::kLeft && state_ != State::kRemoved) {
-    // Joining: takes the Hello back. Broken: nothing more will come.
-    if (state_ == State::kJoining && linked_) effects.send.emplace_back(Leave{});
+    // Joining, or broken: nothing more will come.
     Remove({Code::kShutDown, "shutdown() was called"}, &effects);
   }
   return effects;
