@@ -127,11 +127,6 @@ BANNED_CALLS: list[tuple[str, Callable[[Source], bool], str]] = [
     (r"\b(strcpy|strcat|sprintf|vsprintf|gets|system|popen|tmpnam)\s*\(", lambda s: True, "unsafe"),
     (r"\bthrow\b", lambda s: s.path.startswith(_PRODUCT) and s.path not in _MAY_THROW, "absl::Status at boundaries"),
     (r"\.detach\s*\(\s*\)", lambda s: True, "every thread has an owner that joins it"),
-    (
-        r"\bstd::condition_variable\b",
-        lambda s: s.path.startswith(_PRODUCT),
-        "absl::Mutex; this wants a libstdc++ above the wheel's floor",
-    ),
     (r"\busing\s+namespace\b", lambda s: True, "name what is used"),
     (r"(?<![\w:.>])(pipe|accept|dup|epoll_create|inotify_init)\s*\(", lambda s: True, "use the form with CLOEXEC"),
 ]
