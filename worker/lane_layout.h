@@ -1,0 +1,49 @@
+#ifndef FARANDOLE_WORKER_LANE_LAYOUT_H_
+#define FARANDOLE_WORKER_LANE_LAYOUT_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace farandole {
+
+// A range of the operand, in bytes.
+struct Extent {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+  bool operator==(const Extent& o) const { return offset == o.offset && bytes == o.bytes; }
+};
+
+// Where the blocks of a schedule lie. Large operands are cut into lanes: disjoint parts, each of which runs through
+// the whole schedule by itself. Several lanes under way at a time are the pipeline: one is reduced while the next is
+// in flight, and what a lane needs beside the operand is one chunk. Pure arithmetic, the same on all members.
+class LaneLayout {
+ public:
+  // `count` elements of `element_bytes`, cut as evenly as possible into lanes, each lane into `blocks` blocks of at
+  // most about `chunk_bytes`. Cuts lie between elements.
+  static LaneLayout Even(int64_t count, int64_t element_bytes, int blocks, int64_t chunk_bytes);
+  // Block m has byte_counts[m] bytes, one behind the other; each lane takes up to `chunk_bytes` of every block.
+  static LaneLayout Ragged(const std::vector<int64_t>& byte_counts, int64_t chunk_bytes);
+
+  int64_t lanes() const { return lanes_; }
+  Extent Block(int64_t lane, int block) const;
+  int64_t total_bytes() const;
+  // Of the largest block of any lane.
+  int64_t block_bytes_max() const { return block_bytes_max_; }
+
+ private:
+  LaneLayout() = default;
+
+  int64_t lanes_ = 1;
+  int64_t block_bytes_max_ = 0;
+  // Even.
+  int64_t count_ = 0;
+  int64_t element_bytes_ = 0;
+  int blocks_ = 0;
+  // Ragged: where each block starts, and the end.
+  std::vector<int64_t> starts_;
+  int64_t chunk_bytes_ = 0;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_LANE_LAYOUT_H_
