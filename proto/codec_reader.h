@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "proto/schema.h"
+#include "proto/types.h"
 #include "proto/utf8.h"
 
 namespace farandole {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/schema.h"
+#include "proto/types.h"
 
 namespace farandole {
 

@@ -1,0 +1,223 @@
+#include "agent/agent.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "agent/liveness.h"
+#include "agent/versions.h"
+#include "proto/codec.h"
+#include "proto/version.h"
+
+namespace farandole {
+namespace {
+
+// Reports of ends that are kept for a controller that comes back; older ones concern generations long over.
+constexpr size_t kEndsMax = 1024;
+
+std::string NameOf(const Worker& worker) {
+  if (!worker.rank.known()) return absl::StrCat("the worker with pid ", worker.pid);
+  return absl::StrCat("rank ", worker.rank.value(), " (pid ", worker.pid, ")");
+}
+
+}  // namespace
+
+Agent::Agent(EventLoop* loop, AgentConfig config, std::function<void(const std::string&)> log)
+    : loop_(loop),
+      config_(std::move(config)),
+      log_(std::move(log)),
+      segments_(config_.segment_bytes_max),
+      link_(loop, &outstanding_, config_.link,
+            {[this](const LinkState& state) { LinkChanged(state); },
+             [this](const ToWorkers& message) { FromController(message); }}),
+      keys_(loop, &outstanding_, &link_),
+      server_(loop, {[this](const Connection& connection, const LocalUp& message) { FromLocal(connection, message); },
+                     [this](const Connection& connection, const absl::Status& status) {
+                       ConnectionClosed(connection, status);
+                     }}),
+      watch_(loop, [this](const ProcessEnd& end) { ProcessEnded(end); }) {}
+
+absl::Status Agent::ListenFromLoop() { return server_.ListenFromLoop(config_.socket_name); }
+
+void Agent::ConnectFromLoop() {
+  link_.StartFromLoop();
+  CheckHealth();
+}
+
+void Agent::StopFromLoop() {
+  loop_->CancelTimerFromLoop(health_timer_);
+  for (Worker* worker : workers_.All()) keys_.CancelFromLoop(worker->incarnation.value());
+  link_.StopFromLoop();
+}
+
+void Agent::LinkChanged(const LinkState& state) {
+  LogLink(state);
+  const std::string bytes = Encode(LocalDown(state));
+  for (Worker* worker : workers_.All()) {
+    worker->said_hello = false;
+    if (worker->connection != nullptr) worker->connection->SendBytesFromLoop(bytes);
+  }
+  if (!state.connected) return;
+  for (const WorkerEnded& end : ends_) link_.SendFromLoop(AgentUp(end));
+  for (Worker* worker : workers_.All()) {
+    if (!worker->responsive) link_.SendFromLoop(AgentUp(WorkerHealth{worker->incarnation, false, worker->cause}));
+  }
+}
+
+void Agent::LogLink(const LinkState& state) {
+  // The first attempt is no news, nor is one more that fails.
+  const bool trouble = !state.connected && (link_was_up_ || state.permanent);
+  if (state.connected && link_trouble_logged_) {
+    log_(absl::StrCat("connected to the controller at ", config_.link.address, " again"));
+    link_trouble_logged_ = false;
+  } else if (trouble && !link_trouble_logged_) {
+    log_(state.text);
+    link_trouble_logged_ = true;
+  }
+  link_was_up_ = link_was_up_ || state.connected;
+}
+
+void Agent::FromController(const ToWorkers& message) {
+  const std::string bytes = Encode(LocalDown(message.message));
+  for (Incarnation incarnation : message.worker_incarnations) {
+    Worker* worker = workers_.Find(incarnation);
+    if (worker == nullptr) continue;
+    workers_.NoteDown(worker, message.message);
+    if (worker->connection != nullptr) worker->connection->SendBytesFromLoop(bytes);
+  }
+}
+
+void Agent::FromLocal(const Connection& connection, const LocalUp& message) {
+  if (const auto* attach = std::get_if<Attach>(&message)) return Attaches(connection, *attach);
+  Worker* worker = workers_.Find(connection->incarnation());
+  if (worker == nullptr || worker->connection != connection) return Refuse(connection, "Attach has to come first");
+  worker->heard = loop_->Now();
+  if (const auto* up = std::get_if<WorkerUp>(&message)) {
+    FromWorkerUp(connection, worker, *up);
+  } else if (const auto* request = std::get_if<SegmentRequest>(&message)) {
+    AsksForSegment(connection, *request);
+  } else if (const auto* put = std::get_if<LocalPut>(&message)) {
+    keys_.PutFromLoop(worker->incarnation.value(), *put,
+                      [connection](const KeyReply& reply) { connection->SendFromLoop(LocalDown(reply)); });
+  } else if (const auto* get = std::get_if<LocalGet>(&message)) {
+    keys_.GetFromLoop(worker->incarnation.value(), *get,
+                      [connection](const KeyReply& reply) { connection->SendFromLoop(LocalDown(reply)); });
+  }
+}
+
+void Agent::Attaches(const Connection& connection, const Attach& attach) {
+  const pid_t pid = connection->peer().pid;
+  if (connection->incarnation() != Incarnation()) return Refuse(connection, "a second Attach on one connection");
+  if (attach.worker_incarnation == Incarnation()) return Refuse(connection, "Attach without an incarnation");
+  if (!SameMinor(attach.version, kVersion)) {
+    return Refuse(connection, absl::StrCat("this worker is version ", attach.version, ", the agent of its host ",
+                                           kVersion, "; install the same minor version of both"));
+  }
+  Worker* known = workers_.Find(attach.worker_incarnation);
+  if (known != nullptr && known->pid != pid) {
+    return Refuse(connection, absl::StrCat("another process, pid ", known->pid, ", is this worker"));
+  }
+  const absl::Status watched = watch_.WatchFromLoop(pid);
+  if (!watched.ok()) return Refuse(connection, std::string(watched.message()));
+  for (Worker* old : workers_.OfProcess(pid)) {
+    const Connection replaced = std::move(old->connection);
+    old->connection = nullptr;
+    if (replaced != nullptr) replaced->CloseFromLoop();
+    if (old == known) continue;
+    // A process is one worker at a time.
+    if (!old->left) ReportEnd(*old, "was initialised anew in the same process");
+    Forget(old->incarnation);
+  }
+  Worker& worker = workers_.Add(attach.worker_incarnation, pid);
+  worker.connection = connection;
+  worker.said_hello = false;
+  worker.heard = loop_->Now();
+  connection->set_incarnation(attach.worker_incarnation);
+  connection->SendFromLoop(
+      LocalDown(Attached{config_.link.hello.agent_id, config_.link.hello.host, config_.heartbeat_interval_ms}));
+  connection->SendFromLoop(LocalDown(link_.state()));
+}
+
+void Agent::FromWorkerUp(const Connection& connection, Worker* worker, const WorkerUp& message) {
+  if (const auto* hello = std::get_if<Hello>(&message)) {
+    if (hello->worker_incarnation != worker->incarnation || hello->pid != worker->pid) {
+      return Refuse(connection, absl::StrCat("Hello names pid ", hello->pid, ", the kernel ", worker->pid,
+                                             "; did a forked child use its parent's connection?"));
+    }
+  }
+  workers_.NoteUp(worker, message, loop_->Now());
+  // Without Hello on this life of the link the controller does not know the session; the worker will say it.
+  if (worker->said_hello) link_.SendFromLoop(AgentUp(FromWorker{worker->incarnation, message}));
+}
+
+void Agent::AsksForSegment(const Connection& connection, const SegmentRequest& request) {
+  absl::StatusOr<UniqueFd> fd = segments_.Get(request.generation, request.key, request.size_bytes);
+  if (fd.ok()) return connection->SendFromLoop(LocalDown(SegmentReply{request.request_id, ""}), std::move(*fd));
+  connection->SendFromLoop(LocalDown(SegmentReply{request.request_id, std::string(fd.status().message())}));
+}
+
+void Agent::ConnectionClosed(const Connection& connection, const absl::Status& status) {
+  Worker* worker = workers_.Find(connection->incarnation());
+  if (worker == nullptr || worker->connection != connection) return;
+  if (absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status)) {
+    log_(absl::StrCat(NameOf(*worker), " was disconnected: ", status.message()));
+  }
+  keys_.CancelFromLoop(worker->incarnation.value());
+  worker->connection = nullptr;
+  if (!worker->left) return;  // it may come back; if its process ends, that is noticed
+  const pid_t pid = worker->pid;
+  Forget(worker->incarnation);
+  if (workers_.OfProcess(pid).empty()) watch_.ForgetFromLoop(pid);
+}
+
+void Agent::ProcessEnded(const ProcessEnd& end) {
+  bool without_leaving = false;
+  for (Worker* worker : workers_.OfProcess(end.pid)) {
+    const Incarnation incarnation = worker->incarnation;
+    // A copy: what the connection still holds may change the worker's state and drop it.
+    const Connection connection = worker->connection;
+    if (connection != nullptr) connection->DrainFromLoop();
+    worker = workers_.Find(incarnation);
+    if (worker == nullptr) continue;
+    worker->connection = nullptr;
+    if (connection != nullptr) connection->CloseFromLoop();
+    if (!worker->left) ReportEnd(*worker, end.cause);
+    const bool was_member = worker->said_hello || worker->rank.known();
+    if (was_member && !worker->left && !worker->leaving && !worker->removed) without_leaving = true;
+    Forget(incarnation);
+  }
+  if (on_process_end_ != nullptr) on_process_end_(end, without_leaving);
+}
+
+void Agent::ReportEnd(const Worker& worker, const std::string& cause) {
+  ends_.push_back(WorkerEnded{worker.incarnation, worker.pid, cause});
+  if (ends_.size() > kEndsMax) ends_.pop_front();
+  link_.SendFromLoop(AgentUp(ends_.back()));
+}
+
+void Agent::Forget(Incarnation incarnation) {
+  keys_.CancelFromLoop(incarnation.value());
+  workers_.Erase(incarnation);
+  if (workers_.empty()) segments_.Clear();
+}
+
+void Agent::CheckHealth() {
+  const TimePoint now = loop_->Now();
+  for (Worker* worker : workers_.All()) {
+    const Liveness liveness = Judge(ProcessState(worker->pid), worker->heard, now, config_.silence_ms);
+    if (liveness.responsive == worker->responsive) continue;
+    worker->responsive = liveness.responsive;
+    worker->cause = liveness.cause;
+    log_(liveness.responsive ? absl::StrCat(NameOf(*worker), " answers again")
+                             : absl::StrCat(NameOf(*worker), " does not answer: it ", liveness.cause));
+    link_.SendFromLoop(AgentUp(WorkerHealth{worker->incarnation, liveness.responsive, liveness.cause}));
+  }
+  health_timer_ = loop_->AddTimerFromLoop(now.PlusMs(config_.health_interval_ms), [this] { CheckHealth(); });
+}
+
+void Agent::Refuse(const Connection& connection, const std::string& reason) {
+  connection->SendFromLoop(LocalDown(Refused{reason}));
+  connection->CloseFromLoop();
+}
+
+}  // namespace farandole

@@ -1,0 +1,91 @@
+#ifndef FARANDOLE_AGENT_AGENT_H_
+#define FARANDOLE_AGENT_AGENT_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "agent/controller_link.h"
+#include "agent/key_relay.h"
+#include "agent/local_server.h"
+#include "agent/outstanding.h"
+#include "agent/process_watch.h"
+#include "agent/segment_broker.h"
+#include "agent/worker_table.h"
+#include "base/event_loop.h"
+
+namespace farandole {
+
+struct AgentConfig {
+  ControllerLinkConfig link;
+  std::string socket_name;
+  uint64_t segment_bytes_max = 0;
+  uint32_t heartbeat_interval_ms = 1000;
+  int64_t silence_ms = 5000;  // of a worker, until it counts as unresponsive
+  int64_t health_interval_ms = 1000;
+};
+
+// Speaks for the workers of one host: a wire between each of them and the controller that keeps the order in both
+// directions and answers nothing from memory, plus what only somebody on their host can do: evidence of their end and
+// health, and shared memory. One loop owns all of it.
+class Agent {
+ public:
+  // `log` prints one line for people. `loop` outlives this.
+  Agent(EventLoop* loop, AgentConfig config, std::function<void(const std::string&)> log);
+
+  // ALREADY_EXISTS: the socket's name is taken.
+  absl::Status ListenFromLoop();
+  // gRPC's threads begin here: start processes before.
+  void ConnectFromLoop();
+  // Closes the link after what has been said; nothing is reported any more. `Idle` then says when the loop may end.
+  void StopFromLoop();
+  bool Idle() const { return outstanding_.none(); }
+
+  // Watches the processes of the workers; whoever starts some adds them.
+  ProcessWatch* watch() { return &watch_; }
+  // Called after the agent has dealt with a process's end; `without_leaving`: it was a member until then.
+  void OnProcessEnd(std::function<void(const ProcessEnd&, bool without_leaving)> fn) {
+    on_process_end_ = std::move(fn);
+  }
+  RankRecord Record(Rank rank) const { return workers_.Record(rank); }
+
+ private:
+  using Connection = std::shared_ptr<LocalConnection>;
+
+  void LinkChanged(const LinkState& state);
+  void LogLink(const LinkState& state);
+  void FromController(const ToWorkers& message);
+  void FromLocal(const Connection& connection, const LocalUp& message);
+  void Attaches(const Connection& connection, const Attach& attach);
+  void FromWorkerUp(const Connection& connection, Worker* worker, const WorkerUp& message);
+  void AsksForSegment(const Connection& connection, const SegmentRequest& request);
+  void ConnectionClosed(const Connection& connection, const absl::Status& status);
+  void ProcessEnded(const ProcessEnd& end);
+  // Its end is reported to the controller, now and after every reconnection.
+  void ReportEnd(const Worker& worker, const std::string& cause);
+  void Forget(Incarnation incarnation);
+  void CheckHealth();
+  void Refuse(const Connection& connection, const std::string& reason);
+
+  EventLoop* const loop_;
+  const AgentConfig config_;
+  const std::function<void(const std::string&)> log_;
+  Outstanding outstanding_;
+  WorkerTable workers_;
+  std::deque<WorkerEnded> ends_;
+  SegmentBroker segments_;
+  ControllerLink link_;
+  KeyRelay keys_;
+  LocalServer server_;
+  ProcessWatch watch_;
+  std::function<void(const ProcessEnd&, bool)> on_process_end_;
+  EventLoop::TimerId health_timer_ = 0;
+  bool link_was_up_ = false;
+  bool link_trouble_logged_ = false;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_AGENT_AGENT_H_

@@ -1,0 +1,185 @@
+#include "agent/controller_link.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/versions.h"
+#include "proto/codec.h"
+#include "proto/version.h"
+
+namespace farandole {
+namespace {
+
+constexpr int64_t kRetryFirstMs = 50;
+constexpr int64_t kRetryMaxMs = 250;
+// The stream stands, but nobody says Welcome.
+constexpr int64_t kWelcomeMs = 5000;
+// At the end, for the last reports to go out.
+constexpr int64_t kLingerMs = 500;
+constexpr int kMessageBytesMax = 64 << 20;
+
+std::shared_ptr<grpc::Channel> NewChannel(const ControllerLinkConfig& config) {
+  grpc::ChannelArguments arguments;
+  // Else http_proxy would capture even loopback.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 400);
+  // As long as one attempt to connect may last.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);
+  // Finds a controller that vanished without closing the connection; the server allows pings this often.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
+  if (config.tls_ca_pem.empty()) {
+    credentials = grpc::InsecureChannelCredentials();
+  } else {
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = config.tls_ca_pem;
+    credentials = grpc::SslCredentials(options);
+  }
+  return grpc::CreateCustomChannel(config.address, credentials, arguments);
+}
+
+bool IsPermanent(grpc::StatusCode code) {
+  return code == grpc::UNAUTHENTICATED || code == grpc::FAILED_PRECONDITION || code == grpc::INVALID_ARGUMENT;
+}
+
+std::string Explain(const std::string& address, const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::UNAUTHENTICATED:
+      return absl::StrCat("the controller at ", address, " refuses the token: ", status.error_message(),
+                          "; check that controller and launcher were given the same key and job name");
+    case grpc::FAILED_PRECONDITION:
+    case grpc::INVALID_ARGUMENT:
+      return absl::StrCat("the controller at ", address, " refuses this agent: ", status.error_message());
+    case grpc::UNIMPLEMENTED:
+      return absl::StrCat("what listens at ", address, " is not a Farandole controller: ", status.error_message());
+    case grpc::OK:
+      return absl::StrCat("the controller at ", address, " closed the stream");
+    default:
+      return absl::StrCat("no connection to the controller at ", address, ": ", status.error_message(),
+                          "; check that it runs and that the address is right");
+  }
+}
+
+}  // namespace
+
+ControllerLink::ControllerLink(EventLoop* loop, Outstanding* outstanding, ControllerLinkConfig config,
+                               Callbacks callbacks)
+    : loop_(loop), outstanding_(outstanding), config_(std::move(config)), callbacks_(std::move(callbacks)) {}
+
+ControllerLink::~ControllerLink() {
+  if (!stopped_) StopFromLoop();
+}
+
+void ControllerLink::Authorize(grpc::ClientContext* context) const {
+  context->AddMetadata("farandole-job", config_.job);
+  context->AddMetadata("authorization", absl::StrCat("Bearer ", config_.token));
+}
+
+void ControllerLink::StartFromLoop() {
+  retry_ms_ = kRetryFirstMs;
+  SetState(false, false, absl::StrCat("connecting to the controller at ", config_.address));
+  Connect();
+}
+
+void ControllerLink::StopFromLoop() {
+  stopped_ = true;
+  CancelTimers();
+  if (stream_ != nullptr) stream_->AbandonFromLoop(state_.connected ? kLingerMs : 0);
+  stream_ = nullptr;
+  channel_ = nullptr;
+}
+
+void ControllerLink::SendFromLoop(const AgentUp& message) {
+  if (state_.connected && stream_ != nullptr) stream_->SendFromLoop(Encode(message));
+}
+
+void ControllerLink::Connect() {
+  failure_.clear();
+  channel_ = NewChannel(config_);
+  stream_ = std::make_shared<ControllerStream>(loop_, outstanding_);
+  Authorize(stream_->context());
+  stream_->StartFromLoop(
+      channel_, [this](const std::string& bytes) { Received(bytes); },
+      [this](const grpc::Status& status) { Lost(status); });
+  stream_->SendFromLoop(Encode(AgentUp(config_.hello)));
+  welcome_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kWelcomeMs), [this] {
+    failure_ = absl::StrCat("the controller at ", config_.address, " does not answer; check that it is not stopped");
+    stream_->CancelFromLoop();
+  });
+}
+
+void ControllerLink::Received(const std::string& bytes) {
+  absl::StatusOr<AgentDown> message = DecodeAgentDown(bytes);
+  if (!message.ok()) {
+    failure_ =
+        absl::StrCat("the controller at ", config_.address, " sent what is no message: ", message.status().message());
+    return stream_->CancelFromLoop();
+  }
+  if (const auto* welcome = std::get_if<AgentWelcome>(&*message)) return Welcomed(*welcome);
+  const auto* to_workers = std::get_if<ToWorkers>(&*message);
+  if (to_workers != nullptr && state_.connected) callbacks_.on_message(*to_workers);
+}
+
+void ControllerLink::Welcomed(const AgentWelcome& welcome) {
+  if (state_.connected || !failure_.empty()) return;
+  if (!SameMinor(welcome.version, kVersion)) {
+    failure_ = absl::StrCat("the controller at ", config_.address, " is version ", welcome.version, ", this agent ",
+                            kVersion, "; install the same minor version of both");
+    return stream_->CancelFromLoop();
+  }
+  if (welcome.controller_incarnation < controller_incarnation_) {
+    failure_ = absl::StrCat("an older controller answers at ", config_.address, ": incarnation ",
+                            welcome.controller_incarnation, " after ", controller_incarnation_);
+    return stream_->CancelFromLoop();
+  }
+  loop_->CancelTimerFromLoop(welcome_timer_);
+  controller_incarnation_ = welcome.controller_incarnation;
+  lease_interval_ms_ = std::max<uint32_t>(welcome.lease_interval_ms, 10);
+  retry_ms_ = kRetryFirstMs;
+  SetState(true, false, "");
+  if (lease_timer_ == 0) SayLease();
+}
+
+void ControllerLink::SayLease() {
+  SendFromLoop(AgentUp(Lease{}));
+  lease_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(lease_interval_ms_), [this] { SayLease(); });
+}
+
+void ControllerLink::Lost(const grpc::Status& status) {
+  CancelTimers();
+  stream_ = nullptr;
+  channel_ = nullptr;
+  const bool ours = !failure_.empty();
+  const bool permanent = !ours && IsPermanent(status.error_code());
+  SetState(false, permanent, ours ? failure_ : Explain(config_.address, status));
+  if (permanent || stopped_) return;
+  retry_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(retry_ms_), [this] { Connect(); });
+  retry_ms_ = std::min(2 * retry_ms_, kRetryMaxMs);
+}
+
+void ControllerLink::SetState(bool connected, bool permanent, std::string text) {
+  if (state_.connected == connected && state_.permanent == permanent && state_.text == text) return;
+  state_ = LinkState{connected, std::move(text), permanent};
+  callbacks_.on_state(state_);
+}
+
+void ControllerLink::CancelTimers() {
+  for (EventLoop::TimerId* timer : {&retry_timer_, &welcome_timer_, &lease_timer_}) {
+    loop_->CancelTimerFromLoop(*timer);
+    *timer = 0;
+  }
+}
+
+}  // namespace farandole

@@ -1,0 +1,158 @@
+// farandole-agent: speaks to the controller for the workers of one host.
+#include <grpc/support/log.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "agent/agent.h"
+#include "agent/launch.h"
+#include "agent/options.h"
+#include "base/auth.h"
+#include "base/event_loop.h"
+#include "base/unique_fd.h"
+#include "proto/version.h"
+
+namespace farandole {
+namespace {
+
+constexpr int kUsageError = 2;
+// At the end, for gRPC to let go.
+constexpr int64_t kStopMs = 2000;
+constexpr int64_t kStopPollMs = 5;
+
+void Print(const std::string& text) {
+  const std::string line = absl::StrCat("farandole-agent: ", text, "\n");
+  (void)!write(STDERR_FILENO, line.data(), line.size());
+}
+
+AgentConfig ConfigOf(const AgentOptions& options) {
+  AgentConfig config;
+  config.link.address = options.controller;
+  config.link.job = options.job;
+  config.link.token = options.token;
+  config.link.tls_ca_pem = options.tls_ca_pem;
+  config.link.hello = AgentHello{absl::BytesToHexString(RandomBytes(16)), options.host_name, kVersion};
+  config.socket_name = options.socket_name;
+  // The other half is for what the workers hold themselves.
+  config.segment_bytes_max = uint64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 2;
+  return config;
+}
+
+// Wires the parts to the loop, the signals and the descriptors of the command line.
+class Program {
+ public:
+  Program(const AgentOptions& options, const sigset_t& handled, const sigset_t& inherited)
+      : options_(options), loop_("farandole-agent"), agent_(&loop_, ConfigOf(options), Print) {
+    signals_.Reset(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
+    loop_.AddFdFromLoop(signals_.get(), EPOLLIN, [this](uint32_t) { ReadSignal(); });
+    if (options_.lifeline_fd >= 0) {
+      lifeline_.Reset(options_.lifeline_fd);
+      loop_.AddFdFromLoop(lifeline_.get(), EPOLLIN, [this](uint32_t) { ReadLifeline(); });
+    }
+    if (!options_.command.empty()) {
+      launch_ = std::make_unique<Launch>(&loop_, &options_, &agent_, inherited,
+                                         Launch::Callbacks{Print, [this](int code) { Finish(code); }});
+    }
+  }
+
+  int Run() {
+    absl::Status status = agent_.ListenFromLoop();
+    if (!status.ok()) return Fail(status, 1);
+    if (launch_ != nullptr) status = launch_->StartFromLoop();
+    if (!status.ok()) return Fail(status, absl::IsNotFound(status) ? kUsageError : 1);
+    agent_.ConnectFromLoop();
+    if (options_.ready_fd >= 0) {
+      const UniqueFd ready(options_.ready_fd);
+      const std::string line = options_.socket_name + "\n";
+      (void)!write(ready.get(), line.data(), line.size());
+    }
+    loop_.Run();
+    // A call that gRPC does not let go of must not keep the process.
+    if (!agent_.Idle()) _exit(exit_code_);
+    return exit_code_;
+  }
+
+ private:
+  int Fail(const absl::Status& status, int code) {
+    Print(std::string(status.message()));
+    return code;
+  }
+
+  void ReadSignal() {
+    signalfd_siginfo info;
+    if (read(signals_.get(), &info, sizeof info) != sizeof info) return;
+    const int number = static_cast<int>(info.ssi_signo);
+    if (number == SIGCHLD) return agent_.watch()->ReapFromLoop();
+    if (launch_ != nullptr) return launch_->PassOnFromLoop(number);
+    if (number == SIGTERM || number == SIGINT || number == SIGHUP) Finish(0);
+  }
+
+  void ReadLifeline() {
+    char ignored[256];
+    const ssize_t n = read(lifeline_.get(), ignored, sizeof ignored);
+    if (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN))) return;
+    loop_.RemoveFdFromLoop(lifeline_.get());
+    if (launch_ != nullptr) return launch_->LauncherGoneFromLoop();
+    Finish(1);
+  }
+
+  void Finish(int exit_code) {
+    if (finishing_) return;
+    finishing_ = true;
+    exit_code_ = exit_code;
+    agent_.StopFromLoop();
+    StopWhenIdle(loop_.Now().PlusMs(kStopMs));
+  }
+
+  void StopWhenIdle(TimePoint deadline) {
+    if (agent_.Idle() || deadline <= loop_.Now()) return loop_.Stop();
+    loop_.AddTimerFromLoop(loop_.Now().PlusMs(kStopPollMs), [this, deadline] { StopWhenIdle(deadline); });
+  }
+
+  const AgentOptions options_;
+  EventLoop loop_;
+  Agent agent_;
+  std::unique_ptr<Launch> launch_;
+  UniqueFd signals_;
+  UniqueFd lifeline_;
+  bool finishing_ = false;
+  int exit_code_ = 0;
+};
+
+int Main(const std::vector<std::string>& arguments) {
+  // Before any thread: all of them inherit it. Workers get back what was inherited.
+  sigset_t handled, inherited;
+  sigemptyset(&handled);
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&handled, number);
+  sigprocmask(SIG_BLOCK, &handled, &inherited);
+  signal(SIGPIPE, SIG_IGN);
+  for (const std::string& argument : arguments) {
+    if (argument == "--") break;
+    if (argument == "--help" || argument == "--version") {
+      const std::string text = argument == "--help" ? UsageText() : absl::StrCat(kVersion, "\n");
+      return write(STDOUT_FILENO, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1;
+    }
+  }
+  const absl::StatusOr<AgentOptions> options = ParseAgentOptions(arguments);
+  if (!options.ok()) {
+    Print(absl::StrCat(options.status().message(), "\n", UsageText()));
+    return kUsageError;
+  }
+  // gRPC reports every outage on standard error; the link does that once, in words.
+  if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+  return Program(*options, handled, inherited).Run();
+}
+
+}  // namespace
+}  // namespace farandole
+
+int main(int argc, char** argv) { return farandole::Main(std::vector<std::string>(argv + 1, argv + argc)); }

@@ -1,0 +1,40 @@
+#ifndef FARANDOLE_AGENT_OPTIONS_H_
+#define FARANDOLE_AGENT_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace farandole {
+
+// All configuration of an agent. Filled here and nowhere else.
+struct AgentOptions {
+  std::string job;
+  std::string controller;  // host:port
+  std::string token;
+  std::string tls_ca_pem;  // empty: no TLS
+  int32_t size = 0;        // of the whole job
+  int32_t first_rank = 0;
+  int32_t local_size = 0;
+  std::string host_name;
+  std::string socket_name;
+  int ready_fd = -1;
+  int lifeline_fd = -1;
+  bool prefix_output = false;
+  int64_t grace_ms = 3000;
+  std::vector<std::string> command;      // empty: serves workers that others start
+  std::vector<std::string> environment;  // this process's own, "NAME=value"
+};
+
+// How to call the program; ends with a newline.
+const char* UsageText();
+
+// Reads the arguments without the program's name, the token and the TLS file. INVALID_ARGUMENT with one sentence for
+// everything that a user can get wrong.
+absl::StatusOr<AgentOptions> ParseAgentOptions(const std::vector<std::string>& arguments);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_AGENT_OPTIONS_H_

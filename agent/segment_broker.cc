@@ -1,0 +1,83 @@
+#include "agent/segment_broker.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+
+namespace farandole {
+namespace {
+
+bool Newer(const GenerationId& a, const GenerationId& b) {
+  return std::tie(a.controller_incarnation, a.number) > std::tie(b.controller_incarnation, b.number);
+}
+
+absl::StatusOr<UniqueFd> NewSegment(uint64_t size_bytes) {
+  UniqueFd fd(memfd_create("farandole", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.valid()) return absl::ResourceExhaustedError(absl::StrCat("cannot make a memfd: ", std::strerror(errno)));
+  int error;
+  do {
+    error = posix_fallocate(fd.get(), 0, static_cast<off_t>(size_bytes));
+  } while (error == EINTR);
+  if (error != 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the host cannot give ", size_bytes, " bytes of shared memory: ", std::strerror(error)));
+  }
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return absl::InternalError(absl::StrCat("cannot seal a memfd: ", std::strerror(errno)));
+  }
+  return fd;
+}
+
+absl::StatusOr<UniqueFd> Copy(const UniqueFd& fd) {
+  UniqueFd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) return absl::ResourceExhaustedError(absl::StrCat("no descriptor left: ", std::strerror(errno)));
+  return copy;
+}
+
+}  // namespace
+
+absl::StatusOr<UniqueFd> SegmentBroker::Get(const GenerationId& generation, const std::string& key,
+                                            uint64_t size_bytes) {
+  if (Newer(generation_, generation)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("generation ", generation.number, " is over, the host is in ", generation_.number));
+  }
+  if (generation != generation_) {
+    Clear();
+    generation_ = generation;
+  }
+  auto it = segments_.find(key);
+  if (it != segments_.end()) {
+    if (it->second.size_bytes == size_bytes) return Copy(it->second.fd);
+    return absl::InvalidArgumentError(absl::StrCat("segment '", key, "' has ", it->second.size_bytes,
+                                                   " bytes, another worker asks for ", size_bytes));
+  }
+  if (size_bytes == 0) return absl::InvalidArgumentError(absl::StrCat("segment '", key, "' of 0 bytes"));
+  if (segments_.size() >= kSegmentsMax) {
+    return absl::ResourceExhaustedError(absl::StrCat("the host holds ", kSegmentsMax, " segments already"));
+  }
+  if (size_bytes > bytes_max_ - bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat("a segment of ", size_bytes, " bytes beside the ", bytes_,
+                                                     " that are there is more than the ", bytes_max_,
+                                                     " bytes that the agent may use"));
+  }
+  absl::StatusOr<UniqueFd> fd = NewSegment(size_bytes);
+  if (!fd.ok()) return fd;
+  absl::StatusOr<UniqueFd> copy = Copy(*fd);
+  if (!copy.ok()) return copy;
+  segments_[key] = Segment{std::move(*fd), size_bytes};
+  bytes_ += size_bytes;
+  return copy;
+}
+
+void SegmentBroker::Clear() {
+  segments_.clear();
+  bytes_ = 0;
+}
+
+}  // namespace farandole

@@ -1,0 +1,101 @@
+#include "agent/supervisor.h"
+
+#include <algorithm>
+#include <csignal>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace farandole {
+namespace {
+
+constexpr int64_t kKillAfterMs = 5000;
+constexpr int64_t kKillAfterLauncherMs = 2000;
+
+}  // namespace
+
+Supervisor::Supervisor(int workers, int64_t grace_ms, std::string host)
+    : grace_ms_(grace_ms), host_(std::move(host)), running_(workers) {}
+
+Supervisor::Step Supervisor::Ended(const WorkerEnd& end, TimePoint now) {
+  --running_;
+  const bool own_doing = state_ == State::kTerminating || state_ == State::kKilling;
+  if ((end.process.code != 0 || end.without_leaving) && !own_doing) {
+    failures_.push_back({end, std::min(end.stopped_taking_part, now)});
+    if (state_ == State::kRunning) {
+      state_ = State::kGrace;
+      deadline_ = now.PlusMs(grace_ms_);
+    }
+  }
+  Step step;
+  if (running_ > 0) return step;
+  deadline_ = TimePoint::Infinite();
+  step.finished = true;
+  step.exit_code = ExitCode();
+  Say(&step);
+  return step;
+}
+
+Supervisor::Step Supervisor::LauncherGone(TimePoint now) {
+  launcher_gone_ = true;
+  if (running_ > 0 && state_ != State::kKilling) return Terminate(now, kKillAfterLauncherMs);
+  return Step();
+}
+
+Supervisor::Step Supervisor::Tick(TimePoint now) {
+  Step step;
+  if (now < deadline_) return step;
+  if (state_ == State::kGrace) return Terminate(now, kKillAfterMs);
+  if (state_ != State::kTerminating) return step;
+  state_ = State::kKilling;
+  deadline_ = TimePoint::Infinite();
+  step.signal = SIGKILL;
+  return step;
+}
+
+Supervisor::Step Supervisor::Terminate(TimePoint now, int64_t kill_after_ms) {
+  Step step;
+  state_ = State::kTerminating;
+  deadline_ = now.PlusMs(kill_after_ms);
+  step.signal = SIGTERM;
+  Say(&step);
+  return step;
+}
+
+const Supervisor::Failure* Supervisor::First() const {
+  // A worker that was told of another's failure is the culprit only if no other is.
+  auto first = std::min_element(failures_.begin(), failures_.end(), [](const Failure& a, const Failure& b) {
+    return std::make_tuple(!a.end.removed_because.empty(), a.when) <
+           std::make_tuple(!b.end.removed_because.empty(), b.when);
+  });
+  return first == failures_.end() ? nullptr : &*first;
+}
+
+void Supervisor::Say(Step* step) {
+  if (said_) return;
+  const Failure* first = First();
+  if (first == nullptr && !launcher_gone_) return;
+  said_ = true;
+  if (first == nullptr) {
+    step->sentence = "the launcher is gone, so the workers of this host were ended";
+    return;
+  }
+  const WorkerEnd& end = first->end;
+  if (!end.removed_because.empty()) {
+    step->sentence = absl::StrCat("no worker of this host failed first: ", end.removed_because);
+    return;
+  }
+  step->sentence =
+      absl::StrCat("rank ", end.rank.value(), " (pid ", end.process.pid, " on host ", host_, ") failed first: it ",
+                   end.process.cause, end.process.code == 0 ? " without leaving the job" : "");
+}
+
+int Supervisor::ExitCode() const {
+  const Failure* first = First();
+  if (first == nullptr) return launcher_gone_ ? 1 : 0;
+  const bool elsewhere = !first->end.removed_because.empty();
+  return elsewhere || first->end.process.code == 0 ? 1 : first->end.process.code;
+}
+
+}  // namespace farandole

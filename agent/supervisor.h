@@ -1,0 +1,74 @@
+#ifndef FARANDOLE_AGENT_SUPERVISOR_H_
+#define FARANDOLE_AGENT_SUPERVISOR_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "agent/process_end.h"
+#include "base/clock.h"
+#include "proto/types.h"
+
+namespace farandole {
+
+// A started worker that has ended, with what the agent knew of it.
+struct WorkerEnd {
+  Rank rank;
+  ProcessEnd process;
+  // It was still a member: a normal end would have been Leave first.
+  bool without_leaving = false;
+  // It stopped taking part at this time (said Leave), before its process ended. Infinite: it did not.
+  TimePoint stopped_taking_part = TimePoint::Infinite();
+  // It had been told that the job is over, with this sentence: its end is a consequence. "" if not.
+  std::string removed_because;
+};
+
+// What happens to the workers of this host when one fails, or the launcher does. Pure: state, event, now -> step.
+//
+//   RUNNING --a worker fails--> GRACE --grace over--> TERMINATING --5 s--> KILLING
+//      |-------------------launcher gone----------------^  (2 s)
+//   any --all have ended--> finished
+class Supervisor {
+ public:
+  struct Step {
+    int signal = 0;        // to the process groups of all that still run; 0 = none
+    std::string sentence;  // for standard error; "" = none. Comes at most once.
+    bool finished = false;
+    int exit_code = 0;
+  };
+
+  // `host` names this host in the sentence.
+  Supervisor(int workers, int64_t grace_ms, std::string host);
+
+  Step Ended(const WorkerEnd& end, TimePoint now);
+  // The launcher has died.
+  Step LauncherGone(TimePoint now);
+  Step Tick(TimePoint now);
+  TimePoint NextDeadline() const { return deadline_; }
+
+ private:
+  enum class State { kRunning, kGrace, kTerminating, kKilling };
+  struct Failure {
+    WorkerEnd end;
+    TimePoint when;
+  };
+
+  Step Terminate(TimePoint now, int64_t kill_after_ms);
+  // Fills in the sentence, once, when there is something to say.
+  void Say(Step* step);
+  const Failure* First() const;
+  int ExitCode() const;
+
+  const int64_t grace_ms_;
+  const std::string host_;
+  int running_;
+  State state_ = State::kRunning;
+  TimePoint deadline_ = TimePoint::Infinite();
+  bool launcher_gone_ = false;
+  bool said_ = false;
+  std::vector<Failure> failures_;  // those that this process did not cause itself
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_AGENT_SUPERVISOR_H_

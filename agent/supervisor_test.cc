@@ -1,0 +1,107 @@
+#include "agent/supervisor.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+namespace farandole {
+namespace {
+
+TimePoint At(int64_t ms) { return TimePoint().PlusMs(ms); }
+
+WorkerEnd Exited(int rank, int code) {
+  WorkerEnd end;
+  end.rank = Rank(rank);
+  end.process = ProcessEnd{100 + rank, code, "exited with code " + std::to_string(code)};
+  return end;
+}
+
+WorkerEnd Killed(int rank) {
+  WorkerEnd end = Exited(rank, 137);
+  end.process.cause = "was killed by signal 9 (SIGKILL)";
+  return end;
+}
+
+TEST(Supervisor, AllWellIsSilent) {
+  Supervisor supervisor(2, 3000, "h");
+  EXPECT_FALSE(supervisor.Ended(Exited(0, 0), At(1)).finished);
+  EXPECT_EQ(supervisor.NextDeadline(), TimePoint::Infinite());
+  const Supervisor::Step step = supervisor.Ended(Exited(1, 0), At(2));
+  EXPECT_TRUE(step.finished);
+  EXPECT_EQ(step.exit_code, 0);
+  EXPECT_EQ(step.sentence, "");
+}
+
+TEST(Supervisor, OthersGetGraceThenTermThenKill) {
+  Supervisor supervisor(3, 3000, "h");
+  EXPECT_EQ(supervisor.Ended(Killed(1), At(1000)).signal, 0);
+  EXPECT_EQ(supervisor.NextDeadline(), At(4000));
+  EXPECT_EQ(supervisor.Tick(At(3999)).signal, 0);
+  const Supervisor::Step term = supervisor.Tick(At(4000));
+  EXPECT_EQ(term.signal, SIGTERM);
+  EXPECT_EQ(term.sentence, "rank 1 (pid 101 on host h) failed first: it was killed by signal 9 (SIGKILL)");
+  // Dies of our signal: not a failure of its own.
+  EXPECT_FALSE(supervisor.Ended(Exited(0, 143), At(4001)).finished);
+  EXPECT_EQ(supervisor.NextDeadline(), At(9000));
+  EXPECT_EQ(supervisor.Tick(At(9000)).signal, SIGKILL);
+  EXPECT_EQ(supervisor.Tick(At(20000)).signal, 0);
+  const Supervisor::Step last = supervisor.Ended(Killed(2), At(9001));
+  EXPECT_TRUE(last.finished);
+  EXPECT_EQ(last.exit_code, 137);
+  EXPECT_EQ(last.sentence, "");
+}
+
+TEST(Supervisor, TheFirstFailureGivesTheExitCode) {
+  Supervisor supervisor(2, 3000, "h");
+  supervisor.Ended(Exited(1, 3), At(1));
+  const Supervisor::Step step = supervisor.Ended(Exited(0, 1), At(2));
+  EXPECT_EQ(step.exit_code, 3);
+  EXPECT_EQ(step.sentence, "rank 1 (pid 101 on host h) failed first: it exited with code 3");
+}
+
+TEST(Supervisor, WhoStoppedTakingPartFirstFailedFirst) {
+  // Rank 1 raises, says Leave, and takes long to exit; rank 0 fails because of that and exits sooner.
+  Supervisor supervisor(2, 3000, "h");
+  WorkerEnd consequence = Exited(0, 1), cause = Exited(1, 7);
+  consequence.stopped_taking_part = At(20);
+  cause.stopped_taking_part = At(10);
+  supervisor.Ended(consequence, At(100));
+  EXPECT_EQ(supervisor.Ended(cause, At(200)).exit_code, 7);
+}
+
+TEST(Supervisor, WhoWasToldIsNotTheCulprit) {
+  WorkerEnd told = Exited(0, 1);
+  told.removed_because = "rank 9 (pid 5 on host b) was killed";
+  {
+    Supervisor supervisor(2, 3000, "h");
+    supervisor.Ended(told, At(1));
+    EXPECT_EQ(supervisor.Ended(Exited(1, 4), At(2)).exit_code, 4);
+  }
+  Supervisor supervisor(1, 3000, "h");
+  const Supervisor::Step step = supervisor.Ended(told, At(1));
+  EXPECT_EQ(step.exit_code, 1);
+  EXPECT_EQ(step.sentence, "no worker of this host failed first: rank 9 (pid 5 on host b) was killed");
+}
+
+TEST(Supervisor, EndingWithoutLeavingIsAFailure) {
+  Supervisor supervisor(1, 3000, "h");
+  WorkerEnd end = Exited(0, 0);
+  end.without_leaving = true;
+  const Supervisor::Step step = supervisor.Ended(end, At(1));
+  EXPECT_EQ(step.exit_code, 1);
+  EXPECT_EQ(step.sentence, "rank 0 (pid 100 on host h) failed first: it exited with code 0 without leaving the job");
+}
+
+TEST(Supervisor, WithoutItsLauncherEverythingEndsSoon) {
+  Supervisor supervisor(2, 3000, "h");
+  const Supervisor::Step term = supervisor.LauncherGone(At(100));
+  EXPECT_EQ(term.signal, SIGTERM);
+  EXPECT_EQ(term.sentence, "the launcher is gone, so the workers of this host were ended");
+  EXPECT_EQ(supervisor.Tick(At(2100)).signal, SIGKILL);
+  supervisor.Ended(Killed(0), At(2101));
+  const Supervisor::Step last = supervisor.Ended(Killed(1), At(2102));
+  EXPECT_TRUE(last.finished);
+  EXPECT_EQ(last.exit_code, 1);
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,73 @@
+#include "agent/worker_table.h"
+
+namespace farandole {
+namespace {
+
+// Ranks of one host; a worker that asks for more of them is not believed.
+constexpr size_t kRecordsMax = 4096;
+
+}  // namespace
+
+Worker* WorkerTable::Find(Incarnation incarnation) {
+  auto it = workers_.find(incarnation);
+  return it == workers_.end() ? nullptr : &it->second;
+}
+
+Worker& WorkerTable::Add(Incarnation incarnation, pid_t pid) {
+  Worker& worker = workers_[incarnation];
+  worker.incarnation = incarnation;
+  worker.pid = pid;
+  return worker;
+}
+
+std::vector<Worker*> WorkerTable::All() {
+  std::vector<Worker*> all;
+  for (auto& [incarnation, worker] : workers_) all.push_back(&worker);
+  return all;
+}
+
+std::vector<Worker*> WorkerTable::OfProcess(pid_t pid) {
+  std::vector<Worker*> found;
+  for (auto& [incarnation, worker] : workers_) {
+    if (worker.pid == pid) found.push_back(&worker);
+  }
+  return found;
+}
+
+void WorkerTable::NoteUp(Worker* worker, const WorkerUp& message, TimePoint now) {
+  if (const auto* hello = std::get_if<Hello>(&message)) {
+    worker->said_hello = true;
+    if (hello->rank.known()) worker->rank = hello->rank;
+    // A new life of this rank: what became of the last one says nothing about it.
+    if (hello->generation.number == 0 && worker->rank.known() && records_.size() < kRecordsMax) {
+      records_[worker->rank.value()] = RankRecord();
+    }
+  }
+  const auto* hello = std::get_if<Hello>(&message);
+  if (std::get_if<Leave>(&message) == nullptr && (hello == nullptr || !hello->leaving)) return;
+  worker->leaving = true;
+  auto record = records_.find(worker->rank.value());
+  if (record != records_.end() && now < record->second.stopped_taking_part) record->second.stopped_taking_part = now;
+}
+
+void WorkerTable::NoteDown(Worker* worker, const WorkerDown& message) {
+  if (const auto* item = std::get_if<Item>(&message)) {
+    if (std::holds_alternative<LeaveDone>(item->body)) worker->left = true;
+  } else if (const auto* view = std::get_if<View>(&message)) {
+    for (const Member& member : view->members) {
+      if (member.worker_incarnation == worker->incarnation) worker->rank = member.rank;
+    }
+  } else if (const auto* removed = std::get_if<Removed>(&message)) {
+    worker->removed = true;
+    auto record = records_.find(worker->rank.value());
+    const bool others_fault = removed->kind == RemovedKind::kPeerLost;
+    if (record != records_.end() && others_fault) record->second.removed_because = removed->reason;
+  }
+}
+
+RankRecord WorkerTable::Record(Rank rank) const {
+  auto it = records_.find(rank.value());
+  return it == records_.end() ? RankRecord() : it->second;
+}
+
+}  // namespace farandole

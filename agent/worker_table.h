@@ -1,0 +1,65 @@
+#ifndef FARANDOLE_AGENT_WORKER_TABLE_H_
+#define FARANDOLE_AGENT_WORKER_TABLE_H_
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/local_connection.h"
+#include "base/clock.h"
+#include "proto/types.h"
+
+namespace farandole {
+
+// What the agent knows of one incarnation of a worker, from Attach until it has left, its process has ended or begun a
+// new one.
+struct Worker {
+  Incarnation incarnation;
+  pid_t pid = 0;
+  Rank rank;                                    // -1 until it has said Hello or a View has told
+  std::shared_ptr<LocalConnection> connection;  // null while it has none
+  bool said_hello = false;                      // on this life of the link to the controller
+  bool leaving = false;                         // said Leave
+  bool left = false;                            // and was told LeaveDone
+  bool removed = false;                         // was told that it is not a member
+  TimePoint heard;                              // last message of any kind
+  bool responsive = true;
+  std::string cause;  // why it is not
+};
+
+// What stays known of a rank that this host has started, for the verdict on its end.
+struct RankRecord {
+  TimePoint stopped_taking_part = TimePoint::Infinite();
+  std::string removed_because;
+};
+
+// The workers of this host, by incarnation, and what became of their ranks. No I/O.
+class WorkerTable {
+ public:
+  // Null if unknown. Pointers stay valid until the worker is erased.
+  Worker* Find(Incarnation incarnation);
+  Worker& Add(Incarnation incarnation, pid_t pid);
+  void Erase(Incarnation incarnation) { workers_.erase(incarnation); }
+  // By incarnation; safe to erase while walking.
+  std::vector<Worker*> All();
+  std::vector<Worker*> OfProcess(pid_t pid);
+  bool empty() const { return workers_.empty(); }
+  size_t size() const { return workers_.size(); }
+
+  // Notes what a message tells about its sender.
+  void NoteUp(Worker* worker, const WorkerUp& message, TimePoint now);
+  // Notes what a message tells its addressee.
+  void NoteDown(Worker* worker, const WorkerDown& message);
+  RankRecord Record(Rank rank) const;
+
+ private:
+  std::map<Incarnation, Worker> workers_;
+  std::map<int32_t, RankRecord> records_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_AGENT_WORKER_TABLE_H_
