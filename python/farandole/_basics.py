@@ -54,6 +54,8 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence | None = None
     if code < 0:
         _errors.raise_error(code, during_init=True)
     _register_atexit()
+    if library.size() > 1:
+        _ending.listen()
 
 
 def shutdown() -> None:

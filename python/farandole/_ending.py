@@ -16,12 +16,16 @@ _owner_pid = 0
 
 
 def install() -> None:
-    """Installs the exception hook, and the SIGTERM handler where the script has none. Idempotent."""
+    """Installs the exception hook. Idempotent."""
     global _previous_hook, _owner_pid
     _owner_pid = os.getpid()
     if _previous_hook is None:
         _previous_hook = sys.excepthook
         sys.excepthook = _on_uncaught
+
+
+def listen() -> None:
+    """Installs the SIGTERM handler, unless the script has one of its own or this is not the main thread."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _on_sigterm)
 

@@ -254,6 +254,7 @@ def test_arguments_are_checked(hvd: ModuleType) -> None:
             make(**arguments)
 
 
+@pytest.mark.filterwarnings("ignore:Using backward")
 def test_gradients_with_a_graph_and_sparse_ones_are_refused(hvd: ModuleType) -> None:
     parameter = nn.Parameter(torch.ones(1))
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.1))
