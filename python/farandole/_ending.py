@@ -32,7 +32,8 @@ def listen() -> None:
 
 def _on_uncaught(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
     """A stack trace says nothing about a peer that died or a controller that is away; their sentence does."""
-    if not isinstance(value, (PeerLostError, InitializationError)) or os.environ.get("FARANDOLE_LOG_LEVEL") == "debug":
+    level = os.environ.get("FARANDOLE_LOG_LEVEL") or os.environ.get("HOROVOD_LOG_LEVEL") or ""
+    if not isinstance(value, (PeerLostError, InitializationError)) or level.lower() == "debug":
         _previous_hook(kind, value, trace)
         return
     name = "HorovodInternalError" if isinstance(value, PeerLostError) else kind.__name__

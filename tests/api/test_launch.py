@@ -68,6 +68,7 @@ def test_options() -> None:
         "OMP_NUM_THREADS": "4",
         "FARANDOLE_START_TIMEOUT": "5",
         "HOROVOD_START_TIMEOUT": "5",
+        "FARANDOLE_FUSION_THRESHOLD": str(3 << 20),
         "HOROVOD_FUSION_THRESHOLD": str(3 << 20),
     }
     assert cli.parse(["run", "--num-proc", "1", "--", "sh"]).command == ("sh",)
@@ -77,6 +78,13 @@ def test_options() -> None:
 def test_threads_per_process() -> None:
     assert [settings.threads_per_process(8, n) for n in (1, 2, 3, 8, 9)] == [8, 4, 2, 1, 1]
     assert 1 <= settings.allowed_cores() <= len(os.sched_getaffinity(0))
+
+
+def test_log_level() -> None:
+    assert settings.log_level({}) == "warning"
+    assert settings.log_level({"HOROVOD_LOG_LEVEL": "TRACE", "FARANDOLE_LOG_LEVEL": ""}) == "debug"
+    assert settings.log_level({"HOROVOD_LOG_LEVEL": "debug", "FARANDOLE_LOG_LEVEL": "info"}) == "info"
+    assert settings.log_level({"FARANDOLE_LOG_LEVEL": "nonsense"}) == "warning"
 
 
 def test_token() -> None:

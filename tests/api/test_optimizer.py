@@ -152,6 +152,7 @@ def test_gradients_that_are_not_contiguous(hvd: ModuleType) -> None:
     assert torch.equal(parameter, -weight)
 
 
+@pytest.mark.filterwarnings("error")
 def test_closure(hvd: ModuleType) -> None:
     plain, ours = make_model(), make_model()
     reference = torch.optim.LBFGS(plain.parameters(), max_iter=4)
@@ -170,6 +171,7 @@ def test_closure(hvd: ModuleType) -> None:
         assert torch.equal(a, b)
 
 
+@pytest.mark.filterwarnings("ignore:Detected call of")
 def test_schedulers_before_and_after(hvd: ModuleType) -> None:
     model = make_model()
     wrapped = torch.optim.SGD(model.parameters(), lr=1.0)

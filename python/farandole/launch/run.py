@@ -11,7 +11,7 @@ from types import FrameType
 
 from farandole import _locate
 from farandole.launch.children import Child, end_leftovers, member_token, pipe_with, read_line
-from farandole.launch.settings import Settings, allowed_cores
+from farandole.launch.settings import Settings, allowed_cores, log_level
 
 # The controller listens within milliseconds; a machine under heavy load gets this long.
 CONTROLLER_START_S = 20.0
@@ -89,7 +89,7 @@ class _Run:
         key_fd = pipe_with(key)
         command = [self._controller_program, "--listen", "127.0.0.1:0", "--key-fd", str(key_fd)]
         command += ["--ready-fd", str(ready_writer), "--lifeline-fd", str(self._lifeline)]
-        command += ["--log-level", self._environment.get("FARANDOLE_LOG_LEVEL", "warning")]
+        command += ["--log-level", log_level(self._environment)]
         try:
             child = Child("controller", command, self._environment, [key_fd, ready_writer, self._lifeline])
         finally:

@@ -25,10 +25,17 @@ class Settings:
         if self.start_timeout_s is not None:
             result["FARANDOLE_START_TIMEOUT"] = result["HOROVOD_START_TIMEOUT"] = f"{self.start_timeout_s:g}"
         if self.fusion_threshold_bytes is not None:
-            result["HOROVOD_FUSION_THRESHOLD"] = str(self.fusion_threshold_bytes)
+            threshold = str(self.fusion_threshold_bytes)
+            result["FARANDOLE_FUSION_THRESHOLD"] = result["HOROVOD_FUSION_THRESHOLD"] = threshold
         if self.verbose:
             result.setdefault("FARANDOLE_LOG_LEVEL", "info")
         return result
+
+
+def log_level(environment: Mapping[str, str]) -> str:
+    """What FARANDOLE_LOG_LEVEL or HOROVOD_LOG_LEVEL asks for, as the controller takes it."""
+    level = (environment.get("FARANDOLE_LOG_LEVEL") or environment.get("HOROVOD_LOG_LEVEL") or "").lower()
+    return {"trace": "debug", "fatal": "error"}.get(level, level if level in ("debug", "info", "error") else "warning")
 
 
 # A run inside of a worker of another run is a job of its own.

@@ -173,7 +173,10 @@ class _DistributedOptimizer:
             else:
                 closure = self._synchronizing(closure)
         self._synchronized = False
-        return super().step() if closure is None else super().step(closure)
+        try:
+            return super().step() if closure is None else super().step(closure)
+        finally:
+            self._synchronized = False  # a closure has set it
 
     def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def call() -> Any:
