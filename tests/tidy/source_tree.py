@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,6 +73,13 @@ class Tree:
                 if file.is_file() and "__pycache__" not in file.parts and file.suffix not in (".so", ".bin"):
                     path = file.relative_to(root).as_posix()
                     self.sources[path] = Source(path, file.read_text(errors="replace"))
+
+    def extended(self, path: str, text: str) -> Tree:
+        """This tree with text at the end of one file, new or old; nothing is written."""
+        other = copy.copy(self)
+        before = self.sources[path].text if path in self.sources else ""
+        other.sources = {**self.sources, path: Source(path, before + text)}
+        return other
 
     def having(self, *suffixes: str) -> list[Source]:
         """The files with one of these suffixes."""
