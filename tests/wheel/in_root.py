@@ -94,7 +94,7 @@ def main() -> int:
     inside("/venv/bin/pip", "install", "-q", "--no-index", "--no-deps", "--force-reinstall", f"/{wheel.name}")
     output = inside("/venv/bin/farandole", "run", "-np", "2", "/venv/bin/python", "/torch_digits.py")
     print(output.replace("\r", "\n").splitlines()[-1])
-    result = re.search(r"test accuracy (\d\.\d+) with 2 processes", output)
+    result = re.search(r"test accuracy (\d\.\d+), processes 2", output)
     if not result or float(result.group(1)) <= 0.95:
         raise SystemExit(f"wheel-test: no accuracy above 0.95 in\n{output}")
     print("wheel-test: passed")
