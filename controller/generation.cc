@@ -57,7 +57,8 @@ void Generation::OnHello(Rank rank, const Hello& hello, const std::string& agent
   roster_.OpenSession(rank, hello.session, agent_id);
   if (phase_ == Phase::kFailed) {
     roster_.mutable_seat(rank).over = true;
-    roster_.ToOne(rank, Removed{id_, RemovedKind::kPeerLost, reason_}, actions);
+    // One that never saw its view knows of no generation that it could lose.
+    roster_.ToOne(rank, Removed{hello.generation, RemovedKind::kPeerLost, reason_}, actions);
     return;
   }
   actions->Because(absl::StrCat(Describe(roster_.seat(rank).member), " opened session ", hello.session));
@@ -243,7 +244,12 @@ void Generation::OnHealth(Rank rank, bool responsive, const std::string& cause, 
 void Generation::OnAgentLost(const std::string& agent_id, const std::string& text, Actions* actions) {
   const std::vector<Rank> lost = roster_.Behind(agent_id);
   if (lost.empty()) return;
-  for (Rank rank : lost) roster_.mutable_seat(rank).over = true;
+  for (Rank rank : lost) {
+    Seat& seat = roster_.mutable_seat(rank);
+    seat.over = true;
+    seat.responsive = false;
+    seat.unresponsive_cause = absl::StrCat("given up: ", text);
+  }
   const std::string who = lost.size() == 1 ? absl::StrCat(Describe(roster_.seat(lost[0]).member), " is")
                                            : absl::StrCat(RankText(lost), " are");
   Fail(absl::StrCat(who, " given up: ", text), actions);

@@ -40,7 +40,8 @@ struct Job::State {
   void TryOpen(Actions* actions);
   void ForgetIfUnused(const std::string& agent_id);
   absl::Status CheckGeneration(const GenerationId& id) const;
-  void FillGathering(TimePoint now, JobStatus* status) const;
+  void FillCandidates(TimePoint now, JobStatus* status) const;
+  void FillInitWait(TimePoint now, JobStatus* status) const;
 
   const std::string name;
   const JobConfig config;
@@ -207,8 +208,7 @@ void Job::State::TryOpen(Actions* actions) {
   if (Occupied() || !waiting.Complete()) return;
   generation = std::make_unique<Generation>(GenerationId{++last_generation, config.controller_incarnation},
                                             waiting.Take(), config);
-  actions->Because(
-      absl::StrCat("generation ", last_generation, " opens with ", generation->roster().size(), " members"));
+  actions->Because(absl::StrCat("generation ", last_generation, " opens, size ", generation->roster().size()));
   generation->Open(actions);
 }
 
@@ -259,13 +259,8 @@ absl::StatusOr<std::string> Job::Find(const GenerationId& generation, const std:
   return state_->generation->keys().Find(key);
 }
 
-// Who has come, and who has not: "init" as a wait.
-void Job::State::FillGathering(TimePoint now, JobStatus* status) const {
+void Job::State::FillCandidates(TimePoint now, JobStatus* status) const {
   status->size = waiting.size();
-  if (waiting.candidates().empty()) return;
-  Wait wait;
-  wait.name = "init";
-  RankSet known;
   for (const Candidate& c : waiting.candidates()) {
     MemberStatus m;
     m.member.rank = c.hello.rank;
@@ -276,13 +271,21 @@ void Job::State::FillGathering(TimePoint now, JobStatus* status) const {
     m.cause = agents.Suspicion(c.agent_id, now);
     m.responsive = m.cause.empty();
     status->members.push_back(std::move(m));
+  }
+}
+
+// Who has called init, and who has not, as a wait.
+void Job::State::FillInitWait(TimePoint now, JobStatus* status) const {
+  if (waiting.candidates().empty()) return;
+  Wait wait;
+  wait.name = "init";
+  RankSet known;
+  for (const Candidate& c : waiting.candidates()) {
     if (c.hello.rank.known()) known.Add(c.hello.rank);
     wait.age_ms = std::max<uint64_t>(wait.age_ms, std::max<int64_t>(0, now.MsSince(c.since)));
   }
   wait.ready_ranks = known.ToVector();
-  for (int r = 0; r < waiting.size(); ++r) {
-    if (!known.Contains(Rank(r))) wait.missing_ranks.push_back(Rank(r));
-  }
+  wait.missing_ranks = waiting.Missing(waiting.size());
   status->waits.push_back(std::move(wait));
 }
 
@@ -300,8 +303,9 @@ JobStatus Job::Status(TimePoint now) const {
     s.generation->FillStatus(s.agents, now, &status);
   } else {
     status.state = JobState::kGathering;
-    s.FillGathering(now, &status);
+    s.FillCandidates(now, &status);
   }
+  s.FillInitWait(now, &status);
   return status;
 }
 

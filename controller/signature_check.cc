@@ -158,12 +158,16 @@ bool SameCollective(const Signature& a, const Signature& b) {
 absl::optional<std::string> FindMismatch(const std::string& name, const Signature& common,
                                          const std::vector<Deviation>& deviations, int size) {
   const Comparison c(common, deviations, size);
+  const auto operation = c.Differs([](const Signature& s) { return std::string(Name(s.op)); });
+  const auto is_barrier = [](const Signature& s) { return s.op == OpKind::kBarrier; };
+  if (operation && !c.Where(is_barrier).empty()) {
+    // A barrier has no data type that could be compared.
+    return absl::StrCat("Mismatched operations: ", name, " is ", *operation);
+  }
   if (auto text = c.Differs([](const Signature& s) { return std::string(Name(s.dtype)); })) {
     return absl::StrCat("Mismatched data types: ", name, " is ", *text);
   }
-  if (auto text = c.Differs([](const Signature& s) { return std::string(Name(s.op)); })) {
-    return absl::StrCat("Mismatched operations: ", name, " is ", *text);
-  }
+  if (operation) return absl::StrCat("Mismatched operations: ", name, " is ", *operation);
   if (common.op == OpKind::kUnspecified) return absl::StrCat("Unknown operation for ", name);
   if (common.op == OpKind::kBarrier) return absl::nullopt;
   const std::vector<Rank> negative = c.Where(HasNegativeDimension);

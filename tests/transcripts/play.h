@@ -1,0 +1,76 @@
+#ifndef FARANDOLE_TESTS_TRANSCRIPTS_PLAY_H_
+#define FARANDOLE_TESTS_TRANSCRIPTS_PLAY_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "base/clock.h"
+#include "controller/job.h"
+#include "proto/messages.h"
+
+namespace farandole {
+
+// Plays a transcript against a Job on a clock of its own and writes down what happens.
+//
+// A line "> command" is played; the lines below it, up to the next command, empty line or comment (#), are its output:
+//   "  a <- ..."      to the agent itself
+//   "  w0 w1 <- ..."  to these workers, one message of the agent's stream
+//   "  ; ..."         the reason the job gives
+//
+// Commands (ms: milliseconds; [..] may be left out; REQUEST: see requests.h):
+//   config NAME NUMBER                       a field of JobConfig; before everything else
+//   agent A connects host H | agent A disconnects | agent A says lease
+//   W@A hello rank R size N [KEY VALUE]... [leaving] [open REQUEST...]
+//                                            keys: session version pid gen received completed; what is not said is what
+//                                            the worker would say, a new session and the rest as it has seen it
+//   W announces [completed N] [received N] [gen N] REQUEST...
+//   W acks [completed N] [received N]        what is not said: everything it was sent
+//   W leaves [gen N] | W fails suspect R: REASON | W ended: CAUSE | W silent: CAUSE | W answers
+//   put KEY VALUE | find KEY                 in the newest generation
+//   wait MS                                  the clock moves, deadlines are looked at
+//   status
+class Play {
+ public:
+  Play();
+  // `line` without "> ". Appends output lines.
+  absl::Status Do(absl::string_view line, std::vector<std::string>* output);
+
+ private:
+  struct Worker {
+    std::string agent;
+    uint64_t session = 0;
+    int64_t pid = 0;
+    Rank rank;
+    int32_t size = 0;
+    GenerationId generation;
+    uint64_t received = 0;
+  };
+  using Words = std::vector<std::string>;
+
+  absl::Status Config(const Words& words);
+  absl::Status Agent(const Words& words, std::vector<std::string>* output);
+  absl::Status OfWorker(const Words& words, absl::string_view text, std::vector<std::string>* output);
+  absl::Status SayHello(const std::string& name, Words words, std::vector<std::string>* output);
+  absl::Status Announces(const std::string& name, const Words& words, bool ack, std::vector<std::string>* output);
+  void Say(const std::string& name, WorkerUp message, std::vector<std::string>* output);
+  void SayAgent(const std::string& agent, const AgentUp& message, std::vector<std::string>* output);
+  void Write(const Actions& actions, std::vector<std::string>* output);
+  std::string Sent(const ToWorkers& message);
+  void WriteStatus(std::vector<std::string>* output) const;
+  std::string NameOf(Incarnation worker) const;
+  Job& job();
+
+  JobConfig config_;
+  std::unique_ptr<Job> job_;
+  TimePoint now_{1000000};
+  std::map<std::string, Worker> workers_;
+  GenerationId newest_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_TESTS_TRANSCRIPTS_PLAY_H_

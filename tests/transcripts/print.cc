@@ -1,0 +1,80 @@
+#include "tests/transcripts/print.h"
+
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace farandole {
+namespace {
+
+std::string Ranks(const std::vector<Rank>& ranks) {
+  return absl::StrJoin(ranks, ",", [](std::string* out, Rank r) { absl::StrAppend(out, r.value()); });
+}
+
+struct Printer {
+  std::string operator()(std::monostate) const { return "nothing"; }
+  std::string operator()(const Welcome& m) const {
+    return absl::StrCat("welcome session ", m.session, " of controller ", m.controller_incarnation,
+                        m.missing_ranks.empty() ? "" : ", missing ", Ranks(m.missing_ranks));
+  }
+  std::string operator()(const View& m) const {
+    std::string text = absl::StrCat("view ", m.generation.number);
+    for (const Member& member : m.members) {
+      absl::StrAppend(&text, " | ", member.rank.value(), ": pid ", member.pid, " host ", member.host, " local ",
+                      member.local_rank, "/", member.local_size, " cross ", member.cross_rank, "/", member.cross_size);
+    }
+    return text;
+  }
+  std::string operator()(const Removed& m) const {
+    static const char* const kKinds[] = {"?", "refused", "peer lost", "gone"};
+    return absl::StrCat("removed (", kKinds[static_cast<int>(m.kind)], "): ", m.reason);
+  }
+  std::string operator()(const Item& m) const { return absl::StrCat("#", m.index, " ", std::visit(*this, m.body)); }
+  std::string operator()(const Stable& m) const { return absl::StrCat("stable ", m.through); }
+
+  std::string operator()(const Batch& m) const {
+    std::string text = "batch";
+    for (const BatchEntry& entry : m.entries) {
+      absl::StrAppend(&text, " ", entry.name);
+      if (!entry.first_dims.empty()) absl::StrAppend(&text, "(", absl::StrJoin(entry.first_dims, ","), ")");
+    }
+    return text;
+  }
+  std::string operator()(const ErrorItem& m) const {
+    return absl::StrCat(m.kind == ErrorKind::kLeft ? "left " : "mismatch ", absl::StrJoin(m.names, " "), ": ", m.text);
+  }
+  std::string operator()(const BarrierDone& m) const { return absl::StrCat("barrier ", m.name); }
+  std::string operator()(const LeaveDone&) const { return "leave done"; }
+};
+
+}  // namespace
+
+std::string Print(const AgentWelcome& welcome) {
+  return absl::StrCat("welcome of controller ", welcome.controller_incarnation, ", lease ", welcome.lease_interval_ms,
+                      " ms, suspect after ", welcome.suspect_after_ms, " ms");
+}
+
+std::string Print(const WorkerDown& message) { return std::visit(Printer(), message); }
+
+std::string Print(const MemberStatus& member) {
+  std::string text =
+      absl::StrCat("rank ", member.member.rank.value(), " pid ", member.member.pid, " received ",
+                   member.received_through, " completed ", member.completed_through, " open ", member.open_requests);
+  if (member.left) absl::StrAppend(&text, " left");
+  if (!member.responsive) absl::StrAppend(&text, " unresponsive");
+  if (!member.cause.empty()) absl::StrAppend(&text, ": ", member.cause);
+  return text;
+}
+
+std::string Print(const Wait& wait) {
+  return absl::StrCat(wait.name, " since ", wait.age_ms, " ms: ready ", Ranks(wait.ready_ranks), ", missing ",
+                      Ranks(wait.missing_ranks));
+}
+
+const char* Print(JobState state) {
+  return state == JobState::kGathering ? "gathering" : state == JobState::kRunning ? "running" : "failed";
+}
+
+}  // namespace farandole

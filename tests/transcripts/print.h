@@ -1,0 +1,20 @@
+#ifndef FARANDOLE_TESTS_TRANSCRIPTS_PRINT_H_
+#define FARANDOLE_TESTS_TRANSCRIPTS_PRINT_H_
+
+#include <string>
+
+#include "controller/job_status.h"
+#include "proto/messages.h"
+
+namespace farandole {
+
+// Messages as transcripts show them, on one line.
+std::string Print(const AgentWelcome& welcome);
+std::string Print(const WorkerDown& message);
+std::string Print(const MemberStatus& member);
+std::string Print(const Wait& wait);
+const char* Print(JobState state);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_TESTS_TRANSCRIPTS_PRINT_H_
