@@ -1,0 +1,104 @@
+#include "worker/selector.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace farandole {
+namespace {
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+constexpr SelectorRow kTable[] = {
+    {"any", "host", 0, kNoLimit, WorldShape::kAlone, "lone"},
+    {"any", "host", 0, kNoLimit, WorldShape::kOneHost, "shm"},
+    {"any", "host", 0, kNoLimit, WorldShape::kAny, "tcp"},
+};
+
+const char* NameOf(WorldShape world) {
+  switch (world) {
+    case WorldShape::kAlone:
+      return "one member";
+    case WorldShape::kOneHost:
+      return "one agent";
+    case WorldShape::kAny:
+      return "any";
+  }
+  return "unknown";
+}
+
+std::string WhyNot(const Group& group, WorldShape wanted) {
+  if (wanted == WorldShape::kAlone) return absl::StrCat("there are ", group.members.size(), " members");
+  const Member& first = group.members.front();
+  for (const Member& member : group.members) {
+    if (member.agent_id == first.agent_id && !member.agent_id.empty()) continue;
+    return absl::StrCat(Describe(first), " and ", Describe(member), " do not share an agent");
+  }
+  return "members differ";
+}
+
+const CommunicatorBuilder& BuilderOf(const CommunicatorBuilders& builders, absl::string_view name) {
+  return name == "lone" ? builders.lone : name == "shm" ? builders.shm : builders.tcp;
+}
+
+}  // namespace
+
+absl::Span<const SelectorRow> BuiltInSelectorTable() { return kTable; }
+
+std::string SelectorTableText(absl::Span<const SelectorRow> table) {
+  std::string text = absl::StrFormat("%-12s %-8s %12s %12s  %-12s %s\n", "operation", "memory", "from bytes",
+                                     "to bytes", "members on", "communicator");
+  for (const SelectorRow& row : table) {
+    const std::string to = row.bytes_max == kNoLimit ? "any" : absl::StrCat(row.bytes_max);
+    absl::StrAppendFormat(&text, "%-12s %-8s %12d %12s  %-12s %s\n", row.op, row.memory, row.bytes_min, to,
+                          NameOf(row.world), row.communicator);
+  }
+  return text;
+}
+
+WorldShape ShapeOf(const Group& group) {
+  if (group.members.size() <= 1) return WorldShape::kAlone;
+  for (const Member& member : group.members) {
+    if (member.agent_id.empty() || member.agent_id != group.members.front().agent_id) return WorldShape::kAny;
+  }
+  return WorldShape::kOneHost;
+}
+
+absl::StatusOr<Selection> SelectCommunicator(const Group& group, absl::string_view override_name,
+                                             const CommunicatorBuilders& builders) {
+  if (override_name != "auto" && override_name != "shm" && override_name != "tcp") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no communicator is called \"", override_name, "\"; FARANDOLE_COMMUNICATOR is auto, shm or tcp"));
+  }
+  const WorldShape shape = ShapeOf(group);
+  std::vector<std::string> passed_over;
+  for (const SelectorRow& row : BuiltInSelectorTable()) {
+    const absl::string_view name = row.communicator;
+    if (shape > row.world) {
+      passed_over.push_back(absl::StrCat("not ", name, ": ", WhyNot(group, row.world)));
+      continue;
+    }
+    if (override_name != "auto" && name != override_name && shape != WorldShape::kAlone) {
+      passed_over.push_back(absl::StrCat("not ", name, ": FARANDOLE_COMMUNICATOR=", override_name));
+      continue;
+    }
+    absl::StatusOr<std::unique_ptr<Communicator>> built = BuilderOf(builders, name)(group);
+    if (absl::IsUnavailable(built.status())) {
+      passed_over.push_back(absl::StrCat("not ", name, ": ", built.status().message()));
+      continue;
+    }
+    if (!built.ok()) return built.status();
+    Selection selection;
+    selection.communicator = *std::move(built);
+    passed_over.insert(passed_over.begin(), selection.communicator->name());
+    selection.reason = absl::StrJoin(passed_over, "; ");
+    return selection;
+  }
+  return absl::FailedPreconditionError(absl::StrCat("no communicator serves these ", group.members.size(),
+                                                    " members: ", absl::StrJoin(passed_over, "; ")));
+}
+
+}  // namespace farandole
