@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "worker/ordered_sum.h"
 #include "worker/reduce.h"
@@ -14,13 +13,6 @@ namespace farandole {
 namespace {
 
 constexpr int64_t kLineBytes = 64;
-// Up to here a copy and one phase cost less than two phases.
-constexpr int64_t kInBufferMinBytes = 4096;
-// Up to this many ranks, reading all operands costs less than a second phase and copying shares.
-constexpr int kSumAllMaxRanks = 3;
-
-using Sources = absl::InlinedVector<const char*, ShmCommunicator::kRanksMax>;
-
 // Stands for one call; ranks compare it in every phase.
 uint32_t CheckOf(const Instance& instance, OpKind op, int detail, int64_t amount) {
   uint64_t hash = instance.generation;
@@ -136,7 +128,7 @@ absl::Status ShmCommunicator::AllreduceSum(const Instance& instance, DataType dt
   if (bytes <= kShmTinyBytes) return AllreduceTiny(dtype, operand, count);
 
   const int64_t first = std::min(bytes, chunk_bytes_);
-  const int64_t location = bytes < kInBufferMinBytes ? -1 : segment_.LocationOf(position(), data, bytes);
+  const int64_t location = segment_.LocationOf(position(), data, bytes);
   if (location < 0) std::memcpy(segment_.chunk(position(), which_), operand, first);
   if (absl::Status s = Step(location); !s.ok()) return s;
   const Place place = PlaceOfAll();
@@ -151,64 +143,43 @@ absl::Status ShmCommunicator::AllreduceSum(const Instance& instance, DataType dt
 absl::Status ShmCommunicator::AllreduceTiny(DataType dtype, char* data, int64_t count) {
   std::memcpy(sync_.Own().payload, data, count * SizeOf(dtype));
   if (absl::Status s = Step(-1); !s.ok()) return s;
-  Sources sources;
+  absl::InlinedVector<const char*, kRanksMax> sources;
   for (int rank = 0; rank < size(); ++rank) sources.push_back(sync_.Passed(rank).payload);
   OrderedSum(dtype, sources, data, count);
   return absl::OkStatus();
 }
 
 absl::Status ShmCommunicator::AllreduceInBuffers(DataType dtype, int64_t count) {
-  const int64_t bytes_each = SizeOf(dtype);
-  const Share share = ShareOf(position(), size(), count, bytes_each);
-  absl::InlinedVector<char*, kRanksMax> operands;
+  Operands operands;
   for (int rank = 0; rank < size(); ++rank) {
-    char* operand = segment_.At(rank, sync_.Passed(rank).location, count * bytes_each);
-    if (operand == nullptr) return Fail({ShmSync::Outcome::kMismatch, rank});
-    operands.push_back(operand + share.begin * bytes_each);
+    operands.push_back(segment_.At(rank, sync_.Passed(rank).location, count * SizeOf(dtype)));
+    if (operands.back() == nullptr) return Fail({ShmSync::Outcome::kMismatch, rank});
   }
-  OrderedSumToAll(dtype, absl::MakeSpan(operands), share.count);
+  SumOwnShare(dtype, operands, count);
   return Step(-1);
 }
 
+// Between the phase that says that a piece is in all chunks and the one that says that its sum is, the next piece goes
+// into the other chunk, so that a piece costs one phase.
 absl::Status ShmCommunicator::AllreduceChunks(DataType dtype, char* data, int64_t count) {
-  const int64_t size = SizeOf(dtype), piece = chunk_bytes_ / size;
-  for (int64_t at = 0;;) {
-    const int64_t n = std::min(piece, count - at);
-    char* const out = data + at * size;
-    absl::Status s = this->size() <= kSumAllMaxRanks ? SumChunks(dtype, out, n) : SumShares(dtype, out, n);
-    if (!s.ok()) return s;
+  const int64_t bytes = count * SizeOf(dtype);
+  for (int64_t at = 0; at < bytes; at += chunk_bytes_) {
+    const int64_t n = std::min(chunk_bytes_, bytes - at), next = at + n;
+    Operands chunks;
+    for (int rank = 0; rank < size(); ++rank) chunks.push_back(segment_.chunk(rank, which_));
+    SumOwnShare(dtype, chunks, n / SizeOf(dtype));
+    std::memcpy(segment_.chunk(position(), which_ ^ 1), data + next, std::min(chunk_bytes_, bytes - next));
+    if (absl::Status s = Step(-1); !s.ok()) return s;
+    std::memcpy(data + at, segment_.chunk(position(), which_), n);
     which_ ^= 1;
-    at += n;
-    if (at == count) return absl::OkStatus();
-    std::memcpy(segment_.chunk(position(), which_), data + at * size, std::min(piece, count - at) * size);
-    if (s = Step(-1); !s.ok()) return s;
   }
-}
-
-absl::Status ShmCommunicator::SumChunks(DataType dtype, char* out, int64_t count) {
-  Sources sources;
-  for (int rank = 0; rank < size(); ++rank) sources.push_back(segment_.chunk(rank, which_));
-  OrderedSum(dtype, sources, out, count);
   return absl::OkStatus();
 }
 
-// The sum of a share replaces the operand in the own chunk: of that part nobody else reads the operand.
-absl::Status ShmCommunicator::SumShares(DataType dtype, char* out, int64_t count) {
-  const int64_t bytes_each = SizeOf(dtype);
-  const Share own = ShareOf(position(), size(), count, bytes_each);
-  const int64_t offset = own.begin * bytes_each;
-  Sources sources;
-  for (int rank = 0; rank < size(); ++rank) sources.push_back(segment_.chunk(rank, which_) + offset);
-  if (own.count > 0) OrderedSum(dtype, sources, out + offset, own.count);
-  std::memcpy(segment_.chunk(position(), which_) + offset, out + offset, own.count * bytes_each);
-  if (absl::Status s = Step(-1); !s.ok()) return s;
-  for (int rank = 0; rank < size(); ++rank) {
-    if (rank == position()) continue;
-    const Share share = ShareOf(rank, size(), count, bytes_each);
-    const int64_t from = share.begin * bytes_each;
-    std::memcpy(out + from, segment_.chunk(rank, which_) + from, share.count * bytes_each);
-  }
-  return absl::OkStatus();
+void ShmCommunicator::SumOwnShare(DataType dtype, Operands operands, int64_t count) {
+  const Share share = ShareOf(position(), size(), count, SizeOf(dtype));
+  for (char*& operand : operands) operand += share.begin * SizeOf(dtype);
+  OrderedSumToAll(dtype, absl::MakeSpan(operands), share.count);
 }
 
 absl::Status ShmCommunicator::Allgather(const Instance& instance, const void* input, void* output,

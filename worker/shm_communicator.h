@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "worker/bootstrap.h"
@@ -22,7 +23,7 @@ struct ShmOptions {
   int64_t buffer_bytes = 64 << 20;
   int64_t buffers_total_bytes = int64_t{1} << 30;
   // One of the two pieces per rank through which operands outside the segment pass.
-  int64_t chunk_bytes = 1 << 20;
+  int64_t chunk_bytes = 256 << 10;
   // Test seam: CPUs that the ranks may use together; 0: ask the affinity masks and the cgroup.
   double cpus = 0;
 };
@@ -30,9 +31,7 @@ struct ShmOptions {
 // Collectives among ranks of one host through a shared segment. Steps and bytes for an operand of B bytes on N ranks:
 //   tiny        one phase; everybody sums what lies beside the flags
 //   in buffer   two phases; each rank reads its share of B/N from all operands and writes the sum to all, no copy
-//   elsewhere   pieces pass through chunks: copy in, a phase, then with up to 3 ranks everybody sums all chunks into
-//   its
-//               own operand; with more each sums its share, and after another phase everybody copies all shares out
+//   elsewhere   the same for pieces that pass through chunks: copy in, sum, copy out, a phase per piece and one more
 // The sum of every element is taken in order of position, by one rule, so all ranks get the same bits in every run.
 //
 // Everything that a rank writes for others alternates between two places, see ShmSync. A peer that dies leaves the
@@ -63,6 +62,7 @@ class ShmCommunicator : public Communicator {
  private:
   // Where the operands of all ranks lie.
   enum class Place { kBuffers, kElsewhere, kMixed };
+  using Operands = absl::InlinedVector<char*, kRanksMax>;
 
   ShmCommunicator(const Group& group, ShmSegment segment, double cpus);
 
@@ -76,8 +76,8 @@ class ShmCommunicator : public Communicator {
   absl::Status AllreduceInBuffers(DataType dtype, int64_t count);
   // The first piece has been copied in and published.
   absl::Status AllreduceChunks(DataType dtype, char* data, int64_t count);
-  absl::Status SumChunks(DataType dtype, char* out, int64_t count);
-  absl::Status SumShares(DataType dtype, char* out, int64_t count);
+  // This rank's share of the sum of all operands, written to all.
+  void SumOwnShare(DataType dtype, Operands operands, int64_t count);
   absl::Status GatherTiny(const char* input, char* output, const std::vector<int64_t>& byte_counts);
   absl::Status GatherFromBuffers(char* output, const std::vector<int64_t>& byte_counts);
   // The first piece has been copied in and published.
