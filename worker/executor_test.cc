@@ -1,0 +1,120 @@
+#include "worker/executor.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/lone_communicator.h"
+
+namespace farandole {
+namespace {
+
+using testing::ElementsAre;
+
+class Owner final : public Executor::Owner {
+ public:
+  void OnDone(Work work) override { Note("done", work); }
+  void OnBroken(Work work, const absl::Status& reason, Rank suspect) override {
+    Note(std::string(reason.message()), work);
+  }
+  // Waits for `count` calls and returns them all.
+  std::vector<std::string> Calls(uint32_t count) {
+    for (uint32_t seen = count_.Value(); seen < count; seen = count_.Value()) {
+      if (!count_.WaitPast(seen, 20000)) break;
+    }
+    absl::MutexLock lock(&mutex_);
+    return calls_;
+  }
+
+ private:
+  void Note(const std::string& what, const Work& work) {
+    {
+      absl::MutexLock lock(&mutex_);
+      calls_.push_back(what + " " + std::to_string(work.instance.anchor));
+    }
+    count_.Advance();
+  }
+
+  EventCount count_;
+  absl::Mutex mutex_;
+  std::vector<std::string> calls_ ABSL_GUARDED_BY(mutex_);
+};
+
+class ExecutorTest : public testing::Test {
+ protected:
+  void Start(Executor::Factory factory) {
+    executor_ = std::make_unique<Executor>(std::move(factory), &owner_);
+    executor_->SetGroup(Group(), nullptr);
+    executor_->Start();
+  }
+  Work Batch(uint64_t index) {
+    Work work = Item(index, Work::Kind::kBatch);
+    Request request;
+    request.signature.op = OpKind::kAllreduce;
+    request.signature.dtype = DataType::kFloat32;
+    work.operations.push_back(std::make_shared<Operation>(request, &value_, &value_));
+    work.first_dims.emplace_back();
+    return work;
+  }
+  static Work Item(uint64_t index, Work::Kind kind) {
+    Work work;
+    work.kind = kind;
+    work.instance = {1, index, 0};
+    return work;
+  }
+
+  float value_ = 1;
+  Owner owner_;
+  std::unique_ptr<Executor> executor_;
+};
+
+TEST_F(ExecutorTest, ExecutesInOrderAndBuildsOnce) {
+  std::atomic<int> built{0};
+  Start([&](const Group&, Bootstrap*) {
+    ++built;
+    return std::make_unique<LoneCommunicator>();
+  });
+  executor_->Push(Item(1, Work::Kind::kBarrierDone));
+  executor_->Push(Batch(2));
+  executor_->Push(Item(5, Work::Kind::kError));
+  executor_->Push(Batch(6));
+  EXPECT_THAT(owner_.Calls(4), ElementsAre("done 1", "done 2", "done 5", "done 6"));
+  EXPECT_EQ(built, 1);
+}
+
+TEST_F(ExecutorTest, NothingIsExecutedAfterAFailure) {
+  Start([](const Group&, Bootstrap*) { return absl::ResourceExhaustedError("no memory"); });
+  executor_->Push(Batch(1));
+  EXPECT_THAT(owner_.Calls(1), ElementsAre("no memory 1"));
+  executor_->Push(Batch(2));
+  executor_->Push(Item(3, Work::Kind::kBarrierDone));
+  const std::vector<Work> left = executor_->Abort("over");
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_EQ(left[0].instance.anchor, 2u);
+  EXPECT_THAT(owner_.Calls(1), ElementsAre("no memory 1"));
+}
+
+TEST_F(ExecutorTest, AbortWhileACommunicatorIsBuiltHandsBackItsBatch) {
+  EventCount entered, go_on;
+  Start([&](const Group&, Bootstrap*) {
+    entered.Advance();
+    while (go_on.Value() == 0) go_on.WaitPast(0, -1);
+    return std::make_unique<LoneCommunicator>();
+  });
+  executor_->Push(Batch(1));
+  executor_->Push(Batch(2));
+  while (entered.Value() == 0) entered.WaitPast(0, -1);
+  const std::vector<Work> left = executor_->Abort("over");
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_EQ(left[0].instance.anchor, 1u);
+  go_on.Advance();
+  executor_->Stop();
+  EXPECT_TRUE(owner_.Calls(0).empty());
+}
+
+}  // namespace
+}  // namespace farandole
