@@ -1,0 +1,85 @@
+// Several ranks through the C ABI, agent and controller: real processes, real sockets, real shared memory.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/auth.h"
+#include "base/unique_fd.h"
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+constexpr char kKey[] = "0123456789abcdef";
+
+std::string Program(const std::string& path) {
+  const char* root = std::getenv("TEST_SRCDIR");
+  return (root == nullptr ? "" : std::string(root) + "/farandole/") + path;
+}
+
+struct Pipe {
+  Pipe() {
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0) std::abort();
+    read.Reset(fds[0]);
+    write.Reset(fds[1]);
+  }
+  UniqueFd read, write;
+};
+
+// Starts a program that inherits `fds` under their numbers.
+pid_t Start(const std::vector<std::string>& command, const std::vector<int>& fds) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  for (int fd : fds) fcntl(fd, F_SETFD, 0);
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  execv(argv[0], argv.data());
+  _exit(127);
+}
+
+void WriteAndClose(Pipe* pipe, const std::string& text) {
+  ASSERT_EQ(write(pipe->write.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  pipe->write.Reset();
+}
+
+class CApiRanksTest : public testing::TestWithParam<int> {};
+
+TEST_P(CApiRanksTest, EveryAnswerIsRight) {
+  Pipe key, ready, token;
+  const pid_t controller =
+      Start({Program("controller/farandole-controller"), "--key-fd", std::to_string(key.read.get()), "--ready-fd",
+             std::to_string(ready.write.get())},
+            {key.read.get(), ready.write.get()});
+  WriteAndClose(&key, kKey);
+  ready.write.Reset();
+  char line[128];
+  const ssize_t n = read(ready.read.get(), line, sizeof line);
+  ASSERT_GT(n, 1) << "no controller";
+  const std::string address(line, n - 1);
+
+  const pid_t agent = Start({Program("agent/farandole-agent"), "--job", "test", "--controller", address, "--token-fd",
+                             std::to_string(token.read.get()), "--size", std::to_string(GetParam()), "--",
+                             Program("tests/multiprocess/c_api_ranks")},
+                            {token.read.get()});
+  WriteAndClose(&token, MakeToken(kKey, "test", "member"));
+  int status = 0;
+  ASSERT_EQ(waitpid(agent, &status, 0), agent);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  kill(controller, SIGTERM);
+  ASSERT_EQ(waitpid(controller, &status, 0), controller);
+  EXPECT_TRUE(WIFEXITED(status));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CApiRanksTest, testing::Values(1, 2, 4));
+
+}  // namespace
+}  // namespace farandole
