@@ -21,12 +21,12 @@ constexpr int kLives = 20;
 
 int rank, size;
 
-#define EXPECT(condition)                                                                                       \
-  do {                                                                                                          \
-    if (!(condition)) {                                                                                         \
-      std::fprintf(stderr, "rank %d, line %d: %s; %s\n", rank, __LINE__, #condition, farandole_last_error());   \
-      _exit(1);                                                                                                 \
-    }                                                                                                           \
+#define EXPECT(condition)                                                                                     \
+  do {                                                                                                        \
+    if (!(condition)) {                                                                                       \
+      std::fprintf(stderr, "rank %d, line %d: %s; %s\n", rank, __LINE__, #condition, farandole_last_error()); \
+      _exit(1);                                                                                               \
+    }                                                                                                         \
   } while (false)
 
 int Poll(int (*poll)(int)) {

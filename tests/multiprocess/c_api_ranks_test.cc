@@ -54,10 +54,9 @@ class CApiRanksTest : public testing::TestWithParam<int> {};
 
 TEST_P(CApiRanksTest, EveryAnswerIsRight) {
   Pipe key, ready, token;
-  const pid_t controller =
-      Start({Program("controller/farandole-controller"), "--key-fd", std::to_string(key.read.get()), "--ready-fd",
-             std::to_string(ready.write.get())},
-            {key.read.get(), ready.write.get()});
+  const pid_t controller = Start({Program("controller/farandole-controller"), "--key-fd",
+                                  std::to_string(key.read.get()), "--ready-fd", std::to_string(ready.write.get())},
+                                 {key.read.get(), ready.write.get()});
   WriteAndClose(&key, kKey);
   ready.write.Reset();
   char line[128];
