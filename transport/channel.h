@@ -42,7 +42,8 @@ struct Block {
 // receive must be as long as its send, otherwise both the receive and the channel fail with INVALID_ARGUMENT.
 //
 // Every method may be called from any thread and never blocks. `done` is called exactly once, on the transport's loop
-// thread, never inside the call that posted it and never with a lock held:
+// thread, never inside the call that posted it and never with a lock held. A deadline of TimePoint::Infinite() says that
+// the operation is content to wait as long as the channel lives.
 //   OK                  sent: the memory may be reused (the peer may not have it yet); received: the bytes are there
 //   DEADLINE_EXCEEDED   the deadline passed; the channel is broken from then on, since bytes may be under way
 //   UNAVAILABLE         the peer closed or died
@@ -52,7 +53,7 @@ class Channel {
  public:
   using Done = std::function<void(absl::Status)>;
 
-  // Closes with CANCELLED and returns after the last `done` has run. Not from the loop's thread.
+  // Closes with CANCELLED and returns after the last `done` has run. On the loop's thread only if nothing was posted.
   virtual ~Channel() = default;
 
   virtual void Send(Tag tag, Block block, TimePoint deadline, Done done) = 0;

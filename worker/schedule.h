@@ -13,7 +13,7 @@ namespace farandole {
 // Rules that every schedule keeps, and that the checker holds against all sizes from 1 to 33:
 //   - all members have the same number of rounds; a send in a round meets a receive of the same block in the same
 //     round of the peer, and the other way round;
-//   - at most one send and one receive per peer and round;
+//   - at most one send and one receive per peer and round, at most one of these receives adds;
 //   - in a round no block is both read and written, so its steps may run at once, in any order.
 // It follows that no schedule can deadlock: who has finished round r has posted all that others need to finish it.
 struct Step {

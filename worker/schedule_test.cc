@@ -88,6 +88,9 @@ class World {
                    std::map<std::pair<int, int>, Message>* wire) {
     std::set<int> read, written;
     const std::vector<int> peers = PeersOf(p, size_);
+    if (std::count_if(round.begin(), round.end(), [](const Step& s) { return s.kind == Kind::kReceiveReduce; }) > 1) {
+      return "two receives add in one round";
+    }
     for (const Step& step : round) {
       if (step.kind != Kind::kCopy && std::count(peers.begin(), peers.end(), step.peer) == 0) {
         return "a peer that PeersOf does not name";
@@ -235,6 +238,7 @@ TEST(ScheduleTest, TheCheckerSeesFaults) {
   EXPECT_NE(run([](auto* s) { (*s)[2].rounds[1].pop_back(); }), "");
   EXPECT_NE(run([](auto* s) { (*s)[2].rounds[3][0].block = 0; }), "");
   EXPECT_NE(run([](auto* s) { (*s)[0].rounds[4][1].kind = Kind::kReceiveReduce; }), "");
+  EXPECT_NE(run([](auto* s) { (*s)[3].rounds[0].push_back((*s)[3].rounds[0][1]); }), "");
   EXPECT_NE(run([](auto* s) { (*s)[3].rounds[0].push_back((*s)[3].rounds[0][0]); }), "");
 }
 

@@ -187,6 +187,27 @@ TEST_P(EndingTest, WhatWasSentBeforeTheCloseIsStillThere) {
   EXPECT_EQ(beyond.Wait().code(), kUnavailable) << beyond.Wait();
 }
 
+TEST_P(EndingTest, APatientReceiveDoesNotSpoilWhatWasSentBeforeTheClose) {
+  if (!GetParam().buffers) GTEST_SKIP() << "a send is not done before its receive is posted";
+  Bytes out("early"), in(5);
+  Outcome sent, patient, fetched;
+  ends_.b->Receive({7, 7}, small_.block(), TimePoint::Infinite(), patient.done());
+  ends_.a->Send({0, 1}, out.block(), InMs(10000), sent.done());
+  ASSERT_TRUE(sent.Wait().ok());
+  ends_.a.reset();
+  // Longer than the transport waits on behalf of operations that are in a hurry.
+  Outcome timer;
+  std::unique_ptr<Channel> other_a, other_b;
+  ends_.Add("timer", &other_a, &other_b);
+  other_a->Receive({0, 1}, small_.block(), InMs(800), timer.done());
+  EXPECT_EQ(timer.Wait().code(), kDeadlineExceeded);
+  EXPECT_EQ(patient.calls(), 0);
+  ends_.b->Receive({0, 1}, in.block(), InMs(10000), fetched.done());
+  EXPECT_TRUE(fetched.Wait().ok()) << fetched.Wait();
+  EXPECT_EQ(in.text(), "early");
+  EXPECT_EQ(patient.Wait().code(), kUnavailable);
+}
+
 TEST_P(EndingTest, AFrameThatNobodyFetchesDoesNotHideThatThePeerIsGone) {
   Bytes out("early");
   Outcome sent, waiting;

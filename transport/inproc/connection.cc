@@ -79,6 +79,7 @@ void InprocConnection::Leave(int end) {
     loop = std::exchange(ends_[end].loop, nullptr);
     deadlines = ends_[end].deadlines;
   }
+  if (loop->InLoop()) return deadlines->StopFromLoop();
   absl::Notification finished;
   loop->Post([&] {
     deadlines->StopFromLoop();

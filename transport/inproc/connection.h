@@ -30,7 +30,7 @@ class InprocConnection : public std::enable_shared_from_this<InprocConnection> {
   void Receive(int end, Tag tag, Block block, TimePoint deadline, Channel::Done done);
   // This end fails with `reason`, the other one with UNAVAILABLE.
   void Close(int end, absl::Status reason);
-  // Closes, and returns after the last `done` of this end has run. Not from the loop's thread.
+  // Closes, and returns after the last `done` of this end has run. On the loop's thread only if nothing was posted.
   void Leave(int end);
 
  private:

@@ -10,6 +10,10 @@ TcpChannel::TcpChannel(EventLoop* loop, std::shared_ptr<Connection> connection)
     : loop_(loop), connection_(std::move(connection)) {}
 
 TcpChannel::~TcpChannel() {
+  if (loop_->InLoop()) {
+    connection_->FinishFromLoop();
+    return;
+  }
   connection_->Close(absl::OkStatus());
   absl::Notification finished;
   loop_->Post([this, &finished] {

@@ -89,7 +89,8 @@ void Connection::Receive(Tag tag, Block block, TimePoint deadline, Channel::Done
     return Complete(std::move(failed));
   }
   if (read) ReadSome(kInlineBytes);
-  if (limit) loop_->Post([self = shared_from_this()] { self->LimitWaitFromLoop(); });
+  if (limit && deadline != TimePoint::Infinite())
+    loop_->Post([self = shared_from_this()] { self->LimitWaitFromLoop(); });
   deadlines_->Watch(deadline);
 }
 
@@ -212,20 +213,20 @@ TimePoint Connection::ExpireFromLoop(TimePoint now) {
 // The stream has ended but a frame without a receive stands before its end. Frames may still be fetched; who waits for
 // something else gets an error in bounded time.
 void Connection::LimitWaitFromLoop() {
-  if (wait_limit_ != 0 || !socket_.valid() || !Pending()) return;
+  if (wait_limit_ != 0 || !socket_.valid() || !Waiting()) return;
   wait_limit_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kMissingReceiveMs), [self = shared_from_this()] {
     self->wait_limit_ = 0;
-    if (self->Pending()) self->Fail(self->Broken(absl::UnavailableError("the peer closed the connection")));
+    if (self->Waiting()) self->Fail(self->Broken(absl::UnavailableError("the peer closed the connection")));
   });
 }
 
-bool Connection::Pending() {
+bool Connection::Waiting() {
   {
     absl::MutexLock lock(&send_mutex_);
-    if (!sends_.empty()) return true;
+    if (sends_.EarliestDeadline() != TimePoint::Infinite()) return true;
   }
   absl::MutexLock lock(&receive_mutex_);
-  return !receives_.empty();
+  return receives_.EarliestDeadline() != TimePoint::Infinite();
 }
 
 }  // namespace farandole

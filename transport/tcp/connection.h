@@ -58,7 +58,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void CloseSocketFromLoop();
   TimePoint ExpireFromLoop(TimePoint now);
   void LimitWaitFromLoop();
-  bool Pending();
+  // True if something has been posted that will not wait for ever.
+  bool Waiting();
 
   EventLoop* const loop_;
   const std::string peer_;

@@ -20,7 +20,6 @@ class ReceiveQueue {
   // The frame at the head of the stream may be the one that this receive waits for: read again if `blocked` was true.
   void Push(Operation operation);
   bool blocked() const { return blocked_; }
-  bool empty() const { return operations_.empty() && !active_; }
 
   // Reads until the socket is empty, the stream is blocked, or about `budget` bytes are in. `drain`: go on until the
   // kernel says that there is nothing (the end of the stream was announced). UNAVAILABLE: the peer closed or the

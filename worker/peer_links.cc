@@ -1,0 +1,71 @@
+#include "worker/peer_links.h"
+
+#include <utility>
+
+#include "base/clock.h"
+
+namespace farandole {
+namespace {
+
+// No transfer of a collective has this tag: anchors count from 0.
+constexpr Tag kNoticeTag{UINT64_MAX, UINT64_MAX};
+// For a member that leaves in peace; peers take notices at once.
+constexpr int kLeaveWaitMs = 100;
+
+}  // namespace
+
+PeerLinks::PeerLinks(int size, std::map<int, std::unique_ptr<Channel>> channels)
+    : incoming_(size), heard_(size, false), channels_(size) {
+  for (Message& message : incoming_) incoming_memory_.emplace_back(&message, sizeof message);
+  for (auto& [position, channel] : channels) channels_[position] = std::move(channel);
+  for (int peer = 0; peer < size; ++peer) {
+    if (channels_[peer] == nullptr) continue;
+    channels_[peer]->Receive(kNoticeTag, {&incoming_memory_[peer], 0, sizeof(Message)}, TimePoint::Infinite(),
+                             [this, peer](absl::Status status) { OnNotice(peer, status); });
+  }
+}
+
+PeerLinks::~PeerLinks() { Close(Notice::kLeft, kNobody, absl::CancelledError("this end leaves"), kLeaveWaitMs); }
+
+void PeerLinks::Close(Notice notice, int suspect, const absl::Status& reason, int wait_ms) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (closed_) return;
+    closed_ = true;
+  }
+  outgoing_ = {static_cast<int32_t>(notice), suspect};
+  const TimePoint deadline = Clock::Monotonic().Now().PlusMs(wait_ms);
+  for (const std::unique_ptr<Channel>& channel : channels_) {
+    if (channel == nullptr) continue;
+    ++untold_;
+    channel->Send(kNoticeTag, {&outgoing_memory_, 0, sizeof outgoing_}, TimePoint::Infinite(), [this](absl::Status) {
+      --untold_;
+      told_.Advance();
+    });
+  }
+  for (;;) {
+    const uint32_t seen = told_.Value();
+    const int64_t left_ms = deadline.MsSince(Clock::Monotonic().Now());
+    if (untold_ == 0 || left_ms <= 0) break;
+    told_.WaitPast(seen, static_cast<int>(left_ms));
+  }
+  for (const std::unique_ptr<Channel>& channel : channels_) {
+    if (channel != nullptr) channel->Close(reason);
+  }
+}
+
+void PeerLinks::OnNotice(int peer, const absl::Status& status) {
+  absl::MutexLock lock(&mutex_);
+  heard_[peer] = status.ok();
+  if (first_silent_ == kNobody && absl::IsUnavailable(status)) first_silent_ = peer;
+}
+
+int PeerLinks::Suspect(int peer) const {
+  absl::MutexLock lock(&mutex_);
+  if (first_silent_ != kNobody) return first_silent_;
+  if (!heard_[peer] || incoming_[peer].notice == static_cast<int32_t>(Notice::kLeft)) return peer;
+  const int suspect = incoming_[peer].suspect;
+  return suspect >= 0 && suspect < static_cast<int>(heard_.size()) ? suspect : kNobody;
+}
+
+}  // namespace farandole

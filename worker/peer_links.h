@@ -1,0 +1,70 @@
+#ifndef FARANDOLE_WORKER_PEER_LINKS_H_
+#define FARANDOLE_WORKER_PEER_LINKS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "transport/channel.h"
+#include "transport/plain_memory.h"
+#include "worker/event_count.h"
+
+namespace farandole {
+
+// The channels of a communicator, by position, and who is to blame when one ends.
+//
+// A member that gives up closes its channels, so its neighbours see a loss where nobody was lost. Before it closes, it
+// therefore says on every channel why, if the channel takes that much; whoever dies says nothing. A receive for that
+// notice is posted on every channel from the start: it also shows which channel ended first.
+class PeerLinks {
+ public:
+  enum class Notice : int32_t { kLeft = 1, kFailed = 2, kAborted = 3 };
+  static constexpr int kNobody = -1;
+
+  PeerLinks(int size, std::map<int, std::unique_ptr<Channel>> channels);
+  // Says kLeft if nothing was said before.
+  ~PeerLinks();
+
+  // nullptr: there is none to this position.
+  Channel* channel(int position) const { return channels_[position].get(); }
+
+  // Says why (`suspect` as a position or kNobody), waits up to `wait_ms` until that is out, closes all channels with
+  // `reason`. Any thread; only the first call has an effect.
+  void Close(Notice notice, int suspect, const absl::Status& reason, int wait_ms);
+
+  // The position that a failure on the channel to `peer` points to; kNobody if the failure came from elsewhere.
+  int Suspect(int peer) const;
+
+ private:
+  struct Message {
+    int32_t notice = 0;
+    int32_t suspect = kNobody;
+  };
+
+  void OnNotice(int peer, const absl::Status& status);
+
+  Message outgoing_;
+  const PlainMemory outgoing_memory_{&outgoing_, sizeof outgoing_};
+  std::vector<Message> incoming_;
+  std::vector<PlainMemory> incoming_memory_;
+  EventCount told_;
+  std::atomic<int> untold_{0};
+
+  mutable absl::Mutex mutex_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  // Which peers have said something, and the first one that ended without a word.
+  std::vector<bool> heard_ ABSL_GUARDED_BY(mutex_);
+  int first_silent_ ABSL_GUARDED_BY(mutex_) = kNobody;
+
+  // Last, as operations on them use the rest.
+  std::vector<std::unique_ptr<Channel>> channels_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_PEER_LINKS_H_

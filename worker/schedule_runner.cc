@@ -1,0 +1,208 @@
+#include "worker/schedule_runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/reduce.h"
+
+namespace farandole {
+namespace {
+
+using Kind = Step::Kind;
+
+// For the notice that tells the others whom this member lost.
+constexpr int kNoticeWaitMs = 200;
+
+}  // namespace
+
+ScheduleRunner::ScheduleRunner(Transport* transport, PeerLinks* links, RunnerOptions options)
+    : transport_(transport), links_(links), options_(options) {
+  for (int i = 0; i < options_.lanes; ++i) slots_.push_back(std::make_unique<Slot>());
+}
+
+absl::Status ScheduleRunner::Prepare(const Call& call) {
+  absl::Status status = failure();
+  if (!status.ok()) return status;
+  if (call.layout->lanes() * static_cast<int64_t>(call.schedule->rounds.size()) > int64_t{UINT32_MAX}) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an operand of ", call.layout->total_bytes(), " bytes is too large"));
+  }
+  absl::StatusOr<std::unique_ptr<Memory>> data = transport_->Register(call.data, call.layout->total_bytes());
+  if (!data.ok()) return data.status();
+  data_memory_ = *std::move(data);
+  call_ = call;
+  if (scratch_.empty()) {
+    // Elements are at most 8 bytes, and a block has at least one.
+    const size_t each = std::max<int64_t>(options_.chunk_bytes, 8);
+    scratch_.resize(each * slots_.size());
+    absl::StatusOr<std::unique_ptr<Memory>> scratch = transport_->Register(scratch_.data(), scratch_.size());
+    if (!scratch.ok()) return scratch.status();
+    scratch_memory_ = *std::move(scratch);
+    for (size_t i = 0; i < slots_.size(); ++i) slots_[i]->scratch_offset = i * each;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ScheduleRunner::Run(const Call& call) {
+  absl::Status status = Prepare(call);
+  if (!status.ok()) return status;
+  const int64_t slots = std::min<int64_t>(slots_.size(), call_.layout->lanes());
+  next_lane_ = slots;
+  active_ = static_cast<int>(slots);
+  for (int64_t i = 0; i < slots; ++i) {
+    slots_[i]->lane = i;
+    slots_[i]->round = 0;
+    Drive(slots_[i].get(), false);
+  }
+  for (;;) {
+    const uint32_t seen = changed_.Value();
+    if (Slot* slot = NextReady(); slot != nullptr) {
+      Work(slot);
+      Drive(slot, false);
+      continue;
+    }
+    if (failed_) {
+      absl::Status reason = failure();
+      links_->Close(PeerLinks::Notice::kFailed, suspect(), reason, kNoticeWaitMs);
+    }
+    if (active_ == 0) break;
+    changed_.WaitPast(seen, -1);
+  }
+  data_memory_.reset();
+  return failure();
+}
+
+void ScheduleRunner::Drive(Slot* slot, bool on_loop) {
+  for (;;) {
+    if (failed_) return EndSlot();
+    if (slot->round == call_.schedule->rounds.size()) {
+      slot->lane = next_lane_++;
+      slot->round = 0;
+      if (slot->lane >= call_.layout->lanes()) return EndSlot();
+      continue;
+    }
+    if (!PostRound(slot)) return;
+    if (on_loop && LeaveWork(slot)) return;
+    Work(slot);
+  }
+}
+
+bool ScheduleRunner::PostRound(Slot* slot) {
+  const Round& round = call_.schedule->rounds[slot->round];
+  int operations = 0;
+  for (const Step& step : round) {
+    if (step.kind != Kind::kCopy && !IsSkipped(step, ExtentOf(*slot, step))) ++operations;
+  }
+  if (operations == 0) return true;
+  slot->pending = operations + 1;
+  // Receives first: what arrives at once has a place.
+  for (const bool sends : {false, true}) {
+    for (const Step& step : round) {
+      if (step.kind == Kind::kCopy || (step.kind == Kind::kSend) != sends) continue;
+      const Extent extent = ExtentOf(*slot, step);
+      if (!IsSkipped(step, extent)) PostStep(slot, step, extent);
+    }
+  }
+  return --slot->pending == 0;
+}
+
+void ScheduleRunner::PostStep(Slot* slot, const Step& step, const Extent& extent) {
+  const uint64_t number = slot->lane * call_.schedule->rounds.size() + slot->round;
+  const Tag tag{call_.instance.anchor, call_.instance.seq << 32 | number};
+  Block block{data_memory_.get(), static_cast<size_t>(extent.offset), static_cast<size_t>(extent.bytes)};
+  if (step.kind == Kind::kReceiveReduce) block = {scratch_memory_.get(), slot->scratch_offset, block.bytes};
+  Channel::Done done = [this, slot, peer = step.peer](absl::Status status) { OnDone(slot, peer, status); };
+  Channel* channel = links_->channel(step.peer);
+  if (step.kind == Kind::kSend) return channel->Send(tag, block, call_.deadline, std::move(done));
+  channel->Receive(tag, block, call_.deadline, std::move(done));
+}
+
+void ScheduleRunner::OnDone(Slot* slot, int peer, const absl::Status& status) {
+  if (!status.ok()) Fail(peer, status);
+  if (--slot->pending != 0) return;
+  if (failed_) return EndSlot();
+  if (LeaveWork(slot)) return;
+  Work(slot);
+  Drive(slot, true);
+}
+
+bool ScheduleRunner::LeaveWork(Slot* slot) {
+  int64_t bytes = 0;
+  for (const Step& step : call_.schedule->rounds[slot->round]) {
+    if (step.kind == Kind::kReceiveReduce || step.kind == Kind::kCopy) bytes += ExtentOf(*slot, step).bytes;
+  }
+  if (bytes <= options_.loop_work_bytes) return false;
+  {
+    absl::MutexLock lock(&mutex_);
+    ready_.push_back(slot);
+  }
+  changed_.Advance();
+  return true;
+}
+
+void ScheduleRunner::Work(Slot* slot) {
+  for (const Step& step : call_.schedule->rounds[slot->round]) {
+    const Extent extent = ExtentOf(*slot, step);
+    if (extent.bytes == 0) continue;
+    char* const place = call_.data + extent.offset;
+    if (step.kind == Kind::kReceiveReduce) {
+      ReduceSum(call_.dtype, place, scratch_.data() + slot->scratch_offset, extent.bytes / SizeOf(call_.dtype));
+    } else if (step.kind == Kind::kCopy) {
+      const int64_t start = call_.layout->Block(0, call_.own_block).offset;
+      const char* const from = call_.contribution + (extent.offset - start);
+      if (from != place) std::memcpy(place, from, extent.bytes);
+    }
+  }
+  ++slot->round;
+}
+
+void ScheduleRunner::EndSlot() {
+  if (--active_ == 0) changed_.Advance();
+}
+
+ScheduleRunner::Slot* ScheduleRunner::NextReady() {
+  absl::MutexLock lock(&mutex_);
+  if (ready_.empty()) return nullptr;
+  Slot* const slot = ready_.front();
+  ready_.pop_front();
+  return slot;
+}
+
+void ScheduleRunner::Fail(int peer, const absl::Status& status) {
+  const int suspect = peer == PeerLinks::kNobody ? peer : links_->Suspect(peer);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!failure_.ok()) return;
+    failure_ = status;
+    suspect_ = suspect;
+  }
+  failed_ = true;
+  changed_.Advance();
+}
+
+void ScheduleRunner::Cancel(const absl::Status& status) {
+  Fail(PeerLinks::kNobody, status);
+  links_->Close(PeerLinks::Notice::kAborted, PeerLinks::kNobody, status, 0);
+}
+
+int ScheduleRunner::suspect() const {
+  absl::MutexLock lock(&mutex_);
+  return suspect_;
+}
+
+absl::Status ScheduleRunner::failure() const {
+  absl::MutexLock lock(&mutex_);
+  return failure_;
+}
+
+Extent ScheduleRunner::ExtentOf(const Slot& slot, const Step& step) const {
+  return step.block == kToken ? Extent() : call_.layout->Block(slot.lane, step.block);
+}
+
+bool ScheduleRunner::IsSkipped(const Step& step, const Extent& extent) {
+  return extent.bytes == 0 && step.block != kToken;
+}
+
+}  // namespace farandole

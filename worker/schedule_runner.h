@@ -1,0 +1,117 @@
+#ifndef FARANDOLE_WORKER_SCHEDULE_RUNNER_H_
+#define FARANDOLE_WORKER_SCHEDULE_RUNNER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "base/clock.h"
+#include "proto/types.h"
+#include "transport/transport.h"
+#include "worker/communicator.h"
+#include "worker/event_count.h"
+#include "worker/lane_layout.h"
+#include "worker/peer_links.h"
+#include "worker/schedule.h"
+
+namespace farandole {
+
+// The same on all members of a communicator.
+struct RunnerOptions {
+  // Largest block in flight; larger operands are cut into lanes.
+  int64_t chunk_bytes = 256 << 10;
+  // Lanes under way at a time: scratch memory is lanes * chunk_bytes.
+  int lanes = 4;
+  // Sums and copies up to this size are made on the transport's loop, where the data arrives; larger ones on the
+  // calling thread, so that the loop goes on moving bytes.
+  int64_t loop_work_bytes = 16 << 10;
+};
+
+// Carries schedules out on channels: the only code that sees both. One collective at a time.
+//
+// A slot takes one lane after another through all rounds. A round's operations are posted together; whoever reports
+// the last one done (the transport's loop, or the calling thread when work was left to it) sums up and posts the next
+// round. After the first failure no round is begun any more, the channels are closed, and Run returns when no
+// operation is left that could touch the operand.
+class ScheduleRunner {
+ public:
+  // Both outlive this object, but the channels of `links` must be gone before it is.
+  ScheduleRunner(Transport* transport, PeerLinks* links, RunnerOptions options);
+
+  struct Call {
+    const Schedule* schedule = nullptr;
+    const LaneLayout* layout = nullptr;
+    Instance instance;
+    DataType dtype = DataType::kUint8;
+    char* data = nullptr;
+    // Source of kCopy steps: the contribution that goes to block `own_block`.
+    const char* contribution = nullptr;
+    int own_block = 0;
+    TimePoint deadline;
+  };
+  // The first failure of this or an earlier call, or OK.
+  absl::Status Run(const Call& call);
+
+  // Any thread, never blocks: `status` becomes the first failure, if there is none.
+  void Cancel(const absl::Status& status);
+
+  // After a failure.
+  int suspect() const;
+
+ private:
+  struct Slot {
+    int64_t lane = 0;
+    size_t round = 0;
+    // Operations of the round that are not done, and one for who posts them.
+    std::atomic<int> pending{0};
+    size_t scratch_offset = 0;
+  };
+
+  absl::Status Prepare(const Call& call);
+  // Takes the slot as far as it gets without waiting.
+  void Drive(Slot* slot, bool on_loop);
+  // True if everything in the round is done already.
+  bool PostRound(Slot* slot);
+  void PostStep(Slot* slot, const Step& step, const Extent& extent);
+  void OnDone(Slot* slot, int peer, const absl::Status& status);
+  // Leaves what is large to the calling thread.
+  bool LeaveWork(Slot* slot);
+  void Work(Slot* slot);
+  void EndSlot();
+  Slot* NextReady();
+  void Fail(int peer, const absl::Status& status);
+  absl::Status failure() const;
+  Extent ExtentOf(const Slot& slot, const Step& step) const;
+  static bool IsSkipped(const Step& step, const Extent& extent);
+
+  Transport* const transport_;
+  PeerLinks* const links_;
+  const RunnerOptions options_;
+  std::vector<char> scratch_;
+  std::unique_ptr<Memory> scratch_memory_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+
+  // Of the running call; constant while slots are active.
+  Call call_;
+  std::unique_ptr<Memory> data_memory_;
+  std::atomic<int64_t> next_lane_{0};
+  std::atomic<int> active_{0};
+  std::atomic<bool> failed_{false};
+  // A slot became ready, failed or ended.
+  EventCount changed_;
+
+  mutable absl::Mutex mutex_;
+  std::deque<Slot*> ready_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  int failed_peer_ ABSL_GUARDED_BY(mutex_) = PeerLinks::kNobody;
+  int suspect_ ABSL_GUARDED_BY(mutex_) = PeerLinks::kNobody;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_SCHEDULE_RUNNER_H_

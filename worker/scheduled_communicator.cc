@@ -1,0 +1,99 @@
+#include "worker/scheduled_communicator.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "worker/channel_setup.h"
+#include "worker/lane_layout.h"
+
+namespace farandole {
+
+absl::StatusOr<std::unique_ptr<ScheduledCommunicator>> ScheduledCommunicator::Create(const Group& group,
+                                                                                     Transport* transport,
+                                                                                     Bootstrap* bootstrap,
+                                                                                     const RunnerOptions& options) {
+  const std::vector<int> peers = PeersOf(group.position, static_cast<int>(group.members.size()));
+  absl::StatusOr<std::map<int, std::unique_ptr<Channel>>> channels = OpenChannels(group, peers, transport, bootstrap);
+  if (!channels.ok()) return channels.status();
+  return std::unique_ptr<ScheduledCommunicator>(
+      new ScheduledCommunicator(group, transport, *std::move(channels), options));
+}
+
+ScheduledCommunicator::ScheduledCommunicator(const Group& group, Transport* transport,
+                                             std::map<int, std::unique_ptr<Channel>> channels,
+                                             const RunnerOptions& options)
+    : group_(group),
+      transport_name_(transport->name()),
+      options_(options),
+      allreduce_(RingAllreduce(position(), size())),
+      allgather_(RingAllgather(position(), size())),
+      barrier_(DisseminationBarrier(position(), size())),
+      links_(std::make_unique<PeerLinks>(size(), std::move(channels))) {
+  runner_ = std::make_unique<ScheduleRunner>(transport, links_.get(), options);
+}
+
+std::string ScheduledCommunicator::name() const { return absl::StrCat(transport_name_, " ring"); }
+
+absl::Status ScheduledCommunicator::AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) {
+  const LaneLayout layout = LaneLayout::Even(count, SizeOf(dtype), size(), options_.chunk_bytes);
+  ScheduleRunner::Call call;
+  call.schedule = &allreduce_;
+  call.layout = &layout;
+  call.dtype = dtype;
+  call.data = static_cast<char*>(data);
+  return Run(call, instance);
+}
+
+absl::Status ScheduledCommunicator::Allgather(const Instance& instance, const void* input, void* output,
+                                              const std::vector<int64_t>& byte_counts) {
+  const LaneLayout layout = LaneLayout::Ragged(byte_counts, options_.chunk_bytes);
+  ScheduleRunner::Call call;
+  call.schedule = &allgather_;
+  call.layout = &layout;
+  call.data = static_cast<char*>(output);
+  call.contribution = static_cast<const char*>(input);
+  call.own_block = position();
+  return Run(call, instance);
+}
+
+absl::Status ScheduledCommunicator::Broadcast(const Instance& instance, int root, void* data, int64_t bytes) {
+  const Schedule schedule = TreeBroadcast(position(), size(), root);
+  const LaneLayout layout = LaneLayout::Even(bytes, 1, 1, options_.chunk_bytes);
+  ScheduleRunner::Call call;
+  call.schedule = &schedule;
+  call.layout = &layout;
+  call.data = static_cast<char*>(data);
+  return Run(call, instance);
+}
+
+absl::Status ScheduledCommunicator::Barrier(const Instance& instance) {
+  const LaneLayout layout = LaneLayout::Even(0, 1, 1, options_.chunk_bytes);
+  ScheduleRunner::Call call;
+  call.schedule = &barrier_;
+  call.layout = &layout;
+  return Run(call, instance);
+}
+
+absl::Status ScheduledCommunicator::Run(ScheduleRunner::Call call, const Instance& instance) {
+  call.instance = instance;
+  call.deadline = Clock::Monotonic().Now().PlusMs(group_.op_timeout_ms);
+  const absl::Status status = runner_->Run(call);
+  const Rank suspect = SuspectRank();
+  if (status.ok() || absl::IsAborted(status) || !suspect.known()) return status;
+  for (const Member& member : group_.members) {
+    if (member.rank != suspect) continue;
+    return absl::Status(status.code(), absl::StrCat(call.schedule->name, " over ", transport_name_,
+                                                    " failed because of ", Describe(member), ": ", status.message()));
+  }
+  return status;
+}
+
+void ScheduledCommunicator::Abort(const std::string& reason) { runner_->Cancel(absl::AbortedError(reason)); }
+
+Rank ScheduledCommunicator::SuspectRank() const {
+  const int suspect = runner_->suspect();
+  return suspect == PeerLinks::kNobody ? Rank() : group_.members[suspect].rank;
+}
+
+}  // namespace farandole

@@ -1,0 +1,60 @@
+#ifndef FARANDOLE_WORKER_SCHEDULED_COMMUNICATOR_H_
+#define FARANDOLE_WORKER_SCHEDULED_COMMUNICATOR_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "transport/transport.h"
+#include "worker/bootstrap.h"
+#include "worker/communicator.h"
+#include "worker/group.h"
+#include "worker/peer_links.h"
+#include "worker/schedule.h"
+#include "worker/schedule_runner.h"
+
+namespace farandole {
+
+// Collectives as schedules over the channels of a transport. schedule.h has the steps and bytes of each.
+class ScheduledCommunicator final : public Communicator {
+ public:
+  // Blocks until the channels to all peers are open; errors as OpenChannels. `transport` outlives the communicator.
+  static absl::StatusOr<std::unique_ptr<ScheduledCommunicator>> Create(const Group& group, Transport* transport,
+                                                                       Bootstrap* bootstrap,
+                                                                       const RunnerOptions& options = {});
+
+  std::string name() const override;
+  int position() const override { return group_.position; }
+  int size() const override { return static_cast<int>(group_.members.size()); }
+  // Any memory serves as well as another.
+  void* Buffer(int64_t bytes) override { return nullptr; }
+  absl::Status AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) override;
+  absl::Status Allgather(const Instance& instance, const void* input, void* output,
+                         const std::vector<int64_t>& byte_counts) override;
+  absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override;
+  absl::Status Barrier(const Instance& instance) override;
+  void Abort(const std::string& reason) override;
+  Rank SuspectRank() const override;
+
+ private:
+  ScheduledCommunicator(const Group& group, Transport* transport, std::map<int, std::unique_ptr<Channel>> channels,
+                        const RunnerOptions& options);
+
+  absl::Status Run(ScheduleRunner::Call call, const Instance& instance);
+
+  const Group group_;
+  const std::string transport_name_;
+  const RunnerOptions options_;
+  const Schedule allreduce_;
+  const Schedule allgather_;
+  const Schedule barrier_;
+  // Before the links: their channels go first.
+  std::unique_ptr<ScheduleRunner> runner_;
+  std::unique_ptr<PeerLinks> links_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_SCHEDULED_COMMUNICATOR_H_

@@ -1,0 +1,241 @@
+// What a scheduled communicator does when a member aborts, goes away, or is killed.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "gtest/gtest.h"
+#include "transport/inproc/transport.h"
+#include "transport/tcp/transport.h"
+#include "worker/communicator_testing.h"
+#include "worker/local_bootstrap.h"
+#include "worker/scheduled_communicator.h"
+
+namespace farandole {
+namespace {
+
+std::unique_ptr<Transport> MakeTransport(const std::string& name) {
+  if (name == "inproc") return std::make_unique<InprocTransport>();
+  return std::make_unique<TcpTransport>();
+}
+
+Group KeyedGroup(int ranks, int rank) {
+  Group group = TestGroup(ranks, rank);
+  group.data_key = "key";
+  // Ranks and positions are different things.
+  for (Member& member : group.members) member.rank = Rank(member.rank.value() + 10);
+  return group;
+}
+
+// All communicators of a group, built in threads, then used by the test one by one.
+struct World {
+  World(const std::string& transport, int ranks, uint32_t op_timeout_ms = 60000)
+      : transports(ranks), communicators(ranks) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      transports[rank] = MakeTransport(transport);
+      threads.emplace_back([this, rank, ranks, op_timeout_ms] {
+        Group group = KeyedGroup(ranks, rank);
+        group.op_timeout_ms = op_timeout_ms;
+        auto made = ScheduledCommunicator::Create(group, transports[rank].get(), &bootstrap);
+        ASSERT_TRUE(made.ok()) << made.status();
+        communicators[rank] = *std::move(made);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // Starts an allreduce of a rank in a thread of its own.
+  void Start(int rank, int64_t count) {
+    if (statuses.size() < communicators.size()) statuses.resize(communicators.size());
+    threads.emplace_back([this, rank, count] {
+      std::vector<float> data(count, 1.0f);
+      statuses[rank] = communicators[rank]->AllreduceSum({1, 1, 0}, DataType::kFloat32, data.data(), count);
+    });
+  }
+  void Join() {
+    for (std::thread& thread : threads) thread.join();
+    threads.clear();
+  }
+
+  LocalBootstrap bootstrap;
+  std::vector<std::unique_ptr<Transport>> transports;
+  std::vector<std::unique_ptr<ScheduledCommunicator>> communicators;
+  std::vector<absl::Status> statuses;
+  std::vector<std::thread> threads;
+};
+
+class ScheduledFailureTest : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Transports, ScheduledFailureTest, testing::Values("inproc", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(ScheduledFailureTest, AbortEndsAWaitAndAllLaterCalls) {
+  World world(GetParam(), 3);
+  world.statuses.resize(3);
+  world.Start(0, 1000);
+  world.communicators[0]->Abort("rank 1 was killed");
+  world.communicators[0]->Abort("something else");
+  world.Join();
+  EXPECT_EQ(world.statuses[0], absl::AbortedError("rank 1 was killed"));
+  EXPECT_EQ(world.communicators[0]->Barrier({1, 2, 0}), absl::AbortedError("rank 1 was killed"));
+  EXPECT_FALSE(world.communicators[0]->SuspectRank().known());
+}
+
+TEST_P(ScheduledFailureTest, AbortInTheMiddleOfALargeOne) {
+  for (int round = 0; round < 10; ++round) {
+    World world(GetParam(), 2);
+    world.statuses.resize(2);
+    world.Start(0, 4 << 20);
+    world.Start(1, 4 << 20);
+    // At another point each time.
+    const TimePoint until = Clock::Monotonic().Now().PlusMs(round * 2);
+    while (Clock::Monotonic().Now() < until) std::this_thread::yield();
+    world.communicators[1]->Abort("enough");
+    world.Join();
+    // It may have been over before.
+    for (const absl::Status& status : world.statuses) {
+      EXPECT_TRUE(status.ok() || absl::IsAborted(status) || absl::IsUnavailable(status)) << status;
+    }
+    EXPECT_EQ(world.communicators[1]->Barrier({1, 2, 0}), absl::AbortedError("enough"));
+  }
+}
+
+TEST_P(ScheduledFailureTest, AnAbortOfAnotherIsNotBlamedOnIt) {
+  World world(GetParam(), 2);
+  world.statuses.resize(2);
+  world.Start(0, 1000);
+  world.communicators[1]->Abort("told so");
+  world.Join();
+  EXPECT_EQ(world.statuses[0].code(), absl::StatusCode::kUnavailable) << world.statuses[0];
+}
+
+TEST_P(ScheduledFailureTest, AMemberThatLeavesTooEarlyIsNamed) {
+  World world(GetParam(), 3);
+  world.statuses.resize(3);
+  world.Start(0, 1000);
+  world.Start(1, 1000);
+  world.communicators[2].reset();
+  world.Join();
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(world.statuses[rank].code(), absl::StatusCode::kUnavailable) << world.statuses[rank];
+    EXPECT_EQ(world.communicators[rank]->SuspectRank(), Rank(12)) << world.statuses[rank];
+    EXPECT_NE(world.statuses[rank].message().find("rank 12 (pid 1002 on host here)"), std::string::npos)
+        << world.statuses[rank];
+    // Broken for good.
+    EXPECT_EQ(world.communicators[rank]->Barrier({1, 2, 0}).code(), absl::StatusCode::kUnavailable);
+  }
+}
+
+TEST_P(ScheduledFailureTest, AMemberThatDoesNotComeRunsIntoTheBound) {
+  World world(GetParam(), 3, 200);
+  world.statuses.resize(3);
+  world.Start(0, 1000);
+  world.Start(1, 1000);
+  world.Join();
+  for (int rank : {0, 1}) EXPECT_FALSE(world.statuses[rank].ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(world.statuses[0]) || absl::IsDeadlineExceeded(world.statuses[1]));
+}
+
+TEST_P(ScheduledFailureTest, AMissingMemberIsNamedWhenTheCommunicatorIsBuilt) {
+  LocalBootstrap bootstrap;
+  std::unique_ptr<Transport> transport = MakeTransport(GetParam());
+  Group group = KeyedGroup(2, 1);
+  group.setup_timeout_ms = 100;
+  const absl::Status status = ScheduledCommunicator::Create(group, transport.get(), &bootstrap).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_NE(status.message().find("rank 10 (pid 1000 on host here)"), std::string::npos) << status;
+  group.position = 0;
+  const absl::Status other = ScheduledCommunicator::Create(group, transport.get(), &bootstrap).status();
+  EXPECT_NE(other.message().find("rank 11 (pid 1001 on host here)"), std::string::npos) << other;
+}
+
+TEST_P(ScheduledFailureTest, WrongKeyAndWrongGenerationDoNotConnect) {
+  for (const bool wrong_key : {true, false}) {
+    LocalBootstrap bootstrap;
+    std::unique_ptr<Transport> transports[2] = {MakeTransport(GetParam()), MakeTransport(GetParam())};
+    absl::Status statuses[2];
+    std::vector<std::thread> threads;
+    for (int rank : {0, 1}) {
+      threads.emplace_back([&, rank] {
+        Group group = KeyedGroup(2, rank);
+        group.setup_timeout_ms = 300;
+        if (rank == 1 && wrong_key) group.data_key = "another";
+        if (rank == 1 && !wrong_key) group.generation.number = 2;
+        statuses[rank] = ScheduledCommunicator::Create(group, transports[rank].get(), &bootstrap).status();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDeadlineExceeded) << statuses[0];
+    EXPECT_EQ(statuses[1].code(),
+              wrong_key ? absl::StatusCode::kUnauthenticated : absl::StatusCode::kFailedPrecondition)
+        << statuses[1];
+  }
+}
+
+// One rank as a process of its own: allreduces without end.
+pid_t ForkRank(LocalBootstrap* bootstrap, int ranks, int rank, int64_t count, int started_fd) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  alarm(60);
+  TcpTransport transport;
+  auto communicator = ScheduledCommunicator::Create(KeyedGroup(ranks, rank), &transport, bootstrap);
+  if (!communicator.ok()) _exit(1);
+  std::vector<float> data(count, 0.0f);
+  for (uint64_t i = 0;; ++i) {
+    if (!(*communicator)->AllreduceSum({1, i, 0}, DataType::kFloat32, data.data(), count).ok()) _exit(1);
+    if (i == 3 && write(started_fd, "x", 1) != 1) _exit(1);
+  }
+}
+
+class KilledRankTest : public testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Counts, KilledRankTest, testing::Values(10, 3 << 20));
+
+TEST_P(KilledRankTest, TheOthersEndWithinTheBoundAndNameIt) {
+  constexpr int kRanks = 3;
+  LocalBootstrap bootstrap;
+  int started[2];
+  ASSERT_EQ(pipe2(started, O_CLOEXEC), 0);
+  // Forked before this process has threads.
+  const pid_t victim = ForkRank(&bootstrap, kRanks, 2, GetParam(), started[1]);
+  ASSERT_GT(victim, 0);
+  std::vector<absl::Status> statuses(kRanks - 1);
+  std::vector<Rank> suspects(kRanks - 1);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks - 1; ++rank) {
+    threads.emplace_back([&, rank] {
+      TcpTransport transport;
+      auto communicator = ScheduledCommunicator::Create(KeyedGroup(kRanks, rank), &transport, &bootstrap);
+      ASSERT_TRUE(communicator.ok()) << communicator.status();
+      std::vector<float> data(GetParam(), 0.0f);
+      absl::Status status;
+      for (uint64_t i = 0; status.ok(); ++i) {
+        status = (*communicator)->AllreduceSum({1, i, 0}, DataType::kFloat32, data.data(), data.size());
+      }
+      statuses[rank] = status;
+      suspects[rank] = (*communicator)->SuspectRank();
+    });
+  }
+  char byte;
+  EXPECT_EQ(read(started[0], &byte, 1), 1);
+  const TimePoint killed = Clock::Monotonic().Now();
+  kill(victim, SIGKILL);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LT(Clock::Monotonic().Now().MsSince(killed), 2000);
+  waitpid(victim, nullptr, 0);
+  close(started[0]);
+  close(started[1]);
+  for (int rank = 0; rank < kRanks - 1; ++rank) {
+    EXPECT_EQ(statuses[rank].code(), absl::StatusCode::kUnavailable) << statuses[rank];
+    EXPECT_EQ(suspects[rank], Rank(12)) << rank << ": " << statuses[rank];
+  }
+}
+
+}  // namespace
+}  // namespace farandole
