@@ -132,7 +132,7 @@ int Main(const std::vector<std::string>& arguments) {
   // Before any thread: all of them inherit it. Workers get back what was inherited.
   sigset_t handled, inherited;
   sigemptyset(&handled);
-  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&handled, number);
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&handled, number);
   sigprocmask(SIG_BLOCK, &handled, &inherited);
   signal(SIGPIPE, SIG_IGN);
   for (const std::string& argument : arguments) {
