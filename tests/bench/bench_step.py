@@ -21,7 +21,7 @@ def main() -> None:
             name: [s * 1e3 for s in v]
             for name, v in ranks.start(world, "step_ranks.py", str(ROUNDS), str(STEPS)).items()
         }
-        rows.append(report.row(f"step, {world} processes", "ms", times.pop("farandole"), **times))
+        rows.append(report.row(f"step, {world} process" + "es" * (world > 1), "ms", times.pop("farandole"), **times))
     report.write("step", rows)
 
 
