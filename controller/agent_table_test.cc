@@ -1,0 +1,65 @@
+#include "controller/agent_table.h"
+
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+TimePoint At(int64_t ms) { return TimePoint(0).PlusMs(ms); }
+
+TEST(AgentTableTest, SilenceIsSuspicionThenTheEnd) {
+  AgentTable agents(3000, 10000);
+  agents.Connect({"a", "h", ""}, At(0));
+  EXPECT_EQ(agents.NextDeadline(), At(3000));
+  EXPECT_TRUE(agents.Tick(At(2999)).empty());
+  EXPECT_TRUE(agents.Heard("a", At(2999)));
+  EXPECT_TRUE(agents.Tick(At(3000)).empty());
+  EXPECT_EQ(agents.NextDeadline(), At(5999));
+  EXPECT_EQ(agents.Suspicion("a", At(5998)), "");
+  const auto suspect = agents.Tick(At(5999));
+  ASSERT_EQ(suspect.size(), 1u);
+  EXPECT_FALSE(suspect[0].given_up);
+  EXPECT_EQ(agents.Suspicion("a", At(6000)), "the agent on host h has been silent for 3 s");
+  EXPECT_EQ(agents.NextDeadline(), At(12999));
+  const auto lost = agents.Tick(At(12999));
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_TRUE(lost[0].given_up);
+  EXPECT_EQ(agents.NextDeadline(), TimePoint::Infinite());
+  EXPECT_TRUE(agents.Heard("a", At(13000)));
+  EXPECT_EQ(agents.Suspicion("a", At(13000)), "");
+  EXPECT_EQ(agents.NextDeadline(), At(16000));
+}
+
+TEST(AgentTableTest, ALostStreamIsSuspicionAtOnce) {
+  AgentTable agents(3000, 10000);
+  agents.Connect({"a", "h", ""}, At(0));
+  agents.Disconnect("a", At(1000));
+  EXPECT_FALSE(agents.Connected("a"));
+  EXPECT_FALSE(agents.AnyConnected());
+  EXPECT_FALSE(agents.Heard("a", At(1500)));
+  EXPECT_EQ(agents.Suspicion("a", At(2000)), "the connection of the agent on host h was lost 1 s ago");
+  EXPECT_TRUE(agents.Tick(At(3000)).empty());
+  EXPECT_EQ(agents.NextDeadline(), At(11000));
+  ASSERT_EQ(agents.Tick(At(11000)).size(), 1u);
+}
+
+TEST(AgentTableTest, AReturnEndsTheSuspicion) {
+  AgentTable agents(3000, 10000);
+  agents.Connect({"a", "h", ""}, At(0));
+  agents.Disconnect("a", At(1000));
+  agents.Connect({"a", "h", ""}, At(9000));
+  EXPECT_TRUE(agents.Tick(At(11000)).empty());
+  EXPECT_EQ(agents.Suspicion("a", At(11000)), "");
+  EXPECT_EQ(agents.Tick(At(12000)).size(), 1u);
+}
+
+TEST(AgentTableTest, StrangersAreNobody) {
+  AgentTable agents(3000, 10000);
+  EXPECT_FALSE(agents.Heard("a", At(0)));
+  agents.Disconnect("a", At(0));
+  EXPECT_EQ(agents.Host("a"), "");
+  EXPECT_EQ(agents.NextDeadline(), TimePoint::Infinite());
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,118 @@
+#include "controller/hub.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/codec.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::SizeIs;
+
+class FakeClock final : public Clock {
+ public:
+  TimePoint Now() const override { return now; }
+  TimePoint now{1000};
+};
+
+struct FakeStream final : AgentStream {
+  void Send(std::string bytes) override { sent.push_back(std::move(bytes)); }
+  void Close(absl::Status status) override { closed = status; }
+  std::vector<std::string> sent;
+  absl::Status closed;
+};
+
+class HubTest : public ::testing::Test {
+ protected:
+  static AgentUp HelloOf(uint64_t worker, int size) {
+    Hello hello;
+    hello.session = 1;
+    hello.worker_incarnation = Incarnation(worker);
+    hello.version = "0.1.0";
+    hello.rank = Rank(-1);
+    hello.size = size;
+    return FromWorker{Incarnation(worker), hello};
+  }
+
+  FakeClock clock_;
+  Log log_{LogLevel::kError};
+  std::vector<TimePoint> armed_;
+};
+
+TEST_F(HubTest, StreamsAreBoundedAndReturnedWhenTheyEnd) {
+  HubConfig config;
+  config.streams_max = 1;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+  auto first = std::make_shared<FakeStream>();
+  auto second = std::make_shared<FakeStream>();
+  EXPECT_TRUE(hub->Opened(first, "j", {"a", "h", ""}));
+  EXPECT_FALSE(hub->Opened(second, "k", {"b", "h", ""}));
+  EXPECT_EQ(second->closed.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(hub->Status("k").status().code(), absl::StatusCode::kNotFound);
+  hub->Closed(first.get(), "j", "a");
+  EXPECT_TRUE(hub->Opened(second, "k", {"b", "h", ""}));
+}
+
+TEST_F(HubTest, WhatAnOlderStreamSaysOrItsEndChangeNothing) {
+  auto hub = std::make_unique<Hub>(HubConfig{}, &clock_, &log_, [](TimePoint) {});
+  auto older = std::make_shared<FakeStream>();
+  auto newer = std::make_shared<FakeStream>();
+  hub->Opened(older, "j", {"a", "h", ""});
+  hub->Opened(newer, "j", {"a", "h", ""});
+  EXPECT_EQ(older->closed.code(), absl::StatusCode::kAborted);
+  hub->Said(older.get(), "j", "a", HelloOf(1, 1));
+  hub->Closed(older.get(), "j", "a");
+  EXPECT_THAT(newer->sent, SizeIs(1));
+  hub->Said(newer.get(), "j", "a", HelloOf(1, 1));
+  EXPECT_THAT(newer->sent, SizeIs(3));
+}
+
+TEST_F(HubTest, WaitingGetsEndOnceWithTheGenerationOrTheServer) {
+  HubConfig config;
+  config.waiting_gets_max = 2;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+  auto stream = std::make_shared<FakeStream>();
+  hub->Opened(stream, "j", {"a", "h", ""});
+  hub->Said(stream.get(), "j", "a", HelloOf(1, 1));
+  const GenerationId generation = hub->Status("j")->generation;
+  std::vector<absl::StatusCode> ends;
+  const auto done = [&](absl::StatusOr<std::string> value) { ends.push_back(value.status().code()); };
+  hub->Get("j", generation, "k", 1, done);
+  hub->Get("j", generation, "l", 2, done);
+  hub->Get("j", generation, "m", 3, done);
+  EXPECT_THAT(ends, ::testing::ElementsAre(absl::StatusCode::kResourceExhausted));
+  EXPECT_TRUE(hub->Put("j", generation, "k", "v").ok());
+  EXPECT_THAT(ends, ::testing::ElementsAre(absl::StatusCode::kResourceExhausted, absl::StatusCode::kOk));
+  hub->CancelGet("j", 2);
+  hub->Get("j", generation, "n", 4, done);
+  hub->Shutdown();
+  EXPECT_THAT(ends, SizeIs(3));
+  EXPECT_EQ(ends.back(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(stream->closed.code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(HubTest, AsksForTheEarliestWakeUpAndForgetsAbandonedJobs) {
+  HubConfig config;
+  config.job.suspect_after_ms = 10;
+  config.job.give_up_after_ms = 20;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [this](TimePoint when) { armed_.push_back(when); });
+  auto stream = std::make_shared<FakeStream>();
+  hub->Opened(stream, "j", {"a", "h", ""});
+  EXPECT_THAT(armed_, ::testing::ElementsAre(TimePoint(1000).PlusMs(10)));
+  hub->Said(stream.get(), "j", "a", HelloOf(1, 2));
+  hub->Closed(stream.get(), "j", "a");
+  EXPECT_TRUE(hub->Status("j").ok());
+  clock_.now = clock_.now.PlusMs(10);
+  hub->Tick();
+  EXPECT_EQ(armed_.back(), TimePoint(1000).PlusMs(20));
+  clock_.now = clock_.now.PlusMs(10);
+  hub->Tick();
+  EXPECT_EQ(hub->Status("j").status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace farandole

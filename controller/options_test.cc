@@ -1,0 +1,77 @@
+#include "controller/options.h"
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Error(const std::vector<std::string>& args) {
+  const auto options = ParseOptions(args);
+  EXPECT_FALSE(options.ok());
+  return std::string(options.status().message());
+}
+
+TEST(OptionsTest, DefaultsServeLoopback) {
+  const auto options = ParseOptions({"--key-fd", "3"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->listen, "127.0.0.1:0");
+  EXPECT_EQ(options->key_fd, 3);
+  EXPECT_EQ(options->log_level, LogLevel::kWarning);
+  EXPECT_EQ(options->fusion_threshold_bytes, 128 << 20);
+}
+
+TEST(OptionsTest, ValuesMayFollowAnEqualsSign) {
+  const auto options = ParseOptions({"--key-file=/k", "--listen=[::1]:7", "--log-level=debug", "--ready-fd=4"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->key_file, "/k");
+  EXPECT_EQ(HostOf(options->listen), "[::1]");
+  EXPECT_EQ(options->log_level, LogLevel::kDebug);
+  EXPECT_EQ(options->ready_fd, 4);
+}
+
+TEST(OptionsTest, WhatIsWrongIsNamed) {
+  EXPECT_THAT(Error({}), HasSubstr("--key-fd and --key-file"));
+  EXPECT_THAT(Error({"--key-fd", "3", "--key-file", "f"}), HasSubstr("one of"));
+  EXPECT_THAT(Error({"--key-fd", "x"}), HasSubstr("\"x\""));
+  EXPECT_THAT(Error({"--key-fd", "3", "--listen", "7"}), HasSubstr("HOST:PORT"));
+  EXPECT_THAT(Error({"--key-fd", "3", "--listen", "h:70000"}), HasSubstr("HOST:PORT"));
+  EXPECT_THAT(Error({"--key-fd", "3", "--log-level", "loud"}), HasSubstr("\"loud\""));
+  EXPECT_THAT(Error({"--key-fd", "3", "--tls-cert", "c"}), HasSubstr("go together"));
+  EXPECT_THAT(Error({"--key-fd", "3", "--frobnicate", "1"}), HasSubstr("--frobnicate"));
+  EXPECT_THAT(Error({"--key-fd"}), HasSubstr("--key-fd"));
+}
+
+TEST(OptionsTest, BeyondLoopbackWantsTlsOrAClearWord) {
+  EXPECT_THAT(Error({"--key-fd", "3", "--listen", "0.0.0.0:1"}), HasSubstr("--insecure"));
+  EXPECT_THAT(Error({"--key-fd", "3", "--listen", "node7:1"}), HasSubstr("--insecure"));
+  EXPECT_TRUE(ParseOptions({"--key-fd", "3", "--listen", "0.0.0.0:1", "--insecure"}).ok());
+  EXPECT_TRUE(ParseOptions({"--key-fd", "3", "--listen", "[::]:1", "--tls-cert", "c", "--tls-key", "k"}).ok());
+}
+
+TEST(OptionsTest, LoopbackIsAnAddressOrItsName) {
+  EXPECT_TRUE(IsLoopback("127.0.0.1:0"));
+  EXPECT_TRUE(IsLoopback("127.9.9.9:0"));
+  EXPECT_TRUE(IsLoopback("[::1]:0"));
+  EXPECT_TRUE(IsLoopback("localhost:0"));
+  EXPECT_FALSE(IsLoopback("127.0.0.1.example.org:0"));
+  EXPECT_FALSE(IsLoopback("10.0.0.1:0"));
+  EXPECT_FALSE(IsLoopback("[::]:0"));
+}
+
+TEST(OptionsTest, TheFusionThresholdIsTheLaunchers) {
+  setenv("HOROVOD_FUSION_THRESHOLD", "1024", 1);
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->fusion_threshold_bytes, 1024);
+  setenv("HOROVOD_FUSION_THRESHOLD", "many", 1);
+  EXPECT_THAT(Error({"--key-fd", "3"}), HasSubstr("HOROVOD_FUSION_THRESHOLD"));
+  unsetenv("HOROVOD_FUSION_THRESHOLD");
+}
+
+}  // namespace
+}  // namespace farandole

@@ -1,0 +1,35 @@
+#include "controller/version_check.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/version.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(VersionCheckTest, MajorAndMinorCount) {
+  const std::string own(kVersion);
+  const std::string minor = own.substr(0, own.rfind('.'));
+  EXPECT_TRUE(CheckVersion("w", own).ok());
+  EXPECT_TRUE(CheckVersion("w", minor + ".999").ok());
+  EXPECT_FALSE(CheckVersion("w", "9" + own).ok());
+  EXPECT_FALSE(CheckVersion("w", minor + "9.0").ok());
+  EXPECT_FALSE(CheckVersion("w", minor).ok());
+  EXPECT_FALSE(CheckVersion("w", "").ok());
+  EXPECT_FALSE(CheckVersion("w", "..").ok());
+}
+
+TEST(VersionCheckTest, TheErrorNamesBothAndStaysPrintable) {
+  const absl::Status status = CheckVersion("the agent on host b", "9.8.\xff");
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the agent on host b has Farandole version \"9.8.\\377\""));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(kVersion));
+}
+
+}  // namespace
+}  // namespace farandole
