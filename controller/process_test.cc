@@ -1,0 +1,169 @@
+// farandole-controller as a process: how it is told things, how it says that it is ready, how it ends.
+
+#include <fcntl.h>
+#include <grpcpp/create_channel.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/auth.h"
+#include "base/unique_fd.h"
+#include "controller/fake_agent.h"
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+const char kBinary[] = "controller/farandole-controller";
+const char kTestData[] = "controller/testdata";
+
+struct Pipe {
+  Pipe() {
+    int fds[2];
+    EXPECT_EQ(pipe2(fds, O_CLOEXEC), 0);
+    read.Reset(fds[0]);
+    write.Reset(fds[1]);
+  }
+  UniqueFd read, write;
+};
+
+// A controller with its key on descriptor 3, its readiness on 4, its lifeline on 5. Killed at the end, if need be.
+class Controller {
+ public:
+  explicit Controller(const std::vector<std::string>& extra = {}) {
+    Pipe key, ready, lifeline;
+    EXPECT_EQ(write(key.write.get(), "secret\n", 7), 7);
+    key.write.Reset();
+    std::vector<std::string> args = {kBinary, "--key-fd", "3", "--ready-fd", "4", "--lifeline-fd", "5"};
+    args.insert(args.end(), extra.begin(), extra.end());
+    Spawn(args, {{key.read.get(), 3}, {ready.write.get(), 4}, {lifeline.read.get(), 5}});
+    ready.write.Reset();
+    char c;
+    while (read(ready.read.get(), &c, 1) == 1) address_ += c;
+    if (!address_.empty() && address_.back() == '\n') address_.pop_back();
+    lifeline_ = std::move(lifeline.write);
+  }
+  // With arguments alone.
+  static int ExitCode(std::vector<std::string> args) {
+    Controller c{NotYet()};
+    args.insert(args.begin(), kBinary);
+    c.Spawn(args, {});
+    return c.Wait();
+  }
+  ~Controller() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    Wait();
+  }
+
+  const std::string& address() const { return address_; }
+  void Signal(int signal) { kill(pid_, signal); }
+  void CutLifeline() { lifeline_.Reset(); }
+  // Exit code, or 128 + signal. The test's own time limit bounds it.
+  int Wait() {
+    int status = 0;
+    EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  std::unique_ptr<FakeAgent> Agent(const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+    grpc::ChannelArguments args;
+    args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    return std::make_unique<FakeAgent>(grpc::CreateCustomChannel(address_, credentials, args), "j",
+                                       MakeToken("secret", "j", "member"));
+  }
+
+ private:
+  struct NotYet {};
+  explicit Controller(NotYet) {}
+
+  void Spawn(const std::vector<std::string>& args, const std::vector<std::pair<int, int>>& descriptors) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    // Out of the way first: a source may bear the number of a target.
+    for (const auto& d : descriptors) posix_spawn_file_actions_adddup2(&actions, d.first, d.second + 100);
+    for (const auto& d : descriptors) posix_spawn_file_actions_adddup2(&actions, d.second + 100, d.second);
+    for (const auto& d : descriptors) posix_spawn_file_actions_addclose(&actions, d.second + 100);
+    std::vector<char*> argv;
+    for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+    argv.push_back(nullptr);
+    EXPECT_EQ(posix_spawn(&pid_, kBinary, &actions, nullptr, argv.data(), nullptr), 0);
+    posix_spawn_file_actions_destroy(&actions);
+  }
+
+  pid_t pid_ = 0;
+  UniqueFd lifeline_;
+  std::string address_;
+};
+
+std::string TempFile(const std::string& name, const std::string& text, mode_t mode) {
+  const std::string path = ::testing::TempDir() + "/" + name;
+  std::ofstream(path) << text;
+  EXPECT_EQ(chmod(path.c_str(), mode), 0);
+  return path;
+}
+
+TEST(ProcessTest, ServesWhereItSaysAndEndsCleanlyOnSigterm) {
+  Controller controller;
+  ASSERT_EQ(controller.address().rfind("127.0.0.1:", 0), 0u) << controller.address();
+  auto agent = controller.Agent(grpc::InsecureChannelCredentials());
+  ASSERT_TRUE(agent->Connect("a", "h1"));
+  controller.Signal(SIGTERM);
+  AgentDown down;
+  EXPECT_FALSE(agent->Read(&down));
+  EXPECT_EQ(agent->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(controller.Wait(), 0);
+}
+
+TEST(ProcessTest, EndsWithItsLifeline) {
+  Controller controller;
+  controller.CutLifeline();
+  EXPECT_EQ(controller.Wait(), 0);
+}
+
+TEST(ProcessTest, SpeaksTlsWithTheFilesItIsGiven) {
+  const std::string certificate = std::string(kTestData) + "/loopback_cert.pem";
+  Controller controller({"--tls-cert", certificate, "--tls-key", std::string(kTestData) + "/loopback_key.pem"});
+  std::ifstream file(certificate);
+  grpc::SslCredentialsOptions options;
+  options.pem_root_certs.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  auto agent = controller.Agent(grpc::SslCredentials(options));
+  ASSERT_TRUE(agent->Connect("a", "h1"));
+  auto stranger = std::make_unique<FakeAgent>(grpc::CreateChannel(controller.address(), grpc::SslCredentials(options)),
+                                              "j", "no token");
+  EXPECT_FALSE(stranger->Connect("b", "h1"));
+  EXPECT_EQ(stranger->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  auto plain = controller.Agent(grpc::InsecureChannelCredentials());
+  EXPECT_FALSE(plain->Connect("c", "h1"));
+  EXPECT_EQ(plain->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST(ProcessTest, ATakenPortIsAnError) {
+  Controller first;
+  const std::string key = TempFile("key", "secret", 0600);
+  EXPECT_EQ(Controller::ExitCode({"--key-file", key, "--listen", first.address()}), 1);
+}
+
+TEST(ProcessTest, WhatIsWrongWithItsArgumentsIsAUsageError) {
+  const std::string key = TempFile("key", "secret", 0600);
+  const std::string open_key = TempFile("open_key", "secret", 0644);
+  EXPECT_EQ(Controller::ExitCode({}), 2);
+  EXPECT_EQ(Controller::ExitCode({"--key-file", "/no/such/file"}), 2);
+  EXPECT_EQ(Controller::ExitCode({"--key-file", open_key}), 2);
+  EXPECT_EQ(Controller::ExitCode({"--key-file", key, "--listen", "0.0.0.0:0"}), 2);
+  EXPECT_EQ(Controller::ExitCode({"--key-file", key, "--tls-cert", key, "--tls-key", key}), 2);
+  EXPECT_EQ(Controller::ExitCode({"--version"}), 0);
+}
+
+}  // namespace
+}  // namespace farandole
