@@ -23,8 +23,10 @@ struct Actions {
   void ToWorker(const std::string& agent_id, Incarnation worker, WorkerDown message) {
     sends.push_back({agent_id, ToWorkers{{worker}, std::move(message)}});
   }
-  // Several things happened in one step: their sentences are joined.
+  // Several things happened in one step: their sentences are joined, the first few KiB of them.
   void Because(const std::string& sentence) {
+    constexpr size_t kReasonBytesMax = 4096;
+    if (reason.size() > kReasonBytesMax) return;
     if (!reason.empty()) reason += "; ";
     reason += sentence;
   }

@@ -244,15 +244,16 @@ void Generation::OnHealth(Rank rank, bool responsive, const std::string& cause, 
 void Generation::OnAgentLost(const std::string& agent_id, const std::string& text, Actions* actions) {
   const std::vector<Rank> lost = roster_.Behind(agent_id);
   if (lost.empty()) return;
+  const std::string who = lost.size() == 1 ? absl::StrCat(Describe(roster_.seat(lost[0]).member), " is")
+                                           : absl::StrCat(RankText(lost), " are");
+  // The agent may be back one day on the same stream: those who are given up are told as well.
+  Fail(absl::StrCat(who, " given up: ", text), actions);
   for (Rank rank : lost) {
     Seat& seat = roster_.mutable_seat(rank);
     seat.over = true;
     seat.responsive = false;
     seat.unresponsive_cause = absl::StrCat("given up: ", text);
   }
-  const std::string who = lost.size() == 1 ? absl::StrCat(Describe(roster_.seat(lost[0]).member), " is")
-                                           : absl::StrCat(RankText(lost), " are");
-  Fail(absl::StrCat(who, " given up: ", text), actions);
 }
 
 void Generation::Tick(TimePoint now, Actions* actions) {
