@@ -1,5 +1,7 @@
 #include "controller/item_log.h"
 
+#include <algorithm>
+#include <random>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -65,6 +67,42 @@ TEST(ItemLogTest, AMemberThatLackedNothingDoesNotFallBack) {
   EXPECT_THAT(Above(log, 1, 0), ElementsAre(5));
   EXPECT_TRUE(log.Received(Rank(1), 5));
   EXPECT_EQ(log.stable(), 5u);
+}
+
+// Against the definition: everybody has received every item up to there that concerns it.
+TEST(ItemLogTest, StableFollowsItsDefinitionInStepsAndNeverFalls) {
+  constexpr int kMembers = 5;
+  constexpr uint64_t kStep = 3;
+  std::mt19937 random(7);
+  ItemLog log(kGeneration, kMembers, 4 * kStep);
+  std::vector<std::vector<uint64_t>> concerning(kMembers);
+  std::vector<uint64_t> received(kMembers, 0);
+  uint64_t before = 0;
+  for (int round = 0; round < 20000; ++round) {
+    if (!log.Full() && random() % 3 == 0) {
+      const bool all = random() % 2 == 0;
+      RankSet to;
+      for (int r = 0; r < kMembers; ++r) {
+        if (!all && random() % 4 != 0) continue;
+        to.Add(Rank(r));
+        concerning[r].push_back(log.last() + 1);
+      }
+      log.Append(LeaveDone{}, all ? nullptr : &to);
+    }
+    const int r = static_cast<int>(random() % kMembers);
+    const auto next = std::upper_bound(concerning[r].begin(), concerning[r].end(), received[r]);
+    if (next != concerning[r].end()) received[r] = *next;
+    ASSERT_TRUE(log.Received(Rank(r), received[r]));
+    uint64_t truth = log.last();
+    for (int m = 0; m < kMembers; ++m) {
+      const auto lacks = std::upper_bound(concerning[m].begin(), concerning[m].end(), received[m]);
+      if (lacks != concerning[m].end()) truth = std::min(truth, *lacks - 1);
+    }
+    ASSERT_LE(log.stable(), truth);
+    ASSERT_GE(log.stable(), before);
+    before = log.stable();
+  }
+  EXPECT_GT(before, 1000u);
 }
 
 TEST(ItemLogTest, FullUntilTheLaggardCatchesUp) {

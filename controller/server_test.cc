@@ -271,6 +271,7 @@ TEST_F(ServerTest, EveryMethodWantsATokenOfItsJob) {
     EXPECT_EQ(code({{"farandole-job", "j"}, {"authorization", "Bearer " + std::string(64, '0')}}), kDenied);
     EXPECT_EQ(code({{"farandole-job", "other"}, {"authorization", right}}), kDenied);
     EXPECT_EQ(code({{"farandole-job", "j"}, {"farandole-job", "other"}, {"authorization", right}}), kDenied);
+    EXPECT_EQ(code({{"farandole-job", "other"}, {"farandole-job", "j"}, {"authorization", right}}), kDenied);
     EXPECT_EQ(code({{"farandole-job", "j/k"}, {"authorization", right}}), grpc::StatusCode::INVALID_ARGUMENT);
     EXPECT_NE(code({{"farandole-job", "j"}, {"authorization", right}}), kDenied);
     const bool member_only = method.find("Coordination") != std::string::npos;
