@@ -4,11 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/agent_client.h"
+#include "worker/communicator_factory.h"
 #include "worker/fork_guard.h"
 #include "worker/log.h"
-#include "worker/lone_communicator.h"
 #include "worker/lone_controller.h"
-#include "worker/shm_communicator.h"
 
 namespace farandole {
 namespace {
@@ -16,12 +15,6 @@ namespace {
 std::unique_ptr<ControlLink> MakeLink(const Config& config, EventLoop* loop, Incarnation worker) {
   if (!config.lone()) return std::make_unique<AgentClient>(loop, config.agent_socket, worker);
   return std::make_unique<LoneController>(loop, worker, config.fusion_threshold_bytes);
-}
-
-absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const Config& config, const Group& group,
-                                                               Bootstrap* bootstrap) {
-  if (group.members.size() == 1) return std::make_unique<LoneCommunicator>();
-  return ShmCommunicator::Create(group, bootstrap, ShmOptions());
 }
 
 }  // namespace
@@ -42,9 +35,8 @@ Result Library::InitBegin() {
   GuardForks();
   runtime_ = std::make_shared<Runtime>(
       *config, [config = *config](EventLoop* loop, Incarnation worker) { return MakeLink(config, loop, worker); },
-      [config = *config](const Group& group, Bootstrap* bootstrap) {
-        return MakeCommunicator(config, group, bootstrap);
-      });
+      [factory = std::make_shared<CommunicatorFactory>(config->communicator)](
+          const Group& group, Bootstrap* bootstrap) { return factory->Make(group, bootstrap); });
   names_.clear();
   state_ = State::kStarting;
   runtime_->Start();

@@ -1,0 +1,34 @@
+#include "worker/communicator_factory.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/tcp/transport.h"
+#include "worker/log.h"
+#include "worker/lone_communicator.h"
+#include "worker/scheduled_communicator.h"
+#include "worker/selector.h"
+#include "worker/shm_communicator.h"
+
+namespace farandole {
+
+CommunicatorFactory::CommunicatorFactory(std::string override_name) : override_name_(std::move(override_name)) {}
+
+absl::StatusOr<std::unique_ptr<Communicator>> CommunicatorFactory::Make(const Group& group, Bootstrap* bootstrap) {
+  CommunicatorBuilders builders;
+  builders.lone = [](const Group&) { return std::make_unique<LoneCommunicator>(); };
+  builders.shm = [bootstrap](const Group& members) {
+    return ShmCommunicator::Create(members, bootstrap, ShmOptions());
+  };
+  builders.tcp = [this, bootstrap](const Group& members) {
+    if (tcp_ == nullptr) tcp_ = std::make_unique<TcpTransport>();
+    return ScheduledCommunicator::Create(members, tcp_.get(), bootstrap);
+  };
+  absl::StatusOr<Selection> selection = SelectCommunicator(group, override_name_, builders);
+  if (!selection.ok()) return selection.status();
+  Log(LogLevel::kDebug, absl::StrCat("process set ", group.process_set, " of ", group.members.size(),
+                                     " members communicates by ", selection->reason));
+  return std::move(selection->communicator);
+}
+
+}  // namespace farandole

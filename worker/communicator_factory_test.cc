@@ -1,0 +1,62 @@
+#include "worker/communicator_factory.h"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "worker/communicator_testing.h"
+#include "worker/local_bootstrap.h"
+
+namespace farandole {
+namespace {
+
+// Two ranks that share an agent build what `override_name` says and sum with it. Returns its name.
+std::string BuiltBy(const std::string& override_name, bool one_agent) {
+  LocalBootstrap bootstrap;
+  std::string names[2];
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Group group = TestGroup(2, rank);
+      group.data_key = "secret";
+      if (!one_agent) group.members[1].agent_id = "another agent";
+      CommunicatorFactory factory(override_name);
+      auto communicator = factory.Make(group, &bootstrap);
+      ASSERT_TRUE(communicator.ok()) << communicator.status();
+      names[rank] = (*communicator)->name();
+      for (int round = 1; round <= 3; ++round) {
+        constexpr int64_t kCount = 100000;
+        std::vector<char> data(kCount * 4);
+        FillOperand(DataType::kFloat32, data.data(), kCount, rank, round);
+        const Instance instance{1, static_cast<uint64_t>(round), 0};
+        const absl::Status s = (*communicator)->AllreduceSum(instance, DataType::kFloat32, data.data(), kCount);
+        ASSERT_TRUE(s.ok()) << s;
+        ASSERT_EQ(WrongSum(DataType::kFloat32, data.data(), kCount, 2, round), -1);
+      }
+      // Nobody closes while the other may still receive.
+      ASSERT_TRUE((*communicator)->Barrier(Instance{1, 9, 0}).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(names[0], names[1]);
+  return names[0];
+}
+
+TEST(CommunicatorFactoryTest, SharedMemoryUnderOneAgent) { EXPECT_EQ(BuiltBy("auto", true), "shm"); }
+
+TEST(CommunicatorFactoryTest, TcpBetweenAgents) { EXPECT_EQ(BuiltBy("auto", false), "tcp ring"); }
+
+TEST(CommunicatorFactoryTest, TcpWhenAskedFor) { EXPECT_EQ(BuiltBy("tcp", true), "tcp ring"); }
+
+TEST(CommunicatorFactoryTest, AloneNeedsNobody) {
+  CommunicatorFactory factory("auto");
+  auto communicator = factory.Make(TestGroup(1, 0), nullptr);
+  ASSERT_TRUE(communicator.ok()) << communicator.status();
+  float values[] = {1, 2};
+  EXPECT_TRUE((*communicator)->AllreduceSum(Instance{}, DataType::kFloat32, values, 2).ok());
+  EXPECT_EQ(values[1], 2);
+}
+
+}  // namespace
+}  // namespace farandole
