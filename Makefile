@@ -26,6 +26,13 @@ deps:  ## installs what is missing: Debian packages, abseil's source, .venv
 build: deps  ## builds every target
 	bazel build //...
 
+# What a user runs; without the tests.
+PRODUCT := //agent:farandole-agent //controller:farandole-controller //frameworks:libfarandole.so
+
+.PHONY: product
+product: deps
+	bazel build $(PRODUCT)
+
 .PHONY: test
 test: deps  ## lint, build and every test; ends with "N passed, M failed"
 	@$(VENV)/python scripts/run_tests.py
@@ -39,7 +46,7 @@ format: deps  ## rewrites the sources as lint wants them
 	@$(VENV)/python scripts/lint.py --fix
 
 .PHONY: demo
-demo: build  ## trains a small network on scanned digits with two processes
+demo: product  ## trains a small network on scanned digits with two processes
 	$(RUN) farandole run -np 2 python examples/torch_digits.py
 
 # One of them: make bench BENCH=allreduce
@@ -50,7 +57,7 @@ bench: build wheel  ## figures beside their peers; tables, and build/bench/NAME.
 	@for name in $(BENCH); do $(VENV)/python tests/bench/bench_$$name.py || exit 1; done
 
 .PHONY: wheel
-wheel: build  ## build/wheel/dist/farandole-*.whl
+wheel: product  ## build/wheel/dist/farandole-*.whl
 	@$(VENV)/python scripts/build_wheel.py
 
 .PHONY: wheel-test
