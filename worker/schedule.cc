@@ -38,6 +38,30 @@ Schedule RingAllreduce(int position, int size) {
   return schedule;
 }
 
+Schedule DoublingAllreduce(int position, int size) {
+  Schedule schedule{"doubling allreduce", {}};
+  int power = 1;
+  while (2 * power <= size) power *= 2;
+  const int extra = size - power;
+  if (extra > 0) {
+    schedule.rounds.emplace_back();
+    if (position >= power) schedule.rounds.back() = {{Kind::kSend, position - power, 0}};
+    if (position < extra) schedule.rounds.back() = {{Kind::kReceiveReduce, position + power, 0}};
+  }
+  for (int distance = 1; distance < power; distance *= 2) {
+    schedule.rounds.emplace_back();
+    if (position >= power) continue;
+    const int partner = position ^ distance;
+    schedule.rounds.back() = {{Kind::kSend, partner, 0}, {Kind::kReceiveReduce, partner, 0}};
+  }
+  if (extra > 0) {
+    schedule.rounds.emplace_back();
+    if (position < extra) schedule.rounds.back() = {{Kind::kSend, position + power, 0}};
+    if (position >= power) schedule.rounds.back() = {{Kind::kReceive, position - power, 0}};
+  }
+  return schedule;
+}
+
 Schedule RingAllgather(int position, int size) {
   Schedule schedule{"ring allgather", {{{Kind::kCopy, position, position}}}};
   const int right = Modulo(position + 1, size);

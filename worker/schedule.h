@@ -14,13 +14,15 @@ namespace farandole {
 //   - all members have the same number of rounds; a send in a round meets a receive of the same block in the same
 //     round of the peer, and the other way round;
 //   - at most one send and one receive per peer and round, at most one of these receives adds;
-//   - in a round no block is both read and written, so its steps may run at once, in any order.
+//   - in a round no block is both sent and replaced, so its transfers may run at once, in any order. What is received
+//   to
+//     be added is added when all transfers of the round are done: a block may be sent and added to in one round.
 // It follows that no schedule can deadlock: who has finished round r has posted all that others need to finish it.
 struct Step {
   enum class Kind : uint8_t {
     kSend,           // block to peer
     kReceive,        // block from peer, replaces what is there
-    kReceiveReduce,  // block from peer, added to what is there
+    kReceiveReduce,  // block from peer, added to what is there; the summand of the lower position comes first
     kCopy,           // own contribution into its block of the output; no peer
   };
   Kind kind;
@@ -47,6 +49,12 @@ std::vector<int> PeersOf(int position, int size);
 //   reduce:  round r in [0, N-1): send block p-r, receive and add block p-r-1; then block p+1 is complete here
 //   spread:  round r in [0, N-1): send block p+1-r, receive block p-r
 Schedule RingAllreduce(int position, int size);
+
+// Recursive doubling of one block, for small operands. With R the largest power of two up to N: members from R on give
+// their operand to p - R; log2 R rounds in which p and p xor 2^k exchange what they have and add; members from R on get
+// the result. Up to ceil(log2 N) + 1 rounds, each with the whole operand. Both ends of an exchange add in one order, so
+// all members have the same bits.
+Schedule DoublingAllreduce(int position, int size);
 
 // Ring allgather; block m is the contribution of member m, of any size. A round for the own copy, then N-1 rounds: in
 // round r send block p-r to the right, receive block p-r-1 from the left. Every member receives all blocks but its own

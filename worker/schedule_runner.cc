@@ -148,9 +148,12 @@ void ScheduleRunner::Work(Slot* slot) {
     if (extent.bytes == 0) continue;
     char* const place = call_.data + extent.offset;
     if (step.kind == Kind::kReceiveReduce) {
-      ReduceSum(call_.dtype, place, scratch_.data() + slot->scratch_offset, extent.bytes / SizeOf(call_.dtype));
+      const char* const arrived = scratch_.data() + slot->scratch_offset;
+      const bool own_first = call_.position < step.peer;
+      ReduceSum2(call_.dtype, place, own_first ? place : arrived, own_first ? arrived : place,
+                 extent.bytes / SizeOf(call_.dtype));
     } else if (step.kind == Kind::kCopy) {
-      const int64_t start = call_.layout->Block(0, call_.own_block).offset;
+      const int64_t start = call_.layout->Block(0, call_.position).offset;
       const char* const from = call_.contribution + (extent.offset - start);
       if (from != place) std::memcpy(place, from, extent.bytes);
     }

@@ -49,9 +49,10 @@ class ScheduleRunner {
     Instance instance;
     DataType dtype = DataType::kUint8;
     char* data = nullptr;
-    // Source of kCopy steps: the contribution that goes to block `own_block`.
+    // Of this member.
+    int position = 0;
+    // Source of kCopy steps: what belongs in block `position`.
     const char* contribution = nullptr;
-    int own_block = 0;
     TimePoint deadline;
   };
   // The first failure of this or an earlier call, or OK.

@@ -95,7 +95,8 @@ class World {
       if (step.kind != Kind::kCopy && std::count(peers.begin(), peers.end(), step.peer) == 0) {
         return "a peer that PeersOf does not name";
       }
-      if (step.block != kToken) (step.kind == Kind::kSend ? read : written).insert(step.block);
+      if (step.kind == Kind::kSend) read.insert(step.block);
+      if (step.kind == Kind::kReceive && step.block != kToken) written.insert(step.block);
       if (step.kind != Kind::kSend) continue;
       Message message{step.block, {}, heard_[p]};
       if (step.block != kToken) message.cells = Read(p, layout.Block(lane, step.block));
@@ -103,7 +104,7 @@ class World {
       if (!wire->emplace(std::make_pair(p, step.peer), std::move(message)).second) return "two sends to one peer";
     }
     for (int block : read) {
-      if (written.count(block) != 0) return "a block is read and written in one round";
+      if (written.count(block) != 0) return "a block is sent and replaced in one round";
     }
     return "";
   }
@@ -161,6 +162,20 @@ TEST(ScheduleTest, RingAllreduceSumsEveryContributionOnce) {
           const int64_t lanes = LaneLayout::Even(cells, 1, size, chunk).lanes();
           ASSERT_LE(world.sent(p), rounds * (cells / size) + rounds * lanes);
         }
+      }
+    }
+  }
+}
+
+TEST(ScheduleTest, DoublingAllreduceSumsEveryContributionOnce) {
+  for (int size = 1; size <= kSizeMax; ++size) {
+    const auto schedules = ForAll(size, [size](int p) { return DoublingAllreduce(p, size); });
+    for (int64_t cells : {0, 1, 7}) {
+      World world(size, cells);
+      for (int p = 0; p < size; ++p) world.cells(p).assign(cells, Cell{1} << p);
+      ASSERT_EQ(world.Run(schedules, LaneLayout::Even(cells, 1, 1, 3)), "") << size << " " << cells;
+      for (int p = 0; p < size; ++p) {
+        ASSERT_EQ(world.cells(p), std::vector<Cell>(cells, All(size))) << size << " " << cells << " " << p;
       }
     }
   }

@@ -12,7 +12,7 @@ namespace farandole {
 absl::StatusOr<std::unique_ptr<ScheduledCommunicator>> ScheduledCommunicator::Create(const Group& group,
                                                                                      Transport* transport,
                                                                                      Bootstrap* bootstrap,
-                                                                                     const RunnerOptions& options) {
+                                                                                     const ScheduledOptions& options) {
   const std::vector<int> peers = PeersOf(group.position, static_cast<int>(group.members.size()));
   absl::StatusOr<std::map<int, std::unique_ptr<Channel>>> channels = OpenChannels(group, peers, transport, bootstrap);
   if (!channels.ok()) return channels.status();
@@ -22,23 +22,25 @@ absl::StatusOr<std::unique_ptr<ScheduledCommunicator>> ScheduledCommunicator::Cr
 
 ScheduledCommunicator::ScheduledCommunicator(const Group& group, Transport* transport,
                                              std::map<int, std::unique_ptr<Channel>> channels,
-                                             const RunnerOptions& options)
+                                             const ScheduledOptions& options)
     : group_(group),
       transport_name_(transport->name()),
       options_(options),
-      allreduce_(RingAllreduce(position(), size())),
+      small_allreduce_(DoublingAllreduce(position(), size())),
+      large_allreduce_(RingAllreduce(position(), size())),
       allgather_(RingAllgather(position(), size())),
       barrier_(DisseminationBarrier(position(), size())),
       links_(std::make_unique<PeerLinks>(size(), std::move(channels))) {
-  runner_ = std::make_unique<ScheduleRunner>(transport, links_.get(), options);
+  runner_ = std::make_unique<ScheduleRunner>(transport, links_.get(), options.runner);
 }
 
 std::string ScheduledCommunicator::name() const { return absl::StrCat(transport_name_, " ring"); }
 
 absl::Status ScheduledCommunicator::AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) {
-  const LaneLayout layout = LaneLayout::Even(count, SizeOf(dtype), size(), options_.chunk_bytes);
+  const bool small = count * SizeOf(dtype) <= options_.doubling_bytes_max;
+  const LaneLayout layout = LaneLayout::Even(count, SizeOf(dtype), small ? 1 : size(), options_.runner.chunk_bytes);
   ScheduleRunner::Call call;
-  call.schedule = &allreduce_;
+  call.schedule = small ? &small_allreduce_ : &large_allreduce_;
   call.layout = &layout;
   call.dtype = dtype;
   call.data = static_cast<char*>(data);
@@ -47,19 +49,18 @@ absl::Status ScheduledCommunicator::AllreduceSum(const Instance& instance, DataT
 
 absl::Status ScheduledCommunicator::Allgather(const Instance& instance, const void* input, void* output,
                                               const std::vector<int64_t>& byte_counts) {
-  const LaneLayout layout = LaneLayout::Ragged(byte_counts, options_.chunk_bytes);
+  const LaneLayout layout = LaneLayout::Ragged(byte_counts, options_.runner.chunk_bytes);
   ScheduleRunner::Call call;
   call.schedule = &allgather_;
   call.layout = &layout;
   call.data = static_cast<char*>(output);
   call.contribution = static_cast<const char*>(input);
-  call.own_block = position();
   return Run(call, instance);
 }
 
 absl::Status ScheduledCommunicator::Broadcast(const Instance& instance, int root, void* data, int64_t bytes) {
   const Schedule schedule = TreeBroadcast(position(), size(), root);
-  const LaneLayout layout = LaneLayout::Even(bytes, 1, 1, options_.chunk_bytes);
+  const LaneLayout layout = LaneLayout::Even(bytes, 1, 1, options_.runner.chunk_bytes);
   ScheduleRunner::Call call;
   call.schedule = &schedule;
   call.layout = &layout;
@@ -68,7 +69,7 @@ absl::Status ScheduledCommunicator::Broadcast(const Instance& instance, int root
 }
 
 absl::Status ScheduledCommunicator::Barrier(const Instance& instance) {
-  const LaneLayout layout = LaneLayout::Even(0, 1, 1, options_.chunk_bytes);
+  const LaneLayout layout = LaneLayout::Even(0, 1, 1, options_.runner.chunk_bytes);
   ScheduleRunner::Call call;
   call.schedule = &barrier_;
   call.layout = &layout;
@@ -77,6 +78,7 @@ absl::Status ScheduledCommunicator::Barrier(const Instance& instance) {
 
 absl::Status ScheduledCommunicator::Run(ScheduleRunner::Call call, const Instance& instance) {
   call.instance = instance;
+  call.position = position();
   call.deadline = Clock::Monotonic().Now().PlusMs(group_.op_timeout_ms);
   const absl::Status status = runner_->Run(call);
   const Rank suspect = SuspectRank();

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_WORKER_SCHEDULED_COMMUNICATOR_H_
 #define FARANDOLE_WORKER_SCHEDULED_COMMUNICATOR_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,13 +18,21 @@
 
 namespace farandole {
 
+// The same on all members.
+struct ScheduledOptions {
+  RunnerOptions runner;
+  // Largest operand that is summed by doubling, in few rounds with the whole operand each; beyond it the ring is
+  // quicker.
+  int64_t doubling_bytes_max = 64 << 10;
+};
+
 // Collectives as schedules over the channels of a transport. schedule.h has the steps and bytes of each.
 class ScheduledCommunicator final : public Communicator {
  public:
   // Blocks until the channels to all peers are open; errors as OpenChannels. `transport` outlives the communicator.
   static absl::StatusOr<std::unique_ptr<ScheduledCommunicator>> Create(const Group& group, Transport* transport,
                                                                        Bootstrap* bootstrap,
-                                                                       const RunnerOptions& options = {});
+                                                                       const ScheduledOptions& options = {});
 
   std::string name() const override;
   int position() const override { return group_.position; }
@@ -40,14 +49,15 @@ class ScheduledCommunicator final : public Communicator {
 
  private:
   ScheduledCommunicator(const Group& group, Transport* transport, std::map<int, std::unique_ptr<Channel>> channels,
-                        const RunnerOptions& options);
+                        const ScheduledOptions& options);
 
   absl::Status Run(ScheduleRunner::Call call, const Instance& instance);
 
   const Group group_;
   const std::string transport_name_;
-  const RunnerOptions options_;
-  const Schedule allreduce_;
+  const ScheduledOptions options_;
+  const Schedule small_allreduce_;
+  const Schedule large_allreduce_;
   const Schedule allgather_;
   const Schedule barrier_;
   // Before the links: their channels go first.

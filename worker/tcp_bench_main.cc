@@ -1,5 +1,5 @@
 // Allreduce of float32 over tcp on loopback among forked processes of this host.
-//   tcp_bench [ranks (2)] [largest bytes (64 MiB)] [rounds (15)] [chunk bytes] [lanes] [bytes summed on the loop]
+//   tcp_bench [ranks (2)] [largest bytes (64 MiB)] [rounds (15)] [chunk bytes] [lanes] [largest doubled]
 // Prints the median time of one allreduce over the rounds as rank 0 sees it, the quartiles, and the bus bandwidth
 // (2(N-1)/N of the bytes per time). Each round ends with an allreduce whose every cell is checked.
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ struct Settings {
   int ranks = 2;
   int64_t largest = 64 << 20;
   int rounds = 15;
-  RunnerOptions runner;
+  ScheduledOptions options;
 };
 
 double NowUs() { return Clock::Monotonic().Now().ns() / 1000.0; }
@@ -66,13 +66,13 @@ void RunRank(const Settings& settings, int rank, LocalBootstrap* bootstrap) {
   TcpTransport transport;
   Group group = TestGroup(settings.ranks, rank);
   group.data_key = "benchmark";
-  auto communicator = ScheduledCommunicator::Create(group, &transport, bootstrap, settings.runner);
+  auto communicator = ScheduledCommunicator::Create(group, &transport, bootstrap, settings.options);
   Require(rank, communicator.status());
   std::vector<char> data(settings.largest);
   if (rank == 0) {
     std::printf("%d ranks, allreduce float32 over tcp, chunks of %lld bytes, %d lanes\n%12s %12s %25s %10s\n",
-                settings.ranks, static_cast<long long>(settings.runner.chunk_bytes), settings.runner.lanes, "bytes",
-                "us", "quartiles", "GB/s bus");
+                settings.ranks, static_cast<long long>(settings.options.runner.chunk_bytes),
+                settings.options.runner.lanes, "bytes", "us", "quartiles", "GB/s bus");
   }
   for (int64_t bytes = 4; bytes <= settings.largest; bytes *= 4) {
     const std::vector<double> times = Measure(communicator->get(), rank, data.data(), bytes, settings.rounds);
@@ -94,12 +94,12 @@ int main(int argc, char** argv) {
   settings.ranks = static_cast<int>(argument(1, settings.ranks));
   settings.largest = argument(2, settings.largest);
   settings.rounds = static_cast<int>(argument(3, settings.rounds));
-  settings.runner.chunk_bytes = argument(4, settings.runner.chunk_bytes);
-  settings.runner.lanes = static_cast<int>(argument(5, settings.runner.lanes));
-  settings.runner.loop_work_bytes = argument(6, settings.runner.loop_work_bytes);
+  settings.options.runner.chunk_bytes = argument(4, settings.options.runner.chunk_bytes);
+  settings.options.runner.lanes = static_cast<int>(argument(5, settings.options.runner.lanes));
+  settings.options.doubling_bytes_max = argument(6, settings.options.doubling_bytes_max);
   if (settings.ranks < 1 || settings.ranks > 64 || settings.largest < 4 || settings.rounds < 1 ||
-      settings.runner.chunk_bytes < 1 || settings.runner.lanes < 1) {
-    std::fprintf(stderr, "usage: tcp_bench [ranks] [largest bytes] [rounds] [chunk bytes] [lanes] [loop bytes]\n");
+      settings.options.runner.chunk_bytes < 1 || settings.options.runner.lanes < 1) {
+    std::fprintf(stderr, "usage: tcp_bench [ranks] [largest bytes] [rounds] [chunk bytes] [lanes] [largest doubled]\n");
     return 2;
   }
   farandole::LocalBootstrap bootstrap;
