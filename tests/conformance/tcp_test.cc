@@ -109,11 +109,11 @@ TEST_F(TcpTest, HalfOpenHandshakesAreBoundedInNumber) {
   const TimePoint start = Clock::Monotonic().Now();
   std::vector<UniqueFd> strangers;
   for (int i = 0; i < Acceptor::kGuestsMax + 40; ++i) strangers.push_back(Dial(address_));
-  // The first 40 were pushed out, long before their time was over.
-  int closed = 0;
-  for (int i = 0; i < 40; ++i) closed += ClosesWithin(strangers[i].get(), 500) ? 1 : 0;
+  // The first 40 were pushed out, long before their time was over (a machine too slow for that proves nothing).
+  bool closed = true;
+  for (int i = 0; i < 40 && closed; ++i) closed = ClosesWithin(strangers[i].get(), Acceptor::kGuestMs / 2);
   if (Clock::Monotonic().Now().MsSince(start) < Acceptor::kGuestMs) {
-    EXPECT_EQ(closed, 40);
+    EXPECT_TRUE(closed);
   }
   ExpectStillMeets(&accept);
 }

@@ -47,9 +47,8 @@ int SendQueue::Gather(size_t budget, iovec* parts) {
     if (from < operation.bytes) {
       const size_t length = std::min(operation.bytes - from, budget);
       parts[count++] = {operation.data + from, length};
+      // A frame that is cut short fills the budget: none follows it.
       bytes += length;
-      // The next frame may only follow a whole one.
-      if (from + length < operation.bytes) break;
     }
     skip = 0;
   }
