@@ -14,6 +14,8 @@ namespace {
 
 // Reports of ends that are kept for a controller that comes back; older ones concern generations long over.
 constexpr size_t kEndsMax = 1024;
+// How long announcements wait for those of the other workers of this host; then the controller learns who is late.
+constexpr int64_t kAnnouncementsMs = 1;
 
 std::string NameOf(const Worker& worker) {
   if (!worker.rank.known()) return absl::StrCat("the worker with pid ", worker.pid);
@@ -52,6 +54,9 @@ void Agent::StopFromLoop() {
 
 void Agent::LinkChanged(const LinkState& state) {
   LogLink(state);
+  // What is kept belongs to sessions that end here.
+  announcements_.Take();
+  announcements_.Forget();
   const std::string bytes = Encode(LocalDown(state));
   for (Worker* worker : workers_.All()) {
     worker->said_hello = false;
@@ -147,7 +152,29 @@ void Agent::FromWorkerUp(const Connection& connection, Worker* worker, const Wor
   }
   workers_.NoteUp(worker, message, loop_->Now());
   // Without Hello on this life of the link the controller does not know the session; the worker will say it.
-  if (worker->said_hello) link_.SendFromLoop(AgentUp(FromWorker{worker->incarnation, message}));
+  if (!worker->said_hello) return;
+  if (const auto* announce = std::get_if<Announce>(&message)) return Announces(*worker, *announce);
+  FlushAnnouncements();
+  if (std::holds_alternative<Hello>(message)) announcements_.Forget();
+  link_.SendFromLoop(AgentUp(FromWorker{worker->incarnation, message}));
+}
+
+void Agent::Announces(const Worker& worker, const Announce& announce) {
+  if (announcements_.Add(workers_.CountActive(), worker.incarnation, announce)) return FlushAnnouncements();
+  if (announcements_timer_ != 0) return;
+  announcements_timer_ =
+      loop_->AddTimerFromLoop(loop_->Now().PlusMs(kAnnouncementsMs), [this] { FlushAnnouncements(); });
+}
+
+void Agent::FlushAnnouncements() {
+  loop_->CancelTimerFromLoop(announcements_timer_);
+  announcements_timer_ = 0;
+  std::vector<FromWorker> kept = announcements_.Take();
+  if (kept.size() == 1) {
+    link_.SendFromLoop(AgentUp(std::move(kept[0])));
+  } else if (!kept.empty()) {
+    link_.SendFromLoop(AgentUp(FromWorkers{std::move(kept)}));
+  }
 }
 
 void Agent::AsksForSegment(const Connection& connection, const SegmentRequest& request) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "agent/announcement_merger.h"
 #include "agent/controller_link.h"
 #include "agent/key_relay.h"
 #include "agent/local_server.h"
@@ -60,6 +61,9 @@ class Agent {
   void FromLocal(const Connection& connection, const LocalUp& message);
   void Attaches(const Connection& connection, const Attach& attach);
   void FromWorkerUp(const Connection& connection, Worker* worker, const WorkerUp& message);
+  void Announces(const Worker& worker, const Announce& announce);
+  // Sends the announcements that are kept.
+  void FlushAnnouncements();
   void AsksForSegment(const Connection& connection, const SegmentRequest& request);
   void ConnectionClosed(const Connection& connection, const absl::Status& status);
   void ProcessEnded(const ProcessEnd& end);
@@ -74,6 +78,7 @@ class Agent {
   const std::function<void(const std::string&)> log_;
   Outstanding outstanding_;
   WorkerTable workers_;
+  AnnouncementMerger announcements_;
   std::deque<WorkerEnded> ends_;
   SegmentBroker segments_;
   ControllerLink link_;
@@ -82,6 +87,7 @@ class Agent {
   ProcessWatch watch_;
   std::function<void(const ProcessEnd&, bool)> on_process_end_;
   EventLoop::TimerId health_timer_ = 0;
+  EventLoop::TimerId announcements_timer_ = 0;
   bool link_was_up_ = false;
   bool link_trouble_logged_ = false;
 };

@@ -38,6 +38,8 @@ std::shared_ptr<grpc::Channel> NewChannel(const ControllerLinkConfig& config) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // Small messages: measuring the bandwidth would add a ping and its answer to nearly every exchange.
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   std::shared_ptr<grpc::ChannelCredentials> credentials;
   if (config.tls_ca_pem.empty()) {

@@ -74,7 +74,8 @@ void ControllerStream::WriteNext() {
 
 void ControllerStream::OnReadDone(bool ok) {
   std::string bytes = ok ? Flatten(incoming_) : std::string();
-  loop_->Post([self = shared_from_this(), ok, bytes = std::move(bytes)] { self->ReadDone(ok, bytes); });
+  // Mostly the loop waits for just this: then gRPC's thread goes on, without a switch.
+  loop_->RunOrPost([self = shared_from_this(), ok, bytes = std::move(bytes)] { self->ReadDone(ok, bytes); });
 }
 
 void ControllerStream::ReadDone(bool ok, const std::string& bytes) {
@@ -89,7 +90,7 @@ void ControllerStream::ReadDone(bool ok, const std::string& bytes) {
 }
 
 void ControllerStream::OnWriteDone(bool ok) {
-  loop_->Post([self = shared_from_this(), ok] { self->WriteDone(ok); });
+  loop_->RunOrPost([self = shared_from_this(), ok] { self->WriteDone(ok); });
 }
 
 void ControllerStream::WriteDone(bool ok) {

@@ -17,7 +17,8 @@
 
 namespace farandole {
 
-// One life of the Session stream. gRPC's threads only post; state and callbacks belong to the loop. Lives until gRPC
+// One life of the Session stream. State and callbacks belong to the loop, which
+// gRPC's threads hold for a moment or post to. Lives until gRPC
 // has let go of it, however early its owner does.
 class ControllerStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                                public std::enable_shared_from_this<ControllerStream> {

@@ -34,6 +34,14 @@ std::vector<Worker*> WorkerTable::OfProcess(pid_t pid) {
   return found;
 }
 
+size_t WorkerTable::CountActive() const {
+  size_t count = 0;
+  for (const auto& [incarnation, worker] : workers_) {
+    if (worker.said_hello && !worker.leaving && !worker.removed) ++count;
+  }
+  return count;
+}
+
 void WorkerTable::NoteUp(Worker* worker, const WorkerUp& message, TimePoint now) {
   if (const auto* hello = std::get_if<Hello>(&message)) {
     worker->said_hello = true;

@@ -46,6 +46,8 @@ class WorkerTable {
   // By incarnation; safe to erase while walking.
   std::vector<Worker*> All();
   std::vector<Worker*> OfProcess(pid_t pid);
+  // Those that take part: have said Hello, and neither left nor been removed.
+  size_t CountActive() const;
   bool empty() const { return workers_.empty(); }
   size_t size() const { return workers_.size(); }
 

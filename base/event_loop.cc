@@ -45,19 +45,33 @@ void EventLoop::Start() {
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
 }
 
+void EventLoop::Hold() {
+  run_mutex_.Lock();
+  holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+}
+
+void EventLoop::LetGo() {
+  holder_.store(std::thread::id(), std::memory_order_relaxed);
+  run_mutex_.Unlock();
+}
+
 void EventLoop::Run() {
-  {
-    absl::MutexLock lock(&mutex_);
-    loop_thread_ = std::this_thread::get_id();
-  }
   constexpr int kEvents = 64;
   epoll_event events[kEvents];
+  Hold();
   for (;;) {
     {
       absl::MutexLock lock(&mutex_);
-      if (stopped_) return;
+      if (stopped_) break;
     }
-    const int n = epoll_wait(epoll_.get(), events, kEvents, WaitMs());
+    const int wait_ms = WaitMs();
+    LetGo();
+    const int n = epoll_wait(epoll_.get(), events, kEvents, wait_ms);
+    {
+      absl::MutexLock lock(&mutex_);
+      waiting_ = false;
+    }
+    Hold();
     for (int i = 0; i < n; ++i) {
       const int fd = events[i].data.fd;
       if (fd == wake_.get()) {
@@ -74,6 +88,12 @@ void EventLoop::Run() {
     RunTimers();
     RunPosted();
   }
+  LetGo();
+}
+
+void EventLoop::Wake() {
+  const uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof one);
 }
 
 void EventLoop::Stop() {
@@ -81,8 +101,7 @@ void EventLoop::Stop() {
     absl::MutexLock lock(&mutex_);
     stopped_ = true;
   }
-  const uint64_t one = 1;
-  (void)!write(wake_.get(), &one, sizeof one);
+  Wake();
 }
 
 void EventLoop::Join() {
@@ -98,17 +117,28 @@ void EventLoop::Post(Function fn) {
   {
     absl::MutexLock lock(&mutex_);
     if (stopped_) return;
-    wake = posted_.empty();
+    // Otherwise the thread looks at the queue before it waits again.
+    wake = posted_.empty() && waiting_;
     posted_.push_back(std::move(fn));
   }
-  if (!wake) return;
-  const uint64_t one = 1;
-  (void)!write(wake_.get(), &one, sizeof one);
+  if (wake) Wake();
 }
 
-bool EventLoop::InLoop() const {
-  absl::MutexLock lock(const_cast<absl::Mutex*>(&mutex_));
-  return loop_thread_ == std::this_thread::get_id();
+void EventLoop::RunOrPost(Function fn) {
+  // Not from within a function of the loop, where others may have to run first and the lock is held.
+  if (InLoop() || !run_mutex_.TryLock()) return Post(std::move(fn));
+  holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  bool idle;
+  {
+    absl::MutexLock lock(&mutex_);
+    idle = posted_.empty() && !stopped_;
+  }
+  if (idle) {
+    fn();
+    if (!timers_.empty() && timers_.begin()->first.first < waits_until_ns_) Wake();
+  }
+  LetGo();
+  if (!idle) Post(std::move(fn));
 }
 
 void EventLoop::AddFdFromLoop(int fd, uint32_t epoll_events, FdHandler handler) {
@@ -162,13 +192,16 @@ void EventLoop::RunTimers() {
   }
 }
 
-int EventLoop::WaitMs() const {
+int EventLoop::WaitMs() {
+  waits_until_ns_ = 0;
   {
-    absl::MutexLock lock(const_cast<absl::Mutex*>(&mutex_));
+    absl::MutexLock lock(&mutex_);
     if (!posted_.empty()) return 0;
+    waiting_ = true;
   }
+  waits_until_ns_ = timers_.empty() ? INT64_MAX : timers_.begin()->first.first;
   if (timers_.empty()) return -1;
-  const int64_t ns = timers_.begin()->first.first - Now().ns();
+  const int64_t ns = waits_until_ns_ - Now().ns();
   if (ns <= 0) return 0;
   return static_cast<int>(std::min<int64_t>((ns + 999999) / 1000000, INT_MAX));
 }

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_BASE_EVENT_LOOP_H_
 #define FARANDOLE_BASE_EVENT_LOOP_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -43,7 +44,12 @@ class EventLoop {
 
   // Any thread: runs `fn` on the loop, in the order posted. After Stop() it is dropped.
   void Post(Function fn);
-  bool InLoop() const;
+  // The same, but in the calling thread and before this returns if the loop is idle: spares a switch to its thread
+  // where that would be the next step of something urgent. The caller must hold no lock that functions of this loop
+  // take. State of the loop is safe: whoever runs functions, this thread or another one, holds the loop meanwhile.
+  void RunOrPost(Function fn);
+  // True in a function or handler of this loop.
+  bool InLoop() const { return holder_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
   // Level-triggered, unless EPOLLET is among the events. `fd` stays the caller's; it must be removed before it is
   // closed.
@@ -60,16 +66,25 @@ class EventLoop {
  private:
   void RunPosted();
   void RunTimers();
-  int WaitMs() const;
+  int WaitMs();
+  // Takes and gives back the right to run functions.
+  void Hold() ABSL_EXCLUSIVE_LOCK_FUNCTION(run_mutex_);
+  void LetGo() ABSL_UNLOCK_FUNCTION(run_mutex_);
+  void Wake();
 
   const std::string name_;
   PrivateFd epoll_;
   PrivateFd wake_;
   std::thread thread_;
-  std::thread::id loop_thread_;
+  // Held while functions and handlers run, not while the thread waits.
+  absl::Mutex run_mutex_;
+  std::atomic<std::thread::id> holder_{};
+  // Until when the thread waits, if it waits; the holder's.
+  int64_t waits_until_ns_ = INT64_MAX;
   absl::Mutex mutex_;
   std::vector<Function> posted_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;  // the thread waits, or is about to
   // Handlers are shared so that one may remove itself while it runs.
   absl::flat_hash_map<int, std::shared_ptr<FdHandler>> handlers_;
   std::map<std::pair<int64_t, TimerId>, Function> timers_;

@@ -92,6 +92,8 @@ Actions Job::AgentSaid(const std::string& agent_id, const AgentUp& message, Time
   if (!s.agents.Heard(agent_id, now)) return actions;
   if (const FromWorker* said = std::get_if<FromWorker>(&message)) {
     s.FromWorkerSaid(agent_id, *said, now, &actions);
+  } else if (const FromWorkers* several = std::get_if<FromWorkers>(&message)) {
+    for (const FromWorker& one : several->messages) s.FromWorkerSaid(agent_id, one, now, &actions);
   } else if (const WorkerEnded* ended = std::get_if<WorkerEnded>(&message)) {
     s.OnEnded(agent_id, *ended, &actions);
     s.TryOpen(&actions);

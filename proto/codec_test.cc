@@ -191,6 +191,10 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesUpward) {
   EXPECT_EQ(Text<v1::AgentUp>(AgentUp(WorkerHealth{Incarnation(1), true, "c"})),
             "worker_health { worker_incarnation: 1 responsive: true cause: \"c\" }");
   EXPECT_EQ(Text<v1::AgentUp>(AgentUp(Lease{})), "lease { }");
+  EXPECT_EQ(Text<v1::AgentUp>(
+                AgentUp(FromWorkers{{{Incarnation(5), Leave{kGeneration}}, {Incarnation(6), Leave{kGeneration}}}})),
+            "from_workers { messages { worker_incarnation: 5 message { leave { " + kGenerationText +
+                " } } } messages { worker_incarnation: 6 message { leave { " + kGenerationText + " } } } }");
 }
 
 std::string Down(WorkerDown message) {

@@ -105,9 +105,8 @@ absl::Status FrameSocket::SendSome(Outgoing* outgoing, bool* full) {
 
 absl::Status FrameSocket::Receive(std::vector<Frame>* frames) {
   for (int i = 0; i < kReadsMax; ++i) {
-    const size_t before = received_.size();
-    received_.resize(before + kReadBytes);
-    iovec part{&received_[before], kReadBytes};
+    if (reading_ == nullptr) reading_.reset(new char[kReadBytes]);  // not value-initialised
+    iovec part{reading_.get(), kReadBytes};
     alignas(cmsghdr) char control[CMSG_SPACE(kDescriptorsMax * sizeof(int))];
     msghdr message{};
     message.msg_iov = &part;
@@ -116,7 +115,6 @@ absl::Status FrameSocket::Receive(std::vector<Frame>* frames) {
     message.msg_controllen = sizeof control;
     const ssize_t n = recvmsg(fd(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     const int error = errno;
-    received_.resize(before + (n > 0 ? n : 0));
     if (n < 0 && error == EINTR) continue;
     if (n < 0 && (error == EAGAIN || error == EWOULDBLOCK)) return absl::OkStatus();
     if (n < 0) return Gone(error);
@@ -125,8 +123,10 @@ absl::Status FrameSocket::Receive(std::vector<Frame>* frames) {
     if (fds.size() > 1 || (message.msg_flags & MSG_CTRUNC) != 0) {
       return absl::InvalidArgumentError("more than one descriptor with a frame");
     }
+    received_.append(reading_.get(), n);
     absl::Status status = Cut(n, fds.empty() ? UniqueFd() : std::move(fds[0]), frames);
-    if (!status.ok()) return status;
+    // Less than there was room for: most likely all there is, and the owner's epoll knows better.
+    if (!status.ok() || static_cast<size_t>(n) < kReadBytes) return status;
   }
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,8 @@ class FrameSocket {
   // Sends more of what is queued. Status as in Send.
   absl::Status Flush();
 
-  // Reads what has come, up to a bound that keeps an event loop fair, and appends complete frames.
+  // Reads what has come, up to a bound that keeps an event loop fair, and appends complete frames. More may be left:
+  // watch level-triggered.
   //   UNAVAILABLE       the peer has closed or is gone; complete frames before that are in `frames`
   //   INVALID_ARGUMENT  not what a peer of ours sends: a length above the bound, a descriptor inside a frame
   absl::Status Receive(std::vector<Frame>* frames);
@@ -58,6 +60,7 @@ class FrameSocket {
   UniqueFd socket_;
   std::deque<Outgoing> unsent_;
   size_t unsent_bytes_ = 0;
+  std::unique_ptr<char[]> reading_;
   std::string received_;  // the beginning of a frame
   UniqueFd received_fd_;  // came with it
 };

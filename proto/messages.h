@@ -148,7 +148,11 @@ struct FromWorker {
   WorkerUp message;
 };
 
-using AgentUp = std::variant<std::monostate, AgentHello, FromWorker, WorkerEnded, WorkerHealth, Lease>;
+struct FromWorkers {
+  std::vector<FromWorker> messages;
+};
+
+using AgentUp = std::variant<std::monostate, AgentHello, FromWorker, WorkerEnded, WorkerHealth, Lease, FromWorkers>;
 
 struct ToWorkers {
   std::vector<Incarnation> worker_incarnations;

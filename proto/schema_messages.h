@@ -70,6 +70,15 @@ struct Schema<FromWorker> : NoFurtherCheck {
 };
 
 template <>
+struct Schema<FromWorkers> : NoFurtherCheck {
+  static constexpr char kName[] = "FromWorkers";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Repeated(1, "messages", m.messages, kMembersMax);
+  }
+};
+
+template <>
 struct Schema<AgentUp> : NoFurtherCheck {
   static constexpr char kName[] = "AgentUp";
   template <typename V, typename M>
@@ -79,6 +88,7 @@ struct Schema<AgentUp> : NoFurtherCheck {
     v.Case(3, "worker_ended", Alternative<WorkerEnded>(), m);
     v.Case(4, "worker_health", Alternative<WorkerHealth>(), m);
     v.Case(5, "lease", Alternative<Lease>(), m);
+    v.Case(6, "from_workers", Alternative<FromWorkers>(), m);
   }
 };
 

@@ -113,12 +113,25 @@ void ErrorsOfOneTensorLeaveTheOthersAlone() {
   const int64_t shape = rank == 0 ? 8 : 4;
   const int64_t wrong = farandole_allreduce("wrong", x, x, kFloat32, 1, &shape, kSum, 1, 1, 0);
   const int64_t right = farandole_allreduce("right", &y, &y, kFloat32, 0, nullptr, kSum, 1, 1, 0);
-  EXPECT(farandole_allreduce("right", &y, &y, kFloat32, 0, nullptr, kSum, 1, 1, 0) == FARANDOLE_DUPLICATE_NAME);
   EXPECT(WaitFor(wrong) == FARANDOLE_MISMATCH);
   EXPECT(std::strstr(farandole_last_error(), "rank") != nullptr);
   EXPECT(farandole_release(wrong) == FARANDOLE_OK);
   Finish(right);
   EXPECT(y == size);
+}
+
+void ANameIsTakenUntilItsAnswer() {
+  float x = 1;
+  const auto submit = [&x] { return farandole_allreduce("twice", &x, &x, kFloat32, 0, nullptr, kSum, 1, 1, 0); };
+  int64_t first = 0;
+  if (rank == 0) {
+    first = submit();
+    EXPECT(submit() == FARANDOLE_DUPLICATE_NAME);
+  }
+  // The others come later, so that there is no answer yet.
+  Finish(farandole_barrier("before twice", 0));
+  Finish(rank == 0 ? first : submit());
+  EXPECT(x == size);
 }
 
 }  // namespace
@@ -133,6 +146,7 @@ int main() {
     for (int64_t count : {1, 7, 1000, 300000}) AllreduceOfSize(count);
     ManyTensors();
     GatherBroadcastBarrier();
+    if (size > 1) ANameIsTakenUntilItsAnswer();
     if (size > 1) ErrorsOfOneTensorLeaveTheOthersAlone();
     EXPECT(farandole_shutdown_begin() == FARANDOLE_OK);
     EXPECT(Poll(farandole_shutdown_poll) == FARANDOLE_OK);

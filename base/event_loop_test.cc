@@ -1,0 +1,140 @@
+#include "base/event_loop.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+// Runs `fn` on the loop and waits for it.
+void OnLoop(EventLoop* loop, const std::function<void()>& fn) {
+  std::promise<void> done;
+  loop->Post([&] {
+    fn();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+TEST(EventLoopTest, RunsPostedFunctionsInOrder) {
+  EventLoop loop("test");
+  loop.Start();
+  std::vector<int> order;
+  for (int i = 0; i < 100; ++i) loop.Post([&order, i] { order.push_back(i); });
+  OnLoop(&loop, [] {});
+  ASSERT_EQ(order.size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
+}
+
+TEST(EventLoopTest, InLoopOnlyWithinItsFunctions) {
+  EventLoop loop("test");
+  loop.Start();
+  EXPECT_FALSE(loop.InLoop());
+  OnLoop(&loop, [&] { EXPECT_TRUE(loop.InLoop()); });
+  EXPECT_FALSE(loop.InLoop());
+}
+
+TEST(EventLoopTest, HandlersAndTimers) {
+  EventLoop loop("test");
+  loop.Start();
+  PrivateFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  std::promise<void> handled, timed;
+  loop.Post([&] {
+    loop.AddFdFromLoop(event.get(), EPOLLIN, [&](uint32_t) {
+      loop.RemoveFdFromLoop(event.get());
+      handled.set_value();
+    });
+    const EventLoop::TimerId never = loop.AddTimerFromLoop(loop.Now().PlusMs(1), [] { FAIL() << "was cancelled"; });
+    loop.CancelTimerFromLoop(never);
+    loop.AddTimerFromLoop(loop.Now().PlusMs(2), [&] { timed.set_value(); });
+  });
+  const uint64_t one = 1;
+  ASSERT_EQ(write(event.get(), &one, sizeof one), 8);
+  handled.get_future().wait();
+  timed.get_future().wait();
+}
+
+TEST(EventLoopTest, RunOrPostRunsHereWhenIdle) {
+  EventLoop loop("test");  // not started: nobody else could run it
+  bool ran = false;
+  loop.RunOrPost([&] {
+    EXPECT_TRUE(loop.InLoop());
+    ran = true;
+  });
+  EXPECT_TRUE(ran);
+  EXPECT_FALSE(loop.InLoop());
+}
+
+TEST(EventLoopTest, RunOrPostKeepsBehindWhatWasPosted) {
+  EventLoop loop("test");
+  std::vector<int> order;
+  loop.Post([&] { order.push_back(1); });
+  loop.RunOrPost([&] { order.push_back(2); });
+  EXPECT_TRUE(order.empty());
+  loop.Start();
+  OnLoop(&loop, [] {});
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
+TEST(EventLoopTest, RunOrPostInsideTheLoopRunsLater) {
+  EventLoop loop("test");
+  loop.Start();
+  std::vector<int> order;
+  OnLoop(&loop, [&] {
+    loop.RunOrPost([&] { order.push_back(2); });
+    order.push_back(1);
+  });
+  OnLoop(&loop, [] {});
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
+TEST(EventLoopTest, ATimerSetFromOutsideWakesTheThread) {
+  EventLoop loop("test");
+  loop.Start();
+  OnLoop(&loop, [] {});
+  for (int i = 0; i < 20; ++i) {
+    std::promise<void> timed;
+    loop.RunOrPost([&] { loop.AddTimerFromLoop(loop.Now().PlusMs(1), [&] { timed.set_value(); }); });
+    ASSERT_EQ(timed.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  }
+}
+
+TEST(EventLoopTest, OneThreadAtATime) {
+  EventLoop loop("test");
+  loop.Start();
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 5000;
+  int count = 0;  // unguarded: a second runner would lose additions
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kRounds; ++i) {
+        if (i % 3 == 0) {
+          loop.Post([&] { ++count; });
+        } else {
+          loop.RunOrPost([&] { ++count; });
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  OnLoop(&loop, [&] { EXPECT_EQ(count, kThreads * kRounds); });
+}
+
+TEST(EventLoopTest, NothingRunsAfterStop) {
+  EventLoop loop("test");
+  loop.Start();
+  loop.Join();
+  loop.Post([] { FAIL(); });
+  loop.RunOrPost([] { FAIL(); });
+}
+
+}  // namespace
+}  // namespace farandole
