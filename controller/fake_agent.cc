@@ -65,6 +65,10 @@ ToWorkers FakeAgent::ReadToWorkers() {
 
 grpc::Status FakeAgent::Finish() {
   stream_->WritesDone();
+  // gRPC tells the status behind the last message.
+  v1::AgentDown unread;
+  while (stream_->Read(&unread)) {
+  }
   return stream_->Finish();
 }
 

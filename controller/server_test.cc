@@ -223,19 +223,18 @@ TEST_F(ServerTest, GetWaitsForPutAndNoLongerThanItsDeadline) {
   EXPECT_EQ(waited.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }
 
-// Calls any method with no request; the status alone matters.
+// Calls any method with these bytes as its request.
 grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                  const std::vector<std::pair<std::string, std::string>>& metadata) {
+                  const std::vector<std::pair<std::string, std::string>>& metadata, const std::string& request = "",
+                  std::string* answer = nullptr) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   context.set_deadline(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_seconds(10, GPR_TIMESPAN)));
   for (const auto& entry : metadata) context.AddMetadata(entry.first, entry.second);
   grpc::CompletionQueue queue;
-  const grpc::ByteBuffer nothing = [] {
-    const grpc::Slice empty("");
-    return grpc::ByteBuffer(&empty, 1);
-  }();
-  auto call = stub.PrepareUnaryCall(&context, method, nothing, &queue);
+  const grpc::Slice slice(request);
+  const grpc::ByteBuffer bytes(&slice, 1);
+  auto call = stub.PrepareUnaryCall(&context, method, bytes, &queue);
   call->StartCall();
   grpc::ByteBuffer reply;
   grpc::Status status;
@@ -243,6 +242,10 @@ grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::stri
   void* tag;
   bool ok;
   queue.Next(&tag, &ok);
+  grpc::Slice reply_slice;
+  if (answer != nullptr && reply.DumpToSingleSlice(&reply_slice).ok()) {
+    answer->assign(reinterpret_cast<const char*>(reply_slice.begin()), reply_slice.size());
+  }
   return status;
 }
 
@@ -277,6 +280,19 @@ TEST_F(ServerTest, EveryMethodWantsATokenOfItsJob) {
     const bool member_only = method.find("Coordination") != std::string::npos;
     EXPECT_EQ(code({{"farandole-job", "j"}, {"authorization", observer}}) == kDenied, member_only);
   }
+}
+
+TEST_F(ServerTest, ReflectionListsTheServices) {
+  Start(Config());
+  const std::string list_services = "\x3a\x01*";  // ServerReflectionRequest.list_services = "*"
+  std::string answer;
+  const grpc::Status status =
+      Call(Dial(), "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+           {{"farandole-job", "j"}, {"authorization", "Bearer " + MakeToken(kKey, "j", "observer")}}, list_services,
+           &answer);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_THAT(answer, HasSubstr("farandole.v1.Coordination"));
+  EXPECT_THAT(answer, HasSubstr("farandole.v1.Status"));
 }
 
 TEST_F(ServerTest, HealthHasAPortOfItsOwnAndNothingElseThere) {
@@ -376,6 +392,26 @@ TEST_F(ServerTest, ASilentAgentBecomesUnresponsiveByTheClockAlone) {
     ASSERT_TRUE(GetJob("j", &status).ok());
   } while (status.state() == v1::JOB_STATE_RUNNING);
   EXPECT_THAT(status.reason(), HasSubstr("has been silent for"));
+}
+
+TEST_F(ServerTest, StreamsComeAndGoInAnyOrder) {
+  Start(Config());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this, t] {
+      for (int i = 0; i < 50; ++i) {
+        auto agent = Agent(absl::StrCat("job", i % 2));
+        // The same agent from all threads: each takes the others' place.
+        agent->Connect("a", "h1");
+        agent->Join(100 * t + i + 1, 0, 2);
+        if (i % 3 == 0) agent->Cancel();
+        agent->Finish();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  auto last = Agent("job0");
+  ASSERT_TRUE(last->Connect("a", "h1"));
 }
 
 TEST_F(ServerTest, ShutdownEndsStreamsWithUnavailable) {
