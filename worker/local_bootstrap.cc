@@ -95,13 +95,13 @@ absl::StatusOr<UniqueFd> LocalBootstrap::Segment(const std::string& key, uint64_
   pthread_mutex_lock(&table_->mutex);
   int at = 0;
   while (at < kSegments && table_->segment_keys[at][0] != '\0' && key != table_->segment_keys[at]) ++at;
-  absl::StatusOr<UniqueFd> result = absl::ResourceExhaustedError("no room for another segment");
+  absl::StatusOr<UniqueFd> result = absl::ResourceExhaustedError("no room for another segment, or another size");
   if (at < kSegments) {
     std::memcpy(table_->segment_keys[at], key.c_str(), key.size() + 1);
     struct stat info;
     const int fd = segments_[at].get();
-    if (fstat(fd, &info) == 0 &&
-        (info.st_size >= static_cast<off_t>(size_bytes) || posix_fallocate(fd, 0, size_bytes) == 0)) {
+    if (fstat(fd, &info) == 0 && (info.st_size == static_cast<off_t>(size_bytes) ||
+                                  (info.st_size == 0 && posix_fallocate(fd, 0, size_bytes) == 0))) {
       result = UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     }
   }

@@ -21,7 +21,7 @@ class LocalBootstrap : public Bootstrap {
 
  private:
   struct Table;
-  static constexpr int kSegments = 4;
+  static constexpr int kSegments = 64;
 
   Table* table_;
   UniqueFd segments_[kSegments];

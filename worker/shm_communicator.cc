@@ -46,22 +46,25 @@ absl::StatusOr<std::unique_ptr<ShmCommunicator>> ShmCommunicator::Create(const G
   ShmSegment::Sizes sizes;
   sizes.ranks = ranks;
   sizes.chunk_bytes = options.chunk_bytes;
-  sizes.buffer_bytes = std::min(options.buffer_bytes, options.buffers_total_bytes / ranks / kLineBytes * kLineBytes);
   absl::StatusOr<ShmSegment> segment = SetUpShmSegment(group, bootstrap, sizes);
   if (!segment.ok()) return segment.status();
   const double cpus = options.cpus > 0 ? options.cpus : CpusOfAll(*segment);
-  return std::unique_ptr<ShmCommunicator>(new ShmCommunicator(group, *std::move(segment), cpus));
+  const int64_t buffer_bytes =
+      std::min(options.buffer_bytes, options.buffers_total_bytes / ranks / kLineBytes * kLineBytes);
+  return std::unique_ptr<ShmCommunicator>(
+      new ShmCommunicator(group, *std::move(segment), cpus, bootstrap, buffer_bytes));
 }
 
-ShmCommunicator::ShmCommunicator(const Group& group, ShmSegment segment, double cpus)
+ShmCommunicator::ShmCommunicator(const Group& group, ShmSegment segment, double cpus, Bootstrap* bootstrap,
+                                 int64_t buffer_bytes)
     : group_(group),
       segment_(std::move(segment)),
       sync_(&segment_, group.position, cpus, group.op_timeout_ms),
+      buffers_(absl::StrCat("shm/", group.process_set, "/buffer"), static_cast<int>(group.members.size()),
+               group.position, bootstrap, buffer_bytes),
       chunk_bytes_(segment_.sizes().chunk_bytes) {}
 
-void* ShmCommunicator::Buffer(int64_t bytes) {
-  return bytes <= segment_.sizes().buffer_bytes ? segment_.buffer(position()) : nullptr;
-}
+void* ShmCommunicator::Buffer(int64_t bytes) { return buffers_.Own(bytes); }
 
 absl::Status ShmCommunicator::Begin(const char* what, uint32_t check) {
   if (broken_.load(std::memory_order_acquire)) {
@@ -73,37 +76,40 @@ absl::Status ShmCommunicator::Begin(const char* what, uint32_t check) {
   return absl::OkStatus();
 }
 
-absl::Status ShmCommunicator::Step(int64_t location) {
-  sync_.Own().location = location;
+absl::Status ShmCommunicator::Step(ShmPlace place) {
+  sync_.Own().place_step = place.step;
+  sync_.Own().place_offset = place.offset;
   const ShmSync::Result result = sync_.Step();
   return result.outcome == ShmSync::Outcome::kOk ? absl::OkStatus() : Fail(result);
 }
 
 absl::Status ShmCommunicator::Fail(const ShmSync::Result& result) {
+  const bool known = result.culprit >= 0;
+  const Rank suspect = known ? group_.members[result.culprit].rank : Rank();
+  const std::string culprit = known ? Describe(group_.members[result.culprit]) : std::string("a member of the group");
+  absl::Status status;
+  if (result.outcome == ShmSync::Outcome::kDeadline) {
+    status = absl::DeadlineExceededError(absl::StrCat("shm ", what_, ": ", culprit, " did not arrive within ",
+                                                      group_.op_timeout_ms, " ms; is it stopped, or stuck elsewhere?"));
+  } else {
+    status = absl::InternalError(absl::StrCat("shm ", what_, ": ", culprit,
+                                              " is at another call than this rank: batch, operation, type or sizes "
+                                              "differ. This is a bug of farandole; please report it"));
+  }
+  return Break(status, suspect);
+}
+
+absl::Status ShmCommunicator::Break(const absl::Status& status, Rank suspect) {
   absl::MutexLock lock(&mutex_);
   if (!failed_.ok()) return failed_;
-  const std::string culprit =
-      result.culprit >= 0 ? Describe(group_.members[result.culprit]) : std::string("a member of the group");
-  if (result.culprit >= 0) suspect_ = group_.members[result.culprit].rank;
-  if (result.outcome == ShmSync::Outcome::kDeadline) {
-    failed_ =
-        absl::DeadlineExceededError(absl::StrCat("shm ", what_, ": ", culprit, " did not arrive within ",
-                                                 group_.op_timeout_ms, " ms; is it stopped, or stuck elsewhere?"));
-  } else {
-    failed_ = absl::InternalError(absl::StrCat("shm ", what_, ": ", culprit,
-                                               " is at another call than this rank: batch, operation, type or sizes "
-                                               "differ. This is a bug of farandole; please report it"));
-  }
+  failed_ = status;
+  suspect_ = suspect;
   broken_.store(true, std::memory_order_release);
   return failed_;
 }
 
 void ShmCommunicator::Abort(const std::string& reason) {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (failed_.ok()) failed_ = absl::AbortedError(reason);
-    broken_.store(true, std::memory_order_release);
-  }
+  (void)Break(absl::AbortedError(reason), Rank());
   sync_.Abort();
 }
 
@@ -112,10 +118,15 @@ Rank ShmCommunicator::SuspectRank() const {
   return suspect_;
 }
 
-ShmCommunicator::Place ShmCommunicator::PlaceOfAll() const {
+ShmPlace ShmCommunicator::PlaceOf(int rank) const {
+  const ShmSlot& slot = sync_.Passed(rank);
+  return ShmPlace{slot.place_step, slot.place_offset};
+}
+
+ShmCommunicator::Places ShmCommunicator::PlacesOfAll() const {
   int inside = 0;
-  for (int rank = 0; rank < size(); ++rank) inside += sync_.Passed(rank).location >= 0;
-  return inside == size() ? Place::kBuffers : inside == 0 ? Place::kElsewhere : Place::kMixed;
+  for (int rank = 0; rank < size(); ++rank) inside += PlaceOf(rank).step != 0;
+  return inside == size() ? Places::kBuffers : inside == 0 ? Places::kElsewhere : Places::kMixed;
 }
 
 absl::Status ShmCommunicator::AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) {
@@ -128,21 +139,21 @@ absl::Status ShmCommunicator::AllreduceSum(const Instance& instance, DataType dt
   if (bytes <= kShmTinyBytes) return AllreduceTiny(dtype, operand, count);
 
   const int64_t first = std::min(bytes, chunk_bytes_);
-  const int64_t location = segment_.LocationOf(position(), data, bytes);
-  if (location < 0) std::memcpy(segment_.chunk(position(), which_), operand, first);
-  if (absl::Status s = Step(location); !s.ok()) return s;
-  const Place place = PlaceOfAll();
-  if (place == Place::kBuffers) return AllreduceInBuffers(dtype, count);
-  if (place == Place::kMixed) {
-    if (location >= 0) std::memcpy(segment_.chunk(position(), which_), operand, first);
-    if (absl::Status s = Step(-1); !s.ok()) return s;
+  const ShmPlace own = buffers_.PlaceOf(data, bytes);
+  if (own.step == 0) std::memcpy(segment_.chunk(position(), which_), operand, first);
+  if (absl::Status s = Step(own); !s.ok()) return s;
+  const Places places = PlacesOfAll();
+  if (places == Places::kBuffers) return AllreduceInBuffers(dtype, count);
+  if (places == Places::kMixed) {
+    if (own.step != 0) std::memcpy(segment_.chunk(position(), which_), operand, first);
+    if (absl::Status s = Step(); !s.ok()) return s;
   }
   return AllreduceChunks(dtype, operand, count);
 }
 
 absl::Status ShmCommunicator::AllreduceTiny(DataType dtype, char* data, int64_t count) {
   std::memcpy(sync_.Own().payload, data, count * SizeOf(dtype));
-  if (absl::Status s = Step(-1); !s.ok()) return s;
+  if (absl::Status s = Step(); !s.ok()) return s;
   absl::InlinedVector<const char*, kRanksMax> sources;
   for (int rank = 0; rank < size(); ++rank) sources.push_back(sync_.Passed(rank).payload);
   OrderedSum(dtype, sources, data, count);
@@ -152,11 +163,12 @@ absl::Status ShmCommunicator::AllreduceTiny(DataType dtype, char* data, int64_t 
 absl::Status ShmCommunicator::AllreduceInBuffers(DataType dtype, int64_t count) {
   Operands operands;
   for (int rank = 0; rank < size(); ++rank) {
-    operands.push_back(segment_.At(rank, sync_.Passed(rank).location, count * SizeOf(dtype)));
-    if (operands.back() == nullptr) return Fail({ShmSync::Outcome::kMismatch, rank});
+    absl::StatusOr<char*> operand = buffers_.At(rank, PlaceOf(rank), count * SizeOf(dtype));
+    if (!operand.ok()) return Break(operand.status(), Rank());
+    operands.push_back(*operand);
   }
   SumOwnShare(dtype, operands, count);
-  return Step(-1);
+  return Step();
 }
 
 // Between the phase that says that a piece is in all chunks and the one that says that its sum is, the next piece goes
@@ -169,7 +181,7 @@ absl::Status ShmCommunicator::AllreduceChunks(DataType dtype, char* data, int64_
     for (int rank = 0; rank < size(); ++rank) chunks.push_back(segment_.chunk(rank, which_));
     SumOwnShare(dtype, chunks, n / SizeOf(dtype));
     std::memcpy(segment_.chunk(position(), which_ ^ 1), data + next, std::min(chunk_bytes_, bytes - next));
-    if (absl::Status s = Step(-1); !s.ok()) return s;
+    if (absl::Status s = Step(); !s.ok()) return s;
     std::memcpy(data + at, segment_.chunk(position(), which_), n);
     which_ ^= 1;
   }
@@ -199,19 +211,20 @@ absl::Status ShmCommunicator::Allgather(const Instance& instance, const void* in
   if (total == 0) return absl::OkStatus();
   const char* const in = static_cast<const char*>(input);
   char* const out = static_cast<char*>(output);
-  const int64_t own = byte_counts[position()];
-  if (own > 0 && in != out + before) std::memcpy(out + before, in, own);
+  const int64_t own_bytes = byte_counts[position()];
+  if (own_bytes > 0 && in != out + before) std::memcpy(out + before, in, own_bytes);
   if (most <= kShmTinyBytes) return GatherTiny(in, out, byte_counts);
 
-  const int64_t location = own == 0 ? 0 : segment_.LocationOf(position(), in, own);
-  const int64_t first = std::min(own, chunk_bytes_);
-  if (location < 0) std::memcpy(segment_.chunk(position(), which_), in, first);
-  if (absl::Status s = Step(location); !s.ok()) return s;
-  const Place place = PlaceOfAll();
-  if (place == Place::kBuffers) return GatherFromBuffers(out, byte_counts);
-  if (place == Place::kMixed) {
-    if (location >= 0 && own > 0) std::memcpy(segment_.chunk(position(), which_), in, first);
-    if (absl::Status s = Step(-1); !s.ok()) return s;
+  // Nothing lies anywhere.
+  const ShmPlace own = own_bytes == 0 ? ShmPlace{1, 0} : buffers_.PlaceOf(in, own_bytes);
+  const int64_t first = std::min(own_bytes, chunk_bytes_);
+  if (own.step == 0) std::memcpy(segment_.chunk(position(), which_), in, first);
+  if (absl::Status s = Step(own); !s.ok()) return s;
+  const Places places = PlacesOfAll();
+  if (places == Places::kBuffers) return GatherFromBuffers(out, byte_counts);
+  if (places == Places::kMixed) {
+    if (own.step != 0 && own_bytes > 0) std::memcpy(segment_.chunk(position(), which_), in, first);
+    if (absl::Status s = Step(); !s.ok()) return s;
   }
   return GatherChunks(in, out, byte_counts);
 }
@@ -219,7 +232,7 @@ absl::Status ShmCommunicator::Allgather(const Instance& instance, const void* in
 absl::Status ShmCommunicator::GatherTiny(const char* input, char* output, const std::vector<int64_t>& byte_counts) {
   const int64_t own = byte_counts[position()];
   if (own > 0) std::memcpy(sync_.Own().payload, input, own);
-  if (absl::Status s = Step(-1); !s.ok()) return s;
+  if (absl::Status s = Step(); !s.ok()) return s;
   for (int rank = 0; rank < size(); ++rank) {
     if (rank != position() && byte_counts[rank] > 0) {
       std::memcpy(output, sync_.Passed(rank).payload, byte_counts[rank]);
@@ -232,13 +245,13 @@ absl::Status ShmCommunicator::GatherTiny(const char* input, char* output, const 
 absl::Status ShmCommunicator::GatherFromBuffers(char* output, const std::vector<int64_t>& byte_counts) {
   for (int rank = 0; rank < size(); ++rank) {
     if (rank != position() && byte_counts[rank] > 0) {
-      const char* from = segment_.At(rank, sync_.Passed(rank).location, byte_counts[rank]);
-      if (from == nullptr) return Fail({ShmSync::Outcome::kMismatch, rank});
-      std::memcpy(output, from, byte_counts[rank]);
+      const absl::StatusOr<char*> from = buffers_.At(rank, PlaceOf(rank), byte_counts[rank]);
+      if (!from.ok()) return Break(from.status(), Rank());
+      std::memcpy(output, *from, byte_counts[rank]);
     }
     output += byte_counts[rank];
   }
-  return Step(-1);
+  return Step();
 }
 
 absl::Status ShmCommunicator::GatherChunks(const char* input, char* output, const std::vector<int64_t>& byte_counts) {
@@ -255,7 +268,7 @@ absl::Status ShmCommunicator::GatherChunks(const char* input, char* output, cons
     at += chunk_bytes_;
     if (at >= most) return absl::OkStatus();
     if (own > at) std::memcpy(segment_.chunk(position(), which_), input + at, std::min(chunk_bytes_, own - at));
-    if (absl::Status s = Step(-1); !s.ok()) return s;
+    if (absl::Status s = Step(); !s.ok()) return s;
   }
 }
 
@@ -269,20 +282,20 @@ absl::Status ShmCommunicator::Broadcast(const Instance& instance, int root, void
   char* const operand = static_cast<char*>(data);
   if (bytes <= kShmTinyBytes) {
     if (is_root) std::memcpy(sync_.Own().payload, operand, bytes);
-    if (absl::Status s = Step(-1); !s.ok()) return s;
+    if (absl::Status s = Step(); !s.ok()) return s;
     if (!is_root) std::memcpy(operand, sync_.Passed(root).payload, bytes);
     return absl::OkStatus();
   }
-  const int64_t location = is_root ? segment_.LocationOf(root, data, bytes) : -1;
+  const ShmPlace own = is_root ? buffers_.PlaceOf(data, bytes) : ShmPlace();
   for (int64_t at = 0; at < bytes; at += chunk_bytes_) {
     const int64_t n = std::min(chunk_bytes_, bytes - at);
-    if (is_root && location < 0) std::memcpy(segment_.chunk(root, which_), operand + at, n);
-    if (absl::Status s = Step(location); !s.ok()) return s;
-    if (const int64_t from = sync_.Passed(root).location; from >= 0) {
-      const char* source = segment_.At(root, from, bytes);
-      if (source == nullptr) return Fail({ShmSync::Outcome::kMismatch, root});
-      if (!is_root) std::memcpy(operand, source, bytes);
-      return Step(-1);
+    if (is_root && own.step == 0) std::memcpy(segment_.chunk(root, which_), operand + at, n);
+    if (absl::Status s = Step(own); !s.ok()) return s;
+    if (const ShmPlace place = PlaceOf(root); place.step != 0) {
+      const absl::StatusOr<char*> source = buffers_.At(root, place, bytes);
+      if (!source.ok()) return Break(source.status(), Rank());
+      if (!is_root) std::memcpy(operand, *source, bytes);
+      return Step();
     }
     if (!is_root) std::memcpy(operand + at, segment_.chunk(root, which_), n);
     which_ ^= 1;
@@ -292,7 +305,7 @@ absl::Status ShmCommunicator::Broadcast(const Instance& instance, int root, void
 
 absl::Status ShmCommunicator::Barrier(const Instance& instance) {
   if (absl::Status s = Begin("barrier", CheckOf(instance, OpKind::kBarrier, 0, 0)); !s.ok()) return s;
-  return Step(-1);
+  return Step();
 }
 
 }  // namespace farandole

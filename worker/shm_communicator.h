@@ -12,6 +12,7 @@
 #include "worker/bootstrap.h"
 #include "worker/communicator.h"
 #include "worker/group.h"
+#include "worker/shm_buffers.h"
 #include "worker/shm_segment.h"
 #include "worker/shm_sync.h"
 
@@ -19,8 +20,8 @@ namespace farandole {
 
 // The same on all members of a group.
 struct ShmOptions {
-  // What Buffer can hand out, per rank; less if the members' buffers together would exceed the second bound.
-  int64_t buffer_bytes = 64 << 20;
+  // The most that Buffer can hand out, per rank; less if the members' buffers together would exceed the second bound.
+  int64_t buffer_bytes = 128 << 20;
   int64_t buffers_total_bytes = int64_t{1} << 30;
   // One of the two pieces per rank through which operands outside the segment pass.
   int64_t chunk_bytes = 256 << 10;
@@ -40,7 +41,8 @@ class ShmCommunicator : public Communicator {
  public:
   static constexpr int kRanksMax = 64;
 
-  // Blocks until all members have a part of the segment, or the agreement that one of them has none:
+  // `bootstrap` must outlive the communicator. Blocks until all members have a part of the segment, or the agreement
+  // that one of them has none:
   //   UNAVAILABLE        at least one member cannot have it, with the reason; the same answer on all members, so that
   //                      they can go on together with another communicator
   //   anything else      the control plane failed; members may differ
@@ -61,16 +63,20 @@ class ShmCommunicator : public Communicator {
 
  private:
   // Where the operands of all ranks lie.
-  enum class Place { kBuffers, kElsewhere, kMixed };
+  enum class Places { kBuffers, kElsewhere, kMixed };
   using Operands = absl::InlinedVector<char*, kRanksMax>;
 
-  ShmCommunicator(const Group& group, ShmSegment segment, double cpus);
+  ShmCommunicator(const Group& group, ShmSegment segment, double cpus, Bootstrap* bootstrap, int64_t buffer_bytes);
 
   absl::Status Begin(const char* what, uint32_t check);
-  // One phase, publishing `location` for the own operand.
-  absl::Status Step(int64_t location);
+  // One phase, publishing where the own operand lies.
+  absl::Status Step(ShmPlace place = ShmPlace());
+  // After it: where that of `rank` lies.
+  ShmPlace PlaceOf(int rank) const;
   absl::Status Fail(const ShmSync::Result& result);
-  Place PlaceOfAll() const;
+  // The communicator is broken from now on; returns what broke it first.
+  absl::Status Break(const absl::Status& status, Rank suspect);
+  Places PlacesOfAll() const;
 
   absl::Status AllreduceTiny(DataType dtype, char* data, int64_t count);
   absl::Status AllreduceInBuffers(DataType dtype, int64_t count);
@@ -86,6 +92,7 @@ class ShmCommunicator : public Communicator {
   const Group group_;
   const ShmSegment segment_;
   ShmSync sync_;
+  ShmBuffers buffers_;
   const int64_t chunk_bytes_;
   // Which of the two chunks comes next; the same on all ranks.
   int which_ = 0;

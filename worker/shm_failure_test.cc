@@ -232,7 +232,7 @@ TEST(ShmSetupTest, DifferentSizesAreRefusedByAll) {
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
       ShmOptions options = Options(2);
-      options.buffer_bytes <<= rank;
+      options.chunk_bytes <<= rank;
       EXPECT_EQ(ShmCommunicator::Create(TestGroup(2, rank), &bootstrap, options).status().code(),
                 absl::StatusCode::kUnavailable);
     });

@@ -5,14 +5,22 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
+#include "worker/shared_mapping.h"
 
 namespace farandole {
 
 // Operands up to this size travel beside the flag.
 inline constexpr int64_t kShmTinyBytes = 480;
+
+// Where an operand lies: in which of its rank's successive buffers, and at which byte. Step 0: in none.
+struct ShmPlace {
+  uint32_t step = 0;
+  int64_t offset = 0;
+};
 
 // What a rank says to all others in one phase. Its flag, `sequence`, and the first 40 bytes of the payload share a
 // cache line, so that a tiny message costs one transfer between cores.
@@ -20,8 +28,8 @@ struct alignas(128) ShmSlot {
   std::atomic<uint32_t> sequence;  // the phase that this slot was published for; futex word
   std::atomic<uint32_t> parked;    // how many wait for `sequence` in the kernel
   uint32_t check;                  // stands for the call: instance, operation, type, sizes
-  uint32_t reserved;
-  int64_t location;  // of the operand in the segment; negative: outside
+  uint32_t place_step;             // see ShmPlace
+  int64_t place_offset;
   char payload[kShmTinyBytes];
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
@@ -38,40 +46,29 @@ struct ShmControl {
   std::atomic<uint32_t> waiting;
 };
 
-// A shared segment as mapped here: for each rank control pages, two chunks for staging, and a batch buffer, each on
-// pages of its own, which its rank touches first. Owns the mapping.
+// The shared segment of a group as mapped here: for each rank control pages and two chunks for staging, each on pages
+// of its own, which its rank touches first.
 class ShmSegment {
  public:
   struct Sizes {
     int ranks = 1;
     int64_t chunk_bytes = 0;  // multiples of 64
-    int64_t buffer_bytes = 0;
   };
 
   static int64_t TotalBytes(const Sizes& sizes);
 
-  // INVALID_ARGUMENT: the descriptor holds less than that; RESOURCE_EXHAUSTED: no address space.
+  // Errors as SharedMapping.
   static absl::StatusOr<ShmSegment> Map(UniqueFd fd, const Sizes& sizes);
-
-  ShmSegment(ShmSegment&& o) noexcept;
-  ShmSegment& operator=(ShmSegment&& o) = delete;
-  ~ShmSegment();
 
   const Sizes& sizes() const { return sizes_; }
   ShmControl& control(int rank) const { return *reinterpret_cast<ShmControl*>(Part(rank)); }
   char* chunk(int rank, int which) const;
-  char* buffer(int rank) const;
-
-  // The location of an operand inside the buffer of `rank`, or -1.
-  int64_t LocationOf(int rank, const void* data, int64_t bytes) const;
-  // The operand of `rank` at a location it published; nullptr if that does not lie inside its buffer.
-  char* At(int rank, int64_t location, int64_t bytes) const;
 
  private:
-  ShmSegment(char* base, const Sizes& sizes) : base_(base), sizes_(sizes) {}
+  ShmSegment(SharedMapping mapping, const Sizes& sizes) : mapping_(std::move(mapping)), sizes_(sizes) {}
   char* Part(int rank) const;
 
-  char* base_ = nullptr;
+  SharedMapping mapping_;
   Sizes sizes_;
 };
 

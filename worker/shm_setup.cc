@@ -30,7 +30,7 @@ absl::StatusOr<ShmSegment> GetAndMap(const Group& group, Bootstrap* bootstrap, c
 absl::StatusOr<ShmSegment> SetUpShmSegment(const Group& group, Bootstrap* bootstrap, const ShmSegment::Sizes& sizes) {
   absl::StatusOr<ShmSegment> segment = GetAndMap(group, bootstrap, sizes);
   const auto key = [&](size_t position) { return absl::StrCat("shm/", group.process_set, "/", position); };
-  const std::string good = absl::StrCat("ok ", sizes.ranks, " ", sizes.chunk_bytes, " ", sizes.buffer_bytes);
+  const std::string good = absl::StrCat("ok ", sizes.ranks, " ", sizes.chunk_bytes);
   const std::string said = segment.ok() ? good : std::string(segment.status().message());
   if (absl::Status s = bootstrap->Put(key(group.position), said); !s.ok()) return s;
 
@@ -45,7 +45,7 @@ absl::StatusOr<ShmSegment> SetUpShmSegment(const Group& group, Bootstrap* bootst
     if (*answer == good || !verdict.ok()) continue;
     verdict = absl::UnavailableError(
         absl::StrCat("shared memory of ", Describe(group.members[other]), ": ",
-                     absl::StartsWith(*answer, "ok ") ? "it asked for other sizes than the others" : *answer));
+                     absl::StartsWith(*answer, "ok ") ? "it wants other sizes than the others" : *answer));
   }
   if (!verdict.ok()) return verdict;
   return segment;

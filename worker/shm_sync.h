@@ -35,7 +35,7 @@ class ShmSync {
   // A new collective; `check` stands for it and is compared with what the others say in each of its phases.
   void BeginOp(uint32_t check);
 
-  // The own slot of the coming phase; fill in `location` and `payload`.
+  // The own slot of the coming phase; fill in the place and the payload.
   ShmSlot& Own() const { return Slot(position_, phase_ + 1); }
   // Publishes Own() and waits for all.
   Result Step();
