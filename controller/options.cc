@@ -104,11 +104,13 @@ bool IsLoopback(absl::string_view address) {
 
 absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args) {
   Options options;
-  if (const char* threshold = std::getenv("HOROVOD_FUSION_THRESHOLD")) {
+  for (const char* name : {"FARANDOLE_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD"}) {
+    const char* threshold = std::getenv(name);
+    if (threshold == nullptr || *threshold == '\0') continue;
     if (!absl::SimpleAtoi(threshold, &options.fusion_threshold_bytes) || options.fusion_threshold_bytes < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("HOROVOD_FUSION_THRESHOLD must be a number of bytes, not \"", threshold, "\""));
+      return absl::InvalidArgumentError(absl::StrCat(name, " must be a number of bytes, not \"", threshold, "\""));
     }
+    break;
   }
   for (size_t i = 0; i < args.size(); ++i) {
     std::string name = args[i];

@@ -68,6 +68,9 @@ TEST(OptionsTest, LoopbackIsAnAddressOrItsName) {
 TEST(OptionsTest, TheFusionThresholdIsTheLaunchers) {
   setenv("HOROVOD_FUSION_THRESHOLD", "1024", 1);
   EXPECT_EQ(ParseOptions({"--key-fd", "3"})->fusion_threshold_bytes, 1024);
+  setenv("FARANDOLE_FUSION_THRESHOLD", "2048", 1);
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->fusion_threshold_bytes, 2048);
+  unsetenv("FARANDOLE_FUSION_THRESHOLD");
   setenv("HOROVOD_FUSION_THRESHOLD", "many", 1);
   EXPECT_THAT(Error({"--key-fd", "3"}), HasSubstr("HOROVOD_FUSION_THRESHOLD"));
   unsetenv("HOROVOD_FUSION_THRESHOLD");
