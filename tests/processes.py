@@ -165,7 +165,7 @@ def launch(folder: Path, processes: int, body: str, *options: str, **variables: 
 def launching(folder: Path, processes: int, body: str, *options: str, **variables: str) -> Iterator[Job]:
     """Runs a script with `farandole run`."""
     script = script_file(folder, body)
-    command = launch_command(processes, sys.executable, str(script), options=("--no-prefix-output", *options))
+    command = launch_command(processes, sys.executable, str(script), options=options)
     with running(command, folder, variables) as job:
         yield job
 
@@ -173,7 +173,7 @@ def launching(folder: Path, processes: int, body: str, *options: str, **variable
 def launch_file(folder: Path, processes: int, name: str, *arguments: str) -> Job:
     """Runs a script of tests/multiprocess with `farandole run`, or with plain python if `processes` is 0."""
     script = [sys.executable, str(ROOT / "tests" / "multiprocess" / name), *arguments]
-    command = launch_command(processes, *script, options=("--no-prefix-output",)) if processes else script
+    command = launch_command(processes, *script) if processes else script
     with running(command, folder) as job:
         job.wait()
     return job

@@ -142,5 +142,5 @@ def _register_atexit() -> None:
 
 
 def _shutdown_at_exit(owner_pid: int) -> None:
-    if os.getpid() == owner_pid:
+    if os.getpid() == owner_pid and not _ending.failed:
         shutdown()

@@ -11,7 +11,7 @@ REDUCIBLE = [torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.floa
 MOVABLE = [*REDUCIBLE, torch.uint8, torch.int8, torch.int16, torch.bool]
 # Relative error of one rounding; sums of up to four values of these sizes need a few of them.
 EPSILON = {torch.float16: 2**-10, torch.bfloat16: 2**-7, torch.float32: 2**-23, torch.float64: 2**-52}
-SHAPES = [(), (1,), (0, 3), (7,), (3, 5, 2), (1 << 17,), (300_007,)]
+SHAPES = [(), (0, 3), (7,), (3, 5, 2), (70_001,)]
 
 
 def data(rank: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

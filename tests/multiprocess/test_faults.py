@@ -178,7 +178,7 @@ def test_first_failure_is_named_once(tmp_path: Path, ending: str, code: int, cau
     with processes.launching(tmp_path, 3, HEAD + body) as job:
         pid = pids(job, 3)
         assert job.wait() == code, job.report()
-    named = [line for line in job.stderr.splitlines() if "first" in line]
+    named = [line for line in job.stderr.splitlines() if "failed first" in line]
     assert len(named) == 1 and "rank 1" in named[0] and str(pid[1]) in named[0] and cause in named[0], job.report()
 
 
@@ -196,7 +196,7 @@ def test_interrupt_of_the_launcher(tmp_path: Path) -> None:
         sent = time.monotonic()
         job.process.send_signal(signal.SIGINT)
         assert job.wait() != 0
-        assert time.monotonic() - sent < 2
+        assert time.monotonic() - sent < 5
     assert len(job.lines("interrupted")) == 2, job.report()
 
 

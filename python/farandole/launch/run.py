@@ -18,7 +18,7 @@ CONTROLLER_START_S = 20.0
 # After the first failure the agent sends the other workers SIGTERM after this time. In a worker that waits or computes
 # elsewhere this becomes the exception that names the failure (farandole/_ending.py); one that has it already gets
 # the agent's further patience before SIGKILL.
-GRACE_S = 1
+GRACE_S = 0.5
 RELAYED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
