@@ -236,7 +236,7 @@ void Agent::CheckHealth() {
     worker->responsive = liveness.responsive;
     worker->cause = liveness.cause;
     log_(liveness.responsive ? absl::StrCat(NameOf(*worker), " answers again")
-                             : absl::StrCat(NameOf(*worker), " does not answer: it ", liveness.cause));
+                             : absl::StrCat(NameOf(*worker), " is unresponsive: it ", liveness.cause));
     link_.SendFromLoop(AgentUp(WorkerHealth{worker->incarnation, liveness.responsive, liveness.cause}));
   }
   health_timer_ = loop_->AddTimerFromLoop(now.PlusMs(config_.health_interval_ms), [this] { CheckHealth(); });

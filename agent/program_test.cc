@@ -303,7 +303,7 @@ TEST_F(ProgramTest, AStoppedWorkerIsUnresponsiveNotDead) {
   EXPECT_EQ(health.cause, "is stopped by a signal");
   EXPECT_EQ(health.worker_incarnation, hello.worker_incarnation);
   const std::string name = "rank 0 (pid " + std::to_string(worker) + ")";
-  EXPECT_TRUE(agent.WaitFor(name + " does not answer: it is stopped by a signal")) << agent.err();
+  EXPECT_TRUE(agent.WaitFor(name + " is unresponsive: it is stopped by a signal")) << agent.err();
   ASSERT_EQ(kill(worker, SIGCONT), 0);
   EXPECT_TRUE(WaitForAny([](const AgentUp& message) {
     const auto* health = std::get_if<WorkerHealth>(&message);
