@@ -20,8 +20,7 @@ Supervisor::Supervisor(int workers, int64_t grace_ms, std::string host)
 
 Supervisor::Step Supervisor::Ended(const WorkerEnd& end, TimePoint now) {
   --running_;
-  const bool own_doing = state_ == State::kTerminating || state_ == State::kKilling;
-  if ((end.process.code != 0 || end.without_leaving) && !own_doing) {
+  if ((end.process.code != 0 || end.without_leaving) && !OwnDoing(end)) {
     failures_.push_back({end, std::min(end.stopped_taking_part, now)});
     if (state_ == State::kRunning) {
       state_ = State::kGrace;
@@ -35,6 +34,13 @@ Supervisor::Step Supervisor::Ended(const WorkerEnd& end, TimePoint now) {
   step.exit_code = ExitCode();
   Say(&step);
   return step;
+}
+
+bool Supervisor::OwnDoing(const WorkerEnd& end) const {
+  if (state_ != State::kTerminating && state_ != State::kKilling) return false;
+  // The end of a process can take longer than the grace; if it left before, only our signals are our doing.
+  const int code = end.process.code;
+  return !(end.stopped_taking_part < terminated_at_) || code == 128 + SIGTERM || code == 128 + SIGKILL;
 }
 
 Supervisor::Step Supervisor::LauncherGone(TimePoint now) {
@@ -57,9 +63,9 @@ Supervisor::Step Supervisor::Tick(TimePoint now) {
 Supervisor::Step Supervisor::Terminate(TimePoint now, int64_t kill_after_ms) {
   Step step;
   state_ = State::kTerminating;
+  terminated_at_ = now;
   deadline_ = now.PlusMs(kill_after_ms);
   step.signal = SIGTERM;
-  Say(&step);
   return step;
 }
 
@@ -72,11 +78,9 @@ const Supervisor::Failure* Supervisor::First() const {
   return first == failures_.end() ? nullptr : &*first;
 }
 
-void Supervisor::Say(Step* step) {
-  if (said_) return;
+void Supervisor::Say(Step* step) const {
   const Failure* first = First();
   if (first == nullptr && !launcher_gone_) return;
-  said_ = true;
   if (first == nullptr) {
     step->sentence = "the launcher is gone, so the workers of this host were ended";
     return;

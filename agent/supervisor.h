@@ -32,7 +32,7 @@ class Supervisor {
  public:
   struct Step {
     int signal = 0;        // to the process groups of all that still run; 0 = none
-    std::string sentence;  // for standard error; "" = none. Comes at most once.
+    std::string sentence;  // for standard error; "" = none. Comes once, when all have ended
     bool finished = false;
     int exit_code = 0;
   };
@@ -54,8 +54,10 @@ class Supervisor {
   };
 
   Step Terminate(TimePoint now, int64_t kill_after_ms);
-  // Fills in the sentence, once, when there is something to say.
-  void Say(Step* step);
+  // Whether a worker ended because of a signal of ours.
+  bool OwnDoing(const WorkerEnd& end) const;
+  // Fills in the sentence if there is something to say.
+  void Say(Step* step) const;
   const Failure* First() const;
   int ExitCode() const;
 
@@ -64,8 +66,8 @@ class Supervisor {
   int running_;
   State state_ = State::kRunning;
   TimePoint deadline_ = TimePoint::Infinite();
+  TimePoint terminated_at_ = TimePoint::Infinite();
   bool launcher_gone_ = false;
-  bool said_ = false;
   std::vector<Failure> failures_;  // those that this process did not cause itself
 };
 

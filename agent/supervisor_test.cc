@@ -38,7 +38,7 @@ TEST(Supervisor, OthersGetGraceThenTermThenKill) {
   EXPECT_EQ(supervisor.Tick(At(3999)).signal, 0);
   const Supervisor::Step term = supervisor.Tick(At(4000));
   EXPECT_EQ(term.signal, SIGTERM);
-  EXPECT_EQ(term.sentence, "rank 1 (pid 101 on host h) failed first: it was killed by signal 9 (SIGKILL)");
+  EXPECT_EQ(term.sentence, "");
   // Dies of our signal: not a failure of its own.
   EXPECT_FALSE(supervisor.Ended(Exited(0, 143), At(4001)).finished);
   EXPECT_EQ(supervisor.NextDeadline(), At(9000));
@@ -47,7 +47,7 @@ TEST(Supervisor, OthersGetGraceThenTermThenKill) {
   const Supervisor::Step last = supervisor.Ended(Killed(2), At(9001));
   EXPECT_TRUE(last.finished);
   EXPECT_EQ(last.exit_code, 137);
-  EXPECT_EQ(last.sentence, "");
+  EXPECT_EQ(last.sentence, "rank 1 (pid 101 on host h) failed first: it was killed by signal 9 (SIGKILL)");
 }
 
 TEST(Supervisor, TheFirstFailureGivesTheExitCode) {
@@ -66,6 +66,20 @@ TEST(Supervisor, WhoStoppedTakingPartFirstFailedFirst) {
   cause.stopped_taking_part = At(10);
   supervisor.Ended(consequence, At(100));
   EXPECT_EQ(supervisor.Ended(cause, At(200)).exit_code, 7);
+}
+
+TEST(Supervisor, WhoStoppedTakingPartFirstFailedFirstAlsoWhenItOutlivesTheGrace) {
+  for (int code : {7, 128 + SIGTERM}) {
+    Supervisor supervisor(3, 500, "h");
+    WorkerEnd cause = Exited(1, code), other = Exited(2, 9);
+    cause.stopped_taking_part = At(10);
+    other.stopped_taking_part = At(700);
+    supervisor.Ended(Exited(0, 1), At(100));
+    EXPECT_EQ(supervisor.Tick(At(600)).signal, SIGTERM);
+    supervisor.Ended(cause, At(900));
+    // Killed by our signal it may have been about to end well; the third only reacts to the signal.
+    EXPECT_EQ(supervisor.Ended(other, At(1000)).exit_code, code == 7 ? 7 : 1);
+  }
 }
 
 TEST(Supervisor, WhoWasToldIsNotTheCulprit) {
@@ -95,12 +109,12 @@ TEST(Supervisor, WithoutItsLauncherEverythingEndsSoon) {
   Supervisor supervisor(2, 3000, "h");
   const Supervisor::Step term = supervisor.LauncherGone(At(100));
   EXPECT_EQ(term.signal, SIGTERM);
-  EXPECT_EQ(term.sentence, "the launcher is gone, so the workers of this host were ended");
   EXPECT_EQ(supervisor.Tick(At(2100)).signal, SIGKILL);
   supervisor.Ended(Killed(0), At(2101));
   const Supervisor::Step last = supervisor.Ended(Killed(1), At(2102));
   EXPECT_TRUE(last.finished);
   EXPECT_EQ(last.exit_code, 1);
+  EXPECT_EQ(last.sentence, "the launcher is gone, so the workers of this host were ended");
 }
 
 }  // namespace
