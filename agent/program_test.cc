@@ -1,6 +1,7 @@
 // farandole-agent with real processes, beside a controller that the test plays.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -139,7 +140,7 @@ TEST_F(ProgramTest, AFailureElsewhereIsNotBlamedOnThisHost) {
 }
 
 TEST_F(ProgramTest, AKilledAgentTakesItsWorkersAlong) {
-  AgentProgram agent(Options(FakeWorkerCommand({"attach", "serve"})));
+  AgentProgram agent(Options(FakeWorkerCommand({"attach", "expect", "link-up", "hello", "pause"})));
   const Hello worker = HelloOf(Rank(0));
   kill(agent.pid(), SIGKILL);
   EXPECT_TRUE(WaitUntilGone(static_cast<pid_t>(worker.pid)));
@@ -210,6 +211,15 @@ TEST_F(ProgramTest, WhoIgnoresTermIsKilledAndTheFirstFailureCounts) {
   EXPECT_EQ(Times(agent.err(), "failed first: it exited with code 3"), 1) << agent.err();
   ASSERT_NE(agent.out().find("spawned "), std::string::npos);
   EXPECT_TRUE(WaitUntilGone(std::stoi(agent.out().substr(agent.out().find("spawned ") + 8))));
+}
+
+TEST_F(ProgramTest, WhatAWorkerLeavesBehindEndsWithIt) {
+  AgentProgram agent(Options(FakeWorkersByRank({"spawn exit 0", "ignore 15 pause"}), 2));
+  ASSERT_TRUE(agent.WaitFor("spawned "));
+  ASSERT_TRUE(agent.WaitFor("\n"));
+  EXPECT_TRUE(WaitUntilGone(std::stoi(agent.out().substr(8))));
+  agent.CloseLifeline();
+  EXPECT_EQ(agent.Wait(), 1);
 }
 
 TEST_F(ProgramTest, WithoutALifelineNothingStays) {
@@ -337,12 +347,18 @@ void RefuseConnections(const std::string& address, int attempts) {
   local.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&local), sizeof local), 0);
   ASSERT_EQ(listen(listener.get(), 16), 0);
-  for (int i = 0; i < attempts; ++i) UniqueFd dropped(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  for (int i = 0; i < attempts; ++i) {
+    pollfd ready{listener.get(), POLLIN, 0};
+    ASSERT_EQ(poll(&ready, 1, 30000), 1) << "nobody tries to connect";
+    UniqueFd dropped(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  }
 }
 
 TEST_F(ProgramTest, TheLinkIsBackWithinHalfASecondAfterAnOutage) {
-  AgentProgram agent(
-      Options(FakeWorkersByRank({"attach serve", "attach expect link-up hello expect welcome die 9"}), 2));
+  AgentProgram::Options options =
+      Options(FakeWorkersByRank({"attach serve", "attach expect link-up hello expect welcome die 9"}), 2);
+  options.more = {"--grace-seconds", "1000"};
+  AgentProgram agent(options);
   ASSERT_TRUE(WaitForAny(Is<WorkerEnded>));
   ASSERT_TRUE(WaitForAny(Says<Hello>));
   int64_t best_ms = INT64_MAX;
