@@ -109,6 +109,8 @@ void ControllerLink::SendFromLoop(const AgentUp& message) {
 
 void ControllerLink::Connect() {
   failure_.clear();
+  // Ends only after the next one has begun: the last channel of a process takes gRPC's threads with it.
+  const std::shared_ptr<grpc::Channel> previous = std::move(channel_);
   channel_ = NewChannel(config_);
   stream_ = std::make_shared<ControllerStream>(loop_, outstanding_);
   Authorize(stream_->context());
@@ -162,7 +164,6 @@ void ControllerLink::SayLease() {
 void ControllerLink::Lost(const grpc::Status& status) {
   CancelTimers();
   stream_ = nullptr;
-  channel_ = nullptr;
   const bool ours = !failure_.empty();
   const bool permanent = !ours && IsPermanent(status.error_code());
   SetState(false, permanent, ours ? failure_ : Explain(config_.address, status));

@@ -99,14 +99,13 @@ void ControllerStream::WriteDone(bool ok) {
 }
 
 void ControllerStream::OnDone(const grpc::Status& status) {
-  std::shared_ptr<ControllerStream> self = std::move(self_);
   Outstanding* const outstanding = outstanding_;
-  loop_->Post([self, status] {
+  // The loop gets the last reference: a channel that ends in one of gRPC's threads has this thread wait for itself.
+  loop_->Post([self = std::move(self_), status] {
     if (self->on_done_ == nullptr) return;
     DoneCallback on_done = std::move(self->on_done_);
     on_done(status);
   });
-  self.reset();
   outstanding->Remove();
 }
 

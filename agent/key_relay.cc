@@ -76,15 +76,11 @@ void KeyRelay::PutFromLoop(Owner owner, const LocalPut& put, Callback callback) 
   Fill(put.generation, call->put.mutable_generation());
   call->put.set_key(put.key);
   call->put.set_value(put.value);
-  call->stub->async()->Put(&call->context, &call->put, &call->put_reply,
-                           [this, call, loop = loop_, outstanding = outstanding_,
-                            alive = std::weak_ptr<bool>(alive_)](const grpc::Status& status) {
-                             KeyReply reply = Failure(call->request_id, status.error_code(), status.error_message());
-                             loop->Post([this, call, alive, reply] {
-                               if (!alive.expired()) Done(call, reply);
-                             });
-                             outstanding->Remove();
-                           });
+  v1::Coordination::Stub* const stub = call->stub.get();
+  grpc::ClientContext* const context = &call->context;
+  const v1::PutRequest* const request = &call->put;
+  v1::PutReply* const reply = &call->put_reply;
+  stub->async()->Put(context, request, reply, Finisher(std::move(call)));
 }
 
 void KeyRelay::GetFromLoop(Owner owner, const LocalGet& get, Callback callback) {
@@ -93,23 +89,32 @@ void KeyRelay::GetFromLoop(Owner owner, const LocalGet& get, Callback callback) 
   if (call == nullptr) return;
   Fill(get.generation, call->get.mutable_generation());
   call->get.set_key(get.key);
-  call->stub->async()->Get(&call->context, &call->get, &call->get_reply,
-                           [this, call, loop = loop_, outstanding = outstanding_,
-                            alive = std::weak_ptr<bool>(alive_)](const grpc::Status& status) {
-                             KeyReply reply = Failure(call->request_id, status.error_code(), status.error_message());
-                             if (status.ok()) reply.value = call->get_reply.value();
-                             loop->Post([this, call, alive, reply] {
-                               if (!alive.expired()) Done(call, reply);
-                             });
-                             outstanding->Remove();
-                           });
+  v1::Coordination::Stub* const stub = call->stub.get();
+  grpc::ClientContext* const context = &call->context;
+  const v1::GetRequest* const request = &call->get;
+  v1::GetReply* const reply = &call->get_reply;
+  stub->async()->Get(context, request, reply, Finisher(std::move(call)));
 }
 
-void KeyRelay::Done(const std::shared_ptr<Call>& call, KeyReply reply) {
+std::function<void(grpc::Status)> KeyRelay::Finisher(std::shared_ptr<Call> call) {
+  return [this, call = std::move(call), loop = loop_, outstanding = outstanding_,
+          alive = std::weak_ptr<bool>(alive_)](const grpc::Status& status) mutable {
+    // The loop gets the reference, see ControllerStream::OnDone.
+    loop->Post([this, call = std::move(call), alive, status] {
+      if (!alive.expired()) Done(call, status);
+    });
+    outstanding->Remove();
+  };
+}
+
+void KeyRelay::Done(const std::shared_ptr<Call>& call, const grpc::Status& status) {
   const auto [first, last] = calls_.equal_range(call->owner);
   const auto it = std::find_if(first, last, [&](const auto& entry) { return entry.second == call; });
   if (it == last) return;
   calls_.erase(it);
+  KeyReply reply = Failure(call->request_id, status.error_code(), status.error_message());
+  // Of a Put it is empty.
+  if (status.ok()) reply.value = call->get_reply.value();
   call->callback(reply);
 }
 

@@ -186,7 +186,8 @@ TEST_F(ProgramTest, OutputCarriesTheRankAndTheLastLineIsKept) {
 }
 
 TEST_F(ProgramTest, WorkersKnowTheirPlaceAndNoSecret) {
-  AgentProgram::Options options = Options({"sh", "-c", "env; ls -l /proc/self/fd | grep -c pipe:"}, 4);
+  AgentProgram::Options options =
+      Options({"sh", "-c", "env; for fd in 10 11; do [ -e /proc/$$/fd/$fd ] || echo closed; done"}, 4);
   options.more = {"--first-rank", "2", "--local-size", "1", "--socket", "farandole-test-" + std::to_string(getpid())};
   AgentProgram agent(options);
   EXPECT_EQ(agent.Wait(), 0);
@@ -199,12 +200,14 @@ TEST_F(ProgramTest, WorkersKnowTheirPlaceAndNoSecret) {
   }
   EXPECT_NE(agent.out().find("FARANDOLE_AGENT_SOCKET=farandole-test-"), std::string::npos);
   EXPECT_EQ(agent.out().find(kToken), std::string::npos);
-  // Standard output (now the pipe to grep) and standard error, not the lifeline.
-  EXPECT_NE(agent.out().find("\n2\n"), std::string::npos) << agent.out();
+  // Token and lifeline.
+  EXPECT_EQ(Times(agent.out(), "closed\n"), 2) << agent.out();
 }
 
 TEST_F(ProgramTest, WhoIgnoresTermIsKilledAndTheFirstFailureCounts) {
-  AgentProgram::Options options = Options(FakeWorkersByRank({"ignore 15 spawn pause", "exit 3"}), 2);
+  AgentProgram::Options options = Options(
+      FakeWorkersByRank({"attach segment k 4096 ignore 15 spawn poke 1 pause", "attach segment k 4096 peek 1 exit 3"}),
+      2);
   options.more = {"--grace-seconds", "0"};
   AgentProgram agent(options);
   EXPECT_EQ(agent.Wait(), 3) << agent.err();
@@ -297,10 +300,10 @@ TEST_F(ProgramTest, WhoLiesIsRefused) {
   AgentProgram early(Options(FakeWorkerCommand({"connect", "hello", "expect", "refused", "expect-closed"})));
   EXPECT_EQ(early.Wait(), 0) << early.out();
   // Two processes, one incarnation.
-  AgentProgram twins(Options(FakeWorkersByRank({"attach-as 5 segment k 4096 peek 1",
-                                                "attach segment k 4096 attach-as 5 expect refused poke 1"}),
+  AgentProgram twins(Options(FakeWorkersByRank({"attach-as 5 segment k 4096 poke 1 peek 2",
+                                                "attach segment k 4096 peek 1 attach-as 5 expect refused poke 2"}),
                              2));
-  EXPECT_EQ(twins.Wait(), 0) << twins.out();
+  EXPECT_EQ(twins.Wait(), 0) << twins.out() << twins.err();
 }
 
 TEST_F(ProgramTest, AStoppedWorkerIsUnresponsiveNotDead) {
