@@ -70,10 +70,6 @@ def alive(pid: int) -> bool:
         return False
 
 
-def kill_tests(config: pytest.Config) -> int:
-    return config.getoption("--kills")
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "turn" in metafunc.fixturenames:
         metafunc.parametrize("turn", range(metafunc.config.getoption("--kills")))
