@@ -118,7 +118,11 @@ void Launch::Ended(const ProcessEnd& end, bool without_leaving) {
 
 void Launch::Apply(const Supervisor::Step& step) {
   if (!step.sentence.empty()) callbacks_.log(step.sentence);
-  if (step.signal != 0) PassOnFromLoop(step.signal);
+  for (auto& [pid, child] : children_) {
+    const bool left = agent_->Record(child.rank).stopped_taking_part != TimePoint::Infinite();
+    const int signal = left ? step.signal_to_left : step.signal;
+    if (signal != 0) killpg(pid, signal);
+  }
   loop_->CancelTimerFromLoop(timer_);
   if (supervisor_.NextDeadline() != TimePoint::Infinite()) {
     timer_ = loop_->AddTimerFromLoop(supervisor_.NextDeadline(), [this] { Apply(supervisor_.Tick(loop_->Now())); });

@@ -37,7 +37,7 @@ Supervisor::Step Supervisor::Ended(const WorkerEnd& end, TimePoint now) {
 }
 
 bool Supervisor::OwnDoing(const WorkerEnd& end) const {
-  if (state_ != State::kTerminating && state_ != State::kKilling) return false;
+  if (state_ == State::kRunning || state_ == State::kGrace) return false;
   // The end of a process can take longer than the grace; if it left before, only our signals are our doing.
   const int code = end.process.code;
   return !(end.stopped_taking_part < terminated_at_) || code == 128 + SIGTERM || code == 128 + SIGKILL;
@@ -45,18 +45,21 @@ bool Supervisor::OwnDoing(const WorkerEnd& end) const {
 
 Supervisor::Step Supervisor::LauncherGone(TimePoint now) {
   launcher_gone_ = true;
-  if (running_ > 0 && state_ != State::kKilling) return Terminate(now, kKillAfterLauncherMs);
-  return Step();
+  if (running_ == 0 || state_ == State::kKillingAll) return Step();
+  Step step = Terminate(now, kKillAfterLauncherMs);
+  step.signal_to_left = SIGTERM;
+  return step;
 }
 
 Supervisor::Step Supervisor::Tick(TimePoint now) {
   Step step;
   if (now < deadline_) return step;
   if (state_ == State::kGrace) return Terminate(now, kKillAfterMs);
-  if (state_ != State::kTerminating) return step;
-  state_ = State::kKilling;
-  deadline_ = TimePoint::Infinite();
+  const bool all = state_ == State::kKilling || launcher_gone_;
+  state_ = all ? State::kKillingAll : State::kKilling;
+  deadline_ = all ? TimePoint::Infinite() : now.PlusMs(kKillAfterMs);
   step.signal = SIGKILL;
+  step.signal_to_left = all ? SIGKILL : SIGTERM;
   return step;
 }
 

@@ -25,13 +25,16 @@ struct WorkerEnd {
 
 // What happens to the workers of this host when one fails, or the launcher does. Pure: state, event, now -> step.
 //
-//   RUNNING --a worker fails--> GRACE --grace over--> TERMINATING --5 s--> KILLING
-//      |-------------------launcher gone----------------^  (2 s)
+//   RUNNING --a worker fails--> GRACE --grace over--> TERMINATING --5 s--> KILLING --5 s--> KILLING ALL
+//      |-------------------launcher gone----------------^  (2 s, all alike)
 //   any --all have ended--> finished
 class Supervisor {
  public:
   struct Step {
-    int signal = 0;        // to the process groups of all that still run; 0 = none
+    // To the process groups of those that still run and take part, and of those that have left the job. The latter are
+    // about to end, and how they do may be the first failure: they get a signal one stage later. 0 = none.
+    int signal = 0;
+    int signal_to_left = 0;
     std::string sentence;  // for standard error; "" = none. Comes once, when all have ended
     bool finished = false;
     int exit_code = 0;
@@ -47,7 +50,7 @@ class Supervisor {
   TimePoint NextDeadline() const { return deadline_; }
 
  private:
-  enum class State { kRunning, kGrace, kTerminating, kKilling };
+  enum class State { kRunning, kGrace, kTerminating, kKilling, kKillingAll };
   struct Failure {
     WorkerEnd end;
     TimePoint when;

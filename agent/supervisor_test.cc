@@ -43,7 +43,6 @@ TEST(Supervisor, OthersGetGraceThenTermThenKill) {
   EXPECT_FALSE(supervisor.Ended(Exited(0, 143), At(4001)).finished);
   EXPECT_EQ(supervisor.NextDeadline(), At(9000));
   EXPECT_EQ(supervisor.Tick(At(9000)).signal, SIGKILL);
-  EXPECT_EQ(supervisor.Tick(At(20000)).signal, 0);
   const Supervisor::Step last = supervisor.Ended(Killed(2), At(9001));
   EXPECT_TRUE(last.finished);
   EXPECT_EQ(last.exit_code, 137);
@@ -82,6 +81,19 @@ TEST(Supervisor, WhoStoppedTakingPartFirstFailedFirstAlsoWhenItOutlivesTheGrace)
   }
 }
 
+TEST(Supervisor, WhoHasLeftIsSignalledOneStageLater) {
+  Supervisor supervisor(3, 1000, "h");
+  supervisor.Ended(Exited(0, 1), At(0));
+  const Supervisor::Step first = supervisor.Tick(At(1000)), second = supervisor.Tick(At(6000));
+  EXPECT_EQ(first.signal, SIGTERM);
+  EXPECT_EQ(first.signal_to_left, 0);
+  EXPECT_EQ(second.signal, SIGKILL);
+  EXPECT_EQ(second.signal_to_left, SIGTERM);
+  EXPECT_EQ(supervisor.NextDeadline(), At(11000));
+  EXPECT_EQ(supervisor.Tick(At(11000)).signal_to_left, SIGKILL);
+  EXPECT_EQ(supervisor.NextDeadline(), TimePoint::Infinite());
+}
+
 TEST(Supervisor, WhoWasToldIsNotTheCulprit) {
   WorkerEnd told = Exited(0, 1);
   told.removed_because = "rank 9 (pid 5 on host b) was killed";
@@ -109,7 +121,10 @@ TEST(Supervisor, WithoutItsLauncherEverythingEndsSoon) {
   Supervisor supervisor(2, 3000, "h");
   const Supervisor::Step term = supervisor.LauncherGone(At(100));
   EXPECT_EQ(term.signal, SIGTERM);
-  EXPECT_EQ(supervisor.Tick(At(2100)).signal, SIGKILL);
+  EXPECT_EQ(term.signal_to_left, SIGTERM);
+  const Supervisor::Step kill = supervisor.Tick(At(2100));
+  EXPECT_EQ(kill.signal, SIGKILL);
+  EXPECT_EQ(kill.signal_to_left, SIGKILL);
   supervisor.Ended(Killed(0), At(2101));
   const Supervisor::Step last = supervisor.Ended(Killed(1), At(2102));
   EXPECT_TRUE(last.finished);
