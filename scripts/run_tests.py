@@ -45,7 +45,8 @@ def read_junit(path: Path, where: str = "") -> Tally:
         if case.find("failure") is not None or case.find("error") is not None:
             tally.failed.append(name)
         elif skip is not None or case.get("status") == "notrun":
-            tally.skipped.append(f"{name}: {skip.get('message') if skip is not None else 'disabled'}")
+            reason = skip.get("message", "") if skip is not None else "disabled"
+            tally.skipped.append(f"{name}: {' '.join(reason.split())}")
         else:
             tally.passed += 1
     return tally
