@@ -81,7 +81,7 @@ std::string Runtime::WhatIsMissing() const {
   const std::vector<Rank>& missing = session_.missing_ranks();
   if (missing.empty()) {
     return absl::StrCat("the job did not start", within,
-                        "; processes of its last run may still be shutting down, ask `farandole status`");
+                        "; processes of its last run may still be shutting down, look for them on its hosts");
   }
   const std::string ranks =
       absl::StrJoin(missing, ", ", [](std::string* out, Rank rank) { absl::StrAppend(out, rank.value()); });
