@@ -135,10 +135,21 @@ void EventLoop::RunOrPost(Function fn) {
   }
   if (idle) {
     fn();
-    if (!timers_.empty() && timers_.begin()->first.first < waits_until_ns_) Wake();
+    WakeForTimer();
   }
   LetGo();
   if (!idle) Post(std::move(fn));
+}
+
+void EventLoop::RunHere(const Function& fn) {
+  Hold();
+  fn();
+  WakeForTimer();
+  LetGo();
+}
+
+void EventLoop::WakeForTimer() {
+  if (!timers_.empty() && timers_.begin()->first.first < waits_until_ns_) Wake();
 }
 
 void EventLoop::AddFdFromLoop(int fd, uint32_t epoll_events, FdHandler handler) {

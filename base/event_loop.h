@@ -48,6 +48,8 @@ class EventLoop {
   // where that would be the next step of something urgent. The caller must hold no lock that functions of this loop
   // take. State of the loop is safe: whoever runs functions, this thread or another one, holds the loop meanwhile.
   void RunOrPost(Function fn);
+  // Runs `fn` in the calling thread, which waits for its turn; not from a function of this loop.
+  void RunHere(const Function& fn);
   // True in a function or handler of this loop.
   bool InLoop() const { return holder_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
@@ -70,6 +72,8 @@ class EventLoop {
   // Takes and gives back the right to run functions.
   void Hold() ABSL_EXCLUSIVE_LOCK_FUNCTION(run_mutex_);
   void LetGo() ABSL_UNLOCK_FUNCTION(run_mutex_);
+  // The thread waits for longer than a timer that another thread has set.
+  void WakeForTimer();
   void Wake();
 
   const std::string name_;

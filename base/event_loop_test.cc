@@ -106,6 +106,24 @@ TEST(EventLoopTest, ATimerSetFromOutsideWakesTheThread) {
   }
 }
 
+TEST(EventLoopTest, RunHereWaitsForItsTurn) {
+  EventLoop loop("test");
+  loop.Start();
+  bool first_done = false;
+  std::promise<void> started;
+  loop.Post([&] {
+    started.set_value();
+    std::this_thread::yield();
+    first_done = true;
+  });
+  started.get_future().wait();
+  loop.RunHere([&] {
+    EXPECT_TRUE(first_done);
+    EXPECT_TRUE(loop.InLoop());
+  });
+  EXPECT_FALSE(loop.InLoop());
+}
+
 TEST(EventLoopTest, OneThreadAtATime) {
   EventLoop loop("test");
   loop.Start();
@@ -118,6 +136,8 @@ TEST(EventLoopTest, OneThreadAtATime) {
       for (int i = 0; i < kRounds; ++i) {
         if (i % 3 == 0) {
           loop.Post([&] { ++count; });
+        } else if (i % 3 == 1) {
+          loop.RunHere([&] { ++count; });
         } else {
           loop.RunOrPost([&] { ++count; });
         }

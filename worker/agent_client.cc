@@ -1,8 +1,10 @@
 #include "worker/agent_client.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 #include <variant>
 
@@ -57,6 +59,8 @@ absl::Status AgentClient::TryConnectFromLoop() {
     CloseFromLoop();
     return sent;
   }
+  ++connection_;
+  lent_ = false;
   loop_->AddFdFromLoop(fd_, EPOLLIN, [this](uint32_t events) { OnEventsFromLoop(events); });
   return absl::OkStatus();
 }
@@ -93,7 +97,7 @@ void AgentClient::OnEventsFromLoop(uint32_t epoll_events) {
       status = socket_->Flush();
       if (status.ok() && !socket_->unsent()) {
         wants_out_ = false;
-        loop_->ModifyFdFromLoop(fd_, EPOLLIN);
+        WatchFromLoop();
       }
     }
     if (status.ok()) status = socket_->Receive(&frames);
@@ -158,8 +162,49 @@ void AgentClient::SendBytes(absl::string_view bytes) {
   if (!socket_->unsent() || wants_out_) return;
   wants_out_ = true;
   loop_->Post([this] {
-    if (fd_ >= 0) loop_->ModifyFdFromLoop(fd_, EPOLLIN | EPOLLOUT);
+    absl::MutexLock lock(&mutex_);
+    if (fd_ >= 0) WatchFromLoop();
   });
+}
+
+void AgentClient::WatchFromLoop() {
+  uint32_t events = lent_ ? 0u : EPOLLIN;
+  if (wants_out_) events |= EPOLLOUT;
+  loop_->ModifyFdFromLoop(fd_, events);
+}
+
+void AgentClient::LendFromLoop(bool lent) {
+  if (fd_ < 0 || lent_ == lent) return;
+  lent_ = lent;
+  absl::MutexLock lock(&mutex_);
+  WatchFromLoop();
+}
+
+bool AgentClient::ReceiveHere(int wake_fd) {
+  uint64_t connection = 0;
+  pollfd polled[2] = {{-1, POLLIN, 0}, {wake_fd, POLLIN, 0}};
+  loop_->RunHere([&] {
+    LendFromLoop(true);
+    connection = connection_;
+    polled[0].fd = fd_;
+  });
+  if (polled[0].fd < 0) return false;
+  while (poll(polled, 2, -1) < 0 && errno == EINTR) {
+  }
+  if (polled[0].revents == 0) return true;
+  loop_->RunHere([&] {
+    // It may have been closed meanwhile, and another one opened.
+    if (fd_ >= 0 && connection_ == connection) OnEventsFromLoop(EPOLLIN);
+  });
+  return true;
+}
+
+void AgentClient::ReceiveSoon() {
+  loop_->RunHere([this] { LendFromLoop(true); });
+}
+
+void AgentClient::ReceiveElsewhere() {
+  loop_->RunHere([this] { LendFromLoop(false); });
 }
 
 void AgentClient::Send(const WorkerUp& message) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -14,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/auth.h"
+#include "base/private_fd.h"
 #include "base/unix_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -87,6 +89,11 @@ class Listener final : public ControlLink::Listener {
       }
       if (!count_.WaitPast(seen, 10000)) return "nothing";
     }
+  }
+
+  bool silent() {
+    absl::MutexLock lock(&mutex_);
+    return heard_.empty();
   }
 
  private:
@@ -178,6 +185,39 @@ TEST_F(AgentClientTest, ComesBackAfterTheAgentCloses) {
   EXPECT_EQ(listener_.Next(), "10");
   client_.Send(Ack{{1, 1}, 5, 5});
   EXPECT_EQ(std::get<Ack>(agent_.Hear<WorkerUp>()).received_through, 5u);
+}
+
+TEST_F(AgentClientTest, AnotherThreadMayReceive) {
+  PrivateFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  EXPECT_FALSE(client_.ReceiveHere(wake.get())) << "there is no connection yet";
+  Start();
+  Attach();
+  EXPECT_EQ(listener_.Next(), "10");
+  const std::string stable = absl::StrCat("down ", WorkerDown(Stable{}).index());
+
+  // Once borrowed, messages wait for this thread.
+  client_.ReceiveSoon();
+  agent_.Say(WorkerDown(Stable{}));
+  loop_.RunHere([] {});
+  EXPECT_TRUE(listener_.silent());
+  EXPECT_TRUE(client_.ReceiveHere(wake.get()));
+  EXPECT_EQ(listener_.Next(), stable);
+
+  // Given back, the control loop receives.
+  client_.ReceiveElsewhere();
+  agent_.Say(WorkerDown(Stable{}));
+  EXPECT_EQ(listener_.Next(), stable);
+
+  const uint64_t one = 1;
+  ASSERT_EQ(write(wake.get(), &one, sizeof one), 8);
+  EXPECT_TRUE(client_.ReceiveHere(wake.get()));
+
+  // A connection that ends while it is borrowed is replaced as ever; either thread may be the one that notices.
+  agent_.Close();
+  client_.ReceiveHere(wake.get());
+  EXPECT_THAT(listener_.Next(), HasSubstr("no agent on the socket"));
+  Attach();
+  EXPECT_EQ(listener_.Next(), "10");
 }
 
 TEST_F(AgentClientTest, NobodyListensIsSaidWithTheName) {

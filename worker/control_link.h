@@ -32,6 +32,17 @@ class ControlLink {
   // of the next opening says it again.
   virtual void Send(const WorkerUp& message) = 0;
 
+  // One thread besides the control loop's, which has nothing to do until something comes through this link, may receive
+  // in its place and is spared a switch.
+  //
+  // Waits for the next message and handles it in the calling thread; returns early when `wake_fd` can be read. From then
+  // on messages wait for this thread, until ReceiveElsewhere. False: there is nothing to wait for in this way now.
+  virtual bool ReceiveHere(int wake_fd) { return false; }
+  // Messages wait for the thread that says this, which will call ReceiveHere at once.
+  virtual void ReceiveSoon() {}
+  // The control loop receives again: the calling thread may be busy for long.
+  virtual void ReceiveElsewhere() {}
+
   // What Bootstrap (worker/bootstrap.h) offers, for one generation. Blocking; any thread but the control loop's.
   virtual absl::Status Put(const GenerationId& generation, const std::string& key, const std::string& value) = 0;
   virtual absl::StatusOr<std::string> Get(const GenerationId& generation, const std::string& key,

@@ -1,13 +1,16 @@
 #include "worker/executor.h"
 
 #include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <utility>
 
 namespace farandole {
 
-Executor::Executor(Factory factory, Owner* owner) : factory_(std::move(factory)), owner_(owner) {}
+Executor::Executor(Factory factory, Owner* owner)
+    : factory_(std::move(factory)), owner_(owner), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Executor::~Executor() { Stop(); }
 
@@ -33,7 +36,7 @@ void Executor::Push(Work work) {
     absl::MutexLock lock(&mutex_);
     queue_.push_back(std::move(work));
   }
-  changed_.Advance();
+  Wake();
 }
 
 std::vector<Work> Executor::Abort(const std::string& reason) {
@@ -55,7 +58,7 @@ void Executor::Stop() {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  changed_.Advance();
+  Wake();
   if (thread_.joinable()) thread_.join();
   std::map<uint32_t, std::unique_ptr<Communicator>> communicators;
   absl::MutexLock lock(&mutex_);
@@ -76,10 +79,33 @@ void Executor::Run() {
     }
     {
       absl::MutexLock lock(&mutex_);
-      if (stopping_) return;
+      if (stopping_) break;
     }
-    changed_.WaitPast(seen, -1);
+    Wait(seen);
   }
+  if (idle_ != nullptr) idle_->BatchBegins();
+}
+
+void Executor::Wait(uint32_t seen) {
+  bool idled = false;
+  if (idle_ != nullptr) {
+    // Said before the look at the count, which Wake changes before it looks at this.
+    idling_.store(true);
+    idled = changed_.Value() != seen || idle_->Wait(wake_.get());
+    idling_.store(false);
+    uint64_t count;
+    if (woken_.exchange(false)) (void)!read(wake_.get(), &count, sizeof count);
+  }
+  if (!idled) changed_.WaitPast(seen, -1);
+}
+
+void Executor::Wake() {
+  changed_.Advance();
+  // From within idle_->Wait() the executor will look by itself.
+  if (!idling_.load() || std::this_thread::get_id() == thread_.get_id()) return;
+  woken_.store(true);
+  const uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof one);
 }
 
 bool Executor::Next(Work* work) {
@@ -91,9 +117,12 @@ bool Executor::Next(Work* work) {
 }
 
 void Executor::RunBatch(Work work) {
+  if (idle_ != nullptr) idle_->BatchBegins();
   Communicator* communicator = Prepare(&work);
   if (communicator == nullptr) return;
   const absl::Status status = runner_.Run(work, group_, communicator);
+  // Before the script is told: it may take the CPU from this thread at once.
+  if (idle_ != nullptr) idle_->BatchEnds();
   if (status.ok()) {
     owner_->OnDone(std::move(work));
     return;

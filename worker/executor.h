@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_WORKER_EXECUTOR_H_
 #define FARANDOLE_WORKER_EXECUTOR_H_
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
+#include "base/private_fd.h"
 #include "worker/batch_runner.h"
 #include "worker/bootstrap.h"
 #include "worker/communicator.h"
@@ -46,6 +48,19 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
+  // What the executor's thread does while it has nothing to execute, because that may bring it something.
+  class Idle {
+   public:
+    virtual ~Idle() = default;
+    // Returns when it has brought something or `wake_fd` can be read. False: nothing of that kind can be done now.
+    virtual bool Wait(int wake_fd) = 0;
+    // Around batches, whose collectives may block for long.
+    virtual void BatchBegins() = 0;
+    virtual void BatchEnds() = 0;
+  };
+  // Before Start; may be null. Must outlive Stop().
+  void SetIdle(Idle* idle) { idle_ = idle; }
+
   void Start();
   // Before the first Push: the members of process set 0. `bootstrap` must outlive Stop().
   void SetGroup(Group group, Bootstrap* bootstrap);
@@ -64,11 +79,19 @@ class Executor {
   // The communicator of the work's set; nullptr if it could not be built. Keeps the work in building_ meanwhile.
   Communicator* Prepare(Work* work);
   bool Next(Work* work);
+  void Wait(uint32_t seen);
+  // After a change.
+  void Wake();
 
   const Factory factory_;
   Owner* const owner_;
   std::thread thread_;
   EventCount changed_;
+  Idle* idle_ = nullptr;
+  // Ends idle_->Wait(); used while idling_ only.
+  PrivateFd wake_;
+  std::atomic<bool> idling_{false};
+  std::atomic<bool> woken_{false};
   BatchRunner runner_;  // executor's thread only
   Group group_;         // constant after SetGroup
   Bootstrap* bootstrap_ = nullptr;

@@ -46,6 +46,7 @@ Runtime::Runtime(Config config, const LinkFactory& link, Executor::Factory commu
 Runtime::~Runtime() { Stop(); }
 
 void Runtime::Start() {
+  executor_.SetIdle(this);
   executor_.Start();
   loop_.Start();
   loop_.Post([this] { StartFromLoop(); });

@@ -23,7 +23,7 @@ namespace farandole {
 // executes what it dispatches, answers. Threads: the control loop "farandole-ctl" (link, timers) and the executor
 // "farandole-exec". The state of the session is guarded by one mutex that nobody holds for longer than a step, rather
 // than owned by the loop: so a submission is announced, and an answer given, without waking a third thread.
-class Runtime final : private ControlLink::Listener, private Executor::Owner {
+class Runtime final : private ControlLink::Listener, private Executor::Owner, private Executor::Idle {
  public:
   using LinkFactory = std::function<std::unique_ptr<ControlLink>(EventLoop* loop, Incarnation worker)>;
 
@@ -68,6 +68,9 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner {
   void OnReceived(WorkerDown message) override;
   void OnDone(Work work) override;
   void OnBroken(Work work, const absl::Status& reason, Rank suspect) override;
+  bool Wait(int wake_fd) override { return link_->ReceiveHere(wake_fd); }
+  void BatchBegins() override { link_->ReceiveElsewhere(); }
+  void BatchEnds() override { link_->ReceiveSoon(); }
 
   void StartFromLoop();
   void StartTimeOver();
