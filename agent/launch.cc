@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -112,6 +113,7 @@ void Launch::Ended(const ProcessEnd& end, bool without_leaving) {
   worker.without_leaving = without_leaving;
   worker.stopped_taking_part = record.stopped_taking_part;
   worker.removed_because = record.removed_because;
+  if (end.code != 0 || !record.removed_because.empty()) killpg(end.pid, SIGKILL);  // what it has left behind
   ended_.push_back(std::move(child));
   Apply(supervisor_.Ended(worker, loop_->Now()));
 }
@@ -119,9 +121,17 @@ void Launch::Ended(const ProcessEnd& end, bool without_leaving) {
 void Launch::Apply(const Supervisor::Step& step) {
   if (!step.sentence.empty()) callbacks_.log(step.sentence);
   for (auto& [pid, child] : children_) {
-    const bool left = agent_->Record(child.rank).stopped_taking_part != TimePoint::Infinite();
+    const RankRecord record = agent_->Record(child.rank);
+    const bool left = record.stopped_taking_part != TimePoint::Infinite();
     const int signal = left ? step.signal_to_left : step.signal;
-    if (signal != 0) killpg(pid, signal);
+    if (signal == 0) continue;
+    if (signal == SIGTERM && record.removed_pid != 0) {
+      // It makes of this the error that it has been sent. If its data-loader workers died with it now, their end would
+      // be the error instead; they are killed after it.
+      kill(record.removed_pid, signal);
+    } else {
+      killpg(pid, signal);
+    }
   }
   loop_->CancelTimerFromLoop(timer_);
   if (supervisor_.NextDeadline() != TimePoint::Infinite()) {

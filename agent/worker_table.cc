@@ -75,7 +75,11 @@ void WorkerTable::NoteDown(Worker* worker, const WorkerDown& message) {
 
 RankRecord WorkerTable::Record(Rank rank) const {
   auto it = records_.find(rank.value());
-  return it == records_.end() ? RankRecord() : it->second;
+  RankRecord record = it == records_.end() ? RankRecord() : it->second;
+  for (const auto& [incarnation, worker] : workers_) {
+    if (worker.rank == rank && worker.removed) record.removed_pid = worker.pid;
+  }
+  return record;
 }
 
 }  // namespace farandole

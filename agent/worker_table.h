@@ -34,6 +34,7 @@ struct Worker {
 struct RankRecord {
   TimePoint stopped_taking_part = TimePoint::Infinite();
   std::string removed_because;
+  pid_t removed_pid = 0;  // process that was told so and is still attached
 };
 
 // The workers of this host, by incarnation, and what became of their ranks. No I/O.
