@@ -124,24 +124,26 @@ def check_objects() -> None:
 
 
 def check_state_transfer() -> None:
-    rank = hvd.rank()
-    torch.manual_seed(rank)
-    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.1 * (rank + 1), weight_decay=0.1)
-    if rank == 0:  # state exists on the root only
-        model(torch.randn(5, 4)).square().sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-    weights = [p.detach().clone() for p in model.parameters()]
-    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    assert all(torch.equal(w, p) for w, p in zip(weights, model.parameters())), "the weights were changed"
-    for state in hvd.allgather_object((optimizer.state_dict(), model.state_dict())):
-        assert state[0]["param_groups"] == optimizer.state_dict()["param_groups"]
-        for mine, other in zip(optimizer.state_dict()["state"].values(), state[0]["state"].values()):
-            assert mine.keys() == other.keys() and all(torch.equal(mine[k], other[k]) for k in mine)
-        assert len(state[0]["state"]) == 4
-        assert all(torch.equal(value, model.state_dict()[key]) for key, value in state[1].items())
+    for owner in (0, hvd.size() - 1):  # state exists on the root only, then on another rank only
+        torch.manual_seed(hvd.rank())
+        model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.1 * (hvd.rank() + 1), weight_decay=0.1)
+        if hvd.rank() == owner:
+            model(torch.randn(5, 4)).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+        weights = [p.detach().clone() for p in model.parameters()]
+        hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+        assert all(torch.equal(w, p) for w, p in zip(weights, model.parameters())), "the weights were changed"
+        ours = optimizer.state_dict()
+        assert len(ours["state"]) == (4 if owner == 0 else 0)
+        for theirs, values in hvd.allgather_object((ours, model.state_dict())):
+            assert theirs["param_groups"] == ours["param_groups"]
+            assert theirs["state"].keys() == ours["state"].keys()
+            for mine, other in zip(ours["state"].values(), theirs["state"].values()):
+                assert mine.keys() == other.keys() and all(torch.equal(mine[k], other[k]) for k in mine)
+            assert all(torch.equal(value, model.state_dict()[key]) for key, value in values.items())
 
 
 def main() -> None:

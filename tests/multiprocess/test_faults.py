@@ -176,6 +176,10 @@ def test_first_failure_is_named_once(tmp_path: Path, ending: str, code: int, cau
         assert job.wait() == code, job.report()
     named = [line for line in job.stderr.splitlines() if "failed first" in line]
     assert len(named) == 1 and "rank 1" in named[0] and str(pid[1]) in named[0] and cause in named[0], job.report()
+    told = [line for line in job.stderr.splitlines() if "HorovodInternalError" in line]
+    # sys.exit runs the exit handlers, which leave the job.
+    how = "has left the job" if "sys.exit" in ending else cause
+    assert len(told) == 2 and all("rank 1" in line and how in line for line in told), job.report()
 
 
 def test_interrupt_of_the_launcher(tmp_path: Path) -> None:
