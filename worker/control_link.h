@@ -35,8 +35,8 @@ class ControlLink {
   // One thread besides the control loop's, which has nothing to do until something comes through this link, may receive
   // in its place and is spared a switch.
   //
-  // Waits for the next message and handles it in the calling thread; returns early when `wake_fd` can be read. From then
-  // on messages wait for this thread, until ReceiveElsewhere. False: there is nothing to wait for in this way now.
+  // Waits for the next message and handles it in the calling thread; returns early when `wake_fd` can be read. From
+  // then on messages wait for this thread, until ReceiveElsewhere. False: there is nothing to wait for in this way now.
   virtual bool ReceiveHere(int wake_fd) { return false; }
   // Messages wait for the thread that says this, which will call ReceiveHere at once.
   virtual void ReceiveSoon() {}
