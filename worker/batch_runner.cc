@@ -9,6 +9,9 @@
 namespace farandole {
 namespace {
 
+// From here on the passes over memory cost more than the extra steps of a reduction in place; see bench_allreduce.
+constexpr int64_t kInPlaceBytesMin = 2 << 20;
+
 int64_t BytesOf(const Signature& signature) { return ElementCount(signature.shape) * SizeOf(signature.dtype); }
 
 // in -> out, times factor.
@@ -100,8 +103,9 @@ absl::Status BatchRunner::AllreduceOne(const Instance& instance, const Operation
                                        Communicator* communicator) {
   const Signature& signature = operation.request.signature;
   const int64_t count = ElementCount(signature.shape);
-  // Reduced where the result belongs, unless the communicator has a better place.
-  void* place = communicator->Buffer(BytesOf(signature));
+  // Small ones where the communicator likes it best. Large ones where the result belongs: two passes over memory less.
+  const int64_t bytes = BytesOf(signature);
+  void* place = bytes < kInPlaceBytesMin ? communicator->Buffer(bytes) : nullptr;
   if (place == nullptr) place = operation.output;
   Copy(signature.dtype, place, operation.input, count, signature.prescale);
   absl::Status status = communicator->AllreduceSum(instance, signature.dtype, place, count);
