@@ -90,6 +90,7 @@ void ControllerLink::Authorize(grpc::ClientContext* context) const {
 }
 
 void ControllerLink::StartFromLoop() {
+  thread_ = std::make_unique<CompletionThread>("farandole-grpc", std::make_unique<grpc::CompletionQueue>());
   retry_ms_ = kRetryFirstMs;
   SetState(false, false, absl::StrCat("connecting to the controller at ", config_.address));
   Connect();
@@ -112,7 +113,7 @@ void ControllerLink::Connect() {
   // Ends only after the next one has begun: the last channel of a process takes gRPC's threads with it.
   const std::shared_ptr<grpc::Channel> previous = std::move(channel_);
   channel_ = NewChannel(config_);
-  stream_ = std::make_shared<ControllerStream>(loop_, outstanding_);
+  stream_ = std::make_shared<ControllerStream>(loop_, queue(), outstanding_);
   Authorize(stream_->context());
   stream_->StartFromLoop(
       channel_, [this](const std::string& bytes) { Received(bytes); },

@@ -10,6 +10,7 @@
 
 #include "agent/controller_stream.h"
 #include "agent/outstanding.h"
+#include "base/completion_thread.h"
 #include "base/event_loop.h"
 #include "proto/messages.h"
 
@@ -47,6 +48,8 @@ class ControllerLink {
   void SendFromLoop(const AgentUp& message);
 
   const LinkState& state() const { return state_; }
+  // Calls end in its thread; since StartFromLoop.
+  grpc::CompletionQueue* queue() const { return thread_->queue(); }
   // For unary calls; null unless connected.
   std::shared_ptr<grpc::Channel> channel() const { return state_.connected ? channel_ : nullptr; }
   // The metadata of every call.
@@ -65,6 +68,7 @@ class ControllerLink {
   Outstanding* const outstanding_;
   const ControllerLinkConfig config_;
   const Callbacks callbacks_;
+  std::unique_ptr<CompletionThread> thread_;
   LinkState state_;
   std::shared_ptr<grpc::Channel> channel_;
   std::shared_ptr<ControllerStream> stream_;

@@ -23,17 +23,28 @@ std::string Flatten(const grpc::ByteBuffer& buffer) {
 
 void ControllerStream::StartFromLoop(const std::shared_ptr<grpc::Channel>& channel, MessageCallback on_message,
                                      DoneCallback on_done) {
-  self_ = shared_from_this();
   outstanding_->Add();
   on_message_ = std::move(on_message);
   on_done_ = std::move(on_done);
-  stub_ = std::make_unique<grpc::GenericStub>(channel);
-  stub_->PrepareBidiStreamingCall(&context_, kMethod, {}, this);
-  // Operations are started outside of reactions: the hold keeps OnDone away until the last read has failed.
-  AddHold();
-  StartRead(&incoming_);
-  StartCall();
+  stream_ = grpc::GenericStub(channel).PrepareCall(&context_, kMethod, queue_);
+  stream_->StartCall(Step(&start_step_, &ControllerStream::Started));
 }
+
+void* ControllerStream::Step(CallStep* step, void (ControllerStream::*then)(bool ok)) {
+  return step->Arm([self = shared_from_this(), then](bool ok) {
+    // Mostly the loop waits for just this: then the completion thread goes on, without a switch.
+    self->loop_->RunOrPost([self, then, ok] { (self.get()->*then)(ok); });
+  });
+}
+
+void ControllerStream::Started(bool ok) {
+  if (!ok) return Finish();
+  writing_ = false;
+  Read();
+  WriteNext();
+}
+
+void ControllerStream::Read() { stream_->Read(&incoming_, Step(&read_step_, &ControllerStream::ReadDone)); }
 
 void ControllerStream::SendFromLoop(const std::string& bytes) {
   if (closed_) return;
@@ -62,35 +73,20 @@ void ControllerStream::WriteNext() {
     // The controller ends the stream when it has read everything.
     finishing_ = false;
     writing_ = true;
-    return StartWritesDone();
+    return stream_->WritesDone(Step(&write_step_, &ControllerStream::WriteDone));
   }
   const grpc::Slice slice(unsent_.front());
-  outgoing_ = grpc::ByteBuffer(&slice, 1);
   unsent_bytes_ -= unsent_.front().size();
   unsent_.pop_front();
   writing_ = true;
-  StartWrite(&outgoing_);
+  stream_->Write(grpc::ByteBuffer(&slice, 1), Step(&write_step_, &ControllerStream::WriteDone));
 }
 
-void ControllerStream::OnReadDone(bool ok) {
-  std::string bytes = ok ? Flatten(incoming_) : std::string();
-  // Mostly the loop waits for just this: then gRPC's thread goes on, without a switch.
-  loop_->RunOrPost([self = shared_from_this(), ok, bytes = std::move(bytes)] { self->ReadDone(ok, bytes); });
-}
-
-void ControllerStream::ReadDone(bool ok, const std::string& bytes) {
-  if (!ok) {
-    closed_ = true;
-    RemoveHold();
-    return;
-  }
-  if (on_message_ != nullptr) on_message_(bytes);
+void ControllerStream::ReadDone(bool ok) {
+  if (!ok) return Finish();
+  if (on_message_ != nullptr) on_message_(Flatten(incoming_));
   // One message at a time: a slow loop is felt by the controller's flow control.
-  StartRead(&incoming_);
-}
-
-void ControllerStream::OnWriteDone(bool ok) {
-  loop_->RunOrPost([self = shared_from_this(), ok] { self->WriteDone(ok); });
+  Read();
 }
 
 void ControllerStream::WriteDone(bool ok) {
@@ -98,15 +94,16 @@ void ControllerStream::WriteDone(bool ok) {
   if (ok) WriteNext();
 }
 
-void ControllerStream::OnDone(const grpc::Status& status) {
-  Outstanding* const outstanding = outstanding_;
-  // The loop gets the last reference: a channel that ends in one of gRPC's threads has this thread wait for itself.
-  loop_->Post([self = std::move(self_), status] {
-    if (self->on_done_ == nullptr) return;
-    DoneCallback on_done = std::move(self->on_done_);
-    on_done(status);
-  });
-  outstanding->Remove();
+void ControllerStream::Finish() {
+  closed_ = true;
+  stream_->Finish(&status_, Step(&finish_step_, &ControllerStream::Finished));
+}
+
+void ControllerStream::Finished(bool) {
+  outstanding_->Remove();
+  if (on_done_ == nullptr) return;
+  const DoneCallback on_done = std::move(on_done_);
+  on_done(status_);
 }
 
 }  // namespace farandole

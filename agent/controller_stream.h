@@ -3,9 +3,9 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/byte_buffer.h>
-#include <grpcpp/support/client_callback.h>
 
 #include <deque>
 #include <functional>
@@ -13,15 +13,14 @@
 #include <string>
 
 #include "agent/outstanding.h"
+#include "base/call_step.h"
 #include "base/event_loop.h"
 
 namespace farandole {
 
-// One life of the Session stream. State and callbacks belong to the loop, which
-// gRPC's threads hold for a moment or post to. Lives until gRPC
-// has let go of it, however early its owner does.
-class ControllerStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                               public std::enable_shared_from_this<ControllerStream> {
+// One life of the Session stream. State and callbacks belong to the loop, which the completion thread holds for a
+// moment or posts to. Lives until gRPC has let go of it, however early its owner does.
+class ControllerStream final : public std::enable_shared_from_this<ControllerStream> {
  public:
   // Bound on what waits for a slow controller; beyond it the stream is given up.
   static constexpr size_t kUnsentBytesMax = 64 << 20;
@@ -29,7 +28,9 @@ class ControllerStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, 
   using MessageCallback = std::function<void(const std::string& bytes)>;
   using DoneCallback = std::function<void(const grpc::Status& status)>;
 
-  ControllerStream(EventLoop* loop, Outstanding* outstanding) : loop_(loop), outstanding_(outstanding) {}
+  // Operations end in the thread of `queue`, a CompletionThread's.
+  ControllerStream(EventLoop* loop, grpc::CompletionQueue* queue, Outstanding* outstanding)
+      : loop_(loop), queue_(queue), outstanding_(outstanding) {}
 
   // For metadata, before Start.
   grpc::ClientContext* context() { return &context_; }
@@ -43,27 +44,30 @@ class ControllerStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, 
   void AbandonFromLoop(int64_t linger_ms);
 
  private:
-  void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override;
-  // gRPC's last word.
-  void OnDone(const grpc::Status& status) override;
-
-  void ReadDone(bool ok, const std::string& bytes);
-  void WriteDone(bool ok);
+  // The tag of an operation whose end is told to `then`, on the loop.
+  void* Step(CallStep* step, void (ControllerStream::*then)(bool ok));
+  void Started(bool ok);
+  void Read();
+  void ReadDone(bool ok);
   void WriteNext();
+  void WriteDone(bool ok);
+  void Finish();
+  // gRPC's last word.
+  void Finished(bool ok);
 
   EventLoop* const loop_;
+  grpc::CompletionQueue* const queue_;
   Outstanding* const outstanding_;
   grpc::ClientContext context_;
-  std::shared_ptr<ControllerStream> self_;  // while gRPC refers to this
-  std::unique_ptr<grpc::GenericStub> stub_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  CallStep start_step_, read_step_, write_step_, finish_step_;
+  grpc::Status status_;
   MessageCallback on_message_;
   DoneCallback on_done_;
   grpc::ByteBuffer incoming_;
-  grpc::ByteBuffer outgoing_;
   std::deque<std::string> unsent_;
   size_t unsent_bytes_ = 0;
-  bool writing_ = false;
+  bool writing_ = true;  // or not started yet
   bool closed_ = false;
   bool finishing_ = false;
 };

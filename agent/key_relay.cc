@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/call_step.h"
 #include "farandole/v1/coordination.grpc.pb.h"
 
 namespace farandole {
@@ -36,6 +37,10 @@ struct KeyRelay::Call {
   v1::PutReply put_reply;
   v1::GetRequest get;
   v1::GetReply get_reply;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<v1::PutReply>> put_reader;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<v1::GetReply>> get_reader;
+  grpc::Status status;
+  CallStep step;
 };
 
 KeyRelay::KeyRelay(EventLoop* loop, Outstanding* outstanding, const ControllerLink* link)
@@ -76,11 +81,9 @@ void KeyRelay::PutFromLoop(Owner owner, const LocalPut& put, Callback callback) 
   Fill(put.generation, call->put.mutable_generation());
   call->put.set_key(put.key);
   call->put.set_value(put.value);
-  v1::Coordination::Stub* const stub = call->stub.get();
-  grpc::ClientContext* const context = &call->context;
-  const v1::PutRequest* const request = &call->put;
-  v1::PutReply* const reply = &call->put_reply;
-  stub->async()->Put(context, request, reply, Finisher(std::move(call)));
+  call->put_reader = call->stub->PrepareAsyncPut(&call->context, call->put, link_->queue());
+  call->put_reader->StartCall();
+  call->put_reader->Finish(&call->put_reply, &call->status, Step(call));
 }
 
 void KeyRelay::GetFromLoop(Owner owner, const LocalGet& get, Callback callback) {
@@ -89,29 +92,27 @@ void KeyRelay::GetFromLoop(Owner owner, const LocalGet& get, Callback callback) 
   if (call == nullptr) return;
   Fill(get.generation, call->get.mutable_generation());
   call->get.set_key(get.key);
-  v1::Coordination::Stub* const stub = call->stub.get();
-  grpc::ClientContext* const context = &call->context;
-  const v1::GetRequest* const request = &call->get;
-  v1::GetReply* const reply = &call->get_reply;
-  stub->async()->Get(context, request, reply, Finisher(std::move(call)));
+  call->get_reader = call->stub->PrepareAsyncGet(&call->context, call->get, link_->queue());
+  call->get_reader->StartCall();
+  call->get_reader->Finish(&call->get_reply, &call->status, Step(call));
 }
 
-std::function<void(grpc::Status)> KeyRelay::Finisher(std::shared_ptr<Call> call) {
-  return [this, call = std::move(call), loop = loop_, outstanding = outstanding_,
-          alive = std::weak_ptr<bool>(alive_)](const grpc::Status& status) mutable {
-    // The loop gets the reference, see ControllerStream::OnDone.
-    loop->Post([this, call = std::move(call), alive, status] {
-      if (!alive.expired()) Done(call, status);
-    });
-    outstanding->Remove();
-  };
+void* KeyRelay::Step(const std::shared_ptr<Call>& call) {
+  return call->step.Arm(
+      [this, call, loop = loop_, outstanding = outstanding_, alive = std::weak_ptr<bool>(alive_)](bool) {
+        loop->RunOrPost([this, call, outstanding, alive] {
+          outstanding->Remove();
+          if (!alive.expired()) Done(call);
+        });
+      });
 }
 
-void KeyRelay::Done(const std::shared_ptr<Call>& call, const grpc::Status& status) {
+void KeyRelay::Done(const std::shared_ptr<Call>& call) {
   const auto [first, last] = calls_.equal_range(call->owner);
   const auto it = std::find_if(first, last, [&](const auto& entry) { return entry.second == call; });
   if (it == last) return;
   calls_.erase(it);
+  const grpc::Status& status = call->status;
   KeyReply reply = Failure(call->request_id, status.error_code(), status.error_message());
   // Of a Put it is empty.
   if (status.ok()) reply.value = call->get_reply.value();

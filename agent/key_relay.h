@@ -1,8 +1,6 @@
 #ifndef FARANDOLE_AGENT_KEY_RELAY_H_
 #define FARANDOLE_AGENT_KEY_RELAY_H_
 
-#include <grpcpp/support/status.h>
-
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -39,9 +37,9 @@ class KeyRelay {
 
   // Null if the call cannot be made; the callback has been posted with the reason.
   std::shared_ptr<Call> NewCall(Owner owner, uint64_t request_id, int64_t timeout_ms, Callback callback);
-  // What gRPC calls when the call has ended.
-  std::function<void(grpc::Status)> Finisher(std::shared_ptr<Call> call);
-  void Done(const std::shared_ptr<Call>& call, const grpc::Status& status);
+  // The tag of the end of a call.
+  void* Step(const std::shared_ptr<Call>& call);
+  void Done(const std::shared_ptr<Call>& call);
 
   EventLoop* const loop_;
   Outstanding* const outstanding_;

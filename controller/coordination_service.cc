@@ -3,44 +3,65 @@
 #include <grpc/support/time.h>
 
 #include <string>
+#include <utility>
 
-#include "controller/get_reactor.h"
 #include "controller/grpc_status.h"
-#include "controller/session_reactor.h"
+#include "controller/session_call.h"
 
 namespace farandole {
 namespace {
 
-bool HasDeadline(const grpc::CallbackServerContext& context) {
+bool HasDeadline(const grpc::ServerContext& context) {
   const gpr_timespec deadline = context.raw_deadline();
   return gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) != 0;
 }
 
+GenerationId GenerationOf(const v1::Generation& generation) {
+  return {generation.number(), generation.controller_incarnation()};
+}
+
 }  // namespace
 
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* CoordinationService::Session(
-    grpc::CallbackServerContext* context) {
-  return SessionReactor::Start(hub_, context, held_bytes_max_);
+void CoordinationService::Serve(grpc::ServerCompletionQueue* queue) {
+  SessionCall::Serve([this, queue](grpc::ServerContext* context, SessionCall::Stream* stream,
+                                   void* tag) { RequestSession(context, stream, queue, queue, tag); },
+                     hub_, held_bytes_max_);
+  PutCall::Serve([this, queue](grpc::ServerContext* context, v1::PutRequest* request, auto* writer,
+                               void* tag) { RequestPut(context, request, writer, queue, queue, tag); },
+                 [this](const PutCall::Ref& call) { Put(call); });
+  GetCall::Serve([this, queue](grpc::ServerContext* context, v1::GetRequest* request, auto* writer,
+                               void* tag) { RequestGet(context, request, writer, queue, queue, tag); },
+                 [this](const GetCall::Ref& call) { Get(call); });
 }
 
-grpc::ServerUnaryReactor* CoordinationService::Put(grpc::CallbackServerContext* context, const v1::PutRequest* request,
-                                                   v1::PutReply*) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  hub_->strand().Post([hub = hub_, reactor, job = JobOf(*context), request] {
-    const GenerationId generation{request->generation().number(), request->generation().controller_incarnation()};
-    reactor->Finish(ToGrpc(hub->Put(job, generation, request->key(), request->value())));
+void CoordinationService::Put(const PutCall::Ref& call) {
+  hub_->strand().Post([hub = hub_, call] {
+    const v1::PutRequest& request = call->request();
+    call->Finish(
+        ToGrpc(hub->Put(JobOf(call->context()), GenerationOf(request.generation()), request.key(), request.value())));
   });
-  return reactor;
 }
 
-grpc::ServerUnaryReactor* CoordinationService::Get(grpc::CallbackServerContext* context, const v1::GetRequest* request,
-                                                   v1::GetReply* reply) {
-  if (!HasDeadline(*context)) {
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "Get waits and needs a deadline"));
-    return reactor;
+void CoordinationService::Get(const GetCall::Ref& call) {
+  if (!HasDeadline(call->context())) {
+    return call->Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "Get waits and needs a deadline"));
   }
-  return GetReactor::Start(hub_, JobOf(*context), *request, next_get_++, reply);
+  const uint64_t id = next_get_++;
+  call->OnCancel([hub = hub_, call, id] {
+    hub->strand().Post([hub, call, id] {
+      hub->CancelGet(JobOf(call->context()), id);
+      call->Finish(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "nobody has put the key"));
+    });
+  });
+  hub_->strand().Post([hub = hub_, call, id] {
+    const v1::GetRequest& request = call->request();
+    hub->Get(JobOf(call->context()), GenerationOf(request.generation()), request.key(), id,
+             [call](absl::StatusOr<std::string> value) {
+               // Before Finish a lost race would only write what nobody reads.
+               if (value.ok()) call->reply()->set_value(*std::move(value));
+               call->Finish(ToGrpc(value.status()));
+             });
+  });
 }
 
 }  // namespace farandole

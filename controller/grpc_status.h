@@ -16,7 +16,7 @@ inline grpc::Status ToGrpc(const absl::Status& status) {
 }
 
 // The job a call speaks for; the guard has let only calls with exactly one valid name through.
-inline std::string JobOf(const grpc::CallbackServerContext& context) {
+inline std::string JobOf(const grpc::ServerContext& context) {
   const auto it = context.client_metadata().find(kJobMetadata);
   return it == context.client_metadata().end() ? "" : std::string(it->second.data(), it->second.size());
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/completion_thread.h"
 #include "controller/coordination_service.h"
 #include "controller/status_service.h"
 
@@ -56,6 +57,8 @@ struct Server::State {
   Hub hub;
   CoordinationService coordination;
   StatusService status;
+  // Behind the services, whose calls end in it; gone before them.
+  std::unique_ptr<CompletionThread> thread;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<grpc::Server> health;
   int port = 0;
@@ -65,7 +68,8 @@ struct Server::State {
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, EventLoop* loop, const Log* log) {
-  grpc::EnableDefaultHealthCheckService(true);
+  // gRPC's own health service wakes two threads of its own at every operation of the server that has it.
+  grpc::EnableDefaultHealthCheckService(false);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   auto state = std::make_unique<State>(config, loop, log);
   grpc::ServerBuilder builder;
@@ -78,11 +82,17 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
       &state->port);
   builder.RegisterService(&state->coordination);
   builder.RegisterService(&state->status);
+  std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
+  grpc::ServerCompletionQueue* const calls = queue.get();
   state->server = builder.BuildAndStart();
   if (state->server == nullptr || state->port == 0) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", config.listen, "; is the port taken?"));
   }
+  state->coordination.Serve(calls);
+  state->status.Serve(calls);
+  state->thread = std::make_unique<CompletionThread>("farandole-grpc", std::move(queue));
   if (!config.health_listen.empty()) {
+    grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder health;
     SetBounds(config, &health);
     health.AddListeningPort(config.health_listen, GuardedCredentials(TlsFiles{}, CheckHealthCall), &state->health_port);
@@ -99,6 +109,7 @@ Server::~Server() {
   const auto deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(kShutdownMs, GPR_TIMESPAN));
   if (state_->health != nullptr) state_->health->Shutdown(deadline);
   state_->server->Shutdown(deadline);
+  state_->thread = nullptr;
 }
 
 int Server::port() const { return state_->port; }

@@ -1,6 +1,7 @@
 #include "controller/status_service.h"
 
 #include "controller/grpc_status.h"
+#include "controller/unary_call.h"
 
 namespace farandole {
 namespace {
@@ -49,15 +50,17 @@ void ToProto(const JobStatus& status, v1::JobStatus* out) {
   out->set_controller_incarnation(status.controller_incarnation);
 }
 
-grpc::ServerUnaryReactor* StatusService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest*,
-                                                v1::JobStatus* reply) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  hub_->strand().Post([hub = hub_, reactor, job = JobOf(*context), reply] {
-    const auto status = hub->Status(job);
-    if (status.ok()) ToProto(*status, reply);
-    reactor->Finish(ToGrpc(status.status()));
-  });
-  return reactor;
+void StatusService::Serve(grpc::ServerCompletionQueue* queue) {
+  using Call = UnaryCall<v1::GetJobRequest, v1::JobStatus>;
+  Call::Serve([this, queue](grpc::ServerContext* context, v1::GetJobRequest* request, auto* writer,
+                            void* tag) { RequestGetJob(context, request, writer, queue, queue, tag); },
+              [hub = hub_](const Call::Ref& call) {
+                hub->strand().Post([hub, call] {
+                  const auto status = hub->Status(JobOf(call->context()));
+                  if (status.ok()) ToProto(*status, call->reply());
+                  call->Finish(ToGrpc(status.status()));
+                });
+              });
 }
 
 }  // namespace farandole

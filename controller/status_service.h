@@ -1,8 +1,7 @@
 #ifndef FARANDOLE_CONTROLLER_STATUS_SERVICE_H_
 #define FARANDOLE_CONTROLLER_STATUS_SERVICE_H_
 
-#include <grpcpp/server_context.h>
-#include <grpcpp/support/server_callback.h>
+#include <grpcpp/completion_queue.h>
 
 #include "controller/hub.h"
 #include "controller/job_status.h"
@@ -11,13 +10,13 @@
 namespace farandole {
 
 // The service of status.proto.
-class StatusService final : public v1::Status::WithCallbackMethod_GetJob<v1::Status::Service> {
+class StatusService final : public v1::Status::WithAsyncMethod_GetJob<v1::Status::Service> {
  public:
   // `hub` outlives all calls.
   explicit StatusService(Hub* hub) : hub_(hub) {}
 
-  grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
-                                   v1::JobStatus* reply) override;
+  // Once, when the server has started; calls end in the thread of `queue`.
+  void Serve(grpc::ServerCompletionQueue* queue);
 
  private:
   Hub* const hub_;

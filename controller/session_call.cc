@@ -1,4 +1,4 @@
-#include "controller/session_reactor.h"
+#include "controller/session_call.h"
 
 #include <grpc/grpc.h>
 #include <grpcpp/support/slice.h>
@@ -27,17 +27,25 @@ absl::StatusOr<AgentUp> Decode(grpc::ByteBuffer* buffer) {
 
 }  // namespace
 
-SessionReactor* SessionReactor::Start(Hub* hub, grpc::CallbackServerContext* context, size_t held_bytes_max) {
-  std::shared_ptr<SessionReactor> reactor(new SessionReactor(hub, context, held_bytes_max));
-  reactor->self_ = reactor;
-  reactor->StartRead(&reactor->incoming_);
-  return reactor.get();
+void SessionCall::Serve(const Request& request, Hub* hub, size_t held_bytes_max) {
+  auto call = std::make_shared<SessionCall>(hub, held_bytes_max);
+  request(&call->context_, &call->stream_, call->open_step_.Arm([=](bool ok) {
+    if (!ok) return;  // the server shuts down
+    Serve(request, hub, held_bytes_max);
+    call->Begin();
+  }));
 }
 
-SessionReactor::SessionReactor(Hub* hub, grpc::CallbackServerContext* context, size_t held_bytes_max)
-    : hub_(hub), context_(context), held_bytes_max_(held_bytes_max), job_(JobOf(*context)) {}
+void SessionCall::Begin() {
+  job_ = JobOf(context_);
+  Read();
+}
 
-void SessionReactor::OnReadDone(bool ok) {
+void SessionCall::Read() {
+  stream_.Read(&incoming_, read_step_.Arm([self = shared_from_this()](bool ok) { self->OnRead(ok); }));
+}
+
+void SessionCall::OnRead(bool ok) {
   if (!ok) {
     Close(absl::OkStatus());
     return;
@@ -56,7 +64,7 @@ void SessionReactor::OnReadDone(bool ok) {
   hub_->strand().Post([self = shared_from_this(), m = *std::move(message)] { self->Handle(m); });
 }
 
-void SessionReactor::Handle(const AgentUp& message) {
+void SessionCall::Handle(const AgentUp& message) {
   const absl::Status status = Take(message);
   if (!status.ok()) Close(status);
   bool ended;
@@ -64,7 +72,7 @@ void SessionReactor::Handle(const AgentUp& message) {
     absl::MutexLock lock(&mutex_);
     ended = end_.has_value();
   }
-  if (!ended) StartRead(&incoming_);
+  if (!ended) Read();
   {
     absl::MutexLock lock(&mutex_);
     --handling_;
@@ -72,7 +80,7 @@ void SessionReactor::Handle(const AgentUp& message) {
   FinishIfEnded();
 }
 
-absl::Status SessionReactor::Take(const AgentUp& message) {
+absl::Status SessionCall::Take(const AgentUp& message) {
   if (agent_id_.empty()) return Open(message);
   if (std::holds_alternative<AgentHello>(message) || std::holds_alternative<std::monostate>(message)) {
     return absl::InvalidArgumentError("AgentHello comes once, and no message is empty");
@@ -81,7 +89,7 @@ absl::Status SessionReactor::Take(const AgentUp& message) {
   return absl::OkStatus();
 }
 
-absl::Status SessionReactor::Open(const AgentUp& message) {
+absl::Status SessionCall::Open(const AgentUp& message) {
   const AgentHello* hello = std::get_if<AgentHello>(&message);
   if (hello == nullptr) return absl::InvalidArgumentError("the first message must be AgentHello");
   if (hello->agent_id.empty() || hello->agent_id.size() > kAgentIdMax) {
@@ -95,7 +103,7 @@ absl::Status SessionReactor::Open(const AgentUp& message) {
   return absl::OkStatus();
 }
 
-void SessionReactor::Send(std::string bytes) {
+void SessionCall::Send(std::string bytes) {
   {
     absl::MutexLock lock(&mutex_);
     if (end_) return;
@@ -117,8 +125,8 @@ void SessionReactor::Send(std::string bytes) {
   WriteFront();
 }
 
-// Without the mutex: gRPC may call back at once. `writing_` keeps others away from the front.
-void SessionReactor::WriteFront() {
+// Without the mutex: the step may end before this returns. `writing_` keeps others away from the front.
+void SessionCall::WriteFront() {
   const grpc::ByteBuffer* front;
   grpc::WriteOptions options;
   {
@@ -126,10 +134,10 @@ void SessionReactor::WriteFront() {
     front = &outgoing_.front();
     if (outgoing_.size() > 1) options.set_buffer_hint();
   }
-  StartWrite(front, options);
+  stream_.Write(*front, options, write_step_.Arm([self = shared_from_this()](bool ok) { self->OnWritten(ok); }));
 }
 
-void SessionReactor::OnWriteDone(bool ok) {
+void SessionCall::OnWritten(bool ok) {
   bool more;
   {
     absl::MutexLock lock(&mutex_);
@@ -145,7 +153,7 @@ void SessionReactor::OnWriteDone(bool ok) {
   }
 }
 
-void SessionReactor::Close(absl::Status status) {
+void SessionCall::Close(absl::Status status) {
   bool writing;
   {
     absl::MutexLock lock(&mutex_);
@@ -154,16 +162,16 @@ void SessionReactor::Close(absl::Status status) {
     writing = writing_;
   }
   if (writing) {
-    // The write may be stuck behind an agent that does not read. Ends it, with our status; OnWriteDone finishes.
+    // The write may be stuck behind an agent that does not read. Ends it, with our status; OnWritten finishes.
     const absl::Status reason = status.ok() ? absl::CancelledError("the agent closed its side") : status;
-    grpc_call_cancel_with_status(context_->c_call(), static_cast<grpc_status_code>(reason.code()),
+    grpc_call_cancel_with_status(context_.c_call(), static_cast<grpc_status_code>(reason.code()),
                                  std::string(reason.message()).c_str(), nullptr);
   }
   FinishIfEnded();
 }
 
 // Finish may be called once, and no read or write may be started after it.
-void SessionReactor::FinishIfEnded() {
+void SessionCall::FinishIfEnded() {
   absl::Status status;
   {
     absl::MutexLock lock(&mutex_);
@@ -171,11 +179,11 @@ void SessionReactor::FinishIfEnded() {
     finished_ = true;
     status = *end_;
   }
-  Finish(ToGrpc(status));
+  stream_.Finish(ToGrpc(status), finish_step_.Arm([self = shared_from_this()](bool) { self->OnFinished(); }));
 }
 
-void SessionReactor::OnDone() {
-  hub_->strand().Post([self = std::move(self_)] {
+void SessionCall::OnFinished() {
+  hub_->strand().Post([self = shared_from_this()] {
     if (!self->agent_id_.empty()) self->hub_->Closed(self.get(), self->job_, self->agent_id_);
   });
 }

@@ -1,11 +1,12 @@
-#ifndef FARANDOLE_CONTROLLER_SESSION_REACTOR_H_
-#define FARANDOLE_CONTROLLER_SESSION_REACTOR_H_
+#ifndef FARANDOLE_CONTROLLER_SESSION_CALL_H_
+#define FARANDOLE_CONTROLLER_SESSION_CALL_H_
 
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/byte_buffer.h>
-#include <grpcpp/support/server_callback.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
+#include "base/call_step.h"
 #include "controller/agent_stream.h"
 #include "controller/hub.h"
 #include "proto/messages.h"
@@ -21,26 +23,32 @@ namespace farandole {
 
 // One Session call: reads one message at a time and hands it to the hub's strand, writes what the hub sends.
 //
-//   opened --AgentHello--> bound to the hub --Close, end of the stream, lost connection--> finished
+//   waiting --a call comes--> opened --AgentHello--> bound to the hub --Close, end of the stream, lost connection-->
+//   finished
 //
-// gRPC calls the On... methods from its threads; at most one read and one write are out. Kept alive by gRPC until
-// OnDone, by the hub as long as it may send.
-class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                             public AgentStream,
-                             public std::enable_shared_from_this<SessionReactor> {
+// Steps end in the completion thread; at most one read and one write are out. Kept alive by its steps, and by the hub
+// as long as it may send.
+class SessionCall final : public AgentStream, public std::enable_shared_from_this<SessionCall> {
  public:
-  // `hub` outlives all calls.
-  static SessionReactor* Start(Hub* hub, grpc::CallbackServerContext* context, size_t held_bytes_max);
+  using Stream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+  // Asks gRPC for the next call.
+  using Request = std::function<void(grpc::ServerContext*, Stream*, void* tag)>;
+
+  // Serves calls, one after the other, until the server shuts down. `hub` outlives all of them. `held_bytes_max`: what
+  // is queued for an agent that does not read.
+  static void Serve(const Request& request, Hub* hub, size_t held_bytes_max);
+
+  SessionCall(Hub* hub, size_t held_bytes_max) : hub_(hub), held_bytes_max_(held_bytes_max), stream_(&context_) {}
 
   void Send(std::string bytes) override;
   void Close(absl::Status status) override;
 
  private:
-  SessionReactor(Hub* hub, grpc::CallbackServerContext* context, size_t held_bytes_max);
-
-  void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override;
-  void OnDone() override;
+  void Begin();
+  void Read();
+  void OnRead(bool ok);
+  void OnWritten(bool ok);
+  void OnFinished();
 
   // On the strand.
   void Handle(const AgentUp& message);
@@ -51,10 +59,11 @@ class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
   void FinishIfEnded();
 
   Hub* const hub_;
-  grpc::CallbackServerContext* const context_;
   const size_t held_bytes_max_;
-  const std::string job_;
-  std::shared_ptr<SessionReactor> self_;
+  grpc::ServerContext context_;
+  Stream stream_;
+  CallStep open_step_, read_step_, write_step_, finish_step_;
+  std::string job_;
   grpc::ByteBuffer incoming_;
   std::string agent_id_;  // on the strand; empty before AgentHello
 
@@ -70,4 +79,4 @@ class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_CONTROLLER_SESSION_REACTOR_H_
+#endif  // FARANDOLE_CONTROLLER_SESSION_CALL_H_
