@@ -113,7 +113,7 @@ void ControllerLink::Connect() {
   // Ends only after the next one has begun: the last channel of a process takes gRPC's threads with it.
   const std::shared_ptr<grpc::Channel> previous = std::move(channel_);
   channel_ = NewChannel(config_);
-  stream_ = std::make_shared<ControllerStream>(loop_, queue(), outstanding_);
+  stream_ = std::make_shared<ControllerStream>(loop_, thread_.get(), outstanding_);
   Authorize(stream_->context());
   stream_->StartFromLoop(
       channel_, [this](const std::string& bytes) { Received(bytes); },

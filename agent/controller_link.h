@@ -48,8 +48,8 @@ class ControllerLink {
   void SendFromLoop(const AgentUp& message);
 
   const LinkState& state() const { return state_; }
-  // Calls end in its thread; since StartFromLoop.
-  grpc::CompletionQueue* queue() const { return thread_->queue(); }
+  // Where calls end; since StartFromLoop.
+  CompletionThread* thread() const { return thread_.get(); }
   // For unary calls; null unless connected.
   std::shared_ptr<grpc::Channel> channel() const { return state_.connected ? channel_ : nullptr; }
   // The metadata of every call.

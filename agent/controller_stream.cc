@@ -26,7 +26,7 @@ void ControllerStream::StartFromLoop(const std::shared_ptr<grpc::Channel>& chann
   outstanding_->Add();
   on_message_ = std::move(on_message);
   on_done_ = std::move(on_done);
-  stream_ = grpc::GenericStub(channel).PrepareCall(&context_, kMethod, queue_);
+  stream_ = grpc::GenericStub(channel).PrepareCall(&context_, kMethod, thread_->queue());
   stream_->StartCall(Step(&start_step_, &ControllerStream::Started));
 }
 

@@ -3,7 +3,6 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
-#include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/byte_buffer.h>
 
@@ -28,9 +27,15 @@ class ControllerStream final : public std::enable_shared_from_this<ControllerStr
   using MessageCallback = std::function<void(const std::string& bytes)>;
   using DoneCallback = std::function<void(const grpc::Status& status)>;
 
-  // Operations end in the thread of `queue`, a CompletionThread's.
-  ControllerStream(EventLoop* loop, grpc::CompletionQueue* queue, Outstanding* outstanding)
-      : loop_(loop), queue_(queue), outstanding_(outstanding) {}
+  // Operations end in `thread`.
+  ControllerStream(EventLoop* loop, CompletionThread* thread, Outstanding* outstanding)
+      : loop_(loop),
+        thread_(thread),
+        outstanding_(outstanding),
+        start_step_(thread),
+        read_step_(thread),
+        write_step_(thread),
+        finish_step_(thread) {}
 
   // For metadata, before Start.
   grpc::ClientContext* context() { return &context_; }
@@ -56,7 +61,7 @@ class ControllerStream final : public std::enable_shared_from_this<ControllerStr
   void Finished(bool ok);
 
   EventLoop* const loop_;
-  grpc::CompletionQueue* const queue_;
+  CompletionThread* const thread_;
   Outstanding* const outstanding_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;

@@ -41,6 +41,8 @@ struct KeyRelay::Call {
   std::unique_ptr<grpc::ClientAsyncResponseReader<v1::GetReply>> get_reader;
   grpc::Status status;
   CallStep step;
+
+  explicit Call(CompletionThread* thread) : step(thread) {}
 };
 
 KeyRelay::KeyRelay(EventLoop* loop, Outstanding* outstanding, const ControllerLink* link)
@@ -59,7 +61,7 @@ std::shared_ptr<KeyRelay::Call> KeyRelay::NewCall(Owner owner, uint64_t request_
   } else if (calls_.count(owner) >= kCallsMax) {
     failure = Failure(request_id, grpc::RESOURCE_EXHAUSTED, absl::StrCat(kCallsMax, " keys are asked for already"));
   } else {
-    auto call = std::make_shared<Call>();
+    auto call = std::make_shared<Call>(link_->thread());
     call->owner = owner;
     call->request_id = request_id;
     call->callback = std::move(callback);
@@ -81,7 +83,7 @@ void KeyRelay::PutFromLoop(Owner owner, const LocalPut& put, Callback callback) 
   Fill(put.generation, call->put.mutable_generation());
   call->put.set_key(put.key);
   call->put.set_value(put.value);
-  call->put_reader = call->stub->PrepareAsyncPut(&call->context, call->put, link_->queue());
+  call->put_reader = call->stub->PrepareAsyncPut(&call->context, call->put, link_->thread()->queue());
   call->put_reader->StartCall();
   call->put_reader->Finish(&call->put_reply, &call->status, Step(call));
 }
@@ -92,7 +94,7 @@ void KeyRelay::GetFromLoop(Owner owner, const LocalGet& get, Callback callback) 
   if (call == nullptr) return;
   Fill(get.generation, call->get.mutable_generation());
   call->get.set_key(get.key);
-  call->get_reader = call->stub->PrepareAsyncGet(&call->context, call->get, link_->queue());
+  call->get_reader = call->stub->PrepareAsyncGet(&call->context, call->get, link_->thread()->queue());
   call->get_reader->StartCall();
   call->get_reader->Finish(&call->get_reply, &call->status, Step(call));
 }

@@ -5,8 +5,6 @@
 #include <csignal>
 #include <utility>
 
-#include "base/call_step.h"
-
 namespace farandole {
 
 CompletionThread::CompletionThread(std::string name, std::unique_ptr<grpc::CompletionQueue> queue)
@@ -19,15 +17,30 @@ CompletionThread::CompletionThread(std::string name, std::unique_ptr<grpc::Compl
 }
 
 CompletionThread::~CompletionThread() {
+  {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](int* holds) { return *holds == 0; }, &holds_));
+  }
   queue_->Shutdown();
   thread_.join();
+}
+
+void CompletionThread::Hold() {
+  absl::MutexLock lock(&mutex_);
+  ++holds_;
+}
+
+void CompletionThread::Release() {
+  absl::MutexLock lock(&mutex_);
+  --holds_;
 }
 
 void CompletionThread::Run() {
   pthread_setname_np(pthread_self(), name_.substr(0, 15).c_str());
   void* tag;
   bool ok;
-  while (queue_->Next(&tag, &ok)) static_cast<CallStep*>(tag)->End(ok);
+  while (queue_->Next(&tag, &ok)) static_cast<Tag*>(tag)->End(ok);
 }
 
 }  // namespace farandole

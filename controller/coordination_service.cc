@@ -22,16 +22,16 @@ GenerationId GenerationOf(const v1::Generation& generation) {
 
 }  // namespace
 
-void CoordinationService::Serve(grpc::ServerCompletionQueue* queue) {
+void CoordinationService::Serve(grpc::ServerCompletionQueue* queue, CompletionThread* thread) {
   SessionCall::Serve([this, queue](grpc::ServerContext* context, SessionCall::Stream* stream,
                                    void* tag) { RequestSession(context, stream, queue, queue, tag); },
-                     hub_, held_bytes_max_);
+                     hub_, thread, held_bytes_max_);
   PutCall::Serve([this, queue](grpc::ServerContext* context, v1::PutRequest* request, auto* writer,
                                void* tag) { RequestPut(context, request, writer, queue, queue, tag); },
-                 [this](const PutCall::Ref& call) { Put(call); });
+                 thread, [this](const PutCall::Ref& call) { Put(call); });
   GetCall::Serve([this, queue](grpc::ServerContext* context, v1::GetRequest* request, auto* writer,
                                void* tag) { RequestGet(context, request, writer, queue, queue, tag); },
-                 [this](const GetCall::Ref& call) { Get(call); });
+                 thread, [this](const GetCall::Ref& call) { Get(call); });
 }
 
 void CoordinationService::Put(const PutCall::Ref& call) {

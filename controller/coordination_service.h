@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/completion_thread.h"
 #include "controller/hub.h"
 #include "controller/unary_call.h"
 #include "farandole/v1/coordination.grpc.pb.h"
@@ -21,8 +22,8 @@ class CoordinationService final
   // `hub` outlives all calls. `held_bytes_max`: what is queued for an agent that does not read.
   CoordinationService(Hub* hub, size_t held_bytes_max) : hub_(hub), held_bytes_max_(held_bytes_max) {}
 
-  // Once, when the server has started; calls end in the thread of `queue`.
-  void Serve(grpc::ServerCompletionQueue* queue);
+  // Once, when the server has started; calls end in `thread`, whose queue is the server's.
+  void Serve(grpc::ServerCompletionQueue* queue, CompletionThread* thread);
 
  private:
   using PutCall = UnaryCall<v1::PutRequest, v1::PutReply>;

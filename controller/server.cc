@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "base/completion_thread.h"
 #include "controller/coordination_service.h"
 #include "controller/status_service.h"
@@ -88,9 +89,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   if (state->server == nullptr || state->port == 0) {
     return absl::UnavailableError(absl::StrCat("cannot listen on ", config.listen, "; is the port taken?"));
   }
-  state->coordination.Serve(calls);
-  state->status.Serve(calls);
   state->thread = std::make_unique<CompletionThread>("farandole-grpc", std::move(queue));
+  state->coordination.Serve(calls, state->thread.get());
+  state->status.Serve(calls, state->thread.get());
   if (!config.health_listen.empty()) {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder health;
@@ -105,7 +106,13 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
 }
 
 Server::~Server() {
-  state_->hub.strand().Post([this] { state_->hub.Shutdown(); });
+  // Another thread may be the one that runs it; what it answers must have been answered when the thread goes.
+  absl::Notification answered;
+  state_->hub.strand().Post([this, &answered] {
+    state_->hub.Shutdown();
+    answered.Notify();
+  });
+  answered.WaitForNotification();
   const auto deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(kShutdownMs, GPR_TIMESPAN));
   if (state_->health != nullptr) state_->health->Shutdown(deadline);
   state_->server->Shutdown(deadline);

@@ -27,11 +27,11 @@ absl::StatusOr<AgentUp> Decode(grpc::ByteBuffer* buffer) {
 
 }  // namespace
 
-void SessionCall::Serve(const Request& request, Hub* hub, size_t held_bytes_max) {
-  auto call = std::make_shared<SessionCall>(hub, held_bytes_max);
+void SessionCall::Serve(const Request& request, Hub* hub, CompletionThread* thread, size_t held_bytes_max) {
+  auto call = std::make_shared<SessionCall>(hub, thread, held_bytes_max);
   request(&call->context_, &call->stream_, call->open_step_.Arm([=](bool ok) {
     if (!ok) return;  // the server shuts down
-    Serve(request, hub, held_bytes_max);
+    Serve(request, hub, thread, held_bytes_max);
     call->Begin();
   }));
 }
@@ -60,6 +60,7 @@ void SessionCall::OnRead(bool ok) {
     absl::MutexLock lock(&mutex_);
     ++handling_;
   }
+  thread_->Hold();  // for the operations that follow from it
   // The next message is read when this one has been dealt with: a stream has at most one entry in the strand's queue.
   hub_->strand().Post([self = shared_from_this(), m = *std::move(message)] { self->Handle(m); });
 }
@@ -78,6 +79,7 @@ void SessionCall::Handle(const AgentUp& message) {
     --handling_;
   }
   FinishIfEnded();
+  thread_->Release();
 }
 
 absl::Status SessionCall::Take(const AgentUp& message) {

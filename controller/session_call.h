@@ -36,9 +36,17 @@ class SessionCall final : public AgentStream, public std::enable_shared_from_thi
 
   // Serves calls, one after the other, until the server shuts down. `hub` outlives all of them. `held_bytes_max`: what
   // is queued for an agent that does not read.
-  static void Serve(const Request& request, Hub* hub, size_t held_bytes_max);
+  static void Serve(const Request& request, Hub* hub, CompletionThread* thread, size_t held_bytes_max);
 
-  SessionCall(Hub* hub, size_t held_bytes_max) : hub_(hub), held_bytes_max_(held_bytes_max), stream_(&context_) {}
+  SessionCall(Hub* hub, CompletionThread* thread, size_t held_bytes_max)
+      : hub_(hub),
+        thread_(thread),
+        held_bytes_max_(held_bytes_max),
+        stream_(&context_),
+        open_step_(thread),
+        read_step_(thread),
+        write_step_(thread),
+        finish_step_(thread) {}
 
   void Send(std::string bytes) override;
   void Close(absl::Status status) override;
@@ -59,6 +67,7 @@ class SessionCall final : public AgentStream, public std::enable_shared_from_thi
   void FinishIfEnded();
 
   Hub* const hub_;
+  CompletionThread* const thread_;
   const size_t held_bytes_max_;
   grpc::ServerContext context_;
   Stream stream_;

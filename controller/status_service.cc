@@ -50,10 +50,11 @@ void ToProto(const JobStatus& status, v1::JobStatus* out) {
   out->set_controller_incarnation(status.controller_incarnation);
 }
 
-void StatusService::Serve(grpc::ServerCompletionQueue* queue) {
+void StatusService::Serve(grpc::ServerCompletionQueue* queue, CompletionThread* thread) {
   using Call = UnaryCall<v1::GetJobRequest, v1::JobStatus>;
   Call::Serve([this, queue](grpc::ServerContext* context, v1::GetJobRequest* request, auto* writer,
                             void* tag) { RequestGetJob(context, request, writer, queue, queue, tag); },
+              thread,
               [hub = hub_](const Call::Ref& call) {
                 hub->strand().Post([hub, call] {
                   const auto status = hub->Status(JobOf(call->context()));

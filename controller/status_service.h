@@ -3,6 +3,7 @@
 
 #include <grpcpp/completion_queue.h>
 
+#include "base/completion_thread.h"
 #include "controller/hub.h"
 #include "controller/job_status.h"
 #include "farandole/v1/status.grpc.pb.h"
@@ -15,8 +16,8 @@ class StatusService final : public v1::Status::WithAsyncMethod_GetJob<v1::Status
   // `hub` outlives all calls.
   explicit StatusService(Hub* hub) : hub_(hub) {}
 
-  // Once, when the server has started; calls end in the thread of `queue`.
-  void Serve(grpc::ServerCompletionQueue* queue);
+  // Once, when the server has started; calls end in `thread`, whose queue is the server's.
+  void Serve(grpc::ServerCompletionQueue* queue, CompletionThread* thread);
 
  private:
   Hub* const hub_;

@@ -26,18 +26,20 @@ class UnaryCall final : public std::enable_shared_from_this<UnaryCall<RequestTyp
   using Handler = std::function<void(const Ref& call)>;
 
   // Serves calls, one after the other, until the server shuts down.
-  static void Serve(const Request& request, const Handler& handler) {
-    auto call = std::make_shared<UnaryCall>();
+  static void Serve(const Request& request, CompletionThread* thread, const Handler& handler) {
+    auto call = std::make_shared<UnaryCall>(thread);
     call->context_.AsyncNotifyWhenDone(call->done_step_.Arm([call](bool) { call->OnDone(); }));
     request(&call->context_, &call->request_, &call->writer_, call->open_step_.Arm([=](bool ok) {
       // The server shuts down; of a call that never was gRPC does not tell the end.
       if (!ok) return call->done_step_.Disarm();
-      Serve(request, handler);
+      Serve(request, thread, handler);
+      thread->Hold();  // until it is answered
       handler(call);
     }));
   }
 
-  UnaryCall() : writer_(&context_) {}
+  explicit UnaryCall(CompletionThread* thread)
+      : thread_(thread), writer_(&context_), open_step_(thread), done_step_(thread), finish_step_(thread) {}
 
   const grpc::ServerContext& context() const { return context_; }
   const RequestType& request() const { return request_; }
@@ -56,6 +58,7 @@ class UnaryCall final : public std::enable_shared_from_this<UnaryCall<RequestTyp
   void Finish(const grpc::Status& status) {
     if (finished_.exchange(true)) return;
     writer_.Finish(reply_, status, finish_step_.Arm([self = this->shared_from_this()](bool) {}));
+    thread_->Release();
   }
 
  private:
@@ -65,6 +68,7 @@ class UnaryCall final : public std::enable_shared_from_this<UnaryCall<RequestTyp
     if (fn != nullptr && context_.IsCancelled()) fn();
   }
 
+  CompletionThread* const thread_;
   grpc::ServerContext context_;
   RequestType request_;
   ReplyType reply_;
