@@ -64,6 +64,13 @@ wheel: product  ## build/wheel/dist/farandole-*.whl
 wheel-test: wheel  ## trains in a fresh Debian root with only torch and the wheel (needs root)
 	@$(VENV)/python tests/wheel/in_root.py
 
+# One seed: bazel run //tests/sim -- --seed=N --trace
+SEEDS ?= 10000
+
+.PHONY: sim
+sim: deps  ## whole jobs with faults, simulated: make sim SEEDS=10000; ends at the first seed that breaks a promise
+	bazel run //tests/sim -- --seeds=$(SEEDS)
+
 .PHONY: clean
 clean:  ## removes what was built; keeps .deps and .venv
 	bazel clean

@@ -1,5 +1,6 @@
 #include "controller/hub.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,9 @@ absl::StatusOr<Hub::Entry*> Hub::FindOrMake(const std::string& job) {
     return absl::ResourceExhaustedError(
         absl::StrCat("this controller serves ", jobs_.size(), " jobs already, the most it is allowed to"));
   }
-  return (jobs_[job] = std::make_unique<Entry>(job, config_.job)).get();
+  JobConfig config = config_.job;
+  config.last_generation = forgotten_generation_;
+  return (jobs_[job] = std::make_unique<Entry>(job, config)).get();
 }
 
 bool Hub::Opened(const std::shared_ptr<AgentStream>& stream, const std::string& job, const AgentHello& hello) {
@@ -152,6 +155,7 @@ void Hub::ForgetIfIdle(const std::string& job) {
   for (auto& get : entry->gets) {
     get.second.done(absl::FailedPreconditionError(absl::StrCat("job ", job, " is over")));
   }
+  forgotten_generation_ = std::max(forgotten_generation_, entry->job.last_generation());
   jobs_.erase(job);
 }
 

@@ -87,6 +87,9 @@ class Hub {
   const Arm arm_;
   Strand strand_;
   absl::flat_hash_map<std::string, std::unique_ptr<Entry>> jobs_;
+  // Numbers up to here may have been used in jobs that are forgotten: a job that comes back must not reuse its own,
+  // since its workers' hosts may still hold what belongs to them.
+  uint64_t forgotten_generation_ = 0;
   size_t streams_ = 0;
   TimePoint armed_ = TimePoint::Infinite();
   bool shut_down_ = false;

@@ -114,5 +114,19 @@ TEST_F(HubTest, AsksForTheEarliestWakeUpAndForgetsAbandonedJobs) {
   EXPECT_EQ(hub->Status("j").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(HubTest, AJobThatComesBackDoesNotReuseGenerations) {
+  auto hub = std::make_unique<Hub>(HubConfig{}, &clock_, &log_, [](TimePoint) {});
+  auto stream = std::make_shared<FakeStream>();
+  hub->Opened(stream, "j", {"a", "h", ""});
+  hub->Said(stream.get(), "j", "a", HelloOf(1, 1));
+  const GenerationId first = hub->Status("j")->generation;
+  hub->Said(stream.get(), "j", "a", FromWorker{Incarnation(1), Leave{first}});
+  hub->Closed(stream.get(), "j", "a");
+  EXPECT_EQ(hub->Status("j").status().code(), absl::StatusCode::kNotFound);
+  hub->Opened(stream, "j", {"a", "h", ""});
+  hub->Said(stream.get(), "j", "a", HelloOf(2, 1));
+  EXPECT_GT(hub->Status("j")->generation.number, first.number);
+}
+
 }  // namespace
 }  // namespace farandole

@@ -19,7 +19,11 @@ class ItemLog {
   ItemLog(GenerationId generation, int members, uint32_t unstable_max);
 
   // True when so many items are not stable that no further one may be appended (rule C11).
-  bool Full() const { return last_ - stable_ >= unstable_max_; }
+  // Looks again before it says so: who lacks nothing does not report anything.
+  bool Full() {
+    if (last_ - stable_ >= unstable_max_) Advance();
+    return last_ - stable_ >= unstable_max_;
+  }
   // Gives the body the next index. `to` = nullptr: concerns all members. The reference holds until the next call.
   const Item& Append(ItemBody body, const RankSet* to);
 

@@ -69,6 +69,21 @@ TEST(ItemLogTest, AMemberThatLackedNothingDoesNotFallBack) {
   EXPECT_EQ(log.stable(), 5u);
 }
 
+TEST(ItemLogTest, ItIsNotFullOfWhatOnlyOthersReceive) {
+  ItemLog log(kGeneration, 3, 4);
+  const RankSet first = Only(0);
+  const RankSet last = Only(2);
+  log.Release(Rank(2));
+  for (int i = 0; i < 3; ++i) log.Append(LeaveDone{}, &first);
+  log.Append(LeaveDone{}, &last);
+  EXPECT_TRUE(log.Full());
+  // Rank 0 was looked at last; rank 1 has nothing to report.
+  EXPECT_TRUE(log.Received(Rank(0), 3));
+  EXPECT_FALSE(log.Full());
+  for (int i = 0; i < 4; ++i) log.Append(LeaveDone{}, &last);
+  EXPECT_FALSE(log.Full());
+}
+
 // Against the definition: everybody has received every item up to there that concerns it.
 TEST(ItemLogTest, StableFollowsItsDefinitionInStepsAndNeverFalls) {
   constexpr int kMembers = 5;

@@ -23,7 +23,8 @@ struct Job::State {
       : name(std::move(job_name)),
         config(std::move(job_config)),
         agents(config.suspect_after_ms, config.give_up_after_ms),
-        waiting(config.size_max) {}
+        waiting(config.size_max),
+        last_generation(config.last_generation) {}
 
   bool Occupied() const {
     if (!generation) return false;
@@ -49,7 +50,7 @@ struct Job::State {
   Membership waiting;
   // The last one; kept after its end until the next opens, for members that missed its last items.
   std::unique_ptr<Generation> generation;
-  uint64_t last_generation = 0;
+  uint64_t last_generation;
 };
 
 Job::Job(std::string name, JobConfig config) : state_(std::make_unique<State>(std::move(name), std::move(config))) {}
@@ -315,5 +316,7 @@ bool Job::Idle() const {
   const State& s = *state_;
   return !s.agents.AnyConnected() && s.waiting.candidates().empty() && !s.Occupied();
 }
+
+uint64_t Job::last_generation() const { return state_->last_generation; }
 
 }  // namespace farandole

@@ -45,6 +45,8 @@ class Job {
   JobStatus Status(TimePoint now) const;
   // True when no agent is connected and no member is left: the server may forget the job.
   bool Idle() const;
+  // Number of the newest one.
+  uint64_t last_generation() const;
 
  private:
   struct State;

@@ -21,6 +21,8 @@ struct JobConfig {
   // Items that not all concerned have received; no further one is sent while there are so many (rule C11).
   uint32_t unstable_items_max = 4096;
   int32_t size_max = 65536;
+  // Generations up to this number may have been opened in a job of this name that was forgotten since.
+  uint64_t last_generation = 0;
   // 32 fresh random bytes on each call; injected so that tests and the simulator are deterministic.
   std::function<std::string()> new_data_key;
 };

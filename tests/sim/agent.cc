@@ -1,0 +1,279 @@
+#include "tests/sim/agent.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/version.h"
+#include "tests/sim/controller.h"
+
+namespace farandole::sim {
+namespace {
+
+// As in agent/agent.cc and agent/controller_link.cc.
+constexpr int64_t kAnnouncementsMs = 1;
+constexpr int64_t kRetryFirstMs = 50;
+constexpr int64_t kRetryMaxMs = 250;
+constexpr int64_t kWelcomeMs = 5000;
+constexpr int64_t kLeaseMs = 1000;
+constexpr int64_t kHealthMs = 1000;
+
+}  // namespace
+
+Agent::Agent(World* world, int host, int life)
+    : world_(world),
+      process_(world->NewProcess()),
+      host_(host),
+      host_name_(absl::StrCat("h", host)),
+      id_(absl::StrCat("agent-", host, ".", life)) {}
+
+void Agent::Start() {
+  retry_ms_ = kRetryFirstMs;
+  Connect();
+  CheckHealth();
+}
+
+void Agent::Connect() {
+  stream_ = world_->controller->Accept(process_);
+  ControllerStream* const stream = stream_;
+  stream->down.on_message = [this, stream](FromController from) {
+    if (stream == stream_) Received(std::move(from));
+  };
+  stream->down.on_closed = [this, stream] {
+    if (stream == stream_) Lost();
+  };
+  const AgentUp hello = AgentHello{id_, host_name_, kVersion};
+  world_->coverage->Said(hello);
+  stream->up.Send(hello);
+  process_->At(world_->simulation.now().PlusMs(kWelcomeMs), [this, stream] {
+    if (stream != stream_ || connected_) return;
+    stream->CloseFromBelow();
+    Lost();
+  });
+}
+
+void Agent::Received(FromController from) {
+  if (const auto* welcome = std::get_if<AgentWelcome>(&from.message)) {
+    if (connected_) return;
+    if (welcome->controller_incarnation < controller_incarnation_) {
+      stream_->CloseFromBelow();
+      return Lost();
+    }
+    controller_incarnation_ = welcome->controller_incarnation;
+    retry_ms_ = kRetryFirstMs;
+    connected_ = true;
+    LinkChanged();
+    if (!lease_running_) SayLease();
+    return;
+  }
+  const auto* down = std::get_if<ToWorkers>(&from.message);
+  if (down == nullptr || !connected_) return;
+  for (size_t i = 0; i < down->worker_incarnations.size(); ++i) {
+    Worker* worker = workers_.Find(down->worker_incarnations[i]);
+    if (worker == nullptr) continue;
+    workers_.NoteDown(worker, down->message);
+    Connection* connection = ConnectionOf(worker->incarnation);
+    if (connection != nullptr) ToLocal(connection, down->message, from.origins[i]);
+  }
+}
+
+void Agent::Lost() {
+  stream_ = nullptr;
+  const bool was_connected = std::exchange(connected_, false);
+  if (was_connected) LinkChanged();
+  process_->At(world_->simulation.now().PlusMs(retry_ms_), [this] { Connect(); });
+  retry_ms_ = std::min(2 * retry_ms_, kRetryMaxMs);
+}
+
+void Agent::LinkChanged() {
+  announcements_.Take();
+  announcements_.Forget();
+  for (Worker* worker : workers_.All()) {
+    worker->said_hello = false;
+    Connection* connection = ConnectionOf(worker->incarnation);
+    if (connection != nullptr) ToLocal(connection, LinkState{connected_, connected_ ? "" : "lost", false}, {});
+  }
+  if (!connected_) return;
+  if (!world_->bugs.end_not_reported_again) {
+    for (const WorkerEnded& end : ends_) Say(end);
+  }
+  for (Worker* worker : workers_.All()) {
+    if (!worker->responsive) Say(WorkerHealth{worker->incarnation, false, worker->cause});
+  }
+}
+
+void Agent::SayLease() {
+  lease_running_ = true;
+  if (!world_->bugs.lease_not_said) Say(Lease{});
+  process_->At(world_->simulation.now().PlusMs(kLeaseMs), [this] { SayLease(); });
+}
+
+void Agent::Say(AgentUp message) {
+  if (!connected_ || stream_ == nullptr) return;
+  world_->coverage->Said(message);
+  stream_->up.Send(std::move(message));
+}
+
+LocalStream* Agent::Accept(Process* worker) {
+  auto stream = std::make_shared<LocalStream>(&world_->simulation, worker, process_, world_->setting.local);
+  connections_.push_back(Connection{world_->simulation.Keep(stream), worker, Incarnation()});
+  Connection* const connection = &connections_.back();
+  stream->up.on_message = [this, connection](LocalUp message) { FromLocal(connection, std::move(message)); };
+  stream->up.on_closed = [this, connection] { ConnectionClosed(connection); };
+  return connection->stream;
+}
+
+Agent::Connection* Agent::ConnectionOf(Incarnation incarnation) {
+  const auto it = by_worker_.find(incarnation);
+  return it == by_worker_.end() ? nullptr : it->second;
+}
+
+void Agent::ToLocal(Connection* connection, LocalDown message, Origin origin) {
+  FromAgent from{std::move(message), origin};
+  if (world_->bugs.agent_reorders) {
+    const auto held = held_back_.find(connection->incarnation);
+    if (held != held_back_.end()) {
+      connection->stream->down.Send(std::move(from));
+      connection->stream->down.Send(std::move(held->second));
+      held_back_.erase(held);
+      return;
+    }
+    const auto* down = std::get_if<WorkerDown>(&from.message);
+    if (down != nullptr && std::holds_alternative<Item>(*down) && world_->random().Percent(2)) {
+      held_back_.emplace(connection->incarnation, std::move(from));
+      return;
+    }
+  }
+  connection->stream->down.Send(std::move(from));
+}
+
+void Agent::FromLocal(Connection* connection, LocalUp message) {
+  if (const auto* attach = std::get_if<Attach>(&message)) return Attaches(connection, *attach);
+  Worker* worker = workers_.Find(connection->incarnation);
+  if (worker == nullptr || ConnectionOf(worker->incarnation) != connection) {
+    ToLocal(connection, Refused{"Attach has to come first"}, {});
+    return connection->stream->CloseFromAbove();
+  }
+  worker->heard = world_->simulation.now();
+  if (const auto* up = std::get_if<WorkerUp>(&message)) FromWorkerUp(worker, *up);
+}
+
+void Agent::Attaches(Connection* connection, const Attach& attach) {
+  const pid_t pid = static_cast<pid_t>(connection->worker->pid);
+  Worker* known = workers_.Find(attach.worker_incarnation);
+  if (!connection->worker->alive()) return connection->stream->CloseFromAbove();
+  watched_[pid] = connection->worker;
+  for (Worker* old : workers_.OfProcess(pid)) {
+    Connection* const replaced = ConnectionOf(old->incarnation);
+    by_worker_.erase(old->incarnation);
+    if (replaced != nullptr) replaced->stream->CloseFromAbove();
+    if (old == known) continue;
+    if (!old->left) ReportEnd(*old, "was initialised anew in the same process");
+    Forget(old->incarnation);
+  }
+  Worker& worker = workers_.Add(attach.worker_incarnation, pid);
+  by_worker_[worker.incarnation] = connection;
+  worker.said_hello = false;
+  worker.heard = world_->simulation.now();
+  connection->incarnation = attach.worker_incarnation;
+  ToLocal(connection, Attached{id_, host_name_, 1000}, {});
+  ToLocal(connection, LinkState{connected_, connected_ ? "" : "not yet", false}, {});
+}
+
+void Agent::FromWorkerUp(Worker* worker, const WorkerUp& message) {
+  workers_.NoteUp(worker, message, world_->simulation.now());
+  if (!worker->said_hello) return;
+  if (const auto* announce = std::get_if<Announce>(&message)) {
+    if (announcements_.Add(workers_.CountActive(), worker->incarnation, *announce)) return FlushAnnouncements();
+    if (flush_posted_) return;
+    flush_posted_ = true;
+    process_->At(world_->simulation.now().PlusMs(kAnnouncementsMs), [this] { FlushAnnouncements(); });
+    return;
+  }
+  FlushAnnouncements();
+  if (std::holds_alternative<Hello>(message)) announcements_.Forget();
+  Say(FromWorker{worker->incarnation, message});
+}
+
+void Agent::FlushAnnouncements() {
+  flush_posted_ = false;
+  std::vector<FromWorker> kept = announcements_.Take();
+  if (kept.size() == 1) {
+    Say(std::move(kept[0]));
+  } else if (!kept.empty()) {
+    Say(FromWorkers{std::move(kept)});
+  }
+}
+
+void Agent::ConnectionClosed(Connection* connection) {
+  Worker* worker = workers_.Find(connection->incarnation);
+  if (worker == nullptr || ConnectionOf(worker->incarnation) != connection) return;
+  by_worker_.erase(worker->incarnation);
+  connection->stream->CloseFromAbove();
+  if (!worker->left) return;
+  const pid_t pid = worker->pid;
+  Forget(worker->incarnation);
+  if (workers_.OfProcess(pid).empty()) watched_.erase(pid);
+}
+
+void Agent::ProcessDied(const Process* worker, const std::string& cause) {
+  process_->AfterUs(world_->random().Between(50, 3000), [this, worker, cause] {
+    // What came through its sockets before comes first.
+    for (size_t i = 0; i < connections_.size(); ++i) {
+      if (connections_[i].worker == worker) connections_[i].stream->up.Drain();
+    }
+    ProcessEnded(worker, cause);
+  });
+}
+
+void Agent::ProcessEnded(const Process* worker, const std::string& cause) {
+  const pid_t pid = static_cast<pid_t>(worker->pid);
+  if (watched_.erase(pid) == 0) return;
+  for (Worker* gone : workers_.OfProcess(pid)) {
+    Connection* const connection = ConnectionOf(gone->incarnation);
+    if (connection != nullptr) connection->stream->CloseFromAbove();
+    if (!gone->left) ReportEnd(*gone, cause);
+    Forget(gone->incarnation);
+  }
+}
+
+void Agent::ReportEnd(const Worker& worker, const std::string& cause) {
+  ends_.push_back(WorkerEnded{worker.incarnation, worker.pid, cause});
+  Say(ends_.back());
+}
+
+void Agent::Forget(Incarnation incarnation) {
+  by_worker_.erase(incarnation);
+  workers_.Erase(incarnation);
+}
+
+void Agent::CheckHealth() {
+  for (Worker* worker : workers_.All()) {
+    const auto watched = watched_.find(worker->pid);
+    const bool responsive = watched == watched_.end() || !watched->second->stopped();
+    if (responsive == worker->responsive) continue;
+    worker->responsive = responsive;
+    worker->cause = responsive ? "" : "is stopped by a signal";
+    Say(WorkerHealth{worker->incarnation, responsive, worker->cause});
+  }
+  process_->At(world_->simulation.now().PlusMs(kHealthMs), [this] { CheckHealth(); });
+}
+
+void Agent::BreakStream() {
+  if (stream_ != nullptr) stream_->Break();
+}
+
+void Agent::StallStream(TimePoint until) {
+  if (stream_ == nullptr) return;
+  const uint64_t which = world_->random().Below(3);
+  if (which != 1) stream_->up.StallUntil(until);
+  if (which != 2) stream_->down.StallUntil(until);
+}
+
+void Agent::Vanish() {
+  process_->Kill();
+  if (stream_ != nullptr && world_->random().Percent(50)) stream_->CloseFromBelow();
+}
+
+}  // namespace farandole::sim

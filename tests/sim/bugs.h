@@ -1,0 +1,52 @@
+#ifndef FARANDOLE_TESTS_SIM_BUGS_H_
+#define FARANDOLE_TESTS_SIM_BUGS_H_
+
+namespace farandole::sim {
+
+// Defects that the simulator's wiring plants between the state machines, to see that the checkers find each.
+struct Bugs {
+  // An item of an older generation takes effect: it reaches the worker with the present one's number.
+  bool generation_not_checked = false;
+  // A controller that starts again does so under its old incarnation.
+  bool incarnation_not_raised = false;
+  // A mismatch is told to the first member that it concerns, and to no other.
+  bool error_sent_to_one_rank = false;
+  // After a reconnection the executor gets its last batch again.
+  bool batch_applied_twice = false;
+  // An agent says nothing on its own, so that quiet workers look like a dead host.
+  bool lease_not_said = false;
+  // The controller goes on listening to a stream that a newer one has replaced.
+  bool replaced_stream_heard = false;
+  // An agent does not report ends again that it reported while it had no stream.
+  bool end_not_reported_again = false;
+  // An agent swaps two messages of one worker now and then (against rule A1).
+  bool agent_reorders = false;
+  // Hello does not list the open requests.
+  bool open_requests_left_out = false;
+  // Members do not get one identical view.
+  bool views_differ = false;
+  // Hello claims one item more than the worker has received.
+  bool received_overstated = false;
+};
+
+struct NamedBug {
+  const char* name;
+  bool Bugs::*flag;
+};
+inline constexpr NamedBug kBugs[] = {
+    {"generation_not_checked", &Bugs::generation_not_checked},
+    {"incarnation_not_raised", &Bugs::incarnation_not_raised},
+    {"error_sent_to_one_rank", &Bugs::error_sent_to_one_rank},
+    {"batch_applied_twice", &Bugs::batch_applied_twice},
+    {"lease_not_said", &Bugs::lease_not_said},
+    {"replaced_stream_heard", &Bugs::replaced_stream_heard},
+    {"end_not_reported_again", &Bugs::end_not_reported_again},
+    {"agent_reorders", &Bugs::agent_reorders},
+    {"open_requests_left_out", &Bugs::open_requests_left_out},
+    {"views_differ", &Bugs::views_differ},
+    {"received_overstated", &Bugs::received_overstated},
+};
+
+}  // namespace farandole::sim
+
+#endif  // FARANDOLE_TESTS_SIM_BUGS_H_

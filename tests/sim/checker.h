@@ -1,0 +1,87 @@
+#ifndef FARANDOLE_TESTS_SIM_CHECKER_H_
+#define FARANDOLE_TESTS_SIM_CHECKER_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "proto/messages.h"
+#include "tests/sim/simulation.h"
+#include "tests/sim/submission.h"
+#include "worker/work.h"
+
+namespace farandole::sim {
+
+// Looks at a run from outside, with knowledge that no part of it has, and holds it against the promises of the design.
+class Checker {
+ public:
+  explicit Checker(const Simulation* simulation) : simulation_(simulation) {}
+
+  // The first one found; "" if none.
+  const std::string& violation() const { return violation_; }
+  void Fail(const std::string& what);
+
+  // The controller has opened it.
+  void Opened(const GenerationId& id);
+  TimePoint opened(const GenerationId& id) { return Find(id).opened; }
+  // One of its lives has begun.
+  void ControllerStarted(uint64_t incarnation);
+  // Why it did something.
+  void ControllerSaid(const std::string& reason);
+
+  // What happens at a member. Joined: view identical for all, one generation per incarnation.
+  void Joined(const View& view, Incarnation worker);
+  void Submitted(const GenerationId& id, Rank rank, const Submission& submission);
+  // An item took effect: indices rise, nothing is dispatched that not all have submitted.
+  void Taken(const GenerationId& id, Rank rank, const Work& work);
+  // The executor begins a batch: the same sequence of the same compositions for all.
+  void Begun(const GenerationId& id, Rank rank, const Work& work);
+  // By an item (index > 0) or by the end of everything (0): exactly once, and as the program says.
+  void Answered(const GenerationId& id, Rank rank, const Submission& submission, const Result& result, uint64_t item);
+  // Has done all of its program and was let go.
+  void Finished(const GenerationId& id, Rank rank);
+
+  // How many generations all members have finished.
+  uint64_t finished() const { return finished_; }
+  // A generation that opened at `since` or later and that all members finished.
+  bool AnyFinished(TimePoint since) const;
+  // What can only be said of whole generations.
+  void AtEnd();
+
+ private:
+  struct MemberRecord {
+    uint64_t last_item = 0;
+    size_t batches = 0;
+    bool finished = false;
+  };
+  struct Mismatch {
+    std::string text;
+    std::set<int32_t> told;
+  };
+  struct Generation {
+    TimePoint opened = TimePoint::Infinite();
+    std::string view;
+    std::vector<MemberRecord> members;
+    std::map<std::string, std::vector<int64_t>> submitted;  // by "name#ordinal": dimension 0 + 1 of each rank, 0 = not
+    std::vector<std::string> batches;
+    std::map<uint64_t, Mismatch> mismatches;  // by item
+    bool Finished() const;
+  };
+  Generation& Find(const GenerationId& id);
+  void CheckDims(const std::vector<int64_t>& submitted, const std::vector<int64_t>& dims, const std::string& name);
+
+  const Simulation* const simulation_;
+  std::string violation_;
+  std::map<std::pair<uint64_t, uint64_t>, Generation> generations_;
+  std::map<Incarnation, GenerationId> joined_;
+  uint64_t greatest_incarnation_ = 0;
+  uint64_t finished_ = 0;
+};
+
+}  // namespace farandole::sim
+
+#endif  // FARANDOLE_TESTS_SIM_CHECKER_H_

@@ -1,0 +1,139 @@
+#include "tests/sim/faults.h"
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "tests/sim/agent.h"
+#include "tests/sim/controller.h"
+#include "tests/sim/trainer.h"
+
+namespace farandole::sim {
+
+const Faults::Kind Faults::kKinds[] = {
+    {"break controller stream", &Faults::BreakControllerStream},
+    {"break local stream", &Faults::BreakLocalStream},
+    {"stall controller stream", &Faults::StallControllerStream},
+    {"stop worker", &Faults::StopWorker},
+    {"stop agent", &Faults::StopAgent},
+    {"stop controller", &Faults::StopController},
+    {"kill worker", &Faults::KillWorker},
+    {"lose host", &Faults::LoseHost},
+    {"restart controller", &Faults::RestartController},
+    {"data plane", &Faults::DataPlane},
+    {"stale item", &Faults::StaleItem},
+};
+
+void Faults::Start() {
+  Random& random = world_->random();
+  const uint64_t percent = random.Percent(15) ? 0 : random.Between(15, 70);
+  bool loses_hosts = false;
+  for (const Kind& kind : kKinds) {
+    if (!random.Percent(percent)) continue;
+    enabled_.push_back(&kind);
+    loses_hosts = loses_hosts || kind.fault == &Faults::LoseHost;
+  }
+  const TimePoint now = world_->simulation.now();
+  until_ = now.PlusMs(random.Skewed(200, random.Percent(20) ? 80000 : 8000));
+  mean_gap_us_ = random.Skewed(3000, 2000000);
+  // What a lost host leaves behind is given up after 30 s.
+  world_->quiet_from = until_.PlusMs(loses_hosts ? 33000 : 1000);
+  if (!enabled_.empty()) ScheduleNext();
+}
+
+void Faults::ScheduleNext() {
+  world_->simulation.AfterUs(world_->random().Between(1, 2 * mean_gap_us_), [this] {
+    if (until_ <= world_->simulation.now()) return;
+    const Kind* kind = enabled_[world_->random().Below(enabled_.size())];
+    if (world_->simulation.tracing()) world_->simulation.Trace(absl::StrCat("fault: ", kind->name));
+    world_->coverage->Hit(absl::StrCat("fault ", kind->name));
+    (this->*kind->fault)();
+    ScheduleNext();
+  });
+}
+
+TimePoint Faults::For(int64_t least_us, int64_t greatest_us) {
+  const TimePoint end(world_->simulation.now().ns() + 1000 * world_->random().Skewed(least_us, greatest_us));
+  return end < until_ ? end : until_;
+}
+
+void Faults::DisturbedAll(TimePoint until) {
+  for (const Agent* agent : world_->agents) world_->controller->Disturbed(agent->host(), until);
+}
+
+void Faults::StopProcess(Process* process, TimePoint until) {
+  if (process->stopped()) return;
+  process->Stop();
+  world_->simulation.At(until, [process] { process->Continue(); });
+}
+
+void Faults::BreakControllerStream() {
+  Agent* agent = world_->agents[AnyHost()];
+  if (world_->random().Percent(50)) return agent->BreakStream();
+  // What it said arrives when its next stream stands.
+  const TimePoint until = For(50000, 3000000);
+  agent->StallStream(until);
+  world_->controller->Disturbed(agent->host(), until);
+  world_->simulation.At(For(1000, 200000), [agent] { agent->BreakStream(); });
+}
+
+void Faults::BreakLocalStream() {
+  Trainer* trainer = AnyTrainer();
+  if (trainer->process()->alive()) trainer->life()->BreakLink();
+}
+
+void Faults::StallControllerStream() {
+  Agent* agent = world_->agents[AnyHost()];
+  const TimePoint until = For(100, 45000000);
+  agent->StallStream(until);
+  world_->controller->Disturbed(agent->host(), until);
+}
+
+void Faults::StopWorker() { StopProcess(AnyTrainer()->process(), For(100, 45000000)); }
+
+void Faults::StopAgent() {
+  Agent* agent = world_->agents[AnyHost()];
+  const TimePoint until = For(100, 45000000);
+  StopProcess(agent->process(), until);
+  world_->controller->Disturbed(agent->host(), until);
+}
+
+void Faults::StopController() {
+  if (!world_->controller->running()) return;
+  const TimePoint until = For(100, 20000000);
+  StopProcess(world_->controller->process(), until);
+  DisturbedAll(until);
+}
+
+void Faults::KillWorker() { AnyTrainer()->Kill("was killed by signal 9 (SIGKILL)"); }
+
+void Faults::LoseHost() {
+  const int host = AnyHost();
+  Agent* agent = world_->agents[host];
+  if (!agent->process()->alive()) return;
+  agent->Vanish();
+  for (Trainer* trainer : world_->trainers) {
+    if (trainer->host() == host) trainer->Vanish();
+  }
+  world_->controller->Disturbed(agent->host(), world_->simulation.now().PlusMs(40000));
+  world_->simulation.At(For(10000, 5000000), [world = world_, host, life = next_agent_life_++] {
+    world->agents[host] = world->simulation.Keep(std::make_shared<Agent>(world, host, life));
+    world->agents[host]->Start();
+  });
+}
+
+void Faults::RestartController() {
+  if (!world_->controller->running()) return;
+  world_->controller->Crash();
+  const TimePoint until = For(1000, 5000000);
+  DisturbedAll(until);
+  world_->simulation.At(until, [world = world_] { world->controller->Start(); });
+}
+
+void Faults::DataPlane() {
+  Trainer* trainer = AnyTrainer();
+  if (trainer->process()->alive()) trainer->life()->FailDataPlane();
+}
+
+void Faults::StaleItem() { AnyTrainer()->StaleItem(); }
+
+}  // namespace farandole::sim

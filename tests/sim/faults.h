@@ -1,0 +1,56 @@
+#ifndef FARANDOLE_TESTS_SIM_FAULTS_H_
+#define FARANDOLE_TESTS_SIM_FAULTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/sim/world.h"
+
+namespace farandole::sim {
+
+// The safety phase: from a mixture of faults that the seed chooses, one after the other at random times. All of them
+// are over when the phase is.
+class Faults {
+ public:
+  explicit Faults(World* world) : world_(world) {}
+  // Chooses, and sets World::quiet_from.
+  void Start();
+
+ private:
+  using Fault = void (Faults::*)();
+  struct Kind {
+    const char* name;
+    Fault fault;
+  };
+  static const Kind kKinds[];
+
+  void ScheduleNext();
+  // Microseconds from now on, over before the phase is.
+  TimePoint For(int64_t least_us, int64_t greatest_us);
+  int AnyHost() { return static_cast<int>(world_->random().Below(world_->agents.size())); }
+  Trainer* AnyTrainer() { return world_->trainers[world_->random().Below(world_->trainers.size())]; }
+  void StopProcess(Process* process, TimePoint until);
+  void DisturbedAll(TimePoint until);
+
+  void BreakControllerStream();
+  void BreakLocalStream();
+  void StallControllerStream();
+  void StopWorker();
+  void StopAgent();
+  void StopController();
+  void KillWorker();
+  void LoseHost();
+  void RestartController();
+  void DataPlane();
+  void StaleItem();
+
+  World* const world_;
+  std::vector<const Kind*> enabled_;
+  TimePoint until_;
+  int64_t mean_gap_us_ = 0;
+  int next_agent_life_ = 1;
+};
+
+}  // namespace farandole::sim
+
+#endif  // FARANDOLE_TESTS_SIM_FAULTS_H_

@@ -1,0 +1,84 @@
+#include "tests/sim/run.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "tests/sim/agent.h"
+#include "tests/sim/controller.h"
+#include "tests/sim/faults.h"
+#include "tests/sim/trainer.h"
+#include "tests/sim/world.h"
+
+namespace farandole::sim {
+namespace {
+
+// After the last fault: the time after which a silent host is given up, twice a start timeout, and some.
+constexpr int64_t kLivenessMs = 120000;
+// A run that goes round in circles.
+constexpr uint64_t kEventsMax = 3000000;
+
+Setting Draw(Random* random) {
+  Setting s;
+  s.workers = static_cast<int>(random->Skewed(1, 8));
+  if (s.workers == 1 && random->Percent(80)) s.workers = 2;
+  s.agents = static_cast<int>(random->Between(1, std::min(3, s.workers)));
+  s.free_ranks = random->Percent(20);
+  s.data_plane_notices = random->Percent(70);
+  s.local = {2, random->Skewed(10, 1000)};
+  s.network = {20, random->Skewed(100, 50000)};
+  if (random->Percent(30)) s.unstable_items_max = static_cast<uint32_t>(random->Between(1, 16));
+  if (random->Percent(20)) s.fusion_threshold_bytes = random->Percent(50) ? 0 : 1000;
+  s.start_timeout_ms = random->Skewed(500, 30000);
+  return s;
+}
+
+void Begin(World* world, Controller* controller, Faults* faults) {
+  world->setting = Draw(&world->random());
+  world->data_plane.set_notices(world->setting.data_plane_notices);
+  world->controller = controller;
+  controller->Start();
+  for (int host = 0; host < world->setting.agents; ++host) {
+    world->agents.push_back(world->simulation.Keep(std::make_shared<Agent>(world, host, 0)));
+    world->agents.back()->Start();
+  }
+  world->trainers.resize(world->setting.workers);
+  for (int place = 0; place < world->setting.workers; ++place) Trainer::Spawn(world, place);
+  faults->Start();
+}
+
+void Live(World* world) {
+  const TimePoint deadline = world->quiet_from.PlusMs(kLivenessMs);
+  uint64_t finished = 0;
+  while (world->checker.violation().empty()) {
+    if (world->checker.finished() != finished) {
+      finished = world->checker.finished();
+      if (world->checker.AnyFinished(world->quiet_from)) return world->checker.AtEnd();
+    }
+    if (deadline < world->simulation.now() || world->simulation.events() > kEventsMax || !world->simulation.Step()) {
+      world->checker.Fail(absl::StrCat("nothing was finished in ", kLivenessMs / 1000, " s after the last fault; ",
+                                       world->controller->Describe()));
+    }
+  }
+}
+
+}  // namespace
+
+RunResult RunSeed(uint64_t seed, const Bugs& bugs, bool trace, Coverage* coverage) {
+  World world(seed, bugs, trace, coverage);
+  Controller controller(&world);
+  Faults faults(&world);
+  Begin(&world, &controller, &faults);
+  Live(&world);
+  RunResult result;
+  result.violation = world.checker.violation();
+  if (!result.violation.empty()) {
+    absl::StrAppend(&result.violation, "\n  again: bazel run //tests/sim -- --seed=", seed, " --trace");
+  }
+  result.digest = world.simulation.digest();
+  result.events = world.simulation.events();
+  result.seconds = static_cast<double>(world.simulation.now().ns()) / 1e9 - 1;
+  return result;
+}
+
+}  // namespace farandole::sim

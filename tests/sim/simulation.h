@@ -1,0 +1,85 @@
+#ifndef FARANDOLE_TESTS_SIM_SIMULATION_H_
+#define FARANDOLE_TESTS_SIM_SIMULATION_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "tests/sim/random.h"
+
+namespace farandole::sim {
+
+// Time and chance of one run: events in order of time, of equal time in order of their making. Everything a run
+// consists of stays allocated until its end, so that events may hold plain pointers.
+class Simulation {
+ public:
+  Simulation(uint64_t seed, bool trace) : random_(seed), trace_(trace) {}
+
+  TimePoint now() const { return now_; }
+  Random& random() { return random_; }
+  void At(TimePoint when, std::function<void()> fn);
+  void AfterUs(int64_t us, std::function<void()> fn) { At(TimePoint(now_.ns() + us * 1000), std::move(fn)); }
+  // Runs the next event; false if there is none.
+  bool Step();
+
+  uint64_t events() const { return events_; }
+  // Differs if two runs did not do the same at the same times.
+  uint64_t digest() const { return digest_; }
+  bool tracing() const { return trace_; }
+  // To stderr, with the time; only if tracing().
+  void Trace(const std::string& line) const;
+
+  template <typename T>
+  T* Keep(std::shared_ptr<T> thing) {
+    kept_.push_back(thing);
+    return thing.get();
+  }
+
+ private:
+  struct Event {
+    TimePoint when;
+    uint64_t order;
+    std::function<void()> fn;
+    bool operator<(const Event& o) const { return when == o.when ? o.order < order : o.when < when; }
+  };
+  TimePoint now_{1000000000};
+  Random random_;
+  const bool trace_;
+  std::deque<std::shared_ptr<void>> kept_;
+  std::vector<Event> heap_;
+  uint64_t next_order_ = 0;
+  uint64_t events_ = 0;
+  uint64_t digest_ = 0;
+};
+
+// An operating-system process: runs events one at a time, until it is killed; while it is stopped they wait.
+class Process {
+ public:
+  Process(Simulation* simulation, int64_t pid) : pid(pid), simulation_(simulation) {}
+  const int64_t pid;
+
+  void Run(std::function<void()> fn);
+  void AfterUs(int64_t us, std::function<void()> fn);
+  void At(TimePoint when, std::function<void()> fn);
+
+  void Kill() { alive_ = false; }
+  void Stop() { stopped_ = true; }
+  void Continue();
+  bool alive() const { return alive_; }
+  bool stopped() const { return stopped_; }
+
+ private:
+  Simulation* const simulation_;
+  bool alive_ = true;
+  bool stopped_ = false;
+  bool continuing_ = false;
+  std::deque<std::function<void()>> waiting_;
+};
+
+}  // namespace farandole::sim
+
+#endif  // FARANDOLE_TESTS_SIM_SIMULATION_H_

@@ -1,0 +1,67 @@
+#ifndef FARANDOLE_TESTS_SIM_TRAINER_H_
+#define FARANDOLE_TESTS_SIM_TRAINER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "tests/sim/life.h"
+#include "tests/sim/program.h"
+#include "tests/sim/world.h"
+
+namespace farandole::sim {
+
+// A training process: its script calls init, runs the program of the generation, calls shutdown and begins anew, in the
+// same process or, after its end, in another one that fills its place.
+class Trainer {
+ public:
+  // Starts one in this place of the job, as soon as its host has an agent.
+  static void Spawn(World* world, int place);
+
+  Trainer(World* world, int place);
+  void BeginLife();
+
+  Process* process() const { return process_; }
+  Life* life() const { return life_; }
+  int host() const { return host_; }
+  static int HostOf(const World& world, int place) { return place * world.setting.agents / world.setting.workers; }
+
+  // Faults. The process ends, which its agent notices.
+  void Kill(const std::string& cause);
+  // Its host is gone: nobody notices.
+  void Vanish();
+  // The last item of the life before this one arrives late.
+  bool StaleItem();
+
+ private:
+  void Joined();
+  void Advance();
+  void SubmitStep(int step);
+  void SubmitOne(int step, const std::vector<int>& order, size_t at);
+  void SubmitTwice(const Submission& first);
+  bool StepDone(int step) const { return step < 0 || remaining_[step] == 0; }
+  void Answered(const Submission& submission);
+  void Shutdown();
+  void Ended();
+  void Stopped();
+
+  World* const world_;
+  const int place_;
+  const int host_;
+  Process* const process_;
+  Life* life_ = nullptr;
+  Item last_item_;  // of the life before
+  absl::optional<Program> program_;
+  std::map<std::string, uint64_t> ordinals_;
+  std::vector<int> remaining_;  // collectives of each step that have no answer
+  int next_step_ = 0;
+  bool submitting_ = false;
+  bool shutting_down_ = false;
+};
+
+}  // namespace farandole::sim
+
+#endif  // FARANDOLE_TESTS_SIM_TRAINER_H_

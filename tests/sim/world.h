@@ -1,0 +1,80 @@
+#ifndef FARANDOLE_TESTS_SIM_WORLD_H_
+#define FARANDOLE_TESTS_SIM_WORLD_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "proto/messages.h"
+#include "tests/sim/bugs.h"
+#include "tests/sim/checker.h"
+#include "tests/sim/coverage.h"
+#include "tests/sim/data_plane.h"
+#include "tests/sim/simulation.h"
+#include "tests/sim/stream.h"
+
+namespace farandole::sim {
+
+// What the controller believed when it sent a message; known to the checkers only.
+struct Origin {
+  uint64_t controller_incarnation = 0;
+  uint64_t session = 0;
+};
+
+struct FromController {
+  AgentDown message;
+  std::vector<Origin> origins;  // one for each addressee of ToWorkers
+};
+struct FromAgent {
+  LocalDown message;
+  Origin origin;
+};
+using ControllerStream = Stream<AgentUp, FromController>;
+using LocalStream = Stream<LocalUp, FromAgent>;
+
+// Drawn from the seed: what is alike throughout a run.
+struct Setting {
+  int workers = 1;
+  int agents = 1;
+  // Workers leave the choice of their ranks to the controller.
+  bool free_ranks = false;
+  // Members of a collective notice that one of them is gone, as TCP does, and not only by the controller's word.
+  bool data_plane_notices = true;
+  Delay local;
+  Delay network;
+  uint32_t unstable_items_max = 4096;
+  int64_t fusion_threshold_bytes = 1 << 20;
+  int64_t start_timeout_ms = 30000;
+};
+
+class Agent;
+class Controller;
+class Trainer;
+
+// One run's parts, for each other.
+struct World {
+  World(uint64_t seed, Bugs bugs, bool trace, Coverage* coverage)
+      : seed(seed), bugs(bugs), simulation(seed, trace), coverage(coverage), checker(&simulation) {}
+  const uint64_t seed;
+  const Bugs bugs;
+  Simulation simulation;
+  Coverage* const coverage;
+  Checker checker;
+  DataPlane data_plane{&simulation};
+  Setting setting;
+  // From here on nothing that happened before disturbs: a generation that opens later has to end well.
+  TimePoint quiet_from = TimePoint::Infinite();
+  Controller* controller = nullptr;
+  std::vector<Agent*> agents;      // one per host: the one that lives there now
+  std::vector<Trainer*> trainers;  // one per place in the job: the process that fills it now
+  int64_t next_pid = 1000;
+  uint64_t next_incarnation = 1;
+
+  Process* NewProcess() { return simulation.Keep(std::make_shared<Process>(&simulation, next_pid++)); }
+  Random& random() { return simulation.random(); }
+};
+
+}  // namespace farandole::sim
+
+#endif  // FARANDOLE_TESTS_SIM_WORLD_H_
