@@ -260,8 +260,12 @@ void Agent::CheckHealth() {
   process_->At(world_->simulation.now().PlusMs(kHealthMs), [this] { CheckHealth(); });
 }
 
-void Agent::BreakStream() {
-  if (stream_ != nullptr) stream_->Break();
+void Agent::BreakStream(TimePoint late) {
+  if (stream_ == nullptr) return;
+  if (world_->random().Percent(50)) return stream_->Break(late);
+  // What it says meanwhile is on its way when the stream breaks.
+  stream_->up.HoldUntil(late);
+  world_->simulation.AfterUs(world_->random().Between(1000, 100000), [stream = stream_, late] { stream->Break(late); });
 }
 
 void Agent::StallStream(TimePoint until) {

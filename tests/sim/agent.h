@@ -30,7 +30,7 @@ class Agent {
   const std::string& host() const { return host_name_; }
 
   // Faults.
-  void BreakStream();
+  void BreakStream(TimePoint late);
   void StallStream(TimePoint until);
   // Power is gone: nothing is closed, nothing said.
   void Vanish();

@@ -53,19 +53,17 @@ void Controller::Received(ControllerStream* stream, const AgentUp& message) {
   if (const auto* hello = std::get_if<AgentHello>(&message)) {
     ControllerStream*& slot = streams_[hello->agent_id];
     agents_[stream] = hello->agent_id;
-    if (slot != nullptr) {
-      if (world_->bugs.replaced_stream_heard) {
-        slot->down.Close(false);
-      } else {
-        slot->CloseFromAbove();
-      }
-    }
+    // What it still has on its way comes, and must not matter.
+    if (slot != nullptr) slot->down.Close(false);
     slot = stream;
     return Apply(job_->AgentConnected(*hello, now));
   }
   const auto agent = agents_.find(stream);
   if (agent == agents_.end()) return;
-  if (streams_[agent->second] != stream && !world_->bugs.replaced_stream_heard) return;
+  if (streams_[agent->second] != stream) {
+    world_->coverage->Hit("replaced stream ignored");
+    if (!world_->bugs.replaced_stream_heard) return;
+  }
   if (const auto* said = std::get_if<FromWorker>(&message)) {
     if (const auto* hello = std::get_if<Hello>(&said->message)) {
       uint64_t& session = sessions_[said->worker_incarnation];

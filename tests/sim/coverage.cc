@@ -75,6 +75,7 @@ constexpr const char* kReachable[] = {
     "items sent again",
     "batch of several",
     "stale item ignored",
+    "replaced stream ignored",
     "fault break controller stream",
     "fault break local stream",
     "fault stall controller stream",

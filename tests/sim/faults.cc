@@ -25,7 +25,9 @@ const Faults::Kind Faults::kKinds[] = {
 
 void Faults::Start() {
   Random& random = world_->random();
-  const uint64_t percent = random.Percent(15) ? 0 : random.Between(15, 70);
+  // None, about one kind, or many: what one kind does is easily hidden by others.
+  const uint64_t mixture = random.Below(10);
+  const uint64_t percent = mixture == 0 ? 0 : mixture < 6 ? 12 : random.Between(20, 80);
   bool loses_hosts = false;
   for (const Kind& kind : kKinds) {
     if (!random.Percent(percent)) continue;
@@ -68,17 +70,14 @@ void Faults::StopProcess(Process* process, TimePoint until) {
 
 void Faults::BreakControllerStream() {
   Agent* agent = world_->agents[AnyHost()];
-  if (world_->random().Percent(50)) return agent->BreakStream();
-  // What it said arrives when its next stream stands.
-  const TimePoint until = For(50000, 3000000);
-  agent->StallStream(until);
-  world_->controller->Disturbed(agent->host(), until);
-  world_->simulation.At(For(1000, 200000), [agent] { agent->BreakStream(); });
+  const TimePoint late = world_->simulation.now().PlusMs(world_->random().Between(1, 900));
+  agent->BreakStream(late);
+  world_->controller->Disturbed(agent->host(), late);
 }
 
 void Faults::BreakLocalStream() {
   Trainer* trainer = AnyTrainer();
-  if (trainer->process()->alive()) trainer->life()->BreakLink();
+  if (trainer->process()->alive()) trainer->life()->BreakLink(For(1000, 500000));
 }
 
 void Faults::StallControllerStream() {

@@ -268,8 +268,8 @@ void Life::Observe() {
   state_ = session_.state();
 }
 
-void Life::BreakLink() {
-  if (stream_ != nullptr) stream_->Break();
+void Life::BreakLink(TimePoint late) {
+  if (stream_ != nullptr) stream_->Break(late);
 }
 
 void Life::Vanish() {

@@ -41,7 +41,7 @@ class Life {
   const Item& last_item() const { return last_item_; }
 
   // Faults.
-  void BreakLink();
+  void BreakLink(TimePoint late);
   void FailDataPlane() { executor_.Fail(); }
   // An item of an older generation arrives late. True if the session was in a state to be disturbed.
   bool ReceiveStale(Item item);

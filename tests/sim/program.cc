@@ -9,6 +9,7 @@ Program::Program(uint64_t seed, int size, bool calm) : seed_(seed), size_(size) 
   steps_ = static_cast<int>(random.Skewed(1, 40));
   depth_ = random.Percent(40) ? 2 : 1;
   if (random.Percent(40)) mismatch_percent_ = static_cast<int>(random.Between(2, 20));
+  if (random.Percent(4)) pauses_before_ = static_cast<int>(random.Below(steps_));
   const int collectives = static_cast<int>(random.Between(1, 8));
   for (int i = 0; i < collectives; ++i) {
     const uint64_t dice = random.Below(10);

@@ -23,9 +23,10 @@ class Program {
   // What this rank submits.
   Request Collective(int step, int index, int rank) const;
   bool Mismatches(int step, int index) const;
+  // Nothing is submitted for longer than a silent agent is borne with.
+  bool PausesBefore(int step) const { return step == pauses_before_; }
   // Before this step the rank calls shutdown; steps() if it stays to the end.
   int LastStep(int rank) const { return rank == early_leaver_ ? leaves_before_ : steps_; }
-  bool LeaverAlone() const { return early_leaver_ >= 0; }
 
  private:
   uint64_t Mix(int step, int index, int salt) const;
@@ -35,6 +36,7 @@ class Program {
   int steps_ = 1;
   int depth_ = 1;
   int mismatch_percent_ = 0;
+  int pauses_before_ = -1;
   int early_leaver_ = -1;
   int leaves_before_ = 0;
   std::vector<OpKind> kinds_;

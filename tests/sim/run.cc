@@ -13,8 +13,8 @@
 namespace farandole::sim {
 namespace {
 
-// After the last fault: the time after which a silent host is given up, twice a start timeout, and some.
-constexpr int64_t kLivenessMs = 120000;
+// After the last fault: the time after which a silent host is given up, start timeouts, two long pauses, and some.
+constexpr int64_t kLivenessMs = 200000;
 // A run that goes round in circles.
 constexpr uint64_t kEventsMax = 3000000;
 
@@ -26,7 +26,7 @@ Setting Draw(Random* random) {
   s.free_ranks = random->Percent(20);
   s.data_plane_notices = random->Percent(70);
   s.local = {2, random->Skewed(10, 1000)};
-  s.network = {20, random->Skewed(100, 50000)};
+  s.network = {20, random->Percent(50) ? random->Skewed(100, 5000) : random->Between(10000, 100000)};
   if (random->Percent(30)) s.unstable_items_max = static_cast<uint32_t>(random->Between(1, 16));
   if (random->Percent(20)) s.fusion_threshold_bytes = random->Percent(50) ? 0 : 1000;
   s.start_timeout_ms = random->Skewed(500, 30000);

@@ -29,16 +29,15 @@ class Pipe {
   void Send(T message) {
     if (!open_) return;
     pending_.push_back(std::move(message));
-    simulation_->At(Arrival(), [this] {
-      if (!lost_) to_->Run([this] { DeliverOne(); });
-    });
+    simulation_->At(Arrival(), [this] { Arrive(); });
   }
   // Nothing sent from now on arrives; what is on its way does unless `lose`. Then the receiver is told.
   void Close(bool lose) {
     if (!open_) return;
     open_ = false;
     lost_ = lose;
-    simulation_->At(Arrival(), [this] {
+    // Behind everything that was held until then.
+    simulation_->At(TimePoint(Arrival().ns() + 1), [this] {
       to_->Run([this] {
         if (!muted_ && on_closed != nullptr) on_closed();
       });
@@ -46,13 +45,21 @@ class Pipe {
   }
   // The receiver has closed its end and hears nothing more.
   void Mute() { muted_ = true; }
+  // What is sent from now on arrives then, or later.
   void StallUntil(TimePoint until) { stalled_until_ = until; }
+  // What is on its way, too.
+  void HoldUntil(TimePoint until) { stalled_until_ = held_until_ = until; }
   // What has arrived, or is about to, is delivered now.
   void Drain() {
     while (!lost_ && !pending_.empty()) DeliverOne();
   }
 
  private:
+  void Arrive() {
+    if (lost_) return;
+    if (simulation_->now() < held_until_) return simulation_->At(held_until_, [this] { Arrive(); });
+    to_->Run([this] { DeliverOne(); });
+  }
   TimePoint Arrival() {
     TimePoint when(simulation_->now().ns() + 1000 * simulation_->random().Skewed(delay_.least_us, delay_.greatest_us));
     if (when < stalled_until_) when = stalled_until_;
@@ -72,6 +79,7 @@ class Pipe {
   std::deque<T> pending_;
   TimePoint last_;
   TimePoint stalled_until_;
+  TimePoint held_until_;
   bool open_ = true;
   bool lost_ = false;
   bool muted_ = false;
@@ -86,9 +94,12 @@ class Stream {
   Pipe<Up> up;
   Pipe<Down> down;
 
-  // The network ends it: each direction loses what is on its way, or not.
-  void Break() {
-    up.Close(simulation_->random().Percent(50));
+  // The network ends it: each direction loses what is on its way, or delivers it, or does so at `late`, when there may
+  // be another stream.
+  void Break(TimePoint late) {
+    if (simulation_->random().Percent(50)) up.HoldUntil(late);
+    if (simulation_->random().Percent(20)) down.HoldUntil(late);
+    up.Close(simulation_->random().Percent(30));
     down.Close(simulation_->random().Percent(50));
   }
   void CloseFromBelow() {

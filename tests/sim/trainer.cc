@@ -77,7 +77,8 @@ void Trainer::SubmitStep(int step) {
 }
 
 void Trainer::SubmitOne(int step, const std::vector<int>& order, size_t at) {
-  const int64_t pause_us = at == 0 ? world_->random().Skewed(100, 60000) : world_->random().Skewed(1, 2000);
+  int64_t pause_us = at == 0 ? world_->random().Skewed(100, 60000) : world_->random().Skewed(1, 2000);
+  if (at == 0 && program_->PausesBefore(step)) pause_us += 40000000;
   process_->AfterUs(pause_us, [this, life = life_, step, order, at] {
     if (life != life_ || shutting_down_) return;
     Request request = program_->Collective(step, order[at], life_->session().self().rank.value());
