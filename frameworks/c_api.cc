@@ -221,8 +221,11 @@ int farandole_wait(int64_t handle, int timeout_ms) {
     return Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " was never given out, or was released")});
   }
   if (!operation->done() && timeout_ms != 0) {
-    if (std::shared_ptr<Runtime> runtime = Library::Get().runtime()) runtime->Flush();
-    operation->Wait(timeout_ms);
+    if (std::shared_ptr<Runtime> runtime = Library::Get().runtime()) {
+      runtime->Wait(operation.get(), timeout_ms);
+    } else {
+      operation->Wait(timeout_ms);
+    }
   }
   return operation->done() ? Answer(operation->result()) : FARANDOLE_PENDING;
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/auth.h"
+#include "worker/cpu_budget.h"
 #include "worker/log.h"
 
 namespace farandole {
@@ -26,6 +27,12 @@ Session::Identity MakeIdentity(const Config& config, Incarnation incarnation) {
   identity.rank = config.rank;
   identity.size = config.size;
   return identity;
+}
+
+// Whether so many ranks can run at the same time.
+bool HasCpuForEach(int ranks) {
+  const CpuBudget budget = ReadCpuBudget();
+  return CPU_COUNT(&budget.affinity) >= ranks && (budget.quota_cpus == 0 || budget.quota_cpus >= ranks);
 }
 
 std::string Seconds(uint32_t ms) { return absl::StrCat(ms / 1000.0, " s"); }
@@ -137,6 +144,11 @@ void Runtime::Flush() {
   if (!session_.has_unannounced()) return;
   last_announce_ = loop_.Now();
   Apply(session_.Flush());
+}
+
+void Runtime::Wait(Operation* operation, int timeout_ms) {
+  Flush();
+  if (!patience_.Look([operation] { return operation->done(); })) operation->Wait(timeout_ms);
 }
 
 void Runtime::BeginLeave() {
@@ -291,6 +303,7 @@ void Runtime::Joined() {
   bootstrap_ = std::make_unique<LinkBootstrap>(link_.get(), view.generation);
   executor_.SetGroup(std::move(group), bootstrap_.get());
   SetLogRank(session_.self().rank.value());
+  patience_.Enable(HasCpuForEach(session_.self().local_size));
   joined_ = true;
   changed_.Advance();
 }

@@ -15,6 +15,7 @@
 #include "worker/executor.h"
 #include "worker/link_bootstrap.h"
 #include "worker/operation.h"
+#include "worker/patience.h"
 #include "worker/session.h"
 
 namespace farandole {
@@ -51,8 +52,10 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
 
   // Does not block. The operation finishes exactly once if this is OK, otherwise never.
   Result Submit(std::shared_ptr<Operation> operation);
-  // Somebody waits: what is held back to be announced together goes out now.
+  // Announces now what is held back to be announced together.
   void Flush();
+  // Flush(), then waits until the operation is done, at most `timeout_ms`.
+  void Wait(Operation* operation, int timeout_ms);
 
   void BeginLeave();
   // True when the job has let this worker go, or does not matter any more. Bounded by Limits::leave_ms.
@@ -89,6 +92,7 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   Executor executor_;
   // Something that WaitReady or WaitLeft looks at has changed.
   EventCount changed_;
+  Patience patience_{Clock::Monotonic()};
   bool ack_timer_armed_ = false;  // control loop only
 
   mutable absl::Mutex mutex_;
