@@ -189,6 +189,7 @@ void Generation::OnLeave(Rank rank, const GenerationId& generation, Actions* act
 
 void Generation::Leave(Rank rank, Actions* actions) {
   roster_.MarkLeft(rank);
+  roster_.mutable_seat(rank).owes_through = last_batch_;
   log_.Release(rank);
   actions->Because(absl::StrCat(Describe(roster_.seat(rank).member), " left"));
   batcher_.Clear();
@@ -220,7 +221,8 @@ void Generation::OnEnded(Rank rank, const std::string& cause, Actions* actions) 
   Seat& seat = roster_.mutable_seat(rank);
   if (!seat.ended_cause.empty()) return;
   seat.ended_cause = cause.empty() ? "ended" : cause;
-  const bool expected = seat.gone() && !(suspicion_ && suspicion_->suspect == rank);
+  const bool owes = seat.left && seat.completed_through < seat.owes_through;
+  const bool expected = seat.gone() && !owes && !(suspicion_ && suspicion_->suspect == rank);
   seat.over = true;
   if (expected) return;
   Fail(absl::StrCat(Describe(seat.member), " ", seat.ended_cause), actions);
@@ -276,6 +278,7 @@ void Generation::Pump(Actions* actions) {
     tensors_ += batch.entries.size();
     batcher_.Sent(log_.last() + 1);
     Emit(std::move(batch), nullptr, actions);
+    last_batch_ = log_.last();
   }
   if (const auto stable = log_.TakeStable()) roster_.ToAll(Stable{id_, *stable}, actions);
   const bool held = log_.Full() && (!answers_.empty() || !batcher_.empty());

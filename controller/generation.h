@@ -102,6 +102,7 @@ class Generation {
   absl::optional<Suspicion> suspicion_;
   bool full_said_ = false;
   uint64_t tensors_ = 0;
+  uint64_t last_batch_ = 0;  // index of the last Batch; it concerns all members that had not left
 };
 
 }  // namespace farandole

@@ -28,6 +28,8 @@ struct Seat {
   bool responsive = true;
   std::string unresponsive_cause;
   uint64_t completed_through = 0;
+  // Of a member that left: the last Batch that it has to execute before it may go, since others wait for its part.
+  uint64_t owes_through = 0;
 
   bool gone() const { return left || over; }
 };
