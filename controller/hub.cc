@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -85,11 +86,23 @@ void Hub::Closed(const AgentStream* stream, const std::string& job, const std::s
   ForgetIfIdle(job);
 }
 
-void Hub::Apply(const std::string& name, Entry* entry, Actions actions) {
-  for (Send& send : actions.sends) {
-    const auto it = entry->streams.find(send.agent_id);
-    if (it != entry->streams.end()) it->second->Send(Encode(send.message));
+void Hub::Deliver(const Entry& entry, const Send& send) {
+  const auto* message = std::get_if<WorkerDown>(&send.message);
+  SharedBytes body;
+  if (message != nullptr) body = std::make_shared<const std::string>(Encode(*message));
+  for (const Route& route : *send.to) {
+    const auto it = entry.streams.find(route.agent_id);
+    if (it == entry.streams.end()) continue;
+    if (message != nullptr) {
+      it->second->Send(EncodeToWorkersHead(route.workers, body->size()), body);
+    } else {
+      it->second->Send(Encode(AgentDown(std::get<AgentWelcome>(send.message))), nullptr);
+    }
   }
+}
+
+void Hub::Apply(const std::string& name, Entry* entry, const Actions& actions) {
+  for (const Send& send : actions.sends) Deliver(*entry, send);
   // A generation never begins or ends without a sentence.
   if (!actions.reason.empty()) {
     log_->Write(LogLevel::kInfo, absl::StrCat("job ", name, ": ", actions.reason));

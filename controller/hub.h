@@ -77,7 +77,8 @@ class Hub {
   };
   Entry* Find(const std::string& job);
   absl::StatusOr<Entry*> FindOrMake(const std::string& job);
-  void Apply(const std::string& name, Entry* entry, Actions actions);
+  void Apply(const std::string& name, Entry* entry, const Actions& actions);
+  static void Deliver(const Entry& entry, const Send& send);
   void AnswerGets(Entry* entry);
   void ForgetIfIdle(const std::string& job);
 

@@ -20,7 +20,7 @@ class FakeClock final : public Clock {
 };
 
 struct FakeStream final : AgentStream {
-  void Send(std::string bytes) override { sent.push_back(std::move(bytes)); }
+  void Send(std::string head, SharedBytes body) override { sent.push_back(body ? head + *body : head); }
   void Close(absl::Status status) override { closed = status; }
   std::vector<std::string> sent;
   absl::Status closed;

@@ -69,7 +69,7 @@ Actions Job::AgentConnected(const AgentHello& hello, TimePoint now) {
   welcome.version = kVersion;
   welcome.lease_interval_ms = s.config.lease_interval_ms;
   welcome.suspect_after_ms = s.config.suspect_after_ms;
-  actions.sends.push_back({hello.agent_id, std::move(welcome)});
+  actions.sends.push_back({std::make_shared<std::vector<Route>>(1, Route{hello.agent_id, {}}), std::move(welcome)});
   actions.Because(absl::StrCat("agent ", hello.agent_id, " connected from host ", hello.host));
   return actions;
 }

@@ -67,7 +67,10 @@ void BM_Round(benchmark::State& state) {
     for (int r = 0; r < ranks; ++r, ++next) {
       const auto up = DecodeAgentUp(script[next]);
       const Actions actions = job.AgentSaid(agents[r], *up, kNow);
-      for (const Send& send : actions.sends) benchmark::DoNotOptimize(Encode(send.message));
+      for (const Send& send : actions.sends) {
+        const std::string body = Encode(std::get<WorkerDown>(send.message));
+        for (const Route& to : *send.to) benchmark::DoNotOptimize(EncodeToWorkersHead(to.workers, body.size()));
+      }
     }
   }
   state.SetItemsProcessed(state.iterations() * ranks);

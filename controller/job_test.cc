@@ -8,7 +8,7 @@
 namespace farandole {
 namespace {
 
-const WorkerDown& Inner(const Send& send) { return std::get<ToWorkers>(send.message).message; }
+const WorkerDown& Inner(const Send& send) { return std::get<WorkerDown>(send.message); }
 
 Hello HelloOf(uint64_t worker, int rank, int size) {
   Hello hello;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 namespace farandole {
 
@@ -55,48 +54,50 @@ void Roster::OpenSession(Rank rank, uint64_t session, const std::string& agent_i
   seat.session = session;
   seat.session_open = true;
   seat.member.agent_id = agent_id;
-  routes_valid_ = false;
+  routes_ = nullptr;
 }
 
 void Roster::CloseSessions(const std::string& agent_id) {
   for (Seat& seat : seats_) {
     if (seat.member.agent_id == agent_id) seat.session_open = false;
   }
-  routes_valid_ = false;
+  routes_ = nullptr;
 }
 
 void Roster::MarkLeft(Rank rank) {
   mutable_seat(rank).left = true;
   left_.Add(rank);
-  routes_valid_ = false;
+  routes_ = nullptr;
 }
 
 void Roster::BuildRoutes() {
-  routes_.clear();
-  routes_valid_ = true;
+  std::vector<Route> routes;
   absl::flat_hash_map<std::string, size_t> index;
   for (const Seat& seat : seats_) {
     if (!seat.session_open || seat.left) continue;
-    const auto it = index.emplace(seat.member.agent_id, routes_.size()).first;
-    if (it->second == routes_.size()) routes_.push_back({seat.member.agent_id, {}});
-    routes_[it->second].workers.push_back(seat.member.worker_incarnation);
+    const auto it = index.emplace(seat.member.agent_id, routes.size()).first;
+    if (it->second == routes.size()) routes.push_back({seat.member.agent_id, {}});
+    routes[it->second].workers.push_back(seat.member.worker_incarnation);
   }
+  routes_ = std::make_shared<const std::vector<Route>>(std::move(routes));
 }
 
-void Roster::ToAll(const WorkerDown& message, Actions* actions) {
-  if (!routes_valid_) BuildRoutes();
-  for (const Route& route : routes_) actions->sends.push_back({route.agent_id, ToWorkers{route.workers, message}});
+void Roster::ToAll(WorkerDown message, Actions* actions) {
+  if (routes_ == nullptr) BuildRoutes();
+  actions->To(routes_, std::move(message));
 }
 
-void Roster::ToSome(const RankSet& ranks, const WorkerDown& message, Actions* actions) const {
+void Roster::ToSome(const RankSet& ranks, WorkerDown message, Actions* actions) const {
+  std::vector<Route> routes;
   absl::flat_hash_map<std::string, size_t> index;
   for (Rank rank : ranks.ToVector()) {
     const Seat& s = seat(rank);
     if (!s.session_open) continue;
-    const auto it = index.emplace(s.member.agent_id, actions->sends.size()).first;
-    if (it->second == actions->sends.size()) actions->sends.push_back({s.member.agent_id, ToWorkers{{}, message}});
-    std::get<ToWorkers>(actions->sends[it->second].message).worker_incarnations.push_back(s.member.worker_incarnation);
+    const auto it = index.emplace(s.member.agent_id, routes.size()).first;
+    if (it->second == routes.size()) routes.push_back({s.member.agent_id, {}});
+    routes[it->second].workers.push_back(s.member.worker_incarnation);
   }
+  actions->To(std::make_shared<const std::vector<Route>>(std::move(routes)), std::move(message));
 }
 
 void Roster::ToOne(Rank rank, WorkerDown message, Actions* actions) const {

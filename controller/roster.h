@@ -34,7 +34,7 @@ struct Seat {
   bool gone() const { return left || over; }
 };
 
-// The members of one generation and the way to each. Pure. A message to all costs one Send per agent.
+// The members of one generation and the way to each. Pure. A message to all goes once per agent.
 class Roster {
  public:
   explicit Roster(const std::vector<Candidate>& members_by_rank);
@@ -59,23 +59,18 @@ class Roster {
   void MarkLeft(Rank rank);
 
   // To every member that has an open session and has not left.
-  void ToAll(const WorkerDown& message, Actions* actions);
+  void ToAll(WorkerDown message, Actions* actions);
   // To these members, as far as they have an open session.
-  void ToSome(const RankSet& ranks, const WorkerDown& message, Actions* actions) const;
+  void ToSome(const RankSet& ranks, WorkerDown message, Actions* actions) const;
   void ToOne(Rank rank, WorkerDown message, Actions* actions) const;
 
  private:
-  struct Route {
-    std::string agent_id;
-    std::vector<Incarnation> workers;
-  };
   void BuildRoutes();
 
   std::vector<Seat> seats_;
   absl::flat_hash_map<Incarnation, Rank> by_incarnation_;
   RankSet left_;
-  std::vector<Route> routes_;
-  bool routes_valid_ = false;
+  Routes routes_;  // null: to be built again
 };
 
 }  // namespace farandole

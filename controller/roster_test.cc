@@ -29,12 +29,14 @@ Roster MakeRoster() {
 std::vector<std::string> Routes(const Actions& actions) {
   std::vector<std::string> routes;
   for (const Send& send : actions.sends) {
-    std::string route = send.agent_id + ":";
-    for (Incarnation i : std::get<ToWorkers>(send.message).worker_incarnations) {
-      if (route.back() != ':') route += ",";
-      route += std::to_string(i.value());
+    for (const Route& to : *send.to) {
+      std::string route = to.agent_id + ":";
+      for (Incarnation i : to.workers) {
+        if (route.back() != ':') route += ",";
+        route += std::to_string(i.value());
+      }
+      routes.push_back(route);
     }
-    routes.push_back(route);
   }
   return routes;
 }

@@ -16,6 +16,8 @@ namespace farandole {
 namespace {
 
 constexpr size_t kAgentIdMax = 128;
+// Up to here a copy for each stream is cheaper than to share.
+constexpr size_t kCopiedBytesMax = 1024;
 
 absl::StatusOr<AgentUp> Decode(grpc::ByteBuffer* buffer) {
   grpc::Slice slice;
@@ -23,6 +25,19 @@ absl::StatusOr<AgentUp> Decode(grpc::ByteBuffer* buffer) {
     return absl::InvalidArgumentError("a message without bytes");
   }
   return DecodeAgentUp(absl::string_view(reinterpret_cast<const char*>(slice.begin()), slice.size()));
+}
+
+grpc::ByteBuffer ToBuffer(std::string head, SharedBytes body) {
+  if (body == nullptr || body->size() <= kCopiedBytesMax) {
+    if (body != nullptr) head += *body;
+    const grpc::Slice slice(head);
+    return grpc::ByteBuffer(&slice, 1);
+  }
+  auto* const shared = new SharedBytes(std::move(body));
+  const grpc::Slice slices[] = {grpc::Slice(head), grpc::Slice(
+                                                       const_cast<char*>((*shared)->data()), (*shared)->size(),
+                                                       [](void* p) { delete static_cast<SharedBytes*>(p); }, shared)};
+  return grpc::ByteBuffer(slices, 2);
 }
 
 }  // namespace
@@ -105,21 +120,21 @@ absl::Status SessionCall::Open(const AgentUp& message) {
   return absl::OkStatus();
 }
 
-void SessionCall::Send(std::string bytes) {
+void SessionCall::Send(std::string head, SharedBytes body) {
+  const size_t bytes = head.size() + (body == nullptr ? 0 : body->size());
+  bool taken = false;
   {
     absl::MutexLock lock(&mutex_);
     if (end_) return;
-    if (held_bytes_ + bytes.size() <= held_bytes_max_) {
-      held_bytes_ += bytes.size();
-      const grpc::Slice slice(bytes);
-      outgoing_.emplace_back(&slice, 1);
+    if (held_bytes_ + bytes <= held_bytes_max_) {
+      taken = true;
+      held_bytes_ += bytes;
+      outgoing_.push_back(ToBuffer(std::move(head), std::move(body)));
       if (writing_) return;
       writing_ = true;
-    } else {
-      bytes.clear();
     }
   }
-  if (bytes.empty()) {
+  if (!taken) {
     Close(absl::ResourceExhaustedError(
         absl::StrCat("the agent reads too slowly: ", held_bytes_max_, " bytes are held for it")));
     return;

@@ -48,7 +48,7 @@ class SessionCall final : public AgentStream, public std::enable_shared_from_thi
         write_step_(thread),
         finish_step_(thread) {}
 
-  void Send(std::string bytes) override;
+  void Send(std::string head, SharedBytes body) override;
   void Close(absl::Status status) override;
 
  private:

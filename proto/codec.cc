@@ -21,6 +21,21 @@ absl::StatusOr<M> Decode(absl::string_view bytes) {
 
 std::string Encode(const AgentUp& message) { return WriteMessage(message); }
 std::string Encode(const AgentDown& message) { return WriteMessage(message); }
+std::string Encode(const WorkerDown& body) { return WriteMessage(body); }
+
+std::string EncodeToWorkersHead(const std::vector<Incarnation>& workers, size_t body_bytes) {
+  // The fields of ToWorkers in schema_messages.h, both with a length.
+  constexpr uint32_t kToWorkers = 2, kIncarnations = 1, kMessage = 2;
+  const auto tag = [](uint32_t field) { return static_cast<char>(field << 3 | 2); };
+  std::string inner;
+  inner.reserve(16 + workers.size() * protozero::max_varint_length);
+  FieldWriter(&inner).Repeated(kIncarnations, "", workers, 0);
+  inner += tag(kMessage);
+  protozero::add_varint_to_buffer(&inner, body_bytes);
+  std::string head(1, tag(kToWorkers));
+  protozero::add_varint_to_buffer(&head, inner.size() + body_bytes);
+  return head += inner;
+}
 std::string Encode(const LocalUp& message) { return WriteMessage(message); }
 std::string Encode(const LocalDown& message) { return WriteMessage(message); }
 

@@ -1,7 +1,9 @@
 #ifndef FARANDOLE_PROTO_CODEC_H_
 #define FARANDOLE_PROTO_CODEC_H_
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -20,6 +22,10 @@ namespace farandole {
 std::string Encode(const AgentUp& message);
 std::string Encode(const AgentDown& message);
 std::string Encode(const LocalUp& message);
+// By itself it is no message of a stream; behind its head it is an AgentDown, the same for all agents.
+std::string Encode(const WorkerDown& body);
+// What stands before an encoded WorkerDown of so many bytes: the two together are AgentDown(ToWorkers{workers, body}).
+std::string EncodeToWorkersHead(const std::vector<Incarnation>& workers, size_t body_bytes);
 std::string Encode(const LocalDown& message);
 
 absl::StatusOr<AgentUp> DecodeAgentUp(absl::string_view bytes);

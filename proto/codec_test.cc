@@ -197,6 +197,18 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesUpward) {
                 " } } } messages { worker_incarnation: 6 message { leave { " + kGenerationText + " } } } }");
 }
 
+TEST(Codec, HeadAndSharedBodyAreOneMessage) {
+  std::vector<Incarnation> workers;
+  for (uint64_t worker : {0x1, 0x80, 0x7fffffff}) {
+    for (const std::string& reason : {std::string(), std::string(1, 'r'), std::string(300, 'r')}) {
+      const WorkerDown message = Removed{kGeneration, RemovedKind::kGone, reason};
+      const std::string body = Encode(message);
+      EXPECT_EQ(EncodeToWorkersHead(workers, body.size()) + body, Encode(AgentDown(ToWorkers{workers, message})));
+    }
+    workers.push_back(Incarnation(worker));
+  }
+}
+
 std::string Down(WorkerDown message) {
   return Text<v1::AgentDown>(AgentDown(ToWorkers{{Incarnation(5), Incarnation(6)}, std::move(message)}));
 }

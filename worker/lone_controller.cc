@@ -57,8 +57,8 @@ void LoneController::Say(const AgentUp& message) {
 
 void LoneController::Deliver(Actions actions) {
   for (farandole::Send& send : actions.sends) {
-    auto* to_workers = std::get_if<ToWorkers>(&send.message);
-    if (to_workers != nullptr) listener_->OnReceived(std::move(to_workers->message));
+    auto* message = std::get_if<WorkerDown>(&send.message);
+    if (message != nullptr) listener_->OnReceived(std::move(*message));
   }
   SetTimer();
 }

@@ -96,12 +96,14 @@ void Controller::ForgetIfIdle() {
 }
 
 void Controller::Apply(Actions actions) {
-  for (Send& send : actions.sends) SendTo(std::move(send));
+  for (const Send& sent : actions.sends) {
+    for (AgentSend& send : EachAgent(sent)) SendTo(std::move(send));
+  }
   if (!actions.reason.empty()) Observe(actions.reason);
   ArmTimer();
 }
 
-void Controller::SendTo(Send send) {
+void Controller::SendTo(AgentSend send) {
   const auto it = streams_.find(send.agent_id);
   if (it == streams_.end()) return;
   FromController from{std::move(send.message), {}};

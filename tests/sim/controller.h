@@ -35,7 +35,7 @@ class Controller {
   void Received(ControllerStream* stream, const AgentUp& message);
   void Closed(ControllerStream* stream);
   void Apply(Actions actions);
-  void SendTo(Send send);
+  void SendTo(AgentSend send);
   void Observe(const std::string& reason);
   void CheckGivenUp(const std::string& reason);
   void ArmTimer();

@@ -229,11 +229,13 @@ void Play::SayAgent(const std::string& agent, const AgentUp& message, std::vecto
 
 void Play::Write(const Actions& actions, std::vector<std::string>* output) {
   if (!actions.reason.empty()) output->push_back(absl::StrCat("  ; ", actions.reason));
-  for (const Send& send : actions.sends) {
-    if (const AgentWelcome* welcome = std::get_if<AgentWelcome>(&send.message)) {
-      output->push_back(absl::StrCat("  ", send.agent_id, " <- ", Print(*welcome)));
-    } else {
-      output->push_back(Sent(std::get<ToWorkers>(send.message)));
+  for (const Send& sent : actions.sends) {
+    for (const AgentSend& send : EachAgent(sent)) {
+      if (const AgentWelcome* welcome = std::get_if<AgentWelcome>(&send.message)) {
+        output->push_back(absl::StrCat("  ", send.agent_id, " <- ", Print(*welcome)));
+      } else {
+        output->push_back(Sent(std::get<ToWorkers>(send.message)));
+      }
     }
   }
 }
