@@ -37,6 +37,10 @@ class FieldZeroer {
   void Enum(uint32_t, const char*, E& value, E) {
     value = E();
   }
+  template <typename M>
+  void Optional(uint32_t tag, const char* field, M& message, bool) {
+    Message(tag, field, message);
+  }
   // Empty in every new struct.
   void Text(uint32_t, const char*, std::string&, size_t) {}
   void Bytes(uint32_t, const char*, std::string&, size_t) {}
@@ -106,6 +110,11 @@ class FieldReader {
   }
 
   template <typename M>
+  void Optional(uint32_t tag, const char* field, M& message, bool) {
+    Message(tag, field, message);
+  }
+
+  template <typename M>
   void Repeated(uint32_t tag, const char* field, std::vector<M>& messages, size_t count_max) {
     if (!Take(tag, field, protozero::pbf_wire_type::length_delimited)) return;
     if (!HasRoom(field, messages.size(), count_max)) return;
@@ -123,6 +132,16 @@ class FieldReader {
     Numbers(tag, field, [&](uint64_t value) {
       if (static_cast<int64_t>(value) < 0) return Fail(field, "negative");
       if (HasRoom(field, values.size(), count_max)) values.push_back(static_cast<int64_t>(value));
+    });
+  }
+  void Repeated(uint32_t tag, const char* field, std::vector<uint64_t>& values, size_t count_max) {
+    Numbers(tag, field, [&](uint64_t value) {
+      if (HasRoom(field, values.size(), count_max)) values.push_back(value);
+    });
+  }
+  void Repeated(uint32_t tag, const char* field, std::vector<uint32_t>& values, size_t count_max) {
+    Numbers(tag, field, [&](uint64_t value) {
+      if (HasRoom(field, values.size(), count_max)) values.push_back(static_cast<uint32_t>(value));
     });
   }
   void Repeated(uint32_t tag, const char* field, std::vector<Rank>& values, size_t count_max) {

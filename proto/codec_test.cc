@@ -86,7 +86,7 @@ class Filler {
       case FieldDescriptor::CPPTYPE_INT32:
         return many ? r->AddInt32(m, f, random_() % 1000) : r->SetInt32(m, f, static_cast<int32_t>(random_()));
       case FieldDescriptor::CPPTYPE_UINT32:
-        return r->SetUInt32(m, f, random_());
+        return many ? r->AddUInt32(m, f, random_()) : r->SetUInt32(m, f, random_());
       case FieldDescriptor::CPPTYPE_DOUBLE:
         return r->SetDouble(m, f, random_() / 7.0 - 1e8);
       case FieldDescriptor::CPPTYPE_BOOL:
@@ -116,7 +116,7 @@ TEST(Codec, EveryFieldOfTheSchemaPassesUnchanged) {
   for (const Root& root : Roots()) {
     std::set<std::string> filled, all;
     CollectFields(root.prototype->GetDescriptor(), &all);
-    for (uint32_t seed = 0; seed < 400; ++seed) {
+    for (uint32_t seed = 0; seed < 4000; ++seed) {
       std::unique_ptr<google::protobuf::Message> sent(root.prototype->New()), got(root.prototype->New());
       Filler filler(seed);
       filler.Fill(sent.get());
@@ -158,12 +158,25 @@ const std::string kGenerationText = "generation { number: 7 controller_incarnati
 Request SomeRequest() {
   Request request;
   request.name = "grad";
-  request.signature = {OpKind::kAllreduce, DataType::kFloat32, {3, 0, 4}, ReduceOp::kSum, Rank(2), 0.5, 2.0, 6};
+  request.signature = {OpKind::kAllreduce,
+                       DataType::kFloat32,
+                       {3, 0, 4},
+                       ReduceOp::kSum,
+                       Rank(2),
+                       0.5,
+                       2.0,
+                       6,
+                       DeviceKind::kAccelerator,
+                       {1},
+                       "g",
+                       2,
+                       7};
   return request;
 }
 const std::string kRequestText =
     "{ name: \"grad\" signature { op: OP_KIND_ALLREDUCE dtype: DATA_TYPE_FLOAT32 shape: 3 shape: 0 shape: 4 reduce_op: "
-    "REDUCE_OP_SUM root_rank: 2 prescale: 0.5 postscale: 2 process_set: 6 } }";
+    "REDUCE_OP_SUM root_rank: 2 prescale: 0.5 postscale: 2 process_set: 6 device: DEVICE_KIND_ACCELERATOR "
+    "splits: 1 group: \"g\" group_size: 2 priority: 7 } }";
 
 // These hold the names of struct members against those of the schema; that numbers agree is shown above.
 std::string Up(WorkerUp message) { return Text<v1::AgentUp>(AgentUp(FromWorker{Incarnation(5), std::move(message)})); }
@@ -171,12 +184,34 @@ std::string UpText(const std::string& text) { return "from_worker { worker_incar
 
 TEST(Codec, StructsMeanWhatTheSchemaNamesUpward) {
   Hello hello{1, Incarnation(2), 3, "v", Rank(-1), 4, kGeneration, 5, 6, 7, 8, {SomeRequest()}, true};
+  hello.state = WorkerState::kHalted;
+  hello.replay_index = 9;
+  hello.replay_digest = 10;
+  hello.next = 11;
+  hello.wants_break = true;
+  hello.begun_index = 12;
+  hello.begun = {13};
+  hello.retained = {14};
   EXPECT_EQ(Up(hello), UpText("hello { session: 1 worker_incarnation: 2 pid: 3 version: \"v\" rank: -1 size: 4 " +
                               kGenerationText +
                               " last_controller_incarnation: 5 phase: 6 received_through: 7 completed_through: 8 "
                               "open_requests " +
-                              kRequestText + " leaving: true }"));
-  EXPECT_EQ(Up(Announce{kGeneration, 1, 2, 3, {SomeRequest()}}),
+                              kRequestText +
+                              " leaving: true state: WORKER_STATE_HALTED replay_index: 9 replay_digest: 10 next: 11 "
+                              "wants_break: true begun_index: 12 begun: 13 retained: 14 }"));
+  EXPECT_EQ(Up(Break{kGeneration, 1, BreakReason::kIncomplete, {"n"}}),
+            UpText("break { " + kGenerationText + " phase: 1 reason: BREAK_REASON_INCOMPLETE names: \"n\" }"));
+  EXPECT_EQ(Up(Halted{kGeneration, 1, 2, 3, 4}),
+            UpText("halted { " + kGenerationText + " phase: 1 received_through: 2 completed_through: 3 next: 4 }"));
+  EXPECT_EQ(Up(Recalled{kGeneration, {Item{kGeneration, 1, 2, LeaveDone{}}}, {}, {{3, {Rank(4)}}}}),
+            UpText("recalled { " + kGenerationText + " items { " + kGenerationText +
+                   " phase: 1 index: 2 leave_done { } } process_sets { id: 3 ranks: 4 } }"));
+  EXPECT_EQ(Up(Trace{kGeneration, Rank(1), {{2, 3, {4}}}}),
+            UpText("trace { " + kGenerationText + " rank: 1 records { anchor: 2 seq: 3 ready_us: 4 } }"));
+  EXPECT_EQ(Up(Announce{kGeneration, 1, 2, 3, {}, {{4, {5, 6}}}}),
+            UpText("announce { " + kGenerationText +
+                   " phase: 1 received_through: 2 completed_through: 3 cached { process_set: 4 slots: 5 slots: 6 } }"));
+  EXPECT_EQ(Up(Announce{kGeneration, 1, 2, 3, {SomeRequest()}, {}}),
             UpText("announce { " + kGenerationText + " phase: 1 received_through: 2 completed_through: 3 requests " +
                    kRequestText + " }"));
   EXPECT_EQ(Up(Ack{kGeneration, 1, 2}),
@@ -186,15 +221,42 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesUpward) {
             UpText("failed { " + kGenerationText + " reason: \"r\" suspect_rank: 1 }"));
   EXPECT_EQ(Text<v1::AgentUp>(AgentUp(AgentHello{"a", "h", "v"})),
             "hello { agent_id: \"a\" host: \"h\" version: \"v\" }");
-  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(WorkerEnded{Incarnation(1), 2, "c"})),
-            "worker_ended { worker_incarnation: 1 pid: 2 cause: \"c\" }");
+  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(WorkerEnded{Incarnation(1), 2, "c", true})),
+            "worker_ended { worker_incarnation: 1 pid: 2 cause: \"c\" left: true }");
   EXPECT_EQ(Text<v1::AgentUp>(AgentUp(WorkerHealth{Incarnation(1), true, "c"})),
             "worker_health { worker_incarnation: 1 responsive: true cause: \"c\" }");
   EXPECT_EQ(Text<v1::AgentUp>(AgentUp(Lease{})), "lease { }");
-  EXPECT_EQ(Text<v1::AgentUp>(
-                AgentUp(FromWorkers{{{Incarnation(5), Leave{kGeneration}}, {Incarnation(6), Leave{kGeneration}}}})),
+  WorkerReport report{Incarnation(1),
+                      kGeneration,
+                      2,
+                      WorkerState::kReplay,
+                      3,
+                      4,
+                      5,
+                      "o",
+                      6,
+                      "f",
+                      {"h"},
+                      7,
+                      8,
+                      9,
+                      10,
+                      11,
+                      12,
+                      13,
+                      14,
+                      15};
+  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(Lease{{report}})),
+            "lease { reports { worker_incarnation: 1 " + kGenerationText +
+                " phase: 2 state: WORKER_STATE_REPLAY next: 3 open_requests: 4 oldest_open_ms: 5 oldest_open: \"o\" "
+                "in_flight_ms: 6 in_flight: \"f\" head_missing: \"h\" head_missing_count: 7 head_since_ms: 8 "
+                "slack_us: 9 batches: 10 tensors: 11 bytes: 12 cache_hits: 13 cache_misses: 14 messages: 15 } }");
+  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(FromWorkers{{{Incarnation(5), Leave{kGeneration}, {{Incarnation(8), 1, 2}}},
+                                                   {Incarnation(6), Leave{kGeneration}, {}}}})),
             "from_workers { messages { worker_incarnation: 5 message { leave { " + kGenerationText +
-                " } } } messages { worker_incarnation: 6 message { leave { " + kGenerationText + " } } } }");
+                " } } same { worker_incarnation: 8 received_through: 1 completed_through: 2 } } messages { "
+                "worker_incarnation: 6 message { leave { " +
+                kGenerationText + " } } } }");
 }
 
 TEST(Codec, HeadAndSharedBodyAreOneMessage) {
@@ -232,8 +294,23 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesDownward) {
   const auto item_text = [](const std::string& text) {
     return DownText("item { " + kGenerationText + " phase: 1 index: 2 " + text + " }");
   };
-  EXPECT_EQ(item(Batch{1, {{"n", {2, 0}}}}),
-            item_text("batch { process_set: 1 entries { name: \"n\" first_dims: 2 first_dims: 0 } }"));
+  EXPECT_EQ(item(Batch{1, {{"n", {2, 0}, 3, {}}}}),
+            item_text("batch { process_set: 1 entries { name: \"n\" first_dims: 2 first_dims: 0 slot: 3 } }"));
+  EXPECT_EQ(item(JoinDone{Rank(3)}), item_text("join_done { last_rank: 3 }"));
+  EXPECT_EQ(item(SetChanged{"n", {3, {Rank(4)}}, true, true}),
+            item_text("set_changed { name: \"n\" process_set { id: 3 ranks: 4 } removed: true existed: true }"));
+  EXPECT_EQ(item(Replay{{{{3, {SomeRequest()}}}}}),
+            item_text("replay { period { batches { process_set: 3 requests " + kRequestText + " } } }"));
+  EXPECT_EQ(item(Resume{3, {{4, {Rank(5)}}}}), item_text("resume { replay_index: 3 begun { seq: 4 started: 5 } }"));
+  EXPECT_EQ(item(Enter{3, 4, 5, {SomeRequest()}, {Rank(6)}}),
+            item_text("enter { replay_index: 3 seq: 4 process_set: 5 requests " + kRequestText + " had_begun: 6 }"));
+  EXPECT_EQ(item(Withdraw{3, 4, {5}, "r"}),
+            item_text("withdraw { replay_index: 3 process_set: 4 seqs: 5 reason: \"r\" }"));
+  EXPECT_EQ(Down(Halt{kGeneration, 3}), DownText("halt { " + kGenerationText + " phase: 3 }"));
+  EXPECT_EQ(Down(Recall{kGeneration, {3}, true}),
+            DownText("recall { " + kGenerationText + " indices: 3 state: true }"));
+  EXPECT_EQ(Down(Notice{kGeneration, "t"}), DownText("notice { " + kGenerationText + " text: \"t\" }"));
+  EXPECT_EQ(Down(TraceControl{kGeneration, true}), DownText("trace_control { " + kGenerationText + " on: true }"));
   EXPECT_EQ(item(ErrorItem{1, {"n", "m"}, ErrorKind::kMismatch, "t"}),
             item_text("error { process_set: 1 names: \"n\" names: \"m\" kind: ERROR_KIND_MISMATCH text: \"t\" }"));
   EXPECT_EQ(item(BarrierDone{1, "n"}), item_text("barrier_done { process_set: 1 name: \"n\" }"));
@@ -333,7 +410,7 @@ TEST(Codec, BoundsAreNamed) {
   EXPECT_EQ(Refusal([](v1::Request* r) {
               for (int i = 0; i <= kDimensionsMax; ++i) r->mutable_signature()->add_shape(1);
             }),
-            "Signature.shape: more than 64 entries");
+            "Signature.content: more than 64 dimensions");
   EXPECT_EQ(Refusal([](v1::Request* r) { r->mutable_signature()->set_dtype(v1::DataType(11)); }),
             "Signature.dtype: unknown value 11");
   EXPECT_EQ(Refusal([](v1::Request* r) { r->mutable_signature()->set_op(v1::OP_KIND_UNSPECIFIED); }),

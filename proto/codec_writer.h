@@ -61,6 +61,12 @@ class FieldWriter {
     if (out_->size() == before) writer_.add_message(tag, "", 0);
   }
 
+  // Only if it is there.
+  template <typename M>
+  void Optional(uint32_t tag, const char* field, const M& message, bool present) {
+    if (present) Message(tag, field, message);
+  }
+
   template <typename M>
   void Repeated(uint32_t tag, const char* field, const std::vector<M>& messages, size_t) {
     for (const M& message : messages) Message(tag, field, message);
@@ -70,6 +76,12 @@ class FieldWriter {
   }
   void Repeated(uint32_t tag, const char*, const std::vector<int64_t>& values, size_t) {
     writer_.add_packed_int64(tag, values.begin(), values.end());
+  }
+  void Repeated(uint32_t tag, const char*, const std::vector<uint64_t>& values, size_t) {
+    writer_.add_packed_uint64(tag, values.begin(), values.end());
+  }
+  void Repeated(uint32_t tag, const char*, const std::vector<uint32_t>& values, size_t) {
+    writer_.add_packed_uint32(tag, values.begin(), values.end());
   }
   void Repeated(uint32_t tag, const char*, const std::vector<Rank>& values, size_t) {
     if (values.empty()) return;

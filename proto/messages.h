@@ -14,6 +14,8 @@ namespace farandole {
 
 // ---- worker.proto, upward
 
+enum class WorkerState : uint8_t { kNegotiate = 0, kReplay = 1, kHalted = 2 };
+
 struct Hello {
   uint64_t session = 0;
   Incarnation worker_incarnation;
@@ -28,6 +30,19 @@ struct Hello {
   uint64_t completed_through = 0;
   std::vector<Request> open_requests;
   bool leaving = false;
+  WorkerState state = WorkerState::kNegotiate;
+  uint64_t replay_index = 0;
+  uint64_t replay_digest = 0;
+  uint64_t next = 0;
+  bool wants_break = false;
+  uint64_t begun_index = 0;
+  std::vector<uint64_t> begun;
+  std::vector<uint64_t> retained;
+};
+
+struct CachedRequests {
+  uint32_t process_set = 0;
+  std::vector<uint32_t> slots;
 };
 
 struct Announce {
@@ -36,6 +51,7 @@ struct Announce {
   uint64_t received_through = 0;
   uint64_t completed_through = 0;
   std::vector<Request> requests;
+  std::vector<CachedRequests> cached;
 };
 
 struct Ack {
@@ -54,13 +70,79 @@ struct Failed {
   Rank suspect_rank;
 };
 
-using WorkerUp = std::variant<std::monostate, Hello, Announce, Ack, Leave, Failed>;
+enum class BreakReason : uint8_t {
+  kUnspecified = 0,
+  kNew = 1,
+  kChanged = 2,
+  kNotReplayable = 3,
+  kJoin = 4,
+  kLeave = 5,
+  kSetChange = 6,
+  kIncomplete = 7,
+};
 
-// ---- worker.proto, downward
+struct Break {
+  GenerationId generation;
+  uint32_t phase = 0;
+  BreakReason reason = BreakReason::kUnspecified;
+  std::vector<std::string> names;
+};
+
+struct Halted {
+  GenerationId generation;
+  uint32_t phase = 0;
+  uint64_t received_through = 0;
+  uint64_t completed_through = 0;
+  uint64_t next = 0;
+};
+
+struct WorkerReport {
+  Incarnation worker_incarnation;
+  GenerationId generation;
+  uint32_t phase = 0;
+  WorkerState state = WorkerState::kNegotiate;
+  uint64_t next = 0;
+  uint32_t open_requests = 0;
+  uint64_t oldest_open_ms = 0;
+  std::string oldest_open;
+  uint64_t in_flight_ms = 0;
+  std::string in_flight;
+  std::vector<std::string> head_missing;
+  uint32_t head_missing_count = 0;
+  uint64_t head_since_ms = 0;
+  uint64_t slack_us = 0;
+  uint64_t batches = 0;
+  uint64_t tensors = 0;
+  uint64_t bytes = 0;
+  uint64_t cache_hits = 0;
+  uint64_t cache_misses = 0;
+  uint64_t messages = 0;
+};
+
+struct TraceControl {
+  GenerationId generation;
+  bool on = false;
+};
+
+struct TraceRecord {
+  uint64_t anchor = 0;
+  uint64_t seq = 0;
+  std::vector<uint64_t> ready_us;
+};
+
+struct Trace {
+  GenerationId generation;
+  Rank rank;
+  std::vector<TraceRecord> records;
+};
+
+// ---- worker.proto, items
 
 struct BatchEntry {
   std::string name;
   std::vector<int64_t> first_dims;
+  uint32_t slot = 0;
+  Signature signature;  // op kUnspecified: absent
 };
 
 struct Batch {
@@ -84,7 +166,48 @@ struct BarrierDone {
 
 struct LeaveDone {};
 
-using ItemBody = std::variant<std::monostate, Batch, ErrorItem, BarrierDone, LeaveDone>;
+struct JoinDone {
+  Rank last_rank;
+};
+
+struct SetChanged {
+  std::string name;
+  ProcessSet process_set;
+  bool removed = false;
+  bool existed = false;
+};
+
+struct Replay {
+  Period period;
+};
+
+struct Begun {
+  uint64_t seq = 0;
+  std::vector<Rank> started;
+};
+
+struct Resume {
+  uint64_t replay_index = 0;
+  std::vector<Begun> begun;
+};
+
+struct Enter {
+  uint64_t replay_index = 0;
+  uint64_t seq = 0;
+  uint32_t process_set = 0;
+  std::vector<Request> requests;
+  std::vector<Rank> had_begun;
+};
+
+struct Withdraw {
+  uint64_t replay_index = 0;
+  uint32_t process_set = 0;
+  std::vector<uint64_t> seqs;
+  std::string reason;
+};
+
+using ItemBody = std::variant<std::monostate, Batch, ErrorItem, BarrierDone, LeaveDone, JoinDone, SetChanged, Replay,
+                              Resume, Enter, Withdraw>;
 
 struct Item {
   GenerationId generation;
@@ -92,6 +215,18 @@ struct Item {
   uint64_t index = 0;
   ItemBody body;
 };
+
+struct Recalled {
+  GenerationId generation;
+  std::vector<Item> items;
+  View view;  // generation 0: not asked for
+  std::vector<ProcessSet> process_sets;
+};
+
+using WorkerUp =
+    std::variant<std::monostate, Hello, Announce, Ack, Leave, Failed, Break, Halted, Recalled, TraceControl, Trace>;
+
+// ---- worker.proto, downward, not items
 
 struct Welcome {
   uint64_t session = 0;
@@ -112,7 +247,24 @@ struct Stable {
   uint64_t through = 0;
 };
 
-using WorkerDown = std::variant<std::monostate, Welcome, View, Removed, Item, Stable>;
+struct Halt {
+  GenerationId generation;
+  uint32_t phase = 0;
+};
+
+struct Recall {
+  GenerationId generation;
+  std::vector<uint64_t> indices;
+  bool state = false;
+};
+
+struct Notice {
+  GenerationId generation;
+  std::string text;
+};
+
+using WorkerDown =
+    std::variant<std::monostate, Welcome, View, Removed, Item, Stable, Halt, Recall, Notice, TraceControl, Trace>;
 
 // ---- coordination.proto
 
@@ -133,6 +285,7 @@ struct WorkerEnded {
   Incarnation worker_incarnation;
   int64_t pid = 0;
   std::string cause;
+  bool left = false;
 };
 
 struct WorkerHealth {
@@ -141,11 +294,20 @@ struct WorkerHealth {
   std::string cause;
 };
 
-struct Lease {};
+struct Lease {
+  std::vector<WorkerReport> reports;
+};
+
+struct SameFrom {
+  Incarnation worker_incarnation;
+  uint64_t received_through = 0;
+  uint64_t completed_through = 0;
+};
 
 struct FromWorker {
   Incarnation worker_incarnation;
   WorkerUp message;
+  std::vector<SameFrom> same;
 };
 
 struct FromWorkers {
@@ -178,7 +340,9 @@ struct Refused {
   std::string reason;
 };
 
-struct Heartbeat {};
+struct Heartbeat {
+  WorkerReport report;
+};
 
 struct LinkState {
   bool connected = false;

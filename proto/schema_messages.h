@@ -38,6 +38,7 @@ struct Schema<WorkerEnded> : NoFurtherCheck {
     v.Value(1, "worker_incarnation", m.worker_incarnation);
     v.Value(2, "pid", m.pid);
     v.Text(3, "cause", m.cause, kTextBytesMax);
+    v.Value(4, "left", m.left);
   }
 };
 
@@ -56,7 +57,20 @@ template <>
 struct Schema<Lease> : NoFurtherCheck {
   static constexpr char kName[] = "Lease";
   template <typename V, typename M>
-  static void Fields(V&, M&) {}
+  static void Fields(V& v, M& m) {
+    v.Repeated(1, "reports", m.reports, kMembersMax);
+  }
+};
+
+template <>
+struct Schema<SameFrom> : NoFurtherCheck {
+  static constexpr char kName[] = "SameFrom";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Value(1, "worker_incarnation", m.worker_incarnation);
+    v.Value(2, "received_through", m.received_through);
+    v.Value(3, "completed_through", m.completed_through);
+  }
 };
 
 template <>
@@ -66,6 +80,7 @@ struct Schema<FromWorker> : NoFurtherCheck {
   static void Fields(V& v, M& m) {
     v.Value(1, "worker_incarnation", m.worker_incarnation);
     v.Message(2, "message", m.message);
+    v.Repeated(3, "same", m.same, kMembersMax);
   }
 };
 
@@ -146,7 +161,9 @@ template <>
 struct Schema<Heartbeat> : NoFurtherCheck {
   static constexpr char kName[] = "Heartbeat";
   template <typename V, typename M>
-  static void Fields(V&, M&) {}
+  static void Fields(V& v, M& m) {
+    v.Optional(1, "report", m.report, m.report.generation.number != 0);
+  }
 };
 
 template <>

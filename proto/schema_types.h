@@ -22,21 +22,28 @@ struct Schema<Signature> {
   static constexpr char kName[] = "Signature";
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
-    v.Enum(1, "op", m.op, OpKind::kBarrier);
+    v.Enum(1, "op", m.op, OpKind::kRemoveProcessSet);
     v.Enum(2, "dtype", m.dtype, DataType::kBfloat16);
-    v.Repeated(3, "shape", m.shape, kDimensionsMax);
-    v.Enum(4, "reduce_op", m.reduce_op, ReduceOp::kSum);
+    v.Repeated(3, "shape", m.shape, kMembersMax);
+    v.Enum(4, "reduce_op", m.reduce_op, ReduceOp::kProduct);
     v.Value(5, "root_rank", m.root_rank);
     v.Value(6, "prescale", m.prescale);
     v.Value(7, "postscale", m.postscale);
     v.Value(8, "process_set", m.process_set);
+    v.Enum(9, "device", m.device, DeviceKind::kAccelerator);
+    v.Repeated(10, "splits", m.splits, kMembersMax);
+    v.Text(11, "group", m.group, kNameBytesMax);
+    v.Value(12, "group_size", m.group_size);
+    v.Value(13, "priority", m.priority);
   }
   static const char* Problem(const Signature& m) {
     // In the order in which ElementCount multiplies; 8 bytes is the largest element.
     int64_t bytes = 8;
-    for (int64_t dim : m.shape) {
+    for (int64_t dim : m.op == OpKind::kAddProcessSet ? std::vector<int64_t>() : m.shape) {
       if (__builtin_mul_overflow(bytes, dim, &bytes)) return "more bytes than 63 bits can count";
     }
+    const bool ranks = m.op == OpKind::kAddProcessSet;
+    if (m.shape.size() > kDimensionsMax && !ranks) return "more than 64 dimensions";
     return m.op == OpKind::kUnspecified ? "no operation" : nullptr;
   }
 };
@@ -79,6 +86,35 @@ struct Schema<View> : NoFurtherCheck {
     v.Message(1, "generation", m.generation);
     v.Repeated(2, "members", m.members, kMembersMax);
     v.Bytes(3, "data_key", m.data_key, kKeyBytesMax);
+  }
+};
+
+template <>
+struct Schema<PeriodBatch> : NoFurtherCheck {
+  static constexpr char kName[] = "PeriodBatch";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Value(1, "process_set", m.process_set);
+    v.Repeated(2, "requests", m.requests, kRequestsMax);
+  }
+};
+
+template <>
+struct Schema<Period> : NoFurtherCheck {
+  static constexpr char kName[] = "Period";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Repeated(1, "batches", m.batches, kRequestsMax);
+  }
+};
+
+template <>
+struct Schema<ProcessSet> : NoFurtherCheck {
+  static constexpr char kName[] = "ProcessSet";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Value(1, "id", m.id);
+    v.Repeated(2, "ranks", m.ranks, kMembersMax);
   }
 };
 

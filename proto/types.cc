@@ -64,6 +64,16 @@ const char* Name(OpKind op) {
       return "broadcast";
     case OpKind::kBarrier:
       return "barrier";
+    case OpKind::kAlltoall:
+      return "alltoall";
+    case OpKind::kReducescatter:
+      return "reducescatter";
+    case OpKind::kJoin:
+      return "join";
+    case OpKind::kAddProcessSet:
+      return "add_process_set";
+    case OpKind::kRemoveProcessSet:
+      return "remove_process_set";
     case OpKind::kUnspecified:
       break;
   }
@@ -76,9 +86,19 @@ const char* Name(ReduceOp op) {
       return "average";
     case ReduceOp::kSum:
       return "sum";
+    case ReduceOp::kAdasum:
+      return "adasum";
+    case ReduceOp::kMin:
+      return "min";
+    case ReduceOp::kMax:
+      return "max";
+    case ReduceOp::kProduct:
+      return "product";
   }
   return "unknown";
 }
+
+const char* Name(DeviceKind device) { return device == DeviceKind::kHost ? "CPU" : "GPU"; }
 
 int64_t ElementCount(const std::vector<int64_t>& shape) {
   int64_t count = 1;

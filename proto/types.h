@@ -57,7 +57,20 @@ class Incarnation {
   uint64_t value_ = 0;
 };
 
-enum class OpKind : uint8_t { kUnspecified = 0, kAllreduce = 1, kAllgather = 2, kBroadcast = 3, kBarrier = 4 };
+enum class OpKind : uint8_t {
+  kUnspecified = 0,
+  kAllreduce = 1,
+  kAllgather = 2,
+  kBroadcast = 3,
+  kBarrier = 4,
+  kAlltoall = 5,
+  kReducescatter = 6,
+  kJoin = 7,
+  kAddProcessSet = 8,
+  kRemoveProcessSet = 9,
+};
+
+enum class DeviceKind : uint8_t { kHost = 0, kAccelerator = 1 };
 
 enum class DataType : uint8_t {
   kUint8 = 0,
@@ -73,7 +86,7 @@ enum class DataType : uint8_t {
   kBfloat16 = 10,
 };
 
-enum class ReduceOp : uint8_t { kAverage = 0, kSum = 1 };
+enum class ReduceOp : uint8_t { kAverage = 0, kSum = 1, kAdasum = 2, kMin = 3, kMax = 4, kProduct = 5 };
 
 // Bytes of one element; 0 for a value outside the enum.
 int64_t SizeOf(DataType dtype);
@@ -81,6 +94,7 @@ int64_t SizeOf(DataType dtype);
 const char* Name(DataType dtype);
 const char* Name(OpKind op);
 const char* Name(ReduceOp op);
+const char* Name(DeviceKind device);
 
 struct Signature {
   OpKind op = OpKind::kUnspecified;
@@ -91,11 +105,17 @@ struct Signature {
   double prescale = 1.0;
   double postscale = 1.0;
   uint32_t process_set = 0;
+  DeviceKind device = DeviceKind::kHost;
+  std::vector<int64_t> splits;
+  std::string group;
+  uint32_t group_size = 0;
+  int32_t priority = 0;
 
-  bool operator==(const Signature& o) const {
-    return std::tie(op, dtype, shape, reduce_op, root_rank, prescale, postscale, process_set) ==
-           std::tie(o.op, o.dtype, o.shape, o.reduce_op, o.root_rank, o.prescale, o.postscale, o.process_set);
+  auto Tie() const {
+    return std::tie(op, dtype, shape, reduce_op, root_rank, prescale, postscale, process_set, device, splits, group,
+                    group_size, priority);
   }
+  bool operator==(const Signature& o) const { return Tie() == o.Tie(); }
   bool operator!=(const Signature& o) const { return !(*this == o); }
 };
 
@@ -107,6 +127,22 @@ std::string ShapeString(const std::vector<int64_t>& shape);
 struct Request {
   std::string name;
   Signature signature;
+
+  bool operator==(const Request& o) const { return name == o.name && signature == o.signature; }
+};
+
+struct PeriodBatch {
+  uint32_t process_set = 0;
+  std::vector<Request> requests;
+};
+
+struct Period {
+  std::vector<PeriodBatch> batches;
+};
+
+struct ProcessSet {
+  uint32_t id = 0;
+  std::vector<Rank> ranks;
 };
 
 struct Member {

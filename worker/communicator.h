@@ -16,6 +16,12 @@ struct Instance {
   uint64_t generation = 0;
   uint64_t anchor = 0;
   uint64_t seq = 0;
+  // A batch may need several collectives, one for each kind of tensor in it.
+  uint32_t part = 0;
+
+  bool operator==(const Instance& o) const {
+    return generation == o.generation && anchor == o.anchor && seq == o.seq && part == o.part;
+  }
 };
 
 // The collectives among the members of one process set in one generation, on host memory.

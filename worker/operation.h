@@ -32,6 +32,8 @@ class Operation {
   };
   std::unique_ptr<void, Free> gathered;
   std::vector<int64_t> gathered_shape;
+  // Join: the rank that joined last. Change of process sets: the id.
+  int64_t value = 0;
 
   // Exactly once. The caller holds a reference until it returns. Wakes the waiters.
   void Finish(Result result);

@@ -12,16 +12,22 @@ namespace farandole {
 
 // An item of the controller's log on its way through the executor, its names resolved to the operations they answer.
 struct Work {
-  enum class Kind : uint8_t { kBatch, kError, kBarrierDone, kLeaveDone };
+  enum class Kind : uint8_t { kBatch, kError, kBarrierDone, kLeaveDone, kJoinDone, kSetChanged };
 
   Kind kind = Kind::kBatch;
-  Instance instance;  // anchor = index of the item
+  Instance instance;  // anchor = index of the item, or of the Replay item for an instance of a replay
   uint32_t process_set = 0;
+  // Null: this worker has joined and adds zeros.
   std::vector<std::shared_ptr<Operation>> operations;
+  // kBatch with a null operation: the signature of each.
+  std::vector<Signature> signatures;
   // kBatch: dimension 0 of every member for each operation that is an allgather, empty for the others.
   std::vector<std::vector<int64_t>> first_dims;
   // kError: what the operations end with.
   Result error;
+  // kSetChanged: the process set, its data plane is made or taken down; `removed` as in the item.
+  ProcessSet changed_set;
+  bool removed = false;
 };
 
 }  // namespace farandole

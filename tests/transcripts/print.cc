@@ -13,6 +13,13 @@ std::string Ranks(const std::vector<Rank>& ranks) {
   return absl::StrJoin(ranks, ",", [](std::string* out, Rank r) { absl::StrAppend(out, r.value()); });
 }
 
+// "{a b}", "2{a b}" of another process set than 0.
+std::string Names(uint32_t process_set, const std::vector<Request>& requests) {
+  return absl::StrCat(process_set == 0 ? "" : absl::StrCat(process_set), "{",
+                      absl::StrJoin(requests, " ", [](std::string* out, const Request& r) { out->append(r.name); }),
+                      "}");
+}
+
 struct Printer {
   std::string operator()(std::monostate) const { return "nothing"; }
   std::string operator()(const Welcome& m) const {
@@ -33,11 +40,21 @@ struct Printer {
   }
   std::string operator()(const Item& m) const { return absl::StrCat("#", m.index, " ", std::visit(*this, m.body)); }
   std::string operator()(const Stable& m) const { return absl::StrCat("stable ", m.through); }
+  std::string operator()(const Halt& m) const { return absl::StrCat("halt phase ", m.phase); }
+  std::string operator()(const Recall& m) const {
+    return absl::StrCat("recall ", absl::StrJoin(m.indices, ","), m.state ? " and state" : "");
+  }
+  std::string operator()(const Notice& m) const { return absl::StrCat("notice: ", m.text); }
+  std::string operator()(const TraceControl& m) const { return m.on ? "trace on" : "trace off"; }
+  std::string operator()(const Trace& m) const {
+    return absl::StrCat("trace of rank ", m.rank.value(), ", ", m.records.size(), " records");
+  }
 
   std::string operator()(const Batch& m) const {
-    std::string text = "batch";
+    std::string text = m.process_set == 0 ? "batch" : absl::StrCat("batch of set ", m.process_set);
     for (const BatchEntry& entry : m.entries) {
       absl::StrAppend(&text, " ", entry.name);
+      if (entry.slot != 0) absl::StrAppend(&text, "@", entry.slot);
       if (!entry.first_dims.empty()) absl::StrAppend(&text, "(", absl::StrJoin(entry.first_dims, ","), ")");
     }
     return text;
@@ -47,6 +64,32 @@ struct Printer {
   }
   std::string operator()(const BarrierDone& m) const { return absl::StrCat("barrier ", m.name); }
   std::string operator()(const LeaveDone&) const { return "leave done"; }
+  std::string operator()(const JoinDone& m) const { return absl::StrCat("join done, last rank ", m.last_rank.value()); }
+  std::string operator()(const SetChanged& m) const {
+    return absl::StrCat(m.removed   ? "removed"
+                        : m.existed ? "existing"
+                                    : "added",
+                        " process set ", m.process_set.id, " of ", Ranks(m.process_set.ranks));
+  }
+  std::string operator()(const Replay& m) const {
+    std::string text = "replay";
+    for (const PeriodBatch& batch : m.period.batches)
+      absl::StrAppend(&text, " ", Names(batch.process_set, batch.requests));
+    return text;
+  }
+  std::string operator()(const Resume& m) const {
+    std::string text = absl::StrCat("resume ", m.replay_index);
+    for (const Begun& begun : m.begun) absl::StrAppend(&text, ", begun ", begun.seq, " by ", Ranks(begun.started));
+    return text;
+  }
+  std::string operator()(const Enter& m) const {
+    return absl::StrCat("enter (", m.replay_index, ",", m.seq, ") ", Names(m.process_set, m.requests), ", begun by ",
+                        Ranks(m.had_begun));
+  }
+  std::string operator()(const Withdraw& m) const {
+    return absl::StrCat("withdraw (", m.replay_index, ",", absl::StrJoin(m.seqs, ","), ") of set ", m.process_set, ": ",
+                        m.reason);
+  }
 };
 
 }  // namespace
