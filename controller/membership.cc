@@ -71,7 +71,11 @@ Membership::Answer Membership::Join(const Hello& hello, const std::string& agent
   if (replaced != nullptr) Remove(replaced - candidates_.data());
   by_incarnation_[hello.worker_incarnation] = candidates_.size();
   by_process_[{hello.pid, agent_id}] = hello.worker_incarnation;
-  if (hello.rank.known()) by_rank_[hello.rank.value()] = hello.worker_incarnation;
+  by_agent_[agent_id].push_back(hello.worker_incarnation);
+  if (hello.rank.known()) {
+    by_rank_[hello.rank.value()] = hello.worker_incarnation;
+    asked_for_.Add(hello.rank);
+  }
   candidates_.push_back({hello, agent_id, host, true, since});
   return answer;
 }
@@ -83,7 +87,13 @@ const Candidate* Membership::Find(Incarnation worker) const {
 
 void Membership::Remove(size_t position) {
   const Hello& hello = candidates_[position].hello;
-  if (hello.rank.known()) by_rank_.erase(hello.rank.value());
+  if (hello.rank.known()) {
+    by_rank_.erase(hello.rank.value());
+    asked_for_.Remove(hello.rank);
+  }
+  const auto agent = by_agent_.find(candidates_[position].agent_id);
+  agent->second.erase(std::find(agent->second.begin(), agent->second.end(), hello.worker_incarnation));
+  if (agent->second.empty()) by_agent_.erase(agent);
   by_incarnation_.erase(hello.worker_incarnation);
   by_process_.erase({hello.pid, candidates_[position].agent_id});
   candidates_.erase(candidates_.begin() + position);
@@ -96,34 +106,17 @@ void Membership::Drop(Incarnation worker) {
 }
 
 void Membership::CloseSessions(const std::string& agent_id) {
-  for (Candidate& c : candidates_) {
-    if (c.agent_id == agent_id) c.session_open = false;
-  }
+  const auto agent = by_agent_.find(agent_id);
+  if (agent == by_agent_.end()) return;
+  for (Incarnation worker : agent->second) candidates_[by_incarnation_[worker]].session_open = false;
 }
 
 void Membership::DropAgent(const std::string& agent_id) {
-  for (size_t i = candidates_.size(); i-- > 0;) {
-    if (candidates_[i].agent_id == agent_id) Remove(i);
-  }
+  while (HasAgent(agent_id)) Drop(by_agent_[agent_id].back());
 }
 
 std::vector<Rank> Membership::Missing(int max) const {
-  size_t undecided = candidates_.size() - by_rank_.size();
-  std::vector<Rank> missing;
-  for (int32_t rank = 0; rank < size() && static_cast<int>(missing.size()) < max; ++rank) {
-    if (by_rank_.contains(rank)) continue;
-    if (undecided > 0) {
-      --undecided;
-    } else {
-      missing.push_back(Rank(rank));
-    }
-  }
-  return missing;
-}
-
-bool Membership::HasAgent(const std::string& agent_id) const {
-  return std::any_of(candidates_.begin(), candidates_.end(),
-                     [&](const Candidate& c) { return c.agent_id == agent_id; });
+  return asked_for_.Absent(size(), static_cast<int64_t>(candidates_.size() - by_rank_.size()), max);
 }
 
 std::vector<Candidate> Membership::Take() {
@@ -138,6 +131,8 @@ std::vector<Candidate> Membership::Take() {
   by_incarnation_.clear();
   by_rank_.clear();
   by_process_.clear();
+  by_agent_.clear();
+  asked_for_ = RankSet();
   std::sort(taken.begin(), taken.end(),
             [](const Candidate& a, const Candidate& b) { return a.hello.rank < b.hello.rank; });
   return taken;

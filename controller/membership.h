@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/clock.h"
+#include "controller/rank_set.h"
 #include "proto/messages.h"
 
 namespace farandole {
@@ -25,7 +26,8 @@ struct Candidate {
 // Why a rank that somebody alive holds is not given to another process.
 std::string RankHeldText(const Member& holder);
 
-// Who waits to become a member, and who may. Pure. The first candidate says how large the job is.
+// Who waits to become a member, and who may. Pure. One more costs the same whether a few wait or ten thousand. The
+// first candidate says how large the job is.
 class Membership {
  public:
   explicit Membership(int32_t size_max) : size_max_(size_max) {}
@@ -53,7 +55,7 @@ class Membership {
   bool Complete() const { return !candidates_.empty() && static_cast<int32_t>(candidates_.size()) == size(); }
   // The first `max` ranks that nobody has come for, ascending; a candidate that left the choice to us takes a free one.
   std::vector<Rank> Missing(int max) const;
-  bool HasAgent(const std::string& agent_id) const;
+  bool HasAgent(const std::string& agent_id) const { return by_agent_.contains(agent_id); }
   const std::vector<Candidate>& candidates() const { return candidates_; }
 
   // Complete() only. Hands out all candidates, ordered by rank; those that left the choice to us got the free ranks, in
@@ -69,6 +71,8 @@ class Membership {
   absl::flat_hash_map<Incarnation, size_t> by_incarnation_;
   absl::flat_hash_map<int32_t, Incarnation> by_rank_;                             // ranks asked for
   absl::flat_hash_map<std::pair<int64_t, std::string>, Incarnation> by_process_;  // (pid, agent)
+  absl::flat_hash_map<std::string, std::vector<Incarnation>> by_agent_;
+  RankSet asked_for_;
 };
 
 // The members of a view: local positions among the workers of an agent, cross positions among those with the same local

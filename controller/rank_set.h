@@ -38,8 +38,29 @@ class RankSet {
   std::vector<Rank> ToVector() const {
     std::vector<Rank> ranks;
     ranks.reserve(count_);
-    for (int32_t r = 0; r < static_cast<int32_t>(words_.size() * 64); ++r) {
-      if (Contains(Rank(r))) ranks.push_back(Rank(r));
+    for (size_t word = 0; word < words_.size(); ++word) {
+      for (uint64_t left = words_[word]; left != 0; left &= left - 1) {
+        ranks.push_back(Rank(static_cast<int32_t>(word * 64) + __builtin_ctzll(left)));
+      }
+    }
+    return ranks;
+  }
+  // The first `max` ranks below `size` that are no members, in rising order, without the first `skip` of them.
+  std::vector<Rank> Absent(int32_t size, int64_t skip, size_t max) const {
+    std::vector<Rank> ranks;
+    for (int32_t base = 0; base < size && ranks.size() < max; base += 64) {
+      const size_t word = base / 64;
+      uint64_t absent = word < words_.size() ? ~words_[word] : ~uint64_t{0};
+      if (size - base < 64) absent &= (uint64_t{1} << (size - base)) - 1;
+      const int count = __builtin_popcountll(absent);
+      if (count <= skip) {
+        skip -= count;
+        continue;
+      }
+      for (; absent != 0 && ranks.size() < max; absent &= absent - 1) {
+        if (skip-- <= 0) ranks.push_back(Rank(base + __builtin_ctzll(absent)));
+      }
+      skip = 0;
     }
     return ranks;
   }

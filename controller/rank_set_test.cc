@@ -20,6 +20,20 @@ TEST(RankSetTest, CountsEachRankOnce) {
   EXPECT_EQ(set.count(), 1);
 }
 
+TEST(RankSetTest, NamesThoseThatAreAbsent) {
+  RankSet set;
+  for (int r = 0; r < 130; ++r) {
+    if (r != 5 && r != 64) set.Add(Rank(r));
+  }
+  EXPECT_THAT(set.Absent(132, 0, 16), ::testing::ElementsAre(Rank(5), Rank(64), Rank(130), Rank(131)));
+  EXPECT_THAT(set.Absent(132, 0, 2), ::testing::ElementsAre(Rank(5), Rank(64)));
+  EXPECT_THAT(set.Absent(132, 1, 2), ::testing::ElementsAre(Rank(64), Rank(130)));
+  EXPECT_THAT(set.Absent(132, 3, 16), ::testing::ElementsAre(Rank(131)));
+  EXPECT_THAT(set.Absent(132, 4, 16), ::testing::IsEmpty());
+  EXPECT_THAT(set.Absent(64, 0, 16), ::testing::ElementsAre(Rank(5)));
+  EXPECT_THAT(RankSet().Absent(2, 0, 16), ::testing::ElementsAre(Rank(0), Rank(1)));
+}
+
 TEST(RankSetTest, EqualityIsThatOfTheMembers) {
   RankSet a, b;
   a.Add(Rank(1));

@@ -11,6 +11,7 @@ Roster::Roster(const std::vector<Candidate>& members_by_rank) {
   for (size_t i = 0; i < members.size(); ++i) {
     Seat& seat = seats_[i];
     by_incarnation_[members[i].worker_incarnation] = members[i].rank;
+    by_agent_[members[i].agent_id].push_back(members[i].rank);
     seat.member = std::move(members[i]);
     seat.session = members_by_rank[i].hello.session;
     seat.session_open = members_by_rank[i].session_open;
@@ -31,16 +32,18 @@ absl::optional<Rank> Roster::Find(Incarnation worker) const {
 }
 
 absl::optional<Rank> Roster::FindProcess(const std::string& agent_id, int64_t pid) const {
-  for (const Seat& seat : seats_) {
-    if (seat.member.pid == pid && seat.member.agent_id == agent_id && !seat.gone()) return seat.member.rank;
+  for (Rank rank : Behind(agent_id)) {
+    if (seat(rank).member.pid == pid) return rank;
   }
   return absl::nullopt;
 }
 
 std::vector<Rank> Roster::Behind(const std::string& agent_id) const {
   std::vector<Rank> ranks;
-  for (const Seat& seat : seats_) {
-    if (seat.member.agent_id == agent_id && !seat.gone()) ranks.push_back(seat.member.rank);
+  const auto agent = by_agent_.find(agent_id);
+  if (agent == by_agent_.end()) return ranks;
+  for (Rank rank : agent->second) {
+    if (!seat(rank).gone()) ranks.push_back(rank);
   }
   return ranks;
 }
@@ -53,14 +56,21 @@ void Roster::OpenSession(Rank rank, uint64_t session, const std::string& agent_i
   Seat& seat = mutable_seat(rank);
   seat.session = session;
   seat.session_open = true;
-  seat.member.agent_id = agent_id;
+  if (seat.member.agent_id != agent_id) {
+    const auto before = by_agent_.find(seat.member.agent_id);
+    before->second.erase(std::find(before->second.begin(), before->second.end(), rank));
+    if (before->second.empty()) by_agent_.erase(before);
+    std::vector<Rank>& behind = by_agent_[agent_id];
+    behind.insert(std::lower_bound(behind.begin(), behind.end(), rank), rank);
+    seat.member.agent_id = agent_id;
+  }
   routes_ = nullptr;
 }
 
 void Roster::CloseSessions(const std::string& agent_id) {
-  for (Seat& seat : seats_) {
-    if (seat.member.agent_id == agent_id) seat.session_open = false;
-  }
+  const auto agent = by_agent_.find(agent_id);
+  if (agent == by_agent_.end()) return;
+  for (Rank rank : agent->second) mutable_seat(rank).session_open = false;
   routes_ = nullptr;
 }
 

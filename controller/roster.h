@@ -69,6 +69,7 @@ class Roster {
 
   std::vector<Seat> seats_;
   absl::flat_hash_map<Incarnation, Rank> by_incarnation_;
+  absl::flat_hash_map<std::string, std::vector<Rank>> by_agent_;  // each in rising order
   RankSet left_;
   Routes routes_;  // null: to be built again
 };
