@@ -87,7 +87,9 @@ void Agent::FromController(const ToWorkers& message) {
   for (Incarnation incarnation : message.worker_incarnations) {
     Worker* worker = workers_.Find(incarnation);
     if (worker == nullptr) continue;
+    const bool had_left = worker->left;
     workers_.NoteDown(worker, message.message);
+    if (worker->left && !had_left) KeepEnd(WorkerEnded{incarnation, worker->pid, "has left the job", true});
     if (worker->connection != nullptr) worker->connection->SendBytesFromLoop(bytes);
   }
 }
@@ -217,9 +219,13 @@ void Agent::ProcessEnded(const ProcessEnd& end) {
 }
 
 void Agent::ReportEnd(const Worker& worker, const std::string& cause) {
-  ends_.push_back(WorkerEnded{worker.incarnation, worker.pid, cause});
-  if (ends_.size() > kEndsMax) ends_.pop_front();
+  KeepEnd(WorkerEnded{worker.incarnation, worker.pid, cause});
   link_.SendFromLoop(AgentUp(ends_.back()));
+}
+
+void Agent::KeepEnd(WorkerEnded end) {
+  ends_.push_back(std::move(end));
+  if (ends_.size() > kEndsMax) ends_.pop_front();
 }
 
 void Agent::Forget(Incarnation incarnation) {

@@ -69,6 +69,8 @@ class Agent {
   void ProcessEnded(const ProcessEnd& end);
   // Its end is reported to the controller, now and after every reconnection.
   void ReportEnd(const Worker& worker, const std::string& cause);
+  // To be said after every reconnection.
+  void KeepEnd(WorkerEnded end);
   void Forget(Incarnation incarnation);
   void CheckHealth();
   void Refuse(const Connection& connection, const std::string& reason);

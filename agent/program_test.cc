@@ -393,6 +393,21 @@ TEST_F(ProgramTest, TheLinkIsBackWithinHalfASecondAfterAnOutage) {
   EXPECT_TRUE(agent.WaitFor("again")) << agent.err();
 }
 
+TEST_F(ProgramTest, ANewControllerIsToldWhoHasLeft) {
+  AgentProgram agent(Options(FakeWorkerCommand(
+      {"attach", "expect", "link-up", "hello", "expect", "welcome", "leave", "expect", "leave-done", "serve"})));
+  ASSERT_TRUE(agent.WaitFor("leave-done")) << agent.out();
+  EXPECT_EQ(controller_.Count(Is<WorkerEnded>), 0);
+  controller_.Stop();
+  controller_.Start();
+  const WorkerEnded ended = First<WorkerEnded>();
+  EXPECT_TRUE(ended.left);
+  EXPECT_EQ(ended.worker_incarnation, Incarnation(ended.pid));
+  kill(static_cast<pid_t>(ended.pid), SIGTERM);
+  EXPECT_EQ(agent.Wait(), 143);
+  EXPECT_EQ(controller_.Count(Is<WorkerEnded>), 1);
+}
+
 TEST_F(ProgramTest, UsageErrorsAreExitCode2) {
   AgentProgram missing(Options({"/no/such/program"}));
   EXPECT_EQ(missing.Wait(), 2);

@@ -195,6 +195,8 @@ void Job::State::Join(const std::string& agent_id, const Hello& hello, TimePoint
 }
 
 void Job::State::OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {
+  // It was this controller that let it go, or one before it, whose generation this one does not know.
+  if (ended.left) return;
   if (const Candidate* candidate = waiting.Find(ended.worker_incarnation)) {
     if (candidate->agent_id != agent_id) return;
     actions->Because(absl::StrCat("pid ", candidate->hello.pid, " on host ", candidate->host, " ", ended.cause,
