@@ -106,8 +106,8 @@ struct Signature {
   double postscale = 1.0;
   uint32_t process_set = 0;
   DeviceKind device = DeviceKind::kHost;
-  std::vector<int64_t> splits;
-  std::string group;
+  std::vector<int64_t> splits = {};
+  std::string group = {};
   uint32_t group_size = 0;
   int32_t priority = 0;
 
