@@ -31,7 +31,7 @@ Agent::Agent(EventLoop* loop, AgentConfig config, std::function<void(const std::
       segments_(config_.segment_bytes_max),
       link_(loop, &outstanding_, config_.link,
             {[this](const LinkState& state) { LinkChanged(state); },
-             [this](const ToWorkers& message) { FromController(message); }}),
+             [this](const ToWorkers& message) { FromController(message); }, [this] { return workers_.TakeReports(); }}),
       keys_(loop, &outstanding_, &link_),
       server_(loop, {[this](const Connection& connection, const LocalUp& message) { FromLocal(connection, message); },
                      [this](const Connection& connection, const absl::Status& status) {
@@ -57,6 +57,7 @@ void Agent::LinkChanged(const LinkState& state) {
   // What is kept belongs to sessions that end here.
   announcements_.Take();
   announcements_.Forget();
+  workers_.ForgetReported();
   const std::string bytes = Encode(LocalDown(state));
   for (Worker* worker : workers_.All()) {
     worker->said_hello = false;
@@ -101,6 +102,9 @@ void Agent::FromLocal(const Connection& connection, const LocalUp& message) {
   worker->heard = loop_->Now();
   if (const auto* up = std::get_if<WorkerUp>(&message)) {
     FromWorkerUp(connection, worker, *up);
+  } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
+    worker->report = heartbeat->report;
+    worker->report.worker_incarnation = worker->incarnation;
   } else if (const auto* request = std::get_if<SegmentRequest>(&message)) {
     AsksForSegment(connection, *request);
   } else if (const auto* put = std::get_if<LocalPut>(&message)) {

@@ -158,7 +158,7 @@ void ControllerLink::Welcomed(const AgentWelcome& welcome) {
 }
 
 void ControllerLink::SayLease() {
-  SendFromLoop(AgentUp(Lease{}));
+  if (state_.connected) SendFromLoop(AgentUp(Lease{callbacks_.take_reports()}));
   lease_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(lease_interval_ms_), [this] { SayLease(); });
 }
 

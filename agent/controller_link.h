@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "agent/controller_stream.h"
 #include "agent/outstanding.h"
@@ -36,6 +37,8 @@ class ControllerLink {
     // On every change, and once at start.
     std::function<void(const LinkState&)> on_state;
     std::function<void(const ToWorkers&)> on_message;
+    // What the next lease carries; asked for at each, at most once a second unless the controller wants more.
+    std::function<std::vector<WorkerReport>()> take_reports;
   };
 
   ControllerLink(EventLoop* loop, Outstanding* outstanding, ControllerLinkConfig config, Callbacks callbacks);

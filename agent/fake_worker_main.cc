@@ -206,6 +206,13 @@ class FakeWorker {
          const std::string key = Take(rest);
          Send(LocalUp(LocalPut{3, GenerationId{1, 1}, key, Take(rest)}));
        }},
+      {"report",
+       [this](Rest* rest) {
+         WorkerReport report;
+         report.generation = GenerationId{1, 1};
+         report.oldest_open = Take(rest);
+         Send(LocalUp(Heartbeat{report}));
+       }},
       {"say", [](Rest* rest) { Raw(Take(rest)); }},
       {"segment",
        [this](Rest* rest) {

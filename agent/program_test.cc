@@ -171,6 +171,23 @@ TEST_F(ProgramTest, KeysAreRelayed) {
   EXPECT_EQ(Times(agent.out(), "key 0 v\n"), 2) << agent.out();
 }
 
+TEST_F(ProgramTest, WhatAWorkerReportsTravelsWithTheLease) {
+  AgentProgram agent(Options(
+      FakeWorkerCommand({"attach", "expect", "link-up", "hello", "expect", "welcome", "report", "x", "pause"})));
+  const Hello hello = HelloOf(Rank(0));
+  const auto reported = [&](const std::vector<AgentUp>& messages) {
+    for (const AgentUp& message : messages) {
+      const auto* lease = std::get_if<Lease>(&message);
+      if (lease == nullptr || lease->reports.empty()) continue;
+      return lease->reports[0].oldest_open == "x" && lease->reports[0].worker_incarnation == hello.worker_incarnation;
+    }
+    return false;
+  };
+  EXPECT_TRUE(controller_.WaitUntil(reported));
+  kill(agent.pid(), SIGTERM);
+  agent.Wait();
+}
+
 TEST_F(ProgramTest, OutputCarriesTheRankAndTheLastLineIsKept) {
   AgentProgram::Options options = Options({"sh", "-c", "echo out; printf '10%%\\r20%%\\rrest'; printf err >&2"}, 2);
   options.more = {"--prefix-output"};

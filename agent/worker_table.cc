@@ -1,5 +1,9 @@
 #include "agent/worker_table.h"
 
+#include <utility>
+
+#include "proto/codec.h"
+
 namespace farandole {
 namespace {
 
@@ -40,6 +44,22 @@ size_t WorkerTable::CountActive() const {
     if (worker.said_hello && !worker.leaving && !worker.removed) ++count;
   }
   return count;
+}
+
+std::vector<WorkerReport> WorkerTable::TakeReports() {
+  std::vector<WorkerReport> reports;
+  for (auto& [incarnation, worker] : workers_) {
+    if (worker.report.generation.number == 0 || !worker.said_hello) continue;
+    std::string bytes = Encode(LocalUp(Heartbeat{worker.report}));
+    if (bytes == worker.reported) continue;
+    worker.reported = std::move(bytes);
+    reports.push_back(worker.report);
+  }
+  return reports;
+}
+
+void WorkerTable::ForgetReported() {
+  for (auto& [incarnation, worker] : workers_) worker.reported.clear();
 }
 
 void WorkerTable::NoteUp(Worker* worker, const WorkerUp& message, TimePoint now) {

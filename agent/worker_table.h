@@ -10,7 +10,7 @@
 
 #include "agent/local_connection.h"
 #include "base/clock.h"
-#include "proto/types.h"
+#include "proto/messages.h"
 
 namespace farandole {
 
@@ -28,6 +28,9 @@ struct Worker {
   TimePoint heard;                              // last message of any kind
   bool responsive = true;
   std::string cause;  // why it is not
+  // What it says about itself, for the next lease; generation 0: nothing yet.
+  WorkerReport report;
+  std::string reported;  // the bytes that the controller has of it; "" = none on this life of the link
 };
 
 // What stays known of a rank that this host has started, for the verdict on its end.
@@ -51,6 +54,11 @@ class WorkerTable {
   size_t CountActive() const;
   bool empty() const { return workers_.empty(); }
   size_t size() const { return workers_.size(); }
+
+  // Reports that differ from what the controller has; counts them as told.
+  std::vector<WorkerReport> TakeReports();
+  // The link is another one: the controller has none of them.
+  void ForgetReported();
 
   // Notes what a message tells about its sender.
   void NoteUp(Worker* worker, const WorkerUp& message, TimePoint now);
