@@ -1,12 +1,10 @@
 #include "agent/controller_link.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "agent/controller_channel.h"
 #include "agent/versions.h"
 #include "proto/codec.h"
 #include "proto/version.h"
@@ -20,37 +18,6 @@ constexpr int64_t kRetryMaxMs = 250;
 constexpr int64_t kWelcomeMs = 5000;
 // At the end, for the last reports to go out.
 constexpr int64_t kLingerMs = 500;
-constexpr int kMessageBytesMax = 64 << 20;
-
-std::shared_ptr<grpc::Channel> NewChannel(const ControllerLinkConfig& config) {
-  grpc::ChannelArguments arguments;
-  // Else http_proxy would capture even loopback.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 400);
-  // As long as one attempt to connect may last.
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);
-  // Finds a controller that vanished without closing the connection; the server allows pings this often.
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // Small messages: measuring the bandwidth would add a ping and its answer to nearly every exchange.
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
-  std::shared_ptr<grpc::ChannelCredentials> credentials;
-  if (config.tls_ca_pem.empty()) {
-    credentials = grpc::InsecureChannelCredentials();
-  } else {
-    grpc::SslCredentialsOptions options;
-    options.pem_root_certs = config.tls_ca_pem;
-    credentials = grpc::SslCredentials(options);
-  }
-  return grpc::CreateCustomChannel(config.address, credentials, arguments);
-}
 
 bool IsPermanent(grpc::StatusCode code) {
   return code == grpc::UNAUTHENTICATED || code == grpc::FAILED_PRECONDITION || code == grpc::INVALID_ARGUMENT;
@@ -112,7 +79,7 @@ void ControllerLink::Connect() {
   failure_.clear();
   // Ends only after the next one has begun: the last channel of a process takes gRPC's threads with it.
   const std::shared_ptr<grpc::Channel> previous = std::move(channel_);
-  channel_ = NewChannel(config_);
+  channel_ = NewControllerChannel(config_.address, config_.tls_ca_pem);
   stream_ = std::make_shared<ControllerStream>(loop_, thread_.get(), outstanding_);
   Authorize(stream_->context());
   stream_->StartFromLoop(

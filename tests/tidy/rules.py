@@ -22,6 +22,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "controller": ("controller/", "proto/", "base/"),
     "agent": ("agent/", "proto/", "base/"),
     "worker": ("worker/", "transport/", "proto/", "base/", "controller/job.h", "controller/job_status.h"),
+    "perf": ("perf/", "agent/", "controller/", "worker/", "proto/", "base/"),
     "frameworks": ("frameworks/", "worker/", "proto/codec.h", "proto/types.h", "proto/version.h"),
 }
 # What enters a user's process: the closure of these must know neither gRPC nor a protobuf runtime.
@@ -101,7 +102,7 @@ def includes(tree: Tree) -> list[str]:
 
 
 # Where, what, instead. Matched against C++ without comments and literals.
-_PRODUCT = ("agent/", "base/", "controller/", "frameworks/", "proto/", "transport/", "worker/")
+_PRODUCT = ("agent/", "base/", "controller/", "frameworks/", "perf/", "proto/", "transport/", "worker/")
 _IN_USER_PROCESS = ("base/", "controller/", "frameworks/", "proto/", "transport/", "worker/")
 _READS_ENVIRONMENT = re.compile(r"(^worker/config\.cc|/options\.cc|_main\.cc|/main\.cc)$")
 # protozero reports by exceptions; the codec turns all of them into a Status.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-FOLDERS = ("agent", "base", "controller", "examples", "frameworks", "proto", "python", "scripts", "tests", "transport")
-FOLDERS += ("third_party", "worker")
+FOLDERS = ("agent", "base", "controller", "examples", "frameworks", "perf", "proto", "python", "scripts", "tests")
+FOLDERS += ("third_party", "transport", "worker")
 CPP = (".cc", ".h")
 
 _BLANKED = re.compile(

@@ -1,0 +1,43 @@
+#include "agent/controller_channel.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+namespace farandole {
+namespace {
+
+constexpr int kMessageBytesMax = 64 << 20;
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> NewControllerChannel(const std::string& address, const std::string& tls_ca_pem) {
+  grpc::ChannelArguments arguments;
+  // Else http_proxy would capture even loopback.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 400);
+  // As long as one attempt to connect may last.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);
+  // Finds a controller that vanished without closing the connection; the server allows pings this often.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // Small messages: measuring the bandwidth would add a ping and its answer to nearly every exchange.
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
+  if (tls_ca_pem.empty()) {
+    credentials = grpc::InsecureChannelCredentials();
+  } else {
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = tls_ca_pem;
+    credentials = grpc::SslCredentials(options);
+  }
+  return grpc::CreateCustomChannel(address, credentials, arguments);
+}
+
+}  // namespace farandole

@@ -1,0 +1,177 @@
+#include "perf/load_agent.h"
+
+#include <utility>
+#include <variant>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "agent/controller_channel.h"
+#include "base/auth.h"
+#include "proto/codec.h"
+#include "proto/version.h"
+
+namespace farandole::perf {
+namespace {
+
+// Room for the ranks of a host behind the random part.
+constexpr uint64_t kRanksMax = 1 << 16;
+
+}  // namespace
+
+LoadAgent::LoadAgent(LoadContext* context, int number, int32_t first_rank, int32_t ranks)
+    : context_(context),
+      host_(absl::StrFormat("node%05d.cluster", number)),
+      agent_id_(absl::StrFormat("%016x", RandomId())),
+      first_incarnation_(RandomId() / kRanksMax * kRanksMax) {
+  places_.reserve(ranks);
+  for (int32_t i = 0; i < ranks; ++i) {
+    places_.emplace_back(Session::Identity{IncarnationOf(i), 1000 + i, Rank(first_rank + i), context_->ranks});
+    incarnations_.push_back(IncarnationOf(i));
+  }
+}
+
+void LoadAgent::Open() {
+  channel_ = NewControllerChannel(context_->address, context_->tls_ca_pem);
+  stream_ = std::make_shared<ControllerStream>(context_->loop, context_->thread, context_->outstanding);
+  stream_->context()->AddMetadata("farandole-job", context_->job);
+  stream_->context()->AddMetadata("authorization", absl::StrCat("Bearer ", context_->token));
+  stream_->StartFromLoop(
+      channel_, [this](const std::string& bytes) { Received(bytes); },
+      [this](const grpc::Status& status) { Ended(status); });
+  Write(AgentHello{agent_id_, host_, kVersion});
+}
+
+void LoadAgent::Write(const AgentUp& message) {
+  const std::string bytes = Encode(message);
+  ++context_->counts.up_messages;
+  context_->counts.up_bytes += static_cast<int64_t>(bytes.size());
+  stream_->SendFromLoop(bytes);
+}
+
+void LoadAgent::SayLease() { Write(Lease{}); }
+
+void LoadAgent::Fail(const std::string& what) {
+  if (context_->failure.ok()) context_->failure = absl::InternalError(absl::StrCat("agent ", host_, ": ", what));
+}
+
+void LoadAgent::Ended(const grpc::Status& status) {
+  Fail(absl::StrCat("the stream has ended: ", status.error_message()));
+}
+
+void LoadAgent::Received(const std::string& bytes) {
+  ++context_->counts.down_messages;
+  context_->counts.down_bytes += static_cast<int64_t>(bytes.size());
+  if (TakeView(bytes)) return;
+  absl::StatusOr<AgentDown> message = DecodeAgentDown(bytes);
+  if (!message.ok()) return Fail(std::string(message.status().message()));
+  if (std::holds_alternative<AgentWelcome>(*message)) {
+    ++context_->welcomed;
+    for (Place& place : places_) Apply(&place, place.session.LinkUp());
+    return;
+  }
+  const auto* down = std::get_if<ToWorkers>(&*message);
+  if (down == nullptr) return Fail("an empty message");
+  if (std::holds_alternative<View>(down->message)) {
+    if (!context_->view_body.empty()) return Fail("another view than the first, or not to all ranks of the host");
+    TakeFirstView(*down);
+    if (!TakeView(bytes)) Fail("the view is not to all ranks of the host");
+    return;
+  }
+  for (Incarnation worker : down->worker_incarnations) {
+    const uint64_t local = worker.value() - first_incarnation_;
+    if (local >= places_.size()) return Fail("a message to a worker of another host");
+    Told(&places_[local], down->message);
+  }
+}
+
+void LoadAgent::TakeFirstView(const ToWorkers& message) {
+  context_->view = std::get<View>(message.message);
+  context_->view_body = Encode(message.message);
+  if (context_->view.members.size() != static_cast<size_t>(context_->ranks)) Fail("a view of another size");
+}
+
+bool LoadAgent::TakeView(const std::string& bytes) {
+  const std::string& body = context_->view_body;
+  if (body.empty() || !absl::EndsWith(bytes, body)) return false;
+  if (bytes.compare(0, bytes.size() - body.size(), EncodeToWorkersHead(incarnations_, body.size())) != 0) return false;
+  // Each session is shown itself alone.
+  View view;
+  view.generation = context_->view.generation;
+  for (Place& place : places_) {
+    view.members.assign(1, context_->view.members[place.rank.value()]);
+    Told(&place, view);
+  }
+  return true;
+}
+
+void LoadAgent::Told(Place* place, WorkerDown message) { Apply(place, place->session.Received(std::move(message))); }
+
+void LoadAgent::Apply(Place* place, Session::Effects effects) {
+  if (effects.removed)
+    return Fail(absl::StrCat("rank ", place->rank.value(), " was removed: ", place->session.end().text));
+  if (effects.joined) ++context_->joined;
+  for (WorkerUp& message : effects.send) Say(*place, std::move(message));
+  for (const Work& work : effects.work) Completed(place, work);
+}
+
+void LoadAgent::Say(const Place& place, WorkerUp message) {
+  const Incarnation incarnation = IncarnationOf(static_cast<int32_t>(&place - places_.data()));
+  if (auto* announce = std::get_if<Announce>(&message)) {
+    ++context_->counts.announcements;
+    if (merger_.empty()) kept_round_ = round_;
+    if (merger_.Add(places_.size(), incarnation, std::move(*announce))) Flush();
+    return;
+  }
+  Flush();
+  FromWorker said;
+  said.worker_incarnation = incarnation;
+  said.message = std::move(message);
+  Write(said);
+}
+
+void LoadAgent::Flush() {
+  std::vector<FromWorker> kept = merger_.Take();
+  if (kept.size() == 1) {
+    Write(std::move(kept[0]));
+  } else if (!kept.empty()) {
+    Write(FromWorkers{std::move(kept)});
+  }
+}
+
+void LoadAgent::Completed(Place* place, const Work& work) {
+  place->session.Completed(work);
+  if (work.kind == Work::Kind::kLeaveDone) ++context_->left;
+  if (work.kind == Work::Kind::kError) Fail(work.error.text);
+  place->unanswered -= work.operations.size();
+  Apply(place, place->session.AfterCompleted());
+  if (place->unanswered > 0 || place->submitted < context_->requests.size()) return;
+  place->submitted = 0;
+  place->begin_round = -1;
+  context_->moved = true;
+  if (++place->step == context_->steps) ++context_->done;
+}
+
+void LoadAgent::Step(Place* place, int delay) {
+  if (place->step == context_->steps || place->submitted == context_->requests.size()) return;
+  context_->moved = true;
+  if (place->begin_round < 0) place->begin_round = round_ + delay;
+  if (round_ < place->begin_round) return;
+  ++place->unanswered;
+  const Request& request = context_->requests[place->submitted++];
+  const Result result = place->session.Submit(std::make_shared<Operation>(request, nullptr, nullptr));
+  if (!result.ok()) return Fail(result.text);
+  Apply(place, place->session.Flush());
+}
+
+void LoadAgent::Round(int64_t round, const std::vector<int>& delays) {
+  round_ = round;
+  if (kept_round_ < round - 1) Flush();
+  for (Place& place : places_) Step(&place, delays[place.rank.value()]);
+}
+
+void LoadAgent::Leave() {
+  for (Place& place : places_) Apply(&place, place.session.BeginLeave());
+}
+
+}  // namespace farandole::perf
