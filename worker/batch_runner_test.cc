@@ -53,6 +53,8 @@ class Mirror final : public Communicator {
     return status;
   }
   absl::Status Barrier(const Instance&) override { return status; }
+  bool CanWithdraw() const override { return false; }
+  void Withdraw(const Instance&) override {}
   void Abort(const std::string&) override {}
   Rank SuspectRank() const override { return Rank(); }
 

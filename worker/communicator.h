@@ -26,12 +26,14 @@ struct Instance {
 
 // The collectives among the members of one process set in one generation, on host memory.
 //
-// Called by one thread at a time (the executor), and by all members in the same order with the same instance. Each call
-// blocks until the result is in place, the peers' part fails, or Abort. Status codes of every collective:
+// Called by one thread at a time (the executor), and by all members in the same order with the same instance. Instances
+// rise: by anchor, then seq, then part. Each call blocks until the result is in place, the peers' part fails, Withdraw,
+// or Abort. Status codes of every collective:
 //   UNAVAILABLE        a peer is gone; SuspectRank() tells which, if known
 //   ABORTED            Abort was called; the reason given there
 //   DEADLINE_EXCEEDED  the configured bound on one collective passed
-// After any failure the communicator is broken and every later call fails with the same status.
+//   CANCELLED          Withdraw was called for this instance
+// After any other failure than CANCELLED the communicator is broken and every later call fails with the same status.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -60,6 +62,14 @@ class Communicator {
 
   // Returns after every member has called it.
   virtual absl::Status Barrier(const Instance& instance) = 0;
+
+  // True if what has not been entered by all members can be withdrawn: an allreduce that ends with CANCELLED has
+  // changed nothing but its operand.
+  virtual bool CanWithdraw() const = 0;
+  // Any thread, never blocks; only if CanWithdraw(). A collective of this instance, running or yet to be called, ends
+  // with CANCELLED, unless all members are known to have entered it. Used only for instances that at least one member
+  // never enters. Peers may be inside it for longer, and others, which never saw it, in a later instance already (D1).
+  virtual void Withdraw(const Instance& instance) = 0;
 
   // Any thread, never blocks, idempotent: ends the running and all later calls with ABORTED and this reason.
   virtual void Abort(const std::string& reason) = 0;

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -39,6 +40,26 @@ void Executor::Push(Work work) {
   Wake();
 }
 
+void Executor::Withdraw(uint32_t process_set, const Instance& instance) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (running_.has_value() && running_->process_set == process_set && running_->instance == instance) {
+      running_->withdrawn = true;
+      auto it = communicators_.find(process_set);
+      // Otherwise it is being built.
+      if (it != communicators_.end()) it->second->Withdraw(instance);
+      return;
+    }
+    auto queued = std::find_if(queue_.begin(), queue_.end(), [&](const Work& work) {
+      return work.kind == Work::Kind::kBatch && work.process_set == process_set && work.instance == instance;
+    });
+    if (queued == queue_.end()) return;
+    withdrawn_.push_back(std::move(*queued));
+    queue_.erase(queued);
+  }
+  Wake();
+}
+
 std::vector<Work> Executor::Abort(const std::string& reason) {
   std::vector<Work> not_begun;
   absl::MutexLock lock(&mutex_);
@@ -47,8 +68,10 @@ std::vector<Work> Executor::Abort(const std::string& reason) {
     not_begun.push_back(*std::move(building_));
     building_.reset();
   }
-  for (Work& work : queue_) not_begun.push_back(std::move(work));
-  queue_.clear();
+  for (std::deque<Work>* queue : {&withdrawn_, &queue_}) {
+    for (Work& work : *queue) not_begun.push_back(std::move(work));
+    queue->clear();
+  }
   for (auto& [process_set, communicator] : communicators_) communicator->Abort(reason);
   return not_begun;
 }
@@ -69,6 +92,10 @@ void Executor::Run() {
   for (;;) {
     const uint32_t seen = changed_.Value();
     Work work;
+    if (NextWithdrawn(&work)) {
+      owner_->OnWithdrawn(std::move(work));
+      continue;
+    }
     if (Next(&work)) {
       if (work.kind == Work::Kind::kBatch) {
         RunBatch(std::move(work));
@@ -113,7 +140,23 @@ bool Executor::Next(Work* work) {
   if (stopping_ || !end_.ok() || queue_.empty()) return false;
   *work = std::move(queue_.front());
   queue_.pop_front();
+  if (work->kind == Work::Kind::kBatch) running_ = Running{work->process_set, work->instance};
   return true;
+}
+
+bool Executor::NextWithdrawn(Work* work) {
+  absl::MutexLock lock(&mutex_);
+  if (withdrawn_.empty()) return false;
+  *work = std::move(withdrawn_.front());
+  withdrawn_.pop_front();
+  return true;
+}
+
+bool Executor::EndRunning() {
+  absl::MutexLock lock(&mutex_);
+  const bool withdrawn = running_->withdrawn;
+  running_.reset();
+  return withdrawn;
 }
 
 void Executor::RunBatch(Work work) {
@@ -121,8 +164,13 @@ void Executor::RunBatch(Work work) {
   Communicator* communicator = Prepare(&work);
   if (communicator == nullptr) return;
   const absl::Status status = runner_.Run(work, group_, communicator);
+  const bool withdrawn = EndRunning();
   // Before the script is told: it may take the CPU from this thread at once.
   if (idle_ != nullptr) idle_->BatchEnds();
+  if (withdrawn && absl::IsCancelled(status)) {
+    owner_->OnWithdrawn(std::move(work));
+    return;
+  }
   if (status.ok()) {
     owner_->OnDone(std::move(work));
     return;
@@ -150,7 +198,11 @@ Communicator* Executor::Prepare(Work* work) {
     if (!building_.has_value()) return nullptr;  // Abort has handed it back
     *work = *std::move(building_);
     building_.reset();
-    if (built.ok()) return (communicators_[process_set] = *std::move(built)).get();
+    if (built.ok()) {
+      Communicator* const communicator = (communicators_[process_set] = *std::move(built)).get();
+      if (running_->withdrawn) communicator->Withdraw(running_->instance);
+      return communicator;
+    }
     end_ = built.status();
   }
   owner_->OnBroken(std::move(*work), built.status(), Rank());

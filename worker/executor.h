@@ -40,6 +40,8 @@ class Executor {
     // The data plane failed. The owner answers the operations, whose memory is not in use any more. Nothing further is
     // executed.
     virtual void OnBroken(Work work, const absl::Status& reason, Rank suspect) = 0;
+    // Withdraw took the batch back before it was complete; its operations are unanswered and their memory unchanged.
+    virtual void OnWithdrawn(Work work) = 0;
   };
 
   Executor(Factory factory, Owner* owner);
@@ -65,6 +67,9 @@ class Executor {
   // Before the first Push: the members of process set 0. `bootstrap` must outlive Stop().
   void SetGroup(Group group, Bootstrap* bootstrap);
   void Push(Work work);
+  // W8. Any thread, does not wait: a batch of this instance that is queued is taken out, a running one is cancelled in
+  // the data plane; then OnWithdrawn. One that all members have entered completes. Ignored if there is none.
+  void Withdraw(uint32_t process_set, const Instance& instance);
 
   // Any thread, does not wait: ends the running collective with ABORTED (then OnBroken is called), executes nothing
   // further, and hands back what it had not begun; the caller answers that.
@@ -74,11 +79,21 @@ class Executor {
   void Stop();
 
  private:
+  // The batch that the executor's thread is at.
+  struct Running {
+    uint32_t process_set;
+    Instance instance;
+    bool withdrawn = false;
+  };
+
   void Run();
   void RunBatch(Work work);
   // The communicator of the work's set; nullptr if it could not be built. Keeps the work in building_ meanwhile.
   Communicator* Prepare(Work* work);
+  // The batch is over. True if Withdraw was called for it meanwhile.
+  bool EndRunning();
   bool Next(Work* work);
+  bool NextWithdrawn(Work* work);
   void Wait(uint32_t seen);
   // After a change.
   void Wake();
@@ -98,6 +113,9 @@ class Executor {
 
   absl::Mutex mutex_;
   std::deque<Work> queue_ ABSL_GUARDED_BY(mutex_);
+  // Taken out of the queue, the owner is to be told.
+  std::deque<Work> withdrawn_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<Running> running_ ABSL_GUARDED_BY(mutex_);
   absl::optional<Work> building_ ABSL_GUARDED_BY(mutex_);
   std::map<uint32_t, std::unique_ptr<Communicator>> communicators_ ABSL_GUARDED_BY(mutex_);
   absl::Status end_ ABSL_GUARDED_BY(mutex_);  // not OK: nothing further is executed

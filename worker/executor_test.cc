@@ -21,6 +21,7 @@ class Owner final : public Executor::Owner {
   void OnBroken(Work work, const absl::Status& reason, Rank suspect) override {
     Note(std::string(reason.message()), work);
   }
+  void OnWithdrawn(Work work) override { Note("withdrawn", work); }
   // Waits for `count` calls and returns them all.
   std::vector<std::string> Calls(uint32_t count) {
     for (uint32_t seen = count_.Value(); seen < count; seen = count_.Value()) {
@@ -42,6 +43,44 @@ class Owner final : public Executor::Owner {
   EventCount count_;
   absl::Mutex mutex_;
   std::vector<std::string> calls_ ABSL_GUARDED_BY(mutex_);
+};
+
+// An allreduce in it waits for peers that come only when they are told to, or for Withdraw.
+class Waiting final : public LoneCommunicator {
+ public:
+  absl::Status AllreduceSum(const Instance& instance, DataType, void*, int64_t) override {
+    entered.Advance();
+    for (uint32_t seen = events_.Value();; seen = events_.Value()) {
+      {
+        absl::MutexLock lock(&mutex_);
+        if (withdrawn_ == instance) return absl::CancelledError("withdrawn");
+        if (complete_) return absl::OkStatus();
+      }
+      events_.WaitPast(seen, -1);
+    }
+  }
+  void Withdraw(const Instance& instance) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      withdrawn_ = instance;
+    }
+    events_.Advance();
+  }
+  void PeersCome() {
+    {
+      absl::MutexLock lock(&mutex_);
+      complete_ = true;
+    }
+    events_.Advance();
+  }
+
+  EventCount entered;
+
+ private:
+  EventCount events_;
+  absl::Mutex mutex_;
+  Instance withdrawn_ ABSL_GUARDED_BY(mutex_);
+  bool complete_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 class ExecutorTest : public testing::Test {
@@ -114,6 +153,77 @@ TEST_F(ExecutorTest, AbortWhileACommunicatorIsBuiltHandsBackItsBatch) {
   go_on.Advance();
   executor_->Stop();
   EXPECT_TRUE(owner_.Calls(0).empty());
+}
+
+class ExecutorWithdrawTest : public ExecutorTest {
+ protected:
+  ~ExecutorWithdrawTest() override { executor_.reset(); }
+
+  void StartWaiting() {
+    Start([this](const Group&, Bootstrap*) {
+      auto communicator = std::make_unique<Waiting>();
+      waiting_ = communicator.get();
+      built_.Advance();
+      return communicator;
+    });
+  }
+  // Until the first batch is inside its collective.
+  void AwaitEntered() {
+    while (built_.Value() == 0) built_.WaitPast(0, -1);
+    while (waiting_->entered.Value() == 0) waiting_->entered.WaitPast(0, -1);
+  }
+
+  EventCount built_;
+  Waiting* waiting_ = nullptr;
+};
+
+TEST_F(ExecutorWithdrawTest, TheRunningOneIsCancelledAndTheNextOneRuns) {
+  StartWaiting();
+  executor_->Push(Batch(1));
+  AwaitEntered();
+  executor_->Withdraw(0, Instance{1, 1, 0});
+  EXPECT_THAT(owner_.Calls(1), ElementsAre("withdrawn 1"));
+  waiting_->PeersCome();
+  executor_->Push(Batch(2));
+  EXPECT_THAT(owner_.Calls(2), ElementsAre("withdrawn 1", "done 2"));
+}
+
+TEST_F(ExecutorWithdrawTest, AQueuedOneIsTakenOut) {
+  StartWaiting();
+  executor_->Push(Batch(1));
+  executor_->Push(Batch(2));
+  executor_->Push(Batch(3));
+  AwaitEntered();
+  executor_->Withdraw(0, Instance{1, 2, 0});
+  waiting_->PeersCome();
+  EXPECT_THAT(owner_.Calls(3), ElementsAre("done 1", "withdrawn 2", "done 3"));
+}
+
+TEST_F(ExecutorWithdrawTest, OneThatIsNotThereIsIgnored) {
+  StartWaiting();
+  executor_->Push(Batch(1));
+  AwaitEntered();
+  executor_->Withdraw(0, Instance{1, 1, 1});
+  executor_->Withdraw(5, Instance{1, 1, 0});
+  waiting_->PeersCome();
+  EXPECT_THAT(owner_.Calls(1), ElementsAre("done 1"));
+  executor_->Withdraw(0, Instance{1, 1, 0});
+  executor_->Push(Batch(2));
+  EXPECT_THAT(owner_.Calls(2), ElementsAre("done 1", "done 2"));
+}
+
+TEST_F(ExecutorWithdrawTest, WhileTheCommunicatorIsBuilt) {
+  EventCount entered, go_on;
+  Start([&](const Group&, Bootstrap*) {
+    entered.Advance();
+    while (go_on.Value() == 0) go_on.WaitPast(0, -1);
+    return std::make_unique<Waiting>();
+  });
+  executor_->Push(Batch(1));
+  while (entered.Value() == 0) entered.WaitPast(0, -1);
+  executor_->Withdraw(0, Instance{1, 1, 0});
+  go_on.Advance();
+  EXPECT_THAT(owner_.Calls(1), ElementsAre("withdrawn 1"));
 }
 
 }  // namespace

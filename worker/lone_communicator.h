@@ -10,7 +10,7 @@
 namespace farandole {
 
 // A member that is alone: what it has is the result already.
-class LoneCommunicator final : public Communicator {
+class LoneCommunicator : public Communicator {
  public:
   std::string name() const override { return "lone"; }
   int position() const override { return 0; }
@@ -30,7 +30,9 @@ class LoneCommunicator final : public Communicator {
   }
   absl::Status Barrier(const Instance& instance) override { return absl::OkStatus(); }
 
-  // Nothing here blocks or depends on anybody.
+  // Nothing here blocks or depends on anybody: what is entered is complete.
+  bool CanWithdraw() const override { return true; }
+  void Withdraw(const Instance& instance) override {}
   void Abort(const std::string& reason) override {}
   Rank SuspectRank() const override { return Rank(); }
 };

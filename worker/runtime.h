@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -71,6 +72,10 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   void OnReceived(WorkerDown message) override;
   void OnDone(Work work) override;
   void OnBroken(Work work, const absl::Status& reason, Rank suspect) override;
+  // No controller of this release withdraws anything.
+  void OnWithdrawn(Work work) override {
+    OnBroken(std::move(work), absl::InternalError("it was withdrawn without being asked for"), Rank());
+  }
   bool Wait(int wake_fd) override { return link_->ReceiveHere(wake_fd); }
   void BatchBegins() override { link_->ReceiveElsewhere(); }
   void BatchEnds() override { link_->ReceiveSoon(); }

@@ -111,6 +111,8 @@ class FakeCommunicator final : public Communicator {
   }
   absl::Status Broadcast(const Instance&, int, void*, int64_t) override { return control_->status; }
   absl::Status Barrier(const Instance&) override { return control_->status; }
+  bool CanWithdraw() const override { return false; }
+  void Withdraw(const Instance&) override {}
   void Abort(const std::string&) override { control_->aborted.Advance(); }
   Rank SuspectRank() const override { return Rank(1); }
 

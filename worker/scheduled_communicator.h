@@ -44,6 +44,8 @@ class ScheduledCommunicator final : public Communicator {
                          const std::vector<int64_t>& byte_counts) override;
   absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override;
   absl::Status Barrier(const Instance& instance) override;
+  bool CanWithdraw() const override { return false; }
+  void Withdraw(const Instance& instance) override {}
   void Abort(const std::string& reason) override;
   Rank SuspectRank() const override;
 

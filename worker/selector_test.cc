@@ -23,6 +23,8 @@ class Named : public Communicator {
   }
   absl::Status Broadcast(const Instance&, int, void*, int64_t) override { return absl::OkStatus(); }
   absl::Status Barrier(const Instance&) override { return absl::OkStatus(); }
+  bool CanWithdraw() const override { return false; }
+  void Withdraw(const Instance&) override {}
   void Abort(const std::string&) override {}
   Rank SuspectRank() const override { return Rank(); }
 
