@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "controller/break_text.h"
 #include "controller/rank_text.h"
 
 namespace farandole {
@@ -13,19 +12,6 @@ namespace {
 
 // Far above what a script has; a bound on the table for the sake of the other jobs.
 constexpr uint32_t kOpenRequestsMax = 65536;
-
-using NameSet = absl::flat_hash_set<std::string>;
-
-// Names of the requests that an item answers.
-void CollectNames(const ItemBody& body, NameSet* names) {
-  if (const Batch* batch = std::get_if<Batch>(&body)) {
-    for (const BatchEntry& entry : batch->entries) names->insert(entry.name);
-  } else if (const ErrorItem* error = std::get_if<ErrorItem>(&body)) {
-    names->insert(error->names.begin(), error->names.end());
-  } else if (const BarrierDone* done = std::get_if<BarrierDone>(&body)) {
-    names->insert(done->name);
-  }
-}
 
 RankSet Only(Rank rank) {
   RankSet set;
@@ -44,18 +30,21 @@ Generation::Generation(GenerationId id, const std::vector<Candidate>& members, c
       roster_(members),
       negotiator_(static_cast<int>(members.size())),
       batcher_(0, config.fusion_threshold_bytes),
-      log_(id, static_cast<int>(members.size()), config.unstable_items_max) {}
+      outbox_(ItemLog(id, static_cast<int>(members.size()), config.unstable_items_max), &roster_),
+      replay_(static_cast<int>(members.size())) {
+  for (int r = 0; r < roster_.size(); ++r) all_.Add(Rank(r));
+}
 
 void Generation::Open(Actions* actions) { roster_.ToAll(View{id_, roster_.members(), data_key_}, actions); }
 
 bool Generation::Listens(Rank rank, const GenerationId& generation) const {
-  return phase_ != Phase::kFailed && generation == id_ && roster_.seat(rank).session_open;
+  return life_ != Life::kFailed && generation == id_ && roster_.seat(rank).session_open;
 }
 
 void Generation::OnHello(Rank rank, const Hello& hello, const std::string& agent_id, TimePoint now, Actions* actions) {
   if (hello.session <= roster_.seat(rank).session) return;
   roster_.OpenSession(rank, hello.session, agent_id);
-  if (phase_ == Phase::kFailed) {
+  if (life_ == Life::kFailed) {
     roster_.mutable_seat(rank).over = true;
     // One that never saw its view knows of no generation that it could lose.
     roster_.ToOne(rank, Removed{hello.generation, RemovedKind::kPeerLost, reason_}, actions);
@@ -66,46 +55,66 @@ void Generation::OnHello(Rank rank, const Hello& hello, const std::string& agent
   if (hello.generation.number == 0) roster_.ToOne(rank, View{id_, roster_.members(), data_key_}, actions);
   if (!Progress(rank, hello.received_through, hello.completed_through, actions)) return;
   std::vector<Request> requests = hello.open_requests;
-  if (!Resend(rank, hello.received_through, &requests, actions)) return;
-  if (!roster_.seat(rank).left) {
-    negotiator_.Retain(rank, requests);
-    AnnounceAll(rank, requests, now, actions);
-    if (hello.leaving && phase_ == Phase::kRunning) Leave(rank, actions);
+  if (!Resend(rank, hello, &requests, actions)) return;
+  if (!roster_.seat(rank).left) TakePosition(rank, hello, std::move(requests), now, actions);
+  Pump(now, actions);
+}
+
+void Generation::TakePosition(Rank rank, const Hello& hello, std::vector<Request> requests, TimePoint now,
+                              Actions* actions) {
+  // One that is behind counts as having announced nothing: it says everything itself once it has seen the marker.
+  const bool behind = hello.phase < replay_.phase();
+  switch (replay_.stage()) {
+    case ReplayState::Stage::kNegotiate:
+      if (behind) requests.clear();
+      negotiator_.Retain(rank, requests);
+      AnnounceAll(rank, requests, now, actions);
+      if (!behind && hello.leaving && life_ == Life::kRunning) Leave(rank, actions);
+      return;
+    case ReplayState::Stage::kReplay:
+      if (behind || !hello.wants_break) return;
+      actions->Because(absl::StrCat(Describe(roster_.seat(rank).member), " breaks the replay"));
+      Halt(now, actions);
+      return;
+    case ReplayState::Stage::kHalting:
+      if (!behind && hello.state == WorkerState::kHalted) {
+        replay_.Halted(rank, hello.next);
+      } else {
+        roster_.ToOne(rank, farandole::Halt{id_, replay_.phase()}, actions);
+      }
+      return;
   }
-  Pump(actions);
 }
 
 // Rule C8. Takes out of `requests` what items answer that the worker has not seen yet. False: nothing more to do.
-bool Generation::Resend(Rank rank, uint64_t received_through, std::vector<Request>* requests, Actions* actions) {
-  NameSet answered;
-  const bool kept = log_.ForEachAbove(rank, received_through, [&](const Item& item) {
-    CollectNames(item.body, &answered);
-    roster_.ToOne(rank, item, actions);
-  });
-  if (!kept && roster_.seat(rank).left) {
+bool Generation::Resend(Rank rank, const Hello& hello, std::vector<Request>* requests, Actions* actions) {
+  Answered answered(rank);
+  if (!outbox_.Resend(rank, hello.received_through, &answered, actions)) {
+    if (!roster_.seat(rank).left) {
+      Fail(absl::StrCat(Describe(roster_.seat(rank).member), " asks again for items after ", hello.received_through,
+                        ", which it had received; this is a fault of Farandole"),
+           actions);
+      return false;
+    }
     // Nothing is left for it to take part in.
-    answers_.push_back({LeaveDone{}, Only(rank)});
-  } else if (!kept) {
-    Fail(absl::StrCat(Describe(roster_.seat(rank).member), " asks again for items after ", received_through,
-                      ", which it had received; this is a fault of Farandole"),
+    outbox_.Queue(LeaveDone{}, Only(rank));
+  }
+  if (hello.phase > replay_.phase()) {
+    Fail(absl::StrCat(Describe(roster_.seat(rank).member), " is in phase ", hello.phase, " of ", replay_.phase(),
+                      "; this is a fault of Farandole"),
          actions);
     return false;
   }
-  for (const Answer& answer : answers_) {
-    if (!answer.to || answer.to->Contains(rank)) CollectNames(answer.body, &answered);
-  }
-  requests->erase(
-      std::remove_if(requests->begin(), requests->end(), [&](const Request& r) { return answered.contains(r.name); }),
-      requests->end());
+  answered.Reduce(requests);
   return true;
 }
 
 // False if what the worker says cannot be.
 bool Generation::Progress(Rank rank, uint64_t received_through, uint64_t completed_through, Actions* actions) {
   Seat& seat = roster_.mutable_seat(rank);
-  if (completed_through > received_through || !log_.Received(rank, received_through)) {
+  if (completed_through > received_through || !outbox_.Received(rank, received_through)) {
     Fail(absl::StrCat(Describe(seat.member), " has received item ", received_through, " and completed item ",
-                      completed_through, " of ", log_.last(), "; this is a fault of Farandole"),
+                      completed_through, " of ", outbox_.log().last(), "; this is a fault of Farandole"),
          actions);
     return false;
   }
@@ -114,22 +123,58 @@ bool Generation::Progress(Rank rank, uint64_t received_through, uint64_t complet
   return true;
 }
 
-void Generation::OnAnnounce(Rank rank, const Announce& announce, TimePoint now, Actions* actions) {
-  if (!Listens(rank, announce.generation) || announce.phase != 0) return;
-  if (!Progress(rank, announce.received_through, announce.completed_through, actions)) return;
-  if (!roster_.seat(rank).left) AnnounceAll(rank, announce.requests, now, actions);
-  Pump(actions);
+void Generation::OnAnnounce(Rank rank, const Announce& announce, const SameFrom& progress, TimePoint now,
+                            Actions* actions) {
+  if (!Listens(rank, announce.generation) || announce.phase != replay_.phase()) return;
+  if (!Progress(rank, progress.received_through, progress.completed_through, actions)) return;
+  const bool negotiating = replay_.stage() == ReplayState::Stage::kNegotiate;
+  if (negotiating && !roster_.seat(rank).left) AnnounceAll(rank, announce.requests, now, actions);
+  Pump(now, actions);
 }
 
-void Generation::OnAck(Rank rank, const Ack& ack, Actions* actions) {
+void Generation::OnBreak(Rank rank, const Break& said, TimePoint now, Actions* actions) {
+  if (!Listens(rank, said.generation) || said.phase != replay_.phase()) return;
+  if (replay_.stage() != ReplayState::Stage::kReplay) return;
+  actions->Because(absl::StrCat(Describe(roster_.seat(rank).member), " breaks the replay: ", BreakText(said)));
+  Halt(now, actions);
+}
+
+// Rule C5.
+void Generation::Halt(TimePoint now, Actions* actions) {
+  replay_.Halt(now);
+  roster_.ToAll(farandole::Halt{id_, replay_.phase()}, actions);
+}
+
+void Generation::OnHalted(Rank rank, const Halted& halted, const SameFrom& progress, TimePoint now, Actions* actions) {
+  if (!Listens(rank, halted.generation) || halted.phase != replay_.phase()) return;
+  if (replay_.stage() != ReplayState::Stage::kHalting) return;
+  if (!Progress(rank, progress.received_through, progress.completed_through, actions)) return;
+  replay_.Halted(rank, halted.next);
+  Pump(now, actions);
+}
+
+// Rule C6.
+void Generation::Resume(Actions* actions) {
+  const auto begun = replay_.FindBegun([this](uint32_t set) { return MembersOf(set); });
+  if (!begun) {
+    Fail("members have halted at positions that cannot be; this is a fault of Farandole", actions);
+    return;
+  }
+  outbox_.Send(replay_.phase(), farandole::Resume{replay_.index(), *begun}, nullptr, actions);
+  replay_.Resume();
+}
+
+const RankSet* Generation::MembersOf(uint32_t process_set) const { return process_set == 0 ? &all_ : nullptr; }
+
+void Generation::OnAck(Rank rank, const Ack& ack, TimePoint now, Actions* actions) {
   if (!Listens(rank, ack.generation)) return;
-  if (Progress(rank, ack.received_through, ack.completed_through, actions)) Pump(actions);
+  if (Progress(rank, ack.received_through, ack.completed_through, actions)) Pump(now, actions);
 }
 
 void Generation::AnnounceAll(Rank rank, const std::vector<Request>& requests, TimePoint now, Actions* actions) {
   std::vector<std::string> left_behind;
   for (const Request& request : requests) {
-    if (phase_ != Phase::kRunning) return;
+    if (life_ != Life::kRunning) return;
     if (request.signature.process_set != 0) {
       Refuse(rank, {request.name}, request.signature.process_set, ErrorKind::kMismatch,
              absl::StrCat("Unknown process set ", request.signature.process_set, " for ", request.name));
@@ -155,12 +200,12 @@ void Generation::AnnounceOne(Rank rank, const Request& request, TimePoint now, A
       return;
     case Negotiator::Verdict::kMismatch:
       actions->Because(outcome.text);
-      answers_.push_back({ErrorItem{0, {request.name}, ErrorKind::kMismatch, std::move(outcome.text)}, absl::nullopt});
+      outbox_.Queue(ErrorItem{0, {request.name}, ErrorKind::kMismatch, std::move(outcome.text)}, absl::nullopt);
       return;
     case Negotiator::Verdict::kReady:
       if (outcome.ready.signature.op == OpKind::kBarrier) {
         negotiator_.Close(0, outcome.ready.name);
-        answers_.push_back({BarrierDone{0, std::move(outcome.ready.name)}, absl::nullopt});
+        outbox_.Queue(BarrierDone{0, std::move(outcome.ready.name)}, absl::nullopt);
       } else {
         batcher_.Add(std::move(outcome.ready));
       }
@@ -170,7 +215,7 @@ void Generation::AnnounceOne(Rank rank, const Request& request, TimePoint now, A
 
 void Generation::Refuse(Rank rank, std::vector<std::string> names, uint32_t process_set, ErrorKind kind,
                         std::string text) {
-  answers_.push_back({ErrorItem{process_set, std::move(names), kind, std::move(text)}, Only(rank)});
+  outbox_.Queue(ErrorItem{process_set, std::move(names), kind, std::move(text)}, Only(rank));
 }
 
 std::string Generation::LeftText() const {
@@ -179,33 +224,33 @@ std::string Generation::LeftText() const {
   return absl::StrCat(Describe(roster_.seat(left[0]).member), " has left the job by calling shutdown");
 }
 
-void Generation::OnLeave(Rank rank, const GenerationId& generation, Actions* actions) {
+void Generation::OnLeave(Rank rank, const GenerationId& generation, TimePoint now, Actions* actions) {
   if (roster_.seat(rank).gone()) return;
-  if (phase_ == Phase::kFailed && generation == id_) roster_.mutable_seat(rank).over = true;
-  if (!Listens(rank, generation)) return;
+  if (life_ == Life::kFailed && generation == id_) roster_.mutable_seat(rank).over = true;
+  // Sent just before a Replay came: void like an announcement; the worker breaks and says it again after Resume.
+  if (!Listens(rank, generation) || replay_.stage() != ReplayState::Stage::kNegotiate) return;
   Leave(rank, actions);
-  Pump(actions);
+  Pump(now, actions);
 }
 
 void Generation::Leave(Rank rank, Actions* actions) {
   roster_.MarkLeft(rank);
   roster_.mutable_seat(rank).owes_through = last_batch_;
-  log_.Release(rank);
+  outbox_.Release(rank);
   actions->Because(absl::StrCat(Describe(roster_.seat(rank).member), " left"));
   batcher_.Clear();
   for (Negotiator::Abandoned& abandoned : negotiator_.Abandon(rank)) {
-    answers_.push_back(
-        {ErrorItem{0, std::move(abandoned.names), ErrorKind::kLeft, LeftText()}, std::move(abandoned.ranks)});
+    outbox_.Queue(ErrorItem{0, std::move(abandoned.names), ErrorKind::kLeft, LeftText()}, std::move(abandoned.ranks));
   }
-  answers_.push_back({LeaveDone{}, Only(rank)});
+  outbox_.Queue(LeaveDone{}, Only(rank));
   if (roster_.left_count() < roster_.size()) return;
-  phase_ = Phase::kOver;
+  life_ = Life::kOver;
   suspicion_.reset();
   actions->Because(absl::StrCat("generation ", id_.number, " is over, all have left"));
 }
 
 void Generation::OnFailed(Rank rank, const Failed& failed, TimePoint now, Actions* actions) {
-  if (!Listens(rank, failed.generation) || phase_ != Phase::kRunning) return;
+  if (!Listens(rank, failed.generation) || life_ != Life::kRunning) return;
   const Rank suspect = failed.suspect_rank;
   if (suspect.known() && suspect.value() < roster_.size() && !roster_.seat(suspect).ended_cause.empty()) {
     Fail(absl::StrCat(Describe(roster_.seat(suspect).member), " ", roster_.seat(suspect).ended_cause), actions);
@@ -263,49 +308,36 @@ void Generation::Tick(TimePoint now, Actions* actions) {
   Fail(std::string(suspicion_->sentence), actions);
 }
 
-void Generation::Pump(Actions* actions) {
-  if (phase_ == Phase::kFailed) return;
-  while (!log_.Full()) {
-    if (!answers_.empty()) {
-      Answer answer = std::move(answers_.front());
-      answers_.pop_front();
-      Emit(std::move(answer.body), answer.to ? &*answer.to : nullptr, actions);
-      continue;
-    }
-    Batch batch;
-    if (!batcher_.Next(&batch)) break;
-    for (const BatchEntry& entry : batch.entries) negotiator_.Close(batch.process_set, entry.name);
-    tensors_ += batch.entries.size();
-    batcher_.Sent(log_.last() + 1);
-    Emit(std::move(batch), nullptr, actions);
-    last_batch_ = log_.last();
+void Generation::Pump(TimePoint now, Actions* actions) {
+  (void)now;
+  if (life_ == Life::kFailed) return;
+  if (replay_.all_halted() && !outbox_.Full()) Resume(actions);
+  if (life_ == Life::kFailed) return;
+  if (replay_.stage() == ReplayState::Stage::kNegotiate) {
+    outbox_.SendQueue(
+        replay_.phase(), [](const RankSet*) { return false; }, actions);
+    SendBatches(actions);
   }
-  if (const auto stable = log_.TakeStable()) roster_.ToAll(Stable{id_, *stable}, actions);
-  const bool held = log_.Full() && (!answers_.empty() || !batcher_.empty());
-  if (held && !full_said_) {
-    actions->Because(absl::StrCat(log_.last() - log_.stable(), " items are not received by all; ",
-                                  Describe(roster_.seat(log_.laggard()).member), " is at item ",
-                                  log_.received_through(log_.laggard())));
-  }
-  full_said_ = held;
+  outbox_.Finish(!batcher_.empty(), actions);
 }
 
-void Generation::Emit(ItemBody body, const RankSet* to, Actions* actions) {
-  const Item& item = log_.Append(std::move(body), to);
-  if (to == nullptr) {
-    roster_.ToAll(item, actions);
-  } else {
-    roster_.ToSome(*to, item, actions);
+void Generation::SendBatches(Actions* actions) {
+  Batch batch;
+  while (!outbox_.Full() && batcher_.Next(&batch)) {
+    for (const BatchEntry& entry : batch.entries) negotiator_.Close(batch.process_set, entry.name);
+    tensors_ += batch.entries.size();
+    last_batch_ = outbox_.Send(replay_.phase(), std::move(batch), nullptr, actions);
+    batcher_.Sent(last_batch_);
   }
 }
 
 void Generation::Fail(const std::string& sentence, Actions* actions) {
-  if (phase_ != Phase::kRunning) return;
-  phase_ = Phase::kFailed;
+  if (life_ != Life::kRunning) return;
+  life_ = Life::kFailed;
   reason_ = sentence;
   actions->Because(absl::StrCat("generation ", id_.number, " failed: ", sentence));
   suspicion_.reset();
-  answers_.clear();
+  outbox_.ClearQueue();
   batcher_.Clear();
   RankSet survivors;
   for (int r = 0; r < roster_.size(); ++r) {
@@ -317,16 +349,16 @@ void Generation::Fail(const std::string& sentence, Actions* actions) {
 void Generation::FillStatus(const AgentTable& agents, TimePoint now, JobStatus* status) const {
   constexpr size_t kWaitsMax = 1000;
   status->size = roster_.size();
-  status->items = log_.last();
+  status->items = outbox_.log().last();
   status->tensors = tensors_;
-  if (phase_ == Phase::kRunning) status->waits = negotiator_.Waits(now, kWaitsMax);
+  if (life_ == Life::kRunning) status->waits = negotiator_.Waits(now, kWaitsMax);
   for (int r = 0; r < roster_.size(); ++r) {
     const Seat& seat = roster_.seat(Rank(r));
     MemberStatus m;
     m.member = seat.member;
-    m.received_through = log_.received_through(Rank(r));
+    m.received_through = outbox_.log().received_through(Rank(r));
     m.completed_through = seat.completed_through;
-    m.open_requests = phase_ == Phase::kRunning ? negotiator_.OpenCount(Rank(r)) : 0;
+    m.open_requests = life_ == Life::kRunning ? negotiator_.OpenCount(Rank(r)) : 0;
     m.left = seat.left;
     m.cause = !seat.ended_cause.empty() ? seat.ended_cause
               : !seat.responsive        ? seat.unresponsive_cause

@@ -2,7 +2,6 @@
 #define FARANDOLE_CONTROLLER_GENERATION_H_
 
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <vector>
 
@@ -11,23 +10,24 @@
 #include "controller/actions.h"
 #include "controller/agent_table.h"
 #include "controller/batcher.h"
-#include "controller/item_log.h"
 #include "controller/job_config.h"
 #include "controller/job_status.h"
 #include "controller/key_store.h"
 #include "controller/negotiator.h"
+#include "controller/outbox.h"
+#include "controller/replay_state.h"
 #include "controller/roster.h"
 
 namespace farandole {
 
 // One membership from its opening to its end: who takes part, what is ready, what is executed next. Pure. Rules named
-// in comments are those of docs/replay.md; at this stage there is one phase, 0, and one process set, 0.
+// in comments are those of docs/replay.md. While it runs, ReplayState says what stage it is in.
 //
 //   kRunning --all left--> kOver
 //   kRunning --a member ended without leaving, was given up, or reported a failure--> kFailed
 class Generation {
  public:
-  enum class Phase { kRunning, kFailed, kOver };
+  enum class Life { kRunning, kFailed, kOver };
 
   // `members` as from Membership::Take().
   Generation(GenerationId id, const std::vector<Candidate>& members, const JobConfig& config);
@@ -36,7 +36,7 @@ class Generation {
   void Open(Actions* actions);
 
   const GenerationId& id() const { return id_; }
-  Phase phase() const { return phase_; }
+  Life life() const { return life_; }
   // Why it failed.
   const std::string& reason() const { return reason_; }
   const Roster& roster() const { return roster_; }
@@ -45,9 +45,12 @@ class Generation {
 
   // What a member says. Of Hello the caller has compared the generation.
   void OnHello(Rank rank, const Hello& hello, const std::string& agent_id, TimePoint now, Actions* actions);
-  void OnAnnounce(Rank rank, const Announce& announce, TimePoint now, Actions* actions);
-  void OnAck(Rank rank, const Ack& ack, Actions* actions);
-  void OnLeave(Rank rank, const GenerationId& generation, Actions* actions);
+  // `progress` is the rank's own, where its agent merged what several said alike.
+  void OnAnnounce(Rank rank, const Announce& announce, const SameFrom& progress, TimePoint now, Actions* actions);
+  void OnBreak(Rank rank, const Break& said, TimePoint now, Actions* actions);
+  void OnHalted(Rank rank, const Halted& halted, const SameFrom& progress, TimePoint now, Actions* actions);
+  void OnAck(Rank rank, const Ack& ack, TimePoint now, Actions* actions);
+  void OnLeave(Rank rank, const GenerationId& generation, TimePoint now, Actions* actions);
   void OnFailed(Rank rank, const Failed& failed, TimePoint now, Actions* actions);
 
   // What its agent says, or its silence. `cause` completes "rank 1 (pid 7 on host b) ...".
@@ -64,11 +67,6 @@ class Generation {
   void FillStatus(const AgentTable& agents, TimePoint now, JobStatus* status) const;
 
  private:
-  // A body that waits for its place in the log.
-  struct Answer {
-    ItemBody body;
-    absl::optional<RankSet> to;  // none = all
-  };
   // A reported failure that waits for evidence of a death.
   struct Suspicion {
     TimePoint deadline;
@@ -82,25 +80,29 @@ class Generation {
   void Refuse(Rank rank, std::vector<std::string> names, uint32_t process_set, ErrorKind kind, std::string text);
   std::string LeftText() const;
   void Leave(Rank rank, Actions* actions);
-  bool Resend(Rank rank, uint64_t received_through, std::vector<Request>* requests, Actions* actions);
-  void Pump(Actions* actions);
-  void Emit(ItemBody body, const RankSet* to, Actions* actions);
+  bool Resend(Rank rank, const Hello& hello, std::vector<Request>* requests, Actions* actions);
+  // What Hello says about the phase it was sent in.
+  void TakePosition(Rank rank, const Hello& hello, std::vector<Request> requests, TimePoint now, Actions* actions);
+  void Halt(TimePoint now, Actions* actions);
+  void Resume(Actions* actions);
+  void Pump(TimePoint now, Actions* actions);
+  void SendBatches(Actions* actions);
+  const RankSet* MembersOf(uint32_t process_set) const;
   void Fail(const std::string& sentence, Actions* actions);
 
   const GenerationId id_;
   const JobConfig& config_;
   const std::string data_key_;
-  Phase phase_ = Phase::kRunning;
+  Life life_ = Life::kRunning;
   std::string reason_;
   Roster roster_;
   Negotiator negotiator_;
   Batcher batcher_;
-  ItemLog log_;
+  Outbox outbox_;
+  ReplayState replay_;
+  RankSet all_;
   KeyStore keys_;
-  // Errors, barriers and the like; goes out before batches. Bounded by the open requests: each answers at least one.
-  std::deque<Answer> answers_;
   absl::optional<Suspicion> suspicion_;
-  bool full_said_ = false;
   uint64_t tensors_ = 0;
   uint64_t last_batch_ = 0;  // index of the last Batch; it concerns all members that had not left
 };

@@ -16,11 +16,12 @@ ItemLog::ItemLog(GenerationId generation, int members, uint32_t unstable_max)
       step_(std::min(kStepMax, std::max<uint64_t>(1, unstable_max_ / 4))),
       received_(members) {}
 
-const Item& ItemLog::Append(ItemBody body, const RankSet* to) {
+const Item& ItemLog::Append(uint32_t phase, ItemBody body, const RankSet* to) {
   ++last_;
   kept_.push_back({});
   Kept& kept = kept_.back();
   kept.item.generation = generation_;
+  kept.item.phase = phase;
   kept.item.index = last_;
   kept.item.body = std::move(body);
   if (to == nullptr) {

@@ -25,7 +25,7 @@ class ItemLog {
     return last_ - stable_ >= unstable_max_;
   }
   // Gives the body the next index. `to` = nullptr: concerns all members. The reference holds until the next call.
-  const Item& Append(ItemBody body, const RankSet* to);
+  const Item& Append(uint32_t phase, ItemBody body, const RankSet* to);
 
   // `rank` has received everything that concerns it up to `through`. False if no such item exists: a fault of ours.
   bool Received(Rank rank, uint64_t through);
@@ -39,6 +39,7 @@ class ItemLog {
   // may concern it are no longer kept.
   bool ForEachAbove(Rank rank, uint64_t through, const std::function<void(const Item&)>& fn) const;
 
+  const GenerationId& generation() const { return generation_; }
   uint64_t last() const { return last_; }
   uint64_t stable() const { return stable_; }
   // A member that has received least of all; the one to name when the log is full.
@@ -58,9 +59,9 @@ class ItemLog {
   uint64_t Effective(int rank);
   void Advance();
 
-  const GenerationId generation_;
-  const uint64_t unstable_max_;
-  const uint64_t step_;    // Stable is computed and said in steps of so many items
+  GenerationId generation_;
+  uint64_t unstable_max_;
+  uint64_t step_;          // Stable is computed and said in steps of so many items
   std::deque<Kept> kept_;  // items stable_+1 .. last_
   std::vector<Progress> received_;
   uint64_t last_ = 0;

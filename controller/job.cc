@@ -1,6 +1,7 @@
 #include "controller/job.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <variant>
 
@@ -28,12 +29,14 @@ struct Job::State {
 
   bool Occupied() const {
     if (!generation) return false;
-    if (generation->phase() == Generation::Phase::kRunning) return true;
-    return generation->phase() == Generation::Phase::kFailed && !generation->roster().AllGone();
+    if (generation->life() == Generation::Life::kRunning) return true;
+    return generation->life() == Generation::Life::kFailed && !generation->roster().AllGone();
   }
-  bool Running() const { return generation && generation->phase() == Generation::Phase::kRunning; }
+  bool Running() const { return generation && generation->life() == Generation::Life::kRunning; }
 
   void FromWorkerSaid(const std::string& agent_id, const FromWorker& said, TimePoint now, Actions* actions);
+  void ForEachSame(const std::string& agent_id, const FromWorker& said,
+                   const std::function<void(Rank, const SameFrom&)>& fn) const;
   void OnHello(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
   void Join(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
   std::string HeldSeat(const Hello& hello) const;
@@ -120,15 +123,36 @@ void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& s
   const auto rank = generation ? generation->roster().Find(said.worker_incarnation) : absl::nullopt;
   if (!rank || generation->roster().seat(*rank).member.agent_id != agent_id) return;
   if (const Announce* announce = std::get_if<Announce>(&said.message)) {
-    generation->OnAnnounce(*rank, *announce, now, actions);
+    const SameFrom own = {said.worker_incarnation, announce->received_through, announce->completed_through};
+    generation->OnAnnounce(*rank, *announce, own, now, actions);
+    ForEachSame(agent_id, said, [&](Rank other, const SameFrom& progress) {
+      generation->OnAnnounce(other, *announce, progress, now, actions);
+    });
+  } else if (const Halted* halted = std::get_if<Halted>(&said.message)) {
+    const SameFrom own = {said.worker_incarnation, halted->received_through, halted->completed_through};
+    generation->OnHalted(*rank, *halted, own, now, actions);
+    ForEachSame(agent_id, said, [&](Rank other, const SameFrom& progress) {
+      generation->OnHalted(other, *halted, progress, now, actions);
+    });
+  } else if (const Break* broke = std::get_if<Break>(&said.message)) {
+    generation->OnBreak(*rank, *broke, now, actions);
   } else if (const Ack* ack = std::get_if<Ack>(&said.message)) {
-    generation->OnAck(*rank, *ack, actions);
+    generation->OnAck(*rank, *ack, now, actions);
   } else if (const Leave* leave = std::get_if<Leave>(&said.message)) {
-    generation->OnLeave(*rank, leave->generation, actions);
+    generation->OnLeave(*rank, leave->generation, now, actions);
     TryOpen(actions);
   } else if (const Failed* failed = std::get_if<Failed>(&said.message)) {
     generation->OnFailed(*rank, *failed, now, actions);
     TryOpen(actions);
+  }
+}
+
+// Rule A2: workers of one agent that said the same.
+void Job::State::ForEachSame(const std::string& agent_id, const FromWorker& said,
+                             const std::function<void(Rank, const SameFrom&)>& fn) const {
+  for (const SameFrom& same : said.same) {
+    const auto rank = generation->roster().Find(same.worker_incarnation);
+    if (rank && generation->roster().seat(*rank).member.agent_id == agent_id) fn(*rank, same);
   }
 }
 

@@ -1,0 +1,44 @@
+#include "controller/answered.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace farandole {
+
+void Answered::Add(const ItemBody& body) {
+  if (const Batch* batch = std::get_if<Batch>(&body)) {
+    for (const BatchEntry& entry : batch->entries) names_.emplace(batch->process_set, entry.name);
+  } else if (const ErrorItem* error = std::get_if<ErrorItem>(&body)) {
+    for (const std::string& name : error->names) names_.emplace(error->process_set, name);
+  } else if (const BarrierDone* done = std::get_if<BarrierDone>(&body)) {
+    names_.emplace(done->process_set, done->name);
+  } else if (const SetChanged* changed = std::get_if<SetChanged>(&body)) {
+    set_changes_.insert(changed->name);
+  } else if (const Enter* enter = std::get_if<Enter>(&body)) {
+    // It answers nothing of those who had begun the instance: they gave their requests to it at that time.
+    const auto& begun = enter->had_begun;
+    if (std::find(begun.begin(), begun.end(), rank_) != begun.end()) return;
+    for (const Request& request : enter->requests) names_.emplace(enter->process_set, request.name);
+  } else if (std::holds_alternative<JoinDone>(body)) {
+    join_ = true;
+  }
+}
+
+bool Answered::Contains(const Request& request) const {
+  switch (request.signature.op) {
+    case OpKind::kJoin:
+      return join_;
+    case OpKind::kAddProcessSet:
+    case OpKind::kRemoveProcessSet:
+      return set_changes_.contains(request.name);
+    default:
+      return names_.contains(std::make_pair(request.signature.process_set, request.name));
+  }
+}
+
+void Answered::Reduce(std::vector<Request>* requests) const {
+  requests->erase(std::remove_if(requests->begin(), requests->end(), [this](const Request& r) { return Contains(r); }),
+                  requests->end());
+}
+
+}  // namespace farandole
