@@ -56,6 +56,11 @@ BENCH ?= allreduce negotiation step startup footprint
 bench: build wheel  ## figures beside their peers; tables, and build/bench/NAME.json
 	@for name in $(BENCH); do $(VENV)/python tests/bench/bench_$$name.py || exit 1; done
 
+# A tenth of the ranks: make bench-control QUICK=1
+.PHONY: bench-control
+bench-control: build  ## the control plane with up to 10,000 ranks, beside bare gRPC; build/bench/control.json
+	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_control.py
+
 .PHONY: wheel
 wheel: product  ## build/wheel/dist/farandole-*.whl
 	@$(VENV)/python scripts/build_wheel.py

@@ -1,0 +1,176 @@
+"""The control plane at scale, beside bare gRPC of the same shape: joining, memory, CPU time for each message.
+
+FARANDOLE_BENCH_QUICK=1 takes a tenth of the ranks.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import subprocess
+
+import report
+
+QUICK = bool(os.environ.get("FARANDOLE_BENCH_QUICK"))
+RANKS = 1000 if QUICK else 10000
+PER_AGENT = 8
+BIN = report.ROOT / "bazel-bin"
+PERF = BIN / "perf" / "farandole-perf"
+CONTROLLER = BIN / "controller" / "farandole-controller"
+BARE = BIN / "tests" / "bench" / "grpc_streams"
+CERTIFICATE = report.ROOT / "controller" / "testdata" / "loopback_cert.pem"
+TLS = {"tls_cert": CERTIFICATE, "tls_key": CERTIFICATE.with_name("loopback_key.pem")}
+TIMEOUT_S = 240
+
+Figures = dict[str, float]
+
+
+def run(*command: object, **options: object) -> Figures:
+    """The figures that a program prints, one "name value" a line.
+
+    Raises:
+        subprocess.CalledProcessError: it failed; its words stand on stderr.
+    """
+    words = [str(word) for word in command]
+    for name, value in options.items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_S, check=True)
+    return {name: float(value) for name, value in (line.split() for line in done.stdout.splitlines())}
+
+
+def load(ranks: int, per_agent: int = PER_AGENT, **options: object) -> Figures:
+    """A job of so many ranks against a controller."""
+    return run(PERF, "control", controller=CONTROLLER, ranks=ranks, per_agent=per_agent, **options)
+
+
+def bare(streams: int, **options: object) -> Figures:
+    """So many bare gRPC streams."""
+    return run(BARE, streams=streams, **options)
+
+
+def several(rounds: int, *measures: object) -> list[list[Figures]]:
+    """Each measure `rounds` times, interleaved."""
+    results = [[measure() for measure in measures] for _ in range(rounds)]  # type: ignore[operator]
+    return [list(column) for column in zip(*results)]
+
+
+def pick(figures: list[Figures], name: str, scale: float = 1.0) -> list[float]:
+    """One figure of each run."""
+    return [f[name] * scale for f in figures]
+
+
+def judged(row: report.Row, goal: str, met: bool) -> report.Row:
+    """The row with its goal."""
+    row.goal, row.met = goal, met
+    return row
+
+
+def limited(row: report.Row, limit: float) -> report.Row:
+    """The row with a greatest value as its goal."""
+    return judged(row, f"at most {limit:g}", row.value <= limit)
+
+
+def ratio(row: report.Row, peer: str, limit: float) -> report.Row:
+    """The row with its goal as a multiple of a peer."""
+    found = row.value / row.peers[peer]
+    return judged(row, f"{found:.2f}x {peer}, at most {limit:g}x", found <= limit)
+
+
+def exponent(small: list[float], large: list[float], growth: float) -> float:
+    """Of a power law through the medians of two sizes."""
+    return math.log(statistics.median(large) / statistics.median(small)) / math.log(growth)
+
+
+def behind_agents() -> list[report.Row]:
+    """Joining and memory with eight ranks behind each agent."""
+    agents = RANKS // PER_AGENT
+    tenth = RANKS // 10
+    small, large, tls, bare_tls = several(
+        1 if QUICK else 3,
+        lambda: load(tenth, steps=0),
+        lambda: load(RANKS, steps=0),
+        lambda: load(RANKS, steps=0, **TLS),
+        lambda: bare(agents, **TLS),
+    )
+    what = f"{RANKS} ranks behind agents of {PER_AGENT}"
+    kilobytes = 1e-3 / RANKS
+    join = report.row(f"{what}: join", "s", pick(large, "join_s"))
+    join_tls = report.row(f"{what}: join, TLS", "s", pick(tls, "join_s"), bare_handshakes=pick(bare_tls, "open_s"))
+    memory = report.row(f"{what}: resident per rank", "KB", pick(large, "resident_bytes", kilobytes))
+    memory_tls = report.row(f"{what}: resident per rank, TLS", "KB", pick(tls, "resident_bytes", kilobytes))
+    return [
+        limited(join, 5),
+        ratio(join_tls, "bare_handshakes", 1.5),
+        limited(memory, 10),
+        limited(memory_tls, 20),
+        *(
+            limited(
+                report.Row(
+                    f"{name}, {tenth} to {RANKS} ranks", exponent(pick(small, key), pick(large, key), 10), "exp"
+                ),
+                1.1,
+            )
+            for name, key in (("join", "join_s"), ("resident bytes", "resident_bytes"))
+        ),
+    ]
+
+
+def agents_of_one() -> list[report.Row]:
+    """Memory for each stream, as the slope between two numbers of streams."""
+    rows = []
+    tenth = RANKS // 10
+    for title, options in (("plain", {}), ("TLS", TLS)):
+        few, many = load(tenth, 1, steps=0, **options), load(RANKS, 1, steps=0, **options)
+        bare_few, bare_many = bare(tenth, **options), bare(RANKS, **options)
+        slope, bare_slope = (
+            (b["resident_bytes"] - a["resident_bytes"]) / (RANKS - tenth) / 1e3
+            for a, b in ((few, many), (bare_few, bare_many))
+        )
+        name = f"agents of one rank, {tenth} to {RANKS}: resident per stream, {title}"
+        row = report.Row(name, slope, "KB", peers={"bare_grpc": bare_slope})
+        rows.append(limited(row, 50) if title == "plain" else ratio(row, "bare_grpc", 1.2))
+    return rows
+
+
+def messages() -> list[report.Row]:
+    """CPU time of the controller for each message and announcement while nothing repeats itself."""
+    agents = RANKS // 10
+    ours, peers = [], []
+    for _ in range(1 if QUICK else 3):
+        figures = load(agents, 1, steps=2)
+        up, down = figures["up_messages"], figures["down_messages"]
+        peers.append(
+            bare(
+                agents,
+                steps=1,
+                messages=round(up / agents),
+                up_bytes=round(figures["up_bytes"] / up),
+                per_answer=round(up / down),
+                down_bytes=round(figures["down_bytes"] / down),
+                step_ms=round(figures["step_s"] * 2e3),
+            )
+        )
+        ours.append(figures)
+    grouped = [load(RANKS // 2, steps=1) for _ in range(1 if QUICK else 2)]
+    each = report.row(
+        f"controller CPU per message, {agents} agents of one rank",
+        "us",
+        pick(ours, "cpu_us_per_message"),
+        bare_grpc=pick(peers, "cpu_us_per_message"),
+    )
+    rank = report.row(
+        f"controller CPU per rank and announcement, {RANKS // 2} ranks behind agents of {PER_AGENT}",
+        "us",
+        pick(grouped, "cpu_us_per_announcement"),
+    )
+    return [ratio(each, "bare_grpc", 1.3), limited(rank, 10)]
+
+
+def main() -> None:
+    """Writes build/bench/control.json."""
+    report.write("control", [*behind_agents(), *agents_of_one(), *messages()])
+
+
+if __name__ == "__main__":
+    main()
