@@ -17,6 +17,8 @@ constexpr size_t kEndsMax = 1024;
 // How long announcements wait for those of the other workers of this host; then the controller learns who is late.
 constexpr int64_t kAnnouncementsMs = 1;
 
+constexpr char kLeftCause[] = "has left the job";
+
 std::string NameOf(const Worker& worker) {
   if (!worker.rank.known()) return absl::StrCat("the worker with pid ", worker.pid);
   return absl::StrCat("rank ", worker.rank.value(), " (pid ", worker.pid, ")");
@@ -24,11 +26,12 @@ std::string NameOf(const Worker& worker) {
 
 }  // namespace
 
-Agent::Agent(EventLoop* loop, AgentConfig config, std::function<void(const std::string&)> log)
+Agent::Agent(EventLoop* loop, AgentConfig config, LauncherStore* store, std::function<void(const std::string&)> log)
     : loop_(loop),
       config_(std::move(config)),
+      store_(store),
       log_(std::move(log)),
-      segments_(config_.segment_bytes_max),
+      segments_(config_.segment_bytes_max, store),
       link_(loop, &outstanding_, config_.link,
             {[this](const LinkState& state) { LinkChanged(state); },
              [this](const ToWorkers& message) { FromController(message); }, [this] { return workers_.TakeReports(); }}),
@@ -40,6 +43,24 @@ Agent::Agent(EventLoop* loop, AgentConfig config, std::function<void(const std::
       watch_(loop, [this](const ProcessEnd& end) { ProcessEnded(end); }) {}
 
 absl::Status Agent::ListenFromLoop() { return server_.ListenFromLoop(config_.socket_name); }
+
+void Agent::RestoreFromLoop(std::vector<KeptEntry>* kept) {
+  for (KeptEntry& entry : *kept) {
+    if (segments_.Restore(&entry)) continue;
+    const absl::StatusOr<WorkerMemory> memory = ParseMemory(entry.key, entry.value);
+    if (!memory.ok()) continue;
+    const Worker& worker = workers_.Restore(*memory, loop_->Now());
+    if (memory->left) KeepEnd(WorkerEnded{memory->incarnation, memory->pid, kLeftCause, true});
+    if (memory->ended) {
+      KeepEnd(WorkerEnded{memory->incarnation, memory->pid, memory->cause});
+    } else if (watch_.WatchFromLoop(memory->pid).ok()) {
+      continue;
+    } else if (!memory->left) {
+      ReportEnd(worker, "ended while the agent of its host was started again");
+    }
+    Forget(memory->incarnation);
+  }
+}
 
 void Agent::ConnectFromLoop() {
   link_.StartFromLoop();
@@ -89,8 +110,8 @@ void Agent::FromController(const ToWorkers& message) {
     Worker* worker = workers_.Find(incarnation);
     if (worker == nullptr) continue;
     const bool had_left = worker->left;
-    workers_.NoteDown(worker, message.message);
-    if (worker->left && !had_left) KeepEnd(WorkerEnded{incarnation, worker->pid, "has left the job", true});
+    if (workers_.NoteDown(worker, message.message)) Remember(*worker);
+    if (worker->left && !had_left) KeepEnd(WorkerEnded{incarnation, worker->pid, kLeftCause, true});
     if (worker->connection != nullptr) worker->connection->SendBytesFromLoop(bytes);
   }
 }
@@ -156,7 +177,7 @@ void Agent::FromWorkerUp(const Connection& connection, Worker* worker, const Wor
                                              "; did a forked child use its parent's connection?"));
     }
   }
-  workers_.NoteUp(worker, message, loop_->Now());
+  if (workers_.NoteUp(worker, message, loop_->Now())) Remember(*worker);
   // Without Hello on this life of the link the controller does not know the session; the worker will say it.
   if (!worker->said_hello) return;
   if (const auto* announce = std::get_if<Announce>(&message)) return Announces(*worker, *announce);
@@ -223,13 +244,23 @@ void Agent::ProcessEnded(const ProcessEnd& end) {
 }
 
 void Agent::ReportEnd(const Worker& worker, const std::string& cause) {
+  WorkerMemory memory = workers_.MemoryOf(worker);
+  memory.ended = true;
+  memory.cause = cause;
+  store_->PutFromLoop(MemoryKey(memory.incarnation), MemoryLine(memory));
   KeepEnd(WorkerEnded{worker.incarnation, worker.pid, cause});
   link_.SendFromLoop(AgentUp(ends_.back()));
 }
 
 void Agent::KeepEnd(WorkerEnded end) {
   ends_.push_back(std::move(end));
-  if (ends_.size() > kEndsMax) ends_.pop_front();
+  if (ends_.size() <= kEndsMax) return;
+  store_->DropFromLoop(MemoryKey(ends_.front().worker_incarnation));
+  ends_.pop_front();
+}
+
+void Agent::Remember(const Worker& worker) {
+  store_->PutFromLoop(MemoryKey(worker.incarnation), MemoryLine(workers_.MemoryOf(worker)));
 }
 
 void Agent::Forget(Incarnation incarnation) {

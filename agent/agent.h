@@ -6,10 +6,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "agent/announcement_merger.h"
 #include "agent/controller_link.h"
 #include "agent/key_relay.h"
+#include "agent/launcher_store.h"
 #include "agent/local_server.h"
 #include "agent/outstanding.h"
 #include "agent/process_watch.h"
@@ -33,11 +35,14 @@ struct AgentConfig {
 // health, and shared memory. One loop owns all of it.
 class Agent {
  public:
-  // `log` prints one line for people. `loop` outlives this.
-  Agent(EventLoop* loop, AgentConfig config, std::function<void(const std::string&)> log);
+  // `log` prints one line for people. `loop` and `store` outlive this.
+  Agent(EventLoop* loop, AgentConfig config, LauncherStore* store, std::function<void(const std::string&)> log);
 
   // ALREADY_EXISTS: the socket's name is taken.
   absl::Status ListenFromLoop();
+  // Takes over from an agent that was killed: the workers that had attached to it, its reports, its segments. Before
+  // anything else happens; those of its workers that this agent started itself are watched already.
+  void RestoreFromLoop(std::vector<KeptEntry>* kept);
   // gRPC's threads begin here: start processes before.
   void ConnectFromLoop();
   // Closes the link after what has been said; nothing is reported any more. `Idle` then says when the loop may end.
@@ -71,12 +76,14 @@ class Agent {
   void ReportEnd(const Worker& worker, const std::string& cause);
   // To be said after every reconnection.
   void KeepEnd(WorkerEnded end);
+  void Remember(const Worker& worker);
   void Forget(Incarnation incarnation);
   void CheckHealth();
   void Refuse(const Connection& connection, const std::string& reason);
 
   EventLoop* const loop_;
   const AgentConfig config_;
+  LauncherStore* const store_;
   const std::function<void(const std::string&)> log_;
   Outstanding outstanding_;
   WorkerTable workers_;

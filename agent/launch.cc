@@ -5,16 +5,22 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "agent/end_memory.h"
 #include "agent/worker_environment.h"
 #include "agent/worker_process.h"
 
 namespace farandole {
 namespace {
 
+// Keys of the store: a worker says itself that it is there, with its number and its outputs.
+constexpr char kWorker[] = "worker ";
 // At the end, for a slow terminal.
 constexpr int64_t kFlushMs = 2000;
 
@@ -36,11 +42,12 @@ absl::StatusOr<Pipe> NewPipe() {
 
 }  // namespace
 
-Launch::Launch(EventLoop* loop, const AgentOptions* options, Agent* agent, const sigset_t& signal_mask,
-               Callbacks callbacks)
+Launch::Launch(EventLoop* loop, const AgentOptions* options, Agent* agent, LauncherStore* store,
+               const sigset_t& signal_mask, Callbacks callbacks)
     : loop_(loop),
       options_(options),
       agent_(agent),
+      store_(store),
       signal_mask_(signal_mask),
       callbacks_(std::move(callbacks)),
       stdout_(loop, STDOUT_FILENO),
@@ -54,14 +61,48 @@ Launch::~Launch() {
   agent_->OnProcessEnd(nullptr);
 }
 
-absl::Status Launch::StartFromLoop() {
-  for (int local_rank = 0; local_rank < options_->local_size; ++local_rank) {
-    absl::Status status = StartOne(local_rank);
-    if (status.ok()) continue;
-    for (auto& [pid, child] : children_) killpg(pid, SIGKILL);
-    return status;
+absl::Status Launch::StartFromLoop(std::vector<KeptEntry>* kept) {
+  absl::Status status = TakeOver(kept);
+  for (int local_rank = 0; status.ok() && local_rank < options_->local_size; ++local_rank) {
+    if (started_.count(options_->first_rank + local_rank) == 0) status = StartOne(local_rank);
   }
+  if (status.ok()) return status;
+  for (auto& [pid, child] : children_) killpg(pid, SIGKILL);
+  return status;
+}
+
+absl::Status Launch::TakeOver(std::vector<KeptEntry>* kept) {
+  std::vector<WorkerEnd> ends;
+  std::set<pid_t> ended;
+  for (const KeptEntry& entry : *kept) {
+    absl::StatusOr<WorkerEnd> end = ParseEnd(entry.key, entry.value);
+    if (!end.ok()) continue;
+    ended.insert(end->process.pid);
+    ends.push_back(std::move(*end));
+  }
+  for (KeptEntry& entry : *kept) {
+    absl::string_view key = entry.key;
+    int32_t rank;
+    pid_t pid;
+    if (!absl::ConsumePrefix(&key, kWorker) || !absl::SimpleAtoi(key, &rank)) continue;
+    if (!absl::SimpleAtoi(entry.value, &pid)) return absl::InternalError(absl::StrCat("bad entry of rank ", rank));
+    started_.insert(rank);
+    Child& child = children_[pid];
+    child.rank = Rank(rank);
+    if (entry.fds.size() == 2) Relay(&child, std::move(entry.fds[0]), std::move(entry.fds[1]));
+    if (ended.count(pid) > 0) continue;
+    // In this order: the launcher puts those in front that have ended, in the order of their ends.
+    const absl::Status watched = agent_->watch()->WatchSiblingFromLoop(pid);
+    if (!watched.ok()) return watched;
+  }
+  for (const WorkerEnd& end : ends) Judge(end);
   return absl::OkStatus();
+}
+
+void Launch::Relay(Child* child, UniqueFd out, UniqueFd err) {
+  const std::string prefix = absl::StrCat("[", child->rank.value(), "] ");
+  child->out = std::make_unique<OutputRelay>(loop_, std::move(out), prefix, &stdout_);
+  child->err = std::make_unique<OutputRelay>(loop_, std::move(err), prefix, &stderr_);
 }
 
 absl::Status Launch::StartOne(int local_rank) {
@@ -71,25 +112,24 @@ absl::Status Launch::StartOne(int local_rank) {
   command.arguments = options_->command;
   command.environment = WorkerEnvironment(*options_, local_rank);
   command.signal_mask = signal_mask_;
+  command.store_fd = store_->fd();
+  command.store_key = absl::StrCat(kWorker, child.rank.value());
   Pipe out, err;
   if (options_->prefix_output) {
     for (Pipe* pipe : {&out, &err}) {
       absl::StatusOr<Pipe> fresh = NewPipe();
       if (!fresh.ok()) return fresh.status();
       *pipe = std::move(*fresh);
+      command.kept_fds.push_back(pipe->read_end.get());
     }
     command.stdout_fd = out.write_end.get();
     command.stderr_fd = err.write_end.get();
   }
   absl::StatusOr<pid_t> pid = StartWorker(command);
   if (!pid.ok()) return pid.status();
-  if (options_->prefix_output) {
-    const std::string prefix = absl::StrCat("[", child.rank.value(), "] ");
-    child.out = std::make_unique<OutputRelay>(loop_, std::move(out.read_end), prefix, &stdout_);
-    child.err = std::make_unique<OutputRelay>(loop_, std::move(err.read_end), prefix, &stderr_);
-  }
+  if (options_->prefix_output) Relay(&child, std::move(out.read_end), std::move(err.read_end));
   children_[*pid] = std::move(child);
-  return agent_->watch()->WatchChildFromLoop(*pid);
+  return store_->exists() ? agent_->watch()->WatchSiblingFromLoop(*pid) : agent_->watch()->WatchChildFromLoop(*pid);
 }
 
 void Launch::PassOnFromLoop(int signal) {
@@ -101,19 +141,27 @@ void Launch::LauncherGoneFromLoop() { Apply(supervisor_.LauncherGone(loop_->Now(
 void Launch::Ended(const ProcessEnd& end, bool without_leaving) {
   auto it = children_.find(end.pid);
   if (it == children_.end()) return;
+  const RankRecord record = agent_->Record(it->second.rank);
+  WorkerEnd worker;
+  worker.rank = it->second.rank;
+  worker.process = end;
+  worker.without_leaving = without_leaving;
+  worker.stopped_taking_part = record.stopped_taking_part;
+  worker.removed_because = record.removed_because;
+  store_->PutFromLoop(EndKey(worker.rank), EndLine(worker));
+  Judge(worker);
+}
+
+void Launch::Judge(const WorkerEnd& worker) {
+  auto it = children_.find(worker.process.pid);
+  if (it == children_.end()) return;
   Child child = std::move(it->second);
   children_.erase(it);
   for (OutputRelay* relay : {child.out.get(), child.err.get()}) {
     if (relay != nullptr) relay->FinishFromLoop();
   }
-  const RankRecord record = agent_->Record(child.rank);
-  WorkerEnd worker;
-  worker.rank = child.rank;
-  worker.process = end;
-  worker.without_leaving = without_leaving;
-  worker.stopped_taking_part = record.stopped_taking_part;
-  worker.removed_because = record.removed_because;
-  if (end.code != 0 || !record.removed_because.empty()) killpg(end.pid, SIGKILL);  // what it has left behind
+  const pid_t pid = worker.process.pid;
+  if (worker.process.code != 0 || !worker.removed_because.empty()) killpg(pid, SIGKILL);  // what it has left behind
   ended_.push_back(std::move(child));
   Apply(supervisor_.Ended(worker, loop_->Now()));
 }
@@ -140,7 +188,8 @@ void Launch::Apply(const Supervisor::Step& step) {
   if (!step.finished) return;
   stdout_.FinishFromLoop(kFlushMs);
   stderr_.FinishFromLoop(kFlushMs);
-  callbacks_.on_finished(step.exit_code);
+  // Not inside of StartFromLoop().
+  loop_->Post([this, code = step.exit_code] { callbacks_.on_finished(code); });
 }
 
 }  // namespace farandole

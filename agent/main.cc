@@ -1,5 +1,6 @@
 // farandole-agent: speaks to the controller for the workers of one host.
 #include <grpc/support/log.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -11,12 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "agent/agent.h"
 #include "agent/launch.h"
+#include "agent/launcher_store.h"
 #include "agent/options.h"
-#include "base/auth.h"
 #include "base/event_loop.h"
 #include "base/unique_fd.h"
 #include "proto/version.h"
@@ -28,6 +28,7 @@ constexpr int kUsageError = 2;
 // At the end, for gRPC to let go.
 constexpr int64_t kStopMs = 2000;
 constexpr int64_t kStopPollMs = 5;
+constexpr int64_t kNameTakenMs = 2000;
 
 void Print(const std::string& text) {
   const std::string line = absl::StrCat("farandole-agent: ", text, "\n");
@@ -40,7 +41,7 @@ AgentConfig ConfigOf(const AgentOptions& options) {
   config.link.job = options.job;
   config.link.token = options.token;
   config.link.tls_ca_pem = options.tls_ca_pem;
-  config.link.hello = AgentHello{absl::BytesToHexString(RandomBytes(16)), options.host_name, kVersion};
+  config.link.hello = AgentHello{options.agent_id, options.host_name, kVersion};
   config.socket_name = options.socket_name;
   // The other half is for what the workers hold themselves.
   config.segment_bytes_max = uint64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 2;
@@ -51,7 +52,10 @@ AgentConfig ConfigOf(const AgentOptions& options) {
 class Program {
  public:
   Program(const AgentOptions& options, const sigset_t& handled, const sigset_t& inherited)
-      : options_(options), loop_("farandole-agent"), agent_(&loop_, ConfigOf(options), Print) {
+      : options_(options),
+        loop_("farandole-agent"),
+        store_(&loop_, UniqueFd(options.launcher_fd)),
+        agent_(&loop_, ConfigOf(options), &store_, Print) {
     signals_.Reset(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
     loop_.AddFdFromLoop(signals_.get(), EPOLLIN, [this](uint32_t) { ReadSignal(); });
     if (options_.lifeline_fd >= 0) {
@@ -59,17 +63,21 @@ class Program {
       loop_.AddFdFromLoop(lifeline_.get(), EPOLLIN, [this](uint32_t) { ReadLifeline(); });
     }
     if (!options_.command.empty()) {
-      launch_ = std::make_unique<Launch>(&loop_, &options_, &agent_, inherited,
+      launch_ = std::make_unique<Launch>(&loop_, &options_, &agent_, &store_, inherited,
                                          Launch::Callbacks{Print, [this](int code) { Finish(code); }});
     }
   }
 
   int Run() {
-    absl::Status status = agent_.ListenFromLoop();
+    absl::StatusOr<std::vector<KeptEntry>> kept = store_.TakeAll();
+    if (!kept.ok()) return Fail(kept.status(), 1);
+    absl::Status status = Listen(!kept->empty());
     if (!status.ok()) return Fail(status, 1);
-    if (launch_ != nullptr) status = launch_->StartFromLoop();
+    if (launch_ != nullptr) status = launch_->StartFromLoop(&*kept);
     if (!status.ok()) return Fail(status, absl::IsNotFound(status) ? kUsageError : 1);
+    agent_.RestoreFromLoop(&*kept);
     agent_.ConnectFromLoop();
+    store_.ReadyFromLoop();
     if (options_.ready_fd >= 0) {
       const UniqueFd ready(options_.ready_fd);
       const std::string line = options_.socket_name + "\n";
@@ -82,6 +90,16 @@ class Program {
   }
 
  private:
+  // A process that the agent before this one was just starting holds its socket until its program is loaded.
+  absl::Status Listen(bool takes_over) {
+    const TimePoint deadline = loop_.Now().PlusMs(takes_over ? kNameTakenMs : 0);
+    for (;;) {
+      const absl::Status status = agent_.ListenFromLoop();
+      if (!absl::IsAlreadyExists(status) || deadline <= loop_.Now()) return status;
+      poll(nullptr, 0, kStopPollMs);
+    }
+  }
+
   int Fail(const absl::Status& status, int code) {
     Print(std::string(status.message()));
     return code;
@@ -120,6 +138,7 @@ class Program {
 
   const AgentOptions options_;
   EventLoop loop_;
+  LauncherStore store_;
   Agent agent_;
   std::unique_ptr<Launch> launch_;
   UniqueFd signals_;

@@ -29,9 +29,9 @@ struct Raw {
 };
 
 // AgentOptions with a value and those without.
-constexpr const char* kValued[] = {"--job",         "--controller", "--token-fd",     "--token-file", "--size",
-                                   "--first-rank",  "--local-size", "--host-name",    "--socket",     "--ready-fd",
-                                   "--lifeline-fd", "--tls-ca",     "--grace-seconds"};
+constexpr const char* kValued[] = {"--job",         "--controller", "--token-fd",      "--token-file",  "--size",
+                                   "--first-rank",  "--local-size", "--host-name",     "--socket",      "--ready-fd",
+                                   "--lifeline-fd", "--tls-ca",     "--grace-seconds", "--launcher-fd", "--agent-id"};
 constexpr const char* kFlags[] = {"--insecure", "--prefix-output"};
 
 template <size_t N>
@@ -104,6 +104,7 @@ absl::Status ReadNumbers(const Raw& raw, AgentOptions* options) {
   numbers.Read("--local-size", 1, kSizeMax, &options->local_size);
   numbers.Read("--ready-fd", 0, INT32_MAX, &options->ready_fd);
   numbers.Read("--lifeline-fd", 0, INT32_MAX, &options->lifeline_fd);
+  numbers.Read("--launcher-fd", 0, INT32_MAX, &options->launcher_fd);
   if (!numbers.status().ok()) return numbers.status();
   if (options->local_size > options->size - options->first_rank) {
     return absl::InvalidArgumentError(absl::StrCat("ranks ", options->first_rank, " to ",
@@ -197,11 +198,12 @@ std::string HostName() {
 const char* UsageText() {
   return "usage: farandole-agent --job NAME --controller HOST:PORT (--token-fd N | --token-file FILE) --size N\n"
          "         [--first-rank R] [--local-size L] [--host-name NAME] [--socket NAME] [--ready-fd N]\n"
-         "         [--lifeline-fd N] [--tls-ca FILE | --insecure] [--prefix-output] [--grace-seconds S]\n"
-         "         [-- COMMAND ARGUMENT...]\n"
+         "         [--lifeline-fd N] [--launcher-fd N] [--agent-id ID] [--tls-ca FILE | --insecure]\n"
+         "         [--prefix-output] [--grace-seconds S] [-- COMMAND ARGUMENT...]\n"
          "Speaks to the controller for the workers of this host. With a command it starts L of them, ranks R to "
          "R+L-1,\n"
-         "and ends with them; without, it serves workers that others start until SIGTERM.\n";
+         "and ends with them; without, it serves workers that others start until SIGTERM. With --launcher-fd the\n"
+         "workers live on when it is killed, and another one with the same ID and socket takes over.\n";
 }
 
 absl::StatusOr<AgentOptions> ParseAgentOptions(const std::vector<std::string>& arguments) {
@@ -215,6 +217,7 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(const std::vector<std::string>& a
   options.job = text("--job", "");
   options.controller = text("--controller", "");
   options.host_name = text("--host-name", HostName());
+  options.agent_id = text("--agent-id", absl::BytesToHexString(RandomBytes(16)));
   options.socket_name = text("--socket", absl::StrCat("farandole-", absl::BytesToHexString(RandomBytes(16))));
   options.prefix_output = raw->Has("--prefix-output");
   if (options.controller.find(':') == std::string::npos) {

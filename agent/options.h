@@ -19,9 +19,11 @@ struct AgentOptions {
   int32_t first_rank = 0;
   int32_t local_size = 0;
   std::string host_name;
+  std::string agent_id;
   std::string socket_name;
   int ready_fd = -1;
   int lifeline_fd = -1;
+  int launcher_fd = -1;
   bool prefix_output = false;
   int64_t grace_ms = 3000;
   std::vector<std::string> command;      // empty: serves workers that others start

@@ -40,13 +40,17 @@ TEST(AgentOptions, DefaultsAndValues) {
   EXPECT_EQ(plain->grace_ms, 3000);
   EXPECT_EQ(plain->socket_name.size(), 10 + 32);
   EXPECT_NE(plain->socket_name, ParseAgentOptions(Good())->socket_name);
+  EXPECT_EQ(plain->agent_id.size(), 32);
+  EXPECT_EQ(plain->launcher_fd, -1);
   EXPECT_TRUE(plain->command.empty());
   EXPECT_FALSE(plain->environment.empty());
 
-  const absl::StatusOr<AgentOptions> full =
-      ParseAgentOptions(Good({"--first-rank", "1", "--local-size=2", "--host-name", "h", "--socket", "s",
-                              "--prefix-output", "--grace-seconds", "0.5", "--", "python", "--job", "x"}));
+  const absl::StatusOr<AgentOptions> full = ParseAgentOptions(
+      Good({"--first-rank", "1", "--local-size=2", "--host-name", "h", "--socket", "s", "--prefix-output",
+            "--grace-seconds", "0.5", "--agent-id", "a", "--launcher-fd", "0", "--", "python", "--job", "x"}));
   ASSERT_TRUE(full.ok()) << full.status();
+  EXPECT_EQ(full->agent_id, "a");
+  EXPECT_EQ(full->launcher_fd, 0);
   EXPECT_EQ(full->first_rank, 1);
   EXPECT_EQ(full->local_size, 2);
   EXPECT_EQ(full->host_name, "h");

@@ -1,10 +1,27 @@
 #include "agent/process_end.h"
 
 #include <string.h>
+#include <sys/wait.h>
 
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace farandole {
+namespace {
+
+ProcessEnd Exited(pid_t pid, int code) { return ProcessEnd{pid, code, absl::StrCat("exited with code ", code)}; }
+
+ProcessEnd Killed(pid_t pid, int signal) {
+  return ProcessEnd{pid, 128 + signal, absl::StrCat("was killed by signal ", signal, " (", SignalName(signal), ")")};
+}
+
+}  // namespace
 
 std::string SignalName(int number) {
   const char* name = sigabbrev_np(number);
@@ -12,16 +29,21 @@ std::string SignalName(int number) {
 }
 
 ProcessEnd DescribeEnd(const siginfo_t& info) {
-  ProcessEnd end;
-  end.pid = info.si_pid;
-  if (info.si_code == CLD_EXITED) {
-    end.code = info.si_status;
-    end.cause = absl::StrCat("exited with code ", end.code);
-  } else {
-    end.code = 128 + info.si_status;
-    end.cause = absl::StrCat("was killed by signal ", info.si_status, " (", SignalName(info.si_status), ")");
+  return info.si_code == CLD_EXITED ? Exited(info.si_pid, info.si_status) : Killed(info.si_pid, info.si_status);
+}
+
+ProcessEnd ReadEnd(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  const std::string stat(std::istreambuf_iterator<char>(file), {});
+  const size_t end_of_name = stat.rfind(')');
+  if (end_of_name == std::string::npos) return UnknownEnd(pid);
+  // The fields from the third on: state, ..., exit_code (52).
+  const std::vector<std::string> fields = absl::StrSplit(stat.substr(end_of_name + 1), ' ', absl::SkipEmpty());
+  int status = 0;
+  if (fields.size() < 50 || fields[0] != "Z" || !absl::SimpleAtoi(absl::StripAsciiWhitespace(fields[49]), &status)) {
+    return UnknownEnd(pid);
   }
-  return end;
+  return WIFEXITED(status) ? Exited(pid, WEXITSTATUS(status)) : Killed(pid, WTERMSIG(status));
 }
 
 ProcessEnd UnknownEnd(pid_t pid) { return ProcessEnd{pid, -1, "ended without leaving the job"}; }

@@ -19,6 +19,9 @@ struct ProcessEnd {
 
 // From what waitid() has filled in.
 ProcessEnd DescribeEnd(const siginfo_t& info);
+// Of a process that has ended and that its parent has not waited for, which need not be this process. As UnknownEnd()
+// if it has been waited for.
+ProcessEnd ReadEnd(pid_t pid);
 // Of a process that is not a child: nobody tells how it ended.
 ProcessEnd UnknownEnd(pid_t pid);
 // "SIGKILL"; "signal 77" for one without a name.

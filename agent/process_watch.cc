@@ -26,10 +26,11 @@ ProcessWatch::~ProcessWatch() {
   for (auto& [pid, process] : processes_) loop_->RemoveFdFromLoop(process.pidfd.get());
 }
 
-absl::Status ProcessWatch::WatchFromLoop(pid_t pid) { return Add(pid, false); }
-absl::Status ProcessWatch::WatchChildFromLoop(pid_t pid) { return Add(pid, true); }
+absl::Status ProcessWatch::WatchFromLoop(pid_t pid) { return Add(pid, Kind::kOther); }
+absl::Status ProcessWatch::WatchChildFromLoop(pid_t pid) { return Add(pid, Kind::kChild); }
+absl::Status ProcessWatch::WatchSiblingFromLoop(pid_t pid) { return Add(pid, Kind::kSibling); }
 
-absl::Status ProcessWatch::Add(pid_t pid, bool is_child) {
+absl::Status ProcessWatch::Add(pid_t pid, Kind kind) {
   auto [it, fresh] = processes_.try_emplace(pid);
   if (!fresh) return absl::OkStatus();
   // glibc 2.35 has no wrapper yet. The descriptor is CLOEXEC by definition.
@@ -41,27 +42,31 @@ absl::Status ProcessWatch::Add(pid_t pid, bool is_child) {
   }
   loop_->AddFdFromLoop(pidfd.get(), EPOLLIN, [this, pid](uint32_t) { PidfdReadable(pid); });
   it->second.pidfd = std::move(pidfd);
-  it->second.is_child = is_child;
+  it->second.kind = kind;
   return absl::OkStatus();
 }
 
 void ProcessWatch::ForgetFromLoop(pid_t pid) {
   auto it = processes_.find(pid);
-  if (it == processes_.end() || it->second.is_child) return;
+  if (it == processes_.end() || it->second.kind != Kind::kOther) return;
   loop_->RemoveFdFromLoop(it->second.pidfd.get());
   processes_.erase(it);
 }
 
 int ProcessWatch::children() const {
-  return static_cast<int>(
-      std::count_if(processes_.begin(), processes_.end(), [](const auto& entry) { return entry.second.is_child; }));
+  return static_cast<int>(std::count_if(processes_.begin(), processes_.end(),
+                                        [](const auto& entry) { return entry.second.kind == Kind::kChild; }));
 }
 
 void ProcessWatch::PidfdReadable(pid_t pid) {
   // If it was ours, or came to us as PID 1, this tells how it ended.
   ReapFromLoop();
   auto it = processes_.find(pid);
-  if (it != processes_.end() && !it->second.is_child) End(UnknownEnd(pid));
+  if (it == processes_.end() || it->second.kind == Kind::kChild) return;
+  if (it->second.kind == Kind::kOther) return End(UnknownEnd(pid));
+  // Nobody has waited for it yet, so its number is not another group's.
+  killpg(pid, SIGKILL);
+  End(ReadEnd(pid));
 }
 
 void ProcessWatch::ReapFromLoop() {
@@ -70,7 +75,7 @@ void ProcessWatch::ReapFromLoop() {
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
     auto it = processes_.find(info.si_pid);
     // Before it is collected its number cannot be given to another group.
-    if (it != processes_.end() && it->second.is_child) killpg(info.si_pid, SIGKILL);
+    if (it != processes_.end() && it->second.kind == Kind::kChild) killpg(info.si_pid, SIGKILL);
     siginfo_t collected{};
     waitid(P_PID, info.si_pid, &collected, WEXITED | WNOHANG);
     if (it != processes_.end()) End(DescribeEnd(info));

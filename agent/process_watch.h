@@ -27,7 +27,9 @@ class ProcessWatch {
   absl::Status WatchFromLoop(pid_t pid);
   // A child that leads a process group; what is left of the group is killed when it ends.
   absl::Status WatchChildFromLoop(pid_t pid);
-  // Forgets a process that is not our child.
+  // The same for a child of our parent, which does not wait for it: how it ended can be read until then.
+  absl::Status WatchSiblingFromLoop(pid_t pid);
+  // Forgets a process that is not our child, nor a sibling.
   void ForgetFromLoop(pid_t pid);
   // Collects ended children; call on SIGCHLD.
   void ReapFromLoop();
@@ -35,12 +37,13 @@ class ProcessWatch {
   int children() const;
 
  private:
+  enum class Kind { kOther, kChild, kSibling };
   struct Process {
     UniqueFd pidfd;
-    bool is_child = false;
+    Kind kind = Kind::kOther;
   };
 
-  absl::Status Add(pid_t pid, bool is_child);
+  absl::Status Add(pid_t pid, Kind kind);
   void PidfdReadable(pid_t pid);
   void End(const ProcessEnd& end);
 

@@ -6,11 +6,18 @@
 #include <cerrno>
 #include <cstring>
 #include <tuple>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 namespace farandole {
 namespace {
+
+constexpr char kEntry[] = "segment ";
 
 bool Newer(const GenerationId& a, const GenerationId& b) {
   return std::tie(a.controller_incarnation, a.number) > std::tie(b.controller_incarnation, b.number);
@@ -57,6 +64,9 @@ absl::StatusOr<UniqueFd> SegmentBroker::Get(const GenerationId& generation, cons
     return absl::InvalidArgumentError(absl::StrCat("segment '", key, "' has ", it->second.size_bytes,
                                                    " bytes, another worker asks for ", size_bytes));
   }
+  if (key.size() > kKeyBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("a segment's key of ", key.size(), " bytes"));
+  }
   if (size_bytes == 0) return absl::InvalidArgumentError(absl::StrCat("segment '", key, "' of 0 bytes"));
   if (segments_.size() >= kSegmentsMax) {
     return absl::ResourceExhaustedError(absl::StrCat("the host holds ", kSegmentsMax, " segments already"));
@@ -70,12 +80,32 @@ absl::StatusOr<UniqueFd> SegmentBroker::Get(const GenerationId& generation, cons
   if (!fd.ok()) return fd;
   absl::StatusOr<UniqueFd> copy = Copy(*fd);
   if (!copy.ok()) return copy;
+  // Before anybody has it.
+  store_->PutFromLoop(absl::StrCat(kEntry, key),
+                      absl::StrCat(generation.number, " ", generation.controller_incarnation, " ", size_bytes),
+                      fd->get());
   segments_[key] = Segment{std::move(*fd), size_bytes};
   bytes_ += size_bytes;
   return copy;
 }
 
+bool SegmentBroker::Restore(KeptEntry* entry) {
+  if (!absl::StartsWith(entry->key, kEntry)) return false;
+  const std::vector<std::string> parts = absl::StrSplit(entry->value, ' ');
+  GenerationId generation;
+  uint64_t size_bytes = 0;
+  const bool good = parts.size() == 3 && absl::SimpleAtoi(parts[0], &generation.number) &&
+                    absl::SimpleAtoi(parts[1], &generation.controller_incarnation) &&
+                    absl::SimpleAtoi(parts[2], &size_bytes) && entry->fds.size() == 1;
+  if (!good) return false;
+  generation_ = generation;
+  segments_[entry->key.substr(sizeof kEntry - 1)] = Segment{std::move(entry->fds[0]), size_bytes};
+  bytes_ += size_bytes;
+  return true;
+}
+
 void SegmentBroker::Clear() {
+  if (!segments_.empty()) store_->DropFromLoop(kEntry);
   segments_.clear();
   bytes_ = 0;
 }

@@ -3,18 +3,32 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <cstring>
+#include <string>
+#include <utility>
+
+#include "agent/launcher_store.h"
+#include "agent/packet_socket.h"
+#include "base/event_loop.h"
 
 namespace farandole {
 namespace {
+
+// No launcher keeps anything.
+LauncherStore* Nobody() {
+  static EventLoop* const loop = new EventLoop("test");
+  static LauncherStore* const store = new LauncherStore(loop, UniqueFd());
+  return store;
+}
 
 constexpr uint64_t kBytes = 1 << 20;
 const GenerationId kOne{1, 1}, kTwo{2, 1}, kRestarted{1, 2};
 
 TEST(SegmentBroker, TwoWhoAskGetOneMemory) {
-  SegmentBroker broker(8 * kBytes);
+  SegmentBroker broker(8 * kBytes, Nobody());
   absl::StatusOr<UniqueFd> a = broker.Get(kOne, "k", kBytes), b = broker.Get(kOne, "k", kBytes);
   absl::StatusOr<UniqueFd> other = broker.Get(kOne, "other", kBytes);
   ASSERT_TRUE(a.ok() && b.ok() && other.ok());
@@ -29,7 +43,7 @@ TEST(SegmentBroker, TwoWhoAskGetOneMemory) {
 }
 
 TEST(SegmentBroker, SegmentsAreAllocatedSealedAndClosedOnExec) {
-  SegmentBroker broker(8 * kBytes);
+  SegmentBroker broker(8 * kBytes, Nobody());
   absl::StatusOr<UniqueFd> fd = broker.Get(kOne, "k", kBytes);
   ASSERT_TRUE(fd.ok());
   struct stat info;
@@ -43,7 +57,7 @@ TEST(SegmentBroker, SegmentsAreAllocatedSealedAndClosedOnExec) {
 }
 
 TEST(SegmentBroker, ANewerGenerationDropsTheOldAndTheOldIsRefused) {
-  SegmentBroker broker(8 * kBytes);
+  SegmentBroker broker(8 * kBytes, Nobody());
   ASSERT_TRUE(broker.Get(kOne, "k", kBytes).ok());
   ASSERT_TRUE(broker.Get(kTwo, "k", 2 * kBytes).ok());
   EXPECT_EQ(broker.bytes(), 2 * kBytes);
@@ -55,17 +69,50 @@ TEST(SegmentBroker, ANewerGenerationDropsTheOldAndTheOldIsRefused) {
   EXPECT_EQ(broker.bytes(), 0);
 }
 
+TEST(SegmentBroker, TheNextAgentHandsOutTheSame) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd launcher(ends[0]);
+  EventLoop loop("test");
+  LauncherStore store(&loop, UniqueFd(ends[1]));
+  SegmentBroker broker(8 * kBytes, &store);
+  absl::StatusOr<UniqueFd> before = broker.Get(kTwo, "k/1", kBytes);
+  ASSERT_TRUE(before.ok());
+  ASSERT_EQ(pwrite(before->get(), "farandole", 9, 1000), 9);
+
+  absl::StatusOr<Packet> packet = ReceivePacket(launcher.get(), 20000);
+  ASSERT_TRUE(packet.ok()) << packet.status();
+  EXPECT_EQ(packet->bytes, "put\n2 1 1048576\nsegment k/1");
+  KeptEntry entry{"segment k/1", "2 1 1048576", std::move(packet->fds)};
+  KeptEntry other{"worker 1", "2", {}};
+  SegmentBroker next(8 * kBytes, Nobody());
+  EXPECT_FALSE(next.Restore(&other));
+  ASSERT_TRUE(next.Restore(&entry));
+  EXPECT_EQ(next.bytes(), kBytes);
+  EXPECT_EQ(next.Get(kOne, "k/1", kBytes).status().code(), absl::StatusCode::kFailedPrecondition);
+  absl::StatusOr<UniqueFd> after = next.Get(kTwo, "k/1", kBytes);
+  ASSERT_TRUE(after.ok()) << after.status();
+  char got[9] = {};
+  ASSERT_EQ(pread(after->get(), got, 9, 1000), 9);
+  EXPECT_EQ(std::string(got, 9), "farandole");
+
+  broker.Clear();
+  EXPECT_EQ(ReceivePacket(launcher.get(), 20000)->bytes, "drop\n\nsegment ");
+}
+
 TEST(SegmentBroker, BoundsAndDisagreementsAreErrors) {
-  SegmentBroker broker(2 * kBytes);
+  SegmentBroker broker(2 * kBytes, Nobody());
   ASSERT_TRUE(broker.Get(kOne, "k", kBytes).ok());
   EXPECT_EQ(broker.Get(kOne, "k", kBytes + 1).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(broker.Get(kOne, std::string(SegmentBroker::kKeyBytesMax + 1, 'k'), 1).status().code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(broker.Get(kOne, "zero", 0).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(broker.Get(kOne, "large", kBytes + 1).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(broker.Get(kOne, "huge", UINT64_MAX).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(broker.Get(kOne, "fits", kBytes).ok());
   EXPECT_EQ(broker.Get(kOne, "one more", 1).status().code(), absl::StatusCode::kResourceExhausted);
 
-  SegmentBroker many(UINT64_MAX);
+  SegmentBroker many(UINT64_MAX, Nobody());
   for (int i = 0; i < SegmentBroker::kSegmentsMax; ++i) ASSERT_TRUE(many.Get(kOne, std::to_string(i), 1).ok());
   EXPECT_EQ(many.Get(kOne, "x", 1).status().code(), absl::StatusCode::kResourceExhausted);
 }

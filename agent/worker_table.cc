@@ -62,8 +62,9 @@ void WorkerTable::ForgetReported() {
   for (auto& [incarnation, worker] : workers_) worker.reported.clear();
 }
 
-void WorkerTable::NoteUp(Worker* worker, const WorkerUp& message, TimePoint now) {
-  if (const auto* hello = std::get_if<Hello>(&message)) {
+bool WorkerTable::NoteUp(Worker* worker, const WorkerUp& message, TimePoint now) {
+  const auto* hello = std::get_if<Hello>(&message);
+  if (hello != nullptr) {
     worker->said_hello = true;
     if (hello->rank.known()) worker->rank = hello->rank;
     // A new life of this rank: what became of the last one says nothing about it.
@@ -71,16 +72,17 @@ void WorkerTable::NoteUp(Worker* worker, const WorkerUp& message, TimePoint now)
       records_[worker->rank.value()] = RankRecord();
     }
   }
-  const auto* hello = std::get_if<Hello>(&message);
-  if (std::get_if<Leave>(&message) == nullptr && (hello == nullptr || !hello->leaving)) return;
+  if (std::get_if<Leave>(&message) == nullptr && (hello == nullptr || !hello->leaving)) return hello != nullptr;
   worker->leaving = true;
   auto record = records_.find(worker->rank.value());
   if (record != records_.end() && now < record->second.stopped_taking_part) record->second.stopped_taking_part = now;
+  return true;
 }
 
-void WorkerTable::NoteDown(Worker* worker, const WorkerDown& message) {
+bool WorkerTable::NoteDown(Worker* worker, const WorkerDown& message) {
   if (const auto* item = std::get_if<Item>(&message)) {
-    if (std::holds_alternative<LeaveDone>(item->body)) worker->left = true;
+    if (!std::holds_alternative<LeaveDone>(item->body)) return false;
+    worker->left = true;
   } else if (const auto* view = std::get_if<View>(&message)) {
     for (const Member& member : view->members) {
       if (member.worker_incarnation == worker->incarnation) worker->rank = member.rank;
@@ -90,7 +92,37 @@ void WorkerTable::NoteDown(Worker* worker, const WorkerDown& message) {
     auto record = records_.find(worker->rank.value());
     const bool others_fault = removed->kind == RemovedKind::kPeerLost;
     if (record != records_.end() && others_fault) record->second.removed_because = removed->reason;
+  } else {
+    return false;
   }
+  return true;
+}
+
+WorkerMemory WorkerTable::MemoryOf(const Worker& worker) const {
+  WorkerMemory memory;
+  memory.incarnation = worker.incarnation;
+  memory.pid = worker.pid;
+  memory.rank = worker.rank;
+  memory.leaving = worker.leaving;
+  memory.left = worker.left;
+  memory.removed = worker.removed;
+  memory.removed_because = Record(worker.rank).removed_because;
+  return memory;
+}
+
+Worker& WorkerTable::Restore(const WorkerMemory& memory, TimePoint now) {
+  Worker& worker = Add(memory.incarnation, memory.pid);
+  worker.rank = memory.rank;
+  worker.leaving = memory.leaving;
+  worker.left = memory.left;
+  worker.removed = memory.removed;
+  worker.heard = now;
+  if (!memory.rank.known() || records_.size() >= kRecordsMax) return worker;
+  RankRecord& record = records_[memory.rank.value()];
+  record = RankRecord();
+  if (memory.leaving || memory.left) record.stopped_taking_part = now;
+  record.removed_because = memory.removed_because;
+  return worker;
 }
 
 RankRecord WorkerTable::Record(Rank rank) const {

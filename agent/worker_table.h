@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/local_connection.h"
+#include "agent/worker_memory.h"
 #include "base/clock.h"
 #include "proto/messages.h"
 
@@ -60,10 +61,13 @@ class WorkerTable {
   // The link is another one: the controller has none of them.
   void ForgetReported();
 
-  // Notes what a message tells about its sender.
-  void NoteUp(Worker* worker, const WorkerUp& message, TimePoint now);
-  // Notes what a message tells its addressee.
-  void NoteDown(Worker* worker, const WorkerDown& message);
+  // Notes what a message tells about its sender. True: the worker's memory has changed.
+  bool NoteUp(Worker* worker, const WorkerUp& message, TimePoint now);
+  // Notes what a message tells its addressee. True as above.
+  bool NoteDown(Worker* worker, const WorkerDown& message);
+  WorkerMemory MemoryOf(const Worker& worker) const;
+  // As it was for the agent before this one.
+  Worker& Restore(const WorkerMemory& memory, TimePoint now);
   RankRecord Record(Rank rank) const;
 
  private:

@@ -106,31 +106,18 @@ def test_killed_worker_and_launcher(tmp_path: Path, way: str, turn: int) -> None
         job.wait()
         for rank in (0, 2):
             job.wait_for(lambda rank=rank: not alive(pid[rank]), f"end of rank {rank}")
-        # The agent gives 2 s between SIGTERM and SIGKILL.
-        assert time.monotonic() - killed < END_S + 1, job.report()
+        assert time.monotonic() - killed < END_S, job.report()
 
 
-def children_named(job: processes.Job, name: str) -> list[int]:
-    """Children of the launcher that run a program of that name."""
-    found = Path(f"/proc/{job.process.pid}/task/{job.process.pid}/children").read_text().split()
-    return [int(pid) for pid in found if name in processes.command_line(int(pid)).split(" ")[0]]
-
-
-@pytest.mark.parametrize("victim", ["launcher", "farandole-agent", "farandole-controller"])
 @pytest.mark.parametrize("way", ["in allreduce", "in data loader"])
-def test_killed_part(tmp_path: Path, victim: str, way: str, turn: int) -> None:
+def test_killed_launcher(tmp_path: Path, way: str, turn: int) -> None:
     with processes.launching(tmp_path, 2, HEAD + WAYS[way]) as job:
         pid = pids(job, 2)
         time.sleep(random.uniform(0.1, 0.4))
-        (target,) = [job.process.pid] if victim == "launcher" else children_named(job, victim)
-        os.kill(target, signal.SIGKILL)
-        code = job.wait(20)
+        job.process.kill()
+        job.wait()
         for rank in pid:
-            job.wait_for(lambda rank=rank: not alive(pid[rank]), f"end of rank {rank}", 20)
-    assert code != 0
-    if victim != "launcher":
-        named = [line for line in job.stderr.splitlines() if f"the {victim[10:]} (pid {target})" in line]
-        assert len(named) == 1 and "SIGKILL" in named[0], job.report()
+            job.wait_for(lambda rank=rank: not alive(pid[rank]), f"end of rank {rank}", END_S)
 
 
 def test_stopped_worker_is_unresponsive_and_goes_on(tmp_path: Path) -> None:

@@ -1,15 +1,19 @@
-"""Trains a small network for 50 steps and prints the loss of each, summed over the whole batch of all ranks."""
+"""Trains a small network and prints the loss of each step, summed over the whole batch of all ranks.
+
+training_worker.py DTYPE PASSES [STEPS [PAUSE_S]]
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 
 import torch
 from torch import nn
 
 import farandole.torch as hvd
 
-STEPS = 50
 ROWS = 24  # of all ranks together
 
 
@@ -23,6 +27,9 @@ def main() -> None:
     hvd.init()
     dtype = getattr(torch, sys.argv[1])
     passes = int(sys.argv[2])
+    steps = int(sys.argv[3]) if len(sys.argv) > 3 else 50
+    pause_s = float(sys.argv[4]) if len(sys.argv) > 4 else 0.0
+    print("pid", hvd.rank(), os.getpid(), flush=True)
     torch.manual_seed(17)
     model = nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(144, 16), nn.Tanh(), nn.Linear(16, 2)
@@ -32,7 +39,7 @@ def main() -> None:
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     rows = ROWS // hvd.size() // passes
-    for step in range(STEPS):
+    for step in range(steps):
         images, labels = batch(step, dtype)
         optimizer.zero_grad()
         loss_sum = torch.zeros((), dtype=dtype)
@@ -46,6 +53,8 @@ def main() -> None:
         loss_sum = hvd.allreduce(loss_sum, name="loss")
         if hvd.rank() == 0:
             print("loss", repr(loss_sum.item()), flush=True)
+        time.sleep(pause_s)
+    print("done", hvd.rank(), os.getpid(), flush=True)
     hvd.shutdown()
 
 

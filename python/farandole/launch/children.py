@@ -85,6 +85,28 @@ class Child:
             self.process.wait()
 
 
+class Restarts:
+    """Bounds how often something that is killed again and again is started again.
+
+    Args:
+        times: so often
+        within_s: in this time
+    """
+
+    def __init__(self, times: int = 5, within_s: float = 60.0) -> None:
+        self.times = times
+        self.within_s = within_s
+        self._when: list[float] = []
+
+    def allowed(self, now: float) -> bool:
+        """Whether one more is, at this time in seconds; it then counts."""
+        self._when = [when for when in self._when if now - when < self.within_s]
+        if len(self._when) >= self.times:
+            return False
+        self._when.append(now)
+        return True
+
+
 def read_line(descriptor: int, child: Child, timeout_s: float) -> str | None:
     """The first line that `child` writes to the pipe; None if it ends, or `timeout_s` pass, before."""
     deadline = time.monotonic() + timeout_s

@@ -7,14 +7,18 @@ import secrets
 import select
 import signal
 import sys
+import time
 from types import FrameType
 
 from farandole import _locate
-from farandole.launch.children import Child, end_leftovers, member_token, pipe_with, read_line
+from farandole.launch.children import Child, Restarts, end_leftovers, member_token, pipe_with, read_line
 from farandole.launch.settings import Settings, allowed_cores, log_level
+from farandole.launch.store import Store
 
 # The controller listens within milliseconds; a machine under heavy load gets this long.
 CONTROLLER_START_S = 20.0
+# Between two attempts to start it again: something else may hold its port for a moment.
+RESTART_PAUSE_S = 0.2
 # After the first failure the agent sends the other workers SIGTERM after this time. In a worker that waits or computes
 # elsewhere this becomes the exception that names the failure (farandole/_ending.py); one that has it already gets
 # the agent's further patience before SIGKILL.
@@ -28,7 +32,7 @@ def say(sentence: str) -> None:
 
 
 def run(settings: Settings) -> int:
-    """Runs the command on all processes. Returns the exit code: the agent's, 1 if controller or agent failed."""
+    """Runs the command on all processes. Returns the exit code: the agent's, 1 if the controller failed for good."""
     try:
         programs = [_locate.find("farandole-controller"), _locate.find("farandole-agent")]
     except FileNotFoundError as error:
@@ -43,18 +47,29 @@ def run(settings: Settings) -> int:
 
 
 class _Run:
-    """One run from start to end. Everything that it starts has ended when `run` returns."""
+    """One run from start to end. Everything that it starts has ended when `run` returns.
+
+    A controller or an agent that is killed is started again: the workers do not depend on either. They are children of
+    this process, and what an agent knows of them lies in the store.
+    """
 
     def __init__(self, settings: Settings, programs: list[str], environment: dict[str, str]) -> None:
         self._settings = settings
         self._controller_program, self._agent_program = programs
         self._environment = environment
         self._job = f"run-{secrets.token_hex(8)}"
+        self._key = secrets.token_hex(32)
+        self._agent_id, self._socket_name = secrets.token_hex(8), f"farandole-{secrets.token_hex(16)}"
+        self._store = Store()
         # Whoever holds the read end learns of the launcher's death, however it comes, by end of file.
         self._lifeline, self._life = os.pipe()
+        self._controller: Child | None = None
+        self._address = "127.0.0.1:0"  # of the controller, once it has listened
         self._agent: Child | None = None
+        self._restarts = {"controller": Restarts(), "agent": Restarts()}
         self._interrupts = 0
-        self._early_signal = 0  # came before there was an agent
+        self._signals: list[int] = []  # not passed on yet
+        self._ending = False  # nothing is started again
         self._wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self._wake_writer, False)
 
@@ -62,21 +77,20 @@ class _Run:
         previous = {number: signal.signal(number, self._on_signal) for number in RELAYED}
         previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
         wakeup = signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
-        controller = None
         try:
-            key = secrets.token_hex(32)
-            controller, address = self._start_controller(key)
-            if address is None:
+            if not self._start_controller():
                 return 1
-            if self._early_signal:
-                return 128 + self._early_signal
-            self._agent = self._start_agent(address, member_token(key, self._job))
-            return self._wait(controller)
+            if self._signals:
+                return 128 + self._signals[0]
+            self._start_agent()
+            return self._wait()
         finally:
+            self._ending = True
             if self._agent is not None:
                 self._agent.end(10.0)
-            if controller is not None:
-                controller.end(5.0)
+            self._store.close()
+            if self._controller is not None:
+                self._controller.end(5.0)
             end_leftovers(self._job)
             signal.set_wakeup_fd(wakeup)
             for number, handler in previous.items():
@@ -84,10 +98,11 @@ class _Run:
             for descriptor in (self._lifeline, self._life, self._wake_reader, self._wake_writer):
                 os.close(descriptor)
 
-    def _start_controller(self, key: str) -> tuple[Child, str | None]:
+    def _start_controller(self) -> bool:
+        """Whether it listens, after the first time on the same port."""
         ready_reader, ready_writer = os.pipe()
-        key_fd = pipe_with(key)
-        command = [self._controller_program, "--listen", "127.0.0.1:0", "--key-fd", str(key_fd)]
+        key_fd = pipe_with(self._key)
+        command = [self._controller_program, "--listen", self._address, "--key-fd", str(key_fd)]
         command += ["--ready-fd", str(ready_writer), "--lifeline-fd", str(self._lifeline)]
         command += ["--log-level", log_level(self._environment)]
         try:
@@ -95,53 +110,92 @@ class _Run:
         finally:
             os.close(key_fd)
             os.close(ready_writer)
+        self._controller = child
         address = read_line(ready_reader, child, CONTROLLER_START_S)
         os.close(ready_reader)
         if address is None:
             ended = child.exit_code() is not None
             how = child.describe_end() if ended else f"the controller did not listen within {CONTROLLER_START_S:g} s"
             say(f"cannot start: {how}; its messages stand above ({self._controller_program})")
-        elif self._settings.verbose:
+            child.end(1.0)
+            return False
+        self._address = address
+        if self._settings.verbose:
             say(f"controller (pid {child.process.pid}) listens on {address}")
-        return child, address
+        return True
 
-    def _start_agent(self, address: str, token: str) -> Child:
-        token_fd = pipe_with(token)
-        command = [self._agent_program, "--job", self._job, "--controller", address, "--token-fd", str(token_fd)]
+    def _start_agent(self) -> None:
+        """It takes over the workers that there are."""
+        token_fd = pipe_with(member_token(self._key, self._job))
+        command = [self._agent_program, "--job", self._job, "--controller", self._address, "--token-fd", str(token_fd)]
         command += ["--size", str(self._settings.processes), "--lifeline-fd", str(self._lifeline)]
-        command += ["--grace-seconds", str(GRACE_S)]
+        command += ["--agent-id", self._agent_id, "--socket", self._socket_name, "--grace-seconds", str(GRACE_S)]
         command += ["--prefix-output"] if self._settings.prefix_output else []
         try:
-            return Child(
-                "agent", [*command, "--", *self._settings.command], self._environment, [token_fd, self._lifeline]
-            )
+            with self._store.connect() as end:
+                command += ["--launcher-fd", str(end.fileno()), "--", *self._settings.command]
+                descriptors = [token_fd, self._lifeline, end.fileno()]
+                self._agent = Child("agent", command, self._environment, descriptors)
         finally:
             os.close(token_fd)
+        self._store.hand_over()
 
-    def _wait(self, controller: Child) -> int:
-        """Until the agent has ended; ends it when the controller is gone."""
+    def _wait(self) -> int:
+        """Until the agent has ended by itself, or something has ended for good that the job needs."""
         controller_lost = False
         while True:
+            self._store.read()
+            self._pass_signals_on()
             code = self._agent.exit_code()
             if code is not None:
-                if self._agent.process.returncode < 0:
-                    say(f"{self._agent.describe_end()}; its workers were ended")
-                return 1 if controller_lost and code == 0 else code
-            if not controller_lost and controller.exit_code() is not None:
-                controller_lost = True
-                say(f"{controller.describe_end()}; ending the job")
-                self._agent.send(signal.SIGTERM)
+                killed = self._agent.process.returncode < 0
+                if not killed or self._ending:
+                    return 1 if controller_lost and code == 0 else code
+                self._store.disconnect()
+                if not self._may_restart(self._agent):
+                    return code
+                self._start_agent()
+            if not controller_lost and self._controller.exit_code() is not None:
+                controller_lost = self._ending or not self._restart_controller()
+                if controller_lost:
+                    self._ending = True
+                    self._signals.append(signal.SIGTERM)
+                    continue
             # SIGCHLD and all relayed signals write here; the time-out covers one that came just before.
-            if select.select([self._wake_reader], [], [], 1.0)[0]:
+            if self._wake_reader in select.select([self._wake_reader, *self._store.waits_on()], [], [], 1.0)[0]:
                 os.read(self._wake_reader, 4096)
 
+    def _may_restart(self, part: Child) -> bool:
+        """Says what happens now that `part` has ended."""
+        restarts = self._restarts[part.name]
+        reason = f"it was started again {restarts.times} times within {restarts.within_s:g} s"
+        allowed = restarts.allowed(time.monotonic())
+        if not self._store.complete:
+            allowed, reason = False, "its state could not be kept, as no descriptor was left (ulimit -n)"
+        if allowed:
+            say(f"{part.describe_end()}; starting it again")
+        else:
+            say(f"{part.describe_end()}; {reason}: ending the job")
+        return allowed
+
+    def _restart_controller(self) -> bool:
+        while self._may_restart(self._controller):
+            if self._start_controller():
+                return True
+            time.sleep(RESTART_PAUSE_S)
+        return False
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        """The agent passes it on to all workers. The second Ctrl-C is a SIGTERM, the third ends at once."""
-        if self._agent is None:
-            self._early_signal = number
-            return
+        """Notes it: the agent passes it on to all workers. The second Ctrl-C is a SIGTERM, the third ends at once."""
         if number == signal.SIGINT:
             self._interrupts += 1
-            # With a killed agent the kernel kills its workers, and `run` what these have started.
             number = {1: signal.SIGINT, 2: signal.SIGTERM}.get(self._interrupts, signal.SIGKILL)
-        self._agent.send(number)
+        self._signals.append(number)
+
+    def _pass_signals_on(self) -> None:
+        if signal.SIGKILL in self._signals:
+            self._ending = True
+            self._agent.send(signal.SIGKILL)  # `run` kills the workers
+        # Before it is ready the agent itself would die of it.
+        while self._store.ready and self._signals:
+            self._agent.send(self._signals.pop(0))

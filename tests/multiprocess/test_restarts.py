@@ -1,0 +1,312 @@
+"""The launcher starts a killed agent or controller again, and training does not notice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import processes
+import pytest
+
+# How long until a killed part has been replaced. Machines that run several builds at once are slow.
+RESTART_S = 30.0
+STEPS = 300
+PAUSE_S = 0.01
+SCRIPT = [sys.executable, str(processes.ROOT / "tests" / "multiprocess" / "training_worker.py")]
+WORKER = [*SCRIPT, "float64", "1", str(STEPS), str(PAUSE_S)]
+HEAD = """
+        hvd.init()
+        print("pid", hvd.rank(), os.getpid(), flush=True)
+        """
+
+
+def children(job: processes.Job) -> dict[int, str]:
+    """Command lines of the launcher's children that run."""
+    found = Path(f"/proc/{job.process.pid}/task/{job.process.pid}/children").read_text().split()
+    lines = {int(pid): processes.command_line(int(pid)) for pid in found}
+    return {pid: line for pid, line in lines.items() if line.strip("? ")}
+
+
+def part(job: processes.Job, name: str) -> int:
+    """Pid of the controller or the agent, 0 if there is none."""
+    found = [pid for pid, line in children(job).items() if f"farandole-{name}" in line.split(" ")[0]]
+    return found[0] if found else 0
+
+
+def pids(job: processes.Job, size: int) -> dict[int, int]:
+    """Process of each rank, once all have said it."""
+    lines = job.wait_for(lambda: len(job.lines("pid ")) == size and job.lines("pid "), "init on all ranks")
+    return {int(rank): int(pid) for rank, pid in (line.split() for line in lines)}
+
+
+def kill(job: processes.Job, name: str) -> int:
+    """SIGKILL; returns when another one is there, its pid."""
+    old = part(job, name)
+    assert old, job.report()
+    os.kill(old, signal.SIGKILL)
+    return job.wait_for(lambda: part(job, name) not in (0, old) and part(job, name), f"another {name}", RESTART_S)
+
+
+def wait_for_step(job: processes.Job, step: int) -> None:
+    job.wait_for(lambda: len(job.lines("loss ")) >= step, f"step {step}")
+
+
+def wait_for_attached(job: processes.Job, workers: list[int]) -> None:
+    """Until the present agent serves these processes: `ss` would tell; the kernel's table does."""
+    agent = part(job, "agent")
+    job.wait_for(lambda: len(connections(agent)) >= len(workers), "the workers to attach again", RESTART_S)
+
+
+def connections(agent: int) -> list[str]:
+    """Unix sockets of a process that are connected and have the agent's name."""
+    try:
+        inodes = {os.readlink(f"/proc/{agent}/fd/{fd}") for fd in os.listdir(f"/proc/{agent}/fd")}
+    except OSError:
+        return []
+    lines = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
+    return [
+        line[6] for line in lines if len(line) > 7 and "@farandole-" in line[7] and f"socket:[{line[6]}]" in inodes
+    ][1:]
+
+
+@contextmanager
+def training(folder: Path, *options: str) -> Iterator[processes.Job]:
+    with processes.running(processes.launch_command(2, *WORKER, options=options), folder) as job:
+        yield job
+
+
+@pytest.fixture(scope="module")
+def losses(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Of a run that nothing disturbs."""
+    with training(tmp_path_factory.mktemp("undisturbed")) as job:
+        assert job.wait() == 0, job.report()
+    assert len(job.lines("loss ")) == STEPS
+    return job.lines("loss ")
+
+
+def check_undisturbed(
+    job: processes.Job, losses: list[str], pid: dict[int, int], killed: list[tuple[str, int]]
+) -> None:
+    """The job has ended as if nothing had happened, and said one line for each killed part."""
+    assert job.wait() == 0, job.report()
+    assert job.lines("loss ") == losses, job.report()
+    assert {int(rank): int(p) for rank, p in (line.split() for line in job.lines("done "))} == pid, job.report()
+    said = [line for line in job.stderr.splitlines() if "starting it again" in line]
+    expected = [f"the {name} (pid {old}) was killed by signal 9 (SIGKILL)" for name, old in killed]
+    assert len(said) == len(expected) and all(e in s for e, s in zip(expected, said)), job.report()
+
+
+@pytest.mark.parametrize("options", [(), ("--no-prefix-output",)])
+def test_agent_killed_while_training(tmp_path: Path, losses: list[str], options: tuple[str, ...]) -> None:
+    with training(tmp_path, *options) as job:
+        pid = pids(job, 2)
+        killed = []
+        for step in (20, 60, 150):
+            wait_for_step(job, step)
+            killed.append(("agent", part(job, "agent")))
+            kill(job, "agent")
+            wait_for_attached(job, list(pid.values()))
+        check_undisturbed(job, losses, pid, killed)
+
+
+def test_agent_killed_before_all_have_joined(tmp_path: Path) -> None:
+    body = """
+        print("pid", os.environ["HOROVOD_RANK"], os.getpid(), flush=True)
+        if os.environ["HOROVOD_RANK"] == "1":
+            while not os.path.exists("go"):
+                time.sleep(0.01)
+        hvd.init()
+        print("sum", hvd.allreduce(torch.ones(1), op=hvd.Sum).item(), flush=True)
+        """
+    with processes.launching(tmp_path, 2, body) as job:
+        pids(job, 2)
+        time.sleep(0.3)
+        kill(job, "agent")
+        (tmp_path / "go").touch()
+        assert job.wait() == 0, job.report()
+    assert job.lines("sum ") == ["2.0", "2.0"], job.report()
+
+
+def test_segments_outlive_the_agent(tmp_path: Path) -> None:
+    """Large tensors lie in segments that a rank asks for when it first needs them, and the others later."""
+    body = (
+        HEAD
+        + """
+        for step, size in enumerate((10, 1 << 20, 1 << 23)):
+            hvd.allreduce(torch.ones(size), op=hvd.Sum)
+            print("size", size, flush=True)
+            if hvd.rank() == 0:
+                while not os.path.exists(f"go{step}"):
+                    time.sleep(0.005)
+            result = hvd.allreduce(torch.arange(size, dtype=torch.float32), op=hvd.Sum)
+            assert torch.equal(result, 3 * torch.arange(size, dtype=torch.float32)), result
+        print("right", flush=True)
+        """
+    )
+    with processes.launching(tmp_path, 3, body) as job:
+        pids(job, 3)
+        for step, size in enumerate((10, 1 << 20, 1 << 23)):
+            job.wait_for(lambda size=size: len(job.lines(f"size {size}")) == 3, f"size {size}")
+            kill(job, "agent")
+            (tmp_path / f"go{step}").touch()
+        assert job.wait() == 0, job.report()
+    assert len(job.lines("right")) == 3, job.report()
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "cause"),
+    [
+        ("sys.exit(3)", 3, "exited with code 3"),
+        ("os._exit(0)", 1, "exited with code 0 without leaving the job"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "was killed by signal 9 (SIGKILL)"),
+    ],
+)
+@pytest.mark.parametrize("when", ["after the restart", "while there is no agent"])
+def test_worker_fails_after_a_restart(tmp_path: Path, when: str, ending: str, code: int, cause: str) -> None:
+    body = (
+        HEAD
+        + f"""
+        hvd.barrier()
+        print("ready", flush=True)
+        while not os.path.exists("go"):
+            time.sleep(0.001)
+        if hvd.rank() == 1:
+            {ending}
+        hvd.allreduce(torch.ones(1))
+        """
+    )
+    with processes.launching(tmp_path, 3, body) as job:
+        pid = pids(job, 3)
+        job.wait_for(lambda: len(job.lines("ready")) == 3, "the barrier")
+        if when == "after the restart":
+            kill(job, "agent")
+            wait_for_attached(job, list(pid.values()))
+            (tmp_path / "go").touch()
+        else:
+            # The launcher cannot replace it while it is stopped.
+            job.process.send_signal(signal.SIGSTOP)
+            os.kill(part(job, "agent"), signal.SIGKILL)
+            (tmp_path / "go").touch()
+            job.wait_for(lambda: not running(pid[1]), "the end of rank 1")
+            job.process.send_signal(signal.SIGCONT)
+        assert job.wait() == code, job.report()
+    first = f"rank 1 (pid {pid[1]} on host {socket.gethostname()}) failed first: it {cause}"
+    assert [line for line in job.stderr.splitlines() if "failed first" in line] == [f"farandole-agent: {first}"], (
+        job.report()
+    )
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("victims", [("launcher",), ("launcher", "agent"), ("agent", "launcher")])
+def test_killed_launcher_after_a_restart(tmp_path: Path, victims: tuple[str, ...]) -> None:
+    with training(tmp_path) as job:
+        pid = pids(job, 2)
+        wait_for_step(job, 10)
+        kill(job, "agent")
+        wait_for_attached(job, list(pid.values()))
+        targets = [job.process.pid if name == "launcher" else part(job, name) for name in victims]
+        for target in targets:
+            os.kill(target, signal.SIGKILL)
+        job.wait()
+        for rank in pid:
+            job.wait_for(lambda rank=rank: not running(pid[rank]), f"end of rank {rank}", 5)
+
+
+def test_interrupts_after_a_restart(tmp_path: Path) -> None:
+    body = (
+        HEAD
+        + """
+        count = 0
+        def interrupted(*_):
+            global count
+            count += 1
+            print("interrupt", count, flush=True)
+        signal.signal(signal.SIGINT, interrupted)
+        signal.signal(signal.SIGTERM, lambda *_: print("terminate", flush=True))
+        while True:
+            time.sleep(0.1)
+        """
+    )
+    with processes.launching(tmp_path, 2, body) as job:
+        pid = pids(job, 2)
+        kill(job, "agent")
+        # It may not be able to pass a signal on yet; none is lost.
+        job.process.send_signal(signal.SIGINT)
+        job.wait_for(lambda: len(job.lines("interrupt 1")) == 2, "the first interrupt")
+        job.process.send_signal(signal.SIGINT)
+        job.wait_for(lambda: len(job.lines("terminate")) == 2, "the second interrupt")
+        assert job.process.poll() is None
+        job.process.send_signal(signal.SIGINT)
+        assert job.wait(10) == 128 + signal.SIGKILL, job.report()
+        assert not any(running(p) for p in pid.values())
+
+
+def test_output_is_complete_across_restarts(tmp_path: Path) -> None:
+    body = (
+        HEAD
+        + """
+        for i in range(3000):
+            print("line", hvd.rank(), i, flush=True)
+            time.sleep(0.001)
+        """
+    )
+    with processes.launching(tmp_path, 2, body) as job:
+        pids(job, 2)
+        for count in (200, 1000):
+            job.wait_for(lambda count=count: len(job.lines("line 1 ")) > count, f"line {count}")
+            kill(job, "agent")
+        assert job.wait() == 0, job.report()
+    lines = [line for line in job.stdout.splitlines() if "line" in line]
+    for rank in (0, 1):
+        own = [line for line in lines if line.startswith(f"[{rank}] ")]
+        assert own == [f"[{rank}] line {rank} {i}" for i in range(3000)]
+    assert len(lines) == 6000
+
+
+def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    with training(tmp_path) as job:
+        pid = pids(job, 2)
+        for _ in range(5):
+            kill(job, "agent")
+        os.kill(part(job, "agent"), signal.SIGKILL)
+        assert job.wait(20) == 128 + signal.SIGKILL, job.report()
+        assert not any(running(p) for p in pid.values())
+    (last,) = [line for line in job.stderr.splitlines() if "ending the job" in line]
+    assert "the agent" in last and "started again 5 times within 60 s" in last, job.report()
+
+
+def test_controller_comes_back_on_its_port(tmp_path: Path) -> None:
+    """Workers that never call us do not notice."""
+    command = [sys.executable, "-c", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)"]
+    with processes.running(processes.launch_command(2, *command, options=("--verbose",)), tmp_path) as job:
+        for count in range(1, 5):
+            job.wait_for(lambda count=count: job.stderr.count("connected from host") == count, "the agent's connection")
+            if count < 4:
+                kill(job, "controller")
+        (tmp_path / "go").touch()
+        assert job.wait() == 0, job.report()
+    lines = [line for line in job.stderr.splitlines() if "farandole run: controller" in line]
+    assert len(lines) == 4 and len({line.split("listens on ")[1] for line in lines}) == 1, lines
+
+
+def test_a_controller_that_is_killed_again_and_again(tmp_path: Path) -> None:
+    with processes.running(processes.launch_command(2, "sleep", "60"), tmp_path) as job:
+        job.wait_for(lambda: part(job, "agent"), "the start")
+        for _ in range(5):
+            kill(job, "controller")
+        os.kill(part(job, "controller"), signal.SIGKILL)
+        assert job.wait(20) == 128 + signal.SIGTERM, job.report()
+    (last,) = [line for line in job.stderr.splitlines() if "ending the job" in line]
+    assert "the controller" in last and "started again 5 times within 60 s" in last, job.report()
