@@ -193,7 +193,7 @@ void Agent::FromWorkerUp(Worker* worker, const WorkerUp& message) {
   }
   FlushAnnouncements();
   if (std::holds_alternative<Hello>(message)) announcements_.Forget();
-  Say(FromWorker{worker->incarnation, message});
+  Say(FromWorker{worker->incarnation, message, {}});
 }
 
 void Agent::FlushAnnouncements() {

@@ -10,20 +10,19 @@
 
 #include "base/clock.h"
 #include "proto/messages.h"
-#include "tests/sim/simulation.h"
+#include "tests/sim/execution_checker.h"
 #include "tests/sim/submission.h"
-#include "worker/work.h"
+#include "tests/sim/verdict.h"
 
 namespace farandole::sim {
 
-// Looks at a run from outside, with knowledge that no part of it has, and holds it against the promises of the design.
+// Looks at a run from outside, with knowledge that no part of it has, and holds it against the promises of the design:
+// membership, I3 and I5 of docs/replay.md, and what the script is told.
 class Checker {
  public:
-  explicit Checker(const Simulation* simulation) : simulation_(simulation) {}
+  Checker(Verdict* verdict, ExecutionChecker* execution) : verdict_(verdict), execution_(execution) {}
 
-  // The first one found; "" if none.
-  const std::string& violation() const { return violation_; }
-  void Fail(const std::string& what);
+  void Fail(const std::string& what) { verdict_->Fail(what); }
 
   // The controller has opened it.
   void Opened(const GenerationId& id);
@@ -36,10 +35,8 @@ class Checker {
   // What happens at a member. Joined: view identical for all, one generation per incarnation.
   void Joined(const View& view, Incarnation worker);
   void Submitted(const GenerationId& id, Rank rank, const Submission& submission);
-  // An item took effect: indices rise, nothing is dispatched that not all have submitted.
-  void Taken(const GenerationId& id, Rank rank, const Work& work);
-  // The executor begins a batch: the same sequence of the same compositions for all.
-  void Begun(const GenerationId& id, Rank rank, const Work& work);
+  // An item took effect: indices rise.
+  void Taken(const GenerationId& id, Rank rank, uint64_t item);
   // By an item (index > 0) or by the end of everything (0): exactly once, and as the program says.
   void Answered(const GenerationId& id, Rank rank, const Submission& submission, const Result& result, uint64_t item);
   // Has done all of its program and was let go.
@@ -55,27 +52,25 @@ class Checker {
  private:
   struct MemberRecord {
     uint64_t last_item = 0;
-    size_t batches = 0;
     bool finished = false;
   };
   struct Mismatch {
     std::string text;
+    uint64_t label = 0;
     std::set<int32_t> told;
   };
   struct Generation {
     TimePoint opened = TimePoint::Infinite();
     std::string view;
     std::vector<MemberRecord> members;
-    std::map<std::string, std::vector<int64_t>> submitted;  // by "name#ordinal": dimension 0 + 1 of each rank, 0 = not
-    std::vector<std::string> batches;
-    std::map<uint64_t, Mismatch> mismatches;  // by item
+    std::map<uint64_t, std::set<int32_t>> disputed;  // ranks that submitted what must not be executed, by label
+    std::map<uint64_t, Mismatch> mismatches;         // by item
     bool Finished() const;
   };
   Generation& Find(const GenerationId& id);
-  void CheckDims(const std::vector<int64_t>& submitted, const std::vector<int64_t>& dims, const std::string& name);
 
-  const Simulation* const simulation_;
-  std::string violation_;
+  Verdict* const verdict_;
+  ExecutionChecker* const execution_;
   std::map<std::pair<uint64_t, uint64_t>, Generation> generations_;
   std::map<Incarnation, GenerationId> joined_;
   uint64_t greatest_incarnation_ = 0;

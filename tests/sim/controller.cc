@@ -66,6 +66,7 @@ void Controller::Received(ControllerStream* stream, const AgentUp& message) {
   }
   if (const auto* said = std::get_if<FromWorker>(&message)) {
     if (const auto* hello = std::get_if<Hello>(&said->message)) {
+      world_->log.HelloRead(*hello);
       uint64_t& session = sessions_[said->worker_incarnation];
       session = std::max(session, hello->session);
       if (hello->received_through < received_through_[said->worker_incarnation]) {
@@ -111,6 +112,7 @@ void Controller::SendTo(AgentSend send) {
     const auto* view = std::get_if<View>(&down->message);
     if (view != nullptr) world_->checker.Opened(view->generation);
     const auto* item = std::get_if<Item>(&down->message);
+    if (item != nullptr) world_->log.Sent(*item);
     const auto* error = item == nullptr ? nullptr : std::get_if<ErrorItem>(&item->body);
     if (world_->bugs.views_differ && view != nullptr && down->worker_incarnations[0].value() % 2 == 0) {
       std::get<View>(down->message).data_key += "x";
@@ -187,7 +189,7 @@ void Controller::HearStale(const std::string& agent_id, Incarnation worker, cons
   request.name = "stale";
   request.signature.op = OpKind::kAllreduce;
   announce.requests.push_back(request);
-  const Actions actions = job_->AgentSaid(agent_id, FromWorker{worker, announce}, world_->simulation.now());
+  const Actions actions = job_->AgentSaid(agent_id, FromWorker{worker, announce, {}}, world_->simulation.now());
   if (!actions.sends.empty()) world_->checker.Fail("what belongs to an older generation moved the controller");
 }
 

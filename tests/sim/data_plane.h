@@ -6,19 +6,23 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "proto/types.h"
 #include "tests/sim/simulation.h"
+#include "worker/communicator.h"
 
 namespace farandole::sim {
 
-// The collectives between workers: one completes at a member some time after all members have entered it (at the root
-// of a broadcast maybe before), or fails when somebody it needs is gone.
+// The collectives between workers, by instance (D1): one completes at a member some time after all members have entered
+// it (at the root of a broadcast maybe before), or fails when somebody it needs is gone. Instances of one set complete
+// in order, those of different sets as it happens.
 class DataPlane {
  public:
-  // Once per Enter, on the process of the member. Suspect as of Communicator.
+  // Once per Enter that is not taken back, on the process of the member. Suspect as of Communicator.
   using Done = std::function<void(const absl::Status&, Rank suspect)>;
 
   explicit DataPlane(Simulation* simulation) : simulation_(simulation) {}
@@ -26,29 +30,46 @@ class DataPlane {
   // Without it members are told only by their own Abort.
   void set_notices(bool notices) { notices_ = notices; }
 
-  // `alone`: may complete before the others come.
-  void Enter(const GenerationId& generation, uint64_t item, Rank rank, int size, bool alone, Process* process,
-             Done done);
+  struct Entry {
+    GenerationId generation;
+    uint32_t set = 0;
+    Instance instance;
+    Rank rank;
+    const std::vector<int>* ranks = nullptr;  // of the set, as the member knows it
+    bool alone = false;                       // may complete before the others come
+  };
+  void Enter(const Entry& entry, Process* process, Done done);
+  // W8, D4: the member takes back what it contributed. False if it has completed, or is about to.
+  bool Withdraw(const Entry& entry);
   // The member's connections are gone: it died, aborted or failed. What it is inside of ends with `status`, if its
   // process lives.
   void Gone(const GenerationId& generation, Rank rank, const absl::Status& status);
 
  private:
   struct Part {
+    Rank rank;
     Process* process = nullptr;
     Done done;
     bool finished = false;
     bool well = false;
   };
-  using Members = std::map<int32_t, Part>;
+  using Parts = std::vector<Part>;
+  using InstanceKey = std::tuple<uint32_t, uint64_t, uint64_t>;
   using GenerationKey = std::pair<uint64_t, uint64_t>;
+  struct Meeting {
+    std::vector<int> ranks;
+    Parts parts;
+  };
   struct Generation {
-    std::map<uint64_t, Members> instances;
+    std::map<InstanceKey, Meeting> instances;
     std::vector<bool> gone;
+    std::map<int32_t, absl::Status> failed;                             // by rank: what it is told, or about to be
+    absl::flat_hash_map<std::pair<uint32_t, int32_t>, TimePoint> last;  // completion by set and rank
   };
   static GenerationKey KeyOf(const GenerationId& id) { return {id.controller_incarnation, id.number}; }
-  void Finish(Part* part, int64_t after_us, const absl::Status& status, Rank suspect);
-  void Notice(Generation* generation, Members* members);
+  void Complete(Generation* generation, uint32_t set, Part* part, int64_t after_us);
+  void Fail(Generation* generation, Part* part, int64_t after_us, const absl::Status& status, Rank suspect);
+  void Notice(Generation* generation, Meeting* meeting);
 
   Simulation* const simulation_;
   bool notices_ = true;

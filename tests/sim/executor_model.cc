@@ -1,5 +1,7 @@
 #include "tests/sim/executor_model.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace farandole::sim {
@@ -7,7 +9,8 @@ namespace farandole::sim {
 void ExecutorModel::SetGroup(const GenerationId& generation, Rank rank, int size) {
   generation_ = generation;
   rank_ = rank;
-  size_ = size;
+  sets_[0].resize(size);
+  std::iota(sets_[0].begin(), sets_[0].end(), 0);
 }
 
 void ExecutorModel::Push(Work work) {
@@ -16,41 +19,111 @@ void ExecutorModel::Push(Work work) {
 }
 
 void ExecutorModel::Next() {
-  if (running_ || ended_ || queue_.empty()) return;
-  running_ = std::move(queue_.front());
-  queue_.pop_front();
-  if (running_->kind != Work::Kind::kBatch) {
-    process_->AfterUs(world_->random().Between(1, 30), [this] { Done(); });
-    return;
+  while (!ended_ && !queue_.empty()) {
+    const bool batch = queue_.front().kind == Work::Kind::kBatch;
+    const int bound = batch ? world_->setting.window : 1;
+    if (static_cast<int>(in_flight_.size()) >= bound || (!in_flight_.empty() && !in_flight_.front().batch)) return;
+    in_flight_.push_back({std::move(queue_.front()), batch});
+    queue_.pop_front();
+    const Place place = std::prev(in_flight_.end());
+    if (batch) {
+      StartBatch(place);
+    } else {
+      process_->AfterUs(world_->random().Between(1, 30), [this, place] { Done(place); });
+    }
   }
-  world_->checker.Begun(generation_, rank_, *running_);
-  if (running_->operations.size() > 1) world_->coverage->Hit("batch of several");
-  const Signature& first = running_->operations[0]->request.signature;
-  const bool alone = running_->operations.size() == 1 && first.op == OpKind::kBroadcast && first.root_rank == rank_;
-  world_->data_plane.Enter(generation_, running_->instance.anchor, rank_, size_, alone, process_,
-                           [this](const absl::Status& status, Rank suspect) {
-                             if (status.ok()) {
-                               Done();
-                             } else {
-                               Broken(status, suspect);
-                             }
-                           });
 }
 
-void ExecutorModel::Done() {
-  Work work = *std::move(running_);
-  running_.reset();
-  callbacks_.on_done(std::move(work));
+DataPlane::Entry ExecutorModel::EntryOf(uint32_t process_set, const Instance& instance) const {
+  const auto ranks = sets_.find(process_set);
+  DataPlane::Entry entry;
+  entry.generation = generation_;
+  entry.set = process_set;
+  entry.instance = instance;
+  entry.rank = rank_;
+  entry.ranks = ranks == sets_.end() ? nullptr : &ranks->second;
+  return entry;
+}
+
+bool ExecutorModel::Alone(const Work& work) const {
+  if (work.operations.size() != 1 || work.operations[0] == nullptr) return false;
+  const Signature& s = work.operations[0]->request.signature;
+  return s.op == OpKind::kBroadcast && s.root_rank == rank_;
+}
+
+void ExecutorModel::StartBatch(Place place) {
+  const Work& work = place->work;
+  DataPlane::Entry entry = EntryOf(work.process_set, work.instance);
+  // Instances of one set complete in order.
+  entry.alone = Alone(work) && std::none_of(in_flight_.begin(), place, [&](const Running& earlier) {
+                  return earlier.work.process_set == work.process_set;
+                });
+  if (entry.ranks == nullptr) return world_->verdict.Fail("a batch of a set that this worker does not know");
+  world_->execution.Started(generation_, rank_, work);
+  if (work.operations.size() > 1) world_->coverage->Hit("batch of several");
+  if (std::find(work.operations.begin(), work.operations.end(), nullptr) != work.operations.end()) {
+    world_->coverage->Hit("batch with zeros");
+  }
+  if (work.instance.seq > 0) world_->coverage->Hit("batch replayed");
+  world_->data_plane.Enter(entry, process_, [this, place](const absl::Status& status, Rank suspect) {
+    if (status.ok()) {
+      Done(place);
+    } else {
+      Broken(place, status, suspect);
+    }
+  });
+}
+
+void ExecutorModel::Done(Place place) {
+  const Work work = std::move(place->work);
+  in_flight_.erase(place);
+  if (work.kind == Work::Kind::kBatch) world_->execution.Completed(generation_, rank_, work);
+  if (work.kind == Work::Kind::kSetChanged) LearnSet(work);
+  callbacks_.on_done(work);
   Next();
 }
 
-void ExecutorModel::Broken(const absl::Status& status, Rank suspect) {
+void ExecutorModel::LearnSet(const Work& work) {
+  std::vector<int> ranks;
+  for (Rank rank : work.changed_set.ranks) ranks.push_back(rank.value());
+  if (work.removed) {
+    sets_.erase(work.changed_set.id);
+  } else {
+    sets_[work.changed_set.id] = ranks;
+  }
+  world_->execution.SetChanged(generation_, rank_, work.changed_set.id, work.removed ? std::vector<int>() : ranks);
+}
+
+void ExecutorModel::Broken(Place place, const absl::Status& status, Rank suspect) {
   ended_ = true;
-  Work work = *std::move(running_);
-  running_.reset();
-  // Its channels are closed, so that the failure spreads (rule W11).
+  Work work = std::move(place->work);
+  in_flight_.erase(place);
+  // Its channels are closed, so that the failure spreads (W11).
   world_->data_plane.Gone(generation_, rank_, status);
   callbacks_.on_broken(std::move(work), status, suspect);
+}
+
+void ExecutorModel::Withdraw(uint32_t process_set, const Instance& instance) {
+  const auto same = [&](const Work& work) {
+    return work.kind == Work::Kind::kBatch && work.process_set == process_set && work.instance == instance;
+  };
+  Work work;
+  const auto queued = std::find_if(queue_.begin(), queue_.end(), same);
+  const Place place =
+      std::find_if(in_flight_.begin(), in_flight_.end(), [&](const Running& running) { return same(running.work); });
+  if (queued != queue_.end()) {
+    work = std::move(*queued);
+    queue_.erase(queued);
+  } else if (place != in_flight_.end() && world_->data_plane.Withdraw(EntryOf(process_set, instance))) {
+    world_->execution.Cancelled(generation_, rank_, place->work);
+    work = std::move(place->work);
+    in_flight_.erase(place);
+  } else {
+    return;
+  }
+  world_->coverage->Hit("batch withdrawn");
+  process_->AfterUs(world_->random().Between(0, 30), [this, work] { callbacks_.on_withdrawn(work); });
+  Next();
 }
 
 std::vector<Work> ExecutorModel::Abort(const std::string& reason) {
@@ -62,9 +135,8 @@ std::vector<Work> ExecutorModel::Abort(const std::string& reason) {
 }
 
 void ExecutorModel::Fail() {
-  if (running_ && running_->kind == Work::Kind::kBatch) {
-    world_->data_plane.Gone(generation_, rank_, absl::UnavailableError("the network broke"));
-  }
+  const bool runs = std::any_of(in_flight_.begin(), in_flight_.end(), [](const Running& r) { return r.batch; });
+  if (runs) world_->data_plane.Gone(generation_, rank_, absl::UnavailableError("the network broke"));
 }
 
 }  // namespace farandole::sim

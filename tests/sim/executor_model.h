@@ -1,49 +1,64 @@
 #ifndef FARANDOLE_TESTS_SIM_EXECUTOR_MODEL_H_
 #define FARANDOLE_TESTS_SIM_EXECUTOR_MODEL_H_
 
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/optional.h"
 #include "tests/sim/world.h"
 #include "worker/work.h"
 
 namespace farandole::sim {
 
-// worker/executor.h without its thread: items in order, one at a time, batches through the simulated data plane.
+// worker/executor.h without its thread (W5): items in order, at most W batches in flight through the simulated data
+// plane, everything else when nothing is in flight.
 class ExecutorModel {
  public:
   struct Callbacks {
     std::function<void(Work)> on_done;
     std::function<void(Work, const absl::Status&, Rank)> on_broken;
+    std::function<void(Work)> on_withdrawn;
   };
   ExecutorModel(World* world, Process* process, Callbacks callbacks)
       : world_(world), process_(process), callbacks_(std::move(callbacks)) {}
 
   void SetGroup(const GenerationId& generation, Rank rank, int size);
   void Push(Work work);
-  // Hands back what was not begun. A batch that runs ends with ABORTED.
+  // W8: takes this instance back, unless all members have entered it.
+  void Withdraw(uint32_t process_set, const Instance& instance);
+  // Hands back what was not begun. Batches that run end with ABORTED.
   std::vector<Work> Abort(const std::string& reason);
-  // The batch that runs fails, as if the network had broken.
+  // The batches that run fail, as if the network had broken.
   void Fail();
-  bool running() const { return running_.has_value(); }
+  bool running() const { return !in_flight_.empty(); }
 
  private:
+  struct Running {
+    Work work;
+    bool batch;
+  };
+  using Place = std::list<Running>::iterator;
   void Next();
-  void Done();
-  void Broken(const absl::Status& status, Rank suspect);
+  void StartBatch(Place place);
+  void Done(Place place);
+  void Broken(Place place, const absl::Status& status, Rank suspect);
+  void LearnSet(const Work& work);
+  bool Alone(const Work& work) const;
+  DataPlane::Entry EntryOf(uint32_t process_set, const Instance& instance) const;
 
   World* const world_;
   Process* const process_;
   const Callbacks callbacks_;
   GenerationId generation_;
   Rank rank_;
-  int size_ = 0;
+  std::map<uint32_t, std::vector<int>> sets_;
   std::deque<Work> queue_;
-  absl::optional<Work> running_;
+  std::list<Running> in_flight_;
   bool ended_ = false;
 };
 

@@ -28,11 +28,11 @@ Life::Life(World* world, Process* process, int host, Session::Identity identity,
       identity_(identity),
       callbacks_(std::move(callbacks)),
       session_(identity),
-      executor_(world, process,
-                {[this](Work work) { OnDone(std::move(work)); },
-                 [this](Work work, const absl::Status& status, Rank suspect) {
-                   OnBroken(std::move(work), status, suspect);
-                 }}) {}
+      executor_(
+          world, process,
+          {[this](Work work) { OnDone(std::move(work)); },
+           [this](Work work, const absl::Status& status, Rank suspect) { OnBroken(std::move(work), status, suspect); },
+           [this](Work work) { OnWithdrawn(std::move(work)); }}) {}
 
 void Life::Start() {
   const int64_t timeout_ms = world_->setting.start_timeout_ms;
@@ -130,7 +130,7 @@ void Life::AckTimeOver() {
 Result Life::Submit(std::shared_ptr<Submission> submission) {
   const Result result = session_.Submit(submission);
   if (!result.ok()) return result;
-  unanswered_[submission->request.name] = submission;
+  unanswered_[submission.get()] = submission;
   world_->checker.Submitted(generation(), session_.self().rank, *submission);
   if (world_->random().Percent(40)) {
     Apply(session_.Flush());
@@ -163,8 +163,8 @@ void Life::StoppedIfIdle() {
   stopped_ = true;
   if (stream_ != nullptr) stream_->CloseFromBelow();
   stream_ = nullptr;
-  for (const auto& [name, operation] : unanswered_) {
-    world_->checker.Fail(absl::StrCat("\"", name, "\" of pid ", identity_.pid, " was never answered"));
+  if (!unanswered_.empty()) {
+    world_->checker.Fail(absl::StrCat("I3: pid ", identity_.pid, " never had an answer to", Unanswered()));
   }
   process_->AfterUs(world_->random().Between(1, 100), callbacks_.on_stopped);
 }
@@ -174,7 +174,11 @@ void Life::OnDone(Work work) {
   session_.Completed(*done);
   Observe();
   if (done->kind == Work::Kind::kBatch) last_batch_ = done;
-  for (const auto& operation : done->operations) Answer(operation, done->error, done->instance.anchor);
+  for (const auto& operation : done->operations) {
+    if (operation == nullptr) continue;
+    if (done->kind == Work::Kind::kSetChanged) operation->value = done->changed_set.id;
+    Answer(operation, done->error, done->instance.anchor);
+  }
   // Between the two steps the script and the link may do something, as they can in the runtime.
   ++finishing_;
   process_->AfterUs(world_->random().Percent(50) ? 0 : world_->random().Between(1, 60), [this] {
@@ -188,7 +192,7 @@ void Life::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
   const std::string text = absl::StrCat("a collective failed: ", reason.message());
   Apply(session_.DataPlaneFailed(text, suspect));
   if (session_.state() == State::kBroken) {
-    parked_ = std::move(work.operations);
+    for (auto& operation : work.operations) parked_.push_back(std::move(operation));
     process_->At(world_->simulation.now().PlusMs(kVerdictMs), [this, text] {
       Apply(session_.GiveUp({Code::kPeerLost, text}));
     });
@@ -196,6 +200,17 @@ void Life::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
     for (const auto& operation : work.operations) Answer(operation, session_.end(), 0);
   }
   StoppedIfIdle();
+}
+
+void Life::OnWithdrawn(Work work) {}
+
+std::string Life::Unanswered() const {
+  std::vector<std::string> names;
+  for (const auto& [key, operation] : unanswered_) names.push_back(operation->request.name);
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (const std::string& name : names) absl::StrAppend(&text, " ", name);
+  return text;
 }
 
 void Life::Apply(Session::Effects effects) {
@@ -206,7 +221,8 @@ void Life::Apply(Session::Effects effects) {
     process_->AfterUs(world_->random().Between(1, 100), callbacks_.on_joined);
   }
   for (Work& work : effects.work) {
-    world_->checker.Taken(generation(), session_.self().rank, work);
+    world_->checker.Taken(generation(), session_.self().rank, work.instance.anchor);
+    world_->execution.Taken(generation(), session_.self().rank, work);
     executor_.Push(std::move(work));
   }
   Observe();
@@ -246,7 +262,7 @@ void Life::Answer(const std::shared_ptr<Operation>& operation, const Result& res
   world_->checker.Answered(generation(), session_.self().rank, *submission, result, item);
   if (submission->done()) return;
   submission->Finish(result);
-  unanswered_.erase(submission->request.name);
+  unanswered_.erase(submission.get());
   world_->coverage->Hit(result.ok()                      ? "answer ok"
                         : result.code == Code::kMismatch ? "answer mismatch"
                         : result.code == Code::kPeerLost ? "answer peer lost"

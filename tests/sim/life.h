@@ -40,6 +40,9 @@ class Life {
   // The last one that came; index 0 if none.
   const Item& last_item() const { return last_item_; }
 
+  // Names of what has no answer, for people.
+  std::string Unanswered() const;
+
   // Faults.
   void BreakLink(TimePoint late);
   void FailDataPlane() { executor_.Fail(); }
@@ -57,6 +60,7 @@ class Life {
   void OnReceived(WorkerDown message, const Origin& origin);
   void OnDone(Work work);
   void OnBroken(Work work, const absl::Status& reason, Rank suspect);
+  void OnWithdrawn(Work work);
   void ArmAckTimer();
   void AckTimeOver();
   void Apply(Session::Effects effects);
@@ -87,7 +91,7 @@ class Life {
   uint64_t said_session_ = 0;
   Item last_item_;
   std::shared_ptr<Work> last_batch_;
-  std::map<std::string, std::shared_ptr<Operation>> unanswered_;  // by name
+  std::map<const Operation*, std::shared_ptr<Operation>> unanswered_;
   std::vector<std::shared_ptr<Operation>> parked_;
 };
 

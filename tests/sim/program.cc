@@ -1,55 +1,211 @@
 #include "tests/sim/program.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 namespace farandole::sim {
+namespace {
 
-Program::Program(uint64_t seed, int size, bool calm) : seed_(seed), size_(size) {
+// Indices of calls that are no tensors of the shape.
+constexpr int kJoinIndex = 200;
+constexpr int kRefusedIndex = 201;
+constexpr int kDivergeIndex = 202;
+constexpr int kSetIndex = 210;
+constexpr int kJoinWindow = 3;
+
+Shape Draw(uint64_t seed, int size, bool calm) {
   Random random(seed);
-  steps_ = static_cast<int>(random.Skewed(1, 40));
-  depth_ = random.Percent(40) ? 2 : 1;
-  if (random.Percent(40)) mismatch_percent_ = static_cast<int>(random.Between(2, 20));
-  if (random.Percent(4)) pauses_before_ = static_cast<int>(random.Below(steps_));
-  const int collectives = static_cast<int>(random.Between(1, 8));
-  for (int i = 0; i < collectives; ++i) {
-    const uint64_t dice = random.Below(10);
-    kinds_.push_back(dice < 6    ? OpKind::kAllreduce
-                     : dice == 6 ? OpKind::kAllgather
-                     : dice < 9  ? OpKind::kBroadcast
-                                 : OpKind::kBarrier);
-  }
-  if (calm || size < 2 || !random.Percent(25)) return;
-  early_leaver_ = static_cast<int>(random.Below(size));
-  leaves_before_ = static_cast<int>(random.Below(steps_));
+  return Shape(&random, size, calm);
 }
+
+}  // namespace
+
+Program::Program(uint64_t seed, int size, bool calm) : seed_(seed), shape_(Draw(seed, size, calm)) {}
 
 uint64_t Program::Mix(int step, int index, int salt) const {
   return Random(seed_ ^ (static_cast<uint64_t>(step) << 32) ^ (static_cast<uint64_t>(index) << 16) ^ salt).Next();
 }
 
-bool Program::Mismatches(int step, int index) const {
-  if (size_ < 2 || kinds_[index] == OpKind::kBarrier) return false;
-  return static_cast<int>(Mix(step, index, 1) % 100) < mismatch_percent_;
+uint64_t Program::Label(int step, int index, int repetition) {
+  return (static_cast<uint64_t>(step) << 24) + (static_cast<uint64_t>(repetition) << 16) + index + 1;
 }
 
-Request Program::Collective(int step, int index, int rank) const {
-  Request request;
-  request.name = absl::StrCat("t", index, ".", step % depth_);
-  Signature& s = request.signature;
-  s.op = kinds_[index];
-  if (s.op == OpKind::kBarrier) return request;
-  s.dtype = index % 3 == 2 ? DataType::kFloat64 : DataType::kFloat32;
-  s.shape = {1 + index, 64};
+Statement Program::Submit(Call call, int step) {
+  Statement statement;
+  statement.call = std::move(call);
+  statement.step = step;
+  return statement;
+}
+
+Statement Program::Wait(int step) {
+  Statement statement;
+  statement.kind = Statement::Kind::kWait;
+  statement.step = step;
+  return statement;
+}
+
+std::vector<Statement> Program::Step(int step, int rank) const {
+  std::vector<Statement> out;
+  if (Joins(step, rank, &out)) return out;
+  out.push_back(Wait(step - shape_.depth));
+  ChangeSets(step, &out);
+  Statement compute;
+  compute.kind = Statement::Kind::kCompute;
+  compute.step = step;
+  out.push_back(compute);
+  if (step == shape_.diverges_at) {
+    Call call;
+    call.request.name = rank == 0 ? "diverge.a" : "diverge.b";
+    call.request.signature.op = OpKind::kAllreduce;
+    call.request.signature.shape = {1};
+    call.label = Label(step, kDivergeIndex, rank == 0 ? 0 : 1);
+    out.push_back(Submit(std::move(call), step));
+    out.push_back(Wait(step));
+  }
+  for (int segment = 0; segment < shape_.segments; ++segment) {
+    Segment(step, segment, rank, &out);
+    const bool waits = shape_.waits_between_segments || rank == shape_.waiting_rank;
+    if (waits && segment + 1 < shape_.segments) out.push_back(Wait(step));
+  }
+  Repeats(step, rank, &out);
+  return out;
+}
+
+// True if the rank does nothing else in this step.
+bool Program::Joins(int step, int rank, std::vector<Statement>* out) const {
+  if (shape_.join_at < 0) return false;
+  const int joins_at = shape_.join_at - shape_.joins_early[rank];
+  if (step < joins_at || step > shape_.join_at) return false;
+  if (step == joins_at) {
+    out->push_back(Wait(step));
+    Call join;
+    join.request.name = "join";
+    join.request.signature.op = OpKind::kJoin;
+    join.label = Label(shape_.join_at, kJoinIndex, 0);
+    out->push_back(Submit(std::move(join), step));
+    out->push_back(Wait(step));
+  }
+  return step < shape_.join_at;
+}
+
+void Program::ChangeSets(int step, std::vector<Statement>* out) const {
+  for (size_t i = 0; i < shape_.sets.size(); ++i) {
+    const ScriptSet& set = shape_.sets[i];
+    const bool adds = set.add_at == step;
+    if (!adds && set.remove_at != step) continue;
+    Call call;
+    call.set = static_cast<int>(i) + 1;
+    call.request.name = absl::StrCat(adds ? "add.set" : "remove.set", i);
+    call.request.signature.op = adds ? OpKind::kAddProcessSet : OpKind::kRemoveProcessSet;
+    if (adds) call.request.signature.shape.assign(set.ranks.begin(), set.ranks.end());
+    call.label = Label(step, kSetIndex + static_cast<int>(i), adds ? 0 : 1);
+    out->push_back(Wait(step));
+    out->push_back(Submit(std::move(call), step));
+    out->push_back(Wait(step));
+  }
+}
+
+void Program::Segment(int step, int segment, int rank, std::vector<Statement>* out) const {
+  std::vector<Statement> calls;
+  for (size_t i = 0; i < shape_.tensors.size(); ++i) {
+    const Tensor& tensor = shape_.tensors[i];
+    const int index = static_cast<int>(i);
+    if (tensor.segment != segment || !Member(tensor.set, rank) || !Active(tensor, index, step)) continue;
+    calls.push_back(Submit(Collective(step, index, rank, 0), step));
+  }
+  if (segment == 0 && shape_.refused_while_joined && InJoinWindow(step) && step + 1 == shape_.join_at &&
+      *std::max_element(shape_.joins_early.begin(), shape_.joins_early.end()) > 0) {
+    Call call;
+    call.request.name = "refused";
+    call.request.signature.op = OpKind::kAllgather;
+    call.request.signature.shape = {1, 2};
+    call.label = Label(step, kRefusedIndex, 0);
+    call.mismatches = true;
+    calls.push_back(Submit(std::move(call), step));
+  }
+  Random order(Mix(step, segment, 1000 + rank));
+  for (size_t i = calls.size(); i > 1; --i) std::swap(calls[i - 1], calls[order.Below(i)]);
+  for (Statement& call : calls) out->push_back(std::move(call));
+}
+
+void Program::Repeats(int step, int rank, std::vector<Statement>* out) const {
+  for (size_t s = 0; s < shape_.sets.size(); ++s) {
+    const int set = static_cast<int>(s) + 1;
+    if (!Member(set, rank) || !Lives(set, step) || InJoinWindow(step)) continue;
+    for (int repetition = 1; repetition < shape_.sets[s].repeat; ++repetition) {
+      out->push_back(Wait(step));
+      for (size_t i = 0; i < shape_.tensors.size(); ++i) {
+        const int index = static_cast<int>(i);
+        if (shape_.tensors[i].set != set || !Active(shape_.tensors[i], index, step)) continue;
+        out->push_back(Submit(Collective(step, index, rank, repetition), step));
+      }
+    }
+  }
+}
+
+bool Program::InJoinWindow(int step) const { return step < shape_.join_at && step >= shape_.join_at - kJoinWindow; }
+
+bool Program::Lives(int set, int step) const {
+  if (set == 0) return true;
+  const ScriptSet& s = shape_.sets[set - 1];
+  return step >= s.add_at && (s.remove_at < 0 || step < s.remove_at);
+}
+
+bool Program::Member(int set, int rank) const {
+  if (set == 0) return true;
+  const std::vector<int>& ranks = shape_.sets[set - 1].ranks;
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+bool Program::Active(const Tensor& tensor, int index, int step) const {
+  if (InJoinWindow(step) && (tensor.op != OpKind::kAllreduce || tensor.set != 0)) return false;
+  if (!Lives(tensor.set, step)) return false;
+  if (step >= tensor.drop_from && step < tensor.drop_to) return false;
+  const bool evaluation =
+      shape_.epoch_steps > 0 && step % shape_.epoch_steps >= shape_.epoch_steps - shape_.evaluation_steps;
+  if (tensor.evaluation != evaluation || step % tensor.every != tensor.offset) return false;
+  return tensor.percent >= 100 || static_cast<int>(Mix(step, index, 4) % 100) < tensor.percent;
+}
+
+bool Program::Mismatches(int step, int index) const {
+  const Tensor& tensor = shape_.tensors[index];
+  const size_t members = tensor.set == 0 ? shape_.size : shape_.sets[tensor.set - 1].ranks.size();
+  if (members < 2 || tensor.op == OpKind::kBarrier || tensor.group >= 0 || InJoinWindow(step)) return false;
+  return static_cast<int>(Mix(step, index, 1) % 100) < shape_.mismatch_percent;
+}
+
+Call Program::Collective(int step, int index, int rank, int repetition) const {
+  const Tensor& tensor = shape_.tensors[index];
+  Call call;
+  call.set = tensor.set;
+  call.label = Label(step, index, repetition);
+  call.request.name = absl::StrCat("t", index, ".", step % shape_.depth);
+  Signature& s = call.request.signature;
+  s.op = tensor.op;
+  if (s.op == OpKind::kBarrier) return call;
+  s.dtype = tensor.dtype;
+  s.shape = {1 + index, tensor.changes_at >= 0 && step >= tensor.changes_at ? 32 : 64};
+  if (tensor.group >= 0) {
+    s.group = absl::StrCat("g", tensor.group, ".", step % shape_.depth);
+    s.group_size = static_cast<uint32_t>(std::count_if(shape_.tensors.begin(), shape_.tensors.end(),
+                                                       [&](const Tensor& t) { return t.group == tensor.group; }));
+  }
   if (s.op == OpKind::kAllgather) s.shape[0] = static_cast<int64_t>(Mix(step, index, 100 + rank) % 5);
-  if (s.op == OpKind::kBroadcast) s.root_rank = Rank(index % size_);
-  if (Mismatches(step, index) && rank == static_cast<int>(Mix(step, index, 2) % size_)) {
+  std::vector<int> everybody;
+  for (int r = 0; tensor.set == 0 && r < shape_.size; ++r) everybody.push_back(r);
+  const std::vector<int>& members = tensor.set == 0 ? everybody : shape_.sets[tensor.set - 1].ranks;
+  if (s.op == OpKind::kBroadcast) s.root_rank = Rank(members[index % members.size()]);
+  call.mismatches = Mismatches(step, index);
+  if (call.mismatches && rank == members[Mix(step, index, 2) % members.size()]) {
     if (Mix(step, index, 3) % 2 == 0) {
       s.dtype = DataType::kInt32;
     } else {
       s.shape[1] = 65;
     }
   }
-  return request;
+  return call;
 }
 
 }  // namespace farandole::sim

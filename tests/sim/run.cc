@@ -18,7 +18,9 @@ constexpr int64_t kLivenessMs = 200000;
 // A run that goes round in circles.
 constexpr uint64_t kEventsMax = 3000000;
 
-Setting Draw(Random* random) {
+Setting Draw(uint64_t seed) {
+  Random own(~seed);
+  Random* const random = &own;
   Setting s;
   s.workers = static_cast<int>(random->Skewed(1, 8));
   if (s.workers == 1 && random->Percent(80)) s.workers = 2;
@@ -30,11 +32,11 @@ Setting Draw(Random* random) {
   if (random->Percent(30)) s.unstable_items_max = static_cast<uint32_t>(random->Between(1, 16));
   if (random->Percent(20)) s.fusion_threshold_bytes = random->Percent(50) ? 0 : 1000;
   s.start_timeout_ms = random->Skewed(500, 30000);
+  s.window = random->Percent(50) ? 1 : 2;
   return s;
 }
 
 void Begin(World* world, Controller* controller, Faults* faults) {
-  world->setting = Draw(&world->random());
   world->data_plane.set_notices(world->setting.data_plane_notices);
   world->controller = controller;
   controller->Start();
@@ -50,14 +52,18 @@ void Begin(World* world, Controller* controller, Faults* faults) {
 void Live(World* world) {
   const TimePoint deadline = world->quiet_from.PlusMs(kLivenessMs);
   uint64_t finished = 0;
-  while (world->checker.violation().empty()) {
+  while (world->verdict.violation().empty()) {
     if (world->checker.finished() != finished) {
       finished = world->checker.finished();
       if (world->checker.AnyFinished(world->quiet_from)) return world->checker.AtEnd();
     }
     if (deadline < world->simulation.now() || world->simulation.events() > kEventsMax || !world->simulation.Step()) {
-      world->checker.Fail(absl::StrCat("nothing was finished in ", kLivenessMs / 1000, " s after the last fault; ",
-                                       world->controller->Describe()));
+      std::string text = absl::StrCat("nothing was finished in ", kLivenessMs / 1000, " s after the last fault; ",
+                                      world->controller->Describe());
+      for (const Trainer* trainer : world->trainers) {
+        if (trainer != nullptr) absl::StrAppend(&text, "\n  ", trainer->Describe());
+      }
+      world->checker.Fail(text);
     }
   }
 }
@@ -65,13 +71,13 @@ void Live(World* world) {
 }  // namespace
 
 RunResult RunSeed(uint64_t seed, const Bugs& bugs, bool trace, Coverage* coverage) {
-  World world(seed, bugs, trace, coverage);
+  World world(seed, Draw(seed), bugs, trace, coverage);
   Controller controller(&world);
   Faults faults(&world);
   Begin(&world, &controller, &faults);
   Live(&world);
   RunResult result;
-  result.violation = world.checker.violation();
+  result.violation = world.verdict.violation();
   if (!result.violation.empty()) {
     absl::StrAppend(&result.violation, "\n  again: bazel run //tests/sim -- --seed=", seed, " --trace");
   }

@@ -12,12 +12,17 @@ namespace farandole::sim {
 // One call of the script's, with what the checkers want to know about it.
 class Submission : public Operation {
  public:
-  Submission(Request request, uint64_t ordinal, int step, bool mismatches)
-      : Operation(std::move(request), nullptr, nullptr), ordinal(ordinal), step(step), mismatches(mismatches) {}
-  // The how-many-th of this name by this member in this generation, from 1.
-  const uint64_t ordinal;
+  Submission(Request request, uint64_t label, int step, int set, bool mismatches)
+      : Operation(std::move(request), nullptr, nullptr),
+        label(label),
+        step(step),
+        script_set(set),
+        mismatches(mismatches) {}
+  // Equal at all ranks for the calls that belong together, and for no others of the generation.
+  const uint64_t label;
   const int step;
-  // By the program, some rank submits this one differently.
+  const int script_set;
+  // By the program, this one must not be executed: some rank submits it differently, or has joined.
   const bool mismatches;
 
   static const Submission& Of(const Operation& operation) { return static_cast<const Submission&>(operation); }

@@ -1,6 +1,5 @@
 #include "tests/sim/trainer.h"
 
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,63 +44,89 @@ void Trainer::Joined() {
   const int size = static_cast<int>(life_->session().view().members.size());
   const uint64_t seed = Random(world_->seed ^ (id.controller_incarnation << 20) ^ (id.number << 40)).Next();
   program_.emplace(seed, size, world_->quiet_from <= world_->checker.opened(id));
-  ordinals_.clear();
-  remaining_.assign(program_->steps(), program_->collectives());
+  set_ids_.clear();
+  statements_.clear();
+  at_ = 0;
+  unanswered_.clear();
   next_step_ = 0;
-  submitting_ = false;
+  pausing_ = false;
   Advance();
 }
 
 void Trainer::Advance() {
-  if (shutting_down_ || submitting_) return;
-  if (next_step_ == program_->LastStep(life_->session().self().rank.value())) {
-    const bool early = next_step_ < program_->steps();
-    for (int step = 0; step < next_step_; ++step) {
-      if (!early && !StepDone(step)) return;
+  while (!shutting_down_ && !pausing_) {
+    if (at_ == statements_.size()) {
+      if (next_step_ == program_->LastStep(rank().value())) return AfterProgram();
+      LoadStep();
+      continue;
     }
-    process_->AfterUs(world_->random().Skewed(1, 20000), [this, life = life_] {
-      if (life == life_) Shutdown();
-    });
-    return;
+    const Statement& statement = statements_[at_];
+    if (statement.kind == Statement::Kind::kWait) {
+      if (!AnsweredThrough(statement.step)) return;
+      ++at_;
+      continue;
+    }
+    Later(PauseBefore(statement));
   }
-  if (!StepDone(next_step_ - program_->depth())) return;
-  SubmitStep(next_step_++);
 }
 
-void Trainer::SubmitStep(int step) {
-  submitting_ = true;
-  std::vector<int> order(program_->collectives());
-  std::iota(order.begin(), order.end(), 0);
-  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[world_->random().Below(i)]);
-  SubmitOne(step, order, 0);
+void Trainer::LoadStep() {
+  statements_ = program_->Step(next_step_++, rank().value());
+  at_ = 0;
 }
 
-void Trainer::SubmitOne(int step, const std::vector<int>& order, size_t at) {
-  int64_t pause_us = at == 0 ? world_->random().Skewed(100, 60000) : world_->random().Skewed(1, 2000);
-  if (at == 0 && program_->PausesBefore(step)) pause_us += 40000000;
-  process_->AfterUs(pause_us, [this, life = life_, step, order, at] {
+void Trainer::AfterProgram() {
+  const bool early = next_step_ < program_->steps();
+  if (!early && !unanswered_.empty()) return;
+  pausing_ = true;
+  process_->AfterUs(world_->random().Skewed(1, 20000), [this, life = life_] {
+    if (life == life_) Shutdown();
+  });
+}
+
+int64_t Trainer::PauseBefore(const Statement& statement) {
+  if (statement.kind == Statement::Kind::kSubmit) return world_->random().Skewed(1, 2000);
+  const int64_t us = world_->random().Skewed(100, program_->shape().compute_us);
+  return statement.step == program_->shape().pauses_before ? us + 40000000 : us;
+}
+
+void Trainer::Later(int64_t pause_us) {
+  pausing_ = true;
+  process_->AfterUs(pause_us, [this, life = life_] {
     if (life != life_ || shutting_down_) return;
-    Request request = program_->Collective(step, order[at], life_->session().self().rank.value());
-    uint64_t& ordinal = ordinals_[request.name];
-    auto submission =
-        std::make_shared<Submission>(std::move(request), ++ordinal, step, program_->Mismatches(step, order[at]));
-    const Result result = life_->Submit(submission);
-    if (!result.ok()) {
-      if (result.code != Code::kPeerLost && result.code != Code::kShutDown) {
-        world_->checker.Fail(absl::StrCat("a submission was refused: ", result.text));
-      }
-      return Shutdown();
-    }
-    if (world_->random().Percent(2)) SubmitTwice(*submission);
-    if (at + 1 < order.size()) return SubmitOne(step, order, at + 1);
-    submitting_ = false;
+    pausing_ = false;
+    const Statement& statement = statements_[at_++];
+    if (statement.kind == Statement::Kind::kSubmit) SubmitNow(statement);
     Advance();
   });
 }
 
+void Trainer::SubmitNow(const Statement& statement) {
+  Request request = statement.call.request;
+  Signature& s = request.signature;
+  const int set = statement.call.set;
+  if (s.op == OpKind::kRemoveProcessSet) {
+    s.shape = {set_ids_[set]};
+  } else if (s.op != OpKind::kAddProcessSet && set != 0) {
+    s.process_set = set_ids_[set];
+  }
+  auto submission = std::make_shared<Submission>(std::move(request), statement.call.label, statement.step, set,
+                                                 statement.call.mismatches);
+  const Result result = life_->Submit(submission);
+  if (!result.ok()) {
+    if (result.code != Code::kPeerLost && result.code != Code::kShutDown) {
+      world_->checker.Fail(absl::StrCat("a submission was refused: ", result.text));
+    }
+    return Shutdown();
+  }
+  ++unanswered_[statement.step];
+  if (world_->random().Percent(2)) SubmitTwice(*submission);
+}
+
 void Trainer::SubmitTwice(const Submission& first) {
   if (first.done()) return;
-  const Result result = life_->Submit(std::make_shared<Submission>(first.request, first.ordinal, first.step, false));
+  const Result result =
+      life_->Submit(std::make_shared<Submission>(first.request, first.label, first.step, first.script_set, false));
   if (result.code == Code::kDuplicateName) {
     world_->coverage->Hit("answer duplicate name");
   } else if (result.ok()) {
@@ -111,12 +136,26 @@ void Trainer::SubmitTwice(const Submission& first) {
 
 void Trainer::Answered(const Submission& submission) {
   if (!program_ || shutting_down_) return;
-  --remaining_[submission.step];
+  const auto open = unanswered_.find(submission.step);
+  if (--open->second == 0) unanswered_.erase(open);
   const Code code = submission.result().code;
+  if (code == Code::kOk && submission.request.signature.op == OpKind::kAddProcessSet) {
+    set_ids_[submission.script_set] = static_cast<uint32_t>(submission.value);
+  }
   if (code == Code::kOk || code == Code::kMismatch) return Advance();
   process_->AfterUs(world_->random().Skewed(10, 50000), [this, life = life_] {
     if (life == life_) Shutdown();
   });
+}
+
+std::string Trainer::Describe() const {
+  if (!process_->alive()) return absl::StrCat("place ", place_, " is dead");
+  std::string text = absl::StrCat("place ", place_, " pid ", process_->pid);
+  if (process_->stopped()) absl::StrAppend(&text, " stopped");
+  if (life_ == nullptr || !life_->joined() || !program_) return absl::StrCat(text, " has not joined");
+  absl::StrAppend(&text, " rank ", rank().value(), " step ", next_step_ - 1, " statement ", at_, "/",
+                  statements_.size(), " open", life_->Unanswered());
+  return text;
 }
 
 void Trainer::Shutdown() {
@@ -127,8 +166,7 @@ void Trainer::Shutdown() {
 
 void Trainer::Ended() {
   if (life_->session().state() == Session::State::kLeft && program_) {
-    bool complete = true;
-    for (int step = 0; step < program_->steps(); ++step) complete = complete && StepDone(step);
+    const bool complete = next_step_ == program_->steps() && at_ == statements_.size() && unanswered_.empty();
     if (complete) world_->checker.Finished(life_->generation(), life_->session().self().rank);
   }
   process_->AfterUs(world_->random().Skewed(10, 50000), [this, life = life_] {

@@ -35,18 +35,25 @@ class Trainer {
   void Vanish();
   // The last item of the life before this one arrives late.
   bool StaleItem();
+  // What it is about to do, for people.
+  std::string Describe() const;
 
  private:
   void Joined();
   void Advance();
-  void SubmitStep(int step);
-  void SubmitOne(int step, const std::vector<int>& order, size_t at);
+  void LoadStep();
+  void AfterProgram();
+  // After a pause the statement at hand is done.
+  void Later(int64_t pause_us);
+  int64_t PauseBefore(const Statement& statement);
+  void SubmitNow(const Statement& statement);
   void SubmitTwice(const Submission& first);
-  bool StepDone(int step) const { return step < 0 || remaining_[step] == 0; }
+  bool AnsweredThrough(int step) const { return unanswered_.empty() || unanswered_.begin()->first > step; }
   void Answered(const Submission& submission);
   void Shutdown();
   void Ended();
   void Stopped();
+  Rank rank() const { return life_->session().self().rank; }
 
   World* const world_;
   const int place_;
@@ -55,10 +62,12 @@ class Trainer {
   Life* life_ = nullptr;
   Item last_item_;  // of the life before
   absl::optional<Program> program_;
-  std::map<std::string, uint64_t> ordinals_;
-  std::vector<int> remaining_;  // collectives of each step that have no answer
+  std::map<int, uint32_t> set_ids_;  // by the script's number
+  std::vector<Statement> statements_;
+  size_t at_ = 0;
+  std::map<int, int> unanswered_;  // calls by step, none of 0
   int next_step_ = 0;
-  bool submitting_ = false;
+  bool pausing_ = false;
   bool shutting_down_ = false;
 };
 

@@ -11,8 +11,11 @@
 #include "tests/sim/checker.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/data_plane.h"
+#include "tests/sim/execution_checker.h"
+#include "tests/sim/log_checker.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/stream.h"
+#include "tests/sim/verdict.h"
 
 namespace farandole::sim {
 
@@ -41,6 +44,8 @@ struct Setting {
   bool free_ranks = false;
   // Members of a collective notice that one of them is gone, as TCP does, and not only by the controller's word.
   bool data_plane_notices = true;
+  // W: batches that a worker may have started and not completed.
+  int window = 1;
   Delay local;
   Delay network;
   uint32_t unstable_items_max = 4096;
@@ -54,15 +59,18 @@ class Trainer;
 
 // One run's parts, for each other.
 struct World {
-  World(uint64_t seed, Bugs bugs, bool trace, Coverage* coverage)
-      : seed(seed), bugs(bugs), simulation(seed, trace), coverage(coverage), checker(&simulation) {}
+  World(uint64_t seed, const Setting& setting, Bugs bugs, bool trace, Coverage* coverage)
+      : seed(seed), setting(setting), bugs(bugs), simulation(seed, trace), coverage(coverage) {}
   const uint64_t seed;
+  const Setting setting;
   const Bugs bugs;
   Simulation simulation;
   Coverage* const coverage;
-  Checker checker;
+  Verdict verdict{&simulation};
+  ExecutionChecker execution{&verdict, setting.window};
+  LogChecker log{&verdict, &execution};
+  Checker checker{&verdict, &execution};
   DataPlane data_plane{&simulation};
-  Setting setting;
   // From here on nothing that happened before disturbs: a generation that opens later has to end well.
   TimePoint quiet_from = TimePoint::Infinite();
   Controller* controller = nullptr;

@@ -1,0 +1,255 @@
+#include "tests/sim/execution_checker.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace farandole::sim {
+namespace {
+
+std::string Who(const GenerationId& id, Rank rank, const Work& work) {
+  return absl::StrCat("instance (", work.instance.anchor, ",", work.instance.seq, ") of set ", work.process_set,
+                      " in generation ", id.number, " of controller ", id.controller_incarnation, " at rank ",
+                      rank.value());
+}
+
+std::string Text(const std::vector<uint64_t>& labels) {
+  std::string text;
+  for (uint64_t label : labels) absl::StrAppend(&text, " ", label >> 24, "/", (label & 0xffffff) - 1);
+  return text;
+}
+
+int64_t FirstDimension(const Request& request) {
+  return request.signature.shape.empty() ? 0 : request.signature.shape[0];
+}
+
+}  // namespace
+
+void ExecutionChecker::Joined(const GenerationId& id, int size) {
+  Generation& g = Find(id);
+  if (g.size != 0) return;
+  g.size = size;
+  g.joined.resize(size, false);
+  g.in_flight.resize(size, 0);
+  SetRecord& all = g.sets[0];
+  for (int r = 0; r < size; ++r) all.ranks.push_back(r);
+  all.position.resize(size, 0);
+  all.started.resize(size, 0);
+}
+
+void ExecutionChecker::SetChanged(const GenerationId& id, Rank rank, uint32_t set, const std::vector<int>& ranks) {
+  Generation& g = Find(id);
+  if (ranks.empty()) return;
+  SetRecord& record = g.sets[set];
+  if (record.ranks == ranks) return;
+  // The id of a removed set may mean another one, once its last batches are completed everywhere.
+  const bool fresh = record.ranks.empty();
+  for (const auto& [key, instance] : g.instances) {
+    if (!fresh && std::get<0>(key) == set) {
+      verdict_->Fail(absl::StrCat("rank ", rank.value(), " hears that set ", set,
+                                  " means other ranks while its old members are inside instance (", std::get<1>(key),
+                                  ",", std::get<2>(key), ")"));
+    }
+  }
+  record = SetRecord();
+  record.ranks = ranks;
+  record.position.resize(g.size, 0);
+  record.started.resize(g.size, 0);
+}
+
+void ExecutionChecker::Submitted(const GenerationId& id, Rank rank, const Submission& submission) {
+  Generation& g = Find(id);
+  const OpKind op = submission.request.signature.op;
+  if (op == OpKind::kJoin) g.joined[rank.value()] = true;
+  CallRecord& call = g.calls[submission.label];
+  if (call.dims.empty()) call.dims.resize(g.size, 0);
+  call.dims[rank.value()] = FirstDimension(submission.request) + 1;
+  ++call.submitted;
+}
+
+void ExecutionChecker::Answered(const GenerationId& id, Rank rank, const Submission& submission) {
+  Generation& g = Find(id);
+  if (submission.request.signature.op == OpKind::kJoin) g.joined[rank.value()] = false;
+  const auto call = g.calls.find(submission.label);
+  if (call == g.calls.end()) return;
+  if (++call->second.answered == g.size) g.calls.erase(call);
+}
+
+ExecutionChecker::SetRecord* ExecutionChecker::FindSet(Generation* g, Rank rank, uint32_t set) {
+  const auto it = g->sets.find(set);
+  if (it != g->sets.end() && std::binary_search(it->second.ranks.begin(), it->second.ranks.end(), rank.value())) {
+    return &it->second;
+  }
+  verdict_->Fail(absl::StrCat("rank ", rank.value(), " has to do with set ", set, ", of which it is no member"));
+  return nullptr;
+}
+
+void ExecutionChecker::CheckSubmitted(Generation* g, const SetRecord& set, const std::vector<bool>& zeros,
+                                      const Work& work, size_t i, const std::string& who) {
+  if (work.operations[i] == nullptr) return;
+  const Submission& submission = Submission::Of(*work.operations[i]);
+  const auto found = g->calls.find(submission.label);
+  if (found == g->calls.end()) return verdict_->Fail(absl::StrCat(who, " holds what nobody has open"));
+  const CallRecord& call = found->second;
+  if (call.submitted < static_cast<int>(set.ranks.size())) {
+    for (int r : set.ranks) {
+      if (call.dims[r] != 0 || zeros[r]) continue;
+      verdict_->Fail(
+          absl::StrCat("I2: ", who, " holds ", submission.request.name, ", which rank ", r, " has not submitted"));
+    }
+  }
+  if (submission.request.signature.op != OpKind::kAllgather) return;
+  for (size_t p = 0; p < set.ranks.size(); ++p) {
+    if (i < work.first_dims.size() && work.first_dims[i].size() == set.ranks.size() &&
+        work.first_dims[i][p] + 1 == call.dims[set.ranks[p]]) {
+      continue;
+    }
+    return verdict_->Fail(absl::StrCat("allgather ", submission.request.name,
+                                       " was dispatched with other first dimensions than were submitted"));
+  }
+}
+
+void ExecutionChecker::Taken(const GenerationId& id, Rank rank, const Work& work) {
+  if (work.kind != Work::Kind::kBatch && work.kind != Work::Kind::kBarrierDone) return;
+  Generation& g = Find(id);
+  const std::string who = Who(id, rank, work);
+  const SetRecord* set = FindSet(&g, rank, work.process_set);
+  for (size_t i = 0; set != nullptr && i < work.operations.size(); ++i)
+    CheckSubmitted(&g, *set, g.joined, work, i, who);
+}
+
+void ExecutionChecker::Started(const GenerationId& id, Rank rank, const Work& work) {
+  Generation& g = Find(id);
+  const std::string who = Who(id, rank, work);
+  SetRecord* set = FindSet(&g, rank, work.process_set);
+  if (set == nullptr) return;
+  const InstanceKey key(work.process_set, work.instance.anchor, work.instance.seq);
+  InstanceRecord& instance = g.instances[key];
+  if (instance.started.empty()) {
+    instance.started.resize(g.size, false);
+    instance.zeros.resize(g.size, false);
+  }
+  if (instance.started[rank.value()]) verdict_->Fail(absl::StrCat("I1: ", who, " is started twice"));
+  instance.started[rank.value()] = true;
+  if (++g.in_flight[rank.value()] > window_) verdict_->Fail(absl::StrCat("I4: ", who, " is one too many in flight"));
+  CheckComposition(id, rank, work, &instance);
+  CheckGroups(work, who);
+  CheckLead(work, rank, set, who);
+}
+
+void ExecutionChecker::CheckComposition(const GenerationId& id, Rank rank, const Work& work, InstanceRecord* instance) {
+  std::vector<uint64_t> labels;
+  for (const auto& operation : work.operations) {
+    labels.push_back(operation == nullptr ? 0 : Submission::Of(*operation).label);
+    if (operation == nullptr) instance->zeros[rank.value()] = true;
+  }
+  if (instance->labels.empty()) instance->labels = labels;
+  bool equal = labels.size() == instance->labels.size();
+  for (size_t i = 0; equal && i < labels.size(); ++i) {
+    if (instance->labels[i] == 0) instance->labels[i] = labels[i];
+    equal = labels[i] == 0 || labels[i] == instance->labels[i];
+  }
+  if (equal) return;
+  verdict_->Fail(
+      absl::StrCat("I1, I2: ", Who(id, rank, work), " is", Text(labels), ", elsewhere", Text(instance->labels)));
+}
+
+void ExecutionChecker::CheckGroups(const Work& work, const std::string& who) {
+  for (const auto& operation : work.operations) {
+    if (operation == nullptr || operation->request.signature.group.empty()) continue;
+    const Signature& s = operation->request.signature;
+    const auto same = std::count_if(work.operations.begin(), work.operations.end(), [&](const auto& other) {
+      return other != nullptr && other->request.signature.group == s.group;
+    });
+    if (same == s.group_size) continue;
+    return verdict_->Fail(absl::StrCat(who, " holds ", same, " of ", s.group_size, " members of group ", s.group));
+  }
+}
+
+// I4, within one set and one replay: what others have not started cannot have completed here.
+void ExecutionChecker::CheckLead(const Work& work, Rank rank, SetRecord* set, const std::string& who) {
+  if (work.instance.anchor < set->anchor) return;
+  if (work.instance.anchor > set->anchor) {
+    set->anchor = work.instance.anchor;
+    std::fill(set->started.begin(), set->started.end(), 0);
+  }
+  ++set->started[rank.value()];
+  int least = set->started[rank.value()];
+  for (int r : set->ranks) least = std::min(least, set->started[r]);
+  if (set->started[rank.value()] - least > window_) {
+    verdict_->Fail(absl::StrCat("I4: ", who, " is ", set->started[rank.value()] - least, " ahead"));
+  }
+}
+
+void ExecutionChecker::Completed(const GenerationId& id, Rank rank, const Work& work) {
+  Generation& g = Find(id);
+  const std::string who = Who(id, rank, work);
+  SetRecord* set = FindSet(&g, rank, work.process_set);
+  if (set == nullptr) return;
+  --g.in_flight[rank.value()];
+  const InstanceKey key(work.process_set, work.instance.anchor, work.instance.seq);
+  if (g.withdrawn.count(key) != 0) verdict_->Fail(absl::StrCat("I6: ", who, " completes although it is withdrawn"));
+  CheckSequence(work, rank, set, who);
+  const auto instance = g.instances.find(key);
+  if (instance == g.instances.end() || !instance->second.started[rank.value()]) {
+    return verdict_->Fail(absl::StrCat(who, " completes without having been started"));
+  }
+  for (size_t i = 0; i < work.operations.size(); ++i) CheckSubmitted(&g, *set, instance->second.zeros, work, i, who);
+  if (++instance->second.completed == 1) g.completed_somewhere.insert(key);
+  if (instance->second.completed < static_cast<int>(set->ranks.size())) return;
+  g.instances.erase(instance);
+  g.completed_somewhere.erase(key);
+}
+
+void ExecutionChecker::CheckSequence(const Work& work, Rank rank, SetRecord* set, const std::string& who) {
+  const std::pair<uint64_t, uint64_t> instance(work.instance.anchor, work.instance.seq);
+  const uint64_t position = set->position[rank.value()]++;
+  if (position == set->first + set->sequence.size()) set->sequence.push_back(instance);
+  const auto& elsewhere = set->sequence[position - set->first];
+  if (elsewhere != instance) {
+    verdict_->Fail(absl::StrCat("I1: ", who, " is number ", position, " of its set, elsewhere (", elsewhere.first, ",",
+                                elsewhere.second, ") is"));
+  }
+  if (position != set->first) return;
+  for (int r : set->ranks) {
+    if (set->position[r] <= set->first) return;
+  }
+  set->sequence.pop_front();
+  ++set->first;
+}
+
+void ExecutionChecker::Cancelled(const GenerationId& id, Rank rank, const Work& work) {
+  Generation& g = Find(id);
+  const InstanceKey key(work.process_set, work.instance.anchor, work.instance.seq);
+  --g.in_flight[rank.value()];
+  if (g.withdrawn.count(key) == 0) verdict_->Fail(absl::StrCat(Who(id, rank, work), " is taken back on its own"));
+  SetRecord& set = g.sets[work.process_set];
+  if (set.anchor == work.instance.anchor) --set.started[rank.value()];
+  const auto instance = g.instances.find(key);
+  if (instance == g.instances.end() || !instance->second.started[rank.value()]) return;
+  instance->second.started[rank.value()] = false;
+  const std::vector<bool>& started = instance->second.started;
+  if (std::find(started.begin(), started.end(), true) == started.end()) g.instances.erase(instance);
+}
+
+void ExecutionChecker::Withdrawn(const GenerationId& id, uint32_t set, uint64_t anchor, uint64_t seq) {
+  Generation& g = Find(id);
+  const InstanceKey key(set, anchor, seq);
+  g.withdrawn.insert(key);
+  if (g.completed_somewhere.count(key) == 0) return;
+  verdict_->Fail(
+      absl::StrCat("I6: instance (", anchor, ",", seq, ") of set ", set, " is withdrawn and has completed somewhere"));
+}
+
+void ExecutionChecker::Finished(const GenerationId& id) {
+  Generation& g = Find(id);
+  for (const auto& [set, record] : g.sets) {
+    for (int r : record.ranks) {
+      if (record.position[r] == record.first + record.sequence.size()) continue;
+      verdict_->Fail(
+          absl::StrCat("I1: rank ", r, " finished generation ", id.number, " without all batches of set ", set));
+    }
+  }
+}
+
+}  // namespace farandole::sim

@@ -1,0 +1,94 @@
+#ifndef FARANDOLE_TESTS_SIM_EXECUTION_CHECKER_H_
+#define FARANDOLE_TESTS_SIM_EXECUTION_CHECKER_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "tests/sim/submission.h"
+#include "tests/sim/verdict.h"
+#include "worker/work.h"
+
+namespace farandole::sim {
+
+// What members submit, start and complete, held against I1, I2, I4 and I6 of docs/replay.md: in each process set one
+// sequence of instances with equal composition; what belongs together meets; nothing completes that not all have
+// submitted; a withdrawn instance completes nowhere; groups stay whole.
+class ExecutionChecker {
+ public:
+  ExecutionChecker(Verdict* verdict, int window) : verdict_(verdict), window_(window) {}
+
+  // The view has come to one of its members.
+  void Joined(const GenerationId& id, int size);
+  // A member has learned who is in this set; `ranks` empty: it was removed.
+  void SetChanged(const GenerationId& id, Rank rank, uint32_t set, const std::vector<int>& ranks);
+  void Submitted(const GenerationId& id, Rank rank, const Submission& submission);
+  void Answered(const GenerationId& id, Rank rank, const Submission& submission);
+  // An item of the log took effect, not a batch of a replay.
+  void Taken(const GenerationId& id, Rank rank, const Work& work);
+  // Handed to the data plane; completed there; taken back.
+  void Started(const GenerationId& id, Rank rank, const Work& work);
+  void Completed(const GenerationId& id, Rank rank, const Work& work);
+  void Cancelled(const GenerationId& id, Rank rank, const Work& work);
+  // The controller withdraws it.
+  void Withdrawn(const GenerationId& id, uint32_t set, uint64_t anchor, uint64_t seq);
+  // All members have done everything.
+  void Finished(const GenerationId& id);
+
+ private:
+  using InstanceKey = std::tuple<uint32_t, uint64_t, uint64_t>;  // set, anchor, seq
+  struct CallRecord {
+    int submitted = 0;
+    int answered = 0;
+    std::vector<int64_t> dims;  // dimension 0 + 1 of each rank, 0 = has not submitted
+  };
+  struct InstanceRecord {
+    std::vector<uint64_t> labels;  // 0 = not known yet: only joined members have started it
+    std::vector<bool> started;     // by rank
+    std::vector<bool> zeros;       // by rank: it has joined and adds zeros
+    int completed = 0;
+  };
+  struct SetRecord {
+    std::vector<int> ranks;
+    // Completed instances from `first` on; what all have completed is forgotten.
+    std::deque<std::pair<uint64_t, uint64_t>> sequence;
+    uint64_t first = 0;
+    std::vector<uint64_t> position;  // by rank: how many it has completed
+    // Of the newest replay: how many each rank has started.
+    uint64_t anchor = 0;
+    std::vector<int> started;
+  };
+  struct Generation {
+    int size = 0;
+    std::map<uint32_t, SetRecord> sets;
+    absl::flat_hash_map<uint64_t, CallRecord> calls;  // by label
+    std::map<InstanceKey, InstanceRecord> instances;
+    std::set<InstanceKey> withdrawn;
+    std::set<InstanceKey> completed_somewhere;  // of those that could still be withdrawn: replayed ones
+    std::vector<bool> joined;
+    std::vector<int> in_flight;
+  };
+  Generation& Find(const GenerationId& id) { return generations_[{id.controller_incarnation, id.number}]; }
+  SetRecord* FindSet(Generation* g, Rank rank, uint32_t set);
+  void CheckComposition(const GenerationId& id, Rank rank, const Work& work, InstanceRecord* instance);
+  void CheckGroups(const Work& work, const std::string& who);
+  // `zeros`: by whom.
+  void CheckSubmitted(Generation* g, const SetRecord& set, const std::vector<bool>& zeros, const Work& work, size_t i,
+                      const std::string& who);
+  void CheckLead(const Work& work, Rank rank, SetRecord* set, const std::string& who);
+  void CheckSequence(const Work& work, Rank rank, SetRecord* set, const std::string& who);
+
+  Verdict* const verdict_;
+  const int window_;
+  std::map<std::pair<uint64_t, uint64_t>, Generation> generations_;
+};
+
+}  // namespace farandole::sim
+
+#endif  // FARANDOLE_TESTS_SIM_EXECUTION_CHECKER_H_

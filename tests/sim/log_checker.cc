@@ -1,0 +1,98 @@
+#include "tests/sim/log_checker.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace farandole::sim {
+namespace {
+
+// Without what may differ between two tellings: slots, and what they stand for.
+std::string Text(const Item& item) {
+  std::string text = absl::StrCat("kind ", item.body.index(), " phase ", item.phase);
+  if (const auto* batch = std::get_if<Batch>(&item.body)) {
+    absl::StrAppend(&text, " batch of set ", batch->process_set, " with ", batch->entries.size());
+  } else if (const auto* error = std::get_if<ErrorItem>(&item.body)) {
+    absl::StrAppend(&text, " error of set ", error->process_set, " with ", error->names.size(), " ", error->text);
+  } else if (const auto* barrier = std::get_if<BarrierDone>(&item.body)) {
+    absl::StrAppend(&text, " barrier of set ", barrier->process_set, " ", barrier->name);
+  } else if (const auto* join = std::get_if<JoinDone>(&item.body)) {
+    absl::StrAppend(&text, " join ", join->last_rank.value());
+  } else if (const auto* set = std::get_if<SetChanged>(&item.body)) {
+    absl::StrAppend(&text, " set ", set->process_set.id, " ", set->name, " ", set->removed);
+  } else if (const auto* replay = std::get_if<Replay>(&item.body)) {
+    absl::StrAppend(&text, " replay of ", replay->period.batches.size());
+  } else if (const auto* resume = std::get_if<Resume>(&item.body)) {
+    absl::StrAppend(&text, " resume of ", resume->replay_index);
+    for (const Begun& begun : resume->begun) absl::StrAppend(&text, " ", begun.seq, ":", begun.started.size());
+  } else if (const auto* enter = std::get_if<Enter>(&item.body)) {
+    absl::StrAppend(&text, " enter ", enter->replay_index, ",", enter->seq, " ", enter->requests.size());
+  } else if (const auto* withdraw = std::get_if<Withdraw>(&item.body)) {
+    absl::StrAppend(&text, " withdraw of ", withdraw->replay_index);
+    for (uint64_t seq : withdraw->seqs) absl::StrAppend(&text, " ", seq);
+  }
+  return text;
+}
+
+}  // namespace
+
+void LogChecker::Sent(const Item& item) {
+  Generation& g = Find(item.generation);
+  const std::string text = Text(item);
+  const auto at = g.items.emplace(item.index, text);
+  if (at.second) return First(item, &g);
+  if (at.first->second == text) return;
+  verdict_->Fail(absl::StrCat("I5: item ", item.index, " of generation ", item.generation.number, " is ",
+                              at.first->second, ", and now ", text));
+}
+
+void LogChecker::First(const Item& item, Generation* g) {
+  if (item.index < g->last) {
+    verdict_->Fail(absl::StrCat("I5: item ", item.index, " is made after item ", g->last));
+  }
+  g->last = item.index;
+  const bool marker = std::holds_alternative<Replay>(item.body) || std::holds_alternative<Resume>(item.body);
+  if (std::holds_alternative<Replay>(item.body)) {
+    if (!g->open.empty()) verdict_->Fail("I7: a replay begins while a begun instance is open");
+    if (!g->joined.empty()) verdict_->Fail("I7: a replay begins while somebody has joined");
+  } else if (const auto* resume = std::get_if<Resume>(&item.body)) {
+    for (const Begun& begun : resume->begun) g->open.insert({resume->replay_index, begun.seq});
+  } else if (const auto* enter = std::get_if<Enter>(&item.body)) {
+    Close(item, g, {enter->replay_index, enter->seq});
+  } else if (const auto* withdraw = std::get_if<Withdraw>(&item.body)) {
+    ++g->withdrawals;
+    for (uint64_t seq : withdraw->seqs) {
+      Close(item, g, {withdraw->replay_index, seq});
+      execution_->Withdrawn(item.generation, withdraw->process_set, withdraw->replay_index, seq);
+    }
+  } else if (std::holds_alternative<JoinDone>(item.body)) {
+    g->joined.clear();
+  }
+  // The marker itself carries the phase that it ends.
+  if (item.phase != g->phase) {
+    verdict_->Fail(absl::StrCat("item ", item.index, " carries phase ", item.phase, " in phase ", g->phase));
+  }
+  if (marker) ++g->phase;
+}
+
+void LogChecker::Close(const Item& item, Generation* g, InstanceKey instance) {
+  if (!g->closed.insert(instance).second) {
+    verdict_->Fail(absl::StrCat("I6: item ", item.index, " closes instance (", instance.first, ",", instance.second,
+                                ") a second time"));
+  }
+  if (g->open.erase(instance) == 0) {
+    verdict_->Fail(absl::StrCat("I6: item ", item.index, " closes instance (", instance.first, ",", instance.second,
+                                "), which is not open"));
+  }
+}
+
+void LogChecker::JoinRead(const GenerationId& id, Incarnation worker) { Find(id).joined.insert(worker); }
+
+void LogChecker::HelloRead(const Hello& hello) {
+  if (hello.generation.number == 0) return;
+  std::set<Incarnation>& joined = Find(hello.generation).joined;
+  joined.erase(hello.worker_incarnation);
+  for (const Request& request : hello.open_requests) {
+    if (request.signature.op == OpKind::kJoin) joined.insert(hello.worker_incarnation);
+  }
+}
+
+}  // namespace farandole::sim

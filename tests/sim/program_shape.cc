@@ -1,0 +1,171 @@
+#include "tests/sim/program_shape.h"
+
+#include <algorithm>
+
+namespace farandole::sim {
+namespace {
+
+// What scripts may use.
+constexpr bool kSets = false;
+constexpr bool kJoin = false;
+constexpr bool kGroups = false;
+constexpr bool kDivergence = false;
+
+OpKind AnyOp(Random* random) {
+  const uint64_t dice = random->Below(10);
+  return dice < 6    ? OpKind::kAllreduce
+         : dice == 6 ? OpKind::kAllgather
+         : dice < 9  ? OpKind::kBroadcast
+                     : OpKind::kBarrier;
+}
+
+}  // namespace
+
+Shape::Shape(Random* random, int size, bool calm) : size(size) {
+  steps = static_cast<int>(random->Skewed(1, 40));
+  depth = random->Percent(40) ? 2 : 1;
+  compute_us = random->Percent(30) ? 2000 : 60000;
+  if (random->Percent(60)) {
+    DrawRegular(random);
+  } else {
+    DrawTensors(random);
+  }
+  if (kSets && size > 1 && random->Percent(30)) DrawSets(random);
+  if (kJoin && random->Percent(25)) DrawJoin(random);
+  if (random->Percent(4)) pauses_before = static_cast<int>(random->Below(steps));
+  if (calm || size < 2) return;
+  if (random->Percent(20)) {
+    early_leaver = static_cast<int>(random->Below(size));
+    leaves_before = static_cast<int>(random->Below(steps));
+  } else if (kDivergence && random->Percent(10)) {
+    diverges_at = static_cast<int>(random->Below(steps));
+  }
+}
+
+// A few collectives of all kinds, and ranks that disagree now and then.
+void Shape::DrawTensors(Random* random) {
+  if (random->Percent(40)) mismatch_percent = static_cast<int>(random->Between(2, 20));
+  const int count = static_cast<int>(random->Between(1, 8));
+  for (int i = 0; i < count; ++i) {
+    Tensor tensor;
+    tensor.op = AnyOp(random);
+    if (i % 3 == 2) tensor.dtype = DataType::kFloat64;
+    tensors.push_back(tensor);
+  }
+  if (random->Percent(30)) {
+    segments = 2;
+    for (Tensor& tensor : tensors) tensor.segment = static_cast<int>(random->Below(2));
+    waits_between_segments = random->Percent(50);
+    if (!waits_between_segments && size > 1) waiting_rank = static_cast<int>(random->Below(size));
+  }
+}
+
+// Training that repeats itself for long enough to be replayed, with something else now and then.
+void Shape::DrawRegular(Random* random) {
+  steps = static_cast<int>(random->Between(12, 70));
+  const int count = static_cast<int>(random->Between(1, 6));
+  const bool groups = kGroups && random->Percent(25);
+  for (int i = 0; i < count; ++i) {
+    Tensor tensor;
+    if (i % 3 == 2) tensor.dtype = DataType::kFloat64;
+    if (groups && i < 4) tensor.group = i / 2;
+    tensors.push_back(tensor);
+  }
+  if (groups && count % 2 == 1 && count < 4) tensors.back().group = -1;
+  if (random->Percent(25)) {
+    // Accumulation, or optimizers that take turns.
+    const int every = static_cast<int>(random->Between(2, 4));
+    const bool turns = random->Percent(50);
+    for (Tensor& tensor : tensors) {
+      if (tensor.group >= 0) continue;
+      tensor.every = every;
+      tensor.offset = turns ? static_cast<int>(random->Below(every)) : every - 1;
+    }
+  }
+  if (random->Percent(25)) {
+    segments = 2;
+    for (size_t i = 0; i < tensors.size(); ++i) tensors[i].segment = static_cast<int>(i % 4 / 2);
+    waits_between_segments = random->Percent(40);
+    if (!waits_between_segments && size > 1) waiting_rank = static_cast<int>(random->Below(size));
+  }
+  DrawEvents(random);
+}
+
+void Shape::DrawEvents(Random* random) {
+  if (random->Percent(25)) mismatch_percent = 1;
+  if (random->Percent(20)) {
+    epoch_steps = static_cast<int>(random->Between(10, 25));
+    evaluation_steps = static_cast<int>(random->Between(1, 4));
+    Tensor metric;
+    metric.evaluation = true;
+    tensors.push_back(metric);
+  }
+  for (Tensor& tensor : tensors) {
+    if (tensor.group >= 0 || tensor.evaluation || !random->Percent(12)) continue;
+    tensor.drop_from = static_cast<int>(random->Below(steps));
+    tensor.drop_to = random->Percent(70) ? tensor.drop_from + static_cast<int>(random->Between(1, 8)) : steps;
+  }
+  for (Tensor& tensor : tensors) {
+    if (random->Percent(10)) tensor.changes_at = static_cast<int>(random->Below(steps));
+  }
+  if (random->Percent(50)) {
+    Tensor rare;
+    rare.op = AnyOp(random);
+    rare.percent = static_cast<int>(random->Between(2, 15));
+    tensors.push_back(rare);
+  }
+}
+
+void Shape::DrawSets(Random* random) {
+  const int count = static_cast<int>(random->Between(1, 3));
+  depth = 1;
+  for (int i = 0; i < count; ++i) {
+    ScriptSet set;
+    const uint64_t kind = random->Below(3);
+    for (int r = 0; r < size; ++r) {
+      // Any subset, neighbours (overlapping), or one of several disjoint parts.
+      const bool in = kind == 0 ? random->Percent(60) : kind == 1 ? r / 2 == i || (r + 1) / 2 == i : r % count == i;
+      if (in) set.ranks.push_back(r);
+    }
+    if (set.ranks.empty() || static_cast<int>(set.ranks.size()) == size) set.ranks = {i % size};
+    // The same ranks twice would be one set.
+    const bool known =
+        std::any_of(sets.begin(), sets.end(), [&](const ScriptSet& other) { return other.ranks == set.ranks; });
+    if (known) continue;
+    if (random->Percent(40)) {
+      set.add_at = static_cast<int>(random->Below(steps));
+      if (random->Percent(60)) set.remove_at = set.add_at + static_cast<int>(random->Between(1, steps));
+    }
+    if (random->Percent(40)) set.repeat = static_cast<int>(random->Between(2, 5));
+    sets.push_back(set);
+    const int own = static_cast<int>(random->Between(1, 2));
+    for (int t = 0; t < own; ++t) {
+      Tensor tensor;
+      tensor.op = random->Percent(80) ? OpKind::kAllreduce : AnyOp(random);
+      tensor.set = static_cast<int>(sets.size());
+      tensor.segment = static_cast<int>(random->Below(segments));
+      tensors.push_back(tensor);
+    }
+  }
+  if (random->Percent(30)) {
+    // Nothing holds the sets together.
+    for (Tensor& tensor : tensors) {
+      if (tensor.set == 0) tensor.percent = std::min(tensor.percent, 5);
+      if (tensor.set == 0) tensor.group = -1;
+    }
+  }
+}
+
+void Shape::DrawJoin(Random* random) {
+  if (steps < 4) return;
+  join_at = static_cast<int>(random->Between(3, steps - 1));
+  for (int r = 0; r < size; ++r) joins_early.push_back(static_cast<int>(random->Below(4)));
+  refused_while_joined = random->Percent(20);
+  // A change of sets wants all ranks, and none that has joined.
+  for (ScriptSet& set : sets) {
+    if (set.add_at < join_at && set.add_at >= join_at - 3) set.add_at = join_at;
+    if (set.remove_at < join_at && set.remove_at >= join_at - 3) set.remove_at = join_at + 1;
+  }
+}
+
+}  // namespace farandole::sim

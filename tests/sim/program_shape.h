@@ -1,0 +1,83 @@
+#ifndef FARANDOLE_TESTS_SIM_PROGRAM_SHAPE_H_
+#define FARANDOLE_TESTS_SIM_PROGRAM_SHAPE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/types.h"
+#include "tests/sim/random.h"
+
+namespace farandole::sim {
+
+// One name of a script and when it is submitted, the same at all ranks of its set.
+struct Tensor {
+  OpKind op = OpKind::kAllreduce;
+  DataType dtype = DataType::kFloat32;
+  int set = 0;      // position in Shape::sets + 1; 0 = all ranks
+  int group = -1;   // tensors of one group are dispatched together
+  int segment = 0;  // see Shape::segments
+  // Steps in which it is submitted: those with step % every == offset (gradient accumulation, several optimizers), by
+  // chance of `percent`, outside drop_from .. drop_to-1, of evaluation or of training.
+  int every = 1;
+  int offset = 0;
+  int percent = 100;
+  int drop_from = -1;
+  int drop_to = -1;
+  bool evaluation = false;
+  // From this step on with another shape.
+  int changes_at = -1;
+};
+
+struct ScriptSet {
+  std::vector<int> ranks;
+  int add_at = 0;      // before this step
+  int remove_at = -1;  // before this step; -1 = never
+  int repeat = 1;      // its tensors are reduced so often in each step: sets have different speeds
+};
+
+// What kind of script a generation runs. Drawn from a seed, or made by hand.
+struct Shape {
+  Shape() = default;
+  // `calm`: no rank leaves early, nothing diverges.
+  Shape(Random* random, int size, bool calm);
+
+  int size = 1;
+  int steps = 1;
+  // Steps that may be under way at once: a step's names are free again when the one `depth` before is answered.
+  int depth = 1;
+  std::vector<Tensor> tensors;
+  std::vector<ScriptSet> sets;
+  // What is submitted in any order within a step; all ranks take the segments in order.
+  int segments = 1;
+  // Ranks wait for a segment before they begin the next: all (in step), one of them (legal, not in step), or none.
+  bool waits_between_segments = false;
+  int waiting_rank = -1;
+  // Of so many steps the last few are evaluation; 0 = none.
+  int epoch_steps = 0;
+  int evaluation_steps = 0;
+  // Before this step all ranks join; ranks r have done joins_early[r] steps less than the others.
+  int join_at = -1;
+  std::vector<int> joins_early;
+  bool refused_while_joined = false;  // one allgather meanwhile, which has to fail
+  int mismatch_percent = 0;
+  // Nothing is submitted for longer than a silent agent is borne with.
+  int pauses_before = -1;
+  int64_t compute_us = 60000;  // greatest time between two steps
+  int early_leaver = -1;
+  int leaves_before = 0;
+  // In this step one rank submits something else than the others, and everybody waits for it.
+  int diverges_at = -1;
+
+  bool in_step() const { return waiting_rank < 0 && diverges_at < 0; }
+
+ private:
+  void DrawTensors(Random* random);
+  void DrawRegular(Random* random);
+  void DrawSets(Random* random);
+  void DrawEvents(Random* random);
+  void DrawJoin(Random* random);
+};
+
+}  // namespace farandole::sim
+
+#endif  // FARANDOLE_TESTS_SIM_PROGRAM_SHAPE_H_
