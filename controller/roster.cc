@@ -70,7 +70,13 @@ void Roster::OpenSession(Rank rank, uint64_t session, const std::string& agent_i
 void Roster::CloseSessions(const std::string& agent_id) {
   const auto agent = by_agent_.find(agent_id);
   if (agent == by_agent_.end()) return;
-  for (Rank rank : agent->second) mutable_seat(rank).session_open = false;
+  for (Rank rank : agent->second) {
+    Seat& seat = mutable_seat(rank);
+    seat.session_open = false;
+    if (seat.gone()) continue;
+    seat.responsive = true;
+    seat.unresponsive_cause.clear();
+  }
   routes_ = nullptr;
 }
 

@@ -55,6 +55,7 @@ class Roster {
   bool AllGone() const;
 
   void OpenSession(Rank rank, uint64_t session, const std::string& agent_id);
+  // The agent's stream is lost, or a newer one: what was said through it is void, also who does not respond.
   void CloseSessions(const std::string& agent_id);
   void MarkLeft(Rank rank);
 

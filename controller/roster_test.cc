@@ -48,6 +48,20 @@ TEST(RosterTest, AMessageToAllGoesOncePerAgent) {
   EXPECT_THAT(Routes(actions), ElementsAre("a:1,3", "b:2"));
 }
 
+TEST(RosterTest, WhoDoesNotRespondIsSaidAgainThroughTheNextStream) {
+  Roster roster = MakeRoster();
+  for (int r = 0; r < 3; ++r) {
+    roster.mutable_seat(Rank(r)).responsive = false;
+    roster.mutable_seat(Rank(r)).unresponsive_cause = "is stopped";
+  }
+  roster.mutable_seat(Rank(2)).over = true;  // given up: that stays
+  roster.CloseSessions("a");
+  EXPECT_TRUE(roster.seat(Rank(0)).responsive);
+  EXPECT_EQ(roster.seat(Rank(0)).unresponsive_cause, "");
+  EXPECT_FALSE(roster.seat(Rank(1)).responsive);
+  EXPECT_FALSE(roster.seat(Rank(2)).responsive);
+}
+
 TEST(RosterTest, ClosedSessionsAndLeaversAreLeftOut) {
   Roster roster = MakeRoster();
   roster.CloseSessions("b");
