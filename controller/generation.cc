@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/break_text.h"
 #include "controller/rank_text.h"
+#include "controller/wait_report.h"
 
 namespace farandole {
 namespace {
@@ -347,11 +348,15 @@ void Generation::Fail(const std::string& sentence, Actions* actions) {
 }
 
 void Generation::FillStatus(const AgentTable& agents, TimePoint now, JobStatus* status) const {
-  constexpr size_t kWaitsMax = 1000;
+  constexpr size_t kWaitsMax = 4096;
   status->size = roster_.size();
   status->items = outbox_.log().last();
   status->tensors = tensors_;
-  if (life_ == Life::kRunning) status->waits = negotiator_.Waits(now, kWaitsMax);
+  if (life_ == Life::kRunning) {
+    for (const WaitGroup& group : GroupWaits(negotiator_.Waits(kWaitsMax))) {
+      status->waits.push_back(ToStatus(group, now));
+    }
+  }
   for (int r = 0; r < roster_.size(); ++r) {
     const Seat& seat = roster_.seat(Rank(r));
     MemberStatus m;

@@ -10,6 +10,7 @@
 #include "controller/generation.h"
 #include "controller/membership.h"
 #include "controller/rank_text.h"
+#include "controller/wait_report.h"
 #include "proto/version.h"
 
 namespace farandole {
@@ -306,16 +307,16 @@ void Job::State::FillCandidates(TimePoint now, JobStatus* status) const {
 // Who has called init, and who has not, as a wait.
 void Job::State::FillInitWait(TimePoint now, JobStatus* status) const {
   if (waiting.candidates().empty()) return;
-  Wait wait;
+  OpenWait wait;
+  wait.kind = WaitKind::kInit;
   wait.name = "init";
-  RankSet known;
+  wait.since = now;
   for (const Candidate& c : waiting.candidates()) {
-    if (c.hello.rank.known()) known.Add(c.hello.rank);
-    wait.age_ms = std::max<uint64_t>(wait.age_ms, std::max<int64_t>(0, now.MsSince(c.since)));
+    if (c.hello.rank.known()) wait.ready.Add(c.hello.rank);
+    if (c.since < wait.since) wait.since = c.since;
   }
-  wait.ready_ranks = known.ToVector();
-  wait.missing_ranks = waiting.Missing(waiting.size());
-  status->waits.push_back(std::move(wait));
+  for (Rank rank : waiting.Missing(waiting.size())) wait.missing.Add(rank);
+  for (const WaitGroup& group : GroupWaits({wait})) status->waits.push_back(ToStatus(group, now));
 }
 
 JobStatus Job::Status(TimePoint now) const {

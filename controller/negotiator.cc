@@ -26,6 +26,8 @@ Negotiator::Outcome Negotiator::Announce(Rank rank, const Request& request, Time
     return outcome;
   }
   ++open_[rank.value()];
+  Outcome waiting;
+  waiting.since = entry.since;
   if (entry.announced.count() > 1 && !SameCollective(entry.common, signature)) {
     entry.deviations.push_back({rank, signature});
   }
@@ -33,13 +35,14 @@ Negotiator::Outcome Negotiator::Announce(Rank rank, const Request& request, Time
     if (entry.first_dims.empty()) entry.first_dims.resize(size_, 0);
     entry.first_dims[rank.value()] = signature.shape[0];
   }
-  if (entry.announced.count() < size_) return {};
+  if (entry.announced.count() < size_) return waiting;
   return Finish(it);
 }
 
 Negotiator::Outcome Negotiator::Finish(Table::iterator it) {
   Entry& entry = *it->second;
   Outcome outcome;
+  outcome.since = entry.since;
   // Each rank's dimension 0 of an allgather is looked at below; everything else is equal where nothing deviates.
   auto mismatch = FindMismatch(it->first.second, entry.common, entry.deviations, size_);
   if (!mismatch && entry.common.op == OpKind::kAllgather) {
@@ -140,20 +143,21 @@ std::vector<Negotiator::Abandoned> Negotiator::Abandon(Rank leaver) {
   return all;
 }
 
-std::vector<Wait> Negotiator::Waits(TimePoint now, size_t max) const {
-  std::vector<Wait> waits;
+std::vector<OpenWait> Negotiator::Waits(size_t max) const {
+  const RankSet all = RankSet::All(size_);
+  std::vector<OpenWait> waits;
   for (const auto& it : InOrder()) {
     if (waits.size() >= max) break;
     const Entry& entry = *it->second;
     if (entry.ready) continue;
-    Wait wait;
-    wait.name = it->first.second;
+    OpenWait wait;
+    wait.kind = entry.common.op == OpKind::kBarrier ? WaitKind::kBarrier : WaitKind::kTensor;
     wait.process_set = it->first.first;
-    wait.age_ms = std::max<int64_t>(0, now.MsSince(entry.since));
-    wait.ready_ranks = entry.announced.ToVector();
-    for (int r = 0; r < size_; ++r) {
-      if (!entry.announced.Contains(Rank(r))) wait.missing_ranks.push_back(Rank(r));
-    }
+    wait.name = it->first.second;
+    wait.ready = entry.announced;
+    wait.missing = all;
+    wait.missing.RemoveAll(entry.announced);
+    wait.since = entry.since;
     waits.push_back(std::move(wait));
   }
   return waits;

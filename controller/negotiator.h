@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "base/clock.h"
-#include "controller/job_status.h"
+#include "controller/open_wait.h"
 #include "controller/rank_set.h"
 #include "controller/signature_check.h"
 #include "proto/types.h"
@@ -45,6 +45,7 @@ class Negotiator {
     Verdict verdict = Verdict::kWaiting;
     ReadyTensor ready;
     std::string text;
+    TimePoint since;  // the first announcement
   };
   Outcome Announce(Rank rank, const Request& request, TimePoint now);
 
@@ -66,7 +67,7 @@ class Negotiator {
   // Requests announced by `rank` and not dispatched.
   uint32_t OpenCount(Rank rank) const { return open_[rank.value()]; }
   // What some have announced and others have not, oldest first, at most `max`.
-  std::vector<Wait> Waits(TimePoint now, size_t max) const;
+  std::vector<OpenWait> Waits(size_t max) const;
 
  private:
   struct Entry {

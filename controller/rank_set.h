@@ -32,6 +32,30 @@ class RankSet {
     const size_t word = rank.value() / 64;
     return word < words_.size() && (words_[word] & Bit(rank)) != 0;
   }
+  // Ranks 0 .. size-1.
+  static RankSet All(int32_t size) {
+    RankSet set;
+    set.words_.assign((size + 63) / 64, ~uint64_t{0});
+    if (size % 64 != 0) set.words_.back() = (uint64_t{1} << (size % 64)) - 1;
+    set.count_ = size;
+    return set;
+  }
+  void AddAll(const RankSet& o) {
+    if (o.words_.size() > words_.size()) words_.resize(o.words_.size(), 0);
+    count_ = 0;
+    for (size_t i = 0; i < words_.size(); ++i) {
+      if (i < o.words_.size()) words_[i] |= o.words_[i];
+      count_ += __builtin_popcountll(words_[i]);
+    }
+  }
+  void RemoveAll(const RankSet& o) { Mask(o, ~uint64_t{0}); }
+  void KeepOnly(const RankSet& o) { Mask(o, 0); }
+  bool Intersects(const RankSet& o) const {
+    for (size_t i = 0; i < words_.size() && i < o.words_.size(); ++i) {
+      if ((words_[i] & o.words_[i]) != 0) return true;
+    }
+    return false;
+  }
   int count() const { return count_; }
   bool empty() const { return count_ == 0; }
   // In rising order.
@@ -64,10 +88,26 @@ class RankSet {
     }
     return ranks;
   }
-  bool operator==(const RankSet& o) const { return count_ == o.count_ && ToVector() == o.ToVector(); }
+  bool operator==(const RankSet& o) const {
+    if (count_ != o.count_) return false;
+    // With as many members on both sides it is enough that none of these is missing there.
+    for (size_t i = 0; i < words_.size(); ++i) {
+      if ((words_[i] & ~(i < o.words_.size() ? o.words_[i] : 0)) != 0) return false;
+    }
+    return true;
+  }
 
  private:
   static uint64_t Bit(Rank rank) { return uint64_t{1} << (rank.value() % 64); }
+
+  // Keeps what is in `o`, or with all bits `inverted` what is not.
+  void Mask(const RankSet& o, uint64_t inverted) {
+    count_ = 0;
+    for (size_t i = 0; i < words_.size(); ++i) {
+      words_[i] &= (i < o.words_.size() ? o.words_[i] : 0) ^ inverted;
+      count_ += __builtin_popcountll(words_[i]);
+    }
+  }
 
   absl::InlinedVector<uint64_t, 2> words_;
   int count_ = 0;

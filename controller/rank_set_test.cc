@@ -34,6 +34,37 @@ TEST(RankSetTest, NamesThoseThatAreAbsent) {
   EXPECT_THAT(RankSet().Absent(2, 0, 16), ::testing::ElementsAre(Rank(0), Rank(1)));
 }
 
+std::vector<int> Values(const RankSet& set) {
+  std::vector<int> values;
+  for (Rank rank : set.ToVector()) values.push_back(rank.value());
+  return values;
+}
+
+TEST(RankSetTest, UnitesIntersectsAndSubtracts) {
+  RankSet a, b;
+  for (int r : {1, 70, 200}) a.Add(Rank(r));
+  for (int r : {1, 64}) b.Add(Rank(r));
+  EXPECT_TRUE(a.Intersects(b));
+  RankSet without = a;
+  without.RemoveAll(b);
+  EXPECT_THAT(Values(without), ::testing::ElementsAre(70, 200));
+  EXPECT_EQ(without.count(), 2);
+  EXPECT_FALSE(without.Intersects(b));
+  RankSet common = a;
+  common.KeepOnly(b);
+  EXPECT_THAT(Values(common), ::testing::ElementsAre(1));
+  EXPECT_EQ(common.count(), 1);
+  RankSet both = b;
+  both.AddAll(a);
+  EXPECT_THAT(Values(both), ::testing::ElementsAre(1, 64, 70, 200));
+  EXPECT_EQ(both.count(), 4);
+  RankSet rest = RankSet::All(130);
+  EXPECT_EQ(rest.count(), 130);
+  EXPECT_FALSE(rest.Contains(Rank(130)));
+  rest.RemoveAll(RankSet::All(128));
+  EXPECT_THAT(Values(rest), ::testing::ElementsAre(128, 129));
+}
+
 TEST(RankSetTest, EqualityIsThatOfTheMembers) {
   RankSet a, b;
   a.Add(Rank(1));

@@ -5,7 +5,6 @@
 
 #include "base/completion_thread.h"
 #include "controller/hub.h"
-#include "controller/job_status.h"
 #include "farandole/v1/status.grpc.pb.h"
 
 namespace farandole {
@@ -22,9 +21,6 @@ class StatusService final : public v1::Status::WithAsyncMethod_GetJob<v1::Status
  private:
   Hub* const hub_;
 };
-
-// Field by field.
-void ToProto(const JobStatus& status, v1::JobStatus* out);
 
 }  // namespace farandole
 

@@ -174,10 +174,7 @@ std::string Controller::Describe() const {
   const JobStatus status = job_->Status(world_->simulation.now());
   std::string text = absl::StrCat("job state ", static_cast<int>(status.state), ", generation ",
                                   status.generation.number, ", ", status.reason);
-  for (const Wait& wait : status.waits) {
-    absl::StrAppend(&text, "; ", wait.name, " since ", wait.age_ms, " ms misses");
-    for (Rank rank : wait.missing_ranks) absl::StrAppend(&text, " ", rank.value());
-  }
+  for (const Wait& wait : status.waits) absl::StrAppend(&text, "; ", wait.text);
   return text;
 }
 

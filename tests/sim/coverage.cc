@@ -11,7 +11,7 @@ const char* NameOf(Session::State state) {
 }
 
 const char* NameOf(JobState state) {
-  static constexpr const char* kNames[] = {"?", "GATHERING", "RUNNING", "FAILED"};
+  static constexpr const char* kNames[] = {"?", "GATHERING", "RUNNING", "FAILED", "RECOVERING"};
   return kNames[static_cast<int>(state)];
 }
 

@@ -265,7 +265,7 @@ void Play::WriteStatus(std::vector<std::string>* output) const {
                                  status.size, ", ", status.items, " items, ", status.tensors, " tensors",
                                  status.reason.empty() ? "" : "; ", status.reason));
   for (const MemberStatus& member : status.members) output->push_back(absl::StrCat("  ", Print(member)));
-  for (const Wait& wait : status.waits) output->push_back(absl::StrCat("  wait for ", Print(wait)));
+  for (const Wait& wait : status.waits) output->push_back(absl::StrCat("  ", wait.text));
 }
 
 }  // namespace farandole

@@ -111,13 +111,9 @@ std::string Print(const MemberStatus& member) {
   return text;
 }
 
-std::string Print(const Wait& wait) {
-  return absl::StrCat(wait.name, " since ", wait.age_ms, " ms: ready ", Ranks(wait.ready_ranks), ", missing ",
-                      Ranks(wait.missing_ranks));
-}
-
 const char* Print(JobState state) {
-  return state == JobState::kGathering ? "gathering" : state == JobState::kRunning ? "running" : "failed";
+  static const char* const kStates[] = {"?", "gathering", "running", "failed", "recovering"};
+  return kStates[static_cast<int>(state)];
 }
 
 }  // namespace farandole

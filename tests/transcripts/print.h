@@ -12,7 +12,6 @@ namespace farandole {
 std::string Print(const AgentWelcome& welcome);
 std::string Print(const WorkerDown& message);
 std::string Print(const MemberStatus& member);
-std::string Print(const Wait& wait);
 const char* Print(JobState state);
 
 }  // namespace farandole

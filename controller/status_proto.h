@@ -1,0 +1,14 @@
+#ifndef FARANDOLE_CONTROLLER_STATUS_PROTO_H_
+#define FARANDOLE_CONTROLLER_STATUS_PROTO_H_
+
+#include "controller/job_status.h"
+#include "farandole/v1/status.pb.h"
+
+namespace farandole {
+
+// Field by field.
+void ToProto(const JobStatus& status, v1::JobStatus* out);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CONTROLLER_STATUS_PROTO_H_

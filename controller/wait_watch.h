@@ -1,0 +1,70 @@
+#ifndef FARANDOLE_CONTROLLER_WAIT_WATCH_H_
+#define FARANDOLE_CONTROLLER_WAIT_WATCH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "controller/job_status.h"
+#include "controller/lateness.h"
+#include "controller/open_wait.h"
+#include "controller/rate_meter.h"
+#include "controller/report_table.h"
+#include "controller/stall_inspector.h"
+
+namespace farandole {
+
+struct WatchConfig {
+  StallConfig stall;
+  int64_t divergence_after_ms = 60000;  // a crosswise wait that lasts so long is fatal; 0 = never
+};
+
+// Who waits for whom in one generation: keeps what ranks say about themselves and how late they are, and looks at the
+// open waits twice a second while there are any. Pure. An announcement costs O(1).
+class WaitWatch {
+ public:
+  // So many open waits are looked at; with more, crosswise waits are not searched for.
+  static constexpr size_t kWaitsMax = 4096;
+
+  WaitWatch(int size, const WatchConfig& config);
+
+  // `rank` has announced something that the first rank announced at `first`; `last`: all have now.
+  void Announced(Rank rank, TimePoint first, bool last, TimePoint now);
+  void Reported(Rank rank, const WorkerReport& report, TimePoint now);
+  // Something may be waited for from now on.
+  void Arm(TimePoint now);
+
+  TimePoint next_look() const { return next_look_; }
+  struct Verdict {
+    std::vector<std::string> said;  // sentences for the log and for rank 0
+    std::string fatal;              // why the generation must fail; "" = it need not
+  };
+  // At next_look(). `waits`: all that is open, at most kWaitsMax.
+  Verdict Look(const std::vector<OpenWait>& waits, TimePoint now);
+
+  const ReportTable& reports() const { return reports_; }
+  // Everything that this knows: waits, divergence, traffic, rates; of members, which are there already, lateness and
+  // traffic.
+  void FillStatus(const std::vector<OpenWait>& waits, TimePoint now, JobStatus* status) const;
+
+ private:
+  void LookForDivergence(const std::vector<OpenWait>& waits, TimePoint now, Verdict* verdict);
+
+  const WatchConfig config_;
+  std::vector<TimePoint> announced_at_;
+  ReportTable reports_;
+  Lateness lateness_;
+  RateMeter rates_;
+  StallInspector stall_;
+  TimePoint next_look_ = TimePoint::Infinite();
+  TimePoint slack_taken_;
+  // Ranks in the crosswise wait that was found last, since when, and what was said of it.
+  RankSet diverged_;
+  TimePoint diverged_since_;
+  std::string divergence_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CONTROLLER_WAIT_WATCH_H_

@@ -1,0 +1,87 @@
+#include "controller/wait_watch.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const TimePoint kBegin(1000000000000);
+
+OpenWait Tensor(const std::string& name, std::initializer_list<int> ready, int size) {
+  OpenWait wait;
+  wait.name = name;
+  for (int r : ready) wait.ready.Add(Rank(r));
+  wait.missing = RankSet::All(size);
+  wait.missing.RemoveAll(wait.ready);
+  wait.since = kBegin;
+  return wait;
+}
+
+TEST(WaitWatchTest, LooksOnlyWhileSomethingIsOpen) {
+  WaitWatch watch(2, {});
+  EXPECT_TRUE(watch.next_look() == TimePoint::Infinite());
+  watch.Announced(Rank(0), kBegin, false, kBegin);
+  EXPECT_TRUE(watch.next_look() == kBegin.PlusMs(500));
+  watch.Look({Tensor("a", {0}, 2)}, kBegin.PlusMs(500));
+  EXPECT_TRUE(watch.next_look() == kBegin.PlusMs(1000));
+  watch.Look({}, kBegin.PlusMs(1000));
+  EXPECT_TRUE(watch.next_look() == TimePoint::Infinite());
+}
+
+TEST(WaitWatchTest, DivergenceIsSaidOnceAndFatalAfterAWhile) {
+  WatchConfig config;
+  config.divergence_after_ms = 3000;
+  WaitWatch watch(2, config);
+  watch.Announced(Rank(0), kBegin, false, kBegin);
+  watch.Announced(Rank(1), kBegin, false, kBegin);
+  const std::vector<OpenWait> waits = {Tensor("A", {0}, 2), Tensor("B", {1}, 2)};
+  // Both are under way still.
+  EXPECT_THAT(watch.Look(waits, kBegin.PlusMs(900)).said, IsEmpty());
+  const auto said = watch.Look(waits, kBegin.PlusMs(1400));
+  EXPECT_THAT(said.said, ElementsAre(HasSubstr("the scripts of ranks 0 and 1 have diverged: rank 0 waits for `A`")));
+  EXPECT_EQ(said.fatal, "");
+  EXPECT_THAT(watch.Look(waits, kBegin.PlusMs(1900)).said, IsEmpty());
+  JobStatus status;
+  watch.FillStatus(waits, kBegin.PlusMs(1900), &status);
+  EXPECT_THAT(status.divergence, HasSubstr("rank 1 waits for `B`"));
+  EXPECT_THAT(watch.Look(waits, kBegin.PlusMs(4400)).fatal, HasSubstr("FARANDOLE_DIVERGENCE_SECONDS is 3"));
+}
+
+TEST(WaitWatchTest, AnOrderThatDiffersForAMomentIsNoDivergence) {
+  WaitWatch watch(2, {});
+  TimePoint now = kBegin;
+  // Every half a second each of them submits what the other one has: they are never both quiet.
+  for (int i = 0; i < 20; ++i) {
+    watch.Announced(Rank(i % 2), now, false, now);
+    now = now.PlusMs(500);
+    EXPECT_THAT(watch.Look({Tensor("A", {0}, 2), Tensor("B", {1}, 2)}, now).said, IsEmpty()) << i;
+  }
+}
+
+TEST(WaitWatchTest, LatenessComesFromSlackWhenNothingIsAnnounced) {
+  WaitWatch watch(2, {});
+  for (int r = 0; r < 2; ++r) {
+    WorkerReport report;
+    report.slack_us = r == 0 ? 50000 : 1000;
+    report.bytes = 10;
+    watch.Reported(Rank(r), report, kBegin);
+  }
+  EXPECT_TRUE(watch.next_look() < TimePoint::Infinite());
+  watch.Look({}, kBegin.PlusMs(500));
+  JobStatus status;
+  status.members.resize(2);
+  for (int r = 0; r < 2; ++r) status.members[r].member.rank = Rank(r);
+  watch.FillStatus({}, kBegin.PlusMs(500), &status);
+  EXPECT_EQ(status.members[0].lateness.mean_us, 0u);
+  EXPECT_EQ(status.members[1].lateness.mean_us, 49000u);
+  EXPECT_EQ(status.traffic.bytes, 20u);
+  EXPECT_EQ(status.members[1].report_age_ms, 500u);
+}
+
+}  // namespace
+}  // namespace farandole
