@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,15 +14,23 @@ namespace farandole {
 namespace {
 
 constexpr int64_t kLineBytes = 64;
-// Stands for one call; ranks compare it in every phase.
-uint32_t CheckOf(const Instance& instance, OpKind op, int detail, int64_t amount) {
-  uint64_t hash = instance.generation;
-  for (uint64_t value : {instance.anchor, instance.seq, static_cast<uint64_t>(op) << 32 | static_cast<uint32_t>(detail),
-                         static_cast<uint64_t>(amount)}) {
+uint32_t Hash(std::initializer_list<uint64_t> values) {
+  uint64_t hash = 0;
+  for (uint64_t value : values) {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15;
     hash ^= hash >> 29;
   }
   return static_cast<uint32_t>(hash ^ hash >> 32);
+}
+
+// Stands for what is asked in one call; ranks compare it in every phase.
+uint32_t CheckOf(OpKind op, int detail, int64_t amount) {
+  return Hash({static_cast<uint64_t>(op) << 32 | static_cast<uint32_t>(detail), static_cast<uint64_t>(amount)});
+}
+
+// Tells an instance from a withdrawn one in the same phase; see ShmSync for its range.
+uint32_t MarkOf(const Instance& instance) {
+  return Hash({instance.anchor + 1, instance.seq, instance.part}) % 0x7fffffff + 1;
 }
 
 // The elements that position `rank` of `ranks` sums: whole cache lines.
@@ -66,13 +75,13 @@ ShmCommunicator::ShmCommunicator(const Group& group, ShmSegment segment, double 
 
 void* ShmCommunicator::Buffer(int64_t bytes) { return buffers_.Own(bytes); }
 
-absl::Status ShmCommunicator::Begin(const char* what, uint32_t check) {
+absl::Status ShmCommunicator::Begin(const char* what, const Instance& instance, uint32_t check) {
   if (broken_.load(std::memory_order_acquire)) {
     absl::MutexLock lock(&mutex_);
     return failed_;
   }
   what_ = what;
-  sync_.BeginOp(check);
+  sync_.BeginOp(MarkOf(instance), check);
   return absl::OkStatus();
 }
 
@@ -84,6 +93,9 @@ absl::Status ShmCommunicator::Step(ShmPlace place) {
 }
 
 absl::Status ShmCommunicator::Fail(const ShmSync::Result& result) {
+  if (result.outcome == ShmSync::Outcome::kWithdrawn) {
+    return absl::CancelledError(absl::StrCat("shm ", what_, " was withdrawn"));
+  }
   const bool known = result.culprit >= 0;
   const Rank suspect = known ? group_.members[result.culprit].rank : Rank();
   const std::string culprit = known ? Describe(group_.members[result.culprit]) : std::string("a member of the group");
@@ -93,8 +105,8 @@ absl::Status ShmCommunicator::Fail(const ShmSync::Result& result) {
                                                       group_.op_timeout_ms, " ms; is it stopped, or stuck elsewhere?"));
   } else {
     status = absl::InternalError(absl::StrCat("shm ", what_, ": ", culprit,
-                                              " is at another call than this rank: batch, operation, type or sizes "
-                                              "differ. This is a bug of farandole; please report it"));
+                                              " is at another call than this rank: operation, type or sizes differ. "
+                                              "This is a bug of farandole; please report it"));
   }
   return Break(status, suspect);
 }
@@ -107,6 +119,8 @@ absl::Status ShmCommunicator::Break(const absl::Status& status, Rank suspect) {
   broken_.store(true, std::memory_order_release);
   return failed_;
 }
+
+void ShmCommunicator::Withdraw(const Instance& instance) { sync_.Withdraw(MarkOf(instance)); }
 
 void ShmCommunicator::Abort(const std::string& reason) {
   (void)Break(absl::AbortedError(reason), Rank());
@@ -130,10 +144,11 @@ ShmCommunicator::Places ShmCommunicator::PlacesOfAll() const {
 }
 
 absl::Status ShmCommunicator::AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) {
-  const uint32_t check = CheckOf(instance, OpKind::kAllreduce, static_cast<int>(dtype), count);
-  if (absl::Status s = Begin("allreduce", check); !s.ok()) return s;
+  const uint32_t check = CheckOf(OpKind::kAllreduce, static_cast<int>(dtype), count);
+  if (absl::Status s = Begin("allreduce", instance, check); !s.ok()) return s;
   if (!CanReduce(dtype)) return absl::InvalidArgumentError(absl::StrCat("allreduce cannot sum ", Name(dtype)));
-  if (count == 0) return absl::OkStatus();
+  // Completion has to mean that all have come (D2), also when they bring nothing.
+  if (count == 0) return Step();
   char* const operand = static_cast<char*>(data);
   const int64_t size = SizeOf(dtype), bytes = count * size;
   if (bytes <= kShmTinyBytes) return AllreduceTiny(dtype, operand, count);
@@ -203,8 +218,7 @@ absl::Status ShmCommunicator::Allgather(const Instance& instance, const void* in
     most = std::max(most, byte_counts[rank]);
     total += byte_counts[rank];
   }
-  const uint32_t check = CheckOf(instance, OpKind::kAllgather, 0, hash);
-  if (absl::Status s = Begin("allgather", check); !s.ok()) return s;
+  if (absl::Status s = Begin("allgather", instance, CheckOf(OpKind::kAllgather, 0, hash)); !s.ok()) return s;
   if (static_cast<int>(byte_counts.size()) != size()) {
     return absl::InvalidArgumentError(absl::StrCat("allgather: ", byte_counts.size(), " sizes for ", size(), " ranks"));
   }
@@ -273,7 +287,7 @@ absl::Status ShmCommunicator::GatherChunks(const char* input, char* output, cons
 }
 
 absl::Status ShmCommunicator::Broadcast(const Instance& instance, int root, void* data, int64_t bytes) {
-  if (absl::Status s = Begin("broadcast", CheckOf(instance, OpKind::kBroadcast, root, bytes)); !s.ok()) return s;
+  if (absl::Status s = Begin("broadcast", instance, CheckOf(OpKind::kBroadcast, root, bytes)); !s.ok()) return s;
   if (root < 0 || root >= size()) {
     return absl::InvalidArgumentError(absl::StrCat("broadcast: root ", root, " of ", size(), " ranks"));
   }
@@ -304,7 +318,7 @@ absl::Status ShmCommunicator::Broadcast(const Instance& instance, int root, void
 }
 
 absl::Status ShmCommunicator::Barrier(const Instance& instance) {
-  if (absl::Status s = Begin("barrier", CheckOf(instance, OpKind::kBarrier, 0, 0)); !s.ok()) return s;
+  if (absl::Status s = Begin("barrier", instance, CheckOf(OpKind::kBarrier, 0, 0)); !s.ok()) return s;
   return Step();
 }
 

@@ -58,8 +58,9 @@ class ShmCommunicator : public Communicator {
                          const std::vector<int64_t>& byte_counts) override;
   absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override;
   absl::Status Barrier(const Instance& instance) override;
-  bool CanWithdraw() const override { return false; }
-  void Withdraw(const Instance& instance) override {}
+  // Until all ranks have passed the first phase of a collective, operands have only been read.
+  bool CanWithdraw() const override { return true; }
+  void Withdraw(const Instance& instance) override;
   void Abort(const std::string& reason) override;
   Rank SuspectRank() const override;
 
@@ -70,7 +71,7 @@ class ShmCommunicator : public Communicator {
 
   ShmCommunicator(const Group& group, ShmSegment segment, double cpus, Bootstrap* bootstrap, int64_t buffer_bytes);
 
-  absl::Status Begin(const char* what, uint32_t check);
+  absl::Status Begin(const char* what, const Instance& instance, uint32_t check);
   // One phase, publishing where the own operand lies.
   absl::Status Step(ShmPlace place = ShmPlace());
   // After it: where that of `rank` lies.

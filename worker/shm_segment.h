@@ -22,17 +22,18 @@ struct ShmPlace {
   int64_t offset = 0;
 };
 
-// What a rank says to all others in one phase. Its flag, `sequence`, and the first 40 bytes of the payload share a
+// What a rank says to all others in one phase. Its flag, `arrival`, and the first 32 bytes of the payload share a
 // cache line, so that a tiny message costs one transfer between cores.
 struct alignas(128) ShmSlot {
-  std::atomic<uint32_t> sequence;  // the phase that this slot was published for; futex word
-  std::atomic<uint32_t> parked;    // how many wait for `sequence` in the kernel
-  uint32_t check;                  // stands for the call: instance, operation, type, sizes
-  uint32_t place_step;             // see ShmPlace
+  std::atomic<uint64_t> arrival;  // the phase, and in the upper half the instance, that this slot was published for
+  std::atomic<uint32_t> parked;   // how many wait in the kernel for the phase, the futex word
+  uint32_t check;                 // stands for the call: operation, type, sizes
+  uint32_t place_step;            // see ShmPlace
   int64_t place_offset;
   char payload[kShmTinyBytes];
 };
-static_assert(std::atomic<uint32_t>::is_always_lock_free);
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half of `arrival` comes first");
 static_assert(sizeof(ShmSlot) <= 512);
 
 // The first pages of a rank's part.
@@ -41,8 +42,7 @@ struct ShmControl {
   cpu_set_t affinity;
   double quota_cpus;
   // Of rank 0 only: where ranks that share too few CPUs wait together, see ShmSync.
-  alignas(128) std::atomic<uint32_t> arrived;
-  alignas(128) std::atomic<uint32_t> completed;  // futex word
+  alignas(128) std::atomic<uint32_t> completed;  // the last phase that all have arrived in; futex word
   std::atomic<uint32_t> waiting;
 };
 

@@ -22,8 +22,10 @@ constexpr int kLooksPerYield = 20;
 constexpr int64_t kSpinNs = 50 * 1000;
 // How often a crowded rank offers its CPU to the others before it parks.
 constexpr int kYields = 8;
-// An Abort whose wake-up comes just before the wait is seen after one slice.
+// An Abort or Withdraw whose wake-up comes just before the wait is seen after one slice.
 constexpr int64_t kSliceNs = 20 * 1000 * 1000;
+// In an arrival: this rank is about to take it back if not all have entered.
+constexpr uint64_t kLeaving = uint64_t{1} << 63;
 
 void Pause() {
 #if defined(__x86_64__)
@@ -34,12 +36,12 @@ void Pause() {
 }
 
 // Without the private flag: the word is shared with other processes.
-void FutexWait(std::atomic<uint32_t>& word, uint32_t seen, int64_t ns) {
+void FutexWait(void* word, uint32_t seen, int64_t ns) {
   const timespec timeout{static_cast<time_t>(ns / 1000000000), static_cast<long>(ns % 1000000000)};
-  syscall(SYS_futex, &word, FUTEX_WAIT, seen, &timeout, nullptr, 0);
+  syscall(SYS_futex, word, FUTEX_WAIT, seen, &timeout, nullptr, 0);
 }
 
-void FutexWakeAll(std::atomic<uint32_t>& word) { syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+void FutexWakeAll(void* word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
 
 }  // namespace
 
@@ -50,49 +52,72 @@ ShmSync::ShmSync(const ShmSegment* segment, int position, double cpus, uint32_t 
       crowded_(cpus < segment->sizes().ranks),
       op_timeout_ms_(op_timeout_ms) {}
 
-void ShmSync::BeginOp(uint32_t check) {
+void ShmSync::BeginOp(uint32_t mark, uint32_t check) {
+  mark_ = mark;
   check_ = check;
   timed_ = false;
+  entering_ = true;
+  uint32_t old = withdrawn_mark_.load(std::memory_order_relaxed);
+  // Of an instance that is over.
+  if (old != 0 && old != mark) withdrawn_mark_.compare_exchange_strong(old, 0);
 }
 
 ShmSync::Result ShmSync::Step() {
   Own().check = check_;
   ++phase_;
+  arrival_ = uint64_t{mark_} << 32 | phase_;
   if (aborted_.load(std::memory_order_relaxed)) return {Outcome::kAborted, -1};
-  if (crowded_) {
-    PublishCrowded();
-    const Result result = WaitCrowded();
-    return result.outcome == Outcome::kOk ? Verify() : result;
-  }
   Publish();
-  for (int rank = 0; rank < ranks_; ++rank) {
-    if (rank == position_) continue;
-    const Result result = WaitFor(rank);
-    if (result.outcome != Outcome::kOk) return result;
-  }
-  return Verify();
+  Result result = WaitForAll();
+  if (result.outcome == Outcome::kOk) result = Verify();
+  entering_ = false;
+  return result;
 }
 
-// The release makes slot, chunk and buffer visible to whoever acquires the sequence. The fence orders the store before
-// the look at `parked`; a waiter increments `parked` before the kernel compares the sequence, so one of both sees the
-// other and no wake-up is lost.
+// The release makes slot, chunk and buffer visible to whoever acquires the arrival. The fence orders the store before
+// the look at `parked`; a waiter increments `parked` before the kernel compares the phase, so one of both sees the
+// other and no wake-up is lost. (One may be if a withdrawn instance stood there, whose phase was the same: the waiter
+// looks again after a slice.)
 void ShmSync::Publish() {
   ShmSlot& own = Slot(position_, phase_);
-  own.sequence.store(phase_, std::memory_order_release);
+  own.arrival.store(arrival_, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (own.parked.load(std::memory_order_relaxed) != 0) FutexWakeAll(own.sequence);
+  if (crowded_) return PublishCrowded();
+  if (own.parked.load(std::memory_order_relaxed) != 0) FutexWakeAll(&own.arrival);
 }
 
-// The last one to arrive opens the phase. The chain of fetch_add on `arrived` is one release sequence: the last one
-// acquires what all others released, and hands it on with `completed`.
+// Whoever finds that all have arrived opens the phase; the fence between own arrival and look sees to it that one of
+// the last does. It has acquired what all released, and hands it on with `completed`.
 void ShmSync::PublishCrowded() {
-  Slot(position_, phase_).sequence.store(phase_, std::memory_order_release);
+  for (int i = 1; i < ranks_; ++i) {
+    if (!Arrived((position_ + i) % ranks_)) return;
+  }
+  if (!AllArrived()) return;
   ShmControl& common = segment_->control(0);
-  const uint32_t before = common.arrived.fetch_add(1, std::memory_order_acq_rel);
-  if (before + 1 != phase_ * static_cast<uint32_t>(ranks_)) return;
   common.completed.store(phase_, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (common.waiting.load(std::memory_order_relaxed) != 0) FutexWakeAll(common.completed);
+  if (common.waiting.load(std::memory_order_relaxed) != 0) FutexWakeAll(&common.completed);
+}
+
+// A look at one rank after the other finds all arrived although one has withdrawn before another came. A second look
+// that finds the same proves that they were all there when it began, and then nobody withdraws any more: see Retract.
+bool ShmSync::AllArrived() const {
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (!Arrived(rank)) return false;
+  }
+  return true;
+}
+
+ShmSync::Result ShmSync::WaitForAll() {
+  if (crowded_) return WaitCrowded();
+  do {
+    for (int rank = 0; rank < ranks_; ++rank) {
+      if (rank == position_) continue;
+      const Result result = WaitFor(rank);
+      if (result.outcome != Outcome::kOk) return result;
+    }
+  } while (entering_ && !AllArrived());
+  return {};
 }
 
 template <typename Done>
@@ -120,7 +145,7 @@ bool ShmSync::Spin(Done done) const {
   return false;
 }
 
-ShmSync::Outcome ShmSync::Park(std::atomic<uint32_t>& word, uint32_t seen) {
+ShmSync::Outcome ShmSync::Park(void* word, uint32_t seen) {
   if (aborted_.load(std::memory_order_acquire)) return Outcome::kAborted;
   const TimePoint now = Clock::Monotonic().Now();
   if (!timed_) {
@@ -128,6 +153,7 @@ ShmSync::Outcome ShmSync::Park(std::atomic<uint32_t>& word, uint32_t seen) {
     deadline_ = now.PlusMs(op_timeout_ms_);
   }
   if (deadline_ <= now) return Outcome::kDeadline;
+  if (entering_ && withdrawn_mark_.load(std::memory_order_acquire) == mark_ && Retract()) return Outcome::kWithdrawn;
   FutexWait(word, seen, std::min(kSliceNs, deadline_.ns() - now.ns()));
   return Outcome::kOk;
 }
@@ -138,9 +164,9 @@ ShmSync::Result ShmSync::WaitFor(int rank) {
   slot.parked.fetch_add(1, std::memory_order_seq_cst);
   Result result;
   for (;;) {
-    const uint32_t seen = slot.sequence.load(std::memory_order_acquire);
-    if (seen == phase_) break;
-    result.outcome = Park(slot.sequence, seen);
+    const uint64_t seen = Arrival(rank);
+    if (seen == arrival_) break;
+    result.outcome = Park(&slot.arrival, static_cast<uint32_t>(seen));
     if (result.outcome != Outcome::kOk) {
       result.culprit = rank;
       break;
@@ -157,7 +183,7 @@ ShmSync::Result ShmSync::WaitCrowded() {
   common.waiting.fetch_add(1, std::memory_order_seq_cst);
   Result result;
   // Nobody can complete the next phase without this rank, so the word is the phase or the one before.
-  while (result.outcome == Outcome::kOk && !completed()) result.outcome = Park(common.completed, phase_ - 1);
+  while (result.outcome == Outcome::kOk && !completed()) result.outcome = Park(&common.completed, phase_ - 1);
   common.waiting.fetch_sub(1, std::memory_order_relaxed);
   for (int rank = 0; result.outcome != Outcome::kOk && rank < ranks_; ++rank) {
     if (!Arrived(rank)) result.culprit = rank;
@@ -172,13 +198,42 @@ ShmSync::Result ShmSync::Verify() const {
   return {};
 }
 
+// Ranks that withdraw at the same time must not go apart: either all of them stay, or nobody has passed the phase. So
+// each says first that it is leaving, which counts as not arrived for who wants to pass, but as entered for who wants
+// to leave; then it looks. If all have entered, all stay: nobody can have seen one missing. If one is missing, it can
+// pass only later, when it will find this rank gone.
+bool ShmSync::Retract() {
+  ShmSlot& own = Slot(position_, phase_);
+  own.arrival.store(arrival_ | kLeaving, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  bool all_entered = true;
+  for (int rank = 0; rank < ranks_; ++rank) all_entered = all_entered && (Arrival(rank) & ~kLeaving) == arrival_;
+  if (all_entered) {
+    Publish();
+    return false;
+  }
+  own.arrival.store(0, std::memory_order_release);
+  --phase_;
+  withdrawn_mark_.store(0, std::memory_order_relaxed);
+  return true;
+}
+
+void ShmSync::Withdraw(uint32_t mark) {
+  withdrawn_mark_.store(mark, std::memory_order_release);
+  WakeAll();
+}
+
 void ShmSync::Abort() {
   aborted_.store(true, std::memory_order_release);
-  // This process may be parked at any of these; to the others the wake-ups are spurious.
+  WakeAll();
+}
+
+// This process may be parked at any of these; to the others the wake-ups are spurious.
+void ShmSync::WakeAll() {
   for (int rank = 0; rank < ranks_; ++rank) {
-    for (ShmSlot& slot : segment_->control(rank).slots) FutexWakeAll(slot.sequence);
+    for (ShmSlot& slot : segment_->control(rank).slots) FutexWakeAll(&slot.arrival);
   }
-  FutexWakeAll(segment_->control(0).completed);
+  FutexWakeAll(&segment_->control(0).completed);
 }
 
 }  // namespace farandole

@@ -12,6 +12,10 @@ namespace farandole {
 // The steps in which ranks of one host go through collectives together. A phase: each rank fills its slot, publishes
 // it, and waits until all have published theirs. Phases are numbered the same on all ranks.
 //
+// The first phase of a collective is its entry, and can be taken back: some ranks may stand in phase k of an instance
+// that others never enter, until they are told to withdraw. Who has done that goes through phase k with the next
+// instance. So a slot names phase and instance, and to a rank in another instance its peer has not arrived (D1).
+//
 // A rank that has passed phase k knows that all others have published k and hence are done with whatever they read
 // before that: slots and chunks that alternate between two places may be overwritten two phases later.
 //
@@ -22,7 +26,7 @@ namespace farandole {
 // One thread calls everything but Abort.
 class ShmSync {
  public:
-  enum class Outcome { kOk, kAborted, kDeadline, kMismatch };
+  enum class Outcome { kOk, kAborted, kDeadline, kMismatch, kWithdrawn };
 
   struct Result {
     Outcome outcome = Outcome::kOk;
@@ -32,8 +36,9 @@ class ShmSync {
   // `cpus`: what the ranks may use together; all ranks must be given the same. The segment must outlive this.
   ShmSync(const ShmSegment* segment, int position, double cpus, uint32_t op_timeout_ms);
 
-  // A new collective; `check` stands for it and is compared with what the others say in each of its phases.
-  void BeginOp(uint32_t check);
+  // A new collective. `mark`, not 0, stands for the instance; below 2^31. `check` stands for what is asked and is
+  // compared with what the others say in each phase.
+  void BeginOp(uint32_t mark, uint32_t check);
 
   // The own slot of the coming phase; fill in the place and the payload.
   ShmSlot& Own() const { return Slot(position_, phase_ + 1); }
@@ -41,6 +46,10 @@ class ShmSync {
   Result Step();
   // A rank's slot of the phase that Step has just passed.
   const ShmSlot& Passed(int rank) const { return Slot(rank, phase_); }
+
+  // Any thread. The first Step of the collective with this mark, which runs or is the next to begin, ends with
+  // kWithdrawn, unless all have entered it: then it goes on at all of them.
+  void Withdraw(uint32_t mark);
 
   // Any thread: ends the running and every later Step with kAborted.
   void Abort();
@@ -50,14 +59,20 @@ class ShmSync {
 
  private:
   ShmSlot& Slot(int rank, uint32_t phase) const { return segment_->control(rank).slots[phase & 1]; }
-  bool Arrived(int rank) const { return Slot(rank, phase_).sequence.load(std::memory_order_acquire) == phase_; }
+  uint64_t Arrival(int rank) const { return Slot(rank, phase_).arrival.load(std::memory_order_acquire); }
+  bool Arrived(int rank) const { return Arrival(rank) == arrival_; }
+  bool AllArrived() const;
   void Publish();
   void PublishCrowded();
+  Result WaitForAll();
   Result WaitFor(int rank);
   Result WaitCrowded();
   Result Verify() const;
   // Parks until `word` is no longer `seen`, at most for a slice. kOk: look again.
-  Outcome Park(std::atomic<uint32_t>& word, uint32_t seen);
+  Outcome Park(void* word, uint32_t seen);
+  // Takes the arrival back, unless all have entered.
+  bool Retract();
+  void WakeAll();
   template <typename Done>
   bool Spin(Done done) const;
 
@@ -67,9 +82,13 @@ class ShmSync {
   const bool crowded_;
   const uint32_t op_timeout_ms_;
   uint32_t phase_ = 0;
+  uint32_t mark_ = 0;
   uint32_t check_ = 0;
-  bool timed_ = false;  // whether deadline_ is set for this op; the clock is read only when a wait is long
+  uint64_t arrival_ = 0;   // what slots say of this phase
+  bool entering_ = false;  // in the first phase of a collective
+  bool timed_ = false;     // whether deadline_ is set for this op; the clock is read only when a wait is long
   TimePoint deadline_;
+  std::atomic<uint32_t> withdrawn_mark_{0};
   std::atomic<bool> aborted_{false};
 };
 

@@ -1,0 +1,176 @@
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "worker/communicator_testing.h"
+#include "worker/event_count.h"
+#include "worker/local_bootstrap.h"
+#include "worker/shm_communicator.h"
+
+// Withdraw, on every communicator that can: instances that some members enter and others never (D1 to D4).
+namespace farandole {
+namespace {
+
+constexpr DataType kType = DataType::kFloat32;
+// From a few bytes to several chunks.
+constexpr int64_t kCounts[] = {0, 1, 100, 1000, 5000, 40000, 100000};
+
+struct Medium {
+  std::string name;
+  int ranks;
+};
+
+// One member with a thread that plays its control plane.
+class Player {
+ public:
+  Player(Communicator* communicator, int rank, int seed) : communicator_(communicator), rank_(rank), random_(seed) {
+    control_ = std::thread([this, seed] { Control(seed); });
+  }
+  ~Player() {
+    stop_ = true;
+    asked_.Advance();
+    control_.join();
+  }
+
+  // An allreduce of this instance, during which, sooner or later, Withdraw is called. The sum is checked if it is OK.
+  absl::Status Withdrawn(const Instance& instance, int64_t count) {
+    withdraw_ = instance;
+    const uint32_t done = withdrawn_.Value();
+    asked_.Advance();
+    const absl::Status status = Sum(instance, count);
+    while (withdrawn_.Value() == done) withdrawn_.WaitPast(done, -1);
+    return status;
+  }
+
+  absl::Status Sum(const Instance& instance, int64_t count) {
+    Dawdle(&random_);
+    const int round = static_cast<int>(instance.anchor);
+    // In turns in memory that the communicator likes and in other.
+    void* buffer = round % 3 == 0 ? communicator_->Buffer(count * 4) : nullptr;
+    own_.resize(count * 4);
+    char* const data = buffer != nullptr ? static_cast<char*>(buffer) : own_.data();
+    FillOperand(kType, data, count, rank_, round);
+    const absl::Status status = communicator_->AllreduceSum(instance, kType, data, count);
+    if (status.ok()) {
+      EXPECT_EQ(WrongSum(kType, data, count, communicator_->size(), round), -1) << count;
+    }
+    return status;
+  }
+
+ private:
+  // Up to a few hundred microseconds, so that waits are found spinning, about to park and parked.
+  static void Dawdle(std::mt19937* random) {
+    for (int turns = (*random)() % 4 == 0 ? (*random)() % 400 : 0; turns > 0; --turns) std::this_thread::yield();
+  }
+
+  void Control(int seed) {
+    std::mt19937 random(seed + 1000);
+    for (uint32_t asked = 0;; ++asked) {
+      while (asked_.Value() == asked) asked_.WaitPast(asked, -1);
+      if (stop_) return;
+      Dawdle(&random);
+      communicator_->Withdraw(withdraw_);
+      withdrawn_.Advance();
+    }
+  }
+
+  Communicator* const communicator_;
+  const int rank_;
+  std::mt19937 random_;
+  std::vector<char> own_;
+  Instance withdraw_;
+  EventCount asked_, withdrawn_;
+  std::atomic<bool> stop_{false};
+  std::thread control_;
+};
+
+class WithdrawTest : public testing::TestWithParam<Medium> {
+ protected:
+  using Body = std::function<void(Player* self, int rank)>;
+
+  int ranks() const { return GetParam().ranks; }
+
+  void RunRanks(const Body& body) {
+    LocalBootstrap bootstrap;
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      threads.emplace_back([&, rank] {
+        absl::StatusOr<std::unique_ptr<Communicator>> communicator = Make(rank, &bootstrap);
+        ASSERT_TRUE(communicator.ok()) << communicator.status();
+        EXPECT_TRUE((*communicator)->CanWithdraw());
+        {
+          Player self(communicator->get(), rank, rank);
+          body(&self, rank);
+        }
+        // Nobody closes while another may still receive.
+        EXPECT_TRUE((*communicator)->Barrier(Instance{1, 1 << 20, 0}).ok());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Communicator>> Make(int rank, LocalBootstrap* bootstrap) {
+    Group group = TestGroup(ranks(), rank);
+    group.data_key = "key";
+    ShmOptions options;
+    options.chunk_bytes = 64 << 10;
+    options.cpus = GetParam().name == "shm_crowded" ? 1 : 64;
+    return ShmCommunicator::Create(group, bootstrap, options);
+  }
+};
+
+TEST_P(WithdrawTest, SomeEnterOthersNeverThenAllGoOn) {
+  RunRanks([&](Player* self, int rank) {
+    // The same on all ranks.
+    std::mt19937 random(7);
+    for (uint64_t round = 1; round <= 150; ++round) {
+      const uint32_t starters = random() % ((1u << ranks()) - 1);
+      const int64_t count = kCounts[random() % 7], next_count = kCounts[random() % 7];
+      const Instance instance{1, 2 * round, 0};
+      if ((starters >> rank & 1) != 0) {
+        const absl::Status status = self->Withdrawn(instance, count);
+        ASSERT_TRUE(absl::IsCancelled(status)) << "round " << round << ": " << status;
+      }
+      // Others may wait in it while a starter is still inside the withdrawn one.
+      const absl::Status status = self->Sum(Instance{1, 2 * round + 1, 0}, next_count);
+      ASSERT_TRUE(status.ok()) << "round " << round << ": " << status;
+    }
+  });
+}
+
+TEST_P(WithdrawTest, ThatRacesWithCompletionEndsForAll) {
+  std::vector<std::vector<bool>> completed(ranks());
+  RunRanks([&](Player* self, int rank) {
+    std::mt19937 random(8);
+    for (uint64_t round = 1; round <= 1000; ++round) {
+      const int64_t count = random() % 20 == 0 ? kCounts[random() % 7] : 1;
+      const absl::Status status = self->Withdrawn(Instance{1, 2 * round, 0}, count);
+      ASSERT_TRUE(status.ok() || absl::IsCancelled(status)) << "round " << round << ": " << status;
+      completed[rank].push_back(status.ok());
+      const absl::Status next = self->Sum(Instance{1, 2 * round + 1, 0}, count);
+      ASSERT_TRUE(next.ok()) << "round " << round << ": " << next;
+    }
+  });
+  for (int rank = 1; rank < ranks(); ++rank) EXPECT_EQ(completed[rank], completed[0]) << "of rank " << rank;
+}
+
+std::vector<Medium> Media() {
+  std::vector<Medium> media;
+  for (const char* name : {"shm_spinning", "shm_crowded"}) {
+    for (int ranks : {2, 3, 4}) media.push_back({name, ranks});
+  }
+  return media;
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, WithdrawTest, testing::ValuesIn(Media()),
+                         [](const auto& info) { return info.param.name + std::to_string(info.param.ranks); });
+
+}  // namespace
+}  // namespace farandole
