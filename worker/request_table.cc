@@ -17,12 +17,25 @@ bool RequestTable::Add(std::shared_ptr<Operation> operation) {
   return true;
 }
 
-std::shared_ptr<Operation> RequestTable::Assign(uint32_t process_set, const std::string& name) {
+std::shared_ptr<Operation> RequestTable::Assign(uint32_t process_set, absl::string_view name) {
   auto it = entries_.find(Key(process_set, name));
   if (it == entries_.end() || it->second.assigned) return nullptr;
   it->second.assigned = true;
   --open_;
   return it->second.operation;
+}
+
+bool RequestTable::Reopen(const Operation& operation) {
+  auto it = entries_.find(KeyOf(operation));
+  if (it == entries_.end() || it->second.operation.get() != &operation) return false;
+  if (it->second.assigned) ++open_;
+  it->second.assigned = false;
+  return true;
+}
+
+bool RequestTable::IsOpen(const Operation& operation) const {
+  auto it = entries_.find(KeyOf(operation));
+  return it != entries_.end() && it->second.operation.get() == &operation && !it->second.assigned;
 }
 
 void RequestTable::Remove(const Operation& operation) {

@@ -3,27 +3,33 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "worker/operation.h"
 
 namespace farandole {
 
 // The requests of a worker that have no answer yet, at most one per (process set, name): open until an item of the
-// controller names it, then assigned until it is answered (docs/replay.md, section 1). Not thread-safe.
+// controller names it or a batch of the replay takes it, then assigned until it is answered (docs/replay.md, section
+// 1). Not thread-safe.
 class RequestTable {
  public:
   // False: one of that process set and name is there already.
   bool Add(std::shared_ptr<Operation> operation);
 
   // W6: open -> assigned. nullptr if it is not open.
-  std::shared_ptr<Operation> Assign(uint32_t process_set, const std::string& name);
+  std::shared_ptr<Operation> Assign(uint32_t process_set, absl::string_view name);
+
+  // W8: assigned -> open, at its old place in the order of submission. False if it is not there any more.
+  bool Reopen(const Operation& operation);
 
   // Assigned -> answered: the name is free again.
   void Remove(const Operation& operation);
+
+  bool IsOpen(const Operation& operation) const;
 
   // In order of submission.
   std::vector<std::shared_ptr<Operation>> Open() const;
@@ -39,7 +45,8 @@ class RequestTable {
     uint64_t order;
     bool assigned;
   };
-  using Key = std::pair<uint32_t, std::string>;
+  // The name is the operation's own, which its entry keeps alive.
+  using Key = std::pair<uint32_t, absl::string_view>;
 
   static Key KeyOf(const Operation& operation);
 

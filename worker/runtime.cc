@@ -122,9 +122,12 @@ Member Runtime::self() const {
 
 Result Runtime::Submit(std::shared_ptr<Operation> operation) {
   absl::MutexLock lock(&mutex_);
-  Result result = session_.Submit(std::move(operation));
-  if (!result.ok()) return result;
   const TimePoint now = loop_.Now();
+  Effects effects;
+  Result result = session_.Submit(std::move(operation), now, &effects);
+  if (!result.ok()) return result;
+  Apply(std::move(effects));
+  if (!session_.has_unannounced()) return result;
   if (now.ns() - last_announce_.ns() > kBurstGapNs || session_.unannounced() >= kBurstRequestsMax) {
     last_announce_ = now;
     Apply(session_.Flush());
@@ -148,14 +151,38 @@ void Runtime::Flush() {
 
 void Runtime::Wait(Operation* operation, int timeout_ms) {
   Flush();
-  if (!patience_.Look([operation] { return operation->done(); })) operation->Wait(timeout_ms);
+  if (operation->done() || patience_.Look([operation] { return operation->done(); })) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (session_.Blocked(*operation, loop_.Now())) WatchPatience();
+  }
+  operation->Wait(timeout_ms);
+}
+
+void Runtime::WatchPatience() {
+  const TimePoint deadline = session_.NextDeadline();
+  if (patience_watched_ <= deadline) return;
+  patience_watched_ = deadline;
+  loop_.Post([this] { PatienceFromLoop(); });
+}
+
+void Runtime::PatienceFromLoop() {
+  loop_.CancelTimerFromLoop(patience_timer_);
+  patience_timer_ = 0;
+  absl::MutexLock lock(&mutex_);
+  patience_watched_ = TimePoint::Infinite();
+  Apply(session_.Tick(loop_.Now()));
+  const TimePoint deadline = session_.NextDeadline();
+  if (deadline == TimePoint::Infinite()) return;
+  patience_watched_ = deadline;
+  patience_timer_ = loop_.AddTimerFromLoop(deadline, [this] { PatienceFromLoop(); });
 }
 
 void Runtime::BeginLeave() {
   {
     absl::MutexLock lock(&mutex_);
     Apply(session_.Flush());
-    Apply(session_.BeginLeave());
+    Apply(session_.BeginLeave(loop_.Now()));
   }
   changed_.Advance();
   loop_.Post([this] {
@@ -211,7 +238,7 @@ void Runtime::OnReceived(WorkerDown message) {
   bool ack_due;
   {
     absl::MutexLock lock(&mutex_);
-    Apply(session_.Received(std::move(message)));
+    Apply(session_.Received(std::move(message), loop_.Now()));
     ack_due = session_.AckDue();
   }
   if (ack_due) ArmAckTimerFromLoop();
@@ -240,20 +267,32 @@ void Runtime::OnDone(Work work) {
     // Before the script is told, so that it can use the names again and its next announcement says what is done.
     session_.Completed(work);
   }
-  for (const auto& operation : work.operations) operation->Finish(work.error);
+  for (const auto& operation : work.operations) {
+    if (operation != nullptr) operation->Finish(work.error);
+  }
   {
     absl::MutexLock lock(&mutex_);
-    Apply(session_.AfterCompleted());
+    Apply(session_.AfterCompleted(loop_.Now()));
   }
   if (work.kind == Work::Kind::kLeaveDone) changed_.Advance();
 }
 
-void Runtime::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
+void Runtime::OnWithdrawn(Work work) {
   absl::MutexLock lock(&mutex_);
-  std::string text =
-      absl::StrCat(Name(work.operations[0]->request.signature.op), " of \"", work.operations[0]->request.name, "\"");
-  if (work.operations.size() > 1) absl::StrAppend(&text, " and ", work.operations.size() - 1, " more");
-  absl::StrAppend(&text, " failed: ", reason.message());
+  Apply(session_.Withdrawn(std::move(work), loop_.Now()));
+}
+
+void Runtime::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
+  // Zeros of a rank that has joined are nobody's.
+  work.operations.erase(std::remove(work.operations.begin(), work.operations.end(), nullptr), work.operations.end());
+  absl::MutexLock lock(&mutex_);
+  std::string text = absl::StrCat("a collective that this rank has no tensor in failed: ", reason.message());
+  if (!work.operations.empty()) {
+    const Request& first = work.operations[0]->request;
+    text = absl::StrCat(Name(first.signature.op), " of \"", first.name, "\"");
+    if (work.operations.size() > 1) absl::StrAppend(&text, " and ", work.operations.size() - 1, " more");
+    absl::StrAppend(&text, " failed: ", reason.message());
+  }
   Apply(session_.DataPlaneFailed(text, suspect));
   if (session_.state() != Session::State::kBroken) {
     for (const auto& operation : work.operations) operation->Finish(session_.end());
@@ -269,18 +308,23 @@ void Runtime::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
   });
 }
 
-void Runtime::Apply(Session::Effects effects) {
+void Runtime::Apply(Effects effects) {
   for (const WorkerUp& up : effects.send) link_->Send(up);
   if (effects.joined) Joined();
   for (Work& work : effects.work) executor_.Push(std::move(work));
+  for (const TakeBack& back : effects.withdraw) executor_.Withdraw(back.process_set, back.instance);
+  if (!effects.notice.empty()) Log(LogLevel::kWarning, effects.notice);
   if (effects.removed || !effects.endings.empty()) EndAll(std::move(effects));
+  WatchPatience();
 }
 
-void Runtime::EndAll(Session::Effects effects) {
+void Runtime::EndAll(Effects effects) {
   const Result& end = session_.end();
   if (effects.removed) {
     for (Work& work : executor_.Abort(end.text)) {
-      for (auto& operation : work.operations) effects.endings.push_back(std::move(operation));
+      for (auto& operation : work.operations) {
+        if (operation != nullptr) effects.endings.push_back(std::move(operation));
+      }
     }
     for (auto& operation : parked_) effects.endings.push_back(std::move(operation));
     parked_.clear();

@@ -72,10 +72,7 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   void OnReceived(WorkerDown message) override;
   void OnDone(Work work) override;
   void OnBroken(Work work, const absl::Status& reason, Rank suspect) override;
-  // No controller of this release withdraws anything.
-  void OnWithdrawn(Work work) override {
-    OnBroken(std::move(work), absl::InternalError("it was withdrawn without being asked for"), Rank());
-  }
+  void OnWithdrawn(Work work) override;
   bool Wait(int wake_fd) override { return link_->ReceiveHere(wake_fd); }
   void BatchBegins() override { link_->ReceiveElsewhere(); }
   void BatchEnds() override { link_->ReceiveSoon(); }
@@ -83,10 +80,14 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   void StartFromLoop();
   void StartTimeOver();
   std::string WhatIsMissing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sees to it that the loop looks again when a wait for the own script has lasted too long (W3b). Costs a wake of the
+  // loop at most once per patience, however many batches start meanwhile.
+  void WatchPatience() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PatienceFromLoop();
   void ArmAckTimerFromLoop();
   void AckTimeOver();
-  void Apply(Session::Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndAll(Session::Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Apply(Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndAll(Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Joined() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Config config_;
@@ -98,7 +99,8 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   // Something that WaitReady or WaitLeft looks at has changed.
   EventCount changed_;
   Patience patience_{Clock::Monotonic()};
-  bool ack_timer_armed_ = false;  // control loop only
+  bool ack_timer_armed_ = false;           // control loop only
+  EventLoop::TimerId patience_timer_ = 0;  // control loop only
 
   mutable absl::Mutex mutex_;
   Session session_ ABSL_GUARDED_BY(mutex_);
@@ -106,6 +108,8 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   LinkState link_state_ ABSL_GUARDED_BY(mutex_);
   TimePoint last_announce_ ABSL_GUARDED_BY(mutex_);
   bool flush_posted_ ABSL_GUARDED_BY(mutex_) = false;
+  // The loop will look at the session's deadline then or earlier; Infinite: it will not.
+  TimePoint patience_watched_ ABSL_GUARDED_BY(mutex_) = TimePoint::Infinite();
   // Failed in the data plane, wait for the controller's word.
   std::vector<std::shared_ptr<Operation>> parked_ ABSL_GUARDED_BY(mutex_);
   absl::Mutex stop_mutex_;

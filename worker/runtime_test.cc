@@ -171,7 +171,7 @@ class RuntimeTest : public testing::Test {
     return operation;
   }
   void Dispatch(uint64_t index, const std::string& name) {
-    link_->Say(Item{kGeneration, 0, index, Batch{0, {{name, {}}}}});
+    link_->Say(Item{kGeneration, 0, index, Batch{0, {{name, {}, 0, {}}}}});
   }
 
   float value_ = 3;

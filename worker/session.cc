@@ -1,5 +1,7 @@
 #include "worker/session.h"
 
+#include <variant>
+
 #include "absl/strings/str_cat.h"
 #include "proto/version.h"
 
@@ -7,17 +9,18 @@ namespace farandole {
 namespace {
 
 constexpr int kItemsUntoldMax = 64;
-// Phases other than 0 begin with the first Replay item, which no controller of this release sends.
-constexpr uint32_t kPhase = 0;
+// A controller that sends what cannot be gets so many new sessions in a row.
+constexpr int kProtocolErrorsMax = 3;
 
-Result NotOpen(const std::string& name) {
-  return {Code::kInternal, absl::StrCat("the controller dispatched \"", name,
-                                        "\" which is not open here; this is a defect of Farandole, please report it")};
+Result Defect(const std::string& what) {
+  return {Code::kInternal, absl::StrCat(what, "; this is a defect of Farandole, please report it")};
 }
 
 }  // namespace
 
 Session::Session(Identity identity) : identity_(identity) {}
+
+// ---- the link and the fences
 
 Session::Effects Session::LinkUp() {
   Effects effects;
@@ -49,17 +52,20 @@ void Session::SayHello(Effects* effects) {
   hello.size = identity_.size;
   hello.generation = view_.generation;
   hello.last_controller_incarnation = controller_incarnation_;
-  hello.phase = kPhase;
   hello.received_through = received_through_;
-  hello.completed_through = completed_through_;
+  hello.completed_through = in_flight_.completed_through();
   for (const auto& operation : table_.Open()) hello.open_requests.push_back(operation->request);
-  hello.leaving = state_ == State::kLeaving;
+  // Leave is sent while negotiating only.
+  hello.leaving = state_ == State::kLeaving && replayer_.negotiates();
+  replayer_.Fill(&hello);
+  replayer_.BreakTold();
+  hello.retained = retained_.Indices();
   unannounced_.clear();
   Told();
   effects->send.emplace_back(std::move(hello));
 }
 
-Session::Effects Session::Received(WorkerDown message) {
+Session::Effects Session::Received(WorkerDown message, TimePoint now) {
   Effects effects;
   if (state_ == State::kLeft || state_ == State::kRemoved) return effects;
   if (auto* welcome = std::get_if<Welcome>(&message)) {
@@ -69,11 +75,19 @@ Session::Effects Session::Received(WorkerDown message) {
   } else if (!welcomed_) {
     return effects;  // of an older session
   } else if (auto* item = std::get_if<Item>(&message)) {
-    OnItem(std::move(*item), &effects);
+    OnItem(std::move(*item), now, &effects);
   } else if (auto* view = std::get_if<View>(&message)) {
     OnView(std::move(*view), &effects);
+  } else if (auto* stable = std::get_if<Stable>(&message)) {
+    if (stable->generation == view_.generation) retained_.DropThrough(stable->through);
+  } else if (auto* halt = std::get_if<Halt>(&message)) {
+    OnHalt(*halt, &effects);
+  } else if (auto* recall = std::get_if<Recall>(&message)) {
+    OnRecall(*recall, &effects);
+  } else if (auto* notice = std::get_if<Notice>(&message)) {
+    if (notice->generation == view_.generation) effects.notice = std::move(notice->text);
   }
-  // Stable lets a worker drop items that it retained for a restarted controller; this release retains none.
+  GoOn(now, &effects);
   return effects;
 }
 
@@ -82,8 +96,7 @@ void Session::OnWelcome(const Welcome& welcome, Effects* effects) {
   controller_incarnation_ = welcome.controller_incarnation;
   missing_ranks_ = welcome.missing_ranks;
   welcomed_ = true;
-  Effects announced = Flush();
-  for (WorkerUp& up : announced.send) effects->send.push_back(std::move(up));
+  FlushInto(effects);
 }
 
 void Session::OnView(View view, Effects* effects) {
@@ -96,6 +109,8 @@ void Session::OnView(View view, Effects* effects) {
     if (view.members[i].worker_incarnation != identity_.incarnation) continue;
     view_ = std::move(view);
     position_ = static_cast<int>(i);
+    sets_.Reset(view_.members, self().rank);
+    replayer_.Reset(view_.generation, self().rank);
     state_ = State::kMember;
     effects->joined = true;
     return;
@@ -109,6 +124,31 @@ void Session::OnRemoved(const Removed& removed, Effects* effects) {
   Remove({code, removed.reason}, effects);
 }
 
+void Session::OnHalt(const Halt& halt, Effects* effects) {
+  if (halt.generation != view_.generation || !replayer_.Halt(halt.phase)) return;
+  Told();
+  effects->send.emplace_back(Halted{view_.generation, halt.phase, received_through_, in_flight_.completed_through(),
+                                    replayer_.cursor()->next()});
+}
+
+void Session::OnRecall(const Recall& recall, Effects* effects) {
+  if (recall.generation != view_.generation) return;
+  Recalled recalled;
+  recalled.generation = view_.generation;
+  recalled.items = retained_.Find(recall.indices);
+  if (recall.state) {
+    recalled.view = view_;
+    recalled.process_sets = sets_.Made();
+  }
+  effects->send.emplace_back(std::move(recalled));
+}
+
+void Session::Fail(std::string what, Effects* effects) {
+  Result end = Defect(what);
+  effects->send.emplace_back(Failed{view_.generation, end.text, Rank()});
+  Remove(std::move(end), effects);
+}
+
 void Session::Remove(Result end, Effects* effects) {
   // A joiner that gives up takes its Hello back; who was refused has none.
   if (state_ == State::kJoining && linked_ && end.code != Code::kRefused) effects->send.emplace_back(Leave{});
@@ -116,69 +156,83 @@ void Session::Remove(Result end, Effects* effects) {
   if (state_ == State::kLeaving) end.code = Code::kShutDown;
   end_ = std::move(end);
   state_ = State::kRemoved;
-  effects->endings = table_.TakeOpen();
+  for (auto& operation : table_.TakeOpen()) effects->endings.push_back(std::move(operation));
   unannounced_.clear();
   effects->removed = true;
 }
 
-void Session::OnItem(Item item, Effects* effects) {
-  if (item.generation != view_.generation || item.phase != kPhase || state_ == State::kBroken) return;
-  if (item.index <= received_through_) {
-    // Indices rise within a session; the two sides disagree, so begin a new one.
-    SayHello(effects);
-    return;
+// ---- items
+
+bool Session::Expected(const Item& item) const {
+  if (item.index <= received_through_ || item.phase != replayer_.phase()) return false;
+  if (std::holds_alternative<std::monostate>(item.body)) return false;
+  if (std::holds_alternative<Resume>(item.body)) return replayer_.mode() == WorkerState::kHalted;
+  const auto* replay = std::get_if<Replay>(&item.body);
+  return replayer_.negotiates() && (replay == nullptr || !replay->period.batches.empty());
+}
+
+void Session::OnItem(Item item, TimePoint now, Effects* effects) {
+  if (item.generation != view_.generation || state_ == State::kBroken) return;
+  if (Expected(item)) {
+    protocol_errors_ = 0;
+    return TakeItem(std::move(item), now, effects);
   }
+  // The two sides disagree: begin a new session.
+  if (++protocol_errors_ <= kProtocolErrorsMax) return SayHello(effects);
+  Fail(absl::StrCat("the controller sent item ", item.index, " of phase ", item.phase, " to a worker at item ",
+                    received_through_, " of phase ", replayer_.phase()),
+       effects);
+}
+
+void Session::TakeItem(Item item, TimePoint now, Effects* effects) {
   received_through_ = item.index;
+  retained_.Add(item);
+  if (auto* replay = std::get_if<Replay>(&item.body)) {
+    in_flight_.Note(item.index);
+    unannounced_.clear();
+    replayer_.Begin(item.index, std::move(replay->period), now);
+    if (state_ == State::kLeaving) replayer_.WantBreak(BreakReason::kLeave, {});
+  } else if (const auto* resume = std::get_if<Resume>(&item.body)) {
+    in_flight_.Note(item.index);
+    if (!replayer_.End(*resume)) return Fail("the controller ended a replay that does not last here", effects);
+    unannounced_ = table_.Open();
+    if (state_ == State::kLeaving && welcomed_) effects->send.emplace_back(Leave{view_.generation});
+    FlushInto(effects);
+  } else if (const auto* withdraw = std::get_if<Withdraw>(&item.body)) {
+    in_flight_.Note(item.index);
+    replayer_.TakeBackInto(*withdraw, effects);
+  } else if (const auto* enter = std::get_if<Enter>(&item.body); enter != nullptr && !replayer_.Enters(*enter)) {
+    in_flight_.Note(item.index, {view_.generation.number, enter->replay_index, enter->seq});
+  } else {
+    Execute(std::move(item), effects);
+  }
+  if (replayer_.begun().empty()) retained_.ForgetBegun();
+  if (++items_untold_ >= kItemsUntoldMax && Talks()) effects->send.emplace_back(MakeAck());
+}
+
+void Session::Execute(Item item, Effects* effects) {
   Work work;
-  work.instance = {view_.generation.number, item.index, 0};
-  if (!Assign(std::move(item), &work)) {
-    Result bug = NotOpen(work.error.text);
-    effects->send.emplace_back(Failed{view_.generation, bug.text, Rank()});
-    Remove(std::move(bug), effects);
-    for (auto& operation : work.operations) effects->endings.push_back(std::move(operation));
+  if (!reader_.Read(std::move(item), &work)) {
+    Fail(absl::StrCat("the controller dispatched \"", work.error.text, "\" which is not open here"), effects);
+    for (auto& operation : work.operations) {
+      if (operation != nullptr) effects->endings.push_back(std::move(operation));
+    }
     return;
   }
+  if (work.kind == Work::Kind::kSetChanged) {
+    if (work.removed) {
+      sets_.Remove(work.changed_set.id);
+    } else {
+      sets_.Add(work.changed_set);
+    }
+  }
+  in_flight_.Give(work);
   effects->work.push_back(std::move(work));
-  if (++items_untold_ >= kItemsUntoldMax) effects->send.emplace_back(MakeAck());
 }
 
-bool Session::Assign(Item item, Work* work) {
-  if (auto* batch = std::get_if<Batch>(&item.body)) {
-    work->kind = Work::Kind::kBatch;
-    work->process_set = batch->process_set;
-    work->operations.reserve(batch->entries.size());
-    for (BatchEntry& entry : batch->entries) {
-      if (!Take(batch->process_set, entry.name, work)) return false;
-      work->first_dims.push_back(std::move(entry.first_dims));
-    }
-  } else if (auto* error = std::get_if<ErrorItem>(&item.body)) {
-    work->kind = Work::Kind::kError;
-    work->process_set = error->process_set;
-    for (const std::string& name : error->names) {
-      if (!Take(error->process_set, name, work)) return false;
-    }
-    work->error = {error->kind == ErrorKind::kLeft ? Code::kPeerLost : Code::kMismatch, std::move(error->text)};
-  } else if (auto* barrier = std::get_if<BarrierDone>(&item.body)) {
-    work->kind = Work::Kind::kBarrierDone;
-    work->process_set = barrier->process_set;
-    return Take(barrier->process_set, barrier->name, work);
-  } else if (std::holds_alternative<LeaveDone>(item.body)) {
-    work->kind = Work::Kind::kLeaveDone;
-  }
-  return true;
-}
+// ---- requests
 
-bool Session::Take(uint32_t process_set, const std::string& name, Work* work) {
-  std::shared_ptr<Operation> operation = table_.Assign(process_set, name);
-  if (operation == nullptr) {
-    work->error.text = name;
-    return false;
-  }
-  work->operations.push_back(std::move(operation));
-  return true;
-}
-
-Result Session::Submit(std::shared_ptr<Operation> operation) {
+Result Session::Submit(std::shared_ptr<Operation> operation, TimePoint now, Effects* effects) {
   if (state_ == State::kLeaving || state_ == State::kLeft) {
     return {Code::kShutDown, "this process has called shutdown()"};
   }
@@ -188,67 +242,124 @@ Result Session::Submit(std::shared_ptr<Operation> operation) {
             absl::StrCat("a tensor named \"", operation->request.name,
                          "\" is still being processed; wait for it, or give this one another name")};
   }
-  unannounced_.push_back(std::move(operation));
+  if (operation->request.signature.op == OpKind::kJoin) reader_.Join(operation);
+  Opened(std::move(operation), now);
+  GoOn(now, effects);
   return {};
+}
+
+void Session::Opened(std::shared_ptr<Operation> operation, TimePoint now) {
+  if (replayer_.negotiates()) {
+    unannounced_.push_back(std::move(operation));
+  } else if (replayer_.mode() == WorkerState::kReplay) {
+    replayer_.Open(std::move(operation), now);
+  }
+  // HALTED: W9 announces it.
+}
+
+void Session::GoOn(TimePoint now, Effects* effects) {
+  if (!member()) return;
+  replayer_.StartInto(now, effects);
+  if (!welcomed_) return;
+  if (absl::optional<Break> wanted = replayer_.TakeBreak()) effects->send.emplace_back(*std::move(wanted));
 }
 
 Session::Effects Session::Flush() {
   Effects effects;
-  if (unannounced_.empty() || !welcomed_ || state_ != State::kMember) return effects;
+  FlushInto(&effects);
+  return effects;
+}
+
+void Session::FlushInto(Effects* effects) {
+  if (unannounced_.empty() || !welcomed_ || state_ != State::kMember || !replayer_.negotiates()) return;
   Announce announce;
   announce.generation = view_.generation;
-  announce.phase = kPhase;
+  announce.phase = replayer_.phase();
   announce.received_through = received_through_;
-  announce.completed_through = completed_through_;
+  announce.completed_through = in_flight_.completed_through();
   announce.requests.reserve(unannounced_.size());
   for (const auto& operation : unannounced_) announce.requests.push_back(operation->request);
   unannounced_.clear();
   Told();
-  effects.send.emplace_back(std::move(announce));
-  return effects;
+  effects->send.emplace_back(std::move(announce));
 }
 
 void Session::Completed(const Work& work) {
-  completed_through_ = work.instance.anchor;
-  for (const auto& operation : work.operations) table_.Remove(*operation);
+  in_flight_.Done(work);
+  for (const auto& operation : work.operations) {
+    if (operation != nullptr) table_.Remove(*operation);
+  }
   if (work.kind == Work::Kind::kLeaveDone && state_ == State::kLeaving) {
     state_ = State::kLeft;
     end_ = {Code::kShutDown, "shutdown() was called before this operation was answered"};
   }
 }
 
-Session::Effects Session::AfterCompleted() {
+Session::Effects Session::AfterCompleted(TimePoint now) {
   Effects effects;
   if (state_ == State::kLeft) {
     effects.endings = table_.TakeOpen();
     unannounced_.clear();
     return effects;
   }
-  if (completed_through_ != received_through_ || table_.open() == 0) return effects;
-  effects = Flush();
+  GoOn(now, &effects);
+  if (!replayer_.negotiates() || executing() || table_.open() == 0) return effects;
+  FlushInto(&effects);
   if (effects.send.empty() && AckDue()) effects = SendAck();
   return effects;
 }
 
-bool Session::AckDue() const { return told_received_ != received_through_ || told_completed_ != completed_through_; }
+Session::Effects Session::Withdrawn(Work work, TimePoint now) {
+  Effects effects;
+  in_flight_.Done(work);
+  const bool over = state_ == State::kLeft || state_ == State::kRemoved;
+  for (auto& operation : work.operations) {
+    if (operation == nullptr) continue;
+    if (over) {
+      table_.Remove(*operation);
+      effects.endings.push_back(std::move(operation));
+    } else if (table_.Reopen(*operation)) {
+      Opened(std::move(operation), now);
+    }
+  }
+  FlushInto(&effects);
+  GoOn(now, &effects);
+  return effects;
+}
+
+bool Session::AckDue() const {
+  return told_received_ != received_through_ || told_completed_ != in_flight_.completed_through();
+}
 
 Session::Effects Session::SendAck() {
   Effects effects;
-  const bool talks = state_ == State::kMember || state_ == State::kLeaving;
-  if (talks && welcomed_ && AckDue()) effects.send.emplace_back(MakeAck());
+  if (Talks() && AckDue()) effects.send.emplace_back(MakeAck());
   return effects;
 }
 
 Ack Session::MakeAck() {
   Told();
-  return {view_.generation, received_through_, completed_through_};
+  return {view_.generation, received_through_, in_flight_.completed_through()};
 }
 
 void Session::Told() {
   told_received_ = received_through_;
-  told_completed_ = completed_through_;
+  told_completed_ = in_flight_.completed_through();
   items_untold_ = 0;
 }
+
+// ---- waits for the own script
+
+TimePoint Session::NextDeadline() const { return member() ? replayer_.PatienceEnds() : TimePoint::Infinite(); }
+
+Session::Effects Session::Tick(TimePoint now) {
+  Effects effects;
+  if (member()) replayer_.Tick(now);
+  GoOn(now, &effects);
+  return effects;
+}
+
+// ---- what was submitted, and the end
 
 Session::Effects Session::DataPlaneFailed(const std::string& reason, Rank suspect) {
   Effects effects;
@@ -269,11 +380,14 @@ Session::Effects Session::GiveUp(Result end) {
   return effects;
 }
 
-Session::Effects Session::BeginLeave() {
+Session::Effects Session::BeginLeave(TimePoint now) {
   Effects effects;
   if (state_ == State::kMember) {
     state_ = State::kLeaving;
-    if (welcomed_) effects.send.emplace_back(Leave{view_.generation});
+    if (welcomed_ && replayer_.negotiates()) effects.send.emplace_back(Leave{view_.generation});
+    // Otherwise it is sent after the Resume.
+    replayer_.WantBreak(BreakReason::kLeave, {});
+    GoOn(now, &effects);
   } else if (state_ != State::kLeaving && state_ != State::kLeft && state_ != State::kRemoved) {
     // Joining, or broken: nothing more will come.
     Remove({Code::kShutDown, "shutdown() was called"}, &effects);

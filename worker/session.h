@@ -7,19 +7,27 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "base/clock.h"
 #include "proto/messages.h"
+#include "worker/effects.h"
+#include "worker/in_flight.h"
+#include "worker/item_reader.h"
+#include "worker/process_set_table.h"
+#include "worker/replayer.h"
 #include "worker/request_table.h"
-#include "worker/work.h"
+#include "worker/retained_items.h"
 
 namespace farandole {
 
 // What this worker and the controller believe about each other, from init() to shutdown(): proto/.../worker.proto from
-// the worker's side, rules W5 and W6 of docs/replay.md and the fences of its section 2. Pure: no thread, no clock.
+// the worker's side, section 3 of docs/replay.md (W1 to W11) and the fences of its section 2. Pure: no thread, no
+// clock.
 //
 //   JOINING --View--> MEMBER --BeginLeave--> LEAVING --LeaveDone--> LEFT
 //      |                |  \--DataPlaneFailed--> BROKEN --Removed, or the wait for it is over--> REMOVED
 //      \----Removed-----+----------------------------------------------------------------------> REMOVED
+//
+// While a member, also one that is leaving, it negotiates, replays or has halted: see Replayer.
 class Session {
  public:
   enum class State : uint8_t { kJoining, kMember, kLeaving, kLeft, kBroken, kRemoved };
@@ -29,16 +37,11 @@ class Session {
     int64_t pid = 0;
     Rank rank;
     int32_t size = 1;
+    // W: how many batches of a replay may be handed to the executor and not be completed.
+    size_t window = 1;
   };
 
-  // What a step asks for, to be done in this order before the next step.
-  struct Effects {
-    std::vector<WorkerUp> send;
-    std::vector<Work> work;                           // for the executor
-    std::vector<std::shared_ptr<Operation>> endings;  // open requests that end with end()
-    bool joined = false;                              // view() is there now
-    bool removed = false;                             // abort the data plane; what it has ends with end() too
-  };
+  using Effects = farandole::Effects;
 
   explicit Session(Identity identity);
 
@@ -47,52 +50,74 @@ class Session {
   void LinkDown();
   // Says Hello again although nothing broke, to hear which ranks are missing now.
   Effects AskAgain();
-  Effects Received(WorkerDown message);
+  Effects Received(WorkerDown message, TimePoint now);
 
-  // DUPLICATE_NAME, or end() in a state that takes nothing any more. Announced by Flush.
-  Result Submit(std::shared_ptr<Operation> operation);
+  // DUPLICATE_NAME, or end() in a state that takes nothing any more. Announced by Flush, or executed at once if it
+  // completes a batch of the replay; `effects` must be empty.
+  Result Submit(std::shared_ptr<Operation> operation, TimePoint now, Effects* effects);
   bool has_unannounced() const { return !unannounced_.empty(); }
   size_t unannounced() const { return unannounced_.size(); }
   // Announces what is not announced; nothing while there is no session with the controller.
   Effects Flush();
 
-  // The executor has done an item; its names are free again. Call before the operations finish.
+  // The executor has done a work; its names are free again. Call before the operations finish.
   void Completed(const Work& work);
-  // What the controller has to know now because it may be holding something back, see Ack in worker.proto.
-  Effects AfterCompleted();
+  // After they have finished: the next batch of the replay, or what the controller has to know now because it may be
+  // holding something back, see Ack in worker.proto.
+  Effects AfterCompleted(TimePoint now);
+  // The executor has taken back what Effects::withdraw named: the requests are open again.
+  Effects Withdrawn(Work work, TimePoint now);
   // True if an Ack is due some time.
   bool AckDue() const;
   Effects SendAck();
+
+  // W3b. When Tick has something to do unless a batch starts before; Infinite: never as things stand.
+  TimePoint NextDeadline() const;
+  Effects Tick(TimePoint now);
+  // A thread of the script waits for this operation. True if NextDeadline may have come nearer by that.
+  bool Blocked(const Operation& operation, TimePoint now) { return replayer_.Blocked(operation, now); }
 
   // W11. Requests stay as they are until GiveUp or Removed.
   Effects DataPlaneFailed(const std::string& reason, Rank suspect);
   // Ends BROKEN without an answer of the controller; or any state, with this outcome for everything.
   Effects GiveUp(Result end);
 
-  Effects BeginLeave();
+  Effects BeginLeave(TimePoint now);
 
   State state() const { return state_; }
+  const Replayer& replayer() const { return replayer_; }
   // The controller has answered a Hello at some time.
   bool answered() const { return controller_incarnation_ != 0; }
   // Items have come that are not executed yet.
-  bool executing() const { return completed_through_ != received_through_; }
+  bool executing() const { return in_flight_.completed_through() != received_through_; }
   // Members once joined, otherwise empty.
   const View& view() const { return view_; }
   const Member& self() const { return view_.members[position_]; }
   int position() const { return position_; }
+  const ProcessSetTable& process_sets() const { return sets_; }
   const std::vector<Rank>& missing_ranks() const { return missing_ranks_; }
-  // With what everything ends that has no answer; OK while a member.
+  // With what everything ends that is submitted after the end. Only in LEFT, BROKEN and REMOVED.
   const Result& end() const { return end_; }
 
  private:
+  bool member() const { return state_ == State::kMember || state_ == State::kLeaving; }
+  bool Talks() const { return welcomed_ && member(); }
   void SayHello(Effects* effects);
   void OnWelcome(const Welcome& welcome, Effects* effects);
   void OnView(View view, Effects* effects);
   void OnRemoved(const Removed& removed, Effects* effects);
-  void OnItem(Item item, Effects* effects);
-  // False: it names a request that is not open.
-  bool Assign(Item item, Work* work);
-  bool Take(uint32_t process_set, const std::string& name, Work* work);
+  void OnItem(Item item, TimePoint now, Effects* effects);
+  bool Expected(const Item& item) const;
+  void TakeItem(Item item, TimePoint now, Effects* effects);
+  void Execute(Item item, Effects* effects);
+  void OnHalt(const Halt& halt, Effects* effects);
+  void OnRecall(const Recall& recall, Effects* effects);
+  // A request has become open, again or for the first time.
+  void Opened(std::shared_ptr<Operation> operation, TimePoint now);
+  // Whatever a step has made possible in the replay.
+  void GoOn(TimePoint now, Effects* effects);
+  void FlushInto(Effects* effects);
+  void Fail(std::string what, Effects* effects);
   void Remove(Result end, Effects* effects);
   Ack MakeAck();
   void Told();
@@ -106,12 +131,18 @@ class Session {
   std::vector<Rank> missing_ranks_;
   View view_;
   int position_ = 0;
+  ProcessSetTable sets_;
+
   uint64_t received_through_ = 0;
-  uint64_t completed_through_ = 0;
   uint64_t told_received_ = 0;
   uint64_t told_completed_ = 0;
   int items_untold_ = 0;
+  int protocol_errors_ = 0;  // since the last item that was taken
   RequestTable table_;
+  ItemReader reader_{&table_};
+  InFlight in_flight_;
+  Replayer replayer_{identity_.window, &table_, &in_flight_, &sets_};
+  RetainedItems retained_;
   std::vector<std::shared_ptr<Operation>> unannounced_;
   Result end_;
 };

@@ -17,6 +17,7 @@ using testing::IsEmpty;
 using State = Session::State;
 
 constexpr GenerationId kGeneration{7, 100};
+constexpr TimePoint kNow(5000000);
 
 std::shared_ptr<Operation> Op(const std::string& name) {
   Request request;
@@ -26,7 +27,7 @@ std::shared_ptr<Operation> Op(const std::string& name) {
 }
 
 template <typename T>
-const T& Sent(const Session::Effects& effects, size_t index = 0) {
+const T& Sent(const Effects& effects, size_t index = 0) {
   return std::get<T>(effects.send.at(index));
 }
 
@@ -42,8 +43,8 @@ class SessionTest : public testing::Test {
 
   void Join() {
     session_.LinkUp();
-    session_.Received(Welcome{1, 100, {}});
-    ASSERT_TRUE(session_.Received(MakeView()).joined);
+    Received(Welcome{1, 100, {}});
+    ASSERT_TRUE(Received(MakeView()).joined);
   }
 
   static View MakeView() {
@@ -57,30 +58,35 @@ class SessionTest : public testing::Test {
     return view;
   }
 
-  Session::Effects Items(uint64_t index, ItemBody body) {
-    return session_.Received(Item{kGeneration, 0, index, std::move(body)});
-  }
+  Effects Received(WorkerDown message) { return session_.Received(std::move(message), kNow); }
+  Effects Items(uint64_t index, ItemBody body) { return Received(Item{kGeneration, 0, index, std::move(body)}); }
   static Batch MakeBatch(const std::vector<std::string>& names) {
     Batch batch;
-    for (const std::string& name : names) batch.entries.push_back({name, {}});
+    for (const std::string& name : names) batch.entries.push_back({name, {}, 0, {}});
     return batch;
   }
-  void Submit(const std::string& name) { ASSERT_TRUE(session_.Submit(Op(name)).ok()); }
+  Result Submitted(std::shared_ptr<Operation> operation) {
+    Effects effects;
+    Result result = session_.Submit(std::move(operation), kNow, &effects);
+    EXPECT_TRUE(effects.send.empty() && effects.work.empty());
+    return result;
+  }
+  void Submit(const std::string& name) { ASSERT_TRUE(Submitted(Op(name)).ok()); }
 
   Session session_;
 };
 
 TEST_F(SessionTest, JoinsByHelloWelcomeView) {
-  const Session::Effects hello = session_.LinkUp();
+  const Effects hello = session_.LinkUp();
   EXPECT_EQ(Sent<Hello>(hello).session, 1u);
   EXPECT_EQ(Sent<Hello>(hello).rank, Rank(1));
   EXPECT_EQ(Sent<Hello>(hello).generation.number, 0u);
   EXPECT_FALSE(session_.answered());
   // A view without the welcome of this session belongs to another life.
-  EXPECT_FALSE(session_.Received(MakeView()).joined);
-  session_.Received(Welcome{1, 100, {Rank(0)}});
+  EXPECT_FALSE(Received(MakeView()).joined);
+  Received(Welcome{1, 100, {Rank(0)}});
   EXPECT_THAT(session_.missing_ranks(), ElementsAre(Rank(0)));
-  EXPECT_TRUE(session_.Received(MakeView()).joined);
+  EXPECT_TRUE(Received(MakeView()).joined);
   EXPECT_EQ(session_.position(), 1);
   EXPECT_EQ(session_.self().worker_incarnation, Incarnation(42));
 }
@@ -89,16 +95,16 @@ TEST_F(SessionTest, AnnouncesInOrderAndSaysWhatIsDone) {
   Join();
   Submit("a");
   Submit("b");
-  const Session::Effects first = session_.Flush();
+  const Effects first = session_.Flush();
   EXPECT_THAT(Names(Sent<Announce>(first).requests), ElementsAre("a", "b"));
   EXPECT_THAT(session_.Flush().send, IsEmpty());
-  Session::Effects items = Items(3, MakeBatch({"b", "a"}));
+  Effects items = Items(3, MakeBatch({"b", "a"}));
   ASSERT_EQ(items.work.size(), 1u);
   EXPECT_EQ(items.work[0].instance.anchor, 3u);
   EXPECT_EQ(items.work[0].operations[0]->request.name, "b");
   session_.Completed(items.work[0]);
   Submit("a");
-  const Session::Effects second = session_.Flush();
+  const Effects second = session_.Flush();
   EXPECT_EQ(Sent<Announce>(second).received_through, 3u);
   EXPECT_EQ(Sent<Announce>(second).completed_through, 3u);
 }
@@ -106,13 +112,13 @@ TEST_F(SessionTest, AnnouncesInOrderAndSaysWhatIsDone) {
 TEST_F(SessionTest, NameIsTakenUntilAnswered) {
   Join();
   Submit("a");
-  const Result twice = session_.Submit(Op("a"));
+  const Result twice = Submitted(Op("a"));
   EXPECT_EQ(twice.code, Code::kDuplicateName);
   EXPECT_THAT(twice.text, HasSubstr("\"a\""));
-  Session::Effects items = Items(1, MakeBatch({"a"}));
-  EXPECT_EQ(session_.Submit(Op("a")).code, Code::kDuplicateName);
+  Effects items = Items(1, MakeBatch({"a"}));
+  EXPECT_EQ(Submitted(Op("a")).code, Code::kDuplicateName);
   session_.Completed(items.work[0]);
-  EXPECT_TRUE(session_.Submit(Op("a")).ok());
+  EXPECT_TRUE(Submitted(Op("a")).ok());
 }
 
 TEST_F(SessionTest, AcksAtOnceOnlyWhenOutOfWorkWithOpenRequests) {
@@ -120,18 +126,18 @@ TEST_F(SessionTest, AcksAtOnceOnlyWhenOutOfWorkWithOpenRequests) {
   Submit("a");
   Submit("b");
   session_.Flush();
-  Session::Effects first = Items(1, MakeBatch({"a"}));
-  Session::Effects second = Items(2, ErrorItem{0, {}, ErrorKind::kMismatch, ""});
+  Effects first = Items(1, MakeBatch({"a"}));
+  Effects second = Items(2, ErrorItem{0, {}, ErrorKind::kMismatch, ""});
   session_.Completed(first.work[0]);
-  EXPECT_THAT(session_.AfterCompleted().send, IsEmpty()) << "item 2 is still to be done";
+  EXPECT_THAT(session_.AfterCompleted(kNow).send, IsEmpty()) << "item 2 is still to be done";
   session_.Completed(second.work[0]);
-  const Session::Effects after = session_.AfterCompleted();
+  const Effects after = session_.AfterCompleted(kNow);
   EXPECT_EQ(Sent<Ack>(after).completed_through, 2u);
   EXPECT_FALSE(session_.AckDue());
 
-  Session::Effects third = Items(3, MakeBatch({"b"}));
+  Effects third = Items(3, MakeBatch({"b"}));
   session_.Completed(third.work[0]);
-  EXPECT_THAT(session_.AfterCompleted().send, IsEmpty()) << "nothing is open";
+  EXPECT_THAT(session_.AfterCompleted(kNow).send, IsEmpty()) << "nothing is open";
   EXPECT_TRUE(session_.AckDue());
   EXPECT_EQ(Sent<Ack>(session_.SendAck()).received_through, 3u);
 }
@@ -148,11 +154,11 @@ TEST_F(SessionTest, NewSessionTellsEverythingAndIgnoresTheOld) {
   Submit("a");
   Submit("b");
   session_.Flush();
-  Session::Effects items = Items(5, MakeBatch({"a"}));
+  Effects items = Items(5, MakeBatch({"a"}));
   session_.LinkDown();
   Submit("c");
   EXPECT_THAT(session_.Flush().send, IsEmpty());
-  const Session::Effects hello = session_.LinkUp();
+  const Effects hello = session_.LinkUp();
   EXPECT_EQ(Sent<Hello>(hello).session, 2u);
   EXPECT_EQ(Sent<Hello>(hello).generation, kGeneration);
   EXPECT_EQ(Sent<Hello>(hello).received_through, 5u);
@@ -161,22 +167,21 @@ TEST_F(SessionTest, NewSessionTellsEverythingAndIgnoresTheOld) {
   // Of the session before.
   EXPECT_THAT(Items(6, MakeBatch({"b"})).work, IsEmpty());
   Submit("d");
-  const Session::Effects welcome = session_.Received(Welcome{2, 100, {}});
+  const Effects welcome = Received(Welcome{2, 100, {}});
   EXPECT_THAT(Names(Sent<Announce>(welcome).requests), ElementsAre("d"));
   EXPECT_EQ(Items(6, MakeBatch({"b"})).work.size(), 1u);
 }
 
-TEST_F(SessionTest, IgnoresOtherGenerationsPhasesAndSmallerIncarnations) {
+TEST_F(SessionTest, IgnoresOtherGenerationsAndSmallerIncarnations) {
   Join();
   Submit("a");
-  EXPECT_THAT(session_.Received(Item{{6, 100}, 0, 1, MakeBatch({"a"})}).work, IsEmpty());
-  EXPECT_THAT(session_.Received(Item{kGeneration, 1, 1, MakeBatch({"a"})}).work, IsEmpty());
-  EXPECT_FALSE(session_.Received(Removed{{6, 100}, RemovedKind::kPeerLost, "old"}).removed);
+  EXPECT_THAT(Received(Item{{6, 100}, 0, 1, MakeBatch({"a"})}).work, IsEmpty());
+  EXPECT_FALSE(Received(Removed{{6, 100}, RemovedKind::kPeerLost, "old"}).removed);
   session_.LinkDown();
   session_.LinkUp();
-  session_.Received(Welcome{2, 99, {}});
+  Received(Welcome{2, 99, {}});
   EXPECT_THAT(Items(1, MakeBatch({"a"})).work, IsEmpty());
-  session_.Received(Welcome{2, 101, {}});
+  Received(Welcome{2, 101, {}});
   EXPECT_EQ(Items(1, MakeBatch({"a"})).work.size(), 1u);
 }
 
@@ -187,10 +192,25 @@ TEST_F(SessionTest, AnIndexTwiceOpensANewSession) {
   EXPECT_EQ(Sent<Hello>(Items(4, MakeBatch({"a"}))).session, 2u);
 }
 
+TEST_F(SessionTest, AnItemOfAnotherPhaseOpensANewSessionAndAFewOfThemEndIt) {
+  Join();
+  Submit("a");
+  for (uint64_t session = 2; session <= 4; ++session) {
+    const Effects effects = Received(Item{kGeneration, 1, 1, MakeBatch({"a"})});
+    EXPECT_EQ(Sent<Hello>(effects).session, session);
+    EXPECT_THAT(effects.work, IsEmpty());
+    Received(Welcome{session, 100, {}});
+  }
+  const Effects last = Received(Item{kGeneration, 1, 1, MakeBatch({"a"})});
+  EXPECT_THAT(Sent<Failed>(last).reason, HasSubstr("item 1 of phase 1"));
+  EXPECT_TRUE(last.removed);
+  EXPECT_EQ(last.endings.size(), 1u);
+}
+
 TEST_F(SessionTest, DispatchOfWhatIsNotOpenFailsTheGeneration) {
   Join();
   Submit("a");
-  const Session::Effects effects = Items(1, MakeBatch({"a", "b"}));
+  const Effects effects = Items(1, MakeBatch({"a", "b"}));
   EXPECT_THAT(Sent<Failed>(effects).reason, HasSubstr("\"b\""));
   EXPECT_TRUE(effects.removed);
   EXPECT_THAT(effects.work, IsEmpty());
@@ -205,18 +225,18 @@ TEST_F(SessionTest, RemovedEndsOpenRequestsAndLaterOnes) {
   Submit("b");
   session_.Flush();
   Items(1, MakeBatch({"a"}));
-  const Session::Effects removed = session_.Received(Removed{kGeneration, RemovedKind::kPeerLost, "rank 0 died"});
+  const Effects removed = Received(Removed{kGeneration, RemovedKind::kPeerLost, "rank 0 died"});
   EXPECT_TRUE(removed.removed);
   ASSERT_EQ(removed.endings.size(), 1u) << "a belongs to the executor";
   EXPECT_EQ(removed.endings[0]->request.name, "b");
-  const Result later = session_.Submit(Op("c"));
+  const Result later = Submitted(Op("c"));
   EXPECT_EQ(later.code, Code::kPeerLost);
   EXPECT_EQ(later.text, "rank 0 died");
 }
 
 TEST_F(SessionTest, RefusedWhileJoining) {
   session_.LinkUp();
-  EXPECT_TRUE(session_.Received(Removed{{}, RemovedKind::kRefused, "rank 1 is held by pid 5"}).removed);
+  EXPECT_TRUE(Received(Removed{{}, RemovedKind::kRefused, "rank 1 is held by pid 5"}).removed);
   EXPECT_EQ(session_.end().code, Code::kRefused);
   EXPECT_EQ(session_.end().text, "rank 1 is held by pid 5");
 }
@@ -224,12 +244,12 @@ TEST_F(SessionTest, RefusedWhileJoining) {
 TEST_F(SessionTest, BrokenWaitsForTheVerdict) {
   Join();
   Submit("a");
-  const Session::Effects failed = session_.DataPlaneFailed("connection reset", Rank(0));
+  const Effects failed = session_.DataPlaneFailed("connection reset", Rank(0));
   EXPECT_EQ(Sent<Failed>(failed).suspect_rank, Rank(0));
   EXPECT_EQ(session_.state(), State::kBroken);
   EXPECT_FALSE(failed.removed);
-  EXPECT_TRUE(session_.Submit(Op("b")).ok());
-  const Session::Effects removed = session_.Received(Removed{kGeneration, RemovedKind::kPeerLost, "rank 0 was killed"});
+  EXPECT_TRUE(Submitted(Op("b")).ok());
+  const Effects removed = Received(Removed{kGeneration, RemovedKind::kPeerLost, "rank 0 was killed"});
   EXPECT_EQ(removed.endings.size(), 2u);
   EXPECT_EQ(session_.end().text, "rank 0 was killed");
 }
@@ -247,14 +267,14 @@ TEST_F(SessionTest, LeaveExecutesWhatWasDispatchedAndEndsTheRest) {
   Submit("a");
   Submit("b");
   session_.Flush();
-  EXPECT_EQ(Sent<Leave>(session_.BeginLeave()).generation, kGeneration);
-  EXPECT_EQ(session_.Submit(Op("c")).code, Code::kShutDown);
+  EXPECT_EQ(Sent<Leave>(session_.BeginLeave(kNow)).generation, kGeneration);
+  EXPECT_EQ(Submitted(Op("c")).code, Code::kShutDown);
   EXPECT_EQ(Items(1, MakeBatch({"a"})).work.size(), 1u);
-  Session::Effects done = Items(2, LeaveDone{});
+  Effects done = Items(2, LeaveDone{});
   ASSERT_EQ(done.work.size(), 1u);
   session_.Completed(done.work[0]);
   EXPECT_EQ(session_.state(), State::kLeft);
-  const Session::Effects after = session_.AfterCompleted();
+  const Effects after = session_.AfterCompleted(kNow);
   ASSERT_EQ(after.endings.size(), 1u);
   EXPECT_EQ(after.endings[0]->request.name, "b");
   EXPECT_EQ(session_.end().code, Code::kShutDown);
@@ -262,14 +282,14 @@ TEST_F(SessionTest, LeaveExecutesWhatWasDispatchedAndEndsTheRest) {
 
 TEST_F(SessionTest, LeaveIsSaidAgainInANewSession) {
   Join();
-  session_.BeginLeave();
+  session_.BeginLeave(kNow);
   session_.LinkDown();
   EXPECT_TRUE(Sent<Hello>(session_.LinkUp()).leaving);
 }
 
 TEST_F(SessionTest, LeaveWhileJoiningTakesTheHelloBack) {
   session_.LinkUp();
-  const Session::Effects effects = session_.BeginLeave();
+  const Effects effects = session_.BeginLeave(kNow);
   EXPECT_EQ(Sent<Leave>(effects).generation.number, 0u);
   EXPECT_EQ(session_.state(), State::kRemoved);
 }

@@ -10,18 +10,22 @@
 
 namespace farandole {
 
-// An item of the controller's log on its way through the executor, its names resolved to the operations they answer.
+// An item of the controller's log, or a batch of the replay, on its way through the executor; its names are resolved to
+// the operations they answer.
 struct Work {
   enum class Kind : uint8_t { kBatch, kError, kBarrierDone, kLeaveDone, kJoinDone, kSetChanged };
 
   Kind kind = Kind::kBatch;
   Instance instance;  // anchor = index of the item, or of the Replay item for an instance of a replay
+  // Index of the item that orders it; 0: a batch that the replay started.
+  uint64_t item = 0;
   uint32_t process_set = 0;
   // Null: this worker has joined and adds zeros.
   std::vector<std::shared_ptr<Operation>> operations;
   // kBatch with a null operation: the signature of each.
   std::vector<Signature> signatures;
-  // kBatch: dimension 0 of every member for each operation that is an allgather, empty for the others.
+  // kBatch: dimension 0 of every member for each operation that is an allgather, empty for the others. A replay has no
+  // allgathers: empty.
   std::vector<std::vector<int64_t>> first_dims;
   // kError: what the operations end with.
   Result error;

@@ -94,7 +94,7 @@ void Life::OnReceived(WorkerDown message, const Origin& origin) {
   world_->coverage->Said(message);
   const uint64_t session = said_session_;
   if (const auto* item = std::get_if<Item>(&message)) last_item_ = *item;
-  Session::Effects effects = session_.Received(std::move(message));
+  Session::Effects effects = session_.Received(std::move(message), world_->simulation.now());
   const bool matters = effects.joined || !effects.work.empty();
   if (matters && (origin.session != session || origin.controller_incarnation != generation().controller_incarnation)) {
     world_->checker.Fail(absl::StrCat("what the controller ", origin.controller_incarnation, " said to session ",
@@ -107,7 +107,7 @@ void Life::OnReceived(WorkerDown message, const Origin& origin) {
 bool Life::ReceiveStale(Item item) {
   if (session_.state() != State::kMember || item.generation == generation()) return false;
   if (world_->bugs.generation_not_checked) item.generation = generation();
-  Session::Effects effects = session_.Received(std::move(item));
+  Session::Effects effects = session_.Received(std::move(item), world_->simulation.now());
   if (!effects.work.empty() || !effects.send.empty() || effects.removed) {
     world_->checker.Fail("an item of an older generation took effect");
   }
@@ -128,10 +128,12 @@ void Life::AckTimeOver() {
 }
 
 Result Life::Submit(std::shared_ptr<Submission> submission) {
-  const Result result = session_.Submit(submission);
+  Effects effects;
+  const Result result = session_.Submit(submission, world_->simulation.now(), &effects);
   if (!result.ok()) return result;
   unanswered_[submission.get()] = submission;
   world_->checker.Submitted(generation(), session_.self().rank, *submission);
+  Apply(std::move(effects));
   if (world_->random().Percent(40)) {
     Apply(session_.Flush());
   } else if (!flush_posted_) {
@@ -146,7 +148,7 @@ Result Life::Submit(std::shared_ptr<Submission> submission) {
 
 void Life::BeginLeave() {
   Apply(session_.Flush());
-  Apply(session_.BeginLeave());
+  Apply(session_.BeginLeave(world_->simulation.now()));
   process_->At(world_->simulation.now().PlusMs(kLeaveMs), [this] {
     Apply(session_.GiveUp({Code::kShutDown, "shutdown(): the controller did not answer"}));
   });
@@ -183,7 +185,7 @@ void Life::OnDone(Work work) {
   ++finishing_;
   process_->AfterUs(world_->random().Percent(50) ? 0 : world_->random().Between(1, 60), [this] {
     --finishing_;
-    Apply(session_.AfterCompleted());
+    Apply(session_.AfterCompleted(world_->simulation.now()));
     StoppedIfIdle();
   });
 }

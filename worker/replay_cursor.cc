@@ -1,0 +1,140 @@
+#include "worker/replay_cursor.h"
+
+#include <algorithm>
+
+namespace farandole {
+namespace {
+
+BreakReason WhyNot(OpKind op) {
+  switch (op) {
+    case OpKind::kAllreduce:
+    case OpKind::kReducescatter:
+      return BreakReason::kNew;
+    case OpKind::kJoin:
+      return BreakReason::kJoin;
+    case OpKind::kAddProcessSet:
+    case OpKind::kRemoveProcessSet:
+      return BreakReason::kSetChange;
+    default:
+      return BreakReason::kNotReplayable;
+  }
+}
+
+}  // namespace
+
+ReplayCursor::ReplayCursor(uint64_t index, Period period, const std::function<bool(uint32_t process_set)>& included)
+    : index_(index), period_(std::move(period)) {
+  for (size_t i = 0; i < period_.batches.size(); ++i) {
+    const PeriodBatch& batch = period_.batches[i];
+    if (batch.requests.empty() || !included(batch.process_set)) continue;
+    OwnBatch own{i, {}};
+    for (const Request& request : batch.requests) own.parts.push_back(MakePart(request));
+    own_.push_back(std::move(own));
+  }
+  SetHead();
+}
+
+ReplayCursor::Part ReplayCursor::MakePart(const Request& request) {
+  const Key key(request.signature.process_set, request.name);
+  auto [it, added] = by_name_.try_emplace(key, static_cast<uint32_t>(tensors_.size()));
+  if (added) tensors_.emplace_back();
+  std::vector<Signature>& variants = tensors_[it->second].variants;
+  auto variant = std::find(variants.begin(), variants.end(), request.signature);
+  if (variant == variants.end()) variant = variants.insert(variants.end(), request.signature);
+  return {it->second, static_cast<int>(variant - variants.begin())};
+}
+
+void ReplayCursor::SetHead() {
+  missing_ = 0;
+  if (own_.empty()) return;
+  for (const Part& part : own_[head_].parts) {
+    Tensor& tensor = tensors_[part.tensor];
+    tensor.wanted = part.variant;
+    if (tensor.opened != part.variant) ++missing_;
+  }
+}
+
+bool ReplayCursor::Open(std::shared_ptr<Operation> operation, TimePoint now, BreakReason* why_not) {
+  const Request& request = operation->request;
+  auto it = by_name_.find(Key(request.signature.process_set, request.name));
+  if (it == by_name_.end()) {
+    *why_not = WhyNot(request.signature.op);
+    return false;
+  }
+  Tensor& tensor = tensors_[it->second];
+  auto variant = std::find(tensor.variants.begin(), tensor.variants.end(), request.signature);
+  if (variant == tensor.variants.end()) {
+    *why_not = WhyNot(request.signature.op);
+    if (*why_not == BreakReason::kNew) *why_not = BreakReason::kChanged;
+    return false;
+  }
+  if (open_++ == 0) since_ = now;
+  tensor.opened = static_cast<int>(variant - tensor.variants.begin());
+  tensor.operation = std::move(operation);
+  if (tensor.opened == tensor.wanted && --missing_ == 0) {
+    longest_wait_ns_ = std::max(longest_wait_ns_, now.ns() - since_.ns());
+  }
+  return true;
+}
+
+Work ReplayCursor::Start(TimePoint now) {
+  const OwnBatch& batch = own_[head_];
+  Work work;
+  work.kind = Work::Kind::kBatch;
+  work.instance.anchor = index_;
+  work.instance.seq = repetition_ * period_.batches.size() + batch.position;
+  work.process_set = period_.batches[batch.position].process_set;
+  work.operations.reserve(batch.parts.size());
+  for (const Part& part : batch.parts) {
+    Tensor& tensor = tensors_[part.tensor];
+    work.operations.push_back(std::move(tensor.operation));
+    tensor.wanted = kNone;
+    tensor.opened = kNone;
+  }
+  open_ -= batch.parts.size();
+  next_ = work.instance.seq + 1;
+  if (++head_ == own_.size()) {
+    head_ = 0;
+    ++repetition_;
+  }
+  since_ = now;
+  blocked_since_ = TimePoint::Infinite();
+  SetHead();
+  return work;
+}
+
+TimePoint ReplayCursor::IncompleteSince() const {
+  return open_ == 0 || missing_ == 0 || own_.empty() ? TimePoint::Infinite() : since_;
+}
+
+TimePoint ReplayCursor::PatienceEnds() const {
+  const TimePoint since = IncompleteSince();
+  if (since == TimePoint::Infinite()) return since;
+  const int64_t patience_ms =
+      repetition_ < kPeriodsFirst ? kPatienceFirstMs : kPatienceMs + kPatienceFactor * longest_wait_ns_ / 1000000;
+  const TimePoint end = since.PlusMs(patience_ms);
+  return std::min(end, blocked_since_.PlusMs(kPatienceBlockedMs));
+}
+
+bool ReplayCursor::Blocked(const Operation& operation, TimePoint now) {
+  if (IncompleteSince() == TimePoint::Infinite()) return false;
+  auto it = by_name_.find(Key(operation.request.signature.process_set, operation.request.name));
+  if (it == by_name_.end()) return false;
+  const Tensor& tensor = tensors_[it->second];
+  if (tensor.operation.get() != &operation || tensor.opened != tensor.wanted) return false;
+  blocked_since_ = std::min(blocked_since_, now);
+  return true;
+}
+
+std::vector<std::string> ReplayCursor::Missing(size_t max) const {
+  std::vector<std::string> names;
+  if (own_.empty()) return names;
+  const OwnBatch& batch = own_[head_];
+  const PeriodBatch& in_period = period_.batches[batch.position];
+  for (size_t i = 0; i < batch.parts.size() && names.size() < max; ++i) {
+    if (tensors_[batch.parts[i].tensor].opened != batch.parts[i].variant) names.push_back(in_period.requests[i].name);
+  }
+  return names;
+}
+
+}  // namespace farandole

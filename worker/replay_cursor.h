@@ -1,0 +1,102 @@
+#ifndef FARANDOLE_WORKER_REPLAY_CURSOR_H_
+#define FARANDOLE_WORKER_REPLAY_CURSOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "base/clock.h"
+#include "proto/messages.h"
+#include "worker/operation.h"
+#include "worker/work.h"
+
+namespace farandole {
+
+// Where a worker stands in a replay: the period, the head batch (the first one at or after `next` that includes this
+// worker), which of its requests are there, and since when others are missing. Rules W1, W3b and W4 of docs/replay.md.
+// Pure. A submission costs one look-up and one comparison of signatures, a start one step per request of the batch.
+class ReplayCursor {
+ public:
+  // W3b: patience with the script.
+  static constexpr int64_t kPatienceFirstMs = 1000;
+  static constexpr uint64_t kPeriodsFirst = 2;
+  static constexpr int64_t kPatienceMs = 50;
+  static constexpr int64_t kPatienceFactor = 4;
+  static constexpr int64_t kPatienceBlockedMs = 20;
+
+  // A replay that begins with item `index`. `included` tells whether this worker belongs to a process set.
+  ReplayCursor(uint64_t index, Period period, const std::function<bool(uint32_t process_set)>& included);
+  ReplayCursor(const ReplayCursor&) = delete;
+  ReplayCursor& operator=(const ReplayCursor&) = delete;
+
+  // W1. Takes note of an open request if it fits; otherwise says why it does not.
+  bool Open(std::shared_ptr<Operation> operation, TimePoint now, BreakReason* why_not);
+
+  // All requests of the head batch are open.
+  bool HeadComplete() const { return missing_ == 0 && !own_.empty(); }
+  // W4: takes the head batch, which must be complete. Its requests are the caller's now.
+  Work Start(TimePoint now);
+
+  // W3b: when the head batch will have been incomplete for too long; Infinite if it is not.
+  TimePoint PatienceEnds() const;
+  // A thread of the script waits for this operation, which is open: true if it is one of the incomplete head batch,
+  // for which there is less patience from now on.
+  bool Blocked(const Operation& operation, TimePoint now);
+
+  uint64_t index() const { return index_; }
+  uint64_t next() const { return next_; }
+  const Period& period() const { return period_; }
+  const PeriodBatch& BatchOf(uint64_t seq) const { return period_.batches[seq % period_.batches.size()]; }
+  // What the head batch lacks, the first `max`.
+  std::vector<std::string> Missing(size_t max) const;
+  size_t missing() const { return own_.empty() ? 0 : missing_; }
+  // Since when some request is open and the head batch incomplete; Infinite if it is not so.
+  TimePoint IncompleteSince() const;
+
+ private:
+  static constexpr int kNone = -1;
+
+  // What the period has under one process set and name.
+  struct Tensor {
+    std::vector<Signature> variants;
+    int wanted = kNone;  // variant that the head batch needs
+    int opened = kNone;  // variant of `operation`
+    std::shared_ptr<Operation> operation;
+  };
+  struct Part {
+    uint32_t tensor;  // in tensors_
+    int variant;
+  };
+  // A batch of a set that includes this worker.
+  struct OwnBatch {
+    uint64_t position;  // in the period
+    std::vector<Part> parts;
+  };
+  using Key = std::pair<uint32_t, absl::string_view>;  // names are the period's
+
+  Part MakePart(const Request& request);
+  void SetHead();
+
+  const uint64_t index_;
+  const Period period_;
+  absl::flat_hash_map<Key, uint32_t> by_name_;
+  std::vector<Tensor> tensors_;
+  std::vector<OwnBatch> own_;
+  size_t head_ = 0;  // in own_
+  uint64_t repetition_ = 0;
+  uint64_t next_ = 0;
+  size_t missing_ = 0;
+  size_t open_ = 0;
+  TimePoint since_;
+  int64_t longest_wait_ns_ = 0;
+  TimePoint blocked_since_ = TimePoint::Infinite();  // since `next` moved last
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_REPLAY_CURSOR_H_
