@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "agent/controller_channel.h"
 #include "base/auth.h"
+#include "base/clock.h"
 #include "proto/codec.h"
 #include "proto/version.h"
 
@@ -67,7 +68,7 @@ void LoadAgent::Received(const std::string& bytes) {
   if (!message.ok()) return Fail(std::string(message.status().message()));
   if (std::holds_alternative<AgentWelcome>(*message)) {
     ++context_->welcomed;
-    for (Place& place : places_) Apply(&place, place.session.LinkUp());
+    for (Place& place : places_) Apply(&place, place.session->LinkUp());
     return;
   }
   const auto* down = std::get_if<ToWorkers>(&*message);
@@ -105,11 +106,13 @@ bool LoadAgent::TakeView(const std::string& bytes) {
   return true;
 }
 
-void LoadAgent::Told(Place* place, WorkerDown message) { Apply(place, place->session.Received(std::move(message))); }
+void LoadAgent::Told(Place* place, WorkerDown message) {
+  Apply(place, place->session->Received(std::move(message), Clock::Monotonic().Now()));
+}
 
-void LoadAgent::Apply(Place* place, Session::Effects effects) {
+void LoadAgent::Apply(Place* place, Effects effects) {
   if (effects.removed)
-    return Fail(absl::StrCat("rank ", place->rank.value(), " was removed: ", place->session.end().text));
+    return Fail(absl::StrCat("rank ", place->rank.value(), " was removed: ", place->session->end().text));
   if (effects.joined) ++context_->joined;
   for (WorkerUp& message : effects.send) Say(*place, std::move(message));
   for (const Work& work : effects.work) Completed(place, work);
@@ -140,11 +143,11 @@ void LoadAgent::Flush() {
 }
 
 void LoadAgent::Completed(Place* place, const Work& work) {
-  place->session.Completed(work);
+  place->session->Completed(work);
   if (work.kind == Work::Kind::kLeaveDone) ++context_->left;
   if (work.kind == Work::Kind::kError) Fail(work.error.text);
   place->unanswered -= work.operations.size();
-  Apply(place, place->session.AfterCompleted());
+  Apply(place, place->session->AfterCompleted(Clock::Monotonic().Now()));
   if (place->unanswered > 0 || place->submitted < context_->requests.size()) return;
   place->submitted = 0;
   place->begin_round = -1;
@@ -159,9 +162,12 @@ void LoadAgent::Step(Place* place, int delay) {
   if (round_ < place->begin_round) return;
   ++place->unanswered;
   const Request& request = context_->requests[place->submitted++];
-  const Result result = place->session.Submit(std::make_shared<Operation>(request, nullptr, nullptr));
+  Effects effects;
+  const Result result = place->session->Submit(std::make_shared<Operation>(request, nullptr, nullptr),
+                                               Clock::Monotonic().Now(), &effects);
   if (!result.ok()) return Fail(result.text);
-  Apply(place, place->session.Flush());
+  Apply(place, std::move(effects));
+  Apply(place, place->session->Flush());
 }
 
 void LoadAgent::Round(int64_t round, const std::vector<int>& delays) {
@@ -171,7 +177,7 @@ void LoadAgent::Round(int64_t round, const std::vector<int>& delays) {
 }
 
 void LoadAgent::Leave() {
-  for (Place& place : places_) Apply(&place, place.session.BeginLeave());
+  for (Place& place : places_) Apply(&place, place.session->BeginLeave(Clock::Monotonic().Now()));
 }
 
 }  // namespace farandole::perf

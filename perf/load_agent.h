@@ -65,9 +65,9 @@ class LoadAgent {
 
  private:
   struct Place {
-    Place(Session::Identity identity) : rank(identity.rank), session(identity) {}
+    Place(Session::Identity identity) : rank(identity.rank), session(std::make_unique<Session>(identity)) {}
     Rank rank;
-    Session session;
+    std::unique_ptr<Session> session;
     int step = 0;
     size_t submitted = 0;  // of this step
     size_t unanswered = 0;
@@ -79,7 +79,7 @@ class LoadAgent {
   bool TakeView(const std::string& bytes);
   void TakeFirstView(const ToWorkers& message);
   void Told(Place* place, WorkerDown message);
-  void Apply(Place* place, Session::Effects effects);
+  void Apply(Place* place, Effects effects);
   void Say(const Place& place, WorkerUp message);
   void Completed(Place* place, const Work& work);
   // Submits the next tensor if it is time for it.

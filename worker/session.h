@@ -44,6 +44,8 @@ class Session {
   using Effects = farandole::Effects;
 
   explicit Session(Identity identity);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   // The link to the controller is there (again): says Hello.
   Effects LinkUp();
