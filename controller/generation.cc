@@ -368,7 +368,7 @@ void Generation::FillStatus(const AgentTable& agents, TimePoint now, JobStatus* 
     m.cause = !seat.ended_cause.empty() ? seat.ended_cause
               : !seat.responsive        ? seat.unresponsive_cause
               : seat.gone()             ? ""
-                                        : agents.Suspicion(seat.member.agent_id, now);
+                                        : agents.Suspicion(seat.agent_id, now);
     m.responsive = m.cause.empty();
     status->members.push_back(std::move(m));
   }

@@ -122,7 +122,7 @@ void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& s
     return;
   }
   const auto rank = generation ? generation->roster().Find(said.worker_incarnation) : absl::nullopt;
-  if (!rank || generation->roster().seat(*rank).member.agent_id != agent_id) return;
+  if (!rank || generation->roster().seat(*rank).agent_id != agent_id) return;
   if (const Announce* announce = std::get_if<Announce>(&said.message)) {
     const SameFrom own = {said.worker_incarnation, announce->received_through, announce->completed_through};
     generation->OnAnnounce(*rank, *announce, own, now, actions);
@@ -153,7 +153,7 @@ void Job::State::ForEachSame(const std::string& agent_id, const FromWorker& said
                              const std::function<void(Rank, const SameFrom&)>& fn) const {
   for (const SameFrom& same : said.same) {
     const auto rank = generation->roster().Find(same.worker_incarnation);
-    if (rank && generation->roster().seat(*rank).member.agent_id == agent_id) fn(*rank, same);
+    if (rank && generation->roster().seat(*rank).agent_id == agent_id) fn(*rank, same);
   }
 }
 
@@ -230,7 +230,7 @@ void Job::State::OnEnded(const std::string& agent_id, const WorkerEnded& ended, 
     return;
   }
   const auto rank = generation ? generation->roster().Find(ended.worker_incarnation) : absl::nullopt;
-  if (!rank || generation->roster().seat(*rank).member.agent_id != agent_id) return;
+  if (!rank || generation->roster().seat(*rank).agent_id != agent_id) return;
   generation->OnEnded(*rank, ended.cause, actions);
 }
 

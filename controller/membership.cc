@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/version_check.h"
+#include "proto/hosted_view.h"
 
 namespace farandole {
 namespace {
@@ -132,33 +133,25 @@ std::vector<Candidate> Membership::Take() {
   by_rank_.clear();
   by_process_.clear();
   by_agent_.clear();
-  asked_for_ = RankSet();
+  asked_for_.Clear();
   std::sort(taken.begin(), taken.end(),
             [](const Candidate& a, const Candidate& b) { return a.hello.rank < b.hello.rank; });
   return taken;
 }
 
 std::vector<Member> PlaceMembers(const std::vector<Candidate>& candidates) {
-  absl::flat_hash_map<std::string, int32_t> local_sizes;  // by agent
-  std::vector<int32_t> cross_sizes;                       // by local rank
   std::vector<Member> members;
   members.reserve(candidates.size());
   for (const Candidate& c : candidates) {
     Member m;
     m.rank = c.hello.rank;
-    m.local_rank = local_sizes[c.agent_id]++;
-    if (m.local_rank >= static_cast<int32_t>(cross_sizes.size())) cross_sizes.push_back(0);
-    m.cross_rank = cross_sizes[m.local_rank]++;
     m.host = c.host;
     m.pid = c.hello.pid;
     m.agent_id = c.agent_id;
     m.worker_incarnation = c.hello.worker_incarnation;
     members.push_back(std::move(m));
   }
-  for (Member& m : members) {
-    m.local_size = local_sizes[m.agent_id];
-    m.cross_size = cross_sizes[m.local_rank];
-  }
+  Place(&members);
   return members;
 }
 

@@ -75,8 +75,7 @@ class Membership {
   RankSet asked_for_;
 };
 
-// The members of a view: local positions among the workers of an agent, cross positions among those with the same local
-// rank, both in order of rank. `candidates` as from Take().
+// The members of a view, in their places. `candidates` as from Take().
 std::vector<Member> PlaceMembers(const std::vector<Candidate>& candidates);
 
 }  // namespace farandole

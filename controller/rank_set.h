@@ -28,6 +28,10 @@ class RankSet {
     --count_;
     return true;
   }
+  void Clear() {
+    words_.clear();
+    count_ = 0;
+  }
   bool Contains(Rank rank) const {
     const size_t word = rank.value() / 64;
     return word < words_.size() && (words_[word] & Bit(rank)) != 0;

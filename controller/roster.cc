@@ -12,6 +12,7 @@ Roster::Roster(const std::vector<Candidate>& members_by_rank) {
     Seat& seat = seats_[i];
     by_incarnation_[members[i].worker_incarnation] = members[i].rank;
     by_agent_[members[i].agent_id].push_back(members[i].rank);
+    seat.agent_id = members[i].agent_id;
     seat.member = std::move(members[i]);
     seat.session = members_by_rank[i].hello.session;
     seat.session_open = members_by_rank[i].session_open;
@@ -56,13 +57,13 @@ void Roster::OpenSession(Rank rank, uint64_t session, const std::string& agent_i
   Seat& seat = mutable_seat(rank);
   seat.session = session;
   seat.session_open = true;
-  if (seat.member.agent_id != agent_id) {
-    const auto before = by_agent_.find(seat.member.agent_id);
+  if (seat.agent_id != agent_id) {
+    const auto before = by_agent_.find(seat.agent_id);
     before->second.erase(std::find(before->second.begin(), before->second.end(), rank));
     if (before->second.empty()) by_agent_.erase(before);
     std::vector<Rank>& behind = by_agent_[agent_id];
     behind.insert(std::lower_bound(behind.begin(), behind.end(), rank), rank);
-    seat.member.agent_id = agent_id;
+    seat.agent_id = agent_id;
   }
   routes_ = nullptr;
 }
@@ -91,8 +92,8 @@ void Roster::BuildRoutes() {
   absl::flat_hash_map<std::string, size_t> index;
   for (const Seat& seat : seats_) {
     if (!seat.session_open || seat.left) continue;
-    const auto it = index.emplace(seat.member.agent_id, routes.size()).first;
-    if (it->second == routes.size()) routes.push_back({seat.member.agent_id, {}});
+    const auto it = index.emplace(seat.agent_id, routes.size()).first;
+    if (it->second == routes.size()) routes.push_back({seat.agent_id, {}});
     routes[it->second].workers.push_back(seat.member.worker_incarnation);
   }
   routes_ = std::make_shared<const std::vector<Route>>(std::move(routes));
@@ -109,8 +110,8 @@ void Roster::ToSome(const RankSet& ranks, WorkerDown message, Actions* actions) 
   for (Rank rank : ranks.ToVector()) {
     const Seat& s = seat(rank);
     if (!s.session_open) continue;
-    const auto it = index.emplace(s.member.agent_id, routes.size()).first;
-    if (it->second == routes.size()) routes.push_back({s.member.agent_id, {}});
+    const auto it = index.emplace(s.agent_id, routes.size()).first;
+    if (it->second == routes.size()) routes.push_back({s.agent_id, {}});
     routes[it->second].workers.push_back(s.member.worker_incarnation);
   }
   actions->To(std::make_shared<const std::vector<Route>>(std::move(routes)), std::move(message));
@@ -118,7 +119,7 @@ void Roster::ToSome(const RankSet& ranks, WorkerDown message, Actions* actions) 
 
 void Roster::ToOne(Rank rank, WorkerDown message, Actions* actions) const {
   const Seat& s = seat(rank);
-  if (s.session_open) actions->ToWorker(s.member.agent_id, s.member.worker_incarnation, std::move(message));
+  if (s.session_open) actions->ToWorker(s.agent_id, s.member.worker_incarnation, std::move(message));
 }
 
 }  // namespace farandole

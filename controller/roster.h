@@ -16,7 +16,8 @@ namespace farandole {
 
 // What is known about one member.
 struct Seat {
-  Member member;
+  Member member;         // as all members were told in the view
+  std::string agent_id;  // through which it speaks now: an agent may be started again
   uint64_t session = 0;
   bool session_open = false;
   // It has left by shutdown(); its process may live on, and may be a candidate for the next generation.

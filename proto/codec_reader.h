@@ -31,7 +31,7 @@ class FieldZeroer {
   template <typename M>
   void Message(uint32_t, const char*, M& message) {
     message = M();
-    Schema<M>::Fields(*this, message);
+    if constexpr (!WireForm<M>::kOther) Schema<M>::Fields(*this, message);
   }
   template <typename E>
   void Enum(uint32_t, const char*, E& value, E) {
@@ -190,7 +190,14 @@ class FieldReader {
   template <typename M>
   void Read(const char* field, M& message) {
     const protozero::data_view view = View(field);
-    if (!failed()) ReadMessage(view, message, error_);
+    if (failed()) return;
+    if constexpr (WireForm<M>::kOther) {
+      typename WireForm<M>::Type form;
+      if (!ReadMessage(view, form, error_)) return;
+      if (const char* problem = WireForm<M>::From(form, &message)) Fail(field, problem);
+    } else {
+      ReadMessage(view, message, error_);
+    }
   }
   bool HasRoom(const char* field, size_t count, size_t count_max) {
     if (count >= count_max) Fail(field, absl::StrCat("more than ", count_max, " entries"));

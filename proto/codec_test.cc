@@ -51,6 +51,7 @@ class Filler {
 
   void Fill(google::protobuf::Message* message) {
     const Descriptor* type = message->GetDescriptor();
+    if (type == v1::View::descriptor()) return FillView(static_cast<v1::View*>(message));
     for (int i = 0; i < type->oneof_decl_count(); ++i) {
       const auto* oneof = type->oneof_decl(i);
       FillField(message, oneof->field(random_() % oneof->field_count()));
@@ -66,6 +67,29 @@ class Filler {
     filled_.insert(field->full_name());
     const int count = field->is_repeated() ? 1 + random_() % 3 : 1;
     for (int i = 0; i < count; ++i) FillOne(message, field);
+  }
+
+  // Ranks 0 to 3 at two hosts: the lists of a view depend on each other.
+  void FillView(v1::View* view) {
+    for (const FieldDescriptor* field :
+         {view->GetDescriptor()->FindFieldByName("generation"), view->GetDescriptor()->FindFieldByName("data_key")}) {
+      FillField(view, field);
+    }
+    filled_.insert("farandole.v1.View.hosts");
+    const FieldDescriptor* hosts = view->GetDescriptor()->FindFieldByName("hosts");
+    for (int i = 0; i < hosts->message_type()->field_count(); ++i) {
+      filled_.insert(hosts->message_type()->field(i)->full_name());
+    }
+    for (int rank = 0; rank < 4; ++rank) {
+      v1::ViewHost* host = rank < 2 ? view->add_hosts() : view->mutable_hosts(1 - rank % 2);
+      if (rank < 2) {
+        host->set_name("\xc3\xa9" + std::to_string(random_()));
+        host->set_agent_id(std::to_string(rank));
+      }
+      host->add_ranks(rank);
+      host->add_pids(random_() % 1000);
+      host->add_worker_incarnations(Wide());
+    }
   }
 
   void FillOne(google::protobuf::Message* m, const FieldDescriptor* f) {
@@ -286,10 +310,10 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesDownward) {
             "welcome { controller_incarnation: 1 version: \"v\" lease_interval_ms: 2 suspect_after_ms: 3 }");
   EXPECT_EQ(Down(Welcome{1, 2, {Rank(3), Rank(0)}}),
             DownText("welcome { session: 1 controller_incarnation: 2 missing_ranks: 3 missing_ranks: 0 }"));
-  EXPECT_EQ(Down(View{kGeneration, {{Rank(1), 2, 3, 4, 5, "h", 6, "a", Incarnation(7)}}, "k"}),
-            DownText("view { " + kGenerationText +
-                     " members { rank: 1 local_rank: 2 local_size: 3 cross_rank: 4 cross_size: 5 host: \"h\" pid: 6 "
-                     "agent_id: \"a\" worker_incarnation: 7 } data_key: \"k\" }"));
+  EXPECT_EQ(
+      Down(View{kGeneration, {{Rank(0), 0, 1, 0, 1, "h", 6, "a", Incarnation(7)}}, "k"}),
+      DownText("view { " + kGenerationText +
+               " hosts { name: \"h\" agent_id: \"a\" ranks: 0 pids: 6 worker_incarnations: 7 } data_key: \"k\" }"));
   EXPECT_EQ(Down(Removed{kGeneration, RemovedKind::kPeerLost, "r"}),
             DownText("removed { " + kGenerationText + " kind: REMOVED_KIND_PEER_LOST reason: \"r\" }"));
   EXPECT_EQ(Down(Stable{kGeneration, 1}), DownText("stable { " + kGenerationText + " through: 1 }"));

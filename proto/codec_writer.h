@@ -50,7 +50,15 @@ class FieldWriter {
 
   // Also when all its fields are zero: that an entry or a case is there is information.
   template <typename M>
-  void Message(uint32_t tag, const char*, const M& message) {
+  void Message(uint32_t tag, const char* field, const M& message) {
+    if constexpr (WireForm<M>::kOther) {
+      Body(tag, WireForm<M>::To(message));
+    } else {
+      Body(tag, message);
+    }
+  }
+  template <typename M>
+  void Body(uint32_t tag, const M& message) {
     const size_t before = out_->size();
     {
       protozero::pbf_writer sub(writer_, tag);

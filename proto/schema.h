@@ -23,6 +23,12 @@ struct NoFurtherCheck {
   }
 };
 
+// A struct that travels in another form than its own: To and From convert, From says what is wrong or null.
+template <typename M>
+struct WireForm {
+  static constexpr bool kOther = false;
+};
+
 // Bounds on what is decoded; encoders of our own stay far below.
 inline constexpr int kNameBytesMax = 4096;
 inline constexpr int kTextBytesMax = 16384;

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_PROTO_SCHEMA_TYPES_H_
 #define FARANDOLE_PROTO_SCHEMA_TYPES_H_
 
+#include "proto/hosted_view.h"
 #include "proto/schema.h"
 #include "proto/types.h"
 
@@ -62,31 +63,35 @@ struct Schema<Request> {
 };
 
 template <>
-struct Schema<Member> : NoFurtherCheck {
-  static constexpr char kName[] = "Member";
+struct Schema<ViewHost> : NoFurtherCheck {
+  static constexpr char kName[] = "ViewHost";
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
-    v.Value(1, "rank", m.rank);
-    v.Value(2, "local_rank", m.local_rank);
-    v.Value(3, "local_size", m.local_size);
-    v.Value(4, "cross_rank", m.cross_rank);
-    v.Value(5, "cross_size", m.cross_size);
-    v.Text(6, "host", m.host, kNameBytesMax);
-    v.Value(7, "pid", m.pid);
-    v.Text(8, "agent_id", m.agent_id, kNameBytesMax);
-    v.Value(9, "worker_incarnation", m.worker_incarnation);
+    v.Text(1, "name", m.name, kNameBytesMax);
+    v.Text(2, "agent_id", m.agent_id, kNameBytesMax);
+    v.Repeated(3, "ranks", m.ranks, kMembersMax);
+    v.Repeated(4, "pids", m.pids, kMembersMax);
+    v.Repeated(5, "worker_incarnations", m.worker_incarnations, kMembersMax);
   }
 };
 
 template <>
-struct Schema<View> : NoFurtherCheck {
+struct Schema<HostedView> : NoFurtherCheck {
   static constexpr char kName[] = "View";
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
     v.Message(1, "generation", m.generation);
-    v.Repeated(2, "members", m.members, kMembersMax);
+    v.Repeated(2, "hosts", m.hosts, kMembersMax);
     v.Bytes(3, "data_key", m.data_key, kKeyBytesMax);
   }
+};
+
+template <>
+struct WireForm<View> {
+  static constexpr bool kOther = true;
+  using Type = HostedView;
+  static HostedView To(const View& view) { return ByHost(view); }
+  static const char* From(const HostedView& hosted, View* view) { return ByRank(hosted, view); }
 };
 
 template <>

@@ -159,6 +159,7 @@ class Client {
     loop_.Post([this] {
       since_ = loop_.Now();
       before_ = perf::ProcessSample::Of(server_->pid());
+      empty_bytes_ = before_.resident_bytes;
       Open();
     });
     loop_.Run();
@@ -213,6 +214,7 @@ class Client {
     const perf::ProcessSample now = perf::ProcessSample::Of(server_->pid());
     const double messages = static_cast<double>(sent_) * streams_count_;
     if (messages > 0) Say("cpu_us_per_message", static_cast<double>(now.cpu_ns - before_.cpu_ns) * 1e-3 / messages);
+    Say("resident_bytes_after_steps", static_cast<double>(now.resident_bytes - empty_bytes_));
     Say("steps_s", static_cast<double>(loop_.Now().ns() - since_.ns()) * 1e-9);
     // The server dies with this process.
     std::fflush(stdout);
@@ -234,6 +236,7 @@ class Client {
   std::vector<std::shared_ptr<ControllerStream>> streams_;
   TimePoint since_;
   perf::ProcessSample before_;
+  int64_t empty_bytes_ = 0;
   int64_t sent_ = 0;
   int64_t answers_ = 0;
   bool failed_ = false;
