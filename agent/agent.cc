@@ -17,6 +17,8 @@ constexpr size_t kEndsMax = 1024;
 // How long announcements wait for those of the other workers of this host; then the controller learns who is late.
 constexpr int64_t kAnnouncementsMs = 1;
 
+// Outages of the link that are shorter are nobody's business: a controller that is started again is back by then.
+constexpr int64_t kOutageMs = 1000;
 constexpr char kLeftCause[] = "has left the job";
 
 std::string NameOf(const Worker& worker) {
@@ -69,6 +71,7 @@ void Agent::ConnectFromLoop() {
 
 void Agent::StopFromLoop() {
   loop_->CancelTimerFromLoop(health_timer_);
+  loop_->CancelTimerFromLoop(outage_timer_);
   for (Worker* worker : workers_.All()) keys_.CancelFromLoop(worker->incarnation.value());
   link_.StopFromLoop();
 }
@@ -92,16 +95,25 @@ void Agent::LinkChanged(const LinkState& state) {
 }
 
 void Agent::LogLink(const LinkState& state) {
-  // The first attempt is no news, nor is one more that fails.
-  const bool trouble = !state.connected && (link_was_up_ || state.permanent);
-  if (state.connected && link_trouble_logged_) {
-    log_(absl::StrCat("connected to the controller at ", config_.link.address, " again"));
-    link_trouble_logged_ = false;
-  } else if (trouble && !link_trouble_logged_) {
-    log_(state.text);
-    link_trouble_logged_ = true;
+  if (state.connected || state.permanent) {
+    loop_->CancelTimerFromLoop(outage_timer_);
+    outage_timer_ = 0;
   }
-  link_was_up_ = link_was_up_ || state.connected;
+  if (state.connected) {
+    if (outage_logged_) log_(absl::StrCat("connected to the controller at ", config_.link.address, " again"));
+    outage_logged_ = false;
+    link_was_up_ = true;
+  } else if (state.permanent) {
+    LogOutage();
+  } else if (link_was_up_ && outage_timer_ == 0 && !outage_logged_) {
+    outage_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kOutageMs), [this] { LogOutage(); });
+  }
+}
+
+void Agent::LogOutage() {
+  outage_timer_ = 0;
+  if (!outage_logged_) log_(link_.state().text);
+  outage_logged_ = true;
 }
 
 void Agent::FromController(const ToWorkers& message) {

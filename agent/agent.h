@@ -61,7 +61,9 @@ class Agent {
   using Connection = std::shared_ptr<LocalConnection>;
 
   void LinkChanged(const LinkState& state);
+  // Tells people of an outage that lasts, and of its end. The first attempt is no news, nor is one more that fails.
   void LogLink(const LinkState& state);
+  void LogOutage();
   void FromController(const ToWorkers& message);
   void FromLocal(const Connection& connection, const LocalUp& message);
   void Attaches(const Connection& connection, const Attach& attach);
@@ -96,9 +98,10 @@ class Agent {
   ProcessWatch watch_;
   std::function<void(const ProcessEnd&, bool)> on_process_end_;
   EventLoop::TimerId health_timer_ = 0;
+  EventLoop::TimerId outage_timer_ = 0;
   EventLoop::TimerId announcements_timer_ = 0;
   bool link_was_up_ = false;
-  bool link_trouble_logged_ = false;
+  bool outage_logged_ = false;
 };
 
 }  // namespace farandole
