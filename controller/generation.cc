@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/break_text.h"
+#include "controller/open_waits.h"
 #include "controller/rank_text.h"
-#include "controller/wait_report.h"
 
 namespace farandole {
 namespace {
@@ -32,7 +32,8 @@ Generation::Generation(GenerationId id, const std::vector<Candidate>& members, c
       negotiator_(static_cast<int>(members.size())),
       batcher_(0, config.fusion_threshold_bytes),
       outbox_(ItemLog(id, static_cast<int>(members.size()), config.unstable_items_max), &roster_),
-      replay_(static_cast<int>(members.size())) {
+      replay_(static_cast<int>(members.size())),
+      watch_(static_cast<int>(members.size()), config.watch) {
   for (int r = 0; r < roster_.size(); ++r) all_.Add(Rank(r));
 }
 
@@ -143,6 +144,7 @@ void Generation::OnBreak(Rank rank, const Break& said, TimePoint now, Actions* a
 // Rule C5.
 void Generation::Halt(TimePoint now, Actions* actions) {
   replay_.Halt(now);
+  watch_.Arm(now);
   roster_.ToAll(farandole::Halt{id_, replay_.phase()}, actions);
 }
 
@@ -195,6 +197,9 @@ void Generation::AnnounceOne(Rank rank, const Request& request, TimePoint now, A
     return;
   }
   Negotiator::Outcome outcome = negotiator_.Announce(rank, request, now);
+  if (outcome.verdict != Negotiator::Verdict::kDuplicate) {
+    watch_.Announced(rank, outcome.since, outcome.verdict != Negotiator::Verdict::kWaiting, now);
+  }
   switch (outcome.verdict) {
     case Negotiator::Verdict::kWaiting:
     case Negotiator::Verdict::kDuplicate:
@@ -304,9 +309,28 @@ void Generation::OnAgentLost(const std::string& agent_id, const std::string& tex
   }
 }
 
+void Generation::OnReport(Rank rank, const WorkerReport& report, TimePoint now) {
+  if (life_ == Life::kRunning && report.generation == id_) watch_.Reported(rank, report, now);
+}
+
 void Generation::Tick(TimePoint now, Actions* actions) {
+  if (watch_.next_look() <= now) LookAtWaits(now, actions);
   if (!suspicion_ || now < suspicion_->deadline) return;
   Fail(std::string(suspicion_->sentence), actions);
+}
+
+std::vector<OpenWait> Generation::Waits(TimePoint now) const {
+  if (life_ != Life::kRunning) return {};
+  return OpenWaits(negotiator_, replay_, watch_.reports(), WaitWatch::kWaitsMax, now);
+}
+
+void Generation::LookAtWaits(TimePoint now, Actions* actions) {
+  WaitWatch::Verdict verdict = watch_.Look(Waits(now), now);
+  for (std::string& sentence : verdict.said) {
+    actions->Because(sentence);
+    roster_.ToOne(Rank(0), Notice{id_, std::move(sentence)}, actions);
+  }
+  if (!verdict.fatal.empty()) Fail(verdict.fatal, actions);
 }
 
 void Generation::Pump(TimePoint now, Actions* actions) {
@@ -348,15 +372,10 @@ void Generation::Fail(const std::string& sentence, Actions* actions) {
 }
 
 void Generation::FillStatus(const AgentTable& agents, TimePoint now, JobStatus* status) const {
-  constexpr size_t kWaitsMax = 4096;
   status->size = roster_.size();
   status->items = outbox_.log().last();
   status->tensors = tensors_;
-  if (life_ == Life::kRunning) {
-    for (const WaitGroup& group : GroupWaits(negotiator_.Waits(kWaitsMax))) {
-      status->waits.push_back(ToStatus(group, now));
-    }
-  }
+  if (life_ == Life::kRunning) FillReplay(watch_.reports(), replay_, now, status);
   for (int r = 0; r < roster_.size(); ++r) {
     const Seat& seat = roster_.seat(Rank(r));
     MemberStatus m;
@@ -372,6 +391,7 @@ void Generation::FillStatus(const AgentTable& agents, TimePoint now, JobStatus* 
     m.responsive = m.cause.empty();
     status->members.push_back(std::move(m));
   }
+  watch_.FillStatus(Waits(now), now, status);
 }
 
 }  // namespace farandole

@@ -17,6 +17,7 @@
 #include "controller/outbox.h"
 #include "controller/replay_state.h"
 #include "controller/roster.h"
+#include "controller/wait_watch.h"
 
 namespace farandole {
 
@@ -58,11 +59,16 @@ class Generation {
   // The process has begun another life.
   void OnReborn(Rank rank, Actions* actions);
   void OnHealth(Rank rank, bool responsive, const std::string& cause, Actions* actions);
+  void OnReport(Rank rank, const WorkerReport& report, TimePoint now);
   void OnAgentLost(const std::string& agent_id, const std::string& text, Actions* actions);
   void CloseSessions(const std::string& agent_id) { roster_.CloseSessions(agent_id); }
 
   void Tick(TimePoint now, Actions* actions);
-  TimePoint NextDeadline() const { return suspicion_ ? suspicion_->deadline : TimePoint::Infinite(); }
+  TimePoint NextDeadline() const {
+    if (life_ != Life::kRunning) return TimePoint::Infinite();
+    const TimePoint look = watch_.next_look();
+    return suspicion_ && suspicion_->deadline < look ? suspicion_->deadline : look;
+  }
 
   void FillStatus(const AgentTable& agents, TimePoint now, JobStatus* status) const;
 
@@ -87,6 +93,8 @@ class Generation {
   void Resume(Actions* actions);
   void Pump(TimePoint now, Actions* actions);
   void SendBatches(Actions* actions);
+  std::vector<OpenWait> Waits(TimePoint now) const;
+  void LookAtWaits(TimePoint now, Actions* actions);
   const RankSet* MembersOf(uint32_t process_set) const;
   void Fail(const std::string& sentence, Actions* actions);
 
@@ -102,6 +110,7 @@ class Generation {
   ReplayState replay_;
   RankSet all_;
   KeyStore keys_;
+  WaitWatch watch_;
   absl::optional<Suspicion> suspicion_;
   uint64_t tensors_ = 0;
   uint64_t last_batch_ = 0;  // index of the last Batch; it concerns all members that had not left

@@ -102,6 +102,11 @@ Actions Job::AgentSaid(const std::string& agent_id, const AgentUp& message, Time
   } else if (const WorkerEnded* ended = std::get_if<WorkerEnded>(&message)) {
     s.OnEnded(agent_id, *ended, &actions);
     s.TryOpen(&actions);
+  } else if (const Lease* lease = std::get_if<Lease>(&message)) {
+    for (const WorkerReport& report : lease->reports) {
+      const auto rank = s.generation ? s.generation->roster().Find(report.worker_incarnation) : absl::nullopt;
+      if (rank) s.generation->OnReport(*rank, report, now);
+    }
   } else if (const WorkerHealth* health = std::get_if<WorkerHealth>(&message)) {
     const auto rank = s.generation ? s.generation->roster().Find(health->worker_incarnation) : absl::nullopt;
     if (rank) s.generation->OnHealth(*rank, health->responsive, health->cause, &actions);

@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "controller/watch_config.h"
+
 namespace farandole {
 
 // What a controller is told when it starts. Times in milliseconds, sizes in bytes.
@@ -21,6 +23,7 @@ struct JobConfig {
   // Items that not all concerned have received; no further one is sent while there are so many (rule C11).
   uint32_t unstable_items_max = 4096;
   int32_t size_max = 65536;
+  WatchConfig watch;
   // Generations up to this number may have been opened in a job of this name that was forgotten since.
   uint64_t last_generation = 0;
   // 32 fresh random bytes on each call; injected so that tests and the simulator are deterministic.

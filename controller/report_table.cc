@@ -61,6 +61,10 @@ void ReportTable::Store(Rank rank, const WorkerReport& report, TimePoint now) {
                   report.cache_hits, report.cache_misses, report.messages};
   const auto total = Fields(&total_), before = Fields(&entry.traffic), after = Fields(&traffic);
   for (size_t i = 0; i < total.size(); ++i) *total[i] += *after[i] - *before[i];
+  if (report.phase > phase_) {
+    phase_ = report.phase;
+    phase_since_ = now;
+  }
   entry.heard = now;
   entry.next = report.next;
   entry.traffic = traffic;
@@ -80,6 +84,10 @@ Traffic ReportTable::TrafficOf(Rank rank) const {
 uint64_t ReportTable::AgeMs(Rank rank, TimePoint now) const {
   if (entries_.empty() || !entries_[rank.value()].any) return 0;
   return std::max<int64_t>(0, now.MsSince(entries_[rank.value()].heard));
+}
+
+uint64_t ReportTable::PhaseAgeMs(uint32_t phase, TimePoint now) const {
+  return phase != phase_ || phase == 0 ? 0 : std::max<int64_t>(0, now.MsSince(phase_since_));
 }
 
 std::vector<std::pair<Rank, uint64_t>> ReportTable::FreshSlack(TimePoint now) const {

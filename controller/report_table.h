@@ -21,6 +21,8 @@ class ReportTable {
  public:
   explicit ReportTable(int size) : size_(size) {}
 
+  int size() const { return size_; }
+
   void Store(Rank rank, const WorkerReport& report, TimePoint now);
 
   // Of one rank, and how long ago it said so; zeros if it never did.
@@ -28,6 +30,9 @@ class ReportTable {
   uint64_t AgeMs(Rank rank, TimePoint now) const;
   // Of all ranks together.
   const Traffic& total() const { return total_; }
+
+  // For how long members have reported to be in this phase; 0 = none has.
+  uint64_t PhaseAgeMs(uint32_t phase, TimePoint now) const;
 
   // Slack of those that have reported some within the last seconds.
   std::vector<std::pair<Rank, uint64_t>> FreshSlack(TimePoint now) const;
@@ -60,6 +65,9 @@ class ReportTable {
   const int size_;
   std::vector<Entry> entries_;  // empty before the first report
   Traffic total_;
+  // The newest phase that was reported, and when that was first.
+  uint32_t phase_ = 0;
+  TimePoint phase_since_;
   // What was shared last; ranks that wait for the same say so within one second.
   std::array<std::shared_ptr<const Names>, 8> recent_;
   size_t next_recent_ = 0;

@@ -37,6 +37,8 @@ TEST(ReportTableTest, InAReplayTellsWhoIsWaitedForAndWhatItLacks) {
   EXPECT_EQ(kNow.PlusMs(1000).MsSince(waits[0].since), 12000);
   EXPECT_EQ(waits[0].detail, "rank 3 lacks `conv1.weight`, `b`, `c` and 2 more");
   EXPECT_EQ(table.Furthest(kPhase), 28u);
+  EXPECT_EQ(table.PhaseAgeMs(kPhase, kNow.PlusMs(1000)), 1000u);
+  EXPECT_EQ(table.PhaseAgeMs(kPhase + 1, kNow.PlusMs(1000)), 0u);
 }
 
 TEST(ReportTableTest, WhoStepsDoesNotWait) {

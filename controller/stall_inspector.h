@@ -9,14 +9,9 @@
 
 #include "base/clock.h"
 #include "controller/wait_report.h"
+#include "controller/watch_config.h"
 
 namespace farandole {
-
-// Times in milliseconds.
-struct StallConfig {
-  int64_t warn_after_ms = 60000;  // 0 = never
-  int64_t shutdown_after_ms = 0;  // 0 = never
-};
 
 // Says who is waited for when a wait has become long: once, and again when those who are waited for change, but of one
 // wait not more often than every 10 s. Pure.

@@ -12,23 +12,23 @@ namespace farandole {
 namespace {
 
 constexpr int64_t kLookMs = 500;
-// Ranks that have announced something within this time are under way: what looks crosswise then is most likely two
-// ranks that submit the same in another order.
-constexpr int64_t kQuietMs = 1000;
+// What looks crosswise for a moment is most likely two ranks that submit the same in another order: the same requests
+// have to be found for so long.
+constexpr int64_t kCrossedMs = 1000;
+constexpr int64_t kSayAgainMs = 10000;
 constexpr int64_t kSlackMs = 1000;
 constexpr size_t kGroupsMax = 64;
 
 }  // namespace
 
 WaitWatch::WaitWatch(int size, const WatchConfig& config)
-    : config_(config), announced_at_(size), reports_(size), lateness_(size), stall_(config.stall) {}
+    : config_(config), size_(size), reports_(size), lateness_(size), stall_(config.stall) {}
 
 void WaitWatch::Arm(TimePoint now) {
   if (next_look_ == TimePoint::Infinite()) next_look_ = now.PlusMs(kLookMs);
 }
 
 void WaitWatch::Announced(Rank rank, TimePoint first, bool last, TimePoint now) {
-  announced_at_[rank.value()] = now;
   lateness_.Announced(rank, (now.ns() - first.ns()) / 1000, last);
   Arm(now);
 }
@@ -55,32 +55,33 @@ WaitWatch::Verdict WaitWatch::Look(const std::vector<OpenWait>& waits, TimePoint
 
 void WaitWatch::LookForDivergence(const std::vector<OpenWait>& waits, TimePoint now, Verdict* verdict) {
   RankSet found;
-  if (waits.size() > 1 && waits.size() < kWaitsMax) {
-    RankSet quiet;
-    for (size_t r = 0; r < announced_at_.size(); ++r) {
-      if (now.MsSince(announced_at_[r]) >= kQuietMs) quiet.Add(Rank(static_cast<int32_t>(r)));
-    }
-    found = FindCrosswise(waits, quiet);
+  if (waits.size() > 1 && waits.size() < kWaitsMax) found = FindCrosswise(waits, RankSet::All(size_));
+  uint64_t crossed = 0;
+  for (const OpenWait& wait : waits) {
+    if (wait.ready.Intersects(found)) crossed = crossed * 31 + static_cast<uint64_t>(wait.since.ns());
   }
-  if (!found.Intersects(diverged_)) diverged_since_ = now;
-  const bool changed = !(found == diverged_);
-  diverged_ = std::move(found);
-  if (diverged_.empty()) {
+  if (crossed != crossed_) {
+    crossed_ = crossed;
+    crossed_since_ = now;
     divergence_.clear();
-    return;
   }
-  if (changed) {
-    divergence_ = absl::StrCat("the scripts of ", RankText(diverged_.ToVector()),
-                               " have diverged: ", CrosswiseText(waits, diverged_));
-    verdict->said.push_back(config_.divergence_after_ms == 0
-                                ? divergence_
-                                : absl::StrCat(divergence_, "; unless one of them submits more, the job fails in ",
-                                               config_.divergence_after_ms / 1000, " s"));
+  const int64_t age_ms = now.MsSince(crossed_since_);
+  if (crossed == 0 || age_ms < kCrossedMs) return;
+  const int64_t limit_ms = config_.divergence_after_ms;
+  if (divergence_.empty()) {
+    divergence_ =
+        absl::StrCat("the scripts of ", RankText(found.ToVector()), " have diverged: ", CrosswiseText(waits, found));
+    if (said_at_ == TimePoint() || now.MsSince(said_at_) >= kSayAgainMs) {
+      said_at_ = now;
+      verdict->said.push_back(limit_ms == 0 ? divergence_
+                                            : absl::StrCat(divergence_,
+                                                           "; unless one of them submits more, the job "
+                                                           "fails in ",
+                                                           (limit_ms - age_ms) / 1000, " s"));
+    }
   }
-  if (config_.divergence_after_ms > 0 && now.MsSince(diverged_since_) >= config_.divergence_after_ms &&
-      verdict->fatal.empty()) {
-    verdict->fatal =
-        absl::StrCat(divergence_, "; FARANDOLE_DIVERGENCE_SECONDS is ", config_.divergence_after_ms / 1000);
+  if (limit_ms > 0 && age_ms >= limit_ms && verdict->fatal.empty()) {
+    verdict->fatal = absl::StrCat(divergence_, "; FARANDOLE_DIVERGENCE_SECONDS is ", limit_ms / 1000);
   }
 }
 
@@ -98,7 +99,7 @@ void WaitWatch::FillStatus(const std::vector<OpenWait>& waits, TimePoint now, Jo
   status->bytes_per_second = rates.bytes_per_second;
   for (MemberStatus& member : status->members) {
     const Rank rank = member.member.rank;
-    if (!rank.known() || rank.value() >= static_cast<int32_t>(announced_at_.size())) continue;
+    if (!rank.known() || rank.value() >= size_) continue;
     member.lateness = lateness_.Of(rank);
     member.traffic = reports_.TrafficOf(rank);
     member.report_age_ms = reports_.AgeMs(rank, now);

@@ -12,13 +12,9 @@
 #include "controller/rate_meter.h"
 #include "controller/report_table.h"
 #include "controller/stall_inspector.h"
+#include "controller/watch_config.h"
 
 namespace farandole {
-
-struct WatchConfig {
-  StallConfig stall;
-  int64_t divergence_after_ms = 60000;  // a crosswise wait that lasts so long is fatal; 0 = never
-};
 
 // Who waits for whom in one generation: keeps what ranks say about themselves and how late they are, and looks at the
 // open waits twice a second while there are any. Pure. An announcement costs O(1).
@@ -40,7 +36,7 @@ class WaitWatch {
     std::vector<std::string> said;  // sentences for the log and for rank 0
     std::string fatal;              // why the generation must fail; "" = it need not
   };
-  // At next_look(). `waits`: all that is open, at most kWaitsMax.
+  // At next_look(). `waits`: all that is open, at most kWaitsMax, oldest first.
   Verdict Look(const std::vector<OpenWait>& waits, TimePoint now);
 
   const ReportTable& reports() const { return reports_; }
@@ -52,16 +48,17 @@ class WaitWatch {
   void LookForDivergence(const std::vector<OpenWait>& waits, TimePoint now, Verdict* verdict);
 
   const WatchConfig config_;
-  std::vector<TimePoint> announced_at_;
+  const int size_;
   ReportTable reports_;
   Lateness lateness_;
   RateMeter rates_;
   StallInspector stall_;
   TimePoint next_look_ = TimePoint::Infinite();
   TimePoint slack_taken_;
-  // Ranks in the crosswise wait that was found last, since when, and what was said of it.
-  RankSet diverged_;
-  TimePoint diverged_since_;
+  // The crosswise wait that was found last, by the beginnings of the requests in it; since when; what was said of it.
+  uint64_t crossed_ = 0;  // 0 = none
+  TimePoint crossed_since_;
+  TimePoint said_at_;
   std::string divergence_;
 };
 

@@ -36,31 +36,39 @@ TEST(WaitWatchTest, LooksOnlyWhileSomethingIsOpen) {
 TEST(WaitWatchTest, DivergenceIsSaidOnceAndFatalAfterAWhile) {
   WatchConfig config;
   config.divergence_after_ms = 3000;
-  WaitWatch watch(2, config);
-  watch.Announced(Rank(0), kBegin, false, kBegin);
-  watch.Announced(Rank(1), kBegin, false, kBegin);
-  const std::vector<OpenWait> waits = {Tensor("A", {0}, 2), Tensor("B", {1}, 2)};
-  // Both are under way still.
-  EXPECT_THAT(watch.Look(waits, kBegin.PlusMs(900)).said, IsEmpty());
-  const auto said = watch.Look(waits, kBegin.PlusMs(1400));
+  WaitWatch watch(3, config);
+  std::vector<OpenWait> waits = {Tensor("A", {0}, 3), Tensor("B", {1}, 3)};
+  // It may be for a moment only.
+  EXPECT_THAT(watch.Look(waits, kBegin.PlusMs(500)).said, IsEmpty());
+  EXPECT_THAT(watch.Look(waits, kBegin.PlusMs(1000)).said, IsEmpty());
+  const auto said = watch.Look(waits, kBegin.PlusMs(1500));
   EXPECT_THAT(said.said, ElementsAre(HasSubstr("the scripts of ranks 0 and 1 have diverged: rank 0 waits for `A`")));
   EXPECT_EQ(said.fatal, "");
-  EXPECT_THAT(watch.Look(waits, kBegin.PlusMs(1900)).said, IsEmpty());
+  // One more comes to the same request.
+  waits[0] = Tensor("A", {0, 2}, 3);
+  EXPECT_THAT(watch.Look(waits, kBegin.PlusMs(2000)).said, IsEmpty());
   JobStatus status;
-  watch.FillStatus(waits, kBegin.PlusMs(1900), &status);
+  watch.FillStatus(waits, kBegin.PlusMs(2000), &status);
   EXPECT_THAT(status.divergence, HasSubstr("rank 1 waits for `B`"));
-  EXPECT_THAT(watch.Look(waits, kBegin.PlusMs(4400)).fatal, HasSubstr("FARANDOLE_DIVERGENCE_SECONDS is 3"));
+  EXPECT_THAT(watch.Look(waits, kBegin.PlusMs(3500)).fatal, HasSubstr("FARANDOLE_DIVERGENCE_SECONDS is 3"));
 }
 
 TEST(WaitWatchTest, AnOrderThatDiffersForAMomentIsNoDivergence) {
   WaitWatch watch(2, {});
   TimePoint now = kBegin;
-  // Every half a second each of them submits what the other one has: they are never both quiet.
+  // Whenever one looks the ranks have submitted different tensors first; it is another step each time.
   for (int i = 0; i < 20; ++i) {
-    watch.Announced(Rank(i % 2), now, false, now);
+    std::vector<OpenWait> waits = {Tensor("A", {0}, 2), Tensor("B", {1}, 2)};
+    for (OpenWait& wait : waits) wait.since = now;
     now = now.PlusMs(500);
-    EXPECT_THAT(watch.Look({Tensor("A", {0}, 2), Tensor("B", {1}, 2)}, now).said, IsEmpty()) << i;
+    EXPECT_THAT(watch.Look(waits, now).said, IsEmpty()) << i;
   }
+  // When one of them is answered the other scripts go on, too: one second more.
+  const std::vector<OpenWait> three = {Tensor("A", {0}, 2), Tensor("B", {1}, 2), Tensor("C", {1}, 2)};
+  const std::vector<OpenWait> two(three.begin(), three.end() - 1);
+  EXPECT_THAT(watch.Look(three, now.PlusMs(500)).said, IsEmpty());
+  EXPECT_THAT(watch.Look(two, now.PlusMs(1500)).said, IsEmpty());
+  EXPECT_THAT(watch.Look({}, now.PlusMs(2500)).said, IsEmpty());
 }
 
 TEST(WaitWatchTest, LatenessComesFromSlackWhenNothingIsAnnounced) {

@@ -99,6 +99,12 @@ absl::Status Play::Config(const Words& words) {
     config_.unstable_items_max = value;
   } else if (words[1] == "give_up_after_ms") {
     config_.give_up_after_ms = value;
+  } else if (words[1] == "stall_warn_after_ms") {
+    config_.watch.stall.warn_after_ms = value;
+  } else if (words[1] == "stall_shutdown_after_ms") {
+    config_.watch.stall.shutdown_after_ms = value;
+  } else if (words[1] == "divergence_after_ms") {
+    config_.watch.divergence_after_ms = value;
   } else {
     return What(words[1]);
   }
@@ -132,6 +138,7 @@ absl::Status Play::OfWorker(const Words& words, absl::string_view text, std::vec
   if (verb == "announces" || verb == "acks") {
     return Announces(name, Words(words.begin() + 2, words.end()), verb == "acks", output);
   }
+  if (verb == "reports") return Reports(name, Words(words.begin() + 2, words.end()), output);
   if (verb == "leaves") {
     GenerationId generation = worker.generation;
     size_t i = 2;
@@ -219,6 +226,27 @@ absl::Status Play::Announces(const std::string& name, const Words& words, bool a
   return absl::OkStatus();
 }
 
+absl::Status Play::Reports(const std::string& name, const Words& words, std::vector<std::string>* output) {
+  WorkerReport report;
+  report.worker_incarnation = IncarnationOf(name);
+  report.generation = workers_[name].generation;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "replaying") {
+      report.state = WorkerState::kReplay;
+    } else if (words[i] == "lacks") {
+      report.head_missing.assign(words.begin() + i + 1, words.end());
+      report.head_missing_count = static_cast<uint32_t>(report.head_missing.size());
+      break;
+    } else if (!Takes(words, &i, "phase", &report.phase) && !Takes(words, &i, "next", &report.next) &&
+               !Takes(words, &i, "waits", &report.in_flight_ms) && !Takes(words, &i, "slack", &report.slack_us) &&
+               !Takes(words, &i, "bytes", &report.bytes)) {
+      return What(words[i]);
+    }
+  }
+  SayAgent(workers_[name].agent, Lease{{report}}, output);
+  return absl::OkStatus();
+}
+
 void Play::Say(const std::string& name, WorkerUp message, std::vector<std::string>* output) {
   SayAgent(workers_[name].agent, FromWorker{IncarnationOf(name), std::move(message)}, output);
 }
@@ -265,6 +293,7 @@ void Play::WriteStatus(std::vector<std::string>* output) const {
                                  status.size, ", ", status.items, " items, ", status.tensors, " tensors",
                                  status.reason.empty() ? "" : "; ", status.reason));
   for (const MemberStatus& member : status.members) output->push_back(absl::StrCat("  ", Print(member)));
+  if (!status.divergence.empty()) output->push_back(absl::StrCat("  ", status.divergence));
   for (const Wait& wait : status.waits) output->push_back(absl::StrCat("  ", wait.text));
 }
 

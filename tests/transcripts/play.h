@@ -30,6 +30,8 @@ namespace farandole {
 //   W announces [completed N] [received N] [gen N] REQUEST...
 //   W acks [completed N] [received N]        what is not said: everything it was sent
 //   W leaves [gen N] | W fails suspect R: REASON | W ended: CAUSE | W silent: CAUSE | W answers
+//   W reports [replaying] [phase N] [next N] [waits MS] [slack US] [bytes N] [lacks NAME...]
+//                                            with its agent's lease; waits: for how long it has been in a batch
 //   put KEY VALUE | find KEY                 in the newest generation
 //   wait MS                                  the clock moves, deadlines are looked at
 //   status
@@ -56,6 +58,7 @@ class Play {
   absl::Status OfWorker(const Words& words, absl::string_view text, std::vector<std::string>* output);
   absl::Status SayHello(const std::string& name, Words words, std::vector<std::string>* output);
   absl::Status Announces(const std::string& name, const Words& words, bool ack, std::vector<std::string>* output);
+  absl::Status Reports(const std::string& name, const Words& words, std::vector<std::string>* output);
   void Say(const std::string& name, WorkerUp message, std::vector<std::string>* output);
   void SayAgent(const std::string& agent, const AgentUp& message, std::vector<std::string>* output);
   void Write(const Actions& actions, std::vector<std::string>* output);

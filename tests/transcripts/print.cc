@@ -105,6 +105,10 @@ std::string Print(const MemberStatus& member) {
   std::string text =
       absl::StrCat("rank ", member.member.rank.value(), " pid ", member.member.pid, " received ",
                    member.received_through, " completed ", member.completed_through, " open ", member.open_requests);
+  if (member.lateness.max_us > 0) {
+    absl::StrAppend(&text, " late ", member.lateness.mean_us / 1000, " ms, at most ", member.lateness.max_us / 1000,
+                    ", last ", member.lateness.last_count, " times");
+  }
   if (member.left) absl::StrAppend(&text, " left");
   if (!member.responsive) absl::StrAppend(&text, " unresponsive");
   if (!member.cause.empty()) absl::StrAppend(&text, ": ", member.cause);

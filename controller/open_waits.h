@@ -1,0 +1,25 @@
+#ifndef FARANDOLE_CONTROLLER_OPEN_WAITS_H_
+#define FARANDOLE_CONTROLLER_OPEN_WAITS_H_
+
+#include <vector>
+
+#include "base/clock.h"
+#include "controller/job_status.h"
+#include "controller/negotiator.h"
+#include "controller/open_wait.h"
+#include "controller/replay_state.h"
+#include "controller/report_table.h"
+
+namespace farandole {
+
+// Everything that members of a generation wait for, oldest first, at most `max`: requests while negotiating, answers to
+// Halt while halting, and in a replay what the members report.
+std::vector<OpenWait> OpenWaits(const Negotiator& negotiator, const ReplayState& replay, const ReportTable& reports,
+                                size_t max, TimePoint now);
+
+// What a running generation does, and its replay as far as members have reported.
+void FillReplay(const ReportTable& reports, const ReplayState& replay, TimePoint now, JobStatus* status);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CONTROLLER_OPEN_WAITS_H_
