@@ -72,7 +72,10 @@ void Hub::Said(const AgentStream* stream, const std::string& job, const std::str
   if (entry == nullptr) return;
   const auto it = entry->streams.find(agent_id);
   if (it == entry->streams.end() || it->second.get() != stream) return;
+  const uint64_t changes = entry->changes;
+  const Lease* const lease = std::get_if<Lease>(&message);
   Apply(job, entry, entry->job.AgentSaid(agent_id, message, clock_->Now()));
+  if (lease != nullptr && lease->reports.empty()) entry->changes = changes;
 }
 
 void Hub::Closed(const AgentStream* stream, const std::string& job, const std::string& agent_id) {
@@ -102,6 +105,7 @@ void Hub::Deliver(const Entry& entry, const Send& send) {
 }
 
 void Hub::Apply(const std::string& name, Entry* entry, const Actions& actions) {
+  ++entry->changes;
   for (const Send& send : actions.sends) Deliver(*entry, send);
   // A generation never begins or ends without a sentence.
   if (!actions.reason.empty()) {
@@ -156,7 +160,22 @@ void Hub::AnswerGets(Entry* entry) {
   }
 }
 
+absl::StatusOr<uint64_t> Hub::Changes(const std::string& job) const {
+  if (shut_down_) return ShuttingDown();
+  const auto it = jobs_.find(job);
+  if (it == jobs_.end()) return UnknownJob(job);
+  return it->second->changes;
+}
+
+std::vector<JobStatus> Hub::AllStatus() const {
+  std::vector<JobStatus> all;
+  for (const auto& entry : jobs_) all.push_back(entry.second->job.Status(clock_->Now()));
+  std::sort(all.begin(), all.end(), [](const JobStatus& a, const JobStatus& b) { return a.job < b.job; });
+  return all;
+}
+
 absl::StatusOr<JobStatus> Hub::Status(const std::string& job) const {
+  if (shut_down_) return ShuttingDown();
   const auto it = jobs_.find(job);
   if (it == jobs_.end()) return UnknownJob(job);
   return it->second->job.Status(clock_->Now());

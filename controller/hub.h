@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -56,8 +57,13 @@ class Hub {
   void Get(const std::string& job, const GenerationId& generation, const std::string& key, uint64_t id, GetDone done);
   void CancelGet(const std::string& job, uint64_t id);
 
-  // NOT_FOUND.
+  // NOT_FOUND; UNAVAILABLE once this has shut down.
   absl::StatusOr<JobStatus> Status(const std::string& job) const;
+  // Rises, from 1 on, with all that may change the status; the same codes.
+  absl::StatusOr<uint64_t> Changes(const std::string& job) const;
+  // Of all jobs, by name.
+  std::vector<JobStatus> AllStatus() const;
+  TimePoint Now() const { return clock_->Now(); }
 
   void Tick();
   // Closes all streams and ends all waiting Gets with UNAVAILABLE; new ones are refused alike.
@@ -74,6 +80,7 @@ class Hub {
     Job job;
     absl::flat_hash_map<std::string, std::shared_ptr<AgentStream>> streams;  // by agent
     std::map<uint64_t, WaitingGet> gets;
+    uint64_t changes = 1;
   };
   Entry* Find(const std::string& job);
   absl::StatusOr<Entry*> FindOrMake(const std::string& job);

@@ -21,6 +21,7 @@
 #include "controller/log.h"
 #include "controller/options.h"
 #include "controller/server.h"
+#include "controller/status_query.h"
 #include "proto/version.h"
 
 namespace farandole {
@@ -40,6 +41,7 @@ absl::StatusOr<ServerConfig> MakeConfig(const Options& options) {
   ServerConfig config;
   config.listen = options.listen;
   config.health_listen = options.health_listen;
+  config.metrics_listen = options.metrics_listen;
   auto key = options.key_fd >= 0 ? ReadSecretFd(options.key_fd) : ReadSecretFile(options.key_file);
   if (!key.ok()) return key.status();
   config.controller_key = *key;
@@ -53,6 +55,7 @@ absl::StatusOr<ServerConfig> MakeConfig(const Options& options) {
   // Lives of a controller are ordered, also across hosts: the only use of the wall clock.
   config.hub.job.controller_incarnation = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
   config.hub.job.fusion_threshold_bytes = options.fusion_threshold_bytes;
+  config.hub.job.watch = options.watch;
   config.hub.job.new_data_key = [] { return RandomBytes(kKeyBytes); };
   return config;
 }
@@ -108,7 +111,21 @@ int Run(const Options& options) {
   return 0;
 }
 
+int RunQuery(const std::vector<std::string>& args) {
+  const auto options = ParseQuery(args);
+  if (!options.ok()) {
+    std::fprintf(stderr, "farandole-controller query: %s\n%s", std::string(options.status().message()).c_str(),
+                 kQueryUsage);
+    return 2;
+  }
+  const absl::Status status =
+      Query(*options, [](const std::string& line) { return std::puts(line.c_str()) >= 0 && std::fflush(stdout) == 0; });
+  if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  return ExitCode(status);
+}
+
 int Main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "query") return RunQuery(std::vector<std::string>(argv + 2, argv + argc));
   const auto options = ParseOptions(std::vector<std::string>(argv + 1, argv + argc));
   if (!options.ok()) {
     std::fprintf(stderr, "farandole-controller: %s\n%s", std::string(options.status().message()).c_str(), kUsage);

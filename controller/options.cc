@@ -16,18 +16,62 @@ namespace farandole {
 
 const char kUsage[] =
     "usage: farandole-controller (--key-fd N | --key-file FILE) [options]\n"
+    "       farandole-controller query ...  (without more: says how)\n"
     "  --listen HOST:PORT         where agents connect (127.0.0.1:0; port 0 = any free one)\n"
     "  --key-fd N                 read the controller key from this descriptor\n"
     "  --key-file FILE            read it from this file of mode 0600\n"
     "  --ready-fd N               write HOST:PORT and a newline here when listening, then close it\n"
     "  --lifeline-fd N            end when this descriptor reads end of file\n"
     "  --health-listen HOST:PORT  answer gRPC health checks here, without a token\n"
+    "  --metrics-listen HOST:PORT answer Prometheus (GET /metrics) here, without a token\n"
     "  --tls-cert FILE, --tls-key FILE  certificate chain and private key (PEM); wanted beyond loopback\n"
     "  --insecure                 listen beyond loopback without TLS\n"
     "  --log-level LEVEL          debug, info, warning (default) or error\n"
     "  --version, --help\n";
 
 namespace {
+
+// The first of both variables that is set and not empty; null if there is none.
+const char* Find(const char* name, const char* other, const char** found) {
+  for (const char* candidate : {name, other}) {
+    const char* value = std::getenv(candidate);
+    *found = candidate;
+    if (value != nullptr && *value != '\0') return value;
+  }
+  return nullptr;
+}
+
+absl::Status ReadSeconds(const char* name, const char* other, int64_t* ms) {
+  constexpr double kSecondsMax = 1e9;
+  const char* found;
+  const char* value = Find(name, other, &found);
+  if (value == nullptr) return absl::OkStatus();
+  double seconds;
+  if (!absl::SimpleAtod(value, &seconds) || !(seconds >= 0) || seconds > kSecondsMax) {
+    return absl::InvalidArgumentError(absl::StrCat(found, " must be a number of seconds, not \"", value, "\""));
+  }
+  *ms = static_cast<int64_t>(seconds * 1000);
+  return absl::OkStatus();
+}
+
+absl::Status ReadEnvironment(Options* o) {
+  const char* found;
+  const char* threshold = Find("FARANDOLE_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", &found);
+  if (threshold != nullptr &&
+      (!absl::SimpleAtoi(threshold, &o->fusion_threshold_bytes) || o->fusion_threshold_bytes < 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(found, " must be a number of bytes, not \"", threshold, "\""));
+  }
+  absl::Status status = ReadSeconds("FARANDOLE_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS",
+                                    &o->watch.stall.warn_after_ms);
+  status.Update(ReadSeconds("FARANDOLE_STALL_SHUTDOWN_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+                            &o->watch.stall.shutdown_after_ms));
+  status.Update(
+      ReadSeconds("FARANDOLE_DIVERGENCE_SECONDS", "FARANDOLE_DIVERGENCE_SECONDS", &o->watch.divergence_after_ms));
+  // Like Horovod's own: a number above 0 is yes. Neither time counts then.
+  const char* disable = Find("FARANDOLE_STALL_CHECK_DISABLE", "HOROVOD_STALL_CHECK_DISABLE", &found);
+  if (disable != nullptr && std::atoi(disable) > 0) o->watch.stall = {0, 0};
+  return status;
+}
 
 absl::Status ToDescriptor(const std::string& name, const std::string& value, int* fd) {
   if (absl::SimpleAtoi(value, fd) && *fd >= 0) return absl::OkStatus();
@@ -59,6 +103,7 @@ absl::Status ToLevel(const std::string& value, LogLevel* level) {
 absl::Status SetValue(const std::string& name, const std::string& value, Options* o) {
   if (name == "--listen") return ToAddress(name, value, &o->listen);
   if (name == "--health-listen") return ToAddress(name, value, &o->health_listen);
+  if (name == "--metrics-listen") return ToAddress(name, value, &o->metrics_listen);
   if (name == "--key-fd") return ToDescriptor(name, value, &o->key_fd);
   if (name == "--ready-fd") return ToDescriptor(name, value, &o->ready_fd);
   if (name == "--lifeline-fd") return ToDescriptor(name, value, &o->lifeline_fd);
@@ -104,14 +149,8 @@ bool IsLoopback(absl::string_view address) {
 
 absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args) {
   Options options;
-  for (const char* name : {"FARANDOLE_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD"}) {
-    const char* threshold = std::getenv(name);
-    if (threshold == nullptr || *threshold == '\0') continue;
-    if (!absl::SimpleAtoi(threshold, &options.fusion_threshold_bytes) || options.fusion_threshold_bytes < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " must be a number of bytes, not \"", threshold, "\""));
-    }
-    break;
-  }
+  const absl::Status read = ReadEnvironment(&options);
+  if (!read.ok()) return read;
   for (size_t i = 0; i < args.size(); ++i) {
     std::string name = args[i];
     if (name == "--help") options.help = true;

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "controller/log.h"
+#include "controller/watch_config.h"
 
 namespace farandole {
 
@@ -19,12 +20,15 @@ struct Options {
   int ready_fd = -1;
   int lifeline_fd = -1;
   std::string health_listen;
+  std::string metrics_listen;
   bool insecure = false;
   std::string tls_cert;
   std::string tls_key;
   LogLevel log_level = LogLevel::kWarning;
   // HOROVOD_FUSION_THRESHOLD of the environment.
   int64_t fusion_threshold_bytes = 128 << 20;
+  // HOROVOD_STALL_CHECK_TIME_SECONDS and the like.
+  WatchConfig watch;
   bool help = false;
   bool version = false;
 };

@@ -65,6 +65,25 @@ TEST(OptionsTest, LoopbackIsAnAddressOrItsName) {
   EXPECT_FALSE(IsLoopback("[::]:0"));
 }
 
+TEST(OptionsTest, WaitsAreBoundedByTheEnvironment) {
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->watch.stall.warn_after_ms, 60000);
+  setenv("HOROVOD_STALL_CHECK_TIME_SECONDS", "1.5", 1);
+  setenv("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "120", 1);
+  setenv("FARANDOLE_DIVERGENCE_SECONDS", "0", 1);
+  const WatchConfig watch = ParseOptions({"--key-fd", "3"})->watch;
+  EXPECT_EQ(watch.stall.warn_after_ms, 1500);
+  EXPECT_EQ(watch.stall.shutdown_after_ms, 120000);
+  EXPECT_EQ(watch.divergence_after_ms, 0);
+  setenv("HOROVOD_STALL_CHECK_DISABLE", "1", 1);
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->watch.stall.shutdown_after_ms, 0);
+  setenv("FARANDOLE_DIVERGENCE_SECONDS", "-1", 1);
+  EXPECT_THAT(Error({"--key-fd", "3"}), HasSubstr("FARANDOLE_DIVERGENCE_SECONDS"));
+  for (const char* name : {"HOROVOD_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+                           "FARANDOLE_DIVERGENCE_SECONDS", "HOROVOD_STALL_CHECK_DISABLE"}) {
+    unsetenv(name);
+  }
+}
+
 TEST(OptionsTest, TheFusionThresholdIsTheLaunchers) {
   setenv("HOROVOD_FUSION_THRESHOLD", "1024", 1);
   EXPECT_EQ(ParseOptions({"--key-fd", "3"})->fusion_threshold_bytes, 1024);

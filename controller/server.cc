@@ -13,6 +13,8 @@
 #include "absl/synchronization/notification.h"
 #include "base/completion_thread.h"
 #include "controller/coordination_service.h"
+#include "controller/metrics_server.h"
+#include "controller/metrics_text.h"
 #include "controller/status_service.h"
 
 namespace farandole {
@@ -40,6 +42,15 @@ void SetBounds(const ServerConfig& config, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
 }
 
+absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& listen, EventLoop* loop, Hub* hub) {
+  absl::StatusOr<std::unique_ptr<MetricsServer>> metrics;
+  const auto page = [hub](std::function<void(std::string)> done) {
+    hub->strand().Post([hub, done = std::move(done)] { done(MetricsText(hub->AllStatus())); });
+  };
+  loop->RunHere([&] { metrics = MetricsServer::Start(listen, loop, page); });
+  return metrics;
+}
+
 }  // namespace
 
 struct Server::State {
@@ -62,6 +73,7 @@ struct Server::State {
   std::unique_ptr<CompletionThread> thread;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<grpc::Server> health;
+  std::unique_ptr<MetricsServer> metrics;
   int port = 0;
   int health_port = 0;
 };
@@ -102,10 +114,16 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
       return absl::UnavailableError(absl::StrCat("cannot listen on ", config.health_listen, "; is the port taken?"));
     }
   }
+  if (!config.metrics_listen.empty()) {
+    auto metrics = StartMetrics(config.metrics_listen, loop, &state->hub);
+    if (!metrics.ok()) return metrics.status();
+    state->metrics = *std::move(metrics);
+  }
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
 
 Server::~Server() {
+  state_->metrics = nullptr;
   // Another thread may be the one that runs it; what it answers must have been answered when the thread goes.
   absl::Notification answered;
   state_->hub.strand().Post([this, &answered] {
@@ -120,6 +138,7 @@ Server::~Server() {
 }
 
 int Server::port() const { return state_->port; }
+int Server::metrics_port() const { return state_->metrics == nullptr ? 0 : state_->metrics->port(); }
 int Server::health_port() const { return state_->health_port; }
 
 }  // namespace farandole

@@ -13,8 +13,9 @@
 namespace farandole {
 
 struct ServerConfig {
-  std::string listen;         // HOST:PORT
-  std::string health_listen;  // "" = none
+  std::string listen;          // HOST:PORT
+  std::string health_listen;   // "" = none
+  std::string metrics_listen;  // "" = none
   std::string controller_key;
   TlsFiles tls;
   HubConfig hub;
@@ -39,6 +40,7 @@ class Server {
 
   int port() const;
   int health_port() const;
+  int metrics_port() const;
 
  private:
   struct State;

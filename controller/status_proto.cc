@@ -1,5 +1,6 @@
 #include "controller/status_proto.h"
 
+#include <algorithm>
 #include <string>
 
 namespace farandole {
@@ -86,6 +87,16 @@ void ToProto(const JobStatus& status, v1::JobStatus* out) {
   out->set_batches_per_second(status.batches_per_second);
   out->set_tensors_per_second(status.tensors_per_second);
   out->set_bytes_per_second(status.bytes_per_second);
+}
+
+void ToSummary(const JobStatus& status, v1::JobSummary* out) {
+  out->set_job(status.job);
+  out->set_state(static_cast<v1::JobState>(status.state));
+  out->set_generation(status.generation.number);
+  out->set_size(status.size);
+  const auto silent = [](const MemberStatus& m) { return !m.responsive; };
+  out->set_unresponsive(static_cast<uint32_t>(std::count_if(status.members.begin(), status.members.end(), silent)));
+  out->set_waits(static_cast<uint32_t>(status.waits.size()));
 }
 
 }  // namespace farandole

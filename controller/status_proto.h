@@ -8,6 +8,8 @@ namespace farandole {
 
 // Field by field.
 void ToProto(const JobStatus& status, v1::JobStatus* out);
+// What there is of it in a list of jobs.
+void ToSummary(const JobStatus& status, v1::JobSummary* out);
 
 }  // namespace farandole
 

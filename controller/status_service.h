@@ -10,7 +10,7 @@
 namespace farandole {
 
 // The service of status.proto.
-class StatusService final : public v1::Status::WithAsyncMethod_GetJob<v1::Status::Service> {
+class StatusService final : public v1::Status::AsyncService {
  public:
   // `hub` outlives all calls.
   explicit StatusService(Hub* hub) : hub_(hub) {}
