@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/liveness.h"
+#include "agent/process_end.h"
 #include "agent/versions.h"
 #include "proto/codec.h"
 #include "proto/version.h"
@@ -58,7 +59,7 @@ void Agent::RestoreFromLoop(std::vector<KeptEntry>* kept) {
     } else if (watch_.WatchFromLoop(memory->pid).ok()) {
       continue;
     } else if (!memory->left) {
-      ReportEnd(worker, "ended while the agent of its host was started again");
+      ReportEnd(worker, UnknownEnd(memory->pid).cause);
     }
     Forget(memory->incarnation);
   }

@@ -221,6 +221,36 @@ def running(pid: int) -> bool:
     return state(pid) not in ("", "Z")
 
 
+def test_wrapped_worker_fails_while_there_is_no_agent(tmp_path: Path) -> None:
+    """The process that attached is not the one that the agent has started."""
+    body = (
+        HEAD
+        + """
+        hvd.barrier()
+        print("ready", flush=True)
+        while not os.path.exists("go"):
+            time.sleep(0.001)
+        if hvd.rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        hvd.allreduce(torch.ones(1))
+        """
+    )
+    script = processes.script_file(tmp_path, body)
+    wrapped = ["sh", "-c", f"{sys.executable} {script} || exit 7"]
+    with processes.running(processes.launch_command(2, *wrapped), tmp_path) as job:
+        pid = pids(job, 2)
+        job.wait_for(lambda: len(job.lines("ready")) == 2, "the barrier")
+        job.process.send_signal(signal.SIGSTOP)
+        os.kill(part(job, "agent"), signal.SIGKILL)
+        (tmp_path / "go").touch()
+        job.wait_for(lambda: not running(pid[1]), "the end of rank 1")
+        job.process.send_signal(signal.SIGCONT)
+        assert job.wait() == 7, job.report()
+    told = [line for line in job.stderr.splitlines() if "HorovodInternalError" in line]
+    assert len(told) == 1 and f"rank 1 (pid {pid[1]}" in told[0], job.report()
+    assert "ended without leaving the job" in told[0], job.report()
+
+
 @pytest.mark.parametrize("victims", [("launcher",), ("launcher", "agent"), ("agent", "launcher")])
 def test_killed_launcher_after_a_restart(tmp_path: Path, victims: tuple[str, ...]) -> None:
     with training(tmp_path) as job:
