@@ -1,11 +1,14 @@
 #include "frameworks/c_api.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "frameworks/submission.h"
 #include "proto/version.h"
 #include "worker/fork_guard.h"
@@ -68,17 +71,47 @@ int FromMember(int (*get)(const Member& self)) {
   return runtime == nullptr ? Fail(NotInitialized()) : get(runtime->self());
 }
 
+thread_local int priority = 0;
+
+// Checked and named, but not submitted; nullptr: why not, in `result`.
+std::shared_ptr<Operation> MakeOperation(Runtime* runtime, const char* name, Request request, const void* input,
+                                         void* output, Result* result) {
+  const farandole::Signature& signature = request.signature;
+  *result =
+      farandole::Validate(name, signature, input, output, runtime->PlaceIn(signature.process_set, signature.root_rank));
+  if (!result->ok()) return nullptr;
+  request.name = name != nullptr ? name : Library::Get().NextName(signature.op, signature.process_set);
+  request.signature.priority = priority;
+  return std::make_shared<Operation>(std::move(request), input, output);
+}
+
 int64_t Submit(const char* name, Request request, const void* input, void* output) {
   std::shared_ptr<Runtime> runtime = Library::Get().runtime();
   if (runtime == nullptr) return Fail(NotInitialized());
-  const Result valid = farandole::Validate(name, request.signature, input, output, runtime->self().rank,
-                                           static_cast<int>(runtime->view().members.size()));
-  if (!valid.ok()) return Fail(valid);
-  request.name = name != nullptr ? name : Library::Get().NextName(request.signature.op, request.signature.process_set);
-  auto operation = std::make_shared<Operation>(std::move(request), input, output);
-  const Result result = runtime->Submit(operation);
+  Result result;
+  std::shared_ptr<Operation> operation = MakeOperation(runtime.get(), name, std::move(request), input, output, &result);
+  if (operation == nullptr) return Fail(result);
+  result = runtime->Submit(operation);
   if (!result.ok()) return Fail(result);
   return Library::Get().handles().Add(std::move(operation));
+}
+
+// A request of the job rather than of a tensor.
+int64_t SubmitChange(const char* name, OpKind op, std::vector<int64_t> shape) {
+  Request request;
+  request.signature.op = op;
+  request.signature.shape = std::move(shape);
+  return Submit(name, std::move(request), nullptr, nullptr);
+}
+
+int FromSet(uint32_t process_set, int (*get)(const farandole::Place& place)) {
+  int code;
+  if (InChild(&code)) return code;
+  std::shared_ptr<Runtime> runtime = Library::Get().runtime();
+  if (runtime == nullptr) return Fail(NotInitialized());
+  const farandole::Place place = runtime->PlaceIn(process_set);
+  if (place.size > 0) return get(place);
+  return Fail({Code::kInvalidArgument, absl::StrCat("process set ", process_set, " does not exist")});
 }
 
 // The operation if it is an allgather that is done; otherwise nullptr and what to return.
@@ -211,6 +244,116 @@ int64_t farandole_barrier(const char* name, uint32_t process_set) {
   request.signature.op = OpKind::kBarrier;
   request.signature.process_set = process_set;
   return Submit(name, std::move(request), nullptr, nullptr);
+}
+
+int farandole_grouped_allreduce(const char* name, int count, const void* const* inputs, void* const* outputs,
+                                const int* dtypes, const int* ndims, const int64_t* const* shapes, int reduce_op,
+                                double prescale, double postscale, uint32_t process_set, int64_t* handles) {
+  int code;
+  if (InChild(&code)) return code;
+  std::shared_ptr<Runtime> runtime = Library::Get().runtime();
+  if (runtime == nullptr) return Fail(NotInitialized());
+  const bool given = inputs != nullptr && outputs != nullptr && dtypes != nullptr && ndims != nullptr &&
+                     shapes != nullptr && handles != nullptr;
+  if (count < 1 || !given) return Fail({Code::kInvalidArgument, "a group has at least one tensor, and no NULL"});
+  const std::string group = name != nullptr ? name : Library::Get().NextName(OpKind::kAllreduce, process_set);
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (int i = 0; i < count; ++i) {
+    Request request;
+    Result result =
+        farandole::FillTensor(OpKind::kAllreduce, dtypes[i], ndims[i], shapes[i], process_set, &request.signature);
+    if (result.ok()) result = farandole::FillReduction(reduce_op, prescale, postscale, &request.signature);
+    if (!result.ok()) return Fail(result);
+    request.signature.group = group;
+    request.signature.group_size = static_cast<uint32_t>(count);
+    const std::string own = absl::StrCat(group, ".", i);
+    operations.push_back(MakeOperation(runtime.get(), own.c_str(), std::move(request), inputs[i], outputs[i], &result));
+    if (!result.ok()) return Fail(result);
+  }
+  const Result result = runtime->Submit(operations);
+  if (!result.ok()) return Fail(result);
+  for (int i = 0; i < count; ++i) handles[i] = Library::Get().handles().Add(std::move(operations[i]));
+  return FARANDOLE_OK;
+}
+
+int64_t farandole_join(void) {
+  int code;
+  if (InChild(&code)) return code;
+  // Ranks that joined at different times have made up different numbers of names.
+  Library::Get().ResetNames();
+  return SubmitChange("join", OpKind::kJoin, {});
+}
+
+int farandole_result_value(int64_t handle, int64_t* value) {
+  int code;
+  if (InChild(&code)) return code;
+  std::shared_ptr<Operation> operation = Library::Get().handles().Find(handle);
+  const OpKind op = operation == nullptr ? OpKind::kUnspecified : operation->request.signature.op;
+  if ((op != OpKind::kJoin && op != OpKind::kAddProcessSet && op != OpKind::kRemoveProcessSet) || value == nullptr) {
+    return Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " has no value, or nowhere to put it")});
+  }
+  if (!operation->done()) return FARANDOLE_PENDING;
+  *value = operation->value;
+  return Answer(operation->result());
+}
+
+int farandole_set_priority(int value) {
+  int code;
+  if (InChild(&code)) return code;
+  priority = value;
+  return FARANDOLE_OK;
+}
+
+int64_t farandole_add_process_set(int count, const int* ranks) {
+  int code;
+  if (InChild(&code)) return code;
+  std::shared_ptr<Runtime> runtime = Library::Get().runtime();
+  if (runtime == nullptr) return Fail(NotInitialized());
+  const int size = runtime->PlaceIn(0).size;
+  if (count < 1 || ranks == nullptr) return Fail({Code::kInvalidArgument, "a process set has at least one rank"});
+  std::vector<int64_t> members(ranks, ranks + count);
+  std::sort(members.begin(), members.end());
+  if (members.front() < 0 || members.back() >= size) {
+    return Fail({Code::kInvalidArgument, absl::StrCat("the ranks of a process set are in 0..", size - 1)});
+  }
+  if (std::adjacent_find(members.begin(), members.end()) != members.end()) {
+    return Fail({Code::kInvalidArgument, "a process set has each rank once"});
+  }
+  return SubmitChange(nullptr, OpKind::kAddProcessSet, std::move(members));
+}
+
+int64_t farandole_remove_process_set(uint32_t process_set) {
+  int code;
+  if (InChild(&code)) return code;
+  const int size = FromSet(process_set, [](const farandole::Place& place) { return place.size; });
+  if (size < 0) return size;
+  if (process_set == 0) return Fail({Code::kInvalidArgument, "the process set of all ranks cannot be removed"});
+  return SubmitChange(nullptr, OpKind::kRemoveProcessSet, {process_set});
+}
+
+int farandole_process_set_size(uint32_t process_set) {
+  return FromSet(process_set, [](const farandole::Place& place) { return place.size; });
+}
+
+int farandole_process_set_rank(uint32_t process_set) {
+  const int rank = FromSet(process_set, [](const farandole::Place& place) { return place.position; });
+  if (rank != -1 || farandole_process_set_included(process_set) != 0) return rank;
+  return Fail({Code::kInvalidArgument, absl::StrCat("this process is not a member of process set ", process_set)});
+}
+
+int farandole_process_set_included(uint32_t process_set) {
+  return FromSet(process_set, [](const farandole::Place& place) { return place.position >= 0 ? 1 : 0; });
+}
+
+int farandole_process_set_ranks(uint32_t process_set, int* ranks) {
+  const int size = FromSet(process_set, [](const farandole::Place& place) { return place.size; });
+  if (size < 0) return size;
+  std::shared_ptr<Runtime> runtime = Library::Get().runtime();
+  absl::optional<farandole::ProcessSet> set;
+  if (runtime != nullptr) set = runtime->process_set(process_set);
+  if (!set.has_value() || ranks == nullptr) return Fail({Code::kInvalidArgument, "no such process set, or no room"});
+  for (size_t i = 0; i < set->ranks.size(); ++i) ranks[i] = set->ranks[i].value();
+  return FARANDOLE_OK;
 }
 
 int farandole_wait(int64_t handle, int timeout_ms) {

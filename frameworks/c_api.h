@@ -80,7 +80,38 @@ FARANDOLE_API int64_t farandole_allgather(const char* name, const void* input, i
 // `root_rank` is a rank of the job. On the root `input` is read; elsewhere it is ignored and may be NULL.
 FARANDOLE_API int64_t farandole_broadcast(const char* name, const void* input, void* output, int dtype, int ndim,
                                           const int64_t* shape, int root_rank, uint32_t process_set);
+// Done when every member has called it.
 FARANDOLE_API int64_t farandole_barrier(const char* name, uint32_t process_set);
+
+// Several allreduces that are executed together or not at all; element i of each array describes tensor i. `name` is
+// that of the group, NULL: one is made. All arguments must be equal on all ranks. Fills `handles` with `count` handles
+// and returns FARANDOLE_OK, or a negative code, and then none was submitted.
+FARANDOLE_API int farandole_grouped_allreduce(const char* name, int count, const void* const* inputs,
+                                              void* const* outputs, const int* dtypes, const int* ndims,
+                                              const int64_t* const* shapes, int reduce_op, double prescale,
+                                              double postscale, uint32_t process_set, int64_t* handles);
+
+// This rank has no more data: until all ranks have joined it adds zeros to the allreduces of the others. Done when all
+// have; the value of the handle is the rank that joined last. Counters of made-up names begin again.
+FARANDOLE_API int64_t farandole_join(void);
+// Value of a join (a rank of the job), or of a change of process sets (the id), that is done.
+FARANDOLE_API int farandole_result_value(int64_t handle, int64_t* value);
+
+// Of the calling thread's later submissions: what is ready at the same time goes out in falling priority. 0 at first.
+FARANDOLE_API int farandole_set_priority(int priority);
+
+// Process sets: ranks that run collectives among themselves. Adding and removing is done by all ranks of the job, each
+// with the same arguments, and is complete on all when the handle is done. The value of the handle is the id; ids are
+// used again after a removal. A set of the ranks of another one fails with FARANDOLE_INVALID_ARGUMENT.
+FARANDOLE_API int64_t farandole_add_process_set(int count, const int* ranks);
+FARANDOLE_API int64_t farandole_remove_process_set(uint32_t process_set);
+// FARANDOLE_INVALID_ARGUMENT: there is no such set, or (rank only) this process is no member.
+FARANDOLE_API int farandole_process_set_size(uint32_t process_set);
+FARANDOLE_API int farandole_process_set_rank(uint32_t process_set);
+// 1 or 0.
+FARANDOLE_API int farandole_process_set_included(uint32_t process_set);
+// The ranks, ascending; `ranks` has room for farandole_process_set_size of them.
+FARANDOLE_API int farandole_process_set_ranks(uint32_t process_set, int* ranks);
 
 // Done: FARANDOLE_OK. Not yet: FARANDOLE_PENDING. Failed: a negative code, again and again until released. A handle
 // that was never given out, or was released: FARANDOLE_INVALID_ARGUMENT. timeout_ms 0 polls.

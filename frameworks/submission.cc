@@ -70,18 +70,23 @@ Result FillReduction(int reduce_op, double prescale, double postscale, Signature
   return {};
 }
 
-Result Validate(const char* name, const Signature& signature, const void* input, const void* output, Rank self,
-                int size) {
+Result Validate(const char* name, const Signature& signature, const void* input, const void* output,
+                const Place& place) {
   if (name != nullptr && (*name == '\0' || std::strlen(name) > kNameBytesMax)) {
     return Invalid("a name has 1 to ", kNameBytesMax, " bytes");
   }
-  if (signature.process_set != 0) return Invalid("process set ", signature.process_set, " does not exist");
+  if (place.size == 0) return Invalid("process set ", signature.process_set, " does not exist");
+  if (place.position < 0) {
+    return Invalid("rank ", place.rank.value(), " is not a member of process set ", signature.process_set);
+  }
   if (signature.op == OpKind::kBarrier) return {};
   bool reads = true;
   if (signature.op == OpKind::kBroadcast) {
-    const int root = signature.root_rank.value();
-    if (root < 0 || root >= size) return Invalid("root rank ", root, " is not in 0..", size - 1);
-    reads = signature.root_rank == self;
+    if (!place.has_root) {
+      return Invalid("root rank ", signature.root_rank.value(), " is not a member of process set ",
+                     signature.process_set);
+    }
+    reads = signature.root_rank == place.rank;
   }
   if (ElementCount(signature.shape) == 0) return {};
   if (reads && input == nullptr) return Invalid("input is NULL");

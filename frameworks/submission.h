@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "proto/types.h"
+#include "worker/place.h"
 #include "worker/result.h"
 
 // What a submission through the C ABI must fulfil on this rank, before any other rank hears of it.
@@ -16,9 +17,9 @@ Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t
 // `reduce_op` known, scales finite.
 Result FillReduction(int reduce_op, double prescale, double postscale, Signature* signature);
 
-// What needs the job: process set, root, pointers that are read or written here. `name` may be null.
-Result Validate(const char* name, const Signature& signature, const void* input, const void* output, Rank self,
-                int size);
+// What needs the job: membership in the process set, root, pointers that are read or written here. `name` may be null.
+Result Validate(const char* name, const Signature& signature, const void* input, const void* output,
+                const Place& place);
 
 }  // namespace farandole
 

@@ -3,6 +3,8 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
+
 namespace farandole {
 
 bool ItemReader::Read(Item item, Work* work) {
@@ -74,6 +76,11 @@ bool ItemReader::ReadSet(SetChanged changed, Work* work) {
   work->removed = changed.removed;
   if (!Take(0, changed.name, work)) return false;
   work->operations[0]->value = changed.process_set.id;
+  if (changed.existed) {
+    work->kind = Work::Kind::kError;
+    work->error = {Code::kInvalidArgument,
+                   absl::StrCat("process set ", changed.process_set.id, " has exactly these ranks already")};
+  }
   work->changed_set = std::move(changed.process_set);
   return true;
 }

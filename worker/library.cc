@@ -121,4 +121,9 @@ std::string Library::NextName(OpKind op, uint32_t process_set) {
   return absl::StrCat(Name(op), ".noname.", ++names_[process_set]);
 }
 
+void Library::ResetNames() {
+  absl::MutexLock lock(&mutex_);
+  names_.clear();
+}
+
 }  // namespace farandole

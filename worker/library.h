@@ -34,6 +34,8 @@ class Library {
   HandleTable& handles() { return handles_; }
   // "allreduce.noname.7": the same on all ranks as long as they make the same calls. Counts from 1 after each init.
   std::string NextName(OpKind op, uint32_t process_set);
+  // Counts from 1 again, in all process sets.
+  void ResetNames();
 
  private:
   enum class State { kNone, kStarting, kRunning, kLeaving };

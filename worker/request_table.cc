@@ -33,9 +33,9 @@ bool RequestTable::Reopen(const Operation& operation) {
   return true;
 }
 
-bool RequestTable::IsOpen(const Operation& operation) const {
-  auto it = entries_.find(KeyOf(operation));
-  return it != entries_.end() && it->second.operation.get() == &operation && !it->second.assigned;
+const Operation* RequestTable::Find(uint32_t process_set, absl::string_view name) const {
+  auto it = entries_.find(Key(process_set, name));
+  return it == entries_.end() || it->second.assigned ? nullptr : it->second.operation.get();
 }
 
 void RequestTable::Remove(const Operation& operation) {

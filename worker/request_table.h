@@ -29,7 +29,8 @@ class RequestTable {
   // Assigned -> answered: the name is free again.
   void Remove(const Operation& operation);
 
-  bool IsOpen(const Operation& operation) const;
+  // nullptr: it is not open.
+  const Operation* Find(uint32_t process_set, absl::string_view name) const;
 
   // In order of submission.
   std::vector<std::shared_ptr<Operation>> Open() const;

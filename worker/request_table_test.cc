@@ -64,6 +64,19 @@ TEST(RequestTableTest, OpenOnesInOrderOfSubmission) {
   EXPECT_EQ(table.size(), 25u);
 }
 
+TEST(RequestTableTest, ReopenedOnesStandAtTheirOldPlace) {
+  RequestTable table;
+  for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(table.Add(Op(name)));
+  auto b = table.Assign(0, "b");
+  EXPECT_EQ(table.Find(0, "b"), nullptr);
+  EXPECT_TRUE(table.Reopen(*b));
+  EXPECT_EQ(table.Find(0, "b"), b.get());
+  EXPECT_THAT(Names(table.Open()), testing::ElementsAre("a", "b", "c"));
+  EXPECT_EQ(table.open(), 3u);
+  table.Remove(*b);
+  EXPECT_FALSE(table.Reopen(*b));
+}
+
 TEST(RequestTableTest, RemoveMindsIdentity) {
   RequestTable table;
   auto first = Op("a");

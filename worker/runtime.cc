@@ -120,11 +120,40 @@ Member Runtime::self() const {
   return session_.self();
 }
 
+Place Runtime::PlaceIn(uint32_t process_set, Rank root) const {
+  absl::MutexLock lock(&mutex_);
+  Place place;
+  const ProcessSet* set = session_.process_sets().Find(process_set);
+  if (set == nullptr) return place;
+  place.rank = session_.self().rank;
+  place.size = static_cast<int>(set->ranks.size());
+  const auto self = std::lower_bound(set->ranks.begin(), set->ranks.end(), place.rank);
+  if (self != set->ranks.end() && *self == place.rank) place.position = static_cast<int>(self - set->ranks.begin());
+  place.has_root = std::binary_search(set->ranks.begin(), set->ranks.end(), root);
+  return place;
+}
+
+absl::optional<ProcessSet> Runtime::process_set(uint32_t id) const {
+  absl::MutexLock lock(&mutex_);
+  const ProcessSet* set = session_.process_sets().Find(id);
+  if (set == nullptr) return absl::nullopt;
+  return *set;
+}
+
 Result Runtime::Submit(std::shared_ptr<Operation> operation) {
   absl::MutexLock lock(&mutex_);
+  return SubmitLocked(&operation, 1);
+}
+
+Result Runtime::Submit(const std::vector<std::shared_ptr<Operation>>& operations) {
+  absl::MutexLock lock(&mutex_);
+  return SubmitLocked(operations.data(), operations.size());
+}
+
+Result Runtime::SubmitLocked(const std::shared_ptr<Operation>* operations, size_t count) {
   const TimePoint now = loop_.Now();
   Effects effects;
-  Result result = session_.Submit(std::move(operation), now, &effects);
+  Result result = session_.Submit(operations, count, now, &effects);
   if (!result.ok()) return result;
   Apply(std::move(effects));
   if (!session_.has_unannounced()) return result;

@@ -9,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/optional.h"
 #include "base/event_loop.h"
 #include "worker/config.h"
 #include "worker/control_link.h"
@@ -17,6 +18,7 @@
 #include "worker/link_bootstrap.h"
 #include "worker/operation.h"
 #include "worker/patience.h"
+#include "worker/place.h"
 #include "worker/session.h"
 
 namespace farandole {
@@ -50,9 +52,15 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   // After WaitReady() was OK, also when the membership has ended since.
   View view() const;
   Member self() const;
+  // Size 0 also when the membership has never begun.
+  Place PlaceIn(uint32_t process_set, Rank root = Rank()) const;
+  // nullopt: there is none of this id.
+  absl::optional<ProcessSet> process_set(uint32_t id) const;
 
   // Does not block. The operation finishes exactly once if this is OK, otherwise never.
   Result Submit(std::shared_ptr<Operation> operation);
+  // All or none of them.
+  Result Submit(const std::vector<std::shared_ptr<Operation>>& operations);
   // Announces now what is held back to be announced together.
   void Flush();
   // Flush(), then waits until the operation is done, at most `timeout_ms`.
@@ -77,6 +85,7 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   void BatchBegins() override { link_->ReceiveElsewhere(); }
   void BatchEnds() override { link_->ReceiveSoon(); }
 
+  Result SubmitLocked(const std::shared_ptr<Operation>* operations, size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartFromLoop();
   void StartTimeOver();
   std::string WhatIsMissing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

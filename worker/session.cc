@@ -93,6 +93,7 @@ Session::Effects Session::Received(WorkerDown message, TimePoint now) {
 
 void Session::OnWelcome(const Welcome& welcome, Effects* effects) {
   if (welcome.session != session_ || welcome.controller_incarnation < controller_incarnation_) return;
+  if (welcome.controller_incarnation != controller_incarnation_) slots_.Clear();
   controller_incarnation_ = welcome.controller_incarnation;
   missing_ranks_ = welcome.missing_ranks;
   welcomed_ = true;
@@ -186,6 +187,8 @@ void Session::OnItem(Item item, TimePoint now, Effects* effects) {
 
 void Session::TakeItem(Item item, TimePoint now, Effects* effects) {
   received_through_ = item.index;
+  auto* batch = std::get_if<Batch>(&item.body);
+  if (batch != nullptr && !slots_.Expand(batch)) return Fail("the controller named an empty slot", effects);
   retained_.Add(item);
   if (auto* replay = std::get_if<Replay>(&item.body)) {
     in_flight_.Note(item.index);
@@ -222,6 +225,7 @@ void Session::Execute(Item item, Effects* effects) {
   if (work.kind == Work::Kind::kSetChanged) {
     if (work.removed) {
       sets_.Remove(work.changed_set.id);
+      slots_.Forget(work.changed_set.id);
     } else {
       sets_.Add(work.changed_set);
     }
@@ -232,18 +236,22 @@ void Session::Execute(Item item, Effects* effects) {
 
 // ---- requests
 
-Result Session::Submit(std::shared_ptr<Operation> operation, TimePoint now, Effects* effects) {
+Result Session::Submit(const std::shared_ptr<Operation>* operations, size_t count, TimePoint now, Effects* effects) {
   if (state_ == State::kLeaving || state_ == State::kLeft) {
     return {Code::kShutDown, "this process has called shutdown()"};
   }
   if (state_ == State::kRemoved) return end_;
-  if (!table_.Add(operation)) {
+  for (size_t i = 0; i < count; ++i) {
+    if (table_.Add(operations[i])) continue;
+    for (size_t added = 0; added < i; ++added) table_.Remove(*operations[added]);
     return {Code::kDuplicateName,
-            absl::StrCat("a tensor named \"", operation->request.name,
+            absl::StrCat("a tensor named \"", operations[i]->request.name,
                          "\" is still being processed; wait for it, or give this one another name")};
   }
-  if (operation->request.signature.op == OpKind::kJoin) reader_.Join(operation);
-  Opened(std::move(operation), now);
+  for (size_t i = 0; i < count; ++i) {
+    if (operations[i]->request.signature.op == OpKind::kJoin) reader_.Join(operations[i]);
+    Opened(operations[i], now);
+  }
   GoOn(now, effects);
   return {};
 }
@@ -277,8 +285,7 @@ void Session::FlushInto(Effects* effects) {
   announce.phase = replayer_.phase();
   announce.received_through = received_through_;
   announce.completed_through = in_flight_.completed_through();
-  announce.requests.reserve(unannounced_.size());
-  for (const auto& operation : unannounced_) announce.requests.push_back(operation->request);
+  for (const auto& operation : unannounced_) slots_.Announce(operation->request, &announce);
   unannounced_.clear();
   Told();
   effects->send.emplace_back(std::move(announce));

@@ -16,6 +16,7 @@
 #include "worker/replayer.h"
 #include "worker/request_table.h"
 #include "worker/retained_items.h"
+#include "worker/slot_mirrors.h"
 
 namespace farandole {
 
@@ -56,7 +57,11 @@ class Session {
 
   // DUPLICATE_NAME, or end() in a state that takes nothing any more. Announced by Flush, or executed at once if it
   // completes a batch of the replay; `effects` must be empty.
-  Result Submit(std::shared_ptr<Operation> operation, TimePoint now, Effects* effects);
+  Result Submit(const std::shared_ptr<Operation>& operation, TimePoint now, Effects* effects) {
+    return Submit(&operation, 1, now, effects);
+  }
+  // The same for several at once: all or none.
+  Result Submit(const std::shared_ptr<Operation>* operations, size_t count, TimePoint now, Effects* effects);
   bool has_unannounced() const { return !unannounced_.empty(); }
   size_t unannounced() const { return unannounced_.size(); }
   // Announces what is not announced; nothing while there is no session with the controller.
@@ -142,6 +147,7 @@ class Session {
   int protocol_errors_ = 0;  // since the last item that was taken
   RequestTable table_;
   ItemReader reader_{&table_};
+  SlotMirrors slots_{&table_};
   InFlight in_flight_;
   Replayer replayer_{identity_.window, &table_, &in_flight_, &sets_};
   RetainedItems retained_;

@@ -121,6 +121,18 @@ TEST_F(SessionTest, NameIsTakenUntilAnswered) {
   EXPECT_TRUE(Submitted(Op("a")).ok());
 }
 
+TEST_F(SessionTest, AGroupIsTakenWholeOrNotAtAll) {
+  Join();
+  Submit("b");
+  Effects effects;
+  const std::shared_ptr<Operation> group[] = {Op("a"), Op("b"), Op("c")};
+  EXPECT_EQ(session_.Submit(group, 3, kNow, &effects).code, Code::kDuplicateName);
+  EXPECT_THAT(Names(Sent<Announce>(session_.Flush()).requests), ElementsAre("b"));
+  const std::shared_ptr<Operation> others[] = {Op("a"), Op("c")};
+  EXPECT_TRUE(session_.Submit(others, 2, kNow, &effects).ok());
+  EXPECT_THAT(Names(Sent<Announce>(session_.Flush()).requests), ElementsAre("a", "c"));
+}
+
 TEST_F(SessionTest, AcksAtOnceOnlyWhenOutOfWorkWithOpenRequests) {
   Join();
   Submit("a");
