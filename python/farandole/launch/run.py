@@ -82,8 +82,7 @@ class _Run:
                 return 1
             if self._signals:
                 return 128 + self._signals[0]
-            self._start_agent()
-            return self._wait()
+            return self._wait() if self._start_agent() else 1
         finally:
             self._ending = True
             if self._agent is not None:
@@ -107,6 +106,10 @@ class _Run:
         command += ["--log-level", log_level(self._environment)]
         try:
             child = Child("controller", command, self._environment, [key_fd, ready_writer, self._lifeline])
+        except OSError as error:
+            say(f"cannot start {self._controller_program}: {error.strerror}")
+            os.close(ready_reader)
+            return False
         finally:
             os.close(key_fd)
             os.close(ready_writer)
@@ -124,8 +127,8 @@ class _Run:
             say(f"controller (pid {child.process.pid}) listens on {address}")
         return True
 
-    def _start_agent(self) -> None:
-        """It takes over the workers that there are."""
+    def _start_agent(self) -> bool:
+        """Whether it runs; it takes over the workers that there are."""
         token_fd = pipe_with(member_token(self._key, self._job))
         command = [self._agent_program, "--job", self._job, "--controller", self._address, "--token-fd", str(token_fd)]
         command += ["--size", str(self._settings.processes), "--lifeline-fd", str(self._lifeline)]
@@ -136,9 +139,13 @@ class _Run:
                 command += ["--launcher-fd", str(end.fileno()), "--", *self._settings.command]
                 descriptors = [token_fd, self._lifeline, end.fileno()]
                 self._agent = Child("agent", command, self._environment, descriptors)
+        except OSError as error:
+            say(f"cannot start {self._agent_program}: {error.strerror}")
+            return False
         finally:
             os.close(token_fd)
         self._store.hand_over()
+        return True
 
     def _wait(self) -> int:
         """Until the agent has ended by itself, or something has ended for good that the job needs."""
@@ -152,9 +159,8 @@ class _Run:
                 if not killed or self._ending:
                     return 1 if controller_lost and code == 0 else code
                 self._store.disconnect()
-                if not self._may_restart(self._agent):
+                if not self._may_restart(self._agent) or not self._start_agent():
                     return code
-                self._start_agent()
             if not controller_lost and self._controller.exit_code() is not None:
                 controller_lost = self._ending or not self._restart_controller()
                 if controller_lost:
