@@ -43,74 +43,87 @@ absl::Status NoMemory(int64_t bytes) {
 
 absl::Status BatchRunner::Run(const Work& work, const Group& group, Communicator* communicator) {
   if (work.operations.empty()) return absl::InternalError("a batch without tensors");
-  const Signature& first = work.operations[0]->request.signature;
-  if (first.op == OpKind::kAllreduce) return Allreduce(work, communicator);
-  for (size_t i = 0; i < work.operations.size(); ++i) {
-    Operation* operation = work.operations[i].get();
-    // Several collectives in one negotiated batch: seq, otherwise 0, tells them apart.
-    Instance instance = work.instance;
-    instance.seq = i;
-    absl::Status status;
-    if (operation->request.signature.op == OpKind::kAllgather) {
-      status = Allgather(instance, work.first_dims[i], operation, communicator);
-    } else if (operation->request.signature.op == OpKind::kBroadcast) {
-      status = Broadcast(instance, group, operation, communicator);
-    } else {
-      status = absl::InternalError(absl::StrCat("a batch with \"", operation->request.name, "\", a ",
-                                                Name(operation->request.signature.op), ", behind a ", Name(first.op)));
-    }
+  Instance instance = work.instance;
+  for (const BatchPart& part : PartsOf(work)) {
+    const absl::Status status = RunPart(work, part, group, &instance, communicator);
     if (!status.ok()) return status;
+    ++instance.part;
   }
   return absl::OkStatus();
 }
 
-absl::Status BatchRunner::Allreduce(const Work& work, Communicator* communicator) {
-  const Operations& operations = work.operations;
-  if (operations.size() == 1) return AllreduceOne(work.instance, *operations[0], communicator);
-  const DataType dtype = operations[0]->request.signature.dtype;
-  int64_t count = 0;
-  for (const auto& operation : operations) {
-    const Signature& signature = operation->request.signature;
-    if (signature.op != OpKind::kAllreduce || signature.dtype != dtype) {
-      return absl::InternalError(absl::StrCat("a batch that mixes an allreduce of ", Name(dtype), " with \"",
-                                              operation->request.name, "\", ", Name(signature.op), " of ",
-                                              Name(signature.dtype)));
+absl::Status BatchRunner::RunPart(const Work& work, const BatchPart& part, const Group& group, Instance* instance,
+                                  Communicator* communicator) {
+  const size_t first = part[0];
+  Operation* const operation = work.operations[first].get();
+  const Signature& signature = work.signature(first);
+  if (signature.op == OpKind::kAllreduce) {
+    // All members decide alike, also one that adds zeros and has no place of its own.
+    const bool in_place = part.size() == 1 && (BytesOf(signature) >= kInPlaceBytesMin || communicator->size() == 1);
+    if (!in_place) return Allreduce(work, part, *instance, communicator);
+    if (instance->part == 0 && communicator->size() > 1) {
+      const absl::Status entered = communicator->Barrier(*instance);
+      if (!entered.ok()) return entered;
+      ++instance->part;
     }
-    count += ElementCount(signature.shape);
+    if (operation == nullptr) return Allreduce(work, part, *instance, communicator);
+    return AllreduceInPlace(*operation, *instance, communicator);
   }
-  const int64_t bytes = count * SizeOf(dtype);
-  void* buffer = communicator->Buffer(bytes);
-  if (buffer == nullptr) buffer = buffer_.Get(bytes);
-  if (buffer == nullptr && bytes > 0) return NoMemory(bytes);
+  if (operation == nullptr) {
+    return absl::InternalError(
+        absl::StrCat("a batch with a ", Name(signature.op), " for a process that has joined and has nothing to add"));
+  }
+  if (signature.op == OpKind::kAllgather) return Allgather(*instance, work.first_dims[first], operation, communicator);
+  if (signature.op == OpKind::kBroadcast) return Broadcast(*instance, group, operation, communicator);
+  return absl::InternalError(absl::StrCat("a batch with \"", operation->request.name, "\", a ", Name(signature.op)));
+}
 
-  char* place = static_cast<char*>(buffer);
-  for (const auto& operation : operations) {
-    const Signature& signature = operation->request.signature;
-    Copy(dtype, place, operation->input, ElementCount(signature.shape), signature.prescale);
+char* BatchRunner::Scratch(int64_t bytes, Communicator* communicator) {
+  void* scratch = communicator->Buffer(bytes);
+  if (scratch == nullptr) scratch = buffer_.Get(bytes);
+  return static_cast<char*>(scratch);
+}
+
+absl::Status BatchRunner::Allreduce(const Work& work, const BatchPart& part, const Instance& instance,
+                                    Communicator* communicator) {
+  const DataType dtype = work.signature(part[0]).dtype;
+  int64_t count = 0;
+  for (size_t i : part) count += ElementCount(work.signature(i).shape);
+  const int64_t bytes = count * SizeOf(dtype);
+  char* const scratch = Scratch(bytes, communicator);
+  if (scratch == nullptr && bytes > 0) return NoMemory(bytes);
+
+  char* place = scratch;
+  for (size_t i : part) {
+    const Signature& signature = work.signature(i);
+    if (const Operation* operation = work.operations[i].get(); operation != nullptr) {
+      Copy(dtype, place, operation->input, ElementCount(signature.shape), signature.prescale);
+    } else if (BytesOf(signature) > 0) {
+      std::memset(place, 0, BytesOf(signature));
+    }
     place += BytesOf(signature);
   }
-  absl::Status status = communicator->AllreduceSum(work.instance, dtype, buffer, count);
+  const absl::Status status = communicator->AllreduceSum(instance, dtype, scratch, count);
   if (!status.ok()) return status;
-  place = static_cast<char*>(buffer);
-  for (const auto& operation : operations) {
-    CopyResult(operation->request.signature, operation->output, place, communicator->size());
-    place += BytesOf(operation->request.signature);
+  place = scratch;
+  for (size_t i : part) {
+    const Signature& signature = work.signature(i);
+    const Operation* operation = work.operations[i].get();
+    if (operation != nullptr) CopyResult(signature, operation->output, place, communicator->size());
+    place += BytesOf(signature);
   }
   return absl::OkStatus();
 }
 
-absl::Status BatchRunner::AllreduceOne(const Instance& instance, const Operation& operation,
-                                       Communicator* communicator) {
+// Where the result belongs: two passes over memory less than through scratch.
+absl::Status BatchRunner::AllreduceInPlace(const Operation& operation, const Instance& instance,
+                                           Communicator* communicator) {
   const Signature& signature = operation.request.signature;
   const int64_t count = ElementCount(signature.shape);
-  // Small ones where the communicator likes it best. Large ones where the result belongs: two passes over memory less.
-  const int64_t bytes = BytesOf(signature);
-  void* place = bytes < kInPlaceBytesMin ? communicator->Buffer(bytes) : nullptr;
-  if (place == nullptr) place = operation.output;
-  Copy(signature.dtype, place, operation.input, count, signature.prescale);
-  absl::Status status = communicator->AllreduceSum(instance, signature.dtype, place, count);
+  Copy(signature.dtype, operation.output, operation.input, count, signature.prescale);
+  const absl::Status status = communicator->AllreduceSum(instance, signature.dtype, operation.output, count);
   if (!status.ok()) return status;
-  CopyResult(signature, operation.output, place, communicator->size());
+  CopyResult(signature, operation.output, operation.output, communicator->size());
   return absl::OkStatus();
 }
 

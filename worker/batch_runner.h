@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "worker/batch_buffer.h"
+#include "worker/batch_parts.h"
 #include "worker/communicator.h"
 #include "worker/group.h"
 #include "worker/operation.h"
@@ -14,21 +15,27 @@ namespace farandole {
 
 // Executes batches on a communicator: lays tensors side by side, scales, calls the collective, puts results where the
 // script wants them. Knows nothing of threads or of the control plane. One thread at a time.
+//
+// A batch becomes one collective for each of its parts, and one more before a tensor is reduced in the script's own
+// memory: nothing of that changes before all members have come (D3). All members number them alike.
 class BatchRunner {
  public:
-  // The status of the collective that failed; RESOURCE_EXHAUSTED when there is no memory; INTERNAL when the batch
-  // mixes what cannot be executed together, which no controller sends.
+  // The status of the collective that failed; RESOURCE_EXHAUSTED when there is no memory; INTERNAL when the batch has
+  // an entry that no controller sends.
   absl::Status Run(const Work& work, const Group& group, Communicator* communicator);
 
  private:
-  using Operations = std::vector<std::shared_ptr<Operation>>;
-
-  absl::Status Allreduce(const Work& work, Communicator* communicator);
-  absl::Status AllreduceOne(const Instance& instance, const Operation& operation, Communicator* communicator);
+  absl::Status RunPart(const Work& work, const BatchPart& part, const Group& group, Instance* instance,
+                       Communicator* communicator);
+  absl::Status Allreduce(const Work& work, const BatchPart& part, const Instance& instance, Communicator* communicator);
+  // All members have entered.
+  absl::Status AllreduceInPlace(const Operation& operation, const Instance& instance, Communicator* communicator);
   absl::Status Allgather(const Instance& instance, const std::vector<int64_t>& first_dims, Operation* operation,
                          Communicator* communicator);
   absl::Status Broadcast(const Instance& instance, const Group& group, Operation* operation,
                          Communicator* communicator);
+  // Where operands lie side by side; null: no memory.
+  char* Scratch(int64_t bytes, Communicator* communicator);
 
   BatchBuffer buffer_;
 };

@@ -15,6 +15,16 @@ using Kind = Step::Kind;
 // For the notice that tells the others whom this member lost.
 constexpr int kNoticeWaitMs = 200;
 
+// What a tag has room for.
+constexpr uint64_t kAnchorMax = (uint64_t{1} << 40) - 1;
+constexpr uint64_t kSeqMax = (uint64_t{1} << 40) - 1;
+constexpr uint64_t kPartMax = (uint64_t{1} << 16) - 1;
+
+// Rises with the instance: anchor, seq, part, number of the transfer.
+Tag TagOf(const Instance& instance, uint64_t number) {
+  return {instance.anchor << 24 | instance.seq >> 16, instance.seq << 48 | uint64_t{instance.part} << 32 | number};
+}
+
 }  // namespace
 
 ScheduleRunner::ScheduleRunner(Transport* transport, PeerLinks* links, RunnerOptions options)
@@ -28,6 +38,11 @@ absl::Status ScheduleRunner::Prepare(const Call& call) {
   if (call.layout->lanes() * static_cast<int64_t>(call.schedule->rounds.size()) > int64_t{UINT32_MAX}) {
     return absl::InvalidArgumentError(
         absl::StrCat("an operand of ", call.layout->total_bytes(), " bytes is too large"));
+  }
+  const Instance& instance = call.instance;
+  if (instance.anchor > kAnchorMax || instance.seq > kSeqMax || instance.part > kPartMax) {
+    return absl::InvalidArgumentError(absl::StrCat("batch ", instance.anchor, "/", instance.seq, " or its part ",
+                                                   instance.part, " has a number too large for a tag"));
   }
   absl::StatusOr<std::unique_ptr<Memory>> data = transport_->Register(call.data, call.layout->total_bytes());
   if (!data.ok()) return data.status();
@@ -110,7 +125,7 @@ bool ScheduleRunner::PostRound(Slot* slot) {
 
 void ScheduleRunner::PostStep(Slot* slot, const Step& step, const Extent& extent) {
   const uint64_t number = slot->lane * call_.schedule->rounds.size() + slot->round;
-  const Tag tag{call_.instance.anchor, call_.instance.seq << 32 | number};
+  const Tag tag = TagOf(call_.instance, number);
   Block block{data_memory_.get(), static_cast<size_t>(extent.offset), static_cast<size_t>(extent.bytes)};
   if (step.kind == Kind::kReceiveReduce) block = {scratch_memory_.get(), slot->scratch_offset, block.bytes};
   Channel::Done done = [this, slot, peer = step.peer](absl::Status status) { OnDone(slot, peer, status); };

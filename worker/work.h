@@ -20,7 +20,7 @@ struct Work {
   // Index of the item that orders it; 0: a batch that the replay started.
   uint64_t item = 0;
   uint32_t process_set = 0;
-  // Null: this worker has joined and adds zeros.
+  // Null: this worker has joined and adds zeros, which only allreduces know.
   std::vector<std::shared_ptr<Operation>> operations;
   // kBatch with a null operation: the signature of each.
   std::vector<Signature> signatures;
@@ -32,6 +32,11 @@ struct Work {
   // kSetChanged: the process set, its data plane is made or taken down; `removed` as in the item.
   ProcessSet changed_set;
   bool removed = false;
+
+  // Of a batch's entry.
+  const Signature& signature(size_t i) const {
+    return operations[i] != nullptr ? operations[i]->request.signature : signatures[i];
+  }
 };
 
 }  // namespace farandole

@@ -1,0 +1,20 @@
+#ifndef FARANDOLE_WORKER_BATCH_PARTS_H_
+#define FARANDOLE_WORKER_BATCH_PARTS_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "worker/work.h"
+
+namespace farandole {
+
+// The entries of a batch that one collective can execute together, as positions in it.
+using BatchPart = std::vector<size_t>;
+
+// Allreduces of one element type together, whatever their operator and factors; everything else alone. In the order in
+// which the batch has the first of each, hence the same on all members.
+std::vector<BatchPart> PartsOf(const Work& work);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_BATCH_PARTS_H_
