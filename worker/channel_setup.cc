@@ -56,7 +56,7 @@ class Opening {
 };
 
 std::string AddressKey(const Group& group, const Transport& transport, int position) {
-  return absl::StrCat(transport.name(), "/", group.process_set, "/addr/", position);
+  return absl::StrCat(transport.name(), "/", group.key, "/addr/", position);
 }
 
 absl::Status Missing(const Group& group, int peer, const absl::Status& status) {
@@ -66,7 +66,7 @@ absl::Status Missing(const Group& group, int peer, const absl::Status& status) {
 
 Pairing PairingWith(const Group& group, int peer) {
   return {absl::StrCat(group.job, "/", group.generation.number, "/", group.generation.controller_incarnation, "/",
-                       group.process_set),
+                       group.key),
           absl::StrCat(group.position), absl::StrCat(peer), group.data_key};
 }
 

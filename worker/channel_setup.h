@@ -13,8 +13,8 @@
 namespace farandole {
 
 // Opens a channel to each of these positions of the group; blocks. Every member publishes the address it listens on
-// under "<transport>/<process set>/addr/<position>"; of two members the higher position connects. The key is the
-// group's, the domain its job, generation and process set.
+// under "<transport>/<key>/addr/<position>"; of two members the higher position connects. The secret is the group's,
+// the domain its job, generation and key.
 //   UNAVAILABLE, DEADLINE_EXCEEDED  a peer did not come within the group's setup time; the text names it
 //   ABORTED                         the generation is over
 absl::StatusOr<std::map<int, std::unique_ptr<Channel>>> OpenChannels(const Group& group, const std::vector<int>& peers,

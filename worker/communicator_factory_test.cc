@@ -49,6 +49,34 @@ TEST(CommunicatorFactoryTest, TcpBetweenAgents) { EXPECT_EQ(BuiltBy("auto", fals
 
 TEST(CommunicatorFactoryTest, TcpWhenAskedFor) { EXPECT_EQ(BuiltBy("tcp", true), "tcp ring"); }
 
+// Ranks 0 and 2 share a host, rank 1 is elsewhere; the set of an id that is used again starts anew.
+TEST(CommunicatorFactoryTest, AProcessSetOnOneHostSharesMemory) {
+  LocalBootstrap bootstrap;
+  std::vector<std::thread> threads;
+  for (int position = 0; position < 2; ++position) {
+    threads.emplace_back([&, position] {
+      Group group = TestGroup(3, 0);
+      group.members[1].agent_id = "another agent";
+      group.members.erase(group.members.begin() + 1);
+      group.position = position;
+      group.process_set = 1;
+      for (const char* key : {"1.5", "1.9"}) {
+        group.key = key;
+        CommunicatorFactory factory("auto");
+        auto communicator = factory.Make(group, &bootstrap);
+        ASSERT_TRUE(communicator.ok()) << communicator.status();
+        EXPECT_EQ((*communicator)->name(), "shm");
+        float value = 1 + position;
+        for (uint64_t anchor = 1; anchor <= 5; ++anchor) {
+          ASSERT_TRUE((*communicator)->AllreduceSum(Instance{1, anchor, 0}, DataType::kFloat32, &value, 1).ok());
+        }
+        EXPECT_EQ(value, 48);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(CommunicatorFactoryTest, AloneNeedsNobody) {
   CommunicatorFactory factory("auto");
   auto communicator = factory.Make(TestGroup(1, 0), nullptr);

@@ -8,6 +8,8 @@
 #include <csignal>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace farandole {
 
 Executor::Executor(Factory factory, Owner* owner)
@@ -28,7 +30,7 @@ void Executor::Start() {
 }
 
 void Executor::SetGroup(Group group, Bootstrap* bootstrap) {
-  group_ = std::move(group);
+  groups_[0] = std::move(group);
   bootstrap_ = bootstrap;
 }
 
@@ -100,6 +102,7 @@ void Executor::Run() {
       if (work.kind == Work::Kind::kBatch) {
         RunBatch(std::move(work));
       } else {
+        if (work.kind == Work::Kind::kSetChanged) ChangeSet(work);
         owner_->OnDone(std::move(work));
       }
       continue;
@@ -163,7 +166,7 @@ void Executor::RunBatch(Work work) {
   if (idle_ != nullptr) idle_->BatchBegins();
   Communicator* communicator = Prepare(&work);
   if (communicator == nullptr) return;
-  const absl::Status status = runner_.Run(work, group_, communicator);
+  const absl::Status status = runner_.Run(work, groups_.at(work.process_set), communicator);
   const bool withdrawn = EndRunning();
   // Before the script is told: it may take the CPU from this thread at once.
   if (idle_ != nullptr) idle_->BatchEnds();
@@ -192,7 +195,10 @@ Communicator* Executor::Prepare(Work* work) {
     if (it != communicators_.end()) return it->second.get();
     building_ = std::move(*work);
   }
-  absl::StatusOr<std::unique_ptr<Communicator>> built = factory_(group_, bootstrap_);
+  const auto group = groups_.find(process_set);
+  absl::StatusOr<std::unique_ptr<Communicator>> built =
+      group != groups_.end() ? factory_(group->second, bootstrap_)
+                             : absl::InternalError(absl::StrCat("this process is not in process set ", process_set));
   {
     absl::MutexLock lock(&mutex_);
     if (!building_.has_value()) return nullptr;  // Abort has handed it back
@@ -207,6 +213,37 @@ Communicator* Executor::Prepare(Work* work) {
   }
   owner_->OnBroken(std::move(*work), built.status(), Rank());
   return nullptr;
+}
+
+void Executor::ChangeSet(const Work& work) {
+  const ProcessSet& set = work.changed_set;
+  const auto known = groups_.find(set.id);
+  if (work.removed) {
+    if (known != groups_.end()) groups_.erase(known);
+    // Destroyed without the lock: it says goodbye to its peers.
+    std::unique_ptr<Communicator> dropped;
+    absl::MutexLock lock(&mutex_);
+    const auto it = communicators_.find(set.id);
+    if (it != communicators_.end()) {
+      dropped = std::move(it->second);
+      communicators_.erase(it);
+    }
+    return;
+  }
+  // Asked for once more.
+  if (known != groups_.end()) return;
+  const Group& all = groups_.at(0);
+  Group group = all;
+  group.process_set = set.id;
+  group.key = absl::StrCat(set.id, ".", work.instance.anchor);
+  group.members.clear();
+  group.position = -1;
+  for (const Member& member : all.members) {
+    if (std::find(set.ranks.begin(), set.ranks.end(), member.rank) == set.ranks.end()) continue;
+    if (member.rank == all.members[all.position].rank) group.position = static_cast<int>(group.members.size());
+    group.members.push_back(member);
+  }
+  if (group.position >= 0) groups_[set.id] = std::move(group);
 }
 
 }  // namespace farandole

@@ -25,8 +25,8 @@
 namespace farandole {
 
 // One thread ("farandole-exec") that executes the items of the log in order, one at a time (W5; the window W is 1), so
-// that barriers, errors and the end of a leave find nothing in flight. Builds the communicator of a process set when
-// its first batch comes. One generation.
+// that barriers, errors, changes of process sets and the end of a leave find nothing in flight. Builds the communicator
+// of a process set when its first batch comes, drops it with the set. One generation.
 class Executor {
  public:
   using Factory = std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const Group&, Bootstrap*)>;
@@ -90,6 +90,8 @@ class Executor {
   void RunBatch(Work work);
   // The communicator of the work's set; nullptr if it could not be built. Keeps the work in building_ meanwhile.
   Communicator* Prepare(Work* work);
+  // Makes or forgets a process set.
+  void ChangeSet(const Work& work);
   // The batch is over. True if Withdraw was called for it meanwhile.
   bool EndRunning();
   bool Next(Work* work);
@@ -108,7 +110,8 @@ class Executor {
   std::atomic<bool> idling_{false};
   std::atomic<bool> woken_{false};
   BatchRunner runner_;  // executor's thread only
-  Group group_;         // constant after SetGroup
+  // By process set, those that this worker is in. Executor's thread only, after the first Push.
+  std::map<uint32_t, Group> groups_;
   Bootstrap* bootstrap_ = nullptr;
 
   absl::Mutex mutex_;

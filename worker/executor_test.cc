@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/communicator_testing.h"
 #include "worker/lone_communicator.h"
 
 namespace farandole {
@@ -153,6 +154,76 @@ TEST_F(ExecutorTest, AbortWhileACommunicatorIsBuiltHandsBackItsBatch) {
   go_on.Advance();
   executor_->Stop();
   EXPECT_TRUE(owner_.Calls(0).empty());
+}
+
+class ExecutorSetTest : public ExecutorTest {
+ protected:
+  // Of four ranks this is rank 2.
+  void StartAmongFour() {
+    executor_ = std::make_unique<Executor>(
+        [this](const Group& group, Bootstrap*) {
+          std::string text = "set " + std::to_string(group.process_set) + " key " + group.key + " position " +
+                             std::to_string(group.position) + " of";
+          for (const Member& member : group.members) text += " " + std::to_string(member.rank.value());
+          built_.push_back(text);
+          return std::make_unique<Counted>(&alive_);
+        },
+        &owner_);
+    executor_->SetGroup(TestGroup(4, 2), nullptr);
+    executor_->Start();
+  }
+  Work SetChanged(uint64_t index, uint32_t id, const std::vector<int>& ranks, bool removed = false) {
+    Work work = Item(index, Work::Kind::kSetChanged);
+    work.changed_set.id = id;
+    for (int rank : ranks) work.changed_set.ranks.push_back(Rank(rank));
+    work.removed = removed;
+    return work;
+  }
+  Work BatchOf(uint64_t index, uint32_t process_set) {
+    Work work = Batch(index);
+    work.process_set = process_set;
+    return work;
+  }
+
+  class Counted final : public LoneCommunicator {
+   public:
+    explicit Counted(std::atomic<int>* alive) : alive_(alive) { ++*alive_; }
+    ~Counted() override { --*alive_; }
+
+   private:
+    std::atomic<int>* const alive_;
+  };
+
+  std::vector<std::string> built_;
+  std::atomic<int> alive_{0};
+};
+
+TEST_F(ExecutorSetTest, EachHasItsCommunicatorUntilItIsRemoved) {
+  StartAmongFour();
+  executor_->Push(BatchOf(1, 0));
+  executor_->Push(SetChanged(2, 1, {1, 2}));
+  executor_->Push(SetChanged(3, 2, {3, 2, 0}));
+  executor_->Push(BatchOf(4, 2));
+  executor_->Push(BatchOf(5, 1));
+  executor_->Push(SetChanged(6, 2, {0, 2, 3}));  // existed
+  executor_->Push(BatchOf(7, 2));
+  EXPECT_EQ(owner_.Calls(7).back(), "done 7");
+  EXPECT_EQ(alive_, 3);
+  executor_->Push(SetChanged(8, 2, {}, true));
+  EXPECT_EQ(owner_.Calls(8).back(), "done 8");
+  EXPECT_EQ(alive_, 2);
+  executor_->Push(SetChanged(9, 2, {2, 3}));
+  executor_->Push(BatchOf(10, 2));
+  EXPECT_EQ(owner_.Calls(10).back(), "done 10");
+  EXPECT_THAT(built_, ElementsAre("set 0 key 0 position 2 of 0 1 2 3", "set 2 key 2.3 position 1 of 0 2 3",
+                                  "set 1 key 1.2 position 1 of 1 2", "set 2 key 2.9 position 0 of 2 3"));
+}
+
+TEST_F(ExecutorSetTest, BatchesOfOthersAreADefect) {
+  StartAmongFour();
+  executor_->Push(SetChanged(1, 1, {0, 1}));
+  executor_->Push(BatchOf(2, 1));
+  EXPECT_THAT(owner_.Calls(2), ElementsAre("done 1", "this process is not in process set 1 2"));
 }
 
 class ExecutorWithdrawTest : public ExecutorTest {

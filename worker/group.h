@@ -14,6 +14,9 @@ struct Group {
   std::string job;
   GenerationId generation;
   uint32_t process_set = 0;
+  // Names this life of the process set in the generation: whatever members leave for each other is kept under it, so
+  // that a set whose id is used again meets nothing of the one before.
+  std::string key = "0";
   std::vector<Member> members;  // ordered by rank
   int position = 0;             // of this worker in `members`
   std::string data_key;         // see View

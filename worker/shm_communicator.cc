@@ -69,8 +69,8 @@ ShmCommunicator::ShmCommunicator(const Group& group, ShmSegment segment, double 
     : group_(group),
       segment_(std::move(segment)),
       sync_(&segment_, group.position, cpus, group.op_timeout_ms),
-      buffers_(absl::StrCat("shm/", group.process_set, "/buffer"), static_cast<int>(group.members.size()),
-               group.position, bootstrap, buffer_bytes),
+      buffers_(absl::StrCat("shm/", group.key, "/buffer"), static_cast<int>(group.members.size()), group.position,
+               bootstrap, buffer_bytes),
       chunk_bytes_(segment_.sizes().chunk_bytes) {}
 
 void* ShmCommunicator::Buffer(int64_t bytes) { return buffers_.Own(bytes); }

@@ -13,8 +13,7 @@ namespace farandole {
 namespace {
 
 absl::StatusOr<ShmSegment> GetAndMap(const Group& group, Bootstrap* bootstrap, const ShmSegment::Sizes& sizes) {
-  absl::StatusOr<UniqueFd> fd =
-      bootstrap->Segment(absl::StrCat("shm/", group.process_set), ShmSegment::TotalBytes(sizes));
+  absl::StatusOr<UniqueFd> fd = bootstrap->Segment(absl::StrCat("shm/", group.key), ShmSegment::TotalBytes(sizes));
   if (!fd.ok()) return fd.status();
   absl::StatusOr<ShmSegment> segment = ShmSegment::Map(*std::move(fd), sizes);
   if (!segment.ok()) return segment.status();
@@ -29,7 +28,7 @@ absl::StatusOr<ShmSegment> GetAndMap(const Group& group, Bootstrap* bootstrap, c
 
 absl::StatusOr<ShmSegment> SetUpShmSegment(const Group& group, Bootstrap* bootstrap, const ShmSegment::Sizes& sizes) {
   absl::StatusOr<ShmSegment> segment = GetAndMap(group, bootstrap, sizes);
-  const auto key = [&](size_t position) { return absl::StrCat("shm/", group.process_set, "/", position); };
+  const auto key = [&](size_t position) { return absl::StrCat("shm/", group.key, "/", position); };
   const std::string good = absl::StrCat("ok ", sizes.ranks, " ", sizes.chunk_bytes);
   const std::string said = segment.ok() ? good : std::string(segment.status().message());
   if (absl::Status s = bootstrap->Put(key(group.position), said); !s.ok()) return s;
