@@ -55,6 +55,7 @@ void Generation::OnHello(Rank rank, const Hello& hello, const std::string& agent
   actions->Because(absl::StrCat(Describe(roster_.seat(rank).member), " opened session ", hello.session));
   roster_.ToOne(rank, Welcome{hello.session, config_.controller_incarnation, {}}, actions);
   if (hello.generation.number == 0) roster_.ToOne(rank, View{id_, roster_.members(), data_key_}, actions);
+  trace_.OnSession(rank, id_, roster_, actions);
   if (!Progress(rank, hello.received_through, hello.completed_through, actions)) return;
   std::vector<Request> requests = hello.open_requests;
   if (!Resend(rank, hello, &requests, actions)) return;

@@ -17,6 +17,7 @@
 #include "controller/outbox.h"
 #include "controller/replay_state.h"
 #include "controller/roster.h"
+#include "controller/trace_relay.h"
 #include "controller/wait_watch.h"
 
 namespace farandole {
@@ -51,6 +52,12 @@ class Generation {
   void OnBreak(Rank rank, const Break& said, TimePoint now, Actions* actions);
   void OnHalted(Rank rank, const Halted& halted, const SameFrom& progress, TimePoint now, Actions* actions);
   void OnAck(Rank rank, const Ack& ack, TimePoint now, Actions* actions);
+  void OnTraceControl(Rank rank, const TraceControl& control, Actions* actions) {
+    if (Listens(rank, control.generation)) trace_.OnControl(rank, control, &roster_, actions);
+  }
+  void OnTrace(Rank rank, const Trace& trace, Actions* actions) {
+    if (Listens(rank, trace.generation)) trace_.OnTrace(rank, trace, roster_, actions);
+  }
   void OnLeave(Rank rank, const GenerationId& generation, TimePoint now, Actions* actions);
   void OnFailed(Rank rank, const Failed& failed, TimePoint now, Actions* actions);
 
@@ -103,6 +110,7 @@ class Generation {
   const std::string data_key_;
   Life life_ = Life::kRunning;
   std::string reason_;
+  TraceRelay trace_;
   Roster roster_;
   Negotiator negotiator_;
   Batcher batcher_;

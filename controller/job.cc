@@ -142,6 +142,10 @@ void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& s
     });
   } else if (const Break* broke = std::get_if<Break>(&said.message)) {
     generation->OnBreak(*rank, *broke, now, actions);
+  } else if (const Trace* trace = std::get_if<Trace>(&said.message)) {
+    generation->OnTrace(*rank, *trace, actions);
+  } else if (const TraceControl* control = std::get_if<TraceControl>(&said.message)) {
+    generation->OnTraceControl(*rank, *control, actions);
   } else if (const Ack* ack = std::get_if<Ack>(&said.message)) {
     generation->OnAck(*rank, *ack, now, actions);
   } else if (const Leave* leave = std::get_if<Leave>(&said.message)) {

@@ -207,6 +207,25 @@ int farandole_is_homogeneous(void) {
   return 1;
 }
 
+int farandole_start_timeline(const char* path, int mark_cycles) {
+  int code;
+  if (InChild(&code)) return code;
+  std::shared_ptr<Runtime> runtime = Library::Get().runtime();
+  if (runtime == nullptr) return Fail(NotInitialized());
+  if (path == nullptr) return Fail({Code::kInvalidArgument, "a timeline wants the path of a file"});
+  const absl::Status started = runtime->StartTimeline(path, mark_cycles != 0);
+  return started.ok() ? FARANDOLE_OK : Fail({Code::kInvalidArgument, std::string(started.message())});
+}
+
+int farandole_stop_timeline(void) {
+  int code;
+  if (InChild(&code)) return code;
+  std::shared_ptr<Runtime> runtime = Library::Get().runtime();
+  if (runtime == nullptr) return Fail(NotInitialized());
+  runtime->StopTimeline();
+  return FARANDOLE_OK;
+}
+
 int64_t farandole_allreduce(const char* name, const void* input, void* output, int dtype, int ndim,
                             const int64_t* shape, int reduce_op, double prescale, double postscale,
                             uint32_t process_set) {

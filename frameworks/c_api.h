@@ -66,6 +66,12 @@ FARANDOLE_API int farandole_cross_rank(void);
 FARANDOLE_API int farandole_cross_size(void);
 FARANDOLE_API int farandole_is_homogeneous(void);
 
+// Rank 0 writes a timeline of the job to `path` (docs/timeline.md); on the other ranks OK and no effect. `mark_cycles`:
+// 0 or 1. FARANDOLE_INVALID_ARGUMENT: the file cannot be written, or a timeline is being written already. Stopping is
+// idempotent; the file is complete when it returns.
+FARANDOLE_API int farandole_start_timeline(const char* path, int mark_cycles);
+FARANDOLE_API int farandole_stop_timeline(void);
+
 // Submissions return a handle (> 0) or a negative code, never block, and keep `name`, `shape` not beyond the call. The
 // memory of tensors is contiguous, belongs to the caller and must stay untouched until the handle is done. `name` NULL:
 // one is made from the operation and a counter of the process set. `ndim` at most 64. `process_set` 0 is all ranks.

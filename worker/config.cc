@@ -99,6 +99,16 @@ void ReadLogLevel(Reader* reader, Config* config) {
   }
 }
 
+void ReadTimeline(Reader* reader, Config* config) {
+  // DYNAMIC had to be said by those who start one later; here it can be started at any time.
+  if (reader->Find({"FARANDOLE_TIMELINE", "HOROVOD_TIMELINE"}) && reader->value() != "DYNAMIC") {
+    config->timeline = reader->value();
+  }
+  int64_t marks = 0;
+  reader->Integer({"FARANDOLE_TIMELINE_MARK_CYCLES", "HOROVOD_TIMELINE_MARK_CYCLES"}, 0, 1, &marks);
+  config->timeline_mark_cycles = marks != 0;
+}
+
 }  // namespace
 
 Environment ProcessEnvironment() {
@@ -120,6 +130,7 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
     }
   }
   ReadLogLevel(&reader, &config);
+  ReadTimeline(&reader, &config);
   if (!reader.status().ok()) return reader.status();
   if (config.lone() && config.size != 1) {
     return absl::InvalidArgumentError(
@@ -139,7 +150,8 @@ std::string ToString(const Config& config) {
                       " rank=", config.rank.value(), " size=", config.size,
                       " start_timeout_ms=", config.start_timeout_ms, " op_timeout_ms=", config.op_timeout_ms,
                       " fusion_threshold_bytes=", config.fusion_threshold_bytes, " communicator=", config.communicator,
-                      " log_level=", static_cast<int>(config.log_level));
+                      " log_level=", static_cast<int>(config.log_level), " timeline=", config.timeline,
+                      " timeline_mark_cycles=", config.timeline_mark_cycles);
 }
 
 }  // namespace farandole

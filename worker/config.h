@@ -28,6 +28,9 @@ struct Config {
   // "auto", "shm" or "tcp".
   std::string communicator = "auto";
   LogLevel log_level = LogLevel::kWarning;
+  // Where rank 0 writes the timeline from init() on; empty: nothing until it is asked to.
+  std::string timeline;
+  bool timeline_mark_cycles = false;
 
   bool lone() const { return agent_socket.empty(); }
 };

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "worker/tracing_communicator.h"
 
 namespace farandole {
 
@@ -166,7 +168,7 @@ void Executor::RunBatch(Work work) {
   if (idle_ != nullptr) idle_->BatchBegins();
   Communicator* communicator = Prepare(&work);
   if (communicator == nullptr) return;
-  const absl::Status status = runner_.Run(work, groups_.at(work.process_set), communicator);
+  const absl::Status status = RunOn(communicator, work);
   const bool withdrawn = EndRunning();
   // Before the script is told: it may take the CPU from this thread at once.
   if (idle_ != nullptr) idle_->BatchEnds();
@@ -185,6 +187,14 @@ void Executor::RunBatch(Work work) {
     communicator->Abort(std::string(status.message()));
   }
   owner_->OnBroken(std::move(work), status, communicator->SuspectRank());
+}
+
+absl::Status Executor::RunOn(Communicator* communicator, const Work& work) {
+  const Group& group = groups_.at(work.process_set);
+  if (work.trace == nullptr) return runner_.Run(work, group, communicator);
+  work.trace->begin_ns = Clock::Monotonic().Now().ns();
+  TracingCommunicator traced(communicator, work.trace.get());
+  return runner_.Run(work, group, &traced);
 }
 
 Communicator* Executor::Prepare(Work* work) {

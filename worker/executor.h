@@ -88,6 +88,7 @@ class Executor {
 
   void Run();
   void RunBatch(Work work);
+  absl::Status RunOn(Communicator* communicator, const Work& work);
   // The communicator of the work's set; nullptr if it could not be built. Keeps the work in building_ meanwhile.
   Communicator* Prepare(Work* work);
   // Makes or forgets a process set.

@@ -26,6 +26,9 @@ class Operation {
   const void* const input;  // null for barriers, and for a broadcast elsewhere than at its root
   void* const output;       // null for allgathers and barriers
 
+  // When the script submitted it, by the monotonic clock.
+  int64_t submitted_ns = 0;
+
   // Allgather: the result, made by the executor.
   struct Free {
     void operator()(void* p) const { std::free(p); }

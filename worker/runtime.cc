@@ -152,6 +152,7 @@ Result Runtime::Submit(const std::vector<std::shared_ptr<Operation>>& operations
 
 Result Runtime::SubmitLocked(const std::shared_ptr<Operation>* operations, size_t count) {
   const TimePoint now = loop_.Now();
+  for (size_t i = 0; i < count; ++i) operations[i]->submitted_ns = now.ns();
   Effects effects;
   Result result = session_.Submit(operations, count, now, &effects);
   if (!result.ok()) return result;
@@ -245,6 +246,7 @@ void Runtime::Stop() {
   }
   link_->EndWaits("shutdown() was called");
   executor_.Stop();
+  timeline_.Stop();
   loop_.Join();
 }
 
@@ -267,7 +269,9 @@ void Runtime::OnReceived(WorkerDown message) {
   bool ack_due;
   {
     absl::MutexLock lock(&mutex_);
-    Apply(session_.Received(std::move(message), loop_.Now()));
+    const bool traces = std::holds_alternative<Trace>(message) || std::holds_alternative<TraceControl>(message);
+    if (traces || std::holds_alternative<Welcome>(message)) timeline_.ReceivedFromLoop(message);
+    if (!traces) Apply(session_.Received(std::move(message), loop_.Now()));
     ack_due = session_.AckDue();
   }
   if (ack_due) ArmAckTimerFromLoop();
@@ -291,6 +295,7 @@ void Runtime::AckTimeOver() {
 }
 
 void Runtime::OnDone(Work work) {
+  timeline_.Executed(work);
   {
     absl::MutexLock lock(&mutex_);
     // Before the script is told, so that it can use the names again and its next announcement says what is done.
@@ -340,7 +345,10 @@ void Runtime::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
 void Runtime::Apply(Effects effects) {
   for (const WorkerUp& up : effects.send) link_->Send(up);
   if (effects.joined) Joined();
-  for (Work& work : effects.work) executor_.Push(std::move(work));
+  for (Work& work : effects.work) {
+    timeline_.Dispatched(&work);
+    executor_.Push(std::move(work));
+  }
   for (const TakeBack& back : effects.withdraw) executor_.Withdraw(back.process_set, back.instance);
   if (!effects.notice.empty()) Log(LogLevel::kWarning, effects.notice);
   if (effects.removed || !effects.endings.empty()) EndAll(std::move(effects));
@@ -374,6 +382,11 @@ void Runtime::Joined() {
   group.setup_timeout_ms = config_.start_timeout_ms;
   group.op_timeout_ms = config_.op_timeout_ms;
   bootstrap_ = std::make_unique<LinkBootstrap>(link_.get(), view.generation);
+  timeline_.Joined(view.generation, session_.self().rank, static_cast<int>(view.members.size()));
+  if (!config_.timeline.empty()) {
+    const absl::Status started = timeline_.Start(config_.timeline, config_.timeline_mark_cycles);
+    if (!started.ok()) Log(LogLevel::kError, absl::StrCat(started.message(), " (HOROVOD_TIMELINE)"));
+  }
   executor_.SetGroup(std::move(group), bootstrap_.get());
   SetLogRank(session_.self().rank.value());
   patience_.Enable(HasCpuForEach(session_.self().local_size));

@@ -15,6 +15,7 @@
 #include "worker/control_link.h"
 #include "worker/event_count.h"
 #include "worker/executor.h"
+#include "worker/job_timeline.h"
 #include "worker/link_bootstrap.h"
 #include "worker/operation.h"
 #include "worker/patience.h"
@@ -66,6 +67,10 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   // Flush(), then waits until the operation is done, at most `timeout_ms`.
   void Wait(Operation* operation, int timeout_ms);
 
+  // After WaitReady() was OK: see JobTimeline.
+  absl::Status StartTimeline(const std::string& path, bool mark_cycles) { return timeline_.Start(path, mark_cycles); }
+  void StopTimeline() { timeline_.Stop(); }
+
   void BeginLeave();
   // True when the job has let this worker go, or does not matter any more. Bounded by Limits::leave_ms.
   bool WaitLeft(int timeout_ms);
@@ -104,6 +109,7 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   EventLoop loop_{"farandole-ctl"};
   const std::unique_ptr<ControlLink> link_;
   std::unique_ptr<LinkBootstrap> bootstrap_;
+  JobTimeline timeline_{&loop_, link_.get()};
   Executor executor_;
   // Something that WaitReady or WaitLeft looks at has changed.
   EventCount changed_;

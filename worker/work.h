@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "worker/communicator.h"
@@ -29,6 +30,18 @@ struct Work {
   std::vector<std::vector<int64_t>> first_dims;
   // kError: what the operations end with.
   Result error;
+  // Kept for a timeline, in ns of the monotonic clock; null: nobody asks.
+  struct Trace {
+    struct Collective {
+      std::string medium;  // "shm"
+      int64_t begin_ns = 0;
+      int64_t end_ns = 0;
+    };
+    int64_t dispatched_ns = 0;
+    int64_t begin_ns = 0;
+    std::vector<Collective> collectives;
+  };
+  std::shared_ptr<Trace> trace;
   // kSetChanged: the process set, its data plane is made or taken down; `removed` as in the item.
   ProcessSet changed_set;
   bool removed = false;

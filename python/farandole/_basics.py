@@ -124,11 +124,39 @@ def is_homogeneous() -> bool:
     return _query("is_homogeneous") == 1
 
 
-def _query(name: str) -> int:
+def start_timeline(file_path: str | os.PathLike, mark_cycles: bool = False) -> None:
+    """Begins a timeline of the job: a file of Chrome trace events for all ranks, written by rank 0 (docs/timeline.md).
+
+    On the other ranks nothing happens. May be repeated, with the same or another file, after stop_timeline.
+
+    Args:
+        file_path: the file, on rank 0's host; replaced if it is there.
+        mark_cycles: with a mark at the beginning of each batch.
+
+    Raises:
+        ValueError: not initialised; the file cannot be written; a timeline is being written already.
+    """
+    code = _loaded().start_timeline(os.fsencode(file_path), int(mark_cycles))
+    if code < 0:
+        _errors.raise_error(code)
+
+
+def stop_timeline() -> None:
+    """Ends the timeline; the file is complete when this returns. Idempotent. Raises ValueError when not initialised."""
+    code = _loaded().stop_timeline()
+    if code < 0:
+        _errors.raise_error(code)
+
+
+def _loaded() -> _library.Library:
     library = _library.loaded()
     if library is None:
         raise NotInitializedError(_errors.NOT_INITIALIZED_TEXT)
-    value = getattr(library, name)()
+    return library
+
+
+def _query(name: str) -> int:
+    value = getattr(_loaded(), name)()
     if value < 0:
         _errors.raise_error(value)
     return value

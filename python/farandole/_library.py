@@ -37,6 +37,8 @@ _WAITING = {
     "farandole_shutdown_begin": (c_int, []),
     "farandole_shutdown_poll": (c_int, [c_int]),
     "farandole_wait": (c_int, [c_int64, c_int]),
+    "farandole_start_timeline": (c_int, [c_char_p, c_int]),
+    "farandole_stop_timeline": (c_int, []),
     "farandole_result_copy": (c_int, [c_int64, c_void_p, c_int64]),
 }
 _QUICK = {

@@ -15,6 +15,8 @@ from farandole._basics import (
     rank,
     shutdown,
     size,
+    start_timeline,
+    stop_timeline,
 )
 from farandole.exceptions import (
     HorovodInternalError,
@@ -91,5 +93,7 @@ __all__ = [
     "rank",
     "shutdown",
     "size",
+    "start_timeline",
+    "stop_timeline",
     "synchronize",
 ]

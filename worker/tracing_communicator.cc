@@ -1,0 +1,32 @@
+#include "worker/tracing_communicator.h"
+
+#include "base/clock.h"
+
+namespace farandole {
+
+// "tcp ring" is the medium tcp.
+TracingCommunicator::TracingCommunicator(Communicator* traced, Work::Trace* trace)
+    : traced_(traced), trace_(trace), medium_(traced->name().substr(0, traced->name().find(' '))) {}
+
+template <typename F>
+absl::Status TracingCommunicator::Traced(F collective) {
+  const int64_t begin_ns = Clock::Monotonic().Now().ns();
+  const absl::Status status = collective();
+  trace_->collectives.push_back({medium_, begin_ns, Clock::Monotonic().Now().ns()});
+  return status;
+}
+
+absl::Status TracingCommunicator::AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) {
+  return Traced([&] { return traced_->AllreduceSum(instance, dtype, data, count); });
+}
+
+absl::Status TracingCommunicator::Allgather(const Instance& instance, const void* input, void* output,
+                                            const std::vector<int64_t>& byte_counts) {
+  return Traced([&] { return traced_->Allgather(instance, input, output, byte_counts); });
+}
+
+absl::Status TracingCommunicator::Broadcast(const Instance& instance, int root, void* data, int64_t bytes) {
+  return Traced([&] { return traced_->Broadcast(instance, root, data, bytes); });
+}
+
+}  // namespace farandole

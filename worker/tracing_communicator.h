@@ -1,0 +1,44 @@
+#ifndef FARANDOLE_WORKER_TRACING_COMMUNICATOR_H_
+#define FARANDOLE_WORKER_TRACING_COMMUNICATOR_H_
+
+#include <string>
+#include <vector>
+
+#include "worker/communicator.h"
+#include "worker/work.h"
+
+namespace farandole {
+
+// Another communicator, whose collectives leave their times in a trace. Only around batches that a timeline shows, so
+// that the others pay nothing.
+class TracingCommunicator final : public Communicator {
+ public:
+  // Both outlive this.
+  TracingCommunicator(Communicator* traced, Work::Trace* trace);
+
+  std::string name() const override { return traced_->name(); }
+  int position() const override { return traced_->position(); }
+  int size() const override { return traced_->size(); }
+  void* Buffer(int64_t bytes) override { return traced_->Buffer(bytes); }
+  absl::Status AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) override;
+  absl::Status Allgather(const Instance& instance, const void* input, void* output,
+                         const std::vector<int64_t>& byte_counts) override;
+  absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override;
+  absl::Status Barrier(const Instance& instance) override { return traced_->Barrier(instance); }
+  bool CanWithdraw() const override { return traced_->CanWithdraw(); }
+  void Withdraw(const Instance& instance) override { traced_->Withdraw(instance); }
+  void Abort(const std::string& reason) override { traced_->Abort(reason); }
+  Rank SuspectRank() const override { return traced_->SuspectRank(); }
+
+ private:
+  template <typename F>
+  absl::Status Traced(F collective);
+
+  Communicator* const traced_;
+  Work::Trace* const trace_;
+  const std::string medium_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_TRACING_COMMUNICATOR_H_
