@@ -20,8 +20,8 @@
 #include "base/unique_fd.h"
 #include "controller/log.h"
 #include "controller/options.h"
+#include "controller/query_main.h"
 #include "controller/server.h"
-#include "controller/status_query.h"
 #include "proto/version.h"
 
 namespace farandole {
@@ -111,21 +111,8 @@ int Run(const Options& options) {
   return 0;
 }
 
-int RunQuery(const std::vector<std::string>& args) {
-  const auto options = ParseQuery(args);
-  if (!options.ok()) {
-    std::fprintf(stderr, "farandole-controller query: %s\n%s", std::string(options.status().message()).c_str(),
-                 kQueryUsage);
-    return 2;
-  }
-  const absl::Status status =
-      Query(*options, [](const std::string& line) { return std::puts(line.c_str()) >= 0 && std::fflush(stdout) == 0; });
-  if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
-  return ExitCode(status);
-}
-
 int Main(int argc, char** argv) {
-  if (argc > 1 && std::string(argv[1]) == "query") return RunQuery(std::vector<std::string>(argv + 2, argv + argc));
+  if (argc > 1 && std::string(argv[1]) == "query") return QueryMain(std::vector<std::string>(argv + 2, argv + argc));
   const auto options = ParseOptions(std::vector<std::string>(argv + 1, argv + argc));
   if (!options.ok()) {
     std::fprintf(stderr, "farandole-controller: %s\n%s", std::string(options.status().message()).c_str(), kUsage);

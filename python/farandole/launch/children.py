@@ -14,7 +14,16 @@ from collections.abc import Mapping, Sequence
 
 def member_token(key: str, job: str) -> str:
     """What an agent shows to the controller. `key` is taken as the text that the controller was given."""
-    return hmac.new(key.encode(), f"{job}/member".encode(), hashlib.sha256).hexdigest()
+    return _token(key, job, "member")
+
+
+def observer_token(key: str, job: str) -> str:
+    """What somebody shows who may read the job's status, and nothing else."""
+    return _token(key, job, "observer")
+
+
+def _token(key: str, job: str, role: str) -> str:
+    return hmac.new(key.encode(), f"{job}/{role}".encode(), hashlib.sha256).hexdigest()
 
 
 def pipe_with(secret: str) -> int:

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
+from farandole.launch import status
 from farandole.launch.settings import Settings
 from farandole.version import __version__
 
@@ -44,6 +45,16 @@ def _megabytes(text: str) -> int:
     return value
 
 
+def _port(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if not 1 <= value <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port between 1 and 65535")
+    return value
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     parser = argparse.ArgumentParser(prog="farandole", description="Trains one model on many processes.")
@@ -70,16 +81,25 @@ def make_parser() -> argparse.ArgumentParser:
         help="tensors that are ready together travel together up to this size; 0: each alone (128, or "
         "HOROVOD_FUSION_THRESHOLD in bytes)",
     )
+    run.add_argument(
+        "--metrics-port",
+        type=_port,
+        metavar="PORT",
+        help="the controller answers Prometheus (GET /metrics) at 127.0.0.1:PORT, without a token",
+    )
     run.add_argument("--no-prefix-output", action="store_true", help="do not put the rank before lines of output")
     run.add_argument("--verbose", action="store_true", help="tell what the launcher, the agent and the controller do")
     run.add_argument("command", nargs=argparse.REMAINDER, help="what to run, with its arguments")
+    status.add_arguments(commands)
     return parser
 
 
 def parse(arguments: Sequence[str] | None = None) -> Settings:
     """Settings of a run. Ends the process with code 2 and a sentence on stderr for anything that is wrong."""
-    parser = make_parser()
-    parsed = parser.parse_args(arguments)
+    return _settings(make_parser().parse_args(arguments))
+
+
+def _settings(parsed: argparse.Namespace) -> Settings:
     command = parsed.command[1:] if parsed.command[:1] == ["--"] else parsed.command
     if not command:
         _usage_error("no command given: farandole run -np 2 python train.py")
@@ -91,6 +111,7 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
         command=tuple(command),
         start_timeout_s=parsed.start_timeout,
         fusion_threshold_bytes=None if parsed.fusion_threshold_mb is None else parsed.fusion_threshold_mb << 20,
+        metrics_port=parsed.metrics_port,
         prefix_output=not parsed.no_prefix_output,
         verbose=parsed.verbose,
     )
@@ -103,7 +124,10 @@ def _usage_error(sentence: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    settings = parse(arguments)
+    parsed = make_parser().parse_args(arguments)
+    if parsed.subcommand == "status":
+        return status.run(parsed)
+    settings = _settings(parsed)
     from farandole.launch.run import run
 
     return run(settings)

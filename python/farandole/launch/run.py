@@ -11,7 +11,16 @@ import time
 from types import FrameType
 
 from farandole import _locate
-from farandole.launch.children import Child, Restarts, end_leftovers, member_token, pipe_with, read_line
+from farandole.launch import job_files
+from farandole.launch.children import (
+    Child,
+    Restarts,
+    end_leftovers,
+    member_token,
+    observer_token,
+    pipe_with,
+    read_line,
+)
 from farandole.launch.settings import Settings, allowed_cores, log_level
 from farandole.launch.store import Store
 
@@ -80,6 +89,7 @@ class _Run:
         try:
             if not self._start_controller():
                 return 1
+            self._show_job()
             if self._signals:
                 return 128 + self._signals[0]
             return self._wait() if self._start_agent() else 1
@@ -91,6 +101,7 @@ class _Run:
             if self._controller is not None:
                 self._controller.end(5.0)
             end_leftovers(self._job)
+            job_files.remove(self._job)
             signal.set_wakeup_fd(wakeup)
             for number, handler in previous.items():
                 signal.signal(number, handler)
@@ -104,6 +115,8 @@ class _Run:
         command = [self._controller_program, "--listen", self._address, "--key-fd", str(key_fd)]
         command += ["--ready-fd", str(ready_writer), "--lifeline-fd", str(self._lifeline)]
         command += ["--log-level", log_level(self._environment)]
+        if self._settings.metrics_port is not None:
+            command += ["--metrics-listen", f"127.0.0.1:{self._settings.metrics_port}"]
         try:
             child = Child("controller", command, self._environment, [key_fd, ready_writer, self._lifeline])
         except OSError as error:
@@ -126,6 +139,14 @@ class _Run:
         if self._settings.verbose:
             say(f"controller (pid {child.process.pid}) listens on {address}")
         return True
+
+    def _show_job(self) -> None:
+        """Lets ``farandole status`` find the job."""
+        token = observer_token(self._key, self._job)
+        try:
+            job_files.write(self._job, self._address, token, self._settings.processes, self._settings.command)
+        except OSError as error:
+            say(f"`farandole status` will not show this job: {error}")
 
     def _start_agent(self) -> bool:
         """Whether it runs; it takes over the workers that there are."""

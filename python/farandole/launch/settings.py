@@ -15,6 +15,7 @@ class Settings:
     command: tuple[str, ...]
     start_timeout_s: float | None = None
     fusion_threshold_bytes: int | None = None
+    metrics_port: int | None = None
     prefix_output: bool = True
     verbose: bool = False
 

@@ -1,0 +1,142 @@
+"""Turns a job's status into lines for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# Of more ranks than this, only those that say something: unresponsive, and the latest.
+RANKS_ALL = 64
+RANKS_SHOWN = 16
+
+
+def count_text(count: int, word: str) -> str:
+    """ "1 rank", "2 ranks"; large numbers with commas."""
+    return f"{count:,} {word}" + ("" if count == 1 else "es" if word.endswith("ch") else "s")
+
+
+def bytes_text(count: float) -> str:
+    """ "0 B", "12.3 MB", "4.5 GB"; decimal units."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000 or unit == "TB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def duration_text(ms: int) -> str:
+    """ "0.5 s", "12 s", "3 min 5 s", "2 h 4 min"."""
+    if ms < 10_000:
+        return f"{ms / 1000:.1f} s"
+    seconds = ms // 1000
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+
+
+def state_text(status: dict) -> str:
+    """ "replaying", "gathering", ...: what a running job does, or what it is if it does not run."""
+    return status["activity"] if status["state"] == "running" and status["activity"] != "none" else status["state"]
+
+
+def summary(status: dict) -> str:
+    """One line for a log: the state, and what is wrong or waited for."""
+    silent = sum(not member["responsive"] for member in status["members"])
+    parts = [f"{status['job']}: {state_text(status)}, {count_text(status['size'], 'rank')}"]
+    if status["state"] == "running" and status["bytes_per_second"]:
+        parts.append(f"{bytes_text(status['bytes_per_second'])}/s")
+    if silent:
+        parts.append(f"{silent} unresponsive")
+    if status["divergence"]:
+        parts.append(status["divergence"])
+    elif status["waits"]:
+        parts.append(status["waits"][0]["text"])
+    if status["reason"]:
+        parts.append(status["reason"])
+    return "; ".join(parts)
+
+
+def _heading(status: dict, command: Sequence[str]) -> list[str]:
+    hosts = len({member["member"]["host"] for member in status["members"]})
+    lines = [f"job {status['job']}" + (f": {' '.join(command)}" if command else "")]
+    place = f"{count_text(status['size'], 'rank')} on {count_text(hosts, 'host')}"
+    lines.append(
+        f"{state_text(status)}, {place}, generation {status['generation']['number']}, phase {status['phase']}"
+        + (f": {status['reason']}" if status["reason"] else "")
+    )
+    replay = status["replay"]
+    if replay["index"]:
+        lines.append(
+            f"replay of {count_text(replay['batches'], 'batch')} with {count_text(replay['tensors'], 'tensor')}: "
+            f"{count_text(replay['repetitions'], 'repetition')}, for {duration_text(replay['age_ms'])}"
+        )
+    traffic = status["traffic"]
+    if traffic["batches"]:
+        lines.append(
+            f"all ranks: {bytes_text(status['bytes_per_second'])}/s, {status['batches_per_second']:,} batches/s, "
+            f"{status['tensors_per_second']:,} tensors/s; {bytes_text(traffic['bytes'])} in "
+            f"{count_text(traffic['tensors'], 'tensor')} and {count_text(traffic['batches'], 'batch')} so far, "
+            f"{count_text(traffic['messages'], 'control message')}"
+        )
+    announced = traffic["cache_hits"] + traffic["cache_misses"]
+    if announced:
+        lines.append(f"signature cache: {traffic['cache_hits'] / announced:.1%} of {announced:,} announcements")
+    return lines
+
+
+def _waits(status: dict) -> list[str]:
+    lines = [f"! {status['divergence']}"] if status["divergence"] else []
+    lines += [f"! {wait['text']}" for wait in status["waits"]]
+    return lines or ["nobody waits for anybody"]
+
+
+def _shown(members: list[dict]) -> list[dict]:
+    if len(members) <= RANKS_ALL:
+        return members
+    silent = [m for m in members if not m["responsive"]][:RANKS_SHOWN]
+    latest = sorted(members, key=lambda m: -m["lateness"]["mean_us"])[:RANKS_SHOWN]
+    chosen = {id(m) for m in silent + latest}
+    return [m for m in members if id(m) in chosen]
+
+
+def _condition(member: dict) -> str:
+    if member["left"]:
+        return "has left"
+    return "ok" if member["responsive"] else f"unresponsive: {member['cause']}"
+
+
+def _table(members: list[dict]) -> list[str]:
+    rows = [("rank", "host", "pid", "late (mean)", "(most)", "last", "tensors", "bytes", "condition")]
+    for m in _shown(members):
+        late, traffic, member = m["lateness"], m["traffic"], m["member"]
+        rows.append(
+            (
+                str(member["rank"]) if member["rank"] >= 0 else "?",
+                member["host"],
+                str(member["pid"]),
+                f"{late['mean_us'] / 1000:.1f} ms",
+                f"{late['max_us'] / 1000:.1f} ms",
+                f"{late['last_count']:,}",
+                f"{traffic['tensors']:,}",
+                bytes_text(traffic["bytes"]),
+                _condition(m),
+            )
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    lines = ["  ".join([*(cell.rjust(w) for cell, w in zip(row, widths)), row[-1]]) for row in rows]
+    if len(rows) - 1 < len(members):
+        lines.append(f"{len(members) - len(rows) + 1:,} more ranks, less late than these")
+    return lines
+
+
+def full(status: dict, command: Sequence[str] = ()) -> list[str]:
+    """Everything that a person wants to see of one job."""
+    members = status["members"]
+    return [*_heading(status, command), *_waits(status), *([""] + _table(members) if members else [])]
+
+
+def job_list(rows: Sequence[tuple[str, str, Sequence[str]]]) -> list[str]:
+    """Several jobs, a line each: name, what is known of it, command."""
+    width = max(len(name) for name, _, _ in rows)
+    return [f"{name.ljust(width)}  {text}  ({' '.join(command)})" for name, text, command in rows]

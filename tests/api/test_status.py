@@ -1,0 +1,150 @@
+"""What `farandole status` finds and shows, without a job."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import processes
+import pytest
+
+from farandole.launch import job_files, status_view
+
+COMMAND = [sys.executable, "-m", "farandole", "status"]
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "runtime"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    return folder
+
+
+def test_a_job_is_found_while_its_launcher_runs(runtime: Path) -> None:
+    job_files.write("run-1", "127.0.0.1:5", "secret", 4, ("python", "train.py"))
+    path = runtime / "farandole" / "run-1"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    (found,) = job_files.read_all()
+    assert found.job == "run-1" and found.controller == "127.0.0.1:5" and found.token == "secret"
+    assert found.pid == os.getpid() and found.processes == 4 and found.command == ("python", "train.py")
+    job_files.remove("run-1")
+    assert job_files.read_all() == []
+
+
+def test_what_a_killed_launcher_leaves_is_removed(runtime: Path) -> None:
+    body = "from farandole.launch import job_files; job_files.write('run-2', '127.0.0.1:5', 'secret', 1, ['x'])"
+    subprocess.run([sys.executable, "-c", body], check=True, env=processes.environment())
+    assert (runtime / "farandole" / "run-2").exists()
+    assert job_files.read_all() == []
+    assert not (runtime / "farandole" / "run-2").exists()
+
+
+def test_a_folder_that_others_may_look_into_is_not_used(runtime: Path) -> None:
+    (runtime / "farandole").mkdir()
+    (runtime / "farandole").chmod(0o755)
+    with pytest.raises(PermissionError, match="only this user"):
+        job_files.write("run-3", "127.0.0.1:5", "secret", 1, ("x",))
+    assert job_files.read_all() == []
+
+
+def test_without_a_runtime_folder_of_ours_it_is_in_tmp(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime.chmod(0o755)
+    assert job_files.folder() == f"/tmp/farandole-{os.getuid()}"
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert job_files.folder() == f"/tmp/farandole-{os.getuid()}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        ([], 0, "no job of this user runs on this host"),
+        (["--json"], 0, "[]"),
+        (["run-7"], 1, "no job of this user on this host begins with 'run-7'"),
+        (["--controller", "127.0.0.1:1"], 2, "go together"),
+        (["--controller", "127.0.0.1:1", "--job", "a", "--token-file", "/no/such/file"], 2, "/no/such/file"),
+    ],
+)
+def test_command_line(runtime: Path, tmp_path: Path, arguments: list[str], code: int, sentence: str) -> None:
+    with processes.running([*COMMAND, *arguments], tmp_path, {"XDG_RUNTIME_DIR": str(runtime)}) as job:
+        assert job.wait() == code, job.report()
+    assert sentence in job.stdout + job.stderr
+
+
+def status(ranks: int, **fields: object) -> dict:
+    member = {"responsive": True, "cause": "", "left": False, "traffic": {"tensors": 1234567, "bytes": 5_000_000_000}}
+    members = [
+        {
+            **member,
+            "member": {"rank": rank, "host": "h", "pid": 1000 + rank},
+            "lateness": {"mean_us": 1500 * rank, "max_us": 20000, "last_count": rank},
+        }
+        for rank in range(ranks)
+    ]
+    traffic = {"batches": 10, "tensors": 1610, "bytes": 12_300_000, "cache_hits": 99, "cache_misses": 1, "messages": 20}
+    return {
+        "job": "run-1",
+        "state": "running",
+        "activity": "replaying",
+        "reason": "",
+        "generation": {"number": 1},
+        "phase": 3,
+        "size": ranks,
+        "members": members,
+        "waits": [],
+        "divergence": "",
+        "replay": {"index": 9, "batches": 5, "tensors": 161, "repetitions": 12345, "age_ms": 185000},
+        "traffic": traffic,
+        "batches_per_second": 480,
+        "tensors_per_second": 4100,
+        "bytes_per_second": 1_200_000_000,
+        **fields,
+    }
+
+
+def test_view_of_a_replay() -> None:
+    lines = status_view.full(status(2), ("python", "train.py"))
+    assert lines == [
+        "job run-1: python train.py",
+        "replaying, 2 ranks on 1 host, generation 1, phase 3",
+        "replay of 5 batches with 161 tensors: 12,345 repetitions, for 3 min 5 s",
+        "all ranks: 1.2 GB/s, 480 batches/s, 4,100 tensors/s; 12.3 MB in 1,610 tensors and 10 batches so far, "
+        "20 control messages",
+        "signature cache: 99.0% of 100 announcements",
+        "nobody waits for anybody",
+        "",
+        "rank  host   pid  late (mean)   (most)  last    tensors   bytes  condition",
+        "   0     h  1000       0.0 ms  20.0 ms     0  1,234,567  5.0 GB  ok",
+        "   1     h  1001       1.5 ms  20.0 ms     1  1,234,567  5.0 GB  ok",
+    ]
+    assert status_view.summary(status(2)) == "run-1: replaying, 2 ranks; 1.2 GB/s"
+
+
+def test_view_of_waits_and_of_those_who_do_not_answer() -> None:
+    bad = status(3, waits=[{"text": "for 12 s ranks 0 and 1 have waited for rank 2"}], state="failed", reason="why")
+    bad["members"][2].update(responsive=False, cause="is stopped by a signal")
+    lines = status_view.full(bad)
+    assert "failed, 3 ranks on 1 host, generation 1, phase 3: why" in lines
+    assert "! for 12 s ranks 0 and 1 have waited for rank 2" in lines
+    assert lines[-1].endswith("unresponsive: is stopped by a signal")
+    assert status_view.summary(bad) == (
+        "run-1: failed, 3 ranks; 1 unresponsive; for 12 s ranks 0 and 1 have waited for rank 2; why"
+    )
+
+
+def test_of_many_ranks_the_latest_are_shown() -> None:
+    lines = status_view.full(status(1000))
+    assert lines[-1] == "984 more ranks, less late than these"
+    shown = [line.split()[0] for line in lines[lines.index("") + 2 : -1]]
+    assert shown == [str(rank) for rank in range(984, 1000)]
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"), [(0, "0.0 s"), (9999, "10.0 s"), (59999, "59 s"), (60000, "1 min 0 s"), (7440000, "2 h 4 min")]
+)
+def test_durations(ms: int, text: str) -> None:
+    assert status_view.duration_text(ms) == text
