@@ -54,17 +54,19 @@ Batcher::Lane* Batcher::FirstLane() {
   return first;
 }
 
-bool Batcher::Next(Batch* batch) {
+bool Batcher::Next(Batch* batch, std::vector<Request>* requests) {
   Lane* lane = FirstLane();
   if (lane == nullptr) return false;
   batch->process_set = process_set_;
   batch->entries.clear();
+  requests->clear();
   int64_t bytes = 0;
   do {
     ReadyTensor& tensor = lane->queue.front().tensor;
     const int64_t more = BytesOf(tensor.signature);
     if (!batch->entries.empty() && (threshold_ == 0 || more > threshold_ || bytes > threshold_ - more)) break;
     bytes = more > std::numeric_limits<int64_t>::max() - bytes ? std::numeric_limits<int64_t>::max() : bytes + more;
+    requests->push_back({tensor.name, std::move(tensor.signature)});
     batch->entries.push_back({std::move(tensor.name), std::move(tensor.first_dims)});
     lane->queue.pop_front();
   } while (!lane->alone && !lane->queue.empty());

@@ -24,8 +24,8 @@ class Batcher {
   Batcher(uint32_t process_set, int64_t fusion_threshold_bytes);
 
   void Add(ReadyTensor tensor);
-  // Takes the next batch that may go out now; false if there is none.
-  bool Next(Batch* batch);
+  // Takes the next batch that may go out now; false if there is none. `requests` is the same with full signatures.
+  bool Next(Batch* batch, std::vector<Request>* requests);
   // The batch of the last Next() is item `index` of the log.
   void Sent(uint64_t index) { out_.push_back(index); }
   // The pacer has executed all items up to here.

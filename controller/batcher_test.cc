@@ -23,8 +23,9 @@ ReadyTensor Tensor(const std::string& name, int64_t floats, OpKind op = OpKind::
 
 std::vector<std::string> Next(Batcher* batcher) {
   Batch batch;
+  std::vector<Request> requests;
   std::vector<std::string> names;
-  if (!batcher->Next(&batch)) return names;
+  if (!batcher->Next(&batch, &requests)) return names;
   for (const BatchEntry& entry : batch.entries) names.push_back(entry.name);
   return names;
 }

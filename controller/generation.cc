@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "controller/break_text.h"
 #include "controller/open_waits.h"
 #include "controller/rank_text.h"
 
@@ -32,7 +32,7 @@ Generation::Generation(GenerationId id, const std::vector<Candidate>& members, c
       negotiator_(static_cast<int>(members.size())),
       batcher_(0, config.fusion_threshold_bytes),
       outbox_(ItemLog(id, static_cast<int>(members.size()), config.unstable_items_max), &roster_),
-      replay_(static_cast<int>(members.size())),
+      replay_(config_, &roster_, &outbox_, [this](uint32_t set) { return MembersOf(set); }),
       watch_(static_cast<int>(members.size()), config.watch) {
   for (int r = 0; r < roster_.size(); ++r) all_.Add(Rank(r));
 }
@@ -65,28 +65,17 @@ void Generation::OnHello(Rank rank, const Hello& hello, const std::string& agent
 
 void Generation::TakePosition(Rank rank, const Hello& hello, std::vector<Request> requests, TimePoint now,
                               Actions* actions) {
+  if (!replay_.negotiating()) {
+    replay_.OnHello(rank, hello, now, actions);
+    return;
+  }
   // One that is behind counts as having announced nothing: it says everything itself once it has seen the marker.
   const bool behind = hello.phase < replay_.phase();
-  switch (replay_.stage()) {
-    case ReplayState::Stage::kNegotiate:
-      if (behind) requests.clear();
-      negotiator_.Retain(rank, requests);
-      AnnounceAll(rank, requests, now, actions);
-      if (!behind && hello.leaving && life_ == Life::kRunning) Leave(rank, actions);
-      return;
-    case ReplayState::Stage::kReplay:
-      if (behind || !hello.wants_break) return;
-      actions->Because(absl::StrCat(Describe(roster_.seat(rank).member), " breaks the replay"));
-      Halt(now, actions);
-      return;
-    case ReplayState::Stage::kHalting:
-      if (!behind && hello.state == WorkerState::kHalted) {
-        replay_.Halted(rank, hello.next);
-      } else {
-        roster_.ToOne(rank, farandole::Halt{id_, replay_.phase()}, actions);
-      }
-      return;
-  }
+  if (behind) requests.clear();
+  negotiator_.Retain(rank, requests);
+  replay_.Forget(rank);
+  AnnounceAll(rank, requests, now, actions);
+  if (!behind && hello.leaving && life_ == Life::kRunning) Leave(rank, now, actions);
 }
 
 // Rule C8. Takes out of `requests` what items answer that the worker has not seen yet. False: nothing more to do.
@@ -130,42 +119,32 @@ void Generation::OnAnnounce(Rank rank, const Announce& announce, const SameFrom&
                             Actions* actions) {
   if (!Listens(rank, announce.generation) || announce.phase != replay_.phase()) return;
   if (!Progress(rank, progress.received_through, progress.completed_through, actions)) return;
-  const bool negotiating = replay_.stage() == ReplayState::Stage::kNegotiate;
-  if (negotiating && !roster_.seat(rank).left) AnnounceAll(rank, announce.requests, now, actions);
+  if (replay_.negotiating() && !roster_.seat(rank).left) AnnounceAll(rank, announce.requests, now, actions);
   Pump(now, actions);
 }
 
 void Generation::OnBreak(Rank rank, const Break& said, TimePoint now, Actions* actions) {
-  if (!Listens(rank, said.generation) || said.phase != replay_.phase()) return;
-  if (replay_.stage() != ReplayState::Stage::kReplay) return;
-  actions->Because(absl::StrCat(Describe(roster_.seat(rank).member), " breaks the replay: ", BreakText(said)));
-  Halt(now, actions);
-}
-
-// Rule C5.
-void Generation::Halt(TimePoint now, Actions* actions) {
-  replay_.Halt(now);
+  if (!Listens(rank, said.generation)) return;
+  replay_.OnBreak(rank, said, now, actions);
   watch_.Arm(now);
-  roster_.ToAll(farandole::Halt{id_, replay_.phase()}, actions);
 }
 
 void Generation::OnHalted(Rank rank, const Halted& halted, const SameFrom& progress, TimePoint now, Actions* actions) {
-  if (!Listens(rank, halted.generation) || halted.phase != replay_.phase()) return;
-  if (replay_.stage() != ReplayState::Stage::kHalting) return;
+  if (!Listens(rank, halted.generation)) return;
   if (!Progress(rank, progress.received_through, progress.completed_through, actions)) return;
-  replay_.Halted(rank, halted.next);
+  replay_.OnHalted(rank, halted);
   Pump(now, actions);
 }
 
-// Rule C6.
-void Generation::Resume(Actions* actions) {
-  const auto begun = replay_.FindBegun([this](uint32_t set) { return MembersOf(set); });
-  if (!begun) {
-    Fail("members have halted at positions that cannot be; this is a fault of Farandole", actions);
+// Rule C3.
+void Generation::Withdraw(uint32_t process_set, const std::string& reason, TimePoint now, Actions* actions) {
+  if (!config_.can_withdraw) {
+    Fail(absl::StrCat("a batch that some ranks have begun cannot be executed: ", reason), actions);
     return;
   }
-  outbox_.Send(replay_.phase(), farandole::Resume{replay_.index(), *begun}, nullptr, actions);
-  replay_.Resume();
+  for (auto& announced : replay_.Withdraw(process_set, reason, actions)) {
+    AnnounceOne(announced.first, announced.second, now, actions);
+  }
 }
 
 const RankSet* Generation::MembersOf(uint32_t process_set) const { return process_set == 0 ? &all_ : nullptr; }
@@ -179,6 +158,15 @@ void Generation::AnnounceAll(Rank rank, const std::vector<Request>& requests, Ti
   std::vector<std::string> left_behind;
   for (const Request& request : requests) {
     if (life_ != Life::kRunning) return;
+    const BegunList::Heard heard = replay_.Announce(rank, request);
+    if (heard == BegunList::Heard::kTaken) continue;
+    if (heard == BegunList::Heard::kChanged) {
+      Withdraw(request.signature.process_set,
+               absl::StrCat(Describe(roster_.seat(rank).member), " submitted ", request.name,
+                            " with another signature than in the replay"),
+               now, actions);
+      if (life_ != Life::kRunning) return;
+    }
     if (request.signature.process_set != 0) {
       Refuse(rank, {request.name}, request.signature.process_set, ErrorKind::kMismatch,
              absl::StrCat("Unknown process set ", request.signature.process_set, " for ", request.name));
@@ -235,14 +223,18 @@ void Generation::OnLeave(Rank rank, const GenerationId& generation, TimePoint no
   if (roster_.seat(rank).gone()) return;
   if (life_ == Life::kFailed && generation == id_) roster_.mutable_seat(rank).over = true;
   // Sent just before a Replay came: void like an announcement; the worker breaks and says it again after Resume.
-  if (!Listens(rank, generation) || replay_.stage() != ReplayState::Stage::kNegotiate) return;
-  Leave(rank, actions);
+  if (!Listens(rank, generation) || !replay_.negotiating()) return;
+  Leave(rank, now, actions);
   Pump(now, actions);
 }
 
-void Generation::Leave(Rank rank, Actions* actions) {
+void Generation::Leave(Rank rank, TimePoint now, Actions* actions) {
+  for (uint32_t set : replay_.LackedBy(rank)) {
+    Withdraw(set, absl::StrCat(Describe(roster_.seat(rank).member), " leaves"), now, actions);
+    if (life_ != Life::kRunning) return;
+  }
   roster_.MarkLeft(rank);
-  roster_.mutable_seat(rank).owes_through = last_batch_;
+  roster_.mutable_seat(rank).owes_through = outbox_.LastBatch(rank);
   outbox_.Release(rank);
   actions->Because(absl::StrCat(Describe(roster_.seat(rank).member), " left"));
   batcher_.Clear();
@@ -314,15 +306,40 @@ void Generation::OnReport(Rank rank, const WorkerReport& report, TimePoint now) 
   if (life_ == Life::kRunning && report.generation == id_) watch_.Reported(rank, report, now);
 }
 
+TimePoint Generation::NextDeadline() const {
+  if (life_ != Life::kRunning) return TimePoint::Infinite();
+  const TimePoint next = std::min(watch_.next_look(), replay_.NextDeadline());
+  return suspicion_ ? std::min(suspicion_->deadline, next) : next;
+}
+
 void Generation::Tick(TimePoint now, Actions* actions) {
+  if (life_ != Life::kRunning) return;
+  if (suspicion_ && suspicion_->deadline <= now) {
+    Fail(std::string(suspicion_->sentence), actions);
+    return;
+  }
   if (watch_.next_look() <= now) LookAtWaits(now, actions);
-  if (!suspicion_ || now < suspicion_->deadline) return;
-  Fail(std::string(suspicion_->sentence), actions);
+  if (life_ != Life::kRunning) return;
+  for (uint32_t set : replay_.Overdue(now)) {
+    if (!KeepsOthersWaiting(set)) continue;
+    Withdraw(set, replay_.LackText(set), now, actions);
+    if (life_ != Life::kRunning) return;
+  }
+  Pump(now, actions);
+}
+
+// Rule C3b: what has begun in this process set holds back something that plain negotiation would not.
+bool Generation::KeepsOthersWaiting(uint32_t process_set) const {
+  if (!batcher_.empty() || !outbox_.queue_empty()) return true;
+  const std::vector<Rank> lacking = replay_.begun().Lacking(process_set);
+  return std::any_of(lacking.begin(), lacking.end(), [this](Rank rank) {
+    return negotiator_.OpenCount(rank) > 0 || replay_.begun().HasAnnounced(rank);
+  });
 }
 
 std::vector<OpenWait> Generation::Waits(TimePoint now) const {
   if (life_ != Life::kRunning) return {};
-  return OpenWaits(negotiator_, replay_, watch_.reports(), WaitWatch::kWaitsMax, now);
+  return OpenWaits(negotiator_, replay_.state(), watch_.reports(), WaitWatch::kWaitsMax, now);
 }
 
 void Generation::LookAtWaits(TimePoint now, Actions* actions) {
@@ -335,26 +352,46 @@ void Generation::LookAtWaits(TimePoint now, Actions* actions) {
 }
 
 void Generation::Pump(TimePoint now, Actions* actions) {
-  (void)now;
   if (life_ == Life::kFailed) return;
-  if (replay_.all_halted() && !outbox_.Full()) Resume(actions);
-  if (life_ == Life::kFailed) return;
-  if (replay_.stage() == ReplayState::Stage::kNegotiate) {
-    outbox_.SendQueue(
-        replay_.phase(), [](const RankSet*) { return false; }, actions);
-    SendBatches(actions);
+  const absl::Status resumed = replay_.Resume(now, actions);
+  if (!resumed.ok()) {
+    Fail(std::string(resumed.message()), actions);
+    return;
+  }
+  if (replay_.negotiating()) {
+    replay_.SendEnters(actions);
+    // C1: nothing but Enter and Withdraw goes to a busy member.
+    const auto held = [this](const ItemBody& body, const RankSet* to) {
+      return !std::holds_alternative<farandole::Withdraw>(body) && replay_.Busy(to);
+    };
+    if (outbox_.SendQueue(replay_.phase(), held, actions) > 0) replay_.Interrupted();
+    if (SendBatches(actions)) TryReplay(actions);
   }
   outbox_.Finish(!batcher_.empty(), actions);
 }
 
-void Generation::SendBatches(Actions* actions) {
+// True if one was sent.
+bool Generation::SendBatches(Actions* actions) {
   Batch batch;
-  while (!outbox_.Full() && batcher_.Next(&batch)) {
+  std::vector<Request> requests;
+  bool sent = false;
+  while (!outbox_.Full() && !replay_.Busy(&all_) && batcher_.Next(&batch, &requests)) {
     for (const BatchEntry& entry : batch.entries) negotiator_.Close(batch.process_set, entry.name);
     tensors_ += batch.entries.size();
-    last_batch_ = outbox_.Send(replay_.phase(), std::move(batch), nullptr, actions);
-    batcher_.Sent(last_batch_);
+    replay_.Dispatched({batch.process_set, std::move(requests)});
+    batcher_.Sent(outbox_.Send(replay_.phase(), std::move(batch), nullptr, actions));
+    sent = true;
   }
+  return sent;
+}
+
+// Rule C4.
+void Generation::TryReplay(Actions* actions) {
+  if (roster_.left_count() > 0 || !outbox_.queue_empty() || !batcher_.empty()) return;
+  auto found = replay_.Wanted();
+  if (!found || !negotiator_.Within(found->period)) return;
+  negotiator_.Clear();
+  replay_.Begin(*std::move(found), actions);
 }
 
 void Generation::Fail(const std::string& sentence, Actions* actions) {
@@ -376,7 +413,7 @@ void Generation::FillStatus(const AgentTable& agents, TimePoint now, JobStatus* 
   status->size = roster_.size();
   status->items = outbox_.log().last();
   status->tensors = tensors_;
-  if (life_ == Life::kRunning) FillReplay(watch_.reports(), replay_, now, status);
+  if (life_ == Life::kRunning) FillReplay(watch_.reports(), replay_.state(), now, status);
   for (int r = 0; r < roster_.size(); ++r) {
     const Seat& seat = roster_.seat(Rank(r));
     MemberStatus m;

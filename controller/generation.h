@@ -15,7 +15,7 @@
 #include "controller/key_store.h"
 #include "controller/negotiator.h"
 #include "controller/outbox.h"
-#include "controller/replay_state.h"
+#include "controller/replay_control.h"
 #include "controller/roster.h"
 #include "controller/trace_relay.h"
 #include "controller/wait_watch.h"
@@ -71,11 +71,7 @@ class Generation {
   void CloseSessions(const std::string& agent_id) { roster_.CloseSessions(agent_id); }
 
   void Tick(TimePoint now, Actions* actions);
-  TimePoint NextDeadline() const {
-    if (life_ != Life::kRunning) return TimePoint::Infinite();
-    const TimePoint look = watch_.next_look();
-    return suspicion_ && suspicion_->deadline < look ? suspicion_->deadline : look;
-  }
+  TimePoint NextDeadline() const;
 
   void FillStatus(const AgentTable& agents, TimePoint now, JobStatus* status) const;
 
@@ -92,14 +88,15 @@ class Generation {
   void AnnounceOne(Rank rank, const Request& request, TimePoint now, Actions* actions);
   void Refuse(Rank rank, std::vector<std::string> names, uint32_t process_set, ErrorKind kind, std::string text);
   std::string LeftText() const;
-  void Leave(Rank rank, Actions* actions);
+  void Leave(Rank rank, TimePoint now, Actions* actions);
   bool Resend(Rank rank, const Hello& hello, std::vector<Request>* requests, Actions* actions);
   // What Hello says about the phase it was sent in.
   void TakePosition(Rank rank, const Hello& hello, std::vector<Request> requests, TimePoint now, Actions* actions);
-  void Halt(TimePoint now, Actions* actions);
-  void Resume(Actions* actions);
+  void Withdraw(uint32_t process_set, const std::string& reason, TimePoint now, Actions* actions);
+  bool KeepsOthersWaiting(uint32_t process_set) const;
   void Pump(TimePoint now, Actions* actions);
-  void SendBatches(Actions* actions);
+  bool SendBatches(Actions* actions);
+  void TryReplay(Actions* actions);
   std::vector<OpenWait> Waits(TimePoint now) const;
   void LookAtWaits(TimePoint now, Actions* actions);
   const RankSet* MembersOf(uint32_t process_set) const;
@@ -115,13 +112,12 @@ class Generation {
   Negotiator negotiator_;
   Batcher batcher_;
   Outbox outbox_;
-  ReplayState replay_;
+  ReplayControl replay_;
   RankSet all_;
   KeyStore keys_;
   WaitWatch watch_;
   absl::optional<Suspicion> suspicion_;
   uint64_t tensors_ = 0;
-  uint64_t last_batch_ = 0;  // index of the last Batch; it concerns all members that had not left
 };
 
 }  // namespace farandole

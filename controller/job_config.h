@@ -22,6 +22,14 @@ struct JobConfig {
   int64_t fusion_threshold_bytes = 128 << 20;
   // Items that not all concerned have received; no further one is sent while there are so many (rule C11).
   uint32_t unstable_items_max = 4096;
+  // Whether what repeats itself is replayed by the members; they have to know how.
+  bool replay = false;
+  // After the end of a replay: how long what only some members had begun may wait for the others before it is
+  // withdrawn.
+  uint32_t withdraw_after_ms = 1000;
+  // False if the members' communicators cannot give up what they have started; then the generation fails instead, at
+  // once if ranks disagree, after `watch.divergence_after_ms` if somebody does not come.
+  bool can_withdraw = true;
   int32_t size_max = 65536;
   WatchConfig watch;
   // Generations up to this number may have been opened in a job of this name that was forgotten since.

@@ -138,9 +138,25 @@ std::vector<Negotiator::Abandoned> Negotiator::Abandon(Rank leaver) {
     }
     same->names.push_back(it->first.second);
   }
+  Clear();
+  return all;
+}
+
+void Negotiator::Clear() {
   table_.clear();
   std::fill(open_.begin(), open_.end(), 0);
-  return all;
+}
+
+bool Negotiator::Within(const Period& period) const {
+  if (table_.empty()) return true;
+  absl::flat_hash_map<KeyView, const Signature*> has;
+  for (const PeriodBatch& batch : period.batches) {
+    for (const Request& r : batch.requests) has[KeyView(batch.process_set, r.name)] = &r.signature;
+  }
+  return std::all_of(table_.begin(), table_.end(), [&](const auto& entry) {
+    const auto it = has.find(entry.first);
+    return it != has.end() && entry.second->deviations.empty() && *it->second == entry.second->common;
+  });
 }
 
 std::vector<OpenWait> Negotiator::Waits(size_t max) const {

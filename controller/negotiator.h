@@ -64,6 +64,11 @@ class Negotiator {
   // announcement, without `leaver`'s own requests.
   std::vector<Abandoned> Abandon(Rank leaver);
 
+  // Everything announced is void.
+  void Clear();
+  // True if this period has all that is announced, with the same signatures.
+  bool Within(const Period& period) const;
+
   // Requests announced by `rank` and not dispatched.
   uint32_t OpenCount(Rank rank) const { return open_[rank.value()]; }
   // What some have announced and others have not, oldest first, at most `max`.

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/types/optional.h"
 #include "controller/actions.h"
 #include "controller/answered.h"
@@ -33,8 +35,12 @@ class Outbox {
   void Queue(ItemBody body, absl::optional<RankSet> to) { queue_.push_back({std::move(body), std::move(to)}); }
   bool queue_empty() const { return queue_.empty(); }
   void ClearQueue() { queue_.clear(); }
-  // Sends the queue in its order, past what `held` says about its addressees, as far as the log takes it.
-  void SendQueue(uint32_t phase, const std::function<bool(const RankSet* to)>& held, Actions* actions);
+  // Sends the queue in its order, past what is held back from its addressees, as far as the log takes it. Answers how
+  // many that answer requests.
+  using Held = std::function<bool(const ItemBody& body, const RankSet* to)>;
+  int SendQueue(uint32_t phase, const Held& held, Actions* actions);
+  // Index of the last Batch or Enter that concerns this member; 0 = none.
+  uint64_t LastBatch(Rank rank) const;
 
   // False if there is no such item.
   bool Received(Rank rank, uint64_t through) { return log_.Received(rank, through); }
@@ -55,6 +61,8 @@ class Outbox {
   ItemLog log_;
   Roster* const roster_;
   std::deque<Waiting> queue_;
+  uint64_t last_batch_to_all_ = 0;
+  absl::flat_hash_map<Rank, uint64_t> last_batch_;  // that concerns this one, but not all
   bool full_said_ = false;
 };
 

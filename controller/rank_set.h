@@ -60,6 +60,15 @@ class RankSet {
     }
     return false;
   }
+  // How many members are in `among` and not in `without`.
+  int CountIn(const RankSet& among, const RankSet& without) const {
+    int count = 0;
+    for (size_t i = 0; i < words_.size() && i < among.words_.size(); ++i) {
+      const uint64_t less = i < without.words_.size() ? without.words_[i] : 0;
+      count += __builtin_popcountll(words_[i] & among.words_[i] & ~less);
+    }
+    return count;
+  }
   int count() const { return count_; }
   bool empty() const { return count_ == 0; }
   // In rising order.

@@ -23,7 +23,7 @@ void ReplayState::Begin(uint64_t index, Period period) {
 
 void ReplayState::Halt(TimePoint now) {
   stage_ = Stage::kHalting;
-  halted_ = RankSet();
+  halted_.Clear();
   halting_since_ = now;
 }
 
@@ -76,7 +76,7 @@ void ReplayState::Resume() {
   ++phase_;
   stage_ = Stage::kNegotiate;
   std::fill(next_.begin(), next_.end(), 0);
-  halted_ = RankSet();
+  halted_.Clear();
 }
 
 }  // namespace farandole

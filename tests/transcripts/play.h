@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "controller/job.h"
 #include "proto/messages.h"
+#include "tests/transcripts/played_worker.h"
 
 namespace farandole {
 
@@ -24,12 +25,19 @@ namespace farandole {
 // Commands (ms: milliseconds; [..] may be left out; REQUEST: see requests.h):
 //   config NAME NUMBER                       a field of JobConfig; before everything else
 //   agent A connects host H | agent A disconnects | agent A says lease
-//   W@A hello rank R size N [KEY VALUE]... [leaving] [open REQUEST...]
-//                                            keys: session version pid gen received completed; what is not said is what
-//                                            the worker would say, a new session and the rest as it has seen it
-//   W announces [completed N] [received N] [gen N] REQUEST...
+//   controller restarts incarnation N        nothing of the old one is left; agents have to connect again
+//   W@A hello rank R size N [KEY VALUE]... [leaving] [halted] [wants-break] [open REQUEST...]
+//                                            keys: session version pid gen phase received completed next begun
+//                                            retained (lists: "1,2", "-"); what is not said is what the worker would
+//                                            say, a new session and the rest as it has seen it, but for next, which is
+//                                            0
+//   W announces [completed N] [received N] [phase N] [gen N] REQUEST...
 //   W acks [completed N] [received N]        what is not said: everything it was sent
-//   W leaves [gen N] | W fails suspect R: REASON | W ended: CAUSE | W silent: CAUSE | W answers
+//   W breaks [phase N] new|changed|never|join|leave|sets|incomplete NAME...
+//   W halts [phase N] next N
+//   W recalls                                answers the last Recall with what it has
+//   W leaves [gen N] | W fails suspect R: REASON | W ended: CAUSE | W left: CAUSE | W silent: CAUSE | W answers
+//   W loses #N                               items from N on got lost on their way to it
 //   W reports [replaying] [phase N] [next N] [waits MS] [slack US] [bytes N] [lacks NAME...]
 //                                            with its agent's lease; waits: for how long it has been in a batch
 //   put KEY VALUE | find KEY                 in the newest generation
@@ -42,24 +50,12 @@ class Play {
   absl::Status Do(absl::string_view line, std::vector<std::string>* output);
 
  private:
-  struct Worker {
-    std::string agent;
-    uint64_t session = 0;
-    int64_t pid = 0;
-    Rank rank;
-    int32_t size = 0;
-    GenerationId generation;
-    uint64_t received = 0;
-  };
   using Words = std::vector<std::string>;
 
   absl::Status Config(const Words& words);
+  absl::Status Restart(const Words& words);
   absl::Status Agent(const Words& words, std::vector<std::string>* output);
   absl::Status OfWorker(const Words& words, absl::string_view text, std::vector<std::string>* output);
-  absl::Status SayHello(const std::string& name, Words words, std::vector<std::string>* output);
-  absl::Status Announces(const std::string& name, const Words& words, bool ack, std::vector<std::string>* output);
-  absl::Status Reports(const std::string& name, const Words& words, std::vector<std::string>* output);
-  void Say(const std::string& name, WorkerUp message, std::vector<std::string>* output);
   void SayAgent(const std::string& agent, const AgentUp& message, std::vector<std::string>* output);
   void Write(const Actions& actions, std::vector<std::string>* output);
   std::string Sent(const ToWorkers& message);
@@ -70,7 +66,7 @@ class Play {
   JobConfig config_;
   std::unique_ptr<Job> job_;
   TimePoint now_{1000000};
-  std::map<std::string, Worker> workers_;
+  std::map<std::string, PlayedWorker> workers_;
   GenerationId newest_;
 };
 

@@ -1,0 +1,91 @@
+#ifndef FARANDOLE_CONTROLLER_REPLAY_CONTROL_H_
+#define FARANDOLE_CONTROLLER_REPLAY_CONTROL_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "controller/actions.h"
+#include "controller/back_off.h"
+#include "controller/begun_list.h"
+#include "controller/detector.h"
+#include "controller/job_config.h"
+#include "controller/outbox.h"
+#include "controller/replay_state.h"
+#include "controller/roster.h"
+#include "proto/messages.h"
+
+namespace farandole {
+
+// When a generation replays, how a replay ends, and what is done about instances that only some had begun by then
+// (rules C2 to C6 of docs/replay.md). Pure. Knows nothing of the table of requests.
+class ReplayControl {
+ public:
+  using Stage = ReplayState::Stage;
+
+  // All but `members_of`, which is copied, outlive this.
+  ReplayControl(const JobConfig& config, Roster* roster, Outbox* outbox, MembersOf members_of);
+
+  const ReplayState& state() const { return state_; }
+  const BegunList& begun() const { return begun_; }
+  uint32_t phase() const { return state_.phase(); }
+  bool negotiating() const { return state_.stage() == Stage::kNegotiate; }
+  // Rule C1: nothing but Enter and Withdraw goes to a busy member.
+  bool Busy(const RankSet* members) const { return begun_.Busy(members); }
+
+  // What a member says in or after a replay; other phases change nothing.
+  void OnBreak(Rank rank, const Break& said, TimePoint now, Actions* actions);
+  void OnHalted(Rank rank, const Halted& halted);
+  // Of a session that opens in a replay, or while it ends.
+  void OnHello(Rank rank, const Hello& hello, TimePoint now, Actions* actions);
+
+  // While negotiating.
+  BegunList::Heard Announce(Rank rank, const Request& request) { return begun_.Announce(rank, request); }
+  void Forget(Rank rank) { begun_.Forget(rank); }
+  std::vector<uint32_t> Joined(Rank rank) { return begun_.Joined(rank); }
+  std::vector<uint32_t> LackedBy(Rank rank) const { return begun_.LackedBy(rank); }
+  // Rule C3. Answers what members had announced of these instances; it belongs to the table now.
+  std::vector<std::pair<Rank, Request>> Withdraw(uint32_t process_set, const std::string& reason, Actions* actions);
+  // Process sets whose open instances have waited too long; the wait begins anew.
+  std::vector<uint32_t> Overdue(TimePoint now);
+  // Why: "rank 1 (pid 7 on host b) has not submitted x".
+  std::string LackText(uint32_t process_set) const;
+
+  // Rule C6, if all have halted and there is room for it. An error if that cannot be; the generation has to fail.
+  absl::Status Resume(TimePoint now, Actions* actions);
+  // Rule C2.
+  void SendEnters(Actions* actions);
+  // For the detector.
+  void Dispatched(PeriodBatch batch) { detector_.Dispatched(std::move(batch)); }
+  void Interrupted() { detector_.Interrupted(); }
+  // Rule C4, as far as it is known here: the period to replay now.
+  absl::optional<Detector::Found> Wanted() const;
+  void Begin(Detector::Found found, Actions* actions);
+
+  // When Overdue() may have something.
+  TimePoint NextDeadline() const { return begun_.empty() ? TimePoint::Infinite() : overdue_; }
+
+ private:
+  void Halt(TimePoint now, Actions* actions);
+  int64_t WithdrawAfterMs() const {
+    return config_.can_withdraw ? config_.withdraw_after_ms : config_.watch.divergence_after_ms;
+  }
+
+  const JobConfig& config_;
+  Roster* const roster_;
+  Outbox* const outbox_;
+  const MembersOf members_of_;
+  ReplayState state_;
+  BegunList begun_;
+  Detector detector_;
+  BackOff back_off_;
+  uint64_t digest_ = 0;  // of the replay that runs or ended last
+  TimePoint overdue_ = TimePoint::Infinite();
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_CONTROLLER_REPLAY_CONTROL_H_
