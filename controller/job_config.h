@@ -23,7 +23,7 @@ struct JobConfig {
   // Items that not all concerned have received; no further one is sent while there are so many (rule C11).
   uint32_t unstable_items_max = 4096;
   // Whether what repeats itself is replayed by the members; they have to know how.
-  bool replay = false;
+  bool replay = true;
   // After the end of a replay: how long what only some members had begun may wait for the others before it is
   // withdrawn.
   uint32_t withdraw_after_ms = 1000;

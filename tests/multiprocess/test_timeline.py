@@ -17,7 +17,7 @@ SCRIPT = """
         hvd.start_timeline(path, mark_cycles=True)
     for step in range(steps):
         if hvd.rank() == hvd.size() - 1:
-            time.sleep(0.005)  # always the last
+            time.sleep(0.03)  # always the last
         hvd.allreduce(torch.ones(4), name="gradient", op=hvd.Sum)
     if hvd.rank() == 0:
         time.sleep(0.2)
