@@ -285,7 +285,7 @@ int farandole_grouped_allreduce(const char* name, int count, const void* const* 
     if (!result.ok()) return Fail(result);
     request.signature.group = group;
     request.signature.group_size = static_cast<uint32_t>(count);
-    const std::string own = absl::StrCat(group, ".", i);
+    const std::string own = absl::StrCat(group, "_", i + 1, "of", count);
     operations.push_back(MakeOperation(runtime.get(), own.c_str(), std::move(request), inputs[i], outputs[i], &result));
     if (!result.ok()) return Fail(result);
   }
@@ -300,7 +300,7 @@ int64_t farandole_join(void) {
   if (InChild(&code)) return code;
   // Ranks that joined at different times have made up different numbers of names.
   Library::Get().ResetNames();
-  return SubmitChange("join", OpKind::kJoin, {});
+  return SubmitChange("join.noname", OpKind::kJoin, {});
 }
 
 int farandole_result_value(int64_t handle, int64_t* value) {

@@ -11,6 +11,10 @@ namespace {
 
 constexpr int64_t kTensorBytesMax = int64_t{1} << 62;
 
+bool HasTensor(OpKind op) {
+  return op == OpKind::kAllreduce || op == OpKind::kAllgather || op == OpKind::kBroadcast;
+}
+
 template <typename... Args>
 Result Invalid(const Args&... args) {
   return {Code::kInvalidArgument, absl::StrCat(args...)};
@@ -79,7 +83,7 @@ Result Validate(const char* name, const Signature& signature, const void* input,
   if (place.position < 0) {
     return Invalid("rank ", place.rank.value(), " is not a member of process set ", signature.process_set);
   }
-  if (signature.op == OpKind::kBarrier) return {};
+  if (!HasTensor(signature.op)) return {};
   bool reads = true;
   if (signature.op == OpKind::kBroadcast) {
     if (!place.has_root) {

@@ -15,7 +15,7 @@ _after_shutdown: list[Callable[[], None]] = []
 _atexit_registered = False
 
 
-def init(comm: Sequence[int] | None = None, process_sets: Sequence | None = None) -> None:
+def init(comm: Sequence[int] | None = None, process_sets: Sequence | str | None = None) -> None:
     """Joins the job and waits until all its ranks have called init. A second call while initialised does nothing.
 
     A process that no launcher started is rank 0 of 1. The wait is bounded by FARANDOLE_START_TIMEOUT or
@@ -23,18 +23,23 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence | None = None
 
     Args:
         comm: None, for all ranks. Lists of ranks and communicators are not supported yet.
-        process_sets: None. Not supported yet.
+        process_sets: sets of ranks to register, the same on all ranks, in the same order; or "dynamic", which changes
+            nothing, because sets may always be added later.
 
     Raises:
         InitializationError: (a ValueError) no agent, no controller, refused, or the other ranks did not come.
         NotInitializedError: in a child of fork() of an initialised process.
         ImportError: the library is missing or of another release.
-        NotImplementedError: `comm` or `process_sets` is given.
+        ValueError: process sets that cannot be.
+        NotImplementedError: `comm` is given.
     """
     if comm is not None:
         raise NotImplementedError("hvd.init(comm=...) is not supported by this release of Farandole: leave it out")
-    if process_sets is not None:
-        raise NotImplementedError("hvd.init(process_sets=...) is not supported by this release of Farandole")
+    new_sets = [] if process_sets is None or process_sets == "dynamic" else list(process_sets)
+    # It needs this module.
+    from farandole import process_sets as sets
+
+    sets.check_new(new_sets)
     library = _library.load()
     code = library.is_initialized()
     if code < 0:
@@ -56,6 +61,12 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence | None = None
     _register_atexit()
     if library.size() > 1:
         _ending.listen()
+    try:
+        for process_set in new_sets:
+            sets.add_process_set(process_set)
+    except Exception:
+        shutdown()
+        raise
 
 
 def shutdown() -> None:
@@ -136,19 +147,20 @@ def start_timeline(file_path: str | os.PathLike, mark_cycles: bool = False) -> N
     Raises:
         ValueError: not initialised; the file cannot be written; a timeline is being written already.
     """
-    code = _loaded().start_timeline(os.fsencode(file_path), int(mark_cycles))
+    code = library_in_use().start_timeline(os.fsencode(file_path), int(mark_cycles))
     if code < 0:
         _errors.raise_error(code)
 
 
 def stop_timeline() -> None:
     """Ends the timeline; the file is complete when this returns. Idempotent. Raises ValueError when not initialised."""
-    code = _loaded().stop_timeline()
+    code = library_in_use().stop_timeline()
     if code < 0:
         _errors.raise_error(code)
 
 
-def _loaded() -> _library.Library:
+def library_in_use() -> _library.Library:
+    """The library. Raises NotInitializedError if nothing has loaded it, so that nobody can have called init."""
     library = _library.loaded()
     if library is None:
         raise NotInitializedError(_errors.NOT_INITIALIZED_TEXT)
@@ -156,7 +168,7 @@ def _loaded() -> _library.Library:
 
 
 def _query(name: str) -> int:
-    value = getattr(_loaded(), name)()
+    value = getattr(library_in_use(), name)()
     if value < 0:
         _errors.raise_error(value)
     return value

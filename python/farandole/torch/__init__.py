@@ -25,8 +25,8 @@ from farandole.exceptions import (
     PeerLostError,
     TensorMismatchError,
 )
-from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch.collectives import allgather, allreduce, broadcast
+from farandole.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from farandole.torch.collectives import allgather, allreduce, broadcast, grouped_allreduce
 from farandole.torch.compression import Compression
 from farandole.torch.functions import (
     allgather_object,
@@ -43,6 +43,10 @@ from farandole.torch.operations import (
     broadcast_,
     broadcast_async,
     broadcast_async_,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+    join,
     poll,
     synchronize,
 )
@@ -66,6 +70,7 @@ __all__ = [
     "Sum",
     "TensorMismatchError",
     "__version__",
+    "add_process_set",
     "allgather",
     "allgather_async",
     "allgather_object",
@@ -84,13 +89,19 @@ __all__ = [
     "cross_rank",
     "cross_size",
     "global_process_set",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "grouped_allreduce_async",
+    "grouped_allreduce_async_",
     "init",
     "is_homogeneous",
     "is_initialized",
+    "join",
     "local_rank",
     "local_size",
     "poll",
     "rank",
+    "remove_process_set",
     "shutdown",
     "size",
     "start_timeline",

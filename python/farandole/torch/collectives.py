@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -41,6 +42,33 @@ class _Allreduce(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
         return (_Allreduce.apply(gradient, *ctx.arguments), None, None, None, None, None)
+
+
+class _GroupedAllreduce(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        name: str | None,
+        op: int,
+        prescale_factor: float,
+        postscale_factor: float,
+        process_set: ProcessSet,
+        *tensors: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
+        ctx.arguments = (_gradient_name(name), op, prescale_factor, postscale_factor, process_set)
+        handle = operations.grouped_allreduce_async(
+            tensors,
+            name=name,
+            op=op,
+            prescale_factor=prescale_factor,
+            postscale_factor=postscale_factor,
+            process_set=process_set,
+        )
+        return operations.synchronize(handle)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
+        return (None, None, None, None, None, *_GroupedAllreduce.apply(*ctx.arguments, *gradients))
 
 
 class _Allgather(torch.autograd.Function):
@@ -107,6 +135,35 @@ def allreduce(
     compressed, context = compression.compress(tensor)
     reduced = _Allreduce.apply(compressed, name, op, prescale_factor, postscale_factor, process_set)
     return compression.decompress(reduced, context)
+
+
+def grouped_allreduce(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> tuple[torch.Tensor, ...]:
+    """Like `allreduce` for several tensors that are reduced together. Differentiable.
+
+    Args:
+        tensors: at least one, of any shapes and reducible types, in the same order on all ranks.
+
+    Returns:
+        New tensors, in the order of `tensors`.
+
+    Raises:
+        As `allreduce`.
+    """
+    op = reduce_ops.resolve(op, average)
+    compressed = [compression.compress(tensor) for tensor in tensors]
+    reduced = _GroupedAllreduce.apply(
+        name, op, prescale_factor, postscale_factor, process_set, *(tensor for tensor, _ in compressed)
+    )
+    return tuple(compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, compressed))
 
 
 def allgather(

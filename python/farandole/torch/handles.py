@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Callable, Optional
+from typing import Any, Callable
 
-import torch
+from farandole import _basics, _errors, _library, _waiting
 
-from farandole import _basics, _errors, _library
+Finish = Callable[[int], Any]
 
-Finish = Callable[[int], Optional[torch.Tensor]]
-
-# handle: (tensors whose memory the library uses, what makes the result once it is done)
-_pending: dict[int, tuple[tuple, Finish]] = {}
+# first handle: (all handles, tensors whose memory the library uses, what makes the result once they are done)
+_pending: dict[int, tuple[tuple[int, ...], tuple, Finish]] = {}
 _greatest = 0
 
 
-def track(handle: int, tensors: tuple, finish: Finish) -> int:
-    """Registers what a submission returned, or raises the error that it was."""
+def track(handle: int, tensors: tuple, finish: Finish, others: tuple[int, ...] = ()) -> int:
+    """Registers what a submission returned, or raises the error that it was.
+
+    Args:
+        others: further handles of the same submission, which end with this one.
+    """
     global _greatest
     if handle < 0:
         _errors.raise_error(handle)
-    _pending[handle] = (tensors, finish)
-    _greatest = max(_greatest, handle)
+    _pending[handle] = ((handle, *others), tensors, finish)
+    _greatest = max(_greatest, handle, *others)
     return handle
-
-
-def wait(handle: int) -> None:
-    """Waits for a handle of the library in slices, so that Ctrl-C works, and raises its error.
-
-    After Ctrl-C the handle stays valid. Otherwise it is done; a failed one has been released.
-    """
-    library = _library.load()
-    library_wait = library.wait
-    code = library_wait(handle, _library.SLICE_MS)
-    while code == _library.PENDING:
-        code = library_wait(handle, _library.SLICE_MS)
-    if code < 0:
-        try:
-            _errors.raise_error(code)
-        finally:
-            library.release(handle)
 
 
 def poll(handle: int) -> bool:
@@ -51,14 +36,15 @@ def poll(handle: int) -> bool:
     _check(handle)
     if handle not in _pending:
         raise ValueError(f"Handle {handle} has been synchronized already.")
-    return _library.load().wait(handle, 0) != _library.PENDING
+    library = _library.load()
+    return all(library.wait(each, 0) != _library.PENDING for each in _pending[handle][0])
 
 
-def synchronize(handle: int) -> torch.Tensor | None:
+def synchronize(handle: int) -> Any:
     """Waits for an operation, returns its output and forgets the handle.
 
     Returns:
-        The output tensor; None for a handle that was synchronized before.
+        The output tensor, of a group the tuple of them; None for a handle that was synchronized before.
 
     Raises:
         TensorMismatchError: ranks disagree about the tensor.
@@ -69,15 +55,22 @@ def synchronize(handle: int) -> torch.Tensor | None:
     entry = _pending.get(handle)
     if entry is None:
         return None
+    each, _, finish = entry
+    error: Exception | None = None
+    for one in each:
+        try:
+            _waiting.wait(one)
+        except Exception as first:
+            error = error or first
+    # None is in use any more; an interrupt above leaves all as they are.
+    _pending.pop(handle, None)
     try:
-        wait(handle)
-        return entry[1](handle)
-    except Exception:
-        _pending.pop(handle, None)
-        raise
+        if error is not None:
+            raise error
+        return finish(handle)
     finally:
-        if _library.load().release(handle) == _library.OK:
-            _pending.pop(handle, None)
+        for one in each:
+            _library.load().release(one)
 
 
 def _check(handle: int) -> None:

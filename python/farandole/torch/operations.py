@@ -1,18 +1,20 @@
-"""Asynchronous and in-place operations, and barrier. None of them carries a gradient.
+"""Asynchronous and in-place operations, barrier and join. None of them carries a gradient.
 
 Arguments that all share:
     name: must be the same on all ranks; operations under way at the same time need different names. None: named by
         order of submission.
-    process_set: `global_process_set`.
+    process_set: the ranks that take part; all of them must call.
 """
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
+from ctypes import POINTER, c_int, c_int64, c_void_p, cast
 
 import torch
 
-from farandole import _errors, _library, process_sets
+from farandole import _errors, _library, _waiting, process_sets
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import handles, memory, reduce_ops
 from farandole.torch.handles import poll, synchronize
@@ -26,6 +28,10 @@ __all__ = [
     "broadcast_",
     "broadcast_async",
     "broadcast_async_",
+    "grouped_allreduce_",
+    "grouped_allreduce_async",
+    "grouped_allreduce_async_",
+    "join",
     "poll",
     "synchronize",
 ]
@@ -141,6 +147,103 @@ def allreduce_(
     return synchronize(_submit_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
 
 
+def _submit_group(
+    tensors: Sequence[torch.Tensor],
+    in_place: bool,
+    name: str | None,
+    op: int,
+    prescale_factor: float,
+    postscale_factor: float,
+    process_set: ProcessSet,
+) -> int:
+    count = len(tensors)
+    if count == 0:
+        raise ValueError("a group has at least one tensor")
+    codes = [memory.dtype_code(tensor, memory.REDUCIBLE) for tensor in tensors]
+    library = _library_in_use()
+    sources = [memory.staged(tensor) for tensor in tensors]
+    targets = [
+        source if in_place or not memory.is_plain(tensor) else memory.empty_plain(tensor)
+        for tensor, source in zip(tensors, sources)
+    ]
+    shapes = [memory.shape_of(source) for source in sources]
+    given = (c_int64 * count)()
+    code = library.grouped_allreduce(
+        _wire_name("grouped_allreduce", name),
+        count,
+        (c_void_p * count)(*(source.data_ptr() for source in sources)),
+        (c_void_p * count)(*(target.data_ptr() for target in targets)),
+        (c_int * count)(*codes),
+        (c_int * count)(*(source.dim() for source in sources)),
+        (POINTER(c_int64) * count)(*(cast(shape, POINTER(c_int64)) for shape in shapes)),
+        op,
+        float(prescale_factor),
+        float(postscale_factor),
+        process_sets.id_of(process_set),
+        given,
+    )
+    if code < 0:
+        _errors.raise_error(code)
+    return handles.track(
+        given[0],
+        (sources, targets, tensors),
+        lambda _: tuple(_deliver(target, tensor, in_place) for target, tensor in zip(targets, tensors)),
+        tuple(given[1:]),
+    )
+
+
+def grouped_allreduce_async(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Like `allreduce_async` for several tensors that are reduced together: none of them before all are there.
+
+    Args:
+        tensors: at least one, of any shapes and reducible types, in the same order on all ranks.
+
+    Returns:
+        One handle for all; `synchronize` returns a tuple of new tensors.
+
+    Raises:
+        As `allreduce_async`; then none of them was started.
+    """
+    op = reduce_ops.resolve(op, average)
+    return _submit_group(tensors, False, name, op, prescale_factor, postscale_factor, process_set)
+
+
+def grouped_allreduce_async_(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Like `grouped_allreduce_async`, but the results replace the values of `tensors`."""
+    op = reduce_ops.resolve(op, average)
+    return _submit_group(tensors, True, name, op, prescale_factor, postscale_factor, process_set)
+
+
+def grouped_allreduce_(
+    tensors: Sequence[torch.Tensor],
+    average: bool | None = None,
+    name: str | None = None,
+    op: int | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> tuple[torch.Tensor, ...]:
+    """Like `grouped_allreduce_async_`, and waits. Returns `tensors` as a tuple."""
+    op = reduce_ops.resolve(op, average)
+    return synchronize(_submit_group(tensors, True, name, op, prescale_factor, postscale_factor, process_set))
+
+
 def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
     """Starts the concatenation of the tensors of all ranks along dimension 0, in order of rank.
 
@@ -232,7 +335,7 @@ def broadcast_(
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Waits until all ranks have called it.
+    """Waits until all members of the process set have called it.
 
     Raises:
         ValueError: not initialised.
@@ -240,3 +343,20 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
     """
     library = _library_in_use()
     synchronize(handles.track(library.barrier(None, process_sets.id_of(process_set)), (), lambda _: None))
+
+
+def join(device: int = -1) -> int:
+    """Says that this rank has no more data, and waits until all ranks have said so. Until then it takes part with zeros
+    in the allreduces of the others; they may not allgather or broadcast meanwhile.
+
+    Args:
+        device: ignored; tensors of zeros live where the others' do.
+
+    Returns:
+        The rank that joined last.
+
+    Raises:
+        ValueError: not initialised.
+        HorovodInternalError: a peer was lost.
+    """
+    return _waiting.value_of(_library_in_use().join())

@@ -92,8 +92,10 @@ class _DistributedOptimizer:
         self._synchronized = False
         self._should_synchronize = True
         factor = float(gradient_predivide_factor)
-        self._reducer = GradientReducer(op, 1.0 / factor, factor, compression, backward_passes_per_step)
-        self._reduces = _basics.size() > 1 or bool(os.environ.get("HOROVOD_ELASTIC"))
+        set_id = process_sets.id_of(process_set)
+        self._reducer = GradientReducer(op, 1.0 / factor, factor, compression, backward_passes_per_step, set_id)
+        several = (process_set.size() or 0) > 1 or bool(os.environ.get("HOROVOD_ELASTIC"))
+        self._reduces = several and bool(process_set.included())
         if self._reduces:
             for group in self.param_groups:
                 self._watch(group["params"])
@@ -231,7 +233,7 @@ def DistributedOptimizer(
         op: Average or Sum.
         gradient_predivide_factor: splits the division of Average: by this before the sum, by size / this after it.
         num_groups, groups, sparse_as_dense: not supported yet.
-        process_set: `global_process_set`.
+        process_set: ranks whose gradients are reduced; others keep their own.
 
     Raises:
         ValueError: an argument that is wrong, or not initialised.

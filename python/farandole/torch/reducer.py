@@ -6,8 +6,8 @@ from typing import Any, Callable
 
 import torch
 
-from farandole import _errors, _library
-from farandole.torch import handles, memory
+from farandole import _errors, _library, _waiting
+from farandole.torch import memory
 from farandole.torch.compression import Compression, Compressor
 
 
@@ -36,12 +36,21 @@ class GradientReducer:
         prescale, postscale: factors before and after the reduction.
         compression: what travels.
         passes: backward passes whose gradients add up before the allreduce starts.
+        process_set_id: of the ranks whose gradients are reduced.
     """
 
-    def __init__(self, op: int, prescale: float, postscale: float, compression: type[Compressor], passes: int) -> None:
+    def __init__(
+        self,
+        op: int,
+        prescale: float,
+        postscale: float,
+        compression: type[Compressor],
+        passes: int,
+        process_set_id: int = 0,
+    ) -> None:
         self.slots: list[Slot] = []
         self.passes = passes
-        self._arguments = (op, prescale, postscale, 0)
+        self._arguments = (op, prescale, postscale, process_set_id)
         self._compression = None if compression is Compression.none else compression
         self._library = _library.load()
         self._allreduce = self._library.allreduce
@@ -123,7 +132,7 @@ class GradientReducer:
 
     def _finish_one(self, slot: Slot) -> None:
         try:
-            handles.wait(slot.handle)
+            _waiting.wait(slot.handle)
         except Exception:
             slot.handle, slot.buffer, slot.context = 0, None, None
             raise
