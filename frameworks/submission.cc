@@ -11,9 +11,7 @@ namespace {
 
 constexpr int64_t kTensorBytesMax = int64_t{1} << 62;
 
-bool HasTensor(OpKind op) {
-  return op == OpKind::kAllreduce || op == OpKind::kAllgather || op == OpKind::kBroadcast;
-}
+bool HasTensor(OpKind op) { return op == OpKind::kAllreduce || op == OpKind::kAllgather || op == OpKind::kBroadcast; }
 
 template <typename... Args>
 Result Invalid(const Args&... args) {

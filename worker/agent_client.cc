@@ -151,8 +151,9 @@ void AgentClient::OnAttachedFromLoop(const Attached& attached) {
 
 void AgentClient::BeatFromLoop() {
   heartbeat_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(heartbeat_ms_), [this] { BeatFromLoop(); });
+  const std::string bytes = Encode(LocalUp(Heartbeat{listener_->Report()}));
   absl::MutexLock lock(&mutex_);
-  SendBytes(Encode(LocalUp(Heartbeat{})));
+  SendBytes(bytes);
 }
 
 void AgentClient::SendBytes(absl::string_view bytes) {

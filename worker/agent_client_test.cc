@@ -76,6 +76,12 @@ class Listener final : public ControlLink::Listener {
   }
   void OnReceived(WorkerDown message) override { Note(absl::StrCat("down ", message.index())); }
 
+  WorkerReport Report() override {
+    WorkerReport report;
+    report.batches = 7;
+    return report;
+  }
+
   std::string Next() {
     for (;;) {
       const uint32_t seen = count_.Value();
@@ -162,8 +168,8 @@ TEST_F(AgentClientTest, HeartbeatsAreSaid) {
   agent_.Accept();
   agent_.Hear<farandole::Attach>();
   agent_.Say(Attached{"agent", "host", 1});
-  agent_.Hear<Heartbeat>();
-  agent_.Hear<Heartbeat>();
+  EXPECT_EQ(agent_.Hear<Heartbeat>().report.batches, 7u);
+  EXPECT_EQ(agent_.Hear<Heartbeat>().report.batches, 7u);
 }
 
 TEST_F(AgentClientTest, RefusalIsPermanent) {

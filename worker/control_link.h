@@ -21,6 +21,8 @@ class ControlLink {
     // The way to the controller opened or broke. Every opening wants a new Hello; what was sent before it may be lost.
     virtual void OnLinkState(const LinkState& state) = 0;
     virtual void OnReceived(WorkerDown message) = 0;
+    // For people, about once a second; generation 0: nothing to say.
+    virtual WorkerReport Report() = 0;
   };
 
   // When the control loop runs no more.

@@ -8,7 +8,8 @@
 namespace farandole {
 namespace {
 
-constexpr size_t kBreakNamesMax = 8;
+// As many of the head batch's missing names are told.
+constexpr size_t kNamesMax = 8;
 
 }  // namespace
 
@@ -28,6 +29,18 @@ void Replayer::Fill(Hello* hello) const {
   }
   hello->begun = begun_.Seqs();
   if (!hello->begun.empty()) hello->begun_index = begun_.replay_index();
+}
+
+void Replayer::Fill(WorkerReport* report, TimePoint now) const {
+  report->phase = phase_;
+  report->state = mode_;
+  if (cursor_ == nullptr) return;
+  report->next = cursor_->next();
+  const TimePoint since = cursor_->IncompleteSince();
+  if (since == TimePoint::Infinite()) return;
+  report->head_missing = cursor_->Missing(kNamesMax);
+  report->head_missing_count = static_cast<uint32_t>(cursor_->missing());
+  report->head_since_ms = std::max<int64_t>(now.MsSince(since), 1);
 }
 
 void Replayer::Begin(uint64_t index, Period period, TimePoint now) {
@@ -99,7 +112,7 @@ TimePoint Replayer::PatienceEnds() const {
 }
 
 void Replayer::Tick(TimePoint now) {
-  if (PatienceEnds() <= now) WantBreak(BreakReason::kIncomplete, cursor_->Missing(kBreakNamesMax));
+  if (PatienceEnds() <= now) WantBreak(BreakReason::kIncomplete, cursor_->Missing(kNamesMax));
 }
 
 bool Replayer::Blocked(const Operation& operation, TimePoint now) {

@@ -38,6 +38,7 @@ class Replayer {
   const ReplayCursor* cursor() const { return cursor_.get(); }
   const BegunList& begun() const { return begun_; }
   void Fill(Hello* hello) const;
+  void Fill(WorkerReport* report, TimePoint now) const;
 
   // W2. Every open request is looked at again.
   void Begin(uint64_t index, Period period, TimePoint now);

@@ -38,6 +38,14 @@ const Operation* RequestTable::Find(uint32_t process_set, absl::string_view name
   return it == entries_.end() || it->second.assigned ? nullptr : it->second.operation.get();
 }
 
+const Operation* RequestTable::Oldest() const {
+  const Entry* oldest = nullptr;
+  for (const auto& [key, entry] : entries_) {
+    if (!entry.assigned && (oldest == nullptr || entry.order < oldest->order)) oldest = &entry;
+  }
+  return oldest == nullptr ? nullptr : oldest->operation.get();
+}
+
 void RequestTable::Remove(const Operation& operation) {
   auto it = entries_.find(KeyOf(operation));
   if (it == entries_.end() || it->second.operation.get() != &operation) return;

@@ -32,6 +32,9 @@ class RequestTable {
   // nullptr: it is not open.
   const Operation* Find(uint32_t process_set, absl::string_view name) const;
 
+  // The open one that was submitted first; nullptr: none. Looks at all.
+  const Operation* Oldest() const;
+
   // In order of submission.
   std::vector<std::shared_ptr<Operation>> Open() const;
   // The same, and forgets them.

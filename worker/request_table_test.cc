@@ -59,7 +59,9 @@ TEST(RequestTableTest, OpenOnesInOrderOfSubmission) {
   std::vector<std::string> odd;
   for (int i = 1; i < 50; i += 2) odd.push_back(std::to_string(i));
   EXPECT_EQ(Names(table.Open()), odd);
+  EXPECT_EQ(table.Oldest()->request.name, "1");
   EXPECT_EQ(Names(table.TakeOpen()), odd);
+  EXPECT_EQ(table.Oldest(), nullptr);
   EXPECT_EQ(table.open(), 0u);
   EXPECT_EQ(table.size(), 25u);
 }

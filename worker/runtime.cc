@@ -277,6 +277,15 @@ void Runtime::OnReceived(WorkerDown message) {
   if (ack_due) ArmAckTimerFromLoop();
 }
 
+WorkerReport Runtime::Report() {
+  absl::MutexLock lock(&mutex_);
+  WorkerReport report;
+  const TimePoint now = loop_.Now();
+  session_.Fill(&report, now);
+  tally_.Fill(&report, now);
+  return report;
+}
+
 void Runtime::ArmAckTimerFromLoop() {
   if (ack_timer_armed_) return;
   ack_timer_armed_ = true;
@@ -300,6 +309,7 @@ void Runtime::OnDone(Work work) {
     absl::MutexLock lock(&mutex_);
     // Before the script is told, so that it can use the names again and its next announcement says what is done.
     session_.Completed(work);
+    tally_.Done(work, loop_.Now(), true);
   }
   for (const auto& operation : work.operations) {
     if (operation != nullptr) operation->Finish(work.error);
@@ -313,6 +323,7 @@ void Runtime::OnDone(Work work) {
 
 void Runtime::OnWithdrawn(Work work) {
   absl::MutexLock lock(&mutex_);
+  tally_.Done(work, loop_.Now(), false);
   Apply(session_.Withdrawn(std::move(work), loop_.Now()));
 }
 
@@ -344,9 +355,11 @@ void Runtime::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
 
 void Runtime::Apply(Effects effects) {
   for (const WorkerUp& up : effects.send) link_->Send(up);
+  tally_.Sent(effects.send.size());
   if (effects.joined) Joined();
   for (Work& work : effects.work) {
     timeline_.Dispatched(&work);
+    tally_.Given(work, loop_.Now());
     executor_.Push(std::move(work));
   }
   for (const TakeBack& back : effects.withdraw) executor_.Withdraw(back.process_set, back.instance);

@@ -21,6 +21,7 @@
 #include "worker/patience.h"
 #include "worker/place.h"
 #include "worker/session.h"
+#include "worker/tally.h"
 
 namespace farandole {
 
@@ -83,6 +84,7 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
 
   void OnLinkState(const LinkState& state) override;
   void OnReceived(WorkerDown message) override;
+  WorkerReport Report() override;
   void OnDone(Work work) override;
   void OnBroken(Work work, const absl::Status& reason, Rank suspect) override;
   void OnWithdrawn(Work work) override;
@@ -119,6 +121,7 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
 
   mutable absl::Mutex mutex_;
   Session session_ ABSL_GUARDED_BY(mutex_);
+  Tally tally_ ABSL_GUARDED_BY(mutex_);
   bool joined_ ABSL_GUARDED_BY(mutex_) = false;
   LinkState link_state_ ABSL_GUARDED_BY(mutex_);
   TimePoint last_announce_ ABSL_GUARDED_BY(mutex_);

@@ -65,6 +65,7 @@ class FakeLink final : public ControlLink {
   void Say(WorkerDown message) {
     loop_->Post([this, message] { listener_->OnReceived(message); });
   }
+  WorkerReport Report() { return listener_->Report(); }
   void State(bool connected, const std::string& text = "", bool permanent = false) {
     while (started_.Value() == 0) started_.WaitPast(0, kLong);
     loop_->Post([=] { listener_->OnLinkState(LinkState{connected, text, permanent}); });
@@ -290,6 +291,25 @@ TEST_F(RuntimeTest, NewSessionAfterALostLink) {
   EXPECT_EQ(hello.session, 2u);
   EXPECT_EQ(hello.open_requests[0].name, "a");
   EXPECT_EQ(hello.generation, kGeneration);
+}
+
+TEST_F(RuntimeTest, ReportsWhatItDidAndWaitsFor) {
+  Join();
+  auto a = Submit("a");
+  Submit("b");
+  runtime_->Flush();
+  Dispatch(1, "a");
+  ASSERT_TRUE(a->Wait(kLong));
+  const WorkerReport report = link_->Report();
+  EXPECT_EQ(report.generation, kGeneration);
+  EXPECT_EQ(report.worker_incarnation, link_->worker);
+  EXPECT_EQ(report.batches, 1u);
+  EXPECT_EQ(report.bytes, sizeof(float));
+  EXPECT_EQ(report.open_requests, 1u);
+  EXPECT_EQ(report.oldest_open, "b");
+  EXPECT_GT(report.oldest_open_ms, 0u);
+  EXPECT_GT(report.slack_us, 0u);
+  EXPECT_GE(report.messages, 2u) << "Hello and announcements";
 }
 
 TEST_F(RuntimeTest, LeavesAfterWhatWasDispatched) {

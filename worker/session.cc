@@ -1,5 +1,6 @@
 #include "worker/session.h"
 
+#include <algorithm>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -364,6 +365,19 @@ Session::Effects Session::Tick(TimePoint now) {
   if (member()) replayer_.Tick(now);
   GoOn(now, &effects);
   return effects;
+}
+
+void Session::Fill(WorkerReport* report, TimePoint now) const {
+  report->worker_incarnation = identity_.incarnation;
+  report->generation = view_.generation;
+  report->open_requests = static_cast<uint32_t>(table_.open());
+  if (const Operation* oldest = table_.Oldest()) {
+    report->oldest_open = oldest->request.name;
+    report->oldest_open_ms = std::max<int64_t>(now.MsSince(TimePoint(oldest->submitted_ns)), 1);
+  }
+  report->cache_hits = slots_.hits();
+  report->cache_misses = slots_.misses();
+  replayer_.Fill(report, now);
 }
 
 // ---- what was submitted, and the end

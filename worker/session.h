@@ -91,6 +91,9 @@ class Session {
 
   Effects BeginLeave(TimePoint now);
 
+  // What it knows of a WorkerReport.
+  void Fill(WorkerReport* report, TimePoint now) const;
+
   State state() const { return state_; }
   const Replayer& replayer() const { return replayer_; }
   // The controller has answered a Hello at some time.
