@@ -1,6 +1,7 @@
 // Asks a controller for the status of a job ten times a second, over one connection, whenever it is told to:
 //   status_load HOST:PORT JOB
-// Standard input: the token in the first line, then "on" or "off", answered with how many answers have come so far.
+// Standard input: the token in the first line, then "on" or "off"; each line is answered with how many answers have
+// come so far.
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
@@ -34,6 +35,11 @@ int Main(const std::string& address, const std::string& job) {
   const auto stub = v1::Status::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   bool on = false;
   int answers = 0;
+  const auto tell = [&] {
+    std::printf("%d\n", answers);
+    std::fflush(stdout);
+  };
+  tell();
   TimePoint next = Clock::Monotonic().Now();
   for (;;) {
     const int64_t wait_ms = next.MsSince(Clock::Monotonic().Now());
@@ -44,8 +50,7 @@ int Main(const std::string& address, const std::string& job) {
       if (!std::getline(std::cin, word)) return 0;
       on = word == "on";
       next = Clock::Monotonic().Now();
-      std::printf("%d\n", answers);
-      std::fflush(stdout);
+      tell();
     } else if (on) {
       if (!Ask(stub.get(), job, token)) return 1;
       ++answers;

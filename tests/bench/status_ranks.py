@@ -23,10 +23,10 @@ class Queries:
         self._process = subprocess.Popen(
             [program, file.controller, file.job], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self._process.stdin.write(f"{file.token}\n")
+        self.turn(file.token)
 
     def turn(self, word: str) -> int:
-        """Turns them "on" or "off"; returns how many have been answered so far."""
+        """Says the token first, then turns them "on" or "off"; returns how many have been answered so far."""
         self._process.stdin.write(f"{word}\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
