@@ -339,7 +339,7 @@ bool Generation::KeepsOthersWaiting(uint32_t process_set) const {
 
 std::vector<OpenWait> Generation::Waits(TimePoint now) const {
   if (life_ != Life::kRunning) return {};
-  return OpenWaits(negotiator_, replay_.state(), watch_.reports(), WaitWatch::kWaitsMax, now);
+  return OpenWaits(negotiator_, replay_.state(), replay_.begun(), watch_.reports(), WaitWatch::kWaitsMax, now);
 }
 
 void Generation::LookAtWaits(TimePoint now, Actions* actions) {

@@ -16,10 +16,32 @@ OpenWait HaltWait(const ReplayState& replay, int size) {
   return wait;
 }
 
+// Whoever has started the instance, or has announced this request of it, waits for the others. Some of an instance's
+// requests may have nobody to wait for.
+std::vector<OpenWait> EnterWaits(const BegunList& begun, const ReplayState& replay, size_t max) {
+  std::vector<OpenWait> waits;
+  for (const BegunList::Instance& instance : begun.instances()) {
+    for (size_t i = 0; i < instance.requests.size() && waits.size() < max; ++i) {
+      OpenWait wait;
+      wait.kind = WaitKind::kEnter;
+      wait.process_set = instance.process_set;
+      wait.name = instance.requests[i].name;
+      wait.since = replay.halting_since();
+      wait.ready = instance.started;
+      wait.ready.AddAll(instance.heard[i]);
+      wait.missing = instance.members;
+      wait.missing.RemoveAll(wait.ready);
+      wait.missing.RemoveAll(instance.covered);
+      if (!wait.missing.empty()) waits.push_back(std::move(wait));
+    }
+  }
+  return waits;
+}
+
 }  // namespace
 
-std::vector<OpenWait> OpenWaits(const Negotiator& negotiator, const ReplayState& replay, const ReportTable& reports,
-                                size_t max, TimePoint now) {
+std::vector<OpenWait> OpenWaits(const Negotiator& negotiator, const ReplayState& replay, const BegunList& begun,
+                                const ReportTable& reports, size_t max, TimePoint now) {
   switch (replay.stage()) {
     case ReplayState::Stage::kNegotiate:
       break;
@@ -29,7 +51,9 @@ std::vector<OpenWait> OpenWaits(const Negotiator& negotiator, const ReplayState&
       if (replay.all_halted()) return {};
       return {HaltWait(replay, reports.size())};
   }
-  return negotiator.Waits(max);
+  std::vector<OpenWait> waits = EnterWaits(begun, replay, max);
+  for (OpenWait& wait : negotiator.Waits(max - waits.size())) waits.push_back(std::move(wait));
+  return waits;
 }
 
 void FillReplay(const ReportTable& reports, const ReplayState& replay, TimePoint now, JobStatus* status) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "controller/begun_list.h"
 #include "controller/job_status.h"
 #include "controller/negotiator.h"
 #include "controller/open_wait.h"
@@ -12,10 +13,11 @@
 
 namespace farandole {
 
-// Everything that members of a generation wait for, oldest first, at most `max`: requests while negotiating, answers to
-// Halt while halting, and in a replay what the members report.
-std::vector<OpenWait> OpenWaits(const Negotiator& negotiator, const ReplayState& replay, const ReportTable& reports,
-                                size_t max, TimePoint now);
+// Everything that members of a generation wait for, oldest first, at most `max`: while negotiating requests, and before
+// them the instances that were begun in the last replay; answers to Halt while halting; in a replay what the members
+// report.
+std::vector<OpenWait> OpenWaits(const Negotiator& negotiator, const ReplayState& replay, const BegunList& begun,
+                                const ReportTable& reports, size_t max, TimePoint now);
 
 // What a running generation does, and its replay as far as members have reported.
 void FillReplay(const ReportTable& reports, const ReplayState& replay, TimePoint now, JobStatus* status);

@@ -64,7 +64,7 @@ std::vector<std::pair<Rank, Request>> ReplayControl::Withdraw(uint32_t process_s
 
 std::vector<uint32_t> ReplayControl::Overdue(TimePoint now) {
   if (begun_.empty() || now < overdue_) return {};
-  overdue_ = now.PlusMs(WithdrawAfterMs());
+  overdue_ = OverdueAt(now);
   return begun_.OpenSets();
 }
 
@@ -95,7 +95,7 @@ absl::Status ReplayControl::Resume(TimePoint now, Actions* actions) {
   back_off_.Broke(digest_, state_.Repetitions());
   outbox_->Send(phase(), farandole::Resume{state_.index(), *begun}, nullptr, actions);
   state_.Resume();
-  overdue_ = now.PlusMs(WithdrawAfterMs());
+  overdue_ = OverdueAt(now);
   return absl::OkStatus();
 }
 

@@ -70,8 +70,11 @@ class ReplayControl {
 
  private:
   void Halt(TimePoint now, Actions* actions);
-  int64_t WithdrawAfterMs() const {
-    return config_.can_withdraw ? config_.withdraw_after_ms : config_.watch.divergence_after_ms;
+  // When what waits from `now` on has waited too long.
+  TimePoint OverdueAt(TimePoint now) const {
+    if (config_.can_withdraw) return now.PlusMs(config_.withdraw_after_ms);
+    const int64_t ms = config_.watch.divergence_after_ms;
+    return ms == 0 ? TimePoint::Infinite() : now.PlusMs(ms);
   }
 
   const JobConfig& config_;

@@ -67,7 +67,7 @@ std::string Where(const WaitGroup& group) {
     case WaitKind::kGroup:
       return absl::StrCat(" with the rest of group ", names, of);
     case WaitKind::kEnter:
-      return absl::StrCat(" with ", names, of, ", which was begun in the replay");
+      return absl::StrCat(" with ", names, of, ", begun in the replay");
     default:
       return absl::StrCat(" with ", names, of);
   }

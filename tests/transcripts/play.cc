@@ -174,6 +174,7 @@ void Play::WriteStatus(std::vector<std::string>* output) const {
   output->push_back(absl::StrCat("  ", Print(status.state), ", generation ", status.generation.number, ", size ",
                                  status.size, ", ", status.items, " items, ", status.tensors, " tensors",
                                  status.reason.empty() ? "" : "; ", status.reason));
+  if (status.replay.index != 0) output->push_back(absl::StrCat("  ", Print(status.activity, status.replay)));
   for (const MemberStatus& member : status.members) output->push_back(absl::StrCat("  ", Print(member)));
   if (!status.divergence.empty()) output->push_back(absl::StrCat("  ", status.divergence));
   for (const Wait& wait : status.waits) output->push_back(absl::StrCat("  ", wait.text));

@@ -120,4 +120,10 @@ const char* Print(JobState state) {
   return kStates[static_cast<int>(state)];
 }
 
+std::string Print(Activity activity, const ReplayStatus& replay) {
+  return absl::StrCat(activity == Activity::kReplaying ? "replaying" : "halting", " replay ", replay.index, ": ",
+                      replay.batches, " batches, ", replay.tensors, " tensors, ", replay.repetitions,
+                      " repetitions reported, for ", replay.age_ms, " ms");
+}
+
 }  // namespace farandole

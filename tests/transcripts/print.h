@@ -13,6 +13,7 @@ std::string Print(const AgentWelcome& welcome);
 std::string Print(const WorkerDown& message);
 std::string Print(const MemberStatus& member);
 const char* Print(JobState state);
+std::string Print(Activity activity, const ReplayStatus& replay);
 
 }  // namespace farandole
 
