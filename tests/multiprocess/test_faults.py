@@ -12,6 +12,7 @@ from pathlib import Path
 
 import processes
 import pytest
+from job_parts import pids, running
 
 # Other ranks have this long from the kill to their end.
 END_S = 2.0
@@ -57,19 +58,6 @@ WAYS = {
 }
 
 
-def pids(job: processes.Job, size: int) -> dict[int, int]:
-    """Process of each rank, once all have said it."""
-    lines = job.wait_for(lambda: len(job.lines("pid ")) == size and job.lines("pid "), "init on all ranks")
-    return {int(rank): int(pid) for rank, pid in (line.split() for line in lines)}
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "turn" in metafunc.fixturenames:
         metafunc.parametrize("turn", range(metafunc.config.getoption("--kills")))
@@ -83,7 +71,7 @@ def test_killed_worker(tmp_path: Path, way: str, turn: int) -> None:
         os.kill(pid[1], signal.SIGKILL)
         killed = time.monotonic()
         for rank in (0, 2):
-            job.wait_for(lambda rank=rank: not alive(pid[rank]), f"end of rank {rank}")
+            job.wait_for(lambda rank=rank: not running(pid[rank]), f"end of rank {rank}")
         took = time.monotonic() - killed
         code = job.wait()
     assert took < END_S, f"{took} s\n{job.report()}"
@@ -105,7 +93,7 @@ def test_killed_worker_and_launcher(tmp_path: Path, way: str, turn: int) -> None
         killed = time.monotonic()
         job.wait()
         for rank in (0, 2):
-            job.wait_for(lambda rank=rank: not alive(pid[rank]), f"end of rank {rank}")
+            job.wait_for(lambda rank=rank: not running(pid[rank]), f"end of rank {rank}")
         assert time.monotonic() - killed < END_S, job.report()
 
 
@@ -117,7 +105,7 @@ def test_killed_launcher(tmp_path: Path, way: str, turn: int) -> None:
         job.process.kill()
         job.wait()
         for rank in pid:
-            job.wait_for(lambda rank=rank: not alive(pid[rank]), f"end of rank {rank}", END_S)
+            job.wait_for(lambda rank=rank: not running(pid[rank]), f"end of rank {rank}", END_S)
 
 
 def test_stopped_worker_is_unresponsive_and_goes_on(tmp_path: Path) -> None:
@@ -133,7 +121,7 @@ def test_stopped_worker_is_unresponsive_and_goes_on(tmp_path: Path) -> None:
         try:
             job.wait_for(lambda: "unresponsive" in job.stderr, "the warning", 10)
             time.sleep(1)
-            assert job.process.poll() is None and alive(pid[0]), job.report()
+            assert job.process.poll() is None and running(pid[0]), job.report()
         finally:
             os.kill(pid[1], signal.SIGCONT)
         assert job.wait() == 0, job.report()
