@@ -30,9 +30,42 @@ Agent::Agent(World* world, int host, int life)
 
 void Agent::Start() {
   retry_ms_ = kRetryFirstMs;
+  Restore();
   Connect();
   CheckHealth();
 }
+
+void Agent::Restore() {
+  const std::vector<WorkerMemory> kept = world_->stores[host_];
+  for (const WorkerMemory& memory : kept) {
+    const Worker& worker = workers_.Restore(memory, world_->simulation.now());
+    if (memory.left) KeepEnd(WorkerEnded{memory.incarnation, memory.pid, "has left the job", true});
+    const Process* const process = world_->processes.at(memory.pid);
+    if (memory.ended) {
+      KeepEnd(WorkerEnded{memory.incarnation, memory.pid, memory.cause, false});
+    } else if (process->alive()) {
+      watched_[memory.pid] = process;
+      world_->coverage->Hit("worker adopted");
+      continue;
+    } else if (!memory.left) {
+      ReportEnd(worker, "ended while the agent of its host was started again");
+    }
+    Forget(memory.incarnation);
+  }
+}
+
+void Agent::Put(const WorkerMemory& memory) {
+  std::vector<WorkerMemory>& store = world_->stores[host_];
+  const auto at = std::find_if(store.begin(), store.end(),
+                               [&](const WorkerMemory& m) { return m.incarnation == memory.incarnation; });
+  if (at == store.end()) {
+    store.push_back(memory);
+  } else {
+    *at = memory;
+  }
+}
+
+void Agent::KeepEnd(WorkerEnded end) { ends_.push_back(std::move(end)); }
 
 void Agent::Connect() {
   stream_ = world_->controller->Accept(process_);
@@ -72,7 +105,9 @@ void Agent::Received(FromController from) {
   for (size_t i = 0; i < down->worker_incarnations.size(); ++i) {
     Worker* worker = workers_.Find(down->worker_incarnations[i]);
     if (worker == nullptr) continue;
-    workers_.NoteDown(worker, down->message);
+    const bool had_left = worker->left;
+    if (workers_.NoteDown(worker, down->message)) Put(workers_.MemoryOf(*worker));
+    if (worker->left && !had_left) KeepEnd(WorkerEnded{worker->incarnation, worker->pid, "has left the job", true});
     Connection* connection = ConnectionOf(worker->incarnation);
     if (connection != nullptr) ToLocal(connection, down->message, from.origins[i]);
   }
@@ -89,6 +124,7 @@ void Agent::Lost() {
 void Agent::LinkChanged() {
   announcements_.Take();
   announcements_.Forget();
+  workers_.ForgetReported();
   for (Worker* worker : workers_.All()) {
     worker->said_hello = false;
     Connection* connection = ConnectionOf(worker->incarnation);
@@ -105,13 +141,16 @@ void Agent::LinkChanged() {
 
 void Agent::SayLease() {
   lease_running_ = true;
-  if (!world_->bugs.lease_not_said) Say(Lease{});
+  const bool busy = said_something_ && world_->bugs.lease_not_renewed_by_traffic;
+  said_something_ = false;
+  if (!world_->bugs.lease_not_said && !busy && connected_) Say(Lease{workers_.TakeReports()});
   process_->At(world_->simulation.now().PlusMs(kLeaseMs), [this] { SayLease(); });
 }
 
 void Agent::Say(AgentUp message) {
   if (!connected_ || stream_ == nullptr) return;
   world_->coverage->Said(message);
+  said_something_ = said_something_ || !std::holds_alternative<Lease>(message);
   stream_->up.Send(std::move(message));
 }
 
@@ -121,6 +160,7 @@ LocalStream* Agent::Accept(Process* worker) {
   Connection* const connection = &connections_.back();
   stream->up.on_message = [this, connection](LocalUp message) { FromLocal(connection, std::move(message)); };
   stream->up.on_closed = [this, connection] { ConnectionClosed(connection); };
+  if (!process_->alive()) stream->CloseFromAbove();
   return connection->stream;
 }
 
@@ -182,7 +222,7 @@ void Agent::Attaches(Connection* connection, const Attach& attach) {
 }
 
 void Agent::FromWorkerUp(Worker* worker, const WorkerUp& message) {
-  workers_.NoteUp(worker, message, world_->simulation.now());
+  if (workers_.NoteUp(worker, message, world_->simulation.now())) Put(workers_.MemoryOf(*worker));
   if (!worker->said_hello) return;
   if (const auto* announce = std::get_if<Announce>(&message)) {
     if (announcements_.Add(workers_.CountActive(), worker->incarnation, *announce)) return FlushAnnouncements();
@@ -239,7 +279,11 @@ void Agent::ProcessEnded(const Process* worker, const std::string& cause) {
 }
 
 void Agent::ReportEnd(const Worker& worker, const std::string& cause) {
-  ends_.push_back(WorkerEnded{worker.incarnation, worker.pid, cause});
+  WorkerMemory memory = workers_.MemoryOf(worker);
+  memory.ended = true;
+  memory.cause = cause;
+  Put(memory);
+  KeepEnd(WorkerEnded{worker.incarnation, worker.pid, cause, false});
   Say(ends_.back());
 }
 
@@ -273,6 +317,12 @@ void Agent::StallStream(TimePoint until) {
   const uint64_t which = world_->random().Below(3);
   if (which != 1) stream_->up.StallUntil(until);
   if (which != 2) stream_->down.StallUntil(until);
+}
+
+void Agent::Crash() {
+  process_->Kill();
+  if (stream_ != nullptr) stream_->CloseFromBelow();
+  for (Connection& connection : connections_) connection.stream->CloseFromAbove();
 }
 
 void Agent::Vanish() {

@@ -19,6 +19,7 @@ class Agent {
  public:
   Agent(World* world, int host, int life);
 
+  // With what an agent before it has left in the store of the host.
   void Start();
   // A worker's process connects.
   LocalStream* Accept(Process* worker);
@@ -34,6 +35,8 @@ class Agent {
   void StallStream(TimePoint until);
   // Power is gone: nothing is closed, nothing said.
   void Vanish();
+  // Is killed: its sockets close.
+  void Crash();
 
  private:
   struct Connection {
@@ -55,6 +58,9 @@ class Agent {
   void ConnectionClosed(Connection* connection);
   void ProcessEnded(const Process* worker, const std::string& cause);
   void ReportEnd(const Worker& worker, const std::string& cause);
+  void KeepEnd(WorkerEnded end);
+  void Put(const WorkerMemory& memory);
+  void Restore();
   void Forget(Incarnation incarnation);
   void CheckHealth();
   Connection* ConnectionOf(Incarnation incarnation);
@@ -74,6 +80,7 @@ class Agent {
   bool connected_ = false;
   bool lease_running_ = false;
   bool flush_posted_ = false;
+  bool said_something_ = false;  // besides leases, since the last one
   uint64_t controller_incarnation_ = 0;
   int64_t retry_ms_ = 0;
   // Bug agent_reorders: what is held back for the next message to overtake.

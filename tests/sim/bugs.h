@@ -27,6 +27,26 @@ struct Bugs {
   bool views_differ = false;
   // Hello claims one item more than the worker has received.
   bool received_overstated = false;
+  // Nothing but leases counts as a sign of life of an agent, which says none while it has something else to say.
+  bool lease_not_renewed_by_traffic = false;
+  // A name takes the slot of another one that workers still announce by it.
+  bool cache_slot_reused = false;
+  // The controller does not know of groups.
+  bool group_split = false;
+  // A rank that joins counts for another one as well.
+  bool joined_counted_twice = false;
+  // The first Halted counts for all.
+  bool resume_before_all_halted = false;
+  // Whether a worker enters a begun instance is decided by what it has in flight then.
+  bool enter_by_what_is_in_flight = false;
+  // W3b never holds.
+  bool patience_without_end = false;
+  // Hello does not say that the worker wants to break, which begun instances are open, which items are retained.
+  bool wants_break_left_out = false;
+  bool begun_left_out = false;
+  bool retained_left_out = false;
+  // Hello lists requests whose answer the worker has received and not executed.
+  bool answered_requests_listed = false;
 };
 
 struct NamedBug {
@@ -45,6 +65,12 @@ inline constexpr NamedBug kBugs[] = {
     {"open_requests_left_out", &Bugs::open_requests_left_out},
     {"views_differ", &Bugs::views_differ},
     {"received_overstated", &Bugs::received_overstated},
+    {"lease_not_renewed_by_traffic", &Bugs::lease_not_renewed_by_traffic},
+    {"resume_before_all_halted", &Bugs::resume_before_all_halted},
+    {"enter_by_what_is_in_flight", &Bugs::enter_by_what_is_in_flight},
+    {"patience_without_end", &Bugs::patience_without_end},
+    {"wants_break_left_out", &Bugs::wants_break_left_out},
+    {"answered_requests_listed", &Bugs::answered_requests_listed},
 };
 
 }  // namespace farandole::sim

@@ -26,9 +26,13 @@ void Controller::MakeJob() {
   config.fusion_threshold_bytes = world_->setting.fusion_threshold_bytes;
   config.unstable_items_max = world_->setting.unstable_items_max;
   config.last_generation = forgotten_generation_;
+  config.replay = true;
+  config.can_withdraw = world_->setting.can_withdraw;
   config.new_data_key = [this] { return absl::StrCat("key", next_key_++); };
   job_ = std::make_unique<Job>("sim", config);
+  bugs_ = std::make_unique<ControllerBugs>(&world_->bugs);
   state_ = JobState::kGathering;
+  activity_ = Activity::kNone;
 }
 
 void Controller::Crash() {
@@ -64,9 +68,12 @@ void Controller::Received(ControllerStream* stream, const AgentUp& message) {
     world_->coverage->Hit("replaced stream ignored");
     if (!world_->bugs.replaced_stream_heard) return;
   }
+  if (const auto* several = std::get_if<FromWorkers>(&message)) {
+    for (const FromWorker& said : several->messages) Read(said);
+  }
   if (const auto* said = std::get_if<FromWorker>(&message)) {
+    Read(*said);
     if (const auto* hello = std::get_if<Hello>(&said->message)) {
-      world_->log.HelloRead(*hello);
       uint64_t& session = sessions_[said->worker_incarnation];
       session = std::max(session, hello->session);
       if (hello->received_through < received_through_[said->worker_incarnation]) {
@@ -74,7 +81,16 @@ void Controller::Received(ControllerStream* stream, const AgentUp& message) {
       }
     }
   }
-  Apply(job_->AgentSaid(agent->second, message, now));
+  // A copy: the stream may close meanwhile.
+  const std::string agent_id = agent->second;
+  for (const AgentUp& heard : bugs_->Heard(message)) {
+    Apply(job_->AgentSaid(agent_id, heard, bugs_->When(agent_id, heard, now)));
+  }
+}
+
+void Controller::Read(const FromWorker& said) {
+  world_->log.Read(said);
+  world_->coverage->Controller(state_, activity_, said.message);
 }
 
 void Controller::Closed(ControllerStream* stream) {
@@ -109,6 +125,7 @@ void Controller::SendTo(AgentSend send) {
   if (it == streams_.end()) return;
   FromController from{std::move(send.message), {}};
   if (auto* down = std::get_if<ToWorkers>(&from.message)) {
+    bugs_->Says(down);
     const auto* view = std::get_if<View>(&down->message);
     if (view != nullptr) world_->checker.Opened(view->generation);
     const auto* item = std::get_if<Item>(&down->message);
@@ -137,7 +154,9 @@ void Controller::Observe(const std::string& reason) {
   if (absl::StrContains(reason, " failed: ")) world_->coverage->Hit("generation failed");
   const JobStatus status = job_->Status(world_->simulation.now());
   world_->coverage->Job(state_, status.state);
+  world_->coverage->Controller(activity_, status.activity);
   state_ = status.state;
+  activity_ = status.activity;
 }
 
 void Controller::CheckGivenUp(const std::string& reason) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "controller/job.h"
+#include "tests/sim/controller_bugs.h"
 #include "tests/sim/world.h"
 
 namespace farandole::sim {
@@ -33,6 +34,7 @@ class Controller {
 
  private:
   void Received(ControllerStream* stream, const AgentUp& message);
+  void Read(const FromWorker& said);
   void Closed(ControllerStream* stream);
   void Apply(Actions actions);
   void SendTo(AgentSend send);
@@ -45,6 +47,7 @@ class Controller {
   World* const world_;
   Process* process_ = nullptr;
   std::unique_ptr<Job> job_;
+  std::unique_ptr<ControllerBugs> bugs_;
   uint64_t incarnation_ = 0;
   std::map<std::string, ControllerStream*> streams_;  // by agent
   std::map<ControllerStream*, std::string> agents_;   // those that said AgentHello
@@ -54,6 +57,7 @@ class Controller {
   TimePoint armed_ = TimePoint::Infinite();
   uint64_t forgotten_generation_ = 0;
   JobState state_ = JobState::kGathering;
+  Activity activity_ = Activity::kNone;
   uint64_t next_key_ = 1;
 };
 

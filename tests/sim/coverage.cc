@@ -15,15 +15,30 @@ const char* NameOf(JobState state) {
   return kNames[static_cast<int>(state)];
 }
 
+const char* NameOf(Activity activity) {
+  static constexpr const char* kNames[] = {"NONE", "NEGOTIATE", "REPLAY", "HALTING"};
+  return kNames[static_cast<int>(activity)];
+}
+
+const char* NameOf(WorkerState mode) {
+  static constexpr const char* kNames[] = {"NEGOTIATE", "REPLAY", "HALTED"};
+  return kNames[static_cast<int>(mode)];
+}
+
 // In the order of the variants.
-constexpr const char* kUp[] = {"", "Hello", "Announce", "Ack", "Leave", "Failed"};
+constexpr const char* kUp[] = {"",      "Hello",  "Announce", "Ack",          "Leave", "Failed",
+                               "Break", "Halted", "Recalled", "TraceControl", "Trace"};
 constexpr const char* kAgentUp[] = {"",      "AgentHello", "FromWorker", "WorkerEnded", "WorkerHealth",
                                     "Lease", "FromWorkers"};
-constexpr const char* kDown[] = {"", "Welcome", "View", "Removed", "Item", "Stable"};
-constexpr const char* kItem[] = {"", "Batch", "Error", "BarrierDone", "LeaveDone"};
+constexpr const char* kDown[] = {"",     "Welcome", "View",   "Removed",      "Item", "Stable",
+                                 "Halt", "Recall",  "Notice", "TraceControl", "Trace"};
+constexpr const char* kItem[] = {"",           "Batch",  "Error",  "BarrierDone", "LeaveDone", "JoinDone",
+                                 "SetChanged", "Replay", "Resume", "Enter",       "Withdraw"};
+constexpr const char* kBreak[] = {"?", "new", "changed", "not replayable", "join", "leave", "set change", "incomplete"};
 constexpr const char* kRemoved[] = {"", "refused", "peer lost", "gone"};
 
-constexpr const char* kReachable[] = {
+// What a suite has to reach.
+constexpr const char* kWorkers[] = {
     "session JOINING -> MEMBER",
     "session JOINING -> REMOVED",
     "session MEMBER -> LEAVING",
@@ -32,6 +47,32 @@ constexpr const char* kReachable[] = {
     "session LEAVING -> LEFT",
     "session LEAVING -> REMOVED",
     "session BROKEN -> REMOVED",
+    "batch of several",
+    "worker adopted",
+    "batch replayed",
+    "batch withdrawn",
+    "worker NEGOTIATE -> REPLAY",
+    "worker NEGOTIATE submits",
+    "worker NEGOTIATE Batch",
+    "worker NEGOTIATE Error",
+    "worker NEGOTIATE BarrierDone",
+    "worker NEGOTIATE Enter",
+    "worker NEGOTIATE Withdraw",
+    "worker NEGOTIATE Replay",
+    "worker NEGOTIATE Removed",
+    "worker NEGOTIATE loses its link",
+    "worker REPLAY -> HALTED",
+    "worker REPLAY submits",
+    "worker REPLAY Halt",
+    "worker REPLAY Removed",
+    "worker REPLAY loses its link",
+    "worker HALTED -> NEGOTIATE",
+    "worker HALTED submits",
+    "worker HALTED Resume",
+    "worker HALTED Removed",
+    "worker HALTED loses its link",
+};
+constexpr const char* kController[] = {
     "job GATHERING -> RUNNING",
     "job RUNNING -> GATHERING",
     "job RUNNING -> FAILED",
@@ -40,6 +81,25 @@ constexpr const char* kReachable[] = {
     "generation over",
     "generation failed",
     "job forgotten",
+    "agent given up",
+    "agent suspect",
+    "controller NEGOTIATE -> REPLAY",
+    "controller REPLAY -> HALTING",
+    "controller HALTING -> NEGOTIATE",
+    "controller NEGOTIATE -> NONE",
+    "controller REPLAY -> NONE",
+    "controller HALTING -> NONE",
+    "controller NEGOTIATE Announce",
+    "controller NEGOTIATE Hello",
+    "controller REPLAY Announce",
+    "controller REPLAY Break",
+    "controller REPLAY Hello",
+    "controller HALTING Announce",
+    "controller HALTING Break",
+    "controller HALTING Halted",
+    "controller HALTING Hello",
+};
+constexpr const char* kMessages[] = {
     "up Hello",
     "up Hello in a generation",
     "up Hello leaving",
@@ -65,15 +125,28 @@ constexpr const char* kReachable[] = {
     "down Removed refused",
     "down Removed peer lost",
     "down Removed gone",
+    "up Break new",
+    "up Break changed",
+    "up Break not replayable",
+    "up Break leave",
+    "up Break incomplete",
+    "up Halted",
+    "up Hello that wants to break",
+    "up Hello with begun instances",
+    "up Hello with retained items",
+    "down Halt",
+    "down Item Replay",
+    "down Item Resume",
+    "down Item Enter",
+    "down Item Withdraw",
+};
+constexpr const char* kRest[] = {
     "answer ok",
     "answer mismatch",
     "answer peer lost",
     "answer shut down",
     "answer duplicate name",
-    "agent given up",
-    "agent suspect",
     "items sent again",
-    "batch of several",
     "stale item ignored",
     "replaced stream ignored",
     "fault break controller stream",
@@ -85,6 +158,10 @@ constexpr const char* kReachable[] = {
     "fault kill worker",
     "fault lose host",
     "fault restart controller",
+    "fault restart agent",
+    "fault restart controller and agent",
+    "fault kill halting worker",
+    "fault break link of halting worker",
     "fault data plane",
     "fault stale item",
 };
@@ -99,12 +176,42 @@ void Coverage::Job(JobState from, JobState to) {
   if (from != to) Hit(absl::StrCat("job ", NameOf(from), " -> ", NameOf(to)));
 }
 
+void Coverage::Mode(WorkerState from, WorkerState to) {
+  if (from != to) Hit(absl::StrCat("worker ", NameOf(from), " -> ", NameOf(to)));
+}
+
+void Coverage::Controller(Activity from, Activity to) {
+  if (from != to) Hit(absl::StrCat("controller ", NameOf(from), " -> ", NameOf(to)));
+}
+
+void Coverage::Controller(JobState state, Activity activity, const WorkerUp& message) {
+  const bool gathers = state == JobState::kRecovering;
+  if (!gathers && activity == Activity::kNone) return;
+  const bool told = message.index() == 1 || message.index() == 2 || message.index() == 6 || message.index() == 7;
+  if (told) Hit(absl::StrCat("controller ", gathers ? "GATHER" : NameOf(activity), " ", kUp[message.index()]));
+}
+
+void Coverage::Worker(WorkerState mode, const char* event) { Hit(absl::StrCat("worker ", NameOf(mode), " ", event)); }
+
+void Coverage::Worker(WorkerState mode, const WorkerDown& message) {
+  if (const auto* item = std::get_if<Item>(&message)) {
+    Worker(mode, kItem[item->body.index()]);
+  } else if (std::holds_alternative<Halt>(message) || std::holds_alternative<Removed>(message)) {
+    Worker(mode, kDown[message.index()]);
+  }
+}
+
 void Coverage::Said(const WorkerUp& message) {
   Hit(absl::StrCat("up ", kUp[message.index()]));
   if (const auto* hello = std::get_if<Hello>(&message)) {
     if (hello->generation.number != 0) Hit("up Hello in a generation");
     if (hello->leaving) Hit("up Hello leaving");
     if (!hello->open_requests.empty()) Hit("up Hello with open requests");
+    if (hello->wants_break) Hit("up Hello that wants to break");
+    if (!hello->begun.empty()) Hit("up Hello with begun instances");
+    if (!hello->retained.empty()) Hit("up Hello with retained items");
+  } else if (const auto* wants = std::get_if<Break>(&message)) {
+    Hit(absl::StrCat("up Break ", kBreak[static_cast<int>(wants->reason)]));
   } else if (const auto* leave = std::get_if<Leave>(&message)) {
     if (leave->generation.number == 0) Hit("up Leave, init given up");
   }
@@ -121,15 +228,34 @@ void Coverage::Said(const WorkerDown& message) {
   Hit(name);
 }
 
-void Coverage::Merge(const Coverage& other) {
-  for (const auto& [what, count] : other.hits_) hits_[what] += count;
+std::map<std::string, uint64_t> Coverage::hits() const {
+  std::map<std::string, uint64_t> all = hits_;
+  for (int mode = 0; mode < 3; ++mode) {
+    if (submits_[mode] > 0)
+      all[absl::StrCat("worker ", NameOf(static_cast<WorkerState>(mode)), " submits")] = submits_[mode];
+  }
+  static constexpr std::pair<Code, const char*> kAnswers[] = {{Code::kOk, "answer ok"},
+                                                              {Code::kMismatch, "answer mismatch"},
+                                                              {Code::kPeerLost, "answer peer lost"},
+                                                              {Code::kShutDown, "answer shut down"}};
+  for (const auto& [code, name] : kAnswers) {
+    if (answers_[-static_cast<int>(code)] > 0) all[name] = answers_[-static_cast<int>(code)];
+  }
+  return all;
 }
 
 std::vector<std::string> Coverage::Missing() const {
   std::vector<std::string> missing;
-  for (const char* what : kReachable) {
-    if (hits_.count(what) == 0) missing.push_back(what);
-  }
+  const std::map<std::string, uint64_t> all = hits();
+  const auto look = [&](const auto& list) {
+    for (const char* what : list) {
+      if (all.count(what) == 0) missing.push_back(what);
+    }
+  };
+  look(kWorkers);
+  look(kController);
+  look(kMessages);
+  look(kRest);
   return missing;
 }
 

@@ -8,6 +8,7 @@
 
 #include "controller/job_status.h"
 #include "proto/messages.h"
+#include "worker/result.h"
 #include "worker/session.h"
 
 namespace farandole::sim {
@@ -18,17 +19,27 @@ class Coverage {
   void Hit(const std::string& what) { ++hits_[what]; }
   void Session(Session::State from, Session::State to);
   void Job(JobState from, JobState to);
+  void Submits(WorkerState mode) { ++submits_[static_cast<int>(mode)]; }
+  void Answer(Code code) { ++answers_[-static_cast<int>(code)]; }
+  void Mode(WorkerState from, WorkerState to);
+  // Events of the table in section 3 of docs/replay.md.
+  void Worker(WorkerState mode, const char* event);
+  void Worker(WorkerState mode, const WorkerDown& message);
+  // Events of the table in section 4.
+  void Controller(Activity from, Activity to);
+  void Controller(JobState state, Activity activity, const WorkerUp& message);
   void Said(const WorkerUp& message);
   void Said(const AgentUp& message);
   void Said(const WorkerDown& message);
-  void Merge(const Coverage& other);
 
-  const std::map<std::string, uint64_t>& hits() const { return hits_; }
+  std::map<std::string, uint64_t> hits() const;
   // What a suite has to reach and has not.
   std::vector<std::string> Missing() const;
 
  private:
   std::map<std::string, uint64_t> hits_;
+  uint64_t submits_[3] = {};   // by mode
+  uint64_t answers_[16] = {};  // by code
 };
 
 }  // namespace farandole::sim

@@ -25,6 +25,14 @@ int64_t FirstDimension(const Request& request) {
 
 }  // namespace
 
+ExecutionChecker::Generation& ExecutionChecker::Find(const GenerationId& id) {
+  if (found_ == nullptr || id != found_id_) {
+    found_id_ = id;
+    found_ = &generations_[{id.controller_incarnation, id.number}];
+  }
+  return *found_;
+}
+
 void ExecutionChecker::Joined(const GenerationId& id, int size) {
   Generation& g = Find(id);
   if (g.size != 0) return;
@@ -85,17 +93,17 @@ ExecutionChecker::SetRecord* ExecutionChecker::FindSet(Generation* g, Rank rank,
 }
 
 void ExecutionChecker::CheckSubmitted(Generation* g, const SetRecord& set, const std::vector<bool>& zeros,
-                                      const Work& work, size_t i, const std::string& who) {
+                                      const Work& work, size_t i, const Namer& who) {
   if (work.operations[i] == nullptr) return;
   const Submission& submission = Submission::Of(*work.operations[i]);
   const auto found = g->calls.find(submission.label);
-  if (found == g->calls.end()) return verdict_->Fail(absl::StrCat(who, " holds what nobody has open"));
+  if (found == g->calls.end()) return verdict_->Fail(absl::StrCat(who(), " holds what nobody has open"));
   const CallRecord& call = found->second;
   if (call.submitted < static_cast<int>(set.ranks.size())) {
     for (int r : set.ranks) {
       if (call.dims[r] != 0 || zeros[r]) continue;
       verdict_->Fail(
-          absl::StrCat("I2: ", who, " holds ", submission.request.name, ", which rank ", r, " has not submitted"));
+          absl::StrCat("I2: ", who(), " holds ", submission.request.name, ", which rank ", r, " has not submitted"));
     }
   }
   if (submission.request.signature.op != OpKind::kAllgather) return;
@@ -112,7 +120,7 @@ void ExecutionChecker::CheckSubmitted(Generation* g, const SetRecord& set, const
 void ExecutionChecker::Taken(const GenerationId& id, Rank rank, const Work& work) {
   if (work.kind != Work::Kind::kBatch && work.kind != Work::Kind::kBarrierDone) return;
   Generation& g = Find(id);
-  const std::string who = Who(id, rank, work);
+  const Namer who = [&] { return Who(id, rank, work); };
   const SetRecord* set = FindSet(&g, rank, work.process_set);
   for (size_t i = 0; set != nullptr && i < work.operations.size(); ++i)
     CheckSubmitted(&g, *set, g.joined, work, i, who);
@@ -120,7 +128,7 @@ void ExecutionChecker::Taken(const GenerationId& id, Rank rank, const Work& work
 
 void ExecutionChecker::Started(const GenerationId& id, Rank rank, const Work& work) {
   Generation& g = Find(id);
-  const std::string who = Who(id, rank, work);
+  const Namer who = [&] { return Who(id, rank, work); };
   SetRecord* set = FindSet(&g, rank, work.process_set);
   if (set == nullptr) return;
   const InstanceKey key(work.process_set, work.instance.anchor, work.instance.seq);
@@ -129,32 +137,36 @@ void ExecutionChecker::Started(const GenerationId& id, Rank rank, const Work& wo
     instance.started.resize(g.size, false);
     instance.zeros.resize(g.size, false);
   }
-  if (instance.started[rank.value()]) verdict_->Fail(absl::StrCat("I1: ", who, " is started twice"));
+  if (instance.started[rank.value()]) verdict_->Fail(absl::StrCat("I1: ", who(), " is started twice"));
   instance.started[rank.value()] = true;
-  if (++g.in_flight[rank.value()] > window_) verdict_->Fail(absl::StrCat("I4: ", who, " is one too many in flight"));
+  if (++g.in_flight[rank.value()] > window_) verdict_->Fail(absl::StrCat("I4: ", who(), " is one too many in flight"));
   CheckComposition(id, rank, work, &instance);
   CheckGroups(work, who);
   CheckLead(work, rank, set, who);
 }
 
 void ExecutionChecker::CheckComposition(const GenerationId& id, Rank rank, const Work& work, InstanceRecord* instance) {
-  std::vector<uint64_t> labels;
-  for (const auto& operation : work.operations) {
-    labels.push_back(operation == nullptr ? 0 : Submission::Of(*operation).label);
-    if (operation == nullptr) instance->zeros[rank.value()] = true;
-  }
-  if (instance->labels.empty()) instance->labels = labels;
-  bool equal = labels.size() == instance->labels.size();
+  std::vector<uint64_t>& labels = instance->labels;
+  if (labels.empty()) labels.resize(work.operations.size(), 0);
+  bool equal = labels.size() == work.operations.size();
   for (size_t i = 0; equal && i < labels.size(); ++i) {
-    if (instance->labels[i] == 0) instance->labels[i] = labels[i];
-    equal = labels[i] == 0 || labels[i] == instance->labels[i];
+    if (work.operations[i] == nullptr) {
+      instance->zeros[rank.value()] = true;
+      continue;
+    }
+    const uint64_t label = Submission::Of(*work.operations[i]).label;
+    if (labels[i] == 0) labels[i] = label;
+    equal = labels[i] == label;
   }
   if (equal) return;
-  verdict_->Fail(
-      absl::StrCat("I1, I2: ", Who(id, rank, work), " is", Text(labels), ", elsewhere", Text(instance->labels)));
+  std::vector<uint64_t> here;
+  for (const auto& operation : work.operations) {
+    here.push_back(operation == nullptr ? 0 : Submission::Of(*operation).label);
+  }
+  verdict_->Fail(absl::StrCat("I1, I2: ", Who(id, rank, work), " is", Text(here), ", elsewhere", Text(labels)));
 }
 
-void ExecutionChecker::CheckGroups(const Work& work, const std::string& who) {
+void ExecutionChecker::CheckGroups(const Work& work, const Namer& who) {
   for (const auto& operation : work.operations) {
     if (operation == nullptr || operation->request.signature.group.empty()) continue;
     const Signature& s = operation->request.signature;
@@ -162,58 +174,67 @@ void ExecutionChecker::CheckGroups(const Work& work, const std::string& who) {
       return other != nullptr && other->request.signature.group == s.group;
     });
     if (same == s.group_size) continue;
-    return verdict_->Fail(absl::StrCat(who, " holds ", same, " of ", s.group_size, " members of group ", s.group));
+    return verdict_->Fail(absl::StrCat(who(), " holds ", same, " of ", s.group_size, " members of group ", s.group));
   }
 }
 
+void ExecutionChecker::Moves(SetRecord* set, Rank rank, int by) {
+  int& started = set->started[rank.value()];
+  const auto at = set->ranks_by_started.find(started);
+  if (at != set->ranks_by_started.end() && --at->second == 0) set->ranks_by_started.erase(at);
+  started += by;
+  ++set->ranks_by_started[started];
+}
+
 // I4, within one set and one replay: what others have not started cannot have completed here.
-void ExecutionChecker::CheckLead(const Work& work, Rank rank, SetRecord* set, const std::string& who) {
+void ExecutionChecker::CheckLead(const Work& work, Rank rank, SetRecord* set, const Namer& who) {
   if (work.instance.anchor < set->anchor) return;
   if (work.instance.anchor > set->anchor) {
     set->anchor = work.instance.anchor;
     std::fill(set->started.begin(), set->started.end(), 0);
+    set->ranks_by_started = {{0, set->ranks.size()}};
   }
-  ++set->started[rank.value()];
-  int least = set->started[rank.value()];
-  for (int r : set->ranks) least = std::min(least, set->started[r]);
-  if (set->started[rank.value()] - least > window_) {
-    verdict_->Fail(absl::StrCat("I4: ", who, " is ", set->started[rank.value()] - least, " ahead"));
-  }
+  Moves(set, rank, 1);
+  const int lead = set->started[rank.value()] - set->ranks_by_started.begin()->first;
+  if (lead > window_) verdict_->Fail(absl::StrCat("I4: ", who(), " is ", lead, " ahead"));
 }
 
 void ExecutionChecker::Completed(const GenerationId& id, Rank rank, const Work& work) {
   Generation& g = Find(id);
-  const std::string who = Who(id, rank, work);
+  const Namer who = [&] { return Who(id, rank, work); };
   SetRecord* set = FindSet(&g, rank, work.process_set);
   if (set == nullptr) return;
   --g.in_flight[rank.value()];
   const InstanceKey key(work.process_set, work.instance.anchor, work.instance.seq);
-  if (g.withdrawn.count(key) != 0) verdict_->Fail(absl::StrCat("I6: ", who, " completes although it is withdrawn"));
+  if (g.withdrawn.count(key) != 0) verdict_->Fail(absl::StrCat("I6: ", who(), " completes although it is withdrawn"));
   CheckSequence(work, rank, set, who);
   const auto instance = g.instances.find(key);
   if (instance == g.instances.end() || !instance->second.started[rank.value()]) {
-    return verdict_->Fail(absl::StrCat(who, " completes without having been started"));
+    return verdict_->Fail(absl::StrCat(who(), " completes without having been started"));
   }
-  for (size_t i = 0; i < work.operations.size(); ++i) CheckSubmitted(&g, *set, instance->second.zeros, work, i, who);
-  if (++instance->second.completed == 1) g.completed_somewhere.insert(key);
+  // All have the same composition, so that one look is enough.
+  if (++instance->second.completed == 1) {
+    g.completed_somewhere.insert(key);
+    for (size_t i = 0; i < work.operations.size(); ++i) {
+      CheckSubmitted(&g, *set, instance->second.zeros, work, i, who);
+    }
+  }
   if (instance->second.completed < static_cast<int>(set->ranks.size())) return;
   g.instances.erase(instance);
   g.completed_somewhere.erase(key);
 }
 
-void ExecutionChecker::CheckSequence(const Work& work, Rank rank, SetRecord* set, const std::string& who) {
-  const std::pair<uint64_t, uint64_t> instance(work.instance.anchor, work.instance.seq);
+void ExecutionChecker::CheckSequence(const Work& work, Rank rank, SetRecord* set, const Namer& who) {
   const uint64_t position = set->position[rank.value()]++;
-  if (position == set->first + set->sequence.size()) set->sequence.push_back(instance);
-  const auto& elsewhere = set->sequence[position - set->first];
-  if (elsewhere != instance) {
-    verdict_->Fail(absl::StrCat("I1: ", who, " is number ", position, " of its set, elsewhere (", elsewhere.first, ",",
-                                elsewhere.second, ") is"));
+  if (position == set->first + set->sequence.size()) {
+    set->sequence.push_back({work.instance.anchor, work.instance.seq, 0});
   }
-  if (position != set->first) return;
-  for (int r : set->ranks) {
-    if (set->position[r] <= set->first) return;
+  SetRecord::Place& place = set->sequence[position - set->first];
+  if (place.anchor != work.instance.anchor || place.seq != work.instance.seq) {
+    verdict_->Fail(absl::StrCat("I1: ", who(), " is number ", position, " of its set, elsewhere (", place.anchor, ",",
+                                place.seq, ") is"));
   }
+  if (++place.completed < set->ranks.size() || position != set->first) return;
   set->sequence.pop_front();
   ++set->first;
 }
@@ -224,7 +245,7 @@ void ExecutionChecker::Cancelled(const GenerationId& id, Rank rank, const Work& 
   --g.in_flight[rank.value()];
   if (g.withdrawn.count(key) == 0) verdict_->Fail(absl::StrCat(Who(id, rank, work), " is taken back on its own"));
   SetRecord& set = g.sets[work.process_set];
-  if (set.anchor == work.instance.anchor) --set.started[rank.value()];
+  if (set.anchor == work.instance.anchor) Moves(&set, rank, -1);
   const auto instance = g.instances.find(key);
   if (instance == g.instances.end() || !instance->second.started[rank.value()]) return;
   instance->second.started[rank.value()] = false;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -42,6 +43,7 @@ class ExecutionChecker {
   void Finished(const GenerationId& id);
 
  private:
+  using Namer = std::function<std::string()>;
   using InstanceKey = std::tuple<uint32_t, uint64_t, uint64_t>;  // set, anchor, seq
   struct CallRecord {
     int submitted = 0;
@@ -57,12 +59,18 @@ class ExecutionChecker {
   struct SetRecord {
     std::vector<int> ranks;
     // Completed instances from `first` on; what all have completed is forgotten.
-    std::deque<std::pair<uint64_t, uint64_t>> sequence;
+    struct Place {
+      uint64_t anchor;
+      uint64_t seq;
+      size_t completed;  // by how many
+    };
+    std::deque<Place> sequence;
     uint64_t first = 0;
     std::vector<uint64_t> position;  // by rank: how many it has completed
     // Of the newest replay: how many each rank has started.
     uint64_t anchor = 0;
     std::vector<int> started;
+    std::map<int, size_t> ranks_by_started;
   };
   struct Generation {
     int size = 0;
@@ -74,19 +82,22 @@ class ExecutionChecker {
     std::vector<bool> joined;
     std::vector<int> in_flight;
   };
-  Generation& Find(const GenerationId& id) { return generations_[{id.controller_incarnation, id.number}]; }
+  Generation& Find(const GenerationId& id);
   SetRecord* FindSet(Generation* g, Rank rank, uint32_t set);
   void CheckComposition(const GenerationId& id, Rank rank, const Work& work, InstanceRecord* instance);
-  void CheckGroups(const Work& work, const std::string& who);
+  void CheckGroups(const Work& work, const Namer& who);
   // `zeros`: by whom.
   void CheckSubmitted(Generation* g, const SetRecord& set, const std::vector<bool>& zeros, const Work& work, size_t i,
-                      const std::string& who);
-  void CheckLead(const Work& work, Rank rank, SetRecord* set, const std::string& who);
-  void CheckSequence(const Work& work, Rank rank, SetRecord* set, const std::string& who);
+                      const Namer& who);
+  void Moves(SetRecord* set, Rank rank, int by);
+  void CheckLead(const Work& work, Rank rank, SetRecord* set, const Namer& who);
+  void CheckSequence(const Work& work, Rank rank, SetRecord* set, const Namer& who);
 
   Verdict* const verdict_;
   const int window_;
   std::map<std::pair<uint64_t, uint64_t>, Generation> generations_;
+  GenerationId found_id_;
+  Generation* found_ = nullptr;
 };
 
 }  // namespace farandole::sim

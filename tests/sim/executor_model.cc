@@ -103,6 +103,11 @@ void ExecutorModel::Broken(Place place, const absl::Status& status, Rank suspect
   callbacks_.on_broken(std::move(work), status, suspect);
 }
 
+bool ExecutorModel::Runs(const Instance& instance) const {
+  return std::any_of(in_flight_.begin(), in_flight_.end(),
+                     [&](const Running& running) { return running.batch && running.work.instance == instance; });
+}
+
 void ExecutorModel::Withdraw(uint32_t process_set, const Instance& instance) {
   const auto same = [&](const Work& work) {
     return work.kind == Work::Kind::kBatch && work.process_set == process_set && work.instance == instance;
@@ -122,7 +127,11 @@ void ExecutorModel::Withdraw(uint32_t process_set, const Instance& instance) {
     return;
   }
   world_->coverage->Hit("batch withdrawn");
-  process_->AfterUs(world_->random().Between(0, 30), [this, work] { callbacks_.on_withdrawn(work); });
+  ++withdrawing_;
+  process_->AfterUs(world_->random().Between(0, 30), [this, work] {
+    --withdrawing_;
+    callbacks_.on_withdrawn(work);
+  });
   Next();
 }
 

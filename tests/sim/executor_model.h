@@ -35,7 +35,8 @@ class ExecutorModel {
   std::vector<Work> Abort(const std::string& reason);
   // The batches that run fail, as if the network had broken.
   void Fail();
-  bool running() const { return !in_flight_.empty(); }
+  bool Runs(const Instance& instance) const;
+  bool running() const { return !in_flight_.empty() || withdrawing_ > 0; }
 
  private:
   struct Running {
@@ -59,6 +60,7 @@ class ExecutorModel {
   std::map<uint32_t, std::vector<int>> sets_;
   std::deque<Work> queue_;
   std::list<Running> in_flight_;
+  int withdrawing_ = 0;  // taken back and not yet told so
   bool ended_ = false;
 };
 

@@ -1,5 +1,6 @@
 #include "tests/sim/faults.h"
 
+#include <iterator>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,13 @@
 #include "tests/sim/trainer.h"
 
 namespace farandole::sim {
+
+namespace {
+
+// A controller that starts again goes on with the generation of the one before it.
+constexpr bool kRecovers = false;
+
+}  // namespace
 
 const Faults::Kind Faults::kKinds[] = {
     {"break controller stream", &Faults::BreakControllerStream},
@@ -19,8 +27,12 @@ const Faults::Kind Faults::kKinds[] = {
     {"kill worker", &Faults::KillWorker},
     {"lose host", &Faults::LoseHost},
     {"restart controller", &Faults::RestartController},
+    {"restart agent", &Faults::RestartAgent},
+    {"restart controller and agent", &Faults::RestartBoth},
     {"data plane", &Faults::DataPlane},
     {"stale item", &Faults::StaleItem},
+    {"kill halting worker", &Faults::KillHaltingWorker},
+    {"break link of halting worker", &Faults::BreakHaltingLink},
 };
 
 void Faults::Start() {
@@ -28,18 +40,27 @@ void Faults::Start() {
   // None, about one kind, or many: what one kind does is easily hidden by others.
   const uint64_t mixture = random.Below(10);
   const uint64_t percent = mixture == 0 ? 0 : mixture < 6 ? 12 : random.Between(20, 80);
-  bool loses_hosts = false;
+  bool forgets = false;
   for (const Kind& kind : kKinds) {
     if (!random.Percent(percent)) continue;
     enabled_.push_back(&kind);
-    loses_hosts = loses_hosts || kind.fault == &Faults::LoseHost;
+    // What became of workers is known to nobody, unless somebody keeps it.
+    const bool agent = kind.fault == &Faults::RestartAgent || kind.fault == &Faults::RestartBoth;
+    forgets = forgets || kind.fault == &Faults::LoseHost || (agent && !world_->setting.launcher_store);
   }
   const TimePoint now = world_->simulation.now();
   until_ = now.PlusMs(random.Skewed(200, random.Percent(20) ? 80000 : 8000));
   mean_gap_us_ = random.Skewed(3000, 2000000);
-  // What a lost host leaves behind is given up after 30 s.
-  world_->quiet_from = until_.PlusMs(loses_hosts ? 33000 : 1000);
+  // What is left behind is given up after 30 s.
+  world_->quiet_from = until_.PlusMs(forgets ? 33000 : 1000);
   if (!enabled_.empty()) ScheduleNext();
+}
+
+void Faults::Survivable(int number) {
+  constexpr Fault kSurvivable[] = {&Faults::BreakControllerStream, &Faults::BreakLocalStream, &Faults::StopWorker,
+                                   &Faults::StopController, &Faults::RestartAgent};
+  until_ = world_->simulation.now().PlusMs(100);
+  (this->*kSurvivable[number % std::size(kSurvivable)])();
 }
 
 void Faults::ScheduleNext() {
@@ -60,6 +81,12 @@ TimePoint Faults::For(int64_t least_us, int64_t greatest_us) {
 
 void Faults::DisturbedAll(TimePoint until) {
   for (const Agent* agent : world_->agents) world_->controller->Disturbed(agent->host(), until);
+}
+
+void Faults::Silenced(const Agent* agent, TimePoint until) {
+  constexpr int64_t kBorneWithMs = 25000;
+  if (until.MsSince(world_->simulation.now()) > kBorneWithMs) world_->nobody_lost = false;
+  world_->controller->Disturbed(agent->host(), until);
 }
 
 void Faults::StopProcess(Process* process, TimePoint until) {
@@ -84,7 +111,7 @@ void Faults::StallControllerStream() {
   Agent* agent = world_->agents[AnyHost()];
   const TimePoint until = For(100, 45000000);
   agent->StallStream(until);
-  world_->controller->Disturbed(agent->host(), until);
+  Silenced(agent, until);
 }
 
 void Faults::StopWorker() { StopProcess(AnyTrainer()->process(), For(100, 45000000)); }
@@ -93,7 +120,7 @@ void Faults::StopAgent() {
   Agent* agent = world_->agents[AnyHost()];
   const TimePoint until = For(100, 45000000);
   StopProcess(agent->process(), until);
-  world_->controller->Disturbed(agent->host(), until);
+  Silenced(agent, until);
 }
 
 void Faults::StopController() {
@@ -103,25 +130,76 @@ void Faults::StopController() {
   DisturbedAll(until);
 }
 
-void Faults::KillWorker() { AnyTrainer()->Kill("was killed by signal 9 (SIGKILL)"); }
+void Faults::KillWorker() {
+  world_->nobody_lost = false;
+  AnyTrainer()->Kill("was killed by signal 9 (SIGKILL)");
+}
+
+void Faults::KillHaltingWorker() {
+  world_->on_halt = [this](const Process* process) {
+    if (until_ <= world_->simulation.now()) return;
+    for (Trainer* trainer : world_->trainers) {
+      if (trainer->process() != process) continue;
+      world_->nobody_lost = false;
+      trainer->Kill("was killed by signal 9 (SIGKILL)");
+    }
+  };
+}
+
+void Faults::BreakHaltingLink() {
+  world_->on_halt = [this](const Process* process) {
+    if (until_ <= world_->simulation.now()) return;
+    for (Trainer* trainer : world_->trainers) {
+      if (trainer->process() == process) trainer->life()->BreakLink(For(1000, 500000));
+    }
+  };
+}
 
 void Faults::LoseHost() {
   const int host = AnyHost();
   Agent* agent = world_->agents[host];
   if (!agent->process()->alive()) return;
+  world_->nobody_lost = false;
   agent->Vanish();
   for (Trainer* trainer : world_->trainers) {
     if (trainer->host() == host) trainer->Vanish();
   }
   world_->controller->Disturbed(agent->host(), world_->simulation.now().PlusMs(40000));
-  world_->simulation.At(For(10000, 5000000), [world = world_, host, life = next_agent_life_++] {
+  world_->stores[host].clear();
+  ++lives_[host];
+  StartAgentAt(host, For(10000, 5000000));
+}
+
+void Faults::StartAgentAt(int host, TimePoint when) {
+  world_->simulation.At(when, [world = world_, host, life = lives_[host]] {
     world->agents[host] = world->simulation.Keep(std::make_shared<Agent>(world, host, life));
     world->agents[host]->Start();
   });
 }
 
+void Faults::RestartAgent() {
+  const int host = AnyHost();
+  Agent* agent = world_->agents[host];
+  if (!agent->process()->alive()) return;
+  agent->Crash();
+  const TimePoint until = For(1000, 5000000);
+  world_->controller->Disturbed(agent->host(), world_->setting.launcher_store ? until : until.PlusMs(40000));
+  // Without anybody who keeps it the next one is another agent.
+  if (!world_->setting.launcher_store) {
+    world_->stores[host].clear();
+    ++lives_[host];
+  }
+  StartAgentAt(host, until);
+}
+
+void Faults::RestartBoth() {
+  RestartController();
+  RestartAgent();
+}
+
 void Faults::RestartController() {
   if (!world_->controller->running()) return;
+  if (!kRecovers) world_->nobody_lost = false;
   world_->controller->Crash();
   const TimePoint until = For(1000, 5000000);
   DisturbedAll(until);
@@ -130,7 +208,9 @@ void Faults::RestartController() {
 
 void Faults::DataPlane() {
   Trainer* trainer = AnyTrainer();
-  if (trainer->process()->alive()) trainer->life()->FailDataPlane();
+  if (!trainer->process()->alive()) return;
+  world_->nobody_lost = false;
+  trainer->life()->FailDataPlane();
 }
 
 void Faults::StaleItem() { AnyTrainer()->StaleItem(); }

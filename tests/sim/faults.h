@@ -2,6 +2,7 @@
 #define FARANDOLE_TESTS_SIM_FAULTS_H_
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "tests/sim/world.h"
@@ -15,6 +16,11 @@ class Faults {
   explicit Faults(World* world) : world_(world) {}
   // Chooses, and sets World::quiet_from.
   void Start();
+  // One of those that no script may notice, by number.
+  void Survivable(int number);
+
+  // No fault happens in this run.
+  bool none() const { return enabled_.empty(); }
 
  private:
   using Fault = void (Faults::*)();
@@ -31,6 +37,8 @@ class Faults {
   Trainer* AnyTrainer() { return world_->trainers[world_->random().Below(world_->trainers.size())]; }
   void StopProcess(Process* process, TimePoint until);
   void DisturbedAll(TimePoint until);
+  // An agent is silent until then.
+  void Silenced(const Agent* agent, TimePoint until);
 
   void BreakControllerStream();
   void BreakLocalStream();
@@ -40,15 +48,20 @@ class Faults {
   void StopController();
   void KillWorker();
   void LoseHost();
+  void StartAgentAt(int host, TimePoint when);
   void RestartController();
+  void RestartAgent();
+  void RestartBoth();
   void DataPlane();
   void StaleItem();
+  void KillHaltingWorker();
+  void BreakHaltingLink();
 
   World* const world_;
   std::vector<const Kind*> enabled_;
   TimePoint until_;
   int64_t mean_gap_us_ = 0;
-  int next_agent_life_ = 1;
+  std::map<int, int> lives_;  // of agents, by host
 };
 
 }  // namespace farandole::sim

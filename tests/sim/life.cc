@@ -83,6 +83,7 @@ void Life::OnLocal(FromAgent from) {
 void Life::OnLinkState(const LinkState& state) {
   linked_ = state.connected;
   if (!state.connected) {
+    if (state_ == State::kMember) world_->coverage->Worker(session_.replayer().mode(), "loses its link");
     session_.LinkDown();
     return;
   }
@@ -92,22 +93,44 @@ void Life::OnLinkState(const LinkState& state) {
 
 void Life::OnReceived(WorkerDown message, const Origin& origin) {
   world_->coverage->Said(message);
+  if (session_.state() == State::kMember || session_.state() == State::kLeaving) {
+    world_->coverage->Worker(session_.replayer().mode(), message);
+  }
   const uint64_t session = said_session_;
+  const bool halts = std::holds_alternative<Halt>(message);
   if (const auto* item = std::get_if<Item>(&message)) last_item_ = *item;
-  Session::Effects effects = session_.Received(std::move(message), world_->simulation.now());
-  const bool matters = effects.joined || !effects.work.empty();
-  if (matters && (origin.session != session || origin.controller_incarnation != generation().controller_incarnation)) {
-    world_->checker.Fail(absl::StrCat("what the controller ", origin.controller_incarnation, " said to session ",
-                                      origin.session, " took effect in session ", session));
+  if (const auto* welcome = std::get_if<Welcome>(&message)) {
+    if (welcome->session == session) registered_ = std::max(registered_, welcome->controller_incarnation);
+  }
+  if (world_->bugs.enter_by_what_is_in_flight) DecideByInFlight(&message);
+  const uint32_t phase = session_.replayer().phase();
+  Effects effects = session_.Received(std::move(message), world_->simulation.now());
+  const bool matters =
+      effects.joined || !effects.work.empty() || !effects.withdraw.empty() || session_.replayer().phase() != phase;
+  if (matters && (origin.session != session || origin.controller_incarnation != registered_)) {
+    world_->checker.Fail(absl::StrCat("I5: what the controller ", origin.controller_incarnation, " said to session ",
+                                      origin.session, " took effect in session ", session, " with controller ",
+                                      registered_));
   }
   Apply(std::move(effects));
   if (session_.AckDue()) ArmAckTimer();
+  if (halts && world_->on_halt != nullptr) std::exchange(world_->on_halt, nullptr)(process_);
+}
+
+void Life::DecideByInFlight(WorkerDown* message) const {
+  auto* item = std::get_if<Item>(message);
+  auto* enter = item == nullptr ? nullptr : std::get_if<Enter>(&item->body);
+  if (enter == nullptr || !joined() || executor_.Runs({generation().number, enter->replay_index, enter->seq})) return;
+  const auto self = std::find(enter->had_begun.begin(), enter->had_begun.end(), session_.self().rank);
+  if (self != enter->had_begun.end()) enter->had_begun.erase(self);
 }
 
 bool Life::ReceiveStale(Item item) {
   if (session_.state() != State::kMember || item.generation == generation()) return false;
   if (world_->bugs.generation_not_checked) item.generation = generation();
-  Session::Effects effects = session_.Received(std::move(item), world_->simulation.now());
+  // What was possible before it does not come from it.
+  Apply(session_.Tick(world_->simulation.now()));
+  Effects effects = session_.Received(std::move(item), world_->simulation.now());
   if (!effects.work.empty() || !effects.send.empty() || effects.removed) {
     world_->checker.Fail("an item of an older generation took effect");
   }
@@ -129,11 +152,14 @@ void Life::AckTimeOver() {
 
 Result Life::Submit(std::shared_ptr<Submission> submission) {
   Effects effects;
+  const WorkerState mode = session_.replayer().mode();
   const Result result = session_.Submit(submission, world_->simulation.now(), &effects);
   if (!result.ok()) return result;
-  unanswered_[submission.get()] = submission;
+  world_->coverage->Submits(mode);
+  unanswered_[submission->label] = submission;
   world_->checker.Submitted(generation(), session_.self().rank, *submission);
   Apply(std::move(effects));
+  if (!session_.has_unannounced()) return result;
   if (world_->random().Percent(40)) {
     Apply(session_.Flush());
   } else if (!flush_posted_) {
@@ -144,6 +170,25 @@ Result Life::Submit(std::shared_ptr<Submission> submission) {
     });
   }
   return result;
+}
+
+void Life::Blocked(const Submission& submission) {
+  if (session_.Blocked(submission, world_->simulation.now())) WatchPatience();
+}
+
+void Life::WatchPatience() {
+  const TimePoint deadline = session_.NextDeadline();
+  if (patience_watched_ <= deadline) return;
+  patience_watched_ = deadline;
+  process_->At(deadline, [this, deadline] {
+    if (patience_watched_ == deadline) PatienceOver();
+  });
+}
+
+void Life::PatienceOver() {
+  patience_watched_ = TimePoint::Infinite();
+  if (world_->bugs.patience_without_end) return;
+  Apply(session_.Tick(world_->simulation.now()));
 }
 
 void Life::BeginLeave() {
@@ -179,7 +224,7 @@ void Life::OnDone(Work work) {
   for (const auto& operation : done->operations) {
     if (operation == nullptr) continue;
     if (done->kind == Work::Kind::kSetChanged) operation->value = done->changed_set.id;
-    Answer(operation, done->error, done->instance.anchor);
+    Answer(operation, done->error, done->item);
   }
   // Between the two steps the script and the link may do something, as they can in the runtime.
   ++finishing_;
@@ -194,17 +239,24 @@ void Life::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
   const std::string text = absl::StrCat("a collective failed: ", reason.message());
   Apply(session_.DataPlaneFailed(text, suspect));
   if (session_.state() == State::kBroken) {
-    for (auto& operation : work.operations) parked_.push_back(std::move(operation));
+    for (auto& operation : work.operations) {
+      if (operation != nullptr) parked_.push_back(std::move(operation));
+    }
     process_->At(world_->simulation.now().PlusMs(kVerdictMs), [this, text] {
       Apply(session_.GiveUp({Code::kPeerLost, text}));
     });
   } else {
-    for (const auto& operation : work.operations) Answer(operation, session_.end(), 0);
+    for (const auto& operation : work.operations) {
+      if (operation != nullptr) Answer(operation, session_.end(), 0);
+    }
   }
   StoppedIfIdle();
 }
 
-void Life::OnWithdrawn(Work work) {}
+void Life::OnWithdrawn(Work work) {
+  Apply(session_.Withdrawn(std::move(work), world_->simulation.now()));
+  StoppedIfIdle();
+}
 
 std::string Life::Unanswered() const {
   std::vector<std::string> names;
@@ -215,7 +267,7 @@ std::string Life::Unanswered() const {
   return text;
 }
 
-void Life::Apply(Session::Effects effects) {
+void Life::Apply(Effects effects) {
   for (WorkerUp& up : effects.send) Send(std::move(up));
   if (effects.joined) {
     world_->checker.Joined(session_.view(), identity_.incarnation);
@@ -223,10 +275,13 @@ void Life::Apply(Session::Effects effects) {
     process_->AfterUs(world_->random().Between(1, 100), callbacks_.on_joined);
   }
   for (Work& work : effects.work) {
-    world_->checker.Taken(generation(), session_.self().rank, work.instance.anchor);
-    world_->execution.Taken(generation(), session_.self().rank, work);
+    if (work.item != 0) {
+      world_->checker.Taken(generation(), session_.self().rank, work.item);
+      world_->execution.Taken(generation(), session_.self().rank, work);
+    }
     executor_.Push(std::move(work));
   }
+  for (const TakeBack& back : effects.withdraw) executor_.Withdraw(back.process_set, back.instance);
   Observe();
   if (effects.removed || !effects.endings.empty()) EndAll(std::move(effects));
   const bool over = session_.state() == State::kLeft || session_.state() == State::kRemoved;
@@ -234,6 +289,7 @@ void Life::Apply(Session::Effects effects) {
     end_told_ = true;
     process_->AfterUs(world_->random().Between(1, 100), callbacks_.on_end);
   }
+  WatchPatience();
 }
 
 void Life::Send(WorkerUp up) {
@@ -241,17 +297,51 @@ void Life::Send(WorkerUp up) {
     said_session_ = hello->session;
     if (world_->bugs.open_requests_left_out) hello->open_requests.clear();
     if (world_->bugs.received_overstated && hello->received_through > 0) ++hello->received_through;
+    if (world_->bugs.wants_break_left_out) hello->wants_break = false;
+    if (world_->bugs.begun_left_out) hello->begun.clear();
+    if (world_->bugs.retained_left_out) hello->retained.clear();
+    if (world_->bugs.answered_requests_listed) ListAnswered(hello);
   }
   if (!attached_ || stream_ == nullptr) return;
+  CheckSilence(up);
   world_->coverage->Said(up);
   stream_->up.Send(LocalUp(std::move(up)));
 }
 
-void Life::EndAll(Session::Effects effects) {
+void Life::ListAnswered(Hello* hello) const {
+  for (const auto& [label, operation] : unanswered_) {
+    const bool listed = std::any_of(hello->open_requests.begin(), hello->open_requests.end(),
+                                    [&](const Request& request) { return request.name == operation->request.name; });
+    if (!listed) hello->open_requests.push_back(operation->request);
+  }
+}
+
+// I10: while it replays a worker says at most that it wants to break, that it has halted, and which items it has
+// received and executed; a new session says it again.
+void Life::CheckSilence(const WorkerUp& up) {
+  const uint32_t phase = session_.replayer().phase();
+  if (phase % 2 == 0 || silent_phase_ != phase || std::holds_alternative<Hello>(up)) {
+    silent_phase_ = phase;
+    breaks_ = acks_ = 0;
+    return;
+  }
+  constexpr int kAcksMax = 2;
+  if (std::holds_alternative<Announce>(up) || std::holds_alternative<Leave>(up)) {
+    world_->checker.Fail("I10: a worker negotiates during a replay");
+  } else if (std::holds_alternative<Break>(up) && ++breaks_ > 1) {
+    world_->checker.Fail("I10: a worker breaks twice in one phase");
+  } else if (std::holds_alternative<Ack>(up) && ++acks_ > kAcksMax) {
+    world_->checker.Fail("I10: a worker goes on acknowledging during a replay");
+  }
+}
+
+void Life::EndAll(Effects effects) {
   const Result end = session_.end();
   if (effects.removed) {
     for (Work& work : executor_.Abort(end.text)) {
-      for (auto& operation : work.operations) effects.endings.push_back(std::move(operation));
+      for (auto& operation : work.operations) {
+        if (operation != nullptr) effects.endings.push_back(std::move(operation));
+      }
     }
     for (auto& operation : parked_) effects.endings.push_back(std::move(operation));
     parked_.clear();
@@ -264,17 +354,42 @@ void Life::Answer(const std::shared_ptr<Operation>& operation, const Result& res
   world_->checker.Answered(generation(), session_.self().rank, *submission, result, item);
   if (submission->done()) return;
   submission->Finish(result);
-  unanswered_.erase(submission.get());
-  world_->coverage->Hit(result.ok()                      ? "answer ok"
-                        : result.code == Code::kMismatch ? "answer mismatch"
-                        : result.code == Code::kPeerLost ? "answer peer lost"
-                                                         : "answer shut down");
+  unanswered_.erase(submission->label);
+  world_->coverage->Answer(result.code);
   // One whose start timeout ended just then is no fault.
   if (result.code == Code::kPeerLost && world_->quiet_from <= world_->checker.opened(generation()) &&
-      !absl::StrContains(result.text, "gave up init()")) {
+      !MayEnd(result.text)) {
     world_->checker.Fail(absl::StrCat("after all faults: ", result.text));
   }
-  process_->AfterUs(world_->random().Between(1, 60), [this, submission] { callbacks_.on_answered(submission); });
+  if (result.code == Code::kPeerLost && world_->nobody_lost && !MayEnd(result.text)) {
+    world_->checker.Fail(absl::StrCat("a step is lost although nobody is: ", result.text));
+  }
+  Tell(std::move(submission));
+}
+
+// A rank left by its program, or gave up what nobody answered in time.
+bool Life::MayEnd(const std::string& text) const {
+  const auto program = world_->programs.find({generation().controller_incarnation, generation().number});
+  if (program != world_->programs.end() && !program->second->shape().stays()) return true;
+  // C3, where the data plane cannot take anything back.
+  if (!world_->setting.can_withdraw && absl::StrContains(text, "cannot be executed")) return true;
+  return absl::StrContains(text, "by calling shutdown") || absl::StrContains(text, "gave up init()") ||
+         absl::StrContains(text, "initialised anew") || absl::StrContains(text, "exited with code 0") ||
+         absl::StrContains(text, "ended while the agent");
+}
+
+void Life::Tell(std::shared_ptr<Submission> submission) {
+  if (world_->setting.shape == nullptr) {
+    process_->AfterUs(world_->random().Between(1, 60), [this, submission] { callbacks_.on_answered(submission); });
+    return;
+  }
+  told_together_.push_back(std::move(submission));
+  if (told_together_.size() > 1) return;
+  process_->AfterUs(world_->random().Between(1, 60), [this] {
+    const std::vector<std::shared_ptr<Submission>> told = std::move(told_together_);
+    told_together_.clear();
+    for (const auto& one : told) callbacks_.on_answered(one);
+  });
 }
 
 void Life::Observe() {
@@ -284,6 +399,8 @@ void Life::Observe() {
   }
   world_->coverage->Session(state_, session_.state());
   state_ = session_.state();
+  world_->coverage->Mode(mode_, session_.replayer().mode());
+  mode_ = session_.replayer().mode();
 }
 
 void Life::BreakLink(TimePoint late) {

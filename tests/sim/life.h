@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "tests/sim/executor_model.h"
 #include "tests/sim/submission.h"
 #include "tests/sim/world.h"
@@ -40,6 +40,8 @@ class Life {
   // The last one that came; index 0 if none.
   const Item& last_item() const { return last_item_; }
 
+  // A thread of the script waits for this one.
+  void Blocked(const Submission& submission);
   // Names of what has no answer, for people.
   std::string Unanswered() const;
 
@@ -63,12 +65,21 @@ class Life {
   void OnWithdrawn(Work work);
   void ArmAckTimer();
   void AckTimeOver();
-  void Apply(Session::Effects effects);
+  void WatchPatience();
+  void PatienceOver();
+  void CheckOrigin(const Origin& origin, uint64_t session, const Effects& effects);
+  void CheckSilence(const WorkerUp& up);
+  // Planted bugs.
+  void ListAnswered(Hello* hello) const;
+  void DecideByInFlight(WorkerDown* message) const;
+  void Apply(Effects effects);
   void Send(WorkerUp up);
-  void EndAll(Session::Effects effects);
+  void EndAll(Effects effects);
   void Answer(const std::shared_ptr<Operation>& operation, const Result& result, uint64_t item);
   void Observe();
   void StoppedIfIdle();
+  bool MayEnd(const std::string& text) const;
+  void Tell(std::shared_ptr<Submission> submission);
 
   World* const world_;
   Process* const process_;
@@ -88,10 +99,17 @@ class Life {
   int finishing_ = 0;  // items that are executed and not yet reported as such
   int64_t retry_ms_ = 0;
   State state_ = State::kJoining;
+  WorkerState mode_ = WorkerState::kNegotiate;
   uint64_t said_session_ = 0;
+  uint64_t registered_ = 0;  // incarnation of the controller that has answered Hello last
+  TimePoint patience_watched_ = TimePoint::Infinite();
+  uint32_t silent_phase_ = 0;  // the replay that these counts belong to
+  int breaks_ = 0;
+  int acks_ = 0;
   Item last_item_;
   std::shared_ptr<Work> last_batch_;
-  std::map<const Operation*, std::shared_ptr<Operation>> unanswered_;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<Operation>> unanswered_;  // by label
+  std::vector<std::shared_ptr<Submission>> told_together_;
   std::vector<std::shared_ptr<Operation>> parked_;
 };
 

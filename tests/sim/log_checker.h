@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "proto/messages.h"
 #include "tests/sim/execution_checker.h"
@@ -22,9 +23,8 @@ class LogChecker {
 
   // The controller puts it on the way to somebody, perhaps again.
   void Sent(const Item& item);
-  // It has read that this worker's join is open.
-  void JoinRead(const GenerationId& id, Incarnation worker);
-  void HelloRead(const Hello& hello);
+  // It reads what a worker says, of which joins matter here.
+  void Read(const FromWorker& said);
   // Withdraw items of this generation before which every member had `since_resume_ms` to submit.
   int withdrawals(const GenerationId& id) { return Find(id).withdrawals; }
 
@@ -32,11 +32,11 @@ class LogChecker {
   using InstanceKey = std::pair<uint64_t, uint64_t>;  // anchor, seq
   struct Generation {
     std::map<uint64_t, std::string> items;
-    uint32_t phase = 0;
-    uint64_t last = 0;
+    std::vector<uint64_t> markers;  // items that end a phase
     std::set<InstanceKey> open;
     std::set<InstanceKey> closed;
     std::set<Incarnation> joined;
+    uint64_t last_join_done = 0;
     int withdrawals = 0;
   };
   Generation& Find(const GenerationId& id) { return generations_[{id.controller_incarnation, id.number}]; }

@@ -28,46 +28,55 @@ uint64_t Program::Mix(int step, int index, int salt) const {
   return Random(seed_ ^ (static_cast<uint64_t>(step) << 32) ^ (static_cast<uint64_t>(index) << 16) ^ salt).Next();
 }
 
-uint64_t Program::Label(int step, int index, int repetition) {
-  return (static_cast<uint64_t>(step) << 24) + (static_cast<uint64_t>(repetition) << 16) + index + 1;
+uint64_t Program::Label(int index, int repetition) {
+  return (static_cast<uint64_t>(repetition) << 16) + static_cast<uint64_t>(index) + 1;
 }
 
-Statement Program::Submit(Call call, int step) {
+Statement Program::Submit(Call call) {
   Statement statement;
   statement.call = std::move(call);
-  statement.step = step;
   return statement;
 }
 
-Statement Program::Wait(int step) {
+Statement Program::Wait(int back) {
   Statement statement;
   statement.kind = Statement::Kind::kWait;
-  statement.step = step;
+  statement.back = back;
   return statement;
 }
 
-std::vector<Statement> Program::Step(int step, int rank) const {
+Statements Program::Step(int step, int rank) const {
+  if (!shape_.uniform) return std::make_shared<std::vector<Statement>>(MakeStep(step, rank));
+  std::vector<bool> active;
+  for (size_t i = 0; i < shape_.tensors.size(); ++i) {
+    active.push_back(Active(shape_.tensors[i], static_cast<int>(i), step));
+  }
+  Statements& statements = uniform_[active];
+  if (statements == nullptr) statements = std::make_shared<std::vector<Statement>>(MakeStep(step, rank));
+  return statements;
+}
+
+std::vector<Statement> Program::MakeStep(int step, int rank) const {
   std::vector<Statement> out;
   if (Joins(step, rank, &out)) return out;
-  out.push_back(Wait(step - shape_.depth));
+  out.push_back(Wait(shape_.depth));
   ChangeSets(step, &out);
   Statement compute;
   compute.kind = Statement::Kind::kCompute;
-  compute.step = step;
   out.push_back(compute);
   if (step == shape_.diverges_at) {
     Call call;
     call.request.name = rank == 0 ? "diverge.a" : "diverge.b";
     call.request.signature.op = OpKind::kAllreduce;
     call.request.signature.shape = {1};
-    call.label = Label(step, kDivergeIndex, rank == 0 ? 0 : 1);
-    out.push_back(Submit(std::move(call), step));
-    out.push_back(Wait(step));
+    call.label = Label(kDivergeIndex, rank == 0 ? 0 : 1);
+    out.push_back(Submit(std::move(call)));
+    out.push_back(Wait(0));
   }
   for (int segment = 0; segment < shape_.segments; ++segment) {
     Segment(step, segment, rank, &out);
     const bool waits = shape_.waits_between_segments || rank == shape_.waiting_rank;
-    if (waits && segment + 1 < shape_.segments) out.push_back(Wait(step));
+    if (waits && segment + 1 < shape_.segments) out.push_back(Wait(0));
   }
   Repeats(step, rank, &out);
   return out;
@@ -79,13 +88,13 @@ bool Program::Joins(int step, int rank, std::vector<Statement>* out) const {
   const int joins_at = shape_.join_at - shape_.joins_early[rank];
   if (step < joins_at || step > shape_.join_at) return false;
   if (step == joins_at) {
-    out->push_back(Wait(step));
+    out->push_back(Wait(0));
     Call join;
     join.request.name = "join";
     join.request.signature.op = OpKind::kJoin;
-    join.label = Label(shape_.join_at, kJoinIndex, 0);
-    out->push_back(Submit(std::move(join), step));
-    out->push_back(Wait(step));
+    join.label = Label(kJoinIndex, 0) + (static_cast<uint64_t>(shape_.join_at) << kStepShift);
+    out->push_back(Submit(std::move(join)));
+    out->push_back(Wait(0));
   }
   return step < shape_.join_at;
 }
@@ -100,10 +109,10 @@ void Program::ChangeSets(int step, std::vector<Statement>* out) const {
     call.request.name = absl::StrCat(adds ? "add.set" : "remove.set", i);
     call.request.signature.op = adds ? OpKind::kAddProcessSet : OpKind::kRemoveProcessSet;
     if (adds) call.request.signature.shape.assign(set.ranks.begin(), set.ranks.end());
-    call.label = Label(step, kSetIndex + static_cast<int>(i), adds ? 0 : 1);
-    out->push_back(Wait(step));
-    out->push_back(Submit(std::move(call), step));
-    out->push_back(Wait(step));
+    call.label = Label(kSetIndex + static_cast<int>(i), adds ? 0 : 1);
+    out->push_back(Wait(0));
+    out->push_back(Submit(std::move(call)));
+    out->push_back(Wait(0));
   }
 }
 
@@ -113,7 +122,7 @@ void Program::Segment(int step, int segment, int rank, std::vector<Statement>* o
     const Tensor& tensor = shape_.tensors[i];
     const int index = static_cast<int>(i);
     if (tensor.segment != segment || !Member(tensor.set, rank) || !Active(tensor, index, step)) continue;
-    calls.push_back(Submit(Collective(step, index, rank, 0), step));
+    calls.push_back(Submit(Collective(step, index, rank, 0)));
   }
   if (segment == 0 && shape_.refused_while_joined && InJoinWindow(step) && step + 1 == shape_.join_at &&
       *std::max_element(shape_.joins_early.begin(), shape_.joins_early.end()) > 0) {
@@ -121,12 +130,12 @@ void Program::Segment(int step, int segment, int rank, std::vector<Statement>* o
     call.request.name = "refused";
     call.request.signature.op = OpKind::kAllgather;
     call.request.signature.shape = {1, 2};
-    call.label = Label(step, kRefusedIndex, 0);
+    call.label = Label(kRefusedIndex, 0);
     call.mismatches = true;
-    calls.push_back(Submit(std::move(call), step));
+    calls.push_back(Submit(std::move(call)));
   }
   Random order(Mix(step, segment, 1000 + rank));
-  for (size_t i = calls.size(); i > 1; --i) std::swap(calls[i - 1], calls[order.Below(i)]);
+  for (size_t i = shape_.uniform ? 0 : calls.size(); i > 1; --i) std::swap(calls[i - 1], calls[order.Below(i)]);
   for (Statement& call : calls) out->push_back(std::move(call));
 }
 
@@ -135,11 +144,11 @@ void Program::Repeats(int step, int rank, std::vector<Statement>* out) const {
     const int set = static_cast<int>(s) + 1;
     if (!Member(set, rank) || !Lives(set, step) || InJoinWindow(step)) continue;
     for (int repetition = 1; repetition < shape_.sets[s].repeat; ++repetition) {
-      out->push_back(Wait(step));
+      out->push_back(Wait(0));
       for (size_t i = 0; i < shape_.tensors.size(); ++i) {
         const int index = static_cast<int>(i);
         if (shape_.tensors[i].set != set || !Active(shape_.tensors[i], index, step)) continue;
-        out->push_back(Submit(Collective(step, index, rank, repetition), step));
+        out->push_back(Submit(Collective(step, index, rank, repetition)));
       }
     }
   }
@@ -180,7 +189,7 @@ Call Program::Collective(int step, int index, int rank, int repetition) const {
   const Tensor& tensor = shape_.tensors[index];
   Call call;
   call.set = tensor.set;
-  call.label = Label(step, index, repetition);
+  call.label = Label(index, repetition);
   call.request.name = absl::StrCat("t", index, ".", step % shape_.depth);
   Signature& s = call.request.signature;
   s.op = tensor.op;

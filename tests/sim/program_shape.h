@@ -65,9 +65,13 @@ struct Shape {
   int64_t compute_us = 60000;  // greatest time between two steps
   int early_leaver = -1;
   int leaves_before = 0;
+  // All ranks submit the same in the same order, all of a step at once: for long runs of many.
+  bool uniform = false;
   // In this step one rank submits something else than the others, and everybody waits for it.
   int diverges_at = -1;
 
+  // Every rank does all of it, if nothing happens.
+  bool stays() const { return early_leaver < 0 && diverges_at < 0; }
   bool in_step() const { return waiting_rank < 0 && diverges_at < 0; }
 
  private:

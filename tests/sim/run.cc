@@ -32,13 +32,16 @@ Setting Draw(uint64_t seed) {
   if (random->Percent(30)) s.unstable_items_max = static_cast<uint32_t>(random->Between(1, 16));
   if (random->Percent(20)) s.fusion_threshold_bytes = random->Percent(50) ? 0 : 1000;
   s.start_timeout_ms = random->Skewed(500, 30000);
+  s.can_withdraw = random->Percent(85);
+  s.launcher_store = random->Percent(70);
   s.window = random->Percent(50) ? 1 : 2;
   return s;
 }
 
-void Begin(World* world, Controller* controller, Faults* faults) {
+void Begin(World* world, Controller* controller) {
   world->data_plane.set_notices(world->setting.data_plane_notices);
   world->controller = controller;
+  world->stores.resize(world->setting.agents);
   controller->Start();
   for (int host = 0; host < world->setting.agents; ++host) {
     world->agents.push_back(world->simulation.Keep(std::make_shared<Agent>(world, host, 0)));
@@ -46,7 +49,17 @@ void Begin(World* world, Controller* controller, Faults* faults) {
   }
   world->trainers.resize(world->setting.workers);
   for (int place = 0; place < world->setting.workers; ++place) Trainer::Spawn(world, place);
-  faults->Start();
+}
+
+// I8: scripts in step end without Withdraw, where nothing delays anybody for long and all ranks agree.
+void CheckWithdrawals(World* world) {
+  for (const auto& [key, program] : world->programs) {
+    const Shape& shape = program->shape();
+    const bool plain = shape.in_step() && shape.pauses_before < 0 && shape.mismatch_percent == 0 &&
+                       shape.early_leaver < 0 && !shape.refused_while_joined;
+    const int count = world->log.withdrawals({key.second, key.first});
+    if (plain && count > 0) world->checker.Fail(absl::StrCat("I8: ", count, " withdrawals though all are in step"));
+  }
 }
 
 void Live(World* world) {
@@ -68,22 +81,60 @@ void Live(World* world) {
   }
 }
 
+RunResult ResultOf(const World& world) {
+  RunResult result;
+  result.violation = world.verdict.violation();
+  result.digest = world.simulation.digest();
+  result.events = world.simulation.events();
+  result.seconds = static_cast<double>(world.simulation.now().ns()) / 1e9 - 1;
+  return result;
+}
+
 }  // namespace
+
+RunResult RunScale(const Scale& scale, Coverage* coverage) {
+  auto shape = std::make_shared<Shape>();
+  shape->uniform = true;
+  shape->size = scale.ranks;
+  shape->steps = scale.steps;
+  shape->tensors.resize(scale.tensors + 1);
+  shape->tensors.back().every = 200;
+  shape->tensors.back().offset = 199;
+  Setting setting;
+  setting.workers = scale.ranks;
+  setting.agents = (scale.ranks + 7) / 8;
+  setting.local = {2, 20};
+  setting.network = {20, 200};
+  setting.shape = std::move(shape);
+  World world(1, setting, Bugs(), false, coverage);
+  Controller controller(&world);
+  Faults faults(&world);
+  Begin(&world, &controller);
+  // As if nothing had happened: whatever ends badly is held against them.
+  world.quiet_from = world.simulation.now();
+  int faulted_at = 0;
+  while (world.verdict.violation().empty() && world.checker.finished() == 0) {
+    if (!world.simulation.Step()) world.verdict.Fail("nothing happens any more");
+    const int step = world.trainers[0]->step();
+    if (step < faulted_at + 20) continue;
+    faulted_at = step;
+    faults.Survivable(step / 20);
+  }
+  return ResultOf(world);
+}
 
 RunResult RunSeed(uint64_t seed, const Bugs& bugs, bool trace, Coverage* coverage) {
   World world(seed, Draw(seed), bugs, trace, coverage);
   Controller controller(&world);
   Faults faults(&world);
-  Begin(&world, &controller, &faults);
+  Begin(&world, &controller);
+  faults.Start();
   Live(&world);
-  RunResult result;
-  result.violation = world.verdict.violation();
+  if (faults.none()) CheckWithdrawals(&world);
+  RunResult result = ResultOf(world);
   if (!result.violation.empty()) {
     absl::StrAppend(&result.violation, "\n  again: bazel run //tests/sim -- --seed=", seed, " --trace");
   }
-  result.digest = world.simulation.digest();
-  result.events = world.simulation.events();
-  result.seconds = static_cast<double>(world.simulation.now().ns()) / 1e9 - 1;
   return result;
 }
 

@@ -20,6 +20,16 @@ struct RunResult {
 // get on and finish a generation in a bounded time. `trace`: to stderr, what happens.
 RunResult RunSeed(uint64_t seed, const Bugs& bugs, bool trace, Coverage* coverage);
 
+struct Scale {
+  int ranks = 1000;
+  int steps = 2000;
+  int tensors = 161;
+};
+
+// One generation of that size that repeats itself but for one step in 200, with a fault every 20 steps that nobody may
+// notice.
+RunResult RunScale(const Scale& scale, Coverage* coverage);
+
 }  // namespace farandole::sim
 
 #endif  // FARANDOLE_TESTS_SIM_RUN_H_

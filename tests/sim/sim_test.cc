@@ -11,14 +11,16 @@
 namespace farandole::sim {
 namespace {
 
-constexpr uint64_t kSeeds = 300;
+constexpr uint64_t kSeeds = 400;
 // A planted bug ends its search where it is found; the rarest need a thousand.
 constexpr uint64_t kSeedsPerBug = 3000;
 
 uint64_t FirstSeed() {
   const char* text = std::getenv("FARANDOLE_TEST_SEED");
   uint64_t first = 1;
-  if (text != nullptr && *text != '\0') EXPECT_TRUE(absl::SimpleAtoi(text, &first)) << text;
+  if (text != nullptr && *text != '\0') {
+    EXPECT_TRUE(absl::SimpleAtoi(text, &first)) << text;
+  }
   return first;
 }
 

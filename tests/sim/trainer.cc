@@ -26,7 +26,8 @@ void Trainer::BeginLife() {
   identity.pid = process_->pid;
   identity.rank = world_->setting.free_ranks ? Rank() : Rank(place_);
   identity.size = world_->setting.workers;
-  program_.reset();
+  identity.window = static_cast<size_t>(world_->setting.window);
+  program_ = nullptr;
   shutting_down_ = false;
   Life::Callbacks callbacks;
   callbacks.on_joined = [this] { Joined(); };
@@ -38,14 +39,23 @@ void Trainer::BeginLife() {
   life_->Start();
 }
 
-void Trainer::Joined() {
-  if (!life_->joined()) return;
+// The same for all members.
+std::shared_ptr<const Program> Trainer::TheProgram() {
   const GenerationId& id = life_->generation();
+  std::shared_ptr<const Program>& program = world_->programs[{id.controller_incarnation, id.number}];
+  if (program != nullptr) return program;
   const int size = static_cast<int>(life_->session().view().members.size());
   const uint64_t seed = Random(world_->seed ^ (id.controller_incarnation << 20) ^ (id.number << 40)).Next();
-  program_.emplace(seed, size, world_->quiet_from <= world_->checker.opened(id));
+  if (world_->setting.shape != nullptr) return program = std::make_shared<Program>(seed, *world_->setting.shape);
+  return program = std::make_shared<Program>(seed, size, world_->quiet_from <= world_->checker.opened(id));
+}
+
+void Trainer::Joined() {
+  if (!life_->joined()) return;
+  program_ = TheProgram();
   set_ids_.clear();
-  statements_.clear();
+  statements_ = nullptr;
+  last_ = nullptr;
   at_ = 0;
   unanswered_.clear();
   next_step_ = 0;
@@ -55,15 +65,23 @@ void Trainer::Joined() {
 
 void Trainer::Advance() {
   while (!shutting_down_ && !pausing_) {
-    if (at_ == statements_.size()) {
+    if (statements_ == nullptr || at_ == statements_->size()) {
       if (next_step_ == program_->LastStep(rank().value())) return AfterProgram();
       LoadStep();
       continue;
     }
-    const Statement& statement = statements_[at_];
+    const Statement& statement = (*statements_)[at_];
     if (statement.kind == Statement::Kind::kWait) {
-      if (!AnsweredThrough(statement.step)) return;
+      if (!AnsweredThrough(next_step_ - 1 - statement.back)) {
+        if (last_ != nullptr && !last_->done()) life_->Blocked(*last_);
+        return;
+      }
       ++at_;
+      continue;
+    }
+    if (statement.kind == Statement::Kind::kSubmit && program_->shape().uniform) {
+      ++at_;
+      SubmitNow(statement);
       continue;
     }
     Later(PauseBefore(statement));
@@ -87,7 +105,7 @@ void Trainer::AfterProgram() {
 int64_t Trainer::PauseBefore(const Statement& statement) {
   if (statement.kind == Statement::Kind::kSubmit) return world_->random().Skewed(1, 2000);
   const int64_t us = world_->random().Skewed(100, program_->shape().compute_us);
-  return statement.step == program_->shape().pauses_before ? us + 40000000 : us;
+  return next_step_ - 1 == program_->shape().pauses_before ? us + 40000000 : us;
 }
 
 void Trainer::Later(int64_t pause_us) {
@@ -95,7 +113,7 @@ void Trainer::Later(int64_t pause_us) {
   process_->AfterUs(pause_us, [this, life = life_] {
     if (life != life_ || shutting_down_) return;
     pausing_ = false;
-    const Statement& statement = statements_[at_++];
+    const Statement& statement = (*statements_)[at_++];
     if (statement.kind == Statement::Kind::kSubmit) SubmitNow(statement);
     Advance();
   });
@@ -110,7 +128,8 @@ void Trainer::SubmitNow(const Statement& statement) {
   } else if (s.op != OpKind::kAddProcessSet && set != 0) {
     s.process_set = set_ids_[set];
   }
-  auto submission = std::make_shared<Submission>(std::move(request), statement.call.label, statement.step, set,
+  const int step = next_step_ - 1;
+  auto submission = std::make_shared<Submission>(std::move(request), Program::LabelIn(step, statement.call), step, set,
                                                  statement.call.mismatches);
   const Result result = life_->Submit(submission);
   if (!result.ok()) {
@@ -119,8 +138,9 @@ void Trainer::SubmitNow(const Statement& statement) {
     }
     return Shutdown();
   }
-  ++unanswered_[statement.step];
-  if (world_->random().Percent(2)) SubmitTwice(*submission);
+  ++unanswered_[step];
+  last_ = submission;
+  if (!program_->shape().uniform && world_->random().Percent(2)) SubmitTwice(*submission);
 }
 
 void Trainer::SubmitTwice(const Submission& first) {
@@ -135,7 +155,7 @@ void Trainer::SubmitTwice(const Submission& first) {
 }
 
 void Trainer::Answered(const Submission& submission) {
-  if (!program_ || shutting_down_) return;
+  if (program_ == nullptr || shutting_down_) return;
   const auto open = unanswered_.find(submission.step);
   if (--open->second == 0) unanswered_.erase(open);
   const Code code = submission.result().code;
@@ -152,9 +172,9 @@ std::string Trainer::Describe() const {
   if (!process_->alive()) return absl::StrCat("place ", place_, " is dead");
   std::string text = absl::StrCat("place ", place_, " pid ", process_->pid);
   if (process_->stopped()) absl::StrAppend(&text, " stopped");
-  if (life_ == nullptr || !life_->joined() || !program_) return absl::StrCat(text, " has not joined");
+  if (life_ == nullptr || !life_->joined() || program_ == nullptr) return absl::StrCat(text, " has not joined");
   absl::StrAppend(&text, " rank ", rank().value(), " step ", next_step_ - 1, " statement ", at_, "/",
-                  statements_.size(), " open", life_->Unanswered());
+                  statements_ == nullptr ? 0 : statements_->size(), " open", life_->Unanswered());
   return text;
 }
 
@@ -165,8 +185,9 @@ void Trainer::Shutdown() {
 }
 
 void Trainer::Ended() {
-  if (life_->session().state() == Session::State::kLeft && program_) {
-    const bool complete = next_step_ == program_->steps() && at_ == statements_.size() && unanswered_.empty();
+  if (life_->session().state() == Session::State::kLeft && program_ != nullptr) {
+    const bool complete =
+        next_step_ == program_->steps() && statements_ != nullptr && at_ == statements_->size() && unanswered_.empty();
     if (complete) world_->checker.Finished(life_->generation(), life_->session().self().rank);
   }
   process_->AfterUs(world_->random().Skewed(10, 50000), [this, life = life_] {

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/types/optional.h"
 #include "tests/sim/life.h"
 #include "tests/sim/program.h"
 #include "tests/sim/world.h"
@@ -27,6 +26,8 @@ class Trainer {
   Process* process() const { return process_; }
   Life* life() const { return life_; }
   int host() const { return host_; }
+  // The one that it is in, or about to begin.
+  int step() const { return next_step_; }
   static int HostOf(const World& world, int place) { return place * world.setting.agents / world.setting.workers; }
 
   // Faults. The process ends, which its agent notices.
@@ -40,6 +41,7 @@ class Trainer {
 
  private:
   void Joined();
+  std::shared_ptr<const Program> TheProgram();
   void Advance();
   void LoadStep();
   void AfterProgram();
@@ -61,10 +63,11 @@ class Trainer {
   Process* const process_;
   Life* life_ = nullptr;
   Item last_item_;  // of the life before
-  absl::optional<Program> program_;
+  std::shared_ptr<const Program> program_;
   std::map<int, uint32_t> set_ids_;  // by the script's number
-  std::vector<Statement> statements_;
+  Statements statements_;            // of the step before next_step_
   size_t at_ = 0;
+  std::shared_ptr<Submission> last_;
   std::map<int, int> unanswered_;  // calls by step, none of 0
   int next_step_ = 0;
   bool pausing_ = false;

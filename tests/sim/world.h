@@ -3,9 +3,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "agent/worker_memory.h"
 #include "proto/messages.h"
 #include "tests/sim/bugs.h"
 #include "tests/sim/checker.h"
@@ -13,6 +17,7 @@
 #include "tests/sim/data_plane.h"
 #include "tests/sim/execution_checker.h"
 #include "tests/sim/log_checker.h"
+#include "tests/sim/program.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/stream.h"
 #include "tests/sim/verdict.h"
@@ -51,6 +56,11 @@ struct Setting {
   uint32_t unstable_items_max = 4096;
   int64_t fusion_threshold_bytes = 1 << 20;
   int64_t start_timeout_ms = 30000;
+  // Somebody on each host keeps what the next agent has to know when one is killed.
+  bool launcher_store = true;
+  bool can_withdraw = true;
+  // What all generations run, instead of what their seeds say.
+  std::shared_ptr<const Shape> shape;
 };
 
 class Agent;
@@ -73,13 +83,24 @@ struct World {
   DataPlane data_plane{&simulation};
   // From here on nothing that happened before disturbs: a generation that opens later has to end well.
   TimePoint quiet_from = TimePoint::Infinite();
+  // Nothing has happened that may cost a member its place.
+  bool nobody_lost = true;
+  // Called once when a worker is told to halt.
+  std::function<void(const Process*)> on_halt;
   Controller* controller = nullptr;
-  std::vector<Agent*> agents;      // one per host: the one that lives there now
-  std::vector<Trainer*> trainers;  // one per place in the job: the process that fills it now
+  std::vector<Agent*> agents;                     // one per host: the one that lives there now
+  std::vector<std::vector<WorkerMemory>> stores;  // one per host: what its launcher keeps, in order
+  std::vector<Trainer*> trainers;                 // one per place in the job: the process that fills it now
   int64_t next_pid = 1000;
   uint64_t next_incarnation = 1;
 
-  Process* NewProcess() { return simulation.Keep(std::make_shared<Process>(&simulation, next_pid++)); }
+  std::map<std::pair<uint64_t, uint64_t>, std::shared_ptr<const Program>> programs;  // by generation
+  std::map<int64_t, Process*> processes;                                             // by pid
+
+  Process* NewProcess() {
+    const int64_t pid = next_pid++;
+    return processes[pid] = simulation.Keep(std::make_shared<Process>(&simulation, pid));
+  }
   Random& random() { return simulation.random(); }
 };
 

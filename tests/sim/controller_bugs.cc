@@ -1,0 +1,94 @@
+#include "tests/sim/controller_bugs.h"
+
+#include <algorithm>
+#include <string>
+
+namespace farandole::sim {
+namespace {
+
+void Ungroup(std::vector<Request>* requests) {
+  for (Request& request : *requests) {
+    request.signature.group.clear();
+    request.signature.group_size = 0;
+  }
+}
+
+void Ungroup(FromWorker* said) {
+  if (auto* announce = std::get_if<Announce>(&said->message)) Ungroup(&announce->requests);
+  if (auto* hello = std::get_if<Hello>(&said->message)) Ungroup(&hello->open_requests);
+}
+
+}  // namespace
+
+std::vector<AgentUp> ControllerBugs::Heard(AgentUp message) {
+  std::vector<AgentUp> all;
+  std::vector<FromWorker> said;
+  if (auto* one = std::get_if<FromWorker>(&message)) {
+    if (bugs_->group_split) Ungroup(one);
+    said.push_back(*one);
+  } else if (auto* several = std::get_if<FromWorkers>(&message)) {
+    for (FromWorker& each : several->messages) {
+      if (bugs_->group_split) Ungroup(&each);
+      said.push_back(each);
+    }
+  }
+  all.push_back(std::move(message));
+  for (const FromWorker& each : said) Forge(each, &all);
+  return all;
+}
+
+void ControllerBugs::Forge(const FromWorker& said, std::vector<AgentUp>* all) {
+  const auto* announce = std::get_if<Announce>(&said.message);
+  if (bugs_->joined_counted_twice && announce != nullptr) {
+    const auto join = std::find_if(announce->requests.begin(), announce->requests.end(),
+                                   [](const Request& r) { return r.signature.op == OpKind::kJoin; });
+    const auto other = std::find_if(members_.begin(), members_.end(),
+                                    [&](Incarnation member) { return member != said.worker_incarnation; });
+    if (join == announce->requests.end() || other == members_.end()) return;
+    Announce forged = *announce;
+    forged.requests = {*join};
+    forged.cached.clear();
+    forged.received_through = forged.completed_through = 0;
+    all->push_back(FromWorker{*other, forged, {}});
+  }
+  const auto* halted = std::get_if<Halted>(&said.message);
+  if (bugs_->resume_before_all_halted && halted != nullptr && halts_forged_.insert(halted->phase).second) {
+    for (Incarnation member : members_) {
+      if (member == said.worker_incarnation) continue;
+      Halted forged = *halted;
+      forged.received_through = forged.completed_through = 0;
+      all->push_back(FromWorker{member, forged, {}});
+    }
+  }
+}
+
+TimePoint ControllerBugs::When(const std::string& agent, const AgentUp& message, TimePoint now) {
+  if (!bugs_->lease_not_renewed_by_traffic) return now;
+  const auto at = leases_.emplace(agent, now).first;
+  if (std::holds_alternative<Lease>(message) || std::holds_alternative<AgentHello>(message)) at->second = now;
+  return at->second;
+}
+
+void ControllerBugs::RememberMembers(const View& view) {
+  members_.clear();
+  for (const Member& member : view.members) members_.push_back(member.worker_incarnation);
+}
+
+void ControllerBugs::Says(ToWorkers* down) {
+  if (const auto* view = std::get_if<View>(&down->message)) RememberMembers(*view);
+  auto* item = std::get_if<Item>(&down->message);
+  auto* batch = item == nullptr ? nullptr : std::get_if<Batch>(&item->body);
+  if (!bugs_->cache_slot_reused || batch == nullptr) return;
+  for (size_t i = 0; i < batch->entries.size(); ++i) {
+    BatchEntry& entry = batch->entries[i];
+    if (entry.slot == 0 || entry.name.empty()) continue;
+    const auto known = slots_.emplace(item->index * 4096 + i, entry.slot);
+    if (known.second) {
+      if (++definitions_ % 5 == 0 && last_slot_ != 0) known.first->second = last_slot_;
+      last_slot_ = entry.slot;
+    }
+    entry.slot = known.first->second;
+  }
+}
+
+}  // namespace farandole::sim
