@@ -1,0 +1,70 @@
+"""Training that repeats itself, and that stops doing so, on the real controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import processes
+import pytest
+
+from farandole.launch import job_files, query
+
+PARTS = 8
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_scripts_that_repeat_and_then_do_not(tmp_path: Path, size: int) -> None:
+    job = processes.launch_file(tmp_path, size, "replay_worker.py")
+    assert job.wait() == 0, job.report()
+    assert sum(" done on rank" in line for line in job.stdout.splitlines()) == PARTS * size, job.report()
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where only this test's jobs are shown."""
+    folder = tmp_path / "runtime"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    yield folder
+
+
+def test_no_message_while_training_repeats(tmp_path: Path, runtime: Path) -> None:
+    steps, tensors, warm_up = 300, 40, 40
+    body = f"""
+        hvd.init()
+        gradients = [torch.ones(50) for _ in range({tensors})]
+        def train(steps):
+            for _ in range(steps):
+                handles = [hvd.allreduce_async_(g, name=f"layer.{{i}}") for i, g in enumerate(gradients)]
+                for handle in handles:
+                    hvd.synchronize(handle)
+        def until(name):
+            for _ in range(6000):
+                if os.path.exists(name):
+                    return
+                time.sleep(0.01)
+            sys.exit(f"nobody made {{name}}")
+        train({warm_up})
+        print("warm", flush=True)
+        until("go")
+        train({steps})
+        until("end")
+        """
+    with processes.launching(tmp_path, 2, body) as job:
+        job.wait_for(lambda: job.stdout.count("warm") == 2, "the first steps")
+        (file,) = job_files.read_all()
+        watch = query.Target(file.job, file.controller, token=file.token).watch(10)
+        # Two seconds later all that was said before is counted.
+        before = next(s for s in watch if s["activity"] == "replaying" and _tensors(s) == 2 * warm_up * tensors)
+        (tmp_path / "go").touch()
+        after = next(s for s in watch if _tensors(s) == 2 * (warm_up + steps) * tensors)
+        (tmp_path / "end").touch()
+        assert job.wait() == 0, job.report()
+    assert after["activity"] == "replaying" and after["phase"] == before["phase"]
+    # Each rank acknowledges the Replay item at some time.
+    assert after["traffic"]["messages"] - before["traffic"]["messages"] <= 2
+
+
+def _tensors(status: dict) -> int:
+    return int(status["traffic"]["tensors"])
