@@ -5,9 +5,12 @@
 
 namespace farandole {
 
-void Answered::Add(const ItemBody& body) {
+void Answered::Add(const ItemBody& body, uint64_t index) {
   if (const Batch* batch = std::get_if<Batch>(&body)) {
-    for (const BatchEntry& entry : batch->entries) names_.emplace(batch->process_set, entry.name);
+    for (const BatchEntry& entry : batch->entries) {
+      names_.emplace(batch->process_set,
+                     entry.name.empty() ? name_in_(batch->process_set, entry.slot, index) : entry.name);
+    }
   } else if (const ErrorItem* error = std::get_if<ErrorItem>(&body)) {
     for (const std::string& name : error->names) names_.emplace(error->process_set, name);
   } else if (const BarrierDone* done = std::get_if<BarrierDone>(&body)) {
@@ -27,13 +30,16 @@ void Answered::Add(const ItemBody& body) {
 bool Answered::Contains(const Request& request) const {
   switch (request.signature.op) {
     case OpKind::kJoin:
-      return join_;
+      if (join_) return true;
+      break;
     case OpKind::kAddProcessSet:
     case OpKind::kRemoveProcessSet:
-      return set_changes_.contains(request.name);
+      if (set_changes_.contains(request.name)) return true;
+      break;
     default:
-      return names_.contains(std::make_pair(request.signature.process_set, request.name));
+      break;
   }
+  return names_.contains(std::make_pair(request.signature.process_set, request.name));
 }
 
 void Answered::Reduce(std::vector<Request>* requests) const {

@@ -29,13 +29,13 @@ Generation::Generation(GenerationId id, const std::vector<Candidate>& members, c
       config_(config),
       data_key_(NewDataKey(config)),
       roster_(members),
-      negotiator_(static_cast<int>(members.size())),
-      batcher_(0, config.fusion_threshold_bytes),
       outbox_(ItemLog(id, static_cast<int>(members.size()), config.unstable_items_max), &roster_),
+      negotiator_(
+          static_cast<int>(members.size()), config, &outbox_,
+          [this](const std::vector<Rank>& left) { return LeftText(left); },
+          [this](Rank rank, TimePoint first, bool last, TimePoint now) { watch_.Announced(rank, first, last, now); }),
       replay_(config_, &roster_, &outbox_, [this](uint32_t set) { return MembersOf(set); }),
-      watch_(static_cast<int>(members.size()), config.watch) {
-  for (int r = 0; r < roster_.size(); ++r) all_.Add(Rank(r));
-}
+      watch_(static_cast<int>(members.size()), config.watch) {}
 
 void Generation::Open(Actions* actions) { roster_.ToAll(View{id_, roster_.members(), data_key_}, actions); }
 
@@ -74,13 +74,15 @@ void Generation::TakePosition(Rank rank, const Hello& hello, std::vector<Request
   if (behind) requests.clear();
   negotiator_.Retain(rank, requests);
   replay_.Forget(rank);
-  AnnounceAll(rank, requests, now, actions);
+  AnnounceAll({{rank, hello.received_through}}, requests, {}, now, actions);
   if (!behind && hello.leaving && life_ == Life::kRunning) Leave(rank, now, actions);
 }
 
 // Rule C8. Takes out of `requests` what items answer that the worker has not seen yet. False: nothing more to do.
 bool Generation::Resend(Rank rank, const Hello& hello, std::vector<Request>* requests, Actions* actions) {
-  Answered answered(rank);
+  Answered answered(rank, [this](uint32_t process_set, uint32_t slot, uint64_t index) {
+    return negotiator_.NameIn(process_set, slot, index);
+  });
   if (!outbox_.Resend(rank, hello.received_through, &answered, actions)) {
     if (!roster_.seat(rank).left) {
       Fail(absl::StrCat(Describe(roster_.seat(rank).member), " asks again for items after ", hello.received_through,
@@ -111,15 +113,22 @@ bool Generation::Progress(Rank rank, uint64_t received_through, uint64_t complet
     return false;
   }
   seat.completed_through = std::max(seat.completed_through, completed_through);
-  if (rank.value() == 0) batcher_.Completed(seat.completed_through);
+  negotiator_.Completed(rank, seat.completed_through);
   return true;
 }
 
-void Generation::OnAnnounce(Rank rank, const Announce& announce, const SameFrom& progress, TimePoint now,
+void Generation::OnAnnounce(absl::Span<const Progressed> who, const Announce& announce, TimePoint now,
                             Actions* actions) {
-  if (!Listens(rank, announce.generation) || announce.phase != replay_.phase()) return;
-  if (!Progress(rank, progress.received_through, progress.completed_through, actions)) return;
-  if (replay_.negotiating() && !roster_.seat(rank).left) AnnounceAll(rank, announce.requests, now, actions);
+  std::vector<Negotiator::Teller> tellers;
+  tellers.reserve(who.size());
+  for (const Progressed& one : who) {
+    if (!Listens(one.rank, announce.generation) || announce.phase != replay_.phase()) continue;
+    if (!Progress(one.rank, one.received_through, one.completed_through, actions)) return;
+    if (!roster_.seat(one.rank).left) tellers.push_back({one.rank, one.received_through});
+  }
+  if (replay_.negotiating() && !tellers.empty()) {
+    AnnounceAll(tellers, announce.requests, announce.cached, now, actions);
+  }
   Pump(now, actions);
 }
 
@@ -129,10 +138,12 @@ void Generation::OnBreak(Rank rank, const Break& said, TimePoint now, Actions* a
   watch_.Arm(now);
 }
 
-void Generation::OnHalted(Rank rank, const Halted& halted, const SameFrom& progress, TimePoint now, Actions* actions) {
-  if (!Listens(rank, halted.generation)) return;
-  if (!Progress(rank, progress.received_through, progress.completed_through, actions)) return;
-  replay_.OnHalted(rank, halted);
+void Generation::OnHalted(absl::Span<const Progressed> who, const Halted& halted, TimePoint now, Actions* actions) {
+  for (const Progressed& one : who) {
+    if (!Listens(one.rank, halted.generation)) continue;
+    if (!Progress(one.rank, one.received_through, one.completed_through, actions)) return;
+    replay_.OnHalted(one.rank, halted);
+  }
   Pump(now, actions);
 }
 
@@ -143,78 +154,67 @@ void Generation::Withdraw(uint32_t process_set, const std::string& reason, TimeP
     return;
   }
   for (auto& announced : replay_.Withdraw(process_set, reason, actions)) {
-    AnnounceOne(announced.first, announced.second, now, actions);
+    negotiator_.Announce({{announced.first, 0}}, {std::move(announced.second)}, {}, now, actions);
   }
 }
 
-const RankSet* Generation::MembersOf(uint32_t process_set) const { return process_set == 0 ? &all_ : nullptr; }
+const RankSet* Generation::MembersOf(uint32_t process_set) const {
+  const SetMembers* members = negotiator_.sets().Find(process_set);
+  return members == nullptr ? nullptr : &members->set();
+}
 
 void Generation::OnAck(Rank rank, const Ack& ack, TimePoint now, Actions* actions) {
   if (!Listens(rank, ack.generation)) return;
   if (Progress(rank, ack.received_through, ack.completed_through, actions)) Pump(now, actions);
 }
 
-void Generation::AnnounceAll(Rank rank, const std::vector<Request>& requests, TimePoint now, Actions* actions) {
-  std::vector<std::string> left_behind;
-  for (const Request& request : requests) {
-    if (life_ != Life::kRunning) return;
-    const BegunList::Heard heard = replay_.Announce(rank, request);
-    if (heard == BegunList::Heard::kTaken) continue;
-    if (heard == BegunList::Heard::kChanged) {
-      Withdraw(request.signature.process_set,
-               absl::StrCat(Describe(roster_.seat(rank).member), " submitted ", request.name,
-                            " with another signature than in the replay"),
-               now, actions);
-      if (life_ != Life::kRunning) return;
-    }
-    if (request.signature.process_set != 0) {
-      Refuse(rank, {request.name}, request.signature.process_set, ErrorKind::kMismatch,
-             absl::StrCat("Unknown process set ", request.signature.process_set, " for ", request.name));
-    } else if (roster_.left_count() > 0) {
-      left_behind.push_back(request.name);
-    } else {
-      AnnounceOne(rank, request, now, actions);
-    }
-  }
-  if (!left_behind.empty()) Refuse(rank, std::move(left_behind), 0, ErrorKind::kLeft, LeftText());
-}
-
-void Generation::AnnounceOne(Rank rank, const Request& request, TimePoint now, Actions* actions) {
-  if (negotiator_.OpenCount(rank) >= kOpenRequestsMax) {
-    Fail(absl::StrCat(Describe(roster_.seat(rank).member), " has more than ", kOpenRequestsMax, " open requests"),
-         actions);
+void Generation::AnnounceAll(const std::vector<Negotiator::Teller>& who, const std::vector<Request>& requests,
+                             const std::vector<CachedRequests>& cached, TimePoint now, Actions* actions) {
+  size_t more = requests.size();
+  for (const CachedRequests& slots : cached) more += slots.slots.size();
+  for (const Negotiator::Teller& teller : who) {
+    if (negotiator_.OpenCount(teller.rank) + more <= kOpenRequestsMax) continue;
+    Fail(
+        absl::StrCat(Describe(roster_.seat(teller.rank).member), " has more than ", kOpenRequestsMax, " open requests"),
+        actions);
     return;
   }
-  Negotiator::Outcome outcome = negotiator_.Announce(rank, request, now);
-  if (outcome.verdict != Negotiator::Verdict::kDuplicate) {
-    watch_.Announced(rank, outcome.since, outcome.verdict != Negotiator::Verdict::kWaiting, now);
+  bool good = true;
+  if (replay_.begun().empty()) {
+    good = negotiator_.Announce(who, requests, cached, now, actions);
+  } else {
+    // What belongs to an open begun instance never comes to the negotiator.
+    for (const Negotiator::Teller& teller : who) {
+      std::vector<Request> own = requests;
+      good = negotiator_.Resolve(teller, cached, &own) && good;
+      for (const Request& request : own) AnnounceBeside(teller, request, now, actions);
+    }
   }
-  switch (outcome.verdict) {
-    case Negotiator::Verdict::kWaiting:
-    case Negotiator::Verdict::kDuplicate:
-      return;
-    case Negotiator::Verdict::kMismatch:
-      actions->Because(outcome.text);
-      outbox_.Queue(ErrorItem{0, {request.name}, ErrorKind::kMismatch, std::move(outcome.text)}, absl::nullopt);
-      return;
-    case Negotiator::Verdict::kReady:
-      if (outcome.ready.signature.op == OpKind::kBarrier) {
-        negotiator_.Close(0, outcome.ready.name);
-        outbox_.Queue(BarrierDone{0, std::move(outcome.ready.name)}, absl::nullopt);
-      } else {
-        batcher_.Add(std::move(outcome.ready));
-      }
-      return;
+  if (good) return;
+  Fail(absl::StrCat(Describe(roster_.seat(who[0].rank).member),
+                    " announced by a slot of the signature cache that nothing is in; this is a fault of Farandole"),
+       actions);
+}
+
+void Generation::AnnounceBeside(const Negotiator::Teller& teller, const Request& request, TimePoint now,
+                                Actions* actions) {
+  if (life_ != Life::kRunning) return;
+  const BegunList::Heard heard = replay_.Announce(teller.rank, request);
+  if (heard == BegunList::Heard::kTaken) return;
+  const std::string who = Describe(roster_.seat(teller.rank).member);
+  if (heard == BegunList::Heard::kChanged) {
+    Withdraw(request.signature.process_set,
+             absl::StrCat(who, " submitted ", request.name, " with another signature than in the replay"), now,
+             actions);
+  }
+  negotiator_.Announce({{teller}}, {request}, {}, now, actions);
+  if (request.signature.op != OpKind::kJoin) return;
+  for (uint32_t set : replay_.Joined(teller.rank)) {
+    if (life_ == Life::kRunning) Withdraw(set, absl::StrCat(who, " has joined"), now, actions);
   }
 }
 
-void Generation::Refuse(Rank rank, std::vector<std::string> names, uint32_t process_set, ErrorKind kind,
-                        std::string text) {
-  outbox_.Queue(ErrorItem{process_set, std::move(names), kind, std::move(text)}, Only(rank));
-}
-
-std::string Generation::LeftText() const {
-  const std::vector<Rank> left = roster_.left();
+std::string Generation::LeftText(const std::vector<Rank>& left) const {
   if (left.size() > 1) return absl::StrCat(RankText(left), " have left the job by calling shutdown");
   return absl::StrCat(Describe(roster_.seat(left[0]).member), " has left the job by calling shutdown");
 }
@@ -237,10 +237,7 @@ void Generation::Leave(Rank rank, TimePoint now, Actions* actions) {
   roster_.mutable_seat(rank).owes_through = outbox_.LastBatch(rank);
   outbox_.Release(rank);
   actions->Because(absl::StrCat(Describe(roster_.seat(rank).member), " left"));
-  batcher_.Clear();
-  for (Negotiator::Abandoned& abandoned : negotiator_.Abandon(rank)) {
-    outbox_.Queue(ErrorItem{0, std::move(abandoned.names), ErrorKind::kLeft, LeftText()}, std::move(abandoned.ranks));
-  }
+  negotiator_.Leave(rank);
   outbox_.Queue(LeaveDone{}, Only(rank));
   if (roster_.left_count() < roster_.size()) return;
   life_ = Life::kOver;
@@ -308,7 +305,7 @@ void Generation::OnReport(Rank rank, const WorkerReport& report, TimePoint now) 
 
 TimePoint Generation::NextDeadline() const {
   if (life_ != Life::kRunning) return TimePoint::Infinite();
-  const TimePoint next = std::min(watch_.next_look(), replay_.NextDeadline());
+  const TimePoint next = std::min({watch_.next_look(), replay_.NextDeadline(), negotiator_.NextDeadline()});
   return suspicion_ ? std::min(suspicion_->deadline, next) : next;
 }
 
@@ -325,12 +322,13 @@ void Generation::Tick(TimePoint now, Actions* actions) {
     Withdraw(set, replay_.LackText(set), now, actions);
     if (life_ != Life::kRunning) return;
   }
+  negotiator_.Tick(now);
   Pump(now, actions);
 }
 
 // Rule C3b: what has begun in this process set holds back something that plain negotiation would not.
 bool Generation::KeepsOthersWaiting(uint32_t process_set) const {
-  if (!batcher_.empty() || !outbox_.queue_empty()) return true;
+  if (negotiator_.has_ready() || !outbox_.queue_empty()) return true;
   const std::vector<Rank> lacking = replay_.begun().Lacking(process_set);
   return std::any_of(lacking.begin(), lacking.end(), [this](Rank rank) {
     return negotiator_.OpenCount(rank) > 0 || replay_.begun().HasAnnounced(rank);
@@ -364,22 +362,28 @@ void Generation::Pump(TimePoint now, Actions* actions) {
     const auto held = [this](const ItemBody& body, const RankSet* to) {
       return !std::holds_alternative<farandole::Withdraw>(body) && replay_.Busy(to);
     };
-    if (outbox_.SendQueue(replay_.phase(), held, actions) > 0) replay_.Interrupted();
-    if (SendBatches(actions)) TryReplay(actions);
+    bool sent = false;
+    do {
+      if (outbox_.SendQueue(replay_.phase(), held, actions) > 0) replay_.Interrupted();
+      sent = SendBatches(now, actions) || sent;
+    } while (replay_.begun().empty() && negotiator_.EndJoin());
+    if (outbox_.queue_empty()) negotiator_.Sent(outbox_.log().last(), outbox_.log().stable());
+    if (sent) TryReplay(actions);
   }
-  outbox_.Finish(!batcher_.empty(), actions);
+  outbox_.Finish(negotiator_.has_ready(), actions);
 }
 
 // True if one was sent.
-bool Generation::SendBatches(Actions* actions) {
-  Batch batch;
-  std::vector<Request> requests;
+bool Generation::SendBatches(TimePoint now, Actions* actions) {
+  Negotiator::Dispatch dispatch;
   bool sent = false;
-  while (!outbox_.Full() && !replay_.Busy(&all_) && batcher_.Next(&batch, &requests)) {
-    for (const BatchEntry& entry : batch.entries) negotiator_.Close(batch.process_set, entry.name);
-    tensors_ += batch.entries.size();
-    replay_.Dispatched({batch.process_set, std::move(requests)});
-    batcher_.Sent(outbox_.Send(replay_.phase(), std::move(batch), nullptr, actions));
+  const auto held = [this](uint32_t set) { return replay_.Busy(MembersOf(set)); };
+  while (!outbox_.Full() &&
+         negotiator_.NextBatch(outbox_.log().last() + 1, outbox_.log().stable(), now, held, &dispatch)) {
+    tensors_ += dispatch.batch.entries.size();
+    replay_.Dispatched({dispatch.batch.process_set, std::move(dispatch.executed)});
+    const bool to_all = dispatch.set->id() == 0;
+    outbox_.Send(replay_.phase(), std::move(dispatch.batch), to_all ? nullptr : &dispatch.set->set(), actions);
     sent = true;
   }
   return sent;
@@ -387,7 +391,8 @@ bool Generation::SendBatches(Actions* actions) {
 
 // Rule C4.
 void Generation::TryReplay(Actions* actions) {
-  if (roster_.left_count() > 0 || !outbox_.queue_empty() || !batcher_.empty()) return;
+  if (roster_.left_count() > 0 || !outbox_.queue_empty() || negotiator_.has_ready()) return;
+  if (!negotiator_.joined().empty()) return;
   auto found = replay_.Wanted();
   if (!found || !negotiator_.Within(found->period)) return;
   negotiator_.Clear();
@@ -401,7 +406,7 @@ void Generation::Fail(const std::string& sentence, Actions* actions) {
   actions->Because(absl::StrCat("generation ", id_.number, " failed: ", sentence));
   suspicion_.reset();
   outbox_.ClearQueue();
-  batcher_.Clear();
+  negotiator_.Clear();
   RankSet survivors;
   for (int r = 0; r < roster_.size(); ++r) {
     if (!roster_.seat(Rank(r)).gone()) survivors.Add(Rank(r));

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "base/clock.h"
 #include "controller/actions.h"
 #include "controller/agent_table.h"
-#include "controller/batcher.h"
 #include "controller/job_config.h"
 #include "controller/job_status.h"
 #include "controller/key_store.h"
@@ -47,10 +47,15 @@ class Generation {
 
   // What a member says. Of Hello the caller has compared the generation.
   void OnHello(Rank rank, const Hello& hello, const std::string& agent_id, TimePoint now, Actions* actions);
-  // `progress` is the rank's own, where its agent merged what several said alike.
-  void OnAnnounce(Rank rank, const Announce& announce, const SameFrom& progress, TimePoint now, Actions* actions);
+  // A rank that says something, with its own progress: its agent merges what several say alike (rule A2).
+  struct Progressed {
+    Rank rank;
+    uint64_t received_through;
+    uint64_t completed_through;
+  };
+  void OnAnnounce(absl::Span<const Progressed> who, const Announce& announce, TimePoint now, Actions* actions);
   void OnBreak(Rank rank, const Break& said, TimePoint now, Actions* actions);
-  void OnHalted(Rank rank, const Halted& halted, const SameFrom& progress, TimePoint now, Actions* actions);
+  void OnHalted(absl::Span<const Progressed> who, const Halted& halted, TimePoint now, Actions* actions);
   void OnAck(Rank rank, const Ack& ack, TimePoint now, Actions* actions);
   void OnTraceControl(Rank rank, const TraceControl& control, Actions* actions) {
     if (Listens(rank, control.generation)) trace_.OnControl(rank, control, &roster_, actions);
@@ -84,10 +89,11 @@ class Generation {
   };
   bool Listens(Rank rank, const GenerationId& generation) const;
   bool Progress(Rank rank, uint64_t received_through, uint64_t completed_through, Actions* actions);
-  void AnnounceAll(Rank rank, const std::vector<Request>& requests, TimePoint now, Actions* actions);
-  void AnnounceOne(Rank rank, const Request& request, TimePoint now, Actions* actions);
-  void Refuse(Rank rank, std::vector<std::string> names, uint32_t process_set, ErrorKind kind, std::string text);
-  std::string LeftText() const;
+  void AnnounceAll(const std::vector<Negotiator::Teller>& who, const std::vector<Request>& requests,
+                   const std::vector<CachedRequests>& cached, TimePoint now, Actions* actions);
+  // While instances of the last replay are open.
+  void AnnounceBeside(const Negotiator::Teller& teller, const Request& request, TimePoint now, Actions* actions);
+  std::string LeftText(const std::vector<Rank>& left) const;
   void Leave(Rank rank, TimePoint now, Actions* actions);
   bool Resend(Rank rank, const Hello& hello, std::vector<Request>* requests, Actions* actions);
   // What Hello says about the phase it was sent in.
@@ -95,7 +101,7 @@ class Generation {
   void Withdraw(uint32_t process_set, const std::string& reason, TimePoint now, Actions* actions);
   bool KeepsOthersWaiting(uint32_t process_set) const;
   void Pump(TimePoint now, Actions* actions);
-  bool SendBatches(Actions* actions);
+  bool SendBatches(TimePoint now, Actions* actions);
   void TryReplay(Actions* actions);
   std::vector<OpenWait> Waits(TimePoint now) const;
   void LookAtWaits(TimePoint now, Actions* actions);
@@ -109,11 +115,9 @@ class Generation {
   std::string reason_;
   TraceRelay trace_;
   Roster roster_;
-  Negotiator negotiator_;
-  Batcher batcher_;
   Outbox outbox_;
+  Negotiator negotiator_;
   ReplayControl replay_;
-  RankSet all_;
   KeyStore keys_;
   WaitWatch watch_;
   absl::optional<Suspicion> suspicion_;

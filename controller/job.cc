@@ -1,7 +1,6 @@
 #include "controller/job.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 #include <variant>
 
@@ -36,8 +35,9 @@ struct Job::State {
   bool Running() const { return generation && generation->life() == Generation::Life::kRunning; }
 
   void FromWorkerSaid(const std::string& agent_id, const FromWorker& said, TimePoint now, Actions* actions);
-  void ForEachSame(const std::string& agent_id, const FromWorker& said,
-                   const std::function<void(Rank, const SameFrom&)>& fn) const;
+  template <typename Message>
+  std::vector<Generation::Progressed> Everybody(Rank rank, const Message& message, const std::string& agent_id,
+                                                const FromWorker& said) const;
   void OnHello(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
   void Join(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
   std::string HeldSeat(const Hello& hello) const;
@@ -129,17 +129,9 @@ void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& s
   const auto rank = generation ? generation->roster().Find(said.worker_incarnation) : absl::nullopt;
   if (!rank || generation->roster().seat(*rank).agent_id != agent_id) return;
   if (const Announce* announce = std::get_if<Announce>(&said.message)) {
-    const SameFrom own = {said.worker_incarnation, announce->received_through, announce->completed_through};
-    generation->OnAnnounce(*rank, *announce, own, now, actions);
-    ForEachSame(agent_id, said, [&](Rank other, const SameFrom& progress) {
-      generation->OnAnnounce(other, *announce, progress, now, actions);
-    });
+    generation->OnAnnounce(Everybody(*rank, *announce, agent_id, said), *announce, now, actions);
   } else if (const Halted* halted = std::get_if<Halted>(&said.message)) {
-    const SameFrom own = {said.worker_incarnation, halted->received_through, halted->completed_through};
-    generation->OnHalted(*rank, *halted, own, now, actions);
-    ForEachSame(agent_id, said, [&](Rank other, const SameFrom& progress) {
-      generation->OnHalted(other, *halted, progress, now, actions);
-    });
+    generation->OnHalted(Everybody(*rank, *halted, agent_id, said), *halted, now, actions);
   } else if (const Break* broke = std::get_if<Break>(&said.message)) {
     generation->OnBreak(*rank, *broke, now, actions);
   } else if (const Trace* trace = std::get_if<Trace>(&said.message)) {
@@ -157,13 +149,19 @@ void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& s
   }
 }
 
-// Rule A2: workers of one agent that said the same.
-void Job::State::ForEachSame(const std::string& agent_id, const FromWorker& said,
-                             const std::function<void(Rank, const SameFrom&)>& fn) const {
+// Rule A2: the workers of one agent that say the same. `rank` is that of the first.
+template <typename Message>
+std::vector<Generation::Progressed> Job::State::Everybody(Rank rank, const Message& message,
+                                                          const std::string& agent_id, const FromWorker& said) const {
+  std::vector<Generation::Progressed> all;
+  all.reserve(1 + said.same.size());
+  all.push_back({rank, message.received_through, message.completed_through});
   for (const SameFrom& same : said.same) {
-    const auto rank = generation->roster().Find(same.worker_incarnation);
-    if (rank && generation->roster().seat(*rank).agent_id == agent_id) fn(*rank, same);
+    const auto other = generation->roster().Find(same.worker_incarnation);
+    if (!other || generation->roster().seat(*other).agent_id != agent_id) continue;
+    all.push_back({*other, same.received_through, same.completed_through});
   }
+  return all;
 }
 
 void Job::State::OnHello(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions) {

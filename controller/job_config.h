@@ -20,6 +20,12 @@ struct JobConfig {
   uint32_t evidence_wait_ms = 1000;
   // Tensors that are ready together go out together up to this size; 0 = each alone.
   int64_t fusion_threshold_bytes = 128 << 20;
+  // Ready tensors wait up to so long for others that can be fused with them; 0 = not at all.
+  uint32_t batch_window_ms = 0;
+  // Only what a script puts into one group is fused, so that arrival has no influence on what is reduced together.
+  bool deterministic = false;
+  // Slots of the signature cache of each process set; 0 = none.
+  uint32_t cache_capacity = 0;
   // Items that not all concerned have received; no further one is sent while there are so many (rule C11).
   uint32_t unstable_items_max = 4096;
   // Whether what repeats itself is replayed by the members; they have to know how.

@@ -2,110 +2,143 @@
 #define FARANDOLE_CONTROLLER_NEGOTIATOR_H_
 
 #include <cstdint>
-#include <memory>
+#include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/clock.h"
+#include "controller/actions.h"
+#include "controller/announcement_table.h"
+#include "controller/batcher.h"
+#include "controller/job_config.h"
+#include "controller/join_state.h"
 #include "controller/open_wait.h"
+#include "controller/outbox.h"
+#include "controller/process_sets.h"
 #include "controller/rank_set.h"
-#include "controller/signature_check.h"
-#include "proto/types.h"
+#include "controller/request_groups.h"
+#include "controller/signature_cache.h"
+#include "proto/messages.h"
 
 namespace farandole {
 
-// A collective that all members have announced alike.
-struct ReadyTensor {
-  std::string name;
-  Signature signature;
-  // ALLGATHER only: dimension 0 of every member.
-  std::vector<int64_t> first_dims;
-};
-
-// The table of requests by (process set, name): who has announced what. Pure. One announcement costs one look-up and
-// one comparison of signatures, whatever the number of members; only the last one, of an allgather or of a mismatch,
-// costs more.
-//
-// An entry: absent -> waiting (some have announced) -> ready (all have; Close ends it) or mismatch (removed at once).
+// From announcements to what is executed next, while a generation negotiates: rule C1 of docs/replay.md for all process
+// sets. Pure. Composed of AnnouncementTable (who has announced what), FindMismatch (does it agree), JoinState,
+// ProcessSets, RequestGroups, Batcher and a SignatureCache per process set; what is answered without executing anything
+// goes into the Outbox at once, batches are taken by NextBatch.
 class Negotiator {
  public:
-  // All members are in the one process set there is, 0; ranks are 0 .. size-1.
-  explicit Negotiator(int size);
+  // The sentence that names ranks that have left.
+  using LeftText = std::function<std::string(const std::vector<Rank>& left)>;
+  // `rank` has announced what the first rank announced at `first`; `last`: all who are needed have now.
+  using Note = std::function<void(Rank rank, TimePoint first, bool last, TimePoint now)>;
+  // True while no item may be given to this process set, because a member is busy.
+  using Held = std::function<bool(uint32_t process_set)>;
 
-  enum class Verdict {
-    kWaiting,    // others are missing
-    kReady,      // this was the last one; the tensor is in Outcome::ready and stays in the table until Close
-    kMismatch,   // this was the last one and ranks disagree; Outcome::text says how; no longer in the table
-    kDuplicate,  // this rank has announced the name already; nothing changed
+  // `outbox` outlives this.
+  Negotiator(int size, const JobConfig& config, Outbox* outbox, LeftText left_text, Note note);
+
+  struct Teller {
+    Rank rank;
+    uint64_t received_through;
   };
-  struct Outcome {
-    Verdict verdict = Verdict::kWaiting;
-    ReadyTensor ready;
-    std::string text;
-    TimePoint since;  // the first announcement
-  };
-  Outcome Announce(Rank rank, const Request& request, TimePoint now);
-
-  // A ready tensor was dispatched.
-  void Close(uint32_t process_set, const std::string& name);
-
-  // What `rank` has announced and does not list in `requests` is no longer announced by it, unless it is ready.
+  // What these ranks, of which none has left, say alike. False: a slot that nothing is in, a fault of ours.
+  bool Announce(absl::Span<const Teller> who, const std::vector<Request>& requests,
+                const std::vector<CachedRequests>& cached, TimePoint now, Actions* actions);
+  // The slots of `teller` as full requests, appended. False: one that nothing is in.
+  bool Resolve(const Teller& teller, const std::vector<CachedRequests>& cached, std::vector<Request>* requests) const;
+  // What `rank` has announced and does not list is no longer announced by it, unless it is ready.
   void Retain(Rank rank, const std::vector<Request>& requests);
-
-  // Names that the same ranks wait for.
-  struct Abandoned {
-    std::vector<std::string> names;
-    RankSet ranks;
-  };
-  // Empties the table, because nothing in it can be completed any more: what was open, in the order of first
-  // announcement, without `leaver`'s own requests.
-  std::vector<Abandoned> Abandon(Rank leaver);
-
-  // Everything announced is void.
+  // Requests in all process sets of `rank` end with an error, now and from now on.
+  void Leave(Rank rank);
+  // All announcements, joins among them, are void: a Replay or a Resume has its place in the log.
   void Clear();
-  // True if this period has all that is announced, with the same signatures.
-  bool Within(const Period& period) const;
 
-  // Requests announced by `rank` and not dispatched.
-  uint32_t OpenCount(Rank rank) const { return open_[rank.value()]; }
-  // What some have announced and others have not, oldest first, at most `max`.
+  struct Dispatch {
+    Batch batch;
+    const SetMembers* set = nullptr;
+    std::vector<Request> executed;  // name and common signature of each entry
+  };
+  // Takes the next batch that may go out now as item `index`, when all have received everything up to `stable`. False
+  // if there is none.
+  bool NextBatch(uint64_t index, uint64_t stable, TimePoint now, const Held& held, Dispatch* dispatch);
+  // Call when nothing is left to send and nobody is busy: ends a join() that all ranks are in. True if there is
+  // something to send now.
+  bool EndJoin();
+  // `rank` has executed all items up to here.
+  void Completed(Rank rank, uint64_t through);
+  // The outbox is empty: removals of process sets have their places up to here, and all have received up to `stable`.
+  void Sent(uint64_t last, uint64_t stable);
+  void Tick(TimePoint now) { batcher_.Tick(now); }
+  TimePoint NextDeadline() const { return batcher_.NextDeadline(); }
+
+  ProcessSets* sets() { return &sets_; }
+  const ProcessSets& sets() const { return sets_; }
+  const RankSet& joined() const { return joins_.ranks(); }
+  // The name that slot `slot` had for whoever had received everything up to item `index`; "" if none.
+  std::string NameIn(uint32_t process_set, uint32_t slot, uint64_t index) const;
+  // True if this period has all that is announced, with the same signatures.
+  bool Within(const Period& period) const { return table_.Within(period); }
+  // Some batch may go out later.
+  bool has_ready() const { return !batcher_.empty(); }
+  uint32_t OpenCount(Rank rank) const { return table_.OpenCount(rank) + (joined().Contains(rank) ? 1 : 0); }
   std::vector<OpenWait> Waits(size_t max) const;
 
  private:
-  struct Entry {
-    Signature common;
-    std::vector<Deviation> deviations;
-    RankSet announced;
-    std::vector<int64_t> first_dims;
-    TimePoint since;
-    uint64_t sequence = 0;
-    bool ready = false;
+  using Entry = AnnouncementTable::Entry;
+  // Requests that end at once, for these ranks only.
+  struct Refusal {
+    uint32_t process_set;
+    ErrorKind kind;
+    std::string text;
+    std::vector<Rank> ranks;
+    std::vector<std::string> names;
   };
-  using Key = std::pair<uint32_t, std::string>;
-  using KeyView = std::pair<uint32_t, absl::string_view>;
-  struct KeyHash {
-    using is_transparent = void;
-    size_t operator()(const KeyView& k) const { return absl::Hash<KeyView>()(k); }
-    size_t operator()(const Key& k) const { return (*this)(KeyView(k.first, k.second)); }
-  };
-  struct KeyEqual {
-    using is_transparent = void;
-    bool operator()(const KeyView& a, const KeyView& b) const { return a == b; }
-  };
-  using Table = absl::flat_hash_map<Key, std::unique_ptr<Entry>, KeyHash, KeyEqual>;
 
-  Outcome Finish(Table::iterator it);
-  void Unannounce(Entry* entry, Rank rank);
-  void Erase(Table::iterator it);
-  std::vector<Table::const_iterator> InOrder() const;
+  bool AnnounceSlots(absl::Span<const Teller> who, const CachedRequests& cached, TimePoint now, Actions* actions);
+  void AnnounceOne(const std::vector<Rank>& who, const Request& request, const std::vector<int64_t>* known_dims,
+                   TimePoint now, Actions* actions);
+  // All of `who` are members.
+  void Enter(const SetMembers& set, const std::vector<Rank>& who, const Request& request,
+             const std::vector<int64_t>* known_dims, TimePoint now, Actions* actions);
+  // Nullptr: refused.
+  const SetMembers* SetFor(const std::vector<Rank>& who, const Request& request);
+  void Refuse(uint32_t process_set, const std::string& name, ErrorKind kind, std::string text,
+              const std::vector<Rank>& ranks);
+  void SendRefusals();
+  void Join(const std::vector<Rank>& who, const Request& request, TimePoint now, Actions* actions);
+
+  bool Complete(const Entry& entry) const;
+  // The entry is complete.
+  void Finish(const std::string& name, Entry* entry, TimePoint now, Actions* actions);
+  void FinishTensor(const std::string& name, Entry* entry, TimePoint now);
+  void EndGroup(const SetMembers& set, const RequestGroups::Outcome& outcome);
+  void AnswerError(const SetMembers& set, std::vector<std::string> names, const std::string& text);
+  void AddSet(const std::string& name, const Signature& signature);
+  void RemoveSet(const std::string& name, const Signature& signature);
+  void NotePacers();
+  absl::optional<RankSet> To(const SetMembers& set) const;
+  std::string LeftIn(const SetMembers& set) const;
 
   const int size_;
-  Table table_;
-  std::vector<uint32_t> open_;
-  uint64_t next_sequence_ = 1;
+  const uint32_t cache_capacity_;
+  Outbox* const outbox_;
+  const LeftText left_text_;
+  const Note note_;
+  ProcessSets sets_;
+  AnnouncementTable table_;
+  JoinState joins_;
+  RequestGroups groups_;
+  Batcher batcher_;
+  // Of a process set that was removed it stays until its id has a new bearer: some may still announce by it.
+  std::map<uint32_t, SignatureCache> caches_;
+  RankSet left_;
+  absl::flat_hash_map<Rank, std::vector<uint32_t>> paced_by_;
+  std::vector<Refusal> refusals_;
 };
 
 }  // namespace farandole

@@ -10,110 +10,131 @@ namespace farandole {
 namespace {
 
 using ::testing::ElementsAre;
-using Verdict = Negotiator::Verdict;
 
 const TimePoint kNow(0);
 
-Request Tensor(const std::string& name, std::vector<int64_t> shape = {4}, OpKind op = OpKind::kAllreduce) {
+Request Tensor(const std::string& name, int64_t elements = 4, uint32_t set = 0) {
   Request request;
   request.name = name;
-  request.signature.op = op;
+  request.signature.op = OpKind::kAllreduce;
   request.signature.dtype = DataType::kFloat32;
-  request.signature.shape = std::move(shape);
+  request.signature.shape = {elements};
+  request.signature.process_set = set;
   return request;
 }
 
-TEST(NegotiatorTest, ReadyWithTheLastRankAndInTheTableUntilClosed) {
-  Negotiator n(3);
-  EXPECT_EQ(n.Announce(Rank(2), Tensor("x"), kNow).verdict, Verdict::kWaiting);
-  EXPECT_EQ(n.Announce(Rank(2), Tensor("x"), kNow).verdict, Verdict::kDuplicate);
-  EXPECT_EQ(n.Announce(Rank(0), Tensor("x"), kNow).verdict, Verdict::kWaiting);
-  const Negotiator::Outcome last = n.Announce(Rank(1), Tensor("x"), kNow);
-  EXPECT_EQ(last.verdict, Verdict::kReady);
-  EXPECT_EQ(last.ready.name, "x");
-  EXPECT_TRUE(last.ready.first_dims.empty());
-  EXPECT_EQ(n.Announce(Rank(1), Tensor("x"), kNow).verdict, Verdict::kDuplicate);
-  EXPECT_EQ(n.OpenCount(Rank(0)), 1u);
-  n.Close(0, "x");
-  EXPECT_EQ(n.OpenCount(Rank(0)), 0u);
-  EXPECT_EQ(n.Announce(Rank(1), Tensor("x"), kNow).verdict, Verdict::kWaiting);
-}
-
-TEST(NegotiatorTest, FirstDimensionsAreByRankNotByArrival) {
-  Negotiator n(3);
-  n.Announce(Rank(2), Tensor("g", {7, 2}, OpKind::kAllgather), kNow);
-  n.Announce(Rank(0), Tensor("g", {0, 2}, OpKind::kAllgather), kNow);
-  EXPECT_THAT(n.Announce(Rank(1), Tensor("g", {5, 2}, OpKind::kAllgather), kNow).ready.first_dims,
-              ElementsAre(0, 5, 7));
-}
-
-TEST(NegotiatorTest, AMismatchLeavesTheTableSoThatTheNameCanBeUsedAgain) {
-  Negotiator n(2);
-  n.Announce(Rank(0), Tensor("x", {4}), kNow);
-  EXPECT_EQ(n.Announce(Rank(1), Tensor("x", {5}), kNow).verdict, Verdict::kMismatch);
-  EXPECT_EQ(n.OpenCount(Rank(0)), 0u);
-  n.Announce(Rank(0), Tensor("x", {5}), kNow);
-  EXPECT_EQ(n.Announce(Rank(1), Tensor("x", {5}), kNow).verdict, Verdict::kReady);
-}
-
-TEST(NegotiatorTest, RetainTakesBackWhatIsNotListedUnlessItIsReady) {
-  Negotiator n(2);
-  n.Announce(Rank(0), Tensor("ready"), kNow);
-  n.Announce(Rank(1), Tensor("ready"), kNow);
-  n.Announce(Rank(0), Tensor("kept"), kNow);
-  n.Announce(Rank(0), Tensor("dropped"), kNow);
-  n.Retain(Rank(0), {Tensor("kept")});
-  EXPECT_EQ(n.OpenCount(Rank(0)), 2u);
-  EXPECT_EQ(n.Announce(Rank(1), Tensor("kept"), kNow).verdict, Verdict::kReady);
-  EXPECT_EQ(n.Announce(Rank(1), Tensor("dropped"), kNow).verdict, Verdict::kWaiting);
-}
-
-TEST(NegotiatorTest, ATakenBackSignatureIsNotTheCommonOneAnyMore) {
-  Negotiator n(3);
-  n.Announce(Rank(0), Tensor("x", {9}), kNow);
-  n.Announce(Rank(1), Tensor("x", {4}), kNow);
-  n.Retain(Rank(0), {});
-  n.Announce(Rank(2), Tensor("x", {4}), kNow);
-  EXPECT_EQ(n.Announce(Rank(0), Tensor("x", {4}), kNow).verdict, Verdict::kReady);
-}
-
-TEST(NegotiatorTest, ADeviatingRankMayComeBackWithTheCommonSignature) {
-  Negotiator n(2);
-  n.Announce(Rank(0), Tensor("x", {4}), kNow);
-  Negotiator m(3);
-  m.Announce(Rank(0), Tensor("x", {4}), kNow);
-  m.Announce(Rank(1), Tensor("x", {9}), kNow);
-  m.Retain(Rank(1), {});
-  m.Announce(Rank(1), Tensor("x", {4}), kNow);
-  EXPECT_EQ(m.Announce(Rank(2), Tensor("x", {4}), kNow).verdict, Verdict::kReady);
-}
-
-TEST(NegotiatorTest, AbandonGroupsNamesByThoseWhoWait) {
-  Negotiator n(3);
-  for (const char* name : {"a", "b"}) {
-    n.Announce(Rank(0), Tensor(name), kNow);
-    n.Announce(Rank(1), Tensor(name), kNow);
+// The rest is in tests/transcripts: fusion, mismatch, process_sets, join, groups, signature_slots.
+class NegotiatorTest : public ::testing::Test {
+ protected:
+  NegotiatorTest() : roster_(std::vector<Candidate>(3)), outbox_(ItemLog({1, 1}, 3, 4096), &roster_) {
+    config_.cache_capacity = 2;
+    negotiator_ = std::make_unique<Negotiator>(
+        3, config_, &outbox_, [](const std::vector<Rank>&) { return "left"; },
+        [this](Rank rank, TimePoint, bool last, TimePoint) {
+          if (last) last_.push_back(rank);
+        });
   }
-  n.Announce(Rank(2), Tensor("own"), kNow);
-  n.Announce(Rank(1), Tensor("c"), kNow);
-  n.Announce(Rank(2), Tensor("c"), kNow);
-  const auto abandoned = n.Abandon(Rank(2));
-  ASSERT_EQ(abandoned.size(), 2u);
-  EXPECT_THAT(abandoned[0].names, ElementsAre("a", "b"));
-  EXPECT_THAT(abandoned[0].ranks.ToVector(), ElementsAre(Rank(0), Rank(1)));
-  EXPECT_THAT(abandoned[1].names, ElementsAre("c"));
-  EXPECT_EQ(n.OpenCount(Rank(1)), 0u);
+
+  bool Say(const std::vector<Negotiator::Teller>& who, const std::vector<Request>& requests,
+           const std::vector<uint32_t>& slots = {}) {
+    Actions actions;
+    return negotiator_->Announce(who, requests, {{0, slots}}, kNow, &actions);
+  }
+  std::vector<Negotiator::Teller> All(uint64_t received) {
+    return {{Rank(0), received}, {Rank(1), received}, {Rank(2), received}};
+  }
+  // Name and slot of each entry of the next batch.
+  std::vector<std::string> Next(uint64_t stable = 0) {
+    Negotiator::Dispatch dispatch;
+    std::vector<std::string> entries;
+    if (!negotiator_->NextBatch(
+            ++index_, stable, kNow, [](uint32_t) { return false; }, &dispatch))
+      return entries;
+    negotiator_->Completed(Rank(0), index_);
+    for (const BatchEntry& entry : dispatch.batch.entries) {
+      entries.push_back(entry.name + "@" + std::to_string(entry.slot));
+    }
+    for (const Request& request : dispatch.executed) executed_.push_back(request.name);
+    return entries;
+  }
+
+  JobConfig config_;
+  Roster roster_;
+  Outbox outbox_;
+  std::unique_ptr<Negotiator> negotiator_;
+  uint64_t index_ = 0;
+  std::vector<std::string> executed_;
+  std::vector<Rank> last_;
+};
+
+TEST_F(NegotiatorTest, OneAnnouncementOfSeveralCountsForEach) {
+  Say({{Rank(0), 0}, {Rank(2), 0}}, {Tensor("x"), Tensor("y")});
+  EXPECT_EQ(negotiator_->OpenCount(Rank(2)), 2u);
+  EXPECT_EQ(negotiator_->OpenCount(Rank(1)), 0u);
+  Say({{Rank(1), 0}}, {Tensor("x"), Tensor("y")});
+  EXPECT_THAT(Next(), ElementsAre("x@1", "y@2"));
+  EXPECT_THAT(last_, ElementsAre(Rank(1), Rank(1)));
 }
 
-TEST(NegotiatorTest, WaitsNameWhoIsMissingOldestFirst) {
-  Negotiator n(3);
-  n.Announce(Rank(1), Tensor("late"), TimePoint(0).PlusMs(10));
-  n.Announce(Rank(2), Tensor("later"), TimePoint(0).PlusMs(20));
-  const auto waits = n.Waits(1);
-  ASSERT_EQ(waits.size(), 1u);
-  EXPECT_EQ(waits[0].name, "late");
-  EXPECT_TRUE(waits[0].since == TimePoint(0).PlusMs(10));
-  EXPECT_THAT(waits[0].missing.ToVector(), ElementsAre(Rank(0), Rank(2)));
+TEST_F(NegotiatorTest, KnownSignaturesTravelBySlot) {
+  Say(All(0), {Tensor("x")});
+  EXPECT_THAT(Next(), ElementsAre("x@1"));
+  EXPECT_TRUE(Say(All(1), {}, {1}));
+  EXPECT_THAT(Next(), ElementsAre("@1"));
+  EXPECT_THAT(executed_, ElementsAre("x", "x"));
+  EXPECT_EQ(negotiator_->NameIn(0, 1, 2), "x");
+}
+
+TEST_F(NegotiatorTest, SomeBySlotAndSomeInFullIsTheSame) {
+  Say(All(0), {Tensor("x")});
+  Next();
+  Say({{Rank(0), 1}}, {}, {1});
+  Say({{Rank(1), 1}, {Rank(2), 1}}, {Tensor("x")});
+  EXPECT_THAT(Next(), ElementsAre("@1"));
+}
+
+TEST_F(NegotiatorTest, EachMeansWhatItHasReceivedOfARedefinedSlot) {
+  Say(All(0), {Tensor("x"), Tensor("y")});
+  EXPECT_THAT(Next(), ElementsAre("x@1", "y@2"));
+  Say(All(1), {Tensor("z")});
+  EXPECT_THAT(Next(1), ElementsAre("z@1"));
+  // Rank 2 has not received item 2: its slot 1 is x. Others say x in full.
+  EXPECT_TRUE(Say({{Rank(0), 2}, {Rank(2), 1}}, {}, {1}));
+  EXPECT_TRUE(Say({{Rank(0), 2}, {Rank(1), 2}}, {Tensor("x")}));
+  EXPECT_THAT(Next(1), ElementsAre("x@2"));
+  EXPECT_TRUE(Say({{Rank(1), 3}, {Rank(2), 3}}, {}, {1}));
+  EXPECT_THAT(Next(1), ElementsAre("@1"));
+  EXPECT_EQ(executed_.back(), "z");
+}
+
+TEST_F(NegotiatorTest, ASlotThatNothingIsInIsAFault) {
+  Say(All(0), {Tensor("x")});
+  Next();
+  EXPECT_FALSE(Say({{Rank(0), 1}}, {}, {2}));
+  EXPECT_FALSE(Say({{Rank(0), 0}}, {}, {1})) << "it has not received what fills it";
+}
+
+TEST_F(NegotiatorTest, SlotsCanBeSaidInFull) {
+  Say(All(0), {Tensor("x")});
+  Next();
+  std::vector<Request> requests;
+  EXPECT_TRUE(negotiator_->Resolve({Rank(0), 1}, {{0, {1}}}, &requests));
+  EXPECT_THAT(requests, ElementsAre(Tensor("x")));
+  EXPECT_FALSE(negotiator_->Resolve({Rank(0), 1}, {{0, {2}}}, &requests));
+  EXPECT_FALSE(negotiator_->Resolve({Rank(0), 1}, {{3, {1}}}, &requests));
+}
+
+TEST_F(NegotiatorTest, ClearMakesEverythingVoid) {
+  Say({{Rank(0), 0}}, {Tensor("x")});
+  Say(All(0), {Tensor("ready")});
+  Request join = Tensor("join");
+  join.signature.op = OpKind::kJoin;
+  Say({{Rank(1), 0}}, {join});
+  EXPECT_EQ(negotiator_->OpenCount(Rank(1)), 2u);
+  negotiator_->Clear();
+  EXPECT_THAT(Next(), ElementsAre());
+  EXPECT_EQ(negotiator_->OpenCount(Rank(0)), 0u);
+  EXPECT_TRUE(negotiator_->joined().empty());
 }
 
 }  // namespace

@@ -45,11 +45,11 @@ int Outbox::SendQueue(uint32_t phase, const Held& held, Actions* actions) {
 
 bool Outbox::Resend(Rank rank, uint64_t received_through, Answered* answered, Actions* actions) {
   const bool kept = log_.ForEachAbove(rank, received_through, [&](const Item& item) {
-    answered->Add(item.body);
+    answered->Add(item.body, item.index);
     roster_->ToOne(rank, item, actions);
   });
   for (const Waiting& waiting : queue_) {
-    if (!waiting.to || waiting.to->Contains(rank)) answered->Add(waiting.body);
+    if (!waiting.to || waiting.to->Contains(rank)) answered->Add(waiting.body, 0);
   }
   return kept;
 }

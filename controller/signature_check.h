@@ -1,11 +1,13 @@
 #ifndef FARANDOLE_CONTROLLER_SIGNATURE_CHECK_H_
 #define FARANDOLE_CONTROLLER_SIGNATURE_CHECK_H_
 
+#include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/types/optional.h"
+#include "controller/process_sets.h"
+#include "controller/rank_set.h"
 #include "proto/types.h"
 
 namespace farandole {
@@ -16,14 +18,31 @@ struct Deviation {
   Signature signature;
 };
 
-// True if the two may be executed together: equal, but for dimension 0 of an allgather.
+// What the members of a process set announced under one name: `common`, except for the deviating ranks.
+struct Announced {
+  const std::string& name;
+  const Signature& common;
+  const std::vector<Deviation>& deviations;
+  // Who announced it. The other members have joined, and some of these may have.
+  const RankSet& ranks;
+  const SetMembers& set;
+  const RankSet& joined;
+};
+
+// True if the two may be executed together: equal, but for the priority, dimension 0 of an allgather, and dimension 0
+// and splits of an alltoall.
 bool SameCollective(const Signature& a, const Signature& b);
 
-// Compares what all ranks 0 .. size-1 announced under one name: `common`, except for the deviating ranks. Answers the
-// text of the first check that fails, in the order that Horovod's scripts know, naming who differs and both values;
-// nullopt if the collective can be executed.
-absl::optional<std::string> FindMismatch(const std::string& name, const Signature& common,
-                                         const std::vector<Deviation>& deviations, int size);
+// True if a rank that has joined can take part, with zeros.
+bool JoinedMayTakePart(const Signature& signature);
+
+// Answers the text of the first check that fails, in the order that Horovod's scripts know, naming who differs and both
+// values; nullopt if the collective can be executed.
+absl::optional<std::string> FindMismatch(const Announced& announced);
+
+// How many rows a member sends to each of `members`, in `rows`; nullopt. Otherwise what is wrong with the splits of an
+// ALLTOALL, as completes "rank 1 submitted x ".
+absl::optional<std::string> RowsToEach(const Signature& alltoall, int members, std::vector<int64_t>* rows);
 
 }  // namespace farandole
 
