@@ -14,7 +14,7 @@ namespace {
 
 const char kJob[] = "load";
 // Connections that are being opened at a time.
-constexpr size_t kOpeningMax = 256;
+constexpr size_t kOpeningMax = 64;
 constexpr int64_t kSettleMs = 1000;
 // A phase that takes longer has failed.
 constexpr int64_t kPhaseMs = 180000;

@@ -37,6 +37,8 @@ void LoadAgent::Open() {
   stream_ = std::make_shared<ControllerStream>(context_->loop, context_->thread, context_->outstanding);
   stream_->context()->AddMetadata("farandole-job", context_->job);
   stream_->context()->AddMetadata("authorization", absl::StrCat("Bearer ", context_->token));
+  // As an agent tries again, a busy controller is given more than one attempt.
+  stream_->context()->set_wait_for_ready(true);
   stream_->StartFromLoop(
       channel_, [this](const std::string& bytes) { Received(bytes); },
       [this](const grpc::Status& status) { Ended(status); });

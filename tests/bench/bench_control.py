@@ -9,6 +9,9 @@ import math
 import os
 import statistics
 import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import report
 
@@ -122,10 +125,17 @@ def agents_of_one() -> list[report.Row]:
     tenth = RANKS // 10
     for title, options in (("plain", {}), ("TLS", TLS)):
         few, many = load(tenth, 1, steps=0, **options), load(RANKS, 1, steps=0, **options)
-        bare_few, bare_many = bare(tenth, **options), bare(RANKS, **options)
+        bare_few, bare_many = (
+            # A message of the size of the view on each: TLS keeps the memory of its first large message.
+            bare(streams, steps=1, messages=1, up_bytes=300, down_bytes=round(ours["view_bytes"]), step_ms=1, **options)
+            for streams, ours in ((tenth, few), (RANKS, many))
+        )
         slope, bare_slope = (
-            (b["resident_bytes"] - a["resident_bytes"]) / (RANKS - tenth) / 1e3
-            for a, b in ((few, many), (bare_few, bare_many))
+            (b - a) / (RANKS - tenth) / 1e3
+            for a, b in (
+                (few["resident_bytes"], many["resident_bytes"]),
+                (bare_few["resident_bytes_after_steps"], bare_many["resident_bytes_after_steps"]),
+            )
         )
         name = f"agents of one rank, {tenth} to {RANKS}: resident per stream, {title}"
         row = report.Row(name, slope, "KB", peers={"bare_grpc": bare_slope})
@@ -167,9 +177,70 @@ def messages() -> list[report.Row]:
     return [ratio(each, "bare_grpc", 1.3), limited(rank, 10)]
 
 
+def latency_run(world: int, rounds: int, steps: int) -> Figures:
+    """Workers of one host under the launcher, with everything but the collectives themselves."""
+    with tempfile.TemporaryDirectory(prefix="farandole-bench-") as scratch:
+        result = Path(scratch) / "result"
+        command = [sys.executable, "-m", "farandole", "run", "-np", str(world), str(BIN / "perf" / "latency")]
+        command += [str(Path(scratch) / "page"), str(result), str(rounds), str(steps), "161"]
+        environment = {**os.environ, "PYTHONPATH": str(report.ROOT / "python"), "OMP_NUM_THREADS": "1"}
+        subprocess.run(command, env=environment, timeout=TIMEOUT_S, check=True)
+        return {name: float(value) for name, value in (line.split() for line in result.read_text().splitlines())}
+
+
+def bare_exchange(world: int, rounds: int) -> Figures:
+    """As many bare gRPC clients; the last one writes, the server writes to all."""
+    command = [str(BIN / "tests" / "bench" / "grpc_exchange"), str(world)]
+    done = subprocess.run(
+        command, input=f"{rounds}\n", stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_S, check=True
+    )
+    _, median, p99 = map(float, done.stdout.split())
+    return {"median": median, "p99": p99}
+
+
+def latency(world: int) -> list[report.Row]:
+    """One cached tensor negotiated and replayed, whole steps replayed, and nothing at all."""
+    rounds = 200 if QUICK else 1000
+    steps = 10000 if world == 2 and not QUICK else 500
+    ours, peer = several(2, lambda: latency_run(world, rounds, steps), lambda: bare_exchange(world, rounds))
+    what = f"{world} ranks"
+    negotiated = [
+        ratio(
+            report.row(
+                f"one known tensor, last rank ready to all started, {what}: {name}",
+                "us",
+                pick(ours, f"negotiated_{name}_us"),
+                bare_grpc=pick(peer, name),
+            ),
+            "bare_grpc",
+            limit,
+        )
+        for name, limit in (("median", 2), ("p99", 5))
+    ]
+    spinning = report.row(f"replayed, busy: submit to start, {what}", "us", pick(ours, "replayed_spinning_median_us"))
+    parked = report.row(
+        f"replayed, parked: submit to start, {what}",
+        "us",
+        pick(ours, "replayed_parked_median_us"),
+        futex_wake=pick(ours, "futex_median_us"),
+    )
+    messages = report.row(
+        f"messages per step of a worker, replayed, {steps} steps, {what}", "", pick(ours, "messages_per_step")
+    )
+    rows = [*negotiated, limited(spinning, 10), ratio(parked, "futex_wake", 2), limited(messages, 0)]
+    for row, name in ((spinning, "replayed"), (parked, "replayed"), (messages, "steps")):
+        if min(pick(ours, f"{name}_silent")) == 0:
+            row.goal, row.met = "to be replayed, which it was not", False
+    for name in ("worker", "agent", "controller"):
+        key = f"idle_{name}_share" + ("" if name == "worker" else "_per_rank")
+        title = f"idle CPU of the {name}" + (", of one core" if name == "worker" else " per rank, of one core")
+        rows.append(limited(report.row(f"{title}, {what}", "%", pick(ours, key, 100)), 0.1))
+    return rows
+
+
 def main() -> None:
     """Writes build/bench/control.json."""
-    report.write("control", [*behind_agents(), *agents_of_one(), *messages()])
+    report.write("control", [*latency(2), *latency(4), *behind_agents(), *agents_of_one(), *messages()])
 
 
 if __name__ == "__main__":

@@ -168,12 +168,13 @@ class Client {
 
  private:
   // As many connections at a time as farandole-perf opens.
-  static constexpr int kOpeningMax = 256;
+  static constexpr int kOpeningMax = 64;
 
   void Open() {
     while (static_cast<int>(streams_.size()) < streams_count_ &&
            static_cast<int>(streams_.size()) < answers_ + kOpeningMax) {
       auto stream = std::make_shared<ControllerStream>(&loop_, &thread_, &outstanding_);
+      stream->context()->set_wait_for_ready(true);
       stream->StartFromLoop(
           NewControllerChannel(server_->address(), tls_ca_pem_), [this](const std::string&) { ++answers_; },
           [this](const grpc::Status&) { failed_ = true; });

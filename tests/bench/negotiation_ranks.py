@@ -26,7 +26,7 @@ class BareExchange:
         """Median seconds of one exchange."""
         self._process.stdin.write(f"{rounds}\n")
         self._process.stdin.flush()
-        return float(self._process.stdout.readline()) / 1e6
+        return float(self._process.stdout.readline().split()[0]) / 1e6
 
     def close(self) -> None:
         self._process.stdin.close()
