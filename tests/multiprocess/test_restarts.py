@@ -14,11 +14,12 @@ from pathlib import Path
 
 import processes
 import pytest
-from job_parts import children, kill, part, pids, running, wait_for_attached
+from job_parts import children, kill, part, pids, running, wait_for_another, wait_for_attached
 
 from farandole import _locate
+from farandole.launch import job_files, query
 
-STEPS = 300
+STEPS = 250
 PAUSE_S = 0.01
 SCRIPT = [sys.executable, str(processes.ROOT / "tests" / "multiprocess" / "training_worker.py")]
 WORKER = [*SCRIPT, "float64", "1", str(STEPS), str(PAUSE_S)]
@@ -59,16 +60,53 @@ def check_undisturbed(
     assert len(said) == len(expected) and all(any(e in s for s in said) for e in expected), job.report()
 
 
+NEVER_THE_SAME = (
+    HEAD
+    + f"""
+        total = torch.zeros(4)
+        for step in range({STEPS}):
+            total += hvd.allreduce(torch.full((4,), float(step + hvd.rank())), op=hvd.Sum, name=f"tensor {{step}}")
+            if hvd.rank() == 0:
+                print("loss", total[0].item(), flush=True)
+            time.sleep({PAUSE_S})
+        print("done", hvd.rank(), os.getpid(), flush=True)
+        """
+)
+
+
+def activity(job: processes.Job) -> str:
+    """Whether the job negotiates or replays, as the controller says."""
+    (file,) = [file for file in job_files.read_all() if file.pid == job.process.pid]
+    return query.Target(file.job, file.controller, token=file.token).get()["activity"]
+
+
 @pytest.mark.parametrize("options", [(), ("--no-prefix-output",)])
-def test_agent_killed_while_training(tmp_path: Path, losses: list[str], options: tuple[str, ...]) -> None:
-    with training(tmp_path, *options) as job:
+@pytest.mark.parametrize("replayed", [False, True])
+@pytest.mark.parametrize("victims", [("agent",)], ids="+".join)
+def test_killed_while_training(
+    tmp_path: Path, losses: list[str], victims: tuple[str, ...], replayed: bool, options: tuple[str, ...]
+) -> None:
+    if replayed:
+        command = WORKER
+    else:
+        command = [sys.executable, str(processes.script_file(tmp_path, NEVER_THE_SAME))]
+        losses = [str(float(sum(2 * i + 1 for i in range(step + 1)))) for step in range(STEPS)]
+    with processes.running(processes.launch_command(2, *command, options=options), tmp_path) as job:
         pid = pids(job, 2)
         killed = []
-        for step in (20, 60, 150):
+        for step in (15, 50, 100):
             wait_for_step(job, step)
-            killed.append(("agent", part(job, "agent")))
-            kill(job, "agent")
+            if replayed:
+                job.wait_for(lambda: activity(job) == "replaying", "the replay")
+            else:
+                assert activity(job) == "negotiating"
+            old = [(name, part(job, name)) for name in victims]
+            for _, target in old:
+                os.kill(target, signal.SIGKILL)
+            for name, target in old:
+                wait_for_another(job, name, target)
             wait_for_attached(job, list(pid.values()))
+            killed += old
         check_undisturbed(job, losses, pid, killed)
 
 
