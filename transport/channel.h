@@ -11,12 +11,14 @@
 
 namespace farandole {
 
-// Names one transfer on a channel. Opaque here; its owner makes it unique among the transfers that are in flight.
+// Names one transfer on a channel. Its owner makes it unique among the transfers that are in flight; here only the
+// order means something, see Channel::Discard.
 struct Tag {
   uint64_t high = 0;
   uint64_t low = 0;
   bool operator==(const Tag& o) const { return high == o.high && low == o.low; }
   bool operator!=(const Tag& o) const { return !(*this == o); }
+  bool operator<(const Tag& o) const { return high != o.high ? high < o.high : low < o.low; }
 };
 
 // Memory that a transport may read and write, pinned or registered where the medium wants that. The bytes stay the
@@ -47,8 +49,8 @@ struct Block {
 //   OK                  sent: the memory may be reused (the peer may not have it yet); received: the bytes are there
 //   DEADLINE_EXCEEDED   the deadline passed; the channel is broken from then on, since bytes may be under way
 //   UNAVAILABLE         the peer closed or died
-//   CANCELLED           Close() was called here
-// After the first failure every other pending and later operation ends with that first status.
+//   CANCELLED           Close() or Discard() was called here
+// After the first failure other than by Discard every other pending and later operation ends with that first status.
 class Channel {
  public:
   using Done = std::function<void(absl::Status)>;
@@ -58,6 +60,11 @@ class Channel {
 
   virtual void Send(Tag tag, Block block, TimePoint deadline, Done done) = 0;
   virtual void Receive(Tag tag, Block block, TimePoint deadline, Done done) = 0;
+
+  // Operations here with a smaller tag end with CANCELLED, those pending and those posted later; frames with a smaller
+  // tag are dropped, whenever they come. The channel is as good as before. A call with a smaller tag than an earlier
+  // one has no effect.
+  virtual void Discard(Tag below) = 0;
 
   // Ends all operations with `reason` (CANCELLED if it is OK). Idempotent; the first reason stays. The peer sees
   // UNAVAILABLE.

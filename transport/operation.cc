@@ -32,6 +32,22 @@ void FailAll(std::deque<Operation>* operations, const absl::Status& status, std:
   operations->clear();
 }
 
+void DiscardBelow(Tag below, std::deque<Operation>* operations, std::vector<Completion>* completed) {
+  std::deque<Operation> kept;
+  for (Operation& operation : *operations) {
+    if (operation.tag < below) {
+      completed->push_back({std::move(operation.done), Discarded(operation.tag)});
+    } else {
+      kept.push_back(std::move(operation));
+    }
+  }
+  operations->swap(kept);
+}
+
+absl::Status Discarded(Tag tag) {
+  return absl::CancelledError(absl::StrCat("the transfer with tag ", ToString(tag), " was discarded on this end"));
+}
+
 TimePoint EarliestDeadline(const std::deque<Operation>& operations) {
   TimePoint earliest = TimePoint::Infinite();
   for (const Operation& operation : operations) {

@@ -36,6 +36,10 @@ std::string ToString(Tag tag);
 
 // Moves all operations to `completed` with this status.
 void FailAll(std::deque<Operation>* operations, const absl::Status& status, std::vector<Completion>* completed);
+// Moves those with a smaller tag to `completed` with CANCELLED.
+void DiscardBelow(Tag below, std::deque<Operation>* operations, std::vector<Completion>* completed);
+// What such an operation is told.
+absl::Status Discarded(Tag tag);
 // Infinite if there is none.
 TimePoint EarliestDeadline(const std::deque<Operation>& operations);
 

@@ -27,6 +27,12 @@ PeerLinks::PeerLinks(int size, std::map<int, std::unique_ptr<Channel>> channels)
 
 PeerLinks::~PeerLinks() { Close(Notice::kLeft, kNobody, absl::CancelledError("this end leaves"), kLeaveWaitMs); }
 
+void PeerLinks::Discard(Tag below) {
+  for (const std::unique_ptr<Channel>& channel : channels_) {
+    if (channel != nullptr) channel->Discard(below);
+  }
+}
+
 void PeerLinks::Close(Notice notice, int suspect, const absl::Status& reason, int wait_ms) {
   {
     absl::MutexLock lock(&mutex_);

@@ -33,6 +33,9 @@ class PeerLinks {
   // nullptr: there is none to this position.
   Channel* channel(int position) const { return channels_[position].get(); }
 
+  // On all channels, see Channel. Notices are not touched.
+  void Discard(Tag below);
+
   // Says why (`suspect` as a position or kNobody), waits up to `wait_ms` until that is out, closes all channels with
   // `reason`. Any thread; only the first call has an effect.
   void Close(Notice notice, int suspect, const absl::Status& reason, int wait_ms);

@@ -63,6 +63,8 @@ absl::Status ScheduleRunner::Prepare(const Call& call) {
 absl::Status ScheduleRunner::Run(const Call& call) {
   absl::Status status = Prepare(call);
   if (!status.ok()) return status;
+  links_->Discard(TagOf(call_.instance, 0));
+  cancelled_ = IsWithdrawn();
   const int64_t slots = std::min<int64_t>(slots_.size(), call_.layout->lanes());
   next_lane_ = slots;
   active_ = static_cast<int>(slots);
@@ -86,12 +88,14 @@ absl::Status ScheduleRunner::Run(const Call& call) {
     changed_.WaitPast(seen, -1);
   }
   data_memory_.reset();
-  return failure();
+  status = failure();
+  if (!status.ok() || !cancelled_) return status;
+  return absl::CancelledError(absl::StrCat(call_.schedule->name, " was withdrawn"));
 }
 
 void ScheduleRunner::Drive(Slot* slot, bool on_loop) {
   for (;;) {
-    if (failed_) return EndSlot();
+    if (failed_ || cancelled_) return EndSlot();
     if (slot->round == call_.schedule->rounds.size()) {
       slot->lane = next_lane_++;
       slot->round = 0;
@@ -135,9 +139,13 @@ void ScheduleRunner::PostStep(Slot* slot, const Step& step, const Extent& extent
 }
 
 void ScheduleRunner::OnDone(Slot* slot, int peer, const absl::Status& status) {
-  if (!status.ok()) Fail(peer, status);
+  if (absl::IsCancelled(status) && IsWithdrawn()) {
+    cancelled_ = true;
+  } else if (!status.ok()) {
+    Fail(peer, status);
+  }
   if (--slot->pending != 0) return;
-  if (failed_) return EndSlot();
+  if (failed_ || cancelled_) return EndSlot();
   if (LeaveWork(slot)) return;
   Work(slot);
   Drive(slot, true);
@@ -198,6 +206,22 @@ void ScheduleRunner::Fail(int peer, const absl::Status& status) {
   }
   failed_ = true;
   changed_.Advance();
+}
+
+void ScheduleRunner::Withdraw(const Instance& instance) {
+  Instance next = instance;
+  ++next.part;
+  const Tag below = TagOf(next, 0);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (withdrawn_below_ < below) withdrawn_below_ = below;
+  }
+  links_->Discard(below);
+}
+
+bool ScheduleRunner::IsWithdrawn() const {
+  absl::MutexLock lock(&mutex_);
+  return TagOf(call_.instance, 0) < withdrawn_below_;
 }
 
 void ScheduleRunner::Cancel(const absl::Status& status) {

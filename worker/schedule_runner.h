@@ -37,7 +37,7 @@ struct RunnerOptions {
 // A slot takes one lane after another through all rounds. A round's operations are posted together; whoever reports
 // the last one done (the transport's loop, or the calling thread when work was left to it) sums up and posts the next
 // round. After the first failure no round is begun any more, the channels are closed, and Run returns when no
-// operation is left that could touch the operand.
+// operation is left that could touch the operand. After Withdraw it is the same, but the channels live.
 class ScheduleRunner {
  public:
   // Both outlive this object, but the channels of `links` must be gone before it is.
@@ -55,8 +55,12 @@ class ScheduleRunner {
     const char* contribution = nullptr;
     TimePoint deadline;
   };
-  // The first failure of this or an earlier call, or OK.
+  // The first failure of this or an earlier call, CANCELLED if this one was withdrawn, or OK. Frames of earlier
+  // instances that are still under way belong to withdrawn ones and are dropped.
   absl::Status Run(const Call& call);
+
+  // Any thread, never blocks: the calls of this instance, running or to come, end with CANCELLED.
+  void Withdraw(const Instance& instance);
 
   // Any thread, never blocks: `status` becomes the first failure, if there is none.
   void Cancel(const absl::Status& status);
@@ -84,6 +88,7 @@ class ScheduleRunner {
   bool LeaveWork(Slot* slot);
   void Work(Slot* slot);
   void EndSlot();
+  bool IsWithdrawn() const;
   Slot* NextReady();
   void Fail(int peer, const absl::Status& status);
   absl::Status failure() const;
@@ -103,12 +108,14 @@ class ScheduleRunner {
   std::atomic<int64_t> next_lane_{0};
   std::atomic<int> active_{0};
   std::atomic<bool> failed_{false};
+  std::atomic<bool> cancelled_{false};
   // A slot became ready, failed or ended.
   EventCount changed_;
 
   mutable absl::Mutex mutex_;
   std::deque<Slot*> ready_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  Tag withdrawn_below_ ABSL_GUARDED_BY(mutex_);
   int failed_peer_ ABSL_GUARDED_BY(mutex_) = PeerLinks::kNobody;
   int suspect_ ABSL_GUARDED_BY(mutex_) = PeerLinks::kNobody;
 };

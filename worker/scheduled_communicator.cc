@@ -37,6 +37,8 @@ ScheduledCommunicator::ScheduledCommunicator(const Group& group, Transport* tran
 std::string ScheduledCommunicator::name() const { return absl::StrCat(transport_name_, " ring"); }
 
 absl::Status ScheduledCommunicator::AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) {
+  // Completion has to mean that all have come (D2), also when they bring nothing.
+  if (count == 0) return Barrier(instance);
   const bool small = count * SizeOf(dtype) <= options_.doubling_bytes_max;
   const LaneLayout layout = LaneLayout::Even(count, SizeOf(dtype), small ? 1 : size(), options_.runner.chunk_bytes);
   ScheduleRunner::Call call;

@@ -44,8 +44,9 @@ class ScheduledCommunicator final : public Communicator {
                          const std::vector<int64_t>& byte_counts) override;
   absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override;
   absl::Status Barrier(const Instance& instance) override;
-  bool CanWithdraw() const override { return false; }
-  void Withdraw(const Instance& instance) override {}
+  // What peers have sent of a withdrawn collective is dropped by its tag. The operand may hold anything.
+  bool CanWithdraw() const override { return true; }
+  void Withdraw(const Instance& instance) override { runner_->Withdraw(instance); }
   void Abort(const std::string& reason) override;
   Rank SuspectRank() const override;
 

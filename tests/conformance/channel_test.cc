@@ -8,6 +8,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "base/clock.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/ends.h"
 #include "tests/conformance/media.h"
@@ -245,6 +246,71 @@ TEST_P(ChannelTest, ManyThreadsPostOnOneChannel) {
     ASSERT_TRUE(received[i].Wait().ok()) << received[i].Wait();
     EXPECT_TRUE(in[i]->text() == out[i]->text()) << i;
   }
+}
+
+TEST_P(ChannelTest, DiscardEndsSmallerTagsAndTheChannelLives) {
+  Bytes small("abc"), got_small(3), late("late"), got_late(4);
+  Outcome pending, posted_later, sent_later, s, r;
+  ends_.b->Receive({1, 9}, got_small.block(), TimePoint::Infinite(), pending.done());
+  ends_.b->Receive({2, 0}, got_late.block(), InMs(10000), r.done());
+  ends_.b->Discard({2, 0});
+  EXPECT_TRUE(absl::IsCancelled(pending.Wait())) << pending.Wait();
+  ends_.b->Receive({1, 9}, got_small.block(), TimePoint::Infinite(), posted_later.done());
+  ends_.b->Send({1, 5}, small.block(), TimePoint::Infinite(), sent_later.done());
+  EXPECT_TRUE(absl::IsCancelled(posted_later.Wait())) << posted_later.Wait();
+  EXPECT_TRUE(absl::IsCancelled(sent_later.Wait())) << sent_later.Wait();
+  ends_.b->Discard({1, 0});
+  ends_.a->Send({2, 0}, late.block(), InMs(10000), s.done());
+  EXPECT_TRUE(r.Wait().ok()) << r.Wait();
+  EXPECT_TRUE(s.Wait().ok()) << s.Wait();
+  EXPECT_EQ(got_late.text(), "late");
+}
+
+// Frames that came early and frames that come later, small and larger than any buffer of the medium.
+TEST_P(ChannelTest, DiscardDropsFramesAtTheReceiver) {
+  for (const size_t bytes : {size_t{3}, size_t{8} << 20}) {
+    const uint64_t high = bytes;
+    Bytes stale(Bytes::Pattern(bytes, 1)), wanted(Bytes::Pattern(bytes, 2)), got(bytes);
+    Outcome early, later, s, r;
+    ends_.a->Send({high, 1}, stale.block(), InMs(15000), early.done());
+    ends_.b->Discard({high, 5});
+    ends_.a->Send({high, 4}, stale.block(), InMs(15000), later.done());
+    ends_.a->Send({high, 5}, wanted.block(), InMs(15000), s.done());
+    ends_.b->Receive({high, 5}, got.block(), InMs(15000), r.done());
+    for (Outcome* outcome : {&early, &later, &s, &r}) ASSERT_TRUE(outcome->Wait().ok()) << outcome->Wait();
+    EXPECT_TRUE(got.text() == wanted.text());
+  }
+}
+
+// Wherever the transfer stands, the memory is free at once, and what follows arrives whole.
+TEST_P(ChannelTest, DiscardInTheMiddleOfAFrame) {
+  constexpr size_t kBytes = 16 << 20;
+  auto stale = std::make_unique<Bytes>(Bytes::Pattern(kBytes, 1));
+  auto place = std::make_unique<Bytes>(kBytes);
+  Bytes wanted(Bytes::Pattern(100000, 2)), got(100000);
+  for (uint64_t round = 1; round <= 20; ++round) {
+    SCOPED_TRACE(round);
+    Outcome sent, received, s, r;
+    ends_.a->Send({round, 1}, stale->block(), TimePoint::Infinite(), sent.done());
+    if (round % 3 != 0) ends_.b->Receive({round, 1}, place->block(), TimePoint::Infinite(), received.done());
+    const int64_t until = Clock::Monotonic().Now().ns() + static_cast<int64_t>(round) * 100000;
+    while (Clock::Monotonic().Now().ns() < until) std::this_thread::yield();
+    const bool receiver_first = round % 2 == 0;
+    (receiver_first ? ends_.b : ends_.a)->Discard({round, 2});
+    (receiver_first ? ends_.a : ends_.b)->Discard({round, 2});
+    const absl::Status ended = sent.Wait();
+    EXPECT_TRUE(ended.ok() || absl::IsCancelled(ended)) << ended;
+    if (round % 3 != 0) {
+      EXPECT_TRUE(received.Wait().ok() || absl::IsCancelled(received.Wait())) << received.Wait();
+    }
+    place = std::make_unique<Bytes>(kBytes);
+    ends_.a->Send({round, 2}, wanted.block(), InMs(15000), s.done());
+    ends_.b->Receive({round, 2}, got.block(), InMs(15000), r.done());
+    ASSERT_TRUE(r.Wait().ok()) << r.Wait();
+    ASSERT_TRUE(s.Wait().ok()) << s.Wait();
+    EXPECT_TRUE(got.text() == wanted.text());
+  }
+  EXPECT_TRUE(place->text() == std::string(kBytes, 0)) << "memory was written after its receive had ended";
 }
 
 }  // namespace

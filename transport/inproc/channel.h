@@ -22,6 +22,7 @@ class InprocChannel final : public Channel {
   void Receive(Tag tag, Block block, TimePoint deadline, Done done) override {
     connection_->Receive(end_, tag, block, deadline, std::move(done));
   }
+  void Discard(Tag below) override { connection_->Discard(end_, below); }
   void Close(absl::Status reason) override { connection_->Close(end_, std::move(reason)); }
 
  private:

@@ -49,15 +49,32 @@ void InprocConnection::Post(int end, std::deque<Operation>* queue, int receiver,
     FailLocked(end, checked);
     FailLocked(1 - end, absl::UnavailableError(absl::StrCat("channel to ", ends_[1 - end].peer, ": the peer failed")));
   }
-  if (!ends_[end].failure.ok()) {
+  absl::Status refused = ends_[end].failure;
+  if (refused.ok() && operation.tag < ends_[end].discard_below) refused = Discarded(operation.tag);
+  if (!refused.ok()) {
     std::vector<Completion> failed;
-    failed.push_back({std::move(operation.done), ends_[end].failure});
+    failed.push_back({std::move(operation.done), std::move(refused)});
     return CompleteLocked(end, std::move(failed));
   }
   const TimePoint deadline = operation.deadline;
   queue->push_back(std::move(operation));
   PostCopyLocked(receiver);
   ends_[end].deadlines->Watch(deadline);
+}
+
+void InprocConnection::Discard(int end, Tag below) {
+  absl::MutexLock lock(&mutex_);
+  End& own = ends_[end];
+  if (!(own.discard_below < below)) return;
+  own.discard_below = below;
+  std::vector<Completion> discarded;
+  if (!own.sends.empty() && own.sends.front().tag < below) own.copied = 0;
+  DiscardBelow(below, &own.sends, &discarded);
+  DiscardBelow(below, &own.receives, &discarded);
+  CompleteLocked(end, std::move(discarded));
+  // What stood behind the discarded ones can move.
+  PostCopyLocked(end);
+  PostCopyLocked(1 - end);
 }
 
 void InprocConnection::Close(int end, absl::Status reason) {
@@ -101,6 +118,14 @@ void InprocConnection::CopyFromLoop(int receiver) {
   to.copy_posted = false;
   if (from.sends.empty() || !to.failure.ok()) return;
   Operation& send = from.sends.front();
+  if (send.tag < to.discard_below) {
+    std::vector<Completion> dropped;
+    dropped.push_back({std::move(send.done), absl::OkStatus()});
+    from.sends.pop_front();
+    from.copied = 0;
+    CompleteLocked(1 - receiver, std::move(dropped));
+    return PostCopyLocked(receiver);
+  }
   auto receive = std::find_if(to.receives.begin(), to.receives.end(),
                               [&send](const Operation& posted) { return posted.tag == send.tag; });
   if (receive == to.receives.end()) return;

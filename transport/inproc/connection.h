@@ -28,6 +28,7 @@ class InprocConnection : public std::enable_shared_from_this<InprocConnection> {
 
   void Send(int end, Tag tag, Block block, TimePoint deadline, Channel::Done done);
   void Receive(int end, Tag tag, Block block, TimePoint deadline, Channel::Done done);
+  void Discard(int end, Tag below);
   // This end fails with `reason`, the other one with UNAVAILABLE.
   void Close(int end, absl::Status reason);
   // Closes, and returns after the last `done` of this end has run. On the loop's thread only if nothing was posted.
@@ -42,6 +43,7 @@ class InprocConnection : public std::enable_shared_from_this<InprocConnection> {
     std::deque<Operation> receives;
     // Bytes of the front send that are copied.
     size_t copied = 0;
+    Tag discard_below;
     bool copy_posted = false;
     absl::Status failure;
   };

@@ -31,6 +31,8 @@ void TcpChannel::Receive(Tag tag, Block block, TimePoint deadline, Done done) {
   connection_->Receive(tag, block, deadline, std::move(done));
 }
 
+void TcpChannel::Discard(Tag below) { connection_->Discard(below); }
+
 void TcpChannel::Close(absl::Status reason) { connection_->Close(std::move(reason)); }
 
 }  // namespace farandole

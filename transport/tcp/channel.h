@@ -17,6 +17,7 @@ class TcpChannel final : public Channel {
 
   void Send(Tag tag, Block block, TimePoint deadline, Done done) override;
   void Receive(Tag tag, Block block, TimePoint deadline, Done done) override;
+  void Discard(Tag below) override;
   void Close(absl::Status reason) override;
 
  private:

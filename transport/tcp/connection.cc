@@ -54,6 +54,7 @@ void Connection::Send(Tag tag, Block block, TimePoint deadline, Channel::Done do
   {
     absl::MutexLock lock(&send_mutex_);
     status = failure();
+    if (status.ok() && tag < sends_.discard_below()) status = Discarded(tag);
     if (status.ok()) {
       write = sends_.empty();
       sends_.Push(MakeOperation(tag, block, deadline, std::move(done)));
@@ -76,6 +77,7 @@ void Connection::Receive(Tag tag, Block block, TimePoint deadline, Channel::Done
   {
     absl::MutexLock lock(&receive_mutex_);
     status = failure();
+    if (status.ok() && tag < receives_.discard_below()) status = Discarded(tag);
     if (status.ok()) {
       const bool blocked = receives_.blocked();
       receives_.Push(MakeOperation(tag, block, deadline, std::move(done)));
@@ -92,6 +94,23 @@ void Connection::Receive(Tag tag, Block block, TimePoint deadline, Channel::Done
   if (limit && deadline != TimePoint::Infinite())
     loop_->Post([self = shared_from_this()] { self->LimitWaitFromLoop(); });
   deadlines_->Watch(deadline);
+}
+
+void Connection::Discard(Tag below) {
+  std::vector<Completion> discarded;
+  {
+    absl::MutexLock lock(&send_mutex_);
+    sends_.Discard(below, &discarded);
+  }
+  bool read;
+  {
+    absl::MutexLock lock(&receive_mutex_);
+    const bool blocked = receives_.blocked();
+    receives_.Discard(below, &discarded);
+    read = blocked && !receives_.blocked();
+  }
+  Complete(std::move(discarded));
+  if (read) ReadSome(kInlineBytes);
 }
 
 void Connection::HandleEventsFromLoop(uint32_t events) {

@@ -40,6 +40,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void Send(Tag tag, Block block, TimePoint deadline, Channel::Done done);
   void Receive(Tag tag, Block block, TimePoint deadline, Channel::Done done);
+  void Discard(Tag below);
   void Close(absl::Status reason);
 
  private:

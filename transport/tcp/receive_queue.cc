@@ -10,6 +10,11 @@
 #include "absl/strings/str_cat.h"
 
 namespace farandole {
+namespace {
+
+constexpr size_t kDroppedBytes = 64 << 10;
+
+}  // namespace
 
 void ReceiveQueue::Push(Operation operation) {
   if (blocked_ && operation.tag == header_.tag()) blocked_ = false;
@@ -27,7 +32,7 @@ absl::StatusOr<IoProgress> ReceiveQueue::Read(int fd, size_t budget, bool drain,
     if (blocked_) return IoProgress::kIdle;
     if (active_ && received_ == current_.bytes) {
       active_ = false;
-      completed->push_back({std::move(current_.done), absl::OkStatus()});
+      if (current_.done) completed->push_back({std::move(current_.done), absl::OkStatus()});
       continue;
     }
     if (drained) return IoProgress::kSocket;
@@ -47,21 +52,40 @@ absl::StatusOr<IoProgress> ReceiveQueue::Read(int fd, size_t budget, bool drain,
 
 absl::Status ReceiveQueue::Match() {
   blocked_ = false;
+  if (header_.tag() < discard_below_) {
+    Begin({header_.tag(), nullptr, header_.bytes, TimePoint::Infinite(), nullptr});
+    return absl::OkStatus();
+  }
   for (auto it = operations_.begin(); it != operations_.end(); ++it) {
     if (it->tag != header_.tag()) continue;
     if (it->bytes != header_.bytes) {
       return absl::InvalidArgumentError(absl::StrCat("the peer sent ", header_.bytes, " bytes with tag ",
                                                      ToString(it->tag), ", the receive expects ", it->bytes));
     }
-    current_ = std::move(*it);
+    Begin(std::move(*it));
     operations_.erase(it);
-    active_ = true;
-    received_ = 0;
-    header_received_ = 0;
     return absl::OkStatus();
   }
   blocked_ = true;
   return absl::OkStatus();
+}
+
+void ReceiveQueue::Begin(Operation operation) {
+  current_ = std::move(operation);
+  active_ = true;
+  received_ = 0;
+  header_received_ = 0;
+}
+
+void ReceiveQueue::Discard(Tag below, std::vector<Completion>* completed) {
+  if (!(discard_below_ < below)) return;
+  discard_below_ = below;
+  DiscardBelow(below, &operations_, completed);
+  if (active_ && current_.tag < below && current_.done) {
+    completed->push_back({std::move(current_.done), Discarded(current_.tag)});
+    current_ = {current_.tag, nullptr, current_.bytes, TimePoint::Infinite(), nullptr};
+  }
+  if (blocked_ && header_.tag() < below) blocked_ = false;
 }
 
 // The rest of the payload and, behind it, the next header in one call. 0 bytes: nothing there.
@@ -69,8 +93,15 @@ absl::StatusOr<size_t> ReceiveQueue::ReadSome(int fd, size_t budget, size_t* wan
   iovec parts[2];
   int count = 0;
   const size_t rest = active_ ? current_.bytes - received_ : 0;
-  if (rest > 0) parts[count++] = {current_.data + received_, std::min(rest, budget)};
-  if (rest <= budget) {
+  size_t most = budget;
+  if (rest > 0 && current_.data == nullptr) {
+    dropped_.resize(kDroppedBytes);
+    most = std::min(budget, kDroppedBytes);
+    parts[count++] = {dropped_.data(), std::min(rest, most)};
+  } else if (rest > 0) {
+    parts[count++] = {current_.data + received_, std::min(rest, budget)};
+  }
+  if (rest <= most) {
     parts[count++] = {reinterpret_cast<char*>(&header_) + header_received_, sizeof header_ - header_received_};
   }
   for (int i = 0; i < count; ++i) *wanted += parts[i].iov_len;
@@ -90,7 +121,7 @@ absl::StatusOr<size_t> ReceiveQueue::ReadSome(int fd, size_t budget, size_t* wan
 void ReceiveQueue::Fail(const absl::Status& status, std::vector<Completion>* completed) {
   if (active_) {
     active_ = false;
-    completed->push_back({std::move(current_.done), status});
+    if (current_.done) completed->push_back({std::move(current_.done), status});
   }
   FailAll(&operations_, status, completed);
 }

@@ -26,22 +26,30 @@ class ReceiveQueue {
   // connection broke. INVALID_ARGUMENT: a frame differs in length from its receive.
   absl::StatusOr<IoProgress> Read(int fd, size_t budget, bool drain, std::vector<Completion>* completed);
 
+  // Ends what has a smaller tag, and drops frames that do. Read again if `blocked` was true.
+  void Discard(Tag below, std::vector<Completion>* completed);
+  Tag discard_below() const { return discard_below_; }
+
   void Fail(const absl::Status& status, std::vector<Completion>* completed);
   TimePoint EarliestDeadline() const;
 
  private:
   // Finds the receive of the header that has arrived: sets `active_` or `blocked_`.
   absl::Status Match();
+  void Begin(Operation operation);
   absl::StatusOr<size_t> ReadSome(int fd, size_t budget, size_t* wanted);
 
   std::deque<Operation> operations_;
-  // The receive whose frame is arriving.
+  // The receive whose frame is arriving. Without `data`: nobody wants it.
   Operation current_;
   bool active_ = false;
   size_t received_ = 0;
   FrameHeader header_;
   size_t header_received_ = 0;
   bool blocked_ = false;
+  Tag discard_below_;
+  // Where bytes go that nobody wants.
+  std::vector<char> dropped_;
 };
 
 }  // namespace farandole

@@ -8,8 +8,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 
 namespace farandole {
+namespace {
+
+// For frames whose memory was taken back; `data` is null in their operations.
+const char kZeros[64 << 10] = {};
+
+}  // namespace
 
 absl::StatusOr<IoProgress> SendQueue::Write(int fd, size_t budget, std::vector<Completion>* completed) {
   size_t written = 0;
@@ -45,9 +52,15 @@ int SendQueue::Gather(size_t budget, iovec* parts) {
     }
     const size_t from = skip - sizeof(FrameHeader);
     if (from < operation.bytes) {
-      const size_t length = std::min(operation.bytes - from, budget);
-      parts[count++] = {operation.data + from, length};
-      // A frame that is cut short fills the budget: none follows it.
+      size_t length = std::min(operation.bytes - from, budget);
+      const char* data = operation.data + from;
+      if (operation.data == nullptr) {
+        data = kZeros;
+        length = std::min(length, sizeof kZeros);
+      }
+      parts[count++] = {const_cast<char*>(data), length};
+      // None follows a frame that is cut short.
+      if (from + length < operation.bytes) break;
       bytes += length;
     }
     skip = 0;
@@ -59,12 +72,26 @@ void SendQueue::Advance(size_t bytes, std::vector<Completion>* completed) {
   sent_ += bytes;
   while (!operations_.empty() && sent_ >= sizeof(FrameHeader) + operations_.front().bytes) {
     sent_ -= sizeof(FrameHeader) + operations_.front().bytes;
-    completed->push_back({std::move(operations_.front().done), absl::OkStatus()});
+    if (operations_.front().done) completed->push_back({std::move(operations_.front().done), absl::OkStatus()});
     operations_.pop_front();
   }
 }
 
+void SendQueue::Discard(Tag below, std::vector<Completion>* completed) {
+  if (!(discard_below_ < below)) return;
+  discard_below_ = below;
+  absl::optional<Operation> rest;
+  if (!operations_.empty() && sent_ > 0 && operations_.front().tag < below) {
+    Operation& front = operations_.front();
+    rest = Operation{front.tag, nullptr, front.bytes, TimePoint::Infinite(), nullptr};
+    if (!front.done) operations_.pop_front();
+  }
+  DiscardBelow(below, &operations_, completed);
+  if (rest.has_value()) operations_.push_front(*std::move(rest));
+}
+
 void SendQueue::Fail(const absl::Status& status, std::vector<Completion>* completed) {
+  if (!operations_.empty() && !operations_.front().done) operations_.pop_front();
   FailAll(&operations_, status, completed);
 }
 

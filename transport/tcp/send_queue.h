@@ -24,6 +24,10 @@ class SendQueue {
   // Operations that are out completely go to `completed` with OK. UNAVAILABLE: the connection broke.
   absl::StatusOr<IoProgress> Write(int fd, size_t budget, std::vector<Completion>* completed);
 
+  // Ends what has a smaller tag. A frame that is partly out is completed with zeros.
+  void Discard(Tag below, std::vector<Completion>* completed);
+  Tag discard_below() const { return discard_below_; }
+
   // Ends everything.
   void Fail(const absl::Status& status, std::vector<Completion>* completed);
   TimePoint EarliestDeadline() const { return farandole::EarliestDeadline(operations_); }
@@ -38,6 +42,7 @@ class SendQueue {
   std::deque<Operation> operations_;
   // Bytes of the front frame, header included, that are out.
   size_t sent_ = 0;
+  Tag discard_below_;
   FrameHeader headers_[kFramesPerCall];
 };
 
