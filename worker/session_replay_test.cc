@@ -470,6 +470,10 @@ TEST(SessionReplayTest, AJoinedWorkerAddsZeros) {
   EXPECT_EQ(batch.work[0].operations[0], nullptr);
   EXPECT_EQ(batch.work[0].signatures[0], signature);
   w.Complete();
+  const Effects error = w.Say(ErrorItem{0, {"g"}, ErrorKind::kMismatch, "no zeros for an allgather"});
+  ASSERT_EQ(error.work.size(), 1u);
+  EXPECT_THAT(error.work[0].operations, IsEmpty());
+  w.Complete();
   Effects done = w.Say(JoinDone{Rank(2)});
   ASSERT_EQ(done.work.size(), 1u);
   EXPECT_EQ(done.work[0].operations[0]->value, 2);

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import processes
+import pytest
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_join_sets_groups(tmp_path: Path, size: int) -> None:
+    job = processes.launch_file(tmp_path, size, "sets_worker.py")
+    assert job.wait() == 0, job.report()
+    assert sorted(job.lines("] checked 5 rank")) == [f"{rank} of {size}" for rank in range(size)], job.report()
