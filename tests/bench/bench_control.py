@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -238,9 +239,24 @@ def latency(world: int) -> list[report.Row]:
     return rows
 
 
+def simulator() -> list[report.Row]:
+    """A long simulated job: nearly every step repeats the one before, and every 20 steps something fails."""
+    ranks, steps = (100, 200) if QUICK else (1000, 2000)
+    command = [str(BIN / "tests" / "sim" / "sim"), "--scale", f"--ranks={ranks}", f"--steps={steps}"]
+    name = f"simulator, {ranks} ranks x {steps} steps x 161 tensors"
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_S, check=True)
+    except subprocess.TimeoutExpired:
+        return [judged(report.Row(f"{name}: not done yet after", TIMEOUT_S, "s"), "at most 60", False)]
+    found = re.search(r"tensors: ([\d.]+) s .*, ([\d.]+) M events/s", done.stdout)
+    assert found, done.stdout
+    row = report.Row(name, float(found[1]), "s", peers={"events_per_s": float(found[2]) * 1e6})
+    return [row if QUICK else limited(row, 60)]
+
+
 def main() -> None:
     """Writes build/bench/control.json."""
-    report.write("control", [*latency(2), *latency(4), *behind_agents(), *agents_of_one(), *messages()])
+    report.write("control", [*latency(2), *latency(4), *behind_agents(), *agents_of_one(), *messages(), *simulator()])
 
 
 if __name__ == "__main__":
