@@ -6,20 +6,24 @@ namespace farandole {
 namespace {
 
 // Tensors come by the hundred in a step, reports once a second.
-constexpr double kAnnouncedWeight = 1.0 / 64;
-constexpr double kReportedWeight = 1.0 / 4;
+constexpr uint8_t kAnnouncedMemory = 64;
+constexpr uint8_t kReportedMemory = 4;
 
 }  // namespace
 
-void Lateness::Add(State* state, double us, double weight) {
-  state->mean_us = static_cast<float>(state->any ? state->mean_us + weight * (us - state->mean_us) : us);
+void Lateness::Add(State* state, Source source, double us, uint8_t memory) {
+  if (state->source != source) {
+    state->source = source;
+    state->samples = 0;
+  }
+  if (state->samples < memory) ++state->samples;
+  state->mean_us = static_cast<float>(state->mean_us + (us - state->mean_us) / state->samples);
   state->max_us = std::max(state->max_us, static_cast<float>(us));
-  state->any = true;
 }
 
 void Lateness::Announced(Rank rank, int64_t us, bool last) {
   State& state = ranks_[rank.value()];
-  Add(&state, static_cast<double>(std::max<int64_t>(0, us)), kAnnouncedWeight);
+  Add(&state, Source::kAnnounced, static_cast<double>(std::max<int64_t>(0, us)), kAnnouncedMemory);
   if (last) ++state.last_count;
 }
 
@@ -30,7 +34,7 @@ void Lateness::Reported(const std::vector<std::pair<Rank, uint64_t>>& slack_us) 
   Rank last = slack_us.front().first;
   uint64_t least = slack_us.front().second;
   for (const auto& [rank, slack] : slack_us) {
-    Add(&ranks_[rank.value()], static_cast<double>(most - slack), kReportedWeight);
+    Add(&ranks_[rank.value()], Source::kReported, static_cast<double>(most - slack), kReportedMemory);
     if (slack >= least) continue;
     least = slack;
     last = rank;

@@ -26,13 +26,17 @@ class Lateness {
   RankLateness Of(Rank rank) const;
 
  private:
+  enum class Source : uint8_t { kNone, kAnnounced, kReported };
   struct State {
-    float mean_us = 0;  // exponentially weighted
+    float mean_us = 0;
     float max_us = 0;
     uint32_t last_count = 0;
-    bool any = false;
+    Source source = Source::kNone;
+    uint8_t samples = 0;  // of this source, as far as they matter for the next one's weight
   };
-  static void Add(State* state, double us, double weight);
+  // The mean begins anew with another source, as the arithmetic mean of its first `memory` samples; after that each new
+  // one counts for one part in `memory`.
+  static void Add(State* state, Source source, double us, uint8_t memory);
 
   std::vector<State> ranks_;
 };

@@ -35,6 +35,12 @@ TEST(LatenessTest, InAReplayTheSmallestSlackIsTheLastRank) {
   EXPECT_EQ(lateness.Of(Rank(2)).mean_us, 2000u);
   EXPECT_EQ(lateness.Of(Rank(1)).last_count, 1u);
   EXPECT_EQ(lateness.Of(Rank(2)).last_count, 0u);
+  // What came from announcements before does not weigh on it.
+  Lateness other(2);
+  for (int i = 0; i < 1000; ++i) other.Announced(Rank(0), 200000, true);
+  other.Reported({{Rank(0), 9000}, {Rank(1), 200}});
+  EXPECT_EQ(other.Of(Rank(0)).mean_us, 0u);
+  EXPECT_EQ(other.Of(Rank(0)).max_us, 200000u);
   // One alone says nothing.
   lateness.Reported({{Rank(2), 1}});
   EXPECT_EQ(lateness.Of(Rank(2)).last_count, 0u);

@@ -46,7 +46,7 @@ std::vector<OpenWait> OpenWaits(const Negotiator& negotiator, const ReplayState&
     case ReplayState::Stage::kNegotiate:
       break;
     case ReplayState::Stage::kReplay:
-      return reports.ReplayWaits(replay.phase(), replay.period().batches.size(), now);
+      return reports.ReplayWaits(replay.phase(), replay.period(), now);
     case ReplayState::Stage::kHalting:
       if (replay.all_halted()) return {};
       return {HaltWait(replay, reports.size())};

@@ -12,8 +12,9 @@ namespace {
 
 constexpr size_t kNameBytesMax = 128;
 constexpr size_t kNamesMax = 4;
-// Reports come at most once a second from a worker that runs; one that is older says what was.
+// Of one that works reports come once a second; an older one says what was.
 constexpr int64_t kFreshMs = 2500;
+// One that waits says so every second.
 constexpr int64_t kStaleMs = 5000;
 // In a replay, batches take less; a rank that has been in one for longer waits.
 constexpr uint32_t kWaitingMs = 1000;
@@ -108,7 +109,7 @@ uint64_t ReportTable::Furthest(uint32_t phase) const {
   return furthest;
 }
 
-std::vector<OpenWait> ReportTable::ReplayWaits(uint32_t phase, uint64_t length, TimePoint now) const {
+std::vector<OpenWait> ReportTable::ReplayWaits(uint32_t phase, const Period& period, TimePoint now) const {
   OpenWait wait;
   uint64_t furthest = 0;
   int64_t age_ms = 0;
@@ -129,14 +130,31 @@ std::vector<OpenWait> ReportTable::ReplayWaits(uint32_t phase, uint64_t length, 
   }
   if (wait.missing.empty()) return {};
   wait.kind = WaitKind::kReplay;
-  wait.name = absl::StrCat("batch ", (furthest - 1) % std::max<uint64_t>(length, 1));
+  wait.name = absl::StrCat("batch ", (furthest - 1) % std::max<size_t>(period.batches.size(), 1));
   wait.since = TimePoint(now.ns() - age_ms * 1000000);
-  wait.detail = Lacks(wait.missing, now);
+  wait.detail = Lacks(wait.missing, period);
   return {std::move(wait)};
 }
 
-// "rank 3 lacks `a` and 2 more; rank 4 has not reported for 7 s".
-std::string ReportTable::Lacks(const RankSet& ranks, TimePoint now) const {
+// As it says itself; one that has submitted nothing of its next batch says nothing.
+std::string ReportTable::NamesOf(const Entry& entry, const Period& period) {
+  if (entry.names != nullptr && !entry.names->head_missing.empty()) {
+    const std::vector<std::string>& names = entry.names->head_missing;
+    return NamesText(names, std::max<size_t>(entry.head_missing_count, names.size()));
+  }
+  if (period.batches.empty()) return "";
+  const PeriodBatch& head = period.batches[entry.next % period.batches.size()];
+  // It need not be a member of another process set.
+  if (head.process_set != 0) return "";
+  std::vector<std::string> names;
+  for (const Request& request : head.requests) {
+    if (names.size() < kNamesMax) names.push_back(request.name);
+  }
+  return NamesText(names, head.requests.size());
+}
+
+// "rank 3 lacks `a` and 2 more; rank 4 has not reported yet".
+std::string ReportTable::Lacks(const RankSet& ranks, const Period& period) const {
   struct Same {
     RankSet ranks;
     std::string text;
@@ -144,12 +162,8 @@ std::string ReportTable::Lacks(const RankSet& ranks, TimePoint now) const {
   std::vector<Same> all;
   for (Rank rank : ranks.ToVector()) {
     const Entry& e = entries_[rank.value()];
-    std::string text = "that far";
-    if (!e.any || now.MsSince(e.heard) > kStaleMs) {
-      text = "silent";
-    } else if (e.names != nullptr && !e.names->head_missing.empty()) {
-      text = NamesText(e.names->head_missing, std::max<size_t>(e.head_missing_count, e.names->head_missing.size()));
-    }
+    // An old report is as good as a new one: what does not change is not said again.
+    std::string text = e.any ? NamesOf(e, period) : "silent";
     const auto same = std::find_if(all.begin(), all.end(), [&](const Same& s) { return s.text == text; });
     if (same != all.end()) {
       same->ranks.Add(rank);
@@ -162,9 +176,9 @@ std::string ReportTable::Lacks(const RankSet& ranks, TimePoint now) const {
   for (const Same& same : all) {
     const bool one = same.ranks.count() == 1;
     absl::StrAppend(&sentence, sentence.empty() ? "" : "; ", RankText(same.ranks.ToVector()),
-                    same.text == "silent"     ? one ? " has not reported for a while" : " have not reported for a while"
-                    : same.text == "that far" ? one ? " is not that far" : " are not that far"
-                                              : absl::StrCat(one ? " lacks " : " lack ", same.text));
+                    same.text == "silent" ? one ? " has not reported yet" : " have not reported yet"
+                    : same.text.empty()   ? one ? " is not that far" : " are not that far"
+                                          : absl::StrCat(one ? " lacks " : " lack ", same.text));
   }
   return sentence;
 }

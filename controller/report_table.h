@@ -39,8 +39,8 @@ class ReportTable {
   // In this phase, a replay: the greatest position, i.e. how many of its batches some rank has started.
   uint64_t Furthest(uint32_t phase) const;
   // A rank waits in a batch of the replay, by its own account for a second or longer: who, since when, and what those
-  // ranks lack that are not that far. `length`: batches in the period. Empty if nobody waits.
-  std::vector<OpenWait> ReplayWaits(uint32_t phase, uint64_t length, TimePoint now) const;
+  // ranks lack that are not that far. Empty if nobody waits.
+  std::vector<OpenWait> ReplayWaits(uint32_t phase, const Period& period, TimePoint now) const;
 
  private:
   struct Names {
@@ -60,7 +60,9 @@ class ReportTable {
     std::shared_ptr<const Names> names;  // null = no names
   };
   std::shared_ptr<const Names> Share(const WorkerReport& report);
-  std::string Lacks(const RankSet& ranks, TimePoint now) const;
+  std::string Lacks(const RankSet& ranks, const Period& period) const;
+  // What one of them lacks; "" if that is not known.
+  static std::string NamesOf(const Entry& entry, const Period& period);
 
   const int size_;
   std::vector<Entry> entries_;  // empty before the first report

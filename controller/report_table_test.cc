@@ -24,11 +24,19 @@ WorkerReport InReplay(uint64_t next, uint64_t in_flight_ms, std::vector<std::str
   return report;
 }
 
+Period PeriodOf(int batches) {
+  Period period;
+  for (int i = 0; i < batches; ++i) {
+    period.batches.push_back({0, {{"t" + std::to_string(i), {}}, {"u" + std::to_string(i), {}}}});
+  }
+  return period;
+}
+
 TEST(ReportTableTest, InAReplayTellsWhoIsWaitedForAndWhatItLacks) {
   ReportTable table(4);
   for (int r = 0; r < 3; ++r) table.Store(Rank(r), InReplay(28, 11000), kNow);
   table.Store(Rank(3), InReplay(27, 0, {"conv1.weight", "b", "c", "d"}, 5), kNow);
-  const auto waits = table.ReplayWaits(kPhase, 10, kNow.PlusMs(1000));
+  const auto waits = table.ReplayWaits(kPhase, PeriodOf(10), kNow.PlusMs(1000));
   ASSERT_EQ(waits.size(), 1u);
   EXPECT_EQ(waits[0].kind, WaitKind::kReplay);
   EXPECT_EQ(waits[0].name, "batch 7");
@@ -45,21 +53,31 @@ TEST(ReportTableTest, WhoStepsDoesNotWait) {
   ReportTable table(2);
   table.Store(Rank(0), InReplay(28, 3), kNow);
   table.Store(Rank(1), InReplay(20, 0), kNow);
-  EXPECT_TRUE(table.ReplayWaits(kPhase, 10, kNow).empty());
+  EXPECT_TRUE(table.ReplayWaits(kPhase, PeriodOf(10), kNow).empty());
   // Nor does one of whom nothing new is known, or of another phase.
   table.Store(Rank(0), InReplay(28, 3000), kNow);
-  EXPECT_EQ(table.ReplayWaits(kPhase, 10, kNow).size(), 1u);
-  EXPECT_TRUE(table.ReplayWaits(kPhase, 10, kNow.PlusMs(6000)).empty());
-  EXPECT_TRUE(table.ReplayWaits(kPhase + 2, 10, kNow).empty());
+  EXPECT_EQ(table.ReplayWaits(kPhase, PeriodOf(10), kNow).size(), 1u);
+  EXPECT_TRUE(table.ReplayWaits(kPhase, PeriodOf(10), kNow.PlusMs(6000)).empty());
+  EXPECT_TRUE(table.ReplayWaits(kPhase + 2, PeriodOf(10), kNow).empty());
 }
 
-TEST(ReportTableTest, SilentOnesAreSaidToBe) {
+TEST(ReportTableTest, OneThatSaysNothingLacksItsNextBatch) {
+  ReportTable table(2);
+  table.Store(Rank(0), InReplay(28, 3000), kNow);
+  table.Store(Rank(1), InReplay(27, 0), kNow);
+  EXPECT_EQ(table.ReplayWaits(kPhase, PeriodOf(10), kNow)[0].detail, "rank 1 lacks `t7` and `u7`");
+  Period other = PeriodOf(10);
+  other.batches[7].process_set = 1;
+  EXPECT_EQ(table.ReplayWaits(kPhase, other, kNow)[0].detail, "rank 1 is not that far");
+}
+
+TEST(ReportTableTest, AnOldReportCountsAndNoneIsSaid) {
   ReportTable table(3);
-  table.Store(Rank(0), InReplay(2, 4000), kNow.PlusMs(6000));
+  table.Store(Rank(0), InReplay(2, 4000), kNow.PlusMs(60000));
   table.Store(Rank(1), InReplay(1, 0), kNow);
-  const auto waits = table.ReplayWaits(kPhase, 1, kNow.PlusMs(6000));
+  const auto waits = table.ReplayWaits(kPhase, PeriodOf(1), kNow.PlusMs(60000));
   ASSERT_EQ(waits.size(), 1u);
-  EXPECT_EQ(waits[0].detail, "ranks 1 and 2 have not reported for a while");
+  EXPECT_EQ(waits[0].detail, "rank 1 lacks `t0` and `u0`; rank 2 has not reported yet");
 }
 
 TEST(ReportTableTest, CountersAreSummedAndReplaced) {

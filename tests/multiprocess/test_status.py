@@ -147,3 +147,35 @@ def test_metrics_are_served_where_asked_for(tmp_path: Path, runtime: Path) -> No
         assert f'farandole_job_state{{job="{name}",state="running"}} 1\n' in text
         (tmp_path / "go").touch()
         assert job.wait() == 0, job.report()
+
+
+def test_in_a_replay_the_late_one_is_known_and_the_missing_one_is_named(tmp_path: Path, runtime: Path) -> None:
+    body = """
+        tensor, flag = torch.ones(1000), torch.zeros(1)
+        while not flag.item():
+            if hvd.rank() == 1:
+                time.sleep(0.02)
+                if os.path.exists("stop"):
+                    until("go")
+            hvd.allreduce(tensor, name="step")
+            flag[0] = hvd.rank() == 0 and os.path.exists("end")
+            flag = hvd.allreduce(flag, name="flag", op=hvd.Sum)
+        """
+    with processes.launching(tmp_path, 2, HEAD + body) as job:
+        where = target(job)
+        statuses = where.watch(10)
+        settled = next(s for s in statuses if s["activity"] == "replaying" and s["replay"]["age_ms"] > 6000)
+        early, late = (member["lateness"] for member in settled["members"])
+        assert late["mean_us"] > 5000 > early["mean_us"], settled["members"]
+        assert settled["replay"]["tensors"] == 2 and settled["replay"]["repetitions"] > 10
+        (tmp_path / "stop").touch()
+        status = next(s for s in statuses if s["waits"] and s["waits"][0]["kind"] == "replay")
+        assert status["waits"][0]["ready_ranks"] == [0] and status["waits"][0]["missing_ranks"] == [1]
+        sentence = r"rank 0 has been in batch \d of the replay; rank 1 lacks `\S*step`"
+        assert re.search(sentence, status["waits"][0]["text"]), status["waits"]
+        # Neither the wait nor anything before it has cost a message.
+        assert status["activity"] == "replaying" and status["replay"]["index"] == settled["replay"]["index"]
+        assert status["traffic"]["messages"] == settled["traffic"]["messages"]
+        (tmp_path / "go").touch()
+        (tmp_path / "end").touch()
+        assert job.wait() == 0, job.report()
