@@ -41,10 +41,4 @@ std::vector<ProcessSet> ProcessSetTable::Made() const {
   return made;
 }
 
-std::vector<uint32_t> ProcessSetTable::Ids() const {
-  std::vector<uint32_t> ids;
-  for (const auto& [id, set] : sets_) ids.push_back(id);
-  return ids;
-}
-
 }  // namespace farandole

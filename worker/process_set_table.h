@@ -23,7 +23,6 @@ class ProcessSetTable {
   bool Includes(uint32_t id) const;
   // Ascending by id, without 0.
   std::vector<ProcessSet> Made() const;
-  std::vector<uint32_t> Ids() const;
 
  private:
   Rank self_;

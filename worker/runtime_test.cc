@@ -1,5 +1,7 @@
 #include "worker/runtime.h"
 
+#include <sched.h>
+
 #include <deque>
 #include <memory>
 #include <string>
@@ -160,19 +162,32 @@ class RuntimeTest : public testing::Test {
     ASSERT_EQ(runtime_->WaitReady(kLong).code, Code::kOk);
   }
 
-  std::shared_ptr<Operation> Submit(const std::string& name) {
+  static Request MakeRequest(const std::string& name) {
     Request request;
     request.name = name;
     request.signature.op = OpKind::kAllreduce;
     request.signature.dtype = DataType::kFloat32;
     request.signature.reduce_op = ReduceOp::kSum;
-    auto operation = std::make_shared<Operation>(request, &value_, &value_);
+    return request;
+  }
+  std::shared_ptr<Operation> Submit(const std::string& name) {
+    auto operation = std::make_shared<Operation>(MakeRequest(name), &value_, &value_);
     const Result result = runtime_->Submit(operation);
     EXPECT_EQ(result.code, Code::kOk) << result.text;
     return operation;
   }
   void Dispatch(uint64_t index, const std::string& name) {
     link_->Say(Item{kGeneration, 0, index, Batch{0, {{name, {}, 0, {}}}}});
+  }
+
+  void BeginReplay(uint64_t index, const std::vector<std::vector<std::string>>& batches) {
+    Replay replay;
+    for (const auto& names : batches) {
+      replay.period.batches.emplace_back();
+      for (const std::string& name : names) replay.period.batches.back().requests.push_back(MakeRequest(name));
+    }
+    link_->Say(Item{kGeneration, 0, index, replay});
+    while (link_->Report().state != WorkerState::kReplay) sched_yield();
   }
 
   float value_ = 3;
@@ -293,6 +308,40 @@ TEST_F(RuntimeTest, NewSessionAfterALostLink) {
   EXPECT_EQ(hello.generation, kGeneration);
 }
 
+TEST_F(RuntimeTest, ReplaysWithoutAMessage) {
+  Join();
+  auto first = Submit("a");
+  link_->Hear<Announce>();
+  BeginReplay(1, {{"a"}, {"b"}});
+  ASSERT_TRUE(first->Wait(kLong)) << "the replay serves what was announced";
+  for (int step = 0; step < 50; ++step) {
+    auto b = Submit("b");
+    ASSERT_TRUE(b->Wait(kLong));
+    auto a = Submit("a");
+    ASSERT_TRUE(a->Wait(kLong));
+    EXPECT_TRUE(a->result().ok());
+  }
+  EXPECT_EQ(control_.entered.Value(), 101u);
+  const WorkerReport report = link_->Report();
+  EXPECT_EQ(report.state, WorkerState::kReplay);
+  EXPECT_EQ(report.next, 101u);
+  EXPECT_LE(report.messages, 3u) << "Hello, one announcement, the acknowledgement of the Replay item";
+}
+
+TEST_F(RuntimeTest, BreaksTheReplayThatItsOwnScriptHoldsUp) {
+  Join();
+  BeginReplay(1, {{"a", "b"}});
+  auto a = Submit("a");
+  runtime_->Wait(a.get(), 1);
+  const Break said = link_->Hear<Break>();
+  EXPECT_EQ(said.reason, BreakReason::kIncomplete);
+  EXPECT_EQ(said.names, std::vector<std::string>{"b"});
+  link_->Say(Halt{kGeneration, 1});
+  EXPECT_EQ(link_->Hear<Halted>().next, 0u);
+  link_->Say(Item{kGeneration, 1, 2, Resume{1, {}}});
+  EXPECT_EQ(link_->Hear<Announce>().requests[0].name, "a");
+}
+
 TEST_F(RuntimeTest, ReportsWhatItDidAndWaitsFor) {
   Join();
   auto a = Submit("a");
@@ -349,7 +398,7 @@ TEST_F(RuntimeTest, StopAnswersEverything) {
 }
 
 TEST_F(RuntimeTest, StartTimeNamesTheMissingRanks) {
-  Make(40);
+  Make(1000);  // a quarter of it for the answer
   link_->State(true);
   link_->Hear<Hello>();
   link_->Say(Welcome{1, 100, {Rank(0), Rank(1)}});
@@ -357,7 +406,7 @@ TEST_F(RuntimeTest, StartTimeNamesTheMissingRanks) {
   link_->Say(Welcome{2, 100, {Rank(1)}});
   const Result result = runtime_->WaitReady(kLong);
   EXPECT_EQ(result.code, Code::kTimeout);
-  EXPECT_THAT(result.text, HasSubstr("rank 1 of 2 has not called init() within 0.04 s"));
+  EXPECT_THAT(result.text, HasSubstr("rank 1 of 2 has not called init() within 1 s"));
 }
 
 TEST_F(RuntimeTest, StartTimeNamesTheWayThatIsMissing) {
