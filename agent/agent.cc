@@ -73,7 +73,7 @@ void Agent::ConnectFromLoop() {
 void Agent::StopFromLoop() {
   loop_->CancelTimerFromLoop(health_timer_);
   loop_->CancelTimerFromLoop(outage_timer_);
-  keys_.StopFromLoop();
+  for (Worker* worker : workers_.All()) keys_.CancelFromLoop(worker->incarnation.value());
   link_.StopFromLoop();
 }
 
@@ -89,7 +89,6 @@ void Agent::LinkChanged(const LinkState& state) {
     if (worker->connection != nullptr) worker->connection->SendBytesFromLoop(bytes);
   }
   if (!state.connected) return;
-  keys_.LinkUpFromLoop();
   for (const WorkerEnded& end : ends_) link_.SendFromLoop(AgentUp(end));
   for (Worker* worker : workers_.All()) {
     if (!worker->responsive) link_.SendFromLoop(AgentUp(WorkerHealth{worker->incarnation, false, worker->cause}));

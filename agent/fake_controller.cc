@@ -34,7 +34,6 @@ void FakeController::Stop() {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
     ++incarnation_;
-    values_.clear();
     changed_.notify_all();
   }
   server_->Shutdown(gpr_time_0(GPR_CLOCK_MONOTONIC));

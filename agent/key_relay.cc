@@ -13,9 +13,8 @@
 namespace farandole {
 namespace {
 
-constexpr int64_t kPutMs = 30000;
+constexpr int64_t kPutMs = 10000;
 constexpr int64_t kGetMsMax = 3600 * 1000;
-constexpr int64_t kRetryMs = 100;
 
 void Fill(const GenerationId& from, v1::Generation* to) {
   to->set_number(from.number);
@@ -28,8 +27,10 @@ KeyReply Failure(uint64_t request_id, grpc::StatusCode code, std::string text) {
 
 }  // namespace
 
-// One RPC.
-struct KeyRelay::Attempt {
+struct KeyRelay::Call {
+  Owner owner = 0;
+  uint64_t request_id = 0;
+  Callback callback;
   grpc::ClientContext context;
   std::unique_ptr<v1::Coordination::Stub> stub;
   v1::PutRequest put;
@@ -41,143 +42,89 @@ struct KeyRelay::Attempt {
   grpc::Status status;
   CallStep step;
 
-  explicit Attempt(CompletionThread* thread) : step(thread) {}
+  explicit Call(CompletionThread* thread) : step(thread) {}
 };
 
 KeyRelay::KeyRelay(EventLoop* loop, Outstanding* outstanding, const ControllerLink* link)
     : loop_(loop), outstanding_(outstanding), link_(link) {}
 
-KeyRelay::~KeyRelay() { StopFromLoop(); }
+KeyRelay::~KeyRelay() {
+  for (auto& [owner, call] : calls_) call->context.TryCancel();
+}
+
+std::shared_ptr<KeyRelay::Call> KeyRelay::NewCall(Owner owner, uint64_t request_id, int64_t timeout_ms,
+                                                  Callback callback) {
+  const std::shared_ptr<grpc::Channel> channel = link_->channel();
+  KeyReply failure;
+  if (channel == nullptr) {
+    failure = Failure(request_id, grpc::UNAVAILABLE, link_->state().text);
+  } else if (calls_.count(owner) >= kCallsMax) {
+    failure = Failure(request_id, grpc::RESOURCE_EXHAUSTED, absl::StrCat(kCallsMax, " keys are asked for already"));
+  } else {
+    auto call = std::make_shared<Call>(link_->thread());
+    call->owner = owner;
+    call->request_id = request_id;
+    call->callback = std::move(callback);
+    call->stub = v1::Coordination::NewStub(channel);
+    link_->Authorize(&call->context);
+    call->context.set_deadline(
+        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(timeout_ms, GPR_TIMESPAN)));
+    calls_.emplace(owner, call);
+    outstanding_->Add();
+    return call;
+  }
+  loop_->Post([callback = std::move(callback), failure] { callback(failure); });
+  return nullptr;
+}
 
 void KeyRelay::PutFromLoop(Owner owner, const LocalPut& put, Callback callback) {
-  auto call = std::make_shared<Call>();
-  call->owner = owner;
-  call->request_id = put.request_id;
-  call->puts = true;
-  call->generation = put.generation;
-  call->key = put.key;
-  call->value = put.value;
-  call->deadline = loop_->Now().PlusMs(kPutMs);
-  call->callback = std::move(callback);
-  Begin(std::move(call));
+  std::shared_ptr<Call> call = NewCall(owner, put.request_id, kPutMs, std::move(callback));
+  if (call == nullptr) return;
+  Fill(put.generation, call->put.mutable_generation());
+  call->put.set_key(put.key);
+  call->put.set_value(put.value);
+  call->put_reader = call->stub->PrepareAsyncPut(&call->context, call->put, link_->thread()->queue());
+  call->put_reader->StartCall();
+  call->put_reader->Finish(&call->put_reply, &call->status, Step(call));
 }
 
 void KeyRelay::GetFromLoop(Owner owner, const LocalGet& get, Callback callback) {
-  auto call = std::make_shared<Call>();
-  call->owner = owner;
-  call->request_id = get.request_id;
-  call->generation = get.generation;
-  call->key = get.key;
-  call->deadline = loop_->Now().PlusMs(std::min<int64_t>(get.timeout_ms, kGetMsMax));
-  call->callback = std::move(callback);
-  Begin(std::move(call));
+  const int64_t timeout_ms = std::min<int64_t>(get.timeout_ms, kGetMsMax);
+  std::shared_ptr<Call> call = NewCall(owner, get.request_id, timeout_ms, std::move(callback));
+  if (call == nullptr) return;
+  Fill(get.generation, call->get.mutable_generation());
+  call->get.set_key(get.key);
+  call->get_reader = call->stub->PrepareAsyncGet(&call->context, call->get, link_->thread()->queue());
+  call->get_reader->StartCall();
+  call->get_reader->Finish(&call->get_reply, &call->status, Step(call));
 }
 
-void KeyRelay::Begin(CallRef call) {
-  if (calls_.count(call->owner) >= kCallsMax) {
-    const KeyReply failure =
-        Failure(call->request_id, grpc::RESOURCE_EXHAUSTED, absl::StrCat(kCallsMax, " keys are asked for already"));
-    loop_->Post([callback = std::move(call->callback), failure] { callback(failure); });
-    return;
-  }
-  calls_.emplace(call->owner, call);
-  Try(call);
-}
-
-void KeyRelay::Try(const CallRef& call) {
-  const std::shared_ptr<grpc::Channel> channel = link_->channel();
-  if (channel == nullptr) return TryLater(call);
-  auto attempt = std::make_shared<Attempt>(link_->thread());
-  call->attempt = attempt;
-  attempt->stub = v1::Coordination::NewStub(channel);
-  link_->Authorize(&attempt->context);
-  const int64_t left_ms = std::max<int64_t>(0, call->deadline.MsSince(loop_->Now()));
-  attempt->context.set_deadline(
-      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(left_ms, GPR_TIMESPAN)));
-  outstanding_->Add();
-  void* const tag = attempt->step.Arm(
-      [this, call, attempt, loop = loop_, outstanding = outstanding_, alive = std::weak_ptr<bool>(alive_)](bool) {
-        loop->RunOrPost([this, call, attempt, outstanding, alive] {
+void* KeyRelay::Step(const std::shared_ptr<Call>& call) {
+  return call->step.Arm(
+      [this, call, loop = loop_, outstanding = outstanding_, alive = std::weak_ptr<bool>(alive_)](bool) {
+        loop->RunOrPost([this, call, outstanding, alive] {
           outstanding->Remove();
-          if (!alive.expired()) Done(call, *attempt);
+          if (!alive.expired()) Done(call);
         });
       });
-  if (call->puts) {
-    Fill(call->generation, attempt->put.mutable_generation());
-    attempt->put.set_key(call->key);
-    attempt->put.set_value(call->value);
-    attempt->put_reader = attempt->stub->PrepareAsyncPut(&attempt->context, attempt->put, link_->thread()->queue());
-    attempt->put_reader->StartCall();
-    attempt->put_reader->Finish(&attempt->put_reply, &attempt->status, tag);
-  } else {
-    Fill(call->generation, attempt->get.mutable_generation());
-    attempt->get.set_key(call->key);
-    attempt->get_reader = attempt->stub->PrepareAsyncGet(&attempt->context, attempt->get, link_->thread()->queue());
-    attempt->get_reader->StartCall();
-    attempt->get_reader->Finish(&attempt->get_reply, &attempt->status, tag);
-  }
 }
 
-void KeyRelay::TryLater(const CallRef& call) {
-  call->retry = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kRetryMs), [this, call] {
-    call->retry = 0;
-    if (loop_->Now() < call->deadline) return Try(call);
-    const auto it = Find(call);
-    if (it == calls_.end()) return;
-    calls_.erase(it);
-    call->callback(Failure(call->request_id, grpc::UNAVAILABLE, link_->state().text));
-  });
-}
-
-std::multimap<KeyRelay::Owner, KeyRelay::CallRef>::iterator KeyRelay::Find(const CallRef& call) {
+void KeyRelay::Done(const std::shared_ptr<Call>& call) {
   const auto [first, last] = calls_.equal_range(call->owner);
   const auto it = std::find_if(first, last, [&](const auto& entry) { return entry.second == call; });
-  return it == last ? calls_.end() : it;
-}
-
-void KeyRelay::Done(const CallRef& call, const Attempt& attempt) {
-  const auto it = Find(call);
-  if (it == calls_.end()) return;
-  call->attempt = nullptr;
-  const grpc::Status& status = attempt.status;
-  if (status.error_code() == grpc::UNAVAILABLE && loop_->Now().PlusMs(kRetryMs) < call->deadline) {
-    return TryLater(call);
-  }
+  if (it == last) return;
   calls_.erase(it);
-  if (status.ok() && call->puts) Keep(*call);
+  const grpc::Status& status = call->status;
   KeyReply reply = Failure(call->request_id, status.error_code(), status.error_message());
   // Of a Put it is empty.
-  if (status.ok()) reply.value = attempt.get_reply.value();
+  if (status.ok()) reply.value = call->get_reply.value();
   call->callback(reply);
-}
-
-void KeyRelay::Keep(const Call& call) {
-  if (call.generation != kept_generation_) {
-    if (call.generation.number < kept_generation_.number) return;
-    kept_.clear();
-    kept_generation_ = call.generation;
-  }
-  kept_[call.key] = call.value;
-}
-
-void KeyRelay::LinkUpFromLoop() {
-  CancelFromLoop(kAgent);
-  for (const auto& [key, value] : kept_) {
-    PutFromLoop(kAgent, LocalPut{0, kept_generation_, key, value}, [](const KeyReply&) {});
-  }
 }
 
 void KeyRelay::CancelFromLoop(Owner owner) {
   const auto [first, last] = calls_.equal_range(owner);
-  for (auto it = first; it != last; ++it) {
-    if (it->second->attempt != nullptr) it->second->attempt->context.TryCancel();
-    if (it->second->retry != 0) loop_->CancelTimerFromLoop(it->second->retry);
-  }
+  for (auto it = first; it != last; ++it) it->second->context.TryCancel();
   calls_.erase(first, last);
-}
-
-void KeyRelay::StopFromLoop() {
-  while (!calls_.empty()) CancelFromLoop(calls_.begin()->first);
 }
 
 }  // namespace farandole

@@ -425,18 +425,6 @@ TEST_F(ProgramTest, ANewControllerIsToldWhoHasLeft) {
   EXPECT_EQ(controller_.Count(Is<WorkerEnded>), 1);
 }
 
-TEST_F(ProgramTest, ANewControllerIsToldTheKeysAgain) {
-  AgentProgram agent(Options(FakeWorkerCommand({"attach", "expect", "link-up", "put", "k", "v", "expect", "key",
-                                                "expect", "link-down", "get", "k", "expect", "key"})));
-  ASSERT_TRUE(agent.WaitFor("key 0 \n")) << agent.out();
-  // The worker asks while no controller is there, and the next one has nothing but what it is told.
-  controller_.Stop();
-  ASSERT_TRUE(agent.WaitFor("link-down")) << agent.out();
-  controller_.Start();
-  EXPECT_EQ(agent.Wait(), 0) << agent.out() << agent.err();
-  EXPECT_EQ(Times(agent.out(), "key 0 v\n"), 1) << agent.out();
-}
-
 TEST_F(ProgramTest, UsageErrorsAreExitCode2) {
   AgentProgram missing(Options({"/no/such/program"}));
   EXPECT_EQ(missing.Wait(), 2);

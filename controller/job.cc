@@ -280,11 +280,6 @@ TimePoint Job::NextDeadline() const {
 
 absl::Status Job::State::CheckGeneration(const GenerationId& id) const {
   if (Running() && generation->id() == id) return absl::OkStatus();
-  if (id.controller_incarnation < config.controller_incarnation &&
-      (!generation || generation->id().number < id.number)) {
-    return absl::UnavailableError(absl::StrCat("this life of the controller has not heard of generation ", id.number,
-                                               " of job ", name, " yet; its members are registering"));
-  }
   return absl::FailedPreconditionError(
       absl::StrCat("generation ", id.number, " is not, or no longer, the current one of job ", name));
 }

@@ -35,6 +35,8 @@ struct Bugs {
   bool group_split = false;
   // A rank that joins counts for another one as well.
   bool joined_counted_twice = false;
+  // A new process set takes the id of a removed one although somebody may not know of the removal.
+  bool set_id_reused = false;
   // The first Halted counts for all.
   bool resume_before_all_halted = false;
   // Whether a worker enters a begun instance is decided by what it has in flight then.
@@ -66,6 +68,10 @@ inline constexpr NamedBug kBugs[] = {
     {"views_differ", &Bugs::views_differ},
     {"received_overstated", &Bugs::received_overstated},
     {"lease_not_renewed_by_traffic", &Bugs::lease_not_renewed_by_traffic},
+    {"cache_slot_reused", &Bugs::cache_slot_reused},
+    {"group_split", &Bugs::group_split},
+    {"joined_counted_twice", &Bugs::joined_counted_twice},
+    {"set_id_reused", &Bugs::set_id_reused},
     {"resume_before_all_halted", &Bugs::resume_before_all_halted},
     {"enter_by_what_is_in_flight", &Bugs::enter_by_what_is_in_flight},
     {"patience_without_end", &Bugs::patience_without_end},

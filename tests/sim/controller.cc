@@ -27,6 +27,7 @@ void Controller::MakeJob() {
   config.unstable_items_max = world_->setting.unstable_items_max;
   config.last_generation = forgotten_generation_;
   config.replay = true;
+  config.cache_capacity = world_->setting.cache_capacity;
   config.can_withdraw = world_->setting.can_withdraw;
   config.new_data_key = [this] { return absl::StrCat("key", next_key_++); };
   job_ = std::make_unique<Job>("sim", config);
@@ -38,7 +39,8 @@ void Controller::MakeJob() {
 void Controller::Crash() {
   process_->Kill();
   job_ = nullptr;
-  for (const auto& [stream, agent] : agents_) stream->CloseFromAbove();
+  for (ControllerStream* stream : open_) stream->CloseFromAbove();
+  open_.clear();
   agents_.clear();
   streams_.clear();
 }
@@ -56,7 +58,7 @@ void Controller::Received(ControllerStream* stream, const AgentUp& message) {
   const TimePoint now = world_->simulation.now();
   if (const auto* hello = std::get_if<AgentHello>(&message)) {
     ControllerStream*& slot = streams_[hello->agent_id];
-    agents_[stream] = hello->agent_id;
+    if (agents_.emplace(stream, hello->agent_id).second) open_.push_back(stream);
     // What it still has on its way comes, and must not matter.
     if (slot != nullptr) slot->down.Close(false);
     slot = stream;
@@ -86,10 +88,14 @@ void Controller::Received(ControllerStream* stream, const AgentUp& message) {
   for (const AgentUp& heard : bugs_->Heard(message)) {
     Apply(job_->AgentSaid(agent_id, heard, bugs_->When(agent_id, heard, now)));
   }
+  if (const auto* one = std::get_if<FromWorker>(&message)) world_->log.ReadJoins(*one);
+  if (const auto* several = std::get_if<FromWorkers>(&message)) {
+    for (const FromWorker& each : several->messages) world_->log.ReadJoins(each);
+  }
 }
 
 void Controller::Read(const FromWorker& said) {
-  world_->log.Read(said);
+  world_->log.ReadProgress(said);
   world_->coverage->Controller(state_, activity_, said.message);
 }
 
@@ -98,6 +104,7 @@ void Controller::Closed(ControllerStream* stream) {
   if (it == agents_.end()) return;
   const std::string agent = it->second;
   agents_.erase(it);
+  open_.erase(std::find(open_.begin(), open_.end(), stream));
   stream->CloseFromAbove();
   if (streams_[agent] != stream) return;
   streams_.erase(agent);
@@ -127,7 +134,10 @@ void Controller::SendTo(AgentSend send) {
   if (auto* down = std::get_if<ToWorkers>(&from.message)) {
     bugs_->Says(down);
     const auto* view = std::get_if<View>(&down->message);
-    if (view != nullptr) world_->checker.Opened(view->generation);
+    if (view != nullptr) {
+      world_->checker.Opened(view->generation);
+      world_->log.Opened(*view);
+    }
     const auto* item = std::get_if<Item>(&down->message);
     if (item != nullptr) world_->log.Sent(*item);
     const auto* error = item == nullptr ? nullptr : std::get_if<ErrorItem>(&item->body);

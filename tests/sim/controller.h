@@ -2,6 +2,7 @@
 #define FARANDOLE_TESTS_SIM_CONTROLLER_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -49,11 +50,12 @@ class Controller {
   std::unique_ptr<Job> job_;
   std::unique_ptr<ControllerBugs> bugs_;
   uint64_t incarnation_ = 0;
-  std::map<std::string, ControllerStream*> streams_;  // by agent
-  std::map<ControllerStream*, std::string> agents_;   // those that said AgentHello
-  std::map<Incarnation, uint64_t> sessions_;          // the last that each worker's Hello named
-  std::map<Incarnation, uint64_t> received_through_;  // highest item sent to it
-  std::map<std::string, TimePoint> disturbed_;        // by host
+  std::map<std::string, ControllerStream*> streams_;       // by agent
+  std::map<const ControllerStream*, std::string> agents_;  // those that said AgentHello
+  std::deque<ControllerStream*> open_;                     // the same, in order
+  std::map<Incarnation, uint64_t> sessions_;               // the last that each worker's Hello named
+  std::map<Incarnation, uint64_t> received_through_;       // highest item sent to it
+  std::map<std::string, TimePoint> disturbed_;             // by host
   TimePoint armed_ = TimePoint::Infinite();
   uint64_t forgotten_generation_ = 0;
   JobState state_ = JobState::kGathering;

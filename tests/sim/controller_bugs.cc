@@ -25,10 +25,12 @@ std::vector<AgentUp> ControllerBugs::Heard(AgentUp message) {
   std::vector<FromWorker> said;
   if (auto* one = std::get_if<FromWorker>(&message)) {
     if (bugs_->group_split) Ungroup(one);
+    if (bugs_->set_id_reused) sets_.Hears(&one->message);
     said.push_back(*one);
   } else if (auto* several = std::get_if<FromWorkers>(&message)) {
     for (FromWorker& each : several->messages) {
       if (bugs_->group_split) Ungroup(&each);
+      if (bugs_->set_id_reused) sets_.Hears(&each.message);
       said.push_back(each);
     }
   }
@@ -76,6 +78,7 @@ void ControllerBugs::RememberMembers(const View& view) {
 
 void ControllerBugs::Says(ToWorkers* down) {
   if (const auto* view = std::get_if<View>(&down->message)) RememberMembers(*view);
+  if (bugs_->set_id_reused) sets_.Says(&down->message);
   auto* item = std::get_if<Item>(&down->message);
   auto* batch = item == nullptr ? nullptr : std::get_if<Batch>(&item->body);
   if (!bugs_->cache_slot_reused || batch == nullptr) return;

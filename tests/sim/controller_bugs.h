@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "proto/messages.h"
 #include "tests/sim/bugs.h"
+#include "tests/sim/set_alias.h"
 
 namespace farandole::sim {
 
@@ -30,6 +31,7 @@ class ControllerBugs {
   void RememberMembers(const View& view);
 
   const Bugs* const bugs_;
+  SetAlias sets_;
   std::map<std::string, TimePoint> leases_;
   std::vector<Incarnation> members_;
   std::set<uint32_t> halts_forged_;     // by phase

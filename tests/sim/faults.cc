@@ -184,8 +184,9 @@ void Faults::RestartAgent() {
   agent->Crash();
   const TimePoint until = For(1000, 5000000);
   world_->controller->Disturbed(agent->host(), world_->setting.launcher_store ? until : until.PlusMs(40000));
-  // Without anybody who keeps it the next one is another agent.
+  // Without anybody who keeps it the next one is another agent, and who ended meanwhile is given up in time.
   if (!world_->setting.launcher_store) {
+    world_->nobody_lost = false;
     world_->stores[host].clear();
     ++lives_[host];
   }

@@ -65,6 +65,8 @@ void LogChecker::First(const Item& item, Generation* g) {
       Close(item, g, {withdraw->replay_index, seq});
       execution_->Withdrawn(item.generation, withdraw->process_set, withdraw->replay_index, seq);
     }
+  } else if (const auto* changed = std::get_if<SetChanged>(&item.body)) {
+    Changed(item, *changed, g);
   } else if (std::holds_alternative<JoinDone>(item.body)) {
     g->joined.clear();
     g->last_join_done = item.index;
@@ -81,6 +83,37 @@ void LogChecker::First(const Item& item, Generation* g) {
   if (marker) g->markers.push_back(item.index);
 }
 
+void LogChecker::Opened(const View& view) {
+  Generation& g = Find(view.generation);
+  if (!g.received.empty()) return;
+  for (const Member& member : view.members) g.received[member.worker_incarnation] = 0;
+}
+
+// An id is taken again only when all have received the removal of its last bearer.
+void LogChecker::Changed(const Item& item, const SetChanged& changed, Generation* g) {
+  const uint32_t id = changed.process_set.id;
+  if (changed.removed) {
+    g->removed[id] = item.index;
+    return;
+  }
+  const auto removal = g->removed.find(id);
+  if (removal == g->removed.end()) return;
+  for (const auto& [worker, through] : g->received) {
+    if (through >= removal->second) continue;
+    verdict_->Fail(absl::StrCat("item ", item.index, " gives id ", id,
+                                " to a new process set, while a worker is at item ", through,
+                                ", before its removal by item ", removal->second));
+  }
+  g->removed.erase(removal);
+}
+
+void LogChecker::Received(const GenerationId& id, Incarnation worker, uint64_t through) {
+  if (id.number == 0) return;
+  Generation& g = Find(id);
+  const auto at = g.received.find(worker);
+  if (at != g.received.end()) at->second = std::max(at->second, through);
+}
+
 void LogChecker::Close(const Item& item, Generation* g, InstanceKey instance) {
   if (!g->closed.insert(instance).second) {
     verdict_->Fail(absl::StrCat("I6: item ", item.index, " closes instance (", instance.first, ",", instance.second,
@@ -92,10 +125,35 @@ void LogChecker::Close(const Item& item, Generation* g, InstanceKey instance) {
   }
 }
 
-void LogChecker::Read(const FromWorker& said) {
+void LogChecker::ReadProgress(const FromWorker& said) {
+  const auto own = [&](const auto& message) {
+    Received(message.generation, said.worker_incarnation, message.received_through);
+  };
+  if (const auto* hello = std::get_if<Hello>(&said.message)) {
+    own(*hello);
+  } else if (const auto* ack = std::get_if<Ack>(&said.message)) {
+    own(*ack);
+  } else if (const auto* leave = std::get_if<Leave>(&said.message)) {
+    Find(leave->generation).received.erase(said.worker_incarnation);
+  } else if (const auto* halted = std::get_if<Halted>(&said.message)) {
+    own(*halted);
+    for (const SameFrom& same : said.same) {
+      Received(halted->generation, same.worker_incarnation, same.received_through);
+    }
+  } else if (const auto* announce = std::get_if<Announce>(&said.message)) {
+    Generation& g = Find(announce->generation);
+    g.join_done_before = g.last_join_done;
+    own(*announce);
+    for (const SameFrom& same : said.same) {
+      Received(announce->generation, same.worker_incarnation, same.received_through);
+    }
+  }
+}
+
+void LogChecker::ReadJoins(const FromWorker& said) {
   if (const auto* announce = std::get_if<Announce>(&said.message)) {
     Generation& g = Find(announce->generation);
-    const bool joins = announce->phase == g.markers.size() &&
+    const bool joins = announce->phase == g.markers.size() && g.join_done_before == g.last_join_done &&
                        std::any_of(announce->requests.begin(), announce->requests.end(), IsJoin);
     if (!joins) return;
     g.joined.insert(said.worker_incarnation);

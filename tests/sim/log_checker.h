@@ -21,10 +21,13 @@ class LogChecker {
  public:
   LogChecker(Verdict* verdict, ExecutionChecker* execution) : verdict_(verdict), execution_(execution) {}
 
+  void Opened(const View& view);
   // The controller puts it on the way to somebody, perhaps again.
   void Sent(const Item& item);
-  // It reads what a worker says, of which joins matter here.
-  void Read(const FromWorker& said);
+  // Before the controller hears what a worker says: how far that one is.
+  void ReadProgress(const FromWorker& said);
+  // Afterwards: joins. A replay may have begun between two requests of one message.
+  void ReadJoins(const FromWorker& said);
   // Withdraw items of this generation before which every member had `since_resume_ms` to submit.
   int withdrawals(const GenerationId& id) { return Find(id).withdrawals; }
 
@@ -35,12 +38,17 @@ class LogChecker {
     std::vector<uint64_t> markers;  // items that end a phase
     std::set<InstanceKey> open;
     std::set<InstanceKey> closed;
+    std::map<Incarnation, uint64_t> received;  // by member that has not left: through which item
+    std::map<uint32_t, uint64_t> removed;      // process sets, with the item
     std::set<Incarnation> joined;
     uint64_t last_join_done = 0;
+    uint64_t join_done_before = 0;  // what is being read
     int withdrawals = 0;
   };
   Generation& Find(const GenerationId& id) { return generations_[{id.controller_incarnation, id.number}]; }
   void First(const Item& item, Generation* g);
+  void Changed(const Item& item, const SetChanged& changed, Generation* g);
+  void Received(const GenerationId& id, Incarnation worker, uint64_t through);
   void Close(const Item& item, Generation* g, InstanceKey instance);
 
   Verdict* const verdict_;

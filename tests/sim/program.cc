@@ -99,7 +99,9 @@ bool Program::Joins(int step, int rank, std::vector<Statement>* out) const {
   return step < shape_.join_at;
 }
 
+// Removals and additions of one step are under way together.
 void Program::ChangeSets(int step, std::vector<Statement>* out) const {
+  bool any = false;
   for (size_t i = 0; i < shape_.sets.size(); ++i) {
     const ScriptSet& set = shape_.sets[i];
     const bool adds = set.add_at == step;
@@ -110,10 +112,11 @@ void Program::ChangeSets(int step, std::vector<Statement>* out) const {
     call.request.signature.op = adds ? OpKind::kAddProcessSet : OpKind::kRemoveProcessSet;
     if (adds) call.request.signature.shape.assign(set.ranks.begin(), set.ranks.end());
     call.label = Label(kSetIndex + static_cast<int>(i), adds ? 0 : 1);
-    out->push_back(Wait(0));
+    if (!any) out->push_back(Wait(0));
     out->push_back(Submit(std::move(call)));
-    out->push_back(Wait(0));
+    any = true;
   }
+  if (any) out->push_back(Wait(0));
 }
 
 void Program::Segment(int step, int segment, int rank, std::vector<Statement>* out) const {

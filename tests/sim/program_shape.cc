@@ -6,10 +6,10 @@ namespace farandole::sim {
 namespace {
 
 // What scripts may use.
-constexpr bool kSets = false;
-constexpr bool kJoin = false;
-constexpr bool kGroups = false;
-constexpr bool kDivergence = false;
+constexpr bool kSets = true;
+constexpr bool kJoin = true;
+constexpr bool kGroups = true;
+constexpr bool kDivergence = true;
 
 OpKind AnyOp(Random* random) {
   const uint64_t dice = random->Below(10);
@@ -134,6 +134,7 @@ void Shape::DrawSets(Random* random) {
     if (known) continue;
     if (random->Percent(40)) {
       set.add_at = static_cast<int>(random->Below(steps));
+      if (!sets.empty() && sets.back().remove_at >= 0 && random->Percent(50)) set.add_at = sets.back().remove_at;
       if (random->Percent(60)) set.remove_at = set.add_at + static_cast<int>(random->Between(1, steps));
     }
     if (random->Percent(40)) set.repeat = static_cast<int>(random->Between(2, 5));

