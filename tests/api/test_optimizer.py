@@ -249,11 +249,12 @@ def test_arguments_are_checked(hvd: ModuleType) -> None:
         {"groups": [[parameter]]},
         {"sparse_as_dense": True},
         {"op": hvd.Adasum},
-        {"process_set": hvd.ProcessSet([0])},
     ]
     for arguments in later:
         with pytest.raises(NotImplementedError, match="this release of Farandole"):
             make(**arguments)
+    with pytest.raises(ValueError, match="is not registered"):
+        make(process_set=hvd.ProcessSet([0]))
 
 
 @pytest.mark.filterwarnings("ignore:Using backward")
