@@ -327,6 +327,27 @@ void Runtime::OnWithdrawn(Work work) {
   Apply(session_.Withdrawn(std::move(work), loop_.Now()));
 }
 
+// A wake-up from the link's socket costs three times one from a futex, and lending it to and fro a system call each.
+bool Runtime::Wait(int wake_fd) {
+  if (silent_.load(std::memory_order_relaxed)) {
+    BatchBegins();
+    return false;
+  }
+  receives_ = true;
+  return link_->ReceiveHere(wake_fd);
+}
+
+void Runtime::BatchBegins() {
+  if (receives_) link_->ReceiveElsewhere();
+  receives_ = false;
+}
+
+void Runtime::BatchEnds() {
+  if (silent_.load(std::memory_order_relaxed)) return;
+  receives_ = true;
+  link_->ReceiveSoon();
+}
+
 void Runtime::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
   // Zeros of a rank that has joined are nobody's.
   work.operations.erase(std::remove(work.operations.begin(), work.operations.end(), nullptr), work.operations.end());
@@ -355,6 +376,8 @@ void Runtime::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
 
 void Runtime::Apply(Effects effects) {
   for (const WorkerUp& up : effects.send) link_->Send(up);
+  // Before the executor gets something to do.
+  silent_.store(!session_.replayer().negotiates(), std::memory_order_relaxed);
   tally_.Sent(effects.send.size());
   if (effects.joined) Joined();
   for (Work& work : effects.work) {

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_WORKER_RUNTIME_H_
 #define FARANDOLE_WORKER_RUNTIME_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -88,9 +89,9 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   void OnDone(Work work) override;
   void OnBroken(Work work, const absl::Status& reason, Rank suspect) override;
   void OnWithdrawn(Work work) override;
-  bool Wait(int wake_fd) override { return link_->ReceiveHere(wake_fd); }
-  void BatchBegins() override { link_->ReceiveElsewhere(); }
-  void BatchEnds() override { link_->ReceiveSoon(); }
+  bool Wait(int wake_fd) override;
+  void BatchBegins() override;
+  void BatchEnds() override;
 
   Result SubmitLocked(const std::shared_ptr<Operation>* operations, size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartFromLoop();
@@ -118,6 +119,9 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   Patience patience_{Clock::Monotonic()};
   bool ack_timer_armed_ = false;           // control loop only
   EventLoop::TimerId patience_timer_ = 0;  // control loop only
+  // Nothing comes for the executor through the link: what it does next, the script says.
+  std::atomic<bool> silent_{false};
+  bool receives_ = false;  // executor's thread only: it receives in place of the control loop
 
   mutable absl::Mutex mutex_;
   Session session_ ABSL_GUARDED_BY(mutex_);
