@@ -25,17 +25,24 @@ std::string NewDataKey(const JobConfig& config) { return config.new_data_key ? c
 }  // namespace
 
 Generation::Generation(GenerationId id, const std::vector<Candidate>& members, const JobConfig& config)
+    : Generation(id, Roster(members), NewDataKey(config),
+                 ItemLog(id, static_cast<int>(members.size()), config.unstable_items_max), config) {}
+
+Generation::Generation(const Recovery& recovery, const JobConfig& config)
+    : Generation(recovery.found().view.generation, Roster(recovery.found().view.members),
+                 recovery.found().view.data_key, recovery.MakeLog(config.unstable_items_max), config) {}
+
+Generation::Generation(GenerationId id, Roster roster, std::string data_key, ItemLog log, const JobConfig& config)
     : id_(id),
       config_(config),
-      data_key_(NewDataKey(config)),
-      roster_(members),
-      outbox_(ItemLog(id, static_cast<int>(members.size()), config.unstable_items_max), &roster_),
+      data_key_(std::move(data_key)),
+      roster_(std::move(roster)),
+      outbox_(std::move(log), &roster_),
       negotiator_(
-          static_cast<int>(members.size()), config, &outbox_,
-          [this](const std::vector<Rank>& left) { return LeftText(left); },
+          roster_.size(), config, &outbox_, [this](const std::vector<Rank>& left) { return LeftText(left); },
           [this](Rank rank, TimePoint first, bool last, TimePoint now) { watch_.Announced(rank, first, last, now); }),
       replay_(config_, &roster_, &outbox_, [this](uint32_t set) { return MembersOf(set); }),
-      watch_(static_cast<int>(members.size()), config.watch) {}
+      watch_(roster_.size(), config.watch) {}
 
 void Generation::Open(Actions* actions) { roster_.ToAll(View{id_, roster_.members(), data_key_}, actions); }
 
@@ -54,12 +61,50 @@ void Generation::OnHello(Rank rank, const Hello& hello, const std::string& agent
   }
   actions->Because(absl::StrCat(Describe(roster_.seat(rank).member), " opened session ", hello.session));
   roster_.ToOne(rank, Welcome{hello.session, config_.controller_incarnation, {}}, actions);
+  GoOn(rank, hello, now, actions);
+  Pump(now, actions);
+}
+
+// Rule C8, after the Welcome.
+void Generation::GoOn(Rank rank, const Hello& hello, TimePoint now, Actions* actions) {
   if (hello.generation.number == 0) roster_.ToOne(rank, View{id_, roster_.members(), data_key_}, actions);
   trace_.OnSession(rank, id_, roster_, actions);
   if (!Progress(rank, hello.received_through, hello.completed_through, actions)) return;
   std::vector<Request> requests = hello.open_requests;
   if (!Resend(rank, hello, &requests, actions)) return;
   if (!roster_.seat(rank).left) TakePosition(rank, hello, std::move(requests), now, actions);
+}
+
+void Generation::TakeSeat(Rank rank, const Registered& member) {
+  if (member.present) roster_.OpenSession(rank, member.hello.session, member.agent_id);
+  if (!member.session_open) roster_.CloseSession(rank);
+  if (member.left) {
+    roster_.MarkLeft(rank);
+    outbox_.Release(rank);
+    negotiator_.Leave(rank);
+  } else if (!member.dead.empty()) {
+    roster_.mutable_seat(rank).over = true;
+    roster_.mutable_seat(rank).ended_cause = member.dead;
+  }
+}
+
+void Generation::Restore(const Recovery& recovery, TimePoint now, Actions* actions) {
+  const std::vector<Registered>& members = recovery.found().members;
+  for (const ProcessSet& set : recovery.process_sets()) negotiator_.sets()->Restore(set);
+  for (const auto& removal : recovery.removals()) negotiator_.sets()->RestoreRemoval(removal.first, removal.second);
+  for (int r = 0; r < roster_.size(); ++r) TakeSeat(Rank(r), members[r]);
+  if (!recovery.fault().empty()) {
+    Fail(recovery.fault(), actions);
+    return;
+  }
+  replay_.Restore(recovery, now);
+  for (int r = 0; r < roster_.size() && life_ == Life::kRunning; ++r) {
+    if (members[r].left) continue;
+    GoOn(Rank(r), members[r].hello, now, actions);
+    if (members[r].failed) OnFailed(Rank(r), *members[r].failed, now, actions);
+  }
+  watch_.Arm(now);
+  if (roster_.left_count() == roster_.size()) life_ = Life::kOver;
   Pump(now, actions);
 }
 

@@ -15,6 +15,7 @@
 #include "controller/key_store.h"
 #include "controller/negotiator.h"
 #include "controller/outbox.h"
+#include "controller/recovery.h"
 #include "controller/replay_control.h"
 #include "controller/roster.h"
 #include "controller/trace_relay.h"
@@ -34,8 +35,14 @@ class Generation {
   // `members` as from Membership::Take().
   Generation(GenerationId id, const std::vector<Candidate>& members, const JobConfig& config);
 
+  // One that an earlier incarnation of the controller opened; Restore() has to follow.
+  Generation(const Recovery& recovery, const JobConfig& config);
+
   // Sends the view to all.
   void Open(Actions* actions);
+
+  // Rule C9, steps 3 to 6: everybody gets what it lacks, and what everybody has said counts from now on.
+  void Restore(const Recovery& recovery, TimePoint now, Actions* actions);
 
   const GenerationId& id() const { return id_; }
   Life life() const { return life_; }
@@ -87,6 +94,10 @@ class Generation {
     Rank suspect;
     std::string sentence;
   };
+  Generation(GenerationId id, Roster roster, std::string data_key, ItemLog log, const JobConfig& config);
+  void TakeSeat(Rank rank, const Registered& member);
+  // Rule C8, after the Welcome.
+  void GoOn(Rank rank, const Hello& hello, TimePoint now, Actions* actions);
   bool Listens(Rank rank, const GenerationId& generation) const;
   bool Progress(Rank rank, uint64_t received_through, uint64_t completed_through, Actions* actions);
   void AnnounceAll(const std::vector<Negotiator::Teller>& who, const std::vector<Request>& requests,

@@ -16,6 +16,24 @@ ItemLog::ItemLog(GenerationId generation, int members, uint32_t unstable_max)
       step_(std::min(kStepMax, std::max<uint64_t>(1, unstable_max_ / 4))),
       received_(members) {}
 
+ItemLog::ItemLog(GenerationId generation, uint32_t unstable_max, uint64_t last,
+                 std::map<uint64_t, std::pair<Item, RankSet>> kept, const std::vector<uint64_t>& received)
+    : ItemLog(generation, static_cast<int>(received.size()), unstable_max) {
+  last_ = last;
+  stable_ = kept.empty() ? last : kept.begin()->first - 1;
+  for (size_t r = 0; r < received.size(); ++r) received_[r].through = received[r];
+  for (uint64_t index = stable_ + 1; index <= last; ++index) {
+    kept_.push_back({});
+    Kept& slot = kept_.back();
+    slot.to = RankSet();
+    const auto it = kept.find(index);
+    if (it == kept.end()) continue;  // concerns nobody any more
+    slot.item = std::move(it->second.first);
+    slot.to = std::move(it->second.second);
+    for (Rank rank : slot.to->ToVector()) received_[rank.value()].sent = index;
+  }
+}
+
 const Item& ItemLog::Append(uint32_t phase, ItemBody body, const RankSet* to) {
   ++last_;
   kept_.push_back({});

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/types/optional.h"
@@ -17,6 +19,10 @@ namespace farandole {
 class ItemLog {
  public:
   ItemLog(GenerationId generation, int members, uint32_t unstable_max);
+  // As a restarted controller finds it: ends with `last`, `received` says what each member has, `kept` are the items
+  // that some of those named there lack.
+  ItemLog(GenerationId generation, uint32_t unstable_max, uint64_t last,
+          std::map<uint64_t, std::pair<Item, RankSet>> kept, const std::vector<uint64_t>& received);
 
   // True when so many items are not stable that no further one may be appended (rule C11).
   // Looks again before it says so: who lacks nothing does not report anything.

@@ -6,9 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/agent_table.h"
+#include "controller/gather.h"
 #include "controller/generation.h"
 #include "controller/membership.h"
 #include "controller/rank_text.h"
+#include "controller/recovery.h"
 #include "controller/wait_report.h"
 #include "proto/version.h"
 
@@ -28,6 +30,7 @@ struct Job::State {
         last_generation(config.last_generation) {}
 
   bool Occupied() const {
+    if (gather) return true;
     if (!generation) return false;
     if (generation->life() == Generation::Life::kRunning) return true;
     return generation->life() == Generation::Life::kFailed && !generation->roster().AllGone();
@@ -39,14 +42,24 @@ struct Job::State {
   std::vector<Generation::Progressed> Everybody(Rank rank, const Message& message, const std::string& agent_id,
                                                 const FromWorker& said) const;
   void OnHello(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
+  bool Gathers(const Hello& hello, TimePoint now, Actions* actions);
+  void AfterGather(TimePoint now, Actions* actions);
+  void TurnAway(const std::string& agent_id, const Hello& hello, Actions* actions) const;
   void Join(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
   std::string HeldSeat(const Hello& hello) const;
   void OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);
+  void RefuseWaiting(Actions* actions);
   void TryOpen(Actions* actions);
+  void CloseSessions(const std::string& agent_id, Actions* actions) {
+    waiting.CloseSessions(agent_id);
+    if (generation) generation->CloseSessions(agent_id);
+    if (gather) gather->CloseSessions(agent_id, actions);
+  }
   void ForgetIfUnused(const std::string& agent_id);
   absl::Status CheckGeneration(const GenerationId& id) const;
   void FillCandidates(TimePoint now, JobStatus* status) const;
   void FillInitWait(TimePoint now, JobStatus* status) const;
+  void FillGather(TimePoint now, JobStatus* status) const;
 
   const std::string name;
   const JobConfig config;
@@ -54,6 +67,10 @@ struct Job::State {
   Membership waiting;
   // The last one; kept after its end until the next opens, for members that missed its last items.
   std::unique_ptr<Generation> generation;
+  // While a generation of an earlier incarnation registers; there is no `generation` then.
+  std::unique_ptr<Gather> gather;
+  // What agents said before anybody of their workers did, for a Gather that may begin.
+  std::vector<WorkerEnded> ended_before;
   uint64_t last_generation;
 };
 
@@ -65,8 +82,7 @@ Actions Job::AgentConnected(const AgentHello& hello, TimePoint now) {
   State& s = *state_;
   Actions actions;
   // Whatever its workers said before, on another stream, is void until they say Hello.
-  s.waiting.CloseSessions(hello.agent_id);
-  if (s.generation) s.generation->CloseSessions(hello.agent_id);
+  s.CloseSessions(hello.agent_id, &actions);
   s.agents.Connect(hello, now);
   AgentWelcome welcome;
   welcome.controller_incarnation = s.config.controller_incarnation;
@@ -85,8 +101,7 @@ Actions Job::AgentDisconnected(const std::string& agent_id, TimePoint now) {
   actions.Because(
       absl::StrCat("the connection of agent ", agent_id, " on host ", s.agents.Host(agent_id), " was lost"));
   s.agents.Disconnect(agent_id, now);
-  s.waiting.CloseSessions(agent_id);
-  if (s.generation) s.generation->CloseSessions(agent_id);
+  s.CloseSessions(agent_id, &actions);
   s.ForgetIfUnused(agent_id);
   return actions;
 }
@@ -101,6 +116,7 @@ Actions Job::AgentSaid(const std::string& agent_id, const AgentUp& message, Time
     for (const FromWorker& one : several->messages) s.FromWorkerSaid(agent_id, one, now, &actions);
   } else if (const WorkerEnded* ended = std::get_if<WorkerEnded>(&message)) {
     s.OnEnded(agent_id, *ended, &actions);
+    s.AfterGather(now, &actions);
     s.TryOpen(&actions);
   } else if (const Lease* lease = std::get_if<Lease>(&message)) {
     for (const WorkerReport& report : lease->reports) {
@@ -124,6 +140,11 @@ void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& s
     // Its process lives on, so that nothing else tells that nobody waits there any more.
     OnEnded(agent_id, WorkerEnded{said.worker_incarnation, 0, "gave up init()"}, actions);
     TryOpen(actions);
+    return;
+  }
+  if (gather) {
+    gather->OnSaid(agent_id, said, actions);
+    AfterGather(now, actions);
     return;
   }
   const auto rank = generation ? generation->roster().Find(said.worker_incarnation) : absl::nullopt;
@@ -171,11 +192,88 @@ void Job::State::OnHello(const std::string& agent_id, const Hello& hello, TimePo
     TryOpen(actions);
     return;
   }
-  if (hello.generation.number == 0) {
+  if (Gathers(hello, now, actions)) {
+    gather->OnHello(agent_id, hello, actions);
+    AfterGather(now, actions);
+  } else if (hello.generation.number == 0) {
     Join(agent_id, hello, now, actions);
+    TryOpen(actions);
+  } else {
+    TurnAway(agent_id, hello, actions);
+  }
+}
+
+// True if this is of the generation that registers; of one that is to register now, a Gather begins.
+bool Job::State::Gathers(const Hello& hello, TimePoint now, Actions* actions) {
+  const auto age = [](const GenerationId& id) { return std::make_pair(id.controller_incarnation, id.number); };
+  if (gather && hello.generation == gather->generation()) return true;
+  if (gather && hello.generation.number == 0) return gather->HasMember(hello.worker_incarnation);
+  const bool earlier = hello.generation.controller_incarnation < config.controller_incarnation;
+  if (hello.generation.number == 0 || !earlier || generation) return false;
+  if (gather && age(hello.generation) < age(gather->generation())) return false;
+  last_generation = std::max(last_generation, hello.generation.number);
+  if (gather) {
+    for (const auto& worker : gather->workers()) {
+      if (worker.second.session_open) TurnAway(worker.second.agent_id, worker.second.hello, actions);
+    }
+  }
+  gather = std::make_unique<Gather>(hello.generation, config.controller_incarnation, now, config.give_up_after_ms);
+  for (const WorkerEnded& ended : ended_before) {
+    gather->OnEnded(ended.worker_incarnation, ended.cause, ended.left, actions);
+  }
+  actions->Because(absl::StrCat("generation ", hello.generation.number, " of controller ",
+                                hello.generation.controller_incarnation, " registers"));
+  return true;
+}
+
+// Rule C9, once there is enough for it.
+void Job::State::AfterGather(TimePoint now, Actions* actions) {
+  if (!gather) return;
+  if (gather->has_view()) {
+    // Those that the view was on its way to join again.
+    std::vector<Candidate> members;
+    for (const Candidate& c : waiting.candidates()) {
+      if (gather->HasMember(c.hello.worker_incarnation)) members.push_back(c);
+    }
+    for (const Candidate& c : members) {
+      waiting.Drop(c.hello.worker_incarnation);
+      if (c.session_open) gather->OnHello(c.agent_id, c.hello, actions);
+    }
+  }
+  if (gather->hopeless()) {
+    for (const auto& worker : gather->workers()) {
+      if (worker.second.session_open) TurnAway(worker.second.agent_id, worker.second.hello, actions);
+    }
+    gather.reset();
     TryOpen(actions);
     return;
   }
+  if (!gather->complete()) return;
+  const Recovery recovery(gather->Take());
+  generation = std::make_unique<Generation>(recovery, config);
+  generation->keys() = std::move(gather->keys());
+  gather.reset();
+  ended_before.clear();
+  actions->Because(absl::StrCat("generation ", generation->id().number, ", size ", generation->roster().size(),
+                                recovery.fault().empty() ? ", goes on: all have registered" : ", cannot go on"));
+  generation->Restore(recovery, now, actions);
+  if (Running()) RefuseWaiting(actions);
+  TryOpen(actions);
+}
+
+// Joiners that came while it was not known that their places are held.
+void Job::State::RefuseWaiting(Actions* actions) {
+  const std::vector<Candidate> candidates = waiting.candidates();
+  for (const Candidate& c : candidates) {
+    const std::string reason = HeldSeat(c.hello);
+    if (reason.empty()) continue;
+    waiting.Drop(c.hello.worker_incarnation);
+    actions->ToWorker(c.agent_id, c.hello.worker_incarnation, Removed{{}, RemovedKind::kRefused, reason});
+    actions->Because(absl::StrCat("pid ", c.hello.pid, " on host ", c.host, " was refused: ", reason));
+  }
+}
+
+void Job::State::TurnAway(const std::string& agent_id, const Hello& hello, Actions* actions) const {
   const std::string reason =
       absl::StrCat("the controller does not know generation ", hello.generation.number, " of job ", name,
                    " (any more); it was restarted, or the job went on without this worker");
@@ -227,7 +325,11 @@ void Job::State::Join(const std::string& agent_id, const Hello& hello, TimePoint
 }
 
 void Job::State::OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {
-  // It was this controller that let it go, or one before it, whose generation this one does not know.
+  if (!generation && !gather && ended_before.size() < static_cast<size_t>(config.size_max)) {
+    ended_before.push_back(ended);
+  }
+  if (gather) gather->OnEnded(ended.worker_incarnation, ended.cause, ended.left, actions);
+  // It was this controller that let it go, or one before it.
   if (ended.left) return;
   if (const Candidate* candidate = waiting.Find(ended.worker_incarnation)) {
     if (candidate->agent_id != agent_id) return;
@@ -264,15 +366,19 @@ Actions Job::Tick(TimePoint now) {
     if (!change.given_up) continue;
     s.waiting.DropAgent(change.agent_id);
     if (s.generation) s.generation->OnAgentLost(change.agent_id, change.text, &actions);
+    if (s.gather) s.gather->OnAgentLost(change.agent_id, change.text, &actions);
     s.ForgetIfUnused(change.agent_id);
   }
   if (s.generation) s.generation->Tick(now, &actions);
+  if (s.gather) s.gather->Tick(now, &actions);
+  s.AfterGather(now, &actions);
   s.TryOpen(&actions);
   return actions;
 }
 
 TimePoint Job::NextDeadline() const {
   const TimePoint agents = state_->agents.NextDeadline();
+  if (state_->gather) return std::min(agents, state_->gather->deadline());
   if (!state_->generation) return agents;
   const TimePoint generation = state_->generation->NextDeadline();
   return generation < agents ? generation : agents;
@@ -285,12 +391,16 @@ absl::Status Job::State::CheckGeneration(const GenerationId& id) const {
 }
 
 absl::Status Job::Put(const GenerationId& generation, const std::string& key, const std::string& value) {
+  const auto& gather = state_->gather;
+  if (gather && gather->generation() == generation) return gather->keys().Put(key, value);
   const absl::Status current = state_->CheckGeneration(generation);
   if (!current.ok()) return current;
   return state_->generation->keys().Put(key, value);
 }
 
 absl::StatusOr<std::string> Job::Find(const GenerationId& generation, const std::string& key) const {
+  const auto& gather = state_->gather;
+  if (gather && gather->generation() == generation) return gather->keys().Find(key);
   const absl::Status current = state_->CheckGeneration(generation);
   if (!current.ok()) return current;
   return state_->generation->keys().Find(key);
@@ -326,6 +436,31 @@ void Job::State::FillInitWait(TimePoint now, JobStatus* status) const {
   for (const WaitGroup& group : GroupWaits({wait})) status->waits.push_back(ToStatus(group, now));
 }
 
+// Who of a generation has registered with this controller, which was started again, and who has not.
+void Job::State::FillGather(TimePoint now, JobStatus* status) const {
+  status->generation = gather->generation();
+  status->reason = "the controller was started again; members register";
+  const View* view = gather->view();
+  if (view == nullptr) return;
+  OpenWait wait;
+  wait.kind = WaitKind::kRegister;
+  wait.name = "registration";
+  wait.since = gather->since();
+  wait.missing = gather->awaited();
+  status->size = static_cast<uint32_t>(view->members.size());
+  for (const Member& member : view->members) {
+    MemberStatus m;
+    m.member = member;
+    const bool missing = wait.missing.Contains(member.rank);
+    if (missing) m.cause = "has not registered again";
+    if (!missing) wait.ready.Add(member.rank);
+    m.responsive = !missing;
+    status->members.push_back(std::move(m));
+  }
+  if (wait.missing.empty()) return;
+  for (const WaitGroup& group : GroupWaits({wait})) status->waits.push_back(ToStatus(group, now));
+}
+
 JobStatus Job::Status(TimePoint now) const {
   const State& s = *state_;
   JobStatus status;
@@ -335,7 +470,10 @@ JobStatus Job::Status(TimePoint now) const {
     status.generation = s.generation->id();
     status.reason = s.generation->reason();
   }
-  if (s.Occupied()) {
+  if (s.gather) {
+    status.state = JobState::kGathering;
+    s.FillGather(now, &status);
+  } else if (s.Occupied()) {
     status.state = s.Running() ? JobState::kRunning : JobState::kFailed;
     s.generation->FillStatus(s.agents, now, &status);
   } else {

@@ -20,6 +20,15 @@ std::string Count(uint64_t n, const char* one, const char* several) {
 ReplayControl::ReplayControl(const JobConfig& config, Roster* roster, Outbox* outbox, MembersOf members_of)
     : config_(config), roster_(roster), outbox_(outbox), members_of_(std::move(members_of)), state_(roster->size()) {}
 
+void ReplayControl::Restore(const Recovery& recovery, TimePoint now) {
+  state_.Restore(recovery.phase(), recovery.replay_index(), recovery.period());
+  digest_ = Detector::DigestOf(recovery.period());
+  if (recovery.stage() == Stage::kHalting) state_.Halt(now);
+  if (recovery.begun().empty()) return;
+  begun_.Open(recovery.replay_index(), recovery.period(), recovery.begun(), members_of_);
+  overdue_ = OverdueAt(now);
+}
+
 void ReplayControl::OnBreak(Rank rank, const Break& said, TimePoint now, Actions* actions) {
   if (said.phase != phase() || state_.stage() != Stage::kReplay) return;
   actions->Because(absl::StrCat(Describe(roster_->seat(rank).member), " breaks the replay: ", BreakText(said)));

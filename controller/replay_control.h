@@ -14,6 +14,7 @@
 #include "controller/detector.h"
 #include "controller/job_config.h"
 #include "controller/outbox.h"
+#include "controller/recovery.h"
 #include "controller/replay_state.h"
 #include "controller/roster.h"
 #include "proto/messages.h"
@@ -35,6 +36,9 @@ class ReplayControl {
   bool negotiating() const { return state_.stage() == Stage::kNegotiate; }
   // Rule C1: nothing but Enter and Withdraw goes to a busy member.
   bool Busy(const RankSet* members) const { return begun_.Busy(members); }
+
+  // As a restarted controller finds it. Nobody is told anything.
+  void Restore(const Recovery& recovery, TimePoint now);
 
   // What a member says in or after a replay; other phases change nothing.
   void OnBreak(Rank rank, const Break& said, TimePoint now, Actions* actions);

@@ -21,6 +21,13 @@ void ReplayState::Begin(uint64_t index, Period period) {
   period_ = std::move(period);
 }
 
+void ReplayState::Restore(uint32_t phase, uint64_t index, Period period) {
+  phase_ = phase;
+  stage_ = phase % 2 == 0 ? Stage::kNegotiate : Stage::kReplay;
+  index_ = index;
+  period_ = std::move(period);
+}
+
 void ReplayState::Halt(TimePoint now) {
   stage_ = Stage::kHalting;
   halted_.Clear();

@@ -25,8 +25,6 @@ class ReplayState {
   enum class Stage : uint8_t { kNegotiate, kReplay, kHalting };
 
   explicit ReplayState(int members) : next_(members, 0) {}
-  // As a restarted controller finds it.
-  ReplayState(int members, uint32_t phase) : phase_(phase), next_(members, 0) {}
 
   Stage stage() const { return stage_; }
   uint32_t phase() const { return phase_; }
@@ -36,6 +34,8 @@ class ReplayState {
 
   // The item `index` is Replay: the phase rises, the replay runs.
   void Begin(uint64_t index, Period period);
+  // As a restarted controller finds it: a phase, and the replay that runs or left something begun, if there is one.
+  void Restore(uint32_t phase, uint64_t index, Period period);
   // C5: everybody is told to halt.
   void Halt(TimePoint now);
   // A member has halted there; counts once.

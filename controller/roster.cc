@@ -5,8 +5,14 @@
 
 namespace farandole {
 
-Roster::Roster(const std::vector<Candidate>& members_by_rank) {
-  std::vector<Member> members = PlaceMembers(members_by_rank);
+Roster::Roster(const std::vector<Candidate>& members_by_rank) : Roster(PlaceMembers(members_by_rank)) {
+  for (size_t i = 0; i < members_by_rank.size(); ++i) {
+    seats_[i].session = members_by_rank[i].hello.session;
+    seats_[i].session_open = members_by_rank[i].session_open;
+  }
+}
+
+Roster::Roster(std::vector<Member> members) {
   seats_.resize(members.size());
   for (size_t i = 0; i < members.size(); ++i) {
     Seat& seat = seats_[i];
@@ -14,8 +20,6 @@ Roster::Roster(const std::vector<Candidate>& members_by_rank) {
     by_agent_[members[i].agent_id].push_back(members[i].rank);
     seat.agent_id = members[i].agent_id;
     seat.member = std::move(members[i]);
-    seat.session = members_by_rank[i].hello.session;
-    seat.session_open = members_by_rank[i].session_open;
   }
 }
 
@@ -78,6 +82,11 @@ void Roster::CloseSessions(const std::string& agent_id) {
     seat.responsive = true;
     seat.unresponsive_cause.clear();
   }
+  routes_ = nullptr;
+}
+
+void Roster::CloseSession(Rank rank) {
+  mutable_seat(rank).session_open = false;
   routes_ = nullptr;
 }
 

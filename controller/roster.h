@@ -39,6 +39,8 @@ struct Seat {
 class Roster {
  public:
   explicit Roster(const std::vector<Candidate>& members_by_rank);
+  // Of a view; nobody has a session yet.
+  explicit Roster(std::vector<Member> members);
 
   int size() const { return static_cast<int>(seats_.size()); }
   const Seat& seat(Rank rank) const { return seats_[rank.value()]; }
@@ -58,6 +60,7 @@ class Roster {
   void OpenSession(Rank rank, uint64_t session, const std::string& agent_id);
   // The agent's stream is lost, or a newer one: what was said through it is void, also who does not respond.
   void CloseSessions(const std::string& agent_id);
+  void CloseSession(Rank rank);
   void MarkLeft(Rank rank);
 
   // To every member that has an open session and has not left.

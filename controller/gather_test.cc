@@ -1,0 +1,160 @@
+#include "controller/gather.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const GenerationId kGeneration{3, 7};
+
+class GatherTest : public ::testing::Test {
+ protected:
+  static Hello HelloOf(uint64_t worker, std::vector<uint64_t> retained = {}, uint64_t session = 1) {
+    Hello hello;
+    hello.session = session;
+    hello.worker_incarnation = Incarnation(worker);
+    hello.generation = kGeneration;
+    hello.retained = std::move(retained);
+    return hello;
+  }
+  static View TwoMembers() {
+    View view;
+    view.generation = kGeneration;
+    for (int r = 0; r < 2; ++r) {
+      Member member;
+      member.rank = Rank(r);
+      member.pid = 100 + r;
+      member.host = "h";
+      member.agent_id = "a";
+      member.worker_incarnation = Incarnation(r + 1);
+      view.members.push_back(member);
+    }
+    return view;
+  }
+  static Recalled Items(const std::vector<uint64_t>& indices) {
+    Recalled recalled;
+    recalled.generation = kGeneration;
+    for (uint64_t index : indices) recalled.items.push_back({kGeneration, 0, index, JoinDone{}});
+    return recalled;
+  }
+  void Say(uint64_t worker, const WorkerUp& message) {
+    gather_.OnSaid("a", FromWorker{Incarnation(worker), message, {}}, &actions_);
+  }
+  void TellView(uint64_t worker) {
+    Recalled recalled;
+    recalled.generation = kGeneration;
+    recalled.view = TwoMembers();
+    Say(worker, recalled);
+  }
+  // Recalls since the last call: worker and indices.
+  std::vector<std::pair<uint64_t, std::vector<uint64_t>>> Recalls() {
+    std::vector<std::pair<uint64_t, std::vector<uint64_t>>> recalls;
+    for (const Send& send : actions_.sends) {
+      const auto* down = std::get_if<WorkerDown>(&send.message);
+      const Recall* recall = down == nullptr ? nullptr : std::get_if<Recall>(down);
+      if (recall != nullptr && !recall->state) recalls.push_back({(*send.to)[0].workers[0].value(), recall->indices});
+    }
+    actions_.sends.clear();
+    return recalls;
+  }
+
+  Gather gather_{kGeneration, 8, TimePoint(0), 1000};
+  Actions actions_;
+};
+
+TEST_F(GatherTest, WaitsForTheViewTheMembersAndTheItems) {
+  gather_.OnHello("a", HelloOf(1, {4, 5}), &actions_);
+  EXPECT_EQ(actions_.sends.size(), 2u);  // Welcome, Recall
+  TellView(1);
+  EXPECT_TRUE(gather_.HasMember(Incarnation(2)));
+  EXPECT_THAT(gather_.awaited().ToVector(), ElementsAre(Rank(1)));
+  EXPECT_THAT(Recalls(), IsEmpty());
+  gather_.OnHello("a", HelloOf(2, {5, 6}), &actions_);
+  EXPECT_THAT(Recalls(),
+              ElementsAre(std::make_pair(1, std::vector<uint64_t>{4, 5}), std::make_pair(2, std::vector<uint64_t>{6})));
+  Say(1, Items({4, 5}));
+  EXPECT_FALSE(gather_.complete());
+  Say(2, Items({6}));
+  ASSERT_TRUE(gather_.complete());
+  const Recovered found = gather_.Take();
+  EXPECT_EQ(found.items.size(), 3u);
+  EXPECT_EQ(found.members.size(), 2u);
+  EXPECT_EQ(found.fault, "");
+}
+
+TEST_F(GatherTest, WhatIsSaidMeanwhileIsAsIfHelloHadSaidIt) {
+  gather_.OnHello("a", HelloOf(1), &actions_);
+  gather_.OnHello("a", HelloOf(2), &actions_);
+  Request request;
+  request.name = "x";
+  Say(1, Announce{kGeneration, 0, 0, 0, {request}, {}});
+  Say(1, Announce{kGeneration, 1, 0, 0, {request}, {}});  // of another phase
+  Say(2, Break{kGeneration, 0, BreakReason::kNew, {}});
+  Say(2, Leave{kGeneration});
+  Say(2, Halted{kGeneration, 0, 0, 0, 5});
+  TellView(1);
+  ASSERT_TRUE(gather_.complete());
+  const Recovered found = gather_.Take();
+  EXPECT_EQ(found.members[0].hello.open_requests.size(), 1u);
+  EXPECT_TRUE(found.members[1].hello.wants_break);
+  EXPECT_TRUE(found.members[1].hello.leaving);
+  EXPECT_EQ(found.members[1].hello.state, WorkerState::kHalted);
+  EXPECT_EQ(found.members[1].hello.next, 5u);
+}
+
+TEST_F(GatherTest, AsksAnotherOneWhenASessionIsLost) {
+  gather_.OnHello("a", HelloOf(1, {4}), &actions_);
+  gather_.OnHello("b", HelloOf(2, {4}), &actions_);
+  TellView(1);
+  EXPECT_THAT(Recalls(), ElementsAre(std::make_pair(1, std::vector<uint64_t>{4})));
+  gather_.CloseSessions("a", &actions_);
+  EXPECT_THAT(Recalls(), ElementsAre(std::make_pair(2, std::vector<uint64_t>{4})));
+  gather_.CloseSessions("b", &actions_);
+  EXPECT_FALSE(gather_.complete());
+  EXPECT_THAT(Recalls(), IsEmpty());
+  gather_.OnHello("a", HelloOf(1, {4}, 2), &actions_);
+  EXPECT_THAT(Recalls(), ElementsAre(std::make_pair(1, std::vector<uint64_t>{4})));
+  Say(1, Items({4}));
+  EXPECT_TRUE(gather_.complete());
+}
+
+TEST_F(GatherTest, AnItemThatNobodyHasAnyMoreIsAFault) {
+  gather_.OnHello("a", HelloOf(1, {4}), &actions_);
+  gather_.OnHello("a", HelloOf(2), &actions_);
+  TellView(1);
+  Say(1, Items({}));
+  ASSERT_TRUE(gather_.complete());
+  EXPECT_THAT(gather_.Take().fault, ::testing::HasSubstr("item 4"));
+}
+
+TEST_F(GatherTest, WhoHasLeftOrDiedIsNotWaitedFor) {
+  gather_.OnEnded(Incarnation(2), "", true, &actions_);
+  gather_.OnHello("a", HelloOf(1), &actions_);
+  TellView(1);
+  ASSERT_TRUE(gather_.complete());
+  EXPECT_TRUE(gather_.Take().members[1].left);
+}
+
+TEST_F(GatherTest, WhoDoesNotComeIsDeadAtTheDeadline) {
+  gather_.OnHello("a", HelloOf(1, {4}), &actions_);
+  TellView(1);
+  gather_.Tick(TimePoint(0).PlusMs(999), &actions_);
+  EXPECT_FALSE(gather_.complete());
+  gather_.Tick(TimePoint(0).PlusMs(1000), &actions_);
+  ASSERT_TRUE(gather_.complete());
+  EXPECT_NE(gather_.Take().members[1].dead, "");
+}
+
+TEST_F(GatherTest, WithoutAViewThereIsNoHope) {
+  gather_.OnHello("a", HelloOf(1), &actions_);
+  gather_.Tick(TimePoint(0).PlusMs(1000), &actions_);
+  EXPECT_TRUE(gather_.hopeless());
+  EXPECT_FALSE(gather_.complete());
+}
+
+}  // namespace
+}  // namespace farandole
