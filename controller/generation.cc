@@ -386,7 +386,7 @@ std::vector<OpenWait> Generation::Waits(TimePoint now) const {
 }
 
 void Generation::LookAtWaits(TimePoint now, Actions* actions) {
-  WaitWatch::Verdict verdict = watch_.Look(Waits(now), now);
+  WaitWatch::Verdict verdict = watch_.Look(Waits(now), roster_.Heard(), now);
   for (std::string& sentence : verdict.said) {
     actions->Because(sentence);
     roster_.ToOne(Rank(0), Notice{id_, std::move(sentence)}, actions);

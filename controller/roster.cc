@@ -53,6 +53,14 @@ std::vector<Rank> Roster::Behind(const std::string& agent_id) const {
   return ranks;
 }
 
+RankSet Roster::Heard() const {
+  RankSet heard;
+  for (const Seat& seat : seats_) {
+    if (seat.session_open && seat.responsive && !seat.gone()) heard.Add(seat.member.rank);
+  }
+  return heard;
+}
+
 bool Roster::AllGone() const {
   return std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.gone(); });
 }

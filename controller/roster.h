@@ -56,6 +56,8 @@ class Roster {
   int left_count() const { return left_.count(); }
   std::vector<Rank> left() const { return left_.ToVector(); }
   bool AllGone() const;
+  // Members that take part, answer, and have an open session.
+  RankSet Heard() const;
 
   void OpenSession(Rank rank, uint64_t session, const std::string& agent_id);
   // The agent's stream is lost, or a newer one: what was said through it is void, also who does not respond.

@@ -39,7 +39,7 @@ void WaitWatch::Reported(Rank rank, const WorkerReport& report, TimePoint now) {
   Arm(now);
 }
 
-WaitWatch::Verdict WaitWatch::Look(const std::vector<OpenWait>& waits, TimePoint now) {
+WaitWatch::Verdict WaitWatch::Look(const std::vector<OpenWait>& waits, const RankSet& heard, TimePoint now) {
   Verdict verdict;
   next_look_ = waits.empty() ? TimePoint::Infinite() : now.PlusMs(kLookMs);
   if (now.MsSince(slack_taken_) >= kSlackMs) {
@@ -49,13 +49,14 @@ WaitWatch::Verdict WaitWatch::Look(const std::vector<OpenWait>& waits, TimePoint
   StallInspector::Finding stalled = stall_.Look(GroupWaits(waits), now);
   for (std::string& warning : stalled.warnings) verdict.said.push_back(absl::StrCat("stall: ", std::move(warning)));
   verdict.fatal = std::move(stalled.fatal);
-  LookForDivergence(waits, now, &verdict);
+  LookForDivergence(waits, heard, now, &verdict);
   return verdict;
 }
 
-void WaitWatch::LookForDivergence(const std::vector<OpenWait>& waits, TimePoint now, Verdict* verdict) {
+void WaitWatch::LookForDivergence(const std::vector<OpenWait>& waits, const RankSet& heard, TimePoint now,
+                                  Verdict* verdict) {
   RankSet found;
-  if (waits.size() > 1 && waits.size() < kWaitsMax) found = FindCrosswise(waits, RankSet::All(size_));
+  if (waits.size() > 1 && waits.size() < kWaitsMax) found = FindCrosswise(waits, heard);
   uint64_t crossed = 0;
   for (const OpenWait& wait : waits) {
     if (wait.ready.Intersects(found)) crossed = crossed * 31 + static_cast<uint64_t>(wait.since.ns());

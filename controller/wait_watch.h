@@ -36,8 +36,9 @@ class WaitWatch {
     std::vector<std::string> said;  // sentences for the log and for rank 0
     std::string fatal;              // why the generation must fail; "" = it need not
   };
-  // At next_look(). `waits`: all that is open, at most kWaitsMax, oldest first.
-  Verdict Look(const std::vector<OpenWait>& waits, TimePoint now);
+  // At next_look(). `waits`: all that is open, at most kWaitsMax, oldest first. `heard`: members whose announcements
+  // come through; of others nobody knows what they have submitted since, so that they are in no crosswise wait.
+  Verdict Look(const std::vector<OpenWait>& waits, const RankSet& heard, TimePoint now);
 
   const ReportTable& reports() const { return reports_; }
   // Everything that this knows: waits, divergence, traffic, rates; of members, which are there already, lateness and
@@ -45,7 +46,7 @@ class WaitWatch {
   void FillStatus(const std::vector<OpenWait>& waits, TimePoint now, JobStatus* status) const;
 
  private:
-  void LookForDivergence(const std::vector<OpenWait>& waits, TimePoint now, Verdict* verdict);
+  void LookForDivergence(const std::vector<OpenWait>& waits, const RankSet& heard, TimePoint now, Verdict* verdict);
 
   const WatchConfig config_;
   const int size_;

@@ -27,9 +27,9 @@ TEST(WaitWatchTest, LooksOnlyWhileSomethingIsOpen) {
   EXPECT_TRUE(watch.next_look() == TimePoint::Infinite());
   watch.Announced(Rank(0), kBegin, false, kBegin);
   EXPECT_TRUE(watch.next_look() == kBegin.PlusMs(500));
-  watch.Look({Tensor("a", {0}, 2)}, kBegin.PlusMs(500));
+  watch.Look({Tensor("a", {0}, 2)}, RankSet::All(3), kBegin.PlusMs(500));
   EXPECT_TRUE(watch.next_look() == kBegin.PlusMs(1000));
-  watch.Look({}, kBegin.PlusMs(1000));
+  watch.Look({}, RankSet::All(3), kBegin.PlusMs(1000));
   EXPECT_TRUE(watch.next_look() == TimePoint::Infinite());
 }
 
@@ -39,18 +39,19 @@ TEST(WaitWatchTest, DivergenceIsSaidOnceAndFatalAfterAWhile) {
   WaitWatch watch(3, config);
   std::vector<OpenWait> waits = {Tensor("A", {0}, 3), Tensor("B", {1}, 3)};
   // It may be for a moment only.
-  EXPECT_THAT(watch.Look(waits, kBegin.PlusMs(500)).said, IsEmpty());
-  EXPECT_THAT(watch.Look(waits, kBegin.PlusMs(1000)).said, IsEmpty());
-  const auto said = watch.Look(waits, kBegin.PlusMs(1500));
+  EXPECT_THAT(watch.Look(waits, RankSet::All(3), kBegin.PlusMs(500)).said, IsEmpty());
+  EXPECT_THAT(watch.Look(waits, RankSet::All(3), kBegin.PlusMs(1000)).said, IsEmpty());
+  const auto said = watch.Look(waits, RankSet::All(3), kBegin.PlusMs(1500));
   EXPECT_THAT(said.said, ElementsAre(HasSubstr("the scripts of ranks 0 and 1 have diverged: rank 0 waits for `A`")));
   EXPECT_EQ(said.fatal, "");
   // One more comes to the same request.
   waits[0] = Tensor("A", {0, 2}, 3);
-  EXPECT_THAT(watch.Look(waits, kBegin.PlusMs(2000)).said, IsEmpty());
+  EXPECT_THAT(watch.Look(waits, RankSet::All(3), kBegin.PlusMs(2000)).said, IsEmpty());
   JobStatus status;
   watch.FillStatus(waits, kBegin.PlusMs(2000), &status);
   EXPECT_THAT(status.divergence, HasSubstr("rank 1 waits for `B`"));
-  EXPECT_THAT(watch.Look(waits, kBegin.PlusMs(3500)).fatal, HasSubstr("FARANDOLE_DIVERGENCE_SECONDS is 3"));
+  EXPECT_THAT(watch.Look(waits, RankSet::All(3), kBegin.PlusMs(3500)).fatal,
+              HasSubstr("FARANDOLE_DIVERGENCE_SECONDS is 3"));
 }
 
 TEST(WaitWatchTest, AnOrderThatDiffersForAMomentIsNoDivergence) {
@@ -61,14 +62,21 @@ TEST(WaitWatchTest, AnOrderThatDiffersForAMomentIsNoDivergence) {
     std::vector<OpenWait> waits = {Tensor("A", {0}, 2), Tensor("B", {1}, 2)};
     for (OpenWait& wait : waits) wait.since = now;
     now = now.PlusMs(500);
-    EXPECT_THAT(watch.Look(waits, now).said, IsEmpty()) << i;
+    EXPECT_THAT(watch.Look(waits, RankSet::All(3), now).said, IsEmpty()) << i;
   }
+  // Nor is it known of one that cannot be heard what it has submitted meanwhile.
+  const std::vector<OpenWait> both = {Tensor("A", {0}, 2), Tensor("B", {1}, 2)};
+  RankSet heard;
+  heard.Add(Rank(0));
+  EXPECT_THAT(watch.Look(both, heard, now.PlusMs(500)).said, IsEmpty());
+  EXPECT_THAT(watch.Look(both, heard, now.PlusMs(5000)).said, IsEmpty());
+  now = now.PlusMs(5000);
   // When one of them is answered the other scripts go on, too: one second more.
   const std::vector<OpenWait> three = {Tensor("A", {0}, 2), Tensor("B", {1}, 2), Tensor("C", {1}, 2)};
   const std::vector<OpenWait> two(three.begin(), three.end() - 1);
-  EXPECT_THAT(watch.Look(three, now.PlusMs(500)).said, IsEmpty());
-  EXPECT_THAT(watch.Look(two, now.PlusMs(1500)).said, IsEmpty());
-  EXPECT_THAT(watch.Look({}, now.PlusMs(2500)).said, IsEmpty());
+  EXPECT_THAT(watch.Look(three, RankSet::All(3), now.PlusMs(500)).said, IsEmpty());
+  EXPECT_THAT(watch.Look(two, RankSet::All(3), now.PlusMs(1500)).said, IsEmpty());
+  EXPECT_THAT(watch.Look({}, RankSet::All(3), now.PlusMs(2500)).said, IsEmpty());
 }
 
 TEST(WaitWatchTest, LatenessComesFromSlackWhenNothingIsAnnounced) {
@@ -80,7 +88,7 @@ TEST(WaitWatchTest, LatenessComesFromSlackWhenNothingIsAnnounced) {
     watch.Reported(Rank(r), report, kBegin);
   }
   EXPECT_TRUE(watch.next_look() < TimePoint::Infinite());
-  watch.Look({}, kBegin.PlusMs(500));
+  watch.Look({}, RankSet::All(3), kBegin.PlusMs(500));
   JobStatus status;
   status.members.resize(2);
   for (int r = 0; r < 2; ++r) status.members[r].member.rank = Rank(r);
