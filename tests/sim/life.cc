@@ -38,7 +38,10 @@ void Life::Start() {
   const int64_t timeout_ms = world_->setting.start_timeout_ms;
   const TimePoint now = world_->simulation.now();
   process_->At(now.PlusMs(timeout_ms), [this] {
-    if (session_.state() == State::kJoining) Apply(session_.GiveUp({Code::kTimeout, "start timeout"}));
+    if (session_.state() != State::kJoining) return;
+    // Who has heard of a view with it loses a member.
+    world_->nobody_lost = false;
+    Apply(session_.GiveUp({Code::kTimeout, "start timeout"}));
   });
   process_->At(now.PlusMs(timeout_ms - std::min<int64_t>(1000, timeout_ms / 4)), [this] {
     if (session_.state() == State::kJoining) Apply(session_.AskAgain());
