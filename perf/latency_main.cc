@@ -276,6 +276,13 @@ class Latency {
     return silent == kSilentSteps;
   }
 
+  // Every thread of every rank.
+  void Park() {
+    page_.Barrier();
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kParkedNs));
+    page_.Barrier();
+  }
+
   void Replayed(int rounds) {
     const Request request = Scalar("replayed");
     const bool silent = UntilSilent([&] { One(request); });
@@ -284,11 +291,9 @@ class Latency {
     FutexPeer peer;
     const int64_t said = said_;
     for (int round = 0; ok_ && round < rounds; ++round) {
-      page_.Barrier();
-      std::this_thread::sleep_for(std::chrono::nanoseconds(kParkedNs));
-      page_.Barrier();
+      Park();
       parked.push_back(One(request));
-      page_.Barrier();
+      Park();
       futex.push_back(peer.Wake());
       page_.Barrier();
       One(request);
