@@ -118,6 +118,7 @@ void Agent::LogOutage() {
 }
 
 void Agent::FromController(const ToWorkers& message) {
+  announcements_.NoteDown(message.message);
   const std::string bytes = Encode(LocalDown(message.message));
   for (Incarnation incarnation : message.worker_incarnations) {
     Worker* worker = workers_.Find(incarnation);
@@ -193,14 +194,20 @@ void Agent::FromWorkerUp(const Connection& connection, Worker* worker, const Wor
   if (workers_.NoteUp(worker, message, loop_->Now())) Remember(*worker);
   // Without Hello on this life of the link the controller does not know the session; the worker will say it.
   if (!worker->said_hello) return;
-  if (const auto* announce = std::get_if<Announce>(&message)) return Announces(*worker, *announce);
+  const size_t active = workers_.CountActive();
+  if (const auto* announce = std::get_if<Announce>(&message)) {
+    return Keeps(announcements_.Add(active, worker->incarnation, *announce));
+  }
+  if (const auto* halted = std::get_if<Halted>(&message)) {
+    return Keeps(announcements_.Add(active, worker->incarnation, *halted));
+  }
   FlushAnnouncements();
   if (std::holds_alternative<Hello>(message)) announcements_.Forget();
   link_.SendFromLoop(AgentUp(FromWorker{worker->incarnation, message}));
 }
 
-void Agent::Announces(const Worker& worker, const Announce& announce) {
-  if (announcements_.Add(workers_.CountActive(), worker.incarnation, announce)) return FlushAnnouncements();
+void Agent::Keeps(bool complete) {
+  if (complete) return FlushAnnouncements();
   if (announcements_timer_ != 0) return;
   announcements_timer_ =
       loop_->AddTimerFromLoop(loop_->Now().PlusMs(kAnnouncementsMs), [this] { FlushAnnouncements(); });

@@ -68,7 +68,8 @@ class Agent {
   void FromLocal(const Connection& connection, const LocalUp& message);
   void Attaches(const Connection& connection, const Attach& attach);
   void FromWorkerUp(const Connection& connection, Worker* worker, const WorkerUp& message);
-  void Announces(const Worker& worker, const Announce& announce);
+  // Something is kept in `announcements_`; `complete`: it should go out now.
+  void Keeps(bool complete);
   // Sends the announcements that are kept.
   void FlushAnnouncements();
   void AsksForSegment(const Connection& connection, const SegmentRequest& request);

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <utility>
@@ -54,6 +55,30 @@ absl::Status ReadSeconds(const char* name, const char* other, int64_t* ms) {
   return absl::OkStatus();
 }
 
+// What is batched, and how it is said.
+absl::Status ReadBatching(Options* o) {
+  constexpr double kWindowMaxMs = 60000;
+  constexpr uint32_t kSlotsMax = 65536;
+  const char* found;
+  if (const char* value = Find("FARANDOLE_CYCLE_TIME", "HOROVOD_CYCLE_TIME", &found)) {
+    double ms;
+    if (!absl::SimpleAtod(value, &ms) || !(ms >= 0) || ms > kWindowMaxMs) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(found, " must be a number of milliseconds up to 60000, not \"", value, "\""));
+    }
+    o->batch_window_ms = static_cast<uint32_t>(std::ceil(ms));
+  }
+  if (const char* value = Find("FARANDOLE_CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY", &found)) {
+    if (!absl::SimpleAtoi(value, &o->cache_capacity) || o->cache_capacity > kSlotsMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(found, " must be a number of signatures up to 65536, not \"", value, "\""));
+    }
+  }
+  const char* deterministic = Find("FARANDOLE_DETERMINISTIC", "FARANDOLE_DETERMINISTIC", &found);
+  o->deterministic = deterministic != nullptr && std::atoi(deterministic) > 0;
+  return absl::OkStatus();
+}
+
 absl::Status ReadEnvironment(Options* o) {
   const char* found;
   const char* threshold = Find("FARANDOLE_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", &found);
@@ -61,8 +86,9 @@ absl::Status ReadEnvironment(Options* o) {
       (!absl::SimpleAtoi(threshold, &o->fusion_threshold_bytes) || o->fusion_threshold_bytes < 0)) {
     return absl::InvalidArgumentError(absl::StrCat(found, " must be a number of bytes, not \"", threshold, "\""));
   }
-  absl::Status status = ReadSeconds("FARANDOLE_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS",
-                                    &o->watch.stall.warn_after_ms);
+  absl::Status status = ReadBatching(o);
+  status.Update(ReadSeconds("FARANDOLE_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS",
+                            &o->watch.stall.warn_after_ms));
   status.Update(ReadSeconds("FARANDOLE_STALL_SHUTDOWN_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
                             &o->watch.stall.shutdown_after_ms));
   status.Update(

@@ -27,6 +27,10 @@ struct Options {
   LogLevel log_level = LogLevel::kWarning;
   // HOROVOD_FUSION_THRESHOLD of the environment.
   int64_t fusion_threshold_bytes = 128 << 20;
+  // HOROVOD_CYCLE_TIME, FARANDOLE_DETERMINISTIC and HOROVOD_CACHE_CAPACITY.
+  uint32_t batch_window_ms = 0;
+  bool deterministic = false;
+  uint32_t cache_capacity = 1024;
   // HOROVOD_STALL_CHECK_TIME_SECONDS and the like.
   WatchConfig watch;
   bool help = false;

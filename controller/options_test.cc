@@ -84,6 +84,24 @@ TEST(OptionsTest, WaitsAreBoundedByTheEnvironment) {
   }
 }
 
+TEST(OptionsTest, BatchingIsTheLaunchers) {
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->batch_window_ms, 0u);
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->cache_capacity, 1024u);
+  EXPECT_FALSE(ParseOptions({"--key-fd", "3"})->deterministic);
+  setenv("HOROVOD_CYCLE_TIME", "0.5", 1);
+  setenv("HOROVOD_CACHE_CAPACITY", "0", 1);
+  setenv("FARANDOLE_DETERMINISTIC", "1", 1);
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->batch_window_ms, 1u) << "in whole milliseconds";
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->cache_capacity, 0u);
+  EXPECT_TRUE(ParseOptions({"--key-fd", "3"})->deterministic);
+  for (const char* name : {"HOROVOD_CYCLE_TIME", "HOROVOD_CACHE_CAPACITY"}) {
+    setenv(name, "-1", 1);
+    EXPECT_THAT(Error({"--key-fd", "3"}), HasSubstr(name));
+    unsetenv(name);
+  }
+  unsetenv("FARANDOLE_DETERMINISTIC");
+}
+
 TEST(OptionsTest, TheFusionThresholdIsTheLaunchers) {
   setenv("HOROVOD_FUSION_THRESHOLD", "1024", 1);
   EXPECT_EQ(ParseOptions({"--key-fd", "3"})->fusion_threshold_bytes, 1024);

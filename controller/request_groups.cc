@@ -28,6 +28,8 @@ RequestGroups::Outcome RequestGroups::Add(const SetMembers& set, ReadyTensor ten
   Outcome outcome;
   outcome.verdict = Verdict::kComplete;
   outcome.members = std::move(group.ready);
+  std::sort(outcome.members.begin(), outcome.members.end(),
+            [](const ReadyTensor& a, const ReadyTensor& b) { return a.name < b.name; });
   groups_.erase(it);
   return outcome;
 }
@@ -87,11 +89,11 @@ std::vector<OpenWait> RequestGroups::Waits(size_t max) const {
     OpenWait wait;
     wait.kind = WaitKind::kGroup;
     wait.process_set = key.first;
-    wait.name = group.ready[0].name;
+    wait.name = key.second;
     wait.ready = group.set->set();
     wait.since = group.since;
-    wait.detail =
-        absl::StrCat("of group ", key.second, " ", group.ready.size(), " of ", group.size, " requests are ready");
+    wait.detail = absl::StrCat(group.ready.size(), " of ", group.size, " requests are ready, the first is `",
+                               group.ready[0].name, "`");
     waits.push_back(std::move(wait));
   }
   return waits;

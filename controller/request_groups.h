@@ -22,7 +22,7 @@ class RequestGroups {
   enum class Verdict { kWaiting, kComplete, kFailed };
   struct Outcome {
     Verdict verdict = Verdict::kWaiting;
-    std::vector<ReadyTensor> members;  // kComplete: all of the group, in the order in which they became ready
+    std::vector<ReadyTensor> members;  // kComplete: all of the group, by name: arrival has no influence
     std::vector<std::string> names;    // kFailed: these end with `text`
     std::string text;
   };

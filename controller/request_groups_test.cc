@@ -28,9 +28,9 @@ class RequestGroupsTest : public ::testing::Test {
 };
 
 TEST_F(RequestGroupsTest, ThereIsAGroupWhenAllOfItAreReady) {
-  EXPECT_EQ(groups_.Add(all_, Of("a", "g", 2), kNow).verdict, Verdict::kWaiting);
+  EXPECT_EQ(groups_.Add(all_, Of("b", "g", 2), kNow).verdict, Verdict::kWaiting);
   EXPECT_EQ(groups_.Add(all_, Of("x", "h", 2), kNow).verdict, Verdict::kWaiting);
-  const auto outcome = groups_.Add(all_, Of("b", "g", 2), kNow);
+  const auto outcome = groups_.Add(all_, Of("a", "g", 2), kNow);
   ASSERT_EQ(outcome.verdict, Verdict::kComplete);
   EXPECT_THAT(outcome.members,
               ElementsAre(::testing::Field(&ReadyTensor::name, "a"), ::testing::Field(&ReadyTensor::name, "b")));
@@ -66,8 +66,8 @@ TEST_F(RequestGroupsTest, WaitsSayHowManyAreReady) {
   groups_.Add(all_, Of("a", "g", 2), kNow);
   const auto waits = groups_.Waits(10);
   ASSERT_EQ(waits.size(), 1u);
-  EXPECT_EQ(waits[0].name, "a");
-  EXPECT_EQ(waits[0].detail, "of group g 1 of 2 requests are ready");
+  EXPECT_EQ(waits[0].name, "g");
+  EXPECT_EQ(waits[0].detail, "1 of 2 requests are ready, the first is `a`");
   EXPECT_EQ(waits[0].ready.count(), 2);
 }
 

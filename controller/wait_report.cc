@@ -65,7 +65,7 @@ std::string Where(const WaitGroup& group) {
     case WaitKind::kSetChange:
       return absl::StrCat(" with ", names, ", a change of the process sets");
     case WaitKind::kGroup:
-      return absl::StrCat(" with the rest of group ", names, of);
+      return absl::StrCat(" for the rest of group ", names, of);
     case WaitKind::kEnter:
       return absl::StrCat(" with ", names, of, ", begun in the replay");
     default:
@@ -128,6 +128,9 @@ std::string WaitText(const WaitGroup& group, TimePoint now) {
     case WaitKind::kReplay:
       return absl::StrCat("for ", age, " ", Text(group.ready), Have(group.ready), " been in ", group.names.front(),
                           " of the replay; ", group.detail);
+    case WaitKind::kGroup:
+      return absl::StrCat("for ", age, " ", Text(group.ready), Have(group.ready), " waited", Where(group), "; ",
+                          group.detail);
     default:
       return absl::StrCat("for ", age, " ", Text(group.ready), Have(group.ready), " waited for ",
                           Text(group.missing, "the end of the last generation"), Where(group),

@@ -102,6 +102,7 @@ void Agent::Received(FromController from) {
   }
   const auto* down = std::get_if<ToWorkers>(&from.message);
   if (down == nullptr || !connected_) return;
+  announcements_.NoteDown(down->message);
   for (size_t i = 0; i < down->worker_incarnations.size(); ++i) {
     Worker* worker = workers_.Find(down->worker_incarnations[i]);
     if (worker == nullptr) continue;
@@ -225,15 +226,21 @@ void Agent::FromWorkerUp(Worker* worker, const WorkerUp& message) {
   if (workers_.NoteUp(worker, message, world_->simulation.now())) Put(workers_.MemoryOf(*worker));
   if (!worker->said_hello) return;
   if (const auto* announce = std::get_if<Announce>(&message)) {
-    if (announcements_.Add(workers_.CountActive(), worker->incarnation, *announce)) return FlushAnnouncements();
-    if (flush_posted_) return;
-    flush_posted_ = true;
-    process_->At(world_->simulation.now().PlusMs(kAnnouncementsMs), [this] { FlushAnnouncements(); });
-    return;
+    return Keeps(announcements_.Add(workers_.CountActive(), worker->incarnation, *announce));
+  }
+  if (const auto* halted = std::get_if<Halted>(&message)) {
+    return Keeps(announcements_.Add(workers_.CountActive(), worker->incarnation, *halted));
   }
   FlushAnnouncements();
   if (std::holds_alternative<Hello>(message)) announcements_.Forget();
   Say(FromWorker{worker->incarnation, message, {}});
+}
+
+void Agent::Keeps(bool complete) {
+  if (complete) return FlushAnnouncements();
+  if (flush_posted_) return;
+  flush_posted_ = true;
+  process_->At(world_->simulation.now().PlusMs(kAnnouncementsMs), [this] { FlushAnnouncements(); });
 }
 
 void Agent::FlushAnnouncements() {

@@ -54,6 +54,7 @@ class Agent {
   void FromLocal(Connection* connection, LocalUp message);
   void Attaches(Connection* connection, const Attach& attach);
   void FromWorkerUp(Worker* worker, const WorkerUp& message);
+  void Keeps(bool complete);
   void FlushAnnouncements();
   void ConnectionClosed(Connection* connection);
   void ProcessEnded(const Process* worker, const std::string& cause);

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "tests/transcripts/print.h"
 
 namespace farandole {
@@ -80,6 +81,12 @@ absl::Status Play::Config(const Words& words) {
     config_.watch.stall.shutdown_after_ms = value;
   } else if (words[1] == "divergence_after_ms") {
     config_.watch.divergence_after_ms = value;
+  } else if (words[1] == "batch_window_ms") {
+    config_.batch_window_ms = value;
+  } else if (words[1] == "deterministic") {
+    config_.deterministic = value != 0;
+  } else if (words[1] == "cache_capacity") {
+    config_.cache_capacity = value;
   } else if (words[1] == "can_withdraw") {
     config_.can_withdraw = value != 0;
   } else {
@@ -131,9 +138,19 @@ absl::Status Play::OfWorker(const Words& words, absl::string_view text, std::vec
   } else if (verb == "loses" && words.size() == 3 && absl::SimpleAtoi(words[2].substr(1), &index)) {
     worker.Lose(index);
   } else {
-    auto message = worker.Say(Words(words.begin() + 1, words.end()), text);
+    Words said(words.begin() + 1, words.end());
+    std::vector<SameFrom> alike;
+    if (absl::StartsWith(said.back(), "alike=")) {
+      for (const absl::string_view other : absl::StrSplit(absl::StripPrefix(said.back(), "alike="), ',')) {
+        const auto at = workers_.find(std::string(other));
+        if (at == workers_.end()) return What(other);
+        alike.push_back({at->second.incarnation(), at->second.received(), at->second.received()});
+      }
+      said.pop_back();
+    }
+    auto message = worker.Say(said, text);
     if (!message.ok()) return message.status();
-    SayAgent(worker.agent, FromWorker{worker.incarnation(), *std::move(message), {}}, output);
+    SayAgent(worker.agent, FromWorker{worker.incarnation(), *std::move(message), std::move(alike)}, output);
   }
   return absl::OkStatus();
 }

@@ -31,7 +31,8 @@ namespace farandole {
 //                                            retained (lists: "1,2", "-"); what is not said is what the worker would
 //                                            say, a new session and the rest as it has seen it, but for next, which is
 //                                            0
-//   W announces [completed N] [received N] [phase N] [gen N] REQUEST...
+//   W announces [completed N] [received N] [phase N] [gen N] REQUEST...|@SLOT,SLOT... [alike=W,W...]
+//                                            alike: others of the agent who say the same, each with its own progress
 //   W acks [completed N] [received N]        what is not said: everything it was sent
 //   W breaks [phase N] new|changed|never|join|leave|sets|incomplete NAME...
 //   W halts [phase N] next N

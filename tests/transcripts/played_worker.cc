@@ -172,6 +172,13 @@ absl::StatusOr<WorkerUp> PlayedWorker::SayAnnounce(const Words& words) {
       completed = true;
       continue;
     }
+    if (absl::StartsWith(words[i], "@")) {
+      std::vector<uint64_t> slots;
+      size_t at = 0;
+      if (!TakesList({"@", words[i].substr(1)}, &at, "@", &slots)) return What(words[i]);
+      announce.cached.push_back({0, std::vector<uint32_t>(slots.begin(), slots.end())});
+      continue;
+    }
     const absl::Status added = AddRequests(words[i], &announce.requests);
     if (!added.ok()) return added;
   }

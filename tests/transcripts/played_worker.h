@@ -33,6 +33,7 @@ class PlayedWorker {
 
   Incarnation incarnation() const { return incarnation_; }
   int64_t pid() const { return pid_; }
+  uint64_t received() const { return received_; }
   const GenerationId& generation() const { return view_.generation; }
 
   std::string agent;

@@ -55,6 +55,9 @@ struct Printer {
     for (const BatchEntry& entry : m.entries) {
       absl::StrAppend(&text, " ", entry.name);
       if (entry.slot != 0) absl::StrAppend(&text, "@", entry.slot);
+      if (entry.signature.op != OpKind::kUnspecified) {
+        absl::StrAppend(&text, "=", Name(entry.signature.dtype), ShapeString(entry.signature.shape));
+      }
       if (!entry.first_dims.empty()) absl::StrAppend(&text, "(", absl::StrJoin(entry.first_dims, ","), ")");
     }
     return text;
@@ -62,7 +65,9 @@ struct Printer {
   std::string operator()(const ErrorItem& m) const {
     return absl::StrCat(m.kind == ErrorKind::kLeft ? "left " : "mismatch ", absl::StrJoin(m.names, " "), ": ", m.text);
   }
-  std::string operator()(const BarrierDone& m) const { return absl::StrCat("barrier ", m.name); }
+  std::string operator()(const BarrierDone& m) const {
+    return absl::StrCat("barrier ", m.name, m.process_set == 0 ? "" : absl::StrCat(" of set ", m.process_set));
+  }
   std::string operator()(const LeaveDone&) const { return "leave done"; }
   std::string operator()(const JoinDone& m) const { return absl::StrCat("join done, last rank ", m.last_rank.value()); }
   std::string operator()(const SetChanged& m) const {

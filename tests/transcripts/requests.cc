@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace farandole {
 namespace {
@@ -34,6 +35,33 @@ bool ParseTensor(absl::string_view word, Signature* signature) {
   return true;
 }
 
+bool ParseNumbers(absl::string_view text, std::vector<int64_t>* numbers) {
+  for (absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    int64_t value;
+    if (!absl::SimpleAtoi(part, &value)) return false;
+    numbers->push_back(value);
+  }
+  return true;
+}
+
+// "add[0,1]", "remove[1]", "group=g/2", "splits=1,2", "prio=3".
+bool ParseRareWord(absl::string_view word, Signature* signature) {
+  if (absl::ConsumePrefix(&word, "add[") && absl::ConsumeSuffix(&word, "]")) {
+    signature->op = OpKind::kAddProcessSet;
+    return ParseNumbers(word, &signature->shape);
+  }
+  if (absl::ConsumePrefix(&word, "remove[") && absl::ConsumeSuffix(&word, "]")) {
+    signature->op = OpKind::kRemoveProcessSet;
+    return ParseNumbers(word, &signature->shape);
+  }
+  if (absl::ConsumePrefix(&word, "splits=")) return ParseNumbers(word, &signature->splits);
+  if (absl::ConsumePrefix(&word, "prio=")) return absl::SimpleAtoi(word, &signature->priority);
+  if (!absl::ConsumePrefix(&word, "group=")) return false;
+  const std::vector<std::string> name_and_size = absl::StrSplit(word, '/');
+  signature->group = name_and_size[0];
+  return name_and_size.size() == 2 && absl::SimpleAtoi(name_and_size[1], &signature->group_size);
+}
+
 bool ParseWord(absl::string_view word, Signature* signature) {
   int32_t number;
   if (word == "allgather") {
@@ -42,6 +70,16 @@ bool ParseWord(absl::string_view word, Signature* signature) {
     signature->op = OpKind::kBroadcast;
   } else if (word == "barrier") {
     signature->op = OpKind::kBarrier;
+  } else if (word == "alltoall") {
+    signature->op = OpKind::kAlltoall;
+  } else if (word == "reducescatter") {
+    signature->op = OpKind::kReducescatter;
+  } else if (word == "join") {
+    signature->op = OpKind::kJoin;
+  } else if (word == "gpu") {
+    signature->device = DeviceKind::kAccelerator;
+  } else if (word == "adasum") {
+    signature->reduce_op = ReduceOp::kAdasum;
   } else if (word == "sum") {
     signature->reduce_op = ReduceOp::kSum;
   } else if (absl::StartsWith(word, "root=") && absl::SimpleAtoi(word.substr(5), &number)) {
@@ -53,7 +91,7 @@ bool ParseWord(absl::string_view word, Signature* signature) {
   } else if (absl::StartsWith(word, "post=")) {
     return absl::SimpleAtod(word.substr(5), &signature->postscale);
   } else {
-    return ParseTensor(word, signature);
+    return ParseRareWord(word, signature) || ParseTensor(word, signature);
   }
   return true;
 }
