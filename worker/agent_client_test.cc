@@ -78,6 +78,7 @@ class Listener final : public ControlLink::Listener {
 
   WorkerReport Report() override {
     WorkerReport report;
+    report.generation.number = 1;
     report.batches = 7;
     return report;
   }
