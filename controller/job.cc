@@ -471,7 +471,7 @@ JobStatus Job::Status(TimePoint now) const {
     status.reason = s.generation->reason();
   }
   if (s.gather) {
-    status.state = JobState::kGathering;
+    status.state = JobState::kRecovering;
     s.FillGather(now, &status);
   } else if (s.Occupied()) {
     status.state = s.Running() ? JobState::kRunning : JobState::kFailed;
