@@ -80,18 +80,26 @@ def activity(job: processes.Job) -> str:
     return query.Target(file.job, file.controller, token=file.token).get()["activity"]
 
 
-@pytest.mark.parametrize("options", [(), ("--no-prefix-output",)])
 @pytest.mark.parametrize("replayed", [False, True])
-@pytest.mark.parametrize("victims", [("agent",)], ids="+".join)
+@pytest.mark.parametrize(
+    ("victims", "options"),
+    [
+        (["agent"], []),
+        (["agent"], ["--no-prefix-output"]),
+        (["controller"], []),
+        (["agent", "controller"], []),
+        (["controller", "agent"], []),
+    ],
+)
 def test_killed_while_training(
-    tmp_path: Path, losses: list[str], victims: tuple[str, ...], replayed: bool, options: tuple[str, ...]
+    tmp_path: Path, losses: list[str], victims: list[str], replayed: bool, options: list[str]
 ) -> None:
     if replayed:
         command = WORKER
     else:
         command = [sys.executable, str(processes.script_file(tmp_path, NEVER_THE_SAME))]
         losses = [str(float(sum(2 * i + 1 for i in range(step + 1)))) for step in range(STEPS)]
-    with processes.running(processes.launch_command(2, *command, options=options), tmp_path) as job:
+    with processes.running(processes.launch_command(2, *command, options=tuple(options)), tmp_path) as job:
         pid = pids(job, 2)
         killed = []
         for step in (15, 50, 100):

@@ -92,3 +92,26 @@ def test_a_rank_that_stopped_before_and_runs_after(tmp_path: Path) -> None:
             os.kill(pid[1], signal.SIGCONT)
         after = job.wait_for(lambda: all_respond(target.get()) and target.get(), "the new agent")
         check(after, pid, generation)
+
+
+def test_while_the_controller_is_away(tmp_path: Path) -> None:
+    with training(tmp_path) as (job, target, pid):
+        generation = target.get()["generation"]
+        with away(job, "controller"):
+            with processes.running(COMMAND, tmp_path) as shown:
+                assert shown.wait() == 1, shown.report()
+            sentence = f"the controller at {target.controller} does not answer"
+            assert sentence in shown.stdout + shown.stderr, shown.report()
+        after = job.wait_for(lambda: runs_again(target), "all ranks to register")
+        check(after, pid, generation)
+        assert all_respond(after)
+
+
+def runs_again(target: query.Target) -> dict | None:
+    """None while nobody answers, no agent has come back yet, or members have not registered."""
+    try:
+        status = target.get()
+    except query.QueryError as error:
+        assert error.code in (query.NO_ANSWER, query.NO_JOB), error
+        return None
+    return status if status["state"] == "running" and all_respond(status) else None
