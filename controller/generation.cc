@@ -90,8 +90,7 @@ void Generation::TakeSeat(Rank rank, const Registered& member) {
 
 void Generation::Restore(const Recovery& recovery, TimePoint now, Actions* actions) {
   const std::vector<Registered>& members = recovery.found().members;
-  for (const ProcessSet& set : recovery.process_sets()) negotiator_.sets()->Restore(set);
-  for (const auto& removal : recovery.removals()) negotiator_.sets()->RestoreRemoval(removal.first, removal.second);
+  negotiator_.RestoreSets(recovery.process_sets(), recovery.removals());
   for (int r = 0; r < roster_.size(); ++r) TakeSeat(Rank(r), members[r]);
   if (!recovery.fault().empty()) {
     Fail(recovery.fault(), actions);

@@ -381,6 +381,12 @@ void Negotiator::Completed(Rank rank, uint64_t through) {
   for (uint32_t id : paced->second) batcher_.Completed(id, through);
 }
 
+void Negotiator::RestoreSets(const std::vector<ProcessSet>& sets, const std::map<uint32_t, uint64_t>& removals) {
+  for (const ProcessSet& set : sets) sets_.Restore(set);
+  for (const auto& removal : removals) sets_.RestoreRemoval(removal.first, removal.second);
+  NotePacers();
+}
+
 void Negotiator::NotePacers() {
   paced_by_.clear();
   for (const auto& [id, set] : sets_.all()) paced_by_[set->ranks()[0]].push_back(id);

@@ -76,7 +76,8 @@ class Negotiator {
   void Tick(TimePoint now) { batcher_.Tick(now); }
   TimePoint NextDeadline() const { return batcher_.NextDeadline(); }
 
-  ProcessSets* sets() { return &sets_; }
+  // As a restarted controller learns them from the members; `removals`: id and index of those that are gone.
+  void RestoreSets(const std::vector<ProcessSet>& sets, const std::map<uint32_t, uint64_t>& removals);
   const ProcessSets& sets() const { return sets_; }
   const RankSet& joined() const { return joins_.ranks(); }
   // The name that slot `slot` had for whoever had received everything up to item `index`; "" if none.

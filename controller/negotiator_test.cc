@@ -124,6 +124,14 @@ TEST_F(NegotiatorTest, SlotsCanBeSaidInFull) {
   EXPECT_FALSE(negotiator_->Resolve({Rank(0), 1}, {{3, {1}}}, &requests));
 }
 
+TEST_F(NegotiatorTest, ARestoredSetIsPacedByItsFirstRank) {
+  negotiator_->RestoreSets({{1, {Rank(0), Rank(1)}}}, {});
+  for (const std::string name : {"a", "b", "c", "d", "e"}) {
+    Say({{Rank(0), 0}, {Rank(1), 0}}, {Tensor(name, 4, 1)});
+    EXPECT_EQ(Next().size(), 1u) << name;
+  }
+}
+
 TEST_F(NegotiatorTest, ClearMakesEverythingVoid) {
   Say({{Rank(0), 0}}, {Tensor("x")});
   Say(All(0), {Tensor("ready")});

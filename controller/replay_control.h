@@ -74,6 +74,7 @@ class ReplayControl {
 
  private:
   void Halt(TimePoint now, Actions* actions);
+  void TakeFewestBatches(Detector::Found* found);
   // When what waits from `now` on has waited too long.
   TimePoint OverdueAt(TimePoint now) const {
     if (config_.can_withdraw) return now.PlusMs(config_.withdraw_after_ms);
@@ -89,6 +90,9 @@ class ReplayControl {
   BegunList begun_;
   Detector detector_;
   BackOff back_off_;
+  // By digest: the composition with the fewest batches of the last few that were replayed. One that returns after a
+  // single repetition, whose batches may have come apart, is replayed as it was before.
+  std::vector<Detector::Found> replayed_;
   uint64_t digest_ = 0;  // of the replay that runs or ended last
   TimePoint overdue_ = TimePoint::Infinite();
 };
