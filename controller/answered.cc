@@ -8,8 +8,9 @@ namespace farandole {
 void Answered::Add(const ItemBody& body, uint64_t index) {
   if (const Batch* batch = std::get_if<Batch>(&body)) {
     for (const BatchEntry& entry : batch->entries) {
+      // What was in the slot before this item: a later entry of it may have given the slot to another name.
       names_.emplace(batch->process_set,
-                     entry.name.empty() ? name_in_(batch->process_set, entry.slot, index) : entry.name);
+                     entry.name.empty() ? name_in_(batch->process_set, entry.slot, index - 1) : entry.name);
     }
   } else if (const ErrorItem* error = std::get_if<ErrorItem>(&body)) {
     for (const std::string& name : error->names) names_.emplace(error->process_set, name);
