@@ -117,9 +117,10 @@ void Recovery::FindBegun() {
     // Without the period nobody has any of it open.
     if (period_.batches.empty()) return;
     const uint32_t set = period_.batches[begun.seq % period_.batches.size()].process_set;
-    const auto members = sets_.find(set);
-    if (set != 0 && members == sets_.end()) continue;  // it was removed since, after all of it was closed
-    if (!Closed(begun, set == 0 ? all_ : members->second)) begun_.push_back(begun);
+    const auto exists = exists_.find(set);
+    // It was removed since, after all of it was closed.
+    if (set != 0 && (exists == exists_.end() || !exists->second)) continue;
+    if (!Closed(begun, set == 0 ? all_ : sets_.at(set))) begun_.push_back(begun);
   }
 }
 

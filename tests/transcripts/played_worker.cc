@@ -219,7 +219,10 @@ absl::StatusOr<WorkerUp> PlayedWorker::SayRecalled(const Words& words) {
     const auto it = items_.find(index);
     if (it != items_.end()) recalled.items.push_back(it->second);
   }
-  if (asked_.state) recalled.view = view_;
+  if (asked_.state) {
+    recalled.view = view_;
+    for (const auto& entry : sets_) recalled.process_sets.push_back(entry.second);
+  }
   return recalled;
 }
 
@@ -270,6 +273,7 @@ void PlayedWorker::Lose(uint64_t index) {
   state_ = WorkerState::kNegotiate;
   replay_index_ = resume_index_ = 0;
   begun_.clear();
+  sets_.clear();
   for (const auto& entry : items_) Apply(entry.second);
 }
 
@@ -289,6 +293,12 @@ void PlayedWorker::Apply(const Item& item) {
     begun_.erase(enter->seq);
   } else if (const Withdraw* withdraw = std::get_if<Withdraw>(&item.body)) {
     for (uint64_t seq : withdraw->seqs) begun_.erase(seq);
+  } else if (const SetChanged* changed = std::get_if<SetChanged>(&item.body)) {
+    if (changed->removed) {
+      sets_.erase(changed->process_set.id);
+    } else {
+      sets_[changed->process_set.id] = changed->process_set;
+    }
   }
 }
 

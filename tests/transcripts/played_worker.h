@@ -65,6 +65,7 @@ class PlayedWorker {
   uint64_t replay_index_ = 0;
   uint64_t resume_index_ = 0;
   std::set<uint64_t> begun_;
+  std::map<uint32_t, ProcessSet> sets_;
 };
 
 }  // namespace farandole
