@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "controller/signature_check.h"
+#include "proto/fit.h"
+
 namespace farandole {
 namespace {
 
-bool HasZeros(const Request& request) {
-  return request.signature.op == OpKind::kAllreduce &&
-         (request.signature.reduce_op == ReduceOp::kSum || request.signature.reduce_op == ReduceOp::kAverage);
-}
+bool HasZeros(const Request& request) { return JoinedMayTakePart(request.signature); }
 
 void AddOnce(uint32_t process_set, std::vector<uint32_t>* sets) {
   if (std::find(sets->begin(), sets->end(), process_set) == sets->end()) sets->push_back(process_set);
@@ -48,7 +48,7 @@ BegunList::Heard BegunList::Announce(Rank rank, const Request& request) {
     const auto it = std::find_if(instance.requests.begin(), instance.requests.end(),
                                  [&](const Request& r) { return r.name == request.name; });
     if (it == instance.requests.end()) continue;
-    if (it->signature != request.signature) return Heard::kChanged;
+    if (!Fits(it->signature, request.signature)) return Heard::kChanged;
     const size_t which = it - instance.requests.begin();
     if (!instance.heard[which].Add(rank)) return Heard::kTaken;
     instance.announced.emplace_back(rank, which);

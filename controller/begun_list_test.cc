@@ -10,11 +10,10 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using Heard = BegunList::Heard;
 
-Request Of(const std::string& name, uint32_t set = 0, ReduceOp op = ReduceOp::kSum) {
+Request Of(const std::string& name, uint32_t set = 0, OpKind op = OpKind::kAllreduce) {
   Request request{name, {}};
-  request.signature.op = OpKind::kAllreduce;
+  request.signature.op = op;
   request.signature.process_set = set;
-  request.signature.reduce_op = op;
   return request;
 }
 
@@ -93,7 +92,7 @@ TEST_F(BegunListTest, AMemberHasToRunAnotherOneFirst) {
 TEST_F(BegunListTest, WithdrawsAllOfASetAndGivesBackWhatWasAnnounced) {
   Open({{1, {Of("a", 1)}}, {1, {Of("b", 1)}}, {2, {Of("c", 2)}}}, {{0, {Rank(0)}}, {1, {Rank(0)}}, {2, {Rank(1)}}});
   list_.Announce(Rank(1), Of("b", 1));
-  EXPECT_EQ(list_.Announce(Rank(1), Of("a", 1, ReduceOp::kMax)), Heard::kChanged);
+  EXPECT_EQ(list_.Announce(Rank(1), Of("a", 1, OpKind::kReducescatter)), Heard::kChanged);
   const auto withdrawing = list_.TakeWithdraw(1, "why");
   EXPECT_THAT(withdrawing.item.seqs, ElementsAre(0, 1));
   EXPECT_EQ(withdrawing.item.process_set, 1u);
@@ -105,7 +104,7 @@ TEST_F(BegunListTest, WithdrawsAllOfASetAndGivesBackWhatWasAnnounced) {
 }
 
 TEST_F(BegunListTest, WhoHasJoinedAddsZerosWhereThereAreSome) {
-  Open({{0, {Of("a")}}, {1, {Of("m", 1, ReduceOp::kMax)}}}, {{0, {Rank(1), Rank(2)}}, {1, {Rank(1)}}});
+  Open({{0, {Of("a")}}, {1, {Of("m", 1, OpKind::kReducescatter)}}}, {{0, {Rank(1), Rank(2)}}, {1, {Rank(1)}}});
   EXPECT_THAT(list_.Joined(Rank(2)), IsEmpty());
   EXPECT_THAT(list_.Joined(Rank(0)), ElementsAre(1));
   EXPECT_EQ(list_.TakeEnter()->item.seq, 0u);

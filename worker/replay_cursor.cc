@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "proto/fit.h"
+
 namespace farandole {
 namespace {
 
@@ -18,6 +20,10 @@ BreakReason WhyNot(OpKind op) {
     default:
       return BreakReason::kNotReplayable;
   }
+}
+
+std::vector<Signature>::iterator FindFitting(std::vector<Signature>* variants, const Signature& signature) {
+  return std::find_if(variants->begin(), variants->end(), [&](const Signature& v) { return Fits(signature, v); });
 }
 
 }  // namespace
@@ -39,7 +45,7 @@ ReplayCursor::Part ReplayCursor::MakePart(const Request& request) {
   auto [it, added] = by_name_.try_emplace(key, static_cast<uint32_t>(tensors_.size()));
   if (added) tensors_.emplace_back();
   std::vector<Signature>& variants = tensors_[it->second].variants;
-  auto variant = std::find(variants.begin(), variants.end(), request.signature);
+  auto variant = FindFitting(&variants, request.signature);
   if (variant == variants.end()) variant = variants.insert(variants.end(), request.signature);
   return {it->second, static_cast<int>(variant - variants.begin())};
 }
@@ -62,7 +68,7 @@ bool ReplayCursor::Open(std::shared_ptr<Operation> operation, TimePoint now, Bre
     return false;
   }
   Tensor& tensor = tensors_[it->second];
-  auto variant = std::find(tensor.variants.begin(), tensor.variants.end(), request.signature);
+  auto variant = FindFitting(&tensor.variants, request.signature);
   if (variant == tensor.variants.end()) {
     *why_not = WhyNot(request.signature.op);
     if (*why_not == BreakReason::kNew) *why_not = BreakReason::kChanged;

@@ -130,6 +130,17 @@ TEST(SessionReplayTest, StartsBatchesInOrderWithoutAMessage) {
   }
 }
 
+TEST(SessionReplayTest, APriorityOfItsOwnFits) {
+  Worker w(0);
+  Request first = MakeRequest("a"), later = first;
+  first.signature.priority = 1;
+  later.signature.priority = 2;
+  w.Say(Replay{{{{0, {first}}}}});
+  const Effects effects = w.Submit(later);
+  EXPECT_THAT(effects.send, IsEmpty());
+  EXPECT_THAT(Texts(effects.work), ElementsAre("1/0 a"));
+}
+
 TEST(SessionReplayTest, TheReplayServesWhatWasAnnouncedBefore) {
   Worker w(0);
   w.Submit("a");
