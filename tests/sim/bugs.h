@@ -76,6 +76,8 @@ inline constexpr NamedBug kBugs[] = {
     {"enter_by_what_is_in_flight", &Bugs::enter_by_what_is_in_flight},
     {"patience_without_end", &Bugs::patience_without_end},
     {"wants_break_left_out", &Bugs::wants_break_left_out},
+    {"begun_left_out", &Bugs::begun_left_out},
+    {"retained_left_out", &Bugs::retained_left_out},
     {"answered_requests_listed", &Bugs::answered_requests_listed},
 };
 

@@ -13,7 +13,7 @@ namespace farandole::sim {
 namespace {
 
 // A controller that starts again goes on with the generation of the one before it.
-constexpr bool kRecovers = false;
+constexpr bool kRecovers = true;
 
 }  // namespace
 
