@@ -182,6 +182,12 @@ void Gather::Tick(TimePoint now, Actions* actions) {
   Step(actions);
 }
 
+bool Gather::HasAgent(const std::string& agent_id) const {
+  return std::any_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+    return entry.second.agent_id == agent_id && entry.second.dead.empty() && !entry.second.left;
+  });
+}
+
 bool Gather::AnyDead() const {
   return std::any_of(view_->members.begin(), view_->members.end(), [this](const Member& member) {
     const auto it = workers_.find(member.worker_incarnation);

@@ -55,6 +55,8 @@ class Gather {
 
   // True once the view is known and has this worker.
   bool HasMember(Incarnation worker) const { return ranks_.contains(worker); }
+  // A worker of this agent has said Hello and is not known to be dead.
+  bool HasAgent(const std::string& agent_id) const;
   bool has_view() const { return view_.has_value(); }
 
   // A worker of this generation; or one that the view has, but that never saw the view.

@@ -355,6 +355,7 @@ void Job::State::TryOpen(Actions* actions) {
 void Job::State::ForgetIfUnused(const std::string& agent_id) {
   if (agents.Connected(agent_id) || waiting.HasAgent(agent_id)) return;
   if (generation && !generation->roster().Behind(agent_id).empty()) return;
+  if (gather && gather->HasAgent(agent_id)) return;
   agents.Forget(agent_id);
 }
 
