@@ -13,6 +13,7 @@ void Controller::Start() {
   process_ = world_->NewProcess();
   if (incarnation_ == 0 || !world_->bugs.incarnation_not_raised) ++incarnation_;
   world_->checker.ControllerStarted(incarnation_);
+  world_->log.Restarted();
   sessions_.clear();
   received_through_.clear();
   armed_ = TimePoint::Infinite();

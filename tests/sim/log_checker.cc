@@ -38,8 +38,37 @@ bool IsJoin(const Request& request) { return request.signature.op == OpKind::kJo
 
 }  // namespace
 
+void LogChecker::Restarted() {
+  for (auto& entry : generations_) entry.second.restarted = true;
+}
+
+// Once the new incarnation sends anything all members have told it what they have received.
+void LogChecker::ForgetUnreached(Generation* g) {
+  g->restarted = false;
+  g->items.erase(g->items.upper_bound(g->reached), g->items.end());
+  const auto unreached = [g](uint64_t item) { return item > g->reached; };
+  g->markers.erase(std::remove_if(g->markers.begin(), g->markers.end(), unreached), g->markers.end());
+  for (auto it = g->closed.begin(); it != g->closed.end();) {
+    const auto current = it++;
+    if (!unreached(current->second)) continue;
+    // Opened before it was closed; whether that reached anybody is looked at next.
+    g->open[current->first] = g->opened[current->first];
+    g->closed.erase(current);
+  }
+  for (auto it = g->open.begin(); it != g->open.end();) {
+    const auto current = it++;
+    if (unreached(current->second)) g->open.erase(current);
+  }
+  for (auto it = g->removed.begin(); it != g->removed.end();) {
+    const auto current = it++;
+    if (unreached(current->second)) g->removed.erase(current);
+  }
+  if (unreached(g->last_join_done)) g->last_join_done = 0;
+}
+
 void LogChecker::Sent(const Item& item) {
   Generation& g = Find(item.generation);
+  if (g.restarted) ForgetUnreached(&g);
   const std::string text = Text(item);
   const auto at = g.items.emplace(item.index, text);
   if (at.second) return First(item, &g);
@@ -56,7 +85,9 @@ void LogChecker::First(const Item& item, Generation* g) {
     if (!g->joined.empty()) verdict_->Fail("I7: a replay begins while somebody has joined");
   } else if (const auto* resume = std::get_if<Resume>(&item.body)) {
     g->joined.clear();
-    for (const Begun& begun : resume->begun) g->open.insert({resume->replay_index, begun.seq});
+    for (const Begun& begun : resume->begun) {
+      g->open[{resume->replay_index, begun.seq}] = g->opened[{resume->replay_index, begun.seq}] = item.index;
+    }
   } else if (const auto* enter = std::get_if<Enter>(&item.body)) {
     Close(item, g, {enter->replay_index, enter->seq});
   } else if (const auto* withdraw = std::get_if<Withdraw>(&item.body)) {
@@ -110,12 +141,13 @@ void LogChecker::Changed(const Item& item, const SetChanged& changed, Generation
 void LogChecker::Received(const GenerationId& id, Incarnation worker, uint64_t through) {
   if (id.number == 0) return;
   Generation& g = Find(id);
+  g.reached = std::max(g.reached, through);
   const auto at = g.received.find(worker);
   if (at != g.received.end()) at->second = std::max(at->second, through);
 }
 
 void LogChecker::Close(const Item& item, Generation* g, InstanceKey instance) {
-  if (!g->closed.insert(instance).second) {
+  if (!g->closed.emplace(instance, item.index).second) {
     verdict_->Fail(absl::StrCat("I6: item ", item.index, " closes instance (", instance.first, ",", instance.second,
                                 ") a second time"));
   }

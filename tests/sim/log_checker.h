@@ -22,6 +22,9 @@ class LogChecker {
   LogChecker(Verdict* verdict, ExecutionChecker* execution) : verdict_(verdict), execution_(execution) {}
 
   void Opened(const View& view);
+  // A controller starts again. Items that reached nobody are forgotten with the one that appended them: their indices
+  // may come to mean something else (rule C9, step 2).
+  void Restarted();
   // The controller puts it on the way to somebody, perhaps again.
   void Sent(const Item& item);
   // Before the controller hears what a worker says: how far that one is.
@@ -35,17 +38,21 @@ class LogChecker {
   using InstanceKey = std::pair<uint64_t, uint64_t>;  // anchor, seq
   struct Generation {
     std::map<uint64_t, std::string> items;
-    std::vector<uint64_t> markers;  // items that end a phase
-    std::set<InstanceKey> open;
-    std::set<InstanceKey> closed;
+    std::vector<uint64_t> markers;             // items that end a phase
+    std::map<InstanceKey, uint64_t> opened;    // by which item
+    std::map<InstanceKey, uint64_t> open;      // the same, of those that are not closed
+    std::map<InstanceKey, uint64_t> closed;    // by which item
     std::map<Incarnation, uint64_t> received;  // by member that has not left: through which item
     std::map<uint32_t, uint64_t> removed;      // process sets, with the item
     std::set<Incarnation> joined;
     uint64_t last_join_done = 0;
     uint64_t join_done_before = 0;  // what is being read
     int withdrawals = 0;
+    uint64_t reached = 0;  // the greatest item that any worker has received
+    bool restarted = false;
   };
   Generation& Find(const GenerationId& id) { return generations_[{id.controller_incarnation, id.number}]; }
+  void ForgetUnreached(Generation* g);
   void First(const Item& item, Generation* g);
   void Changed(const Item& item, const SetChanged& changed, Generation* g);
   void Received(const GenerationId& id, Incarnation worker, uint64_t through);
