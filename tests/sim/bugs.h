@@ -43,9 +43,8 @@ struct Bugs {
   bool enter_by_what_is_in_flight = false;
   // W3b never holds.
   bool patience_without_end = false;
-  // Hello does not say that the worker wants to break, which begun instances are open, which items are retained.
+  // Hello does not say that the worker wants to break, which items are retained.
   bool wants_break_left_out = false;
-  bool begun_left_out = false;
   bool retained_left_out = false;
   // Hello lists requests whose answer the worker has received and not executed.
   bool answered_requests_listed = false;
@@ -76,7 +75,6 @@ inline constexpr NamedBug kBugs[] = {
     {"enter_by_what_is_in_flight", &Bugs::enter_by_what_is_in_flight},
     {"patience_without_end", &Bugs::patience_without_end},
     {"wants_break_left_out", &Bugs::wants_break_left_out},
-    {"begun_left_out", &Bugs::begun_left_out},
     {"retained_left_out", &Bugs::retained_left_out},
     {"answered_requests_listed", &Bugs::answered_requests_listed},
 };

@@ -301,7 +301,6 @@ void Life::Send(WorkerUp up) {
     if (world_->bugs.open_requests_left_out) hello->open_requests.clear();
     if (world_->bugs.received_overstated && hello->received_through > 0) ++hello->received_through;
     if (world_->bugs.wants_break_left_out) hello->wants_break = false;
-    if (world_->bugs.begun_left_out) hello->begun.clear();
     if (world_->bugs.retained_left_out) hello->retained.clear();
     if (world_->bugs.answered_requests_listed) ListAnswered(hello);
   }
