@@ -407,6 +407,10 @@ TEST_F(ProgramTest, TheLinkIsBackWithinHalfASecondAfterAnOutage) {
     }
     return ends >= 1 && hellos >= 1;
   }));
+  // An outage that lasts is said, and its end.
+  controller_.Stop();
+  ASSERT_NO_FATAL_FAILURE(RefuseConnections(controller_.address(), 16));
+  controller_.Start();
   EXPECT_TRUE(agent.WaitFor("again")) << agent.err();
 }
 

@@ -328,10 +328,10 @@ TEST_F(ServerTest, AnAgentThatDoesNotReadIsCutOff) {
   Start(config);
   auto agent = Agent("j");
   ASSERT_TRUE(agent->Connect("a", "h1"));
-  // Each Hello of a stranger is answered with a sentence; nobody reads them.
+  // Each Hello of another release is answered with a sentence; nobody reads them.
   Hello hello;
   hello.session = 1;
-  hello.generation = {9, 9};
+  hello.version = "0.0.0";
   grpc::Status status;
   for (uint64_t i = 1; i < 100000; ++i) {
     hello.worker_incarnation = Incarnation(i);

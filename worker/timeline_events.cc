@@ -39,7 +39,10 @@ void WriteBatch(const BatchTrace& batch, Rank self, const std::vector<std::vecto
     const BatchTrace::Tensor& tensor = batch.tensors[t];
     const std::vector<Readiness> times = ReadyTimes(batch, t, self, ready_us, start_ns);
     const int64_t first_us = std::min(times.front().ts_us, begin_us);
-    const int64_t agreed_us = std::max(first_us, std::min(at(batch.dispatched_ns), begin_us));
+    // In a replay this rank waits for the last one inside the collective.
+    const int64_t ready_everywhere_us =
+        batch.replayed ? std::min(times.back().ts_us, at(batch.end_ns)) : std::min(at(batch.dispatched_ns), begin_us);
+    const int64_t agreed_us = std::max(first_us, ready_everywhere_us);
     file->Begin(tensor.name, absl::StrCat("NEGOTIATE_", batch.operation), first_us);
     // A clock of ours and an end that is only nearly common: nobody is shown ready after all were.
     for (const Readiness& r : times) file->Ready(tensor.name, r.rank, std::min(r.ts_us, agreed_us));
@@ -50,8 +53,8 @@ void WriteBatch(const BatchTrace& batch, Rank self, const std::vector<std::vecto
       file->End(tensor.name, begin_us, "");
     }
     for (const BatchTrace::Activity& activity : batch.activities) {
-      file->Begin(tensor.name, activity.name, at(activity.begin_ns));
-      file->End(tensor.name, at(activity.end_ns), "");
+      file->Begin(tensor.name, activity.name, std::max(agreed_us, at(activity.begin_ns)));
+      file->End(tensor.name, std::max(agreed_us, at(activity.end_ns)), "");
     }
     file->End(tensor.name, at(batch.end_ns), tensor.args);
   }

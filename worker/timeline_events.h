@@ -28,8 +28,10 @@ struct BatchTrace {
   Instance instance;
   std::string operation;  // "ALLREDUCE"
   std::vector<Tensor> tensors;
-  int64_t dispatched_ns = 0;  // known to be ready everywhere, as this rank heard it
-  int64_t begin_ns = 0;       // the executor took it
+  // Known to be ready everywhere, as this rank heard it; of a replay, which nobody hears, when it was ready here.
+  int64_t dispatched_ns = 0;
+  bool replayed = false;
+  int64_t begin_ns = 0;  // the executor took it
   int64_t end_ns = 0;
   std::vector<Activity> activities;
 };

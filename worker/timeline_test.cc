@@ -77,6 +77,27 @@ TEST_F(TimelineTest, ABatchShowsWhoWasReadyWhen) {
 )");
 }
 
+TEST_F(TimelineTest, InAReplayTheLastRankEndsTheNegotiation) {
+  auto file = TimelineFile::Open(path_, 5);
+  ASSERT_TRUE(file.ok());
+  BatchTrace batch = SomeBatch();
+  batch.replayed = true;
+  batch.dispatched_ns = 1010000;
+  // Rank 1 came 15 us before the end, while this one was inside the collective.
+  WriteBatch(batch, Rank(0), {{}, {15}}, 1000000, file->get());
+  ASSERT_TRUE((*file)->Flush().ok());
+  const std::string text = Contents();
+  EXPECT_NE(text.find(R"({"ph":"X","name":"0","ts":10,"dur":0,"pid":1},
+{"ph":"X","name":"1","ts":85,"dur":0,"pid":1},
+{"ph":"E","ts":85,"pid":1},
+{"ph":"B","name":"ALLREDUCE","ts":85,"pid":1},
+{"ph":"B","name":"SHM_ALLREDUCE","ts":85,"pid":1},
+{"ph":"E","ts":90,"pid":1},
+{"ph":"E","ts":100,"pid":1)"),
+            std::string::npos)
+      << text;
+}
+
 TEST_F(TimelineTest, OthersReportTimesBeforeTheEnd) {
   Timeline timeline(Rank(1), 2);
   timeline.Executed(SomeBatch());

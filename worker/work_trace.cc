@@ -24,6 +24,7 @@ BatchTrace TraceOf(const Work& work, int64_t end_ns) {
   BatchTrace batch;
   batch.instance = work.instance;
   batch.dispatched_ns = work.trace->dispatched_ns;
+  batch.replayed = work.item == 0;
   batch.begin_ns = work.trace->begin_ns;
   batch.end_ns = end_ns;
   // A rank that has joined has no tensors to show.
