@@ -290,6 +290,7 @@ void Life::Apply(Effects effects) {
   const bool over = session_.state() == State::kLeft || session_.state() == State::kRemoved;
   if (over && !end_told_) {
     end_told_ = true;
+    if (session_.state() == State::kLeft) world_->log.Left(generation(), identity_.incarnation);
     process_->AfterUs(world_->random().Between(1, 100), callbacks_.on_end);
   }
   WatchPatience();

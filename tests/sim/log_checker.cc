@@ -45,8 +45,12 @@ void LogChecker::Restarted() {
 // Once the new incarnation sends anything all members have told it what they have received.
 void LogChecker::ForgetUnreached(Generation* g) {
   g->restarted = false;
-  g->items.erase(g->items.upper_bound(g->reached), g->items.end());
-  const auto unreached = [g](uint64_t item) { return item > g->reached; };
+  uint64_t reached = 0;
+  for (const auto& [worker, through] : g->told) {
+    if (g->left.count(worker) == 0) reached = std::max(reached, through);
+  }
+  g->items.erase(g->items.upper_bound(reached), g->items.end());
+  const auto unreached = [reached](uint64_t item) { return item > reached; };
   g->markers.erase(std::remove_if(g->markers.begin(), g->markers.end(), unreached), g->markers.end());
   for (auto it = g->closed.begin(); it != g->closed.end();) {
     const auto current = it++;
@@ -141,7 +145,7 @@ void LogChecker::Changed(const Item& item, const SetChanged& changed, Generation
 void LogChecker::Received(const GenerationId& id, Incarnation worker, uint64_t through) {
   if (id.number == 0) return;
   Generation& g = Find(id);
-  g.reached = std::max(g.reached, through);
+  g.told[worker] = std::max(g.told[worker], through);
   const auto at = g.received.find(worker);
   if (at != g.received.end()) at->second = std::max(at->second, through);
 }

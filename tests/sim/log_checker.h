@@ -22,9 +22,11 @@ class LogChecker {
   LogChecker(Verdict* verdict, ExecutionChecker* execution) : verdict_(verdict), execution_(execution) {}
 
   void Opened(const View& view);
-  // A controller starts again. Items that reached nobody are forgotten with the one that appended them: their indices
-  // may come to mean something else (rule C9, step 2).
+  // A controller starts again. Items that reached nobody, or only such as have left since, are forgotten with the one
+  // that appended them: their indices may come to mean something else (rule C9, step 2).
   void Restarted();
+  // A worker is done with shutdown().
+  void Left(const GenerationId& id, Incarnation worker) { Find(id).left.insert(worker); }
   // The controller puts it on the way to somebody, perhaps again.
   void Sent(const Item& item);
   // Before the controller hears what a worker says: how far that one is.
@@ -48,7 +50,8 @@ class LogChecker {
     uint64_t last_join_done = 0;
     uint64_t join_done_before = 0;  // what is being read
     int withdrawals = 0;
-    uint64_t reached = 0;  // the greatest item that any worker has received
+    std::map<Incarnation, uint64_t> told;  // by worker: through which item it has received all
+    std::set<Incarnation> left;            // by shutdown()
     bool restarted = false;
   };
   Generation& Find(const GenerationId& id) { return generations_[{id.controller_incarnation, id.number}]; }
