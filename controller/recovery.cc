@@ -145,9 +145,11 @@ bool Recovery::Closed(const Begun& begun, const RankSet& members) const {
 }
 
 bool Recovery::HasOpen(const Registered& member, uint32_t process_set, const std::vector<std::string>& names) const {
-  return std::any_of(member.hello.open_requests.begin(), member.hello.open_requests.end(), [&](const Request& request) {
-    return request.signature.process_set == process_set &&
-           std::find(names.begin(), names.end(), request.name) != names.end();
+  const std::vector<Request>& open = member.hello.open_requests;
+  return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return std::any_of(open.begin(), open.end(), [&](const Request& request) {
+      return request.signature.process_set == process_set && request.name == name;
+    });
   });
 }
 
@@ -156,7 +158,7 @@ RankSet Recovery::Concerned(const Item& item) const {
   // Goes to a leaver alone, so that whoever retains it has it.
   if (std::holds_alternative<LeaveDone>(item.body)) return ranks;
   if (const ErrorItem* error = std::get_if<ErrorItem>(&item.body)) {
-    // Went to some only. Whoever has the request open and has not seen the item is one of them, or would get the same.
+    // Went to some only. Whoever has all of it open and has not seen the item is one of them, or would get the same.
     for (size_t r = 0; r < found_.members.size(); ++r) {
       if (HasOpen(found_.members[r], error->process_set, error->names)) ranks.Add(Rank(static_cast<int32_t>(r)));
     }

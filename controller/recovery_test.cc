@@ -59,11 +59,11 @@ class RecoveryTest : public ::testing::Test {
 TEST_F(RecoveryTest, TheLogIsTheUnionOfWhatIsRetained) {
   Put(1, 0, Batch{0, {{"x", {}, 3, {}}}});
   Put(2, 0, LeaveDone{});
-  Put(3, 0, ErrorItem{0, {"e"}, ErrorKind::kLeft, "left"});
+  Put(3, 0, ErrorItem{0, {"b", "e"}, ErrorKind::kLeft, "left"});
   Put(6, 0, BarrierDone{0, "b"});
   Stand(0, 0, WorkerState::kNegotiate, 7);
   Stand(1, 0, WorkerState::kNegotiate, 0);
-  hello(1).open_requests = {Of("x"), Of("b")};  // not e: that item was not for it
+  hello(1).open_requests = {Of("x"), Of("b")};  // not e: item 3 was not for it
   const Recovery recovery(found_);
   EXPECT_EQ(recovery.fault(), "");
   EXPECT_THAT(Lacks(recovery, 1, 0), ElementsAre(1, 6));
