@@ -60,7 +60,7 @@ void DataPlane::Fail(Generation* generation, Part* part, int64_t after_us, const
 
 // Who waits for somebody that is gone is told.
 void DataPlane::Notice(Generation* generation, Meeting* meeting) {
-  if (!notices_) return;
+  if (!notices_ || generation->gone.empty()) return;
   for (int r : meeting->ranks) {
     if (r >= static_cast<int>(generation->gone.size()) || !generation->gone[r]) continue;
     const auto own = std::find_if(meeting->parts.begin(), meeting->parts.end(),

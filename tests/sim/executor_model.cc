@@ -75,11 +75,11 @@ void ExecutorModel::StartBatch(Place place) {
 }
 
 void ExecutorModel::Done(Place place) {
-  const Work work = std::move(place->work);
+  Work work = std::move(place->work);
   in_flight_.erase(place);
   if (work.kind == Work::Kind::kBatch) world_->execution.Completed(generation_, rank_, work);
   if (work.kind == Work::Kind::kSetChanged) LearnSet(work);
-  callbacks_.on_done(work);
+  callbacks_.on_done(std::move(work));
   Next();
 }
 

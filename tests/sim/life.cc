@@ -223,7 +223,7 @@ void Life::OnDone(Work work) {
   auto done = std::make_shared<Work>(std::move(work));
   session_.Completed(*done);
   Observe();
-  if (done->kind == Work::Kind::kBatch) last_batch_ = done;
+  if (world_->bugs.batch_applied_twice && done->kind == Work::Kind::kBatch) last_batch_ = done;
   for (const auto& operation : done->operations) {
     if (operation == nullptr) continue;
     if (done->kind == Work::Kind::kSetChanged) operation->value = done->changed_set.id;

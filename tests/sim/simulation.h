@@ -3,13 +3,14 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "tests/sim/random.h"
+#include "tests/sim/task.h"
 
 namespace farandole::sim {
 
@@ -21,8 +22,8 @@ class Simulation {
 
   TimePoint now() const { return now_; }
   Random& random() { return random_; }
-  void At(TimePoint when, std::function<void()> fn);
-  void AfterUs(int64_t us, std::function<void()> fn) { At(TimePoint(now_.ns() + us * 1000), std::move(fn)); }
+  void At(TimePoint when, Task task);
+  void AfterUs(int64_t us, Task task) { At(TimePoint(now_.ns() + us * 1000), std::move(task)); }
   // Runs the next event; false if there is none.
   bool Step();
 
@@ -40,10 +41,11 @@ class Simulation {
   }
 
  private:
+  // Small, as a heap moves it about; what is to be done stays at its place in tasks_.
   struct Event {
     TimePoint when;
     uint64_t order;
-    std::function<void()> fn;
+    uint32_t place;
     bool operator<(const Event& o) const { return when == o.when ? o.order < order : o.when < when; }
   };
   TimePoint now_{1000000000};
@@ -51,6 +53,8 @@ class Simulation {
   const bool trace_;
   std::deque<std::shared_ptr<void>> kept_;
   std::vector<Event> heap_;
+  std::deque<Task> tasks_;
+  std::vector<uint32_t> free_;  // places in tasks_
   uint64_t next_order_ = 0;
   uint64_t events_ = 0;
   uint64_t digest_ = 0;
@@ -62,9 +66,23 @@ class Process {
   Process(Simulation* simulation, int64_t pid) : pid(pid), simulation_(simulation) {}
   const int64_t pid;
 
-  void Run(std::function<void()> fn);
-  void AfterUs(int64_t us, std::function<void()> fn);
-  void At(TimePoint when, std::function<void()> fn);
+  template <typename F>
+  void Run(F&& fn) {
+    if (!alive_) return;
+    if (stopped_ || continuing_) {
+      waiting_.emplace_back(std::forward<F>(fn));
+    } else {
+      fn();
+    }
+  }
+  template <typename F>
+  void AfterUs(int64_t us, F&& fn) {
+    At(TimePoint(simulation_->now().ns() + us * 1000), std::forward<F>(fn));
+  }
+  template <typename F>
+  void At(TimePoint when, F&& fn) {
+    simulation_->At(when, [this, fn = std::forward<F>(fn)]() mutable { Run(std::move(fn)); });
+  }
 
   void Kill() { alive_ = false; }
   void Stop() { stopped_ = true; }
@@ -77,7 +95,7 @@ class Process {
   bool alive_ = true;
   bool stopped_ = false;
   bool continuing_ = false;
-  std::deque<std::function<void()>> waiting_;
+  std::deque<Task> waiting_;
 };
 
 }  // namespace farandole::sim
