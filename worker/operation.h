@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "proto/types.h"
@@ -17,14 +18,23 @@ namespace farandole {
 // on it. The executor alone touches tensors and `gathered`, and only before Finish.
 class Operation {
  public:
+  // Who asks for the same again and again may share the request: those who have seen it need not look at it then.
+  Operation(std::shared_ptr<const Request> shared, const void* input, void* output)
+      : shared_request(std::move(shared)), request(*shared_request), input(input), output(output) {}
   Operation(Request request, const void* input, void* output)
-      : request(std::move(request)), input(input), output(output) {}
+      : Operation(std::make_shared<const Request>(std::move(request)), input, output) {}
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  const Request request;
+  const std::shared_ptr<const Request> shared_request;
+  const Request& request;
   const void* const input;  // null for barriers, and for a broadcast elsewhere than at its root
   void* const output;       // null for allgathers and barriers
+
+  // Where the RequestTable that took it has it; equal for operations of one process set and name that follow each other
+  // soon.
+  static constexpr uint32_t kNowhere = UINT32_MAX;
+  uint32_t place = kNowhere;
 
   // When the script submitted it, by the monotonic clock.
   int64_t submitted_ns = 0;

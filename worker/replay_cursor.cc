@@ -41,10 +41,12 @@ ReplayCursor::ReplayCursor(uint64_t index, Period period, const std::function<bo
 }
 
 ReplayCursor::Part ReplayCursor::MakePart(const Request& request) {
-  const Key key(request.signature.process_set, request.name);
-  auto [it, added] = by_name_.try_emplace(key, static_cast<uint32_t>(tensors_.size()));
-  if (added) tensors_.emplace_back();
-  std::vector<Signature>& variants = tensors_[it->second].variants;
+  auto [it, added] = by_name_.try_emplace(KeyOf(request), static_cast<uint32_t>(tensors_.size()));
+  if (added) {
+    tensors_.emplace_back();
+    known_.push_back({&request, {}, nullptr});
+  }
+  std::vector<Signature>& variants = known_[it->second].variants;
   auto variant = FindFitting(&variants, request.signature);
   if (variant == variants.end()) variant = variants.insert(variants.end(), request.signature);
   return {it->second, static_cast<int>(variant - variants.begin())};
@@ -60,22 +62,44 @@ void ReplayCursor::SetHead() {
   }
 }
 
+int ReplayCursor::Find(const Operation& operation) {
+  const Request& request = operation.request;
+  const uint32_t place = operation.place;
+  if (place < by_place_.size() && by_place_[place] != kNone) {
+    const int index = by_place_[place];
+    if (tensors_[index].fitting == &request || KeyOf(*known_[index].in_period) == KeyOf(request)) return index;
+  }
+  const auto it = by_name_.find(KeyOf(request));
+  if (it == by_name_.end()) return kNone;
+  if (place != Operation::kNowhere) {
+    if (place >= by_place_.size()) by_place_.resize(place + 1, kNone);
+    by_place_[place] = static_cast<int>(it->second);
+  }
+  return static_cast<int>(it->second);
+}
+
+bool ReplayCursor::Fit(int index, const std::shared_ptr<const Request>& request) {
+  Tensor& tensor = tensors_[index];
+  if (tensor.fitting == request.get()) return true;
+  Known& known = known_[index];
+  const auto variant = FindFitting(&known.variants, request->signature);
+  if (variant == known.variants.end()) return false;
+  known.fitting = request;
+  tensor.fitting = request.get();
+  tensor.fits = static_cast<int>(variant - known.variants.begin());
+  return true;
+}
+
 bool ReplayCursor::Open(std::shared_ptr<Operation> operation, TimePoint now, BreakReason* why_not) {
-  const Request& request = operation->request;
-  auto it = by_name_.find(Key(request.signature.process_set, request.name));
-  if (it == by_name_.end()) {
-    *why_not = WhyNot(request.signature.op);
+  const int index = Find(*operation);
+  if (index == kNone || !Fit(index, operation->shared_request)) {
+    *why_not = WhyNot(operation->request.signature.op);
+    if (index != kNone && *why_not == BreakReason::kNew) *why_not = BreakReason::kChanged;
     return false;
   }
-  Tensor& tensor = tensors_[it->second];
-  auto variant = FindFitting(&tensor.variants, request.signature);
-  if (variant == tensor.variants.end()) {
-    *why_not = WhyNot(request.signature.op);
-    if (*why_not == BreakReason::kNew) *why_not = BreakReason::kChanged;
-    return false;
-  }
+  Tensor& tensor = tensors_[index];
   if (open_++ == 0) since_ = now;
-  tensor.opened = static_cast<int>(variant - tensor.variants.begin());
+  tensor.opened = tensor.fits;
   tensor.operation = std::move(operation);
   if (tensor.opened == tensor.wanted && --missing_ == 0) {
     longest_wait_ns_ = std::max(longest_wait_ns_, now.ns() - since_.ns());
@@ -124,7 +148,7 @@ TimePoint ReplayCursor::PatienceEnds() const {
 
 bool ReplayCursor::Blocked(const Operation& operation, TimePoint now) {
   if (IncompleteSince() == TimePoint::Infinite()) return false;
-  auto it = by_name_.find(Key(operation.request.signature.process_set, operation.request.name));
+  const auto it = by_name_.find(KeyOf(operation.request));
   if (it == by_name_.end()) return false;
   const Tensor& tensor = tensors_[it->second];
   if (tensor.operation.get() != &operation || tensor.opened != tensor.wanted) return false;

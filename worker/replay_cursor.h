@@ -19,7 +19,8 @@ namespace farandole {
 
 // Where a worker stands in a replay: the period, the head batch (the first one at or after `next` that includes this
 // worker), which of its requests are there, and since when others are missing. Rules W1, W3b and W4 of docs/replay.md.
-// Pure. A submission costs one look-up and one comparison of signatures, a start one step per request of the batch.
+// Pure. A submission costs one comparison of names and one of signatures, or none if it shares the request of the one
+// before it; a start one step per request of the batch.
 class ReplayCursor {
  public:
   // W3b: patience with the script.
@@ -61,12 +62,19 @@ class ReplayCursor {
  private:
   static constexpr int kNone = -1;
 
-  // What the period has under one process set and name.
+  // What the period has under one process set and name; as much of it as each submission needs.
   struct Tensor {
-    std::vector<Signature> variants;
-    int wanted = kNone;  // variant that the head batch needs
-    int opened = kNone;  // variant of `operation`
+    const Request* fitting = nullptr;  // the last one that was opened, which Known keeps
+    int fits = kNone;                  // variant that it fits
+    int wanted = kNone;                // variant that the head batch needs
+    int opened = kNone;                // variant of `operation`
     std::shared_ptr<Operation> operation;
+  };
+  // The rest of it.
+  struct Known {
+    const Request* in_period;
+    std::vector<Signature> variants;
+    std::shared_ptr<const Request> fitting;
   };
   struct Part {
     uint32_t tensor;  // in tensors_
@@ -79,13 +87,19 @@ class ReplayCursor {
   };
   using Key = std::pair<uint32_t, absl::string_view>;  // names are the period's
 
+  static Key KeyOf(const Request& request) { return {request.signature.process_set, request.name}; }
   Part MakePart(const Request& request);
+  // In tensors_; kNone: the period has none of that process set and name.
+  int Find(const Operation& operation);
+  bool Fit(int index, const std::shared_ptr<const Request>& request);
   void SetHead();
 
   const uint64_t index_;
   const Period period_;
   absl::flat_hash_map<Key, uint32_t> by_name_;
+  std::vector<int> by_place_;  // by Operation::place: the tensor found there last, whatever name is there now
   std::vector<Tensor> tensors_;
+  std::vector<Known> known_;  // of each tensor
   std::vector<OwnBatch> own_;
   size_t head_ = 0;  // in own_
   uint64_t repetition_ = 0;

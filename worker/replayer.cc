@@ -95,7 +95,7 @@ void Replayer::StartInto(TimePoint now, Effects* effects) {
   while (cursor_->HeadComplete() && in_flight_->size() < window_ && in_flight_->only_batches()) {
     Work work = cursor_->Start(now);
     work.instance.generation = generation_.number;
-    for (const auto& operation : work.operations) table_->Assign(work.process_set, operation->request.name);
+    for (const auto& operation : work.operations) table_->Assign(*operation);
     in_flight_->Give(work);
     effects->work.push_back(std::move(work));
   }

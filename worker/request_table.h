@@ -14,14 +14,20 @@ namespace farandole {
 
 // The requests of a worker that have no answer yet, at most one per (process set, name): open until an item of the
 // controller names it or a batch of the replay takes it, then assigned until it is answered (docs/replay.md, section
-// 1). Not thread-safe.
+// 1). Training submits the same names over and over, mostly in one order: each name keeps its place after its answer,
+// and the one that followed it last is looked at first when the next comes. Not thread-safe.
 class RequestTable {
  public:
+  // So many names without a request are remembered.
+  static constexpr size_t kIdleMax = 2048;
+
   // False: one of that process set and name is there already.
-  bool Add(std::shared_ptr<Operation> operation);
+  bool Add(const std::shared_ptr<Operation>& operation);
 
   // W6: open -> assigned. nullptr if it is not open.
   std::shared_ptr<Operation> Assign(uint32_t process_set, absl::string_view name);
+  // W4: the same of one that is open.
+  void Assign(const Operation& operation);
 
   // W8: assigned -> open, at its old place in the order of submission. False if it is not there any more.
   bool Reopen(const Operation& operation);
@@ -40,22 +46,34 @@ class RequestTable {
   // The same, and forgets them.
   std::vector<std::shared_ptr<Operation>> TakeOpen();
 
-  size_t size() const { return entries_.size(); }
+  size_t size() const { return size_; }
   size_t open() const { return open_; }
 
  private:
   struct Entry {
-    std::shared_ptr<Operation> operation;
-    uint64_t order;
-    bool assigned;
+    std::shared_ptr<Operation> operation;  // null: idle
+    std::shared_ptr<const Request> named;  // the first that had this name; null: no name has this place
+    uint64_t order = 0;
+    uint32_t next = 0;  // place of the one that was added after it last
+    bool assigned = false;
+    bool open() const { return operation != nullptr && !assigned; }
   };
-  // The name is the operation's own, which its entry keeps alive.
+  // The name is that of the entry's `named`.
   using Key = std::pair<uint32_t, absl::string_view>;
 
-  static Key KeyOf(const Operation& operation);
+  static Key KeyOf(const Request& request) { return {request.signature.process_set, request.name}; }
+  uint32_t PlaceOf(const std::shared_ptr<const Request>& request);
+  uint32_t NewPlace(const std::shared_ptr<const Request>& request);
+  void ForgetIdle();
+  // nullptr: it is not there.
+  Entry* EntryOf(const Operation& operation);
 
-  absl::flat_hash_map<Key, Entry> entries_;
+  absl::flat_hash_map<Key, uint32_t> places_;
+  std::vector<Entry> entries_;
+  std::vector<uint32_t> free_;
+  uint32_t last_ = 0;  // place of the one that was added last
   uint64_t next_order_ = 0;
+  size_t size_ = 0;
   size_t open_ = 0;
 };
 

@@ -1,7 +1,9 @@
 #include "worker/request_table.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -85,6 +87,55 @@ TEST(RequestTableTest, RemoveMindsIdentity) {
   ASSERT_TRUE(table.Add(first));
   table.Remove(*Op("a"));
   EXPECT_EQ(table.size(), 1u);
+}
+
+TEST(RequestTableTest, NamesComeInAnyOrder) {
+  RequestTable table;
+  for (const auto& names : {std::vector<std::string>{"a", "b", "c"}, {"a", "b", "c"}, {"c", "a"}, {"b", "d", "c"}}) {
+    std::vector<std::shared_ptr<Operation>> operations;
+    for (const std::string& name : names) operations.push_back(Op(name));
+    for (const auto& operation : operations) ASSERT_TRUE(table.Add(operation));
+    EXPECT_EQ(Names(table.Open()), names);
+    EXPECT_FALSE(table.Add(Op(names[0])));
+    EXPECT_TRUE(table.Add(Op(names[0], 1)));
+    table.Remove(*table.Assign(1, names[0]));
+    for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(table.Find(0, names[i]), operations[i].get());
+    for (const auto& operation : operations) table.Remove(*operation);
+    EXPECT_EQ(table.size(), 0u);
+    EXPECT_EQ(table.Find(0, names[0]), nullptr);
+  }
+}
+
+TEST(RequestTableTest, ForgetsNamesThatAreNoLongerUsed) {
+  RequestTable table;
+  const auto busy = Op("busy");
+  ASSERT_TRUE(table.Add(busy));
+  uint32_t greatest = 0;
+  for (size_t i = 0; i < 3 * RequestTable::kIdleMax; ++i) {
+    const auto operation = Op(std::to_string(i));
+    ASSERT_TRUE(table.Add(operation));
+    greatest = std::max(greatest, operation->place);
+    table.Remove(*operation);
+  }
+  EXPECT_LE(greatest, RequestTable::kIdleMax + 1);
+  EXPECT_EQ(table.size(), 1u);
+  EXPECT_EQ(table.Find(0, "busy"), busy.get());
+  EXPECT_FALSE(table.Add(Op("busy")));
+  table.Assign(*busy);
+  table.Remove(*busy);
+  EXPECT_TRUE(table.Add(Op("busy")));
+}
+
+TEST(RequestTableTest, KnowsItsOwnOnly) {
+  RequestTable table;
+  RequestTable other;
+  const auto a = Op("a");
+  ASSERT_TRUE(other.Add(a));
+  ASSERT_TRUE(table.Add(Op("b")));
+  table.Remove(*a);
+  table.Remove(*Op("c"));
+  EXPECT_FALSE(table.Reopen(*a));
+  EXPECT_EQ(table.open(), 1u);
 }
 
 }  // namespace

@@ -27,7 +27,11 @@ std::string Text(const View& view) {
 }  // namespace
 
 Checker::Generation& Checker::Find(const GenerationId& id) {
-  return generations_[{id.controller_incarnation, id.number}];
+  if (found_ == nullptr || id != found_id_) {
+    found_id_ = id;
+    found_ = &generations_[{id.controller_incarnation, id.number}];
+  }
+  return *found_;
 }
 
 bool Checker::Generation::Finished() const {

@@ -72,6 +72,8 @@ class Checker {
   Verdict* const verdict_;
   ExecutionChecker* const execution_;
   std::map<std::pair<uint64_t, uint64_t>, Generation> generations_;
+  GenerationId found_id_;
+  Generation* found_ = nullptr;
   std::map<Incarnation, GenerationId> joined_;
   uint64_t greatest_incarnation_ = 0;
   uint64_t finished_ = 0;

@@ -70,8 +70,12 @@ void ExecutionChecker::Submitted(const GenerationId& id, Rank rank, const Submis
   const OpKind op = submission.request.signature.op;
   if (op == OpKind::kJoin) g.joined[rank.value()] = true;
   CallRecord& call = g.calls[submission.label];
-  if (call.dims.empty()) call.dims.resize(g.size, 0);
-  call.dims[rank.value()] = FirstDimension(submission.request) + 1;
+  if (call.by.empty()) call.by.resize(g.size, false);
+  call.by[rank.value()] = true;
+  if (op == OpKind::kAllgather) {
+    call.dims.resize(g.size, 0);
+    call.dims[rank.value()] = FirstDimension(submission.request);
+  }
   ++call.submitted;
 }
 
@@ -85,8 +89,11 @@ void ExecutionChecker::Answered(const GenerationId& id, Rank rank, const Submiss
 
 ExecutionChecker::SetRecord* ExecutionChecker::FindSet(Generation* g, Rank rank, uint32_t set) {
   const auto it = g->sets.find(set);
-  if (it != g->sets.end() && std::binary_search(it->second.ranks.begin(), it->second.ranks.end(), rank.value())) {
-    return &it->second;
+  if (it != g->sets.end()) {
+    const std::vector<int>& ranks = it->second.ranks;
+    const auto own = static_cast<size_t>(rank.value());
+    if (own < ranks.size() && ranks[own] == rank.value()) return &it->second;  // as in the set of all
+    if (std::binary_search(ranks.begin(), ranks.end(), rank.value())) return &it->second;
   }
   verdict_->Fail(absl::StrCat("rank ", rank.value(), " has to do with set ", set, ", of which it is no member"));
   return nullptr;
@@ -101,15 +108,15 @@ void ExecutionChecker::CheckSubmitted(Generation* g, const SetRecord& set, const
   const CallRecord& call = found->second;
   if (call.submitted < static_cast<int>(set.ranks.size())) {
     for (int r : set.ranks) {
-      if (call.dims[r] != 0 || zeros[r]) continue;
+      if (call.by[r] || zeros[r]) continue;
       verdict_->Fail(
           absl::StrCat("I2: ", who(), " holds ", submission.request.name, ", which rank ", r, " has not submitted"));
     }
   }
   if (submission.request.signature.op != OpKind::kAllgather) return;
   for (size_t p = 0; p < set.ranks.size(); ++p) {
-    if (i < work.first_dims.size() && work.first_dims[i].size() == set.ranks.size() &&
-        work.first_dims[i][p] + 1 == call.dims[set.ranks[p]]) {
+    if (i < work.first_dims.size() && work.first_dims[i].size() == set.ranks.size() && call.by[set.ranks[p]] &&
+        work.first_dims[i][p] == call.dims[set.ranks[p]]) {
       continue;
     }
     return verdict_->Fail(absl::StrCat("allgather ", submission.request.name,

@@ -48,7 +48,8 @@ class ExecutionChecker {
   struct CallRecord {
     int submitted = 0;
     int answered = 0;
-    std::vector<int64_t> dims;  // dimension 0 + 1 of each rank, 0 = has not submitted
+    std::vector<bool> by;       // rank
+    std::vector<int64_t> dims;  // of an allgather: dimension 0 by rank
   };
   struct InstanceRecord {
     std::vector<uint64_t> labels;  // 0 = not known yet: only joined members have started it

@@ -153,13 +153,15 @@ void Life::AckTimeOver() {
   if (session_.executing() && !stopped_) ArmAckTimer();
 }
 
-Result Life::Submit(std::shared_ptr<Submission> submission) {
+Result Life::Submit(const std::shared_ptr<Submission>& submission) {
   Effects effects;
   const WorkerState mode = session_.replayer().mode();
   const Result result = session_.Submit(submission, world_->simulation.now(), &effects);
   if (!result.ok()) return result;
   world_->coverage->Submits(mode);
-  unanswered_[submission->label] = submission;
+  if (unanswered_.size() <= submission->place) unanswered_.resize(submission->place + 1);
+  unanswered_[submission->place] = submission;
+  ++unanswered_count_;
   world_->checker.Submitted(generation(), session_.self().rank, *submission);
   Apply(std::move(effects));
   if (!session_.has_unannounced()) return result;
@@ -213,7 +215,7 @@ void Life::StoppedIfIdle() {
   stopped_ = true;
   if (stream_ != nullptr) stream_->CloseFromBelow();
   stream_ = nullptr;
-  if (!unanswered_.empty()) {
+  if (unanswered_count_ > 0) {
     world_->checker.Fail(absl::StrCat("I3: pid ", identity_.pid, " never had an answer to", Unanswered()));
   }
   process_->AfterUs(world_->random().Between(1, 100), callbacks_.on_stopped);
@@ -263,14 +265,16 @@ void Life::OnWithdrawn(Work work) {
 
 std::string Life::Unanswered() const {
   std::vector<std::string> names;
-  for (const auto& [key, operation] : unanswered_) names.push_back(operation->request.name);
+  for (const auto& operation : unanswered_) {
+    if (operation != nullptr) names.push_back(operation->request.name);
+  }
   std::sort(names.begin(), names.end());
   std::string text;
   for (const std::string& name : names) absl::StrAppend(&text, " ", name);
   return text;
 }
 
-void Life::Apply(Effects effects) {
+void Life::Apply(Effects&& effects) {
   for (WorkerUp& up : effects.send) Send(std::move(up));
   if (effects.joined) {
     world_->checker.Joined(session_.view(), identity_.incarnation);
@@ -286,7 +290,7 @@ void Life::Apply(Effects effects) {
   }
   for (const TakeBack& back : effects.withdraw) executor_.Withdraw(back.process_set, back.instance);
   Observe();
-  if (effects.removed || !effects.endings.empty()) EndAll(std::move(effects));
+  if (effects.removed || !effects.endings.empty()) EndAll(&effects);
   const bool over = session_.state() == State::kLeft || session_.state() == State::kRemoved;
   if (over && !end_told_) {
     end_told_ = true;
@@ -312,7 +316,8 @@ void Life::Send(WorkerUp up) {
 }
 
 void Life::ListAnswered(Hello* hello) const {
-  for (const auto& [label, operation] : unanswered_) {
+  for (const auto& operation : unanswered_) {
+    if (operation == nullptr) continue;
     const bool listed = std::any_of(hello->open_requests.begin(), hello->open_requests.end(),
                                     [&](const Request& request) { return request.name == operation->request.name; });
     if (!listed) hello->open_requests.push_back(operation->request);
@@ -338,18 +343,18 @@ void Life::CheckSilence(const WorkerUp& up) {
   }
 }
 
-void Life::EndAll(Effects effects) {
+void Life::EndAll(Effects* effects) {
   const Result end = session_.end();
-  if (effects.removed) {
+  if (effects->removed) {
     for (Work& work : executor_.Abort(end.text)) {
       for (auto& operation : work.operations) {
-        if (operation != nullptr) effects.endings.push_back(std::move(operation));
+        if (operation != nullptr) effects->endings.push_back(std::move(operation));
       }
     }
-    for (auto& operation : parked_) effects.endings.push_back(std::move(operation));
+    for (auto& operation : parked_) effects->endings.push_back(std::move(operation));
     parked_.clear();
   }
-  for (const auto& operation : effects.endings) Answer(operation, end, 0);
+  for (const auto& operation : effects->endings) Answer(operation, end, 0);
 }
 
 void Life::Answer(const std::shared_ptr<Operation>& operation, const Result& result, uint64_t item) {
@@ -357,7 +362,8 @@ void Life::Answer(const std::shared_ptr<Operation>& operation, const Result& res
   world_->checker.Answered(generation(), session_.self().rank, *submission, result, item);
   if (submission->done()) return;
   submission->Finish(result);
-  unanswered_.erase(submission->label);
+  unanswered_[submission->place] = nullptr;
+  --unanswered_count_;
   world_->coverage->Answer(result.code);
   // One whose start timeout ended just then is no fault.
   if (result.code == Code::kPeerLost && world_->quiet_from <= world_->checker.opened(generation()) &&

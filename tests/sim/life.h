@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "tests/sim/executor_model.h"
 #include "tests/sim/submission.h"
 #include "tests/sim/world.h"
@@ -22,14 +21,14 @@ class Life {
   // Called on the process, never inside a call of this class.
   struct Callbacks {
     std::function<void()> on_joined;
-    std::function<void(std::shared_ptr<Submission>)> on_answered;
+    std::function<void(const std::shared_ptr<Submission>&)> on_answered;
     std::function<void()> on_end;      // left or removed
     std::function<void()> on_stopped;  // after Stop()
   };
   Life(World* world, Process* process, int host, Session::Identity identity, Callbacks callbacks);
 
   void Start();
-  Result Submit(std::shared_ptr<Submission> submission);
+  Result Submit(const std::shared_ptr<Submission>& submission);
   void BeginLeave();
   void Stop();
 
@@ -72,9 +71,9 @@ class Life {
   // Planted bugs.
   void ListAnswered(Hello* hello) const;
   void DecideByInFlight(WorkerDown* message) const;
-  void Apply(Effects effects);
+  void Apply(Effects&& effects);
   void Send(WorkerUp up);
-  void EndAll(Effects effects);
+  void EndAll(Effects* effects);
   void Answer(const std::shared_ptr<Operation>& operation, const Result& result, uint64_t item);
   void Observe();
   void StoppedIfIdle();
@@ -108,7 +107,8 @@ class Life {
   int acks_ = 0;
   Item last_item_;
   std::shared_ptr<Work> last_batch_;
-  absl::flat_hash_map<uint64_t, std::shared_ptr<Operation>> unanswered_;  // by label
+  std::vector<std::shared_ptr<Operation>> unanswered_;  // by Operation::place; null: none
+  size_t unanswered_count_ = 0;
   std::vector<std::shared_ptr<Submission>> told_together_;
   std::vector<std::shared_ptr<Operation>> parked_;
 };

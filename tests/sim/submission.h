@@ -2,7 +2,7 @@
 #define FARANDOLE_TESTS_SIM_SUBMISSION_H_
 
 #include <cstdint>
-#include <string>
+#include <memory>
 #include <utility>
 
 #include "worker/operation.h"
@@ -12,7 +12,7 @@ namespace farandole::sim {
 // One call of the script's, with what the checkers want to know about it.
 class Submission : public Operation {
  public:
-  Submission(Request request, uint64_t label, int step, int set, bool mismatches)
+  Submission(std::shared_ptr<const Request> request, uint64_t label, int step, int set, bool mismatches)
       : Operation(std::move(request), nullptr, nullptr),
         label(label),
         step(step),

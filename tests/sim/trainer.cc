@@ -31,7 +31,7 @@ void Trainer::BeginLife() {
   shutting_down_ = false;
   Life::Callbacks callbacks;
   callbacks.on_joined = [this] { Joined(); };
-  callbacks.on_answered = [this](std::shared_ptr<Submission> submission) { Answered(*submission); };
+  callbacks.on_answered = [this](const std::shared_ptr<Submission>& submission) { Answered(*submission); };
   callbacks.on_end = [this] { Ended(); };
   callbacks.on_stopped = [this] { Stopped(); };
   auto life = std::make_shared<Life>(world_, process_, host_, identity, std::move(callbacks));
@@ -119,18 +119,26 @@ void Trainer::Later(int64_t pause_us) {
   });
 }
 
-void Trainer::SubmitNow(const Statement& statement) {
-  Request request = statement.call.request;
-  Signature& s = request.signature;
-  const int set = statement.call.set;
-  if (s.op == OpKind::kRemoveProcessSet) {
-    s.shape = {set_ids_[set]};
-  } else if (s.op != OpKind::kAddProcessSet && set != 0) {
-    s.process_set = set_ids_[set];
+// Of the step at hand, with the ids of process sets, which the program does not know.
+std::shared_ptr<const Request> Trainer::RequestOf(const Call& call) const {
+  const OpKind op = call.request.signature.op;
+  if (op == OpKind::kAddProcessSet || call.set == 0) return {statements_, &call.request};
+  const auto known = set_ids_.find(call.set);
+  const uint32_t id = known == set_ids_.end() ? 0 : known->second;
+  auto request = std::make_shared<Request>(call.request);
+  if (op == OpKind::kRemoveProcessSet) {
+    request->signature.shape = {id};
+  } else {
+    request->signature.process_set = id;
   }
+  return request;
+}
+
+void Trainer::SubmitNow(const Statement& statement) {
+  const int set = statement.call.set;
   const int step = next_step_ - 1;
-  auto submission = std::make_shared<Submission>(std::move(request), Program::LabelIn(step, statement.call), step, set,
-                                                 statement.call.mismatches);
+  auto submission = submissions_.Make(RequestOf(statement.call), Program::LabelIn(step, statement.call), step, set,
+                                      statement.call.mismatches);
   const Result result = life_->Submit(submission);
   if (!result.ok()) {
     if (result.code != Code::kPeerLost && result.code != Code::kShutDown) {
@@ -143,14 +151,14 @@ void Trainer::SubmitNow(const Statement& statement) {
                                           set, " in step ", step));
   }
   ++unanswered_[step];
-  last_ = submission;
-  if (!program_->shape().uniform && world_->random().Percent(2)) SubmitTwice(*submission);
+  last_ = std::move(submission);
+  if (!program_->shape().uniform && world_->random().Percent(2)) SubmitTwice(*last_);
 }
 
 void Trainer::SubmitTwice(const Submission& first) {
   if (first.done()) return;
   const Result result =
-      life_->Submit(std::make_shared<Submission>(first.request, first.label, first.step, first.script_set, false));
+      life_->Submit(submissions_.Make(first.shared_request, first.label, first.step, first.script_set, false));
   if (result.code == Code::kDuplicateName) {
     world_->coverage->Hit("answer duplicate name");
   } else if (result.ok()) {

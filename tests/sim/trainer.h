@@ -9,6 +9,7 @@
 
 #include "tests/sim/life.h"
 #include "tests/sim/program.h"
+#include "tests/sim/submission_pool.h"
 #include "tests/sim/world.h"
 
 namespace farandole::sim {
@@ -48,6 +49,7 @@ class Trainer {
   // After a pause the statement at hand is done.
   void Later(int64_t pause_us);
   int64_t PauseBefore(const Statement& statement);
+  std::shared_ptr<const Request> RequestOf(const Call& call) const;
   void SubmitNow(const Statement& statement);
   void SubmitTwice(const Submission& first);
   bool AnsweredThrough(int step) const { return unanswered_.empty() || unanswered_.begin()->first > step; }
@@ -67,6 +69,7 @@ class Trainer {
   std::map<int, uint32_t> set_ids_;  // by the script's number
   Statements statements_;            // of the step before next_step_
   size_t at_ = 0;
+  SubmissionPool submissions_;
   std::shared_ptr<Submission> last_;
   std::map<int, int> unanswered_;  // calls by step, none of 0
   int next_step_ = 0;

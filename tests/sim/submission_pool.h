@@ -1,0 +1,70 @@
+#ifndef FARANDOLE_TESTS_SIM_SUBMISSION_POOL_H_
+#define FARANDOLE_TESTS_SIM_SUBMISSION_POOL_H_
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "tests/sim/submission.h"
+
+namespace farandole::sim {
+
+// Memory for the submissions of one process, which are many and short-lived: what is free is used again. Lives as long
+// as the last of them.
+class SubmissionPool {
+ public:
+  template <typename... Args>
+  std::shared_ptr<Submission> Make(Args&&... args) {
+    return std::allocate_shared<Submission>(Allocator<Submission>{blocks_}, std::forward<Args>(args)...);
+  }
+
+ private:
+  class Blocks {
+   public:
+    void* Take(size_t bytes) {
+      if (free_.empty()) Grow(bytes);
+      void* const block = free_.back();
+      free_.pop_back();
+      return block;
+    }
+    void Give(void* block) { free_.push_back(block); }
+
+   private:
+    static constexpr size_t kAtOnce = 32;
+    void Grow(size_t bytes) {
+      chunks_.push_back(std::make_unique<std::max_align_t[]>(kAtOnce * bytes / sizeof(std::max_align_t) + 1));
+      char* const first = reinterpret_cast<char*>(chunks_.back().get());
+      for (size_t i = kAtOnce; i > 0; --i) free_.push_back(first + (i - 1) * bytes);
+    }
+    std::vector<std::unique_ptr<std::max_align_t[]>> chunks_;
+    std::vector<void*> free_;
+  };
+
+  // Asked for blocks of one size only.
+  template <typename T>
+  struct Allocator {
+    using value_type = T;
+    explicit Allocator(std::shared_ptr<Blocks> blocks) : blocks(std::move(blocks)) {}
+    template <typename U>
+    Allocator(const Allocator<U>& o) : blocks(o.blocks) {}
+    T* allocate(size_t n) { return static_cast<T*>(blocks->Take(n * sizeof(T))); }
+    void deallocate(T* block, size_t) { blocks->Give(block); }
+    template <typename U>
+    bool operator==(const Allocator<U>& o) const {
+      return blocks == o.blocks;
+    }
+    template <typename U>
+    bool operator!=(const Allocator<U>& o) const {
+      return blocks != o.blocks;
+    }
+    std::shared_ptr<Blocks> blocks;
+  };
+
+  const std::shared_ptr<Blocks> blocks_ = std::make_shared<Blocks>();
+};
+
+}  // namespace farandole::sim
+
+#endif  // FARANDOLE_TESTS_SIM_SUBMISSION_POOL_H_
