@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import report
@@ -255,8 +256,28 @@ def simulator() -> list[report.Row]:
 
 
 def main() -> None:
-    """Writes build/bench/control.json."""
-    report.write("control", [*latency(2), *latency(4), *behind_agents(), *agents_of_one(), *messages(), *simulator()])
+    """Prints each part when measured, writes build/bench/control.json. Exit code 1 if one could not be measured."""
+    parts: dict[str, Callable[[], list[report.Row]]] = {
+        "2 ranks": lambda: latency(2),
+        "4 ranks": lambda: latency(4),
+        "behind agents": behind_agents,
+        "agents of one rank": agents_of_one,
+        "messages": messages,
+        "simulator": simulator,
+    }
+    rows: list[report.Row] = []
+    failed = False
+    for name, measure in parts.items():
+        try:
+            measured = measure()
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            failed = True
+            print(f"{name}: not measured: {error}", file=sys.stderr, flush=True)
+            continue
+        report.print_table(f"control, {name}", measured)
+        rows += measured
+    report.write("control", rows)
+    sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":

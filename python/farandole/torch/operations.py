@@ -15,6 +15,7 @@ from ctypes import POINTER, c_int, c_int64, c_void_p, cast
 import torch
 
 from farandole import _errors, _library, _waiting, process_sets
+from farandole._basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import handles, memory, reduce_ops
 from farandole.torch.handles import poll, synchronize
@@ -45,13 +46,6 @@ def _wire_name(operation: str, name: str | None) -> bytes | None:
     return f"{operation}.{name}".encode()
 
 
-def _library_in_use() -> _library.Library:
-    library = _library.loaded()
-    if library is None:
-        raise _errors.make_error(_library.NOT_INITIALIZED)
-    return library
-
-
 def _submit_allreduce(
     tensor: torch.Tensor,
     in_place: bool,
@@ -62,7 +56,7 @@ def _submit_allreduce(
     process_set: ProcessSet,
 ) -> int:
     code = memory.dtype_code(tensor, memory.REDUCIBLE)
-    library = _library_in_use()
+    library = library_in_use()
     source = memory.staged(tensor)
     # A staged copy may be overwritten; the tensor itself only if asked for.
     target = source if in_place or not memory.is_plain(tensor) else memory.empty_plain(tensor)
@@ -160,7 +154,7 @@ def _submit_group(
     if count == 0:
         raise ValueError("a group has at least one tensor")
     codes = [memory.dtype_code(tensor, memory.REDUCIBLE) for tensor in tensors]
-    library = _library_in_use()
+    library = library_in_use()
     sources = [memory.staged(tensor) for tensor in tensors]
     targets = [
         source if in_place or not memory.is_plain(tensor) else memory.empty_plain(tensor)
@@ -260,7 +254,7 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
     code = memory.dtype_code(tensor)
     if tensor.dim() == 0:
         raise ValueError("allgather needs a tensor with at least one dimension, got a scalar")
-    library = _library_in_use()
+    library = library_in_use()
     source = memory.staged(tensor)
     handle = library.allgather(
         _wire_name("allgather", name),
@@ -285,7 +279,7 @@ def _submit_broadcast(
     tensor: torch.Tensor, in_place: bool, root_rank: int, name: str | None, process_set: ProcessSet
 ) -> int:
     code = memory.dtype_code(tensor)
-    library = _library_in_use()
+    library = library_in_use()
     source = memory.staged(tensor)
     target = source if in_place or not memory.is_plain(tensor) else memory.empty_plain(tensor)
     handle = library.broadcast(
@@ -341,7 +335,7 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
         ValueError: not initialised.
         HorovodInternalError: a peer was lost.
     """
-    library = _library_in_use()
+    library = library_in_use()
     synchronize(handles.track(library.barrier(None, process_sets.id_of(process_set)), (), lambda _: None))
 
 
@@ -359,4 +353,4 @@ def join(device: int = -1) -> int:
         ValueError: not initialised.
         HorovodInternalError: a peer was lost.
     """
-    return _waiting.value_of(_library_in_use().join())
+    return _waiting.value_of(library_in_use().join())
