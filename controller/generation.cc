@@ -73,6 +73,7 @@ void Generation::GoOn(Rank rank, const Hello& hello, TimePoint now, Actions* act
   std::vector<Request> requests = hello.open_requests;
   if (!Resend(rank, hello, &requests, actions)) return;
   if (!roster_.seat(rank).left) TakePosition(rank, hello, std::move(requests), now, actions);
+  LetGo(rank, actions);
 }
 
 void Generation::TakeSeat(Rank rank, const Registered& member) {
@@ -80,6 +81,7 @@ void Generation::TakeSeat(Rank rank, const Registered& member) {
   if (!member.session_open) roster_.CloseSession(rank);
   if (member.left) {
     roster_.MarkLeft(rank);
+    roster_.LetGo(rank);
     outbox_.Release(rank);
     negotiator_.Leave(rank);
   } else if (!member.dead.empty()) {
@@ -103,7 +105,7 @@ void Generation::Restore(const Recovery& recovery, TimePoint now, Actions* actio
     if (members[r].failed) OnFailed(Rank(r), *members[r].failed, now, actions);
   }
   watch_.Arm(now);
-  if (roster_.left_count() == roster_.size()) life_ = Life::kOver;
+  if (roster_.all_let_go()) life_ = Life::kOver;
   Pump(now, actions);
 }
 
@@ -128,7 +130,7 @@ bool Generation::Resend(Rank rank, const Hello& hello, std::vector<Request>* req
     return negotiator_.NameIn(process_set, slot, index);
   });
   if (!outbox_.Resend(rank, hello.received_through, &answered, actions)) {
-    if (!roster_.seat(rank).left) {
+    if (!roster_.seat(rank).let_go) {
       Fail(absl::StrCat(Describe(roster_.seat(rank).member), " asks again for items after ", hello.received_through,
                         ", which it had received; this is a fault of Farandole"),
            actions);
@@ -209,7 +211,9 @@ const RankSet* Generation::MembersOf(uint32_t process_set) const {
 
 void Generation::OnAck(Rank rank, const Ack& ack, TimePoint now, Actions* actions) {
   if (!Listens(rank, ack.generation)) return;
-  if (Progress(rank, ack.received_through, ack.completed_through, actions)) Pump(now, actions);
+  if (!Progress(rank, ack.received_through, ack.completed_through, actions)) return;
+  LetGo(rank, actions);
+  Pump(now, actions);
 }
 
 void Generation::AnnounceAll(const std::vector<Negotiator::Teller>& who, const std::vector<Request>& requests,
@@ -263,12 +267,15 @@ std::string Generation::LeftText(const std::vector<Rank>& left) const {
   return absl::StrCat(Describe(roster_.seat(left[0]).member), " has left the job by calling shutdown");
 }
 
-void Generation::OnLeave(Rank rank, const GenerationId& generation, TimePoint now, Actions* actions) {
-  if (roster_.seat(rank).gone()) return;
+void Generation::OnLeave(Rank rank, const farandole::Leave& leave, TimePoint now, Actions* actions) {
+  const GenerationId& generation = leave.generation;
+  if (roster_.seat(rank).left || roster_.seat(rank).over) return;
   if (life_ == Life::kFailed && generation == id_) roster_.mutable_seat(rank).over = true;
   // Sent just before a Replay came: void like an announcement; the worker breaks and says it again after Resume.
   if (!Listens(rank, generation) || !replay_.negotiating()) return;
+  if (!Progress(rank, leave.received_through, leave.completed_through, actions)) return;
   Leave(rank, now, actions);
+  LetGo(rank, actions);
   Pump(now, actions);
 }
 
@@ -278,12 +285,21 @@ void Generation::Leave(Rank rank, TimePoint now, Actions* actions) {
     if (life_ != Life::kRunning) return;
   }
   roster_.MarkLeft(rank);
-  roster_.mutable_seat(rank).owes_through = outbox_.LastBatch(rank);
-  outbox_.Release(rank);
+  outbox_.Part(rank);
   actions->Because(absl::StrCat(Describe(roster_.seat(rank).member), " left"));
   negotiator_.Leave(rank);
-  outbox_.Queue(LeaveDone{}, Only(rank));
-  if (roster_.left_count() < roster_.size()) return;
+}
+
+// A leaver goes once it has executed all that concerns it, for others may wait for its part.
+void Generation::LetGo(Rank rank, Actions* actions) {
+  const Seat& seat = roster_.seat(rank);
+  if (!seat.left || seat.gone() || life_ != Life::kRunning) return;
+  const RankSet only = Only(rank);
+  if (seat.completed_through < outbox_.log().LastFor(rank) || replay_.Busy(&only)) return;
+  roster_.LetGo(rank);
+  outbox_.Release(rank);
+  outbox_.Queue(LeaveDone{}, only);
+  if (!roster_.all_let_go()) return;
   life_ = Life::kOver;
   suspicion_.reset();
   actions->Because(absl::StrCat("generation ", id_.number, " is over, all have left"));
@@ -306,8 +322,7 @@ void Generation::OnEnded(Rank rank, const std::string& cause, Actions* actions) 
   Seat& seat = roster_.mutable_seat(rank);
   if (!seat.ended_cause.empty()) return;
   seat.ended_cause = cause.empty() ? "ended" : cause;
-  const bool owes = seat.left && seat.completed_through < seat.owes_through;
-  const bool expected = seat.gone() && !owes && !(suspicion_ && suspicion_->suspect == rank);
+  const bool expected = seat.gone() && !(suspicion_ && suspicion_->suspect == rank);
   seat.over = true;
   if (expected) return;
   Fail(absl::StrCat(Describe(seat.member), " ", seat.ended_cause), actions);
@@ -453,7 +468,11 @@ void Generation::Fail(const std::string& sentence, Actions* actions) {
   negotiator_.Clear();
   RankSet survivors;
   for (int r = 0; r < roster_.size(); ++r) {
-    if (!roster_.seat(Rank(r)).gone()) survivors.Add(Rank(r));
+    Seat& seat = roster_.mutable_seat(Rank(r));
+    if (seat.gone()) continue;
+    survivors.Add(Rank(r));
+    // To be removed is all that a leaver still wants.
+    seat.over = seat.left;
   }
   roster_.ToSome(survivors, Removed{id_, RemovedKind::kPeerLost, sentence}, actions);
 }

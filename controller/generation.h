@@ -70,7 +70,7 @@ class Generation {
   void OnTrace(Rank rank, const Trace& trace, Actions* actions) {
     if (Listens(rank, trace.generation)) trace_.OnTrace(rank, trace, roster_, actions);
   }
-  void OnLeave(Rank rank, const GenerationId& generation, TimePoint now, Actions* actions);
+  void OnLeave(Rank rank, const farandole::Leave& leave, TimePoint now, Actions* actions);
   void OnFailed(Rank rank, const Failed& failed, TimePoint now, Actions* actions);
 
   // What its agent says, or its silence. `cause` completes "rank 1 (pid 7 on host b) ...".
@@ -106,6 +106,7 @@ class Generation {
   void AnnounceBeside(const Negotiator::Teller& teller, const Request& request, TimePoint now, Actions* actions);
   std::string LeftText(const std::vector<Rank>& left) const;
   void Leave(Rank rank, TimePoint now, Actions* actions);
+  void LetGo(Rank rank, Actions* actions);
   bool Resend(Rank rank, const Hello& hello, std::vector<Request>* requests, Actions* actions);
   // What Hello says about the phase it was sent in.
   void TakePosition(Rank rank, const Hello& hello, std::vector<Request> requests, TimePoint now, Actions* actions);

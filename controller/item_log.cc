@@ -53,7 +53,7 @@ const Item& ItemLog::Append(uint32_t phase, ItemBody body, const RankSet* to) {
 
 uint64_t ItemLog::Effective(int rank) {
   Progress& p = received_[rank];
-  const bool lacks_nothing = p.released || p.through >= std::max(p.sent, last_to_all_);
+  const bool lacks_nothing = p.released || p.through >= LastSent(p);
   p.effective = std::max(p.effective, lacks_nothing ? last_ : p.through);
   return p.effective;
 }
@@ -101,8 +101,8 @@ bool ItemLog::ForEachAbove(Rank rank, uint64_t through, const std::function<void
   if (through < stable_ && through < received_[rank.value()].through) return false;
   if (through < stable_ && received_[rank.value()].released) return false;
   for (const Kept& kept : kept_) {
-    if (kept.item.index <= through || (kept.to && !kept.to->Contains(rank))) continue;
-    fn(kept.item);
+    if (kept.item.index <= through) continue;
+    if (kept.to ? kept.to->Contains(rank) : kept.item.index <= received_[rank.value()].to_all_through) fn(kept.item);
   }
   return true;
 }

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_CONTROLLER_ITEM_LOG_H_
 #define FARANDOLE_CONTROLLER_ITEM_LOG_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -36,8 +37,15 @@ class ItemLog {
   // `rank` has received everything that concerns it up to `through`. False if no such item exists: a fault of ours.
   bool Received(Rank rank, uint64_t through);
   uint64_t received_through(Rank rank) const { return received_[rank.value()].through; }
+  // `rank` leaves: items to all do not concern it from now on.
+  void Part(Rank rank) { received_[rank.value()].to_all_through = last_to_all_; }
   // `rank` does not count any more: it has left.
   void Release(Rank rank);
+  // The last item that concerns it, as far as it is known; 0 = none.
+  uint64_t LastFor(Rank rank) const {
+    const Progress& p = received_[rank.value()];
+    return std::max(p.through, LastSent(p));
+  }
   // Set once after each rise by at least the step: everything up to here is dropped.
   absl::optional<uint64_t> TakeStable();
 
@@ -61,7 +69,9 @@ class ItemLog {
     uint64_t sent = 0;       // greatest index that concerns this member but not all
     uint64_t effective = 0;  // it lacks nothing up to here; runs ahead of `through` over items that do not concern it
     bool released = false;
+    uint64_t to_all_through = UINT64_MAX;  // items to all above this one do not concern it
   };
+  uint64_t LastSent(const Progress& p) const { return std::max(p.sent, std::min(last_to_all_, p.to_all_through)); }
   uint64_t Effective(int rank);
   void Advance();
 

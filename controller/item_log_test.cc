@@ -133,6 +133,21 @@ TEST(ItemLogTest, FullUntilTheLaggardCatchesUp) {
   EXPECT_EQ(log.stable(), 2u);
 }
 
+TEST(ItemLogTest, ItemsToAllDoNotConcernALeaverAnyMore) {
+  ItemLog log(kGeneration, 2, 8);
+  log.Append(0, BarrierDone{}, nullptr);
+  log.Part(Rank(1));
+  log.Append(0, BarrierDone{}, nullptr);
+  EXPECT_EQ(log.LastFor(Rank(0)), 2u);
+  EXPECT_EQ(log.LastFor(Rank(1)), 1u);
+  EXPECT_THAT(Above(log, 1, 0), ElementsAre(1));
+  RankSet only;
+  only.Add(Rank(1));
+  log.Append(0, LeaveDone{}, &only);
+  EXPECT_EQ(log.LastFor(Rank(1)), 3u);
+  EXPECT_THAT(Above(log, 1, 0), ElementsAre(1, 3));
+}
+
 TEST(ItemLogTest, AReleasedMemberHoldsNobodyUp) {
   ItemLog log(kGeneration, 2, 4);
   for (int i = 0; i < 4; ++i) log.Append(0, LeaveDone{}, nullptr);

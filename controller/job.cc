@@ -161,8 +161,9 @@ void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& s
     generation->OnTraceControl(*rank, *control, actions);
   } else if (const Ack* ack = std::get_if<Ack>(&said.message)) {
     generation->OnAck(*rank, *ack, now, actions);
+    TryOpen(actions);
   } else if (const Leave* leave = std::get_if<Leave>(&said.message)) {
-    generation->OnLeave(*rank, leave->generation, now, actions);
+    generation->OnLeave(*rank, *leave, now, actions);
     TryOpen(actions);
   } else if (const Failed* failed = std::get_if<Failed>(&said.message)) {
     generation->OnFailed(*rank, *failed, now, actions);

@@ -46,7 +46,8 @@ TEST(JobTest, ALoneProcessIsServedWithoutAnythingAroundIt) {
   EXPECT_EQ(item.index, 1u);
   EXPECT_EQ(std::get<Batch>(item.body).entries[0].name, "a");
 
-  const Actions left = job.AgentSaid("self", FromWorker{Incarnation(5), Leave{view.generation}}, now);
+  EXPECT_TRUE(job.AgentSaid("self", FromWorker{Incarnation(5), Leave{view.generation, 1, 0}}, now).sends.empty());
+  const Actions left = job.AgentSaid("self", FromWorker{Incarnation(5), Ack{view.generation, 1, 1}}, now);
   ASSERT_EQ(left.sends.size(), 1u);
   EXPECT_TRUE(std::holds_alternative<LeaveDone>(std::get<Item>(Inner(left.sends[0])).body));
   EXPECT_FALSE(job.Idle());

@@ -1,6 +1,5 @@
 #include "controller/outbox.h"
 
-#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -10,22 +9,12 @@ namespace farandole {
 
 uint64_t Outbox::Send(uint32_t phase, ItemBody body, const RankSet* to, Actions* actions) {
   const Item& item = log_.Append(phase, std::move(body), to);
-  const bool batch = std::holds_alternative<Batch>(item.body) || std::holds_alternative<Enter>(item.body);
-  if (batch && to == nullptr) last_batch_to_all_ = item.index;
   if (to == nullptr) {
     roster_->ToAll(item, actions);
   } else {
-    if (batch) {
-      for (Rank rank : to->ToVector()) last_batch_[rank] = item.index;
-    }
     roster_->ToSome(*to, item, actions);
   }
   return item.index;
-}
-
-uint64_t Outbox::LastBatch(Rank rank) const {
-  const auto it = last_batch_.find(rank);
-  return std::max(last_batch_to_all_, it == last_batch_.end() ? 0 : it->second);
 }
 
 int Outbox::SendQueue(uint32_t phase, const Held& held, Actions* actions) {

@@ -6,7 +6,6 @@
 #include <functional>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/types/optional.h"
 #include "controller/actions.h"
 #include "controller/answered.h"
@@ -39,11 +38,9 @@ class Outbox {
   // many that answer requests.
   using Held = std::function<bool(const ItemBody& body, const RankSet* to)>;
   int SendQueue(uint32_t phase, const Held& held, Actions* actions);
-  // Index of the last Batch or Enter that concerns this member; 0 = none.
-  uint64_t LastBatch(Rank rank) const;
-
   // False if there is no such item.
   bool Received(Rank rank, uint64_t through) { return log_.Received(rank, through); }
+  void Part(Rank rank) { log_.Part(rank); }
   void Release(Rank rank) { log_.Release(rank); }
   // Sends again what concerns this member above `received_through`; `answered` is told of that and of what waits for
   // its place. False, sending nothing: some of it is not kept any more.
@@ -61,8 +58,6 @@ class Outbox {
   ItemLog log_;
   Roster* const roster_;
   std::deque<Waiting> queue_;
-  uint64_t last_batch_to_all_ = 0;
-  absl::flat_hash_map<Rank, uint64_t> last_batch_;  // that concerns this one, but not all
   bool full_said_ = false;
 };
 

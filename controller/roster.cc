@@ -56,7 +56,7 @@ std::vector<Rank> Roster::Behind(const std::string& agent_id) const {
 RankSet Roster::Heard() const {
   RankSet heard;
   for (const Seat& seat : seats_) {
-    if (seat.session_open && seat.responsive && !seat.gone()) heard.Add(seat.member.rank);
+    if (seat.session_open && seat.responsive && !seat.left && !seat.over) heard.Add(seat.member.rank);
   }
   return heard;
 }
@@ -102,6 +102,11 @@ void Roster::MarkLeft(Rank rank) {
   mutable_seat(rank).left = true;
   left_.Add(rank);
   routes_ = nullptr;
+}
+
+void Roster::LetGo(Rank rank) {
+  mutable_seat(rank).let_go = true;
+  ++let_go_;
 }
 
 void Roster::BuildRoutes() {

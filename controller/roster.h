@@ -20,8 +20,11 @@ struct Seat {
   std::string agent_id;  // through which it speaks now: an agent may be started again
   uint64_t session = 0;
   bool session_open = false;
-  // It has left by shutdown(); its process may live on, and may be a candidate for the next generation.
+  // It has called shutdown() and takes part in nothing new.
   bool left = false;
+  // It has also executed all that concerns it: the others do not need it any more. Its process may live on, and may be
+  // a candidate for the next generation.
+  bool let_go = false;
   // It is known not to take part any more although it did not leave: ended, given up, or told that it was removed.
   bool over = false;
   // From its pidfd; "" while the process is not known to have ended.
@@ -29,10 +32,8 @@ struct Seat {
   bool responsive = true;
   std::string unresponsive_cause;
   uint64_t completed_through = 0;
-  // Of a member that left: the last Batch that it has to execute before it may go, since others wait for its part.
-  uint64_t owes_through = 0;
 
-  bool gone() const { return left || over; }
+  bool gone() const { return let_go || over; }
 };
 
 // The members of one generation and the way to each. Pure. A message to all goes once per agent.
@@ -44,7 +45,7 @@ class Roster {
 
   int size() const { return static_cast<int>(seats_.size()); }
   const Seat& seat(Rank rank) const { return seats_[rank.value()]; }
-  // For everything but session_open and left, which have the methods below.
+  // For everything but session_open, left and let_go, which have the methods below.
   Seat& mutable_seat(Rank rank) { return seats_[rank.value()]; }
   std::vector<Member> members() const;
 
@@ -64,6 +65,9 @@ class Roster {
   void CloseSessions(const std::string& agent_id);
   void CloseSession(Rank rank);
   void MarkLeft(Rank rank);
+  // After MarkLeft.
+  void LetGo(Rank rank);
+  bool all_let_go() const { return let_go_ == size(); }
 
   // To every member that has an open session and has not left.
   void ToAll(WorkerDown message, Actions* actions);
@@ -78,6 +82,7 @@ class Roster {
   absl::flat_hash_map<Incarnation, Rank> by_incarnation_;
   absl::flat_hash_map<std::string, std::vector<Rank>> by_agent_;  // each in rising order
   RankSet left_;
+  int let_go_ = 0;
   Routes routes_;  // null: to be built again
 };
 

@@ -94,9 +94,13 @@ TEST(RosterTest, FindsWorkersAndProcesses) {
   EXPECT_EQ(roster.FindProcess("a", 101), absl::nullopt);
   EXPECT_THAT(roster.Behind("a"), ElementsAre(Rank(0), Rank(2)));
   roster.MarkLeft(Rank(1));
+  EXPECT_EQ(roster.FindProcess("b", 101), absl::optional<Rank>(Rank(1)));
+  roster.LetGo(Rank(1));
   EXPECT_EQ(roster.FindProcess("b", 101), absl::nullopt);
   EXPECT_FALSE(roster.AllGone());
   roster.MarkLeft(Rank(0));
+  roster.LetGo(Rank(0));
+  EXPECT_FALSE(roster.all_let_go());
   roster.mutable_seat(Rank(2)).over = true;
   EXPECT_TRUE(roster.AllGone());
 }

@@ -62,6 +62,8 @@ struct Ack {
 
 struct Leave {
   GenerationId generation;
+  uint64_t received_through = 0;
+  uint64_t completed_through = 0;
 };
 
 struct Failed {

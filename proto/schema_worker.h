@@ -77,6 +77,8 @@ struct Schema<Leave> : NoFurtherCheck {
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
     v.Message(1, "generation", m.generation);
+    v.Value(2, "received_through", m.received_through);
+    v.Value(3, "completed_through", m.completed_through);
   }
 };
 

@@ -200,7 +200,7 @@ void Session::TakeItem(Item item, TimePoint now, Effects* effects) {
     in_flight_.Note(item.index);
     if (!replayer_.End(*resume)) return Fail("the controller ended a replay that does not last here", effects);
     unannounced_ = table_.Open();
-    if (state_ == State::kLeaving && welcomed_) effects->send.emplace_back(Leave{view_.generation});
+    if (state_ == State::kLeaving && welcomed_) effects->send.emplace_back(MakeLeave());
     FlushInto(effects);
   } else if (const auto* withdraw = std::get_if<Withdraw>(&item.body)) {
     in_flight_.Note(item.index);
@@ -271,6 +271,10 @@ void Session::GoOn(TimePoint now, Effects* effects) {
   replayer_.StartInto(now, effects);
   if (!welcomed_) return;
   if (absl::optional<Break> wanted = replayer_.TakeBreak()) effects->send.emplace_back(*std::move(wanted));
+  // The controller lets it go only then.
+  if (state_ == State::kLeaving && replayer_.negotiates() && !executing() && AckDue()) {
+    effects->send.emplace_back(MakeAck());
+  }
 }
 
 Session::Effects Session::Flush() {
@@ -345,6 +349,11 @@ Session::Effects Session::SendAck() {
   return effects;
 }
 
+Leave Session::MakeLeave() {
+  Told();
+  return {view_.generation, received_through_, in_flight_.completed_through()};
+}
+
 Ack Session::MakeAck() {
   Told();
   return {view_.generation, received_through_, in_flight_.completed_through()};
@@ -397,7 +406,13 @@ Session::Effects Session::DataPlaneFailed(const std::string& reason, Rank suspec
 
 Session::Effects Session::GiveUp(Result end) {
   Effects effects;
-  if (state_ != State::kLeft && state_ != State::kRemoved) Remove(std::move(end), &effects);
+  if (state_ == State::kLeft || state_ == State::kRemoved) return effects;
+  // The others would wait for its part.
+  if (state_ == State::kLeaving && linked_ && executing()) {
+    effects.send.emplace_back(
+        Failed{view_.generation, absl::StrCat("it ends inside a collective: ", end.text), Rank()});
+  }
+  Remove(std::move(end), &effects);
   return effects;
 }
 
@@ -405,7 +420,7 @@ Session::Effects Session::BeginLeave(TimePoint now) {
   Effects effects;
   if (state_ == State::kMember) {
     state_ = State::kLeaving;
-    if (welcomed_ && replayer_.negotiates()) effects.send.emplace_back(Leave{view_.generation});
+    if (welcomed_ && replayer_.negotiates()) effects.send.emplace_back(MakeLeave());
     // Otherwise it is sent after the Resume.
     replayer_.WantBreak(BreakReason::kLeave, {});
     GoOn(now, &effects);

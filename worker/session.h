@@ -127,6 +127,7 @@ class Session {
   // Whatever a step has made possible in the replay.
   void GoOn(TimePoint now, Effects* effects);
   void FlushInto(Effects* effects);
+  Leave MakeLeave();
   void Fail(std::string what, Effects* effects);
   void Remove(Result end, Effects* effects);
   Ack MakeAck();

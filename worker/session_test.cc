@@ -281,7 +281,12 @@ TEST_F(SessionTest, LeaveExecutesWhatWasDispatchedAndEndsTheRest) {
   session_.Flush();
   EXPECT_EQ(Sent<Leave>(session_.BeginLeave(kNow)).generation, kGeneration);
   EXPECT_EQ(Submitted(Op("c")).code, Code::kShutDown);
-  EXPECT_EQ(Items(1, MakeBatch({"a"})).work.size(), 1u);
+  Effects batch = Items(1, MakeBatch({"a"}));
+  ASSERT_EQ(batch.work.size(), 1u);
+  EXPECT_THAT(batch.send, IsEmpty());
+  session_.Completed(batch.work[0]);
+  EXPECT_EQ(Sent<Ack>(session_.AfterCompleted(kNow)).completed_through, 1u);
+  EXPECT_THAT(session_.AfterCompleted(kNow).send, IsEmpty());
   Effects done = Items(2, LeaveDone{});
   ASSERT_EQ(done.work.size(), 1u);
   session_.Completed(done.work[0]);
@@ -290,6 +295,19 @@ TEST_F(SessionTest, LeaveExecutesWhatWasDispatchedAndEndsTheRest) {
   ASSERT_EQ(after.endings.size(), 1u);
   EXPECT_EQ(after.endings[0]->request.name, "b");
   EXPECT_EQ(session_.end().code, Code::kShutDown);
+}
+
+TEST_F(SessionTest, LeaveTellsHowFarItHasCome) {
+  Join();
+  Submit("a");
+  Submit("b");
+  session_.Completed(Items(1, MakeBatch({"a"})).work[0]);
+  const Effects batch = Items(2, MakeBatch({"b"}));
+  const Effects left = session_.BeginLeave(kNow);
+  EXPECT_EQ(Sent<Leave>(left).received_through, 2u);
+  EXPECT_EQ(Sent<Leave>(left).completed_through, 1u);
+  // The others wait for its part of the second one.
+  EXPECT_EQ(Sent<Failed>(session_.GiveUp({Code::kShutDown, "no answer"})).generation, kGeneration);
 }
 
 TEST_F(SessionTest, LeaveIsSaidAgainInANewSession) {

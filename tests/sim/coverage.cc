@@ -170,6 +170,7 @@ constexpr const char* kRest[] = {
     "fault restart agent",
     "fault restart controller and agent",
     "fault kill halting worker",
+    "fault kill leaver inside a batch",
     "fault break link of halting worker",
     "fault data plane",
     "fault stale item",

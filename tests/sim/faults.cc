@@ -32,6 +32,7 @@ const Faults::Kind Faults::kKinds[] = {
     {"data plane", &Faults::DataPlane},
     {"stale item", &Faults::StaleItem},
     {"kill halting worker", &Faults::KillHaltingWorker},
+    {"kill leaver inside a batch", &Faults::KillLeaver},
     {"break link of halting worker", &Faults::BreakHaltingLink},
 };
 
@@ -143,6 +144,15 @@ void Faults::KillHaltingWorker() {
       world_->nobody_lost = false;
       trainer->Kill("was killed by signal 9 (SIGKILL)");
     }
+  };
+}
+
+void Faults::KillLeaver() {
+  world_->on_busy_leave = [this](Trainer* trainer) {
+    if (until_ <= world_->simulation.now()) return;
+    world_->nobody_lost = false;
+    trainer->process()->AfterUs(world_->random().Skewed(1, 20000),
+                                [trainer] { trainer->Kill("was killed by signal 9 (SIGKILL)"); });
   };
 }
 

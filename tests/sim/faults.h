@@ -55,6 +55,7 @@ class Faults {
   void DataPlane();
   void StaleItem();
   void KillHaltingWorker();
+  void KillLeaver();
   void BreakHaltingLink();
 
   World* const world_;

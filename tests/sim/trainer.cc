@@ -194,6 +194,8 @@ void Trainer::Shutdown() {
   if (shutting_down_) return;
   shutting_down_ = true;
   life_->BeginLeave();
+  if (!life_->session().executing() || world_->on_busy_leave == nullptr) return;
+  std::exchange(world_->on_busy_leave, nullptr)(this);
 }
 
 void Trainer::Ended() {

@@ -88,6 +88,8 @@ struct World {
   bool nobody_lost = true;
   // Called once when a worker is told to halt.
   std::function<void(const Process*)> on_halt;
+  // The next one that leaves while it executes something.
+  std::function<void(Trainer*)> on_busy_leave;
   Controller* controller = nullptr;
   std::vector<Agent*> agents;                     // one per host: the one that lives there now
   std::vector<std::vector<WorkerMemory>> stores;  // one per host: what its launcher keeps, in order

@@ -87,9 +87,12 @@ absl::StatusOr<WorkerUp> PlayedWorker::Say(const Words& words, absl::string_view
   if (verb == "leaves") {
     GenerationId generation = view_.generation;
     size_t i = 0;
-    if (!rest.empty() && !Takes(rest, &i, "gen", &generation.number)) return What(text);
-    if (generation.number == 0) generation = {};
-    return Leave{generation};
+    uint64_t completed = received_;
+    for (; i < rest.size(); ++i) {
+      if (!Takes(rest, &i, "gen", &generation.number) && !Takes(rest, &i, "completed", &completed)) return What(text);
+    }
+    if (generation.number == 0) return Leave{};
+    return Leave{generation, received_, completed};
   }
   int suspect;
   if (verb == "fails" && words.size() > 2 && absl::SimpleAtoi(absl::StripSuffix(words[2], ":"), &suspect)) {
