@@ -76,7 +76,9 @@ void Gather::Fold(Registered* worker, const WorkerUp& message, const SameFrom& p
   } else if (const Ack* ack = std::get_if<Ack>(&message)) {
     if (ack->generation == hello.generation) progressed(ack->received_through, ack->completed_through);
   } else if (const Leave* leave = std::get_if<Leave>(&message)) {
-    if (leave->generation == hello.generation) hello.leaving = true;
+    if (leave->generation != hello.generation) return;
+    progressed(leave->received_through, leave->completed_through);
+    hello.leaving = true;
   } else if (const Failed* failed = std::get_if<Failed>(&message)) {
     if (failed->generation == hello.generation) worker->failed = *failed;
   }

@@ -94,7 +94,7 @@ TEST_F(GatherTest, WhatIsSaidMeanwhileIsAsIfHelloHadSaidIt) {
   Say(1, Announce{kGeneration, 0, 0, 0, {request}, {}});
   Say(1, Announce{kGeneration, 1, 0, 0, {request}, {}});  // of another phase
   Say(2, Break{kGeneration, 0, BreakReason::kNew, {}});
-  Say(2, Leave{kGeneration});
+  Say(2, Leave{kGeneration, 9, 8});
   Say(2, Halted{kGeneration, 0, 0, 0, 5});
   TellView(1);
   ASSERT_TRUE(gather_.complete());
@@ -102,6 +102,7 @@ TEST_F(GatherTest, WhatIsSaidMeanwhileIsAsIfHelloHadSaidIt) {
   EXPECT_EQ(found.members[0].hello.open_requests.size(), 1u);
   EXPECT_TRUE(found.members[1].hello.wants_break);
   EXPECT_TRUE(found.members[1].hello.leaving);
+  EXPECT_EQ(found.members[1].hello.completed_through, 8u);
   EXPECT_EQ(found.members[1].hello.state, WorkerState::kHalted);
   EXPECT_EQ(found.members[1].hello.next, 5u);
 }

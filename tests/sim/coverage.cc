@@ -92,6 +92,7 @@ constexpr const char* kController[] = {
     "controller NEGOTIATE -> NONE",
     "controller REPLAY -> NONE",
     "controller HALTING -> NONE",
+    "controller GATHER Announce",
     "controller GATHER Break",
     "controller GATHER Hello",
     "controller NEGOTIATE Announce",
