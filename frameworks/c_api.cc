@@ -397,8 +397,8 @@ int farandole_result_shape(int64_t handle, int* ndim, int64_t* shape) {
   std::shared_ptr<Operation> operation = FindGathered(handle, &code);
   if (operation == nullptr) return code;
   if (ndim == nullptr || shape == nullptr) return Fail({Code::kInvalidArgument, "ndim and shape must not be NULL"});
-  *ndim = static_cast<int>(operation->gathered_shape.size());
-  std::memcpy(shape, operation->gathered_shape.data(), operation->gathered_shape.size() * sizeof(int64_t));
+  *ndim = static_cast<int>(operation->gathered->shape.size());
+  std::memcpy(shape, operation->gathered->shape.data(), operation->gathered->shape.size() * sizeof(int64_t));
   return FARANDOLE_OK;
 }
 
@@ -407,12 +407,12 @@ int farandole_result_copy(int64_t handle, void* output, int64_t bytes) {
   std::shared_ptr<Operation> operation = FindGathered(handle, &code);
   if (operation == nullptr) return code;
   const int64_t result_bytes =
-      farandole::ElementCount(operation->gathered_shape) * farandole::SizeOf(operation->request.signature.dtype);
+      farandole::ElementCount(operation->gathered->shape) * farandole::SizeOf(operation->request.signature.dtype);
   if (bytes != result_bytes || (output == nullptr && bytes > 0)) {
     return Fail(
         {Code::kInvalidArgument, absl::StrCat("the result has ", result_bytes, " bytes; room was given for ", bytes)});
   }
-  if (bytes > 0) std::memcpy(output, operation->gathered.get(), bytes);
+  if (bytes > 0) std::memcpy(output, operation->gathered->data.get(), bytes);
   return FARANDOLE_OK;
 }
 

@@ -149,11 +149,13 @@ absl::Status BatchRunner::Allgather(const Instance& instance, const std::vector<
     rows += dim;
     byte_counts.push_back(bytes);
   }
-  operation->gathered.reset(std::malloc(total_bytes > 0 ? total_bytes : 1));
-  if (operation->gathered == nullptr) return NoMemory(total_bytes);
-  operation->gathered_shape = signature.shape;
-  operation->gathered_shape[0] = rows;
-  return communicator->Allgather(instance, operation->input, operation->gathered.get(), byte_counts);
+  auto gathered = std::make_unique<Operation::Gathered>();
+  gathered->data.reset(std::malloc(total_bytes > 0 ? total_bytes : 1));
+  if (gathered->data == nullptr) return NoMemory(total_bytes);
+  gathered->shape = signature.shape;
+  gathered->shape[0] = rows;
+  operation->gathered = std::move(gathered);
+  return communicator->Allgather(instance, operation->input, operation->gathered->data.get(), byte_counts);
 }
 
 absl::Status BatchRunner::Broadcast(const Instance& instance, const Group& group, Operation* operation,

@@ -148,8 +148,8 @@ TEST_F(BatchRunnerTest, AllgathersHaveInstancesOfTheirOwn) {
   EXPECT_EQ(mirror.instances[0].part, 0u);
   EXPECT_EQ(mirror.instances[1].part, 1u);
   EXPECT_THAT(mirror.counts, ElementsAre(0, 16));
-  EXPECT_THAT(work_.operations[0]->gathered_shape, ElementsAre(5, 2));
-  const float* gathered = static_cast<const float*>(work_.operations[0]->gathered.get());
+  EXPECT_THAT(work_.operations[0]->gathered->shape, ElementsAre(5, 2));
+  const float* gathered = static_cast<const float*>(work_.operations[0]->gathered->data.get());
   EXPECT_EQ(std::vector<float>(gathered + 6, gathered + 10), a);
 }
 

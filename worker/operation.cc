@@ -4,11 +4,16 @@
 
 namespace farandole {
 
-void Operation::Finish(Result result) {
+void Operation::Finish(const Result& result) {
   if (done()) std::abort();
-  result_ = std::move(result);
+  if (!result.ok()) failure_ = std::make_unique<const Result>(result);
   done_.store(true, std::memory_order_release);
   changed_.Advance();
+}
+
+const Result& Operation::result() const {
+  static const Result* const kWell = new Result();
+  return failure_ != nullptr ? *failure_ : *kWell;
 }
 
 bool Operation::Wait(int timeout_ms) {

@@ -15,7 +15,7 @@
 namespace farandole {
 
 // One submission: what is asked, the caller's memory, and the outcome. Shared by the script's handle and whoever works
-// on it. The executor alone touches tensors and `gathered`, and only before Finish.
+// on it. The executor alone touches tensors and `gathered`, and only before Finish. Kept small: a step has hundreds.
 class Operation {
  public:
   // Who asks for the same again and again may share the request: those who have seen it need not look at it then.
@@ -31,34 +31,38 @@ class Operation {
   const void* const input;  // null for barriers, and for a broadcast elsewhere than at its root
   void* const output;       // null for allgathers and barriers
 
-  // Where the RequestTable that took it has it; equal for operations of one process set and name that follow each other
-  // soon.
+  // Of the RequestTable that took it: where it has it, equal for operations of one process set and name that follow
+  // each other soon; and which one it is there.
   static constexpr uint32_t kNowhere = UINT32_MAX;
   uint32_t place = kNowhere;
+  uint64_t order = 0;
 
   // When the script submitted it, by the monotonic clock.
   int64_t submitted_ns = 0;
 
   // Allgather: the result, made by the executor.
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
+  struct Gathered {
+    struct Free {
+      void operator()(void* p) const { std::free(p); }
+    };
+    std::unique_ptr<void, Free> data;
+    std::vector<int64_t> shape;
   };
-  std::unique_ptr<void, Free> gathered;
-  std::vector<int64_t> gathered_shape;
+  std::unique_ptr<Gathered> gathered;
   // Join: the rank that joined last. Change of process sets: the id.
   int64_t value = 0;
 
   // Exactly once. The caller holds a reference until it returns. Wakes the waiters.
-  void Finish(Result result);
+  void Finish(const Result& result);
 
   bool done() const { return done_.load(std::memory_order_acquire); }
   // False after `timeout_ms` (negative: waits for ever).
   bool Wait(int timeout_ms);
   // After done().
-  const Result& result() const { return result_; }
+  const Result& result() const;
 
  private:
-  Result result_;
+  std::unique_ptr<const Result> failure_;  // null: it went well
   std::atomic<bool> done_{false};
   EventCount changed_;
 };

@@ -28,37 +28,53 @@ std::vector<Signature>::iterator FindFitting(std::vector<Signature>* variants, c
 
 }  // namespace
 
-ReplayCursor::ReplayCursor(uint64_t index, Period period, const std::function<bool(uint32_t process_set)>& included)
-    : index_(index), period_(std::move(period)) {
+ReplayCursor::ReplayCursor(uint64_t index, Period period, RequestTable* table,
+                           const std::function<bool(uint32_t process_set)>& included)
+    : index_(index), period_(std::move(period)), table_(table) {
+  std::vector<std::vector<int16_t>> variants;  // of each part in own_
   for (size_t i = 0; i < period_.batches.size(); ++i) {
     const PeriodBatch& batch = period_.batches[i];
     if (batch.requests.empty() || !included(batch.process_set)) continue;
-    OwnBatch own{i, {}};
-    for (const Request& request : batch.requests) own.parts.push_back(MakePart(request));
+    OwnBatch own{i, batch.requests.size(), {}};
+    variants.emplace_back();
+    for (const Request& request : batch.requests) {
+      own.parts.push_back({TensorOf(request), 0, 0});
+      variants.back().push_back(VariantOf(own.parts.back().tensor, request.signature));
+    }
     own_.push_back(std::move(own));
   }
-  SetHead();
+  LinkParts(variants);
 }
 
-ReplayCursor::Part ReplayCursor::MakePart(const Request& request) {
-  auto [it, added] = by_name_.try_emplace(KeyOf(request), static_cast<uint32_t>(tensors_.size()));
+uint32_t ReplayCursor::TensorOf(const Request& request) {
+  const auto [it, added] = by_name_.try_emplace(KeyOf(request), static_cast<uint32_t>(tensors_.size()));
   if (added) {
     tensors_.emplace_back();
     known_.push_back({&request, {}, nullptr});
   }
-  std::vector<Signature>& variants = known_[it->second].variants;
-  auto variant = FindFitting(&variants, request.signature);
-  if (variant == variants.end()) variant = variants.insert(variants.end(), request.signature);
-  return {it->second, static_cast<int>(variant - variants.begin())};
+  return it->second;
 }
 
-void ReplayCursor::SetHead() {
-  missing_ = 0;
-  if (own_.empty()) return;
-  for (const Part& part : own_[head_].parts) {
-    Tensor& tensor = tensors_[part.tensor];
-    tensor.wanted = part.variant;
-    if (tensor.opened != part.variant) ++missing_;
+int16_t ReplayCursor::VariantOf(uint32_t tensor, const Signature& signature) {
+  std::vector<Signature>& variants = known_[tensor].variants;
+  auto variant = FindFitting(&variants, signature);
+  if (variant == variants.end()) variant = variants.insert(variants.end(), signature);
+  return static_cast<int16_t>(variant - variants.begin());
+}
+
+// Each part learns which one has its tensor next, around the period; afterwards each tensor waits for its first.
+void ReplayCursor::LinkParts(const std::vector<std::vector<int16_t>>& variants) {
+  for (int round = 0; round < 2; ++round) {
+    for (size_t batch = own_.size(); batch-- > 0;) {
+      for (size_t i = own_[batch].parts.size(); i-- > 0;) {
+        Part& part = own_[batch].parts[i];
+        Tensor& tensor = tensors_[part.tensor];
+        part.next_batch = tensor.batch;
+        part.next_wanted = tensor.wanted;
+        tensor.batch = static_cast<uint32_t>(batch);
+        tensor.wanted = variants[batch][i];
+      }
+    }
   }
 }
 
@@ -78,7 +94,7 @@ int ReplayCursor::Find(const Operation& operation) {
   return static_cast<int>(it->second);
 }
 
-bool ReplayCursor::Fit(int index, const std::shared_ptr<const Request>& request) {
+bool ReplayCursor::Fit(uint32_t index, const std::shared_ptr<const Request>& request) {
   Tensor& tensor = tensors_[index];
   if (tensor.fitting == request.get()) return true;
   Known& known = known_[index];
@@ -86,29 +102,29 @@ bool ReplayCursor::Fit(int index, const std::shared_ptr<const Request>& request)
   if (variant == known.variants.end()) return false;
   known.fitting = request;
   tensor.fitting = request.get();
-  tensor.fits = static_cast<int>(variant - known.variants.begin());
+  tensor.fits = static_cast<int16_t>(variant - known.variants.begin());
   return true;
 }
 
-bool ReplayCursor::Open(std::shared_ptr<Operation> operation, TimePoint now, BreakReason* why_not) {
-  const int index = Find(*operation);
-  if (index == kNone || !Fit(index, operation->shared_request)) {
-    *why_not = WhyNot(operation->request.signature.op);
+bool ReplayCursor::Open(const Operation& operation, TimePoint now, BreakReason* why_not) {
+  const int index = Find(operation);
+  if (index == kNone || !Fit(index, operation.shared_request)) {
+    *why_not = WhyNot(operation.request.signature.op);
     if (index != kNone && *why_not == BreakReason::kNew) *why_not = BreakReason::kChanged;
     return false;
   }
   Tensor& tensor = tensors_[index];
   if (open_++ == 0) since_ = now;
   tensor.opened = tensor.fits;
-  tensor.operation = std::move(operation);
-  if (tensor.opened == tensor.wanted && --missing_ == 0) {
+  tensor.place = operation.place;
+  if (tensor.opened == tensor.wanted && --own_[tensor.batch].missing == 0 && tensor.batch == head_) {
     longest_wait_ns_ = std::max(longest_wait_ns_, now.ns() - since_.ns());
   }
   return true;
 }
 
 Work ReplayCursor::Start(TimePoint now) {
-  const OwnBatch& batch = own_[head_];
+  OwnBatch& batch = own_[head_];
   Work work;
   work.kind = Work::Kind::kBatch;
   work.instance.anchor = index_;
@@ -117,10 +133,12 @@ Work ReplayCursor::Start(TimePoint now) {
   work.operations.reserve(batch.parts.size());
   for (const Part& part : batch.parts) {
     Tensor& tensor = tensors_[part.tensor];
-    work.operations.push_back(std::move(tensor.operation));
-    tensor.wanted = kNone;
+    work.operations.push_back(table_->Assign(tensor.place));
     tensor.opened = kNone;
+    tensor.batch = part.next_batch;
+    tensor.wanted = part.next_wanted;
   }
+  batch.missing = batch.parts.size();
   open_ -= batch.parts.size();
   next_ = work.instance.seq + 1;
   if (++head_ == own_.size()) {
@@ -129,12 +147,11 @@ Work ReplayCursor::Start(TimePoint now) {
   }
   since_ = now;
   blocked_since_ = TimePoint::Infinite();
-  SetHead();
   return work;
 }
 
 TimePoint ReplayCursor::IncompleteSince() const {
-  return open_ == 0 || missing_ == 0 || own_.empty() ? TimePoint::Infinite() : since_;
+  return open_ == 0 || own_.empty() || own_[head_].missing == 0 ? TimePoint::Infinite() : since_;
 }
 
 TimePoint ReplayCursor::PatienceEnds() const {
@@ -151,7 +168,8 @@ bool ReplayCursor::Blocked(const Operation& operation, TimePoint now) {
   const auto it = by_name_.find(KeyOf(operation.request));
   if (it == by_name_.end()) return false;
   const Tensor& tensor = tensors_[it->second];
-  if (tensor.operation.get() != &operation || tensor.opened != tensor.wanted) return false;
+  const bool in_head = tensor.opened == tensor.wanted && tensor.batch == head_;
+  if (!in_head || tensor.place != operation.place || !table_->Holds(operation)) return false;
   blocked_since_ = std::min(blocked_since_, now);
   return true;
 }
@@ -162,7 +180,8 @@ std::vector<std::string> ReplayCursor::Missing(size_t max) const {
   const OwnBatch& batch = own_[head_];
   const PeriodBatch& in_period = period_.batches[batch.position];
   for (size_t i = 0; i < batch.parts.size() && names.size() < max; ++i) {
-    if (tensors_[batch.parts[i].tensor].opened != batch.parts[i].variant) names.push_back(in_period.requests[i].name);
+    const Tensor& tensor = tensors_[batch.parts[i].tensor];
+    if (tensor.opened != tensor.wanted) names.push_back(in_period.requests[i].name);
   }
   return names;
 }

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "proto/messages.h"
 #include "worker/operation.h"
+#include "worker/request_table.h"
 #include "worker/work.h"
 
 namespace farandole {
@@ -30,17 +31,19 @@ class ReplayCursor {
   static constexpr int64_t kPatienceFactor = 4;
   static constexpr int64_t kPatienceBlockedMs = 20;
 
-  // A replay that begins with item `index`. `included` tells whether this worker belongs to a process set.
-  ReplayCursor(uint64_t index, Period period, const std::function<bool(uint32_t process_set)>& included);
+  // A replay that begins with item `index`. `table`, which outlives this object, has the requests. `included` tells
+  // whether this worker belongs to a process set.
+  ReplayCursor(uint64_t index, Period period, RequestTable* table,
+               const std::function<bool(uint32_t process_set)>& included);
   ReplayCursor(const ReplayCursor&) = delete;
   ReplayCursor& operator=(const ReplayCursor&) = delete;
 
   // W1. Takes note of an open request if it fits; otherwise says why it does not.
-  bool Open(std::shared_ptr<Operation> operation, TimePoint now, BreakReason* why_not);
+  bool Open(const Operation& operation, TimePoint now, BreakReason* why_not);
 
   // All requests of the head batch are open.
-  bool HeadComplete() const { return missing_ == 0 && !own_.empty(); }
-  // W4: takes the head batch, which must be complete. Its requests are the caller's now.
+  bool HeadComplete() const { return !own_.empty() && own_[head_].missing == 0; }
+  // W4: takes the head batch, which must be complete. Its requests are assigned now.
   Work Start(TimePoint now);
 
   // W3b: when the head batch will have been incomplete for too long; Infinite if it is not.
@@ -55,7 +58,7 @@ class ReplayCursor {
   const PeriodBatch& BatchOf(uint64_t seq) const { return period_.batches[seq % period_.batches.size()]; }
   // What the head batch lacks, the first `max`.
   std::vector<std::string> Missing(size_t max) const;
-  size_t missing() const { return own_.empty() ? 0 : missing_; }
+  size_t missing() const { return own_.empty() ? 0 : own_[head_].missing; }
   // Since when some request is open and the head batch incomplete; Infinite if it is not so.
   TimePoint IncompleteSince() const;
 
@@ -65,10 +68,11 @@ class ReplayCursor {
   // What the period has under one process set and name; as much of it as each submission needs.
   struct Tensor {
     const Request* fitting = nullptr;  // the last one that was opened, which Known keeps
-    int fits = kNone;                  // variant that it fits
-    int wanted = kNone;                // variant that the head batch needs
-    int opened = kNone;                // variant of `operation`
-    std::shared_ptr<Operation> operation;
+    uint32_t place = 0;                // of the open request, if any
+    uint32_t batch = 0;                // in own_: the next that has it
+    int16_t fits = kNone;              // variant that `fitting` fits
+    int16_t wanted = kNone;            // variant that `batch` needs
+    int16_t opened = kNone;            // variant of the open request
   };
   // The rest of it.
   struct Known {
@@ -78,24 +82,29 @@ class ReplayCursor {
   };
   struct Part {
     uint32_t tensor;  // in tensors_
-    int variant;
+    // What this one's start leaves in Tensor.
+    uint32_t next_batch;
+    int16_t next_wanted;
   };
   // A batch of a set that includes this worker.
   struct OwnBatch {
     uint64_t position;  // in the period
+    size_t missing;     // requests that are not open, or wanted by an earlier batch
     std::vector<Part> parts;
   };
   using Key = std::pair<uint32_t, absl::string_view>;  // names are the period's
 
   static Key KeyOf(const Request& request) { return {request.signature.process_set, request.name}; }
-  Part MakePart(const Request& request);
+  uint32_t TensorOf(const Request& request);
+  int16_t VariantOf(uint32_t tensor, const Signature& signature);
+  void LinkParts(const std::vector<std::vector<int16_t>>& variants);
   // In tensors_; kNone: the period has none of that process set and name.
   int Find(const Operation& operation);
-  bool Fit(int index, const std::shared_ptr<const Request>& request);
-  void SetHead();
+  bool Fit(uint32_t index, const std::shared_ptr<const Request>& request);
 
   const uint64_t index_;
   const Period period_;
+  RequestTable* const table_;
   absl::flat_hash_map<Key, uint32_t> by_name_;
   std::vector<int> by_place_;  // by Operation::place: the tensor found there last, whatever name is there now
   std::vector<Tensor> tensors_;
@@ -104,7 +113,6 @@ class ReplayCursor {
   size_t head_ = 0;  // in own_
   uint64_t repetition_ = 0;
   uint64_t next_ = 0;
-  size_t missing_ = 0;
   size_t open_ = 0;
   TimePoint since_;
   int64_t longest_wait_ns_ = 0;

@@ -48,9 +48,9 @@ void Replayer::Begin(uint64_t index, Period period, TimePoint now) {
   mode_ = WorkerState::kReplay;
   break_.reset();
   break_told_ = false;
-  cursor_ =
-      std::make_unique<ReplayCursor>(index, std::move(period), [this](uint32_t id) { return sets_->Includes(id); });
-  for (auto& operation : table_->Open()) Open(std::move(operation), now);
+  cursor_ = std::make_unique<ReplayCursor>(index, std::move(period), table_,
+                                           [this](uint32_t id) { return sets_->Includes(id); });
+  for (const auto& operation : table_->Open()) Open(*operation, now);
 }
 
 bool Replayer::Halt(uint32_t phase) {
@@ -85,9 +85,9 @@ void Replayer::TakeBackInto(const Withdraw& withdraw, Effects* effects) {
   }
 }
 
-void Replayer::Open(std::shared_ptr<Operation> operation, TimePoint now) {
+void Replayer::Open(const Operation& operation, TimePoint now) {
   BreakReason why_not;
-  if (!cursor_->Open(operation, now, &why_not)) WantBreak(why_not, {operation->request.name});
+  if (!cursor_->Open(operation, now, &why_not)) WantBreak(why_not, {operation.request.name});
 }
 
 void Replayer::StartInto(TimePoint now, Effects* effects) {
@@ -95,7 +95,6 @@ void Replayer::StartInto(TimePoint now, Effects* effects) {
   while (cursor_->HeadComplete() && in_flight_->size() < window_ && in_flight_->only_batches()) {
     Work work = cursor_->Start(now);
     work.instance.generation = generation_.number;
-    for (const auto& operation : work.operations) table_->Assign(*operation);
     in_flight_->Give(work);
     effects->work.push_back(std::move(work));
   }

@@ -7,8 +7,8 @@ namespace farandole {
 uint32_t RequestTable::PlaceOf(const std::shared_ptr<const Request>& request) {
   if (last_ < entries_.size() && entries_[last_].next < entries_.size()) {
     const uint32_t guess = entries_[last_].next;
-    const std::shared_ptr<const Request>& named = entries_[guess].named;
-    if (named == request || (named != nullptr && KeyOf(*named) == KeyOf(*request))) return guess;
+    const Request* const named = entries_[guess].named;
+    if (named == request.get() || (named != nullptr && KeyOf(*named) == KeyOf(*request))) return guess;
   }
   const auto it = places_.find(KeyOf(*request));
   return it == places_.end() ? NewPlace(request) : it->second;
@@ -19,10 +19,12 @@ uint32_t RequestTable::NewPlace(const std::shared_ptr<const Request>& request) {
   if (free_.empty()) {
     free_.push_back(static_cast<uint32_t>(entries_.size()));
     entries_.emplace_back();
+    named_.emplace_back();
   }
   const uint32_t place = free_.back();
   free_.pop_back();
-  entries_[place].named = request;
+  entries_[place].named = request.get();
+  named_[place] = request;
   places_.emplace(KeyOf(*request), place);
   return place;
 }
@@ -30,9 +32,10 @@ uint32_t RequestTable::NewPlace(const std::shared_ptr<const Request>& request) {
 void RequestTable::ForgetIdle() {
   for (uint32_t place = 0; place < entries_.size(); ++place) {
     Entry& entry = entries_[place];
-    if (entry.operation != nullptr || entry.named == nullptr) continue;
+    if (entry.bearer != nullptr || entry.named == nullptr) continue;
     places_.erase(KeyOf(*entry.named));
     entry.named = nullptr;
+    named_[place] = nullptr;
     free_.push_back(place);
   }
 }
@@ -40,11 +43,11 @@ void RequestTable::ForgetIdle() {
 bool RequestTable::Add(const std::shared_ptr<Operation>& operation) {
   const uint32_t place = PlaceOf(operation->shared_request);
   Entry& entry = entries_[place];
-  if (entry.operation != nullptr) return false;
+  if (entry.bearer != nullptr) return false;
+  entry.bearer = operation.get();
   entry.operation = operation;
-  entry.order = next_order_++;
-  entry.assigned = false;
   operation->place = place;
+  operation->order = next_order_++;
   entries_[last_].next = place;
   last_ = place;
   ++size_;
@@ -54,63 +57,48 @@ bool RequestTable::Add(const std::shared_ptr<Operation>& operation) {
 
 std::shared_ptr<Operation> RequestTable::Assign(uint32_t process_set, absl::string_view name) {
   const auto it = places_.find(Key(process_set, name));
-  if (it == places_.end() || !entries_[it->second].open()) return nullptr;
-  entries_[it->second].assigned = true;
-  --open_;
-  return entries_[it->second].operation;
+  if (it == places_.end() || entries_[it->second].operation == nullptr) return nullptr;
+  return Assign(it->second);
 }
 
-void RequestTable::Assign(const Operation& operation) {
-  Entry* entry = EntryOf(operation);
-  if (entry == nullptr || entry->assigned) return;
-  entry->assigned = true;
-  --open_;
-}
-
-RequestTable::Entry* RequestTable::EntryOf(const Operation& operation) {
-  if (operation.place >= entries_.size()) return nullptr;
-  Entry& entry = entries_[operation.place];
-  return entry.operation.get() == &operation ? &entry : nullptr;
-}
-
-bool RequestTable::Reopen(const Operation& operation) {
-  Entry* entry = EntryOf(operation);
-  if (entry == nullptr) return false;
-  if (entry->assigned) ++open_;
-  entry->assigned = false;
+bool RequestTable::Reopen(const std::shared_ptr<Operation>& operation) {
+  if (!Holds(*operation)) return false;
+  Entry& entry = entries_[operation->place];
+  if (entry.operation == nullptr) ++open_;
+  entry.operation = operation;
   return true;
 }
 
 const Operation* RequestTable::Find(uint32_t process_set, absl::string_view name) const {
   const auto it = places_.find(Key(process_set, name));
-  return it == places_.end() || !entries_[it->second].open() ? nullptr : entries_[it->second].operation.get();
+  return it == places_.end() ? nullptr : entries_[it->second].operation.get();
 }
 
 const Operation* RequestTable::Oldest() const {
-  const Entry* oldest = nullptr;
+  const Operation* oldest = nullptr;
   for (const Entry& entry : entries_) {
-    if (entry.open() && (oldest == nullptr || entry.order < oldest->order)) oldest = &entry;
+    const Operation* const open = entry.operation.get();
+    if (open != nullptr && (oldest == nullptr || open->order < oldest->order)) oldest = open;
   }
-  return oldest == nullptr ? nullptr : oldest->operation.get();
+  return oldest;
 }
 
 void RequestTable::Remove(const Operation& operation) {
-  Entry* entry = EntryOf(operation);
-  if (entry == nullptr) return;
-  if (!entry->assigned) --open_;
+  if (!Holds(operation)) return;
+  Entry& entry = entries_[operation.place];
   --size_;
-  entry->operation = nullptr;
+  if (entry.operation != nullptr) --open_;
+  entry.bearer = nullptr;
+  entry.operation = nullptr;
 }
 
 std::vector<std::shared_ptr<Operation>> RequestTable::Open() const {
-  std::vector<const Entry*> entries;
-  for (const Entry& entry : entries_) {
-    if (entry.open()) entries.push_back(&entry);
-  }
-  std::sort(entries.begin(), entries.end(), [](const Entry* a, const Entry* b) { return a->order < b->order; });
   std::vector<std::shared_ptr<Operation>> operations;
-  operations.reserve(entries.size());
-  for (const Entry* entry : entries) operations.push_back(entry->operation);
+  operations.reserve(open_);
+  for (const Entry& entry : entries_) {
+    if (entry.operation != nullptr) operations.push_back(entry.operation);
+  }
+  std::sort(operations.begin(), operations.end(), [](const auto& a, const auto& b) { return a->order < b->order; });
   return operations;
 }
 

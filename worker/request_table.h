@@ -24,13 +24,20 @@ class RequestTable {
   // False: one of that process set and name is there already.
   bool Add(const std::shared_ptr<Operation>& operation);
 
-  // W6: open -> assigned. nullptr if it is not open.
+  // W6: open -> assigned; it is the caller's from then on. nullptr if it is not open.
   std::shared_ptr<Operation> Assign(uint32_t process_set, absl::string_view name);
-  // W4: the same of one that is open.
-  void Assign(const Operation& operation);
+  // W4: the same of the one at this place, which must be open.
+  std::shared_ptr<Operation> Assign(uint32_t place) {
+    --open_;
+    return std::move(entries_[place].operation);
+  }
+  // It is there: open or assigned.
+  bool Holds(const Operation& operation) const {
+    return operation.place < entries_.size() && entries_[operation.place].bearer == &operation;
+  }
 
   // W8: assigned -> open, at its old place in the order of submission. False if it is not there any more.
-  bool Reopen(const Operation& operation);
+  bool Reopen(const std::shared_ptr<Operation>& operation);
 
   // Assigned -> answered: the name is free again.
   void Remove(const Operation& operation);
@@ -51,12 +58,10 @@ class RequestTable {
 
  private:
   struct Entry {
-    std::shared_ptr<Operation> operation;  // null: idle
-    std::shared_ptr<const Request> named;  // the first that had this name; null: no name has this place
-    uint64_t order = 0;
-    uint32_t next = 0;  // place of the one that was added after it last
-    bool assigned = false;
-    bool open() const { return operation != nullptr && !assigned; }
+    const Operation* bearer = nullptr;     // of the name now; null: idle
+    std::shared_ptr<Operation> operation;  // the same while it is open
+    const Request* named = nullptr;        // the first that had this name; null: no name has this place
+    uint32_t next = 0;                     // place of the one that was added after it last
   };
   // The name is that of the entry's `named`.
   using Key = std::pair<uint32_t, absl::string_view>;
@@ -65,11 +70,10 @@ class RequestTable {
   uint32_t PlaceOf(const std::shared_ptr<const Request>& request);
   uint32_t NewPlace(const std::shared_ptr<const Request>& request);
   void ForgetIdle();
-  // nullptr: it is not there.
-  Entry* EntryOf(const Operation& operation);
 
   absl::flat_hash_map<Key, uint32_t> places_;
   std::vector<Entry> entries_;
+  std::vector<std::shared_ptr<const Request>> named_;  // of each entry
   std::vector<uint32_t> free_;
   uint32_t last_ = 0;  // place of the one that was added last
   uint64_t next_order_ = 0;

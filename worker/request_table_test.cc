@@ -73,12 +73,12 @@ TEST(RequestTableTest, ReopenedOnesStandAtTheirOldPlace) {
   for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(table.Add(Op(name)));
   auto b = table.Assign(0, "b");
   EXPECT_EQ(table.Find(0, "b"), nullptr);
-  EXPECT_TRUE(table.Reopen(*b));
+  EXPECT_TRUE(table.Reopen(b));
   EXPECT_EQ(table.Find(0, "b"), b.get());
   EXPECT_THAT(Names(table.Open()), testing::ElementsAre("a", "b", "c"));
   EXPECT_EQ(table.open(), 3u);
   table.Remove(*b);
-  EXPECT_FALSE(table.Reopen(*b));
+  EXPECT_FALSE(table.Reopen(b));
 }
 
 TEST(RequestTableTest, RemoveMindsIdentity) {
@@ -121,7 +121,7 @@ TEST(RequestTableTest, ForgetsNamesThatAreNoLongerUsed) {
   EXPECT_EQ(table.size(), 1u);
   EXPECT_EQ(table.Find(0, "busy"), busy.get());
   EXPECT_FALSE(table.Add(Op("busy")));
-  table.Assign(*busy);
+  EXPECT_EQ(table.Assign(busy->place), busy);
   table.Remove(*busy);
   EXPECT_TRUE(table.Add(Op("busy")));
 }
@@ -134,7 +134,7 @@ TEST(RequestTableTest, KnowsItsOwnOnly) {
   ASSERT_TRUE(table.Add(Op("b")));
   table.Remove(*a);
   table.Remove(*Op("c"));
-  EXPECT_FALSE(table.Reopen(*a));
+  EXPECT_FALSE(table.Reopen(a));
   EXPECT_EQ(table.open(), 1u);
 }
 

@@ -257,11 +257,11 @@ Result Session::Submit(const std::shared_ptr<Operation>* operations, size_t coun
   return {};
 }
 
-void Session::Opened(std::shared_ptr<Operation> operation, TimePoint now) {
+void Session::Opened(const std::shared_ptr<Operation>& operation, TimePoint now) {
   if (replayer_.negotiates()) {
-    unannounced_.push_back(std::move(operation));
+    unannounced_.push_back(operation);
   } else if (replayer_.mode() == WorkerState::kReplay) {
-    replayer_.Open(std::move(operation), now);
+    replayer_.Open(*operation, now);
   }
   // HALTED: W9 announces it.
 }
@@ -330,8 +330,8 @@ Session::Effects Session::Withdrawn(Work work, TimePoint now) {
     if (over) {
       table_.Remove(*operation);
       effects.endings.push_back(std::move(operation));
-    } else if (table_.Reopen(*operation)) {
-      Opened(std::move(operation), now);
+    } else if (table_.Reopen(operation)) {
+      Opened(operation, now);
     }
   }
   FlushInto(&effects);

@@ -123,7 +123,7 @@ class Session {
   void OnHalt(const Halt& halt, Effects* effects);
   void OnRecall(const Recall& recall, Effects* effects);
   // A request has become open, again or for the first time.
-  void Opened(std::shared_ptr<Operation> operation, TimePoint now);
+  void Opened(const std::shared_ptr<Operation>& operation, TimePoint now);
   // Whatever a step has made possible in the replay.
   void GoOn(TimePoint now, Effects* effects);
   void FlushInto(Effects* effects);

@@ -25,6 +25,38 @@ int64_t FirstDimension(const Request& request) {
 
 }  // namespace
 
+ExecutionChecker::CallRecord* ExecutionChecker::CallTable::Find(uint64_t label) {
+  uint32_t place = last_ < records_.size() ? records_[last_].next : 0;
+  if (place >= records_.size() || records_[place].label != label) {
+    const auto it = places_.find(label);
+    if (it == places_.end()) return nullptr;
+    place = it->second;
+    records_[last_].next = place;
+  }
+  last_ = place;
+  return &records_[place];
+}
+
+ExecutionChecker::CallRecord* ExecutionChecker::CallTable::Get(uint64_t label) {
+  CallRecord* const known = Find(label);
+  if (known != nullptr) return known;
+  if (free_.empty()) {
+    free_.push_back(static_cast<uint32_t>(records_.size()));
+    records_.emplace_back();
+  }
+  const uint32_t place = free_.back();
+  free_.pop_back();
+  places_.emplace(label, place);
+  records_[place].label = label;
+  return Find(label);
+}
+
+void ExecutionChecker::CallTable::Erase(CallRecord* record) {
+  places_.erase(record->label);
+  free_.push_back(static_cast<uint32_t>(record - records_.data()));
+  *record = CallRecord();
+}
+
 ExecutionChecker::Generation& ExecutionChecker::Find(const GenerationId& id) {
   if (found_ == nullptr || id != found_id_) {
     found_id_ = id;
@@ -69,7 +101,7 @@ void ExecutionChecker::Submitted(const GenerationId& id, Rank rank, const Submis
   Generation& g = Find(id);
   const OpKind op = submission.request.signature.op;
   if (op == OpKind::kJoin) g.joined[rank.value()] = true;
-  CallRecord& call = g.calls[submission.label];
+  CallRecord& call = *g.calls.Get(submission.label);
   if (call.by.empty()) call.by.resize(g.size, false);
   call.by[rank.value()] = true;
   if (op == OpKind::kAllgather) {
@@ -82,9 +114,8 @@ void ExecutionChecker::Submitted(const GenerationId& id, Rank rank, const Submis
 void ExecutionChecker::Answered(const GenerationId& id, Rank rank, const Submission& submission) {
   Generation& g = Find(id);
   if (submission.request.signature.op == OpKind::kJoin) g.joined[rank.value()] = false;
-  const auto call = g.calls.find(submission.label);
-  if (call == g.calls.end()) return;
-  if (++call->second.answered == g.size) g.calls.erase(call);
+  CallRecord* const call = g.calls.Find(submission.label);
+  if (call != nullptr && ++call->answered == g.size) g.calls.Erase(call);
 }
 
 ExecutionChecker::SetRecord* ExecutionChecker::FindSet(Generation* g, Rank rank, uint32_t set) {
@@ -103,9 +134,9 @@ void ExecutionChecker::CheckSubmitted(Generation* g, const SetRecord& set, const
                                       const Work& work, size_t i, const Namer& who) {
   if (work.operations[i] == nullptr) return;
   const Submission& submission = Submission::Of(*work.operations[i]);
-  const auto found = g->calls.find(submission.label);
-  if (found == g->calls.end()) return verdict_->Fail(absl::StrCat(who(), " holds what nobody has open"));
-  const CallRecord& call = found->second;
+  const CallRecord* const found = g->calls.Find(submission.label);
+  if (found == nullptr) return verdict_->Fail(absl::StrCat(who(), " holds what nobody has open"));
+  const CallRecord& call = *found;
   if (call.submitted < static_cast<int>(set.ranks.size())) {
     for (int r : set.ranks) {
       if (call.by[r] || zeros[r]) continue;

@@ -46,10 +46,26 @@ class ExecutionChecker {
   using Namer = std::function<std::string()>;
   using InstanceKey = std::tuple<uint32_t, uint64_t, uint64_t>;  // set, anchor, seq
   struct CallRecord {
+    uint64_t label = 0;
+    uint32_t next = 0;  // in records: the one that was looked up after it last
     int submitted = 0;
     int answered = 0;
     std::vector<bool> by;       // rank
     std::vector<int64_t> dims;  // of an allgather: dimension 0 by rank
+  };
+  // By label. Ranks go through the calls in much the same order, so that the next one is looked at first.
+  struct CallTable {
+    // Makes it.
+    CallRecord* Get(uint64_t label);
+    // nullptr: there is none.
+    CallRecord* Find(uint64_t label);
+    void Erase(CallRecord* record);
+
+   private:
+    absl::flat_hash_map<uint64_t, uint32_t> places_;
+    std::vector<CallRecord> records_;
+    std::vector<uint32_t> free_;
+    uint32_t last_ = 0;
   };
   struct InstanceRecord {
     std::vector<uint64_t> labels;  // 0 = not known yet: only joined members have started it
@@ -76,7 +92,7 @@ class ExecutionChecker {
   struct Generation {
     int size = 0;
     std::map<uint32_t, SetRecord> sets;
-    absl::flat_hash_map<uint64_t, CallRecord> calls;  // by label
+    CallTable calls;
     std::map<InstanceKey, InstanceRecord> instances;
     std::set<InstanceKey> withdrawn;
     std::set<InstanceKey> completed_somewhere;  // of those that could still be withdrawn: replayed ones

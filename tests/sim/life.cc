@@ -229,7 +229,7 @@ void Life::OnDone(Work work) {
   for (const auto& operation : done->operations) {
     if (operation == nullptr) continue;
     if (done->kind == Work::Kind::kSetChanged) operation->value = done->changed_set.id;
-    Answer(operation, done->error, done->item);
+    Answer(*operation, done->error, done->item);
   }
   // Between the two steps the script and the link may do something, as they can in the runtime.
   ++finishing_;
@@ -252,7 +252,7 @@ void Life::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
     });
   } else {
     for (const auto& operation : work.operations) {
-      if (operation != nullptr) Answer(operation, session_.end(), 0);
+      if (operation != nullptr) Answer(*operation, session_.end(), 0);
     }
   }
   StoppedIfIdle();
@@ -354,15 +354,14 @@ void Life::EndAll(Effects* effects) {
     for (auto& operation : parked_) effects->endings.push_back(std::move(operation));
     parked_.clear();
   }
-  for (const auto& operation : effects->endings) Answer(operation, end, 0);
+  for (const auto& operation : effects->endings) Answer(*operation, end, 0);
 }
 
-void Life::Answer(const std::shared_ptr<Operation>& operation, const Result& result, uint64_t item) {
-  auto submission = std::static_pointer_cast<Submission>(operation);
-  world_->checker.Answered(generation(), session_.self().rank, *submission, result, item);
-  if (submission->done()) return;
+void Life::Answer(const Operation& operation, const Result& result, uint64_t item) {
+  world_->checker.Answered(generation(), session_.self().rank, Submission::Of(operation), result, item);
+  if (operation.done()) return;
+  std::shared_ptr<Submission> submission = std::move(unanswered_[operation.place]);
   submission->Finish(result);
-  unanswered_[submission->place] = nullptr;
   --unanswered_count_;
   world_->coverage->Answer(result.code);
   // One whose start timeout ended just then is no fault.
@@ -389,7 +388,7 @@ bool Life::MayEnd(const std::string& text) const {
 
 void Life::Tell(std::shared_ptr<Submission> submission) {
   if (world_->setting.shape == nullptr) {
-    process_->AfterUs(world_->random().Between(1, 60), [this, submission] { callbacks_.on_answered(submission); });
+    process_->AfterUs(world_->random().Between(1, 60), [this, submission] { callbacks_.on_answered({submission}); });
     return;
   }
   told_together_.push_back(std::move(submission));
@@ -397,7 +396,7 @@ void Life::Tell(std::shared_ptr<Submission> submission) {
   process_->AfterUs(world_->random().Between(1, 60), [this] {
     const std::vector<std::shared_ptr<Submission>> told = std::move(told_together_);
     told_together_.clear();
-    for (const auto& one : told) callbacks_.on_answered(one);
+    callbacks_.on_answered(told);
   });
 }
 

@@ -21,7 +21,7 @@ class Life {
   // Called on the process, never inside a call of this class.
   struct Callbacks {
     std::function<void()> on_joined;
-    std::function<void(const std::shared_ptr<Submission>&)> on_answered;
+    std::function<void(const std::vector<std::shared_ptr<Submission>>&)> on_answered;
     std::function<void()> on_end;      // left or removed
     std::function<void()> on_stopped;  // after Stop()
   };
@@ -74,7 +74,7 @@ class Life {
   void Apply(Effects&& effects);
   void Send(WorkerUp up);
   void EndAll(Effects* effects);
-  void Answer(const std::shared_ptr<Operation>& operation, const Result& result, uint64_t item);
+  void Answer(const Operation& operation, const Result& result, uint64_t item);
   void Observe();
   void StoppedIfIdle();
   bool MayEnd(const std::string& text) const;
@@ -107,7 +107,7 @@ class Life {
   int acks_ = 0;
   Item last_item_;
   std::shared_ptr<Work> last_batch_;
-  std::vector<std::shared_ptr<Operation>> unanswered_;  // by Operation::place; null: none
+  std::vector<std::shared_ptr<Submission>> unanswered_;  // by Operation::place; null: none
   size_t unanswered_count_ = 0;
   std::vector<std::shared_ptr<Submission>> told_together_;
   std::vector<std::shared_ptr<Operation>> parked_;

@@ -47,12 +47,15 @@ Statement Program::Wait(int back) {
 
 Statements Program::Step(int step, int rank) const {
   if (!shape_.uniform) return std::make_shared<std::vector<Statement>>(MakeStep(step, rank));
+  if (step == last_step_) return last_statements_;
   std::vector<bool> active;
   for (size_t i = 0; i < shape_.tensors.size(); ++i) {
     active.push_back(Active(shape_.tensors[i], static_cast<int>(i), step));
   }
   Statements& statements = uniform_[active];
   if (statements == nullptr) statements = std::make_shared<std::vector<Statement>>(MakeStep(step, rank));
+  last_step_ = step;
+  last_statements_ = statements;
   return statements;
 }
 

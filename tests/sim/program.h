@@ -68,6 +68,8 @@ class Program {
   const uint64_t seed_;
   const Shape shape_;
   mutable std::map<std::vector<bool>, Statements> uniform_;  // by which tensors are submitted
+  mutable int last_step_ = -1;                               // uniform: the same for all ranks
+  mutable Statements last_statements_;
 };
 
 }  // namespace farandole::sim

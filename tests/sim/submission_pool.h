@@ -11,10 +11,15 @@
 
 namespace farandole::sim {
 
-// Memory for the submissions of one process, which are many and short-lived: what is free is used again. Lives as long
-// as the last of them.
+// Memory for the submissions of one process, which are many and short-lived: what is free is used again. The memory
+// lives as long as the last of them.
 class SubmissionPool {
  public:
+  SubmissionPool() : blocks_(new Blocks()) {}
+  SubmissionPool(const SubmissionPool&) = delete;
+  SubmissionPool& operator=(const SubmissionPool&) = delete;
+  ~SubmissionPool() { blocks_->Close(); }
+
   template <typename... Args>
   std::shared_ptr<Submission> Make(Args&&... args) {
     return std::allocate_shared<Submission>(Allocator<Submission>{blocks_}, std::forward<Args>(args)...);
@@ -29,7 +34,15 @@ class SubmissionPool {
       free_.pop_back();
       return block;
     }
-    void Give(void* block) { free_.push_back(block); }
+    void Give(void* block) {
+      free_.push_back(block);
+      if (closed_ && free_.size() == kAtOnce * chunks_.size()) delete this;
+    }
+    // Nobody takes any more.
+    void Close() {
+      closed_ = true;
+      if (free_.size() == kAtOnce * chunks_.size()) delete this;
+    }
 
    private:
     static constexpr size_t kAtOnce = 32;
@@ -40,13 +53,14 @@ class SubmissionPool {
     }
     std::vector<std::unique_ptr<std::max_align_t[]>> chunks_;
     std::vector<void*> free_;
+    bool closed_ = false;
   };
 
   // Asked for blocks of one size only.
   template <typename T>
   struct Allocator {
     using value_type = T;
-    explicit Allocator(std::shared_ptr<Blocks> blocks) : blocks(std::move(blocks)) {}
+    explicit Allocator(Blocks* blocks) : blocks(blocks) {}
     template <typename U>
     Allocator(const Allocator<U>& o) : blocks(o.blocks) {}
     T* allocate(size_t n) { return static_cast<T*>(blocks->Take(n * sizeof(T))); }
@@ -59,10 +73,10 @@ class SubmissionPool {
     bool operator!=(const Allocator<U>& o) const {
       return blocks != o.blocks;
     }
-    std::shared_ptr<Blocks> blocks;
+    Blocks* blocks;
   };
 
-  const std::shared_ptr<Blocks> blocks_ = std::make_shared<Blocks>();
+  Blocks* const blocks_;
 };
 
 }  // namespace farandole::sim

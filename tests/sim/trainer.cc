@@ -31,7 +31,9 @@ void Trainer::BeginLife() {
   shutting_down_ = false;
   Life::Callbacks callbacks;
   callbacks.on_joined = [this] { Joined(); };
-  callbacks.on_answered = [this](const std::shared_ptr<Submission>& submission) { Answered(*submission); };
+  callbacks.on_answered = [this](const std::vector<std::shared_ptr<Submission>>& submissions) {
+    Answered(submissions);
+  };
   callbacks.on_end = [this] { Ended(); };
   callbacks.on_stopped = [this] { Stopped(); };
   auto life = std::make_shared<Life>(world_, process_, host_, identity, std::move(callbacks));
@@ -122,6 +124,8 @@ void Trainer::Later(int64_t pause_us) {
 // Of the step at hand, with the ids of process sets, which the program does not know.
 std::shared_ptr<const Request> Trainer::RequestOf(const Call& call) const {
   const OpKind op = call.request.signature.op;
+  // Programs keep their uniform steps.
+  if (program_->shape().uniform) return {std::shared_ptr<const Request>(), &call.request};
   if (op == OpKind::kAddProcessSet || call.set == 0) return {statements_, &call.request};
   const auto known = set_ids_.find(call.set);
   const uint32_t id = known == set_ids_.end() ? 0 : known->second;
@@ -151,7 +155,7 @@ void Trainer::SubmitNow(const Statement& statement) {
                                           set, " in step ", step));
   }
   ++unanswered_[step];
-  last_ = std::move(submission);
+  last_ = submission.get();
   if (!program_->shape().uniform && world_->random().Percent(2)) SubmitTwice(*last_);
 }
 
@@ -166,15 +170,28 @@ void Trainer::SubmitTwice(const Submission& first) {
   }
 }
 
-void Trainer::Answered(const Submission& submission) {
+void Trainer::Answered(const std::vector<std::shared_ptr<Submission>>& submissions) {
+  for (const auto& submission : submissions) {
+    if (submission.get() == last_) last_ = nullptr;
+  }
   if (program_ == nullptr || shutting_down_) return;
+  bool goes_on = false;
+  for (const auto& submission : submissions) {
+    Answered(*submission);
+    const Code code = submission->result().code;
+    goes_on = goes_on || code == Code::kOk || code == Code::kMismatch;
+  }
+  if (goes_on) Advance();
+}
+
+void Trainer::Answered(const Submission& submission) {
   const auto open = unanswered_.find(submission.step);
   if (--open->second == 0) unanswered_.erase(open);
   const Code code = submission.result().code;
   if (code == Code::kOk && submission.request.signature.op == OpKind::kAddProcessSet) {
     set_ids_[submission.script_set] = static_cast<uint32_t>(submission.value);
   }
-  if (code == Code::kOk || code == Code::kMismatch) return Advance();
+  if (code == Code::kOk || code == Code::kMismatch) return;
   process_->AfterUs(world_->random().Skewed(10, 50000), [this, life = life_] {
     if (life == life_) Shutdown();
   });

@@ -53,6 +53,7 @@ class Trainer {
   void SubmitNow(const Statement& statement);
   void SubmitTwice(const Submission& first);
   bool AnsweredThrough(int step) const { return unanswered_.empty() || unanswered_.begin()->first > step; }
+  void Answered(const std::vector<std::shared_ptr<Submission>>& submissions);
   void Answered(const Submission& submission);
   void Shutdown();
   void Ended();
@@ -70,8 +71,8 @@ class Trainer {
   Statements statements_;            // of the step before next_step_
   size_t at_ = 0;
   SubmissionPool submissions_;
-  std::shared_ptr<Submission> last_;
-  std::map<int, int> unanswered_;  // calls by step, none of 0
+  const Submission* last_ = nullptr;  // until it is answered
+  std::map<int, int> unanswered_;     // calls by step, none of 0
   int next_step_ = 0;
   bool pausing_ = false;
   bool shutting_down_ = false;
