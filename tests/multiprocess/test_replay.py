@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,11 @@ def test_scripts_that_repeat_and_then_do_not(tmp_path: Path, size: int) -> None:
     assert sum(" done on rank" in line for line in job.stdout.splitlines()) == PARTS * size, job.report()
 
 
+REPLAYED = ["several_optimizers", "accumulation", "evaluation_between_epochs", "process_sets", "groups"]
+REPLAYED += ["join_at_the_end"]
+NEGOTIATED = ["varying_allgather"]
+
+
 @pytest.fixture
 def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where only this test's jobs are shown."""
@@ -27,6 +33,25 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     yield folder
+
+
+def test_training_of_many_kinds_is_replayed(tmp_path: Path, runtime: Path) -> None:
+    script = str(processes.ROOT / "tests" / "multiprocess" / "replay_training_worker.py")
+    phase = 0
+    with processes.running(processes.launch_command(3, sys.executable, script), tmp_path) as job:
+        for part in REPLAYED + NEGOTIATED:
+            job.wait_for(lambda part=part: job.process.poll() is not None or len(job.lines(f"{part} done")) == 3, part)
+            assert job.process.poll() is None, job.report()
+            (file,) = job_files.read_all()
+            status = query.Target(file.job, file.controller, token=file.token).get()
+            # Each replay is two phases more: its own, and that of the negotiation after it.
+            if part in REPLAYED:
+                assert status["phase"] >= phase + 2, (part, status["phase"], phase)
+            else:
+                assert status["phase"] == phase, part
+            phase = status["phase"]
+            (tmp_path / part).touch()
+        assert job.wait() == 0, job.report()
 
 
 def test_no_message_while_training_repeats(tmp_path: Path, runtime: Path) -> None:
