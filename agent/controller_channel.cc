@@ -19,8 +19,10 @@ std::shared_ptr<grpc::Channel> NewControllerChannel(const std::string& address, 
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 400);
-  // As long as one attempt to connect may last.
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
+  // As long as one attempt to connect may last: ten thousand agents that come at once wait for each other's handshakes,
+  // and each that gave up would come again behind the others. What nobody answers at all fails after 5 s, by
+  // keep-alive.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 30000);
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);
   // Finds a controller that vanished without closing the connection; the server allows pings this often.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);

@@ -14,8 +14,10 @@ namespace {
 
 constexpr int64_t kRetryFirstMs = 50;
 constexpr int64_t kRetryMaxMs = 250;
-// The stream stands, but nobody says Welcome.
-constexpr int64_t kWelcomeMs = 5000;
+// Nobody has said Welcome: then it is said, and later the stream is given up. A controller to which all agents come at
+// once may need so long.
+constexpr int64_t kSilentMs = 5000;
+constexpr int64_t kWelcomeMs = 30000;
 // At the end, for the last reports to go out.
 constexpr int64_t kLingerMs = 500;
 
@@ -86,9 +88,14 @@ void ControllerLink::Connect() {
       channel_, [this](const std::string& bytes) { Received(bytes); },
       [this](const grpc::Status& status) { Lost(status); });
   stream_->SendFromLoop(Encode(AgentUp(config_.hello)));
-  welcome_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kWelcomeMs), [this] {
-    failure_ = absl::StrCat("the controller at ", config_.address, " does not answer; check that it is not stopped");
-    stream_->CancelFromLoop();
+  welcome_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kSilentMs), [this] {
+    const std::string silent =
+        absl::StrCat("the controller at ", config_.address, " does not answer; check that it is not stopped");
+    SetState(false, false, silent);
+    welcome_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kWelcomeMs - kSilentMs), [this, silent] {
+      failure_ = silent;
+      stream_->CancelFromLoop();
+    });
   });
 }
 

@@ -87,6 +87,11 @@ void Gather::Fold(Registered* worker, const WorkerUp& message, const SameFrom& p
 void Gather::OnRecalled(Incarnation worker, const Recalled& recalled) {
   if (worker == asked_for_view_ && recalled.view.generation == generation_) {
     asked_for_view_ = Incarnation();
+    const auto& members = recalled.view.members;
+    if (!std::all_of(members.begin(), members.end(), [](const Member& m) { return m.known(); })) {
+      workers_[worker].hello.knows_all_hosts = false;
+      return;
+    }
     process_sets_ = recalled.process_sets;
     sets_through_ = workers_[worker].hello.received_through;
     TakeView(recalled.view);
@@ -214,7 +219,7 @@ void Gather::AskForView(Actions* actions) {
   if (asked_for_view_ != Incarnation()) return;
   for (const auto& entry : workers_) {
     const Registered& worker = entry.second;
-    if (!worker.session_open || worker.hello.generation != generation_) continue;
+    if (!worker.session_open || worker.hello.generation != generation_ || !worker.hello.knows_all_hosts) continue;
     if (asked_for_view_ == Incarnation() || entry.first < asked_for_view_) asked_for_view_ = entry.first;
   }
   if (asked_for_view_ == Incarnation()) return;

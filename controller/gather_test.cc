@@ -18,6 +18,7 @@ class GatherTest : public ::testing::Test {
     hello.session = session;
     hello.worker_incarnation = Incarnation(worker);
     hello.generation = kGeneration;
+    hello.knows_all_hosts = worker != 9;
     hello.retained = std::move(retained);
     return hello;
   }
@@ -148,6 +149,24 @@ TEST_F(GatherTest, WhoDoesNotComeIsDeadAtTheDeadline) {
   gather_.Tick(TimePoint(0).PlusMs(1000), &actions_);
   ASSERT_TRUE(gather_.complete());
   EXPECT_NE(gather_.Take().members[1].dead, "");
+}
+
+TEST_F(GatherTest, AsksForTheViewWhoKnowsAllHosts) {
+  gather_.OnHello("a", HelloOf(9), &actions_);
+  EXPECT_EQ(actions_.sends.size(), 1u);  // Welcome
+  gather_.OnHello("a", HelloOf(1), &actions_);
+  EXPECT_EQ(actions_.sends.size(), 3u);
+  gather_.OnHello("a", HelloOf(2), &actions_);
+  EXPECT_EQ(actions_.sends.size(), 4u);
+  Recalled recalled;
+  recalled.generation = kGeneration;
+  recalled.view = TwoMembers();
+  recalled.view.members[1].worker_incarnation = Incarnation();
+  Say(1, recalled);
+  EXPECT_FALSE(gather_.has_view());
+  EXPECT_EQ(actions_.sends.size(), 5u);
+  TellView(2);
+  EXPECT_TRUE(gather_.has_view());
 }
 
 TEST_F(GatherTest, WithoutAViewThereIsNoHope) {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/open_waits.h"
 #include "controller/rank_text.h"
@@ -308,12 +309,16 @@ void Generation::LetGo(Rank rank, Actions* actions) {
 void Generation::OnFailed(Rank rank, const Failed& failed, TimePoint now, Actions* actions) {
   if (!Listens(rank, failed.generation) || life_ != Life::kRunning) return;
   const Rank suspect = failed.suspect_rank;
-  if (suspect.known() && suspect.value() < roster_.size() && !roster_.seat(suspect).ended_cause.empty()) {
+  const bool named = suspect.known() && suspect.value() < roster_.size();
+  if (named && !roster_.seat(suspect).ended_cause.empty()) {
     Fail(absl::StrCat(Describe(roster_.seat(suspect).member), " ", roster_.seat(suspect).ended_cause), actions);
     return;
   }
   if (suspicion_) return;
-  const std::string sentence = absl::StrCat(Describe(roster_.seat(rank).member), " reports: ", failed.reason);
+  std::string sentence = absl::StrCat(Describe(roster_.seat(rank).member), " reports: ", failed.reason);
+  // A worker may know no more than the other's number.
+  const std::string other = named ? Describe(roster_.seat(suspect).member) : "";
+  if (!absl::StrContains(sentence, other)) absl::StrAppend(&sentence, "; it suspects ", other);
   suspicion_ = Suspicion{now.PlusMs(config_.evidence_wait_ms), suspect, sentence};
   actions->Because(absl::StrCat(sentence, "; waiting ", config_.evidence_wait_ms, " ms for evidence of a death"));
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/view_messages.h"
 #include "proto/codec.h"
 
 namespace farandole {
@@ -89,8 +90,21 @@ void Hub::Closed(const AgentStream* stream, const std::string& job, const std::s
   ForgetIfIdle(job);
 }
 
+void Hub::DeliverView(const Entry& entry, const std::vector<Route>& routes, const View& view) {
+  const ViewMessages messages(view);
+  for (const Route& route : routes) {
+    const auto it = entry.streams.find(route.agent_id);
+    if (it == entry.streams.end()) continue;
+    ViewMessages::Message message = messages.For(route);
+    it->second->Send(std::move(message.head), std::move(message.body));
+  }
+}
+
 void Hub::Deliver(const Entry& entry, const Send& send) {
   const auto* message = std::get_if<WorkerDown>(&send.message);
+  if (const View* view = message == nullptr ? nullptr : std::get_if<View>(message)) {
+    return DeliverView(entry, *send.to, *view);
+  }
   SharedBytes body;
   if (message != nullptr) body = std::make_shared<const std::string>(Encode(*message));
   for (const Route& route : *send.to) {

@@ -86,6 +86,7 @@ class Hub {
   absl::StatusOr<Entry*> FindOrMake(const std::string& job);
   void Apply(const std::string& name, Entry* entry, const Actions& actions);
   static void Deliver(const Entry& entry, const Send& send);
+  static void DeliverView(const Entry& entry, const std::vector<Route>& routes, const View& view);
   void AnswerGets(Entry* entry);
   void ForgetIfIdle(const std::string& job);
 

@@ -151,7 +151,7 @@ std::vector<Member> PlaceMembers(const std::vector<Candidate>& candidates) {
     m.worker_incarnation = c.hello.worker_incarnation;
     members.push_back(std::move(m));
   }
-  Place(&members);
+  SetPositions(&members);
   return members;
 }
 

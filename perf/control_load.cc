@@ -13,8 +13,6 @@ namespace farandole::perf {
 namespace {
 
 const char kJob[] = "load";
-// Connections that are being opened at a time.
-constexpr size_t kOpeningMax = 64;
 constexpr int64_t kSettleMs = 1000;
 // A phase that takes longer has failed.
 constexpr int64_t kPhaseMs = 180000;
@@ -131,7 +129,8 @@ void ControlLoad::Next() {
 }
 
 void ControlLoad::OpenSome() {
-  while (opened_ < agents_.size() && opened_ < context_.welcomed + kOpeningMax) agents_[opened_++]->Open();
+  const auto welcomed = static_cast<size_t>(context_.welcomed);
+  while (opened_ < agents_.size() && opened_ < welcomed + options_.opening) agents_[opened_++]->Open();
 }
 
 void ControlLoad::SayLeases() {
@@ -164,8 +163,9 @@ void ControlLoad::ReportJoin() {
   Report("agents", static_cast<double>(agents_.size()));
   Report("open_s", Seconds(since_, all_welcomed_));
   Report("join_s", Seconds(since_, now));
+  Report("connections_lost", context_.lost);
   Report("join_controller_cpu_s", static_cast<double>(sample.cpu_ns - before_.cpu_ns) * 1e-9);
-  Report("view_bytes", static_cast<double>(context_.view_body.size()));
+  Report("view_bytes", static_cast<double>(context_.view_bytes));
 }
 
 void ControlLoad::ReportSteps() {

@@ -23,6 +23,7 @@ struct ControlLoadOptions {
   int tensors = 161;  // the first of a step's
   int skew = 4;       // a rank begins its steps up to so many tensors behind the first
   int hold_ms = 0;    // with nothing to do
+  int opening = 64;   // connections at a time
   std::string tls_cert, tls_key;
 };
 

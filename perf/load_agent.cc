@@ -1,5 +1,6 @@
 #include "perf/load_agent.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -17,6 +18,8 @@ namespace {
 
 // Room for the ranks of a host behind the random part.
 constexpr uint64_t kRanksMax = 1 << 16;
+// As agents do, at first.
+constexpr int64_t kRetryMs = 50;
 
 }  // namespace
 
@@ -27,7 +30,7 @@ LoadAgent::LoadAgent(LoadContext* context, int number, int32_t first_rank, int32
       first_incarnation_(RandomId() / kRanksMax * kRanksMax) {
   places_.reserve(ranks);
   for (int32_t i = 0; i < ranks; ++i) {
-    places_.emplace_back(Session::Identity{IncarnationOf(i), 1000 + i, Rank(first_rank + i), context_->ranks});
+    places_.emplace_back(Session::Identity{IncarnationOf(i), PidOf(i), Rank(first_rank + i), context_->ranks});
     incarnations_.push_back(IncarnationOf(i));
   }
 }
@@ -59,7 +62,23 @@ void LoadAgent::Fail(const std::string& what) {
 }
 
 void LoadAgent::Ended(const grpc::Status& status) {
-  Fail(absl::StrCat("the stream has ended: ", status.error_message()));
+  if (status.error_code() != grpc::UNAVAILABLE) {
+    return Fail(absl::StrCat("the stream has ended: ", status.error_message()));
+  }
+  ++context_->lost;
+  if (welcomed_) {
+    --context_->welcomed;
+    for (Place& place : places_) place.session->LinkDown();
+  }
+  welcomed_ = false;
+  context_->loop->AddTimerFromLoop(context_->loop->Now().PlusMs(kRetryMs), [this] {
+    if (!closed_) Open();
+  });
+}
+
+void LoadAgent::Close() {
+  closed_ = true;
+  stream_->AbandonFromLoop(0);
 }
 
 void LoadAgent::Received(const std::string& bytes) {
@@ -69,16 +88,16 @@ void LoadAgent::Received(const std::string& bytes) {
   absl::StatusOr<AgentDown> message = DecodeAgentDown(bytes);
   if (!message.ok()) return Fail(std::string(message.status().message()));
   if (std::holds_alternative<AgentWelcome>(*message)) {
+    welcomed_ = true;
     ++context_->welcomed;
     for (Place& place : places_) Apply(&place, place.session->LinkUp());
     return;
   }
   const auto* down = std::get_if<ToWorkers>(&*message);
   if (down == nullptr) return Fail("an empty message");
-  if (std::holds_alternative<View>(down->message)) {
-    if (!context_->view_body.empty()) return Fail("another view than the first, or not to all ranks of the host");
-    TakeFirstView(*down);
-    if (!TakeView(bytes)) Fail("the view is not to all ranks of the host");
+  if (const auto* view = std::get_if<View>(&down->message)) {
+    LearnView(*view);
+    if (!TakeView(bytes)) Fail("another view than the first, or not to all ranks of the host");
     return;
   }
   for (Incarnation worker : down->worker_incarnations) {
@@ -88,22 +107,42 @@ void LoadAgent::Received(const std::string& bytes) {
   }
 }
 
-void LoadAgent::TakeFirstView(const ToWorkers& message) {
-  context_->view = std::get<View>(message.message);
-  context_->view_body = Encode(message.message);
-  if (context_->view.members.size() != static_cast<size_t>(context_->ranks)) Fail("a view of another size");
+void LoadAgent::LearnView(const View& view) {
+  const HostedView hosted = ByHost(view);
+  if (context_->view_rest.empty()) {
+    context_->view = view;
+    context_->view_rest = EncodeViewRest(hosted);
+    if (view.members.size() != static_cast<size_t>(context_->ranks)) Fail("a view of another size");
+  }
+  const bool all = std::all_of(view.members.begin(), view.members.end(), [](const Member& m) { return m.known(); });
+  if (all && context_->view_hosts.empty()) context_->view_hosts = EncodeViewHosts(hosted.hosts);
+}
+
+bool LoadAgent::IsKnownView(const std::string& bytes) const {
+  const std::string& rest = context_->view_rest;
+  if (rest.empty() || !absl::EndsWith(bytes, rest)) return false;
+  const Member& first = context_->view.members[places_[0].rank.value()];
+  ViewHost own{host_, agent_id_, static_cast<uint32_t>(first.host_number), {}, incarnations_};
+  for (size_t i = 0; i < places_.size(); ++i) own.pids.push_back(PidOf(static_cast<int32_t>(i)));
+  const auto brings = [&](absl::string_view hosts) {
+    const std::string head = EncodeViewHead(incarnations_, hosts.size() + rest.size());
+    return bytes.size() == head.size() + hosts.size() + rest.size() && absl::StartsWith(bytes, head) &&
+           absl::string_view(bytes).substr(head.size(), hosts.size()) == hosts;
+  };
+  return brings(EncodeViewHosts({std::move(own)})) || (!context_->view_hosts.empty() && brings(context_->view_hosts));
 }
 
 bool LoadAgent::TakeView(const std::string& bytes) {
-  const std::string& body = context_->view_body;
-  if (body.empty() || !absl::EndsWith(bytes, body)) return false;
-  if (bytes.compare(0, bytes.size() - body.size(), EncodeToWorkersHead(incarnations_, body.size())) != 0) return false;
+  if (!IsKnownView(bytes)) return false;
+  context_->view_bytes = context_->view_bytes == 0 ? bytes.size() : std::min(context_->view_bytes, bytes.size());
   // Each session is shown itself alone.
   View view;
   view.generation = context_->view.generation;
-  for (Place& place : places_) {
-    view.members.assign(1, context_->view.members[place.rank.value()]);
-    Told(&place, view);
+  for (size_t i = 0; i < places_.size(); ++i) {
+    Member self = context_->view.members[places_[i].rank.value()];
+    self.worker_incarnation = incarnations_[i];
+    view.members.assign(1, self);
+    Told(&places_[i], view);
   }
   return true;
 }

@@ -35,12 +35,15 @@ struct LoadContext {
   };
   Counts counts;
   int welcomed = 0;  // agents
+  int lost = 0;      // streams that ended and were opened again
   int joined = 0;    // ranks
   int done = 0;      // ranks that have got all answers of all steps
   int left = 0;      // ranks
-  // The first view, as it came too, which all others have to equal: ten thousand copies would fill this machine.
+  // The first view, which all others have to equal: ten thousand copies would fill this machine. Of each its part that
+  // is common to all, and its hosts as the first that was told of all heard of them.
   View view;
-  std::string view_body;
+  std::string view_rest, view_hosts;
+  size_t view_bytes = 0;  // of the shortest, which is nearly every one
   absl::Status failure;
   // A rank may be able to go on.
   bool moved = false;
@@ -52,7 +55,7 @@ class LoadAgent {
  public:
   LoadAgent(LoadContext* context, int number, int32_t first_rank, int32_t ranks);
 
-  // Opens the stream; its ranks say Hello when the controller has welcomed it.
+  // Opens the stream, again whenever it ends; its ranks say Hello when the controller has welcomed it.
   void Open();
   void SayLease();
   // Each rank whose turn it is submits its next tensor. `round` counts the calls; a rank begins each of its steps
@@ -61,7 +64,7 @@ class LoadAgent {
   // What waits for the other ranks of the host goes out.
   void Flush();
   void Leave();
-  void Close() { stream_->AbandonFromLoop(0); }
+  void Close();
 
  private:
   struct Place {
@@ -75,9 +78,11 @@ class LoadAgent {
   };
   void Received(const std::string& bytes);
   void Ended(const grpc::Status& status);
-  // False: it is no view.
+  // False: it is not the view that is known.
   bool TakeView(const std::string& bytes);
-  void TakeFirstView(const ToWorkers& message);
+  bool IsKnownView(const std::string& bytes) const;
+  // What a view says that no other has said before.
+  void LearnView(const View& view);
   void Told(Place* place, WorkerDown message);
   void Apply(Place* place, Effects effects);
   void Say(const Place& place, WorkerUp message);
@@ -86,6 +91,7 @@ class LoadAgent {
   void Step(Place* place, int delay);
   void Write(const AgentUp& message);
   void Fail(const std::string& what);
+  static int64_t PidOf(int32_t local) { return 1000 + local; }
   Incarnation IncarnationOf(int32_t local) const { return Incarnation(first_incarnation_ + local); }
 
   LoadContext* const context_;
@@ -97,6 +103,8 @@ class LoadAgent {
   std::shared_ptr<grpc::Channel> channel_;
   std::shared_ptr<ControllerStream> stream_;
   AnnouncementMerger merger_;
+  bool welcomed_ = false;
+  bool closed_ = false;
   int64_t kept_round_ = -1;  // since when the merger keeps something
   int64_t round_ = 0;
 };

@@ -22,6 +22,7 @@ const char kUsage[] =
     "  --tensors N         of a step, at most 161\n"
     "  --skew N            tensors that a rank may be behind the first, 4\n"
     "  --hold-ms N         how long to idle after the steps, 0\n"
+    "  --opening N         connections that are being opened at a time, 64\n"
     "  --controller PATH   the program; beside this one\n"
     "  --tls-cert FILE     with --tls-key FILE: TLS, with this certificate as the one that is trusted\n";
 
@@ -41,6 +42,7 @@ bool Parse(const std::vector<std::string>& args, ControlLoadOptions* options) {
     if (args[i] == "--tensors") number = &options->tensors;
     if (args[i] == "--skew") number = &options->skew;
     if (args[i] == "--hold-ms") number = &options->hold_ms;
+    if (args[i] == "--opening") number = &options->opening;
     if (number != nullptr) {
       if (!absl::SimpleAtoi(value, number) || *number < 0) return false;
     } else if (args[i] == "--controller") {
@@ -53,7 +55,7 @@ bool Parse(const std::vector<std::string>& args, ControlLoadOptions* options) {
       return false;
     }
   }
-  return options->ranks > 0 && options->per_agent > 0 && options->tensors > 0 &&
+  return options->ranks > 0 && options->per_agent > 0 && options->tensors > 0 && options->opening > 0 &&
          options->tls_cert.empty() == options->tls_key.empty();
 }
 

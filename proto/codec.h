@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "proto/hosted_view.h"
 #include "proto/messages.h"
 #include "proto/schema.h"
 
@@ -27,6 +28,11 @@ std::string Encode(const WorkerDown& body);
 // What stands before an encoded WorkerDown of so many bytes: the two together are AgentDown(ToWorkers{workers, body}).
 std::string EncodeToWorkersHead(const std::vector<Incarnation>& workers, size_t body_bytes);
 std::string Encode(const LocalDown& message);
+// A view whose two parts are shared by different agents: the head, then both, in this order, are
+// AgentDown(ToWorkers{workers, WorkerDown(view)}).
+std::string EncodeViewHead(const std::vector<Incarnation>& workers, size_t view_bytes);
+std::string EncodeViewHosts(const std::vector<ViewHost>& hosts);
+std::string EncodeViewRest(const HostedView& view);
 
 absl::StatusOr<AgentUp> DecodeAgentUp(absl::string_view bytes);
 absl::StatusOr<AgentDown> DecodeAgentDown(absl::string_view bytes);

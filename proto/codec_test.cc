@@ -69,26 +69,34 @@ class Filler {
     for (int i = 0; i < count; ++i) FillOne(message, field);
   }
 
-  // Ranks 0 to 3 at two hosts: the lists of a view depend on each other.
+  // Ranks 0 to 3 at hosts 0, 1, 1, 0: the lists of a view depend on each other.
   void FillView(v1::View* view) {
     for (const FieldDescriptor* field :
          {view->GetDescriptor()->FindFieldByName("generation"), view->GetDescriptor()->FindFieldByName("data_key")}) {
       FillField(view, field);
     }
-    filled_.insert("farandole.v1.View.hosts");
-    const FieldDescriptor* hosts = view->GetDescriptor()->FindFieldByName("hosts");
-    for (int i = 0; i < hosts->message_type()->field_count(); ++i) {
-      filled_.insert(hosts->message_type()->field(i)->full_name());
+    for (const char* name : {"hosts", "runs"}) {
+      const FieldDescriptor* list = view->GetDescriptor()->FindFieldByName(name);
+      filled_.insert(list->full_name());
+      for (int i = 0; i < list->message_type()->field_count(); ++i) {
+        filled_.insert(list->message_type()->field(i)->full_name());
+      }
     }
     for (int rank = 0; rank < 4; ++rank) {
-      v1::ViewHost* host = rank < 2 ? view->add_hosts() : view->mutable_hosts(1 - rank % 2);
+      v1::ViewHost* host = rank < 2 ? view->add_hosts() : view->mutable_hosts(3 - rank);
       if (rank < 2) {
         host->set_name("\xc3\xa9" + std::to_string(random_()));
         host->set_agent_id(std::to_string(rank));
+        host->set_number(rank);
       }
-      host->add_ranks(rank);
       host->add_pids(random_() % 1000);
       host->add_worker_incarnations(Wide());
+    }
+    for (const auto& [first, ranks] : {std::pair(0, 1), {1, 2}, {0, 1}}) {
+      v1::HostRun* run = view->add_runs();
+      run->set_first(first);
+      run->set_hosts(1);
+      run->set_ranks_each(ranks);
     }
   }
 
@@ -216,13 +224,14 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesUpward) {
   hello.begun_index = 12;
   hello.begun = {13};
   hello.retained = {14};
+  hello.knows_all_hosts = true;
   EXPECT_EQ(Up(hello), UpText("hello { session: 1 worker_incarnation: 2 pid: 3 version: \"v\" rank: -1 size: 4 " +
                               kGenerationText +
                               " last_controller_incarnation: 5 phase: 6 received_through: 7 completed_through: 8 "
                               "open_requests " +
                               kRequestText +
                               " leaving: true state: WORKER_STATE_HALTED replay_index: 9 replay_digest: 10 next: 11 "
-                              "wants_break: true begun_index: 12 begun: 13 retained: 14 }"));
+                              "wants_break: true begun_index: 12 begun: 13 retained: 14 knows_all_hosts: true }"));
   EXPECT_EQ(Up(Announce{kGeneration, 1, 2, 3, {SomeRequest()}, {}}),
             UpText("announce { " + kGenerationText + " phase: 1 received_through: 2 completed_through: 3 requests " +
                    kRequestText + " }"));
@@ -305,15 +314,30 @@ std::string DownText(const std::string& text) {
   return "to_workers { worker_incarnations: 5 worker_incarnations: 6 message { " + text + " } }";
 }
 
+TEST(Codec, AViewInPartsIsOneMessage) {
+  View view{kGeneration, {}, "k"};
+  for (int r = 0; r < 300; ++r) {
+    view.members.push_back({Rank(r), 0, 0, 1, 0, 1, "h", 6 + r, std::to_string(r / 3), Incarnation(7 + r)});
+  }
+  SetPositions(&view.members);
+  const std::vector<Incarnation> workers = {Incarnation(7), Incarnation(9)};
+  const HostedView hosted = ByHost(view);
+  const std::string hosts = EncodeViewHosts(hosted.hosts), rest = EncodeViewRest(hosted);
+  const auto down = DecodeAgentDown(EncodeViewHead(workers, hosts.size() + rest.size()) + hosts + rest);
+  ASSERT_TRUE(down.ok()) << down.status();
+  EXPECT_EQ(Encode(*down), Encode(AgentDown(ToWorkers{workers, view})));
+}
+
 TEST(Codec, StructsMeanWhatTheSchemaNamesDownward) {
   EXPECT_EQ(Text<v1::AgentDown>(AgentDown(AgentWelcome{1, "v", 2, 3})),
             "welcome { controller_incarnation: 1 version: \"v\" lease_interval_ms: 2 suspect_after_ms: 3 }");
   EXPECT_EQ(Down(Welcome{1, 2, {Rank(3), Rank(0)}}),
             DownText("welcome { session: 1 controller_incarnation: 2 missing_ranks: 3 missing_ranks: 0 }"));
   EXPECT_EQ(
-      Down(View{kGeneration, {{Rank(0), 0, 1, 0, 1, "h", 6, "a", Incarnation(7)}}, "k"}),
+      Down(View{kGeneration, {{Rank(0), 0, 0, 1, 0, 1, "h", 6, "a", Incarnation(7)}}, "k"}),
       DownText("view { " + kGenerationText +
-               " hosts { name: \"h\" agent_id: \"a\" ranks: 0 pids: 6 worker_incarnations: 7 } data_key: \"k\" }"));
+               " hosts { name: \"h\" agent_id: \"a\" pids: 6 worker_incarnations: 7 } data_key: \"k\" runs { hosts: 1 "
+               "ranks_each: 1 } }"));
   EXPECT_EQ(Down(Removed{kGeneration, RemovedKind::kPeerLost, "r"}),
             DownText("removed { " + kGenerationText + " kind: REMOVED_KIND_PEER_LOST reason: \"r\" }"));
   EXPECT_EQ(Down(Stable{kGeneration, 1}), DownText("stable { " + kGenerationText + " through: 1 }"));

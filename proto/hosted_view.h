@@ -9,31 +9,42 @@
 
 namespace farandole {
 
-// The members that have one agent: entry i of each list is about the same one.
+// The members that have one agent: entry i of each list is about the host's i-th lowest rank.
 struct ViewHost {
   std::string name;
   std::string agent_id;
-  std::vector<Rank> ranks;  // rising
+  uint32_t number = 0;
   std::vector<int64_t> pids;
   std::vector<Incarnation> worker_incarnations;
 };
 
-// A view as it travels, since every member gets it: what the members of a host have in common is said once, and what
-// follows from the rest (the local and cross positions) not at all.
-struct HostedView {
-  GenerationId generation;
-  std::vector<ViewHost> hosts;  // by first rank
-  std::string data_key;
+// Hosts first, first + 1, ...: each has the next ranks.
+struct HostRun {
+  uint32_t first = 0;
+  uint32_t hosts = 0;
+  uint32_t ranks_each = 0;
 };
 
-// `view.members` are ordered by rank.
+// A view as it travels, since every member gets it: where the ranks are in a few numbers, the rest host by host and to
+// most members of their own host alone; what follows from that (the local and cross positions) not at all.
+struct HostedView {
+  GenerationId generation;
+  std::vector<ViewHost> hosts;  // numbers rise
+  std::string data_key;
+  std::vector<HostRun> runs;  // from rank 0 on
+};
+
+// The members of the first so many hosts are told of all.
+inline constexpr uint32_t kHostsThatKnowAll = 64;
+
+// `view.members` are ordered by rank and have their places. Hosts whose members are not known are left out.
 HostedView ByHost(const View& view);
 // Null, or what is wrong with it.
 const char* ByRank(const HostedView& hosted, View* view);
 
-// Local positions among the members with the same agent, cross positions among those with the same local rank, both in
-// the order of `members`.
-void Place(std::vector<Member>* members);
+// From the agents of `members`, in their order: host numbers, local positions among the members of a host, cross
+// positions among those with the same local rank.
+void SetPositions(std::vector<Member>* members);
 
 }  // namespace farandole
 

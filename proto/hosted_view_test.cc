@@ -26,7 +26,7 @@ View FiveMembers() {
   for (const char* agent : {"a", "b", "a", "a", "b"}) {
     view.members.push_back(MemberOf(static_cast<int>(view.members.size()), agent));
   }
-  Place(&view.members);
+  SetPositions(&view.members);
   return view;
 }
 
@@ -45,7 +45,8 @@ TEST(HostedViewTest, AViewPassesUnchanged) {
   const View view = FiveMembers();
   const HostedView hosted = ByHost(view);
   ASSERT_THAT(hosted.hosts, SizeIs(2));
-  EXPECT_THAT(hosted.hosts[0].ranks, ElementsAre(Rank(0), Rank(2), Rank(3)));
+  EXPECT_THAT(hosted.hosts[0].pids, ElementsAre(100, 102, 103));
+  EXPECT_THAT(hosted.runs, SizeIs(3));
   View back;
   EXPECT_EQ(ByRank(hosted, &back), nullptr);
   EXPECT_EQ(back.generation, view.generation);
@@ -64,6 +65,25 @@ TEST(HostedViewTest, AViewPassesUnchanged) {
   }
 }
 
+// How launchers place ranks: host by host, or one by one over all hosts.
+TEST(HostedViewTest, RegularPlacesTakeFewRuns) {
+  for (const bool block : {true, false}) {
+    View view;
+    for (int r = 0; r < 400; ++r) view.members.push_back(MemberOf(r, std::to_string(block ? r / 4 : r % 100)));
+    SetPositions(&view.members);
+    const HostedView hosted = ByHost(view);
+    EXPECT_THAT(hosted.runs, SizeIs(block ? 1 : 4));
+    EXPECT_THAT(hosted.hosts, SizeIs(100));
+    View back;
+    ASSERT_EQ(ByRank(hosted, &back), nullptr);
+    for (int r = 0; r < 400; ++r) {
+      EXPECT_EQ(back.members[r].host_number, view.members[r].host_number);
+      EXPECT_EQ(Describe(back.members[r]), Describe(view.members[r]));
+      EXPECT_EQ(back.members[r].cross_rank, view.members[r].cross_rank);
+    }
+  }
+}
+
 TEST(HostedViewTest, WhatIsNoViewIsRefused) {
   const auto refused = [](void (*spoil)(HostedView*)) {
     HostedView hosted = ByHost(FiveMembers());
@@ -72,12 +92,17 @@ TEST(HostedViewTest, WhatIsNoViewIsRefused) {
     return ByRank(hosted, &view) != nullptr;
   };
   EXPECT_FALSE(refused([](HostedView*) {}));
-  EXPECT_TRUE(refused([](HostedView* v) { v->hosts[0].ranks[0] = Rank(1); }));
-  EXPECT_TRUE(refused([](HostedView* v) { v->hosts[0].ranks[0] = Rank(5); }));
-  EXPECT_TRUE(refused([](HostedView* v) { v->hosts[0].ranks[0] = Rank(-1); }));
+  EXPECT_FALSE(refused([](HostedView* v) { v->hosts.clear(); }));
+  EXPECT_TRUE(refused([](HostedView* v) { v->hosts[0].number = 1; }));
+  EXPECT_TRUE(refused([](HostedView* v) { v->hosts[1].number = 2; }));
   EXPECT_TRUE(refused([](HostedView* v) { v->hosts[1].pids.pop_back(); }));
   EXPECT_TRUE(refused([](HostedView* v) { v->hosts[1].worker_incarnations.push_back(Incarnation(9)); }));
-  EXPECT_TRUE(refused([](HostedView* v) { v->hosts.push_back({"empty", "c", {}, {}, {}}); }));
+  EXPECT_TRUE(refused(
+      [](HostedView* v) { v->hosts[1].pids.push_back(9), v->hosts[1].worker_incarnations.push_back(Incarnation(9)); }));
+  EXPECT_TRUE(refused([](HostedView* v) { v->runs[0].hosts = 0; }));
+  EXPECT_TRUE(refused([](HostedView* v) { v->runs[0].ranks_each = 0; }));
+  EXPECT_TRUE(refused([](HostedView* v) { v->runs[1].first = 3; }));
+  EXPECT_TRUE(refused([](HostedView* v) { v->runs[2].hosts = v->runs[2].ranks_each = 65536; }));
 }
 
 }  // namespace

@@ -36,8 +36,9 @@ struct Hello {
   uint64_t next = 0;
   bool wants_break = false;
   uint64_t begun_index = 0;
-  std::vector<uint64_t> begun;
-  std::vector<uint64_t> retained;
+  std::vector<uint64_t> begun = {};
+  std::vector<uint64_t> retained = {};
+  bool knows_all_hosts = false;
 };
 
 struct CachedRequests {
@@ -309,7 +310,7 @@ struct SameFrom {
 struct FromWorker {
   Incarnation worker_incarnation;
   WorkerUp message;
-  std::vector<SameFrom> same;
+  std::vector<SameFrom> same = {};
 };
 
 struct FromWorkers {

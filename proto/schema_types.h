@@ -69,9 +69,20 @@ struct Schema<ViewHost> : NoFurtherCheck {
   static void Fields(V& v, M& m) {
     v.Text(1, "name", m.name, kNameBytesMax);
     v.Text(2, "agent_id", m.agent_id, kNameBytesMax);
-    v.Repeated(3, "ranks", m.ranks, kMembersMax);
+    v.Value(3, "number", m.number);
     v.Repeated(4, "pids", m.pids, kMembersMax);
     v.Repeated(5, "worker_incarnations", m.worker_incarnations, kMembersMax);
+  }
+};
+
+template <>
+struct Schema<HostRun> : NoFurtherCheck {
+  static constexpr char kName[] = "HostRun";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Value(1, "first", m.first);
+    v.Value(2, "hosts", m.hosts);
+    v.Value(3, "ranks_each", m.ranks_each);
   }
 };
 
@@ -83,6 +94,7 @@ struct Schema<HostedView> : NoFurtherCheck {
     v.Message(1, "generation", m.generation);
     v.Repeated(2, "hosts", m.hosts, kMembersMax);
     v.Bytes(3, "data_key", m.data_key, kKeyBytesMax);
+    v.Repeated(4, "runs", m.runs, kMembersMax);
   }
 };
 

@@ -33,6 +33,7 @@ struct Schema<Hello> : NoFurtherCheck {
     v.Value(19, "begun_index", m.begun_index);
     v.Repeated(20, "begun", m.begun, kRequestsMax);
     v.Repeated(21, "retained", m.retained, kRequestsMax);
+    v.Value(22, "knows_all_hosts", m.knows_all_hosts);
   }
 };
 

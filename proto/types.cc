@@ -111,6 +111,7 @@ std::string ShapeString(const std::vector<int64_t>& shape) {
 }
 
 std::string Describe(const Member& member) {
+  if (member.host.empty() && member.pid == 0) return absl::StrCat("rank ", member.rank.value());
   return absl::StrCat("rank ", member.rank.value(), " (pid ", member.pid, " on host ", member.host, ")");
 }
 

@@ -147,14 +147,18 @@ struct ProcessSet {
 
 struct Member {
   Rank rank;
+  int32_t host_number = 0;  // the same: they have one agent; from 0 on by first ranks
   int32_t local_rank = 0;
   int32_t local_size = 1;
   int32_t cross_rank = 0;
   int32_t cross_size = 1;
+  // Empty and 0 in the view of a worker of another host, if the job is large.
   std::string host;
   int64_t pid = 0;
   std::string agent_id;
   Incarnation worker_incarnation;
+
+  bool known() const { return worker_incarnation != Incarnation(); }
 };
 
 struct View {
@@ -163,7 +167,7 @@ struct View {
   std::string data_key;
 };
 
-// "rank 2 (pid 4711 on host b)"; every error text that names a member uses it.
+// "rank 2 (pid 4711 on host b)", or "rank 2" as far as it is not known; every error text that names a member uses it.
 std::string Describe(const Member& member);
 
 }  // namespace farandole

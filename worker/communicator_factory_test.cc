@@ -20,7 +20,7 @@ std::string BuiltBy(const std::string& override_name, bool one_agent) {
     threads.emplace_back([&, rank] {
       Group group = TestGroup(2, rank);
       group.data_key = "secret";
-      if (!one_agent) group.members[1].agent_id = "another agent";
+      if (!one_agent) group.members[1].host_number = 1;
       CommunicatorFactory factory(override_name);
       auto communicator = factory.Make(group, &bootstrap);
       ASSERT_TRUE(communicator.ok()) << communicator.status();
@@ -56,7 +56,7 @@ TEST(CommunicatorFactoryTest, AProcessSetOnOneHostSharesMemory) {
   for (int position = 0; position < 2; ++position) {
     threads.emplace_back([&, position] {
       Group group = TestGroup(3, 0);
-      group.members[1].agent_id = "another agent";
+      group.members[1].host_number = 1;
       group.members.erase(group.members.begin() + 1);
       group.position = position;
       group.process_set = 1;

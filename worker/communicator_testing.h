@@ -25,7 +25,6 @@ inline Group TestGroup(int ranks, int position) {
     member.local_size = ranks;
     member.host = "here";
     member.pid = 1000 + rank;
-    member.agent_id = "agent";
     group.members.push_back(member);
   }
   group.position = position;

@@ -34,7 +34,7 @@ std::string WhyNot(const Group& group, WorldShape wanted) {
   if (wanted == WorldShape::kAlone) return absl::StrCat("there are ", group.members.size(), " members");
   const Member& first = group.members.front();
   for (const Member& member : group.members) {
-    if (member.agent_id == first.agent_id && !member.agent_id.empty()) continue;
+    if (member.host_number == first.host_number) continue;
     return absl::StrCat(Describe(first), " and ", Describe(member), " do not share an agent");
   }
   return "members differ";
@@ -62,7 +62,7 @@ std::string SelectorTableText(absl::Span<const SelectorRow> table) {
 WorldShape ShapeOf(const Group& group) {
   if (group.members.size() <= 1) return WorldShape::kAlone;
   for (const Member& member : group.members) {
-    if (member.agent_id.empty() || member.agent_id != group.members.front().agent_id) return WorldShape::kAny;
+    if (member.host_number != group.members.front().host_number) return WorldShape::kAny;
   }
   return WorldShape::kOneHost;
 }

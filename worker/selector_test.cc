@@ -55,7 +55,7 @@ class SelectorTest : public testing::Test {
   Group OnTwoHosts() {
     Group group = TestGroup(4, 0);
     for (int i : {2, 3}) {
-      group.members[i].agent_id = "other";
+      group.members[i].host_number = 1;
       group.members[i].host = "there";
     }
     return group;
@@ -89,12 +89,6 @@ TEST_F(SelectorTest, TwoAgentsMeanTcp) {
               HasSubstr("not shm: rank 0 (pid 1000 on host here) and rank 2 (pid 1002 on host there) "
                         "do not share an agent"));
   EXPECT_THAT(asked_, ElementsAre("tcp"));
-}
-
-TEST_F(SelectorTest, MembersWithoutAnAgentShareNothing) {
-  Group group = TestGroup(2, 0);
-  for (Member& member : group.members) member.agent_id.clear();
-  EXPECT_EQ(ShapeOf(group), WorldShape::kAny);
 }
 
 TEST_F(SelectorTest, WithoutMemoryForASegmentAllGoOnToTcp) {

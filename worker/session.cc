@@ -61,6 +61,7 @@ void Session::SayHello(Effects* effects) {
   replayer_.Fill(&hello);
   replayer_.BreakTold();
   hello.retained = retained_.Indices();
+  hello.knows_all_hosts = knows_all_hosts_;
   unannounced_.clear();
   Told();
   effects->send.emplace_back(std::move(hello));
@@ -111,6 +112,8 @@ void Session::OnView(View view, Effects* effects) {
     if (view.members[i].worker_incarnation != identity_.incarnation) continue;
     view_ = std::move(view);
     position_ = static_cast<int>(i);
+    knows_all_hosts_ =
+        std::all_of(view_.members.begin(), view_.members.end(), [](const Member& m) { return m.known(); });
     sets_.Reset(view_.members, self().rank);
     replayer_.Reset(view_.generation, self().rank);
     state_ = State::kMember;

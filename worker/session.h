@@ -142,6 +142,7 @@ class Session {
   std::vector<Rank> missing_ranks_;
   View view_;
   int position_ = 0;
+  bool knows_all_hosts_ = false;
   ProcessSetTable sets_;
 
   uint64_t received_through_ = 0;

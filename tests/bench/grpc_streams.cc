@@ -169,22 +169,36 @@ class Client {
  private:
   // As many connections at a time as farandole-perf opens.
   static constexpr int kOpeningMax = 64;
+  static constexpr int64_t kRetryMs = 50;
 
   void Open() {
     while (static_cast<int>(streams_.size()) < streams_count_ &&
            static_cast<int>(streams_.size()) < answers_ + kOpeningMax) {
-      auto stream = std::make_shared<ControllerStream>(&loop_, &thread_, &outstanding_);
-      stream->context()->set_wait_for_ready(true);
-      stream->StartFromLoop(
-          NewControllerChannel(server_->address(), tls_ca_pem_), [this](const std::string&) { ++answers_; },
-          [this](const grpc::Status&) { failed_ = true; });
-      stream->SendFromLoop(std::string(64, 'x'));
-      streams_.push_back(std::move(stream));
+      streams_.emplace_back();
+      OpenOne(streams_.size() - 1);
     }
     if (failed_) return loop_.Stop();
     if (answers_ < streams_count_) return Later(1, [this] { Open(); });
     Say("open_s", static_cast<double>(loop_.Now().ns() - since_.ns()) * 1e-9);
     Later(1000, [this] { Opened(); });
+  }
+
+  // Again if it ends before its first answer, as an agent would.
+  void OpenOne(size_t i) {
+    auto stream = std::make_shared<ControllerStream>(&loop_, &thread_, &outstanding_);
+    const auto answered = std::make_shared<bool>(false);
+    stream->StartFromLoop(
+        NewControllerChannel(server_->address(), tls_ca_pem_),
+        [this, answered](const std::string&) {
+          *answered = true;
+          ++answers_;
+        },
+        [this, answered, i](const grpc::Status&) {
+          failed_ = failed_ || *answered;
+          Later(kRetryMs, [this, i] { OpenOne(i); });
+        });
+    stream->SendFromLoop(std::string(64, 'x'));
+    streams_[i] = std::move(stream);
   }
 
   void Opened() {

@@ -108,6 +108,7 @@ Hello PlayedWorker::MakeHello() {
   hello.version = "0.1.0";
   hello.rank = rank_;
   hello.generation = view_.generation;
+  hello.knows_all_hosts = !view_.members.empty();
   hello.last_controller_incarnation = controller_;
   hello.phase = phase_;
   hello.state = state_;
