@@ -76,7 +76,7 @@ bool ItemReader::ReadSet(SetChanged changed, Work* work) {
   work->kind = Work::Kind::kSetChanged;
   work->removed = changed.removed;
   if (!Take(0, changed.name, work)) return false;
-  work->operations[0]->value = changed.process_set.id;
+  work->operations[0]->value = static_cast<int32_t>(changed.process_set.id);
   if (changed.existed) {
     work->kind = Work::Kind::kError;
     work->error = {Code::kInvalidArgument,

@@ -1,7 +1,6 @@
 #ifndef FARANDOLE_WORKER_OPERATION_H_
 #define FARANDOLE_WORKER_OPERATION_H_
 
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -20,25 +19,19 @@ class Operation {
  public:
   // Who asks for the same again and again may share the request: those who have seen it need not look at it then.
   Operation(std::shared_ptr<const Request> shared, const void* input, void* output)
-      : shared_request(std::move(shared)), request(*shared_request), input(input), output(output) {}
+      : shared_request(std::move(shared)), input(input), output(output), request(*shared_request) {}
   Operation(Request request, const void* input, void* output)
       : Operation(std::make_shared<const Request>(std::move(request)), input, output) {}
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
   const std::shared_ptr<const Request> shared_request;
-  const Request& request;
   const void* const input;  // null for barriers, and for a broadcast elsewhere than at its root
   void* const output;       // null for allgathers and barriers
-
-  // Of the RequestTable that took it: where it has it, equal for operations of one process set and name that follow
-  // each other soon; and which one it is there.
-  static constexpr uint32_t kNowhere = UINT32_MAX;
-  uint32_t place = kNowhere;
-  uint64_t order = 0;
-
   // When the script submitted it, by the monotonic clock.
   int64_t submitted_ns = 0;
+  // Of the RequestTable that took it: which one it is there; see also `place`.
+  uint64_t order = 0;
 
   // Allgather: the result, made by the executor.
   struct Gathered {
@@ -49,13 +42,19 @@ class Operation {
     std::vector<int64_t> shape;
   };
   std::unique_ptr<Gathered> gathered;
+
+  // From here on what is looked at for each operation of a replay; close together.
+  const Request& request;
+  // Where the RequestTable has it, equal for operations of one process set and name that follow each other soon.
+  static constexpr uint32_t kNowhere = UINT32_MAX;
+  uint32_t place = kNowhere;
   // Join: the rank that joined last. Change of process sets: the id.
-  int64_t value = 0;
+  int32_t value = 0;
 
   // Exactly once. The caller holds a reference until it returns. Wakes the waiters.
   void Finish(const Result& result);
 
-  bool done() const { return done_.load(std::memory_order_acquire); }
+  bool done() const { return finished_.Value() != 0; }
   // False after `timeout_ms` (negative: waits for ever).
   bool Wait(int timeout_ms);
   // After done().
@@ -63,8 +62,7 @@ class Operation {
 
  private:
   std::unique_ptr<const Result> failure_;  // null: it went well
-  std::atomic<bool> done_{false};
-  EventCount changed_;
+  EventCount finished_;                    // advances once
 };
 
 }  // namespace farandole

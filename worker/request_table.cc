@@ -32,7 +32,7 @@ uint32_t RequestTable::NewPlace(const std::shared_ptr<const Request>& request) {
 void RequestTable::ForgetIdle() {
   for (uint32_t place = 0; place < entries_.size(); ++place) {
     Entry& entry = entries_[place];
-    if (entry.bearer != nullptr || entry.named == nullptr) continue;
+    if (entry.operation != nullptr || entry.named == nullptr) continue;
     places_.erase(KeyOf(*entry.named));
     entry.named = nullptr;
     named_[place] = nullptr;
@@ -43,9 +43,9 @@ void RequestTable::ForgetIdle() {
 bool RequestTable::Add(const std::shared_ptr<Operation>& operation) {
   const uint32_t place = PlaceOf(operation->shared_request);
   Entry& entry = entries_[place];
-  if (entry.bearer != nullptr) return false;
-  entry.bearer = operation.get();
+  if (entry.operation != nullptr) return false;
   entry.operation = operation;
+  entry.open = true;
   operation->place = place;
   operation->order = next_order_++;
   entries_[last_].next = place;
@@ -57,28 +57,28 @@ bool RequestTable::Add(const std::shared_ptr<Operation>& operation) {
 
 std::shared_ptr<Operation> RequestTable::Assign(uint32_t process_set, absl::string_view name) {
   const auto it = places_.find(Key(process_set, name));
-  if (it == places_.end() || entries_[it->second].operation == nullptr) return nullptr;
+  if (it == places_.end() || !entries_[it->second].open) return nullptr;
   return Assign(it->second);
 }
 
 bool RequestTable::Reopen(const std::shared_ptr<Operation>& operation) {
   if (!Holds(*operation)) return false;
   Entry& entry = entries_[operation->place];
-  if (entry.operation == nullptr) ++open_;
+  if (!entry.open) ++open_;
   entry.operation = operation;
+  entry.open = true;
   return true;
 }
 
 const Operation* RequestTable::Find(uint32_t process_set, absl::string_view name) const {
   const auto it = places_.find(Key(process_set, name));
-  return it == places_.end() ? nullptr : entries_[it->second].operation.get();
+  return it == places_.end() || !entries_[it->second].open ? nullptr : entries_[it->second].operation.get();
 }
 
 const Operation* RequestTable::Oldest() const {
   const Operation* oldest = nullptr;
   for (const Entry& entry : entries_) {
-    const Operation* const open = entry.operation.get();
-    if (open != nullptr && (oldest == nullptr || open->order < oldest->order)) oldest = open;
+    if (entry.open && (oldest == nullptr || entry.operation->order < oldest->order)) oldest = entry.operation.get();
   }
   return oldest;
 }
@@ -87,8 +87,8 @@ void RequestTable::Remove(const Operation& operation) {
   if (!Holds(operation)) return;
   Entry& entry = entries_[operation.place];
   --size_;
-  if (entry.operation != nullptr) --open_;
-  entry.bearer = nullptr;
+  if (entry.open) --open_;
+  entry.open = false;
   entry.operation = nullptr;
 }
 
@@ -96,7 +96,7 @@ std::vector<std::shared_ptr<Operation>> RequestTable::Open() const {
   std::vector<std::shared_ptr<Operation>> operations;
   operations.reserve(open_);
   for (const Entry& entry : entries_) {
-    if (entry.operation != nullptr) operations.push_back(entry.operation);
+    if (entry.open) operations.push_back(entry.operation);
   }
   std::sort(operations.begin(), operations.end(), [](const auto& a, const auto& b) { return a->order < b->order; });
   return operations;

@@ -28,12 +28,16 @@ class RequestTable {
   std::shared_ptr<Operation> Assign(uint32_t process_set, absl::string_view name);
   // W4: the same of the one at this place, which must be open.
   std::shared_ptr<Operation> Assign(uint32_t place) {
+    Entry& entry = entries_[place];
+    std::shared_ptr<Operation> taken = std::move(entry.operation);
+    entry.operation = std::shared_ptr<Operation>(std::shared_ptr<Operation>(), taken.get());
+    entry.open = false;
     --open_;
-    return std::move(entries_[place].operation);
+    return taken;
   }
   // It is there: open or assigned.
   bool Holds(const Operation& operation) const {
-    return operation.place < entries_.size() && entries_[operation.place].bearer == &operation;
+    return operation.place < entries_.size() && entries_[operation.place].operation.get() == &operation;
   }
 
   // W8: assigned -> open, at its old place in the order of submission. False if it is not there any more.
@@ -58,10 +62,11 @@ class RequestTable {
 
  private:
   struct Entry {
-    const Operation* bearer = nullptr;     // of the name now; null: idle
-    std::shared_ptr<Operation> operation;  // the same while it is open
-    const Request* named = nullptr;        // the first that had this name; null: no name has this place
-    uint32_t next = 0;                     // place of the one that was added after it last
+    // Null: idle. Owned while it is open.
+    std::shared_ptr<Operation> operation;
+    const Request* named = nullptr;  // the first that had this name; null: no name has this place
+    uint32_t next = 0;               // place of the one that was added after it last
+    bool open = false;
   };
   // The name is that of the entry's `named`.
   using Key = std::pair<uint32_t, absl::string_view>;

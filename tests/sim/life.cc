@@ -228,7 +228,7 @@ void Life::OnDone(Work work) {
   if (world_->bugs.batch_applied_twice && done->kind == Work::Kind::kBatch) last_batch_ = done;
   for (const auto& operation : done->operations) {
     if (operation == nullptr) continue;
-    if (done->kind == Work::Kind::kSetChanged) operation->value = done->changed_set.id;
+    if (done->kind == Work::Kind::kSetChanged) operation->value = static_cast<int32_t>(done->changed_set.id);
     Answer(*operation, done->error, done->item);
   }
   // Between the two steps the script and the link may do something, as they can in the runtime.

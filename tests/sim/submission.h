@@ -16,12 +16,12 @@ class Submission : public Operation {
       : Operation(std::move(request), nullptr, nullptr),
         label(label),
         step(step),
-        script_set(set),
+        script_set(static_cast<int16_t>(set)),
         mismatches(mismatches) {}
   // Equal at all ranks for the calls that belong together, and for no others of the generation.
   const uint64_t label;
-  const int step;
-  const int script_set;
+  const int32_t step;
+  const int16_t script_set;
   // By the program, this one must not be executed: some rank submits it differently, or has joined.
   const bool mismatches;
 

@@ -46,12 +46,16 @@ class SubmissionPool {
 
    private:
     static constexpr size_t kAtOnce = 32;
+    // Of a cache.
+    struct alignas(64) Line {
+      unsigned char bytes[64];
+    };
     void Grow(size_t bytes) {
-      chunks_.push_back(std::make_unique<std::max_align_t[]>(kAtOnce * bytes / sizeof(std::max_align_t) + 1));
-      char* const first = reinterpret_cast<char*>(chunks_.back().get());
-      for (size_t i = kAtOnce; i > 0; --i) free_.push_back(first + (i - 1) * bytes);
+      const size_t lines = (bytes + sizeof(Line) - 1) / sizeof(Line);
+      chunks_.push_back(std::make_unique<Line[]>(kAtOnce * lines));
+      for (size_t i = kAtOnce; i > 0; --i) free_.push_back(chunks_.back().get() + (i - 1) * lines);
     }
-    std::vector<std::unique_ptr<std::max_align_t[]>> chunks_;
+    std::vector<std::unique_ptr<Line[]>> chunks_;
     std::vector<void*> free_;
     bool closed_ = false;
   };
