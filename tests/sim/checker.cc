@@ -14,6 +14,11 @@ std::string Text(const GenerationId& id) {
   return absl::StrCat("generation ", id.number, " of controller ", id.controller_incarnation);
 }
 
+std::string Who(const GenerationId& id, Rank rank, const Submission& submission) {
+  return absl::StrCat(submission.request.name, " of step ", submission.step, " of rank ", rank.value(), " in ",
+                      Text(id));
+}
+
 std::string Text(const View& view) {
   std::string text = absl::StrCat("key ", absl::CHexEscape(view.data_key));
   for (const Member& m : view.members) {
@@ -69,9 +74,12 @@ void Checker::Joined(const View& view, Incarnation worker) {
   if (!at.second) Fail(absl::StrCat("worker ", worker.value(), " joined twice"));
 }
 
-void Checker::Submitted(const GenerationId& id, Rank rank, const Submission& submission) {
-  execution_->Submitted(id, rank, submission);
-  if (submission.mismatches) Find(id).disputed[submission.label].insert(rank.value());
+void Checker::Submitted(const GenerationId& id, Rank rank, const Submission::Many& submissions) {
+  execution_->Submitted(id, rank, submissions);
+  for (const auto& operation : submissions) {
+    const Submission& submission = Submission::Of(*operation);
+    if (submission.mismatches) Find(id).disputed[submission.label].insert(rank.value());
+  }
 }
 
 void Checker::Taken(const GenerationId& id, Rank rank, uint64_t item) {
@@ -83,22 +91,31 @@ void Checker::Taken(const GenerationId& id, Rank rank, uint64_t item) {
   member.last_item = item;
 }
 
-void Checker::Answered(const GenerationId& id, Rank rank, const Submission& submission, const Result& result,
+void Checker::Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions, const Result& result,
                        uint64_t item) {
   Generation& g = Find(id);
-  const auto who = [&] {
-    return absl::StrCat(submission.request.name, " of step ", submission.step, " of rank ", rank.value(), " in ",
-                        Text(id));
-  };
-  if (submission.done()) return Fail(absl::StrCat("I3: ", who(), " was answered twice"));
-  execution_->Answered(id, rank, submission);
+  execution_->Answered(id, rank, submissions);
+  for (const auto& operation : submissions) {
+    if (operation == nullptr || operation->done()) continue;
+    const Submission& submission = Submission::Of(*operation);
+    if (result.ok() && !submission.mismatches) continue;
+    CheckAnswer(&g, rank, submission, result, item, [&] { return Who(id, rank, submission); });
+  }
+}
+
+void Checker::AnsweredTwice(const GenerationId& id, Rank rank, const Submission& submission) {
+  Fail(absl::StrCat("I3: ", Who(id, rank, submission), " was answered twice"));
+}
+
+void Checker::CheckAnswer(Generation* g, Rank rank, const Submission& submission, const Result& result, uint64_t item,
+                          const Namer& who) {
   switch (result.code) {
     case Code::kOk:
       if (submission.mismatches) Fail(absl::StrCat(who(), " was executed although ranks disagree"));
       break;
     case Code::kMismatch: {
       if (!submission.mismatches) Fail(absl::StrCat(who(), " was refused: ", result.text));
-      Mismatch& mismatch = g.mismatches[item];
+      Mismatch& mismatch = g->mismatches[item];
       if (mismatch.text.empty()) mismatch.text = result.text;
       mismatch.label = submission.label;
       if (mismatch.text != result.text) Fail(absl::StrCat(who(), ": ranks are told different things: ", result.text));

@@ -2,6 +2,7 @@
 #define FARANDOLE_TESTS_SIM_CHECKER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -34,11 +35,14 @@ class Checker {
 
   // What happens at a member. Joined: view identical for all, one generation per incarnation.
   void Joined(const View& view, Incarnation worker);
-  void Submitted(const GenerationId& id, Rank rank, const Submission& submission);
+  void Submitted(const GenerationId& id, Rank rank, const Submission::Many& submissions);
   // An item took effect: indices rise.
   void Taken(const GenerationId& id, Rank rank, uint64_t item);
-  // By an item (index > 0) or by the end of everything (0): exactly once, and as the program says.
-  void Answered(const GenerationId& id, Rank rank, const Submission& submission, const Result& result, uint64_t item);
+  // By an item (index > 0) or by the end of everything (0): exactly once, and as the program says. Said before they
+  // are finished.
+  void Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions, const Result& result,
+                uint64_t item);
+  void AnsweredTwice(const GenerationId& id, Rank rank, const Submission& submission);
   // Has done all of its program and was let go.
   void Finished(const GenerationId& id, Rank rank);
 
@@ -50,6 +54,7 @@ class Checker {
   void AtEnd();
 
  private:
+  using Namer = std::function<std::string()>;
   struct MemberRecord {
     uint64_t last_item = 0;
     bool finished = false;
@@ -68,6 +73,8 @@ class Checker {
     bool Finished() const;
   };
   Generation& Find(const GenerationId& id);
+  void CheckAnswer(Generation* g, Rank rank, const Submission& submission, const Result& result, uint64_t item,
+                   const Namer& who);
 
   Verdict* const verdict_;
   ExecutionChecker* const execution_;

@@ -1,5 +1,7 @@
 #include "tests/sim/coverage.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace farandole::sim {
@@ -187,6 +189,14 @@ void Coverage::Job(JobState from, JobState to) {
   if (from != to) Hit(absl::StrCat("job ", NameOf(from), " -> ", NameOf(to)));
 }
 
+void Coverage::Starts(const Work& batch) {
+  if (batch.operations.size() > 1) ++batches_of_several_;
+  if (std::find(batch.operations.begin(), batch.operations.end(), nullptr) != batch.operations.end()) {
+    ++batches_with_zeros_;
+  }
+  if (batch.instance.seq > 0) ++batches_replayed_;
+}
+
 void Coverage::Mode(WorkerState from, WorkerState to) {
   if (from != to) Hit(absl::StrCat("worker ", NameOf(from), " -> ", NameOf(to)));
 }
@@ -241,6 +251,9 @@ void Coverage::Said(const WorkerDown& message) {
 
 std::map<std::string, uint64_t> Coverage::hits() const {
   std::map<std::string, uint64_t> all = hits_;
+  if (batches_of_several_ > 0) all["batch of several"] = batches_of_several_;
+  if (batches_with_zeros_ > 0) all["batch with zeros"] = batches_with_zeros_;
+  if (batches_replayed_ > 0) all["batch replayed"] = batches_replayed_;
   for (int mode = 0; mode < 3; ++mode) {
     if (submits_[mode] > 0)
       all[absl::StrCat("worker ", NameOf(static_cast<WorkerState>(mode)), " submits")] = submits_[mode];

@@ -10,6 +10,7 @@
 #include "proto/messages.h"
 #include "worker/result.h"
 #include "worker/session.h"
+#include "worker/work.h"
 
 namespace farandole::sim {
 
@@ -19,7 +20,8 @@ class Coverage {
   void Hit(const std::string& what) { ++hits_[what]; }
   void Session(Session::State from, Session::State to);
   void Job(JobState from, JobState to);
-  void Submits(WorkerState mode) { ++submits_[static_cast<int>(mode)]; }
+  void Submits(WorkerState mode, size_t count) { submits_[static_cast<int>(mode)] += count; }
+  void Starts(const Work& batch);
   void Answer(Code code) { ++answers_[-static_cast<int>(code)]; }
   void Mode(WorkerState from, WorkerState to);
   // Events of the table in section 3 of docs/replay.md.
@@ -40,6 +42,9 @@ class Coverage {
   std::map<std::string, uint64_t> hits_;
   uint64_t submits_[3] = {};   // by mode
   uint64_t answers_[16] = {};  // by code
+  uint64_t batches_of_several_ = 0;
+  uint64_t batches_with_zeros_ = 0;
+  uint64_t batches_replayed_ = 0;
 };
 
 }  // namespace farandole::sim

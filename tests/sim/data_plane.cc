@@ -12,7 +12,10 @@ void DataPlane::Enter(const Entry& entry, Process* process, Done done) {
   const auto at = g.instances.try_emplace(key).first;
   Meeting& meeting = at->second;
   // Each member waits for those whom it knows as members.
-  if (meeting.ranks.empty()) meeting.ranks = *entry.ranks;
+  if (meeting.ranks.empty()) {
+    meeting.ranks = *entry.ranks;
+    meeting.parts.reserve(meeting.ranks.size());
+  }
   meeting.parts.push_back(Part{entry.rank, process, std::move(done), false, false});
   Random& random = simulation_->random();
   if (meeting.parts.size() == meeting.ranks.size() && *entry.ranks == meeting.ranks) {

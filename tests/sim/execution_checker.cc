@@ -97,25 +97,31 @@ void ExecutionChecker::SetChanged(const GenerationId& id, Rank rank, uint32_t se
   record.started.resize(g.size, 0);
 }
 
-void ExecutionChecker::Submitted(const GenerationId& id, Rank rank, const Submission& submission) {
+void ExecutionChecker::Submitted(const GenerationId& id, Rank rank, const Submission::Many& submissions) {
   Generation& g = Find(id);
-  const OpKind op = submission.request.signature.op;
-  if (op == OpKind::kJoin) g.joined[rank.value()] = true;
-  CallRecord& call = *g.calls.Get(submission.label);
-  if (call.by.empty()) call.by.resize(g.size, false);
-  call.by[rank.value()] = true;
-  if (op == OpKind::kAllgather) {
+  for (const auto& operation : submissions) {
+    const Submission& submission = Submission::Of(*operation);
+    const OpKind op = submission.request.signature.op;
+    if (op == OpKind::kJoin) g.joined[rank.value()] = true;
+    CallRecord& call = *g.calls.Get(submission.label);
+    if (call.by.empty()) call.by.resize(g.size, false);
+    call.by[rank.value()] = true;
+    ++call.submitted;
+    if (op != OpKind::kAllgather) continue;
     call.dims.resize(g.size, 0);
     call.dims[rank.value()] = FirstDimension(submission.request);
   }
-  ++call.submitted;
 }
 
-void ExecutionChecker::Answered(const GenerationId& id, Rank rank, const Submission& submission) {
+void ExecutionChecker::Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions) {
   Generation& g = Find(id);
-  if (submission.request.signature.op == OpKind::kJoin) g.joined[rank.value()] = false;
-  CallRecord* const call = g.calls.Find(submission.label);
-  if (call != nullptr && ++call->answered == g.size) g.calls.Erase(call);
+  for (const auto& operation : submissions) {
+    if (operation == nullptr || operation->done()) continue;
+    const Submission& submission = Submission::Of(*operation);
+    if (submission.request.signature.op == OpKind::kJoin) g.joined[rank.value()] = false;
+    CallRecord* const call = g.calls.Find(submission.label);
+    if (call != nullptr && ++call->answered == g.size) g.calls.Erase(call);
+  }
 }
 
 ExecutionChecker::SetRecord* ExecutionChecker::FindSet(Generation* g, Rank rank, uint32_t set) {

@@ -29,8 +29,9 @@ class ExecutionChecker {
   void Joined(const GenerationId& id, int size);
   // A member has learned who is in this set; `ranks` empty: it was removed.
   void SetChanged(const GenerationId& id, Rank rank, uint32_t set, const std::vector<int>& ranks);
-  void Submitted(const GenerationId& id, Rank rank, const Submission& submission);
-  void Answered(const GenerationId& id, Rank rank, const Submission& submission);
+  void Submitted(const GenerationId& id, Rank rank, const Submission::Many& submissions);
+  // Those that are not done.
+  void Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions);
   // An item of the log took effect, not a batch of a replay.
   void Taken(const GenerationId& id, Rank rank, const Work& work);
   // Handed to the data plane; completed there; taken back.

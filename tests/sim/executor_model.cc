@@ -60,11 +60,7 @@ void ExecutorModel::StartBatch(Place place) {
                 });
   if (entry.ranks == nullptr) return world_->verdict.Fail("a batch of a set that this worker does not know");
   world_->execution.Started(generation_, rank_, work);
-  if (work.operations.size() > 1) world_->coverage->Hit("batch of several");
-  if (std::find(work.operations.begin(), work.operations.end(), nullptr) != work.operations.end()) {
-    world_->coverage->Hit("batch with zeros");
-  }
-  if (work.instance.seq > 0) world_->coverage->Hit("batch replayed");
+  world_->coverage->Starts(work);
   world_->data_plane.Enter(entry, process_, [this, place](const absl::Status& status, Rank suspect) {
     if (status.ok()) {
       Done(place);

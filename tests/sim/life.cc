@@ -153,16 +153,18 @@ void Life::AckTimeOver() {
   if (session_.executing() && !stopped_) ArmAckTimer();
 }
 
-Result Life::Submit(const std::shared_ptr<Submission>& submission) {
+Result Life::Submit(const Submission::Many& submissions) {
   Effects effects;
   const WorkerState mode = session_.replayer().mode();
-  const Result result = session_.Submit(submission, world_->simulation.now(), &effects);
+  const Result result = session_.Submit(submissions.data(), submissions.size(), world_->simulation.now(), &effects);
   if (!result.ok()) return result;
-  world_->coverage->Submits(mode);
-  if (unanswered_.size() <= submission->place) unanswered_.resize(submission->place + 1);
-  unanswered_[submission->place] = submission;
-  ++unanswered_count_;
-  world_->checker.Submitted(generation(), session_.self().rank, *submission);
+  world_->coverage->Submits(mode, submissions.size());
+  for (const auto& submission : submissions) {
+    if (unanswered_.size() <= submission->place) unanswered_.resize(submission->place + 1);
+    unanswered_[submission->place] = submission;
+  }
+  unanswered_count_ += submissions.size();
+  world_->checker.Submitted(generation(), session_.self().rank, submissions);
   Apply(std::move(effects));
   if (!session_.has_unannounced()) return result;
   if (world_->random().Percent(40)) {
@@ -226,11 +228,10 @@ void Life::OnDone(Work work) {
   session_.Completed(*done);
   Observe();
   if (world_->bugs.batch_applied_twice && done->kind == Work::Kind::kBatch) last_batch_ = done;
-  for (const auto& operation : done->operations) {
-    if (operation == nullptr) continue;
-    if (done->kind == Work::Kind::kSetChanged) operation->value = static_cast<int32_t>(done->changed_set.id);
-    Answer(*operation, done->error, done->item);
+  if (done->kind == Work::Kind::kSetChanged) {
+    for (const auto& operation : done->operations) operation->value = static_cast<int32_t>(done->changed_set.id);
   }
+  Answer(done->operations, done->error, done->item);
   // Between the two steps the script and the link may do something, as they can in the runtime.
   ++finishing_;
   process_->AfterUs(world_->random().Percent(50) ? 0 : world_->random().Between(1, 60), [this] {
@@ -251,9 +252,7 @@ void Life::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
       Apply(session_.GiveUp({Code::kPeerLost, text}));
     });
   } else {
-    for (const auto& operation : work.operations) {
-      if (operation != nullptr) Answer(*operation, session_.end(), 0);
-    }
+    Answer(work.operations, session_.end(), 0);
   }
   StoppedIfIdle();
 }
@@ -354,25 +353,34 @@ void Life::EndAll(Effects* effects) {
     for (auto& operation : parked_) effects->endings.push_back(std::move(operation));
     parked_.clear();
   }
-  for (const auto& operation : effects->endings) Answer(*operation, end, 0);
+  if (!effects->endings.empty()) Answer(effects->endings, end, 0);
 }
 
-void Life::Answer(const Operation& operation, const Result& result, uint64_t item) {
-  world_->checker.Answered(generation(), session_.self().rank, Submission::Of(operation), result, item);
-  if (operation.done()) return;
-  std::shared_ptr<Submission> submission = std::move(unanswered_[operation.place]);
-  submission->Finish(result);
-  --unanswered_count_;
-  world_->coverage->Answer(result.code);
+void Life::Answer(const Submission::Many& submissions, const Result& result, uint64_t item) {
+  world_->checker.Answered(generation(), session_.self().rank, submissions, result, item);
+  bool any = false;
+  for (const auto& operation : submissions) {
+    if (operation == nullptr) continue;
+    if (operation->done()) {
+      world_->checker.AnsweredTwice(generation(), session_.self().rank, Submission::Of(*operation));
+      continue;
+    }
+    operation->Finish(result);
+    world_->coverage->Answer(result.code);
+    any = true;
+    --unanswered_count_;
+    Tell(std::move(unanswered_[operation->place]));
+  }
+  if (any && result.code == Code::kPeerLost) CheckLost(result);
+}
+
+void Life::CheckLost(const Result& result) {
+  if (MayEnd(result.text)) return;
   // One whose start timeout ended just then is no fault.
-  if (result.code == Code::kPeerLost && world_->quiet_from <= world_->checker.opened(generation()) &&
-      !MayEnd(result.text)) {
+  if (world_->quiet_from <= world_->checker.opened(generation())) {
     world_->checker.Fail(absl::StrCat("after all faults: ", result.text));
   }
-  if (result.code == Code::kPeerLost && world_->nobody_lost && !MayEnd(result.text)) {
-    world_->checker.Fail(absl::StrCat("a step is lost although nobody is: ", result.text));
-  }
-  Tell(std::move(submission));
+  if (world_->nobody_lost) world_->checker.Fail(absl::StrCat("a step is lost although nobody is: ", result.text));
 }
 
 // A rank left by its program, or gave up what nobody answered in time.
@@ -386,7 +394,7 @@ bool Life::MayEnd(const std::string& text) const {
          absl::StrContains(text, "ended while the agent");
 }
 
-void Life::Tell(std::shared_ptr<Submission> submission) {
+void Life::Tell(std::shared_ptr<Operation> submission) {
   if (world_->setting.shape == nullptr) {
     process_->AfterUs(world_->random().Between(1, 60), [this, submission] { callbacks_.on_answered({submission}); });
     return;
@@ -394,9 +402,9 @@ void Life::Tell(std::shared_ptr<Submission> submission) {
   told_together_.push_back(std::move(submission));
   if (told_together_.size() > 1) return;
   process_->AfterUs(world_->random().Between(1, 60), [this] {
-    const std::vector<std::shared_ptr<Submission>> told = std::move(told_together_);
-    told_together_.clear();
-    callbacks_.on_answered(told);
+    telling_.swap(told_together_);
+    callbacks_.on_answered(telling_);
+    telling_.clear();
   });
 }
 

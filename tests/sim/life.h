@@ -21,14 +21,15 @@ class Life {
   // Called on the process, never inside a call of this class.
   struct Callbacks {
     std::function<void()> on_joined;
-    std::function<void(const std::vector<std::shared_ptr<Submission>>&)> on_answered;
+    std::function<void(const Submission::Many&)> on_answered;
     std::function<void()> on_end;      // left or removed
     std::function<void()> on_stopped;  // after Stop()
   };
   Life(World* world, Process* process, int host, Session::Identity identity, Callbacks callbacks);
 
   void Start();
-  Result Submit(const std::shared_ptr<Submission>& submission);
+  // All or none.
+  Result Submit(const Submission::Many& submissions);
   void BeginLeave();
   void Stop();
 
@@ -74,11 +75,12 @@ class Life {
   void Apply(Effects&& effects);
   void Send(WorkerUp up);
   void EndAll(Effects* effects);
-  void Answer(const Operation& operation, const Result& result, uint64_t item);
+  void Answer(const Submission::Many& submissions, const Result& result, uint64_t item);
   void Observe();
   void StoppedIfIdle();
   bool MayEnd(const std::string& text) const;
-  void Tell(std::shared_ptr<Submission> submission);
+  void CheckLost(const Result& result);
+  void Tell(std::shared_ptr<Operation> submission);
 
   World* const world_;
   Process* const process_;
@@ -107,9 +109,10 @@ class Life {
   int acks_ = 0;
   Item last_item_;
   std::shared_ptr<Work> last_batch_;
-  std::vector<std::shared_ptr<Submission>> unanswered_;  // by Operation::place; null: none
+  Submission::Many unanswered_;  // by Operation::place; null: none
   size_t unanswered_count_ = 0;
-  std::vector<std::shared_ptr<Submission>> told_together_;
+  Submission::Many told_together_;
+  Submission::Many telling_;
   std::vector<std::shared_ptr<Operation>> parked_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "worker/operation.h"
 
@@ -24,6 +25,8 @@ class Submission : public Operation {
   const int16_t script_set;
   // By the program, this one must not be executed: some rank submits it differently, or has joined.
   const bool mismatches;
+
+  using Many = std::vector<std::shared_ptr<Operation>>;  // all of them are Submissions; null: zeros of who has joined
 
   static const Submission& Of(const Operation& operation) { return static_cast<const Submission&>(operation); }
 };

@@ -31,9 +31,7 @@ void Trainer::BeginLife() {
   shutting_down_ = false;
   Life::Callbacks callbacks;
   callbacks.on_joined = [this] { Joined(); };
-  callbacks.on_answered = [this](const std::vector<std::shared_ptr<Submission>>& submissions) {
-    Answered(submissions);
-  };
+  callbacks.on_answered = [this](const Submission::Many& submissions) { Answered(submissions); };
   callbacks.on_end = [this] { Ended(); };
   callbacks.on_stopped = [this] { Stopped(); };
   auto life = std::make_shared<Life>(world_, process_, host_, identity, std::move(callbacks));
@@ -82,8 +80,7 @@ void Trainer::Advance() {
       continue;
     }
     if (statement.kind == Statement::Kind::kSubmit && program_->shape().uniform) {
-      ++at_;
-      SubmitNow(statement);
+      SubmitNow();
       continue;
     }
     Later(PauseBefore(statement));
@@ -115,8 +112,11 @@ void Trainer::Later(int64_t pause_us) {
   process_->AfterUs(pause_us, [this, life = life_] {
     if (life != life_ || shutting_down_) return;
     pausing_ = false;
-    const Statement& statement = (*statements_)[at_++];
-    if (statement.kind == Statement::Kind::kSubmit) SubmitNow(statement);
+    if ((*statements_)[at_].kind == Statement::Kind::kSubmit) {
+      SubmitNow();
+    } else {
+      ++at_;
+    }
     Advance();
   });
 }
@@ -138,31 +138,35 @@ std::shared_ptr<const Request> Trainer::RequestOf(const Call& call) const {
   return request;
 }
 
-void Trainer::SubmitNow(const Statement& statement) {
-  const int set = statement.call.set;
+void Trainer::SubmitNow() {
   const int step = next_step_ - 1;
-  auto submission = submissions_.Make(RequestOf(statement.call), Program::LabelIn(step, statement.call), step, set,
-                                      statement.call.mismatches);
-  const Result result = life_->Submit(submission);
+  submitting_.clear();
+  do {
+    const Call& call = (*statements_)[at_++].call;
+    submitting_.push_back(
+        submissions_.Make(RequestOf(call), Program::LabelIn(step, call), step, call.set, call.mismatches));
+  } while (program_->shape().uniform && at_ < statements_->size() &&
+           (*statements_)[at_].kind == Statement::Kind::kSubmit);
+  const Result result = life_->Submit(submitting_);
   if (!result.ok()) {
     if (result.code != Code::kPeerLost && result.code != Code::kShutDown) {
       world_->checker.Fail(absl::StrCat("a submission was refused: ", result.text));
     }
     return Shutdown();
   }
+  last_ = &Submission::Of(*submitting_.back());
   if (world_->simulation.tracing()) {
-    world_->simulation.Trace(absl::StrCat("rank ", rank().value(), " submits ", submission->request.name, " of set ",
-                                          set, " in step ", step));
+    world_->simulation.Trace(absl::StrCat("rank ", rank().value(), " submits ", last_->request.name, " of set ",
+                                          last_->script_set, " in step ", step));
   }
-  ++unanswered_[step];
-  last_ = submission.get();
+  unanswered_[step] += static_cast<int>(submitting_.size());
   if (!program_->shape().uniform && world_->random().Percent(2)) SubmitTwice(*last_);
 }
 
 void Trainer::SubmitTwice(const Submission& first) {
   if (first.done()) return;
   const Result result =
-      life_->Submit(submissions_.Make(first.shared_request, first.label, first.step, first.script_set, false));
+      life_->Submit({submissions_.Make(first.shared_request, first.label, first.step, first.script_set, false)});
   if (result.code == Code::kDuplicateName) {
     world_->coverage->Hit("answer duplicate name");
   } else if (result.ok()) {
@@ -170,23 +174,26 @@ void Trainer::SubmitTwice(const Submission& first) {
   }
 }
 
-void Trainer::Answered(const std::vector<std::shared_ptr<Submission>>& submissions) {
+void Trainer::Answered(const Submission::Many& submissions) {
   for (const auto& submission : submissions) {
     if (submission.get() == last_) last_ = nullptr;
   }
   if (program_ == nullptr || shutting_down_) return;
   bool goes_on = false;
-  for (const auto& submission : submissions) {
-    Answered(*submission);
-    const Code code = submission->result().code;
-    goes_on = goes_on || code == Code::kOk || code == Code::kMismatch;
+  for (size_t i = 0, end; i < submissions.size(); i = end) {
+    const int step = Submission::Of(*submissions[i]).step;
+    for (end = i; end < submissions.size() && Submission::Of(*submissions[end]).step == step; ++end) {
+      Answered(Submission::Of(*submissions[end]));
+      const Code code = submissions[end]->result().code;
+      goes_on = goes_on || code == Code::kOk || code == Code::kMismatch;
+    }
+    const auto open = unanswered_.find(step);
+    if ((open->second -= static_cast<int>(end - i)) == 0) unanswered_.erase(open);
   }
   if (goes_on) Advance();
 }
 
 void Trainer::Answered(const Submission& submission) {
-  const auto open = unanswered_.find(submission.step);
-  if (--open->second == 0) unanswered_.erase(open);
   const Code code = submission.result().code;
   if (code == Code::kOk && submission.request.signature.op == OpKind::kAddProcessSet) {
     set_ids_[submission.script_set] = static_cast<uint32_t>(submission.value);

@@ -50,10 +50,11 @@ class Trainer {
   void Later(int64_t pause_us);
   int64_t PauseBefore(const Statement& statement);
   std::shared_ptr<const Request> RequestOf(const Call& call) const;
-  void SubmitNow(const Statement& statement);
+  // The statement at hand; of a uniform program all up to the next that is no submission.
+  void SubmitNow();
   void SubmitTwice(const Submission& first);
   bool AnsweredThrough(int step) const { return unanswered_.empty() || unanswered_.begin()->first > step; }
-  void Answered(const std::vector<std::shared_ptr<Submission>>& submissions);
+  void Answered(const Submission::Many& submissions);
   void Answered(const Submission& submission);
   void Shutdown();
   void Ended();
@@ -71,6 +72,7 @@ class Trainer {
   Statements statements_;            // of the step before next_step_
   size_t at_ = 0;
   SubmissionPool submissions_;
+  Submission::Many submitting_;
   const Submission* last_ = nullptr;  // until it is answered
   std::map<int, int> unanswered_;     // calls by step, none of 0
   int next_step_ = 0;
