@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 namespace farandole {
 namespace {
@@ -86,9 +87,14 @@ void ItemLog::Advance() {
       laggard_ = r;
     }
     passed_ = 0;
-    kept_.erase(kept_.begin(), kept_.begin() + static_cast<int64_t>(least - stable_));
+    const auto end = kept_.begin() + static_cast<int64_t>(least - stable_);
+    // A LeaveDone is retained by the leaver alone, who hears nothing more: else ten thousand that leave would be told
+    // of each other's.
+    stable_risen_ = stable_risen_ || std::any_of(kept_.begin(), end, [](const Kept& kept) {
+                      return !std::holds_alternative<LeaveDone>(kept.item.body);
+                    });
+    kept_.erase(kept_.begin(), end);
     stable_ = least;
-    stable_risen_ = true;
   }
 }
 

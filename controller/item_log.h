@@ -46,7 +46,8 @@ class ItemLog {
     const Progress& p = received_[rank.value()];
     return std::max(p.through, LastSent(p));
   }
-  // Set once after each rise by at least the step: everything up to here is dropped.
+  // Set once after each rise by at least the step, unless no member that stays has anything of it: everything up to
+  // here is dropped.
   absl::optional<uint64_t> TakeStable();
 
   // Calls `fn` for the kept items above `through` that concern `rank`, in order. False, without a call, if some that

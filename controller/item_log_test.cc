@@ -28,10 +28,10 @@ std::vector<uint64_t> Above(const ItemLog& log, int rank, uint64_t through) {
 
 TEST(ItemLogTest, IndicesRiseAndEachWorkerMissesWhatConcernsIt) {
   ItemLog log(kGeneration, 2, 4096);
-  EXPECT_EQ(log.Append(0, LeaveDone{}, nullptr).index, 1u);
+  EXPECT_EQ(log.Append(0, JoinDone{}, nullptr).index, 1u);
   const RankSet second = Only(1);
-  EXPECT_EQ(log.Append(0, LeaveDone{}, &second).generation, kGeneration);
-  log.Append(0, LeaveDone{}, nullptr);
+  EXPECT_EQ(log.Append(0, JoinDone{}, &second).generation, kGeneration);
+  log.Append(0, JoinDone{}, nullptr);
   EXPECT_THAT(Above(log, 0, 0), ElementsAre(1, 3));
   EXPECT_THAT(Above(log, 1, 1), ElementsAre(2, 3));
   EXPECT_THAT(Above(log, 1, 3), ElementsAre());
@@ -40,8 +40,8 @@ TEST(ItemLogTest, IndicesRiseAndEachWorkerMissesWhatConcernsIt) {
 TEST(ItemLogTest, StableIsWhatAllHaveReceivedThatConcernsThem) {
   ItemLog log(kGeneration, 3, 4);  // steps of one
   const RankSet last = Only(2);
-  log.Append(0, LeaveDone{}, nullptr);
-  log.Append(0, LeaveDone{}, &last);
+  log.Append(0, JoinDone{}, nullptr);
+  log.Append(0, JoinDone{}, &last);
   EXPECT_TRUE(log.Received(Rank(1), 1));
   EXPECT_TRUE(log.Received(Rank(2), 1));
   EXPECT_EQ(log.TakeStable(), absl::nullopt);
@@ -56,11 +56,11 @@ TEST(ItemLogTest, StableIsWhatAllHaveReceivedThatConcernsThem) {
 TEST(ItemLogTest, AMemberThatLackedNothingDoesNotFallBack) {
   ItemLog log(kGeneration, 2, 4);
   const RankSet first = Only(0);
-  for (int i = 0; i < 4; ++i) log.Append(0, LeaveDone{}, &first);
+  for (int i = 0; i < 4; ++i) log.Append(0, JoinDone{}, &first);
   EXPECT_TRUE(log.Received(Rank(1), 0));
   EXPECT_TRUE(log.Received(Rank(0), 4));
   EXPECT_EQ(log.TakeStable(), absl::optional<uint64_t>(4));
-  log.Append(0, LeaveDone{}, nullptr);
+  log.Append(0, JoinDone{}, nullptr);
   EXPECT_TRUE(log.Received(Rank(0), 5));
   EXPECT_EQ(log.stable(), 4u);
   // It never received items 1 to 4 and does not need them.
@@ -74,14 +74,28 @@ TEST(ItemLogTest, ItIsNotFullOfWhatOnlyOthersReceive) {
   const RankSet first = Only(0);
   const RankSet last = Only(2);
   log.Release(Rank(2));
-  for (int i = 0; i < 3; ++i) log.Append(0, LeaveDone{}, &first);
-  log.Append(0, LeaveDone{}, &last);
+  for (int i = 0; i < 3; ++i) log.Append(0, JoinDone{}, &first);
+  log.Append(0, JoinDone{}, &last);
   EXPECT_TRUE(log.Full());
   // Rank 0 was looked at last; rank 1 has nothing to report.
   EXPECT_TRUE(log.Received(Rank(0), 3));
   EXPECT_FALSE(log.Full());
-  for (int i = 0; i < 4; ++i) log.Append(0, LeaveDone{}, &last);
+  for (int i = 0; i < 4; ++i) log.Append(0, JoinDone{}, &last);
   EXPECT_FALSE(log.Full());
+}
+
+TEST(ItemLogTest, NobodyIsToldThatOthersHaveLeft) {
+  ItemLog log(kGeneration, 3, 4);
+  const RankSet first = Only(0), second = Only(1);
+  log.Append(0, LeaveDone{}, &first);
+  log.Release(Rank(0));
+  EXPECT_EQ(log.stable(), 1u);
+  EXPECT_EQ(log.TakeStable(), absl::nullopt);
+  log.Append(0, JoinDone{}, nullptr);
+  log.Append(0, LeaveDone{}, &second);
+  log.Release(Rank(1));
+  EXPECT_TRUE(log.Received(Rank(2), 2));
+  EXPECT_EQ(log.TakeStable(), absl::optional<uint64_t>(3));
 }
 
 // Against the definition: everybody has received every item up to there that concerns it.
@@ -102,7 +116,7 @@ TEST(ItemLogTest, StableFollowsItsDefinitionInStepsAndNeverFalls) {
         to.Add(Rank(r));
         concerning[r].push_back(log.last() + 1);
       }
-      log.Append(0, LeaveDone{}, all ? nullptr : &to);
+      log.Append(0, JoinDone{}, all ? nullptr : &to);
     }
     const int r = static_cast<int>(random() % kMembers);
     const auto next = std::upper_bound(concerning[r].begin(), concerning[r].end(), received[r]);
@@ -122,7 +136,7 @@ TEST(ItemLogTest, StableFollowsItsDefinitionInStepsAndNeverFalls) {
 
 TEST(ItemLogTest, FullUntilTheLaggardCatchesUp) {
   ItemLog log(kGeneration, 3, 4);
-  for (int i = 0; i < 4; ++i) log.Append(0, LeaveDone{}, nullptr);
+  for (int i = 0; i < 4; ++i) log.Append(0, JoinDone{}, nullptr);
   EXPECT_TRUE(log.Full());
   EXPECT_TRUE(log.Received(Rank(0), 4));
   EXPECT_TRUE(log.Received(Rank(2), 4));
@@ -143,14 +157,14 @@ TEST(ItemLogTest, ItemsToAllDoNotConcernALeaverAnyMore) {
   EXPECT_THAT(Above(log, 1, 0), ElementsAre(1));
   RankSet only;
   only.Add(Rank(1));
-  log.Append(0, LeaveDone{}, &only);
+  log.Append(0, JoinDone{}, &only);
   EXPECT_EQ(log.LastFor(Rank(1)), 3u);
   EXPECT_THAT(Above(log, 1, 0), ElementsAre(1, 3));
 }
 
 TEST(ItemLogTest, AReleasedMemberHoldsNobodyUp) {
   ItemLog log(kGeneration, 2, 4);
-  for (int i = 0; i < 4; ++i) log.Append(0, LeaveDone{}, nullptr);
+  for (int i = 0; i < 4; ++i) log.Append(0, JoinDone{}, nullptr);
   EXPECT_TRUE(log.Received(Rank(0), 4));
   log.Release(Rank(1));
   EXPECT_EQ(log.stable(), 4u);
@@ -160,7 +174,7 @@ TEST(ItemLogTest, AReleasedMemberHoldsNobodyUp) {
 TEST(ItemLogTest, WhatCannotBeIsToldApart) {
   ItemLog log(kGeneration, 1, 4);
   EXPECT_FALSE(log.Received(Rank(0), 1));
-  log.Append(0, LeaveDone{}, nullptr);
+  log.Append(0, JoinDone{}, nullptr);
   EXPECT_TRUE(log.Received(Rank(0), 1));
   EXPECT_FALSE(log.ForEachAbove(Rank(0), 0, [](const Item&) { FAIL(); }));
 }
@@ -169,7 +183,7 @@ TEST(ItemLogTest, StableRisesInStepsThatAreWorthAMessage) {
   ItemLog log(kGeneration, 2, 4096);
   int said = 0;
   for (uint64_t i = 1; i <= 640; ++i) {
-    log.Append(0, LeaveDone{}, nullptr);
+    log.Append(0, JoinDone{}, nullptr);
     log.Received(Rank(0), i);
     log.Received(Rank(1), i);
     said += log.TakeStable().has_value();
