@@ -53,6 +53,7 @@ bool ExecutorModel::Alone(const Work& work) const {
 
 void ExecutorModel::StartBatch(Place place) {
   const Work& work = place->work;
+  Submission::Prefetch(work.operations);
   DataPlane::Entry entry = EntryOf(work.process_set, work.instance);
   // Instances of one set complete in order.
   entry.alone = Alone(work) && std::none_of(in_flight_.begin(), place, [&](const Running& earlier) {
@@ -72,6 +73,7 @@ void ExecutorModel::StartBatch(Place place) {
 
 void ExecutorModel::Done(Place place) {
   Work work = std::move(place->work);
+  Submission::Prefetch(work.operations);
   in_flight_.erase(place);
   if (work.kind == Work::Kind::kBatch) world_->execution.Completed(generation_, rank_, work);
   if (work.kind == Work::Kind::kSetChanged) LearnSet(work);

@@ -224,10 +224,11 @@ void Life::StoppedIfIdle() {
 }
 
 void Life::OnDone(Work work) {
-  auto done = std::make_shared<Work>(std::move(work));
+  executed_.push_back(std::move(work));
+  Work* const done = &executed_.back();
   session_.Completed(*done);
   Observe();
-  if (world_->bugs.batch_applied_twice && done->kind == Work::Kind::kBatch) last_batch_ = done;
+  if (world_->bugs.batch_applied_twice && done->kind == Work::Kind::kBatch) last_batch_ = std::make_shared<Work>(*done);
   if (done->kind == Work::Kind::kSetChanged) {
     for (const auto& operation : done->operations) operation->value = static_cast<int32_t>(done->changed_set.id);
   }
@@ -402,8 +403,10 @@ void Life::Tell(std::shared_ptr<Operation> submission) {
   told_together_.push_back(std::move(submission));
   if (told_together_.size() > 1) return;
   process_->AfterUs(world_->random().Between(1, 60), [this] {
+    Submission::Prefetch(told_together_);
     telling_.swap(told_together_);
     callbacks_.on_answered(telling_);
+    told_.insert(told_.end(), std::make_move_iterator(telling_.begin()), std::make_move_iterator(telling_.end()));
     telling_.clear();
   });
 }

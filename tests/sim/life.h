@@ -28,6 +28,11 @@ class Life {
   Life(World* world, Process* process, int host, Session::Identity identity, Callbacks callbacks);
 
   void Start();
+  // What the script has been told is let go: the next submissions are about to need its memory.
+  void ForgetAnswered() {
+    executed_.clear();
+    told_.clear();
+  }
   // All or none.
   Result Submit(const Submission::Many& submissions);
   void BeginLeave();
@@ -113,6 +118,9 @@ class Life {
   size_t unanswered_count_ = 0;
   Submission::Many told_together_;
   Submission::Many telling_;
+  // See ForgetAnswered.
+  std::vector<Work> executed_;
+  Submission::Many told_;
   std::vector<std::shared_ptr<Operation>> parked_;
 };
 

@@ -28,6 +28,21 @@ class Submission : public Operation {
 
   using Many = std::vector<std::shared_ptr<Operation>>;  // all of them are Submissions; null: zeros of who has joined
 
+  // Soon all of them are looked at; what thousands of ranks have submitted is in no cache.
+  static void Prefetch(const Many& submissions) {
+    for (const auto& submission : submissions) {
+      if (submission != nullptr) __builtin_prefetch(&Of(*submission).label);
+    }
+  }
+
+  // The same, for those that are about to be destroyed.
+  static void PrefetchAll(const Many& submissions) {
+    for (const auto& submission : submissions) {
+      __builtin_prefetch(&Of(*submission).label);
+      __builtin_prefetch(submission.get());
+    }
+  }
+
   static const Submission& Of(const Operation& operation) { return static_cast<const Submission&>(operation); }
 };
 

@@ -140,7 +140,9 @@ std::shared_ptr<const Request> Trainer::RequestOf(const Call& call) const {
 
 void Trainer::SubmitNow() {
   const int step = next_step_ - 1;
+  Submission::PrefetchAll(submitting_);
   submitting_.clear();
+  life_->ForgetAnswered();
   do {
     const Call& call = (*statements_)[at_++].call;
     submitting_.push_back(
