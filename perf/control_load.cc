@@ -1,5 +1,7 @@
 #include "perf/control_load.h"
 
+#include <unistd.h>
+
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -79,6 +81,7 @@ void ControlLoad::Enter(Phase phase) {
   phase_ = phase;
   since_ = loop_.Now();
   before_ = ProcessSample::Of(controller_);
+  own_cpu_before_ns_ = ProcessSample::Of(getpid()).cpu_ns;
   counts_before_ = context_.counts;
 }
 
@@ -165,6 +168,7 @@ void ControlLoad::ReportJoin() {
   Report("join_s", Seconds(since_, now));
   Report("connections_lost", context_.lost);
   Report("join_controller_cpu_s", static_cast<double>(sample.cpu_ns - before_.cpu_ns) * 1e-9);
+  Report("join_agents_cpu_s", static_cast<double>(ProcessSample::Of(getpid()).cpu_ns - own_cpu_before_ns_) * 1e-9);
   Report("view_bytes", static_cast<double>(context_.view_bytes));
 }
 

@@ -69,6 +69,7 @@ class ControlLoad {
   // At the beginning of the phase.
   TimePoint since_;
   ProcessSample before_;
+  int64_t own_cpu_before_ns_ = 0;
   LoadContext::Counts counts_before_;
   int64_t empty_bytes_ = 0;
   TimePoint all_welcomed_;

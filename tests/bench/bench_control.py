@@ -122,7 +122,7 @@ def behind_agents() -> list[report.Row]:
 
 
 def agents_of_one() -> list[report.Row]:
-    """Memory for each stream, as the slope between two numbers of streams."""
+    """Memory for each stream, as the slope between two numbers of streams; and all of them at once."""
     rows = []
     tenth = RANKS // 10
     for title, options in (("plain", {}), ("TLS", TLS)):
@@ -142,6 +142,9 @@ def agents_of_one() -> list[report.Row]:
         name = f"agents of one rank, {tenth} to {RANKS}: resident per stream, {title}"
         row = report.Row(name, slope, "KB", peers={"bare_grpc": bare_slope})
         rows.append(limited(row, 50) if title == "plain" else ratio(row, "bare_grpc", 1.2))
+    at_once, bare_at_once = load(RANKS, 1, steps=0, opening=RANKS, **TLS), bare(RANKS, opening=RANKS, **TLS)
+    name = f"{RANKS} agents of one rank at once: join, TLS"
+    rows.append(report.Row(name, at_once["join_s"], "s", peers={"bare_handshakes": bare_at_once["open_s"]}))
     return rows
 
 

@@ -3,11 +3,11 @@
 // each stream; no tokens, no decoding, no decisions, nothing kept.
 //
 //   grpc_streams --streams N --steps S --messages M --up-bytes U --per-answer K --down-bytes D --step-ms T
-//                [--tls-cert FILE --tls-key FILE]
+//                [--opening O] [--tls-cert FILE --tls-key FILE]
 //
-// Opens N streams and exchanges a message on each. Then, S times: writes M messages of U bytes to each stream within T
-// milliseconds; the server answers every K-th with D bytes. Prints one figure a line: seconds to open, resident bytes
-// of the server with all streams open, its CPU time for each message written to it.
+// Opens N streams, O at a time, and exchanges a message on each. Then, S times: writes M messages of U bytes to each
+// stream within T milliseconds; the server answers every K-th with D bytes. Prints one figure a line: seconds to open,
+// resident bytes of the server with all streams open, its CPU time for each message written to it.
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -148,6 +148,7 @@ class Client {
   Client(const Options& options, const perf::ServerProcess* server)
       : server_(server),
         streams_count_(Number(options, "--streams")),
+        opening_(Number(options, "--opening")),
         steps_(Number(options, "--steps")),
         messages_(Number(options, "--messages")),
         per_answer_(Number(options, "--per-answer")),
@@ -159,6 +160,7 @@ class Client {
     loop_.Post([this] {
       since_ = loop_.Now();
       before_ = perf::ProcessSample::Of(server_->pid());
+      own_cpu_before_ns_ = perf::ProcessSample::Of(getpid()).cpu_ns;
       empty_bytes_ = before_.resident_bytes;
       Open();
     });
@@ -167,19 +169,20 @@ class Client {
   }
 
  private:
-  // As many connections at a time as farandole-perf opens.
-  static constexpr int kOpeningMax = 64;
   static constexpr int64_t kRetryMs = 50;
 
   void Open() {
     while (static_cast<int>(streams_.size()) < streams_count_ &&
-           static_cast<int>(streams_.size()) < answers_ + kOpeningMax) {
+           static_cast<int>(streams_.size()) < answers_ + opening_) {
       streams_.emplace_back();
       OpenOne(streams_.size() - 1);
     }
     if (failed_) return loop_.Stop();
     if (answers_ < streams_count_) return Later(1, [this] { Open(); });
     Say("open_s", static_cast<double>(loop_.Now().ns() - since_.ns()) * 1e-9);
+    const perf::ProcessSample now = perf::ProcessSample::Of(server_->pid());
+    Say("open_server_cpu_s", static_cast<double>(now.cpu_ns - before_.cpu_ns) * 1e-9);
+    Say("open_client_cpu_s", static_cast<double>(perf::ProcessSample::Of(getpid()).cpu_ns - own_cpu_before_ns_) * 1e-9);
     Later(1000, [this] { Opened(); });
   }
 
@@ -243,7 +246,7 @@ class Client {
   static void Say(const char* name, double value) { std::printf("%-28s %.10g\n", name, value); }
 
   const perf::ServerProcess* const server_;
-  const int streams_count_, steps_, messages_, per_answer_, step_ms_;
+  const int streams_count_, opening_, steps_, messages_, per_answer_, step_ms_;
   const std::string up_, tls_ca_pem_;
   EventLoop loop_{"bare"};
   Outstanding outstanding_;
@@ -251,6 +254,7 @@ class Client {
   std::vector<std::shared_ptr<ControllerStream>> streams_;
   TimePoint since_;
   perf::ProcessSample before_;
+  int64_t own_cpu_before_ns_ = 0;
   int64_t empty_bytes_ = 0;
   int64_t sent_ = 0;
   int64_t answers_ = 0;
@@ -265,6 +269,8 @@ int Main(int argc, char** argv) {
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
   options.emplace("--per-answer", "1");
+  // As farandole-perf opens them.
+  options.emplace("--opening", "64");
   if (options.count("--ready-fd") > 0) Serve(options);
   std::vector<std::string> command(argv, argv + argc);
   const auto server = perf::ServerProcess::Start(command, "no secret");

@@ -7,9 +7,10 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import processes
@@ -86,6 +87,47 @@ def closed_port() -> Iterator[int]:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         yield holder.getsockname()[1]
+
+
+@contextmanager
+def slow_way_to(address: str, delay_s: float) -> Iterator[tuple[str, list[socket.socket]]]:
+    """A relay that passes nothing on at first. Yields its address and the connections made to it."""
+    connections: list[socket.socket] = []
+    host, port = address.rsplit(":", 1)
+
+    def pump(source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+
+    def serve(near: socket.socket) -> None:
+        time.sleep(delay_s)
+        with suppress(OSError), socket.create_connection((host, int(port))) as far:
+            threading.Thread(target=pump, args=(far, near), daemon=True).start()
+            pump(near, far)
+
+    def accept(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connections.append(listener.accept()[0])
+                threading.Thread(target=serve, args=(connections[-1],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, args=(listener,), daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}", connections
+        listener.shutdown(socket.SHUT_RDWR)
+        for connection in connections:
+            connection.close()
+
+
+def test_controller_that_is_slow(tmp_path: Path) -> None:
+    """Ten thousand agents that come at once wait for each other: who gives up has to start again behind the others."""
+    with controller("key") as address, slow_way_to(address, 3) as (relay, connections):
+        with agent(relay, children.member_token("key", "j")) as name:
+            variables = {"FARANDOLE_AGENT_SOCKET": name, "FARANDOLE_RANK": "0", "FARANDOLE_SIZE": "1"}
+            job = processes.python(tmp_path, "hvd.init(); hvd.shutdown()", FARANDOLE_JOB="j", **variables)
+            assert job.wait() == 0, job.report()
+        assert len(connections) == 1
 
 
 def test_controller_that_is_not_there(tmp_path: Path) -> None:
