@@ -71,6 +71,26 @@ TEST_F(HubTest, WhatAnOlderStreamSaysOrItsEndChangeNothing) {
   EXPECT_THAT(newer->sent, SizeIs(3));
 }
 
+TEST_F(HubTest, HostsOfALargeJobAreToldOfTheirOwnMembers) {
+  constexpr int kHosts = 70;
+  auto hub = std::make_unique<Hub>(HubConfig{}, &clock_, &log_, [](TimePoint) {});
+  std::vector<std::shared_ptr<FakeStream>> streams;
+  for (int i = 0; i < kHosts; ++i) {
+    const std::string agent = "a" + std::to_string(i);
+    streams.push_back(std::make_shared<FakeStream>());
+    hub->Opened(streams[i], "j", {agent, "h", ""});
+    hub->Said(streams[i].get(), "j", agent, HelloOf(i + 1, kHosts));
+  }
+  for (const int i : {0, kHosts - 1}) {
+    ASSERT_THAT(streams[i]->sent, SizeIs(3));
+    const auto down = DecodeAgentDown(streams[i]->sent.back());
+    ASSERT_TRUE(down.ok()) << down.status();
+    const View& view = std::get<View>(std::get<ToWorkers>(*down).message);
+    ASSERT_THAT(view.members, SizeIs(kHosts));
+    for (int r = 0; r < kHosts; ++r) EXPECT_EQ(view.members[r].known(), i == 0 || r == i) << i << " of " << r;
+  }
+}
+
 TEST_F(HubTest, WaitingGetsEndOnceWithTheGenerationOrTheServer) {
   HubConfig config;
   config.waiting_gets_max = 2;
