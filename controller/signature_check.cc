@@ -163,7 +163,9 @@ Text CheckJoined(const Announced& a) {
   for (Rank rank : a.joined.ToVector()) {
     if (a.set.Contains(rank)) joined.push_back(rank);
   }
-  return absl::StrCat(Capitalized(a.common.op), " is not supported with Join at this time: ", RankText(joined),
+  const bool reduces = a.common.op == OpKind::kAllreduce;
+  return absl::StrCat(Capitalized(a.common.op), reduces ? absl::StrCat(" with op=", Name(a.common.reduce_op)) : "",
+                      " is not supported with Join at this time: ", RankText(joined),
                       joined.size() == 1 ? " has" : " have", " joined, so ", a.name, " cannot be executed",
                       a.common.op == OpKind::kAllgather
                           ? "; if it belongs to sparse gradients, use sparse_as_dense=True in DistributedOptimizer"
@@ -240,7 +242,10 @@ bool SameCollective(const Signature& a, const Signature& b) {
          a.postscale == b.postscale;
 }
 
-bool JoinedMayTakePart(const Signature& signature) { return signature.op == OpKind::kAllreduce; }
+bool JoinedMayTakePart(const Signature& signature) {
+  const ReduceOp op = signature.reduce_op;
+  return signature.op == OpKind::kAllreduce && op != ReduceOp::kMin && op != ReduceOp::kMax && op != ReduceOp::kProduct;
+}
 
 absl::optional<std::string> FindMismatch(const Announced& announced) {
   const Comparison c(announced);

@@ -33,7 +33,7 @@ struct Announced {
 // and splits of an alltoall.
 bool SameCollective(const Signature& a, const Signature& b);
 
-// True if a rank that has joined can take part, with zeros.
+// True if a rank that has joined can take part, with zeros: they change a sum or an average as if it were not there.
 bool JoinedMayTakePart(const Signature& signature);
 
 // Answers the text of the first check that fails, in the order that Horovod's scripts know, naming who differs and both

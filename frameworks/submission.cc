@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/codec.h"
+#include "worker/reduce.h"
 
 namespace farandole {
 namespace {
@@ -18,20 +19,6 @@ Result Invalid(const Args&... args) {
   return {Code::kInvalidArgument, absl::StrCat(args...)};
 }
 
-bool Reducible(DataType dtype) {
-  switch (dtype) {
-    case DataType::kInt32:
-    case DataType::kInt64:
-    case DataType::kFloat16:
-    case DataType::kBfloat16:
-    case DataType::kFloat32:
-    case DataType::kFloat64:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t process_set, Signature* signature) {
@@ -39,9 +26,9 @@ Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t
   signature->process_set = process_set;
   if (dtype < 0 || dtype > static_cast<int>(DataType::kBfloat16)) return Invalid("dtype ", dtype, " does not exist");
   signature->dtype = static_cast<DataType>(dtype);
-  if (op == OpKind::kAllreduce && !Reducible(signature->dtype)) {
+  if (op == OpKind::kAllreduce && !CanReduce(signature->dtype)) {
     return Invalid("allreduce does not take ", Name(signature->dtype),
-                   "; it takes int32, int64, float16, bfloat16, float32 and float64");
+                   "; it takes integers and floating-point numbers");
   }
   if (ndim < 0 || ndim > kDimensionsMax) return Invalid(ndim, " dimensions; 0 to ", kDimensionsMax, " are possible");
   if (ndim > 0 && shape == nullptr) return Invalid("shape is NULL for ", ndim, " dimensions");
@@ -60,8 +47,10 @@ Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t
 }
 
 Result FillReduction(int reduce_op, double prescale, double postscale, Signature* signature) {
-  if (reduce_op != static_cast<int>(ReduceOp::kAverage) && reduce_op != static_cast<int>(ReduceOp::kSum)) {
-    return Invalid("reduce operation ", reduce_op, " does not exist; 0 is Average, 1 is Sum");
+  if (reduce_op < static_cast<int>(ReduceOp::kAverage) || reduce_op > static_cast<int>(ReduceOp::kProduct) ||
+      reduce_op == static_cast<int>(ReduceOp::kAdasum)) {
+    return Invalid("reduce operation ", reduce_op,
+                   " does not exist; 0 is Average, 1 Sum, 3 Min, 4 Max, 5 Product; Adasum (2) is not there yet");
   }
   if (!std::isfinite(prescale) || !std::isfinite(postscale)) {
     return Invalid("scales must be finite: prescale ", prescale, ", postscale ", postscale);

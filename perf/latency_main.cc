@@ -45,7 +45,7 @@ class NotingCommunicator final : public Communicator {
   int position() const override { return page_->rank(); }
   int size() const override { return page_->size(); }
   void* Buffer(int64_t) override { return nullptr; }
-  absl::Status AllreduceSum(const Instance&, DataType, void*, int64_t) override {
+  absl::Status Allreduce(const Instance&, const Reduction&, void*, int64_t) override {
     page_->own().started_ns = NowNs();
     return absl::OkStatus();
   }

@@ -7,19 +7,21 @@ namespace farandole {
 
 std::vector<BatchPart> PartsOf(const Work& work) {
   std::vector<BatchPart> parts;
-  std::vector<std::pair<DataType, size_t>> allreduces;
+  using Kind = std::pair<DataType, ReduceOp>;
+  std::vector<std::pair<Kind, size_t>> allreduces;
   for (size_t i = 0; i < work.operations.size(); ++i) {
     const Signature& signature = work.signature(i);
     if (signature.op != OpKind::kAllreduce) {
       parts.push_back({i});
       continue;
     }
-    const auto known = std::find_if(allreduces.begin(), allreduces.end(),
-                                    [&signature](const auto& part) { return part.first == signature.dtype; });
+    const Kind kind(signature.dtype, CombinationOf(signature.reduce_op));
+    const auto known =
+        std::find_if(allreduces.begin(), allreduces.end(), [&kind](const auto& part) { return part.first == kind; });
     if (known != allreduces.end()) {
       parts[known->second].push_back(i);
     } else {
-      allreduces.emplace_back(signature.dtype, parts.size());
+      allreduces.emplace_back(kind, parts.size());
       parts.push_back({i});
     }
   }

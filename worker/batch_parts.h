@@ -11,8 +11,8 @@ namespace farandole {
 // The entries of a batch that one collective can execute together, as positions in it.
 using BatchPart = std::vector<size_t>;
 
-// Allreduces of one element type together, whatever their operator and factors; everything else alone. In the order in
-// which the batch has the first of each, hence the same on all members.
+// Allreduces of one element type that combine alike together, whatever their factors, averages with sums; everything
+// else alone. In the order in which the batch has the first of each, hence the same on all members.
 std::vector<BatchPart> PartsOf(const Work& work);
 
 }  // namespace farandole

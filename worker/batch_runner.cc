@@ -23,10 +23,12 @@ void Copy(DataType dtype, void* out, const void* in, int64_t count, double facto
   }
 }
 
-// Sum of all -> what the script gets.
+Reduction ReductionOf(const Signature& signature) { return {signature.dtype, CombinationOf(signature.reduce_op)}; }
+
+// The combination of all -> what the script gets.
 void CopyResult(const Signature& signature, void* out, const void* in, int size) {
   const int64_t count = ElementCount(signature.shape);
-  if (signature.reduce_op == ReduceOp::kSum) {
+  if (signature.reduce_op != ReduceOp::kAverage) {
     Copy(signature.dtype, out, in, count, signature.postscale);
   } else if (!IsInteger(signature.dtype)) {
     Copy(signature.dtype, out, in, count, signature.postscale / size);
@@ -86,7 +88,8 @@ char* BatchRunner::Scratch(int64_t bytes, Communicator* communicator) {
 
 absl::Status BatchRunner::Allreduce(const Work& work, const BatchPart& part, const Instance& instance,
                                     Communicator* communicator) {
-  const DataType dtype = work.signature(part[0]).dtype;
+  const Reduction how = ReductionOf(work.signature(part[0]));
+  const DataType dtype = how.dtype;
   int64_t count = 0;
   for (size_t i : part) count += ElementCount(work.signature(i).shape);
   const int64_t bytes = count * SizeOf(dtype);
@@ -103,7 +106,7 @@ absl::Status BatchRunner::Allreduce(const Work& work, const BatchPart& part, con
     }
     place += BytesOf(signature);
   }
-  const absl::Status status = communicator->AllreduceSum(instance, dtype, scratch, count);
+  const absl::Status status = communicator->Allreduce(instance, how, scratch, count);
   if (!status.ok()) return status;
   place = scratch;
   for (size_t i : part) {
@@ -121,7 +124,7 @@ absl::Status BatchRunner::AllreduceInPlace(const Operation& operation, const Ins
   const Signature& signature = operation.request.signature;
   const int64_t count = ElementCount(signature.shape);
   Copy(signature.dtype, operation.output, operation.input, count, signature.prescale);
-  const absl::Status status = communicator->AllreduceSum(instance, signature.dtype, operation.output, count);
+  const absl::Status status = communicator->Allreduce(instance, ReductionOf(signature), operation.output, count);
   if (!status.ok()) return status;
   CopyResult(signature, operation.output, operation.output, communicator->size());
   return absl::OkStatus();

@@ -27,13 +27,13 @@ class Mirror final : public Communicator {
     memory_.resize(bytes);
     return memory_.data();
   }
-  absl::Status AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) override {
+  absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) override {
     calls.push_back("allreduce " + std::to_string(count));
     instances.push_back(instance);
     used_own_buffer = data == memory_.data();
     for (int64_t i = 0; i < count; ++i) {
-      if (dtype == DataType::kFloat32) static_cast<float*>(data)[i] *= size_;
-      if (dtype == DataType::kInt64) static_cast<int64_t*>(data)[i] *= size_;
+      if (how.dtype == DataType::kFloat32) static_cast<float*>(data)[i] *= size_;
+      if (how.dtype == DataType::kInt64) static_cast<int64_t*>(data)[i] *= size_;
     }
     return status;
   }

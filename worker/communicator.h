@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "proto/types.h"
+#include "worker/reduction.h"
 
 namespace farandole {
 
@@ -48,9 +49,9 @@ class Communicator {
   // until the next call of Buffer. nullptr: it has none so large, bring your own.
   virtual void* Buffer(int64_t bytes) = 0;
 
-  // data[i] = sum over members of data[i], in place; all members get the same bits. 16-bit floats are accumulated in
-  // float32 and rounded once per combination. `count` in elements, 0 allowed.
-  virtual absl::Status AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) = 0;
+  // data[i] = combination over members of data[i], in place; all members get the same bits. 16-bit floats are combined
+  // in float32 and rounded once per combination. `count` in elements, 0 allowed.
+  virtual absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) = 0;
 
   // Member m contributes byte_counts[m] bytes; `output` receives all, in order of position. `input` may lie at its own
   // place inside `output`.

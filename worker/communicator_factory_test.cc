@@ -30,9 +30,9 @@ std::string BuiltBy(const std::string& override_name, bool one_agent) {
         std::vector<char> data(kCount * 4);
         FillOperand(DataType::kFloat32, data.data(), kCount, rank, round);
         const Instance instance{1, static_cast<uint64_t>(round), 0};
-        const absl::Status s = (*communicator)->AllreduceSum(instance, DataType::kFloat32, data.data(), kCount);
+        const absl::Status s = (*communicator)->Allreduce(instance, DataType::kFloat32, data.data(), kCount);
         ASSERT_TRUE(s.ok()) << s;
-        ASSERT_EQ(WrongSum(DataType::kFloat32, data.data(), kCount, 2, round), -1);
+        ASSERT_EQ(WrongCell(DataType::kFloat32, data.data(), kCount, 2, round), -1);
       }
       // Nobody closes while the other may still receive.
       ASSERT_TRUE((*communicator)->Barrier(Instance{1, 9, 0}).ok());
@@ -68,7 +68,7 @@ TEST(CommunicatorFactoryTest, AProcessSetOnOneHostSharesMemory) {
         EXPECT_EQ((*communicator)->name(), "shm");
         float value = 1 + position;
         for (uint64_t anchor = 1; anchor <= 5; ++anchor) {
-          ASSERT_TRUE((*communicator)->AllreduceSum(Instance{1, anchor, 0}, DataType::kFloat32, &value, 1).ok());
+          ASSERT_TRUE((*communicator)->Allreduce(Instance{1, anchor, 0}, DataType::kFloat32, &value, 1).ok());
         }
         EXPECT_EQ(value, 48);
       }
@@ -82,7 +82,7 @@ TEST(CommunicatorFactoryTest, AloneNeedsNobody) {
   auto communicator = factory.Make(TestGroup(1, 0), nullptr);
   ASSERT_TRUE(communicator.ok()) << communicator.status();
   float values[] = {1, 2};
-  EXPECT_TRUE((*communicator)->AllreduceSum(Instance{}, DataType::kFloat32, values, 2).ok());
+  EXPECT_TRUE((*communicator)->Allreduce(Instance{}, DataType::kFloat32, values, 2).ok());
   EXPECT_EQ(values[1], 2);
 }
 

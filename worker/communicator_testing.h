@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_WORKER_COMMUNICATOR_TESTING_H_
 #define FARANDOLE_WORKER_COMMUNICATOR_TESTING_H_
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "proto/types.h"
 #include "worker/group.h"
 #include "worker/half.h"
+#include "worker/reduction.h"
 
 // Operands of collectives from closed formulas, so that every cell differs and every result is known, for the tests of
 // all communicators. Sums of up to 64 ranks are exact in every type.
@@ -71,14 +74,33 @@ inline void FillOperand(DataType dtype, char* data, int64_t count, int rank, int
   for (int64_t i = 0; i < count; ++i) WriteCell(dtype, data + i * size, FormulaCell(rank, i, round));
 }
 
-// The first cell that does not hold the sum over all ranks; -1 if all do.
-inline int64_t WrongSum(DataType dtype, const char* data, int64_t count, int ranks, int round) {
-  const int64_t size = SizeOf(dtype);
+inline constexpr std::array<ReduceOp, 4> kOps = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
+
+inline int CombinedCells(ReduceOp op, int a, int b) {
+  switch (op) {
+    case ReduceOp::kMin:
+      return std::min(a, b);
+    case ReduceOp::kMax:
+      return std::max(a, b);
+    case ReduceOp::kProduct:
+      return a * b;
+    default:
+      return a + b;
+  }
+}
+
+// The first cell of `count`, whose first is number `first`, that does not hold the combination over all ranks; -1 if
+// all do.
+inline int64_t WrongCell(const Reduction& how, const char* data, int64_t count, int ranks, int round,
+                         int64_t first = 0) {
+  const int64_t size = SizeOf(how.dtype);
   for (int64_t i = 0; i < count; ++i) {
-    int sum = 0;
-    for (int rank = 0; rank < ranks; ++rank) sum += FormulaCell(rank, i, round);
+    int value = FormulaCell(0, first + i, round);
+    for (int rank = 1; rank < ranks; ++rank) {
+      value = CombinedCells(how.op, value, FormulaCell(rank, first + i, round));
+    }
     char expected[8];
-    WriteCell(dtype, expected, sum);
+    WriteCell(how.dtype, expected, value);
     if (std::memcmp(expected, data + i * size, size) != 0) return i;
   }
   return -1;

@@ -49,7 +49,7 @@ class Owner final : public Executor::Owner {
 // An allreduce in it waits for peers that come only when they are told to, or for Withdraw.
 class Waiting final : public LoneCommunicator {
  public:
-  absl::Status AllreduceSum(const Instance& instance, DataType, void*, int64_t) override {
+  absl::Status Allreduce(const Instance& instance, const Reduction&, void*, int64_t) override {
     entered.Advance();
     for (uint32_t seen = events_.Value();; seen = events_.Value()) {
       {

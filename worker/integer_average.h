@@ -10,7 +10,7 @@ namespace farandole {
 bool IsInteger(DataType dtype);
 
 // out[i] = in[i] * postscale / size in double, truncated toward zero; what the type cannot hold becomes its nearest
-// value. `out` may be `in`. Divides, since a product with 1 / size would turn 49 / 49 into 0. int32 and int64 only
+// value. `out` may be `in`. Divides, since a product with 1 / size would turn 49 / 49 into 0. IsInteger types only
 // (abort otherwise).
 void AverageIntegers(DataType dtype, void* out, const void* in, int64_t count, double postscale, int size);
 

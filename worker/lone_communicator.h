@@ -17,7 +17,7 @@ class LoneCommunicator : public Communicator {
   int size() const override { return 1; }
   void* Buffer(int64_t bytes) override { return nullptr; }
 
-  absl::Status AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) override {
+  absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) override {
     return absl::OkStatus();
   }
   absl::Status Allgather(const Instance& instance, const void* input, void* output,

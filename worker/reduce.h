@@ -4,19 +4,23 @@
 #include <cstdint>
 
 #include "proto/types.h"
+#include "worker/reduction.h"
 
-// Arithmetic on host memory: sums and scales of arrays. Any alignment, any count from 0. Every element type but bool;
-// CanReduce says so, and asking for another one is a bug of ours (abort).
+// Arithmetic on host memory: combinations and scales of arrays. Any alignment, any count from 0. Every element type but
+// bool; CanReduce says so, and asking for anything else is a bug of ours (abort).
+//
+//   sum, product   integers wrap around; float16 and bfloat16 in float32, rounded to nearest even; NaN stays NaN
+//   min, max       exact; NaN if either is NaN, always the same positive quiet NaN; -0 is less than +0. So the result
+//                  does not depend on the order of the operands
 namespace farandole {
 
-bool CanReduce(DataType dtype);
+bool CanReduce(const Reduction& how);
 
-// accumulate[i] += addend[i]. Integers wrap around. float16 and bfloat16 are added in float32 and rounded to nearest
-// even; NaN stays NaN.
-void ReduceSum(DataType dtype, void* accumulate, const void* addend, int64_t count);
+// accumulate[i] = accumulate[i] combined with operand[i].
+void Reduce(const Reduction& how, void* accumulate, const void* operand, int64_t count);
 
-// out[i] = a[i] + b[i]. `out` may be the same address as `a` or `b`, but not overlap them otherwise.
-void ReduceSum2(DataType dtype, void* out, const void* a, const void* b, int64_t count);
+// out[i] = a[i] combined with b[i]. `out` may be the same address as `a` or `b`, but not overlap them otherwise.
+void Reduce2(const Reduction& how, void* out, const void* a, const void* b, int64_t count);
 
 // out[i] = in[i] * factor; `out` may be `in`. float64 and float32: product in double, rounded once. 16-bit floats:
 // product in float32, rounded to nearest even. Integers: product in double, truncated toward zero; what the type
@@ -26,12 +30,19 @@ void ScaleInPlace(DataType dtype, void* data, int64_t count, double factor);
 
 // The functions above by element type, in the form chosen once for this CPU; tests hold all forms against each other.
 struct ReduceKernels {
-  using Sum = void (*)(void* out, const void* a, const void* b, int64_t count);
+  using Combine = void (*)(void* out, const void* a, const void* b, int64_t count);
   using Scale = void (*)(void* out, const void* in, int64_t count, double factor);
   static constexpr int kTypes = 11;
+  // By element type; null where CanReduce is false.
+  struct Table {
+    Combine of[kTypes];
+  };
   const char* name;
-  Sum sum[kTypes];      // null where CanReduce is false
-  Scale scale[kTypes];  // the same
+  Table sum, min, max, product;
+  Scale scale[kTypes];  // null for bool
+
+  // Null: there is none.
+  const Table* Find(ReduceOp op) const;
 
   static const ReduceKernels& Baseline();
   static const ReduceKernels& Best();

@@ -69,6 +69,74 @@ void WrapSum(char* out, const char* a, const char* b) {
   Write(out, sum);
 }
 
+template <typename T>
+void WrapProduct(char* out, const char* a, const char* b) {
+  T product;
+  (void)__builtin_mul_overflow(Read<T>(a), Read<T>(b), &product);
+  Write(out, product);
+}
+
+void ReferenceProduct(DataType dtype, char* out, const char* a, const char* b) {
+  switch (dtype) {
+    case DataType::kUint8:
+      return WrapProduct<uint8_t>(out, a, b);
+    case DataType::kInt8:
+      return WrapProduct<int8_t>(out, a, b);
+    case DataType::kUint16:
+      return WrapProduct<uint16_t>(out, a, b);
+    case DataType::kInt16:
+      return WrapProduct<int16_t>(out, a, b);
+    case DataType::kInt32:
+      return WrapProduct<int32_t>(out, a, b);
+    case DataType::kInt64:
+      return WrapProduct<int64_t>(out, a, b);
+    case DataType::kFloat32:
+      return Write(out, Read<float>(a) * Read<float>(b));
+    case DataType::kFloat64:
+      return Write(out, Read<double>(a) * Read<double>(b));
+    default:
+      break;
+  }
+  const bool bfloat = dtype == DataType::kBfloat16;
+  const float x = SlowValue(Read<uint16_t>(a), bfloat), y = SlowValue(Read<uint16_t>(b), bfloat);
+  Write(out, SlowHalf(x * y, bfloat));
+}
+
+template <typename T>
+bool IntegerBelow(const char* a, const char* b) {
+  return Read<T>(a) < Read<T>(b);
+}
+
+bool FloatBelow(double a, double b) {
+  if (a == 0 && b == 0) return std::signbit(a) && !std::signbit(b);
+  return a < b;
+}
+
+bool Below(DataType dtype, const char* a, const char* b) {
+  switch (dtype) {
+    case DataType::kUint8:
+      return IntegerBelow<uint8_t>(a, b);
+    case DataType::kInt8:
+      return IntegerBelow<int8_t>(a, b);
+    case DataType::kUint16:
+      return IntegerBelow<uint16_t>(a, b);
+    case DataType::kInt16:
+      return IntegerBelow<int16_t>(a, b);
+    case DataType::kInt32:
+      return IntegerBelow<int32_t>(a, b);
+    case DataType::kInt64:
+      return IntegerBelow<int64_t>(a, b);
+    case DataType::kFloat32:
+      return FloatBelow(Read<float>(a), Read<float>(b));
+    case DataType::kFloat64:
+      return FloatBelow(Read<double>(a), Read<double>(b));
+    default:
+      break;
+  }
+  const bool bfloat = dtype == DataType::kBfloat16;
+  return FloatBelow(SlowValue(Read<uint16_t>(a), bfloat), SlowValue(Read<uint16_t>(b), bfloat));
+}
+
 void ReferenceSum(DataType dtype, char* out, const char* a, const char* b) {
   switch (dtype) {
     case DataType::kUint8:
@@ -155,9 +223,21 @@ std::vector<char> RandomBits(std::mt19937_64& random, size_t bytes) {
   return out;
 }
 
+void Reference(const Reduction& how, char* out, const char* a, const char* b) {
+  if (how.op == ReduceOp::kSum) return ReferenceSum(how.dtype, out, a, b);
+  if (how.op == ReduceOp::kProduct) return ReferenceProduct(how.dtype, out, a, b);
+  const bool nan = IsNan(how.dtype, a), first = Below(how.dtype, a, b) == (how.op == ReduceOp::kMin);
+  std::memcpy(out, nan || (!IsNan(how.dtype, b) && first) ? a : b, SizeOf(how.dtype));
+}
+
+constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
+
 class ReduceTest : public testing::TestWithParam<DataType> {
  protected:
-  void CheckSum(const ReduceKernels& kernels, int64_t count, int shift_out, int shift_a, int shift_b) {
+  void Check(const ReduceKernels& kernels, int64_t count, int shift_out, int shift_a, int shift_b) {
+    for (ReduceOp op : kOps) CheckOne(kernels, op, count, shift_out, shift_a, shift_b);
+  }
+  void CheckOne(const ReduceKernels& kernels, ReduceOp op, int64_t count, int shift_out, int shift_a, int shift_b) {
     const DataType dtype = GetParam();
     const int64_t size = SizeOf(dtype);
     std::vector<char> a = RandomBits(random_, count * size + 64), b = RandomBits(random_, count * size + 64);
@@ -165,11 +245,13 @@ class ReduceTest : public testing::TestWithParam<DataType> {
       for (size_t i = 1; i < b.size(); i += 2) b[i] = a[i];  // near exponents
     }
     std::vector<char> out(count * size + 128, 'x');
-    kernels.sum[static_cast<int>(dtype)](out.data() + shift_out, a.data() + shift_a, b.data() + shift_b, count);
+    kernels.Find(op)->of[static_cast<int>(dtype)](out.data() + shift_out, a.data() + shift_a, b.data() + shift_b,
+                                                  count);
     for (int64_t i = 0; i < count; ++i) {
       char expected[8];
-      ReferenceSum(dtype, expected, a.data() + shift_a + i * size, b.data() + shift_b + i * size);
-      ASSERT_TRUE(Same(dtype, out.data() + shift_out + i * size, expected)) << kernels.name << " cell " << i;
+      Reference({dtype, op}, expected, a.data() + shift_a + i * size, b.data() + shift_b + i * size);
+      ASSERT_TRUE(Same(dtype, out.data() + shift_out + i * size, expected))
+          << kernels.name << " " << Name(op) << " cell " << i;
     }
     for (int i = 0; i < shift_out; ++i) ASSERT_EQ(out[i], 'x');
     for (size_t i = shift_out + count * size; i < out.size(); ++i) ASSERT_EQ(out[i], 'x');
@@ -178,12 +260,12 @@ class ReduceTest : public testing::TestWithParam<DataType> {
   std::mt19937_64 random_{7};
 };
 
-TEST_P(ReduceTest, SumsEqualTheReferenceAtAnyLengthAndAlignment) {
+TEST_P(ReduceTest, EqualTheReferenceAtAnyLengthAndAlignment) {
   for (const ReduceKernels* kernels : {&ReduceKernels::Baseline(), &ReduceKernels::Best()}) {
     for (int64_t count : {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 1001}) {
-      CheckSum(*kernels, count, 0, 0, 0);
-      CheckSum(*kernels, count, 2, 8, 16);
-      CheckSum(*kernels, count, 1, 3, 5);
+      Check(*kernels, count, 0, 0, 0);
+      Check(*kernels, count, 2, 8, 16);
+      Check(*kernels, count, 1, 3, 5);
     }
   }
 }
@@ -193,9 +275,9 @@ TEST_P(ReduceTest, AccumulatesInPlace) {
   const int64_t size = SizeOf(dtype), count = 4099;
   const std::vector<char> a = RandomBits(random_, count * size), b = RandomBits(random_, count * size);
   std::vector<char> left = a, right = b, apart(count * size);
-  ReduceSum(dtype, left.data(), b.data(), count);
-  ReduceSum2(dtype, right.data(), a.data(), right.data(), count);
-  ReduceSum2(dtype, apart.data(), a.data(), b.data(), count);
+  Reduce(dtype, left.data(), b.data(), count);
+  Reduce2(dtype, right.data(), a.data(), right.data(), count);
+  Reduce2(dtype, apart.data(), a.data(), b.data(), count);
   for (int64_t i = 0; i < count * size; i += size) {
     ASSERT_TRUE(Same(dtype, left.data() + i, apart.data() + i)) << i;
     ASSERT_TRUE(Same(dtype, right.data() + i, apart.data() + i)) << i;
@@ -273,9 +355,40 @@ TEST(ReduceTest, HalvesRoundToNearestEven) {
   }
 }
 
-TEST(ReduceTest, BoolsAreNotSummed) {
-  EXPECT_FALSE(CanReduce(DataType::kBool));
+// Of all pairs of numbers with something special about them, in both orders.
+TEST(ReduceTest, LeastAndGreatestDoNotDependOnTheOrder) {
+  const float values[] = {0.0f,
+                          -0.0f,
+                          1.0f,
+                          -1.0f,
+                          std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN(),
+                          -std::numeric_limits<float>::quiet_NaN(),
+                          FloatFromBits(0x7f800001),
+                          FloatFromBits(0xffc12345),
+                          FloatFromBits(1)};
+  for (ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax}) {
+    for (float a : values) {
+      for (float b : values) {
+        float one, other;
+        Reduce2({DataType::kFloat32, op}, &one, &a, &b, 1);
+        Reduce2({DataType::kFloat32, op}, &other, &b, &a, 1);
+        EXPECT_EQ(BitsFromFloat(one), BitsFromFloat(other)) << Name(op) << " " << a << " " << b;
+        EXPECT_EQ(std::isnan(one), std::isnan(a) || std::isnan(b));
+        if (std::isnan(one)) {
+          EXPECT_EQ(BitsFromFloat(one), 0x7fc00000u);
+        }
+      }
+    }
+  }
+}
+
+TEST(ReduceTest, WhatCannotBeCombinedIsKnown) {
+  for (ReduceOp op : kOps) EXPECT_FALSE(CanReduce({DataType::kBool, op}));
   EXPECT_FALSE(CanReduce(static_cast<DataType>(11)));
+  EXPECT_FALSE(CanReduce({DataType::kFloat32, ReduceOp::kAverage}));
+  EXPECT_FALSE(CanReduce({DataType::kFloat32, ReduceOp::kAdasum}));
   for (DataType dtype : kTypes) EXPECT_TRUE(CanReduce(dtype));
 }
 

@@ -100,7 +100,7 @@ class FakeCommunicator final : public Communicator {
   int position() const override { return 0; }
   int size() const override { return 2; }
   void* Buffer(int64_t) override { return nullptr; }
-  absl::Status AllreduceSum(const Instance&, DataType, void* data, int64_t count) override {
+  absl::Status Allreduce(const Instance&, const Reduction&, void* data, int64_t count) override {
     control_->entered.Advance();
     if (control_->hang) {
       while (control_->aborted.Value() == 0) control_->aborted.WaitPast(0, -1);

@@ -173,8 +173,8 @@ void ScheduleRunner::Work(Slot* slot) {
     if (step.kind == Kind::kReceiveReduce) {
       const char* const arrived = scratch_.data() + slot->scratch_offset;
       const bool own_first = call_.position < step.peer;
-      ReduceSum2(call_.dtype, place, own_first ? place : arrived, own_first ? arrived : place,
-                 extent.bytes / SizeOf(call_.dtype));
+      Reduce2(call_.how, place, own_first ? place : arrived, own_first ? arrived : place,
+              extent.bytes / SizeOf(call_.how.dtype));
     } else if (step.kind == Kind::kCopy) {
       const int64_t start = call_.layout->Block(0, call_.position).offset;
       const char* const from = call_.contribution + (extent.offset - start);

@@ -47,7 +47,7 @@ class ScheduleRunner {
     const Schedule* schedule = nullptr;
     const LaneLayout* layout = nullptr;
     Instance instance;
-    DataType dtype = DataType::kUint8;
+    Reduction how = DataType::kUint8;
     char* data = nullptr;
     // Of this member.
     int position = 0;

@@ -147,7 +147,7 @@ std::vector<Schedule> ForAll(int size, const std::function<Schedule(int)>& make)
   return schedules;
 }
 
-TEST(ScheduleTest, RingAllreduceSumsEveryContributionOnce) {
+TEST(ScheduleTest, RingAllreducesEveryContributionOnce) {
   for (int size = 1; size <= kSizeMax; ++size) {
     const auto schedules = ForAll(size, [size](int p) { return RingAllreduce(p, size); });
     for (int64_t cells : {0, 1, 2, 7, size - 1, size, size + 1, 5 * size + 3, 241}) {
@@ -167,7 +167,7 @@ TEST(ScheduleTest, RingAllreduceSumsEveryContributionOnce) {
   }
 }
 
-TEST(ScheduleTest, DoublingAllreduceSumsEveryContributionOnce) {
+TEST(ScheduleTest, DoublingAllreducesEveryContributionOnce) {
   for (int size = 1; size <= kSizeMax; ++size) {
     const auto schedules = ForAll(size, [size](int p) { return DoublingAllreduce(p, size); });
     for (int64_t cells : {0, 1, 7}) {

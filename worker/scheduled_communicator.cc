@@ -36,15 +36,16 @@ ScheduledCommunicator::ScheduledCommunicator(const Group& group, Transport* tran
 
 std::string ScheduledCommunicator::name() const { return absl::StrCat(transport_name_, " ring"); }
 
-absl::Status ScheduledCommunicator::AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) {
+absl::Status ScheduledCommunicator::Allreduce(const Instance& instance, const Reduction& how, void* data,
+                                              int64_t count) {
   // Completion has to mean that all have come (D2), also when they bring nothing.
   if (count == 0) return Barrier(instance);
-  const bool small = count * SizeOf(dtype) <= options_.doubling_bytes_max;
-  const LaneLayout layout = LaneLayout::Even(count, SizeOf(dtype), small ? 1 : size(), options_.runner.chunk_bytes);
+  const bool small = count * SizeOf(how.dtype) <= options_.doubling_bytes_max;
+  const LaneLayout layout = LaneLayout::Even(count, SizeOf(how.dtype), small ? 1 : size(), options_.runner.chunk_bytes);
   ScheduleRunner::Call call;
   call.schedule = small ? &small_allreduce_ : &large_allreduce_;
   call.layout = &layout;
-  call.dtype = dtype;
+  call.how = how;
   call.data = static_cast<char*>(data);
   return Run(call, instance);
 }

@@ -39,7 +39,7 @@ class ScheduledCommunicator final : public Communicator {
   int size() const override { return static_cast<int>(group_.members.size()); }
   // Any memory serves as well as another.
   void* Buffer(int64_t bytes) override { return nullptr; }
-  absl::Status AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) override;
+  absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) override;
   absl::Status Allgather(const Instance& instance, const void* input, void* output,
                          const std::vector<int64_t>& byte_counts) override;
   absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override;

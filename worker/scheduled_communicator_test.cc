@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ScheduledCommunicatorTest, testing::ValuesIn(Sh
 constexpr DataType kTypes[] = {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32,
                                DataType::kFloat64, DataType::kInt32,    DataType::kInt64};
 
-TEST_P(ScheduledCommunicatorTest, AllreduceSumsEveryCellOfEveryType) {
+TEST_P(ScheduledCommunicatorTest, AllreducesEveryCellOfEveryType) {
   const int ranks = GetParam().ranks;
   RunRanks(ranks, SmallChunks(), [ranks](ScheduledCommunicator* communicator, int rank) {
     uint64_t anchor = 0;
@@ -87,9 +87,11 @@ TEST_P(ScheduledCommunicatorTest, AllreduceSumsEveryCellOfEveryType) {
         std::vector<char> data(count * SizeOf(dtype) + 1);
         const int round = static_cast<int>(anchor % 4);
         FillOperand(dtype, data.data(), count, rank, round);
-        const absl::Status status = communicator->AllreduceSum({1, ++anchor, 0}, dtype, data.data(), count);
+        const Reduction how(dtype, kOps[anchor % kOps.size()]);
+        const absl::Status status = communicator->Allreduce({1, ++anchor, 0}, how, data.data(), count);
         ASSERT_TRUE(status.ok()) << status;
-        ASSERT_EQ(WrongSum(dtype, data.data(), count, ranks, round), -1) << Name(dtype) << " " << count;
+        ASSERT_EQ(WrongCell(how, data.data(), count, ranks, round), -1)
+            << Name(dtype) << " " << Name(how.op) << " " << count;
       }
     }
   });
@@ -102,9 +104,9 @@ TEST_P(ScheduledCommunicatorTest, LargeAllreduceWithTheUsualChunks) {
     std::vector<char> data(count * 4);
     for (uint64_t round = 0; round < 3; ++round) {
       FillOperand(DataType::kFloat32, data.data(), count, rank, static_cast<int>(round));
-      const absl::Status status = communicator->AllreduceSum({1, 7, round}, DataType::kFloat32, data.data(), count);
+      const absl::Status status = communicator->Allreduce({1, 7, round}, DataType::kFloat32, data.data(), count);
       ASSERT_TRUE(status.ok()) << status;
-      ASSERT_EQ(WrongSum(DataType::kFloat32, data.data(), count, ranks, static_cast<int>(round)), -1);
+      ASSERT_EQ(WrongCell(DataType::kFloat32, data.data(), count, ranks, static_cast<int>(round)), -1);
     }
   });
 }
@@ -119,7 +121,7 @@ TEST_P(ScheduledCommunicatorTest, AllRanksGetTheSameBits) {
         results[rank][i] = 1.0f / static_cast<float>(1 + i % 977 + 31 * rank) * (i % 2 == 0 ? 1e6f : -1e-3f);
         if (i % 50 == 7) results[rank][i] = std::nanf(std::to_string(rank + 1).c_str());
       }
-      ASSERT_TRUE(communicator->AllreduceSum({1, 1, 0}, DataType::kFloat32, results[rank].data(), count).ok());
+      ASSERT_TRUE(communicator->Allreduce({1, 1, 0}, DataType::kFloat32, results[rank].data(), count).ok());
     });
     for (int rank = 1; rank < ranks; ++rank) {
       EXPECT_EQ(std::memcmp(results[0].data(), results[rank].data(), count * sizeof(float)), 0) << rank;

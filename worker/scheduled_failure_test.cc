@@ -57,7 +57,7 @@ struct World {
     if (statuses.size() < communicators.size()) statuses.resize(communicators.size());
     threads.emplace_back([this, rank, count] {
       std::vector<float> data(count, 1.0f);
-      statuses[rank] = communicators[rank]->AllreduceSum({1, 1, 0}, DataType::kFloat32, data.data(), count);
+      statuses[rank] = communicators[rank]->Allreduce({1, 1, 0}, DataType::kFloat32, data.data(), count);
     });
   }
   void Join() {
@@ -189,7 +189,7 @@ pid_t ForkRank(LocalBootstrap* bootstrap, int ranks, int rank, int64_t count, in
   if (!communicator.ok()) _exit(1);
   std::vector<float> data(count, 0.0f);
   for (uint64_t i = 0;; ++i) {
-    if (!(*communicator)->AllreduceSum({1, i, 0}, DataType::kFloat32, data.data(), count).ok()) _exit(1);
+    if (!(*communicator)->Allreduce({1, i, 0}, DataType::kFloat32, data.data(), count).ok()) _exit(1);
     if (i == 3 && write(started_fd, "x", 1) != 1) _exit(1);
   }
 }
@@ -216,7 +216,7 @@ TEST_P(KilledRankTest, TheOthersEndWithinTheBoundAndNameIt) {
       std::vector<float> data(GetParam(), 0.0f);
       absl::Status status;
       for (uint64_t i = 0; status.ok(); ++i) {
-        status = (*communicator)->AllreduceSum({1, i, 0}, DataType::kFloat32, data.data(), data.size());
+        status = (*communicator)->Allreduce({1, i, 0}, DataType::kFloat32, data.data(), data.size());
       }
       statuses[rank] = status;
       suspects[rank] = (*communicator)->SuspectRank();

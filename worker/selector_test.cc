@@ -17,7 +17,7 @@ class Named : public Communicator {
   int position() const override { return 0; }
   int size() const override { return 1; }
   void* Buffer(int64_t bytes) override { return nullptr; }
-  absl::Status AllreduceSum(const Instance&, DataType, void*, int64_t) override { return absl::OkStatus(); }
+  absl::Status Allreduce(const Instance&, const Reduction&, void*, int64_t) override { return absl::OkStatus(); }
   absl::Status Allgather(const Instance&, const void*, void*, const std::vector<int64_t>&) override {
     return absl::OkStatus();
   }

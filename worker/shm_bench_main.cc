@@ -49,7 +49,7 @@ class Bench {
       times.push_back((NowUs() - start) / repeats);
       FillOperand(kType, data, bytes / 4, rank_, round);
       Allreduce(data, buffer, bytes);
-      if (WrongSum(kType, data, bytes / 4, communicator_->size(), round) != -1) {
+      if (WrongCell(kType, data, bytes / 4, communicator_->size(), round) != -1) {
         Die(rank_, absl::InternalError("wrong sum"));
       }
     }
@@ -61,7 +61,7 @@ class Bench {
   void Allreduce(char* data, char* buffer, int64_t bytes) {
     char* place = buffer != nullptr ? buffer : data;
     if (place != data) std::memcpy(place, data, bytes);
-    Require(communicator_->AllreduceSum(Next(), kType, place, bytes / 4));
+    Require(communicator_->Allreduce(Next(), kType, place, bytes / 4));
     if (place != data) std::memcpy(data, place, bytes);
   }
   Instance Next() { return Instance{1, ++anchor_, 0}; }

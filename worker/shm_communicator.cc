@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "worker/ordered_sum.h"
+#include "worker/ordered_reduce.h"
 #include "worker/reduce.h"
 #include "worker/shm_setup.h"
 
@@ -143,58 +143,62 @@ ShmCommunicator::Places ShmCommunicator::PlacesOfAll() const {
   return inside == size() ? Places::kBuffers : inside == 0 ? Places::kElsewhere : Places::kMixed;
 }
 
-absl::Status ShmCommunicator::AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) {
-  const uint32_t check = CheckOf(OpKind::kAllreduce, static_cast<int>(dtype), count);
+absl::Status ShmCommunicator::Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) {
+  const DataType dtype = how.dtype;
+  const int kind = static_cast<int>(dtype) << 8 | static_cast<int>(how.op);
+  const uint32_t check = CheckOf(OpKind::kAllreduce, kind, count);
   if (absl::Status s = Begin("allreduce", instance, check); !s.ok()) return s;
-  if (!CanReduce(dtype)) return absl::InvalidArgumentError(absl::StrCat("allreduce cannot sum ", Name(dtype)));
+  if (!CanReduce(how)) {
+    return absl::InvalidArgumentError(absl::StrCat("allreduce has no ", Name(how.op), " of ", Name(dtype)));
+  }
   // Completion has to mean that all have come (D2), also when they bring nothing.
   if (count == 0) return Step();
   char* const operand = static_cast<char*>(data);
   const int64_t size = SizeOf(dtype), bytes = count * size;
-  if (bytes <= kShmTinyBytes) return AllreduceTiny(dtype, operand, count);
+  if (bytes <= kShmTinyBytes) return AllreduceTiny(how, operand, count);
 
   const int64_t first = std::min(bytes, chunk_bytes_);
   const ShmPlace own = buffers_.PlaceOf(data, bytes);
   if (own.step == 0) std::memcpy(segment_.chunk(position(), which_), operand, first);
   if (absl::Status s = Step(own); !s.ok()) return s;
   const Places places = PlacesOfAll();
-  if (places == Places::kBuffers) return AllreduceInBuffers(dtype, count);
+  if (places == Places::kBuffers) return AllreduceInBuffers(how, count);
   if (places == Places::kMixed) {
     if (own.step != 0) std::memcpy(segment_.chunk(position(), which_), operand, first);
     if (absl::Status s = Step(); !s.ok()) return s;
   }
-  return AllreduceChunks(dtype, operand, count);
+  return AllreduceChunks(how, operand, count);
 }
 
-absl::Status ShmCommunicator::AllreduceTiny(DataType dtype, char* data, int64_t count) {
-  std::memcpy(sync_.Own().payload, data, count * SizeOf(dtype));
+absl::Status ShmCommunicator::AllreduceTiny(const Reduction& how, char* data, int64_t count) {
+  std::memcpy(sync_.Own().payload, data, count * SizeOf(how.dtype));
   if (absl::Status s = Step(); !s.ok()) return s;
   absl::InlinedVector<const char*, kRanksMax> sources;
   for (int rank = 0; rank < size(); ++rank) sources.push_back(sync_.Passed(rank).payload);
-  OrderedSum(dtype, sources, data, count);
+  OrderedReduce(how, sources, data, count);
   return absl::OkStatus();
 }
 
-absl::Status ShmCommunicator::AllreduceInBuffers(DataType dtype, int64_t count) {
+absl::Status ShmCommunicator::AllreduceInBuffers(const Reduction& how, int64_t count) {
   Operands operands;
   for (int rank = 0; rank < size(); ++rank) {
-    absl::StatusOr<char*> operand = buffers_.At(rank, PlaceOf(rank), count * SizeOf(dtype));
+    absl::StatusOr<char*> operand = buffers_.At(rank, PlaceOf(rank), count * SizeOf(how.dtype));
     if (!operand.ok()) return Break(operand.status(), Rank());
     operands.push_back(*operand);
   }
-  SumOwnShare(dtype, operands, count);
+  ReduceOwnShare(how, operands, count);
   return Step();
 }
 
 // Between the phase that says that a piece is in all chunks and the one that says that its sum is, the next piece goes
 // into the other chunk, so that a piece costs one phase.
-absl::Status ShmCommunicator::AllreduceChunks(DataType dtype, char* data, int64_t count) {
-  const int64_t bytes = count * SizeOf(dtype);
+absl::Status ShmCommunicator::AllreduceChunks(const Reduction& how, char* data, int64_t count) {
+  const int64_t element = SizeOf(how.dtype), bytes = count * element;
   for (int64_t at = 0; at < bytes; at += chunk_bytes_) {
     const int64_t n = std::min(chunk_bytes_, bytes - at), next = at + n;
     Operands chunks;
     for (int rank = 0; rank < size(); ++rank) chunks.push_back(segment_.chunk(rank, which_));
-    SumOwnShare(dtype, chunks, n / SizeOf(dtype));
+    ReduceOwnShare(how, chunks, n / element);
     std::memcpy(segment_.chunk(position(), which_ ^ 1), data + next, std::min(chunk_bytes_, bytes - next));
     if (absl::Status s = Step(); !s.ok()) return s;
     std::memcpy(data + at, segment_.chunk(position(), which_), n);
@@ -203,10 +207,11 @@ absl::Status ShmCommunicator::AllreduceChunks(DataType dtype, char* data, int64_
   return absl::OkStatus();
 }
 
-void ShmCommunicator::SumOwnShare(DataType dtype, Operands operands, int64_t count) {
-  const Share share = ShareOf(position(), size(), count, SizeOf(dtype));
-  for (char*& operand : operands) operand += share.begin * SizeOf(dtype);
-  OrderedSumToAll(dtype, absl::MakeSpan(operands), share.count);
+void ShmCommunicator::ReduceOwnShare(const Reduction& how, Operands operands, int64_t count) {
+  const int64_t element = SizeOf(how.dtype);
+  const Share share = ShareOf(position(), size(), count, element);
+  for (char*& operand : operands) operand += share.begin * element;
+  OrderedReduceToAll(how, absl::MakeSpan(operands), share.count);
 }
 
 absl::Status ShmCommunicator::Allgather(const Instance& instance, const void* input, void* output,

@@ -53,7 +53,7 @@ class ShmCommunicator : public Communicator {
   int position() const override { return group_.position; }
   int size() const override { return static_cast<int>(group_.members.size()); }
   void* Buffer(int64_t bytes) override;
-  absl::Status AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) override;
+  absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) override;
   absl::Status Allgather(const Instance& instance, const void* input, void* output,
                          const std::vector<int64_t>& byte_counts) override;
   absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override;
@@ -81,12 +81,12 @@ class ShmCommunicator : public Communicator {
   absl::Status Break(const absl::Status& status, Rank suspect);
   Places PlacesOfAll() const;
 
-  absl::Status AllreduceTiny(DataType dtype, char* data, int64_t count);
-  absl::Status AllreduceInBuffers(DataType dtype, int64_t count);
+  absl::Status AllreduceTiny(const Reduction& how, char* data, int64_t count);
+  absl::Status AllreduceInBuffers(const Reduction& how, int64_t count);
   // The first piece has been copied in and published.
-  absl::Status AllreduceChunks(DataType dtype, char* data, int64_t count);
-  // This rank's share of the sum of all operands, written to all.
-  void SumOwnShare(DataType dtype, Operands operands, int64_t count);
+  absl::Status AllreduceChunks(const Reduction& how, char* data, int64_t count);
+  // This rank's share of the combination of all operands, written to all.
+  void ReduceOwnShare(const Reduction& how, Operands operands, int64_t count);
   absl::Status GatherTiny(const char* input, char* output, const std::vector<int64_t>& byte_counts);
   absl::Status GatherFromBuffers(char* output, const std::vector<int64_t>& byte_counts);
   // The first piece has been copied in and published.

@@ -71,18 +71,19 @@ class ShmCommunicatorTest : public testing::TestWithParam<std::tuple<int, double
   }
 };
 
-TEST_P(ShmCommunicatorTest, AllreduceSumsEveryCellOfEveryTypeAndSize) {
+TEST_P(ShmCommunicatorTest, AllreducesEveryCellOfEveryTypeAndSize) {
   RunRanks(ranks(), Options(), [&](ShmCommunicator& communicator, int rank) {
     int round = 0;
     for (DataType dtype : kTypes) {
       for (int64_t count : {0, 1, 3, 57, 60, 61, 120, 479, 481, 1023, 4097, 12289, 20001}) {
         for (bool in_buffer : {true, false}) {
+          const Reduction how(dtype, kOps[++round % kOps.size()]);
           const Operand operand(communicator, count * SizeOf(dtype), in_buffer);
-          FillOperand(dtype, operand.data(), count, rank, ++round);
-          const absl::Status s = communicator.AllreduceSum(At(round), dtype, operand.data(), count);
+          FillOperand(dtype, operand.data(), count, rank, round);
+          const absl::Status s = communicator.Allreduce(At(round), how, operand.data(), count);
           ASSERT_TRUE(s.ok()) << s;
-          ASSERT_EQ(WrongSum(dtype, operand.data(), count, ranks(), round), -1)
-              << Name(dtype) << " " << count << " in buffer " << in_buffer;
+          ASSERT_EQ(WrongCell(how, operand.data(), count, ranks(), round), -1)
+              << Name(dtype) << " " << Name(how.op) << " " << count << " in buffer " << in_buffer;
         }
       }
     }
@@ -97,9 +98,9 @@ TEST_P(ShmCommunicatorTest, OperandsMayLieInDifferentPlaces) {
       const int64_t offset = round % 4 == 0 ? 64 * ((rank + round) % 3) : 4;
       const Operand operand(communicator, count * 4, in_buffer, offset);
       FillOperand(DataType::kFloat32, operand.data(), count, rank, round);
-      const absl::Status s = communicator.AllreduceSum(At(round), DataType::kFloat32, operand.data(), count);
+      const absl::Status s = communicator.Allreduce(At(round), DataType::kFloat32, operand.data(), count);
       ASSERT_TRUE(s.ok()) << s;
-      ASSERT_EQ(WrongSum(DataType::kFloat32, operand.data(), count, ranks(), round), -1);
+      ASSERT_EQ(WrongCell(DataType::kFloat32, operand.data(), count, ranks(), round), -1);
     }
   });
 }
@@ -113,7 +114,7 @@ TEST_P(ShmCommunicatorTest, AllRanksGetTheSameBitsEveryTimeAndEverywhere) {
         float* values = reinterpret_cast<float*>(operand.data());
         std::mt19937 random(rank);
         for (int64_t i = 0; i < count; ++i) values[i] = std::ldexp(static_cast<float>(random()), random() % 40);
-        const absl::Status s = communicator.AllreduceSum(At(run), DataType::kFloat32, values, count);
+        const absl::Status s = communicator.Allreduce(At(run), DataType::kFloat32, values, count);
         ASSERT_TRUE(s.ok()) << s;
         results[rank * 3 + run].assign(values, values + count);
       }
@@ -211,8 +212,8 @@ TEST_P(ShmCommunicatorTest, RandomHistory) {
         const DataType dtype = kTypes[shared() % 8];
         const Operand operand(communicator, count * SizeOf(dtype), in_buffer);
         FillOperand(dtype, operand.data(), count, rank, round);
-        ASSERT_TRUE(communicator.AllreduceSum(At(round), dtype, operand.data(), count).ok());
-        ASSERT_EQ(WrongSum(dtype, operand.data(), count, ranks(), round), -1) << "round " << round;
+        ASSERT_TRUE(communicator.Allreduce(At(round), dtype, operand.data(), count).ok());
+        ASSERT_EQ(WrongCell(dtype, operand.data(), count, ranks(), round), -1) << "round " << round;
       }
     }
   });
@@ -250,7 +251,7 @@ TEST(ShmCommunicatorTest, BuffersTogetherStayUnderTheirBound) {
 TEST(ShmCommunicatorTest, BoolsCannotBeSummed) {
   RunRanks(2, SmallOptions(), [](ShmCommunicator& communicator, int rank) {
     char value = 1;
-    EXPECT_EQ(communicator.AllreduceSum(At(1), DataType::kBool, &value, 1).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(communicator.Allreduce(At(1), DataType::kBool, &value, 1).code(), absl::StatusCode::kInvalidArgument);
     EXPECT_TRUE(communicator.Barrier(At(2)).ok());
   });
 }

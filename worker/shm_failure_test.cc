@@ -65,7 +65,7 @@ TEST_P(ShmFailureTest, AbortEndsAWaitingCallAndAllLaterOnes) {
   EXPECT_LT(NowMs() - start, 5000);
   EXPECT_EQ(ended, absl::AbortedError("rank 2 (pid 7 on host b) was killed by signal 9"));
   float value = 0;
-  EXPECT_EQ(ranks[1]->AllreduceSum(At(2), DataType::kFloat32, &value, 1), ended);
+  EXPECT_EQ(ranks[1]->Allreduce(At(2), DataType::kFloat32, &value, 1), ended);
   EXPECT_EQ(ranks[1]->Broadcast(At(3), 0, &value, 4), ended);
   EXPECT_EQ(ranks[1]->Allgather(At(4), &value, &value, {4, 0, 0}), ended);
 }
@@ -102,7 +102,7 @@ TEST_P(ShmFailureTest, RanksAtDifferentCallsGetAnErrorNotGarbage) {
     std::function<absl::Status(ShmCommunicator&, float*)> zero, one;
   };
   const auto sum = [](uint64_t anchor, int64_t count, DataType dtype = DataType::kFloat32) {
-    return [=](ShmCommunicator& c, float* data) { return c.AllreduceSum(At(anchor), dtype, data, count); };
+    return [=](ShmCommunicator& c, float* data) { return c.Allreduce(At(anchor), dtype, data, count); };
   };
   const auto broadcast = [](int root) {
     return [=](ShmCommunicator& c, float* data) { return c.Broadcast(At(1), root, data, 4000); };
@@ -140,7 +140,7 @@ TEST_P(ShmFailureTest, AKilledProcessLeavesTheOthersToAbort) {
     auto communicator = ShmCommunicator::Create(TestGroup(2, 1), &bootstrap_, Options(GetParam()));
     std::vector<float> data(100000);
     for (uint64_t anchor = 1; communicator.ok(); ++anchor) {
-      if (!(*communicator)->AllreduceSum(At(anchor), DataType::kFloat32, data.data(), data.size()).ok()) _exit(3);
+      if (!(*communicator)->Allreduce(At(anchor), DataType::kFloat32, data.data(), data.size()).ok()) _exit(3);
       if (anchor == 20) kill(getpid(), SIGKILL);
     }
     _exit(4);
@@ -157,7 +157,7 @@ TEST_P(ShmFailureTest, AKilledProcessLeavesTheOthersToAbort) {
   uint64_t anchor = 0;
   absl::Status ended;
   while (ended.ok() && anchor < 1000) {
-    ended = (*communicator)->AllreduceSum(At(++anchor), DataType::kFloat32, data.data(), data.size());
+    ended = (*communicator)->Allreduce(At(++anchor), DataType::kFloat32, data.data(), data.size());
   }
   watch.join();
   EXPECT_EQ(ended, absl::AbortedError("rank 1 was killed"));
@@ -181,8 +181,8 @@ TEST_P(ShmFailureTest, ForkedProcessesGetEveryCell) {
       std::vector<char> own(count * 4);
       char* data = round % 2 == 0 ? own.data() : static_cast<char*>((*communicator)->Buffer(count * 4));
       FillOperand(DataType::kFloat32, data, count, rank, round);
-      if (!(*communicator)->AllreduceSum(At(round), DataType::kFloat32, data, count).ok()) _exit(3);
-      if (WrongSum(DataType::kFloat32, data, count, kRanks, round) != -1) _exit(4);
+      if (!(*communicator)->Allreduce(At(round), DataType::kFloat32, data, count).ok()) _exit(3);
+      if (WrongCell(DataType::kFloat32, data, count, kRanks, round) != -1) _exit(4);
     }
     _exit(0);
   }

@@ -49,12 +49,12 @@ std::vector<double> Measure(ScheduledCommunicator* communicator, int rank, char*
     Require(rank, communicator->Barrier({1, ++anchor, 0}));
     const double start = NowUs();
     for (int64_t i = 0; i < repeats; ++i) {
-      Require(rank, communicator->AllreduceSum({1, ++anchor, 0}, kType, data, bytes / 4));
+      Require(rank, communicator->Allreduce({1, ++anchor, 0}, kType, data, bytes / 4));
     }
     times.push_back((NowUs() - start) / repeats);
     FillOperand(kType, data, bytes / 4, rank, round);
-    Require(rank, communicator->AllreduceSum({1, ++anchor, 0}, kType, data, bytes / 4));
-    if (WrongSum(kType, data, bytes / 4, communicator->size(), round) != -1) {
+    Require(rank, communicator->Allreduce({1, ++anchor, 0}, kType, data, bytes / 4));
+    if (WrongCell(kType, data, bytes / 4, communicator->size(), round) != -1) {
       Require(rank, absl::InternalError("wrong sum"));
     }
   }

@@ -16,8 +16,8 @@ absl::Status TracingCommunicator::Traced(F collective) {
   return status;
 }
 
-absl::Status TracingCommunicator::AllreduceSum(const Instance& instance, DataType dtype, void* data, int64_t count) {
-  return Traced([&] { return traced_->AllreduceSum(instance, dtype, data, count); });
+absl::Status TracingCommunicator::Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) {
+  return Traced([&] { return traced_->Allreduce(instance, how, data, count); });
 }
 
 absl::Status TracingCommunicator::Allgather(const Instance& instance, const void* input, void* output,

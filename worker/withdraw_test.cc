@@ -61,9 +61,9 @@ class Player {
     own_.resize(count * 4);
     char* const data = buffer != nullptr ? static_cast<char*>(buffer) : own_.data();
     FillOperand(kType, data, count, rank_, round);
-    const absl::Status status = communicator_->AllreduceSum(instance, kType, data, count);
+    const absl::Status status = communicator_->Allreduce(instance, kType, data, count);
     if (status.ok()) {
-      EXPECT_EQ(WrongSum(kType, data, count, communicator_->size(), round), -1) << count;
+      EXPECT_EQ(WrongCell(kType, data, count, communicator_->size(), round), -1) << count;
     }
     return status;
   }

@@ -91,10 +91,19 @@ def test_average_is_deprecated(hvd: ModuleType) -> None:
         hvd.allreduce(torch.ones(1), average=True, op=hvd.Sum)
 
 
-@pytest.mark.parametrize("op_name", ["Adasum", "Min", "Max", "Product"])
-def test_operations_of_later_releases(hvd: ModuleType, op_name: str) -> None:
-    with pytest.raises(NotImplementedError, match=op_name):
-        hvd.allreduce(torch.ones(1), op=getattr(hvd, op_name))
+def test_operations_of_later_releases(hvd: ModuleType) -> None:
+    with pytest.raises(NotImplementedError, match="Adasum"):
+        hvd.allreduce(torch.ones(1), op=hvd.Adasum)
+
+
+@pytest.mark.parametrize("op_name", ["Min", "Max", "Product"])
+def test_other_operations(hvd: ModuleType, op_name: str) -> None:
+    tensor = torch.tensor([3.0, -4.0])
+    result = hvd.allreduce(tensor, op=getattr(hvd, op_name), prescale_factor=2.0, postscale_factor=0.5)
+    assert result.tolist() == [3.0, -4.0]
+    with pytest.raises(ValueError, match="optimizer"):
+        parameter = torch.nn.Parameter(tensor)
+        hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1), [("p", parameter)], op=getattr(hvd, op_name))
 
 
 def test_bad_arguments(hvd: ModuleType) -> None:

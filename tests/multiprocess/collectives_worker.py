@@ -55,6 +55,29 @@ def check_allreduce() -> None:
             check(result, np.asarray(truncated(scaled * 3.0, dtype)), dtype, ("scaled", dtype, shape))
 
 
+def check_other_operations() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    numpy_of = {hvd.Min: np.minimum, hvd.Max: np.maximum, hvd.Product: np.multiply}
+    for dtype in REDUCIBLE:
+        for shape in SHAPES:
+            for op, combine in numpy_of.items():
+                # Small enough for products to be exact in every type.
+                inputs = [data(r, shape, dtype) % 4 + 1 for r in range(size)]
+                expected = as_numpy(inputs[0])
+                for other in inputs[1:]:
+                    expected = combine(expected, as_numpy(other))
+                result = hvd.allreduce(inputs[rank], op=op)
+                assert result.dtype == dtype
+                assert np.array_equal(as_numpy(result), np.asarray(expected)), (op, dtype, shape)
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        # NaN wins, and -0 is less than 0, whoever has it.
+        for who in range(size):
+            special = torch.tensor([float("nan"), -0.0] if rank == who else [1.0, 0.0], dtype=dtype)
+            least, greatest = hvd.allreduce(special, op=hvd.Min), hvd.allreduce(special, op=hvd.Max)
+            assert least[0].isnan() and greatest[0].isnan(), (dtype, least, greatest)
+            assert least[1].signbit() and (size == 1 or not greatest[1].signbit()), (dtype, least, greatest)
+
+
 def check_allgather() -> None:
     rank, size = hvd.rank(), hvd.size()
     for dtype in MOVABLE:

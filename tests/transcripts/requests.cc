@@ -82,6 +82,8 @@ bool ParseWord(absl::string_view word, Signature* signature) {
     signature->reduce_op = ReduceOp::kAdasum;
   } else if (word == "sum") {
     signature->reduce_op = ReduceOp::kSum;
+  } else if (word == "min") {
+    signature->reduce_op = ReduceOp::kMin;
   } else if (absl::StartsWith(word, "root=") && absl::SimpleAtoi(word.substr(5), &number)) {
     signature->root_rank = Rank(number);
   } else if (absl::StartsWith(word, "set=") && absl::SimpleAtoi(word.substr(4), &number)) {

@@ -124,7 +124,8 @@ def allreduce(
         tensor: int32, int64, float16, bfloat16, float32 or float64, of the same shape on all ranks.
         average: deprecated, use `op`.
         compression: what travels; the result has the type of `tensor`.
-        op: Average (the default) or Sum. Integers are scaled in double precision and truncated toward zero.
+        op: Average (the default), Sum, Min, Max or Product. Integers are scaled in double precision and truncated
+            toward zero. Min and Max: NaN if any rank has one; -0 is less than 0.
 
     Raises:
         ValueError: unsupported type, bad argument, name in use, not initialised.

@@ -61,7 +61,8 @@ def _names(optimizer: torch.optim.Optimizer, named_parameters: NamedParameters |
 
 def _check_supported(op: int, num_groups: int, groups: Any, sparse_as_dense: bool, process_set: ProcessSet) -> None:
     process_sets.id_of(process_set)
-    reduce_ops.resolve(op)
+    if reduce_ops.resolve(op) not in (reduce_ops.Average, reduce_ops.Sum):
+        raise ValueError(f"op of an optimizer must be hvd.Average or Sum, got {op!r}")
     if num_groups or groups is not None:
         raise NotImplementedError(
             "groups and num_groups are not supported by this release of Farandole: leave them out"

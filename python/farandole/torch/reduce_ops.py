@@ -11,7 +11,7 @@ Min = 3
 Max = 4
 Product = 5
 
-_NAMES = {Adasum: "Adasum", Min: "Min", Max: "Max", Product: "Product"}
+_COMBINED = (Average, Sum, Min, Max, Product)
 
 
 def resolve(op: int | None, average: bool | None = None) -> int:
@@ -28,8 +28,8 @@ def resolve(op: int | None, average: bool | None = None) -> int:
         return Average if average else Sum
     if op is None or op is Average or op is Sum:
         return Average if op is None else op
-    if op in (Average, Sum):
+    if op in _COMBINED:
         return int(op)
-    if op in _NAMES:
-        raise NotImplementedError(f"op={_NAMES[op]} is not supported by this release of Farandole: use Average or Sum")
-    raise ValueError(f"op must be hvd.Average or hvd.Sum, got {op!r}")
+    if op == Adasum:
+        raise NotImplementedError("op=Adasum is not supported by this release of Farandole: use Average or Sum")
+    raise ValueError(f"op must be hvd.Average, Sum, Min, Max or Product, got {op!r}")

@@ -1,4 +1,4 @@
-#include "worker/ordered_sum.h"
+#include "worker/ordered_reduce.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,8 +13,8 @@ constexpr int64_t kPieceBytes = 16384;
 
 }  // namespace
 
-void OrderedSum(DataType dtype, absl::Span<const char* const> sources, char* out, int64_t count) {
-  const int64_t size = SizeOf(dtype);
+void OrderedReduce(const Reduction& how, absl::Span<const char* const> sources, char* out, int64_t count) {
+  const int64_t size = SizeOf(how.dtype);
   if (sources.size() == 1) {
     std::memcpy(out, sources[0], count * size);
     return;
@@ -22,19 +22,19 @@ void OrderedSum(DataType dtype, absl::Span<const char* const> sources, char* out
   const int64_t piece = sources.size() == 2 ? count : kPieceBytes / size;
   for (int64_t at = 0; at < count; at += piece) {
     const int64_t n = std::min(piece, count - at), offset = at * size;
-    ReduceSum2(dtype, out + offset, sources[0] + offset, sources[1] + offset, n);
-    for (size_t i = 2; i < sources.size(); ++i) ReduceSum(dtype, out + offset, sources[i] + offset, n);
+    Reduce2(how, out + offset, sources[0] + offset, sources[1] + offset, n);
+    for (size_t i = 2; i < sources.size(); ++i) Reduce(how, out + offset, sources[i] + offset, n);
   }
 }
 
-void OrderedSumToAll(DataType dtype, absl::Span<char* const> operands, int64_t count) {
+void OrderedReduceToAll(const Reduction& how, absl::Span<char* const> operands, int64_t count) {
   if (operands.size() == 1) return;
-  const int64_t size = SizeOf(dtype);
+  const int64_t size = SizeOf(how.dtype);
   const int64_t piece = kPieceBytes / size;
   char* first = operands[0];
   for (int64_t at = 0; at < count; at += piece) {
     const int64_t n = std::min(piece, count - at), offset = at * size;
-    for (size_t i = 1; i < operands.size(); ++i) ReduceSum(dtype, first + offset, operands[i] + offset, n);
+    for (size_t i = 1; i < operands.size(); ++i) Reduce(how, first + offset, operands[i] + offset, n);
     for (size_t i = 1; i < operands.size(); ++i) std::memcpy(operands[i] + offset, first + offset, n * size);
   }
 }

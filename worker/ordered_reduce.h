@@ -1,0 +1,21 @@
+#ifndef FARANDOLE_WORKER_ORDERED_REDUCE_H_
+#define FARANDOLE_WORKER_ORDERED_REDUCE_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "worker/reduction.h"
+
+// Combines the operands of several ranks, ((r0 + r1) + r2) + ..., the same bits wherever and however often they are
+// computed. Works in pieces that stay in the first-level cache.
+namespace farandole {
+
+// out = combination of sources. At least one source; `out` overlaps none of them.
+void OrderedReduce(const Reduction& how, absl::Span<const char* const> sources, char* out, int64_t count);
+
+// Every operand becomes the combination of all operands. At least one; they do not overlap.
+void OrderedReduceToAll(const Reduction& how, absl::Span<char* const> operands, int64_t count);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_ORDERED_REDUCE_H_
