@@ -118,8 +118,9 @@ int FromSet(uint32_t process_set, int (*get)(const farandole::Place& place)) {
 std::shared_ptr<Operation> FindGathered(int64_t handle, int* code) {
   if (InChild(code)) return nullptr;
   std::shared_ptr<Operation> operation = Library::Get().handles().Find(handle);
-  if (operation == nullptr || operation->request.signature.op != OpKind::kAllgather) {
-    *code = Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " is not one of an allgather")});
+  const OpKind op = operation == nullptr ? OpKind::kUnspecified : operation->request.signature.op;
+  if (op != OpKind::kAllgather && op != OpKind::kAlltoall) {
+    *code = Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " is not one of an allgather or alltoall")});
     return nullptr;
   }
   *code = operation->done() ? Answer(operation->result()) : FARANDOLE_PENDING;
@@ -244,6 +245,31 @@ int64_t farandole_allgather(const char* name, const void* input, int dtype, int 
   Request request;
   Result valid = farandole::FillTensor(OpKind::kAllgather, dtype, ndim, shape, process_set, &request.signature);
   return valid.ok() ? Submit(name, std::move(request), input, nullptr) : Fail(valid);
+}
+
+int64_t farandole_alltoall(const char* name, const void* input, int dtype, int ndim, const int64_t* shape,
+                           int splits_count, const int64_t* splits, uint32_t process_set) {
+  int code;
+  if (InChild(&code)) return code;
+  Request request;
+  Result valid = farandole::FillTensor(OpKind::kAlltoall, dtype, ndim, shape, process_set, &request.signature);
+  if (valid.ok() && splits != nullptr) {
+    // None at all is not the same as not given.
+    if (splits_count < 1) valid = {Code::kInvalidArgument, "splits has one number of rows for each member"};
+    request.signature.splits.assign(splits, splits + std::max(splits_count, 0));
+  }
+  return valid.ok() ? Submit(name, std::move(request), input, nullptr) : Fail(valid);
+}
+
+int64_t farandole_reducescatter(const char* name, const void* input, void* output, int dtype, int ndim,
+                                const int64_t* shape, int reduce_op, double prescale, double postscale,
+                                uint32_t process_set) {
+  int code;
+  if (InChild(&code)) return code;
+  Request request;
+  Result valid = farandole::FillTensor(OpKind::kReducescatter, dtype, ndim, shape, process_set, &request.signature);
+  if (valid.ok()) valid = farandole::FillReduction(reduce_op, prescale, postscale, &request.signature);
+  return valid.ok() ? Submit(name, std::move(request), input, output) : Fail(valid);
 }
 
 int64_t farandole_broadcast(const char* name, const void* input, void* output, int dtype, int ndim,
@@ -399,6 +425,15 @@ int farandole_result_shape(int64_t handle, int* ndim, int64_t* shape) {
   if (ndim == nullptr || shape == nullptr) return Fail({Code::kInvalidArgument, "ndim and shape must not be NULL"});
   *ndim = static_cast<int>(operation->gathered->shape.size());
   std::memcpy(shape, operation->gathered->shape.data(), operation->gathered->shape.size() * sizeof(int64_t));
+  return FARANDOLE_OK;
+}
+
+int farandole_result_splits(int64_t handle, int64_t* splits) {
+  int code;
+  std::shared_ptr<Operation> operation = FindGathered(handle, &code);
+  if (operation == nullptr) return code;
+  if (splits == nullptr) return Fail({Code::kInvalidArgument, "splits must not be NULL"});
+  std::copy(operation->gathered->splits.begin(), operation->gathered->splits.end(), splits);
   return FARANDOLE_OK;
 }
 

@@ -83,6 +83,16 @@ FARANDOLE_API int64_t farandole_allreduce(const char* name, const void* input, v
 // Concatenates along dimension 0, which may differ between ranks. The result belongs to the handle.
 FARANDOLE_API int64_t farandole_allgather(const char* name, const void* input, int dtype, int ndim,
                                           const int64_t* shape, uint32_t process_set);
+// Sends rows of dimension 0 to the members: the first splits[0] to member 0, the next splits[1] to member 1 and so on.
+// `splits` NULL: the same number to each, which must divide dimension 0; otherwise one per member, not negative, with a
+// sum of at most dimension 0. The result, what has come from member 0, 1, ..., belongs to the handle.
+FARANDOLE_API int64_t farandole_alltoall(const char* name, const void* input, int dtype, int ndim, const int64_t* shape,
+                                         int splits_count, const int64_t* splits, uint32_t process_set);
+// output = rows of postscale * reduce(prescale * input), cut along dimension 0 as evenly as possible: of r rows in a
+// process set of n, position p gets r / n, and one more if p < r % n. Average and Sum only.
+FARANDOLE_API int64_t farandole_reducescatter(const char* name, const void* input, void* output, int dtype, int ndim,
+                                              const int64_t* shape, int reduce_op, double prescale, double postscale,
+                                              uint32_t process_set);
 // `root_rank` is a rank of the job. On the root `input` is read; elsewhere it is ignored and may be NULL.
 FARANDOLE_API int64_t farandole_broadcast(const char* name, const void* input, void* output, int dtype, int ndim,
                                           const int64_t* shape, int root_rank, uint32_t process_set);
@@ -122,9 +132,11 @@ FARANDOLE_API int farandole_process_set_ranks(uint32_t process_set, int* ranks);
 // Done: FARANDOLE_OK. Not yet: FARANDOLE_PENDING. Failed: a negative code, again and again until released. A handle
 // that was never given out, or was released: FARANDOLE_INVALID_ARGUMENT. timeout_ms 0 polls.
 FARANDOLE_API int farandole_wait(int64_t handle, int timeout_ms);
-// Of an allgather that is done. `shape` has room for 64.
+// Of an allgather or alltoall that is done. `shape` has room for 64.
 FARANDOLE_API int farandole_result_shape(int64_t handle, int* ndim, int64_t* shape);
-// Copies the result of an allgather that is done to `output` of exactly `bytes`.
+// Of an alltoall that is done: how many rows came from each member. `splits` has room for all of them.
+FARANDOLE_API int farandole_result_splits(int64_t handle, int64_t* splits);
+// Copies the result of an allgather or alltoall that is done to `output` of exactly `bytes`.
 FARANDOLE_API int farandole_result_copy(int64_t handle, void* output, int64_t bytes);
 // Forgets a handle that is done. FARANDOLE_PENDING if it is not: its memory is still in use.
 FARANDOLE_API int farandole_release(int64_t handle);

@@ -12,11 +12,41 @@ namespace {
 
 constexpr int64_t kTensorBytesMax = int64_t{1} << 62;
 
-bool HasTensor(OpKind op) { return op == OpKind::kAllreduce || op == OpKind::kAllgather || op == OpKind::kBroadcast; }
+bool HasTensor(OpKind op) {
+  return op == OpKind::kAllreduce || op == OpKind::kAllgather || op == OpKind::kBroadcast || op == OpKind::kAlltoall ||
+         op == OpKind::kReducescatter;
+}
+
+bool Reduces(OpKind op) { return op == OpKind::kAllreduce || op == OpKind::kReducescatter; }
+
+bool WantsRows(OpKind op) {
+  return op == OpKind::kAllgather || op == OpKind::kAlltoall || op == OpKind::kReducescatter;
+}
 
 template <typename... Args>
 Result Invalid(const Args&... args) {
   return {Code::kInvalidArgument, absl::StrCat(args...)};
+}
+
+Result ValidateSplits(const Signature& signature, int members) {
+  const int64_t rows = signature.shape[0];
+  const std::vector<int64_t>& splits = signature.splits;
+  if (splits.empty()) {
+    if (rows % members == 0) return {};
+    return Invalid("alltoall without splits sends the same number of rows to each member; ", rows,
+                   " rows cannot be divided among ", members);
+  }
+  if (splits.size() != static_cast<size_t>(members)) {
+    return Invalid("splits has ", splits.size(), " numbers of rows for a process set of ", members);
+  }
+  int64_t left = rows;
+  for (int64_t split : splits) {
+    if (split < 0 || split > left) {
+      return Invalid("splits ", ShapeString(splits), " are negative, or more than the ", rows, " rows that there are");
+    }
+    left -= split;
+  }
+  return {};
 }
 
 }  // namespace
@@ -26,15 +56,13 @@ Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t
   signature->process_set = process_set;
   if (dtype < 0 || dtype > static_cast<int>(DataType::kBfloat16)) return Invalid("dtype ", dtype, " does not exist");
   signature->dtype = static_cast<DataType>(dtype);
-  if (op == OpKind::kAllreduce && !CanReduce(signature->dtype)) {
-    return Invalid("allreduce does not take ", Name(signature->dtype),
+  if (Reduces(op) && !CanReduce(signature->dtype)) {
+    return Invalid(Name(op), " does not take ", Name(signature->dtype),
                    "; it takes integers and floating-point numbers");
   }
   if (ndim < 0 || ndim > kDimensionsMax) return Invalid(ndim, " dimensions; 0 to ", kDimensionsMax, " are possible");
   if (ndim > 0 && shape == nullptr) return Invalid("shape is NULL for ", ndim, " dimensions");
-  if (ndim == 0 && op == OpKind::kAllgather) {
-    return Invalid("allgather concatenates along dimension 0, which a scalar does not have");
-  }
+  if (ndim == 0 && WantsRows(op)) return Invalid(Name(op), " works along dimension 0, which a scalar does not have");
   signature->shape.assign(shape, shape + ndim);
   int64_t bytes = SizeOf(signature->dtype);
   for (int64_t dim : signature->shape) {
@@ -51,6 +79,10 @@ Result FillReduction(int reduce_op, double prescale, double postscale, Signature
       reduce_op == static_cast<int>(ReduceOp::kAdasum)) {
     return Invalid("reduce operation ", reduce_op,
                    " does not exist; 0 is Average, 1 Sum, 3 Min, 4 Max, 5 Product; Adasum (2) is not there yet");
+  }
+  if (signature->op == OpKind::kReducescatter && reduce_op > static_cast<int>(ReduceOp::kSum)) {
+    return Invalid("reducescatter does not take ", Name(static_cast<ReduceOp>(reduce_op)),
+                   "; it takes average and sum");
   }
   if (!std::isfinite(prescale) || !std::isfinite(postscale)) {
     return Invalid("scales must be finite: prescale ", prescale, ", postscale ", postscale);
@@ -79,9 +111,14 @@ Result Validate(const char* name, const Signature& signature, const void* input,
     }
     reads = signature.root_rank == place.rank;
   }
+  if (signature.op == OpKind::kAlltoall) {
+    if (Result splits = ValidateSplits(signature, place.size); !splits.ok()) return splits;
+  }
   if (ElementCount(signature.shape) == 0) return {};
   if (reads && input == nullptr) return Invalid("input is NULL");
-  if (signature.op != OpKind::kAllgather && output == nullptr) return Invalid("output is NULL");
+  const bool makes_output = signature.op == OpKind::kAllgather || signature.op == OpKind::kAlltoall;
+  const bool gets_nothing = signature.op == OpKind::kReducescatter && signature.shape[0] <= place.position;
+  if (!makes_output && !gets_nothing && output == nullptr) return Invalid("output is NULL");
   return {};
 }
 

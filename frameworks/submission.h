@@ -11,13 +11,14 @@
 namespace farandole {
 
 // Types and bounds of the raw arguments: dtype in the enum (and one that can be reduced, for an allreduce), ndim 0 to
-// 64, dimensions not negative, size in bytes below 2^62, and for an allgather at least one dimension.
+// 64, dimensions not negative, size in bytes below 2^62, and for an op along dimension 0 at least that one.
 Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t process_set, Signature* signature);
 
 // `reduce_op` known, scales finite.
 Result FillReduction(int reduce_op, double prescale, double postscale, Signature* signature);
 
-// What needs the job: membership in the process set, root, pointers that are read or written here. `name` may be null.
+// What needs the job: membership in the process set, root, splits, pointers that are read or written here. `name` may
+// be null.
 Result Validate(const char* name, const Signature& signature, const void* input, const void* output,
                 const Place& place);
 

@@ -26,8 +26,7 @@ void Copy(DataType dtype, void* out, const void* in, int64_t count, double facto
 Reduction ReductionOf(const Signature& signature) { return {signature.dtype, CombinationOf(signature.reduce_op)}; }
 
 // The combination of all -> what the script gets.
-void CopyResult(const Signature& signature, void* out, const void* in, int size) {
-  const int64_t count = ElementCount(signature.shape);
+void CopyResult(const Signature& signature, void* out, const void* in, int64_t count, int size) {
   if (signature.reduce_op != ReduceOp::kAverage) {
     Copy(signature.dtype, out, in, count, signature.postscale);
   } else if (!IsInteger(signature.dtype)) {
@@ -36,6 +35,14 @@ void CopyResult(const Signature& signature, void* out, const void* in, int size)
     AverageIntegers(signature.dtype, out, in, count, signature.postscale, size);
   }
 }
+
+// Elements of one row; the shape has a first dimension.
+int64_t RowElements(const Signature& signature) {
+  return ElementCount({signature.shape.begin() + 1, signature.shape.end()});
+}
+
+// Of `rows`, cut as evenly as possible: the first parts have one more.
+int64_t RowsOfPart(int64_t rows, int part, int parts) { return rows / parts + (part < rows % parts ? 1 : 0); }
 
 absl::Status NoMemory(int64_t bytes) {
   return absl::ResourceExhaustedError(absl::StrCat("this process has no memory for a buffer of ", bytes, " bytes"));
@@ -77,6 +84,8 @@ absl::Status BatchRunner::RunPart(const Work& work, const BatchPart& part, const
   }
   if (signature.op == OpKind::kAllgather) return Allgather(*instance, work.first_dims[first], operation, communicator);
   if (signature.op == OpKind::kBroadcast) return Broadcast(*instance, group, operation, communicator);
+  if (signature.op == OpKind::kAlltoall) return Alltoall(*instance, work.first_dims[first], operation, communicator);
+  if (signature.op == OpKind::kReducescatter) return Reducescatter(*instance, *operation, communicator);
   return absl::InternalError(absl::StrCat("a batch with \"", operation->request.name, "\", a ", Name(signature.op)));
 }
 
@@ -112,7 +121,9 @@ absl::Status BatchRunner::Allreduce(const Work& work, const BatchPart& part, con
   for (size_t i : part) {
     const Signature& signature = work.signature(i);
     const Operation* operation = work.operations[i].get();
-    if (operation != nullptr) CopyResult(signature, operation->output, place, communicator->size());
+    if (operation != nullptr) {
+      CopyResult(signature, operation->output, place, ElementCount(signature.shape), communicator->size());
+    }
     place += BytesOf(signature);
   }
   return absl::OkStatus();
@@ -126,8 +137,69 @@ absl::Status BatchRunner::AllreduceInPlace(const Operation& operation, const Ins
   Copy(signature.dtype, operation.output, operation.input, count, signature.prescale);
   const absl::Status status = communicator->Allreduce(instance, ReductionOf(signature), operation.output, count);
   if (!status.ok()) return status;
-  CopyResult(signature, operation.output, operation.output, communicator->size());
+  CopyResult(signature, operation.output, operation.output, count, communicator->size());
   return absl::OkStatus();
+}
+
+absl::Status BatchRunner::Reducescatter(const Instance& instance, const Operation& operation,
+                                        Communicator* communicator) {
+  const Signature& signature = operation.request.signature;
+  if (signature.shape.empty()) return absl::InternalError("a reducescatter of a scalar");
+  std::vector<int64_t> counts;
+  for (int m = 0; m < communicator->size(); ++m) {
+    counts.push_back(RowsOfPart(signature.shape[0], m, communicator->size()) * RowElements(signature));
+  }
+  const int64_t bytes = BytesOf(signature);
+  char* const scratch = Scratch(bytes, communicator);
+  if (scratch == nullptr && bytes > 0) return NoMemory(bytes);
+  Copy(signature.dtype, scratch, operation.input, ElementCount(signature.shape), signature.prescale);
+  const absl::Status status =
+      communicator->Reducescatter(instance, ReductionOf(signature), scratch, operation.output, counts);
+  if (!status.ok()) return status;
+  const int64_t own = counts[communicator->position()];
+  CopyResult(signature, operation.output, operation.output, own, communicator->size());
+  return status;
+}
+
+absl::Status BatchRunner::Alltoall(const Instance& instance, const std::vector<int64_t>& rows, Operation* operation,
+                                   Communicator* communicator) {
+  const Signature& signature = operation->request.signature;
+  const int members = communicator->size(), own = communicator->position();
+  if (static_cast<int64_t>(rows.size()) != int64_t{members} * members || signature.shape.empty()) {
+    return absl::InternalError(absl::StrCat("the controller sent ", rows.size(), " numbers of rows for \"",
+                                            operation->request.name, "\" of ", members, " members"));
+  }
+  const int64_t row_bytes = RowElements(signature) * SizeOf(signature.dtype);
+  std::vector<int64_t> bytes;
+  // What is in the own input is there, so that what it sends has a size; what it gets may be larger than any memory.
+  int64_t sent = 0, received = 0, received_rows = 0;
+  auto gathered = std::make_unique<Operation::Gathered>();
+  for (int64_t number : rows) {
+    const int64_t from = static_cast<int64_t>(bytes.size()) / members,
+                  to = static_cast<int64_t>(bytes.size()) % members;
+    int64_t block;
+    if (number < 0 || __builtin_mul_overflow(number, row_bytes, &block) ||
+        (to == own && __builtin_add_overflow(received, block, &received))) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the result of alltoall \"", operation->request.name, "\" is larger than the address space"));
+    }
+    if (from == own) sent += block;
+    if (to == own) gathered->splits.push_back(number);
+    if (to == own) received_rows += number;
+    bytes.push_back(block);
+  }
+  if (sent > BytesOf(signature)) return absl::InternalError("an alltoall that sends more than it has");
+  gathered->data.reset(std::malloc(received > 0 ? received : 1));
+  if (gathered->data == nullptr) return NoMemory(received);
+  gathered->shape = signature.shape;
+  gathered->shape[0] = received_rows;
+  const void* input = operation->input;
+  if (void* const buffer = sent > 0 ? communicator->Buffer(sent) : nullptr; buffer != nullptr) {
+    input = std::memcpy(buffer, operation->input, sent);
+  }
+  const absl::Status status = communicator->Alltoall(instance, input, gathered->data.get(), bytes);
+  if (status.ok()) operation->gathered = std::move(gathered);
+  return status;
 }
 
 absl::Status BatchRunner::Allgather(const Instance& instance, const std::vector<int64_t>& first_dims,
@@ -137,8 +209,7 @@ absl::Status BatchRunner::Allgather(const Instance& instance, const std::vector<
     return absl::InternalError(absl::StrCat("the controller sent ", first_dims.size(), " first dimensions for \"",
                                             operation->request.name, "\" of ", communicator->size(), " members"));
   }
-  int64_t row_bytes = SizeOf(signature.dtype);
-  for (size_t i = 1; i < signature.shape.size(); ++i) row_bytes *= signature.shape[i];
+  const int64_t row_bytes = RowElements(signature) * SizeOf(signature.dtype);
   std::vector<int64_t> byte_counts;
   int64_t rows = 0;
   int64_t total_bytes = 0;

@@ -30,6 +30,9 @@ class BatchRunner {
   absl::Status Allreduce(const Work& work, const BatchPart& part, const Instance& instance, Communicator* communicator);
   // All members have entered.
   absl::Status AllreduceInPlace(const Operation& operation, const Instance& instance, Communicator* communicator);
+  absl::Status Reducescatter(const Instance& instance, const Operation& operation, Communicator* communicator);
+  absl::Status Alltoall(const Instance& instance, const std::vector<int64_t>& rows, Operation* operation,
+                        Communicator* communicator);
   absl::Status Allgather(const Instance& instance, const std::vector<int64_t>& first_dims, Operation* operation,
                          Communicator* communicator);
   absl::Status Broadcast(const Instance& instance, const Group& group, Operation* operation,

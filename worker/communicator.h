@@ -53,6 +53,18 @@ class Communicator {
   // in float32 and rounded once per combination. `count` in elements, 0 allowed.
   virtual absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) = 0;
 
+  // Member m gets in `output` the combination of elements [sum of counts before m, + counts[m]) of the operands of all,
+  // with the bits that Allreduce would give it. `data`, of as many elements as all counts together, is used up;
+  // `output` does not overlap it. Here: an allreduce, of which each keeps its own part.
+  virtual absl::Status Reducescatter(const Instance& instance, const Reduction& how, void* data, void* output,
+                                     const std::vector<int64_t>& counts);
+
+  // Member s sends byte_matrix[s * size() + d] bytes to member d: those for 0, 1, ... lie one behind the other in its
+  // `input`, what comes from 0, 1, ... in `output`, which does not overlap it. The matrix is the same on all members.
+  // Here: an allgather, of which each picks what is meant for it. RESOURCE_EXHAUSTED: no memory for that.
+  virtual absl::Status Alltoall(const Instance& instance, const void* input, void* output,
+                                const std::vector<int64_t>& byte_matrix);
+
   // Member m contributes byte_counts[m] bytes; `output` receives all, in order of position. `input` may lie at its own
   // place inside `output`.
   virtual absl::Status Allgather(const Instance& instance, const void* input, void* output,

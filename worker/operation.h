@@ -27,19 +27,20 @@ class Operation {
 
   const std::shared_ptr<const Request> shared_request;
   const void* const input;  // null for barriers, and for a broadcast elsewhere than at its root
-  void* const output;       // null for allgathers and barriers
+  void* const output;       // null for allgathers, alltoalls and barriers
   // When the script submitted it, by the monotonic clock.
   int64_t submitted_ns = 0;
   // Of the RequestTable that took it: which one it is there; see also `place`.
   uint64_t order = 0;
 
-  // Allgather: the result, made by the executor.
+  // Allgather and alltoall: the result, made by the executor.
   struct Gathered {
     struct Free {
       void operator()(void* p) const { std::free(p); }
     };
     std::unique_ptr<void, Free> data;
     std::vector<int64_t> shape;
+    std::vector<int64_t> splits;  // alltoall: how many rows came from each member
   };
   std::unique_ptr<Gathered> gathered;
 

@@ -14,6 +14,7 @@
 #include "transport/tcp/transport.h"
 #include "worker/communicator_testing.h"
 #include "worker/local_bootstrap.h"
+#include "worker/row_collectives_testing.h"
 
 namespace farandole {
 namespace {
@@ -95,6 +96,14 @@ TEST_P(ScheduledCommunicatorTest, AllreducesEveryCellOfEveryType) {
       }
     }
   });
+}
+
+TEST_P(ScheduledCommunicatorTest, ReducescattersUnevenParts) {
+  RunRanks(GetParam().ranks, SmallChunks(), [](Communicator* communicator, int) { CheckReducescatter(communicator); });
+}
+
+TEST_P(ScheduledCommunicatorTest, AlltoallOfDifferentSizes) {
+  RunRanks(GetParam().ranks, SmallChunks(), [](Communicator* communicator, int) { CheckAlltoall(communicator); });
 }
 
 TEST_P(ScheduledCommunicatorTest, LargeAllreduceWithTheUsualChunks) {

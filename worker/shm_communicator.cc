@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <initializer_list>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,12 @@ uint32_t Hash(std::initializer_list<uint64_t> values) {
 // Stands for what is asked in one call; ranks compare it in every phase.
 uint32_t CheckOf(OpKind op, int detail, int64_t amount) {
   return Hash({static_cast<uint64_t>(op) << 32 | static_cast<uint32_t>(detail), static_cast<uint64_t>(amount)});
+}
+
+int64_t HashOf(const std::vector<int64_t>& values) {
+  uint64_t hash = 0;
+  for (int64_t value : values) hash = hash * 31 + static_cast<uint64_t>(value);
+  return static_cast<int64_t>(hash);
 }
 
 // Tells an instance from a withdrawn one in the same phase; see ShmSync for its range.
@@ -179,14 +186,68 @@ absl::Status ShmCommunicator::AllreduceTiny(const Reduction& how, char* data, in
   return absl::OkStatus();
 }
 
-absl::Status ShmCommunicator::AllreduceInBuffers(const Reduction& how, int64_t count) {
+absl::StatusOr<ShmCommunicator::Operands> ShmCommunicator::OperandsOfAll(const std::vector<int64_t>& bytes_of) {
   Operands operands;
   for (int rank = 0; rank < size(); ++rank) {
-    absl::StatusOr<char*> operand = buffers_.At(rank, PlaceOf(rank), count * SizeOf(how.dtype));
+    absl::StatusOr<char*> operand = nullptr;
+    if (bytes_of[rank] > 0) operand = buffers_.At(rank, PlaceOf(rank), bytes_of[rank]);
     if (!operand.ok()) return Break(operand.status(), Rank());
     operands.push_back(*operand);
   }
-  ReduceOwnShare(how, operands, count);
+  return operands;
+}
+
+absl::Status ShmCommunicator::AllreduceInBuffers(const Reduction& how, int64_t count) {
+  const absl::StatusOr<Operands> operands = OperandsOfAll(std::vector<int64_t>(size(), count * SizeOf(how.dtype)));
+  if (!operands.ok()) return operands.status();
+  ReduceOwnShare(how, *operands, count);
+  return Step();
+}
+
+absl::Status ShmCommunicator::Reducescatter(const Instance& instance, const Reduction& how, void* data, void* output,
+                                            const std::vector<int64_t>& counts) {
+  const int64_t element = SizeOf(how.dtype);
+  const int64_t before = std::accumulate(counts.begin(), counts.begin() + position(), int64_t{0});
+  const int64_t bytes = std::accumulate(counts.begin() + position(), counts.end(), before) * element;
+  // What is small takes one phase as an allreduce, and outside of buffers everything passes through everybody anyway.
+  if (bytes <= kShmTinyBytes) return Communicator::Reducescatter(instance, how, data, output, counts);
+  const int kind = static_cast<int>(how.dtype) << 8 | static_cast<int>(how.op);
+  const uint32_t check = CheckOf(OpKind::kReducescatter, kind, HashOf(counts));
+  if (absl::Status s = Begin("reducescatter", instance, check); !s.ok()) return s;
+  if (absl::Status s = Step(buffers_.PlaceOf(data, bytes)); !s.ok()) return s;
+  if (PlacesOfAll() != Places::kBuffers) {
+    return Communicator::Reducescatter(instance, how, data, output, counts);
+  }
+  const absl::StatusOr<Operands> operands = OperandsOfAll(std::vector<int64_t>(size(), bytes));
+  if (!operands.ok()) return operands.status();
+  absl::InlinedVector<const char*, kRanksMax> sources;
+  for (const char* operand : *operands) sources.push_back(operand + before * element);
+  const int64_t own = counts[position()];
+  if (own > 0) OrderedReduce(how, sources, static_cast<char*>(output), own);
+  return Step();
+}
+
+absl::Status ShmCommunicator::Alltoall(const Instance& instance, const void* input, void* output,
+                                       const std::vector<int64_t>& byte_matrix) {
+  std::vector<int64_t> sent;
+  for (auto row = byte_matrix.begin(); row != byte_matrix.end(); row += size()) {
+    sent.push_back(std::accumulate(row, row + size(), int64_t{0}));
+  }
+  const uint32_t check = CheckOf(OpKind::kAlltoall, 0, HashOf(byte_matrix));
+  if (absl::Status s = Begin("alltoall", instance, check); !s.ok()) return s;
+  const int64_t own = sent[position()];
+  // Nothing lies anywhere.
+  if (absl::Status s = Step(own == 0 ? ShmPlace{1, 0} : buffers_.PlaceOf(input, own)); !s.ok()) return s;
+  if (PlacesOfAll() != Places::kBuffers) return Communicator::Alltoall(instance, input, output, byte_matrix);
+  const absl::StatusOr<Operands> operands = OperandsOfAll(sent);
+  if (!operands.ok()) return operands.status();
+  char* to = static_cast<char*>(output);
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto row = byte_matrix.begin() + rank * size();
+    const int64_t before = std::accumulate(row, row + position(), int64_t{0}), bytes = row[position()];
+    if (bytes > 0) std::memcpy(to, (*operands)[rank] + before, bytes);
+    to += bytes;
+  }
   return Step();
 }
 
@@ -216,14 +277,14 @@ void ShmCommunicator::ReduceOwnShare(const Reduction& how, Operands operands, in
 
 absl::Status ShmCommunicator::Allgather(const Instance& instance, const void* input, void* output,
                                         const std::vector<int64_t>& byte_counts) {
-  int64_t hash = 0, before = 0, most = 0, total = 0;
+  int64_t before = 0, most = 0, total = 0;
   for (int rank = 0; rank < static_cast<int>(byte_counts.size()); ++rank) {
-    hash = static_cast<int64_t>(static_cast<uint64_t>(hash) * 31 + static_cast<uint64_t>(byte_counts[rank]));
     if (rank == position()) before = total;
     most = std::max(most, byte_counts[rank]);
     total += byte_counts[rank];
   }
-  if (absl::Status s = Begin("allgather", instance, CheckOf(OpKind::kAllgather, 0, hash)); !s.ok()) return s;
+  if (absl::Status s = Begin("allgather", instance, CheckOf(OpKind::kAllgather, 0, HashOf(byte_counts))); !s.ok())
+    return s;
   if (static_cast<int>(byte_counts.size()) != size()) {
     return absl::InvalidArgumentError(absl::StrCat("allgather: ", byte_counts.size(), " sizes for ", size(), " ranks"));
   }

@@ -33,6 +33,8 @@ struct ShmOptions {
 //   tiny        one phase; everybody sums what lies beside the flags
 //   in buffer   two phases; each rank reads its share of B/N from all operands and writes the sum to all, no copy
 //   elsewhere   the same for pieces that pass through chunks: copy in, sum, copy out, a phase per piece and one more
+// A reducescatter in buffers reads its part from all operands and writes the result once; an alltoall in buffers copies
+// its blocks out of them.
 // The sum of every element is taken in order of position, by one rule, so all ranks get the same bits in every run.
 //
 // Everything that a rank writes for others alternates between two places, see ShmSync. A peer that dies leaves the
@@ -54,6 +56,10 @@ class ShmCommunicator : public Communicator {
   int size() const override { return static_cast<int>(group_.members.size()); }
   void* Buffer(int64_t bytes) override;
   absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) override;
+  absl::Status Reducescatter(const Instance& instance, const Reduction& how, void* data, void* output,
+                             const std::vector<int64_t>& counts) override;
+  absl::Status Alltoall(const Instance& instance, const void* input, void* output,
+                        const std::vector<int64_t>& byte_matrix) override;
   absl::Status Allgather(const Instance& instance, const void* input, void* output,
                          const std::vector<int64_t>& byte_counts) override;
   absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override;
@@ -80,6 +86,8 @@ class ShmCommunicator : public Communicator {
   // The communicator is broken from now on; returns what broke it first.
   absl::Status Break(const absl::Status& status, Rank suspect);
   Places PlacesOfAll() const;
+  // Where the operands of all ranks lie, of `bytes_of` bytes each, if all lie in buffers.
+  absl::StatusOr<Operands> OperandsOfAll(const std::vector<int64_t>& bytes_of);
 
   absl::Status AllreduceTiny(const Reduction& how, char* data, int64_t count);
   absl::Status AllreduceInBuffers(const Reduction& how, int64_t count);

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "worker/communicator_testing.h"
 #include "worker/local_bootstrap.h"
+#include "worker/row_collectives_testing.h"
 
 namespace farandole {
 namespace {
@@ -88,6 +89,14 @@ TEST_P(ShmCommunicatorTest, AllreducesEveryCellOfEveryTypeAndSize) {
       }
     }
   });
+}
+
+TEST_P(ShmCommunicatorTest, ReducescattersUnevenParts) {
+  RunRanks(ranks(), Options(), [](ShmCommunicator& communicator, int) { CheckReducescatter(&communicator); });
+}
+
+TEST_P(ShmCommunicatorTest, AlltoallOfDifferentSizes) {
+  RunRanks(ranks(), Options(), [](ShmCommunicator& communicator, int) { CheckAlltoall(&communicator); });
 }
 
 TEST_P(ShmCommunicatorTest, OperandsMayLieInDifferentPlaces) {

@@ -20,6 +20,16 @@ absl::Status TracingCommunicator::Allreduce(const Instance& instance, const Redu
   return Traced([&] { return traced_->Allreduce(instance, how, data, count); });
 }
 
+absl::Status TracingCommunicator::Reducescatter(const Instance& instance, const Reduction& how, void* data,
+                                                void* output, const std::vector<int64_t>& counts) {
+  return Traced([&] { return traced_->Reducescatter(instance, how, data, output, counts); });
+}
+
+absl::Status TracingCommunicator::Alltoall(const Instance& instance, const void* input, void* output,
+                                           const std::vector<int64_t>& byte_matrix) {
+  return Traced([&] { return traced_->Alltoall(instance, input, output, byte_matrix); });
+}
+
 absl::Status TracingCommunicator::Allgather(const Instance& instance, const void* input, void* output,
                                             const std::vector<int64_t>& byte_counts) {
   return Traced([&] { return traced_->Allgather(instance, input, output, byte_counts); });

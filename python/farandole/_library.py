@@ -57,6 +57,11 @@ _QUICK = {
         [c_char_p, c_void_p, c_void_p, c_int, c_int, _SHAPE, c_int, c_double, c_double, c_uint32],
     ),
     "farandole_allgather": (c_int64, [c_char_p, c_void_p, c_int, c_int, _SHAPE, c_uint32]),
+    "farandole_alltoall": (c_int64, [c_char_p, c_void_p, c_int, c_int, _SHAPE, c_int, _SHAPE, c_uint32]),
+    "farandole_reducescatter": (
+        c_int64,
+        [c_char_p, c_void_p, c_void_p, c_int, c_int, _SHAPE, c_int, c_double, c_double, c_uint32],
+    ),
     "farandole_broadcast": (c_int64, [c_char_p, c_void_p, c_void_p, c_int, c_int, _SHAPE, c_int, c_uint32]),
     "farandole_barrier": (c_int64, [c_char_p, c_uint32]),
     "farandole_grouped_allreduce": (
@@ -85,6 +90,7 @@ _QUICK = {
     "farandole_process_set_included": (c_int, [c_uint32]),
     "farandole_process_set_ranks": (c_int, [c_uint32, POINTER(c_int)]),
     "farandole_result_value": (c_int, [c_int64, POINTER(c_int64)]),
+    "farandole_result_splits": (c_int, [c_int64, _SHAPE]),
     "farandole_result_shape": (c_int, [c_int64, POINTER(c_int), _SHAPE]),
     "farandole_release": (c_int, [c_int64]),
 }
@@ -108,7 +114,7 @@ class Library:
         return self.last_error().decode("utf-8", "replace")
 
     def result_dimensions(self, handle: int) -> Sequence[int]:
-        """Shape of the result of an allgather that is done."""
+        """Shape of the result of an allgather or alltoall that is done."""
         count = c_int()
         shape = (c_int64 * DIMENSIONS_MAX)()
         if self.result_shape(handle, ctypes.byref(count), shape) != OK:

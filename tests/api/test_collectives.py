@@ -192,3 +192,35 @@ def test_compression(hvd: ModuleType) -> None:
     leaf = torch.ones(3, requires_grad=True)
     hvd.allreduce(leaf, compression=hvd.Compression.fp16).sum().backward()
     assert leaf.grad.tolist() == [1, 1, 1] and leaf.grad.dtype == torch.float32
+
+
+def test_alltoall_of_one(hvd: ModuleType) -> None:
+    tensor = torch.arange(6.0).reshape(3, 2).requires_grad_()
+    assert torch.equal(hvd.alltoall(tensor), tensor)
+    received, splits = hvd.alltoall(tensor, splits=[2])
+    assert torch.equal(received, tensor[:2]) and splits.tolist() == [2] and splits.dtype == torch.int32
+    received.sum().backward()
+    assert tensor.grad.tolist() == [[1, 1], [1, 1], [0, 0]]
+
+
+@pytest.mark.parametrize("splits", [[1, 2], [4], [-1], [[1]], torch.tensor([1.0])])
+def test_bad_splits(hvd: ModuleType, splits: object) -> None:
+    with pytest.raises(ValueError, match="splits"):
+        hvd.alltoall(torch.ones(3, 2), splits=splits)
+
+
+def test_reducescatter_of_one(hvd: ModuleType) -> None:
+    tensor = torch.arange(6).reshape(3, 2)
+    assert torch.equal(hvd.reducescatter(tensor), tensor)
+    handle = hvd.reducescatter_async(tensor, op=hvd.Sum, prescale_factor=3.0, postscale_factor=0.5)
+    assert torch.equal(hvd.synchronize(handle), torch.tensor([[0, 1], [3, 4], [6, 7]]))
+    half = hvd.reducescatter(torch.ones(4, 3), compression=hvd.Compression.fp16)
+    assert half.dtype == torch.float32 and half.shape == (4, 3)
+    with pytest.raises(ValueError, match="average and sum"):
+        hvd.reducescatter(tensor, op=hvd.Min)
+
+
+@pytest.mark.parametrize("name", ["alltoall", "reducescatter", "allgather"])
+def test_scalars_have_no_rows(hvd: ModuleType, name: str) -> None:
+    with pytest.raises(ValueError, match="at least one dimension"):
+        getattr(hvd, name)(torch.tensor(1.0))

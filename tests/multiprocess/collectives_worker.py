@@ -87,6 +87,52 @@ def check_allgather() -> None:
             assert torch.equal(result, torch.cat(parts)), ("allgather", dtype, rows)
 
 
+def check_alltoall() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    for dtype in MOVABLE:
+        for unit in (1, 0, 4001):
+            # Rank s sends (s + 2 d) % 3 units to rank d, and keeps two rows to itself.
+            matrix = np.array([[(s + 2 * d) % 3 * unit for d in range(size)] for s in range(size)])
+            tensors = [data(s, (int(matrix[s].sum()) + 2, 2), dtype) for s in range(size)]
+            starts = np.concatenate([np.zeros((size, 1), np.int64), matrix.cumsum(axis=1)], axis=1)
+            expected = torch.cat([tensors[s][starts[s][rank] : starts[s][rank + 1]] for s in range(size)])
+            received, splits = hvd.alltoall(tensors[rank], splits=torch.tensor(matrix[rank], dtype=torch.int32))
+            assert torch.equal(received, expected) and received.dtype == dtype, (dtype, unit)
+            assert splits.dtype == torch.int32 and splits.tolist() == matrix[:, rank].tolist()
+    even = torch.arange(size * 3).reshape(size * 3, 1) + 100 * rank
+    expected = torch.cat([torch.arange(rank * 3, rank * 3 + 3).reshape(3, 1) + 100 * r for r in range(size)])
+    assert torch.equal(hvd.alltoall(even), expected)
+    assert torch.equal(hvd.synchronize(hvd.alltoall_async(even, name="even")), expected)
+    assert hvd.alltoall(torch.empty(0, 5)).shape == (0, 5)
+
+
+def check_gradients_of_alltoall() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    tensor = torch.ones(size + 1, 2, requires_grad=True)
+    received, _ = hvd.alltoall(tensor, splits=[1] * size)
+    (received * (rank + 1)).sum().backward()
+    # The row for rank d has come back with what d did to it; the last one went nowhere.
+    assert tensor.grad[:, 0].tolist() == [*range(1, size + 1), 0]
+
+
+def check_reducescatter() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    for dtype in REDUCIBLE:
+        for shape in [(0, 3), (1,), (7,), (3, 5, 2), (70_001,), (4 * size, 300)]:
+            total = sum(as_numpy(data(r, shape, dtype)) for r in range(size))
+            own = np.array_split(total, size)[rank]
+            tensor = data(rank, shape, dtype)
+            check(hvd.reducescatter(tensor, op=hvd.Sum), own, dtype, ("reducescatter", dtype, shape))
+            assert torch.equal(tensor, data(rank, shape, dtype)), "the input was changed"
+            average = truncated(own / size, dtype)
+            check(hvd.reducescatter(tensor), average, dtype, ("average", dtype, shape))
+    tensor = torch.ones(2 * size + 1, 3, requires_grad=True)
+    result = hvd.reducescatter(tensor, op=hvd.Sum, postscale_factor=0.5)
+    (result * (rank + 1)).sum().backward()
+    owner = np.concatenate([[r] * len(part) for r, part in enumerate(np.array_split(np.zeros(2 * size + 1), size))])
+    assert tensor.grad[:, 0].tolist() == [0.5 * size * (r + 1) for r in owner.tolist()], tensor.grad
+
+
 def check_broadcast() -> None:
     rank, size = hvd.rank(), hvd.size()
     for root in range(size):

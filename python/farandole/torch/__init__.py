@@ -26,7 +26,14 @@ from farandole.exceptions import (
     TensorMismatchError,
 )
 from farandole.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
-from farandole.torch.collectives import allgather, allreduce, broadcast, grouped_allreduce
+from farandole.torch.collectives import (
+    allgather,
+    allreduce,
+    alltoall,
+    broadcast,
+    grouped_allreduce,
+    reducescatter,
+)
 from farandole.torch.compression import Compression
 from farandole.torch.functions import (
     allgather_object,
@@ -39,6 +46,7 @@ from farandole.torch.operations import (
     allreduce_,
     allreduce_async,
     allreduce_async_,
+    alltoall_async,
     barrier,
     broadcast_,
     broadcast_async,
@@ -48,6 +56,7 @@ from farandole.torch.operations import (
     grouped_allreduce_async_,
     join,
     poll,
+    reducescatter_async,
     synchronize,
 )
 from farandole.torch.optimizer import DistributedOptimizer
@@ -78,6 +87,8 @@ __all__ = [
     "allreduce_",
     "allreduce_async",
     "allreduce_async_",
+    "alltoall",
+    "alltoall_async",
     "barrier",
     "broadcast",
     "broadcast_",
@@ -101,6 +112,8 @@ __all__ = [
     "local_size",
     "poll",
     "rank",
+    "reducescatter",
+    "reducescatter_async",
     "remove_process_set",
     "shutdown",
     "size",

@@ -89,6 +89,49 @@ class _Allgather(torch.autograd.Function):
         return reduced.narrow(0, start, ctx.rows), None, None
 
 
+class _Alltoall(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, tensor: torch.Tensor, splits: Any, name: str | None, process_set: ProcessSet
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.arguments = (_gradient_name(name), process_set)
+        result, ctx.received = operations.synchronize(operations.alltoall_async(tensor, splits, name, process_set))
+        ctx.mark_non_differentiable(ctx.received)
+        ctx.rows, ctx.sent = tensor.shape[0], int(sum(splits))
+        return result, ctx.received
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple:
+        back, _ = _Alltoall.apply(gradient, ctx.received, *ctx.arguments)
+        if ctx.sent < ctx.rows:  # rows that went nowhere
+            back = torch.cat([back, back.new_zeros(ctx.rows - ctx.sent, *back.shape[1:])])
+        return back, None, None, None
+
+
+class _Reducescatter(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        tensor: torch.Tensor,
+        name: str | None,
+        op: int,
+        process_set: ProcessSet,
+        prescale_factor: float,
+        postscale_factor: float,
+    ) -> torch.Tensor:
+        ctx.name, ctx.process_set = _gradient_name(name), process_set
+        ctx.factor = prescale_factor * postscale_factor
+        if op == reduce_ops.Sum:
+            ctx.factor *= process_set.size()
+        handle = operations.reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor)
+        return operations.synchronize(handle)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+        gathered = _Allgather.apply(gradient * ctx.factor, ctx.name, ctx.process_set)
+        return gathered, None, None, None, None, None
+
+
 class _Broadcast(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -180,6 +223,61 @@ def allgather(
         As `allreduce`.
     """
     return _Allgather.apply(tensor, name, process_set)
+
+
+def alltoall(
+    tensor: torch.Tensor,
+    splits: torch.Tensor | Sequence[int] | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Sends rows of `tensor` to every rank and returns theirs, in order of rank. Differentiable: gradients go back to
+    where the rows came from.
+
+    Args:
+        tensor: any type, at least one dimension; all dimensions but the first must agree between ranks.
+        splits: how many rows go to each member of the process set, the first ones to the first. None: the same number
+            to each, which must divide the rows.
+
+    Returns:
+        What has come; if `splits` was given, a pair of that and int32 with the number of rows from each rank.
+
+    Raises:
+        As `allreduce`; ValueError also for bad splits.
+    """
+    if splits is not None:
+        return _Alltoall.apply(tensor, splits, name, process_set)
+    size = process_set.size()
+    rows = tensor.shape[0] if isinstance(tensor, torch.Tensor) and tensor.dim() else 0
+    if rows % size:
+        raise ValueError(f"{rows} rows cannot be divided among {size} ranks; give splits")
+    return _Alltoall.apply(tensor, [rows // size] * size, name, process_set)[0]
+
+
+def reducescatter(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    compression: type[Compressor] = Compression.none,
+    op: int = reduce_ops.Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> torch.Tensor:
+    """Reduces `tensor` over all ranks and returns the rows of this one. Differentiable: gradients are gathered, times
+    the number of ranks for a Sum.
+
+    Args:
+        tensor: int32, int64, float16, bfloat16, float32 or float64, at least one dimension, of the same shape on all
+            ranks. Its rows are divided as evenly as possible; the lowest ranks get one more if they do not divide.
+        compression: what travels; the result has the type of `tensor`.
+        op: Average or Sum.
+
+    Raises:
+        As `allreduce`.
+    """
+    compressed, context = compression.compress(tensor)
+    reduced = _Reducescatter.apply(compressed, name, op, process_set, prescale_factor, postscale_factor)
+    return compression.decompress(reduced, context)
 
 
 def broadcast(

@@ -8,6 +8,7 @@ Arguments that all share:
 
 from __future__ import annotations
 
+import ctypes
 import operator
 from collections.abc import Sequence
 from ctypes import POINTER, c_int, c_int64, c_void_p, cast
@@ -25,6 +26,7 @@ __all__ = [
     "allreduce_",
     "allreduce_async",
     "allreduce_async_",
+    "alltoall_async",
     "barrier",
     "broadcast_",
     "broadcast_async",
@@ -34,6 +36,7 @@ __all__ = [
     "grouped_allreduce_async_",
     "join",
     "poll",
+    "reducescatter_async",
     "synchronize",
 ]
 
@@ -266,14 +269,125 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
         process_sets.id_of(process_set),
     )
 
-    def finish(done: int) -> torch.Tensor:
-        result = torch.empty(library.result_dimensions(done), dtype=source.dtype)
-        code = library.result_copy(done, result.data_ptr(), result.numel() * result.element_size())
-        if code != _library.OK:
-            _errors.raise_error(code)
-        return result if tensor.is_cpu else result.to(tensor.device)
+    return handles.track(handle, (source,), lambda done: _gathered(done, tensor))
+
+
+def _gathered(done: int, tensor: torch.Tensor) -> torch.Tensor:
+    """The result that belongs to a handle, in the type and on the device of `tensor`."""
+    library = library_in_use()
+    result = torch.empty(library.result_dimensions(done), dtype=tensor.dtype)
+    code = library.result_copy(done, result.data_ptr(), result.numel() * result.element_size())
+    if code != _library.OK:
+        _errors.raise_error(code)
+    return result if tensor.is_cpu else result.to(tensor.device)
+
+
+def _splits_array(splits: torch.Tensor | Sequence[int]) -> ctypes.Array:
+    if not isinstance(splits, torch.Tensor):
+        splits = torch.tensor(splits, dtype=torch.int64)
+    if splits.dim() != 1 or splits.dtype not in (torch.int32, torch.int64):
+        raise ValueError(f"splits is a vector of integers, got {splits.dtype} of {splits.dim()} dimensions")
+    return _library.shape_array(splits.tolist())
+
+
+def alltoall_async(
+    tensor: torch.Tensor,
+    splits: torch.Tensor | Sequence[int] | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    """Starts to send rows of `tensor` to every rank and to get theirs.
+
+    Args:
+        tensor: any type, at least one dimension; all dimensions but the first must agree between ranks.
+        splits: how many rows go to each member of the process set, the first ones to the first. None: the same number
+            to each, which must divide the rows.
+
+    Returns:
+        A handle; `synchronize` returns what has come, in order of rank; if `splits` was given, a pair of that and
+        int32 with the number of rows from each.
+
+    Raises:
+        ValueError: unsupported type, no dimension, bad splits, name in use, not initialised.
+        HorovodInternalError: a peer was lost.
+    """
+    code = memory.dtype_code(tensor)
+    if tensor.dim() == 0:
+        raise ValueError("alltoall needs a tensor with at least one dimension, got a scalar")
+    library = library_in_use()
+    source = memory.staged(tensor)
+    given = None if splits is None else _splits_array(splits)
+    handle = library.alltoall(
+        _wire_name("alltoall", name),
+        source.data_ptr(),
+        code,
+        source.dim(),
+        memory.shape_of(source),
+        0 if given is None else len(given),
+        given,
+        process_sets.id_of(process_set),
+    )
+
+    def finish(done: int) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        result = _gathered(done, tensor)
+        if splits is None:
+            return result
+        received = (c_int64 * len(given))()
+        if library.result_splits(done, received) != _library.OK:
+            raise RuntimeError(library.error_text())
+        device = splits.device if isinstance(splits, torch.Tensor) else "cpu"
+        return result, torch.tensor(list(received), dtype=torch.int32, device=device)
 
     return handles.track(handle, (source,), finish)
+
+
+def reducescatter_async(
+    tensor: torch.Tensor,
+    name: str | None = None,
+    op: int = reduce_ops.Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> int:
+    """Starts the reduction of `tensor` over all ranks, of which each gets some rows.
+
+    Args:
+        tensor: int32, int64, float16, bfloat16, float32 or float64, at least one dimension, of the same shape on all
+            ranks.
+        op: Average or Sum. Integers are scaled in double precision and truncated toward zero.
+
+    Returns:
+        A handle; `synchronize` returns the rows of this rank as a new tensor: the rows are divided as evenly as
+        possible, the lowest ranks get one more if they do not divide.
+
+    Raises:
+        ValueError: unsupported type or operation, no dimension, name in use, not initialised.
+        HorovodInternalError: a peer was lost.
+    """
+    code = memory.dtype_code(tensor, memory.REDUCIBLE)
+    if tensor.dim() == 0:
+        raise ValueError("reducescatter needs a tensor with at least one dimension, got a scalar")
+    library = library_in_use()
+    source = memory.staged(tensor)
+    set_id = process_sets.id_of(process_set)
+    size, position = library.process_set_size(set_id), library.process_set_rank(set_id)
+    if size < 0 or position < 0:
+        _errors.raise_error(min(size, position))
+    rows = source.shape[0] // size + (position < source.shape[0] % size)
+    target = torch.empty((rows, *source.shape[1:]), dtype=source.dtype)
+    handle = library.reducescatter(
+        _wire_name("reducescatter", name),
+        source.data_ptr(),
+        target.data_ptr(),
+        code,
+        source.dim(),
+        memory.shape_of(source),
+        reduce_ops.resolve(op),
+        float(prescale_factor),
+        float(postscale_factor),
+        set_id,
+    )
+    return handles.track(handle, (source, target), lambda _: target if tensor.is_cpu else target.to(tensor.device))
 
 
 def _submit_broadcast(
