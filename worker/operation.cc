@@ -10,9 +10,9 @@ void Operation::Finish(const Result& result) {
   finished_.Advance();
 }
 
-const Result& Operation::result() const {
+const Result& Operation::Well() {
   static const Result* const kWell = new Result();
-  return failure_ != nullptr ? *failure_ : *kWell;
+  return *kWell;
 }
 
 bool Operation::Wait(int timeout_ms) {

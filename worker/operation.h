@@ -59,9 +59,11 @@ class Operation {
   // False after `timeout_ms` (negative: waits for ever).
   bool Wait(int timeout_ms);
   // After done().
-  const Result& result() const;
+  const Result& result() const { return failure_ != nullptr ? *failure_ : Well(); }
 
  private:
+  static const Result& Well();
+
   std::unique_ptr<const Result> failure_;  // null: it went well
   EventCount finished_;                    // advances once
 };

@@ -22,7 +22,7 @@ BreakReason WhyNot(OpKind op) {
   }
 }
 
-std::vector<Signature>::iterator FindFitting(std::vector<Signature>* variants, const Signature& signature) {
+std::vector<Signature>::iterator FindVariant(std::vector<Signature>* variants, const Signature& signature) {
   return std::find_if(variants->begin(), variants->end(), [&](const Signature& v) { return Fits(signature, v); });
 }
 
@@ -57,7 +57,7 @@ uint32_t ReplayCursor::TensorOf(const Request& request) {
 
 int16_t ReplayCursor::VariantOf(uint32_t tensor, const Signature& signature) {
   std::vector<Signature>& variants = known_[tensor].variants;
-  auto variant = FindFitting(&variants, signature);
+  auto variant = FindVariant(&variants, signature);
   if (variant == variants.end()) variant = variants.insert(variants.end(), signature);
   return static_cast<int16_t>(variant - variants.begin());
 }
@@ -83,7 +83,7 @@ int ReplayCursor::Find(const Operation& operation) {
   const uint32_t place = operation.place;
   if (place < by_place_.size() && by_place_[place] != kNone) {
     const int index = by_place_[place];
-    if (tensors_[index].fitting == &request || KeyOf(*known_[index].in_period) == KeyOf(request)) return index;
+    if (KeyOf(*known_[index].in_period) == KeyOf(request)) return index;
   }
   const auto it = by_name_.find(KeyOf(request));
   if (it == by_name_.end()) return kNone;
@@ -96,9 +96,8 @@ int ReplayCursor::Find(const Operation& operation) {
 
 bool ReplayCursor::Fit(uint32_t index, const std::shared_ptr<const Request>& request) {
   Tensor& tensor = tensors_[index];
-  if (tensor.fitting == request.get()) return true;
   Known& known = known_[index];
-  const auto variant = FindFitting(&known.variants, request->signature);
+  const auto variant = FindVariant(&known.variants, request->signature);
   if (variant == known.variants.end()) return false;
   known.fitting = request;
   tensor.fitting = request.get();
@@ -107,11 +106,14 @@ bool ReplayCursor::Fit(uint32_t index, const std::shared_ptr<const Request>& req
 }
 
 bool ReplayCursor::Open(const Operation& operation, TimePoint now, BreakReason* why_not) {
-  const int index = Find(operation);
-  if (index == kNone || !Fit(index, operation.shared_request)) {
-    *why_not = WhyNot(operation.request.signature.op);
-    if (index != kNone && *why_not == BreakReason::kNew) *why_not = BreakReason::kChanged;
-    return false;
+  int index = FindFitting(operation);
+  if (index == kNone) {
+    index = Find(operation);
+    if (index == kNone || !Fit(index, operation.shared_request)) {
+      *why_not = WhyNot(operation.request.signature.op);
+      if (index != kNone && *why_not == BreakReason::kNew) *why_not = BreakReason::kChanged;
+      return false;
+    }
   }
   Tensor& tensor = tensors_[index];
   if (open_++ == 0) since_ = now;

@@ -100,6 +100,11 @@ class ReplayCursor {
   void LinkParts(const std::vector<std::vector<int16_t>>& variants);
   // In tensors_; kNone: the period has none of that process set and name.
   int Find(const Operation& operation);
+  // The same, if this very request was there before, so that it fits.
+  int FindFitting(const Operation& operation) const {
+    const int index = operation.place < by_place_.size() ? by_place_[operation.place] : kNone;
+    return index != kNone && tensors_[index].fitting == &operation.request ? index : kNone;
+  }
   bool Fit(uint32_t index, const std::shared_ptr<const Request>& request);
 
   const uint64_t index_;

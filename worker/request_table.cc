@@ -4,11 +4,11 @@
 
 namespace farandole {
 
-uint32_t RequestTable::PlaceOf(const std::shared_ptr<const Request>& request) {
-  if (last_ < entries_.size() && entries_[last_].next < entries_.size()) {
+uint32_t RequestTable::FindPlace(const std::shared_ptr<const Request>& request) {
+  if (!entries_.empty()) {
     const uint32_t guess = entries_[last_].next;
     const Request* const named = entries_[guess].named;
-    if (named == request.get() || (named != nullptr && KeyOf(*named) == KeyOf(*request))) return guess;
+    if (named != nullptr && KeyOf(*named) == KeyOf(*request)) return guess;
   }
   const auto it = places_.find(KeyOf(*request));
   return it == places_.end() ? NewPlace(request) : it->second;

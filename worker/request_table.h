@@ -72,7 +72,11 @@ class RequestTable {
   using Key = std::pair<uint32_t, absl::string_view>;
 
   static Key KeyOf(const Request& request) { return {request.signature.process_set, request.name}; }
-  uint32_t PlaceOf(const std::shared_ptr<const Request>& request);
+  uint32_t PlaceOf(const std::shared_ptr<const Request>& request) {
+    if (!entries_.empty() && entries_[entries_[last_].next].named == request.get()) return entries_[last_].next;
+    return FindPlace(request);
+  }
+  uint32_t FindPlace(const std::shared_ptr<const Request>& request);
   uint32_t NewPlace(const std::shared_ptr<const Request>& request);
   void ForgetIdle();
 

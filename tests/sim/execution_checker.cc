@@ -26,8 +26,8 @@ int64_t FirstDimension(const Request& request) {
 }  // namespace
 
 ExecutionChecker::CallRecord* ExecutionChecker::CallTable::Find(uint64_t label) {
-  uint32_t place = last_ < records_.size() ? records_[last_].next : 0;
-  if (place >= records_.size() || records_[place].label != label) {
+  uint32_t place = records_[last_].next;
+  if (records_[place].label != label) {
     const auto it = places_.find(label);
     if (it == places_.end()) return nullptr;
     place = it->second;

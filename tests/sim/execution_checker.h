@@ -64,7 +64,7 @@ class ExecutionChecker {
 
    private:
     absl::flat_hash_map<uint64_t, uint32_t> places_;
-    std::vector<CallRecord> records_;
+    std::vector<CallRecord> records_{1};  // the first has no label
     std::vector<uint32_t> free_;
     uint32_t last_ = 0;
   };

@@ -397,17 +397,15 @@ bool Life::MayEnd(const std::string& text) const {
 
 void Life::Tell(std::shared_ptr<Operation> submission) {
   if (world_->setting.shape == nullptr) {
-    process_->AfterUs(world_->random().Between(1, 60), [this, submission] { callbacks_.on_answered({submission}); });
+    process_->AfterUs(world_->random().Between(1, 60), [this, submission] { callbacks_.on_answered(&submission, 1); });
     return;
   }
-  told_together_.push_back(std::move(submission));
-  if (told_together_.size() > 1) return;
+  told_.push_back(std::move(submission));
+  if (told_.size() > told_count_ + 1) return;
   process_->AfterUs(world_->random().Between(1, 60), [this] {
-    Submission::Prefetch(told_together_);
-    telling_.swap(told_together_);
-    callbacks_.on_answered(telling_);
-    told_.insert(told_.end(), std::make_move_iterator(telling_.begin()), std::make_move_iterator(telling_.end()));
-    telling_.clear();
+    const size_t first = std::exchange(told_count_, told_.size());
+    // The script may submit the next ones, and so forget these, at the end of it.
+    callbacks_.on_answered(told_.data() + first, told_.size() - first);
   });
 }
 

@@ -21,7 +21,7 @@ class Life {
   // Called on the process, never inside a call of this class.
   struct Callbacks {
     std::function<void()> on_joined;
-    std::function<void(const Submission::Many&)> on_answered;
+    std::function<void(const std::shared_ptr<Operation>* submissions, size_t count)> on_answered;
     std::function<void()> on_end;      // left or removed
     std::function<void()> on_stopped;  // after Stop()
   };
@@ -31,7 +31,8 @@ class Life {
   // What the script has been told is let go: the next submissions are about to need its memory.
   void ForgetAnswered() {
     executed_.clear();
-    told_.clear();
+    told_.erase(told_.begin(), told_.begin() + static_cast<ptrdiff_t>(told_count_));
+    told_count_ = 0;
   }
   // All or none.
   Result Submit(const Submission::Many& submissions);
@@ -116,11 +117,11 @@ class Life {
   std::shared_ptr<Work> last_batch_;
   Submission::Many unanswered_;  // by Operation::place; null: none
   size_t unanswered_count_ = 0;
-  Submission::Many told_together_;
-  Submission::Many telling_;
   // See ForgetAnswered.
   std::vector<Work> executed_;
+  // Answered; the first `told_count_` of them have been told to the script, all others are about to be.
   Submission::Many told_;
+  size_t told_count_ = 0;
   std::vector<std::shared_ptr<Operation>> parked_;
 };
 

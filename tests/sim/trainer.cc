@@ -31,7 +31,7 @@ void Trainer::BeginLife() {
   shutting_down_ = false;
   Life::Callbacks callbacks;
   callbacks.on_joined = [this] { Joined(); };
-  callbacks.on_answered = [this](const Submission::Many& submissions) { Answered(submissions); };
+  callbacks.on_answered = [this](const std::shared_ptr<Operation>* submissions, size_t count) { Answered(submissions, count); };
   callbacks.on_end = [this] { Ended(); };
   callbacks.on_stopped = [this] { Stopped(); };
   auto life = std::make_shared<Life>(world_, process_, host_, identity, std::move(callbacks));
@@ -176,18 +176,15 @@ void Trainer::SubmitTwice(const Submission& first) {
   }
 }
 
-void Trainer::Answered(const Submission::Many& submissions) {
-  for (const auto& submission : submissions) {
-    if (submission.get() == last_) last_ = nullptr;
-  }
+void Trainer::Answered(const std::shared_ptr<Operation>* submissions, size_t count) {
+  // One that is not yet, of those submitted last, is still the last.
+  if (last_ != nullptr && last_->done()) last_ = nullptr;
   if (program_ == nullptr || shutting_down_) return;
   bool goes_on = false;
-  for (size_t i = 0, end; i < submissions.size(); i = end) {
+  for (size_t i = 0, end; i < count; i = end) {
     const int step = Submission::Of(*submissions[i]).step;
-    for (end = i; end < submissions.size() && Submission::Of(*submissions[end]).step == step; ++end) {
-      Answered(Submission::Of(*submissions[end]));
-      const Code code = submissions[end]->result().code;
-      goes_on = goes_on || code == Code::kOk || code == Code::kMismatch;
+    for (end = i; end < count && Submission::Of(*submissions[end]).step == step; ++end) {
+      if (Answered(Submission::Of(*submissions[end]))) goes_on = true;
     }
     const auto open = unanswered_.find(step);
     if ((open->second -= static_cast<int>(end - i)) == 0) unanswered_.erase(open);
@@ -195,15 +192,16 @@ void Trainer::Answered(const Submission::Many& submissions) {
   if (goes_on) Advance();
 }
 
-void Trainer::Answered(const Submission& submission) {
+bool Trainer::Answered(const Submission& submission) {
   const Code code = submission.result().code;
   if (code == Code::kOk && submission.request.signature.op == OpKind::kAddProcessSet) {
     set_ids_[submission.script_set] = static_cast<uint32_t>(submission.value);
   }
-  if (code == Code::kOk || code == Code::kMismatch) return;
+  if (code == Code::kOk || code == Code::kMismatch) return true;
   process_->AfterUs(world_->random().Skewed(10, 50000), [this, life = life_] {
     if (life == life_) Shutdown();
   });
+  return false;
 }
 
 std::string Trainer::Describe() const {

@@ -54,8 +54,9 @@ class Trainer {
   void SubmitNow();
   void SubmitTwice(const Submission& first);
   bool AnsweredThrough(int step) const { return unanswered_.empty() || unanswered_.begin()->first > step; }
-  void Answered(const Submission::Many& submissions);
-  void Answered(const Submission& submission);
+  void Answered(const std::shared_ptr<Operation>* submissions, size_t count);
+  // True if the script goes on.
+  bool Answered(const Submission& submission);
   void Shutdown();
   void Ended();
   void Stopped();
