@@ -6,14 +6,15 @@
 
 namespace farandole::sim {
 
-void Simulation::At(TimePoint when, Task task) {
+void Simulation::At(TimePoint when, Task task, Touched touched) {
   if (free_.empty()) {
     free_.push_back(static_cast<uint32_t>(tasks_.size()));
     tasks_.emplace_back();
   }
   const uint32_t place = free_.back();
   free_.pop_back();
-  tasks_[place] = std::move(task);
+  tasks_[place].task = std::move(task);
+  tasks_[place].touched = touched;
   heap_.push_back({when < now_ ? now_ : when, next_order_++, place});
   std::push_heap(heap_.begin(), heap_.end());
 }
@@ -26,7 +27,8 @@ bool Simulation::Step() {
   now_ = event.when;
   ++events_;
   digest_ = Random(digest_ ^ event.when.ns() ^ (event.order << 40)).Next();
-  Task& task = tasks_[event.place];
+  if (!heap_.empty()) tasks_[heap_.front().place].touched.Prefetch();
+  Task& task = tasks_[event.place].task;
   task();
   task.Reset();
   free_.push_back(event.place);

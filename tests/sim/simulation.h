@@ -14,6 +14,16 @@
 
 namespace farandole::sim {
 
+// Memory that an event looks at first. Fetched while the event before it runs: what belongs to one of thousands of
+// ranks is in no cache.
+struct Touched {
+  const char* begin = nullptr;
+  size_t bytes = 0;
+  void Prefetch() const {
+    for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(begin + at);
+  }
+};
+
 // Time and chance of one run: events in order of time, of equal time in order of their making. Everything a run
 // consists of stays allocated until its end, so that events may hold plain pointers.
 class Simulation {
@@ -22,7 +32,8 @@ class Simulation {
 
   TimePoint now() const { return now_; }
   Random& random() { return random_; }
-  void At(TimePoint when, Task task);
+  void At(TimePoint when, Task task) { At(when, std::move(task), Touched()); }
+  void At(TimePoint when, Task task, Touched touched);
   void AfterUs(int64_t us, Task task) { At(TimePoint(now_.ns() + us * 1000), std::move(task)); }
   // Runs the next event; false if there is none.
   bool Step();
@@ -53,7 +64,11 @@ class Simulation {
   const bool trace_;
   std::deque<std::shared_ptr<void>> kept_;
   std::vector<Event> heap_;
-  std::deque<Task> tasks_;
+  struct Due {
+    Task task;
+    Touched touched;
+  };
+  std::deque<Due> tasks_;
   std::vector<uint32_t> free_;  // places in tasks_
   uint64_t next_order_ = 0;
   uint64_t events_ = 0;
@@ -81,8 +96,11 @@ class Process {
   }
   template <typename F>
   void At(TimePoint when, F&& fn) {
-    simulation_->At(when, [this, fn = std::forward<F>(fn)]() mutable { Run(std::move(fn)); });
+    simulation_->At(when, [this, fn = std::forward<F>(fn)]() mutable { Run(std::move(fn)); }, touched_);
   }
+
+  // What its events look at first from now on.
+  void Touches(const void* begin, size_t bytes) { touched_ = {static_cast<const char*>(begin), bytes}; }
 
   void Kill() { alive_ = false; }
   void Stop() { stopped_ = true; }
@@ -95,6 +113,7 @@ class Process {
   bool alive_ = true;
   bool stopped_ = false;
   bool continuing_ = false;
+  Touched touched_;
   std::deque<Task> waiting_;
 };
 

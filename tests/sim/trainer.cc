@@ -36,6 +36,7 @@ void Trainer::BeginLife() {
   callbacks.on_stopped = [this] { Stopped(); };
   auto life = std::make_shared<Life>(world_, process_, host_, identity, std::move(callbacks));
   life_ = world_->simulation.Keep(life);
+  process_->Touches(life_, sizeof(Life));
   life_->Start();
 }
 
