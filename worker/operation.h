@@ -60,6 +60,7 @@ class Operation {
   bool Wait(int timeout_ms);
   // After done().
   const Result& result() const { return failure_ != nullptr ? *failure_ : Well(); }
+  Code code() const { return failure_ != nullptr ? failure_->code : Code::kOk; }
 
  private:
   static const Result& Well();

@@ -25,16 +25,12 @@ int64_t FirstDimension(const Request& request) {
 
 }  // namespace
 
-ExecutionChecker::CallRecord* ExecutionChecker::CallTable::Find(uint64_t label) {
-  uint32_t place = records_[last_].next;
-  if (records_[place].label != label) {
-    const auto it = places_.find(label);
-    if (it == places_.end()) return nullptr;
-    place = it->second;
-    records_[last_].next = place;
-  }
-  last_ = place;
-  return &records_[place];
+ExecutionChecker::CallRecord* ExecutionChecker::CallTable::LookUp(uint64_t label) {
+  const auto it = places_.find(label);
+  if (it == places_.end()) return nullptr;
+  records_[last_].next = it->second;
+  last_ = it->second;
+  return &records_[last_];
 }
 
 ExecutionChecker::CallRecord* ExecutionChecker::CallTable::Get(uint64_t label) {

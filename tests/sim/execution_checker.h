@@ -59,10 +59,16 @@ class ExecutionChecker {
     // Makes it.
     CallRecord* Get(uint64_t label);
     // nullptr: there is none.
-    CallRecord* Find(uint64_t label);
+    CallRecord* Find(uint64_t label) {
+      const uint32_t next = records_[last_].next;
+      if (records_[next].label != label) return LookUp(label);
+      last_ = next;
+      return &records_[next];
+    }
     void Erase(CallRecord* record);
 
    private:
+    CallRecord* LookUp(uint64_t label);
     absl::flat_hash_map<uint64_t, uint32_t> places_;
     std::vector<CallRecord> records_{1};  // the first has no label
     std::vector<uint32_t> free_;

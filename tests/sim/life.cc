@@ -153,18 +153,33 @@ void Life::AckTimeOver() {
   if (session_.executing() && !stopped_) ArmAckTimer();
 }
 
-Result Life::Submit(const Submission::Many& submissions) {
+void Life::ForgetAnswered() {
+  executed_.clear();
+  if (told_count_ < told_.size()) return;
+  told_.clear();
+  told_count_ = 0;
+  while (!submitted_.empty() && Answered(submitted_.front())) submitted_.pop_front();
+}
+
+bool Life::Answered(const Submission::Many& submissions) const {
+  if (unanswered_ > 0) {
+    for (const auto& submission : submissions) {
+      if (!submission->done()) return false;
+    }
+  }
+  Submission::PrefetchAll(submissions);
+  return true;
+}
+
+Result Life::Submit(Submission::Many submissions) {
   Effects effects;
   const WorkerState mode = session_.replayer().mode();
   const Result result = session_.Submit(submissions.data(), submissions.size(), world_->simulation.now(), &effects);
   if (!result.ok()) return result;
   world_->coverage->Submits(mode, submissions.size());
-  for (const auto& submission : submissions) {
-    if (unanswered_.size() <= submission->place) unanswered_.resize(submission->place + 1);
-    unanswered_[submission->place] = submission;
-  }
-  unanswered_count_ += submissions.size();
+  unanswered_ += submissions.size();
   world_->checker.Submitted(generation(), session_.self().rank, submissions);
+  submitted_.push_back(std::move(submissions));
   Apply(std::move(effects));
   if (!session_.has_unannounced()) return result;
   if (world_->random().Percent(40)) {
@@ -217,7 +232,7 @@ void Life::StoppedIfIdle() {
   stopped_ = true;
   if (stream_ != nullptr) stream_->CloseFromBelow();
   stream_ = nullptr;
-  if (unanswered_count_ > 0) {
+  if (unanswered_ > 0) {
     world_->checker.Fail(absl::StrCat("I3: pid ", identity_.pid, " never had an answer to", Unanswered()));
   }
   process_->AfterUs(world_->random().Between(1, 100), callbacks_.on_stopped);
@@ -265,8 +280,10 @@ void Life::OnWithdrawn(Work work) {
 
 std::string Life::Unanswered() const {
   std::vector<std::string> names;
-  for (const auto& operation : unanswered_) {
-    if (operation != nullptr) names.push_back(operation->request.name);
+  for (const Submission::Many& together : submitted_) {
+    for (const auto& submission : together) {
+      if (!submission->done()) names.push_back(submission->request.name);
+    }
   }
   std::sort(names.begin(), names.end());
   std::string text;
@@ -316,11 +333,12 @@ void Life::Send(WorkerUp up) {
 }
 
 void Life::ListAnswered(Hello* hello) const {
-  for (const auto& operation : unanswered_) {
-    if (operation == nullptr) continue;
-    const bool listed = std::any_of(hello->open_requests.begin(), hello->open_requests.end(),
-                                    [&](const Request& request) { return request.name == operation->request.name; });
-    if (!listed) hello->open_requests.push_back(operation->request);
+  for (const Submission::Many& together : submitted_) {
+    for (const auto& submission : together) {
+      const bool listed = std::any_of(hello->open_requests.begin(), hello->open_requests.end(),
+                                      [&](const Request& request) { return request.name == submission->request.name; });
+      if (!submission->done() && !listed) hello->open_requests.push_back(submission->request);
+    }
   }
 }
 
@@ -369,8 +387,8 @@ void Life::Answer(const Submission::Many& submissions, const Result& result, uin
     operation->Finish(result);
     world_->coverage->Answer(result.code);
     any = true;
-    --unanswered_count_;
-    Tell(std::move(unanswered_[operation->place]));
+    --unanswered_;
+    Tell(operation);
   }
   if (any && result.code == Code::kPeerLost) CheckLost(result);
 }
@@ -395,12 +413,15 @@ bool Life::MayEnd(const std::string& text) const {
          absl::StrContains(text, "ended while the agent");
 }
 
-void Life::Tell(std::shared_ptr<Operation> submission) {
+void Life::Tell(const std::shared_ptr<Operation>& submission) {
   if (world_->setting.shape == nullptr) {
-    process_->AfterUs(world_->random().Between(1, 60), [this, submission] { callbacks_.on_answered(&submission, 1); });
+    process_->AfterUs(world_->random().Between(1, 60), [this, submission] {
+      const Operation* const told = submission.get();
+      callbacks_.on_answered(&told, 1);
+    });
     return;
   }
-  told_.push_back(std::move(submission));
+  told_.push_back(submission.get());
   if (told_.size() > told_count_ + 1) return;
   process_->AfterUs(world_->random().Between(1, 60), [this] {
     const size_t first = std::exchange(told_count_, told_.size());

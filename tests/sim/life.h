@@ -2,6 +2,7 @@
 #define FARANDOLE_TESTS_SIM_LIFE_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,7 +22,7 @@ class Life {
   // Called on the process, never inside a call of this class.
   struct Callbacks {
     std::function<void()> on_joined;
-    std::function<void(const std::shared_ptr<Operation>* submissions, size_t count)> on_answered;
+    std::function<void(const Operation* const* submissions, size_t count)> on_answered;
     std::function<void()> on_end;      // left or removed
     std::function<void()> on_stopped;  // after Stop()
   };
@@ -29,13 +30,9 @@ class Life {
 
   void Start();
   // What the script has been told is let go: the next submissions are about to need its memory.
-  void ForgetAnswered() {
-    executed_.clear();
-    told_.erase(told_.begin(), told_.begin() + static_cast<ptrdiff_t>(told_count_));
-    told_count_ = 0;
-  }
+  void ForgetAnswered();
   // All or none.
-  Result Submit(const Submission::Many& submissions);
+  Result Submit(Submission::Many submissions);
   void BeginLeave();
   void Stop();
 
@@ -86,7 +83,8 @@ class Life {
   void StoppedIfIdle();
   bool MayEnd(const std::string& text) const;
   void CheckLost(const Result& result);
-  void Tell(std::shared_ptr<Operation> submission);
+  void Tell(const std::shared_ptr<Operation>& submission);
+  bool Answered(const Submission::Many& submissions) const;
 
   World* const world_;
   Process* const process_;
@@ -115,12 +113,12 @@ class Life {
   int acks_ = 0;
   Item last_item_;
   std::shared_ptr<Work> last_batch_;
-  Submission::Many unanswered_;  // by Operation::place; null: none
-  size_t unanswered_count_ = 0;
+  std::deque<Submission::Many> submitted_;  // what was submitted together, as long as one of them is not told
+  size_t unanswered_ = 0;
   // See ForgetAnswered.
   std::vector<Work> executed_;
   // Answered; the first `told_count_` of them have been told to the script, all others are about to be.
-  Submission::Many told_;
+  std::vector<const Operation*> told_;
   size_t told_count_ = 0;
   std::vector<std::shared_ptr<Operation>> parked_;
 };

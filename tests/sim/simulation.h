@@ -96,7 +96,8 @@ class Process {
   }
   template <typename F>
   void At(TimePoint when, F&& fn) {
-    simulation_->At(when, [this, fn = std::forward<F>(fn)]() mutable { Run(std::move(fn)); }, touched_);
+    simulation_->At(
+        when, [this, fn = std::forward<F>(fn)]() mutable { Run(std::move(fn)); }, touched_);
   }
 
   // What its events look at first from now on.

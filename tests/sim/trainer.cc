@@ -31,7 +31,7 @@ void Trainer::BeginLife() {
   shutting_down_ = false;
   Life::Callbacks callbacks;
   callbacks.on_joined = [this] { Joined(); };
-  callbacks.on_answered = [this](const std::shared_ptr<Operation>* submissions, size_t count) { Answered(submissions, count); };
+  callbacks.on_answered = [this](const Operation* const* submissions, size_t count) { Answered(submissions, count); };
   callbacks.on_end = [this] { Ended(); };
   callbacks.on_stopped = [this] { Stopped(); };
   auto life = std::make_shared<Life>(world_, process_, host_, identity, std::move(callbacks));
@@ -141,29 +141,31 @@ std::shared_ptr<const Request> Trainer::RequestOf(const Call& call) const {
 
 void Trainer::SubmitNow() {
   const int step = next_step_ - 1;
-  Submission::PrefetchAll(submitting_);
-  submitting_.clear();
   life_->ForgetAnswered();
+  const bool uniform = program_->shape().uniform;
+  Submission::Many submissions;
+  submissions.reserve(uniform ? statements_->size() - at_ : 1);
   do {
     const Call& call = (*statements_)[at_++].call;
-    submitting_.push_back(
+    submissions.push_back(
         submissions_.Make(RequestOf(call), Program::LabelIn(step, call), step, call.set, call.mismatches));
-  } while (program_->shape().uniform && at_ < statements_->size() &&
-           (*statements_)[at_].kind == Statement::Kind::kSubmit);
-  const Result result = life_->Submit(submitting_);
+  } while (uniform && at_ < statements_->size() && (*statements_)[at_].kind == Statement::Kind::kSubmit);
+  const Operation* const last = submissions.back().get();
+  const int count = static_cast<int>(submissions.size());
+  const Result result = life_->Submit(std::move(submissions));
   if (!result.ok()) {
     if (result.code != Code::kPeerLost && result.code != Code::kShutDown) {
       world_->checker.Fail(absl::StrCat("a submission was refused: ", result.text));
     }
     return Shutdown();
   }
-  last_ = &Submission::Of(*submitting_.back());
+  last_ = &Submission::Of(*last);
   if (world_->simulation.tracing()) {
     world_->simulation.Trace(absl::StrCat("rank ", rank().value(), " submits ", last_->request.name, " of set ",
                                           last_->script_set, " in step ", step));
   }
-  unanswered_[step] += static_cast<int>(submitting_.size());
-  if (!program_->shape().uniform && world_->random().Percent(2)) SubmitTwice(*last_);
+  unanswered_[step] += count;
+  if (!uniform && world_->random().Percent(2)) SubmitTwice(*last_);
 }
 
 void Trainer::SubmitTwice(const Submission& first) {
@@ -177,7 +179,7 @@ void Trainer::SubmitTwice(const Submission& first) {
   }
 }
 
-void Trainer::Answered(const std::shared_ptr<Operation>* submissions, size_t count) {
+void Trainer::Answered(const Operation* const* submissions, size_t count) {
   // One that is not yet, of those submitted last, is still the last.
   if (last_ != nullptr && last_->done()) last_ = nullptr;
   if (program_ == nullptr || shutting_down_) return;
@@ -194,8 +196,8 @@ void Trainer::Answered(const std::shared_ptr<Operation>* submissions, size_t cou
 }
 
 bool Trainer::Answered(const Submission& submission) {
-  const Code code = submission.result().code;
-  if (code == Code::kOk && submission.request.signature.op == OpKind::kAddProcessSet) {
+  const Code code = submission.code();
+  if (code == Code::kOk && submission.script_set != 0 && submission.request.signature.op == OpKind::kAddProcessSet) {
     set_ids_[submission.script_set] = static_cast<uint32_t>(submission.value);
   }
   if (code == Code::kOk || code == Code::kMismatch) return true;

@@ -54,7 +54,7 @@ class Trainer {
   void SubmitNow();
   void SubmitTwice(const Submission& first);
   bool AnsweredThrough(int step) const { return unanswered_.empty() || unanswered_.begin()->first > step; }
-  void Answered(const std::shared_ptr<Operation>* submissions, size_t count);
+  void Answered(const Operation* const* submissions, size_t count);
   // True if the script goes on.
   bool Answered(const Submission& submission);
   void Shutdown();
@@ -73,7 +73,6 @@ class Trainer {
   Statements statements_;            // of the step before next_step_
   size_t at_ = 0;
   SubmissionPool submissions_;
-  Submission::Many submitting_;
   const Submission* last_ = nullptr;  // until it is answered
   std::map<int, int> unanswered_;     // calls by step, none of 0
   int next_step_ = 0;
