@@ -79,9 +79,7 @@ void ControllerStream::WriteNext() {
   unsent_bytes_ -= unsent_.front().size();
   unsent_.pop_front();
   writing_ = true;
-  grpc::WriteOptions options;
-  if (!unsent_.empty()) options.set_buffer_hint();
-  stream_->Write(grpc::ByteBuffer(&slice, 1), options, Step(&write_step_, &ControllerStream::WriteDone));
+  stream_->Write(grpc::ByteBuffer(&slice, 1), Step(&write_step_, &ControllerStream::WriteDone));
 }
 
 void ControllerStream::ReadDone(bool ok) {
