@@ -101,6 +101,16 @@ def groups() -> None:
         assert hvd.synchronize(lone).tolist() == [hvd.size()] * 2
 
 
+def reducescatter() -> None:
+    """As in training with sharded optimizer states, and the greatest norm beside it."""
+    rows = [part.tolist() for part in torch.arange(7.0).tensor_split(hvd.size())]
+    for step in range(STEPS):
+        norm = hvd.allreduce_async(torch.tensor([float(hvd.rank() + step)]), name="norm", op=hvd.Max)
+        own = hvd.reducescatter(torch.arange(7.0), name="sharded", op=hvd.Sum)
+        assert own.tolist() == [hvd.size() * value for value in rows[hvd.rank()]]
+        assert hvd.synchronize(norm).item() == hvd.size() - 1 + step
+
+
 def varying_allgather() -> None:
     """Stays negotiated, beside gradients that repeat themselves."""
     for step in range(STEPS):
@@ -121,7 +131,8 @@ def join_at_the_end() -> None:
         assert hvd.join() == hvd.size() - 1
 
 
-REPLAYED = [several_optimizers, accumulation, evaluation_between_epochs, process_sets, groups, join_at_the_end]
+REPLAYED = [several_optimizers, accumulation, evaluation_between_epochs, process_sets, groups, reducescatter]
+REPLAYED += [join_at_the_end]
 NEGOTIATED = [varying_allgather]
 
 
