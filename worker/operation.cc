@@ -4,10 +4,9 @@
 
 namespace farandole {
 
-void Operation::Finish(const Result& result) {
+void Operation::Fail(const Result& result) {
   if (done()) std::abort();
-  if (!result.ok()) failure_ = std::make_unique<const Result>(result);
-  finished_.Advance();
+  failure_ = std::make_unique<const Result>(result);
 }
 
 const Result& Operation::Well() {

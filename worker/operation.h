@@ -53,7 +53,10 @@ class Operation {
   int32_t value = 0;
 
   // Exactly once. The caller holds a reference until it returns. Wakes the waiters.
-  void Finish(const Result& result);
+  void Finish(const Result& result) {
+    if (done() || !result.ok()) Fail(result);
+    finished_.Advance();
+  }
 
   bool done() const { return finished_.Value() != 0; }
   // False after `timeout_ms` (negative: waits for ever).
@@ -64,6 +67,7 @@ class Operation {
 
  private:
   static const Result& Well();
+  void Fail(const Result& result);
 
   std::unique_ptr<const Result> failure_;  // null: it went well
   EventCount finished_;                    // advances once

@@ -105,16 +105,18 @@ bool ReplayCursor::Fit(uint32_t index, const std::shared_ptr<const Request>& req
   return true;
 }
 
+int ReplayCursor::MakeFit(const Operation& operation, BreakReason* why_not) {
+  const int index = Find(operation);
+  if (index != kNone && Fit(index, operation.shared_request)) return index;
+  *why_not = WhyNot(operation.request.signature.op);
+  if (index != kNone && *why_not == BreakReason::kNew) *why_not = BreakReason::kChanged;
+  return kNone;
+}
+
 bool ReplayCursor::Open(const Operation& operation, TimePoint now, BreakReason* why_not) {
   int index = FindFitting(operation);
-  if (index == kNone) {
-    index = Find(operation);
-    if (index == kNone || !Fit(index, operation.shared_request)) {
-      *why_not = WhyNot(operation.request.signature.op);
-      if (index != kNone && *why_not == BreakReason::kNew) *why_not = BreakReason::kChanged;
-      return false;
-    }
-  }
+  if (index == kNone) index = MakeFit(operation, why_not);
+  if (index == kNone) return false;
   Tensor& tensor = tensors_[index];
   if (open_++ == 0) since_ = now;
   tensor.opened = tensor.fits;

@@ -105,6 +105,8 @@ class ReplayCursor {
     const int index = operation.place < by_place_.size() ? by_place_[operation.place] : kNone;
     return index != kNone && tensors_[index].fitting == &operation.request ? index : kNone;
   }
+  // kNone: `why_not`.
+  int MakeFit(const Operation& operation, BreakReason* why_not);
   bool Fit(uint32_t index, const std::shared_ptr<const Request>& request);
 
   const uint64_t index_;

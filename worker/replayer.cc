@@ -85,11 +85,6 @@ void Replayer::TakeBackInto(const Withdraw& withdraw, Effects* effects) {
   }
 }
 
-void Replayer::Open(const Operation& operation, TimePoint now) {
-  BreakReason why_not;
-  if (!cursor_->Open(operation, now, &why_not)) WantBreak(why_not, {operation.request.name});
-}
-
 void Replayer::StartInto(TimePoint now, Effects* effects) {
   if (mode_ != WorkerState::kReplay) return;
   while (cursor_->HeadComplete() && in_flight_->size() < window_ && in_flight_->only_batches()) {

@@ -52,7 +52,10 @@ class Replayer {
   void TakeBackInto(const Withdraw& withdraw, Effects* effects);
 
   // In REPLAY: a request is open, again or for the first time. It becomes part of a batch, or ground for a Break (W3a).
-  void Open(const Operation& operation, TimePoint now);
+  void Open(const Operation& operation, TimePoint now) {
+    BreakReason why_not;
+    if (!cursor_->Open(operation, now, &why_not)) WantBreak(why_not, {operation.request.name});
+  }
   // W4, in REPLAY; nothing otherwise.
   void StartInto(TimePoint now, Effects* effects);
 

@@ -377,6 +377,8 @@ void Life::EndAll(Effects* effects) {
 
 void Life::Answer(const Submission::Many& submissions, const Result& result, uint64_t item) {
   world_->checker.Answered(generation(), session_.self().rank, submissions, result, item);
+  const bool together = world_->setting.shape != nullptr;
+  const size_t told = told_.size();
   bool any = false;
   for (const auto& operation : submissions) {
     if (operation == nullptr) continue;
@@ -388,8 +390,13 @@ void Life::Answer(const Submission::Many& submissions, const Result& result, uin
     world_->coverage->Answer(result.code);
     any = true;
     --unanswered_;
-    Tell(operation);
+    if (together) {
+      told_.push_back(operation.get());
+    } else {
+      Tell(operation);
+    }
   }
+  if (told_.size() > told && told == told_count_) TellTogether();
   if (any && result.code == Code::kPeerLost) CheckLost(result);
 }
 
@@ -414,15 +421,13 @@ bool Life::MayEnd(const std::string& text) const {
 }
 
 void Life::Tell(const std::shared_ptr<Operation>& submission) {
-  if (world_->setting.shape == nullptr) {
-    process_->AfterUs(world_->random().Between(1, 60), [this, submission] {
-      const Operation* const told = submission.get();
-      callbacks_.on_answered(&told, 1);
-    });
-    return;
-  }
-  told_.push_back(submission.get());
-  if (told_.size() > told_count_ + 1) return;
+  process_->AfterUs(world_->random().Between(1, 60), [this, submission] {
+    const Operation* const told = submission.get();
+    callbacks_.on_answered(&told, 1);
+  });
+}
+
+void Life::TellTogether() {
   process_->AfterUs(world_->random().Between(1, 60), [this] {
     const size_t first = std::exchange(told_count_, told_.size());
     // The script may submit the next ones, and so forget these, at the end of it.

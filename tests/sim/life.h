@@ -84,6 +84,7 @@ class Life {
   bool MayEnd(const std::string& text) const;
   void CheckLost(const Result& result);
   void Tell(const std::shared_ptr<Operation>& submission);
+  void TellTogether();
   bool Answered(const Submission::Many& submissions) const;
 
   World* const world_;

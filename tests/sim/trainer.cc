@@ -187,7 +187,9 @@ void Trainer::Answered(const Operation* const* submissions, size_t count) {
   for (size_t i = 0, end; i < count; i = end) {
     const int step = Submission::Of(*submissions[i]).step;
     for (end = i; end < count && Submission::Of(*submissions[end]).step == step; ++end) {
-      if (Answered(Submission::Of(*submissions[end]))) goes_on = true;
+      const Submission& submission = Submission::Of(*submissions[end]);
+      const bool nothing_to_learn = submission.code() == Code::kOk && submission.script_set == 0;
+      if (nothing_to_learn || Answered(submission)) goes_on = true;
     }
     const auto open = unanswered_.find(step);
     if ((open->second -= static_cast<int>(end - i)) == 0) unanswered_.erase(open);
