@@ -154,6 +154,7 @@ void Life::AckTimeOver() {
 }
 
 void Life::ForgetAnswered() {
+  if (!submitted_.empty()) Submission::PrefetchAll(submitted_.front());
   executed_.clear();
   if (told_count_ < told_.size()) return;
   told_.clear();
@@ -162,13 +163,8 @@ void Life::ForgetAnswered() {
 }
 
 bool Life::Answered(const Submission::Many& submissions) const {
-  if (unanswered_ > 0) {
-    for (const auto& submission : submissions) {
-      if (!submission->done()) return false;
-    }
-  }
-  Submission::PrefetchAll(submissions);
-  return true;
+  return unanswered_ == 0 ||
+         std::all_of(submissions.begin(), submissions.end(), [](const auto& submission) { return submission->done(); });
 }
 
 Result Life::Submit(Submission::Many submissions) {
