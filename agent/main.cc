@@ -69,6 +69,19 @@ class Program {
   }
 
   int Run() {
+    int code = 0;
+    // In its turn: gRPC's thread takes the loop whenever nobody has it, and a refused connection ends at once.
+    loop_.RunHere([this, &code] { code = StartFromLoop(); });
+    if (code != 0) return code;
+    loop_.Run();
+    // A call that gRPC does not let go of must not keep the process.
+    if (!agent_.Idle()) _exit(exit_code_);
+    return exit_code_;
+  }
+
+ private:
+  // An exit code if the agent cannot begin, otherwise 0.
+  int StartFromLoop() {
     absl::StatusOr<std::vector<KeptEntry>> kept = store_.TakeAll();
     if (!kept.ok()) return Fail(kept.status(), 1);
     absl::Status status = Listen(!kept->empty());
@@ -83,13 +96,9 @@ class Program {
       const std::string line = options_.socket_name + "\n";
       (void)!write(ready.get(), line.data(), line.size());
     }
-    loop_.Run();
-    // A call that gRPC does not let go of must not keep the process.
-    if (!agent_.Idle()) _exit(exit_code_);
-    return exit_code_;
+    return 0;
   }
 
- private:
   // A process that the agent before this one was just starting holds its socket until its program is loaded.
   absl::Status Listen(bool takes_over) {
     const TimePoint deadline = loop_.Now().PlusMs(takes_over ? kNameTakenMs : 0);

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import processes
@@ -66,9 +66,11 @@ def agent(address: str, token: str, program: str | None = None) -> Iterator[str]
     token_fd = children.pipe_with(token)
     command = [program or _locate.find("farandole-agent"), "--job", "j", "--controller", address, "--size", "1"]
     command += ["--token-fd", str(token_fd), "--ready-fd", str(writer)]
-    with child(command, [token_fd, writer]):
+    with child(command, [token_fd, writer]) as process:
         os.close(token_fd)
-        yield first_line(reader, writer)
+        name = first_line(reader, writer)
+        assert name, (process.wait(10), process.stderr.read())
+        yield name
 
 
 def init_with(folder: Path, socket_name: str, **variables: str) -> str:
@@ -134,6 +136,14 @@ def test_controller_that_is_not_there(tmp_path: Path) -> None:
     with closed_port() as port, agent(f"127.0.0.1:{port}", "0" * 64) as name:
         sentence = init_with(tmp_path, name)
     assert f"127.0.0.1:{port}" in sentence, sentence
+
+
+def test_agents_that_are_refused_at_once() -> None:
+    # A refused connection ends in gRPC's thread while the agent is still starting.
+    for _ in range(8):
+        with closed_port() as port, ExitStack() as stack:
+            names = [stack.enter_context(agent(f"127.0.0.1:{port}", "0" * 64)) for _ in range(8)]
+        assert len(set(names)) == 8
 
 
 def test_wrong_token(tmp_path: Path) -> None:
