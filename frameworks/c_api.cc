@@ -114,6 +114,16 @@ int FromSet(uint32_t process_set, int (*get)(const farandole::Place& place)) {
   return Fail({Code::kInvalidArgument, absl::StrCat("process set ", process_set, " does not exist")});
 }
 
+int64_t SubmitReduction(OpKind op, const char* name, const void* input, void* output, int dtype, int ndim,
+                        const int64_t* shape, int reduce_op, double prescale, double postscale, uint32_t process_set) {
+  int code;
+  if (InChild(&code)) return code;
+  Request request;
+  Result valid = farandole::FillTensor(op, dtype, ndim, shape, process_set, &request.signature);
+  if (valid.ok()) valid = farandole::FillReduction(reduce_op, prescale, postscale, &request.signature);
+  return valid.ok() ? Submit(name, std::move(request), input, output) : Fail(valid);
+}
+
 // The operation if it is an allgather that is done; otherwise nullptr and what to return.
 std::shared_ptr<Operation> FindGathered(int64_t handle, int* code) {
   if (InChild(code)) return nullptr;
@@ -230,12 +240,8 @@ int farandole_stop_timeline(void) {
 int64_t farandole_allreduce(const char* name, const void* input, void* output, int dtype, int ndim,
                             const int64_t* shape, int reduce_op, double prescale, double postscale,
                             uint32_t process_set) {
-  int code;
-  if (InChild(&code)) return code;
-  Request request;
-  Result valid = farandole::FillTensor(OpKind::kAllreduce, dtype, ndim, shape, process_set, &request.signature);
-  if (valid.ok()) valid = farandole::FillReduction(reduce_op, prescale, postscale, &request.signature);
-  return valid.ok() ? Submit(name, std::move(request), input, output) : Fail(valid);
+  return SubmitReduction(OpKind::kAllreduce, name, input, output, dtype, ndim, shape, reduce_op, prescale, postscale,
+                         process_set);
 }
 
 int64_t farandole_allgather(const char* name, const void* input, int dtype, int ndim, const int64_t* shape,
@@ -264,12 +270,8 @@ int64_t farandole_alltoall(const char* name, const void* input, int dtype, int n
 int64_t farandole_reducescatter(const char* name, const void* input, void* output, int dtype, int ndim,
                                 const int64_t* shape, int reduce_op, double prescale, double postscale,
                                 uint32_t process_set) {
-  int code;
-  if (InChild(&code)) return code;
-  Request request;
-  Result valid = farandole::FillTensor(OpKind::kReducescatter, dtype, ndim, shape, process_set, &request.signature);
-  if (valid.ok()) valid = farandole::FillReduction(reduce_op, prescale, postscale, &request.signature);
-  return valid.ok() ? Submit(name, std::move(request), input, output) : Fail(valid);
+  return SubmitReduction(OpKind::kReducescatter, name, input, output, dtype, ndim, shape, reduce_op, prescale,
+                         postscale, process_set);
 }
 
 int64_t farandole_broadcast(const char* name, const void* input, void* output, int dtype, int ndim,
