@@ -434,7 +434,9 @@ int farandole_result_splits(int64_t handle, int64_t* splits) {
   int code;
   std::shared_ptr<Operation> operation = FindGathered(handle, &code);
   if (operation == nullptr) return code;
-  if (splits == nullptr) return Fail({Code::kInvalidArgument, "splits must not be NULL"});
+  if (operation->request.signature.op != OpKind::kAlltoall || splits == nullptr) {
+    return Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " has no splits, or nowhere to put them")});
+  }
   std::copy(operation->gathered->splits.begin(), operation->gathered->splits.end(), splits);
   return FARANDOLE_OK;
 }

@@ -142,6 +142,7 @@ TEST_F(LoneTest, AllgatherOwnsItsResult) {
   EXPECT_EQ(ndim, 2);
   EXPECT_EQ(result_shape[0], 2);
   EXPECT_EQ(result_shape[1], 2);
+  EXPECT_EQ(farandole_result_splits(handle, result_shape), FARANDOLE_INVALID_ARGUMENT);  // not an alltoall
   std::vector<int64_t> output(4);
   EXPECT_EQ(farandole_result_copy(handle, output.data(), 31), FARANDOLE_INVALID_ARGUMENT);
   EXPECT_THAT(farandole_last_error(), HasSubstr("32 bytes"));

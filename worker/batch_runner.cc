@@ -44,6 +44,11 @@ int64_t RowElements(const Signature& signature) {
 // Of `rows`, cut as evenly as possible: the first parts have one more.
 int64_t RowsOfPart(int64_t rows, int part, int parts) { return rows / parts + (part < rows % parts ? 1 : 0); }
 
+absl::Status TooLarge(const Operation& operation) {
+  return absl::ResourceExhaustedError(absl::StrCat("the result of ", Name(operation.request.signature.op), " \"",
+                                                   operation.request.name, "\" is larger than the address space"));
+}
+
 absl::Status NoMemory(int64_t bytes) {
   return absl::ResourceExhaustedError(absl::StrCat("this process has no memory for a buffer of ", bytes, " bytes"));
 }
@@ -145,9 +150,10 @@ absl::Status BatchRunner::Reducescatter(const Instance& instance, const Operatio
                                         Communicator* communicator) {
   const Signature& signature = operation.request.signature;
   if (signature.shape.empty()) return absl::InternalError("a reducescatter of a scalar");
+  const int64_t row = RowElements(signature);
   std::vector<int64_t> counts;
   for (int m = 0; m < communicator->size(); ++m) {
-    counts.push_back(RowsOfPart(signature.shape[0], m, communicator->size()) * RowElements(signature));
+    counts.push_back(RowsOfPart(signature.shape[0], m, communicator->size()) * row);
   }
   const int64_t bytes = BytesOf(signature);
   char* const scratch = Scratch(bytes, communicator);
@@ -175,18 +181,15 @@ absl::Status BatchRunner::Alltoall(const Instance& instance, const std::vector<i
   int64_t sent = 0, received = 0, received_rows = 0;
   auto gathered = std::make_unique<Operation::Gathered>();
   for (int64_t number : rows) {
-    const int64_t from = static_cast<int64_t>(bytes.size()) / members,
-                  to = static_cast<int64_t>(bytes.size()) % members;
-    int64_t block;
-    if (number < 0 || __builtin_mul_overflow(number, row_bytes, &block) ||
-        (to == own && __builtin_add_overflow(received, block, &received))) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the result of alltoall \"", operation->request.name, "\" is larger than the address space"));
-    }
-    if (from == own) sent += block;
-    if (to == own) gathered->splits.push_back(number);
-    if (to == own) received_rows += number;
-    bytes.push_back(block);
+    bytes.push_back(0);
+    if (number < 0 || __builtin_mul_overflow(number, row_bytes, &bytes.back())) return TooLarge(*operation);
+  }
+  for (int m = 0; m < members; ++m) {
+    const int64_t from_m = rows[m * members + own];
+    if (__builtin_add_overflow(received, bytes[m * members + own], &received)) return TooLarge(*operation);
+    gathered->splits.push_back(from_m);
+    received_rows += from_m;
+    sent += bytes[own * members + m];
   }
   if (sent > BytesOf(signature)) return absl::InternalError("an alltoall that sends more than it has");
   gathered->data.reset(std::malloc(received > 0 ? received : 1));
@@ -217,8 +220,7 @@ absl::Status BatchRunner::Allgather(const Instance& instance, const std::vector<
     int64_t bytes;
     if (dim < 0 || __builtin_mul_overflow(dim, row_bytes, &bytes) ||
         __builtin_add_overflow(total_bytes, bytes, &total_bytes)) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the result of allgather \"", operation->request.name, "\" is larger than the address space"));
+      return TooLarge(*operation);
     }
     rows += dim;
     byte_counts.push_back(bytes);
