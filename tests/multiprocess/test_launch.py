@@ -59,7 +59,9 @@ def test_output_is_prefixed_and_complete(tmp_path: Path) -> None:
 
 
 def test_threads_are_shared_out(tmp_path: Path) -> None:
-    script = processes.script_file(tmp_path, "print('threads', os.environ['OMP_NUM_THREADS'], flush=True)")
+    # One write per line: without prefixes both workers share a descriptor, and print() would write in pieces.
+    body = "os.write(1, b'threads %s\\n' % os.environb[b'OMP_NUM_THREADS'])"
+    script = processes.script_file(tmp_path, body)
     command = processes.launch_command(2, sys.executable, str(script), options=("--no-prefix-output",))
     with processes.running(command, tmp_path, {"OMP_NUM_THREADS": "3"}) as job:
         assert job.wait() == 0, job.report()
