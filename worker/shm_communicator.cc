@@ -103,6 +103,7 @@ absl::Status ShmCommunicator::Fail(const ShmSync::Result& result) {
   if (result.outcome == ShmSync::Outcome::kWithdrawn) {
     return absl::CancelledError(absl::StrCat("shm ", what_, " was withdrawn"));
   }
+  if (result.outcome == ShmSync::Outcome::kGone) return Gone(result.culprit);
   const bool known = result.culprit >= 0;
   const Rank suspect = known ? group_.members[result.culprit].rank : Rank();
   const std::string culprit = known ? Describe(group_.members[result.culprit]) : std::string("a member of the group");
@@ -118,6 +119,18 @@ absl::Status ShmCommunicator::Fail(const ShmSync::Result& result) {
   return Break(status, suspect);
 }
 
+absl::Status ShmCommunicator::Gone(int rank) {
+  const Rank blamed(std::max(sync_.BlamedBy(rank), -1));
+  std::string because;
+  if (blamed.known()) because = absl::StrCat(", because of rank ", blamed.value());
+  for (const Member& member : group_.members) {
+    if (blamed.known() && member.rank == blamed) because = absl::StrCat(", because of ", Describe(member));
+  }
+  return Break(absl::UnavailableError(
+                   absl::StrCat("shm ", what_, ": ", Describe(group_.members[rank]), " has given up", because)),
+               blamed);
+}
+
 absl::Status ShmCommunicator::Break(const absl::Status& status, Rank suspect) {
   absl::MutexLock lock(&mutex_);
   if (!failed_.ok()) return failed_;
@@ -129,9 +142,9 @@ absl::Status ShmCommunicator::Break(const absl::Status& status, Rank suspect) {
 
 void ShmCommunicator::Withdraw(const Instance& instance) { sync_.Withdraw(MarkOf(instance)); }
 
-void ShmCommunicator::Abort(const std::string& reason) {
-  (void)Break(absl::AbortedError(reason), Rank());
-  sync_.Abort();
+void ShmCommunicator::GiveUp(const std::string& reason, Rank suspect) {
+  (void)Break(absl::AbortedError(reason), suspect);
+  sync_.Abort(SuspectRank().value());
 }
 
 Rank ShmCommunicator::SuspectRank() const {

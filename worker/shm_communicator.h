@@ -37,8 +37,9 @@ struct ShmOptions {
 // its blocks out of them.
 // The sum of every element is taken in order of position, by one rule, so all ranks get the same bits in every run.
 //
-// Everything that a rank writes for others alternates between two places, see ShmSync. A peer that dies leaves the
-// others waiting until Abort or the time limit; the control plane knows of deaths.
+// Everything that a rank writes for others alternates between two places, see ShmSync. A peer that aborts ends
+// the others' calls; one that dies leaves them waiting until Abort or the time limit: the control plane knows of
+// deaths.
 class ShmCommunicator : public Communicator {
  public:
   static constexpr int kRanksMax = 64;
@@ -67,7 +68,9 @@ class ShmCommunicator : public Communicator {
   // Until all ranks have passed the first phase of a collective, operands have only been read.
   bool CanWithdraw() const override { return true; }
   void Withdraw(const Instance& instance) override;
-  void Abort(const std::string& reason) override;
+  void Abort(const std::string& reason) override { GiveUp(reason, Rank()); }
+  // As Abort; the others, whose calls end with UNAVAILABLE, are told that `suspect` is to blame, a rank of the job.
+  void GiveUp(const std::string& reason, Rank suspect);
   Rank SuspectRank() const override;
 
  private:
@@ -83,6 +86,8 @@ class ShmCommunicator : public Communicator {
   // After it: where that of `rank` lies.
   ShmPlace PlaceOf(int rank) const;
   absl::Status Fail(const ShmSync::Result& result);
+  // A member that takes no part any more.
+  absl::Status Gone(int rank);
   // The communicator is broken from now on; returns what broke it first.
   absl::Status Break(const absl::Status& status, Rank suspect);
   Places PlacesOfAll() const;

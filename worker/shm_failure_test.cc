@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -35,13 +37,16 @@ class ShmFailureTest : public testing::TestWithParam<double> {
  protected:
   // Communicators of all ranks, made by one thread each.
   std::vector<std::unique_ptr<ShmCommunicator>> Make(int ranks, uint32_t op_timeout_ms = 60000) {
+    return Make(ranks, &bootstrap_, op_timeout_ms);
+  }
+  std::vector<std::unique_ptr<ShmCommunicator>> Make(int ranks, Bootstrap* bootstrap, uint32_t op_timeout_ms = 60000) {
     std::vector<std::unique_ptr<ShmCommunicator>> made(ranks);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < ranks; ++rank) {
       threads.emplace_back([&, rank] {
         Group group = TestGroup(ranks, rank);
         group.op_timeout_ms = op_timeout_ms;
-        auto communicator = ShmCommunicator::Create(group, &bootstrap_, Options(GetParam()));
+        auto communicator = ShmCommunicator::Create(group, bootstrap, Options(GetParam()));
         ASSERT_TRUE(communicator.ok()) << communicator.status();
         made[rank] = *std::move(communicator);
       });
@@ -80,6 +85,41 @@ TEST_P(ShmFailureTest, AbortWakesAParkedCall) {
   ranks[0]->Abort("stop");
   waiting.join();
   EXPECT_EQ(ended, absl::AbortedError("stop"));
+}
+
+TEST_P(ShmFailureTest, OneThatGivesUpEndsTheOthersAndSaysWhomItBlames) {
+  const std::pair<Rank, std::string> cases[] = {
+      {Rank(), ""}, {Rank(1), ", because of rank 1 (pid 1001 on host here)"}, {Rank(77), ", because of rank 77"}};
+  for (const auto& [blamed, because] : cases) {
+    LocalBootstrap bootstrap;
+    auto ranks = Make(3, &bootstrap);
+    absl::Status ended[2];
+    std::vector<std::thread> threads;
+    for (int rank : {0, 1}) threads.emplace_back([&, rank] { ended[rank] = ranks[rank]->Barrier(At(1)); });
+    // Whether the calls have begun, spin or are parked by now must not matter.
+    ranks[2]->GiveUp("the network is down", blamed);
+    for (std::thread& thread : threads) thread.join();
+    for (int rank : {0, 1}) {
+      EXPECT_EQ(ended[rank].code(), absl::StatusCode::kUnavailable);
+      EXPECT_THAT(std::string(ended[rank].message()),
+                  HasSubstr("rank 2 (pid 1002 on host here) has given up" + because));
+      EXPECT_EQ(ranks[rank]->SuspectRank(), blamed);
+      EXPECT_EQ(ranks[rank]->Barrier(At(2)), ended[rank]);
+    }
+    EXPECT_EQ(ranks[2]->Barrier(At(1)), absl::AbortedError("the network is down"));
+  }
+}
+
+TEST_P(ShmFailureTest, WhatAllHaveEnteredIsNotEndedByOneThatGivesUpThen) {
+  auto ranks = Make(2);
+  for (uint64_t anchor = 1; anchor <= 300; ++anchor) {
+    absl::Status ended;
+    std::thread other([&] { ended = ranks[0]->Barrier(At(anchor)); });
+    ASSERT_TRUE(ranks[1]->Barrier(At(anchor)).ok());
+    if (anchor == 300) ranks[1]->Abort("over");
+    other.join();
+    ASSERT_TRUE(ended.ok()) << ended;
+  }
 }
 
 TEST_P(ShmFailureTest, DeadlineNamesWhoDidNotArrive) {

@@ -41,6 +41,8 @@ struct ShmControl {
   ShmSlot slots[2];  // of even and of odd phases
   cpu_set_t affinity;
   double quota_cpus;
+  // 0: this rank takes part. Otherwise it has given up, and 2 + the rank of the job that it blames, or 1.
+  std::atomic<uint32_t> gone;
   // Of rank 0 only: where ranks that share too few CPUs wait together, see ShmSync.
   alignas(128) std::atomic<uint32_t> completed;  // the last phase that all have arrived in; futex word
   std::atomic<uint32_t> waiting;

@@ -152,6 +152,8 @@ ShmSync::Outcome ShmSync::Park(void* word, uint32_t seen) {
     timed_ = true;
     deadline_ = now.PlusMs(op_timeout_ms_);
   }
+  gone_ = GoneRank();
+  if (gone_ >= 0) return Outcome::kGone;
   if (deadline_ <= now) return Outcome::kDeadline;
   if (entering_ && withdrawn_mark_.load(std::memory_order_acquire) == mark_ && Retract()) return Outcome::kWithdrawn;
   FutexWait(word, seen, std::min(kSliceNs, deadline_.ns() - now.ns()));
@@ -168,7 +170,7 @@ ShmSync::Result ShmSync::WaitFor(int rank) {
     if (seen == arrival_) break;
     result.outcome = Park(&slot.arrival, static_cast<uint32_t>(seen));
     if (result.outcome != Outcome::kOk) {
-      result.culprit = rank;
+      result.culprit = result.outcome == Outcome::kGone ? gone_ : rank;
       break;
     }
   }
@@ -188,6 +190,7 @@ ShmSync::Result ShmSync::WaitCrowded() {
   for (int rank = 0; result.outcome != Outcome::kOk && rank < ranks_; ++rank) {
     if (!Arrived(rank)) result.culprit = rank;
   }
+  if (result.outcome == Outcome::kGone) result.culprit = gone_;
   return result;
 }
 
@@ -196,6 +199,17 @@ ShmSync::Result ShmSync::Verify() const {
     if (Slot(rank, phase_).check != check_) return {Outcome::kMismatch, rank};
   }
   return {};
+}
+
+int ShmSync::GoneRank() const {
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (segment_->control(rank).gone.load(std::memory_order_acquire) != 0 && !Arrived(rank)) return rank;
+  }
+  return -1;
+}
+
+int32_t ShmSync::BlamedBy(int rank) const {
+  return static_cast<int32_t>(segment_->control(rank).gone.load(std::memory_order_acquire)) - 2;
 }
 
 // Ranks that withdraw at the same time must not go apart: either all of them stay, or nobody has passed the phase. So
@@ -223,12 +237,14 @@ void ShmSync::Withdraw(uint32_t mark) {
   WakeAll();
 }
 
-void ShmSync::Abort() {
+void ShmSync::Abort(int32_t blamed) {
+  uint32_t here = 0;
+  segment_->control(position_).gone.compare_exchange_strong(here, static_cast<uint32_t>(blamed + 2));
   aborted_.store(true, std::memory_order_release);
   WakeAll();
 }
 
-// This process may be parked at any of these; to the others the wake-ups are spurious.
+// This process may be parked at any of these, and so may others that an Abort ends; else they look once more.
 void ShmSync::WakeAll() {
   for (int rank = 0; rank < ranks_; ++rank) {
     for (ShmSlot& slot : segment_->control(rank).slots) FutexWakeAll(&slot.arrival);

@@ -26,11 +26,12 @@ namespace farandole {
 // One thread calls everything but Abort.
 class ShmSync {
  public:
-  enum class Outcome { kOk, kAborted, kDeadline, kMismatch, kWithdrawn };
+  enum class Outcome { kOk, kAborted, kDeadline, kMismatch, kWithdrawn, kGone };
 
   struct Result {
     Outcome outcome = Outcome::kOk;
-    int culprit = -1;  // kDeadline: a rank that has not arrived; kMismatch: one that is at another call
+    // kDeadline: a rank that has not arrived; kMismatch: one that is at another call; kGone: one that will never arrive
+    int culprit = -1;
   };
 
   // `cpus`: what the ranks may use together; all ranks must be given the same. The segment must outlive this.
@@ -51,8 +52,11 @@ class ShmSync {
   // kWithdrawn, unless all have entered it: then it goes on at all of them.
   void Withdraw(uint32_t mark);
 
-  // Any thread: ends the running and every later Step with kAborted.
-  void Abort();
+  // Any thread: ends the running and every later Step with kAborted, and those of the others, where they need this
+  // rank, with kGone. `blamed`, a rank of the job or -1, is for them; that of the first call counts.
+  void Abort(int32_t blamed);
+  // Whom a rank blames that is gone; -1: nobody.
+  int32_t BlamedBy(int rank) const;
 
   // True if ranks have to share CPUs, so that every wait is likely to cost a switch.
   bool crowded() const { return crowded_; }
@@ -68,6 +72,8 @@ class ShmSync {
   Result WaitFor(int rank);
   Result WaitCrowded();
   Result Verify() const;
+  // A rank that is gone and has not arrived; -1: there is none.
+  int GoneRank() const;
   // Parks until `word` is no longer `seen`, at most for a slice. kOk: look again.
   Outcome Park(void* word, uint32_t seen);
   // Takes the arrival back, unless all have entered.
@@ -86,6 +92,7 @@ class ShmSync {
   uint32_t check_ = 0;
   uint64_t arrival_ = 0;   // what slots say of this phase
   bool entering_ = false;  // in the first phase of a collective
+  int gone_ = -1;          // what Park has found
   bool timed_ = false;     // whether deadline_ is set for this op; the clock is read only when a wait is long
   TimePoint deadline_;
   std::atomic<uint32_t> withdrawn_mark_{0};
