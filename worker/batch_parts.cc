@@ -1,13 +1,25 @@
 #include "worker/batch_parts.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
+#include "worker/reduction.h"
+
 namespace farandole {
+namespace {
+
+using Kind = std::tuple<DataType, ReduceOp, double, double>;
+
+Kind KindOf(const Signature& signature) {
+  if (!IsHalf(signature.dtype)) return {signature.dtype, CombinationOf(signature.reduce_op), 1, 1};
+  return {signature.dtype, signature.reduce_op, signature.prescale, signature.postscale};
+}
+
+}  // namespace
 
 std::vector<BatchPart> PartsOf(const Work& work) {
   std::vector<BatchPart> parts;
-  using Kind = std::pair<DataType, ReduceOp>;
   std::vector<std::pair<Kind, size_t>> allreduces;
   for (size_t i = 0; i < work.operations.size(); ++i) {
     const Signature& signature = work.signature(i);
@@ -15,7 +27,7 @@ std::vector<BatchPart> PartsOf(const Work& work) {
       parts.push_back({i});
       continue;
     }
-    const Kind kind(signature.dtype, CombinationOf(signature.reduce_op));
+    const Kind kind = KindOf(signature);
     const auto known =
         std::find_if(allreduces.begin(), allreduces.end(), [&kind](const auto& part) { return part.first == kind; });
     if (known != allreduces.end()) {

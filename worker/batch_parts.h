@@ -11,8 +11,9 @@ namespace farandole {
 // The entries of a batch that one collective can execute together, as positions in it.
 using BatchPart = std::vector<size_t>;
 
-// Allreduces of one element type that combine alike together, whatever their factors, averages with sums; everything
-// else alone. In the order in which the batch has the first of each, hence the same on all members.
+// Allreduces of one element type that combine alike together, averages with sums, whatever their factors; of 16-bit
+// floats those with the same operation and factors, since these are rounded once, with the combination. Everything else
+// alone. In the order in which the batch has the first of each, hence the same on all members.
 std::vector<BatchPart> PartsOf(const Work& work);
 
 }  // namespace farandole

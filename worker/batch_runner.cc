@@ -23,16 +23,46 @@ void Copy(DataType dtype, void* out, const void* in, int64_t count, double facto
   }
 }
 
-Reduction ReductionOf(const Signature& signature) { return {signature.dtype, CombinationOf(signature.reduce_op)}; }
+// Of floating-point numbers: an average is a sum with a factor.
+double PostscaleOf(const Signature& signature, int size) {
+  return signature.reduce_op == ReduceOp::kAverage ? signature.postscale / size : signature.postscale;
+}
+
+// Who scales: the collective, or the copies before and after it.
+enum class Scaling { kInCollective, kInCopies };
+
+// Of what is reduced together and has one element type. Integers are not scaled by the collective, and it has one pair
+// of factors.
+Scaling ScalingOf(const Work& work, const BatchPart& part, int size) {
+  const Signature& first = work.signature(part[0]);
+  if (IsInteger(first.dtype)) return Scaling::kInCopies;
+  for (size_t i : part) {
+    const Signature& other = work.signature(i);
+    const bool alike = other.prescale == first.prescale && PostscaleOf(other, size) == PostscaleOf(first, size);
+    if (!alike) return Scaling::kInCopies;
+  }
+  return Scaling::kInCollective;
+}
+
+Reduction ReductionOf(const Signature& signature, Scaling scaling, int size) {
+  const ReduceOp op = CombinationOf(signature.reduce_op);
+  if (scaling == Scaling::kInCopies) return {signature.dtype, op};
+  return {signature.dtype, op, signature.prescale, PostscaleOf(signature, size)};
+}
+
+// What the script has -> the operand.
+void CopyOperand(const Signature& signature, Scaling scaling, void* out, const void* in, int64_t count) {
+  Copy(signature.dtype, out, in, count, scaling == Scaling::kInCopies ? signature.prescale : 1);
+}
 
 // The combination of all -> what the script gets.
-void CopyResult(const Signature& signature, void* out, const void* in, int64_t count, int size) {
-  if (signature.reduce_op != ReduceOp::kAverage) {
-    Copy(signature.dtype, out, in, count, signature.postscale);
-  } else if (!IsInteger(signature.dtype)) {
-    Copy(signature.dtype, out, in, count, signature.postscale / size);
-  } else {
+void CopyResult(const Signature& signature, Scaling scaling, void* out, const void* in, int64_t count, int size) {
+  if (scaling == Scaling::kInCollective) {
+    Copy(signature.dtype, out, in, count, 1);
+  } else if (signature.reduce_op == ReduceOp::kAverage && IsInteger(signature.dtype)) {
     AverageIntegers(signature.dtype, out, in, count, signature.postscale, size);
+  } else {
+    Copy(signature.dtype, out, in, count, PostscaleOf(signature, size));
   }
 }
 
@@ -81,7 +111,7 @@ absl::Status BatchRunner::RunPart(const Work& work, const BatchPart& part, const
       ++instance->part;
     }
     if (operation == nullptr) return Allreduce(work, part, *instance, communicator);
-    return AllreduceInPlace(*operation, *instance, communicator);
+    return AllreduceInPlace(work, part, *instance, communicator);
   }
   if (operation == nullptr) {
     return absl::InternalError(
@@ -90,7 +120,7 @@ absl::Status BatchRunner::RunPart(const Work& work, const BatchPart& part, const
   if (signature.op == OpKind::kAllgather) return Allgather(*instance, work.first_dims[first], operation, communicator);
   if (signature.op == OpKind::kBroadcast) return Broadcast(*instance, group, operation, communicator);
   if (signature.op == OpKind::kAlltoall) return Alltoall(*instance, work.first_dims[first], operation, communicator);
-  if (signature.op == OpKind::kReducescatter) return Reducescatter(*instance, *operation, communicator);
+  if (signature.op == OpKind::kReducescatter) return Reducescatter(work, part, *instance, communicator);
   return absl::InternalError(absl::StrCat("a batch with \"", operation->request.name, "\", a ", Name(signature.op)));
 }
 
@@ -102,11 +132,12 @@ char* BatchRunner::Scratch(int64_t bytes, Communicator* communicator) {
 
 absl::Status BatchRunner::Allreduce(const Work& work, const BatchPart& part, const Instance& instance,
                                     Communicator* communicator) {
-  const Reduction how = ReductionOf(work.signature(part[0]));
-  const DataType dtype = how.dtype;
+  const int size = communicator->size();
+  const Scaling scaling = ScalingOf(work, part, size);
+  const Reduction how = ReductionOf(work.signature(part[0]), scaling, size);
   int64_t count = 0;
   for (size_t i : part) count += ElementCount(work.signature(i).shape);
-  const int64_t bytes = count * SizeOf(dtype);
+  const int64_t bytes = count * SizeOf(how.dtype);
   char* const scratch = Scratch(bytes, communicator);
   if (scratch == nullptr && bytes > 0) return NoMemory(bytes);
 
@@ -114,7 +145,7 @@ absl::Status BatchRunner::Allreduce(const Work& work, const BatchPart& part, con
   for (size_t i : part) {
     const Signature& signature = work.signature(i);
     if (const Operation* operation = work.operations[i].get(); operation != nullptr) {
-      Copy(dtype, place, operation->input, ElementCount(signature.shape), signature.prescale);
+      CopyOperand(signature, scaling, place, operation->input, ElementCount(signature.shape));
     } else if (BytesOf(signature) > 0) {
       std::memset(place, 0, BytesOf(signature));
     }
@@ -127,7 +158,7 @@ absl::Status BatchRunner::Allreduce(const Work& work, const BatchPart& part, con
     const Signature& signature = work.signature(i);
     const Operation* operation = work.operations[i].get();
     if (operation != nullptr) {
-      CopyResult(signature, operation->output, place, ElementCount(signature.shape), communicator->size());
+      CopyResult(signature, scaling, operation->output, place, ElementCount(signature.shape), size);
     }
     place += BytesOf(signature);
   }
@@ -135,35 +166,40 @@ absl::Status BatchRunner::Allreduce(const Work& work, const BatchPart& part, con
 }
 
 // Where the result belongs: two passes over memory less than through scratch.
-absl::Status BatchRunner::AllreduceInPlace(const Operation& operation, const Instance& instance,
+absl::Status BatchRunner::AllreduceInPlace(const Work& work, const BatchPart& part, const Instance& instance,
                                            Communicator* communicator) {
+  const Operation& operation = *work.operations[part[0]];
   const Signature& signature = operation.request.signature;
+  const int size = communicator->size();
+  const Scaling scaling = ScalingOf(work, part, size);
   const int64_t count = ElementCount(signature.shape);
-  Copy(signature.dtype, operation.output, operation.input, count, signature.prescale);
-  const absl::Status status = communicator->Allreduce(instance, ReductionOf(signature), operation.output, count);
+  CopyOperand(signature, scaling, operation.output, operation.input, count);
+  const absl::Status status =
+      communicator->Allreduce(instance, ReductionOf(signature, scaling, size), operation.output, count);
   if (!status.ok()) return status;
-  CopyResult(signature, operation.output, operation.output, count, communicator->size());
+  CopyResult(signature, scaling, operation.output, operation.output, count, size);
   return absl::OkStatus();
 }
 
-absl::Status BatchRunner::Reducescatter(const Instance& instance, const Operation& operation,
+absl::Status BatchRunner::Reducescatter(const Work& work, const BatchPart& part, const Instance& instance,
                                         Communicator* communicator) {
+  const Operation& operation = *work.operations[part[0]];
   const Signature& signature = operation.request.signature;
   if (signature.shape.empty()) return absl::InternalError("a reducescatter of a scalar");
   const int64_t row = RowElements(signature);
+  const int size = communicator->size();
+  const Scaling scaling = ScalingOf(work, part, size);
   std::vector<int64_t> counts;
-  for (int m = 0; m < communicator->size(); ++m) {
-    counts.push_back(RowsOfPart(signature.shape[0], m, communicator->size()) * row);
-  }
+  for (int m = 0; m < size; ++m) counts.push_back(RowsOfPart(signature.shape[0], m, size) * row);
   const int64_t bytes = BytesOf(signature);
   char* const scratch = Scratch(bytes, communicator);
   if (scratch == nullptr && bytes > 0) return NoMemory(bytes);
-  Copy(signature.dtype, scratch, operation.input, ElementCount(signature.shape), signature.prescale);
+  CopyOperand(signature, scaling, scratch, operation.input, ElementCount(signature.shape));
   const absl::Status status =
-      communicator->Reducescatter(instance, ReductionOf(signature), scratch, operation.output, counts);
+      communicator->Reducescatter(instance, ReductionOf(signature, scaling, size), scratch, operation.output, counts);
   if (!status.ok()) return status;
   const int64_t own = counts[communicator->position()];
-  CopyResult(signature, operation.output, operation.output, own, communicator->size());
+  CopyResult(signature, scaling, operation.output, operation.output, own, size);
   return status;
 }
 

@@ -13,8 +13,9 @@
 
 namespace farandole {
 
-// Executes batches on a communicator: lays tensors side by side, scales, calls the collective, puts results where the
-// script wants them. Knows nothing of threads or of the control plane. One thread at a time.
+// Executes batches on a communicator: lays tensors side by side, calls the collective, puts results where the script
+// wants them. Floating-point numbers are scaled by the collective, but for tensors of different factors in one of them;
+// these and integers are scaled in the copies. Knows nothing of threads or of the control plane. One thread at a time.
 //
 // A batch becomes one collective for each of its parts, and one more before a tensor is reduced in the script's own
 // memory: nothing of that changes before all members have come (D3). All members number them alike.
@@ -29,8 +30,10 @@ class BatchRunner {
                        Communicator* communicator);
   absl::Status Allreduce(const Work& work, const BatchPart& part, const Instance& instance, Communicator* communicator);
   // All members have entered.
-  absl::Status AllreduceInPlace(const Operation& operation, const Instance& instance, Communicator* communicator);
-  absl::Status Reducescatter(const Instance& instance, const Operation& operation, Communicator* communicator);
+  absl::Status AllreduceInPlace(const Work& work, const BatchPart& part, const Instance& instance,
+                                Communicator* communicator);
+  absl::Status Reducescatter(const Work& work, const BatchPart& part, const Instance& instance,
+                             Communicator* communicator);
   absl::Status Alltoall(const Instance& instance, const std::vector<int64_t>& rows, Operation* operation,
                         Communicator* communicator);
   absl::Status Allgather(const Instance& instance, const std::vector<int64_t>& first_dims, Operation* operation,

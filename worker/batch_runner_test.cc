@@ -31,8 +31,9 @@ class Mirror final : public Communicator {
     calls.push_back("allreduce " + std::to_string(count));
     instances.push_back(instance);
     used_own_buffer = data == memory_.data();
+    reductions.push_back(how);
     for (int64_t i = 0; i < count; ++i) {
-      if (how.dtype == DataType::kFloat32) static_cast<float*>(data)[i] *= size_;
+      if (how.dtype == DataType::kFloat32) static_cast<float*>(data)[i] *= size_ * how.prescale * how.postscale;
       if (how.dtype == DataType::kInt64) static_cast<int64_t*>(data)[i] *= size_;
     }
     return status;
@@ -63,6 +64,7 @@ class Mirror final : public Communicator {
 
   std::vector<std::string> calls;
   std::vector<Instance> instances;
+  std::vector<Reduction> reductions;
   std::vector<int64_t> counts;
   bool used_own_buffer = false;
   absl::Status status;
@@ -124,6 +126,37 @@ TEST_P(BatchRunnerTest, LoneTensor) {
   ASSERT_TRUE(Run(&mirror).ok());
   EXPECT_EQ(mirror.used_own_buffer, GetParam());
   EXPECT_THAT(out, ElementsAre(3, 6, 9));
+}
+
+TEST_P(BatchRunnerTest, TheCollectiveScalesWhatHasTheSameFactors) {
+  std::vector<float> a = {1, 2, 3}, b = {4};
+  Add("a", Allreduce(DataType::kFloat32, {3}, ReduceOp::kAverage, 3, 8), a.data(), a.data());
+  Add("b", Allreduce(DataType::kFloat32, {1}, ReduceOp::kSum, 3, 2), b.data(), b.data());
+  Mirror mirror(4, GetParam());
+  ASSERT_TRUE(Run(&mirror).ok());
+  ASSERT_EQ(mirror.reductions.size(), 1u);
+  EXPECT_EQ(mirror.reductions[0].prescale, 3);
+  EXPECT_EQ(mirror.reductions[0].postscale, 2);
+  EXPECT_THAT(a, ElementsAre(24, 48, 72));
+  EXPECT_THAT(b, ElementsAre(96));
+  // One of them has another factor: the copies scale.
+  Add("c", Allreduce(DataType::kFloat32, {1}, ReduceOp::kSum, 3, 1), b.data(), b.data());
+  ASSERT_TRUE(Run(&mirror).ok());
+  EXPECT_FALSE(mirror.reductions[1].scales());
+  EXPECT_THAT(a, ElementsAre(24 * 24, 48 * 24, 72 * 24));
+  EXPECT_THAT(b, ElementsAre(96 * 12));
+}
+
+TEST_F(BatchRunnerTest, HalvesOfDifferentFactorsAreApart) {
+  uint16_t a = 0, b = 0, c = 0;
+  Add("a", Allreduce(DataType::kFloat16, {}, ReduceOp::kSum, 1, 2), &a, &a);
+  Add("b", Allreduce(DataType::kFloat16, {}, ReduceOp::kSum), &b, &b);
+  Add("c", Allreduce(DataType::kFloat16, {}, ReduceOp::kSum, 1, 2), &c, &c);
+  Mirror mirror(2);
+  ASSERT_TRUE(Run(&mirror).ok());
+  EXPECT_THAT(mirror.calls, ElementsAre("allreduce 2", "allreduce 1"));
+  EXPECT_EQ(mirror.reductions[0].postscale, 2);
+  EXPECT_EQ(mirror.reductions[1].postscale, 1);
 }
 
 TEST_P(BatchRunnerTest, IntegerAverageIsExact) {

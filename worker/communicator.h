@@ -49,8 +49,9 @@ class Communicator {
   // until the next call of Buffer. nullptr: it has none so large, bring your own.
   virtual void* Buffer(int64_t bytes) = 0;
 
-  // data[i] = combination over members of data[i], in place; all members get the same bits. 16-bit floats are combined
-  // in float32 and rounded once per combination. `count` in elements, 0 allowed.
+  // data[i] = combination over members of data[i], in place, with the factors of `how`; all members get the same bits.
+  // reduction.h says what is rounded when; over channels 16-bit floats are rounded once for each factor and each
+  // combination of two. `count` in elements, 0 allowed.
   virtual absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) = 0;
 
   // Member m gets in `output` the combination of elements [sum of counts before m, + counts[m]) of the operands of all,

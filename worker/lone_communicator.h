@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "worker/communicator.h"
+#include "worker/ordered_reduce.h"
 
 namespace farandole {
 
-// A member that is alone: what it has is the result already.
+// A member that is alone: what it has is the result already, but for the factors of a reduction.
 class LoneCommunicator : public Communicator {
  public:
   std::string name() const override { return "lone"; }
@@ -18,6 +19,7 @@ class LoneCommunicator : public Communicator {
   void* Buffer(int64_t bytes) override { return nullptr; }
 
   absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) override {
+    OrderedReduceToAll(how, {static_cast<char*>(data)}, count);
     return absl::OkStatus();
   }
   absl::Status Allgather(const Instance& instance, const void* input, void* output,

@@ -78,6 +78,8 @@ struct Floating {
 
 struct Float16 {
   using Stored = uint16_t;
+  static float Widen(uint16_t value) { return FloatFromFloat16(value); }
+  static uint16_t Narrow(float value) { return Float16FromFloat(value); }
   static uint16_t Add(uint16_t a, uint16_t b) { return Float16FromFloat(FloatFromFloat16(a) + FloatFromFloat16(b)); }
   static uint16_t Multiply(uint16_t a, uint16_t b) {
     return Float16FromFloat(FloatFromFloat16(a) * FloatFromFloat16(b));
@@ -89,6 +91,8 @@ struct Float16 {
 
 struct Bfloat16 {
   using Stored = uint16_t;
+  static float Widen(uint16_t value) { return FloatFromBfloat16(value); }
+  static uint16_t Narrow(float value) { return Bfloat16FromFloat(value); }
   static uint16_t Add(uint16_t a, uint16_t b) { return Bfloat16FromFloat(FloatFromBfloat16(a) + FloatFromBfloat16(b)); }
   static uint16_t Multiply(uint16_t a, uint16_t b) {
     return Bfloat16FromFloat(FloatFromBfloat16(a) * FloatFromBfloat16(b));
@@ -140,6 +144,18 @@ __attribute__((always_inline)) inline void ScaleLoop(void* out, const void* in, 
   for (int64_t i = 0; i < count; ++i) o[i].value = Type::Scale(x[i].value, factor);
 }
 
+template <typename Type>
+inline __attribute__((always_inline)) void WidenLoop(float* out, const void* in, int64_t count) {
+  auto* x = static_cast<const Cell<uint16_t>*>(in);
+  for (int64_t i = 0; i < count; ++i) out[i] = Type::Widen(x[i].value);
+}
+
+template <typename Type>
+inline __attribute__((always_inline)) void NarrowLoop(void* out, const float* in, int64_t count) {
+  auto* o = static_cast<Cell<uint16_t>*>(out);
+  for (int64_t i = 0; i < count; ++i) o[i].value = Type::Narrow(in[i]);
+}
+
 struct BaselineForm {
   template <typename Op>
   static void Combine(void* out, const void* a, const void* b, int64_t count) {
@@ -148,6 +164,14 @@ struct BaselineForm {
   template <typename Type>
   static void Scale(void* out, const void* in, int64_t count, double factor) {
     ScaleLoop<Type>(out, in, count, factor);
+  }
+  template <typename Type>
+  static void Widen(float* out, const void* in, int64_t count) {
+    WidenLoop<Type>(out, in, count);
+  }
+  template <typename Type>
+  static void Narrow(void* out, const float* in, int64_t count) {
+    NarrowLoop<Type>(out, in, count);
   }
 };
 
@@ -172,7 +196,9 @@ constexpr ReduceKernels MakeKernels(const char* name) {
                         &Form::template Scale<Integer<uint16_t>>, &Form::template Scale<Integer<int16_t>>,
                         &Form::template Scale<Integer<int32_t>>, &Form::template Scale<Integer<int64_t>>,
                         &Form::template Scale<Float16>, &Form::template Scale<Floating<float>>,
-                        &Form::template Scale<Floating<double>>, nullptr, &Form::template Scale<Bfloat16>}};
+                        &Form::template Scale<Floating<double>>, nullptr, &Form::template Scale<Bfloat16>},
+                       {&Form::template Widen<Float16>, &Form::template Narrow<Float16>},
+                       {&Form::template Widen<Bfloat16>, &Form::template Narrow<Bfloat16>}};
 }
 
 constexpr ReduceKernels kBaseline = MakeKernels<BaselineForm>("baseline");
@@ -224,6 +250,14 @@ struct Avx2Form {
   __attribute__((target("avx2,f16c"))) static void Scale(void* out, const void* in, int64_t count, double factor) {
     ScaleLoop<Type>(out, in, count, factor);
   }
+  template <typename Type>
+  __attribute__((target("avx2,f16c"))) static void Widen(float* out, const void* in, int64_t count) {
+    WidenLoop<Type>(out, in, count);
+  }
+  template <typename Type>
+  __attribute__((target("avx2,f16c"))) static void Narrow(void* out, const float* in, int64_t count) {
+    NarrowLoop<Type>(out, in, count);
+  }
 };
 
 template <>
@@ -233,6 +267,20 @@ __attribute__((target("avx2,f16c"))) void Avx2Form::Scale<Float16>(void* out, co
   int64_t i = 0;
   for (; i + 8 <= count; i += 8) StoreFloat16(out, i, _mm256_mul_ps(LoadFloat16(in, i), f));
   ScaleLoop<Float16>(static_cast<uint16_t*>(out) + i, static_cast<const uint16_t*>(in) + i, count - i, factor);
+}
+
+template <>
+__attribute__((target("avx2,f16c"))) void Avx2Form::Widen<Float16>(float* out, const void* in, int64_t count) {
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) _mm256_storeu_ps(out + i, LoadFloat16(in, i));
+  WidenLoop<Float16>(out + i, static_cast<const uint16_t*>(in) + i, count - i);
+}
+
+template <>
+__attribute__((target("avx2,f16c"))) void Avx2Form::Narrow<Float16>(void* out, const float* in, int64_t count) {
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) StoreFloat16(out, i, _mm256_loadu_ps(in + i));
+  NarrowLoop<Float16>(static_cast<uint16_t*>(out) + i, in + i, count - i);
 }
 
 constexpr ReduceKernels kAvx2 = MakeKernels<Avx2Form>("avx2");
@@ -299,6 +347,18 @@ void ScaleCopy(DataType dtype, void* out, const void* in, int64_t count, double 
 
 void ScaleInPlace(DataType dtype, void* data, int64_t count, double factor) {
   ScaleCopy(dtype, data, data, count, factor);
+}
+
+void Widen(DataType dtype, float* out, const void* in, int64_t count) {
+  if (!IsHalf(dtype)) std::abort();
+  const ReduceKernels& best = ReduceKernels::Best();
+  (dtype == DataType::kFloat16 ? best.float16 : best.bfloat16).widen(out, in, count);
+}
+
+void Narrow(DataType dtype, void* out, const float* in, int64_t count) {
+  if (!IsHalf(dtype)) std::abort();
+  const ReduceKernels& best = ReduceKernels::Best();
+  (dtype == DataType::kFloat16 ? best.float16 : best.bfloat16).narrow(out, in, count);
 }
 
 }  // namespace farandole

@@ -10,8 +10,8 @@
 #include "worker/communicator.h"
 #include "worker/communicator_testing.h"
 
-// Reducescatter and alltoall with parts of very different sizes, for the tests of all communicators: to be run by every
-// member.
+// Reducescatter and alltoall with parts of very different sizes, and reductions with factors, for the tests of all
+// communicators: to be run by every member.
 namespace farandole {
 
 // Memory of a test: the communicator's buffer if it has one so large and that is asked for, or `own`.
@@ -42,6 +42,41 @@ inline void CheckReducescatter(Communicator* communicator) {
         ASSERT_EQ(WrongCell(how, output.data(), counts[own], ranks, round, before), -1)
             << Name(dtype) << " " << Name(how.op) << " " << unit << " in buffer " << in_buffer;
         for (size_t i = output.size() - 8; i < output.size(); ++i) ASSERT_EQ(output[i], 'x');
+      }
+    }
+  }
+}
+
+// Operands times 4, the sum times a half: exact in every type.
+inline void CheckFactors(Communicator* communicator) {
+  const int ranks = communicator->size(), own = communicator->position();
+  uint64_t round = 0;
+  for (DataType dtype : {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
+    for (int64_t count : {1, 13, 3001}) {
+      for (bool in_buffer : {true, false}) {
+        const Reduction how(dtype, ReduceOp::kSum, 4, 0.5);
+        const int64_t size = SizeOf(dtype), all = count * ranks;
+        std::vector<char> memory, output(count * size);
+        char* const data = PlaceFor(all * size, in_buffer, communicator, &memory);
+        const auto expect = [&](const char* actual, int64_t first, int64_t cells) {
+          for (int64_t i = 0; i < cells; ++i) {
+            int sum = 0;
+            for (int rank = 0; rank < ranks; ++rank) sum += FormulaCell(rank, first + i, 1);
+            char expected[8];
+            WriteCell(dtype, expected, 2 * sum);
+            ASSERT_EQ(std::memcmp(expected, actual + i * size, size), 0)
+                << Name(dtype) << ", " << count << " in buffer " << in_buffer << ", " << i;
+          }
+        };
+        FillOperand(dtype, data, all, own, 1);
+        absl::Status s =
+            communicator->Reducescatter({1, ++round, 0}, how, data, output.data(), std::vector<int64_t>(ranks, count));
+        ASSERT_TRUE(s.ok()) << s;
+        expect(output.data(), own * count, count);
+        FillOperand(dtype, data, all, own, 1);
+        s = communicator->Allreduce({1, ++round, 0}, how, data, all);
+        ASSERT_TRUE(s.ok()) << s;
+        expect(data, 0, all);
       }
     }
   }

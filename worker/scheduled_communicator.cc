@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "worker/channel_setup.h"
 #include "worker/lane_layout.h"
+#include "worker/reduce.h"
 
 namespace farandole {
 
@@ -47,7 +48,10 @@ absl::Status ScheduledCommunicator::Allreduce(const Instance& instance, const Re
   call.layout = &layout;
   call.how = how;
   call.data = static_cast<char*>(data);
-  return Run(call, instance);
+  if (how.prescale != 1) ScaleInPlace(how.dtype, data, count, how.prescale);
+  const absl::Status status = Run(call, instance);
+  if (status.ok() && how.postscale != 1) ScaleInPlace(how.dtype, data, count, how.postscale);
+  return status;
 }
 
 absl::Status ScheduledCommunicator::Allgather(const Instance& instance, const void* input, void* output,

@@ -102,6 +102,10 @@ TEST_P(ScheduledCommunicatorTest, ReducescattersUnevenParts) {
   RunRanks(GetParam().ranks, SmallChunks(), [](Communicator* communicator, int) { CheckReducescatter(communicator); });
 }
 
+TEST_P(ScheduledCommunicatorTest, Factors) {
+  RunRanks(GetParam().ranks, SmallChunks(), [](Communicator* communicator, int) { CheckFactors(communicator); });
+}
+
 TEST_P(ScheduledCommunicatorTest, AlltoallOfDifferentSizes) {
   RunRanks(GetParam().ranks, SmallChunks(), [](Communicator* communicator, int) { CheckAlltoall(communicator); });
 }

@@ -29,6 +29,14 @@ uint32_t CheckOf(OpKind op, int detail, int64_t amount) {
   return Hash({static_cast<uint64_t>(op) << 32 | static_cast<uint32_t>(detail), static_cast<uint64_t>(amount)});
 }
 
+int KindOf(const Reduction& how) {
+  uint64_t factors[2];
+  std::memcpy(factors, &how.prescale, sizeof factors[0]);
+  std::memcpy(factors + 1, &how.postscale, sizeof factors[1]);
+  const uint64_t combination = static_cast<uint64_t>(how.dtype) << 8 | static_cast<uint64_t>(how.op);
+  return static_cast<int>(Hash({combination, factors[0], factors[1]}));
+}
+
 int64_t HashOf(const std::vector<int64_t>& values) {
   uint64_t hash = 0;
   for (int64_t value : values) hash = hash * 31 + static_cast<uint64_t>(value);
@@ -165,8 +173,7 @@ ShmCommunicator::Places ShmCommunicator::PlacesOfAll() const {
 
 absl::Status ShmCommunicator::Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) {
   const DataType dtype = how.dtype;
-  const int kind = static_cast<int>(dtype) << 8 | static_cast<int>(how.op);
-  const uint32_t check = CheckOf(OpKind::kAllreduce, kind, count);
+  const uint32_t check = CheckOf(OpKind::kAllreduce, KindOf(how), count);
   if (absl::Status s = Begin("allreduce", instance, check); !s.ok()) return s;
   if (!CanReduce(how)) {
     return absl::InvalidArgumentError(absl::StrCat("allreduce has no ", Name(how.op), " of ", Name(dtype)));
@@ -224,8 +231,7 @@ absl::Status ShmCommunicator::Reducescatter(const Instance& instance, const Redu
   const int64_t bytes = std::accumulate(counts.begin() + position(), counts.end(), before) * element;
   // What is small takes one phase as an allreduce, and outside of buffers everything passes through everybody anyway.
   if (bytes <= kShmTinyBytes) return Communicator::Reducescatter(instance, how, data, output, counts);
-  const int kind = static_cast<int>(how.dtype) << 8 | static_cast<int>(how.op);
-  const uint32_t check = CheckOf(OpKind::kReducescatter, kind, HashOf(counts));
+  const uint32_t check = CheckOf(OpKind::kReducescatter, KindOf(how), HashOf(counts));
   if (absl::Status s = Begin("reducescatter", instance, check); !s.ok()) return s;
   if (absl::Status s = Step(buffers_.PlaceOf(data, bytes)); !s.ok()) return s;
   if (PlacesOfAll() != Places::kBuffers) {

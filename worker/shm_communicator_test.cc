@@ -95,6 +95,10 @@ TEST_P(ShmCommunicatorTest, ReducescattersUnevenParts) {
   RunRanks(ranks(), Options(), [](ShmCommunicator& communicator, int) { CheckReducescatter(&communicator); });
 }
 
+TEST_P(ShmCommunicatorTest, Factors) {
+  RunRanks(ranks(), Options(), [](ShmCommunicator& communicator, int) { CheckFactors(&communicator); });
+}
+
 TEST_P(ShmCommunicatorTest, AlltoallOfDifferentSizes) {
   RunRanks(ranks(), Options(), [](ShmCommunicator& communicator, int) { CheckAlltoall(&communicator); });
 }
