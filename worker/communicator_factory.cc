@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/tcp/transport.h"
+#include "worker/hierarchical_communicator.h"
 #include "worker/log.h"
 #include "worker/lone_communicator.h"
 #include "worker/scheduled_communicator.h"
@@ -14,15 +15,22 @@ namespace farandole {
 
 CommunicatorFactory::CommunicatorFactory(std::string override_name) : override_name_(std::move(override_name)) {}
 
+Transport* CommunicatorFactory::Tcp() {
+  if (tcp_ == nullptr) tcp_ = std::make_unique<TcpTransport>();
+  return tcp_.get();
+}
+
 absl::StatusOr<std::unique_ptr<Communicator>> CommunicatorFactory::Make(const Group& group, Bootstrap* bootstrap) {
   CommunicatorBuilders builders;
   builders.lone = [](const Group&) { return std::make_unique<LoneCommunicator>(); };
   builders.shm = [bootstrap](const Group& members) {
     return ShmCommunicator::Create(members, bootstrap, ShmOptions());
   };
+  builders.hier = [this, bootstrap](const Group& members) {
+    return HierarchicalCommunicator::Create(members, Tcp(), bootstrap, HierarchicalOptions());
+  };
   builders.tcp = [this, bootstrap](const Group& members) {
-    if (tcp_ == nullptr) tcp_ = std::make_unique<TcpTransport>();
-    return ScheduledCommunicator::Create(members, tcp_.get(), bootstrap);
+    return ScheduledCommunicator::Create(members, Tcp(), bootstrap);
   };
   absl::StatusOr<Selection> selection = SelectCommunicator(group, override_name_, builders);
   if (!selection.ok()) return selection.status();

@@ -23,6 +23,8 @@ class CommunicatorFactory {
   absl::StatusOr<std::unique_ptr<Communicator>> Make(const Group& group, Bootstrap* bootstrap);
 
  private:
+  Transport* Tcp();
+
   const std::string override_name_;
   std::unique_ptr<Transport> tcp_;
 };

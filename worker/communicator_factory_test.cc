@@ -77,6 +77,26 @@ TEST(CommunicatorFactoryTest, AProcessSetOnOneHostSharesMemory) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(CommunicatorFactoryTest, BothWhereSomeShareAnAgent) {
+  LocalBootstrap bootstrap;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      Group group = TestGroupOnHosts({0, 1, 0}, rank);
+      group.data_key = "secret";
+      CommunicatorFactory factory("auto");
+      auto communicator = factory.Make(group, &bootstrap);
+      ASSERT_TRUE(communicator.ok()) << communicator.status();
+      EXPECT_EQ((*communicator)->name(), "hier");
+      float value = 1;
+      EXPECT_TRUE((*communicator)->Allreduce(Instance{1, 1, 0}, DataType::kFloat32, &value, 1).ok());
+      EXPECT_EQ(value, 3);
+      EXPECT_TRUE((*communicator)->Barrier(Instance{1, 2, 0}).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(CommunicatorFactoryTest, AloneNeedsNobody) {
   CommunicatorFactory factory("auto");
   auto communicator = factory.Make(TestGroup(1, 0), nullptr);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "proto/types.h"
@@ -33,6 +34,19 @@ inline Group TestGroup(int ranks, int position) {
   group.position = position;
   group.setup_timeout_ms = 20000;
   group.op_timeout_ms = 60000;
+  return group;
+}
+
+// As many members as `hosts` has numbers, each on the host of that number: fake hosts of one process.
+inline Group TestGroupOnHosts(const std::vector<int>& hosts, int position) {
+  Group group = TestGroup(static_cast<int>(hosts.size()), position);
+  for (size_t rank = 0; rank < hosts.size(); ++rank) {
+    Member& member = group.members[rank];
+    member.host_number = hosts[rank];
+    member.host = "host" + std::to_string(hosts[rank]);
+    member.local_rank = static_cast<int32_t>(std::count(hosts.begin(), hosts.begin() + rank, hosts[rank]));
+    member.local_size = static_cast<int32_t>(std::count(hosts.begin(), hosts.end(), hosts[rank]));
+  }
   return group;
 }
 

@@ -125,8 +125,9 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
                  &config.fusion_threshold_bytes);
   if (reader.Find({"FARANDOLE_COMMUNICATOR"})) {
     config.communicator = reader.value();
-    if (config.communicator != "auto" && config.communicator != "shm" && config.communicator != "tcp") {
-      reader.Refuse("auto, shm or tcp");
+    const std::string& name = config.communicator;
+    if (name != "auto" && name != "shm" && name != "hier" && name != "tcp") {
+      reader.Refuse("auto, shm, hier or tcp");
     }
   }
   ReadLogLevel(&reader, &config);

@@ -1,6 +1,7 @@
 #include "worker/selector.h"
 
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@ constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 constexpr SelectorRow kTable[] = {
     {"any", "host", 0, kNoLimit, WorldShape::kAlone, "lone"},
     {"any", "host", 0, kNoLimit, WorldShape::kOneHost, "shm"},
+    {"any", "host", 0, kNoLimit, WorldShape::kShared, "hier"},
     {"any", "host", 0, kNoLimit, WorldShape::kAny, "tcp"},
 };
 
@@ -24,6 +26,8 @@ const char* NameOf(WorldShape world) {
       return "one member";
     case WorldShape::kOneHost:
       return "one agent";
+    case WorldShape::kShared:
+      return "some agents";
     case WorldShape::kAny:
       return "any";
   }
@@ -32,6 +36,9 @@ const char* NameOf(WorldShape world) {
 
 std::string WhyNot(const Group& group, WorldShape wanted) {
   if (wanted == WorldShape::kAlone) return absl::StrCat("there are ", group.members.size(), " members");
+  if (wanted == WorldShape::kShared) {
+    return ShapeOf(group) == WorldShape::kOneHost ? "all members share an agent" : "no two members share an agent";
+  }
   const Member& first = group.members.front();
   for (const Member& member : group.members) {
     if (member.host_number == first.host_number) continue;
@@ -41,7 +48,14 @@ std::string WhyNot(const Group& group, WorldShape wanted) {
 }
 
 const CommunicatorBuilder& BuilderOf(const CommunicatorBuilders& builders, absl::string_view name) {
-  return name == "lone" ? builders.lone : name == "shm" ? builders.shm : builders.tcp;
+  return name == "lone" ? builders.lone : name == "shm" ? builders.shm : name == "hier" ? builders.hier : builders.tcp;
+}
+
+bool Serves(WorldShape row, WorldShape group) { return row == WorldShape::kShared ? group == row : group <= row; }
+
+bool Admits(absl::string_view override_name, absl::string_view communicator, WorldShape group) {
+  if (override_name == "auto" || override_name == communicator || group == WorldShape::kAlone) return true;
+  return override_name == "hier" && group != WorldShape::kShared;
 }
 
 }  // namespace
@@ -61,27 +75,29 @@ std::string SelectorTableText(absl::Span<const SelectorRow> table) {
 
 WorldShape ShapeOf(const Group& group) {
   if (group.members.size() <= 1) return WorldShape::kAlone;
+  std::set<int32_t> hosts;
   for (const Member& member : group.members) {
-    if (member.host_number != group.members.front().host_number) return WorldShape::kAny;
+    hosts.insert(member.host_number);
   }
-  return WorldShape::kOneHost;
+  if (hosts.size() == 1) return WorldShape::kOneHost;
+  return hosts.size() < group.members.size() ? WorldShape::kShared : WorldShape::kAny;
 }
 
 absl::StatusOr<Selection> SelectCommunicator(const Group& group, absl::string_view override_name,
                                              const CommunicatorBuilders& builders) {
-  if (override_name != "auto" && override_name != "shm" && override_name != "tcp") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("no communicator is called \"", override_name, "\"; FARANDOLE_COMMUNICATOR is auto, shm or tcp"));
+  if (override_name != "auto" && override_name != "shm" && override_name != "hier" && override_name != "tcp") {
+    return absl::InvalidArgumentError(absl::StrCat("no communicator is called \"", override_name,
+                                                   "\"; FARANDOLE_COMMUNICATOR is auto, shm, hier or tcp"));
   }
   const WorldShape shape = ShapeOf(group);
   std::vector<std::string> passed_over;
   for (const SelectorRow& row : BuiltInSelectorTable()) {
     const absl::string_view name = row.communicator;
-    if (shape > row.world) {
+    if (!Serves(row.world, shape)) {
       passed_over.push_back(absl::StrCat("not ", name, ": ", WhyNot(group, row.world)));
       continue;
     }
-    if (override_name != "auto" && name != override_name && shape != WorldShape::kAlone) {
+    if (!Admits(override_name, name, shape)) {
       passed_over.push_back(absl::StrCat("not ", name, ": FARANDOLE_COMMUNICATOR=", override_name));
       continue;
     }

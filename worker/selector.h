@@ -15,8 +15,9 @@
 
 namespace farandole {
 
-// How the members of a group lie. Every shape contains the ones before it.
-enum class WorldShape { kAlone, kOneHost, kAny };
+// How the members of a group lie: one; several on one host; on several hosts, of which one has several members; each on
+// a host of its own. A row of the table serves its shape and, but for kShared, those before it; that of kAny all.
+enum class WorldShape { kAlone, kOneHost, kShared, kAny };
 
 // One line of the table: what serves an operation on some memory, for sizes in a range, among members of a shape.
 struct SelectorRow {
@@ -25,7 +26,7 @@ struct SelectorRow {
   int64_t bytes_min;
   int64_t bytes_max;
   WorldShape world;
-  const char* communicator;  // "lone", "shm", "tcp"
+  const char* communicator;  // "lone", "shm", "hier", "tcp"
 };
 
 // The table that is built in. For a group the first row counts whose world contains it, that the override admits and
@@ -41,7 +42,7 @@ WorldShape ShapeOf(const Group& group);
 // together; anything else fails the selection.
 using CommunicatorBuilder = std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const Group&)>;
 struct CommunicatorBuilders {
-  CommunicatorBuilder lone, shm, tcp;
+  CommunicatorBuilder lone, shm, hier, tcp;
 };
 
 struct Selection {
@@ -51,7 +52,7 @@ struct Selection {
 };
 
 // Blocks as the builders do; on all members of the group with the same override. `override_name` is "auto", or the
-// communicator that groups of more than one member have to use.
+// communicator that groups of more than one member have to use; "hier" binds only groups that it can serve.
 //   INVALID_ARGUMENT     no such override
 //   FAILED_PRECONDITION  nothing in the table serves this group; says why of each row
 //   otherwise            what a builder said

@@ -40,6 +40,7 @@ class SelectorTest : public testing::Test {
     CommunicatorBuilders builders;
     builders.lone = Builder("lone", absl::OkStatus());
     builders.shm = Builder("shm", shm_answer_);
+    builders.hier = Builder("hier", hier_answer_);
     builders.tcp = Builder("tcp", tcp_answer_);
     return SelectCommunicator(group, override_name, builders);
   }
@@ -52,21 +53,12 @@ class SelectorTest : public testing::Test {
     };
   }
 
-  Group OnTwoHosts() {
-    Group group = TestGroup(4, 0);
-    for (int i : {2, 3}) {
-      group.members[i].host_number = 1;
-      group.members[i].host = "there";
-    }
-    return group;
-  }
-
-  absl::Status shm_answer_, tcp_answer_;
+  absl::Status shm_answer_, hier_answer_, tcp_answer_;
   std::vector<std::string> asked_;
 };
 
 TEST_F(SelectorTest, OneMemberIsAloneWhateverTheOverride) {
-  for (const char* name : {"auto", "shm", "tcp"}) {
+  for (const char* name : {"auto", "shm", "hier", "tcp"}) {
     auto selection = Select(TestGroup(1, 0), name);
     ASSERT_TRUE(selection.ok()) << selection.status();
     EXPECT_EQ(selection->communicator->name(), "lone");
@@ -81,13 +73,31 @@ TEST_F(SelectorTest, OneAgentMeansSharedMemory) {
   EXPECT_THAT(asked_, ElementsAre("shm"));
 }
 
-TEST_F(SelectorTest, TwoAgentsMeanTcp) {
-  auto selection = Select(OnTwoHosts(), "auto");
+TEST_F(SelectorTest, TwoAgentsOfSeveralMembersMeanBoth) {
+  auto selection = Select(TestGroupOnHosts({0, 0, 1, 1}, 0), "auto");
+  ASSERT_TRUE(selection.ok());
+  EXPECT_EQ(selection->communicator->name(), "hier");
+  EXPECT_THAT(selection->reason,
+              HasSubstr("not shm: rank 0 (pid 1000 on host host0) and rank 2 (pid 1002 on host host1) "
+                        "do not share an agent"));
+  EXPECT_THAT(asked_, ElementsAre("hier"));
+}
+
+TEST_F(SelectorTest, WithoutMemoryOnOneHostAllGoOnToTcp) {
+  hier_answer_ = absl::UnavailableError("shared memory of rank 3: none");
+  auto selection = Select(TestGroupOnHosts({0, 1, 0, 1}, 0), "auto");
+  ASSERT_TRUE(selection.ok());
+  EXPECT_THAT(selection->reason, HasSubstr("not hier: shared memory of rank 3: none"));
+  EXPECT_THAT(asked_, ElementsAre("hier", "tcp"));
+}
+
+TEST_F(SelectorTest, OneAgentEachMeansTcp) {
+  auto selection = Select(TestGroupOnHosts({0, 1}, 0), "auto");
   ASSERT_TRUE(selection.ok());
   EXPECT_EQ(selection->communicator->name(), "tcp");
   EXPECT_THAT(selection->reason,
-              HasSubstr("not shm: rank 0 (pid 1000 on host here) and rank 2 (pid 1002 on host there) "
-                        "do not share an agent"));
+              HasSubstr("not shm: rank 0 (pid 1000 on host host0) and rank 1 (pid 1001 on host host1) "
+                        "do not share an agent; not hier: no two members share an agent"));
   EXPECT_THAT(asked_, ElementsAre("tcp"));
 }
 
@@ -95,7 +105,9 @@ TEST_F(SelectorTest, WithoutMemoryForASegmentAllGoOnToTcp) {
   shm_answer_ = absl::UnavailableError("shared memory of rank 1: none");
   auto selection = Select(TestGroup(2, 0), "auto");
   ASSERT_TRUE(selection.ok());
-  EXPECT_EQ(selection->reason, "tcp; not lone: there are 2 members; not shm: shared memory of rank 1: none");
+  EXPECT_EQ(selection->reason,
+            "tcp; not lone: there are 2 members; not shm: shared memory of rank 1: none; "
+            "not hier: all members share an agent");
   EXPECT_THAT(asked_, ElementsAre("shm", "tcp"));
 }
 
@@ -113,8 +125,18 @@ TEST_F(SelectorTest, OverrideDecides) {
   EXPECT_THAT(asked_, ElementsAre("tcp"));
 }
 
+TEST_F(SelectorTest, OverrideOfHierBindsWhatItCanServe) {
+  EXPECT_EQ(Select(TestGroupOnHosts({0, 1, 0}, 0), "hier")->communicator->name(), "hier");
+  EXPECT_EQ(Select(TestGroup(2, 0), "hier")->communicator->name(), "shm");
+  EXPECT_EQ(Select(TestGroupOnHosts({0, 1}, 0), "hier")->communicator->name(), "tcp");
+  hier_answer_ = absl::UnavailableError("no memory");
+  const absl::Status none = Select(TestGroupOnHosts({0, 1, 0}, 0), "hier").status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("not tcp: FARANDOLE_COMMUNICATOR=hier"));
+}
+
 TEST_F(SelectorTest, OverrideThatCannotBeIsAnErrorWithTheReason) {
-  const absl::Status apart = Select(OnTwoHosts(), "shm").status();
+  const absl::Status apart = Select(TestGroupOnHosts({0, 0, 1}, 0), "shm").status();
   EXPECT_EQ(apart.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(apart.message()), HasSubstr("do not share an agent"));
   shm_answer_ = absl::UnavailableError("no memory");
@@ -132,6 +154,7 @@ TEST(SelectorTableTest, Prints) {
             "operation    memory     from bytes     to bytes  members on   communicator\n"
             "any          host                0          any  one member   lone\n"
             "any          host                0          any  one agent    shm\n"
+            "any          host                0          any  some agents  hier\n"
             "any          host                0          any  any          tcp\n");
 }
 

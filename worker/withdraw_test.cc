@@ -13,6 +13,7 @@
 #include "transport/tcp/transport.h"
 #include "worker/communicator_testing.h"
 #include "worker/event_count.h"
+#include "worker/fake_hosts_testing.h"
 #include "worker/local_bootstrap.h"
 #include "worker/scheduled_communicator.h"
 #include "worker/shm_communicator.h"
@@ -28,7 +29,7 @@ constexpr int64_t kCounts[] = {0, 1, 100, 1000, 5000, 40000, 100000};
 struct Medium {
   std::string name;
   int ranks;
-  bool shm() const { return name != "inproc" && name != "tcp"; }
+  bool shm() const { return name == "shm_spinning" || name == "shm_crowded"; }
 };
 
 // One member with a thread that plays its control plane.
@@ -109,7 +110,7 @@ class WithdrawTest : public testing::TestWithParam<Medium> {
     for (int rank = 0; rank < ranks(); ++rank) {
       threads.emplace_back([&, rank] {
         std::unique_ptr<Transport> transport;
-        if (GetParam().name == "inproc") transport = std::make_unique<InprocTransport>();
+        if (GetParam().name == "inproc" || GetParam().name == "hier") transport = std::make_unique<InprocTransport>();
         if (GetParam().name == "tcp") transport = std::make_unique<TcpTransport>();
         absl::StatusOr<std::unique_ptr<Communicator>> communicator = Make(rank, transport.get(), &bootstrap);
         ASSERT_TRUE(communicator.ok()) << communicator.status();
@@ -129,6 +130,13 @@ class WithdrawTest : public testing::TestWithParam<Medium> {
   absl::StatusOr<std::unique_ptr<Communicator>> Make(int rank, Transport* transport, LocalBootstrap* bootstrap) {
     Group group = TestGroup(ranks(), rank);
     group.data_key = "key";
+    if (GetParam().name == "hier") {
+      std::vector<int> hosts;
+      for (int other = 0; other < ranks(); ++other) hosts.push_back(other % 2);
+      Group on_hosts = TestGroupOnHosts(hosts, rank);
+      on_hosts.data_key = "key";
+      return HierarchicalCommunicator::Create(on_hosts, transport, bootstrap, SmallHierarchicalOptions());
+    }
     if (transport != nullptr) return ScheduledCommunicator::Create(group, transport, bootstrap);
     ShmOptions options;
     options.chunk_bytes = 64 << 10;
@@ -176,8 +184,10 @@ TEST_P(WithdrawTest, ThatRacesWithCompletionEndsForAll) {
 
 std::vector<Medium> Media() {
   std::vector<Medium> media;
-  for (const char* name : {"shm_spinning", "shm_crowded", "inproc", "tcp"}) {
+  for (const char* name : {"shm_spinning", "shm_crowded", "inproc", "tcp", "hier"}) {
     for (int ranks : {2, 3, 4}) media.push_back({name, ranks});
+    // Hosts of two and of three.
+    if (std::string(name) == "hier") media.push_back({name, 5});
   }
   return media;
 }

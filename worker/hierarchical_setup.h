@@ -1,0 +1,44 @@
+#ifndef FARANDOLE_WORKER_HIERARCHICAL_SETUP_H_
+#define FARANDOLE_WORKER_HIERARCHICAL_SETUP_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "transport/transport.h"
+#include "worker/bootstrap.h"
+#include "worker/communicator.h"
+#include "worker/group.h"
+#include "worker/host_map.h"
+#include "worker/scheduled_communicator.h"
+#include "worker/shm_communicator.h"
+
+namespace farandole {
+
+// The same on all members.
+struct HierarchicalOptions {
+  ShmOptions shm;
+  ScheduledOptions scheduled;
+  // Largest operand for which only the leaders of the hosts talk across them; beyond it all members do, if they can.
+  int64_t leaders_bytes_max = 64 << 10;
+};
+
+// The two layers of a member.
+struct HierarchicalLayers {
+  // Members of this host. `shm` is the same, or null if this member is alone there.
+  std::unique_ptr<Communicator> local;
+  ShmCommunicator* shm = nullptr;
+  // One member of each host, at the position of the host. Null if this member does not go across.
+  std::unique_ptr<Communicator> across;
+};
+
+// Blocks. Shared memory is agreed on by all: leaders leave the answer of their host under "hier/<key>/<host>", position
+// 0 what follows from all answers under "hier/<key>/verdict".
+//   UNAVAILABLE    shared memory is refused on one host; the same answer, with the reason, on all members
+//   anything else  no agreement, or no connection across; members may differ
+absl::StatusOr<HierarchicalLayers> SetUpLayers(const Group& group, const HostMap& map, Transport* transport,
+                                               Bootstrap* bootstrap, const HierarchicalOptions& options);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_WORKER_HIERARCHICAL_SETUP_H_
