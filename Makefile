@@ -61,6 +61,12 @@ bench: build wheel  ## figures beside their peers; tables, and build/bench/NAME.
 bench-control: build  ## the control plane with up to 10,000 ranks, beside bare gRPC; build/bench/control.json
 	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_control.py
 
+# Few sizes and rounds: make bench-data QUICK=1
+.PHONY: bench-data
+bench-data: build  ## the data plane beside gloo, Open MPI and bounds; build/bench/data.json and docs/pictures
+	@scripts/install_deps.sh --bench && bazel build //tests/bench:mpi_ranks || echo "bench-data: goes on without Open MPI"
+	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_data.py
+
 .PHONY: wheel
 wheel: product  ## build/wheel/dist/farandole-*.whl
 	@$(VENV)/python scripts/build_wheel.py

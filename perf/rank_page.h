@@ -44,16 +44,22 @@ class RankPage {
     return memory == MAP_FAILED ? nullptr : static_cast<RankSlot*>(memory);
   }
 
-  RankPage(RankSlot* slots, int rank, int size) : slots_(slots), rank_(rank), size_(size) {}
+  // `looks`: how often a rank at a barrier looks before it offers the processor to others for the first time. Ranks
+  // that have one each leave together only if no call of the kernel lies between looks.
+  RankPage(RankSlot* slots, int rank, int size, int looks = 0)
+      : slots_(slots), rank_(rank), size_(size), looks_(looks) {}
 
   RankSlot& own() { return slots_[rank_]; }
+  const RankSlot& slot(int rank) const { return slots_[rank]; }
   int rank() const { return rank_; }
   int size() const { return size_; }
 
   void Barrier() {
     const int64_t count = own().arrived.fetch_add(1) + 1;
     for (int r = 0; r < size_; ++r) {
-      while (slots_[r].arrived.load() < count) sched_yield();
+      for (int looks = 0; slots_[r].arrived.load() < count; ++looks) {
+        if (looks >= looks_) sched_yield();
+      }
     }
   }
 
@@ -101,7 +107,23 @@ class RankPage {
   RankSlot* const slots_;
   const int rank_;
   const int size_;
+  const int looks_;
 };
+
+// The calling thread and those that it starts run on one CPU from now on: the rank-th that they may use, modulo their
+// number.
+inline void PinToCpuOf(int rank) {
+  cpu_set_t allowed, one;
+  CPU_ZERO(&one);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  int left = rank % CPU_COUNT(&allowed);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || left-- > 0) continue;
+    CPU_SET(cpu, &one);
+    break;
+  }
+  sched_setaffinity(0, sizeof one, &one);
+}
 
 // In microseconds; sorts.
 inline double QuantileUs(std::vector<int64_t>* ns, double q) {

@@ -6,6 +6,8 @@
 #      private apt state made of this machine's own apt sources.
 #   3. .venv with the pip packages of requirements-dev.txt. The first of $PYTHON, python3 on the PATH and
 #      /usr/bin/python3 that is >= 3.9, has venv and for which every package can be installed.
+#
+# With --bench: the packages of benchmarks alone, and nothing else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,6 +23,11 @@ packages=(
   dpkg-dev python3 python3-venv
   # make wheel-test.
   debootstrap
+)
+
+bench_packages=(
+  # The peer of `make bench-data` that MPI programs would use.
+  libopenmpi-dev openmpi-bin
 )
 
 die() {
@@ -107,6 +114,11 @@ link_source() {
   chmod +x .venv/bin/farandole
 }
 
+if [[ ${1:-} == --bench ]]; then
+  packages=("${bench_packages[@]}")
+  install_packages
+  exit
+fi
 install_packages
 fetch_abseil
 make_venv

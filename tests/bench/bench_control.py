@@ -279,7 +279,7 @@ def main() -> None:
             continue
         report.print_table(f"control, {name}", measured)
         rows += measured
-    report.write("control", rows)
+    report.write("control", rows, "make bench-control")
     sys.exit(1 if failed else 0)
 
 

@@ -57,6 +57,14 @@ def init_gloo(rank: int, size: int) -> None:
     dist.init_process_group("gloo", init_method=f"file://{scratch('gloo')}", rank=rank, world_size=size)
 
 
+def pin(rank: int) -> None:
+    """All threads of this process, and those to come, to the rank-th of the CPUs that it may use, modulo their
+    number."""
+    allowed = sorted(os.sched_getaffinity(0))
+    for thread in os.listdir("/proc/self/task"):
+        os.sched_setaffinity(int(thread), {allowed[rank % len(allowed)]})
+
+
 class Aligner:
     """Lets the ranks of one host start a measured call together without using either peer: a line of counters in a
     shared file, spun on with yields."""

@@ -19,7 +19,7 @@ OUT = ROOT / "build" / "bench"
 @dataclass
 class Row:
     """One figure. `spread` is [lower quartile, upper quartile]; `peers` maps a peer's name to its value, measured
-    in the same run and unit; `goal` is a sentence or None; `met` is None without a goal."""
+    in the same run and unit; `goal` is a sentence or None; `met` is None without a goal; `p99` of all samples."""
 
     name: str
     value: float
@@ -28,6 +28,7 @@ class Row:
     peers: dict[str, float] = field(default_factory=dict)
     goal: str | None = None
     met: bool | None = None
+    p99: float | None = None
 
 
 def quartiles(values: Sequence[float]) -> list[float]:
@@ -77,16 +78,22 @@ def print_table(name: str, rows: list[Row]) -> None:
     width = max(len(r.name) for r in rows)
     for r in rows:
         spread = f" [{_number(r.spread[0])}..{_number(r.spread[1])}]" if r.spread else ""
+        spread += "" if r.p99 is None else f" p99 {_number(r.p99)}"
         peers = "".join(f"   {peer} {_number(value)}" for peer, value in r.peers.items())
         goal = "" if r.goal is None else f"   {'met' if r.met else 'NOT MET'}: {r.goal}"
         print(f"{r.name:<{width}}  {_number(r.value):>8} {r.unit:<6}{spread}{peers}{goal}")
     sys.stdout.flush()
 
 
-def write(name: str, rows: list[Row]) -> None:
-    """Writes build/bench/<name>.json and prints the table."""
+def write(name: str, rows: list[Row], command: str | None = None, **others: object) -> None:
+    """Writes build/bench/<name>.json, with whatever else is given, and prints the table."""
     OUT.mkdir(parents=True, exist_ok=True)
-    command = f"make bench BENCH={name}"
-    report = {"command": command, "machine": machine(), "commit": commit(), "rows": [asdict(r) for r in rows]}
-    (OUT / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n")
+    report = {
+        "command": command or f"make bench BENCH={name}",
+        "machine": machine(),
+        "commit": commit(),
+        "rows": [asdict(r) for r in rows],
+        **others,
+    }
+    (OUT / f"{name}.json").write_text(json.dumps(report, indent=1, default=asdict) + "\n")
     print_table(name, rows)

@@ -1,0 +1,213 @@
+// Our communicators and the bounds beside them, as rank processes that measure what players.py tells them to.
+//   data_ranks SOCKET RANKS
+// Rank r is pinned to the r-th of the CPUs that this process may use, modulo their number. What they measure:
+//   shm_buffer       allreduce through shared memory, operands in the batch buffer
+//   shm_private      the same, operands in private memory: the communicator copies in and out
+//   shm_packed       the same, copied to the batch buffer and back by the caller
+//   tcp              allreduce over loopback
+//   loop_*           the sum of both operands written to both, by plain loops over the same kind of mapping
+//   ping_pong        one cache line there and back; exchange: both write one and wait for the other's
+//   sockets          as many bytes through plain sockets as a ring allreduce moves
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "perf/rank_page.h"
+#include "tests/bench/driver_link.h"
+#include "tests/bench/measured_blocks.h"
+#include "tests/bench/socket_ring.h"
+#include "tests/bench/sum_loops.h"
+#include "transport/tcp/transport.h"
+#include "worker/communicator_testing.h"
+#include "worker/local_bootstrap.h"
+#include "worker/scheduled_communicator.h"
+#include "worker/shm_buffers.h"
+#include "worker/shm_communicator.h"
+
+namespace farandole::bench {
+namespace {
+
+constexpr int64_t kBufferBytes = 256 << 20;
+constexpr int64_t kBuffersTotalBytes = int64_t{1} << 30;
+constexpr int64_t kLoopChunkBytes = 256 << 10;
+constexpr int64_t kPieceBytes = 1 << 20;
+
+DataType TypeOf(const std::string& name) {
+  return name == "float16" ? DataType::kFloat16 : name == "bfloat16" ? DataType::kBfloat16 : DataType::kFloat32;
+}
+
+class DataRank {
+ public:
+  DataRank(const char* driver, perf::RankSlot* slots, int rank, int size, LocalBootstrap* bootstrap,
+           const SocketRing* ring)
+      : link_(driver, rank),
+        page_(slots, rank, size, LooksOf(size)),
+        bootstrap_(bootstrap),
+        ring_(ring),
+        loop_buffers_("loops", size, rank, bootstrap, kBufferBytes) {}
+
+  void Run() {
+    for (Command command; link_.Next(&command);) {
+      // Room that an earlier command has touched would flatter the first block.
+      if (own_.size() < static_cast<size_t>(BlockBytes(command))) own_.resize(BlockBytes(command));
+      link_.Answer(Measure(command));
+    }
+  }
+
+ private:
+  std::vector<double> Measure(const Command& command) {
+    if (absl::StartsWith(command.what, "shm")) return Shm(command);
+    if (absl::StartsWith(command.what, "loop")) return Loops(command);
+    if (command.what == "tcp") return Tcp(command);
+    if (command.what == "sockets") return Sockets(command);
+    if (command.what == "ping_pong" || command.what == "exchange") return CacheLine(command);
+    link_.Fail("nobody can measure " + command.what);
+  }
+
+  std::vector<double> Allreduces(const Command& command, Communicator* communicator, char* operands, char* packed) {
+    const Reduction how(TypeOf(command.dtype));
+    const int64_t count = command.bytes / SizeOf(how.dtype);
+    return MeasureBlocks(command, &page_, &link_, operands, [&](char* data) {
+      char* const place = packed != nullptr ? packed : data;
+      if (place != data) std::memcpy(place, data, command.bytes);
+      Require(communicator->Allreduce({1, ++anchor_, 0}, how, place, count));
+      if (place != data) std::memcpy(data, place, command.bytes);
+    });
+  }
+
+  std::vector<double> Shm(const Command& command) {
+    if (shm_ == nullptr) {
+      ShmOptions options;
+      options.buffer_bytes = kBufferBytes;
+      options.buffers_total_bytes = kBuffersTotalBytes;
+      auto made = ShmCommunicator::Create(TestGroup(page_.size(), page_.rank()), bootstrap_, options);
+      Require(made.status());
+      shm_ = *std::move(made);
+    }
+    if (command.what == "shm_private") return Allreduces(command, shm_.get(), own_.data(), nullptr);
+    char* const buffer = static_cast<char*>(shm_->Buffer(BlockBytes(command)));
+    if (buffer == nullptr) link_.Fail("no batch buffer of " + std::to_string(BlockBytes(command)) + " bytes");
+    if (command.what == "shm_packed") return Allreduces(command, shm_.get(), own_.data(), buffer);
+    return Allreduces(command, shm_.get(), buffer, nullptr);
+  }
+
+  std::vector<double> Tcp(const Command& command) {
+    if (tcp_ == nullptr) {
+      transport_ = std::make_unique<TcpTransport>();
+      Group group = TestGroup(page_.size(), page_.rank());
+      group.data_key = "benchmark";
+      auto made = ScheduledCommunicator::Create(group, transport_.get(), bootstrap_);
+      Require(made.status());
+      tcp_ = *std::move(made);
+    }
+    return Allreduces(command, tcp_.get(), own_.data(), nullptr);
+  }
+
+  std::vector<double> Loops(const Command& command) {
+    if (page_.size() != 2 || command.calls != 1 || command.bytes % 128 != 0) link_.Fail("loops are of two ranks");
+    const bool streaming = absl::StrContains(command.what, "streaming");
+    const int64_t chunk_bytes = absl::StrContains(command.what, "chunked") ? kLoopChunkBytes : 0;
+    char* const own = loop_buffers_.Own(command.bytes);
+    if (own == nullptr) link_.Fail("no segment for the loops");
+    page_.Barrier();
+    const ShmPlace place = loop_buffers_.PlaceOf(own, command.bytes);
+    const auto other = loop_buffers_.At(1 - page_.rank(), place, command.bytes);
+    Require(other.status());
+    return MeasureBlocks(command, &page_, &link_, own, [&](char* mine) {
+      SumToBoth(reinterpret_cast<float*>(mine), reinterpret_cast<float*>(*other), command.bytes, page_.rank(),
+                streaming, chunk_bytes);
+      page_.Barrier();
+    });
+  }
+
+  // Blocks of `calls` round trips, or exchanges.
+  std::vector<double> CacheLine(const Command& command) {
+    const bool in_turn = command.what == "ping_pong";
+    std::atomic<int64_t>& own = page_.own().submitted;
+    const std::atomic<int64_t>& other = page_.slot(1 - page_.rank()).submitted;
+    std::vector<double> seconds;
+    for (int block = 0; block < command.blocks; ++block) {
+      own = 0;
+      page_.Barrier();
+      const int64_t begin_ns = perf::NowNs();
+      for (int64_t i = 1; i <= command.calls; ++i) {
+        if (!in_turn || page_.rank() == 0) own.store(i, std::memory_order_release);
+        while (other.load(std::memory_order_acquire) < i) {
+        }
+        if (in_turn && page_.rank() == 1) own.store(i, std::memory_order_release);
+      }
+      seconds.push_back(static_cast<double>(perf::NowNs() - begin_ns) * 1e-9 / command.calls);
+      page_.Barrier();
+    }
+    return seconds;
+  }
+
+  std::vector<double> Sockets(const Command& command) {
+    const int64_t moved = 2 * (page_.size() - 1) * command.bytes / page_.size();
+    if (received_.size() < static_cast<size_t>(moved)) received_.resize(moved);
+    if (own_.size() < static_cast<size_t>(moved)) own_.resize(moved);
+    std::vector<double> seconds;
+    for (int block = 0; block < command.blocks; ++block) {
+      const char sign = static_cast<char>(++sockets_call_ % 100 + page_.rank());
+      std::memset(own_.data(), sign, moved);
+      page_.Barrier();
+      const int64_t begin_ns = perf::NowNs();
+      if (!ring_->Move(page_.rank(), own_.data(), received_.data(), moved, kPieceBytes)) link_.Fail("sockets failed");
+      seconds.push_back(static_cast<double>(perf::NowNs() - begin_ns) * 1e-9);
+      const int before = (page_.rank() + page_.size() - 1) % page_.size();
+      const std::vector<char> expected(moved, static_cast<char>(sign - page_.rank() + before));
+      if (std::memcmp(expected.data(), received_.data(), moved) != 0) link_.Fail("sockets: wrong bytes");
+    }
+    return seconds;
+  }
+
+  void Require(const absl::Status& status) {
+    if (!status.ok()) link_.Fail(status.ToString());
+  }
+
+  DriverLink link_;
+  perf::RankPage page_;
+  LocalBootstrap* const bootstrap_;
+  const SocketRing* const ring_;
+  ShmBuffers loop_buffers_;
+  std::unique_ptr<ShmCommunicator> shm_;
+  std::unique_ptr<TcpTransport> transport_;
+  std::unique_ptr<ScheduledCommunicator> tcp_;
+  std::vector<char> own_, received_;
+  uint64_t anchor_ = 0;
+  int64_t sockets_call_ = 0;
+};
+
+}  // namespace
+
+int Main(int argc, char** argv) {
+  const int size = argc == 3 ? std::atoi(argv[2]) : 0;
+  if (size < 2 || size > perf::RankPage::kRanksMax) {
+    std::fprintf(stderr, "usage: data_ranks SOCKET RANKS\n");
+    return 2;
+  }
+  LocalBootstrap bootstrap;
+  const SocketRing ring(size);
+  perf::RankSlot* const slots = perf::RankPage::Map(nullptr);
+  for (int rank = 0; rank < size; ++rank) {
+    if (fork() != 0) continue;
+    perf::PinToCpuOf(rank);
+    DataRank(argv[1], slots, rank, size, &bootstrap, &ring).Run();
+    _exit(0);
+  }
+  int failed = 0;
+  for (int state; wait(&state) > 0;) failed |= state;
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace farandole::bench
+
+int main(int argc, char** argv) { return farandole::bench::Main(argc, argv); }
