@@ -7,7 +7,7 @@
 //   tcp              allreduce over loopback
 //   loop_*           the sum of both operands written to both, by plain loops over the same kind of mapping
 //   ping_pong        one cache line there and back; exchange: both write one and wait for the other's
-//   sockets          as many bytes through plain sockets as a ring allreduce moves
+//   sockets_N        as many bytes through plain sockets as a ring allreduce moves, in pieces of N KiB
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +20,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "perf/rank_page.h"
 #include "tests/bench/driver_link.h"
 #include "tests/bench/measured_blocks.h"
@@ -38,7 +40,6 @@ namespace {
 constexpr int64_t kBufferBytes = 256 << 20;
 constexpr int64_t kBuffersTotalBytes = int64_t{1} << 30;
 constexpr int64_t kLoopChunkBytes = 256 << 10;
-constexpr int64_t kPieceBytes = 1 << 20;
 
 DataType TypeOf(const std::string& name) {
   return name == "float16" ? DataType::kFloat16 : name == "bfloat16" ? DataType::kBfloat16 : DataType::kFloat32;
@@ -64,10 +65,11 @@ class DataRank {
 
  private:
   std::vector<double> Measure(const Command& command) {
+    absl::string_view what = command.what;
     if (absl::StartsWith(command.what, "shm")) return Shm(command);
     if (absl::StartsWith(command.what, "loop")) return Loops(command);
     if (command.what == "tcp") return Tcp(command);
-    if (command.what == "sockets") return Sockets(command);
+    if (absl::ConsumePrefix(&what, "sockets_")) return Sockets(command, int64_t{std::atoi(what.data())} << 10);
     if (command.what == "ping_pong" || command.what == "exchange") return CacheLine(command);
     link_.Fail("nobody can measure " + command.what);
   }
@@ -150,7 +152,8 @@ class DataRank {
     return seconds;
   }
 
-  std::vector<double> Sockets(const Command& command) {
+  std::vector<double> Sockets(const Command& command, int64_t piece_bytes) {
+    if (piece_bytes <= 0) link_.Fail("pieces of no size");
     const int64_t moved = 2 * (page_.size() - 1) * command.bytes / page_.size();
     if (received_.size() < static_cast<size_t>(moved)) received_.resize(moved);
     if (own_.size() < static_cast<size_t>(moved)) own_.resize(moved);
@@ -160,7 +163,7 @@ class DataRank {
       std::memset(own_.data(), sign, moved);
       page_.Barrier();
       const int64_t begin_ns = perf::NowNs();
-      if (!ring_->Move(page_.rank(), own_.data(), received_.data(), moved, kPieceBytes)) link_.Fail("sockets failed");
+      if (!ring_->Move(page_.rank(), own_.data(), received_.data(), moved, piece_bytes)) link_.Fail("sockets failed");
       seconds.push_back(static_cast<double>(perf::NowNs() - begin_ns) * 1e-9);
       const int before = (page_.rank() + page_.size() - 1) % page_.size();
       const std::vector<char> expected(moved, static_cast<char>(sign - page_.rank() + before));
