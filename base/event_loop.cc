@@ -1,5 +1,6 @@
 #include "base/event_loop.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -25,7 +26,8 @@ int OrAbort(int fd) {
 EventLoop::EventLoop(std::string name)
     : name_(std::move(name)),
       epoll_(OrAbort(epoll_create1(EPOLL_CLOEXEC))),
-      wake_(OrAbort(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+      wake_(OrAbort(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
+      rise_(OrAbort(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = wake_.get();
@@ -56,44 +58,125 @@ void EventLoop::LetGo() {
 }
 
 void EventLoop::Run() {
+  for (;;) {
+    RestWhileDriven();
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stopped_) return;
+    }
+    Turn(true);
+  }
+}
+
+bool EventLoop::Turn(bool wait) {
   constexpr int kEvents = 64;
   epoll_event events[kEvents];
-  Hold();
-  for (;;) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (stopped_) break;
-    }
-    const int wait_ms = WaitMs();
-    LetGo();
-    const int n = epoll_wait(epoll_.get(), events, kEvents, wait_ms);
-    {
-      absl::MutexLock lock(&mutex_);
-      waiting_ = false;
-    }
+  int wait_ms = 0;
+  if (wait) {
     Hold();
-    for (int i = 0; i < n; ++i) {
-      const int fd = events[i].data.fd;
-      if (fd == wake_.get()) {
-        uint64_t count;
-        (void)!read(wake_.get(), &count, sizeof count);
-        continue;
-      }
-      // An earlier handler of this round may have removed it.
-      auto it = handlers_.find(fd);
-      if (it == handlers_.end()) continue;
-      std::shared_ptr<FdHandler> handler = it->second;
-      (*handler)(events[i].events);
-    }
-    RunTimers();
-    RunPosted();
+    wait_ms = WaitMs();
+    LetGo();
   }
+  const int n = epoll_wait(epoll_.get(), events, kEvents, wait_ms);
+  if (wait) {
+    absl::MutexLock lock(&mutex_);
+    ++active_;
+  }
+  Hold();
+  HandleEvents(events, n);
+  RunTimers();
+  RunPosted();
   LetGo();
+  return n > 0;
+}
+
+void EventLoop::HandleEvents(const epoll_event* events, int count) {
+  for (int i = 0; i < count; ++i) {
+    const int fd = events[i].data.fd;
+    if (fd == wake_.get()) {
+      uint64_t value;
+      (void)!read(wake_.get(), &value, sizeof value);
+      continue;
+    }
+    // An earlier handler of this round may have removed it.
+    auto it = handlers_.find(fd);
+    if (it == handlers_.end()) continue;
+    std::shared_ptr<FdHandler> handler = it->second;
+    (*handler)(events[i].events);
+  }
+}
+
+bool EventLoop::Drive(const std::function<bool()>& done, int64_t look_ns) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (driven_) refused_ = true;
+    if (driven_ || stopped_) return false;
+    driven_ = true;
+    ++drives_;
+    ++active_;
+  }
+  bool stopped = false;
+  int64_t look_until_ns = look_ns > 0 ? Now().ns() + look_ns : 0;
+  while (!done() && !stopped) {
+    const bool look = look_ns > 0 && Now().ns() < look_until_ns;
+    if (Turn(!look) && look_ns > 0) look_until_ns = Now().ns() + look_ns;
+    absl::MutexLock lock(&mutex_);
+    stopped = stopped_;
+  }
+  EndDrive();
+  return !stopped;
+}
+
+void EventLoop::EndDrive() {
+  bool rise, wake;
+  {
+    absl::MutexLock lock(&mutex_);
+    driven_ = false;
+    --active_;
+    const bool left = !posted_.empty() && active_ == 0;
+    rise = resting_ && (refused_ || left);
+    wake = !resting_ && left;
+    refused_ = false;
+  }
+  if (rise) Rise();
+  if (wake) Wake();
+}
+
+void EventLoop::RestWhileDriven() {
+  constexpr int kSliceMs = 10;
+  uint64_t seen;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!driven_ || stopped_) return;
+    seen = drives_;
+    resting_ = true;
+    --active_;
+  }
+  // What this thread has just handled may be what the driver waits for.
+  Wake();
+  for (;;) {
+    pollfd rise{rise_.get(), POLLIN, 0};
+    const bool called = poll(&rise, 1, kSliceMs) > 0;
+    absl::MutexLock lock(&mutex_);
+    if (called || stopped_ || (!driven_ && drives_ == seen)) {
+      uint64_t value;
+      (void)!read(rise_.get(), &value, sizeof value);
+      resting_ = false;
+      ++active_;
+      return;
+    }
+    seen = drives_;
+  }
 }
 
 void EventLoop::Wake() {
   const uint64_t one = 1;
   (void)!write(wake_.get(), &one, sizeof one);
+}
+
+void EventLoop::Rise() {
+  const uint64_t one = 1;
+  (void)!write(rise_.get(), &one, sizeof one);
 }
 
 void EventLoop::Stop() {
@@ -102,6 +185,7 @@ void EventLoop::Stop() {
     stopped_ = true;
   }
   Wake();
+  Rise();
 }
 
 void EventLoop::Join() {
@@ -113,15 +197,16 @@ void EventLoop::Join() {
 }
 
 void EventLoop::Post(Function fn) {
-  bool wake;
+  bool wake, rise;
   {
     absl::MutexLock lock(&mutex_);
     if (stopped_) return;
-    // Otherwise the thread looks at the queue before it waits again.
-    wake = posted_.empty() && waiting_;
+    // Otherwise somebody looks at the queue before waiting again.
+    wake = posted_.empty() && active_ == 0;
+    rise = resting_ && !driven_;
     posted_.push_back(std::move(fn));
   }
-  if (wake) Wake();
+  if (wake) rise ? Rise() : Wake();
 }
 
 void EventLoop::RunOrPost(Function fn) {
@@ -207,8 +292,8 @@ int EventLoop::WaitMs() {
   waits_until_ns_ = 0;
   {
     absl::MutexLock lock(&mutex_);
+    --active_;
     if (!posted_.empty()) return 0;
-    waiting_ = true;
   }
   waits_until_ns_ = timers_.empty() ? INT64_MAX : timers_.begin()->first.first;
   if (timers_.empty()) return -1;

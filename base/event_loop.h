@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_BASE_EVENT_LOOP_H_
 #define FARANDOLE_BASE_EVENT_LOOP_H_
 
+#include <sys/epoll.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -50,6 +52,12 @@ class EventLoop {
   void RunOrPost(Function fn);
   // Runs `fn` in the calling thread, which waits for its turn; not from a function of this loop.
   void RunHere(const Function& fn);
+  // Runs the loop in the calling thread, in place of its own, until `done()`, which is asked after each turn: for who
+  // would wait anyway for what this loop brings about, so that no switch of threads stands between an event and who
+  // waits for it. Looks for events for up to `look_ns` after the last one before it sleeps. False if another thread
+  // drives the loop, or it is stopped: wait in another way. The loop's own thread rests meanwhile and for up to 10 ms
+  // afterwards, in which only Post wakes it. Not from a function of this loop.
+  bool Drive(const std::function<bool()>& done, int64_t look_ns);
   // True in a function or handler of this loop.
   bool InLoop() const { return holder_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
@@ -66,19 +74,27 @@ class EventLoop {
   TimePoint Now() const { return Clock::Monotonic().Now(); }
 
  private:
+  // Waits for events and handles them, timers and what is posted. True if there was an event.
+  bool Turn(bool wait);
+  void HandleEvents(const epoll_event* events, int count);
   void RunPosted();
   void RunTimers();
   int WaitMs();
+  // Of the loop's own thread: returns when no other one has driven the loop for a while, or this one is needed.
+  void RestWhileDriven();
+  void EndDrive();
   // Takes and gives back the right to run functions.
   void Hold() ABSL_EXCLUSIVE_LOCK_FUNCTION(run_mutex_);
   void LetGo() ABSL_UNLOCK_FUNCTION(run_mutex_);
   // The thread waits for longer than a timer that another thread has set.
   void WakeForTimer();
   void Wake();
+  void Rise();
 
   const std::string name_;
   PrivateFd epoll_;
   PrivateFd wake_;
+  PrivateFd rise_;
   std::thread thread_;
   // Held while functions and handlers run, not while the thread waits.
   absl::Mutex run_mutex_;
@@ -88,7 +104,14 @@ class EventLoop {
   absl::Mutex mutex_;
   std::vector<Function> posted_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;  // the thread waits, or is about to
+  // Threads that look at the queue before they wait: at first the loop's own, even if it is not started yet.
+  int active_ ABSL_GUARDED_BY(mutex_) = 1;
+  bool driven_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t drives_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The loop's own thread rests: it is woken through `rise_`.
+  bool resting_ ABSL_GUARDED_BY(mutex_) = false;
+  // Another thread wanted to drive meanwhile, and depends on the loop's own.
+  bool refused_ ABSL_GUARDED_BY(mutex_) = false;
   // Handlers are shared so that one may remove itself while it runs.
   absl::flat_hash_map<int, std::shared_ptr<FdHandler>> handlers_;
   std::map<std::pair<int64_t, TimerId>, Function> timers_;

@@ -156,5 +156,78 @@ TEST(EventLoopTest, NothingRunsAfterStop) {
   loop.RunOrPost([] { FAIL(); });
 }
 
+TEST(EventLoopTest, ADriverRunsWhatIsPostedUntilItIsContent) {
+  EventLoop loop("test");
+  loop.Start();
+  for (const int64_t look_ns : {0, 50000}) {
+    std::atomic<bool> arrived{false};
+    std::atomic<bool> by_driver{false};
+    const std::thread::id self = std::this_thread::get_id();
+    std::thread other;
+    bool begun = false;
+    EXPECT_TRUE(loop.Drive(
+        [&] {
+          if (!begun) {
+            other = std::thread([&] {
+              for (int i = 0; i < 200; ++i) OnLoop(&loop, [&] { by_driver = std::this_thread::get_id() == self; });
+              loop.Post([&] { arrived = true; });
+            });
+          }
+          begun = true;
+          return arrived.load();
+        },
+        look_ns));
+    other.join();
+    // The loop's own thread may run what came first, then it rests.
+    EXPECT_TRUE(by_driver);
+  }
+}
+
+TEST(EventLoopTest, OneDriverAtATimeAndTheLoopRunsOnWithoutIt) {
+  EventLoop loop("test");
+  loop.Start();
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<bool> refused{false}, done{false};
+    std::thread other;
+    EXPECT_TRUE(loop.Drive(
+        [&] {
+          if (!other.joinable()) {
+            other = std::thread([&] {
+              refused = !loop.Drive([] { return false; }, 0);
+              loop.Post([&] { done = true; });
+            });
+          }
+          return done.load();
+        },
+        0));
+    other.join();
+    EXPECT_TRUE(refused);
+    // Nobody drives: the loop's own thread gets up for what is posted.
+    OnLoop(&loop, [] {});
+  }
+}
+
+TEST(EventLoopTest, WhatADriverLeavesInTheQueueIsRun) {
+  EventLoop loop("test");
+  loop.Start();
+  for (int round = 0; round < 200; ++round) {
+    std::promise<void> ran;
+    EXPECT_TRUE(loop.Drive(
+        [&] {
+          loop.Post([&] { ran.set_value(); });
+          return true;
+        },
+        0));
+    ran.get_future().wait();
+  }
+}
+
+TEST(EventLoopTest, AStoppedLoopIsNotDriven) {
+  EventLoop loop("test");
+  loop.Start();
+  loop.Stop();
+  EXPECT_FALSE(loop.Drive([] { return true; }, 0));
+}
+
 }  // namespace
 }  // namespace farandole

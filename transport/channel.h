@@ -44,8 +44,8 @@ struct Block {
 // receive must be as long as its send, otherwise both the receive and the channel fail with INVALID_ARGUMENT.
 //
 // Every method may be called from any thread and never blocks. `done` is called exactly once, on the transport's loop
-// thread, never inside the call that posted it and never with a lock held. A deadline of TimePoint::Infinite() says
-// that the operation is content to wait as long as the channel lives.
+// (its thread, or one that is in Transport::Drive), never inside the call that posted it and never with a lock held. A
+// deadline of TimePoint::Infinite() says that the operation is content to wait as long as the channel lives.
 //   OK                  sent: the memory may be reused (the peer may not have it yet); received: the bytes are there
 //   DEADLINE_EXCEEDED   the deadline passed; the channel is broken from then on, since bytes may be under way
 //   UNAVAILABLE         the peer closed or died

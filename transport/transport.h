@@ -48,6 +48,11 @@ class Transport {
   // A stranger that fails the handshake never ends an Accept: it is dropped, and the Accept waits on.
   virtual void Connect(const std::string& address, const Pairing& pairing, TimePoint deadline, Ready ready) = 0;
   virtual void Accept(const Pairing& pairing, TimePoint deadline, Ready ready) = 0;
+
+  // Lends the calling thread to the medium until `done()`, which is asked often: it runs completions meanwhile, and
+  // looks for `look_ns` after the last thing that happened before it sleeps. False if the medium does without, also
+  // because another thread is lent to it: wait in another way. Holding no lock.
+  virtual bool Drive(const std::function<bool()>& done, int64_t look_ns) { return false; }
 };
 
 }  // namespace farandole

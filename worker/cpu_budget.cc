@@ -74,4 +74,9 @@ CpuBudget ReadCpuBudget(const std::string& root) {
   return budget;
 }
 
+bool HasCpuForEach(int ranks) {
+  const CpuBudget budget = ReadCpuBudget();
+  return CPU_COUNT(&budget.affinity) >= ranks && (budget.quota_cpus == 0 || budget.quota_cpus >= ranks);
+}
+
 }  // namespace farandole

@@ -18,6 +18,9 @@ struct CpuBudget {
 // /sys; tests put a directory of theirs there. Never fails: what cannot be read does not limit.
 CpuBudget ReadCpuBudget(const std::string& root = "");
 
+// Whether so many ranks of this host can run at the same time.
+bool HasCpuForEach(int ranks);
+
 }  // namespace farandole
 
 #endif  // FARANDOLE_WORKER_CPU_BUDGET_H_

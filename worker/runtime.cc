@@ -29,12 +29,6 @@ Session::Identity MakeIdentity(const Config& config, Incarnation incarnation) {
   return identity;
 }
 
-// Whether so many ranks can run at the same time.
-bool HasCpuForEach(int ranks) {
-  const CpuBudget budget = ReadCpuBudget();
-  return CPU_COUNT(&budget.affinity) >= ranks && (budget.quota_cpus == 0 || budget.quota_cpus >= ranks);
-}
-
 std::string Seconds(uint32_t ms) { return absl::StrCat(ms / 1000.0, " s"); }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -48,6 +49,7 @@ absl::Status ScheduleRunner::Prepare(const Call& call) {
   if (!data.ok()) return data.status();
   data_memory_ = *std::move(data);
   call_ = call;
+  caller_ = std::this_thread::get_id();
   if (scratch_.empty()) {
     // Elements are at most 8 bytes, and a block has at least one.
     const size_t each = std::max<int64_t>(options_.chunk_bytes, 8);
@@ -65,6 +67,33 @@ absl::Status ScheduleRunner::Run(const Call& call) {
   if (!status.ok()) return status;
   links_->Discard(TagOf(call_.instance, 0));
   cancelled_ = IsWithdrawn();
+  closed_ = false;
+  begun_ = false;
+  const std::function<bool()> stop = [this] { return Proceed(); };
+  do {
+    if (!transport_->Drive(stop, options_.look_ns)) {
+      for (uint32_t seen = changed_.Value(); !Proceed(); seen = changed_.Value()) changed_.WaitPast(seen, -1);
+    }
+    if (failed_ && !std::exchange(closed_, true)) {
+      links_->Close(PeerLinks::Notice::kFailed, suspect(), failure(), kNoticeWaitMs);
+    }
+  } while (active_ > 0);
+  data_memory_.reset();
+  status = failure();
+  if (!status.ok() || !cancelled_) return status;
+  return absl::CancelledError(absl::StrCat(call_.schedule->name, " was withdrawn"));
+}
+
+bool ScheduleRunner::Proceed() {
+  if (!std::exchange(begun_, true)) Begin();
+  while (Slot* slot = NextReady()) {
+    Work(slot);
+    Drive(slot, false);
+  }
+  return active_ == 0 || (failed_ && !closed_);
+}
+
+void ScheduleRunner::Begin() {
   const int64_t slots = std::min<int64_t>(slots_.size(), call_.layout->lanes());
   next_lane_ = slots;
   active_ = static_cast<int>(slots);
@@ -73,24 +102,6 @@ absl::Status ScheduleRunner::Run(const Call& call) {
     slots_[i]->round = 0;
     Drive(slots_[i].get(), false);
   }
-  for (;;) {
-    const uint32_t seen = changed_.Value();
-    if (Slot* slot = NextReady(); slot != nullptr) {
-      Work(slot);
-      Drive(slot, false);
-      continue;
-    }
-    if (failed_) {
-      absl::Status reason = failure();
-      links_->Close(PeerLinks::Notice::kFailed, suspect(), reason, kNoticeWaitMs);
-    }
-    if (active_ == 0) break;
-    changed_.WaitPast(seen, -1);
-  }
-  data_memory_.reset();
-  status = failure();
-  if (!status.ok() || !cancelled_) return status;
-  return absl::CancelledError(absl::StrCat(call_.schedule->name, " was withdrawn"));
 }
 
 void ScheduleRunner::Drive(Slot* slot, bool on_loop) {
@@ -156,7 +167,7 @@ bool ScheduleRunner::LeaveWork(Slot* slot) {
   for (const Step& step : call_.schedule->rounds[slot->round]) {
     if (step.kind == Kind::kReceiveReduce || step.kind == Kind::kCopy) bytes += ExtentOf(*slot, step).bytes;
   }
-  if (bytes <= options_.loop_work_bytes) return false;
+  if (bytes <= options_.loop_work_bytes || std::this_thread::get_id() == caller_) return false;
   {
     absl::MutexLock lock(&mutex_);
     ready_.push_back(slot);

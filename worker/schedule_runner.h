@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -21,23 +22,27 @@
 
 namespace farandole {
 
-// The same on all members of a communicator.
+// The same on all members of a communicator, but for what is said to differ.
 struct RunnerOptions {
   // Largest block in flight; larger operands are cut into lanes.
   int64_t chunk_bytes = 256 << 10;
   // Lanes under way at a time: scratch memory is lanes * chunk_bytes.
   int lanes = 4;
-  // Sums and copies up to this size are made on the transport's loop, where the data arrives; larger ones on the
-  // calling thread, so that the loop goes on moving bytes.
+  // Sums and copies up to this size are made on the transport's loop, where the data arrives, if that is not the
+  // calling thread; larger ones on the calling thread, so that the loop goes on moving bytes.
   int64_t loop_work_bytes = 16 << 10;
+  // How long the calling thread looks for what arrives before it sleeps; negative: if each member of this host has a
+  // CPU, for a while, otherwise not at all. May differ between members.
+  int64_t look_ns = -1;
 };
 
 // Carries schedules out on channels: the only code that sees both. One collective at a time.
 //
 // A slot takes one lane after another through all rounds. A round's operations are posted together; whoever reports
 // the last one done (the transport's loop, or the calling thread when work was left to it) sums up and posts the next
-// round. After the first failure no round is begun any more, the channels are closed, and Run returns when no
-// operation is left that could touch the operand. After Withdraw it is the same, but the channels live.
+// round. The calling thread lends itself to the transport's loop while it waits, if the transport can use it. After the
+// first failure no round is begun any more, the channels are closed, and Run returns when no operation is left that
+// could touch the operand. After Withdraw it is the same, but the channels live.
 class ScheduleRunner {
  public:
   // Both outlive this object, but the channels of `links` must be gone before it is.
@@ -78,6 +83,11 @@ class ScheduleRunner {
   };
 
   absl::Status Prepare(const Call& call);
+  // What the calling thread has to do now. The first time, that is to begin: it drives the transport then already, so
+  // that what is posted wakes nobody else. True if it has to stop driving: all is done, or the channels are to be
+  // closed.
+  bool Proceed();
+  void Begin();
   // Takes the slot as far as it gets without waiting.
   void Drive(Slot* slot, bool on_loop);
   // True if everything in the round is done already.
@@ -104,6 +114,9 @@ class ScheduleRunner {
 
   // Of the running call; constant while slots are active.
   Call call_;
+  std::thread::id caller_;
+  bool begun_ = false;
+  bool closed_ = false;
   std::unique_ptr<Memory> data_memory_;
   std::atomic<int64_t> next_lane_{0};
   std::atomic<int> active_{0};

@@ -1,14 +1,31 @@
 #include "worker/scheduled_communicator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "worker/channel_setup.h"
+#include "worker/cpu_budget.h"
 #include "worker/lane_layout.h"
 #include "worker/reduce.h"
 
 namespace farandole {
+namespace {
+
+// A few times what a small message takes to the next host and back.
+constexpr int64_t kLookNs = 50 * 1000;
+
+RunnerOptions ForGroup(const Group& group, RunnerOptions options) {
+  if (options.look_ns >= 0) return options;
+  const int32_t own_host = group.members[group.position].host_number;
+  const auto here = std::count_if(group.members.begin(), group.members.end(),
+                                  [own_host](const Member& member) { return member.host_number == own_host; });
+  options.look_ns = HasCpuForEach(static_cast<int>(here)) ? kLookNs : 0;
+  return options;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<ScheduledCommunicator>> ScheduledCommunicator::Create(const Group& group,
                                                                                      Transport* transport,
@@ -32,7 +49,7 @@ ScheduledCommunicator::ScheduledCommunicator(const Group& group, Transport* tran
       allgather_(RingAllgather(position(), size())),
       barrier_(DisseminationBarrier(position(), size())),
       links_(std::make_unique<PeerLinks>(size(), std::move(channels))) {
-  runner_ = std::make_unique<ScheduleRunner>(transport, links_.get(), options.runner);
+  runner_ = std::make_unique<ScheduleRunner>(transport, links_.get(), ForGroup(group, options.runner));
 }
 
 std::string ScheduledCommunicator::name() const { return absl::StrCat(transport_name_, " ring"); }

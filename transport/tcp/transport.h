@@ -18,7 +18,8 @@ struct TcpOptions {
   std::string listen_host = "127.0.0.1";
 };
 
-// Channels over TCP sockets. One thread, "fdl-tcp". Data is not encrypted; ends are authenticated when they meet.
+// Channels over TCP sockets. One thread, "fdl-tcp", which rests while another one drives. Data is not encrypted; ends
+// are authenticated when they meet.
 class TcpTransport final : public Transport {
  public:
   explicit TcpTransport(TcpOptions options = {});
@@ -30,6 +31,7 @@ class TcpTransport final : public Transport {
   absl::StatusOr<std::unique_ptr<Memory>> Register(void* data, size_t bytes) override;
   void Connect(const std::string& address, const Pairing& pairing, TimePoint deadline, Ready ready) override;
   void Accept(const Pairing& pairing, TimePoint deadline, Ready ready) override;
+  bool Drive(const std::function<bool()>& done, int64_t look_ns) override { return loop_.Drive(done, look_ns); }
 
  private:
   void OpenFromLoop(PrivateFd socket, const Pairing& pairing, Ready ready);
