@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/agent.h"
+#include "agent/data_address.h"
 #include "agent/launch.h"
 #include "agent/launcher_store.h"
 #include "agent/options.h"
@@ -170,11 +171,12 @@ int Main(const std::vector<std::string>& arguments) {
       return write(STDOUT_FILENO, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1;
     }
   }
-  const absl::StatusOr<AgentOptions> options = ParseAgentOptions(arguments);
+  absl::StatusOr<AgentOptions> options = ParseAgentOptions(arguments);
   if (!options.ok()) {
     Print(absl::StrCat(options.status().message(), "\n", UsageText()));
     return kUsageError;
   }
+  if (options->data_address.empty()) options->data_address = AddressTowards(options->controller);
   // gRPC reports every outage on standard error; the link does that once, in words.
   if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   return Program(*options, handled, inherited).Run();

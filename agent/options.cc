@@ -29,9 +29,10 @@ struct Raw {
 };
 
 // AgentOptions with a value and those without.
-constexpr const char* kValued[] = {"--job",         "--controller", "--token-fd",      "--token-file",  "--size",
-                                   "--first-rank",  "--local-size", "--host-name",     "--socket",      "--ready-fd",
-                                   "--lifeline-fd", "--tls-ca",     "--grace-seconds", "--launcher-fd", "--agent-id"};
+constexpr const char* kValued[] = {"--job",           "--controller",  "--token-fd",    "--token-file",
+                                   "--size",          "--first-rank",  "--local-size",  "--host-name",
+                                   "--socket",        "--ready-fd",    "--lifeline-fd", "--tls-ca",
+                                   "--grace-seconds", "--launcher-fd", "--agent-id",    "--data-address"};
 constexpr const char* kFlags[] = {"--insecure", "--prefix-output"};
 
 template <size_t N>
@@ -199,7 +200,7 @@ const char* UsageText() {
   return "usage: farandole-agent --job NAME --controller HOST:PORT (--token-fd N | --token-file FILE) --size N\n"
          "         [--first-rank R] [--local-size L] [--host-name NAME] [--socket NAME] [--ready-fd N]\n"
          "         [--lifeline-fd N] [--launcher-fd N] [--agent-id ID] [--tls-ca FILE | --insecure]\n"
-         "         [--prefix-output] [--grace-seconds S] [-- COMMAND ARGUMENT...]\n"
+         "         [--data-address ADDRESS] [--prefix-output] [--grace-seconds S] [-- COMMAND ARGUMENT...]\n"
          "Speaks to the controller for the workers of this host. With a command it starts L of them, ranks R to "
          "R+L-1,\n"
          "and ends with them; without, it serves workers that others start until SIGTERM. With --launcher-fd the\n"
@@ -217,6 +218,7 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(const std::vector<std::string>& a
   options.job = text("--job", "");
   options.controller = text("--controller", "");
   options.host_name = text("--host-name", HostName());
+  options.data_address = text("--data-address", "");
   options.agent_id = text("--agent-id", absl::BytesToHexString(RandomBytes(16)));
   options.socket_name = text("--socket", absl::StrCat("farandole-", absl::BytesToHexString(RandomBytes(16))));
   options.prefix_output = raw->Has("--prefix-output");

@@ -19,6 +19,7 @@ struct AgentOptions {
   int32_t first_rank = 0;
   int32_t local_size = 0;
   std::string host_name;
+  std::string data_address;  // where workers listen for those of other hosts; empty: their default
   std::string agent_id;
   std::string socket_name;
   int ready_fd = -1;

@@ -25,6 +25,7 @@ std::vector<std::string> WorkerEnvironment(const AgentOptions& options, int loca
   variables["FARANDOLE_AGENT_SOCKET"] = options.socket_name;
   variables["FARANDOLE_JOB"] = options.job;
   variables["HOROVOD_HOSTNAME"] = options.host_name;
+  if (!options.data_address.empty()) variables["FARANDOLE_DATA_ADDRESS"] = options.data_address;
   variables.emplace("PYTHONUNBUFFERED", "1");
   std::vector<std::string> environment;
   for (const auto& [name, value] : variables) environment.push_back(absl::StrCat(name, "=", value));

@@ -13,10 +13,11 @@
 
 namespace farandole {
 
-CommunicatorFactory::CommunicatorFactory(std::string override_name) : override_name_(std::move(override_name)) {}
+CommunicatorFactory::CommunicatorFactory(std::string override_name, std::string data_address)
+    : override_name_(std::move(override_name)), data_address_(std::move(data_address)) {}
 
 Transport* CommunicatorFactory::Tcp() {
-  if (tcp_ == nullptr) tcp_ = std::make_unique<TcpTransport>();
+  if (tcp_ == nullptr) tcp_ = std::make_unique<TcpTransport>(TcpOptions{data_address_});
   return tcp_.get();
 }
 

@@ -16,8 +16,8 @@ namespace farandole {
 // has to outlive them. A transport, with its thread, comes into being when it is chosen for the first time. One thread.
 class CommunicatorFactory {
  public:
-  // `override_name` as FARANDOLE_COMMUNICATOR.
-  explicit CommunicatorFactory(std::string override_name);
+  // `override_name` as FARANDOLE_COMMUNICATOR, `data_address` as FARANDOLE_DATA_ADDRESS.
+  explicit CommunicatorFactory(std::string override_name, std::string data_address = "127.0.0.1");
 
   // Blocks until all members have theirs; errors as SelectCommunicator. Says at debug level what was chosen and why.
   absl::StatusOr<std::unique_ptr<Communicator>> Make(const Group& group, Bootstrap* bootstrap);
@@ -26,6 +26,7 @@ class CommunicatorFactory {
   Transport* Tcp();
 
   const std::string override_name_;
+  const std::string data_address_;
   std::unique_ptr<Transport> tcp_;
 };
 

@@ -130,6 +130,7 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
       reader.Refuse("auto, shm, hier or tcp");
     }
   }
+  if (reader.Find({"FARANDOLE_DATA_ADDRESS"})) config.data_address = reader.value();
   ReadLogLevel(&reader, &config);
   ReadTimeline(&reader, &config);
   if (!reader.status().ok()) return reader.status();
@@ -151,8 +152,8 @@ std::string ToString(const Config& config) {
                       " rank=", config.rank.value(), " size=", config.size,
                       " start_timeout_ms=", config.start_timeout_ms, " op_timeout_ms=", config.op_timeout_ms,
                       " fusion_threshold_bytes=", config.fusion_threshold_bytes, " communicator=", config.communicator,
-                      " log_level=", static_cast<int>(config.log_level), " timeline=", config.timeline,
-                      " timeline_mark_cycles=", config.timeline_mark_cycles);
+                      " data_address=", config.data_address, " log_level=", static_cast<int>(config.log_level),
+                      " timeline=", config.timeline, " timeline_mark_cycles=", config.timeline_mark_cycles);
 }
 
 }  // namespace farandole

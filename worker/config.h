@@ -25,8 +25,10 @@ struct Config {
   uint32_t op_timeout_ms = 24 * 3600 * 1000;
   // What is batched together in a lone process; with an agent the controller's own setting counts.
   int64_t fusion_threshold_bytes = 128 << 20;
-  // "auto", "shm" or "tcp".
+  // "auto", "shm", "hier" or "tcp".
   std::string communicator = "auto";
+  // Numeric, of the interface on which workers of other hosts find this one.
+  std::string data_address = "127.0.0.1";
   LogLevel log_level = LogLevel::kWarning;
   // Where rank 0 writes the timeline from init() on; empty: nothing until it is asked to.
   std::string timeline;

@@ -35,7 +35,7 @@ Result Library::InitBegin() {
   GuardForks();
   runtime_ = std::make_shared<Runtime>(
       *config, [config = *config](EventLoop* loop, Incarnation worker) { return MakeLink(config, loop, worker); },
-      [factory = std::make_shared<CommunicatorFactory>(config->communicator)](
+      [factory = std::make_shared<CommunicatorFactory>(config->communicator, config->data_address)](
           const Group& group, Bootstrap* bootstrap) { return factory->Make(group, bootstrap); });
   names_.clear();
   state_ = State::kStarting;

@@ -45,6 +45,7 @@ _OF_ANOTHER_JOB = frozenset(
     for prefix in ("FARANDOLE", "HOROVOD")
     for name in (
         "AGENT_SOCKET",
+        "DATA_ADDRESS",
         "JOB",
         "RANK",
         "SIZE",
