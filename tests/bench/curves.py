@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 WIDTH, HEIGHT = 860, 480
-LEFT, RIGHT, TOP, BOTTOM = 80, 190, 50, 80
+LEFT, RIGHT, TOP, BOTTOM = 70, 220, 50, 70
 COLOURS = ("#0b62a4", "#58a6d6", "#c0392b", "#d98324", "#666666", "#2e8b57")
 
 

@@ -13,13 +13,15 @@ BySize = dict[int, dict[str, Samples]]
 Points = dict[str, list[tuple[int, float]]]
 
 IN_MEMORY = {
-    "buffer": "in batch buffers",
-    "copied": "copied in and out",
+    "buffer": "farandole, in batch buffers",
+    "copied": "farandole, copied in and out",
     "gloo": "gloo",
     "open_mpi": "Open MPI",
     "loops": "best of four loops",
 }
 OVER_TCP = {"ours": "farandole", "gloo": "gloo", "sockets": "plain sockets"}
+# Below, a bandwidth says what the latency says.
+BUS_BYTES_MIN = 1 << 10
 BOUNDS = ("loops", "sockets")
 
 
@@ -42,8 +44,9 @@ def series(points: Points, names: dict[str, str], scale: float, bus_ranks: int =
     def value(size: int, seconds: float) -> float:
         return seconds * scale if bus_ranks == 0 else 2 * (bus_ranks - 1) / bus_ranks * size / seconds * scale
 
+    least = BUS_BYTES_MIN if bus_ranks else 0
     return [
-        Series(label, [(size, value(size, seconds)) for size, seconds in points[name]], name in BOUNDS)
+        Series(label, [(size, value(size, seconds)) for size, seconds in points[name] if size >= least], name in BOUNDS)
         for name, label in names.items()
     ]
 
