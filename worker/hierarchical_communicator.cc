@@ -169,6 +169,8 @@ absl::Status HierarchicalCommunicator::AllreduceWidened(const Instance& instance
                                                         int64_t count) {
   Reduction wide = how;
   wide.dtype = DataType::kFloat32;
+  wide.prescale = FactorOfHalves(how.prescale);
+  wide.postscale = FactorOfHalves(how.postscale);
   const int64_t bytes = count * SizeOf(wide.dtype);
   float* const widened = static_cast<float*>(widened_.Get(bytes));
   if (widened == nullptr) return Break(NoMemory(bytes), Rank());

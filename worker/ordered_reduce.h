@@ -7,8 +7,7 @@
 #include "worker/reduction.h"
 
 // Combines the operands of several ranks, ((r0 + r1) + r2) + ..., with the factors of the reduction (reduction.h says
-// what is rounded when): the same bits wherever and however often they are computed. One pass over memory, in pieces
-// that stay in the first-level cache.
+// what is rounded when): the same bits wherever and however often they are computed. One pass over memory.
 namespace farandole {
 
 // out = combination of sources. At least one source; `out` overlaps none of them.

@@ -1,9 +1,11 @@
 #include "worker/reduce.h"
 
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -223,6 +225,12 @@ std::vector<char> RandomBits(std::mt19937_64& random, size_t bytes) {
   return out;
 }
 
+void RunForm(const ReduceKernels& form, const Reduction& how, const std::vector<const char*>& operands, char* out,
+             int64_t count, bool stream = false) {
+  form.Find(how.op)->of[static_cast<int>(how.dtype)](
+      {operands.data(), static_cast<int>(operands.size()), &out, 1, count, how.prescale, how.postscale, stream});
+}
+
 void Reference(const Reduction& how, char* out, const char* a, const char* b) {
   if (how.op == ReduceOp::kSum) return ReferenceSum(how.dtype, out, a, b);
   if (how.op == ReduceOp::kProduct) return ReferenceProduct(how.dtype, out, a, b);
@@ -234,10 +242,10 @@ constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, Red
 
 class ReduceTest : public testing::TestWithParam<DataType> {
  protected:
-  void Check(const ReduceKernels& kernels, int64_t count, int shift_out, int shift_a, int shift_b) {
-    for (ReduceOp op : kOps) CheckOne(kernels, op, count, shift_out, shift_a, shift_b);
+  void Check(const ReduceKernels& form, int64_t count, int shift_out, int shift_a, int shift_b) {
+    for (ReduceOp op : kOps) CheckOne(form, op, count, shift_out, shift_a, shift_b);
   }
-  void CheckOne(const ReduceKernels& kernels, ReduceOp op, int64_t count, int shift_out, int shift_a, int shift_b) {
+  void CheckOne(const ReduceKernels& form, ReduceOp op, int64_t count, int shift_out, int shift_a, int shift_b) {
     const DataType dtype = GetParam();
     const int64_t size = SizeOf(dtype);
     std::vector<char> a = RandomBits(random_, count * size + 64), b = RandomBits(random_, count * size + 64);
@@ -245,13 +253,12 @@ class ReduceTest : public testing::TestWithParam<DataType> {
       for (size_t i = 1; i < b.size(); i += 2) b[i] = a[i];  // near exponents
     }
     std::vector<char> out(count * size + 128, 'x');
-    kernels.Find(op)->of[static_cast<int>(dtype)](out.data() + shift_out, a.data() + shift_a, b.data() + shift_b,
-                                                  count);
+    RunForm(form, {dtype, op}, {a.data() + shift_a, b.data() + shift_b}, out.data() + shift_out, count);
     for (int64_t i = 0; i < count; ++i) {
       char expected[8];
       Reference({dtype, op}, expected, a.data() + shift_a + i * size, b.data() + shift_b + i * size);
       ASSERT_TRUE(Same(dtype, out.data() + shift_out + i * size, expected))
-          << kernels.name << " " << Name(op) << " cell " << i;
+          << form.name << " " << Name(op) << " cell " << i;
     }
     for (int i = 0; i < shift_out; ++i) ASSERT_EQ(out[i], 'x');
     for (size_t i = shift_out + count * size; i < out.size(); ++i) ASSERT_EQ(out[i], 'x');
@@ -261,11 +268,11 @@ class ReduceTest : public testing::TestWithParam<DataType> {
 };
 
 TEST_P(ReduceTest, EqualTheReferenceAtAnyLengthAndAlignment) {
-  for (const ReduceKernels* kernels : {&ReduceKernels::Baseline(), &ReduceKernels::Best()}) {
+  for (const ReduceKernels* form : ReduceForms()) {
     for (int64_t count : {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 1001}) {
-      Check(*kernels, count, 0, 0, 0);
-      Check(*kernels, count, 2, 8, 16);
-      Check(*kernels, count, 1, 3, 5);
+      Check(*form, count, 0, 0, 0);
+      Check(*form, count, 2, 8, 16);
+      Check(*form, count, 1, 3, 5);
     }
   }
 }
@@ -275,7 +282,7 @@ TEST_P(ReduceTest, AccumulatesInPlace) {
   const int64_t size = SizeOf(dtype), count = 4099;
   const std::vector<char> a = RandomBits(random_, count * size), b = RandomBits(random_, count * size);
   std::vector<char> left = a, right = b, apart(count * size);
-  Reduce(dtype, left.data(), b.data(), count);
+  Reduce2(dtype, left.data(), left.data(), b.data(), count);
   Reduce2(dtype, right.data(), a.data(), right.data(), count);
   Reduce2(dtype, apart.data(), a.data(), b.data(), count);
   for (int64_t i = 0; i < count * size; i += size) {
@@ -287,18 +294,25 @@ TEST_P(ReduceTest, AccumulatesInPlace) {
 TEST_P(ReduceTest, ScalesEqualTheReference) {
   const DataType dtype = GetParam();
   const int64_t size = SizeOf(dtype);
-  for (const ReduceKernels* kernels : {&ReduceKernels::Baseline(), &ReduceKernels::Best()}) {
-    for (double factor : {1.0, 0.5, 1.0 / 3.0, 0.1}) {
-      for (int64_t count : {0, 1, 5, 8, 17, 65, 1003}) {
-        const std::vector<char> in = RandomBits(random_, count * size + 1);
-        std::vector<char> out(count * size + 9, 'x'), in_place = in;
-        kernels->scale[static_cast<int>(dtype)](out.data() + 1, in.data() + 1, count, factor);
-        ScaleInPlace(dtype, in_place.data() + 1, count, factor);
+  for (double factor : {1.0, 0.5, 1.0 / 3.0, 0.1}) {
+    for (int64_t count : {0, 1, 5, 8, 17, 65, 1003}) {
+      const std::vector<char> in = RandomBits(random_, count * size + 1);
+      std::vector<std::vector<char>> outs;
+      outs.emplace_back(count * size + 9, 'x');
+      ScaleCopy(dtype, outs[0].data() + 1, in.data() + 1, count, factor);
+      outs.push_back(in);
+      outs[1].resize(count * size + 9, 'x');
+      ScaleInPlace(dtype, outs[1].data() + 1, count, factor);
+      for (const ReduceKernels* form : ReduceForms()) {
+        if (dtype <= DataType::kInt64) continue;
+        outs.emplace_back(count * size + 9, 'x');
+        RunForm(*form, {dtype, ReduceOp::kSum, factor}, {in.data() + 1}, outs.back().data() + 1, count);
+      }
+      for (const std::vector<char>& out : outs) {
         for (int64_t i = 1; i < count * size + 1; i += size) {
           char expected[8];
           ReferenceScale(dtype, expected, in.data() + i, factor);
-          ASSERT_TRUE(Same(dtype, out.data() + i, expected)) << kernels->name << " byte " << i;
-          ASSERT_TRUE(Same(dtype, in_place.data() + i, expected)) << "byte " << i;
+          ASSERT_TRUE(Same(dtype, out.data() + i, expected)) << &out - outs.data() << " byte " << i;
         }
         for (int64_t i = count * size + 1; i < count * size + 9; ++i) ASSERT_EQ(out[i], 'x');
       }
@@ -324,6 +338,137 @@ TEST(ReduceTest, IntegersTruncateTowardZeroAndSaturate) {
   EXPECT_EQ(small[1], 2);
   ScaleInPlace(DataType::kUint8, small, 2, -1.0);
   EXPECT_EQ(small[0], 0);
+}
+
+// Streaming stores at any alignment, many operands and pieces with a rest, both factors: all forms as the first one.
+TEST_P(ReduceTest, FormsAgree) {
+  const DataType dtype = GetParam();
+  const int64_t size = SizeOf(dtype), count = 4999;
+  const bool scales = dtype > DataType::kInt64;
+  std::vector<std::vector<char>> memory;
+  for (int i = 0; i < 19; ++i) memory.push_back(RandomBits(random_, count * size + 64));
+  for (int operands : {1, 2, 3, 8, 9, 19}) {
+    for (ReduceOp op : kOps) {
+      for (int shift : {0, 1, 8, 40}) {
+        std::vector<const char*> sources;
+        for (int i = 0; i < operands; ++i) sources.push_back(memory[i].data() + i % 3 * shift);
+        const Reduction how(dtype, op, scales ? 1.0 / 3 : 1, scales && shift > 0 ? 0.3 : 1);
+        std::vector<char> first(count * size);
+        RunForm(*ReduceForms()[0], how, sources, first.data(), count);
+        for (const ReduceKernels* form : ReduceForms()) {
+          std::vector<char> out(count * size + 128, 'x');
+          RunForm(*form, how, sources, out.data() + shift, count, true);
+          for (int64_t i = 0; i < count * size; i += size) {
+            ASSERT_TRUE(Same(dtype, out.data() + shift + i, first.data() + i))
+                << form->name << " " << Name(op) << " of " << operands << ", element " << i / size;
+          }
+          for (int64_t i = 0; i < shift; ++i) ASSERT_EQ(out[i], 'x');
+          for (int64_t i = shift + count * size; i < count * size + 128; ++i) ASSERT_EQ(out[i], 'x');
+        }
+      }
+    }
+  }
+}
+
+// Every number with partners of every kind; a NaN is compared as one.
+TEST(ReduceTest, AllHalvesInAllForms) {
+  std::vector<uint16_t> all(65536), out(65536), partner(65536);
+  for (int i = 0; i < 65536; ++i) all[i] = static_cast<uint16_t>(i);
+  for (DataType dtype : {DataType::kFloat16, DataType::kBfloat16}) {
+    const bool bfloat = dtype == DataType::kBfloat16;
+    const uint16_t infinity = bfloat ? 0x7f80 : 0x7c00;
+    const uint16_t one = bfloat ? 0x3f80 : 0x3c00;
+    const std::vector<int> partners = {0,
+                                       0x8000,
+                                       1,
+                                       0x8001,
+                                       0x03ff,
+                                       0x83ff,
+                                       0x0400,
+                                       0x007f,
+                                       0x0080,
+                                       one,
+                                       one + 1,
+                                       one - 1,
+                                       one | 0x8000,
+                                       infinity - 1,
+                                       infinity,
+                                       infinity | 0x8000,
+                                       infinity + 1,
+                                       0x7fff,
+                                       0xffff,
+                                       0x3555,
+                                       0xb555,
+                                       0x1234,
+                                       0x6789,
+                                       0xfbff};
+    for (int other : partners) {
+      partner.assign(65536, static_cast<uint16_t>(other));
+      for (ReduceOp op : kOps) {
+        std::vector<uint16_t> expected(65536);
+        for (int i = 0; i < 65536; ++i) {
+          Reference({dtype, op}, reinterpret_cast<char*>(&expected[i]), reinterpret_cast<char*>(&all[i]),
+                    reinterpret_cast<char*>(&partner[i]));
+        }
+        for (const ReduceKernels* form : ReduceForms()) {
+          RunForm(*form, {dtype, op}, {reinterpret_cast<char*>(all.data()), reinterpret_cast<char*>(partner.data())},
+                  reinterpret_cast<char*>(out.data()), 65536);
+          for (int i = 0; i < 65536; ++i) {
+            ASSERT_TRUE(Same(dtype, reinterpret_cast<char*>(&out[i]), reinterpret_cast<char*>(&expected[i])))
+                << form->name << " " << Name(dtype) << " " << Name(op) << " of " << i << " and " << other << ": "
+                << out[i] << ", not " << expected[i];
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ReduceTest, AllFormsConvertHalves) {
+  std::mt19937_64 random(5);
+  for (int64_t count : {65536, 65539, 1, 3}) {
+    std::vector<uint16_t> halves(count), back(count + 1, 77);
+    std::vector<float> singles(count), wide(count + 1, 77);
+    for (int64_t i = 0; i < count; ++i) {
+      halves[i] = static_cast<uint16_t>(i * 40503);
+      const uint32_t bits = static_cast<uint32_t>(random());
+      // The range of float16, with ties.
+      singles[i] = FloatFromBits(i % 2 == 0 ? ((bits & 0x8fffffff) | 0x30000000) & 0xfffff000 : bits);
+    }
+    for (DataType dtype : {DataType::kFloat16, DataType::kBfloat16}) {
+      const bool bfloat = dtype == DataType::kBfloat16;
+      for (const ReduceKernels* form : ReduceForms()) {
+        const ReduceKernels::Conversions& conversions = bfloat ? form->bfloat16 : form->float16;
+        conversions.widen(wide.data(), halves.data(), count);
+        conversions.narrow(back.data(), singles.data(), count);
+        for (int64_t i = 0; i < count; ++i) {
+          const float widened = bfloat ? FloatFromBfloat16(halves[i]) : FloatFromFloat16(halves[i]);
+          const uint16_t narrowed = bfloat ? Bfloat16FromFloat(singles[i]) : Float16FromFloat(singles[i]);
+          if (std::isnan(widened)) {
+            ASSERT_TRUE(std::isnan(wide[i]));
+          } else {
+            ASSERT_EQ(BitsFromFloat(wide[i]), BitsFromFloat(widened)) << form->name << " " << halves[i];
+          }
+          ASSERT_TRUE(Same(dtype, reinterpret_cast<const char*>(&back[i]), reinterpret_cast<const char*>(&narrowed)))
+              << form->name << " " << Name(dtype) << " " << singles[i];
+        }
+        ASSERT_EQ(wide[count], 77);
+        ASSERT_EQ(back[count], 77);
+      }
+    }
+  }
+}
+
+TEST(ReduceTest, FormsOfThisCpu) {
+  std::string names;
+  for (const char* name : {"baseline", "avx2", "avx512"}) {
+    bool there = false;
+    for (const ReduceKernels* form : ReduceForms()) there = there || form->name == std::string(name);
+    if (!there) std::printf("not tested, since this CPU has not got it: %s\n", name);
+    names += there ? std::string(" ") + name : "";
+  }
+  std::printf("tested:%s\n", names.c_str());
+  EXPECT_EQ(ReduceForms()[0]->name, std::string("baseline"));
 }
 
 TEST(ReduceTest, HalvesConvertExactly) {

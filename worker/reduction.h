@@ -27,6 +27,13 @@ struct Reduction {
   bool scales() const { return prescale != 1 || postscale != 1; }
 };
 
+// A factor of 16-bit floats, as it is applied: in float32.
+inline double FactorOfHalves(double factor) {
+  // Volatile: GCC 12 drops the rounding of several at once when it makes vectors of them.
+  const volatile float rounded = static_cast<float>(factor);
+  return rounded;
+}
+
 inline bool IsHalf(DataType dtype) { return dtype == DataType::kFloat16 || dtype == DataType::kBfloat16; }
 
 // The combination that this operation needs: that of kAverage is kSum.
