@@ -30,10 +30,10 @@ struct alignas(64) RankSlot {
 class RankPage {
  public:
   static constexpr int kRanksMax = 64;
+  static constexpr size_t kBytes = kRanksMax * sizeof(RankSlot);
 
   // Of a file, which all name alike, or of memory that children of this process inherit if `path` is null.
   static RankSlot* Map(const char* path) {
-    constexpr size_t kBytes = kRanksMax * sizeof(RankSlot);
     int fd = -1;
     if (path != nullptr) {
       fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -43,6 +43,7 @@ class RankPage {
     if (fd >= 0) close(fd);
     return memory == MAP_FAILED ? nullptr : static_cast<RankSlot*>(memory);
   }
+  static void Unmap(RankSlot* slots) { munmap(slots, kBytes); }
 
   // `looks`: how often a rank at a barrier looks before it offers the processor to others for the first time. Ranks
   // that have one each leave together only if no call of the kernel lies between looks.

@@ -10,6 +10,7 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -25,7 +26,7 @@ ROUNDS = 3 if QUICK else 15
 SIZES = [4, 4 << 10, 64 << 10, 1 << 20, 16 << 20] if QUICK else [4**k for k in range(1, 15)]
 BOUND_BYTES = SIZES[-1] if QUICK else 64 << 20
 TCP_SIZES = [1 << 20, 16 << 20] if QUICK else [1 << 20, 4 << 20, 16 << 20, 64 << 20]
-EIGHT_SIZES = [64 << 10, 4 << 20] if QUICK else [4, 4 << 10, 64 << 10, 1 << 20, 16 << 20]
+EIGHT_SIZES = [4, 64 << 10, 4 << 20] if QUICK else [4, 4 << 10, 64 << 10, 1 << 20, 16 << 20]
 LOOPS = ("loop_plain", "loop_streaming", "loop_plain_chunked", "loop_streaming_chunked")
 SOCKETS = ("sockets_128", "sockets_512", "sockets_2048")
 PYTHON_CALLS = 50
@@ -50,9 +51,9 @@ def ratios(name: str, values: Sequence[float], unit: str = "x") -> report.Row:
     return report.row(name, unit, list(values))
 
 
-def judged(row: report.Row, goal: str, met: bool) -> report.Row:
+def judged(row: report.Row, goal: str, met: bool, part_of: str | None = None) -> report.Row:
     """The row with its goal."""
-    row.goal, row.met = goal, met
+    row.goal, row.met, row.part_of = goal, met, part_of
     return row
 
 
@@ -104,12 +105,13 @@ class SharedMemory:
     def _at_least(self, name: str, ours: str, peer: str) -> Rows:
         """At each size the lower quartile of the ratio at least 0.95."""
         if not all(peer in found for found in self.samples.values()):
-            return [judged(report.Row(f"{name}: {peer} was not measured", 0, "x"), "0.95 at each size", False)]
+            return [judged(report.Row(f"{name}: {peer} was not measured", 0, "x"), "to be measured", False)]
         rows = [
             ratios(f"{name}, {peer} / ours, {size_label(size)}", values)
             for size, values in self._against(ours, peer, list(self.samples)).items()
         ]
-        return [judged(row, "lower quartile at least 0.95", row.spread[0] >= 0.95) for row in rows]
+        goal = "lower quartile at least 0.95"
+        return [judged(row, goal, row.spread[0] >= 0.95, f"{name}, {peer} / ours") for row in rows]
 
     def judge(self) -> Rows:
         """The rows of the table."""
@@ -173,7 +175,11 @@ def eight_ranks() -> Rows:
         name = f"shm, 8 ranks on 2 cores, {size_label(size)}"
         rows.append(microseconds(f"{name}, in buffers", found["ours"], gloo=found["gloo"]))
         row = ratios(f"{name}, gloo / ours", found["gloo"].over(found["ours"]))
-        goals.append(judged(row, "at least 3", row.value >= 3))
+        goals.append(judged(row, "at least 3", row.value >= 3, "shm, 8 ranks on 2 cores, gloo / ours"))
+        if size == EIGHT_SIZES[0]:
+            # Ranks that spin for others which want the same core wait for the scheduler's ticks, milliseconds each.
+            tail = report.Row(f"{name}: p99", found["ours"].p99 * 1e6, "us")
+            goals.append(judged(tail, "at most 1000: no spin collapse", tail.value <= 1000))
     ours.close()
     gloo.close()
     return rows + goals
@@ -191,10 +197,12 @@ def tcp(world: int, samples: dict[int, dict[str, Samples]]) -> Rows:
         name = f"tcp, {world} ranks, {size_label(size)}"
         rows.append(microseconds(name, found["ours"], gloo=found["gloo"], sockets=found["sockets"]))
         row = ratios(f"{name}, gloo / ours", found["gloo"].over(found["ours"]))
-        goals.append(judged(row, "at least 1.5", row.value >= 1.5))
+        goals.append(judged(row, "at least 1.5", row.value >= 1.5, f"tcp, {world} ranks, gloo / ours"))
         share = [100 * r for r in found["sockets"].over(found["ours"])]
         row = ratios(f"{name}: share of the plain sockets' rate", share, "%")
-        goals.append(judged(row, "at least 90 %", row.value >= 90))
+        goals.append(
+            judged(row, "at least 90 %", row.value >= 90, f"tcp, {world} ranks: share of the plain sockets' rate")
+        )
     ours.close()
     gloo.close()
     return rows + goals
@@ -245,6 +253,7 @@ def shared_memory(scratch: Path, notes: list[str]) -> tuple[Rows, SharedMemory]:
 def main() -> None:
     """Prints each part when measured, writes build/bench/data.json and the pictures. Exit code 1 if a part could not be
     measured."""
+    begin = time.monotonic()
     rows: Rows = []
     notes: list[str] = []
     failed = False
@@ -273,13 +282,14 @@ def main() -> None:
                 failed = True
                 print(f"{name}: not measured: {error}", file=sys.stderr, flush=True)
                 continue
-            report.print_table(f"data, {name}", measured)
+            print(f"{name}: {len(measured)} rows measured", file=sys.stderr, flush=True)
             rows += measured
     command = "make bench-data" + " QUICK=1" * QUICK
     name = "data-quick" if QUICK else "data"
     curves = pictures.draw_all(in_memory[0].samples if in_memory else {}, over_tcp, command, QUICK)
-    report.write(name, [row for row in rows if row.goal], command, details=rows, notes=notes, curves=curves)
-    print("\n".join(notes))
+    report.write(name, rows, command, notes=notes, curves=curves)
+    report.print_goals(rows)
+    print("\n".join(["", *notes, f"{len(rows)} rows, {(time.monotonic() - begin) / 60:.1f} minutes"]))
     sys.exit(1 if failed else 0)
 
 

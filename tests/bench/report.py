@@ -19,7 +19,8 @@ OUT = ROOT / "build" / "bench"
 @dataclass
 class Row:
     """One figure. `spread` is [lower quartile, upper quartile]; `peers` maps a peer's name to its value, measured
-    in the same run and unit; `goal` is a sentence or None; `met` is None without a goal; `p99` of all samples."""
+    in the same run and unit; `goal` is a sentence or None; `met` is None without a goal; `p99` of all samples;
+    `part_of`: what a table of goals calls all rows of this kind."""
 
     name: str
     value: float
@@ -29,6 +30,7 @@ class Row:
     goal: str | None = None
     met: bool | None = None
     p99: float | None = None
+    part_of: str | None = None
 
 
 def quartiles(values: Sequence[float]) -> list[float]:
@@ -82,6 +84,24 @@ def print_table(name: str, rows: list[Row]) -> None:
         peers = "".join(f"   {peer} {_number(value)}" for peer, value in r.peers.items())
         goal = "" if r.goal is None else f"   {'met' if r.met else 'NOT MET'}: {r.goal}"
         print(f"{r.name:<{width}}  {_number(r.value):>8} {r.unit:<6}{spread}{peers}{goal}")
+    sys.stdout.flush()
+
+
+def print_goals(rows: list[Row]) -> None:
+    """One line for each kind of rows with a goal, below it what was missed."""
+    kinds: dict[str, list[Row]] = {}
+    for r in rows:
+        if r.goal is not None:
+            kinds.setdefault(f"{r.part_of or r.name}: {r.goal}", []).append(r)
+    print("\n== goals")
+    for kind, found in kinds.items():
+        missed = [r for r in found if not r.met]
+        values = sorted(r.value for r in found)
+        said = _number(values[0]) + (f" to {_number(values[-1])}" if len(values) > 1 else "")
+        met = "met" if not missed else f"MISSED in {len(missed)} of {len(found)}"
+        print(f"{kind}: {said} {found[0].unit}: {met}")
+        for r in missed:
+            print(f"    {r.name}: {_number(r.value)} {r.unit}")
     sys.stdout.flush()
 
 

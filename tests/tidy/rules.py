@@ -22,7 +22,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "controller": ("controller/", "proto/", "base/"),
     "agent": ("agent/", "proto/", "base/"),
     "worker": ("worker/", "transport/", "proto/", "base/", "controller/job.h", "controller/job_status.h"),
-    "perf": ("perf/", "agent/", "controller/", "worker/", "proto/", "base/"),
+    "perf": ("perf/", "agent/", "controller/", "worker/", "transport/", "proto/", "base/"),
     "frameworks": ("frameworks/", "worker/", "proto/codec.h", "proto/types.h", "proto/version.h"),
 }
 # What enters a user's process: the closure of these must know neither gRPC nor a protobuf runtime.
