@@ -1,0 +1,121 @@
+"""Jobs on several hosts, which are network namespaces: shared memory inside each, TCP across."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import namespaces
+import processes
+import pytest
+
+FOLDER = processes.ROOT / "tests" / "multiprocess"
+
+_REASON = namespaces.why_not()
+pytestmark = pytest.mark.skipif(bool(_REASON), reason=_REASON or "namespaces can be made")
+
+HOSTS = [(2, 1), (2, 2), (1, 2, 1)]
+IDS = ["-".join(map(str, workers)) for workers in HOSTS]
+
+
+def chosen(job: namespaces.SpreadJob) -> set[str]:
+    """What the selectors of all workers say that the global set communicates by, without the reasons."""
+    lines = [line for part in job.parts for line in part.stderr.splitlines()]
+    found = [re.search(r"process set 0 of \d+ members communicates by ([^;]+);", line) for line in lines]
+    return {match.group(1) for match in found if match}
+
+
+@pytest.mark.parametrize("workers", HOSTS, ids=IDS)
+def test_all_collectives_against_numpy(tmp_path: Path, workers: tuple[int, ...]) -> None:
+    script = [str(FOLDER / "collectives_worker.py")]
+    with namespaces.spread(tmp_path, workers, script, {"FARANDOLE_LOG_LEVEL": "debug"}) as job:
+        assert job.wait() == [0] * len(workers), job.report()
+    size = sum(workers)
+    assert sorted(job.lines("] checked 12 rank")) == [f"{rank} of {size}" for rank in range(size)], job.report()
+    assert chosen(job) == {"hier"}, job.report()
+
+
+@pytest.mark.parametrize("workers", HOSTS[:2], ids=IDS[:2])
+def test_replay_and_what_ends_it(tmp_path: Path, workers: tuple[int, ...]) -> None:
+    with namespaces.spread(tmp_path, workers, [str(FOLDER / "replay_worker.py")]) as job:
+        assert job.wait() == [0] * len(workers), job.report()
+    assert len([line for part in job.parts for line in part.stdout.splitlines() if " done on rank" in line]) == 8 * sum(
+        workers
+    ), job.report()
+
+
+IN_ALLREDUCE = """
+        hvd.init()
+        print("pid", hvd.rank(), os.getpid(), flush=True)
+        tensor = torch.ones(1 << 18)
+        hvd.allreduce_(tensor)
+        hvd.barrier()
+        print("warm", flush=True)
+        while True:
+            hvd.allreduce_(tensor)
+        """
+# Other ranks have this long from the kill to their end.
+END_S = 5.0
+
+
+def _ended(job: namespaces.SpreadJob, hosts: list[int], timeout_s: float) -> float:
+    """Waits until the agents of these hosts have ended; how long that took."""
+    began = time.monotonic()
+    while any(job.parts[host].process.poll() is None for host in hosts):
+        assert time.monotonic() - began < timeout_s, f"no end within {timeout_s} s\n{job.report()}"
+        time.sleep(0.01)
+    return time.monotonic() - began
+
+
+def _told(job: namespaces.SpreadJob, host: int) -> list[str]:
+    return [line for line in job.parts[host].stderr.splitlines() if "HorovodInternalError" in line]
+
+
+def test_killed_worker_of_another_host(tmp_path: Path) -> None:
+    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    with namespaces.spread(tmp_path, (2, 2), script) as job:
+        pids = dict(line.split() for line in job.wait_for_lines("pid ", 4))
+        job.wait_for_lines("warm", 4)
+        time.sleep(0.2)
+        os.kill(int(pids["3"]), signal.SIGKILL)
+        _ended(job, [0, 1], END_S)
+        assert all(part.process.returncode != 0 for part in job.parts), job.report()
+    culprit = re.compile(rf"rank 3 \(pid {pids['3']} on host host1\).*SIGKILL")
+    for host, survivors in ((0, 2), (1, 1)):
+        assert len(_told(job, host)) == survivors, job.report()
+        assert all(culprit.search(line) for line in _told(job, host)), job.report()
+
+
+def test_killed_host(tmp_path: Path) -> None:
+    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    with namespaces.spread(tmp_path, (2, 2), script) as job:
+        job.wait_for_lines("warm", 4)
+        time.sleep(0.2)
+        job.kill_host(1)
+        _ended(job, [0], END_S)
+        assert job.parts[0].process.returncode != 0, job.report()
+    assert len(_told(job, 0)) == 2, job.report()
+    assert all(re.search(r"rank [23] \(pid \d+ on host host1\)", line) for line in _told(job, 0)), job.report()
+
+
+# gRPC takes the connection for lost after 15 s of silence, and the controller gives the agent up 30 s later.
+CUT_S = 60.0
+
+
+def test_cut_link(tmp_path: Path) -> None:
+    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    with namespaces.spread(tmp_path, (2, 2), script) as job:
+        job.wait_for_lines("warm", 4)
+        time.sleep(0.2)
+        job.network.cut(1)
+        _ended(job, [0], CUT_S)
+        assert len(_told(job, 0)) == 2, job.report()
+        assert all(re.search(r"ranks 2 and 3 are given up.*host1", line) for line in _told(job, 0)), job.report()
+        # Who was cut off learns of it when the link is back.
+        job.network.mend(1)
+        _ended(job, [1], CUT_S)
+        assert job.parts[1].process.returncode != 0, job.report()
+    assert len(_told(job, 1)) == 2, job.report()
