@@ -13,6 +13,7 @@
 #include "proto/version.h"
 #include "worker/fork_guard.h"
 #include "worker/library.h"
+#include "worker/shared_memory.h"
 
 namespace {
 
@@ -401,6 +402,28 @@ int farandole_process_set_ranks(uint32_t process_set, int* ranks) {
   if (!set.has_value() || ranks == nullptr) return Fail({Code::kInvalidArgument, "no such process set, or no room"});
   for (size_t i = 0; i < set->ranks.size(); ++i) ranks[i] = set->ranks[i].value();
   return FARANDOLE_OK;
+}
+
+int farandole_memory_allocate(uint32_t process_set, int64_t bytes, void** data) {
+  int code;
+  if (InChild(&code)) return code;
+  std::shared_ptr<Runtime> runtime = Library::Get().runtime();
+  if (runtime == nullptr) return Fail(NotInitialized());
+  if (data == nullptr) return Fail({Code::kInvalidArgument, "memory_allocate: `data` is NULL"});
+  const absl::StatusOr<char*> memory = runtime->AllocateShared(process_set, bytes);
+  if (memory.ok()) {
+    *data = *memory;
+    return FARANDOLE_OK;
+  }
+  const bool wrong = absl::IsInvalidArgument(memory.status());
+  return Fail({wrong ? Code::kInvalidArgument : Code::kUnavailable, std::string(memory.status().message())});
+}
+
+int farandole_memory_free(void* data) {
+  int code;
+  if (InChild(&code)) return code;
+  if (farandole::SharedMemory::Process().Free(static_cast<char*>(data))) return FARANDOLE_OK;
+  return Fail({Code::kInvalidArgument, "memory_free: this is no address that memory_allocate has returned"});
 }
 
 int farandole_wait(int64_t handle, int timeout_ms) {

@@ -129,6 +129,14 @@ FARANDOLE_API int farandole_process_set_included(uint32_t process_set);
 // The ranks, ascending; `ranks` has room for farandole_process_set_size of them.
 FARANDOLE_API int farandole_process_set_ranks(uint32_t process_set, int* ranks);
 
+// Memory that all members of a process set on one host can read and write: allreduces of tensors in it, at the same
+// places of equally large memory on all members and in place, copy nothing. Blocks for an answer of the agent. `*data`
+// is valid until it is freed, also after shutdown. Lasts for one life of the job: later ones reduce it like any other.
+// FARANDOLE_UNAVAILABLE: there is none, and why (members on several hosts, too much for the host).
+FARANDOLE_API int farandole_memory_allocate(uint32_t process_set, int64_t bytes, void** data);
+// Nothing may touch it any more. Also after shutdown.
+FARANDOLE_API int farandole_memory_free(void* data);
+
 // Done: FARANDOLE_OK. Not yet: FARANDOLE_PENDING. Failed: a negative code, again and again until released. A handle
 // that was never given out, or was released: FARANDOLE_INVALID_ARGUMENT. timeout_ms 0 polls.
 FARANDOLE_API int farandole_wait(int64_t handle, int timeout_ms);

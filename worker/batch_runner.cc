@@ -9,8 +9,8 @@
 namespace farandole {
 namespace {
 
-// From here on the passes over memory cost more than the extra steps of a reduction in place; see bench_allreduce.
-constexpr int64_t kInPlaceBytesMin = 2 << 20;
+// An allreduce of pieces may need two.
+constexpr uint32_t kInstancePartsPerPart = 2;
 
 int64_t BytesOf(const Signature& signature) { return ElementCount(signature.shape) * SizeOf(signature.dtype); }
 
@@ -89,45 +89,28 @@ absl::Status BatchRunner::Run(const Work& work, const Group& group, Communicator
   if (work.operations.empty()) return absl::InternalError("a batch without tensors");
   Instance instance = work.instance;
   for (const BatchPart& part : PartsOf(work)) {
-    const absl::Status status = RunPart(work, part, group, &instance, communicator);
+    const absl::Status status = RunPart(work, part, group, instance, communicator);
     if (!status.ok()) return status;
-    ++instance.part;
+    instance.part += kInstancePartsPerPart;
   }
   return absl::OkStatus();
 }
 
-absl::Status BatchRunner::RunPart(const Work& work, const BatchPart& part, const Group& group, Instance* instance,
+absl::Status BatchRunner::RunPart(const Work& work, const BatchPart& part, const Group& group, const Instance& instance,
                                   Communicator* communicator) {
   const size_t first = part[0];
   Operation* const operation = work.operations[first].get();
   const Signature& signature = work.signature(first);
-  if (signature.op == OpKind::kAllreduce) {
-    // All members decide alike, also one that adds zeros and has no place of its own.
-    const bool in_place = part.size() == 1 && (BytesOf(signature) >= kInPlaceBytesMin || communicator->size() == 1);
-    if (!in_place) return Allreduce(work, part, *instance, communicator);
-    if (instance->part == 0 && communicator->size() > 1) {
-      const absl::Status entered = communicator->Barrier(*instance);
-      if (!entered.ok()) return entered;
-      ++instance->part;
-    }
-    if (operation == nullptr) return Allreduce(work, part, *instance, communicator);
-    return AllreduceInPlace(work, part, *instance, communicator);
-  }
+  if (signature.op == OpKind::kAllreduce) return Allreduce(work, part, instance, communicator);
   if (operation == nullptr) {
     return absl::InternalError(
         absl::StrCat("a batch with a ", Name(signature.op), " for a process that has joined and has nothing to add"));
   }
-  if (signature.op == OpKind::kAllgather) return Allgather(*instance, work.first_dims[first], operation, communicator);
-  if (signature.op == OpKind::kBroadcast) return Broadcast(*instance, group, operation, communicator);
-  if (signature.op == OpKind::kAlltoall) return Alltoall(*instance, work.first_dims[first], operation, communicator);
-  if (signature.op == OpKind::kReducescatter) return Reducescatter(work, part, *instance, communicator);
+  if (signature.op == OpKind::kAllgather) return Allgather(instance, work.first_dims[first], operation, communicator);
+  if (signature.op == OpKind::kBroadcast) return Broadcast(instance, group, operation, communicator);
+  if (signature.op == OpKind::kAlltoall) return Alltoall(instance, work.first_dims[first], operation, communicator);
+  if (signature.op == OpKind::kReducescatter) return Reducescatter(work, part, instance, communicator);
   return absl::InternalError(absl::StrCat("a batch with \"", operation->request.name, "\", a ", Name(signature.op)));
-}
-
-char* BatchRunner::Scratch(int64_t bytes, Communicator* communicator) {
-  void* scratch = communicator->Buffer(bytes);
-  if (scratch == nullptr) scratch = buffer_.Get(bytes);
-  return static_cast<char*>(scratch);
 }
 
 absl::Status BatchRunner::Allreduce(const Work& work, const BatchPart& part, const Instance& instance,
@@ -135,49 +118,34 @@ absl::Status BatchRunner::Allreduce(const Work& work, const BatchPart& part, con
   const int size = communicator->size();
   const Scaling scaling = ScalingOf(work, part, size);
   const Reduction how = ReductionOf(work.signature(part[0]), scaling, size);
-  int64_t count = 0;
-  for (size_t i : part) count += ElementCount(work.signature(i).shape);
-  const int64_t bytes = count * SizeOf(how.dtype);
-  char* const scratch = Scratch(bytes, communicator);
-  if (scratch == nullptr && bytes > 0) return NoMemory(bytes);
-
-  char* place = scratch;
+  const auto scales = [&](size_t i) { return scaling == Scaling::kInCopies && work.signature(i).prescale != 1; };
+  int64_t scaled_bytes = 0;
+  pieces_.clear();
   for (size_t i : part) {
     const Signature& signature = work.signature(i);
-    if (const Operation* operation = work.operations[i].get(); operation != nullptr) {
-      CopyOperand(signature, scaling, place, operation->input, ElementCount(signature.shape));
-    } else if (BytesOf(signature) > 0) {
-      std::memset(place, 0, BytesOf(signature));
-    }
-    place += BytesOf(signature);
-  }
-  const absl::Status status = communicator->Allreduce(instance, how, scratch, count);
-  if (!status.ok()) return status;
-  place = scratch;
-  for (size_t i : part) {
-    const Signature& signature = work.signature(i);
+    pieces_.push_back({nullptr, nullptr, ElementCount(signature.shape)});
     const Operation* operation = work.operations[i].get();
-    if (operation != nullptr) {
-      CopyResult(signature, scaling, operation->output, place, ElementCount(signature.shape), size);
-    }
+    if (operation == nullptr) continue;
+    pieces_.back().input = operation->input;
+    pieces_.back().output = operation->output;
+    if (scales(i)) scaled_bytes += BytesOf(signature);
+  }
+  char* place = static_cast<char*>(scaled_bytes > 0 ? scaled_.Get(scaled_bytes) : nullptr);
+  if (scaled_bytes > 0 && place == nullptr) return NoMemory(scaled_bytes);
+  for (size_t k = 0; k < part.size(); ++k) {
+    const Signature& signature = work.signature(part[k]);
+    if (!scales(part[k]) || pieces_[k].input == nullptr) continue;
+    CopyOperand(signature, scaling, place, pieces_[k].input, pieces_[k].count);
+    pieces_[k].input = place;
     place += BytesOf(signature);
   }
-  return absl::OkStatus();
-}
-
-// Where the result belongs: two passes over memory less than through scratch.
-absl::Status BatchRunner::AllreduceInPlace(const Work& work, const BatchPart& part, const Instance& instance,
-                                           Communicator* communicator) {
-  const Operation& operation = *work.operations[part[0]];
-  const Signature& signature = operation.request.signature;
-  const int size = communicator->size();
-  const Scaling scaling = ScalingOf(work, part, size);
-  const int64_t count = ElementCount(signature.shape);
-  CopyOperand(signature, scaling, operation.output, operation.input, count);
-  const absl::Status status =
-      communicator->Allreduce(instance, ReductionOf(signature, scaling, size), operation.output, count);
+  const absl::Status status = communicator->AllreducePieces(instance, how, pieces_);
   if (!status.ok()) return status;
-  CopyResult(signature, scaling, operation.output, operation.output, count, size);
+  for (size_t k = 0; k < part.size(); ++k) {
+    const Piece& piece = pieces_[k];
+    if (piece.output == nullptr) continue;
+    CopyResult(work.signature(part[k]), scaling, piece.output, piece.output, piece.count, size);
+  }
   return absl::OkStatus();
 }
 
@@ -192,7 +160,7 @@ absl::Status BatchRunner::Reducescatter(const Work& work, const BatchPart& part,
   std::vector<int64_t> counts;
   for (int m = 0; m < size; ++m) counts.push_back(RowsOfPart(signature.shape[0], m, size) * row);
   const int64_t bytes = BytesOf(signature);
-  char* const scratch = Scratch(bytes, communicator);
+  char* const scratch = communicator->Scratch(bytes);
   if (scratch == nullptr && bytes > 0) return NoMemory(bytes);
   CopyOperand(signature, scaling, scratch, operation.input, ElementCount(signature.shape));
   const absl::Status status =

@@ -17,8 +17,8 @@ namespace farandole {
 // wants them. Floating-point numbers are scaled by the collective, but for tensors of different factors in one of them;
 // these and integers are scaled in the copies. Knows nothing of threads or of the control plane. One thread at a time.
 //
-// A batch becomes one collective for each of its parts, and one more before a tensor is reduced in the script's own
-// memory: nothing of that changes before all members have come (D3). All members number them alike.
+// A batch becomes one collective for each of its parts; all members number them alike. Nothing of the script's memory
+// changes before all members have come (D3).
 class BatchRunner {
  public:
   // The status of the collective that failed; RESOURCE_EXHAUSTED when there is no memory; INTERNAL when the batch has
@@ -26,12 +26,9 @@ class BatchRunner {
   absl::Status Run(const Work& work, const Group& group, Communicator* communicator);
 
  private:
-  absl::Status RunPart(const Work& work, const BatchPart& part, const Group& group, Instance* instance,
+  absl::Status RunPart(const Work& work, const BatchPart& part, const Group& group, const Instance& instance,
                        Communicator* communicator);
   absl::Status Allreduce(const Work& work, const BatchPart& part, const Instance& instance, Communicator* communicator);
-  // All members have entered.
-  absl::Status AllreduceInPlace(const Work& work, const BatchPart& part, const Instance& instance,
-                                Communicator* communicator);
   absl::Status Reducescatter(const Work& work, const BatchPart& part, const Instance& instance,
                              Communicator* communicator);
   absl::Status Alltoall(const Instance& instance, const std::vector<int64_t>& rows, Operation* operation,
@@ -40,10 +37,9 @@ class BatchRunner {
                          Communicator* communicator);
   absl::Status Broadcast(const Instance& instance, const Group& group, Operation* operation,
                          Communicator* communicator);
-  // Where operands lie side by side; null: no memory.
-  char* Scratch(int64_t bytes, Communicator* communicator);
 
-  BatchBuffer buffer_;
+  BatchBuffer scaled_;
+  std::vector<Piece> pieces_;
 };
 
 }  // namespace farandole

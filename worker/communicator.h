@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "proto/types.h"
+#include "worker/batch_buffer.h"
+#include "worker/piece.h"
 #include "worker/reduction.h"
 
 namespace farandole {
@@ -17,7 +20,7 @@ struct Instance {
   uint64_t generation = 0;
   uint64_t anchor = 0;
   uint64_t seq = 0;
-  // A batch may need several collectives, one for each kind of tensor in it.
+  // A batch may need several collectives. Parts are given out in steps of two: an AllreducePieces may take the next.
   uint32_t part = 0;
 
   bool operator==(const Instance& o) const {
@@ -53,6 +56,11 @@ class Communicator {
   // reduction.h says what is rounded when; over channels 16-bit floats are rounded once for each factor and each
   // combination of two. `count` in elements, 0 allowed.
   virtual absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) = 0;
+
+  // The same for tensors at places of their own, as if they lay one behind the other; inputs that are not outputs stay
+  // as they are. No output changes before all members have come (D3). Here: by way of Buffer, or in place where that
+  // costs less.
+  virtual absl::Status AllreducePieces(const Instance& instance, const Reduction& how, absl::Span<const Piece> pieces);
 
   // Member m gets in `output` the combination of elements [sum of counts before m, + counts[m]) of the operands of all,
   // with the bits that Allreduce would give it. `data`, of as many elements as all counts together, is used up;
@@ -90,6 +98,12 @@ class Communicator {
 
   // After a failure: the peer it points to, as a rank of the job.
   virtual Rank SuspectRank() const = 0;
+
+  // Buffer, or plain memory if there is none so large; null: the process has no memory either.
+  char* Scratch(int64_t bytes);
+
+ private:
+  BatchBuffer plain_;
 };
 
 }  // namespace farandole

@@ -9,6 +9,7 @@
 #include "worker/lone_communicator.h"
 #include "worker/scheduled_communicator.h"
 #include "worker/selector.h"
+#include "worker/shared_memory.h"
 #include "worker/shm_communicator.h"
 
 namespace farandole {
@@ -25,7 +26,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> CommunicatorFactory::Make(const Gr
   CommunicatorBuilders builders;
   builders.lone = [](const Group&) { return std::make_unique<LoneCommunicator>(); };
   builders.shm = [bootstrap](const Group& members) {
-    return ShmCommunicator::Create(members, bootstrap, ShmOptions());
+    ShmOptions options;
+    options.memory = &SharedMemory::Process();
+    return ShmCommunicator::Create(members, bootstrap, options);
   };
   builders.hier = [this, bootstrap](const Group& members) {
     return HierarchicalCommunicator::Create(members, Tcp(), bootstrap, HierarchicalOptions());

@@ -131,6 +131,9 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
     }
   }
   if (reader.Find({"FARANDOLE_DATA_ADDRESS"})) config.data_address = reader.value();
+  int64_t shared_tensors = 1;
+  reader.Integer({"FARANDOLE_SHARED_TENSORS"}, 0, 1, &shared_tensors);
+  config.shared_tensors = shared_tensors != 0;
   ReadLogLevel(&reader, &config);
   ReadTimeline(&reader, &config);
   if (!reader.status().ok()) return reader.status();
@@ -152,8 +155,9 @@ std::string ToString(const Config& config) {
                       " rank=", config.rank.value(), " size=", config.size,
                       " start_timeout_ms=", config.start_timeout_ms, " op_timeout_ms=", config.op_timeout_ms,
                       " fusion_threshold_bytes=", config.fusion_threshold_bytes, " communicator=", config.communicator,
-                      " data_address=", config.data_address, " log_level=", static_cast<int>(config.log_level),
-                      " timeline=", config.timeline, " timeline_mark_cycles=", config.timeline_mark_cycles);
+                      " data_address=", config.data_address, " shared_tensors=", config.shared_tensors,
+                      " log_level=", static_cast<int>(config.log_level), " timeline=", config.timeline,
+                      " timeline_mark_cycles=", config.timeline_mark_cycles);
 }
 
 }  // namespace farandole

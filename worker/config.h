@@ -29,6 +29,8 @@ struct Config {
   std::string communicator = "auto";
   // Numeric, of the interface on which workers of other hosts find this one.
   std::string data_address = "127.0.0.1";
+  // Whether front ends get memory for tensors that peers can map.
+  bool shared_tensors = true;
   LogLevel log_level = LogLevel::kWarning;
   // Where rank 0 writes the timeline from init() on; empty: nothing until it is asked to.
   std::string timeline;

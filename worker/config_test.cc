@@ -34,6 +34,7 @@ TEST(ConfigTest, ReadsWhatAnAgentSets) {
                               {"FARANDOLE_SIZE", "4"},
                               {"FARANDOLE_START_TIMEOUT", "1.5"},
                               {"FARANDOLE_COMMUNICATOR", "tcp"},
+                              {"FARANDOLE_SHARED_TENSORS", "0"},
                               {"HOROVOD_LOG_LEVEL", "INFO"},
                               {"HOROVOD_FUSION_THRESHOLD", "0"}})
                             .value();
@@ -43,6 +44,7 @@ TEST(ConfigTest, ReadsWhatAnAgentSets) {
   EXPECT_EQ(config.size, 4);
   EXPECT_EQ(config.start_timeout_ms, 1500u);
   EXPECT_EQ(config.communicator, "tcp");
+  EXPECT_FALSE(config.shared_tensors);
   EXPECT_EQ(config.log_level, LogLevel::kInfo);
   EXPECT_EQ(config.fusion_threshold_bytes, 0);
 }
@@ -66,6 +68,7 @@ TEST(ConfigTest, BadValueIsNamedWithItsVariable) {
       {{"FARANDOLE_START_TIMEOUT", "0"}},
       {{"HOROVOD_START_TIMEOUT", "nan"}},
       {{"FARANDOLE_COMMUNICATOR", "ib"}},
+      {{"FARANDOLE_SHARED_TENSORS", "yes"}},
       {{"FARANDOLE_LOG_LEVEL", "loud"}},
       {{"HOROVOD_FUSION_THRESHOLD", "-5"}},
       {{"FARANDOLE_OP_TIMEOUT_SECONDS", "1e9"}},
@@ -88,7 +91,8 @@ TEST(ConfigTest, SizeWithoutAgentSaysHowToStart) {
 TEST(ConfigTest, ToStringShowsEveryField) {
   EXPECT_EQ(ToString(Config()),
             "agent_socket=(lone process) job=lone rank=0 size=1 start_timeout_ms=30000 op_timeout_ms=86400000 "
-            "fusion_threshold_bytes=134217728 communicator=auto data_address=127.0.0.1 log_level=2 timeline= "
+            "fusion_threshold_bytes=134217728 communicator=auto data_address=127.0.0.1 shared_tensors=1 log_level=2 "
+            "timeline= "
             "timeline_mark_cycles=0");
 }
 

@@ -10,6 +10,7 @@
 #include "base/auth.h"
 #include "worker/cpu_budget.h"
 #include "worker/log.h"
+#include "worker/shared_memory.h"
 
 namespace farandole {
 namespace {
@@ -132,6 +133,39 @@ absl::optional<ProcessSet> Runtime::process_set(uint32_t id) const {
   const ProcessSet* set = session_.process_sets().Find(id);
   if (set == nullptr) return absl::nullopt;
   return *set;
+}
+
+absl::StatusOr<char*> Runtime::AllocateShared(uint32_t process_set, int64_t bytes) {
+  GenerationId generation;
+  Rank rank;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!joined_) return absl::UnavailableError("this process is not a member of a job");
+    const ProcessSet* set = session_.process_sets().Find(process_set);
+    const View& view = session_.view();
+    if (set == nullptr) return absl::InvalidArgumentError(absl::StrCat("there is no process set ", process_set));
+    if (config_.communicator != "auto" && config_.communicator != "shm") {
+      return absl::UnavailableError(absl::StrCat("FARANDOLE_COMMUNICATOR is ", config_.communicator));
+    }
+    if (!config_.shared_tensors) return absl::UnavailableError("FARANDOLE_SHARED_TENSORS is 0");
+    if (set->ranks.size() < 2) return absl::UnavailableError("the process set has one member");
+    for (const Member& member : view.members) {
+      if (member.host_number == session_.self().host_number) continue;
+      if (!std::binary_search(set->ranks.begin(), set->ranks.end(), member.rank)) continue;
+      return absl::UnavailableError(absl::StrCat(Describe(member), " is on another host"));
+    }
+    generation = view.generation;
+    rank = session_.self().rank;
+  }
+  absl::StatusOr<char*> memory = SharedMemory::Process().Allocate(bootstrap_.get(), generation, rank, bytes);
+  const std::string what = absl::StrCat(bytes, " bytes of tensors of process set ", process_set);
+  if (memory.ok()) {
+    Log(LogLevel::kDebug, absl::StrCat(what, " lie in shared memory"));
+  } else {
+    Log(LogLevel::kWarning, absl::StrCat(what, " stay outside of shared memory, so that each allreduce copies them: ",
+                                         memory.status().message()));
+  }
+  return memory;
 }
 
 Result Runtime::Submit(std::shared_ptr<Operation> operation) {

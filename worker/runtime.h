@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
 #include "base/event_loop.h"
@@ -59,6 +60,10 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   Place PlaceIn(uint32_t process_set, Rank root = Rank()) const;
   // nullopt: there is none of this id.
   absl::optional<ProcessSet> process_set(uint32_t id) const;
+
+  // After WaitReady() was OK: see SharedMemory::Allocate. UNAVAILABLE also if the members of the process set do not
+  // reduce in shared memory.
+  absl::StatusOr<char*> AllocateShared(uint32_t process_set, int64_t bytes);
 
   // Does not block. The operation finishes exactly once if this is OK, otherwise never.
   Result Submit(std::shared_ptr<Operation> operation);

@@ -15,6 +15,10 @@ namespace farandole {
 namespace {
 
 constexpr int64_t kLineBytes = 64;
+// Steps of places in SharedMemory: this and the number of the region; the offset is the layout's hash. Those of buffers
+// are less.
+constexpr uint32_t kMemoryStep = 1 << 16;
+
 uint32_t Hash(std::initializer_list<uint64_t> values) {
   uint64_t hash = 0;
   for (uint64_t value : values) {
@@ -73,20 +77,22 @@ absl::StatusOr<std::unique_ptr<ShmCommunicator>> ShmCommunicator::Create(const G
   absl::StatusOr<ShmSegment> segment = SetUpShmSegment(group, bootstrap, sizes);
   if (!segment.ok()) return segment.status();
   const double cpus = options.cpus > 0 ? options.cpus : CpusOfAll(*segment);
-  const int64_t buffer_bytes =
-      std::min(options.buffer_bytes, options.buffers_total_bytes / ranks / kLineBytes * kLineBytes);
-  return std::unique_ptr<ShmCommunicator>(
-      new ShmCommunicator(group, *std::move(segment), cpus, bootstrap, buffer_bytes));
+  ShmOptions granted = options;
+  granted.buffer_bytes = std::min(options.buffer_bytes, options.buffers_total_bytes / ranks / kLineBytes * kLineBytes);
+  return std::unique_ptr<ShmCommunicator>(new ShmCommunicator(group, *std::move(segment), cpus, bootstrap, granted));
 }
 
 ShmCommunicator::ShmCommunicator(const Group& group, ShmSegment segment, double cpus, Bootstrap* bootstrap,
-                                 int64_t buffer_bytes)
+                                 const ShmOptions& options)
     : group_(group),
       segment_(std::move(segment)),
       sync_(&segment_, group.position, cpus, group.op_timeout_ms),
       buffers_(absl::StrCat("shm/", group.key, "/buffer"), static_cast<int>(group.members.size()), group.position,
-               bootstrap, buffer_bytes),
-      chunk_bytes_(segment_.sizes().chunk_bytes) {}
+               bootstrap, options.buffer_bytes),
+      memory_(options.memory),
+      peer_memory_(bootstrap),
+      chunk_bytes_(segment_.sizes().chunk_bytes),
+      packed_bytes_max_(options.packed_bytes_max) {}
 
 void* ShmCommunicator::Buffer(int64_t bytes) { return buffers_.Own(bytes); }
 
@@ -166,44 +172,144 @@ ShmPlace ShmCommunicator::PlaceOf(int rank) const {
 }
 
 ShmCommunicator::Places ShmCommunicator::PlacesOfAll() const {
-  int inside = 0;
-  for (int rank = 0; rank < size(); ++rank) inside += PlaceOf(rank).step != 0;
-  return inside == size() ? Places::kBuffers : inside == 0 ? Places::kElsewhere : Places::kMixed;
+  const ShmPlace own = PlaceOf(position());
+  int inside = 0, alike = 0;
+  for (int rank = 0; rank < size(); ++rank) {
+    const ShmPlace place = PlaceOf(rank);
+    inside += place.step != 0 && place.step < kMemoryStep;
+    alike += place.step >= kMemoryStep && place.offset == own.offset;
+  }
+  if (own.step >= kMemoryStep) return alike == size() ? Places::kMemory : Places::kMixed;
+  if (inside == size()) return Places::kBuffers;
+  return inside == 0 && !AnyInMemory() ? Places::kElsewhere : Places::kMixed;
 }
 
 absl::Status ShmCommunicator::Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) {
-  const DataType dtype = how.dtype;
+  const Piece piece{data, data, count};
+  return AllreducePieces(instance, how, {&piece, 1});
+}
+
+absl::Status ShmCommunicator::AllreducePieces(const Instance& instance, const Reduction& how,
+                                              absl::Span<const Piece> pieces) {
+  const int64_t count = CountOf(pieces);
   const uint32_t check = CheckOf(OpKind::kAllreduce, KindOf(how), count);
   if (absl::Status s = Begin("allreduce", instance, check); !s.ok()) return s;
   if (!CanReduce(how)) {
-    return absl::InvalidArgumentError(absl::StrCat("allreduce has no ", Name(how.op), " of ", Name(dtype)));
+    return absl::InvalidArgumentError(absl::StrCat("allreduce has no ", Name(how.op), " of ", Name(how.dtype)));
   }
   // Completion has to mean that all have come (D2), also when they bring nothing.
   if (count == 0) return Step();
-  char* const operand = static_cast<char*>(data);
-  const int64_t size = SizeOf(dtype), bytes = count * size;
-  if (bytes <= kShmTinyBytes) return AllreduceTiny(how, operand, count);
-
-  const int64_t first = std::min(bytes, chunk_bytes_);
-  const ShmPlace own = buffers_.PlaceOf(data, bytes);
-  if (own.step == 0) std::memcpy(segment_.chunk(position(), which_), operand, first);
-  if (absl::Status s = Step(own); !s.ok()) return s;
-  const Places places = PlacesOfAll();
-  if (places == Places::kBuffers) return AllreduceInBuffers(how, count);
-  if (places == Places::kMixed) {
-    if (own.step != 0) std::memcpy(segment_.chunk(position(), which_), operand, first);
-    if (absl::Status s = Step(); !s.ok()) return s;
-  }
-  return AllreduceChunks(how, operand, count);
+  if (count * SizeOf(how.dtype) <= kShmTinyBytes) return AllreduceTiny(how, pieces, count);
+  return AllreducePlaced(how, pieces, count);
 }
 
-absl::Status ShmCommunicator::AllreduceTiny(const Reduction& how, char* data, int64_t count) {
-  std::memcpy(sync_.Own().payload, data, count * SizeOf(how.dtype));
+absl::Status ShmCommunicator::AllreduceTiny(const Reduction& how, absl::Span<const Piece> pieces, int64_t count) {
+  Pack(how.dtype, pieces, sync_.Own().payload);
   if (absl::Status s = Step(); !s.ok()) return s;
   absl::InlinedVector<const char*, kRanksMax> sources;
   for (int rank = 0; rank < size(); ++rank) sources.push_back(sync_.Passed(rank).payload);
-  OrderedReduce(how, sources, data, count);
+  alignas(kLineBytes) char result[kShmTinyBytes];
+  OrderedReduce(how, sources, result, count);
+  Unpack(how.dtype, result, pieces);
   return absl::OkStatus();
+}
+
+absl::StatusOr<ShmCommunicator::Operand> ShmCommunicator::Place(DataType dtype, absl::Span<const Piece> pieces,
+                                                                int64_t bytes) {
+  Operand own;
+  if (memory_ != nullptr) {
+    if (const auto layout = memory_->Find(group_.generation, dtype, pieces); layout.has_value()) {
+      own.place.step = kMemoryStep + layout->number;
+      own.place.offset = static_cast<int64_t>(layout->hash);
+      return own;
+    }
+  }
+  if (pieces.size() == 1 && pieces[0].output != nullptr) {
+    own.in = static_cast<const char*>(pieces[0].input);
+    own.out = static_cast<char*>(pieces[0].output);
+    if (own.in == own.out) own.place = buffers_.PlaceOf(own.in, bytes);
+    if (own.place.step != 0 || bytes > packed_bytes_max_) return own;
+  }
+  return Packed(dtype, pieces, bytes);
+}
+
+absl::StatusOr<ShmCommunicator::Operand> ShmCommunicator::Packed(DataType dtype, absl::Span<const Piece> pieces,
+                                                                 int64_t bytes) {
+  Operand own;
+  own.in = own.out = Scratch(bytes);
+  if (own.out == nullptr) {
+    return Break(absl::ResourceExhaustedError(absl::StrCat("this process has no memory for ", bytes, " bytes")),
+                 Rank());
+  }
+  own.place = buffers_.PlaceOf(own.out, bytes);
+  own.packed = true;
+  Pack(dtype, pieces, own.out);
+  return own;
+}
+
+absl::Status ShmCommunicator::AllreducePlaced(const Reduction& how, absl::Span<const Piece> pieces, int64_t count) {
+  const int64_t bytes = count * SizeOf(how.dtype);
+  absl::StatusOr<Operand> own = Place(how.dtype, pieces, bytes);
+  if (!own.ok()) return own.status();
+  absl::Status status;
+  for (bool done = false; !done;) {
+    if (own->place.step == 0) {
+      std::memcpy(segment_.chunk(position(), which_), own->in, std::min(bytes, chunk_bytes_));
+    }
+    if (absl::Status s = Step(own->place); !s.ok()) return s;
+    const Places places = PlacesOfAll();
+    done = places != Places::kMixed;
+    if (places == Places::kMemory) return AllreduceInMemory(how, pieces, count);
+    if (places == Places::kBuffers) status = AllreduceInBuffers(how, count);
+    if (places == Places::kElsewhere) status = AllreduceChunks(how, own->in, own->out, count);
+    if (done) break;
+    if (own->place.step >= kMemoryStep) {
+      own = Packed(how.dtype, pieces, bytes);
+      if (!own.ok()) return own.status();
+    } else if (!AnyInMemory()) {
+      own->place = ShmPlace();
+    }
+  }
+  if (status.ok() && own->packed) Unpack(how.dtype, own->out, pieces);
+  return status;
+}
+
+bool ShmCommunicator::AnyInMemory() const {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (PlaceOf(rank).step >= kMemoryStep) return true;
+  }
+  return false;
+}
+
+absl::Status ShmCommunicator::AllreduceInMemory(const Reduction& how, absl::Span<const Piece> pieces, int64_t count) {
+  const auto layout = memory_->Find(group_.generation, how.dtype, pieces);
+  if (!layout.has_value()) return Break(absl::InternalError("the tensors of an allreduce have moved"), Rank());
+  Operands regions;
+  for (int rank = 0; rank < size(); ++rank) {
+    absl::StatusOr<char*> region = layout->region;
+    if (rank != position()) {
+      const int number = static_cast<int>(PlaceOf(rank).step - kMemoryStep);
+      region = peer_memory_.At(group_.members[rank].rank, number, layout->bytes);
+    }
+    if (!region.ok()) return Break(region.status(), Rank());
+    regions.push_back(*region);
+  }
+  // The own share of the elements of all pieces in a row.
+  const int64_t element = SizeOf(how.dtype);
+  const Share share = ShareOf(position(), size(), count, element);
+  int64_t before = 0;
+  for (const Piece& piece : pieces) {
+    const int64_t begin = std::max(share.begin, before),
+                  end = std::min(share.begin + share.count, before + piece.count);
+    if (begin < end) {
+      const int64_t offset = static_cast<char*>(piece.output) - layout->region + (begin - before) * element;
+      Operands operands = regions;
+      for (char*& operand : operands) operand += offset;
+      OrderedReduceToAll(how, absl::MakeSpan(operands), end - begin);
+    }
+    before += piece.count;
+  }
+  return Step();
 }
 
 absl::StatusOr<ShmCommunicator::Operands> ShmCommunicator::OperandsOfAll(const std::vector<int64_t>& bytes_of) {
@@ -270,18 +376,18 @@ absl::Status ShmCommunicator::Alltoall(const Instance& instance, const void* inp
   return Step();
 }
 
-// Between the phase that says that a piece is in all chunks and the one that says that its sum is, the next piece goes
-// into the other chunk, so that a piece costs one phase.
-absl::Status ShmCommunicator::AllreduceChunks(const Reduction& how, char* data, int64_t count) {
+// Between the phase that says that a chunk's worth is in all chunks and the one that says that its sum is, the next
+// goes into the other chunk, so that each costs one phase.
+absl::Status ShmCommunicator::AllreduceChunks(const Reduction& how, const char* in, char* out, int64_t count) {
   const int64_t element = SizeOf(how.dtype), bytes = count * element;
   for (int64_t at = 0; at < bytes; at += chunk_bytes_) {
     const int64_t n = std::min(chunk_bytes_, bytes - at), next = at + n;
     Operands chunks;
     for (int rank = 0; rank < size(); ++rank) chunks.push_back(segment_.chunk(rank, which_));
     ReduceOwnShare(how, chunks, n / element);
-    std::memcpy(segment_.chunk(position(), which_ ^ 1), data + next, std::min(chunk_bytes_, bytes - next));
+    std::memcpy(segment_.chunk(position(), which_ ^ 1), in + next, std::min(chunk_bytes_, bytes - next));
     if (absl::Status s = Step(); !s.ok()) return s;
-    std::memcpy(data + at, segment_.chunk(position(), which_), n);
+    std::memcpy(out + at, segment_.chunk(position(), which_), n);
     which_ ^= 1;
   }
   return absl::OkStatus();

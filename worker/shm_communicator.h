@@ -12,6 +12,9 @@
 #include "worker/bootstrap.h"
 #include "worker/communicator.h"
 #include "worker/group.h"
+#include "worker/peer_memory.h"
+#include "worker/piece.h"
+#include "worker/shared_memory.h"
 #include "worker/shm_buffers.h"
 #include "worker/shm_segment.h"
 #include "worker/shm_sync.h"
@@ -25,6 +28,11 @@ struct ShmOptions {
   int64_t buffers_total_bytes = int64_t{1} << 30;
   // One of the two pieces per rank through which operands outside the segment pass.
   int64_t chunk_bytes = 256 << 10;
+  // Up to here an operand that lies elsewhere is copied to the buffer: two phases. From here on the passes over memory
+  // cost more than the phases of going through chunks; see bench_allreduce.
+  int64_t packed_bytes_max = 2 << 20;
+  // This process's memory that others can map; null: there is none. Must outlive the communicator.
+  SharedMemory* memory = nullptr;
   // Test seam: CPUs that the ranks may use together; 0: ask the affinity masks and the cgroup.
   double cpus = 0;
 };
@@ -32,6 +40,7 @@ struct ShmOptions {
 // Collectives among ranks of one host through a shared segment. Steps and bytes for an operand of B bytes on N ranks:
 //   tiny        one phase; everybody sums what lies beside the flags
 //   in buffer   two phases; each rank reads its share of B/N from all operands and writes the sum to all, no copy
+//   in memory   the same with tensors at the same places of all ranks' SharedMemory, however many
 //   elsewhere   the same for pieces that pass through chunks: copy in, sum, copy out, a phase per piece and one more
 // A reducescatter in buffers reads its part from all operands and writes the result once; an alltoall in buffers copies
 // its blocks out of them.
@@ -57,6 +66,7 @@ class ShmCommunicator : public Communicator {
   int size() const override { return static_cast<int>(group_.members.size()); }
   void* Buffer(int64_t bytes) override;
   absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) override;
+  absl::Status AllreducePieces(const Instance& instance, const Reduction& how, absl::Span<const Piece> pieces) override;
   absl::Status Reducescatter(const Instance& instance, const Reduction& how, void* data, void* output,
                              const std::vector<int64_t>& counts) override;
   absl::Status Alltoall(const Instance& instance, const void* input, void* output,
@@ -75,10 +85,20 @@ class ShmCommunicator : public Communicator {
 
  private:
   // Where the operands of all ranks lie.
-  enum class Places { kBuffers, kElsewhere, kMixed };
+  enum class Places { kMemory, kBuffers, kElsewhere, kMixed };
   using Operands = absl::InlinedVector<char*, kRanksMax>;
 
-  ShmCommunicator(const Group& group, ShmSegment segment, double cpus, Bootstrap* bootstrap, int64_t buffer_bytes);
+  // What this rank brings to an allreduce.
+  struct Operand {
+    ShmPlace place;
+    // Of all pieces together; null in SharedMemory.
+    const char* in = nullptr;
+    char* out = nullptr;
+    // The pieces have been copied there.
+    bool packed = false;
+  };
+
+  ShmCommunicator(const Group& group, ShmSegment segment, double cpus, Bootstrap* bootstrap, const ShmOptions& options);
 
   absl::Status Begin(const char* what, const Instance& instance, uint32_t check);
   // One phase, publishing where the own operand lies.
@@ -91,13 +111,19 @@ class ShmCommunicator : public Communicator {
   // The communicator is broken from now on; returns what broke it first.
   absl::Status Break(const absl::Status& status, Rank suspect);
   Places PlacesOfAll() const;
+  bool AnyInMemory() const;
   // Where the operands of all ranks lie, of `bytes_of` bytes each, if all lie in buffers.
   absl::StatusOr<Operands> OperandsOfAll(const std::vector<int64_t>& bytes_of);
 
-  absl::Status AllreduceTiny(const Reduction& how, char* data, int64_t count);
+  absl::Status AllreduceTiny(const Reduction& how, absl::Span<const Piece> pieces, int64_t count);
+  // Ranks publish where their operands lie until all lie in places of one kind; who must give way copies.
+  absl::Status AllreducePlaced(const Reduction& how, absl::Span<const Piece> pieces, int64_t count);
+  absl::StatusOr<Operand> Place(DataType dtype, absl::Span<const Piece> pieces, int64_t bytes);
+  absl::StatusOr<Operand> Packed(DataType dtype, absl::Span<const Piece> pieces, int64_t bytes);
+  absl::Status AllreduceInMemory(const Reduction& how, absl::Span<const Piece> pieces, int64_t count);
   absl::Status AllreduceInBuffers(const Reduction& how, int64_t count);
-  // The first piece has been copied in and published.
-  absl::Status AllreduceChunks(const Reduction& how, char* data, int64_t count);
+  // The first chunk has been copied in and published.
+  absl::Status AllreduceChunks(const Reduction& how, const char* in, char* out, int64_t count);
   // This rank's share of the combination of all operands, written to all.
   void ReduceOwnShare(const Reduction& how, Operands operands, int64_t count);
   absl::Status GatherTiny(const char* input, char* output, const std::vector<int64_t>& byte_counts);
@@ -109,7 +135,10 @@ class ShmCommunicator : public Communicator {
   const ShmSegment segment_;
   ShmSync sync_;
   ShmBuffers buffers_;
+  SharedMemory* const memory_;
+  PeerMemory peer_memory_;
   const int64_t chunk_bytes_;
+  const int64_t packed_bytes_max_;
   // Which of the two chunks comes next; the same on all ranks.
   int which_ = 0;
   const char* what_ = "";

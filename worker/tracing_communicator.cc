@@ -20,6 +20,11 @@ absl::Status TracingCommunicator::Allreduce(const Instance& instance, const Redu
   return Traced([&] { return traced_->Allreduce(instance, how, data, count); });
 }
 
+absl::Status TracingCommunicator::AllreducePieces(const Instance& instance, const Reduction& how,
+                                                  absl::Span<const Piece> pieces) {
+  return Traced([&] { return traced_->AllreducePieces(instance, how, pieces); });
+}
+
 absl::Status TracingCommunicator::Reducescatter(const Instance& instance, const Reduction& how, void* data,
                                                 void* output, const std::vector<int64_t>& counts) {
   return Traced([&] { return traced_->Reducescatter(instance, how, data, output, counts); });

@@ -21,6 +21,7 @@ class TracingCommunicator final : public Communicator {
   int size() const override { return traced_->size(); }
   void* Buffer(int64_t bytes) override { return traced_->Buffer(bytes); }
   absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) override;
+  absl::Status AllreducePieces(const Instance& instance, const Reduction& how, absl::Span<const Piece> pieces) override;
   absl::Status Reducescatter(const Instance& instance, const Reduction& how, void* data, void* output,
                              const std::vector<int64_t>& counts) override;
   absl::Status Alltoall(const Instance& instance, const void* input, void* output,

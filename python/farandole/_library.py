@@ -40,6 +40,7 @@ _WAITING = {
     "farandole_start_timeline": (c_int, [c_char_p, c_int]),
     "farandole_stop_timeline": (c_int, []),
     "farandole_result_copy": (c_int, [c_int64, c_void_p, c_int64]),
+    "farandole_memory_allocate": (c_int, [c_uint32, c_int64, POINTER(c_void_p)]),
 }
 _QUICK = {
     "farandole_version": (c_char_p, []),
@@ -93,6 +94,7 @@ _QUICK = {
     "farandole_result_splits": (c_int, [c_int64, _SHAPE]),
     "farandole_result_shape": (c_int, [c_int64, POINTER(c_int), _SHAPE]),
     "farandole_release": (c_int, [c_int64]),
+    "farandole_memory_free": (c_int, [c_void_p]),
 }
 
 

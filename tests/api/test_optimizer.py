@@ -258,13 +258,16 @@ def test_arguments_are_checked(hvd: ModuleType) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Using backward")
-def test_gradients_with_a_graph_and_sparse_ones_are_refused(hvd: ModuleType) -> None:
-    parameter = nn.Parameter(torch.ones(1))
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.1))
-    with pytest.raises(AssertionError, match="create_graph"):
-        parameter.square().sum().backward(create_graph=True)
-    parameter.grad = None
-    del optimizer
+def test_gradients_with_a_graph_keep_it_until_they_are_reduced(hvd: ModuleType) -> None:
+    parameter = nn.Parameter(torch.full((1,), 3.0))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.1), op=hvd.Sum)
+    parameter.pow(3).sum().backward(create_graph=True)
+    assert torch.autograd.grad(parameter.grad.sum(), parameter)[0].item() == 18
+    optimizer.synchronize()
+    assert parameter.grad.item() == 27 and not parameter.grad.requires_grad
+
+
+def test_sparse_gradients_are_refused(hvd: ModuleType) -> None:
     embedding = nn.Embedding(4, 2, sparse=True)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(embedding.parameters(), lr=0.1))
     with pytest.raises(ValueError, match="sparse"):

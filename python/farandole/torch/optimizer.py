@@ -92,6 +92,7 @@ class _DistributedOptimizer:
         self._parameter_names = names
         self._synchronized = False
         self._should_synchronize = True
+        self._frozen: list[torch.Tensor] = []
         factor = float(gradient_predivide_factor)
         set_id = process_sets.id_of(process_set)
         self._reducer = GradientReducer(op, 1.0 / factor, factor, compression, backward_passes_per_step, set_id)
@@ -106,6 +107,15 @@ class _DistributedOptimizer:
         for parameter in parameters:
             if parameter.requires_grad:
                 self._reducer.add(parameter, self._parameter_names[parameter])
+            else:
+                self._frozen.append(parameter)
+
+    def _watch_thawed(self) -> None:
+        """Parameters that were frozen when they came and are trained by now."""
+        thawed = [parameter for parameter in self._frozen if parameter.requires_grad]
+        if thawed:
+            self._frozen = [parameter for parameter in self._frozen if not parameter.requires_grad]
+            self._watch(thawed)
 
     @property
     def backward_passes_per_step(self) -> int:
@@ -145,6 +155,8 @@ class _DistributedOptimizer:
             HorovodInternalError: a peer was lost.
         """
         if self._reduces:
+            if self._frozen:
+                self._watch_thawed()
             self._reducer.finish()
         self._synchronized = True
 

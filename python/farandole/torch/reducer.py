@@ -7,14 +7,14 @@ from typing import Any, Callable
 import torch
 
 from farandole import _errors, _library, _waiting
-from farandole.torch import memory
+from farandole.torch import gradient_memory, memory
 from farandole.torch.compression import Compression, Compressor
 
 
 class Slot:
     """One parameter. All that a submission needs is prepared here, because the hook runs once per gradient."""
 
-    __slots__ = ("parameter", "name", "shape", "dimensions", "delay", "handle", "buffer", "context", "hook")
+    __slots__ = ("parameter", "name", "shape", "dimensions", "delay", "handle", "buffer", "context", "hook", "place")
 
     def __init__(self, parameter: torch.Tensor, name: str, delay: int) -> None:
         self.parameter = parameter
@@ -26,6 +26,7 @@ class Slot:
         self.buffer: torch.Tensor | None = None  # what it works on: the gradient itself, or a copy
         self.context: Any = None  # of the compressor
         self.hook: Any = None
+        self.place: gradient_memory.Place | None = None  # in memory that the ranks share
 
 
 class GradientReducer:
@@ -50,6 +51,8 @@ class GradientReducer:
     ) -> None:
         self.slots: list[Slot] = []
         self.passes = passes
+        self._process_set_id = process_set_id
+        self._laid_out = False
         self._arguments = (op, prescale, postscale, process_set_id)
         self._compression = None if compression is Compression.none else compression
         self._library = _library.load()
@@ -60,6 +63,7 @@ class GradientReducer:
         slot = Slot(parameter, name, self.passes)
         slot.hook = parameter.register_post_accumulate_grad_hook(self._make_hook(slot))
         self.slots.append(slot)
+        self._laid_out = False
 
     def remove_hooks(self) -> None:
         """Watches nothing any more."""
@@ -108,18 +112,60 @@ class GradientReducer:
 
         return on_gradient
 
-    def _start(self, slot: Slot) -> None:
+    def _lay_out(self) -> None:
+        """Gives each gradient a place, once all parameters are known and whenever they have changed."""
+        if self._compression is not None or self.outstanding():
+            return
+        self._laid_out = True
+        places = gradient_memory.lay_out([slot.parameter for slot in self.slots], self._process_set_id)
+        for slot, place in zip(self.slots, places):
+            slot.place = place
+
+    def _in_place(self, slot: Slot, gradient: torch.Tensor | None) -> torch.Tensor | None:
+        """The gradient, zeros if there is none, at its place, still hot. None: it has no place, or somebody keeps the
+        one of an earlier step there."""
+        place = slot.place
+        if place is None:
+            return None
+        if gradient is not None and place.holds(gradient):
+            return gradient
+        if slot.parameter.dtype is not place.dtype:
+            self._laid_out = False
+            return None
+        if not place.free() or (gradient is not None and gradient.layout is not torch.strided):
+            return None
+        packed = place.tensor()
+        if gradient is None:
+            packed.zero_()
+        else:
+            packed.copy_(gradient)
+        slot.parameter.grad = packed
+        return packed
+
+    def _to_reduce(self, slot: Slot) -> torch.Tensor:
+        """Plain memory with the slot's gradient, which may be the gradient itself."""
         gradient = slot.parameter.grad
+        if gradient is not None and gradient.requires_grad:
+            # Made with create_graph=True: the script may still differentiate it.
+            gradient = gradient.detach().clone()
+        elif self._compression is None:
+            packed = self._in_place(slot, gradient)
+            if packed is not None:
+                return packed
         if gradient is None:
             gradient = slot.parameter.grad = torch.zeros_like(slot.parameter)
-        buffer = gradient
         if self._compression is not None:
-            buffer, slot.context = self._compression.compress(gradient.detach())
-        if gradient.requires_grad:
-            raise AssertionError("DistributedOptimizer cannot reduce gradients made with create_graph=True")
-        if not memory.is_plain(buffer):
-            memory.dtype_code(buffer, memory.REDUCIBLE)
-            buffer = memory.staged(buffer)
+            gradient, slot.context = self._compression.compress(gradient)
+        if not memory.is_plain(gradient):
+            memory.dtype_code(gradient, memory.REDUCIBLE)
+            gradient = memory.staged(gradient)
+        return gradient
+
+    def _start(self, slot: Slot) -> None:
+        if not self._laid_out:
+            self._lay_out()
+        with torch.no_grad():
+            buffer = self._to_reduce(slot)
         pointer = buffer.data_ptr()
         code = memory.REDUCIBLE.get(buffer.dtype)
         if code is None:
@@ -144,5 +190,9 @@ class GradientReducer:
         if buffer is not gradient and buffer.data_ptr() != gradient.data_ptr():
             if self._compression is not None:
                 buffer = self._compression.decompress(buffer, context)
+            if gradient.requires_grad:
+                # Values of a graph stay as they are, for those who differentiate it once more.
+                slot.parameter.grad = buffer.view(gradient.shape).to(gradient.dtype)
+                return
             with torch.no_grad():
                 gradient.copy_(buffer)

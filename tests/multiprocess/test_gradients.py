@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import processes
+
+
+def test_gradients_in_shared_memory(tmp_path: Path) -> None:
+    job = processes.launch_file(tmp_path, 2, "gradients_worker.py")
+    assert job.wait() == 0, job.report()
+    cases = re.findall(r"^def (case_\w+)", (Path(__file__).parent / "gradients_worker.py").read_text(), re.MULTILINE)
+    assert sorted(job.lines("passed ")) == sorted(2 * cases), job.report()
+    # That of the case in which too much is asked for.
+    assert job.stderr.count("stay outside of shared memory") == 2, job.report()
+
+
+def test_they_stay_outside_if_told_so(tmp_path: Path) -> None:
+    body = """
+        hvd.init()
+        model = torch.nn.Linear(300, 300)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+        model(torch.full((1, 300), float(hvd.rank()))).sum().backward()
+        optimizer.step()
+        assert not any(slot.place for slot in optimizer._reducer.slots)
+        assert torch.equal(model.weight.grad, torch.full((300, 300), 0.5))
+        os.write(1, b"done %d\\n" % hvd.rank())
+        """
+    job = processes.launch(tmp_path, 2, body, FARANDOLE_SHARED_TENSORS="0")
+    assert job.wait() == 0, job.report()
+    assert sorted(job.lines("done ")) == ["0", "1"]
