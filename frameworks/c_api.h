@@ -76,7 +76,8 @@ FARANDOLE_API int farandole_stop_timeline(void);
 // memory of tensors is contiguous, belongs to the caller and must stay untouched until the handle is done. `name` NULL:
 // one is made from the operation and a counter of the process set. `ndim` at most 64. `process_set` 0 is all ranks.
 
-// output = postscale * reduce(prescale * input); may be in place. Integers are scaled in double and truncated.
+// output = postscale * reduce(prescale * input); may be in place. Integers are scaled in double and truncated. Adasum
+// takes floating-point numbers; each tensor, also of a group, has its own dot products.
 FARANDOLE_API int64_t farandole_allreduce(const char* name, const void* input, void* output, int dtype, int ndim,
                                           const int64_t* shape, int reduce_op, double prescale, double postscale,
                                           uint32_t process_set);

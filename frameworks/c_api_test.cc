@@ -27,6 +27,7 @@ constexpr int kInt64 = 5;
 constexpr int kBool = 9;
 constexpr int kAverage = 0;
 constexpr int kSum = 1;
+constexpr int kAdasum = 2;
 
 int CountEntries(const char* directory) {
   int count = 0;
@@ -196,6 +197,7 @@ TEST_F(LoneTest, BadArgumentsAreRefusedAtOnce) {
   refuses(farandole_allreduce("n", nullptr, x, kFloat32, 1, shape, kSum, 1, 1, 0), "input is NULL");
   refuses(farandole_allreduce("n", x, nullptr, kFloat32, 1, shape, kSum, 1, 1, 0), "output is NULL");
   refuses(farandole_allreduce("n", x, x, kFloat32, 1, shape, 9, 1, 1, 0), "reduce operation 9");
+  refuses(farandole_allreduce("n", x, x, kInt64, 1, shape, kAdasum, 1, 1, 0), "floating-point");
   refuses(farandole_allreduce("n", x, x, kFloat32, 1, shape, kSum, inf, 1, 0), "finite");
   refuses(farandole_allreduce("n", x, x, kFloat32, 1, shape, kSum, 1, 1, 3), "process set 3");
   refuses(farandole_allreduce("", x, x, kFloat32, 1, shape, kSum, 1, 1, 0), "a name");

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/codec.h"
+#include "worker/adasum.h"
 #include "worker/reduce.h"
 
 namespace farandole {
@@ -75,10 +76,12 @@ Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t
 }
 
 Result FillReduction(int reduce_op, double prescale, double postscale, Signature* signature) {
-  if (reduce_op < static_cast<int>(ReduceOp::kAverage) || reduce_op > static_cast<int>(ReduceOp::kProduct) ||
-      reduce_op == static_cast<int>(ReduceOp::kAdasum)) {
+  if (reduce_op < static_cast<int>(ReduceOp::kAverage) || reduce_op > static_cast<int>(ReduceOp::kProduct)) {
     return Invalid("reduce operation ", reduce_op,
-                   " does not exist; 0 is Average, 1 Sum, 3 Min, 4 Max, 5 Product; Adasum (2) is not there yet");
+                   " does not exist; 0 is Average, 1 Sum, 2 Adasum, 3 Min, 4 Max, 5 Product");
+  }
+  if (reduce_op == static_cast<int>(ReduceOp::kAdasum) && !HasAdasum(signature->dtype)) {
+    return Invalid("adasum does not take ", Name(signature->dtype), "; it takes floating-point numbers");
   }
   if (signature->op == OpKind::kReducescatter && reduce_op > static_cast<int>(ReduceOp::kSum)) {
     return Invalid("reducescatter does not take ", Name(static_cast<ReduceOp>(reduce_op)),

@@ -14,7 +14,7 @@ namespace farandole {
 // 64, dimensions not negative, size in bytes below 2^62, and for an op along dimension 0 at least that one.
 Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t process_set, Signature* signature);
 
-// `reduce_op` known, scales finite.
+// `reduce_op` known, and one for the type that the signature has already; scales finite.
 Result FillReduction(int reduce_op, double prescale, double postscale, Signature* signature);
 
 // What needs the job: membership in the process set, root, splits, pointers that are read or written here. `name` may

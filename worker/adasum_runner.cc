@@ -1,14 +1,19 @@
 #include "worker/adasum_runner.h"
 
 #include <algorithm>
-#include <cstring>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "worker/adasum.h"
 
 namespace farandole {
 namespace {
+
+// Of the operands of all members the elements [begin, begin + count) of all pieces together.
+struct Share {
+  std::vector<const char*> operands;
+  int64_t begin, count;
+};
 
 absl::Status NoMemory(int64_t bytes) {
   return absl::ResourceExhaustedError(
@@ -22,104 +27,69 @@ int64_t ShareBegin(int64_t count, int member, int members) {
   return std::min(count, member * each);
 }
 
+// Calls `visit` for each piece of which something lies in the share: its number, its operands there, the first element
+// of the share and how many these are.
+void ForEachPiece(const Share& share, int64_t element_bytes, absl::Span<const Piece> pieces,
+                  const std::function<void(size_t, absl::Span<const char* const>, int64_t, int64_t)>& visit) {
+  int64_t piece_begin = 0;
+  std::vector<const char*> operands;
+  for (size_t k = 0; k < pieces.size(); ++k) {
+    const int64_t piece_end = piece_begin + pieces[k].count;
+    const int64_t from = std::max(piece_begin, share.begin) - share.begin;
+    const int64_t count = std::min(piece_end, share.begin + share.count) - share.begin - from;
+    piece_begin = piece_end;
+    if (count <= 0) continue;
+    operands.clear();
+    for (const char* operand : share.operands) operands.push_back(operand + from * element_bytes);
+    visit(k, operands, from, count);
+  }
+}
+
 }  // namespace
 
-char* AdasumRunner::Pack(const Work& work, const BatchPart& part, DataType dtype, Communicator* communicator) {
-  layers_.clear();
-  count_ = 0;
-  for (size_t i : part) {
-    const Signature& signature = work.signature(i);
-    layers_.push_back({count_, ElementCount(signature.shape), signature.prescale * signature.postscale});
-    count_ += layers_.back().count;
-  }
-  const int64_t size = SizeOf(dtype), bytes = count_ * size;
-  char* place = static_cast<char*>(communicator->Buffer(bytes));
-  if (place == nullptr) place = static_cast<char*>(own_.Get(std::max<int64_t>(bytes, 1)));
-  if (place == nullptr) return nullptr;
-  for (size_t k = 0; k < part.size(); ++k) {
-    const Operation* const operation = work.operations[part[k]].get();
-    char* const to = place + layers_[k].begin * size;
-    if (layers_[k].count == 0) continue;
-    if (operation != nullptr) {
-      std::memcpy(to, operation->input, layers_[k].count * size);
-    } else {
-      std::memset(to, 0, layers_[k].count * size);
-    }
-  }
-  return place;
-}
-
-absl::Status AdasumRunner::Run(const Work& work, const BatchPart& part, Instance* instance,
-                               Communicator* communicator) {
-  const DataType dtype = work.signature(part[0]).dtype;
+absl::Status AdasumRunner::Run(Instance instance, DataType dtype, absl::Span<const Piece> pieces,
+                               const std::vector<double>& factors, Communicator* communicator) {
   if (!HasAdasum(dtype)) return absl::InternalError(absl::StrCat("a batch with an Adasum of ", Name(dtype)));
-  const int64_t size = SizeOf(dtype);
   const int members = communicator->size();
-  char* const data = Pack(work, part, dtype, communicator);
-  if (data == nullptr) return NoMemory(count_ * size);
+  const int64_t size = SizeOf(dtype), count = CountOf(pieces);
   std::vector<int64_t> share_bytes, matrix;
   for (int m = 0; m < members; ++m) {
-    share_bytes.push_back((ShareBegin(count_, m + 1, members) - ShareBegin(count_, m, members)) * size);
+    share_bytes.push_back((ShareBegin(count, m + 1, members) - ShareBegin(count, m, members)) * size);
   }
   for (int m = 0; m < members; ++m) matrix.insert(matrix.end(), share_bytes.begin(), share_bytes.end());
-  const int64_t begin = ShareBegin(count_, communicator->position(), members);
   const int64_t own_bytes = share_bytes[communicator->position()];
+  // At least one byte: null means that there is no memory.
+  char* const data = communicator->Scratch(std::max<int64_t>(count * size, 1));
   char* const shares = static_cast<char*>(shares_.Get(std::max<int64_t>(own_bytes * members, 1)));
-  if (shares == nullptr) return NoMemory(own_bytes * members);
+  if (data == nullptr || shares == nullptr) return NoMemory(count * size + own_bytes * members);
+  Pack(dtype, pieces, data);
 
-  absl::Status status = communicator->Barrier(*instance);
+  absl::Status status = communicator->Barrier(instance);
   if (!status.ok()) return status;
-  ++instance->part;
-  status = communicator->Alltoall(*instance, data, shares, matrix);
+  ++instance.part;
+  status = communicator->Alltoall(instance, data, shares, matrix);
   if (!status.ok()) return status;
-  std::vector<const char*> operands;
-  for (int m = 0; m < members; ++m) operands.push_back(shares + m * own_bytes);
-  char* const own = data + begin * size;
-  status = Combine(dtype, operands, begin, own_bytes / size, own, instance, communicator);
+  Share share = {{}, ShareBegin(count, communicator->position(), members), own_bytes / size};
+  for (int m = 0; m < members; ++m) share.operands.push_back(shares + m * own_bytes);
+  const int64_t each = AdasumProducts(members);
+  std::vector<double> products(each * static_cast<int64_t>(pieces.size()));
+  const auto of_piece = [&](size_t k) { return absl::MakeSpan(products).subspan(k * each, each); };
+  ForEachPiece(share, size, pieces, [&](size_t k, absl::Span<const char* const> operands, int64_t, int64_t number) {
+    AddDotProducts(dtype, operands, number, of_piece(k));
+  });
+  ++instance.part;
+  status = communicator->Allreduce(instance, DataType::kFloat64, products.data(), each * pieces.size());
   if (!status.ok()) return status;
-  ++instance->part;
-  status = communicator->Allgather(*instance, own, data, share_bytes);
-  if (!status.ok()) return status;
-  for (size_t k = 0; k < part.size(); ++k) {
-    const Operation* const operation = work.operations[part[k]].get();
-    if (operation == nullptr || layers_[k].count == 0) continue;
-    std::memcpy(operation->output, data + layers_[k].begin * size, layers_[k].count * size);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status AdasumRunner::Combine(DataType dtype, const std::vector<const char*>& operands, int64_t begin,
-                                   int64_t count, char* out, Instance* instance, Communicator* communicator) {
-  const int members = static_cast<int>(operands.size());
-  const int64_t each = AdasumProducts(members), size = SizeOf(dtype);
-  std::vector<double> products(each * static_cast<int64_t>(layers_.size()));
-  // What of a layer lies in the share, as elements of the share.
-  const auto inside = [&](const Layer& layer) {
-    const int64_t from = std::max(layer.begin, begin), to = std::min(layer.begin + layer.count, begin + count);
-    return std::make_pair(from - begin, std::max<int64_t>(to - from, 0));
-  };
-  const auto operands_at = [&](int64_t element) {
-    std::vector<const char*> at;
-    for (const char* operand : operands) at.push_back(operand + element * size);
-    return at;
-  };
-  const auto products_of = [&](size_t layer) { return absl::MakeSpan(products).subspan(layer * each, each); };
-  for (size_t k = 0; k < layers_.size(); ++k) {
-    const auto [from, number] = inside(layers_[k]);
-    if (number > 0) AddDotProducts(dtype, operands_at(from), number, products_of(k));
-  }
-  ++instance->part;
-  const absl::Status status =
-      communicator->Allreduce(*instance, DataType::kFloat64, products.data(), static_cast<int64_t>(products.size()));
-  if (!status.ok()) return status;
-  for (size_t k = 0; k < layers_.size(); ++k) {
-    const auto [from, number] = inside(layers_[k]);
-    if (number == 0) continue;
-    std::vector<double> weights = AdasumWeights(products_of(k), members);
-    for (double& weight : weights) weight *= layers_[k].factor;
-    WeightedSum(dtype, operands_at(from), weights, out + from * size, number);
-  }
-  return absl::OkStatus();
+  char* const own = data + share.begin * size;
+  ForEachPiece(share, size, pieces, [&](size_t k, absl::Span<const char* const> operands, int64_t at, int64_t number) {
+    std::vector<double> weights = AdasumWeights(of_piece(k), members);
+    for (double& weight : weights) weight *= factors[k];
+    WeightedSum(dtype, operands, weights, own + at * size, number);
+  });
+  ++instance.part;
+  status = communicator->Allgather(instance, own, data, share_bytes);
+  if (status.ok()) Unpack(dtype, data, pieces);
+  return status;
 }
 
 }  // namespace farandole

@@ -9,8 +9,8 @@
 namespace farandole {
 namespace {
 
-// An allreduce of pieces may need two.
-constexpr uint32_t kInstancePartsPerPart = 2;
+// An allreduce of pieces may need two, but an Adasum more.
+constexpr uint32_t kInstancePartsPerPart = AdasumRunner::kInstanceParts;
 
 int64_t BytesOf(const Signature& signature) { return ElementCount(signature.shape) * SizeOf(signature.dtype); }
 
@@ -101,6 +101,9 @@ absl::Status BatchRunner::RunPart(const Work& work, const BatchPart& part, const
   const size_t first = part[0];
   Operation* const operation = work.operations[first].get();
   const Signature& signature = work.signature(first);
+  if (signature.op == OpKind::kAllreduce && signature.reduce_op == ReduceOp::kAdasum) {
+    return Adasum(work, part, instance, communicator);
+  }
   if (signature.op == OpKind::kAllreduce) return Allreduce(work, part, instance, communicator);
   if (operation == nullptr) {
     return absl::InternalError(
@@ -119,16 +122,10 @@ absl::Status BatchRunner::Allreduce(const Work& work, const BatchPart& part, con
   const Scaling scaling = ScalingOf(work, part, size);
   const Reduction how = ReductionOf(work.signature(part[0]), scaling, size);
   const auto scales = [&](size_t i) { return scaling == Scaling::kInCopies && work.signature(i).prescale != 1; };
+  FillPieces(work, part);
   int64_t scaled_bytes = 0;
-  pieces_.clear();
   for (size_t i : part) {
-    const Signature& signature = work.signature(i);
-    pieces_.push_back({nullptr, nullptr, ElementCount(signature.shape)});
-    const Operation* operation = work.operations[i].get();
-    if (operation == nullptr) continue;
-    pieces_.back().input = operation->input;
-    pieces_.back().output = operation->output;
-    if (scales(i)) scaled_bytes += BytesOf(signature);
+    if (work.operations[i] != nullptr && scales(i)) scaled_bytes += BytesOf(work.signature(i));
   }
   char* place = static_cast<char*>(scaled_bytes > 0 ? scaled_.Get(scaled_bytes) : nullptr);
   if (scaled_bytes > 0 && place == nullptr) return NoMemory(scaled_bytes);
@@ -147,6 +144,25 @@ absl::Status BatchRunner::Allreduce(const Work& work, const BatchPart& part, con
     CopyResult(work.signature(part[k]), scaling, piece.output, piece.output, piece.count, size);
   }
   return absl::OkStatus();
+}
+
+absl::Status BatchRunner::Adasum(const Work& work, const BatchPart& part, const Instance& instance,
+                                 Communicator* communicator) {
+  FillPieces(work, part);
+  std::vector<double> factors;
+  for (size_t i : part) factors.push_back(work.signature(i).prescale * work.signature(i).postscale);
+  return adasum_.Run(instance, work.signature(part[0]).dtype, pieces_, factors, communicator);
+}
+
+void BatchRunner::FillPieces(const Work& work, const BatchPart& part) {
+  pieces_.clear();
+  for (size_t i : part) {
+    pieces_.push_back({nullptr, nullptr, ElementCount(work.signature(i).shape)});
+    const Operation* operation = work.operations[i].get();
+    if (operation == nullptr) continue;
+    pieces_.back().input = operation->input;
+    pieces_.back().output = operation->output;
+  }
 }
 
 absl::Status BatchRunner::Reducescatter(const Work& work, const BatchPart& part, const Instance& instance,

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "worker/adasum_runner.h"
 #include "worker/batch_buffer.h"
 #include "worker/batch_parts.h"
 #include "worker/communicator.h"
@@ -29,6 +30,7 @@ class BatchRunner {
   absl::Status RunPart(const Work& work, const BatchPart& part, const Group& group, const Instance& instance,
                        Communicator* communicator);
   absl::Status Allreduce(const Work& work, const BatchPart& part, const Instance& instance, Communicator* communicator);
+  absl::Status Adasum(const Work& work, const BatchPart& part, const Instance& instance, Communicator* communicator);
   absl::Status Reducescatter(const Work& work, const BatchPart& part, const Instance& instance,
                              Communicator* communicator);
   absl::Status Alltoall(const Instance& instance, const std::vector<int64_t>& rows, Operation* operation,
@@ -38,6 +40,10 @@ class BatchRunner {
   absl::Status Broadcast(const Instance& instance, const Group& group, Operation* operation,
                          Communicator* communicator);
 
+  // pieces_ = the tensors of the part.
+  void FillPieces(const Work& work, const BatchPart& part);
+
+  AdasumRunner adasum_;
   BatchBuffer scaled_;
   std::vector<Piece> pieces_;
 };

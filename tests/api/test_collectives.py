@@ -91,9 +91,15 @@ def test_average_is_deprecated(hvd: ModuleType) -> None:
         hvd.allreduce(torch.ones(1), average=True, op=hvd.Sum)
 
 
-def test_operations_of_later_releases(hvd: ModuleType) -> None:
-    with pytest.raises(NotImplementedError, match="Adasum"):
-        hvd.allreduce(torch.ones(1), op=hvd.Adasum)
+def test_adasum(hvd: ModuleType) -> None:
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        tensor = torch.tensor([3.0, -4.0], dtype=dtype)
+        assert hvd.allreduce(tensor, op=hvd.Adasum, prescale_factor=2.0).tolist() == [6.0, -8.0]
+        assert hvd.grouped_allreduce([tensor, tensor * 2], op=hvd.Adasum)[1].tolist() == [6.0, -8.0]
+    with pytest.raises(ValueError, match="floating-point"):
+        hvd.allreduce(torch.ones(1, dtype=torch.int64), op=hvd.Adasum)
+    with pytest.raises(ValueError, match="reducescatter"):
+        hvd.reducescatter(torch.ones(1), op=hvd.Adasum)
 
 
 @pytest.mark.parametrize("op_name", ["Min", "Max", "Product"])

@@ -55,6 +55,38 @@ def check_allreduce() -> None:
             check(result, np.asarray(truncated(scaled * 3.0, dtype)), dtype, ("scaled", dtype, shape))
 
 
+def adasum(gradients: list[np.ndarray]) -> np.ndarray:
+    """Neighbours combined, then neighbours of the results; who has none goes on as it is."""
+    while len(gradients) > 1:
+        pairs = [gradients[i : i + 2] for i in range(0, len(gradients), 2)]
+        gradients = [pair[0] if len(pair) == 1 else adasum_of_two(*pair) for pair in pairs]
+    return gradients[0]
+
+
+def adasum_of_two(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    dot, of_a, of_b = (float(np.sum(x * y)) for x, y in ((a, b), (a, a), (b, b)))
+    return (1 - dot / (2 * of_a) if of_a else 1.0) * a + (1 - dot / (2 * of_b) if of_b else 1.0) * b
+
+
+def check_adasum() -> None:
+    rank, size = hvd.rank(), hvd.size()
+    for dtype in EPSILON:
+        # Often enough to be replayed.
+        for _ in range(6):
+            for shape in SHAPES:
+                # Zero on rank 1, and different directions: each tensor of a group has its own dot products.
+                inputs = [data(r, shape, dtype) * (r != 1) + r for r in range(size)]
+                twice = [data(r + 3, shape, dtype) for r in range(size)]
+                expected = [np.asarray(adasum([as_numpy(t) for t in tensors])) for tensors in (inputs, twice)]
+                result = hvd.allreduce(inputs[rank], op=hvd.Adasum, name=f"adasum {dtype} {shape}")
+                check(result, expected[0], dtype, ("adasum", dtype, shape))
+                group = hvd.grouped_allreduce(
+                    [inputs[rank], twice[rank]], op=hvd.Adasum, postscale_factor=2, name=f"adasums {dtype} {shape}"
+                )
+                check(group[0], 2 * expected[0], dtype, ("grouped adasum", dtype, shape))
+                check(group[1], 2 * expected[1], dtype, ("grouped adasum", dtype, shape))
+
+
 def check_other_operations() -> None:
     rank, size = hvd.rank(), hvd.size()
     numpy_of = {hvd.Min: np.minimum, hvd.Max: np.maximum, hvd.Product: np.multiply}

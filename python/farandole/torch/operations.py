@@ -103,8 +103,9 @@ def allreduce_async(
         tensor: int32, int64, float16, bfloat16, float32 or float64, of the same shape on all ranks. Must stay untouched
             until the handle is synchronized.
         average: deprecated, use `op`.
-        op: Average (the default), Sum, Min, Max or Product. Integers are scaled in double precision and truncated
-            toward zero. Min and Max: NaN if any rank has one; -0 is less than 0.
+        op: Average (the default), Sum, Adasum, Min, Max or Product. Integers are scaled in double precision and
+            truncated toward zero. Min and Max: NaN if any rank has one; -0 is less than 0. Adasum (Maleki et al., MLSys
+            2021) takes floating-point numbers and any number of ranks; neighbours are combined in a tree.
 
     Returns:
         A handle for `poll` and `synchronize`; the latter returns the new tensor.

@@ -61,6 +61,10 @@ def _names(optimizer: torch.optim.Optimizer, named_parameters: NamedParameters |
 
 def _check_supported(op: int, num_groups: int, groups: Any, sparse_as_dense: bool, process_set: ProcessSet) -> None:
     process_sets.id_of(process_set)
+    if op == reduce_ops.Adasum:
+        raise NotImplementedError(
+            "an optimizer with op=Adasum is not supported by this release of Farandole: use Average or Sum"
+        )
     if reduce_ops.resolve(op) not in (reduce_ops.Average, reduce_ops.Sum):
         raise ValueError(f"op of an optimizer must be hvd.Average or Sum, got {op!r}")
     if num_groups or groups is not None:

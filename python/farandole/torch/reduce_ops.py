@@ -11,7 +11,7 @@ Min = 3
 Max = 4
 Product = 5
 
-_COMBINED = (Average, Sum, Min, Max, Product)
+_ALL = (Average, Sum, Adasum, Min, Max, Product)
 
 
 def resolve(op: int | None, average: bool | None = None) -> int:
@@ -19,7 +19,6 @@ def resolve(op: int | None, average: bool | None = None) -> int:
 
     Raises:
         ValueError: both are given, or `op` is none of the constants above.
-        NotImplementedError: this release cannot do it.
     """
     if average is not None:
         if op is not None:
@@ -28,8 +27,6 @@ def resolve(op: int | None, average: bool | None = None) -> int:
         return Average if average else Sum
     if op is None or op is Average or op is Sum:
         return Average if op is None else op
-    if op in _COMBINED:
+    if op in _ALL:
         return int(op)
-    if op == Adasum:
-        raise NotImplementedError("op=Adasum is not supported by this release of Farandole: use Average or Sum")
-    raise ValueError(f"op must be hvd.Average, Sum, Min, Max or Product, got {op!r}")
+    raise ValueError(f"op must be hvd.Average, Sum, Adasum, Min, Max or Product, got {op!r}")
