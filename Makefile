@@ -37,6 +37,14 @@ product: deps
 test: deps  ## lint, build and every test; ends with "N passed, M failed"
 	@$(VENV)/python scripts/run_tests.py
 
+.PHONY: test-asan
+test-asan: deps  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(VENV)/python scripts/run_sanitizer.py asan
+
+.PHONY: test-tsan
+test-tsan: deps  ## the C++ tests that do without gRPC under ThreadSanitizer
+	@$(VENV)/python scripts/run_sanitizer.py tsan
+
 .PHONY: lint
 lint: deps  ## clang-format and ruff, changes nothing
 	@$(VENV)/python scripts/lint.py
