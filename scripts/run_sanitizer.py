@@ -2,7 +2,7 @@
 
 asan: AddressSanitizer and UndefinedBehaviorSanitizer, all tests. tsan: ThreadSanitizer with abseil compiled from source,
 as a mutex that it has not instrumented tells it nothing; tests that link Debian's gRPC, which brings an abseil of its
-own, are left out. Nothing of ours is suppressed (tests/sanitizers).
+own, are left out. Nothing of ours is suppressed (tests/sanitizers). BAZEL: another bazel, or options that come first.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ def main() -> int:
         sys.exit("usage: run_sanitizer.py asan|tsan")
     kind = sys.argv[1]
     OUT.mkdir(parents=True, exist_ok=True)
-    query = subprocess.run(["bazel", "query", TARGETS[kind]], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    bazel = os.environ.get("BAZEL", "bazel").split()
+    query = subprocess.run([*bazel, "query", TARGETS[kind]], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     tests = query.stdout.split()
     events = OUT / f"bazel-{kind}.json"
     events.unlink(missing_ok=True)
     options = [f"--config={kind}", "--keep_going", f"--build_event_json_file={events}"]
     options += [f"--test_env={setting}" for setting in SETTINGS[kind]]
-    code = subprocess.run([*os.environ.get("BAZEL", "bazel").split(), "test", *options, *tests], cwd=ROOT).returncode
+    code = subprocess.run([*bazel, "test", *options, *tests], cwd=ROOT).returncode
     total = run_tests.read_build_events(events) if events.exists() else Tally()
     if code:
         run_tests.at_least_one_failure(total, f"bazel test --config={kind}: exit code {code}")
