@@ -34,6 +34,25 @@ struct Avx2Form {
     _mm_stream_si128(reinterpret_cast<__m128i*>(to), (__m128i)value);
   }
   static FARANDOLE_INLINE void Fence() { _mm_sfence(); }
+  // The first bytes / 4 of eight words.
+  static FARANDOLE_INLINE __m256i Words(int64_t bytes) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(bytes / 4)),
+                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+  template <typename V>
+  static FARANDOLE_INLINE V LoadPart(const char* from, int64_t bytes) {
+    if (bytes % 4 != 0) return reduce_loops::LoadPartOf<V>(from, bytes);
+    const auto* const words = reinterpret_cast<const int*>(from);
+    if constexpr (sizeof(V) == 32) return (V)_mm256_maskload_epi32(words, Words(bytes));
+    if constexpr (sizeof(V) == 16) return (V)_mm_maskload_epi32(words, _mm256_castsi256_si128(Words(bytes)));
+  }
+  template <typename V>
+  static FARANDOLE_INLINE void StorePart(char* to, V value, int64_t bytes) {
+    if (bytes % 4 != 0) return reduce_loops::StorePartOf(to, value, bytes);
+    auto* const words = reinterpret_cast<int*>(to);
+    if constexpr (sizeof(V) == 32) _mm256_maskstore_epi32(words, Words(bytes), (__m256i)value);
+    if constexpr (sizeof(V) == 16) _mm_maskstore_epi32(words, _mm256_castsi256_si128(Words(bytes)), (__m128i)value);
+  }
   template <typename V>
   static FARANDOLE_INLINE void Pin(V* value) {
     asm("" : "+x"(*value));

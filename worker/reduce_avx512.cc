@@ -37,6 +37,18 @@ struct Avx512Form {
   }
   static FARANDOLE_INLINE void Fence() { _mm_sfence(); }
   template <typename V>
+  static FARANDOLE_INLINE V LoadPart(const char* from, int64_t bytes) {
+    const uint64_t mask = ~uint64_t{0} >> (64 - bytes);
+    if constexpr (sizeof(V) == 64) return (V)_mm512_maskz_loadu_epi8(mask, from);
+    if constexpr (sizeof(V) == 32) return (V)_mm256_maskz_loadu_epi8(static_cast<__mmask32>(mask), from);
+  }
+  template <typename V>
+  static FARANDOLE_INLINE void StorePart(char* to, V value, int64_t bytes) {
+    const uint64_t mask = ~uint64_t{0} >> (64 - bytes);
+    if constexpr (sizeof(V) == 64) _mm512_mask_storeu_epi8(to, mask, (__m512i)value);
+    if constexpr (sizeof(V) == 32) _mm256_mask_storeu_epi8(to, static_cast<__mmask32>(mask), (__m256i)value);
+  }
+  template <typename V>
   static FARANDOLE_INLINE void Pin(V* value) {
     asm("" : "+v"(*value));
   }

@@ -68,6 +68,14 @@ struct BaselineForm {
 #endif
 
   template <typename V>
+  static FARANDOLE_INLINE V LoadPart(const char* from, int64_t bytes) {
+    return reduce_loops::LoadPartOf<V>(from, bytes);
+  }
+  template <typename V>
+  static FARANDOLE_INLINE void StorePart(char* to, V value, int64_t bytes) {
+    reduce_loops::StorePartOf(to, value, bytes);
+  }
+  template <typename V>
   static FARANDOLE_INLINE void Pin(V* value) {
 #if defined(__x86_64__)
     asm("" : "+x"(*value));

@@ -15,6 +15,7 @@
 //   FromFloat16, ToFloat16        Vector<uint16_t, kBytes / 2> to and from Vector<float, kBytes>
 //   Stream(to, Vector<uint8_t>)   a store past the caches, to an aligned address, of kBytes and of kBytes / 2
 //   Fence()                       after such stores, before others are told
+//   LoadPart<V>(from, bytes), StorePart(to, V, bytes)   of less than a vector; touches no other byte
 //   Pin(vector*)                  a rounding before it is not to be optimised away
 namespace farandole {
 namespace reduce_loops {
@@ -29,6 +30,18 @@ FARANDOLE_INLINE V LoadVector(const char* from) {
   V value;
   __builtin_memcpy(&value, from, sizeof value);
   return value;
+}
+
+// By way of memory, which takes as long as some vectors would.
+template <typename V>
+FARANDOLE_INLINE V LoadPartOf(const char* from, int64_t bytes) {
+  V value = {};
+  std::memcpy(&value, from, bytes);
+  return value;
+}
+template <typename V>
+FARANDOLE_INLINE void StorePartOf(char* to, V value, int64_t bytes) {
+  std::memcpy(to, &value, bytes);
 }
 
 // What a vector in registers has of memory: lanes of integers.
@@ -309,14 +322,13 @@ class Pass {
   // `bytes` of less than a vector.
   void Part(int64_t at, int64_t bytes) const {
     const auto operand = [&](int i) {
-      Stored value = {};
-      std::memcpy(&value, c_.operands[i] + at, bytes);
+      const Stored value = Form::template LoadPart<Stored>(c_.operands[i] + at, bytes);
       return L::Prescaled(L::Wide(value), factors_);
     };
     Lanes value = operand(0);
     for (int i = 1; i < c_.operand_count; ++i) value = Op::Of(value, operand(i));
     const Stored stored = L::Narrow(L::Postscaled(value, factors_));
-    for (int i = 0; i < c_.result_count; ++i) std::memcpy(c_.results[i] + at, &stored, bytes);
+    for (int i = 0; i < c_.result_count; ++i) Form::StorePart(c_.results[i] + at, stored, bytes);
   }
 
   const Combination& c_;
