@@ -6,6 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "worker/event_count.h"
 
@@ -70,15 +71,32 @@ Pairing PairingWith(const Group& group, int peer) {
           absl::StrCat(group.position), absl::StrCat(peer), group.data_key};
 }
 
-absl::Status Start(const Group& group, const std::vector<int>& peers, Transport* transport, Bootstrap* bootstrap,
-                   TimePoint deadline, const std::shared_ptr<Opening>& opening) {
+// What a member publishes: its address, and behind it the terms.
+std::string WithTerms(const std::string& address, const std::string& terms) {
+  return absl::StrCat(address, "\n", terms);
+}
+
+// The address out of what `peer` has published.
+absl::StatusOr<std::string> AddressOf(const Group& group, int peer, const std::string& published,
+                                      const std::string& terms) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(published, absl::MaxSplits('\n', 1));
+  if (parts.second == terms) return parts.first;
+  return absl::FailedPreconditionError(
+      absl::StrCat("all members of a group need the same settings of the data plane (FARANDOLE_SCHEDULE_TABLE and "
+                   "others), but ",
+                   Describe(group.members[group.position]), " has: ", terms, "; ", Describe(group.members[peer]),
+                   " has: ", parts.second));
+}
+
+absl::Status Start(const Group& group, const std::vector<int>& peers, const std::string& terms, Transport* transport,
+                   Bootstrap* bootstrap, TimePoint deadline, const std::shared_ptr<Opening>& opening) {
   absl::StatusOr<std::string> address = transport->Listen();
   if (!address.ok()) return address.status();
   for (int peer : peers) {
     if (peer < group.position) continue;
     transport->Accept(PairingWith(group, peer), deadline, Opening::Expect(opening, peer));
   }
-  absl::Status put = bootstrap->Put(AddressKey(group, *transport, group.position), *address);
+  absl::Status put = bootstrap->Put(AddressKey(group, *transport, group.position), WithTerms(*address, terms));
   if (!put.ok()) return put;
   for (int peer : peers) {
     if (peer > group.position) continue;
@@ -86,6 +104,7 @@ absl::Status Start(const Group& group, const std::vector<int>& peers, Transport*
     absl::StatusOr<std::string> there =
         bootstrap->Get(AddressKey(group, *transport, peer), static_cast<uint32_t>(std::max<int64_t>(left_ms, 1)));
     if (absl::IsDeadlineExceeded(there.status())) return Missing(group, peer, there.status());
+    if (there.ok()) there = AddressOf(group, peer, *there, terms);
     if (!there.ok()) return there.status();
     transport->Connect(*there, PairingWith(group, peer), deadline, Opening::Expect(opening, peer));
   }
@@ -93,14 +112,16 @@ absl::Status Start(const Group& group, const std::vector<int>& peers, Transport*
 }
 
 // Channels that are not there yet end at the deadline, but a generation may end sooner, and then the control plane
-// answers every question with that.
-absl::Status StillExpected(const Group& group, const std::vector<int>& peers,
+// answers every question with that; or a peer may have seen that the terms differ.
+absl::Status StillExpected(const Group& group, const std::vector<int>& peers, const std::string& terms,
                            const std::map<int, std::unique_ptr<Channel>>& channels, const Transport& transport,
                            Bootstrap* bootstrap) {
   for (int peer : peers) {
     if (channels.count(peer) != 0) continue;
-    const absl::Status status = bootstrap->Get(AddressKey(group, transport, peer), 1).status();
-    return absl::IsDeadlineExceeded(status) ? absl::OkStatus() : status;
+    const absl::StatusOr<std::string> there = bootstrap->Get(AddressKey(group, transport, peer), 1);
+    if (absl::IsDeadlineExceeded(there.status())) continue;
+    const absl::Status status = there.ok() ? AddressOf(group, peer, *there, terms).status() : there.status();
+    if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -108,11 +129,12 @@ absl::Status StillExpected(const Group& group, const std::vector<int>& peers,
 }  // namespace
 
 absl::StatusOr<std::map<int, std::unique_ptr<Channel>>> OpenChannels(const Group& group, const std::vector<int>& peers,
-                                                                     Transport* transport, Bootstrap* bootstrap) {
+                                                                     const std::string& terms, Transport* transport,
+                                                                     Bootstrap* bootstrap) {
   const auto opening = std::make_shared<Opening>();
   const TimePoint deadline = Clock::Monotonic().Now().PlusMs(group.setup_timeout_ms);
   std::map<int, std::unique_ptr<Channel>> channels;
-  absl::Status status = Start(group, peers, transport, bootstrap, deadline, opening);
+  absl::Status status = Start(group, peers, terms, transport, bootstrap, deadline, opening);
   while (status.ok()) {
     const uint32_t seen = opening->changed().Value();
     int failed_peer = 0;
@@ -120,7 +142,7 @@ absl::StatusOr<std::map<int, std::unique_ptr<Channel>>> OpenChannels(const Group
     if (!status.ok()) status = Missing(group, failed_peer, status);
     if (!status.ok() || channels.size() == peers.size()) break;
     if (opening->changed().WaitPast(seen, kSliceMs)) continue;
-    status = StillExpected(group, peers, channels, *transport, bootstrap);
+    status = StillExpected(group, peers, terms, channels, *transport, bootstrap);
   }
   if (status.ok()) return channels;
   opening->Abandon();

@@ -42,7 +42,7 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // "shm", "tcp ring": for logs, status, the selector's table.
+  // "shm", "tcp": for logs, status, the selector's table.
   virtual std::string name() const = 0;
   // Position of this worker among the members, and their number.
   virtual int position() const = 0;
@@ -53,8 +53,9 @@ class Communicator {
   virtual void* Buffer(int64_t bytes) = 0;
 
   // data[i] = combination over members of data[i], in place, with the factors of `how`; all members get the same bits.
-  // reduction.h says what is rounded when; over channels 16-bit floats are rounded once for each factor and each
-  // combination of two. `count` in elements, 0 allowed.
+  // reduction.h says what is rounded when. Which members' elements are combined first may depend on the size of the
+  // operand and of the group (schedule_table.h); in shared memory it is always the order of position. `count` in
+  // elements, 0 allowed.
   virtual absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) = 0;
 
   // The same for tensors at places of their own, as if they lay one behind the other; inputs that are not outputs stay
@@ -63,8 +64,9 @@ class Communicator {
   virtual absl::Status AllreducePieces(const Instance& instance, const Reduction& how, absl::Span<const Piece> pieces);
 
   // Member m gets in `output` the combination of elements [sum of counts before m, + counts[m]) of the operands of all,
-  // with the bits that Allreduce would give it. `data`, of as many elements as all counts together, is used up;
-  // `output` does not overlap it. Here: an allreduce, of which each keeps its own part.
+  // with the bits that Allreduce would give it in shared memory; over channels as schedule_table.h says. `data`, of as
+  // many elements as all counts together, is used up; `output` does not overlap it. Here: an allreduce, of which each
+  // keeps its own part.
   virtual absl::Status Reducescatter(const Instance& instance, const Reduction& how, void* data, void* output,
                                      const std::vector<int64_t>& counts);
 

@@ -45,9 +45,9 @@ std::string BuiltBy(const std::string& override_name, bool one_agent) {
 
 TEST(CommunicatorFactoryTest, SharedMemoryUnderOneAgent) { EXPECT_EQ(BuiltBy("auto", true), "shm"); }
 
-TEST(CommunicatorFactoryTest, TcpBetweenAgents) { EXPECT_EQ(BuiltBy("auto", false), "tcp ring"); }
+TEST(CommunicatorFactoryTest, TcpBetweenAgents) { EXPECT_EQ(BuiltBy("auto", false), "tcp"); }
 
-TEST(CommunicatorFactoryTest, TcpWhenAskedFor) { EXPECT_EQ(BuiltBy("tcp", true), "tcp ring"); }
+TEST(CommunicatorFactoryTest, TcpWhenAskedFor) { EXPECT_EQ(BuiltBy("tcp", true), "tcp"); }
 
 // Ranks 0 and 2 share a host, rank 1 is elsewhere; the set of an id that is used again starts anew.
 TEST(CommunicatorFactoryTest, AProcessSetOnOneHostSharesMemory) {

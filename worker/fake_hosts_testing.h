@@ -27,7 +27,7 @@ inline HierarchicalOptions SmallHierarchicalOptions() {
   options.scheduled.runner.chunk_bytes = 1000;
   options.scheduled.runner.lanes = 3;
   options.scheduled.runner.loop_work_bytes = 500;
-  options.scheduled.doubling_bytes_max = 2500;
+  options.scheduled.table = *ScheduleTable::Parse("allreduce 0 2500 1 any doubling", "test");
   options.leaders_bytes_max = 5000;
   return options;
 }

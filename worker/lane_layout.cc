@@ -34,29 +34,62 @@ LaneLayout LaneLayout::Even(int64_t count, int64_t element_bytes, int blocks, in
 
 LaneLayout LaneLayout::Ragged(const std::vector<int64_t>& byte_counts, int64_t chunk_bytes) {
   LaneLayout layout;
-  layout.chunk_bytes_ = chunk_bytes;
-  layout.starts_.push_back(0);
-  int64_t largest = 0;
+  layout.bytes_ = byte_counts;
+  layout.source_starts_.assign(byte_counts.size(), 0);
   for (int64_t bytes : byte_counts) {
-    layout.starts_.push_back(layout.starts_.back() + bytes);
-    largest = std::max(largest, bytes);
+    layout.starts_.push_back(layout.total_bytes_);
+    layout.total_bytes_ += bytes;
   }
-  layout.lanes_ = std::max<int64_t>(CeilDivide(largest, chunk_bytes), 1);
-  layout.block_bytes_max_ = std::min(largest, chunk_bytes);
+  layout.CutBlocks(chunk_bytes);
   return layout;
 }
 
-Extent LaneLayout::Block(int64_t lane, int block) const {
-  if (!starts_.empty()) {
-    const int64_t bytes = starts_[block + 1] - starts_[block];
-    const int64_t from = std::min(lane * chunk_bytes_, bytes);
-    return {starts_[block] + from, std::min(bytes - from, chunk_bytes_)};
+LaneLayout LaneLayout::Matrix(const std::vector<int64_t>& byte_matrix, int size, int position, int64_t chunk_bytes) {
+  LaneLayout layout;
+  layout.bytes_ = byte_matrix;
+  layout.starts_.assign(byte_matrix.size(), 0);
+  layout.source_starts_.assign(byte_matrix.size(), 0);
+  int64_t sent = 0;
+  for (int peer = 0; peer < size; ++peer) {
+    const int from = peer * size + position, to = position * size + peer;
+    layout.starts_[from] = layout.total_bytes_;
+    layout.total_bytes_ += byte_matrix[from];
+    layout.source_starts_[to] = sent;
+    sent += byte_matrix[to];
   }
+  layout.CutBlocks(chunk_bytes);
+  return layout;
+}
+
+void LaneLayout::CutBlocks(int64_t chunk_bytes) {
+  chunk_bytes_ = chunk_bytes;
+  int64_t largest = 0;
+  for (int64_t bytes : bytes_) largest = std::max(largest, bytes);
+  lanes_ = std::max<int64_t>(CeilDivide(largest, chunk_bytes), 1);
+  block_bytes_max_ = std::min(largest, chunk_bytes);
+}
+
+Extent LaneLayout::Cut(int64_t lane, int block, int64_t start) const {
+  const int64_t from = std::min(lane * chunk_bytes_, bytes_[block]);
+  return {start + from, std::min(bytes_[block] - from, chunk_bytes_)};
+}
+
+Extent LaneLayout::Block(int64_t lane, int block) const {
+  if (!bytes_.empty()) return Cut(lane, block, starts_[block]);
   const Range whole = Split(count_, lanes_, lane);
   const Range part = Split(whole.count, blocks_, block);
   return {(whole.first + part.first) * element_bytes_, part.count * element_bytes_};
 }
 
-int64_t LaneLayout::total_bytes() const { return starts_.empty() ? count_ * element_bytes_ : starts_.back(); }
+Extent LaneLayout::Blocks(int64_t lane, int first, int count) const {
+  const Extent begin = Block(lane, first);
+  if (count == 1) return begin;
+  const Extent last = Block(lane, first + count - 1);
+  return {begin.offset, last.offset + last.bytes - begin.offset};
+}
+
+Extent LaneLayout::Source(int64_t lane, int block) const { return Cut(lane, block, source_starts_[block]); }
+
+int64_t LaneLayout::total_bytes() const { return bytes_.empty() ? count_ * element_bytes_ : total_bytes_; }
 
 }  // namespace farandole

@@ -23,15 +23,24 @@ class LaneLayout {
   static LaneLayout Even(int64_t count, int64_t element_bytes, int blocks, int64_t chunk_bytes);
   // Block m has byte_counts[m] bytes, one behind the other; each lane takes up to `chunk_bytes` of every block.
   static LaneLayout Ragged(const std::vector<int64_t>& byte_counts, int64_t chunk_bytes);
+  // Block s * size + d has byte_matrix[s * size + d] bytes, of which each lane takes up to `chunk_bytes`. As member
+  // `position` sees it: what it receives lies in its operand in order of s, what it sends in its input in order of d.
+  static LaneLayout Matrix(const std::vector<int64_t>& byte_matrix, int size, int position, int64_t chunk_bytes);
 
   int64_t lanes() const { return lanes_; }
   Extent Block(int64_t lane, int block) const;
+  // Of consecutive blocks, which of an even layout lie one behind the other.
+  Extent Blocks(int64_t lane, int first, int count) const;
+  // Where the bytes of a block lie in the input of who contributes it.
+  Extent Source(int64_t lane, int block) const;
   int64_t total_bytes() const;
   // Of the largest block of any lane.
   int64_t block_bytes_max() const { return block_bytes_max_; }
 
  private:
   LaneLayout() = default;
+  void CutBlocks(int64_t chunk_bytes);
+  Extent Cut(int64_t lane, int block, int64_t start) const;
 
   int64_t lanes_ = 1;
   int64_t block_bytes_max_ = 0;
@@ -39,8 +48,9 @@ class LaneLayout {
   int64_t count_ = 0;
   int64_t element_bytes_ = 0;
   int blocks_ = 0;
-  // Ragged: where each block starts, and the end.
-  std::vector<int64_t> starts_;
+  // Ragged and matrix: where each block starts in the operand and in the input, and what it has.
+  std::vector<int64_t> starts_, source_starts_, bytes_;
+  int64_t total_bytes_ = 0;
   int64_t chunk_bytes_ = 0;
 };
 

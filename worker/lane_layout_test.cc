@@ -52,5 +52,53 @@ TEST(LaneLayoutTest, RaggedCoversEverythingOnce) {
   EXPECT_EQ(LaneLayout::Ragged({3, 0, 10}, 4).Block(2, 2), (Extent{11, 2}));
 }
 
+TEST(LaneLayoutTest, AMatrixHasAPlaceForWhatComesAndOneForWhatGoes) {
+  const std::vector<int64_t> matrix = {1, 2, 3, 4, 0, 6, 7, 8, 9};
+  const LaneLayout layout = LaneLayout::Matrix(matrix, 3, 1, 4);
+  EXPECT_EQ(layout.lanes(), 3);
+  EXPECT_EQ(layout.total_bytes(), 10);  // 2 + 0 + 8
+  EXPECT_EQ(layout.Block(0, 0 * 3 + 1), (Extent{0, 2}));
+  EXPECT_EQ(layout.Block(1, 0 * 3 + 1), (Extent{2, 0}));
+  EXPECT_EQ(layout.Block(1, 2 * 3 + 1), (Extent{6, 4}));
+  EXPECT_EQ(layout.Source(0, 1 * 3 + 0), (Extent{0, 4}));
+  EXPECT_EQ(layout.Source(0, 1 * 3 + 1), (Extent{4, 0}));
+  EXPECT_EQ(layout.Source(1, 1 * 3 + 2), (Extent{8, 2}));
+}
+
+TEST(LaneLayoutTest, ConsecutiveBlocksLieOneBehindTheOther) {
+  const LaneLayout layout = LaneLayout::Even(103, 4, 8, 20);
+  for (int64_t lane = 0; lane < layout.lanes(); ++lane) {
+    const Extent some = layout.Blocks(lane, 2, 4);
+    int64_t bytes = 0;
+    for (int block = 2; block < 6; ++block) bytes += layout.Block(lane, block).bytes;
+    EXPECT_EQ(some, (Extent{layout.Block(lane, 2).offset, bytes}));
+  }
+}
+
+// Counts beyond 2^31 elements, and beyond 2^32 bytes in every place that counts them.
+TEST(LaneLayoutTest, LargeCountsOverflowNowhere) {
+  const int64_t count = (int64_t{3} << 40) + 5, chunk = 256 << 10;
+  for (const int64_t element : {1, 2, 8}) {
+    for (const int blocks : {1, 2, 7, 64}) {
+      const LaneLayout layout = LaneLayout::Even(count, element, blocks, chunk);
+      EXPECT_EQ(layout.total_bytes(), count * element);
+      EXPECT_LE(layout.block_bytes_max(), chunk);
+      const Extent last = layout.Block(layout.lanes() - 1, blocks - 1);
+      EXPECT_EQ(last.offset + last.bytes, count * element);
+      for (const int64_t lane : {layout.lanes() / 3, layout.lanes() / 2}) {
+        const Extent end = layout.Block(lane, blocks - 1), next = layout.Block(lane + 1, 0);
+        EXPECT_EQ(end.offset + end.bytes, next.offset);
+        EXPECT_GT(end.offset, int64_t{1} << 32);
+      }
+    }
+  }
+  const LaneLayout ragged = LaneLayout::Ragged({int64_t{5} << 31, 3, int64_t{7} << 31}, chunk);
+  EXPECT_EQ(ragged.total_bytes(), (int64_t{12} << 31) + 3);
+  EXPECT_EQ(ragged.Block(1, 2), (Extent{(int64_t{5} << 31) + 3 + chunk, chunk}));
+  const LaneLayout matrix = LaneLayout::Matrix({1, int64_t{5} << 31, int64_t{7} << 31, 2}, 2, 1, chunk);
+  EXPECT_EQ(matrix.total_bytes(), (int64_t{5} << 31) + 2);
+  EXPECT_EQ(matrix.Source(0, 3), (Extent{int64_t{7} << 31, 2}));
+}
+
 }  // namespace
 }  // namespace farandole

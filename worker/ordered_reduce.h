@@ -10,7 +10,7 @@
 // what is rounded when): the same bits wherever and however often they are computed. One pass over memory.
 namespace farandole {
 
-// out = combination of sources. At least one source; `out` overlaps none of them.
+// out = combination of sources. At least one source; `out` may be one of them, but not overlap them otherwise.
 void OrderedReduce(const Reduction& how, absl::Span<const char* const> sources, char* out, int64_t count);
 
 // Every operand becomes the combination of all operands. At least one; they do not overlap.

@@ -10,7 +10,39 @@ using Kind = Step::Kind;
 
 int Modulo(int value, int size) { return (value % size + size) % size; }
 
+// Block q to q, and the own block, a part of everybody's operand, from all.
+Round ScatterRound(int position, int size) {
+  Round round;
+  for (int peer : MeshPeersOf(position, size)) {
+    round.push_back({Kind::kSend, peer, peer});
+    round.push_back({Kind::kReceiveOrdered, peer, position});
+  }
+  return round;
+}
+
+// A round in which those beyond the power of two give to their partners, or get from them.
+Round FoldRound(int position, int size, int blocks, bool back) {
+  const int power = PowerOfTwoUpTo(size), extra = size - power;
+  if (position >= power) return {{back ? Kind::kReceive : Kind::kSend, position - power, 0, blocks}};
+  if (position < extra) return {{back ? Kind::kSend : Kind::kReceiveReduce, position + power, 0, blocks}};
+  return {};
+}
+
 }  // namespace
+
+int PowerOfTwoUpTo(int size) {
+  int power = 1;
+  while (2 * power <= size) power *= 2;
+  return power;
+}
+
+std::vector<int> MeshPeersOf(int position, int size) {
+  std::vector<int> peers;
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer != position) peers.push_back(peer);
+  }
+  return peers;
+}
 
 std::vector<int> PeersOf(int position, int size) {
   std::vector<int> peers;
@@ -38,28 +70,74 @@ Schedule RingAllreduce(int position, int size) {
   return schedule;
 }
 
-Schedule DoublingAllreduce(int position, int size) {
-  Schedule schedule{"doubling allreduce", {}};
-  int power = 1;
-  while (2 * power <= size) power *= 2;
-  const int extra = size - power;
-  if (extra > 0) {
-    schedule.rounds.emplace_back();
-    if (position >= power) schedule.rounds.back() = {{Kind::kSend, position - power, 0}};
-    if (position < extra) schedule.rounds.back() = {{Kind::kReceiveReduce, position + power, 0}};
+Schedule ExchangeAllreduce(int position, int size) {
+  Schedule schedule{"exchange allreduce", {{}}};
+  for (int peer : MeshPeersOf(position, size)) {
+    schedule.rounds[0].push_back({Kind::kSend, peer, 0});
+    schedule.rounds[0].push_back({Kind::kReceiveOrdered, peer, 0});
   }
+  return schedule;
+}
+
+Schedule DirectAllreduce(int position, int size) {
+  Schedule schedule{"direct allreduce", {ScatterRound(position, size), {}}};
+  for (int peer : MeshPeersOf(position, size)) {
+    schedule.rounds[1].push_back({Kind::kSend, peer, position});
+    schedule.rounds[1].push_back({Kind::kReceive, peer, peer});
+  }
+  return schedule;
+}
+
+Schedule DoublingAllreduce(int position, int size) {
+  Schedule schedule{"doubling allreduce", {}, false};
+  const int power = PowerOfTwoUpTo(size);
+  if (power < size) schedule.rounds.push_back(FoldRound(position, size, 1, false));
   for (int distance = 1; distance < power; distance *= 2) {
     schedule.rounds.emplace_back();
     if (position >= power) continue;
     const int partner = position ^ distance;
     schedule.rounds.back() = {{Kind::kSend, partner, 0}, {Kind::kReceiveReduce, partner, 0}};
   }
-  if (extra > 0) {
+  if (power < size) schedule.rounds.push_back(FoldRound(position, size, 1, true));
+  return schedule;
+}
+
+Schedule HalvingAllreduce(int position, int size) {
+  Schedule schedule{"halving allreduce", {}, false};
+  const int power = PowerOfTwoUpTo(size);
+  if (power < size) schedule.rounds.push_back(FoldRound(position, size, power, false));
+  // Before distance d members that agree in all bits from 2d on hold one range of 2d blocks.
+  for (int distance = power / 2; distance > 0; distance /= 2) {
     schedule.rounds.emplace_back();
-    if (position < extra) schedule.rounds.back() = {{Kind::kSend, position + power, 0}};
-    if (position >= power) schedule.rounds.back() = {{Kind::kReceive, position - power, 0}};
+    if (position >= power) continue;
+    const int partner = position ^ distance;
+    schedule.rounds.back() = {{Kind::kSend, partner, partner / distance * distance, distance},
+                              {Kind::kReceiveReduce, partner, position / distance * distance, distance}};
+  }
+  for (int distance = 1; distance < power; distance *= 2) {
+    schedule.rounds.emplace_back();
+    if (position >= power) continue;
+    const int partner = position ^ distance;
+    schedule.rounds.back() = {{Kind::kSend, partner, position / distance * distance, distance},
+                              {Kind::kReceive, partner, partner / distance * distance, distance}};
+  }
+  if (power < size) schedule.rounds.push_back(FoldRound(position, size, power, true));
+  return schedule;
+}
+
+Schedule RingReducescatter(int position, int size) {
+  Schedule schedule{"ring reducescatter", {}};
+  const int right = Modulo(position + 1, size);
+  const int left = Modulo(position - 1, size);
+  for (int r = 0; r < size - 1; ++r) {
+    schedule.rounds.push_back({{Kind::kSend, right, Modulo(position - r - 1, size)},
+                               {Kind::kReceiveReduce, left, Modulo(position - r - 2, size)}});
   }
   return schedule;
+}
+
+Schedule DirectReducescatter(int position, int size) {
+  return {"direct reducescatter", {ScatterRound(position, size)}, true};
 }
 
 Schedule RingAllgather(int position, int size) {
@@ -69,6 +147,25 @@ Schedule RingAllgather(int position, int size) {
   for (int r = 0; r < size - 1; ++r) {
     schedule.rounds.push_back(
         {{Kind::kSend, right, Modulo(position - r, size)}, {Kind::kReceive, left, Modulo(position - r - 1, size)}});
+  }
+  return schedule;
+}
+
+Schedule DirectAllgather(int position, int size) {
+  Schedule schedule{"direct allgather", {{{Kind::kCopy, position, position}}}};
+  for (int peer : MeshPeersOf(position, size)) {
+    schedule.rounds[0].push_back({Kind::kSendInput, peer, position});
+    schedule.rounds[0].push_back({Kind::kReceive, peer, peer});
+  }
+  return schedule;
+}
+
+Schedule DirectAlltoall(int position, int size) {
+  Schedule schedule{"direct alltoall", {{{Kind::kCopy, position, position * size + position}}}};
+  for (int distance = 1; distance < size; ++distance) {
+    const int to = Modulo(position + distance, size), from = Modulo(position - distance, size);
+    schedule.rounds[0].push_back({Kind::kSendInput, to, position * size + to});
+    schedule.rounds[0].push_back({Kind::kReceive, from, from * size + position});
   }
   return schedule;
 }

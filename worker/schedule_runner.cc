@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/ordered_reduce.h"
 #include "worker/reduce.h"
 
 namespace farandole {
@@ -21,6 +23,9 @@ constexpr uint64_t kAnchorMax = (uint64_t{1} << 40) - 1;
 constexpr uint64_t kSeqMax = (uint64_t{1} << 40) - 1;
 constexpr uint64_t kPartMax = (uint64_t{1} << 16) - 1;
 
+bool IsSend(const Step& step) { return step.kind == Kind::kSend || step.kind == Kind::kSendInput; }
+bool IsAside(const Step& step) { return step.kind == Kind::kReceiveReduce || step.kind == Kind::kReceiveOrdered; }
+
 // Rises with the instance: anchor, seq, part, number of the transfer.
 Tag TagOf(const Instance& instance, uint64_t number) {
   return {instance.anchor << 24 | instance.seq >> 16, instance.seq << 48 | uint64_t{instance.part} << 32 | number};
@@ -30,7 +35,10 @@ Tag TagOf(const Instance& instance, uint64_t number) {
 
 ScheduleRunner::ScheduleRunner(Transport* transport, PeerLinks* links, RunnerOptions options)
     : transport_(transport), links_(links), options_(options) {
-  for (int i = 0; i < options_.lanes; ++i) slots_.push_back(std::make_unique<Slot>());
+  for (int i = 0; i < options_.lanes; ++i) {
+    slots_.push_back(std::make_unique<Slot>());
+    slots_.back()->index = i;
+  }
 }
 
 absl::Status ScheduleRunner::Prepare(const Call& call) {
@@ -48,22 +56,47 @@ absl::Status ScheduleRunner::Prepare(const Call& call) {
   absl::StatusOr<std::unique_ptr<Memory>> data = transport_->Register(call.data, call.layout->total_bytes());
   if (!data.ok()) return data.status();
   data_memory_ = *std::move(data);
+  absl::StatusOr<std::unique_ptr<Memory>> input = transport_->Register(const_cast<char*>(call.input), call.input_bytes);
+  if (!input.ok()) return input.status();
+  input_memory_ = *std::move(input);
   call_ = call;
   caller_ = std::this_thread::get_id();
-  if (scratch_.empty()) {
-    // Elements are at most 8 bytes, and a block has at least one.
-    const size_t each = std::max<int64_t>(options_.chunk_bytes, 8);
-    scratch_.resize(each * slots_.size());
-    absl::StatusOr<std::unique_ptr<Memory>> scratch = transport_->Register(scratch_.data(), scratch_.size());
-    if (!scratch.ok()) return scratch.status();
-    scratch_memory_ = *std::move(scratch);
-    for (size_t i = 0; i < slots_.size(); ++i) slots_[i]->scratch_offset = i * each;
+  const int64_t slots = call.schedule->lanes_overlap ? slots_.size() : 1;
+  slots_used_ = std::min<int64_t>(slots, call.layout->lanes());
+  return PrepareScratch();
+}
+
+absl::Status ScheduleRunner::PrepareScratch() {
+  constexpr size_t kAlignment = 64;
+  asides_ = 0;
+  int64_t blocks = 1;
+  for (const Round& round : call_.schedule->rounds) {
+    asides_ = std::max<size_t>(asides_, std::count_if(round.begin(), round.end(), IsAside));
+    for (const Step& step : round) blocks = std::max<int64_t>(blocks, step.blocks);
   }
+  aside_bytes_ = (blocks * call_.layout->block_bytes_max() + kAlignment - 1) / kAlignment * kAlignment;
+  const size_t bytes = slots_used_ * asides_ * aside_bytes_;
+  if (bytes <= scratch_bytes_) return absl::OkStatus();
+  scratch_memory_.reset();
+  scratch_.reset(new (std::nothrow) char[bytes]);
+  scratch_bytes_ = scratch_ == nullptr ? 0 : bytes;
+  if (scratch_ == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for the ", bytes, " bytes that a ",
+                                                     call_.schedule->name, " receives before it reduces them"));
+  }
+  absl::StatusOr<std::unique_ptr<Memory>> scratch = transport_->Register(scratch_.get(), bytes);
+  if (!scratch.ok()) return scratch.status();
+  scratch_memory_ = *std::move(scratch);
   return absl::OkStatus();
+}
+
+size_t ScheduleRunner::ScratchOffset(const Slot& slot, int aside) const {
+  return (slot.index * asides_ + aside) * aside_bytes_;
 }
 
 absl::Status ScheduleRunner::Run(const Call& call) {
   absl::Status status = Prepare(call);
+  if (absl::IsResourceExhausted(status)) Cancel(status);
   if (!status.ok()) return status;
   links_->Discard(TagOf(call_.instance, 0));
   cancelled_ = IsWithdrawn();
@@ -79,6 +112,7 @@ absl::Status ScheduleRunner::Run(const Call& call) {
     }
   } while (active_ > 0);
   data_memory_.reset();
+  input_memory_.reset();
   status = failure();
   if (!status.ok() || !cancelled_) return status;
   return absl::CancelledError(absl::StrCat(call_.schedule->name, " was withdrawn"));
@@ -94,10 +128,9 @@ bool ScheduleRunner::Proceed() {
 }
 
 void ScheduleRunner::Begin() {
-  const int64_t slots = std::min<int64_t>(slots_.size(), call_.layout->lanes());
-  next_lane_ = slots;
-  active_ = static_cast<int>(slots);
-  for (int64_t i = 0; i < slots; ++i) {
+  next_lane_ = slots_used_;
+  active_ = static_cast<int>(slots_used_);
+  for (int64_t i = 0; i < slots_used_; ++i) {
     slots_[i]->lane = i;
     slots_[i]->round = 0;
     Drive(slots_[i].get(), false);
@@ -129,23 +162,25 @@ bool ScheduleRunner::PostRound(Slot* slot) {
   slot->pending = operations + 1;
   // Receives first: what arrives at once has a place.
   for (const bool sends : {false, true}) {
+    int aside = 0;
     for (const Step& step : round) {
-      if (step.kind == Kind::kCopy || (step.kind == Kind::kSend) != sends) continue;
+      if (step.kind == Kind::kCopy || IsSend(step) != sends) continue;
       const Extent extent = ExtentOf(*slot, step);
-      if (!IsSkipped(step, extent)) PostStep(slot, step, extent);
+      if (!IsSkipped(step, extent)) PostStep(slot, step, extent, IsAside(step) ? aside++ : 0);
     }
   }
   return --slot->pending == 0;
 }
 
-void ScheduleRunner::PostStep(Slot* slot, const Step& step, const Extent& extent) {
+void ScheduleRunner::PostStep(Slot* slot, const Step& step, const Extent& extent, int aside) {
   const uint64_t number = slot->lane * call_.schedule->rounds.size() + slot->round;
   const Tag tag = TagOf(call_.instance, number);
   Block block{data_memory_.get(), static_cast<size_t>(extent.offset), static_cast<size_t>(extent.bytes)};
-  if (step.kind == Kind::kReceiveReduce) block = {scratch_memory_.get(), slot->scratch_offset, block.bytes};
+  if (step.kind == Kind::kSendInput) block.memory = input_memory_.get();
+  if (IsAside(step)) block = {scratch_memory_.get(), ScratchOffset(*slot, aside), block.bytes};
   Channel::Done done = [this, slot, peer = step.peer](absl::Status status) { OnDone(slot, peer, status); };
   Channel* channel = links_->channel(step.peer);
-  if (step.kind == Kind::kSend) return channel->Send(tag, block, call_.deadline, std::move(done));
+  if (IsSend(step)) return channel->Send(tag, block, call_.deadline, std::move(done));
   channel->Receive(tag, block, call_.deadline, std::move(done));
 }
 
@@ -165,7 +200,7 @@ void ScheduleRunner::OnDone(Slot* slot, int peer, const absl::Status& status) {
 bool ScheduleRunner::LeaveWork(Slot* slot) {
   int64_t bytes = 0;
   for (const Step& step : call_.schedule->rounds[slot->round]) {
-    if (step.kind == Kind::kReceiveReduce || step.kind == Kind::kCopy) bytes += ExtentOf(*slot, step).bytes;
+    if (IsAside(step) || step.kind == Kind::kCopy) bytes += ExtentOf(*slot, step).bytes;
   }
   if (bytes <= options_.loop_work_bytes || std::this_thread::get_id() == caller_) return false;
   {
@@ -177,22 +212,40 @@ bool ScheduleRunner::LeaveWork(Slot* slot) {
 }
 
 void ScheduleRunner::Work(Slot* slot) {
+  bool in_order = false;
   for (const Step& step : call_.schedule->rounds[slot->round]) {
     const Extent extent = ExtentOf(*slot, step);
     if (extent.bytes == 0) continue;
-    char* const place = call_.data + extent.offset;
     if (step.kind == Kind::kReceiveReduce) {
-      const char* const arrived = scratch_.data() + slot->scratch_offset;
+      char* const place = call_.data + extent.offset;
+      const char* const arrived = scratch_.get() + ScratchOffset(*slot, 0);
       const bool own_first = call_.position < step.peer;
       Reduce2(call_.how, place, own_first ? place : arrived, own_first ? arrived : place,
               extent.bytes / SizeOf(call_.how.dtype));
+    } else if (step.kind == Kind::kReceiveOrdered && !std::exchange(in_order, true)) {
+      ReduceInOrder(slot, extent, step.block);
     } else if (step.kind == Kind::kCopy) {
-      const int64_t start = call_.layout->Block(0, call_.position).offset;
-      const char* const from = call_.contribution + (extent.offset - start);
+      char* const place = call_.data + call_.layout->Block(slot->lane, step.block).offset;
+      const char* const from = call_.input + extent.offset;
       if (from != place) std::memcpy(place, from, extent.bytes);
     }
   }
   ++slot->round;
+}
+
+void ScheduleRunner::ReduceInOrder(Slot* slot, const Extent& extent, int block) {
+  char* const own = call_.data + extent.offset;
+  std::vector<std::pair<int, const char*>> operands = {{call_.position, own}};
+  for (const Step& step : call_.schedule->rounds[slot->round]) {
+    if (!IsAside(step)) continue;
+    operands.emplace_back(step.peer, scratch_.get() + ScratchOffset(*slot, static_cast<int>(operands.size()) - 1));
+  }
+  std::sort(operands.begin(), operands.end());
+  std::vector<const char*> sources;
+  for (const auto& operand : operands) sources.push_back(operand.second);
+  char* out = own;
+  if (call_.result != nullptr) out = call_.result + (extent.offset - call_.layout->Block(0, block).offset);
+  OrderedReduce(call_.how, sources, out, extent.bytes / SizeOf(call_.how.dtype));
 }
 
 void ScheduleRunner::EndSlot() {
@@ -251,7 +304,9 @@ absl::Status ScheduleRunner::failure() const {
 }
 
 Extent ScheduleRunner::ExtentOf(const Slot& slot, const Step& step) const {
-  return step.block == kToken ? Extent() : call_.layout->Block(slot.lane, step.block);
+  if (step.block == kToken) return Extent();
+  const bool own = step.kind == Kind::kSendInput || step.kind == Kind::kCopy;
+  return own ? call_.layout->Source(slot.lane, step.block) : call_.layout->Blocks(slot.lane, step.block, step.blocks);
 }
 
 bool ScheduleRunner::IsSkipped(const Step& step, const Extent& extent) {

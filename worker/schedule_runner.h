@@ -26,7 +26,7 @@ namespace farandole {
 struct RunnerOptions {
   // Largest block in flight; larger operands are cut into lanes.
   int64_t chunk_bytes = 256 << 10;
-  // Lanes under way at a time: scratch memory is lanes * chunk_bytes.
+  // Lanes under way at a time. Each has scratch memory for what a round receives to be reduced.
   int lanes = 4;
   // Sums and copies up to this size are made on the transport's loop, where the data arrives, if that is not the
   // calling thread; larger ones on the calling thread, so that the loop goes on moving bytes.
@@ -56,8 +56,11 @@ class ScheduleRunner {
     char* data = nullptr;
     // Of this member.
     int position = 0;
-    // Source of kCopy steps: what belongs in block `position`.
-    const char* contribution = nullptr;
+    // What kCopy and kSendInput take: LaneLayout::Source says from where.
+    const char* input = nullptr;
+    int64_t input_bytes = 0;
+    // Where a block that is reduced in order goes, whole; null: to its place in `data`.
+    char* result = nullptr;
     TimePoint deadline;
   };
   // The first failure of this or an earlier call, CANCELLED if this one was withdrawn, or OK. Frames of earlier
@@ -75,14 +78,15 @@ class ScheduleRunner {
 
  private:
   struct Slot {
+    size_t index = 0;
     int64_t lane = 0;
     size_t round = 0;
     // Operations of the round that are not done, and one for who posts them.
     std::atomic<int> pending{0};
-    size_t scratch_offset = 0;
   };
 
   absl::Status Prepare(const Call& call);
+  absl::Status PrepareScratch();
   // What the calling thread has to do now. The first time, that is to begin: it drives the transport then already, so
   // that what is posted wakes nobody else. True if it has to stop driving: all is done, or the channels are to be
   // closed.
@@ -92,11 +96,14 @@ class ScheduleRunner {
   void Drive(Slot* slot, bool on_loop);
   // True if everything in the round is done already.
   bool PostRound(Slot* slot);
-  void PostStep(Slot* slot, const Step& step, const Extent& extent);
+  // `aside`: the number of this receive among those of the round that are reduced.
+  void PostStep(Slot* slot, const Step& step, const Extent& extent, int aside);
   void OnDone(Slot* slot, int peer, const absl::Status& status);
   // Leaves what is large to the calling thread.
   bool LeaveWork(Slot* slot);
   void Work(Slot* slot);
+  void ReduceInOrder(Slot* slot, const Extent& extent, int block);
+  size_t ScratchOffset(const Slot& slot, int aside) const;
   void EndSlot();
   bool IsWithdrawn() const;
   Slot* NextReady();
@@ -108,7 +115,9 @@ class ScheduleRunner {
   Transport* const transport_;
   PeerLinks* const links_;
   const RunnerOptions options_;
-  std::vector<char> scratch_;
+  // Grows to what the calls need. Of each slot `asides_` pieces of `aside_bytes_`.
+  std::unique_ptr<char[]> scratch_;
+  size_t scratch_bytes_ = 0;
   std::unique_ptr<Memory> scratch_memory_;
   std::vector<std::unique_ptr<Slot>> slots_;
 
@@ -118,6 +127,10 @@ class ScheduleRunner {
   bool begun_ = false;
   bool closed_ = false;
   std::unique_ptr<Memory> data_memory_;
+  std::unique_ptr<Memory> input_memory_;
+  int64_t slots_used_ = 0;
+  size_t aside_bytes_ = 0;
+  size_t asides_ = 0;
   std::atomic<int64_t> next_lane_{0};
   std::atomic<int> active_{0};
   std::atomic<bool> failed_{false};

@@ -1,6 +1,9 @@
 #include "worker/scheduled_communicator.h"
 
 #include <algorithm>
+#include <cstring>
+#include <new>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +11,7 @@
 #include "worker/channel_setup.h"
 #include "worker/cpu_budget.h"
 #include "worker/lane_layout.h"
+#include "worker/ordered_reduce.h"
 #include "worker/reduce.h"
 
 namespace farandole {
@@ -25,14 +29,60 @@ RunnerOptions ForGroup(const Group& group, RunnerOptions options) {
   return options;
 }
 
+// What members have to agree on, in words.
+std::string Terms(const ScheduledOptions& options) {
+  return absl::StrCat("schedule table ", options.table.Fingerprint(), ", chunks of ", options.runner.chunk_bytes,
+                      " bytes, channels to all up to ", options.mesh_members_max, " members");
+}
+
+Schedule MakeSchedule(ScheduledOp op, Algorithm algorithm, int position, int size) {
+  const bool direct = algorithm == Algorithm::kDirect;
+  if (op == ScheduledOp::kReducescatter) {
+    return direct ? DirectReducescatter(position, size) : RingReducescatter(position, size);
+  }
+  if (op == ScheduledOp::kAllgather) return direct ? DirectAllgather(position, size) : RingAllgather(position, size);
+  switch (algorithm) {
+    case Algorithm::kExchange:
+      return ExchangeAllreduce(position, size);
+    case Algorithm::kDirect:
+      return DirectAllreduce(position, size);
+    case Algorithm::kDoubling:
+      return DoublingAllreduce(position, size);
+    case Algorithm::kHalving:
+      return HalvingAllreduce(position, size);
+    case Algorithm::kRing:
+      break;
+  }
+  return RingAllreduce(position, size);
+}
+
+// Of an allreduce.
+int BlocksOf(Algorithm algorithm, int size) {
+  if (algorithm == Algorithm::kHalving) return PowerOfTwoUpTo(size);
+  return algorithm == Algorithm::kRing || algorithm == Algorithm::kDirect ? size : 1;
+}
+
+// A block of a schedule whose rounds move several of them is smaller, so that scratch memory is bounded: by about four
+// chunks a lane, or the least chunk for each of many members.
+int64_t ChunkOf(Algorithm algorithm, int size, const RunnerOptions& options) {
+  constexpr int64_t kLeast = 16 << 10;
+  int64_t share = options.chunk_bytes;
+  if (algorithm == Algorithm::kHalving) share = 2 * options.chunk_bytes / PowerOfTwoUpTo(size);
+  if (NeedsMesh(algorithm)) share = 4 * options.chunk_bytes / std::max(size, 4);
+  return std::min(std::max(share, kLeast), options.chunk_bytes);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ScheduledCommunicator>> ScheduledCommunicator::Create(const Group& group,
                                                                                      Transport* transport,
                                                                                      Bootstrap* bootstrap,
                                                                                      const ScheduledOptions& options) {
-  const std::vector<int> peers = PeersOf(group.position, static_cast<int>(group.members.size()));
-  absl::StatusOr<std::map<int, std::unique_ptr<Channel>>> channels = OpenChannels(group, peers, transport, bootstrap);
+  const int size = static_cast<int>(group.members.size());
+  const std::vector<int> peers =
+      size <= options.mesh_members_max ? MeshPeersOf(group.position, size) : PeersOf(group.position, size);
+  absl::StatusOr<std::map<int, std::unique_ptr<Channel>>> channels =
+      OpenChannels(group, peers, Terms(options), transport, bootstrap);
   if (!channels.ok()) return channels.status();
   return std::unique_ptr<ScheduledCommunicator>(
       new ScheduledCommunicator(group, transport, *std::move(channels), options));
@@ -44,41 +94,130 @@ ScheduledCommunicator::ScheduledCommunicator(const Group& group, Transport* tran
     : group_(group),
       transport_name_(transport->name()),
       options_(options),
-      small_allreduce_(DoublingAllreduce(position(), size())),
-      large_allreduce_(RingAllreduce(position(), size())),
-      allgather_(RingAllgather(position(), size())),
+      mesh_(size() <= options.mesh_members_max),
+      alltoall_(mesh_ ? DirectAlltoall(position(), size()) : Schedule()),
       barrier_(DisseminationBarrier(position(), size())),
       links_(std::make_unique<PeerLinks>(size(), std::move(channels))) {
   runner_ = std::make_unique<ScheduleRunner>(transport, links_.get(), ForGroup(group, options.runner));
 }
 
-std::string ScheduledCommunicator::name() const { return absl::StrCat(transport_name_, " ring"); }
+std::string ScheduledCommunicator::name() const { return transport_name_; }
+
+Algorithm ScheduledCommunicator::Choose(ScheduledOp op, const Reduction& how, int64_t bytes) const {
+  // Two 16-bit floats without factors are rounded once by any schedule.
+  const bool ordered = IsHalf(how.dtype) && (size() > 2 || how.scales());
+  return options_.table.Choose(op, bytes, size(), mesh_, ordered);
+}
+
+const Schedule& ScheduledCommunicator::ScheduleOf(ScheduledOp op, Algorithm algorithm) {
+  const auto found = schedules_.find({op, algorithm});
+  if (found != schedules_.end()) return found->second;
+  return schedules_[{op, algorithm}] = MakeSchedule(op, algorithm, position(), size());
+}
 
 absl::Status ScheduledCommunicator::Allreduce(const Instance& instance, const Reduction& how, void* data,
                                               int64_t count) {
   // Completion has to mean that all have come (D2), also when they bring nothing.
   if (count == 0) return Barrier(instance);
-  const bool small = count * SizeOf(how.dtype) <= options_.doubling_bytes_max;
-  const LaneLayout layout = LaneLayout::Even(count, SizeOf(how.dtype), small ? 1 : size(), options_.runner.chunk_bytes);
+  char* const operand = static_cast<char*>(data);
+  if (size() == 1) {
+    if (how.scales()) OrderedReduce(how, {operand}, operand, count);
+    return Barrier(instance);
+  }
+  if (IsHalf(how.dtype) && !mesh_) return AllreduceWidened(instance, how, operand, count);
+  return RunAllreduce(instance, how, operand, count);
+}
+
+absl::Status ScheduledCommunicator::RunAllreduce(const Instance& instance, const Reduction& how, char* data,
+                                                 int64_t count) {
+  const int64_t element = SizeOf(how.dtype);
+  const Algorithm algorithm = Choose(ScheduledOp::kAllreduce, how, count * element);
+  const LaneLayout layout =
+      LaneLayout::Even(count, element, BlocksOf(algorithm, size()), ChunkOf(algorithm, size(), options_.runner));
   ScheduleRunner::Call call;
-  call.schedule = small ? &small_allreduce_ : &large_allreduce_;
+  call.schedule = &ScheduleOf(ScheduledOp::kAllreduce, algorithm);
+  call.layout = &layout;
+  call.how = how;
+  call.data = data;
+  // In order, the factors are part of the reduction.
+  const bool apart = !NeedsMesh(algorithm);
+  if (apart && how.prescale != 1) ScaleInPlace(how.dtype, data, count, how.prescale);
+  const absl::Status status = Run(call, instance);
+  if (apart && status.ok() && how.postscale != 1) ScaleInPlace(how.dtype, data, count, how.postscale);
+  return status;
+}
+
+absl::Status ScheduledCommunicator::AllreduceWidened(const Instance& instance, const Reduction& how, char* data,
+                                                     int64_t count) {
+  const std::unique_ptr<float[]> wide(new (std::nothrow) float[count]);
+  if (wide == nullptr) {
+    const absl::Status status = absl::ResourceExhaustedError(
+        absl::StrCat("no memory for ", count, " elements of ", Name(how.dtype), " as float32"));
+    runner_->Cancel(status);
+    return status;
+  }
+  Reduction as_float(DataType::kFloat32, how.op, static_cast<float>(how.prescale), static_cast<float>(how.postscale));
+  Widen(how.dtype, wide.get(), data, count);
+  const absl::Status status = RunAllreduce(instance, as_float, reinterpret_cast<char*>(wide.get()), count);
+  if (status.ok()) Narrow(how.dtype, data, wide.get(), count);
+  return status;
+}
+
+absl::Status ScheduledCommunicator::Reducescatter(const Instance& instance, const Reduction& how, void* data,
+                                                  void* output, const std::vector<int64_t>& counts) {
+  const int64_t element = SizeOf(how.dtype), own = counts[position()];
+  const int64_t all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  // A mesh alone serves 16-bit floats; with nothing to send, an allreduce knows how to meet.
+  if (all == 0 || size() == 1 || (IsHalf(how.dtype) && !mesh_)) {
+    return Communicator::Reducescatter(instance, how, data, output, counts);
+  }
+  const Algorithm algorithm = Choose(ScheduledOp::kReducescatter, how, all * element);
+  std::vector<int64_t> byte_counts;
+  for (int64_t elements : counts) byte_counts.push_back(elements * element);
+  const int64_t chunk = std::max<int64_t>(ChunkOf(algorithm, size(), options_.runner) / element, 1) * element;
+  const LaneLayout layout = LaneLayout::Ragged(byte_counts, chunk);
+  char* const place = static_cast<char*>(data) + layout.Block(0, position()).offset;
+  ScheduleRunner::Call call;
+  call.schedule = &ScheduleOf(ScheduledOp::kReducescatter, algorithm);
   call.layout = &layout;
   call.how = how;
   call.data = static_cast<char*>(data);
-  if (how.prescale != 1) ScaleInPlace(how.dtype, data, count, how.prescale);
+  if (NeedsMesh(algorithm)) {
+    call.result = static_cast<char*>(output);
+    return Run(call, instance);
+  }
+  if (how.prescale != 1) ScaleInPlace(how.dtype, data, all, how.prescale);
   const absl::Status status = Run(call, instance);
-  if (status.ok() && how.postscale != 1) ScaleInPlace(how.dtype, data, count, how.postscale);
+  if (!status.ok()) return status;
+  if (how.postscale != 1) ScaleInPlace(how.dtype, place, own, how.postscale);
+  if (own > 0) std::memcpy(output, place, own * element);
   return status;
+}
+
+absl::Status ScheduledCommunicator::Alltoall(const Instance& instance, const void* input, void* output,
+                                             const std::vector<int64_t>& byte_matrix) {
+  if (!mesh_) return Communicator::Alltoall(instance, input, output, byte_matrix);
+  const LaneLayout layout = LaneLayout::Matrix(byte_matrix, size(), position(), options_.runner.chunk_bytes);
+  const auto row = byte_matrix.begin() + position() * size();
+  ScheduleRunner::Call call;
+  call.schedule = &alltoall_;
+  call.layout = &layout;
+  call.data = static_cast<char*>(output);
+  call.input = static_cast<const char*>(input);
+  call.input_bytes = std::accumulate(row, row + size(), int64_t{0});
+  return Run(call, instance);
 }
 
 absl::Status ScheduledCommunicator::Allgather(const Instance& instance, const void* input, void* output,
                                               const std::vector<int64_t>& byte_counts) {
   const LaneLayout layout = LaneLayout::Ragged(byte_counts, options_.runner.chunk_bytes);
+  const Algorithm algorithm = options_.table.Choose(ScheduledOp::kAllgather, layout.total_bytes(), size(), mesh_);
   ScheduleRunner::Call call;
-  call.schedule = &allgather_;
+  call.schedule = &ScheduleOf(ScheduledOp::kAllgather, algorithm);
   call.layout = &layout;
   call.data = static_cast<char*>(output);
-  call.contribution = static_cast<const char*>(input);
+  call.input = static_cast<const char*>(input);
+  call.input_bytes = byte_counts[position()];
   return Run(call, instance);
 }
 

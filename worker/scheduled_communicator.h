@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,18 +16,22 @@
 #include "worker/peer_links.h"
 #include "worker/schedule.h"
 #include "worker/schedule_runner.h"
+#include "worker/schedule_table.h"
 
 namespace farandole {
 
-// The same on all members.
+// The same on all members, which refuse one another otherwise.
 struct ScheduledOptions {
   RunnerOptions runner;
-  // Largest operand that is summed by doubling, in few rounds with the whole operand each; beyond it the ring is
-  // quicker.
-  int64_t doubling_bytes_max = 64 << 10;
+  ScheduleTable table;
+  // Groups up to this size have a channel between every two members; larger ones only those that the sparse schedules
+  // need: about 2 log2(size) a member.
+  int mesh_members_max = 64;
 };
 
-// Collectives as schedules over the channels of a transport. schedule.h has the steps and bytes of each.
+// Collectives as schedules over the channels of a transport. schedule.h has the steps and bytes of each, the table of
+// schedules says which one an operand takes. In groups without a mesh an alltoall is an allgather, and 16-bit floats
+// are reduced as float32.
 class ScheduledCommunicator final : public Communicator {
  public:
   // Blocks until the channels to all peers are open; errors as OpenChannels. `transport` outlives the communicator.
@@ -40,6 +45,10 @@ class ScheduledCommunicator final : public Communicator {
   // Any memory serves as well as another.
   void* Buffer(int64_t bytes) override { return nullptr; }
   absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) override;
+  absl::Status Reducescatter(const Instance& instance, const Reduction& how, void* data, void* output,
+                             const std::vector<int64_t>& counts) override;
+  absl::Status Alltoall(const Instance& instance, const void* input, void* output,
+                        const std::vector<int64_t>& byte_matrix) override;
   absl::Status Allgather(const Instance& instance, const void* input, void* output,
                          const std::vector<int64_t>& byte_counts) override;
   absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override;
@@ -54,14 +63,20 @@ class ScheduledCommunicator final : public Communicator {
   ScheduledCommunicator(const Group& group, Transport* transport, std::map<int, std::unique_ptr<Channel>> channels,
                         const ScheduledOptions& options);
 
+  // What a reduction of so many bytes takes.
+  Algorithm Choose(ScheduledOp op, const Reduction& how, int64_t bytes) const;
+  const Schedule& ScheduleOf(ScheduledOp op, Algorithm algorithm);
+  absl::Status RunAllreduce(const Instance& instance, const Reduction& how, char* data, int64_t count);
+  absl::Status AllreduceWidened(const Instance& instance, const Reduction& how, char* data, int64_t count);
   absl::Status Run(ScheduleRunner::Call call, const Instance& instance);
 
   const Group group_;
   const std::string transport_name_;
   const ScheduledOptions options_;
-  const Schedule small_allreduce_;
-  const Schedule large_allreduce_;
-  const Schedule allgather_;
+  const bool mesh_;
+  // Those that have been needed.
+  std::map<std::pair<ScheduledOp, Algorithm>, Schedule> schedules_;
+  const Schedule alltoall_;
   const Schedule barrier_;
   // Before the links: their channels go first.
   std::unique_ptr<ScheduleRunner> runner_;

@@ -35,7 +35,7 @@ ScheduledOptions SmallChunks() {
   options.runner.chunk_bytes = 1000;
   options.runner.lanes = 3;
   options.runner.loop_work_bytes = 500;
-  options.doubling_bytes_max = 2500;
+  options.table = *ScheduleTable::Parse("allreduce 0 2500 1 any doubling", "test");
   return options;
 }
 

@@ -1,5 +1,5 @@
 // Allreduce of float32 over tcp on loopback among forked processes of this host.
-//   tcp_bench [ranks (2)] [largest bytes (64 MiB)] [rounds (15)] [chunk bytes] [lanes] [largest doubled]
+//   tcp_bench [ranks (2)] [largest bytes (64 MiB)] [rounds (15)] [chunk bytes] [lanes] [schedule]
 // Prints the median time of one allreduce over the rounds as rank 0 sees it, the quartiles, and the bus bandwidth
 // (2(N-1)/N of the bytes per time). Each round ends with an allreduce whose every cell is checked.
 #include <sys/wait.h>
@@ -12,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "transport/tcp/transport.h"
 #include "worker/communicator_testing.h"
@@ -96,10 +97,15 @@ int main(int argc, char** argv) {
   settings.rounds = static_cast<int>(argument(3, settings.rounds));
   settings.options.runner.chunk_bytes = argument(4, settings.options.runner.chunk_bytes);
   settings.options.runner.lanes = static_cast<int>(argument(5, settings.options.runner.lanes));
-  settings.options.doubling_bytes_max = argument(6, settings.options.doubling_bytes_max);
+  if (argc > 6) {
+    auto table = farandole::ScheduleTable::Parse(absl::StrCat("allreduce 0 any 1 any ", argv[6]), "argument");
+    if (!table.ok()) std::fprintf(stderr, "%s\n", table.status().ToString().c_str());
+    if (!table.ok()) return 2;
+    settings.options.table = *table;
+  }
   if (settings.ranks < 1 || settings.ranks > 64 || settings.largest < 4 || settings.rounds < 1 ||
       settings.options.runner.chunk_bytes < 1 || settings.options.runner.lanes < 1) {
-    std::fprintf(stderr, "usage: tcp_bench [ranks] [largest bytes] [rounds] [chunk bytes] [lanes] [largest doubled]\n");
+    std::fprintf(stderr, "usage: tcp_bench [ranks] [largest bytes] [rounds] [chunk bytes] [lanes] [schedule]\n");
     return 2;
   }
   farandole::LocalBootstrap bootstrap;
