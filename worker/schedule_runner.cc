@@ -261,7 +261,9 @@ ScheduleRunner::Slot* ScheduleRunner::NextReady() {
 }
 
 void ScheduleRunner::Fail(int peer, const absl::Status& status) {
-  const int suspect = peer == PeerLinks::kNobody ? peer : links_->Suspect(peer);
+  // A peer that did nothing until the deadline is to blame itself; others may have ended because of it meanwhile.
+  const bool itself = peer == PeerLinks::kNobody || absl::IsDeadlineExceeded(status);
+  const int suspect = itself ? peer : links_->Suspect(peer);
   {
     absl::MutexLock lock(&mutex_);
     if (!failure_.ok()) return;

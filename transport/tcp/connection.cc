@@ -139,7 +139,15 @@ void Connection::WriteSome(size_t budget) {
     if (!sends_.empty()) progress = sends_.Write(socket_.get(), budget, &completed);
   }
   Complete(std::move(completed));
-  if (!progress.ok()) return Fail(Broken(progress.status()));
+  if (!progress.ok()) {
+    // What the peer said before it closed may say why.
+    {
+      absl::MutexLock lock(&receive_mutex_);
+      ending_ = true;
+    }
+    ReadSome(kTurnBytes);
+    return Fail(Broken(progress.status()));
+  }
   if (*progress == IoProgress::kBudget) {
     loop_->Post([self = shared_from_this()] { self->WriteSome(kTurnBytes); });
   }
