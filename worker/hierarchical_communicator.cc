@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "worker/alltoall_route.h"
 #include "worker/reduce.h"
@@ -74,7 +75,14 @@ absl::Status HierarchicalCommunicator::Across(const Instance& instance, uint32_t
 
 absl::Status HierarchicalCommunicator::Ended(const absl::Status& status, const Communicator& layer) {
   if (status.ok() || absl::IsCancelled(status)) return status;
-  return Break(status, layer.SuspectRank());
+  const Rank suspect = layer.SuspectRank();
+  for (const Member& member : group_.members) {
+    // A layer knows no more than the number of a member that is not in it.
+    if (member.rank != suspect || absl::StrContains(status.message(), Describe(member))) continue;
+    return Break(absl::Status(status.code(), absl::StrCat("because of ", Describe(member), ": ", status.message())),
+                 suspect);
+  }
+  return Break(status, suspect);
 }
 
 absl::Status HierarchicalCommunicator::Break(const absl::Status& status, Rank suspect) {
