@@ -1,8 +1,8 @@
 """Every C++ test under a sanitizer: run_sanitizer.py asan|tsan. Ends with one line `N passed, M failed`.
 
-asan: AddressSanitizer and UndefinedBehaviorSanitizer, all tests. tsan: ThreadSanitizer with abseil compiled from source,
-as a mutex that it has not instrumented tells it nothing; tests that link Debian's gRPC, which brings an abseil of its
-own, are left out. Nothing of ours is suppressed (tests/sanitizers). BAZEL: another bazel, or options that come first.
+asan: AddressSanitizer and UndefinedBehaviorSanitizer, all tests. tsan: ThreadSanitizer with abseil from source, as a
+mutex that it has not instrumented tells it nothing; tests that link gRPC, which brings an abseil of its own, are left
+out. Nothing of ours is suppressed (tests/sanitizers). BAZEL: another bazel, or options that come first.
 """
 
 from __future__ import annotations
