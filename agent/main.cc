@@ -17,6 +17,7 @@
 #include "agent/data_address.h"
 #include "agent/launch.h"
 #include "agent/launcher_store.h"
+#include "agent/memory_budget.h"
 #include "agent/options.h"
 #include "base/event_loop.h"
 #include "base/unique_fd.h"
@@ -45,7 +46,7 @@ AgentConfig ConfigOf(const AgentOptions& options) {
   config.link.hello = AgentHello{options.agent_id, options.host_name, kVersion};
   config.socket_name = options.socket_name;
   // The other half is for what the workers hold themselves.
-  config.segment_bytes_max = uint64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 2;
+  config.segment_bytes_max = MemoryBudgetBytes() / 2;
   return config;
 }
 

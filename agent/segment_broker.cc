@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/cgroup.h"
 
 namespace farandole {
 namespace {
@@ -23,9 +25,23 @@ bool Newer(const GenerationId& a, const GenerationId& b) {
   return std::tie(a.controller_incarnation, a.number) > std::tie(b.controller_incarnation, b.number);
 }
 
+constexpr uint64_t kHugePageBytes = 2 << 20;
+
+// Where the host gives huge pages to mappings that ask for them, they have to ask before the memory is there.
+void TakeHugePages(int fd, uint64_t size_bytes) {
+  const std::string setting = FirstLine("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+  if (size_bytes < kHugePageBytes || !absl::StrContains(setting, "[advise]")) return;
+  if (ftruncate(fd, static_cast<off_t>(size_bytes)) != 0) return;
+  void* const data = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) return;
+  if (madvise(data, size_bytes, MADV_HUGEPAGE) == 0) (void)madvise(data, size_bytes, MADV_POPULATE_WRITE);
+  munmap(data, size_bytes);
+}
+
 absl::StatusOr<UniqueFd> NewSegment(uint64_t size_bytes) {
   UniqueFd fd(memfd_create("farandole", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return absl::ResourceExhaustedError(absl::StrCat("cannot make a memfd: ", std::strerror(errno)));
+  TakeHugePages(fd.get(), size_bytes);
   int error;
   do {
     error = posix_fallocate(fd.get(), 0, static_cast<off_t>(size_bytes));

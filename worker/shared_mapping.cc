@@ -9,6 +9,11 @@
 #include "absl/strings/str_cat.h"
 
 namespace farandole {
+namespace {
+
+constexpr int64_t kHugePageBytes = 2 << 20;
+
+}  // namespace
 
 absl::StatusOr<SharedMapping> SharedMapping::Map(UniqueFd fd, int64_t bytes) {
   struct stat info;
@@ -21,6 +26,8 @@ absl::StatusOr<SharedMapping> SharedMapping::Map(UniqueFd fd, int64_t bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot map a shared segment of ", bytes, " bytes: ", std::strerror(errno), "; see ulimit -v"));
   }
+  // Where the host gives them to those who ask.
+  if (bytes >= kHugePageBytes) (void)madvise(data, bytes, MADV_HUGEPAGE);
   return SharedMapping(static_cast<char*>(data), bytes);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/memory_node.h"
 
 namespace farandole {
 namespace {
@@ -58,6 +59,7 @@ absl::StatusOr<char*> SharedMemory::Allocate(Bootstrap* bootstrap, const Generat
   if (!fd.ok()) return fd.status();
   absl::StatusOr<SharedMapping> mapping = SharedMapping::Map(*std::move(fd), rounded);
   if (!mapping.ok()) return mapping.status();
+  KeepNear(mapping->data(), rounded);
   absl::MutexLock lock(&mutex_);
   regions_.push_back(Region{generation, number, true, *std::move(mapping)});
   return regions_.back().mapping.data();

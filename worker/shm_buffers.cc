@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/memory_node.h"
 
 namespace farandole {
 namespace {
@@ -63,6 +64,7 @@ absl::Status ShmBuffers::Map(int rank, int step) {
   if (!fd.ok()) return fd.status();
   absl::StatusOr<SharedMapping> mapping = SharedMapping::Map(*std::move(fd), bytes);
   if (!mapping.ok()) return mapping.status();
+  if (rank == position_) KeepNear(mapping->data(), bytes);
   buffers_[rank] = Buffer{step, *std::move(mapping)};
   return absl::OkStatus();
 }

@@ -14,7 +14,7 @@ namespace farandole {
 
 // The batch buffers of the ranks of one host: for each a segment of its own, which comes into being when its rank needs
 // it, and gives way to a larger one when that needs more. So the host's memory goes to what is used, and a rank is the
-// first to touch its pages. Sizes go up in a few steps; segments that were outgrown stay with the agent until the
+// nearest to its pages. Sizes go up in a few steps; segments that were outgrown stay with the agent until the
 // generation ends. One thread.
 class ShmBuffers {
  public:

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "worker/memory_node.h"
+
 namespace farandole {
 namespace {
 
@@ -24,6 +26,8 @@ absl::StatusOr<ShmSegment> ShmSegment::Map(UniqueFd fd, const Sizes& sizes) {
 }
 
 char* ShmSegment::Part(int rank) const { return mapping_.data() + rank * PartBytes(sizes_); }
+
+void ShmSegment::KeepNear(int rank) const { farandole::KeepNear(Part(rank), PartBytes(sizes_)); }
 
 char* ShmSegment::chunk(int rank, int which) const {
   return Part(rank) + ControlBytes() + which * Pages(sizes_.chunk_bytes);

@@ -49,7 +49,7 @@ struct ShmControl {
 };
 
 // The shared segment of a group as mapped here: for each rank control pages and two chunks for staging, each on pages
-// of its own, which its rank touches first.
+// of its own, which its rank keeps near.
 class ShmSegment {
  public:
   struct Sizes {
@@ -65,6 +65,8 @@ class ShmSegment {
   const Sizes& sizes() const { return sizes_; }
   ShmControl& control(int rank) const { return *reinterpret_cast<ShmControl*>(Part(rank)); }
   char* chunk(int rank, int which) const;
+  // The own part, before others use it.
+  void KeepNear(int rank) const;
 
  private:
   ShmSegment(SharedMapping mapping, const Sizes& sizes) : mapping_(std::move(mapping)), sizes_(sizes) {}

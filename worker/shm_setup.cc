@@ -17,6 +17,7 @@ absl::StatusOr<ShmSegment> GetAndMap(const Group& group, Bootstrap* bootstrap, c
   if (!fd.ok()) return fd.status();
   absl::StatusOr<ShmSegment> segment = ShmSegment::Map(*std::move(fd), sizes);
   if (!segment.ok()) return segment.status();
+  segment->KeepNear(group.position);
   const CpuBudget budget = ReadCpuBudget();
   ShmControl& own = segment->control(group.position);
   own.affinity = budget.affinity;
