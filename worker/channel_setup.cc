@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
+#include "transport/striped_channel.h"
 #include "worker/event_count.h"
 
 namespace farandole {
@@ -19,24 +20,27 @@ constexpr int kSliceMs = 200;
 // The channels that are being opened. Shared with their callbacks, which may come when nobody waits any more.
 class Opening {
  public:
-  static Transport::Ready Expect(const std::shared_ptr<Opening>& opening, int peer) {
-    return [opening, peer](absl::StatusOr<std::unique_ptr<Channel>> channel) {
+  // A connection is named by the peer and its number.
+  using Key = std::pair<int, int>;
+
+  static Transport::Ready Expect(const std::shared_ptr<Opening>& opening, Key key) {
+    return [opening, key](absl::StatusOr<std::unique_ptr<Channel>> channel) {
       {
         absl::MutexLock lock(&opening->mutex_);
         // Otherwise it is destroyed here, on the loop, unused.
-        if (!opening->abandoned_) opening->results_[peer] = std::move(channel);
+        if (!opening->abandoned_) opening->results_[key] = std::move(channel);
       }
       opening->changed_.Advance();
     };
   }
 
   // Moves what has come to `channels`. The first failure, or OK.
-  absl::Status Collect(std::map<int, std::unique_ptr<Channel>>* channels, int* failed_peer) {
+  absl::Status Collect(std::map<Key, std::unique_ptr<Channel>>* channels, int* failed_peer) {
     absl::MutexLock lock(&mutex_);
-    for (auto& [peer, result] : results_) {
-      *failed_peer = peer;
+    for (auto& [key, result] : results_) {
+      *failed_peer = key.first;
       if (!result.ok()) return result.status();
-      (*channels)[peer] = *std::move(result);
+      (*channels)[key] = *std::move(result);
     }
     results_.clear();
     return absl::OkStatus();
@@ -52,7 +56,7 @@ class Opening {
  private:
   absl::Mutex mutex_;
   bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
-  std::map<int, absl::StatusOr<std::unique_ptr<Channel>>> results_ ABSL_GUARDED_BY(mutex_);
+  std::map<Key, absl::StatusOr<std::unique_ptr<Channel>>> results_ ABSL_GUARDED_BY(mutex_);
   EventCount changed_;
 };
 
@@ -65,36 +69,38 @@ absl::Status Missing(const Group& group, int peer, const absl::Status& status) {
                                                   group.setup_timeout_ms, " ms: ", status.message()));
 }
 
-Pairing PairingWith(const Group& group, int peer) {
+Pairing PairingWith(const Group& group, int peer, int connection) {
   return {absl::StrCat(group.job, "/", group.generation.number, "/", group.generation.controller_incarnation, "/",
-                       group.key),
+                       group.key, "/", connection),
           absl::StrCat(group.position), absl::StrCat(peer), group.data_key};
 }
 
 // What a member publishes: its address, and behind it the terms.
-std::string WithTerms(const std::string& address, const std::string& terms) {
-  return absl::StrCat(address, "\n", terms);
+std::string WithTerms(const std::string& address, const ChannelTerms& terms) {
+  return absl::StrCat(address, "\n", terms.text);
 }
 
 // The address out of what `peer` has published.
 absl::StatusOr<std::string> AddressOf(const Group& group, int peer, const std::string& published,
-                                      const std::string& terms) {
+                                      const ChannelTerms& terms) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(published, absl::MaxSplits('\n', 1));
-  if (parts.second == terms) return parts.first;
+  if (parts.second == terms.text) return parts.first;
   return absl::FailedPreconditionError(
-      absl::StrCat("all members of a group need the same settings of the data plane (FARANDOLE_SCHEDULE_TABLE and "
-                   "others), but ",
-                   Describe(group.members[group.position]), " has: ", terms, "; ", Describe(group.members[peer]),
+      absl::StrCat("all members of a group need the same settings of the data plane (FARANDOLE_SCHEDULE_TABLE, "
+                   "FARANDOLE_TCP_CONNECTIONS), but ",
+                   Describe(group.members[group.position]), " has: ", terms.text, "; ", Describe(group.members[peer]),
                    " has: ", parts.second));
 }
 
-absl::Status Start(const Group& group, const std::vector<int>& peers, const std::string& terms, Transport* transport,
+absl::Status Start(const Group& group, const std::vector<int>& peers, const ChannelTerms& terms, Transport* transport,
                    Bootstrap* bootstrap, TimePoint deadline, const std::shared_ptr<Opening>& opening) {
   absl::StatusOr<std::string> address = transport->Listen();
   if (!address.ok()) return address.status();
   for (int peer : peers) {
     if (peer < group.position) continue;
-    transport->Accept(PairingWith(group, peer), deadline, Opening::Expect(opening, peer));
+    for (int i = 0; i < terms.connections; ++i) {
+      transport->Accept(PairingWith(group, peer, i), deadline, Opening::Expect(opening, {peer, i}));
+    }
   }
   absl::Status put = bootstrap->Put(AddressKey(group, *transport, group.position), WithTerms(*address, terms));
   if (!put.ok()) return put;
@@ -106,18 +112,20 @@ absl::Status Start(const Group& group, const std::vector<int>& peers, const std:
     if (absl::IsDeadlineExceeded(there.status())) return Missing(group, peer, there.status());
     if (there.ok()) there = AddressOf(group, peer, *there, terms);
     if (!there.ok()) return there.status();
-    transport->Connect(*there, PairingWith(group, peer), deadline, Opening::Expect(opening, peer));
+    for (int i = 0; i < terms.connections; ++i) {
+      transport->Connect(*there, PairingWith(group, peer, i), deadline, Opening::Expect(opening, {peer, i}));
+    }
   }
   return absl::OkStatus();
 }
 
 // Channels that are not there yet end at the deadline, but a generation may end sooner, and then the control plane
 // answers every question with that; or a peer may have seen that the terms differ.
-absl::Status StillExpected(const Group& group, const std::vector<int>& peers, const std::string& terms,
-                           const std::map<int, std::unique_ptr<Channel>>& channels, const Transport& transport,
+absl::Status StillExpected(const Group& group, const std::vector<int>& peers, const ChannelTerms& terms,
+                           const std::map<Opening::Key, std::unique_ptr<Channel>>& opened, const Transport& transport,
                            Bootstrap* bootstrap) {
   for (int peer : peers) {
-    if (channels.count(peer) != 0) continue;
+    if (opened.count({peer, terms.connections - 1}) != 0) continue;
     const absl::StatusOr<std::string> there = bootstrap->Get(AddressKey(group, transport, peer), 1);
     if (absl::IsDeadlineExceeded(there.status())) continue;
     const absl::Status status = there.ok() ? AddressOf(group, peer, *there, terms).status() : there.status();
@@ -126,25 +134,36 @@ absl::Status StillExpected(const Group& group, const std::vector<int>& peers, co
   return absl::OkStatus();
 }
 
+// The connections to each peer as one channel.
+std::map<int, std::unique_ptr<Channel>> Join(std::map<Opening::Key, std::unique_ptr<Channel>> opened, int connections) {
+  std::map<int, std::unique_ptr<Channel>> channels;
+  std::map<int, std::vector<std::unique_ptr<Channel>>> stripes;
+  for (auto& [key, channel] : opened) stripes[key.first].push_back(std::move(channel));
+  for (auto& [peer, parts] : stripes) {
+    channels[peer] = connections == 1 ? std::move(parts[0]) : std::make_unique<StripedChannel>(std::move(parts));
+  }
+  return channels;
+}
+
 }  // namespace
 
 absl::StatusOr<std::map<int, std::unique_ptr<Channel>>> OpenChannels(const Group& group, const std::vector<int>& peers,
-                                                                     const std::string& terms, Transport* transport,
+                                                                     const ChannelTerms& terms, Transport* transport,
                                                                      Bootstrap* bootstrap) {
   const auto opening = std::make_shared<Opening>();
   const TimePoint deadline = Clock::Monotonic().Now().PlusMs(group.setup_timeout_ms);
-  std::map<int, std::unique_ptr<Channel>> channels;
+  std::map<Opening::Key, std::unique_ptr<Channel>> opened;
   absl::Status status = Start(group, peers, terms, transport, bootstrap, deadline, opening);
   while (status.ok()) {
     const uint32_t seen = opening->changed().Value();
     int failed_peer = 0;
-    status = opening->Collect(&channels, &failed_peer);
+    status = opening->Collect(&opened, &failed_peer);
     if (!status.ok()) status = Missing(group, failed_peer, status);
-    if (!status.ok() || channels.size() == peers.size()) break;
+    if (!status.ok() || opened.size() == peers.size() * terms.connections) break;
     if (opening->changed().WaitPast(seen, kSliceMs)) continue;
-    status = StillExpected(group, peers, terms, channels, *transport, bootstrap);
+    status = StillExpected(group, peers, terms, opened, *transport, bootstrap);
   }
-  if (status.ok()) return channels;
+  if (status.ok()) return Join(std::move(opened), terms.connections);
   opening->Abandon();
   return status;
 }

@@ -13,14 +13,21 @@
 
 namespace farandole {
 
+// What all members of a group have to agree on.
+struct ChannelTerms {
+  std::string text;  // for people, too
+  // Connections that one channel consists of.
+  int connections = 1;
+};
+
 // Opens a channel to each of these positions of the group; blocks. Every member publishes the address it listens on
 // under "<transport>/<key>/addr/<position>"; of two members the higher position connects. The secret is the group's,
-// the domain its job, generation and key. `terms` is what all members have to agree on, in words.
+// the domain its job, generation and key.
 //   UNAVAILABLE, DEADLINE_EXCEEDED  a peer did not come within the group's setup time; the text names it
 //   FAILED_PRECONDITION             a peer has other terms; the text has both
 //   ABORTED                         the generation is over
 absl::StatusOr<std::map<int, std::unique_ptr<Channel>>> OpenChannels(const Group& group, const std::vector<int>& peers,
-                                                                     const std::string& terms, Transport* transport,
+                                                                     const ChannelTerms& terms, Transport* transport,
                                                                      Bootstrap* bootstrap);
 
 }  // namespace farandole

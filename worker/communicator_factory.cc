@@ -14,8 +14,11 @@
 
 namespace farandole {
 
-CommunicatorFactory::CommunicatorFactory(std::string override_name, std::string data_address)
-    : override_name_(std::move(override_name)), data_address_(std::move(data_address)) {}
+CommunicatorFactory::CommunicatorFactory(std::string override_name, std::string data_address,
+                                         ScheduledOptions scheduled)
+    : override_name_(std::move(override_name)),
+      data_address_(std::move(data_address)),
+      scheduled_(std::move(scheduled)) {}
 
 Transport* CommunicatorFactory::Tcp() {
   if (tcp_ == nullptr) tcp_ = std::make_unique<TcpTransport>(TcpOptions{data_address_});
@@ -31,10 +34,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> CommunicatorFactory::Make(const Gr
     return ShmCommunicator::Create(members, bootstrap, options);
   };
   builders.hier = [this, bootstrap](const Group& members) {
-    return HierarchicalCommunicator::Create(members, Tcp(), bootstrap, HierarchicalOptions());
+    HierarchicalOptions options;
+    options.scheduled = scheduled_;
+    return HierarchicalCommunicator::Create(members, Tcp(), bootstrap, options);
   };
   builders.tcp = [this, bootstrap](const Group& members) {
-    return ScheduledCommunicator::Create(members, Tcp(), bootstrap);
+    return ScheduledCommunicator::Create(members, Tcp(), bootstrap, scheduled_);
   };
   absl::StatusOr<Selection> selection = SelectCommunicator(group, override_name_, builders);
   if (!selection.ok()) return selection.status();

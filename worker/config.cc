@@ -83,6 +83,14 @@ void ReadPlace(Reader* reader, Config* config) {
   config->rank = Rank(static_cast<int32_t>(rank));
 }
 
+void ReadChannels(Reader* reader, Config* config) {
+  if (reader->Find({"FARANDOLE_DATA_ADDRESS"})) config->data_address = reader->value();
+  if (reader->Find({"FARANDOLE_SCHEDULE_TABLE"})) config->schedule_table = reader->value();
+  int64_t connections = config->tcp_connections;
+  reader->Integer({"FARANDOLE_TCP_CONNECTIONS"}, 1, 16, &connections);
+  config->tcp_connections = static_cast<int32_t>(connections);
+}
+
 void ReadLogLevel(Reader* reader, Config* config) {
   if (!reader->Find({"FARANDOLE_LOG_LEVEL", "HOROVOD_LOG_LEVEL"})) return;
   const std::string level = absl::AsciiStrToLower(reader->value());
@@ -130,7 +138,7 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
       reader.Refuse("auto, shm, hier or tcp");
     }
   }
-  if (reader.Find({"FARANDOLE_DATA_ADDRESS"})) config.data_address = reader.value();
+  ReadChannels(&reader, &config);
   int64_t shared_tensors = 1;
   reader.Integer({"FARANDOLE_SHARED_TENSORS"}, 0, 1, &shared_tensors);
   config.shared_tensors = shared_tensors != 0;
@@ -155,7 +163,8 @@ std::string ToString(const Config& config) {
                       " rank=", config.rank.value(), " size=", config.size,
                       " start_timeout_ms=", config.start_timeout_ms, " op_timeout_ms=", config.op_timeout_ms,
                       " fusion_threshold_bytes=", config.fusion_threshold_bytes, " communicator=", config.communicator,
-                      " data_address=", config.data_address, " shared_tensors=", config.shared_tensors,
+                      " data_address=", config.data_address, " schedule_table=", config.schedule_table,
+                      " tcp_connections=", config.tcp_connections, " shared_tensors=", config.shared_tensors,
                       " log_level=", static_cast<int>(config.log_level), " timeline=", config.timeline,
                       " timeline_mark_cycles=", config.timeline_mark_cycles);
 }

@@ -29,6 +29,10 @@ struct Config {
   std::string communicator = "auto";
   // Numeric, of the interface on which workers of other hosts find this one.
   std::string data_address = "127.0.0.1";
+  // File with rows for the table of schedules; empty: the built-in ones.
+  std::string schedule_table;
+  // Connections to each peer.
+  int32_t tcp_connections = 1;
   // Whether front ends get memory for tensors that peers can map.
   bool shared_tensors = true;
   LogLevel log_level = LogLevel::kWarning;

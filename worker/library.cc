@@ -8,6 +8,8 @@
 #include "worker/fork_guard.h"
 #include "worker/log.h"
 #include "worker/lone_controller.h"
+#include "worker/schedule_table.h"
+#include "worker/scheduled_communicator.h"
 
 namespace farandole {
 namespace {
@@ -30,12 +32,19 @@ Result Library::InitBegin() {
   if (state_ == State::kLeaving) return {Code::kShutDown, "a shutdown() of this process is still under way"};
   absl::StatusOr<Config> config = ReadConfig(ProcessEnvironment());
   if (!config.ok()) return {Code::kInvalidArgument, std::string(config.status().message())};
+  ScheduledOptions scheduled;
+  absl::StatusOr<ScheduleTable> table = ScheduleTable::Load(config->schedule_table);
+  if (!table.ok()) {
+    return {Code::kInvalidArgument, absl::StrCat("FARANDOLE_SCHEDULE_TABLE: ", table.status().message())};
+  }
+  scheduled.table = *std::move(table);
+  scheduled.connections = config->tcp_connections;
   SetLogLevel(config->log_level);
   Log(LogLevel::kDebug, ToString(*config));
   GuardForks();
   runtime_ = std::make_shared<Runtime>(
       *config, [config = *config](EventLoop* loop, Incarnation worker) { return MakeLink(config, loop, worker); },
-      [factory = std::make_shared<CommunicatorFactory>(config->communicator, config->data_address)](
+      [factory = std::make_shared<CommunicatorFactory>(config->communicator, config->data_address, scheduled)](
           const Group& group, Bootstrap* bootstrap) { return factory->Make(group, bootstrap); });
   names_.clear();
   state_ = State::kStarting;

@@ -187,6 +187,22 @@ TEST(RowScheduleTest, ReducescatterAllgatherAndAlltoallByEverySchedule) {
   }
 }
 
+TEST(ConnectionsTest, SeveralToEachPeerCarryLargeBlocksTogether) {
+  ScheduledOptions options;
+  options.connections = 3;
+  for (const int ranks : {2, 4}) {
+    RunRanks(ranks, options, [ranks](ScheduledCommunicator* communicator, int rank) {
+      uint64_t anchor = 0;
+      for (const int64_t count : {1, 16 << 10, 70001, (3 << 20) + 1}) {
+        std::vector<char> data(count * 4);
+        FillOperand(DataType::kFloat32, data.data(), count, rank, 0);
+        ASSERT_TRUE(communicator->Allreduce({1, ++anchor, 0}, DataType::kFloat32, data.data(), count).ok());
+        ASSERT_EQ(WrongCell(DataType::kFloat32, data.data(), count, ranks, 0), -1) << count;
+      }
+    });
+  }
+}
+
 TEST(ScheduleTermsTest, MembersWithDifferentTablesSayWhoHasWhat) {
   LocalBootstrap bootstrap;
   std::vector<absl::Status> statuses(2);

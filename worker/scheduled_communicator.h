@@ -27,6 +27,8 @@ struct ScheduledOptions {
   // Groups up to this size have a channel between every two members; larger ones only those that the sparse schedules
   // need: about 2 log2(size) a member.
   int mesh_members_max = 64;
+  // To each peer.
+  int connections = 1;
 };
 
 // Collectives as schedules over the channels of a transport. schedule.h has the steps and bytes of each, the table of

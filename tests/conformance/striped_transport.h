@@ -1,0 +1,79 @@
+#ifndef FARANDOLE_TESTS_CONFORMANCE_STRIPED_TRANSPORT_H_
+#define FARANDOLE_TESTS_CONFORMANCE_STRIPED_TRANSPORT_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "transport/striped_channel.h"
+#include "transport/transport.h"
+
+namespace farandole {
+
+// Several channels of another transport as one, so that the conformance suite holds for StripedChannel.
+class StripedTransport final : public Transport {
+ public:
+  StripedTransport(std::unique_ptr<Transport> under, int connections)
+      : under_(std::move(under)), connections_(connections) {}
+
+  const char* name() const override { return under_->name(); }
+  absl::Status Usable() const override { return under_->Usable(); }
+  absl::StatusOr<std::string> Listen() override { return under_->Listen(); }
+  absl::StatusOr<std::unique_ptr<Memory>> Register(void* data, size_t bytes) override {
+    return under_->Register(data, bytes);
+  }
+  void Connect(const std::string& address, const Pairing& pairing, TimePoint deadline, Ready ready) override {
+    const auto joined = std::make_shared<Joined>(connections_, std::move(ready));
+    for (int i = 0; i < connections_; ++i)
+      under_->Connect(address, Numbered(pairing, i), deadline, joined->Of(joined, i));
+  }
+  void Accept(const Pairing& pairing, TimePoint deadline, Ready ready) override {
+    const auto joined = std::make_shared<Joined>(connections_, std::move(ready));
+    for (int i = 0; i < connections_; ++i) under_->Accept(Numbered(pairing, i), deadline, joined->Of(joined, i));
+  }
+
+ private:
+  // The connections of one channel that have come.
+  class Joined {
+   public:
+    Joined(int connections, Ready ready) : left_(connections), channels_(connections), ready_(std::move(ready)) {}
+
+    static Ready Of(const std::shared_ptr<Joined>& joined, int i) {
+      return [joined, i](absl::StatusOr<std::unique_ptr<Channel>> channel) { joined->Come(i, std::move(channel)); };
+    }
+
+   private:
+    void Come(int i, absl::StatusOr<std::unique_ptr<Channel>> channel) {
+      {
+        absl::MutexLock lock(&mutex_);
+        if (!channel.ok() && status_.ok()) status_ = channel.status();
+        if (channel.ok()) channels_[i] = *std::move(channel);
+        if (--left_ > 0) return;
+      }
+      if (!status_.ok()) channels_.clear();
+      if (!status_.ok()) return ready_(status_);
+      ready_(std::unique_ptr<Channel>(std::make_unique<StripedChannel>(std::move(channels_))));
+    }
+
+    absl::Mutex mutex_;
+    int left_;
+    absl::Status status_;
+    std::vector<std::unique_ptr<Channel>> channels_;
+    const Ready ready_;
+  };
+
+  static Pairing Numbered(Pairing pairing, int i) {
+    absl::StrAppend(&pairing.domain, "/", i);
+    return pairing;
+  }
+
+  const std::unique_ptr<Transport> under_;
+  const int connections_;
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_TESTS_CONFORMANCE_STRIPED_TRANSPORT_H_
