@@ -34,9 +34,11 @@ class Pattern {
   // True if every cell holds the sum over all ranks.
   bool IsSum(const char* data, int64_t bytes, int64_t call) const {
     std::vector<char> sums;
-    for (int i = 0; i < kBlock; ++i) {
+    const int64_t cells = std::min<int64_t>(kBlock, bytes / element_);
+    sums.reserve(cells * element_);
+    for (int64_t i = 0; i < cells; ++i) {
       int sum = 0;
-      for (int rank = 0; rank < size_; ++rank) sum += (Phase(rank, call) + i) % kPeriod;
+      for (int rank = 0; rank < size_; ++rank) sum += static_cast<int>((Phase(rank, call) + i) % kPeriod);
       Append(&sums, static_cast<float>(sum));
     }
     for (int64_t at = 0; at < bytes; at += BlockBytes()) {
