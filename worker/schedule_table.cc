@@ -153,14 +153,19 @@ Algorithm ScheduleTable::Choose(ScheduledOp op, int64_t bytes, int members, bool
   return mesh ? Algorithm::kDirect : Algorithm::kRing;
 }
 
+std::string ToString(const ScheduleRow& row) {
+  return absl::StrFormat("%-14s %12d %12s %12d %12s  %s", Name(row.op), row.bytes_min, Bound(row.bytes_max, kAnyBytes),
+                         row.members_min, Bound(row.members_max, kAnyMembers), Name(row.algorithm));
+}
+
+std::string ScheduleTable::Heading() {
+  return absl::StrFormat("%-14s %12s %12s %12s %12s  %s", "# operation", "from bytes", "to bytes", "from members",
+                         "to members", "schedule");
+}
+
 std::string ScheduleTable::Text() const {
-  std::string text = absl::StrFormat("%-14s %12s %12s %12s %12s  %s\n", "# operation", "from bytes", "to bytes",
-                                     "from members", "to members", "schedule");
-  for (const ScheduleRow& row : rows_) {
-    absl::StrAppendFormat(&text, "%-14s %12d %12s %12d %12s  %s\n", Name(row.op), row.bytes_min,
-                          Bound(row.bytes_max, kAnyBytes), row.members_min, Bound(row.members_max, kAnyMembers),
-                          Name(row.algorithm));
-  }
+  std::string text = Heading() + "\n";
+  for (const ScheduleRow& row : rows_) absl::StrAppend(&text, ToString(row), "\n");
   return text;
 }
 

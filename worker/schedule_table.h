@@ -46,6 +46,8 @@ class ScheduleTable {
   // admitted, if there is a mesh.
   Algorithm Choose(ScheduledOp op, int64_t bytes, int members, bool mesh, bool ordered = false) const;
 
+  // One line without its end.
+  static std::string Heading();
   std::string Text() const;
   // Differs between tables that differ.
   std::string Fingerprint() const;
@@ -54,6 +56,8 @@ class ScheduleTable {
   std::vector<ScheduleRow> rows_;
 };
 
+// A line of a table, without its end.
+std::string ToString(const ScheduleRow& row);
 const char* Name(ScheduledOp op);
 const char* Name(Algorithm algorithm);
 
