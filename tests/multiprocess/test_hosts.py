@@ -119,3 +119,27 @@ def test_cut_link(tmp_path: Path) -> None:
         _ended(job, [1], CUT_S)
         assert job.parts[1].process.returncode != 0, job.report()
     assert len(_told(job, 1)) == 2, job.report()
+
+
+# The bound on the collective (4 s), the wait for the controller's verdict (6 s) and for its answer to the leave (5 s),
+# and the agent's patience with the other worker (3 s).
+BOUNDED_S = 40.0
+
+
+@pytest.mark.parametrize("communicator", ["auto", "tcp"])
+def test_cut_link_with_a_bound_on_collectives(tmp_path: Path, communicator: str) -> None:
+    """Both sides end by themselves, and name who is behind the cut."""
+    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    variables = {"FARANDOLE_OP_TIMEOUT_SECONDS": "4", "FARANDOLE_COMMUNICATOR": communicator}
+    with namespaces.spread(tmp_path, (2, 2), script, variables) as job:
+        job.wait_for_lines("warm", 4)
+        time.sleep(0.2)
+        job.network.cut(1)
+        _ended(job, [0, 1], BOUNDED_S)
+        assert all(part.process.returncode != 0 for part in job.parts), job.report()
+    for host, behind in ((0, "[23]"), (1, "[01]")):
+        assert len(_told(job, host)) == 2, job.report()
+        named = [
+            line for line in _told(job, host) if re.search(rf"rank {behind} \(pid \d+ on host host{1 - host}\)", line)
+        ]
+        assert named, job.report()
