@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 
-#include "worker/half.h"
+#include "worker/reduce.h"
+#include "worker/reduction.h"
 
 namespace farandole {
 namespace {
@@ -26,46 +26,25 @@ void LoadAs(const char* from, int64_t count, double* to) {
   }
 }
 
-template <float (*Widen)(uint16_t)>
-void LoadHalves(const char* from, int64_t count, double* to) {
-  for (int64_t i = 0; i < count; ++i) {
-    uint16_t half;
-    std::memcpy(&half, from + i * sizeof half, sizeof half);
-    to[i] = Widen(half);
-  }
-}
-
+// At most kPiece elements.
 void Load(DataType dtype, const char* from, int64_t count, double* to) {
-  switch (dtype) {
-    case DataType::kFloat16:
-      return LoadHalves<FloatFromFloat16>(from, count, to);
-    case DataType::kBfloat16:
-      return LoadHalves<FloatFromBfloat16>(from, count, to);
-    case DataType::kFloat32:
-      return LoadAs<float>(from, count, to);
-    case DataType::kFloat64:
-      return LoadAs<double>(from, count, to);
-    default:
-      std::abort();
-  }
+  if (dtype == DataType::kFloat64) return LoadAs<double>(from, count, to);
+  if (dtype == DataType::kFloat32) return LoadAs<float>(from, count, to);
+  float wide[kPiece];
+  Widen(dtype, wide, from, count);
+  LoadAs<float>(reinterpret_cast<const char*>(wide), count, to);
 }
 
 // 16-bit floats by way of float32.
 void Store(DataType dtype, const double* from, int64_t count, char* to) {
-  for (int64_t i = 0; i < count; ++i) {
-    const float single = static_cast<float>(from[i]);
-    const uint16_t half = dtype == DataType::kFloat16 ? Float16FromFloat(single) : Bfloat16FromFloat(single);
-    switch (dtype) {
-      case DataType::kFloat32:
-        std::memcpy(to + i * 4, &single, 4);
-        break;
-      case DataType::kFloat64:
-        std::memcpy(to + i * 8, from + i, 8);
-        break;
-      default:
-        std::memcpy(to + i * 2, &half, 2);
-    }
+  if (dtype == DataType::kFloat64) {
+    std::memcpy(to, from, count * sizeof(double));
+    return;
   }
+  float single[kPiece];
+  for (int64_t i = 0; i < count; ++i) single[i] = static_cast<float>(from[i]);
+  if (IsHalf(dtype)) return Narrow(dtype, to, single, count);
+  std::memcpy(to, single, count * sizeof(float));
 }
 
 double Dot(const double* a, const double* b, int64_t count) {

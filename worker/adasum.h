@@ -19,7 +19,7 @@
 // have no direction of its own, like a zero: what is left of it is added as it is.
 namespace farandole {
 
-// float16, bfloat16, float32, float64. The functions below abort for others.
+// float16, bfloat16, float32, float64. To ask the functions below for another is a bug of ours (abort).
 bool HasAdasum(DataType dtype);
 
 // Of so many operands there are so many dot products: that of operands i and j <= i at i * (i + 1) / 2 + j.
