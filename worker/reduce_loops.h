@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
 #include "worker/reduce_kernels.h"
+#include "worker/reduce_lanes.h"
 
 // The passes of reduce_kernels.h, written once in vectors of the compiler and compiled for an instruction set by each
 // file that includes this: after its #pragma GCC target, with a Form of an unnamed namespace, so that none of these
@@ -20,202 +20,6 @@
 namespace farandole {
 namespace reduce_loops {
 
-template <typename T, int kBytes>
-using Vector __attribute__((vector_size(kBytes))) = T;
-
-#define FARANDOLE_INLINE inline __attribute__((always_inline))
-
-template <typename V>
-FARANDOLE_INLINE V LoadVector(const char* from) {
-  V value;
-  __builtin_memcpy(&value, from, sizeof value);
-  return value;
-}
-
-// By way of memory, which takes as long as some vectors would.
-template <typename V>
-FARANDOLE_INLINE V LoadPartOf(const char* from, int64_t bytes) {
-  V value = {};
-  std::memcpy(&value, from, bytes);
-  return value;
-}
-template <typename V>
-FARANDOLE_INLINE void StorePartOf(char* to, V value, int64_t bytes) {
-  std::memcpy(to, &value, bytes);
-}
-
-// What a vector in registers has of memory: lanes of integers.
-template <typename Form, typename T>
-struct Integers {
-  using Element = T;
-  using Lanes = Vector<T, Form::kBytes>;
-  using Unsigned = Vector<std::make_unsigned_t<T>, Form::kBytes>;
-  using Stored = Lanes;
-  struct Factors {
-    explicit Factors(const Combination&) {}
-  };
-  static FARANDOLE_INLINE Lanes Wide(Stored value) { return value; }
-  static FARANDOLE_INLINE Stored Narrow(Lanes value) { return value; }
-  static FARANDOLE_INLINE Lanes Prescaled(Lanes value, const Factors&) { return value; }
-  static FARANDOLE_INLINE Lanes Postscaled(Lanes value, const Factors&) { return value; }
-  // Unsigned: wraps around.
-  static FARANDOLE_INLINE Lanes Add(Lanes a, Lanes b) { return (Lanes)((Unsigned)a + (Unsigned)b); }
-  static FARANDOLE_INLINE Lanes Multiply(Lanes a, Lanes b) { return (Lanes)((Unsigned)a * (Unsigned)b); }
-  static FARANDOLE_INLINE Lanes Least(Lanes a, Lanes b) { return a < b ? a : b; }
-  static FARANDOLE_INLINE Lanes Greatest(Lanes a, Lanes b) { return a > b ? a : b; }
-};
-
-// Floating-point lanes of `kBytes` together. Order of numbers by their bits: as signed integers of the same size, with
-// the magnitudes of negative ones turned round; total, so that the order of the operands does not matter.
-template <typename T, int kBytes>
-struct Arithmetic {
-  using Lanes = Vector<T, kBytes>;
-  using Bit = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-  using Bits = Vector<Bit, kBytes>;
-  static constexpr Bit kMagnitude = std::numeric_limits<Bit>::max();
-  static constexpr Bit kInfinity = sizeof(T) == 4 ? Bit{0x7f800000} : static_cast<Bit>(0x7ff0000000000000);
-  static constexpr Bit kNan = sizeof(T) == 4 ? Bit{0x7fc00000} : static_cast<Bit>(0x7ff8000000000000);
-
-  static FARANDOLE_INLINE Lanes Add(Lanes a, Lanes b) { return a + b; }
-  static FARANDOLE_INLINE Lanes Multiply(Lanes a, Lanes b) { return a * b; }
-  static FARANDOLE_INLINE Bits Key(Bits bits) { return bits ^ ((bits >> (8 * sizeof(T) - 1)) & kMagnitude); }
-  static FARANDOLE_INLINE Lanes NanIfEither(Bits a, Bits b, Bits otherwise) {
-    const Bits nan = ((a & kMagnitude) > kInfinity) | ((b & kMagnitude) > kInfinity);
-    return (Lanes)(nan ? Bits{} + kNan : otherwise);
-  }
-  static FARANDOLE_INLINE Lanes Least(Lanes x, Lanes y) {
-    const Bits a = (Bits)x, b = (Bits)y;
-    return NanIfEither(a, b, Key(a) < Key(b) ? a : b);
-  }
-  static FARANDOLE_INLINE Lanes Greatest(Lanes x, Lanes y) {
-    const Bits a = (Bits)x, b = (Bits)y;
-    return NanIfEither(a, b, Key(a) > Key(b) ? a : b);
-  }
-};
-
-// Factors of the lanes' own type.
-template <typename T, int kBytes>
-struct OwnFactors : Arithmetic<T, kBytes> {
-  using Lanes = Vector<T, kBytes>;
-  struct Factors {
-    explicit Factors(const Combination& c) : pre(static_cast<T>(c.prescale)), post(static_cast<T>(c.postscale)) {}
-    T pre, post;
-  };
-  static FARANDOLE_INLINE Lanes Prescaled(Lanes value, const Factors& f) { return value * f.pre; }
-  static FARANDOLE_INLINE Lanes Postscaled(Lanes value, const Factors& f) { return value * f.post; }
-};
-
-template <typename Form, typename T>
-struct Floats : OwnFactors<T, Form::kBytes> {
-  using Element = T;
-  using Stored = Vector<T, Form::kBytes>;
-  static FARANDOLE_INLINE Stored Wide(Stored value) { return value; }
-  static FARANDOLE_INLINE Stored Narrow(Stored value) { return value; }
-};
-
-// float32 with factors that are no float32: products in double, rounded once.
-template <typename Form>
-struct PreciseFloats : Arithmetic<float, Form::kBytes / 2> {
-  using Element = float;
-  using Lanes = Vector<float, Form::kBytes / 2>;
-  using Stored = Lanes;
-  struct Factors {
-    explicit Factors(const Combination& c) : pre(c.prescale), post(c.postscale) {}
-    double pre, post;
-  };
-  static FARANDOLE_INLINE Lanes Scaled(Lanes value, double factor) {
-    Lanes product =
-        __builtin_convertvector(__builtin_convertvector(value, Vector<double, Form::kBytes>) * factor, Lanes);
-    Form::Pin(&product);
-    return product;
-  }
-  static FARANDOLE_INLINE Stored Wide(Stored value) { return value; }
-  static FARANDOLE_INLINE Stored Narrow(Stored value) { return value; }
-  static FARANDOLE_INLINE Lanes Prescaled(Lanes value, const Factors& f) { return Scaled(value, f.pre); }
-  static FARANDOLE_INLINE Lanes Postscaled(Lanes value, const Factors& f) { return Scaled(value, f.post); }
-};
-
-template <typename Form>
-struct Float16s : OwnFactors<float, Form::kBytes> {
-  using Element = uint16_t;
-  using Stored = Vector<uint16_t, Form::kBytes / 2>;
-  static FARANDOLE_INLINE Vector<float, Form::kBytes> Widened(Stored value) { return Form::FromFloat16(value); }
-  static FARANDOLE_INLINE Stored Halved(Vector<float, Form::kBytes> value) { return Form::ToFloat16(value); }
-  static FARANDOLE_INLINE Vector<float, Form::kBytes> Wide(Stored value) { return Widened(value); }
-  static FARANDOLE_INLINE Stored Narrow(Vector<float, Form::kBytes> value) { return Halved(value); }
-};
-
-// The arithmetic of half.h. The numbers at even and at odd places of a vector are lanes of their own, so that nothing
-// has to be moved between lanes.
-template <typename Form>
-struct Bfloat16s {
-  using Element = uint16_t;
-  using Own = OwnFactors<float, Form::kBytes>;
-  using Factors = typename Own::Factors;
-  using Single = Vector<float, Form::kBytes>;
-  using Bits = Vector<uint32_t, Form::kBytes>;
-  using Stored = Bits;
-  struct Lanes {
-    Single low, high;
-  };
-  static constexpr uint32_t kHigh = 0xffff0000;
-
-  static FARANDOLE_INLINE Lanes Wide(Stored value) { return {(Single)(value << 16), (Single)(value & kHigh)}; }
-  static FARANDOLE_INLINE Bits Rounded(Single value) {
-    const Bits bits = (Bits)value;
-    const Bits rounded = bits + 0x7fff + ((bits >> 16) & 1);
-    return value != value ? bits | 0x400000 : rounded;
-  }
-  static FARANDOLE_INLINE Single Widened(Vector<uint16_t, Form::kBytes / 2> value) {
-    return (Single)(__builtin_convertvector(value, Bits) << 16);
-  }
-  static FARANDOLE_INLINE Vector<uint16_t, Form::kBytes / 2> Halved(Single value) {
-    return __builtin_convertvector(Rounded(value) >> 16, Vector<uint16_t, Form::kBytes / 2>);
-  }
-  static FARANDOLE_INLINE Stored Narrow(Lanes value) {
-    return (Rounded(value.high) & kHigh) | (Rounded(value.low) >> 16);
-  }
-  static FARANDOLE_INLINE Lanes Prescaled(Lanes v, const Factors& f) { return {v.low * f.pre, v.high * f.pre}; }
-  static FARANDOLE_INLINE Lanes Postscaled(Lanes v, const Factors& f) { return {v.low * f.post, v.high * f.post}; }
-  static FARANDOLE_INLINE Lanes Add(Lanes a, Lanes b) { return {a.low + b.low, a.high + b.high}; }
-  static FARANDOLE_INLINE Lanes Multiply(Lanes a, Lanes b) { return {a.low * b.low, a.high * b.high}; }
-  static FARANDOLE_INLINE Lanes Least(Lanes a, Lanes b) {
-    return {Own::Least(a.low, b.low), Own::Least(a.high, b.high)};
-  }
-  static FARANDOLE_INLINE Lanes Greatest(Lanes a, Lanes b) {
-    return {Own::Greatest(a.low, b.low), Own::Greatest(a.high, b.high)};
-  }
-};
-
-template <typename L>
-struct Add {
-  template <typename V>
-  static FARANDOLE_INLINE V Of(V a, V b) {
-    return L::Add(a, b);
-  }
-};
-template <typename L>
-struct Multiply {
-  template <typename V>
-  static FARANDOLE_INLINE V Of(V a, V b) {
-    return L::Multiply(a, b);
-  }
-};
-template <typename L>
-struct Least {
-  template <typename V>
-  static FARANDOLE_INLINE V Of(V a, V b) {
-    return L::Least(a, b);
-  }
-};
-template <typename L>
-struct Greatest {
-  template <typename V>
-  static FARANDOLE_INLINE V Of(V a, V b) {
-    return L::Greatest(a, b);
-  }
-};
-
 // The pass over lanes of kind L with operation Op.
 template <typename Form, typename L, typename Op>
 class Pass {
@@ -228,11 +32,12 @@ class Pass {
     if (c.operand_count > kOperandsAtOnce) {
       at = pass.Deep(at, bytes);
     } else if (kOften && c.operand_count == 2 && c.result_count == 2) {
-      at = pass.template Whole<2, 2>(at, bytes, false);
+      at = pass.template Pair<2>(at, bytes, false);
     } else if (kOften && c.operand_count == 2 && c.result_count == 1) {
-      at = pass.template Whole<2, 1>(at, bytes, stream);
+      at = pass.template Pair<1>(at, bytes, stream);
     } else {
-      at = pass.template Whole<0, 0>(at, bytes, stream);
+      at = pass.template Any<4>(at, bytes, stream);
+      at = pass.template Any<1>(at, bytes, stream);
     }
     if (at < bytes) pass.Part(at, bytes - at);
     if (stream) Form::Fence();
@@ -245,7 +50,7 @@ class Pass {
   // Sums of two operands have loops of their own.
   static constexpr bool kOften = std::is_same_v<Op, Add<L>>;
   // Streams of memory that are followed side by side; beyond them sums of a piece wait in the first-level cache.
-  static constexpr int kOperandsAtOnce = 8;
+  static constexpr int kOperandsAtOnce = 12;
   static constexpr int kPieceSteps = 8192 / sizeof(Lanes);
 
   explicit Pass(const Combination& c) : c_(c), factors_(c) {}
@@ -274,27 +79,46 @@ class Pass {
     return true;
   }
 
-  // From `at` on as many vectors as lie before `end`; where it stopped. 0 operands or results: as many as there are.
-  template <int kOperands, int kResults>
-  FARANDOLE_INLINE int64_t Whole(int64_t at, int64_t end, bool stream) const {
+  // From `at` on as many vectors as lie before `end`; where it stopped. Two operands, one or two results.
+  template <int kResults>
+  FARANDOLE_INLINE int64_t Pair(int64_t at, int64_t end, bool stream) const {
     const char* const first = c_.operands[0];
-    const char* const second = kOperands == 2 ? c_.operands[1] : nullptr;
+    const char* const second = c_.operands[1];
     char* const result = c_.results[0];
     char* const other = kResults == 2 ? c_.results[1] : nullptr;
     const typename L::Factors factors = factors_;
     for (; at + kStep <= end; at += kStep) {
-      Lanes value = L::Prescaled(L::Wide(LoadVector<Stored>(first + at)), factors);
-      if constexpr (kOperands == 2) {
-        value = Op::Of(value, L::Prescaled(L::Wide(LoadVector<Stored>(second + at)), factors));
-      } else {
-        for (int i = 1; i < c_.operand_count; ++i) value = Op::Of(value, Operand(c_.operands[i] + at));
-      }
+      const Lanes value = Op::Of(L::Prescaled(L::Wide(LoadVector<Stored>(first + at)), factors),
+                                 L::Prescaled(L::Wide(LoadVector<Stored>(second + at)), factors));
       const Stored stored = L::Narrow(L::Postscaled(value, factors));
       Store(result + at, stored, stream);
-      if constexpr (kResults == 2) {
-        Store(other + at, stored, stream);
-      } else if constexpr (kResults == 0) {
-        for (int i = 1; i < c_.result_count; ++i) Store(c_.results[i] + at, stored, stream);
+      if constexpr (kResults == 2) Store(other + at, stored, stream);
+    }
+    return at;
+  }
+
+  // The same for any numbers of them, kAbreast vectors side by side. Unrolled, or they would not stay in registers.
+  template <int kAbreast>
+  FARANDOLE_INLINE int64_t Any(int64_t at, int64_t end, bool stream) const {
+    const typename L::Factors factors = factors_;
+    const auto operand = [&](const char* from) { return L::Prescaled(L::Wide(LoadVector<Stored>(from)), factors); };
+    for (; at + kAbreast * kStep <= end; at += kAbreast * kStep) {
+      Lanes values[kAbreast];
+      const char* const first = c_.operands[0] + at;
+#pragma GCC unroll 8
+      for (int k = 0; k < kAbreast; ++k) values[k] = operand(first + k * kStep);
+      for (int i = 1; i < c_.operand_count; ++i) {
+        const char* const next = c_.operands[i] + at;
+#pragma GCC unroll 8
+        for (int k = 0; k < kAbreast; ++k) values[k] = Op::Of(values[k], operand(next + k * kStep));
+      }
+      Stored stored[kAbreast];
+#pragma GCC unroll 8
+      for (int k = 0; k < kAbreast; ++k) stored[k] = L::Narrow(L::Postscaled(values[k], factors));
+      for (int i = 0; i < c_.result_count; ++i) {
+        char* const result = c_.results[i] + at;
+#pragma GCC unroll 8
+        for (int k = 0; k < kAbreast; ++k) Store(result + k * kStep, stored[k], stream);
       }
     }
     return at;

@@ -347,7 +347,7 @@ TEST_P(ReduceTest, FormsAgree) {
   const bool scales = dtype > DataType::kInt64;
   std::vector<std::vector<char>> memory;
   for (int i = 0; i < 19; ++i) memory.push_back(RandomBits(random_, count * size + 64));
-  for (int operands : {1, 2, 3, 8, 9, 19}) {
+  for (int operands : {1, 2, 3, 12, 13, 19}) {
     for (ReduceOp op : kOps) {
       for (int shift : {0, 1, 8, 40}) {
         std::vector<const char*> sources;
