@@ -1,9 +1,4 @@
-// What a scheduled communicator does when a member aborts, goes away, or is killed.
-
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
+// What a scheduled communicator does when a member aborts or goes away.
 
 #include <memory>
 #include <string>
@@ -176,64 +171,6 @@ TEST_P(ScheduledFailureTest, WrongKeyAndWrongGenerationDoNotConnect) {
     EXPECT_EQ(statuses[1].code(),
               wrong_key ? absl::StatusCode::kUnauthenticated : absl::StatusCode::kFailedPrecondition)
         << statuses[1];
-  }
-}
-
-// One rank as a process of its own: allreduces without end.
-pid_t ForkRank(LocalBootstrap* bootstrap, int ranks, int rank, int64_t count, int started_fd) {
-  const pid_t child = fork();
-  if (child != 0) return child;
-  alarm(60);
-  TcpTransport transport;
-  auto communicator = ScheduledCommunicator::Create(KeyedGroup(ranks, rank), &transport, bootstrap);
-  if (!communicator.ok()) _exit(1);
-  std::vector<float> data(count, 0.0f);
-  for (uint64_t i = 0;; ++i) {
-    if (!(*communicator)->Allreduce({1, i, 0}, DataType::kFloat32, data.data(), count).ok()) _exit(1);
-    if (i == 3 && write(started_fd, "x", 1) != 1) _exit(1);
-  }
-}
-
-class KilledRankTest : public testing::TestWithParam<int64_t> {};
-INSTANTIATE_TEST_SUITE_P(Counts, KilledRankTest, testing::Values(10, 3 << 20));
-
-TEST_P(KilledRankTest, TheOthersEndWithinTheBoundAndNameIt) {
-  constexpr int kRanks = 3;
-  LocalBootstrap bootstrap;
-  int started[2];
-  ASSERT_EQ(pipe2(started, O_CLOEXEC), 0);
-  // Forked before this process has threads.
-  const pid_t victim = ForkRank(&bootstrap, kRanks, 2, GetParam(), started[1]);
-  ASSERT_GT(victim, 0);
-  std::vector<absl::Status> statuses(kRanks - 1);
-  std::vector<Rank> suspects(kRanks - 1);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks - 1; ++rank) {
-    threads.emplace_back([&, rank] {
-      TcpTransport transport;
-      auto communicator = ScheduledCommunicator::Create(KeyedGroup(kRanks, rank), &transport, &bootstrap);
-      ASSERT_TRUE(communicator.ok()) << communicator.status();
-      std::vector<float> data(GetParam(), 0.0f);
-      absl::Status status;
-      for (uint64_t i = 0; status.ok(); ++i) {
-        status = (*communicator)->Allreduce({1, i, 0}, DataType::kFloat32, data.data(), data.size());
-      }
-      statuses[rank] = status;
-      suspects[rank] = (*communicator)->SuspectRank();
-    });
-  }
-  char byte;
-  EXPECT_EQ(read(started[0], &byte, 1), 1);
-  const TimePoint killed = Clock::Monotonic().Now();
-  kill(victim, SIGKILL);
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_LT(Clock::Monotonic().Now().MsSince(killed), 2000);
-  waitpid(victim, nullptr, 0);
-  close(started[0]);
-  close(started[1]);
-  for (int rank = 0; rank < kRanks - 1; ++rank) {
-    EXPECT_EQ(statuses[rank].code(), absl::StatusCode::kUnavailable) << statuses[rank];
-    EXPECT_EQ(suspects[rank], Rank(12)) << rank << ": " << statuses[rank];
   }
 }
 
