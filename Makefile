@@ -45,6 +45,10 @@ test-asan: deps  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSa
 test-tsan: deps  ## the C++ tests that do without gRPC under ThreadSanitizer
 	@$(VENV)/python scripts/run_sanitizer.py tsan
 
+.PHONY: test-large
+test-large: deps  ## counts beyond 2^31: some minutes, 12 GB of memory
+	bazel test //worker:large_count_test --test_output=all
+
 .PHONY: lint
 lint: deps  ## clang-format and ruff, changes nothing
 	@$(VENV)/python scripts/lint.py
