@@ -7,6 +7,7 @@ equal bit for bit. `gradients_worker.py`: the size is 2, or the factor of the av
 from __future__ import annotations
 
 import copy
+import gc
 import io
 import os
 from typing import Any, Callable
@@ -17,6 +18,7 @@ from torch import nn
 
 import farandole.torch as hvd
 from farandole import _library
+from farandole.torch import reducer
 
 Loss = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 
@@ -41,9 +43,10 @@ def sgd(model: nn.Module) -> torch.optim.Optimizer:
 class Pair:
     """A model with our optimizer, and its twin."""
 
-    def __init__(self, model: nn.Module, loss: Loss = plain_loss, **options: Any) -> None:
+    def __init__(self, model: nn.Module, loss: Loss = plain_loss, prefix: str = "", **options: Any) -> None:
         self.model, self.twin, self.loss = model, copy.deepcopy(model), loss
-        self.optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters(), **options)
+        names = [(prefix + name, parameter) for name, parameter in model.named_parameters()]
+        self.optimizer = hvd.DistributedOptimizer(sgd(model), names, **options)
         self.reference = sgd(self.twin)
         self.step_number = 0
 
@@ -322,6 +325,32 @@ def case_refused_memory() -> None:
     pair = Pair(model_of())
     pair.step()
     assert all(pair.shared())
+
+
+def case_dropped_while_reduced() -> None:
+    """Rank 0 drops an optimizer whose allreduces wait for rank 1, and makes another one of the same size."""
+    first = Pair(model_of(1), prefix="first.")
+    if hvd.rank() == 0:
+        plain_loss(first.model, batch(0, 0, torch.float32)).backward()
+        first.model.zero_grad()
+        del first
+        gc.collect()
+        assert len(reducer._abandoned) == 6
+        second = Pair(model_of(2), prefix="second.")
+        second.backward()
+        hvd.barrier()
+    else:
+        # The barrier is behind the other's gradients.
+        second = Pair(model_of(2), prefix="second.")
+        second.backward()
+        hvd.barrier()
+        plain_loss(first.model, batch(0, 1, torch.float32)).backward()
+        first.optimizer.synchronize()
+    second.synchronize()
+    second.apply()
+    second.step()
+    Pair(model_of(3)).step()
+    assert all(second.shared()) and not reducer._abandoned
 
 
 def case_gradients_outlive_the_job() -> None:

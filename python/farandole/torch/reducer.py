@@ -6,9 +6,21 @@ from typing import Any, Callable
 
 import torch
 
-from farandole import _errors, _library, _waiting
+from farandole import _basics, _errors, _library, _waiting
 from farandole.torch import gradient_memory, memory
 from farandole.torch.compression import Compression, Compressor
+
+# (handle, what it works on) of optimizers that were dropped meanwhile.
+_abandoned: list[tuple[int, torch.Tensor | None]] = []
+_basics.after_shutdown(_abandoned.clear)
+
+
+def _release_abandoned() -> None:
+    library = _library.load()
+    for entry in list(_abandoned):
+        if library.wait(entry[0], 0) != _library.PENDING:
+            library.release(entry[0])
+            _abandoned.remove(entry)
 
 
 class Slot:
@@ -57,6 +69,7 @@ class GradientReducer:
         self._compression = None if compression is Compression.none else compression
         self._library = _library.load()
         self._allreduce = self._library.allreduce
+        _release_abandoned()
 
     def add(self, parameter: torch.Tensor, name: str) -> None:
         """Watches a parameter from now on."""
@@ -66,9 +79,12 @@ class GradientReducer:
         self._laid_out = False
 
     def remove_hooks(self) -> None:
-        """Watches nothing any more."""
+        """Watches nothing any more. The memory of what is under way stays until it is done."""
         for slot in self.slots:
             slot.hook.remove()
+            if slot.handle:
+                _abandoned.append((slot.handle, slot.buffer))
+                slot.handle, slot.buffer = 0, None
 
     def set_passes(self, passes: int) -> None:
         """Changes the number of backward passes, from the next one on."""
