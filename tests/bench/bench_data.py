@@ -121,7 +121,7 @@ class SharedMemory:
             ratios(f"{name}, gloo / ours, {size_label(s)}", v)
             for s, v in self._against("buffer", "gloo", sizes).items()
         ]
-        rows = [judged(row, "at least 8", row.value >= 8) for row in rows]
+        rows = [judged(row, "at least 8", row.value >= 8, f"{name}, gloo / ours") for row in rows]
         against_mpi = self._at_least(name, "buffer", "open_mpi")
         rows += against_mpi
         if len(against_mpi) == len(self.samples):

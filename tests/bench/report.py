@@ -101,7 +101,8 @@ def print_goals(rows: list[Row]) -> None:
         met = "met" if not missed else f"MISSED in {len(missed)} of {len(found)}"
         print(f"{kind}: {said} {found[0].unit}: {met}")
         for r in missed:
-            print(f"    {r.name}: {_number(r.value)} {r.unit}")
+            spread = f" [{_number(r.spread[0])}..{_number(r.spread[1])}]" if r.spread else ""
+            print(f"    {r.name}: {_number(r.value)} {r.unit}{spread}")
     sys.stdout.flush()
 
 
