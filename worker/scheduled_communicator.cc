@@ -122,7 +122,7 @@ absl::Status ScheduledCommunicator::Allreduce(const Instance& instance, const Re
   if (count == 0) return Barrier(instance);
   char* const operand = static_cast<char*>(data);
   if (size() == 1) {
-    if (how.scales()) OrderedReduce(how, {operand}, operand, count);
+    OrderedReduceToAll(how, {operand}, count);
     return Barrier(instance);
   }
   if (IsHalf(how.dtype) && !mesh_) return AllreduceWidened(instance, how, operand, count);
@@ -157,7 +157,7 @@ absl::Status ScheduledCommunicator::AllreduceWidened(const Instance& instance, c
     runner_->Cancel(status);
     return status;
   }
-  Reduction as_float(DataType::kFloat32, how.op, static_cast<float>(how.prescale), static_cast<float>(how.postscale));
+  const Reduction as_float(DataType::kFloat32, how.op, FactorOfHalves(how.prescale), FactorOfHalves(how.postscale));
   Widen(how.dtype, wide.get(), data, count);
   const absl::Status status = RunAllreduce(instance, as_float, reinterpret_cast<char*>(wide.get()), count);
   if (status.ok()) Narrow(how.dtype, data, wide.get(), count);
