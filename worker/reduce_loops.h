@@ -28,7 +28,9 @@ class Pass {
     const Pass pass(c);
     const int64_t bytes = c.count * static_cast<int64_t>(sizeof(typename L::Element));
     int64_t at = 0;
-    const bool stream = c.stream && pass.Align(bytes, &at);
+    // Also for plain stores: one that crosses a line takes two.
+    const bool aligned = bytes >= kAlignedBytesMin && pass.Align(bytes, &at);
+    const bool stream = c.stream && aligned;
     if (c.operand_count > kOperandsAtOnce) {
       at = pass.Deep(at, bytes);
     } else if (kOften && c.operand_count == 2 && c.result_count == 2) {
@@ -52,6 +54,8 @@ class Pass {
   // Streams of memory that are followed side by side; beyond them sums of a piece wait in the first-level cache.
   static constexpr int kOperandsAtOnce = 12;
   static constexpr int kPieceSteps = 8192 / sizeof(Lanes);
+  // Below that the way to an aligned place costs more than it saves.
+  static constexpr int64_t kAlignedBytesMin = 16 * kStep;
 
   explicit Pass(const Combination& c) : c_(c), factors_(c) {}
 
