@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
+#include "transport/sealed_channel.h"
 #include "transport/striped_channel.h"
 #include "worker/event_count.h"
 
@@ -87,7 +88,7 @@ absl::StatusOr<std::string> AddressOf(const Group& group, int peer, const std::s
   if (parts.second == terms.text) return parts.first;
   return absl::FailedPreconditionError(
       absl::StrCat("all members of a group need the same settings of the data plane (FARANDOLE_SCHEDULE_TABLE, "
-                   "FARANDOLE_TCP_CONNECTIONS), but ",
+                   "FARANDOLE_TCP_CONNECTIONS, FARANDOLE_DATA_ENCRYPTION), but ",
                    Describe(group.members[group.position]), " has: ", terms.text, "; ", Describe(group.members[peer]),
                    " has: ", parts.second));
 }
@@ -134,13 +135,17 @@ absl::Status StillExpected(const Group& group, const std::vector<int>& peers, co
   return absl::OkStatus();
 }
 
-// The connections to each peer as one channel.
-std::map<int, std::unique_ptr<Channel>> Join(std::map<Opening::Key, std::unique_ptr<Channel>> opened, int connections) {
+// The connections to each peer as one channel, sealed if that is wanted.
+std::map<int, std::unique_ptr<Channel>> Join(std::map<Opening::Key, std::unique_ptr<Channel>> opened,
+                                             const Group& group, const ChannelTerms& terms) {
   std::map<int, std::unique_ptr<Channel>> channels;
   std::map<int, std::vector<std::unique_ptr<Channel>>> stripes;
   for (auto& [key, channel] : opened) stripes[key.first].push_back(std::move(channel));
   for (auto& [peer, parts] : stripes) {
-    channels[peer] = connections == 1 ? std::move(parts[0]) : std::make_unique<StripedChannel>(std::move(parts));
+    std::unique_ptr<Channel>& channel = channels[peer];
+    channel = terms.connections == 1 ? std::move(parts[0]) : std::make_unique<StripedChannel>(std::move(parts));
+    if (!terms.encrypted) continue;
+    channel = std::make_unique<SealedChannel>(std::move(channel), MakeSealKeys(PairingWith(group, peer, 0)));
   }
   return channels;
 }
@@ -163,7 +168,7 @@ absl::StatusOr<std::map<int, std::unique_ptr<Channel>>> OpenChannels(const Group
     if (opening->changed().WaitPast(seen, kSliceMs)) continue;
     status = StillExpected(group, peers, terms, opened, *transport, bootstrap);
   }
-  if (status.ok()) return Join(std::move(opened), terms.connections);
+  if (status.ok()) return Join(std::move(opened), group, terms);
   opening->Abandon();
   return status;
 }

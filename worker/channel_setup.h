@@ -18,6 +18,8 @@ struct ChannelTerms {
   std::string text;  // for people, too
   // Connections that one channel consists of.
   int connections = 1;
+  // Nobody between two members can read or change their data.
+  bool encrypted = false;
 };
 
 // Opens a channel to each of these positions of the group; blocks. Every member publishes the address it listens on

@@ -89,6 +89,9 @@ void ReadChannels(Reader* reader, Config* config) {
   int64_t connections = config->tcp_connections;
   reader->Integer({"FARANDOLE_TCP_CONNECTIONS"}, 1, 16, &connections);
   config->tcp_connections = static_cast<int32_t>(connections);
+  int64_t encryption = 0;
+  reader->Integer({"FARANDOLE_DATA_ENCRYPTION"}, 0, 1, &encryption);
+  config->data_encryption = encryption != 0;
 }
 
 void ReadLogLevel(Reader* reader, Config* config) {
@@ -164,9 +167,9 @@ std::string ToString(const Config& config) {
                       " start_timeout_ms=", config.start_timeout_ms, " op_timeout_ms=", config.op_timeout_ms,
                       " fusion_threshold_bytes=", config.fusion_threshold_bytes, " communicator=", config.communicator,
                       " data_address=", config.data_address, " schedule_table=", config.schedule_table,
-                      " tcp_connections=", config.tcp_connections, " shared_tensors=", config.shared_tensors,
-                      " log_level=", static_cast<int>(config.log_level), " timeline=", config.timeline,
-                      " timeline_mark_cycles=", config.timeline_mark_cycles);
+                      " tcp_connections=", config.tcp_connections, " data_encryption=", config.data_encryption,
+                      " shared_tensors=", config.shared_tensors, " log_level=", static_cast<int>(config.log_level),
+                      " timeline=", config.timeline, " timeline_mark_cycles=", config.timeline_mark_cycles);
 }
 
 }  // namespace farandole

@@ -33,6 +33,7 @@ struct Config {
   std::string schedule_table;
   // Connections to each peer.
   int32_t tcp_connections = 1;
+  bool data_encryption = false;
   // Whether front ends get memory for tensors that peers can map.
   bool shared_tensors = true;
   LogLevel log_level = LogLevel::kWarning;

@@ -92,7 +92,7 @@ TEST(ConfigTest, ToStringShowsEveryField) {
   EXPECT_EQ(ToString(Config()),
             "agent_socket=(lone process) job=lone rank=0 size=1 start_timeout_ms=30000 op_timeout_ms=86400000 "
             "fusion_threshold_bytes=134217728 communicator=auto data_address=127.0.0.1 schedule_table= "
-            "tcp_connections=1 shared_tensors=1 log_level=2 "
+            "tcp_connections=1 data_encryption=0 shared_tensors=1 log_level=2 "
             "timeline= "
             "timeline_mark_cycles=0");
 }

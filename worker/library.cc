@@ -39,6 +39,7 @@ Result Library::InitBegin() {
   }
   scheduled.table = *std::move(table);
   scheduled.connections = config->tcp_connections;
+  scheduled.encrypted = config->data_encryption;
   SetLogLevel(config->log_level);
   Log(LogLevel::kDebug, ToString(*config));
   GuardForks();

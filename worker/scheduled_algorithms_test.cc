@@ -187,10 +187,11 @@ TEST(RowScheduleTest, ReducescatterAllgatherAndAlltoallByEverySchedule) {
   }
 }
 
-TEST(ConnectionsTest, SeveralToEachPeerCarryLargeBlocksTogether) {
+TEST(ConnectionsTest, SeveralToEachPeerCarryLargeBlocksTogetherAlsoEncrypted) {
   ScheduledOptions options;
   options.connections = 3;
   for (const int ranks : {2, 4}) {
+    options.encrypted = ranks == 4;
     RunRanks(ranks, options, [ranks](ScheduledCommunicator* communicator, int rank) {
       uint64_t anchor = 0;
       for (const int64_t count : {1, 16 << 10, 70001, (3 << 20) + 1}) {

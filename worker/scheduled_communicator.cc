@@ -33,7 +33,7 @@ RunnerOptions ForGroup(const Group& group, RunnerOptions options) {
 std::string Terms(const ScheduledOptions& options) {
   return absl::StrCat("schedule table ", options.table.Fingerprint(), ", chunks of ", options.runner.chunk_bytes,
                       " bytes, channels to all up to ", options.mesh_members_max, " members, ", options.connections,
-                      " connections to each");
+                      " connections to each, ", options.encrypted ? "encrypted" : "not encrypted");
 }
 
 Schedule MakeSchedule(ScheduledOp op, Algorithm algorithm, int position, int size) {
@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<ScheduledCommunicator>> ScheduledCommunicator::Cr
   const std::vector<int> peers =
       size <= options.mesh_members_max ? MeshPeersOf(group.position, size) : PeersOf(group.position, size);
   absl::StatusOr<std::map<int, std::unique_ptr<Channel>>> channels =
-      OpenChannels(group, peers, {Terms(options), options.connections}, transport, bootstrap);
+      OpenChannels(group, peers, {Terms(options), options.connections, options.encrypted}, transport, bootstrap);
   if (!channels.ok()) return channels.status();
   return std::unique_ptr<ScheduledCommunicator>(
       new ScheduledCommunicator(group, transport, *std::move(channels), options));

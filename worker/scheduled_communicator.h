@@ -29,6 +29,8 @@ struct ScheduledOptions {
   int mesh_members_max = 64;
   // To each peer.
   int connections = 1;
+  // Nobody between two members can read or change their data.
+  bool encrypted = false;
 };
 
 // Collectives as schedules over the channels of a transport. schedule.h has the steps and bytes of each, the table of

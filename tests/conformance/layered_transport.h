@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_TESTS_CONFORMANCE_STRIPED_TRANSPORT_H_
-#define FARANDOLE_TESTS_CONFORMANCE_STRIPED_TRANSPORT_H_
+#ifndef FARANDOLE_TESTS_CONFORMANCE_LAYERED_TRANSPORT_H_
+#define FARANDOLE_TESTS_CONFORMANCE_LAYERED_TRANSPORT_H_
 
 #include <memory>
 #include <string>
@@ -8,16 +8,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "transport/sealed_channel.h"
 #include "transport/striped_channel.h"
 #include "transport/transport.h"
 
 namespace farandole {
 
-// Several channels of another transport as one, so that the conformance suite holds for StripedChannel.
-class StripedTransport final : public Transport {
+// Several channels of another transport as one, or with sealed data, so that the conformance suite holds for
+// StripedChannel and SealedChannel.
+class LayeredTransport final : public Transport {
  public:
-  StripedTransport(std::unique_ptr<Transport> under, int connections)
-      : under_(std::move(under)), connections_(connections) {}
+  LayeredTransport(std::unique_ptr<Transport> under, int connections, bool sealed)
+      : under_(std::move(under)), connections_(connections), sealed_(sealed) {}
 
   const char* name() const override { return under_->name(); }
   absl::Status Usable() const override { return under_->Usable(); }
@@ -26,12 +28,12 @@ class StripedTransport final : public Transport {
     return under_->Register(data, bytes);
   }
   void Connect(const std::string& address, const Pairing& pairing, TimePoint deadline, Ready ready) override {
-    const auto joined = std::make_shared<Joined>(connections_, std::move(ready));
+    const auto joined = std::make_shared<Joined>(connections_, Sealing(pairing, std::move(ready)));
     for (int i = 0; i < connections_; ++i)
       under_->Connect(address, Numbered(pairing, i), deadline, joined->Of(joined, i));
   }
   void Accept(const Pairing& pairing, TimePoint deadline, Ready ready) override {
-    const auto joined = std::make_shared<Joined>(connections_, std::move(ready));
+    const auto joined = std::make_shared<Joined>(connections_, Sealing(pairing, std::move(ready)));
     for (int i = 0; i < connections_; ++i) under_->Accept(Numbered(pairing, i), deadline, joined->Of(joined, i));
   }
 
@@ -65,6 +67,14 @@ class StripedTransport final : public Transport {
     const Ready ready_;
   };
 
+  Ready Sealing(const Pairing& pairing, Ready ready) const {
+    if (!sealed_) return ready;
+    return [pairing, ready = std::move(ready)](absl::StatusOr<std::unique_ptr<Channel>> channel) {
+      if (!channel.ok()) return ready(channel.status());
+      ready(std::unique_ptr<Channel>(std::make_unique<SealedChannel>(*std::move(channel), MakeSealKeys(pairing))));
+    };
+  }
+
   static Pairing Numbered(Pairing pairing, int i) {
     absl::StrAppend(&pairing.domain, "/", i);
     return pairing;
@@ -72,8 +82,9 @@ class StripedTransport final : public Transport {
 
   const std::unique_ptr<Transport> under_;
   const int connections_;
+  const bool sealed_;
 };
 
 }  // namespace farandole
 
-#endif  // FARANDOLE_TESTS_CONFORMANCE_STRIPED_TRANSPORT_H_
+#endif  // FARANDOLE_TESTS_CONFORMANCE_LAYERED_TRANSPORT_H_
