@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <thread>
@@ -62,6 +63,8 @@ class Player {
     own_.resize(count * 4);
     char* const data = buffer != nullptr ? static_cast<char*>(buffer) : own_.data();
     FillOperand(kType, data, count, rank_, round);
+    // Both can be replayed, and a member without a part of its own must not complete before the others have come (D2).
+    if (round % 4 == 2) return Scatter(instance, data, count);
     const absl::Status status = communicator_->Allreduce(instance, kType, data, count);
     if (status.ok()) {
       EXPECT_EQ(WrongCell(kType, data, count, communicator_->size(), round), -1) << count;
@@ -70,6 +73,27 @@ class Player {
   }
 
  private:
+  // Parts of a third of the members are empty.
+  absl::Status Scatter(const Instance& instance, char* data, int64_t count) {
+    const int ranks = communicator_->size(), round = static_cast<int>(instance.anchor);
+    std::vector<int64_t> counts(ranks, 0);
+    for (int64_t left = count, m = 0; m < ranks; ++m) {
+      if ((m + round / 4) % 3 == 0) continue;
+      counts[m] = m + 1 < ranks ? left / 2 : left;
+      left -= counts[m];
+    }
+    const int64_t all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    const int64_t before = std::accumulate(counts.begin(), counts.begin() + communicator_->position(), int64_t{0});
+    const int64_t own = counts[communicator_->position()];
+    FillOperand(kType, data, all, rank_, round);
+    std::vector<char> output(own * 4 + 1);
+    const absl::Status status = communicator_->Reducescatter(instance, kType, data, output.data(), counts);
+    if (status.ok()) {
+      EXPECT_EQ(WrongCell(kType, output.data(), own, ranks, round, before), -1) << count;
+    }
+    return status;
+  }
+
   // Up to a few hundred microseconds, so that waits are found spinning, about to park and parked.
   static void Dawdle(std::mt19937* random) {
     if ((*random)() % 4 != 0) return;
