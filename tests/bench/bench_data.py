@@ -37,13 +37,18 @@ GLOO_SLOWNESS = 16
 Rows = list[report.Row]
 
 
+def times(unit: str, per_second: float, name: str, samples: Samples, **others: Samples) -> report.Row:
+    """A row of times."""
+    row = report.row(name, unit, [m * per_second for m in samples.medians])
+    row.p99 = samples.p99 * per_second
+    row.peers = {peer: other.median * per_second for peer, other in others.items()}
+    row.peers |= {f"{peer}_p99": other.p99 * per_second for peer, other in others.items()}
+    return row
+
+
 def microseconds(name: str, samples: Samples, **others: Samples) -> report.Row:
     """A row of times."""
-    row = report.row(name, "us", [m * 1e6 for m in samples.medians])
-    row.p99 = samples.p99 * 1e6
-    row.peers = {peer: other.median * 1e6 for peer, other in others.items()}
-    row.peers |= {f"{peer}_p99": other.p99 * 1e6 for peer, other in others.items()}
-    return row
+    return times("us", 1e6, name, samples, **others)
 
 
 def ratios(name: str, values: Sequence[float], unit: str = "x") -> report.Row:
@@ -218,7 +223,7 @@ def training(network: str) -> Rows:
     exposed = ratios(f"step of {network}: DDP's exposed communication", [100 * (1 - r) for r in alone.over(ddp)], "%")
     same = report.Row(f"step of {network}: bytes of gradients other than DDP's, of {total}", differing, "")
     return [
-        microseconds(f"step of {network}, 2 processes", ours, ddp_gloo=ddp, ddp_without_communication=alone),
+        times("ms", 1e3, f"step of {network}, 2 processes", ours, ddp_gloo=ddp, ddp_without_communication=alone),
         exposed,
         judged(row, "at most 0.8", row.value <= 0.8),
         judged(same, "none", differing == 0),
