@@ -168,8 +168,8 @@ absl::Status ScheduledCommunicator::Reducescatter(const Instance& instance, cons
                                                   void* output, const std::vector<int64_t>& counts) {
   const int64_t element = SizeOf(how.dtype), own = counts[position()];
   const int64_t all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-  // A mesh alone serves 16-bit floats. A member without a part has nothing to wait for, but must not complete before all
-  // have come (D2): an allreduce does not.
+  // A mesh alone serves 16-bit floats. A member without a part has nothing to wait for, but must not complete before
+  // all have come (D2): an allreduce does not.
   const bool all_have_parts = std::find(counts.begin(), counts.end(), 0) == counts.end();
   if (!all_have_parts || size() == 1 || (IsHalf(how.dtype) && !mesh_)) {
     return Communicator::Reducescatter(instance, how, data, output, counts);

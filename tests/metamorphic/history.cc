@@ -92,8 +92,8 @@ std::string ToString(const Call& call) {
     absl::StrAppend(&text, " ", Name(call.how.op), " times ", call.how.prescale, " and ", call.how.postscale, ", ",
                     kFills[static_cast<int>(call.fill)]);
   }
-  return absl::StrCat(text, ", root ", call.root, ", counts ", absl::StrJoin(call.counts, " "),
-                      call.in_buffer ? ", in the buffer" : "");
+  return absl::StrCat(text, ", root ", call.root, ", ", call.pieces, " pieces, counts ",
+                      absl::StrJoin(call.counts, " "), call.in_buffer ? ", in the buffer" : "");
 }
 
 std::vector<Call> RandomHistory(uint64_t seed, int ranks, int calls, int64_t count_max) {
@@ -104,6 +104,7 @@ std::vector<Call> RandomHistory(uint64_t seed, int ranks, int calls, int64_t cou
     call.seed = random.Next();
     call.in_buffer = random.Percent(50);
     call.root = static_cast<int>(random.Below(ranks));
+    call.pieces = random.Percent(50) ? static_cast<int>(random.Between(1, 9)) : 0;
     ChooseReduction(&call, &random);
     const uint64_t kind = random.Below(12);
     call.kind = kind < 5 ? Call::Kind::kAllreduce : static_cast<Call::Kind>(std::min<uint64_t>(kind - 4, 5));

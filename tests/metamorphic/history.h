@@ -25,6 +25,9 @@ struct Call {
   int root = 0;
   // Operands lie in the communicator's buffer, if it has one so large.
   bool in_buffer = false;
+  // Of an allreduce: so many tensors at places of their own hold its elements, and their results are elsewhere. 0: one
+  // operand, whose place its result takes.
+  int pieces = 0;
   uint64_t seed = 0;
 
   bool reduces() const { return kind == Kind::kAllreduce || kind == Kind::kReducescatter; }
