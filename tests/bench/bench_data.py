@@ -176,6 +176,8 @@ def eight_ranks() -> Rows:
     ours, gloo = peers.ours(8), peers.gloo(8)
     for size in EIGHT_SIZES:
         turns = {"ours": (ours, task("shm_buffer", size, slowness=8)), "gloo": (gloo, task("gloo", size, slowness=64))}
+        if size == EIGHT_SIZES[0]:
+            turns["single"] = (ours, Task("shm_buffer", size, 1, 50))
         found = by_turns(turns, ROUNDS)
         name = f"shm, 8 ranks on 2 cores, {size_label(size)}"
         rows.append(microseconds(f"{name}, in buffers", found["ours"], gloo=found["gloo"]))
@@ -183,7 +185,7 @@ def eight_ranks() -> Rows:
         goals.append(judged(row, "at least 3", row.value >= 3, "shm, 8 ranks on 2 cores, gloo / ours"))
         if size == EIGHT_SIZES[0]:
             # Ranks that spin for others which want the same core wait for the scheduler's ticks, milliseconds each.
-            tail = report.Row(f"{name}: p99", found["ours"].p99 * 1e6, "us")
+            tail = report.Row(f"{name}: p99 of single calls", found["single"].p99 * 1e6, "us")
             goals.append(judged(tail, "at most 1000: no spin collapse", tail.value <= 1000))
     ours.close()
     gloo.close()
