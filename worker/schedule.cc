@@ -8,6 +8,8 @@ namespace {
 
 using Kind = Step::Kind;
 
+constexpr int kMeshLanes = 2;
+
 int Modulo(int value, int size) { return (value % size + size) % size; }
 
 // Block q to q, and the own block, a part of everybody's operand, from all.
@@ -80,7 +82,7 @@ Schedule ExchangeAllreduce(int position, int size) {
 }
 
 Schedule DirectAllreduce(int position, int size) {
-  Schedule schedule{"direct allreduce", {ScatterRound(position, size), {}}};
+  Schedule schedule{"direct allreduce", {ScatterRound(position, size), {}}, kMeshLanes};
   for (int peer : MeshPeersOf(position, size)) {
     schedule.rounds[1].push_back({Kind::kSend, peer, position});
     schedule.rounds[1].push_back({Kind::kReceive, peer, peer});
@@ -89,7 +91,7 @@ Schedule DirectAllreduce(int position, int size) {
 }
 
 Schedule DoublingAllreduce(int position, int size) {
-  Schedule schedule{"doubling allreduce", {}, false};
+  Schedule schedule{"doubling allreduce", {}, 1};
   const int power = PowerOfTwoUpTo(size);
   if (power < size) schedule.rounds.push_back(FoldRound(position, size, 1, false));
   for (int distance = 1; distance < power; distance *= 2) {
@@ -103,7 +105,7 @@ Schedule DoublingAllreduce(int position, int size) {
 }
 
 Schedule HalvingAllreduce(int position, int size) {
-  Schedule schedule{"halving allreduce", {}, false};
+  Schedule schedule{"halving allreduce", {}, 1};
   const int power = PowerOfTwoUpTo(size);
   if (power < size) schedule.rounds.push_back(FoldRound(position, size, power, false));
   // Before distance d members that agree in all bits from 2d on hold one range of 2d blocks.
@@ -137,7 +139,7 @@ Schedule RingReducescatter(int position, int size) {
 }
 
 Schedule DirectReducescatter(int position, int size) {
-  return {"direct reducescatter", {ScatterRound(position, size)}, true};
+  return {"direct reducescatter", {ScatterRound(position, size)}, kMeshLanes};
 }
 
 Schedule RingAllgather(int position, int size) {
@@ -152,7 +154,7 @@ Schedule RingAllgather(int position, int size) {
 }
 
 Schedule DirectAllgather(int position, int size) {
-  Schedule schedule{"direct allgather", {{{Kind::kCopy, position, position}}}};
+  Schedule schedule{"direct allgather", {{{Kind::kCopy, position, position}}}, kMeshLanes};
   for (int peer : MeshPeersOf(position, size)) {
     schedule.rounds[0].push_back({Kind::kSendInput, peer, position});
     schedule.rounds[0].push_back({Kind::kReceive, peer, peer});
@@ -161,7 +163,7 @@ Schedule DirectAllgather(int position, int size) {
 }
 
 Schedule DirectAlltoall(int position, int size) {
-  Schedule schedule{"direct alltoall", {{{Kind::kCopy, position, position * size + position}}}};
+  Schedule schedule{"direct alltoall", {{{Kind::kCopy, position, position * size + position}}}, kMeshLanes};
   for (int distance = 1; distance < size; ++distance) {
     const int to = Modulo(position + distance, size), from = Modulo(position - distance, size);
     schedule.rounds[0].push_back({Kind::kSendInput, to, position * size + to});

@@ -50,7 +50,9 @@ using Round = std::vector<Step>;
 struct Schedule {
   std::string name;
   std::vector<Round> rounds;
-  bool lanes_overlap = true;
+  // Lanes that may be under way at a time, if there are more: one where they could end in a circle; few where a round
+  // has messages for everybody, of which more at a time only push one another out of the caches.
+  int lanes_max = 64;
 };
 
 // All positions that any schedule of this size makes `position` talk to, but for those that need a mesh: those at a

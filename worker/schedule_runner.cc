@@ -61,8 +61,8 @@ absl::Status ScheduleRunner::Prepare(const Call& call) {
   input_memory_ = *std::move(input);
   call_ = call;
   caller_ = std::this_thread::get_id();
-  const int64_t slots = call.schedule->lanes_overlap ? slots_.size() : 1;
-  slots_used_ = std::min<int64_t>(slots, call.layout->lanes());
+  slots_used_ =
+      std::min<int64_t>({static_cast<int64_t>(slots_.size()), call.schedule->lanes_max, call.layout->lanes()});
   return PrepareScratch();
 }
 

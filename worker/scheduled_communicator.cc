@@ -32,8 +32,9 @@ RunnerOptions ForGroup(const Group& group, RunnerOptions options) {
 // What members have to agree on, in words.
 std::string Terms(const ScheduledOptions& options) {
   return absl::StrCat("schedule table ", options.table.Fingerprint(), ", chunks of ", options.runner.chunk_bytes,
-                      " bytes, channels to all up to ", options.mesh_members_max, " members, ", options.connections,
-                      " connections to each, ", options.encrypted ? "encrypted" : "not encrypted");
+                      " bytes, channels to all up to ", options.mesh_members_max,
+                      " members, connections to each: ", options.connections, ", ",
+                      options.encrypted ? "encrypted" : "not encrypted");
 }
 
 Schedule MakeSchedule(ScheduledOp op, Algorithm algorithm, int position, int size) {
@@ -63,13 +64,13 @@ int BlocksOf(Algorithm algorithm, int size) {
   return algorithm == Algorithm::kRing || algorithm == Algorithm::kDirect ? size : 1;
 }
 
-// A block of a schedule whose rounds move several of them is smaller, so that scratch memory is bounded: by about four
-// chunks a lane, or the least chunk for each of many members.
+// A block of a schedule whose rounds move several of them is smaller, so that what is under way at a time is about the
+// same for all: two chunks a lane, or the least chunk for each of many members.
 int64_t ChunkOf(Algorithm algorithm, int size, const RunnerOptions& options) {
   constexpr int64_t kLeast = 16 << 10;
   int64_t share = options.chunk_bytes;
   if (algorithm == Algorithm::kHalving) share = 2 * options.chunk_bytes / PowerOfTwoUpTo(size);
-  if (NeedsMesh(algorithm)) share = 4 * options.chunk_bytes / std::max(size, 4);
+  if (NeedsMesh(algorithm)) share = 2 * options.chunk_bytes / std::max(size, 4);
   return std::min(std::max(share, kLeast), options.chunk_bytes);
 }
 
@@ -200,7 +201,8 @@ absl::Status ScheduledCommunicator::Reducescatter(const Instance& instance, cons
 absl::Status ScheduledCommunicator::Alltoall(const Instance& instance, const void* input, void* output,
                                              const std::vector<int64_t>& byte_matrix) {
   if (!mesh_) return Communicator::Alltoall(instance, input, output, byte_matrix);
-  const LaneLayout layout = LaneLayout::Matrix(byte_matrix, size(), position(), options_.runner.chunk_bytes);
+  const LaneLayout layout =
+      LaneLayout::Matrix(byte_matrix, size(), position(), ChunkOf(Algorithm::kDirect, size(), options_.runner));
   const auto row = byte_matrix.begin() + position() * size();
   ScheduleRunner::Call call;
   call.schedule = &alltoall_;
@@ -213,8 +215,9 @@ absl::Status ScheduledCommunicator::Alltoall(const Instance& instance, const voi
 
 absl::Status ScheduledCommunicator::Allgather(const Instance& instance, const void* input, void* output,
                                               const std::vector<int64_t>& byte_counts) {
-  const LaneLayout layout = LaneLayout::Ragged(byte_counts, options_.runner.chunk_bytes);
-  const Algorithm algorithm = options_.table.Choose(ScheduledOp::kAllgather, layout.total_bytes(), size(), mesh_);
+  const int64_t all = std::accumulate(byte_counts.begin(), byte_counts.end(), int64_t{0});
+  const Algorithm algorithm = options_.table.Choose(ScheduledOp::kAllgather, all, size(), mesh_);
+  const LaneLayout layout = LaneLayout::Ragged(byte_counts, ChunkOf(algorithm, size(), options_.runner));
   ScheduleRunner::Call call;
   call.schedule = &ScheduleOf(ScheduledOp::kAllgather, algorithm);
   call.layout = &layout;
