@@ -27,7 +27,7 @@ build: deps  ## builds every target
 	bazel build //...
 
 # What a user runs; without the tests.
-PRODUCT := //agent:farandole-agent //controller:farandole-controller //frameworks:libfarandole.so
+PRODUCT := //agent:farandole-agent //controller:farandole-controller //frameworks:libfarandole.so //perf:farandole-perf
 
 .PHONY: product
 product: deps

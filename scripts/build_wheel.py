@@ -18,7 +18,7 @@ from wheel.wheelfile import WheelFile
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "wheel"
-EXECUTABLES = ("controller/farandole-controller", "agent/farandole-agent")
+EXECUTABLES = ("controller/farandole-controller", "agent/farandole-agent", "perf/farandole-perf")
 LIBRARY = "frameworks/libfarandole.so"
 # The platform's own; every manylinux policy has them. All else is carried.
 PLATFORM_PACKAGES = ("libc6", "libgcc-s1", "libstdc++6", "zlib1g")
@@ -55,6 +55,7 @@ Tag: py3-none-linux_x86_64
 ENTRY_POINTS = """\
 [console_scripts]
 farandole = farandole.launch.cli:main
+farandole-perf = farandole.launch.perf:main
 """
 
 

@@ -110,8 +110,11 @@ link_source() {
   local site python=$PWD/.venv/bin/python
   site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   echo "$PWD/python" >"$site/farandole-source.pth"
-  printf '%s\n' "#!$python" 'import sys' 'from farandole.launch.cli import main' 'sys.exit(main())' >.venv/bin/farandole
-  chmod +x .venv/bin/farandole
+  for command in farandole:cli farandole-perf:perf; do
+    printf '%s\n' "#!$python" 'import sys' "from farandole.launch.${command#*:} import main" 'sys.exit(main())' \
+      >".venv/bin/${command%:*}"
+    chmod +x ".venv/bin/${command%:*}"
+  done
 }
 
 if [[ ${1:-} == --bench ]]; then

@@ -12,6 +12,7 @@ _FILES = {
     "libfarandole.so": ("FARANDOLE_LIBRARY_DIR", "lib", "frameworks"),
     "farandole-controller": ("FARANDOLE_BIN_DIR", "bin", "controller"),
     "farandole-agent": ("FARANDOLE_BIN_DIR", "bin", "agent"),
+    "farandole-perf": ("FARANDOLE_BIN_DIR", "bin", "perf"),
 }
 
 

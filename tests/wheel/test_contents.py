@@ -44,7 +44,7 @@ def test_no_other_shared_object_is_where_a_user_process_would_load_it(installed:
 
 def test_executables_find_their_libraries_in_the_wheel(installed: Installed) -> None:
     names = [e.name for e in installed.executables]
-    assert names == ["farandole-agent", "farandole-controller"]
+    assert names == ["farandole-agent", "farandole-controller", "farandole-perf"]
     for executable in installed.executables:
         resolved = dict(re.findall(r"^\s*(\S+) => (\S+)", run("ldd", executable), re.MULTILINE))
         assert any("libgrpc" in name for name in resolved)
@@ -75,6 +75,6 @@ def test_metadata(installed: Installed) -> None:
 
 def test_executables_are_executable(installed: Installed) -> None:
     modes = {i.filename: i.external_attr >> 16 for i in zipfile.ZipFile(installed.wheel).infolist()}
-    assert modes["farandole/bin/farandole-agent"] & 0o111 == 0o111
-    assert modes["farandole/bin/farandole-controller"] & 0o111 == 0o111
+    for name in ("agent", "controller", "perf"):
+        assert modes[f"farandole/bin/farandole-{name}"] & 0o111 == 0o111
     assert not any("__pycache__" in name for name in modes)
