@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -70,7 +71,7 @@ class Rank:
         self._number = 0
 
     def measure(self, what: str, dtype: str, bytes_: int, calls: int, blocks: int) -> list[float]:
-        """Seconds of a call in each block.
+        """Seconds of a call in each block: the median of its calls, as some of them stall for milliseconds.
 
         Raises:
             ValueError: a command that is not for gloo, or a wrong sum.
@@ -86,10 +87,11 @@ class Rank:
             for i, operand in enumerate(operands):
                 self._pattern.fill(operand, self._number + i)
             self._aligner.wait()
-            begin = time.perf_counter()
+            moments = [time.perf_counter()]
             for operand in operands:
                 self._all_reduce(operand)
-            seconds.append((time.perf_counter() - begin) / calls)
+                moments.append(time.perf_counter())
+            seconds.append(statistics.median(end - begin for begin, end in zip(moments, moments[1:])))
             for i, operand in enumerate(operands):
                 if not self._pattern.is_sum(operand, self._number + i):
                     raise ValueError(f"gloo: wrong sum of {bytes_} bytes")
