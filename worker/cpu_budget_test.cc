@@ -1,9 +1,8 @@
 #include "worker/cpu_budget.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <string>
 
+#include "base/fake_root_testing.h"
 #include "gtest/gtest.h"
 
 namespace farandole {
@@ -11,19 +10,10 @@ namespace {
 
 class CpuBudgetTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "/cpu_budget_XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
+  void Write(const std::string& file, const std::string& text) { fake_.Write(file, text); }
 
-  void Write(const std::string& path, const std::string& text) {
-    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-    std::ofstream(root_ + path) << text;
-  }
-
-  std::string root_;
+  FakeRoot fake_{testing::TempDir()};
+  const std::string& root_ = fake_.path();
 };
 
 TEST_F(CpuBudgetTest, NothingReadableDoesNotLimit) { EXPECT_EQ(ReadCpuBudget(root_).quota_cpus, 0); }
