@@ -346,7 +346,7 @@ TEST_P(ReduceTest, FormsAgree) {
   const int64_t size = SizeOf(dtype), count = 4999;
   const bool scales = dtype > DataType::kInt64;
   std::vector<std::vector<char>> memory;
-  for (int i = 0; i < 19; ++i) memory.push_back(RandomBits(random_, count * size + 64));
+  for (int i = 0; i < 19; ++i) memory.push_back(RandomBits(random_, count * size + 128));
   for (int operands : {1, 2, 3, 12, 13, 19}) {
     for (ReduceOp op : kOps) {
       for (int shift : {0, 1, 8, 40}) {

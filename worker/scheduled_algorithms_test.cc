@@ -10,43 +10,19 @@
 
 #include "gtest/gtest.h"
 #include "transport/inproc/transport.h"
-#include "transport/tcp/transport.h"
 #include "worker/communicator_testing.h"
 #include "worker/local_bootstrap.h"
 #include "worker/ordered_reduce.h"
 #include "worker/row_collectives_testing.h"
-#include "worker/scheduled_communicator.h"
+#include "worker/scheduled_testing.h"
 
 namespace farandole {
 namespace {
 
-// Small chunks, so that small operands go through many lanes.
-ScheduledOptions OptionsOf(const std::string& table) {
-  ScheduledOptions options;
-  options.runner.chunk_bytes = 1000;
-  options.runner.lanes = 3;
-  options.runner.loop_work_bytes = 500;
-  options.table = *ScheduleTable::Parse(table, "test");
-  return options;
-}
-
 using Body = std::function<void(ScheduledCommunicator*, int rank)>;
 
-// One thread, transport and communicator per rank.
 void RunRanks(int ranks, const ScheduledOptions& options, const Body& body) {
-  LocalBootstrap bootstrap;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      TcpTransport transport;
-      Group group = TestGroup(ranks, rank);
-      group.data_key = "key";
-      auto communicator = ScheduledCommunicator::Create(group, &transport, &bootstrap, options);
-      ASSERT_TRUE(communicator.ok()) << communicator.status();
-      body(communicator->get(), rank);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunScheduledRanks(ranks, "tcp", options, body);
 }
 
 struct Shape {
@@ -58,7 +34,7 @@ struct Shape {
 class AllreduceScheduleTest : public testing::TestWithParam<Shape> {
  protected:
   ScheduledOptions Options() const {
-    ScheduledOptions options = OptionsOf("allreduce 0 any 1 any " + GetParam().schedule);
+    ScheduledOptions options = SmallChunks("allreduce 0 any 1 any " + GetParam().schedule);
     if (!GetParam().mesh) options.mesh_members_max = 1;
     return options;
   }
@@ -165,7 +141,7 @@ TEST(RowScheduleTest, ReducescatterAllgatherAndAlltoallByEverySchedule) {
     for (const int mesh_members_max : {64, 2}) {
       for (const int ranks : {2, 3, 5}) {
         const std::string rows = std::string(" 0 any 1 any ") + schedule;
-        ScheduledOptions options = OptionsOf("reducescatter" + rows + "\nallgather" + rows);
+        ScheduledOptions options = SmallChunks("reducescatter" + rows + "\nallgather" + rows);
         options.mesh_members_max = mesh_members_max;
         RunRanks(ranks, options, [](Communicator* communicator, int) { CheckReducescatter(communicator); });
         RunRanks(ranks, options, [](Communicator* communicator, int) { CheckAlltoall(communicator); });
@@ -213,7 +189,7 @@ TEST(ScheduleTermsTest, MembersWithDifferentTablesSayWhoHasWhat) {
       InprocTransport transport;
       Group group = TestGroup(2, rank);
       group.data_key = "key";
-      const ScheduledOptions options = OptionsOf(rank == 0 ? "" : "allreduce 0 any 1 any halving");
+      const ScheduledOptions options = SmallChunks(rank == 0 ? "" : "allreduce 0 any 1 any halving");
       statuses[rank] = ScheduledCommunicator::Create(group, &transport, &bootstrap, options).status();
     });
   }
@@ -221,7 +197,7 @@ TEST(ScheduleTermsTest, MembersWithDifferentTablesSayWhoHasWhat) {
   for (const absl::Status& status : statuses) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
     for (const char* table : {"", "allreduce 0 any 1 any halving"}) {
-      EXPECT_NE(status.message().find(OptionsOf(table).table.Fingerprint()), std::string::npos) << status;
+      EXPECT_NE(status.message().find(SmallChunks(table).table.Fingerprint()), std::string::npos) << status;
     }
     for (const char* who : {"rank 0", "rank 1"}) EXPECT_NE(status.message().find(who), std::string::npos) << status;
   }

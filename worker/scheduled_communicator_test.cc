@@ -4,17 +4,13 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "transport/inproc/transport.h"
-#include "transport/tcp/transport.h"
 #include "worker/communicator_testing.h"
-#include "worker/local_bootstrap.h"
 #include "worker/row_collectives_testing.h"
+#include "worker/scheduled_testing.h"
 
 namespace farandole {
 namespace {
@@ -24,40 +20,15 @@ struct Shape {
   int ranks;
 };
 
-std::unique_ptr<Transport> MakeTransport(const std::string& name) {
-  if (name == "inproc") return std::make_unique<InprocTransport>();
-  return std::make_unique<TcpTransport>();
-}
+// Each schedule gets some operands.
+ScheduledOptions SmallChunks() { return farandole::SmallChunks("allreduce 0 2500 1 any doubling"); }
 
-// Small chunks, so that small operands go through many lanes too, and each schedule gets some.
-ScheduledOptions SmallChunks() {
-  ScheduledOptions options;
-  options.runner.chunk_bytes = 1000;
-  options.runner.lanes = 3;
-  options.runner.loop_work_bytes = 500;
-  options.table = *ScheduleTable::Parse("allreduce 0 2500 1 any doubling", "test");
-  return options;
-}
-
-// One thread, transport and communicator per rank.
 class ScheduledCommunicatorTest : public testing::TestWithParam<Shape> {
  protected:
   using Body = std::function<void(ScheduledCommunicator*, int rank)>;
 
   void RunRanks(int ranks, const ScheduledOptions& options, const Body& body) {
-    LocalBootstrap bootstrap;
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks; ++rank) {
-      threads.emplace_back([&, rank] {
-        std::unique_ptr<Transport> transport = MakeTransport(GetParam().transport);
-        Group group = TestGroup(ranks, rank);
-        group.data_key = "key";
-        auto communicator = ScheduledCommunicator::Create(group, transport.get(), &bootstrap, options);
-        ASSERT_TRUE(communicator.ok()) << communicator.status();
-        body(communicator->get(), rank);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    RunScheduledRanks(ranks, GetParam().transport, options, body);
   }
 
   Instance Next() { return {1, ++anchor_, 0}; }

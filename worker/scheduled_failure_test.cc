@@ -7,19 +7,12 @@
 
 #include "base/clock.h"
 #include "gtest/gtest.h"
-#include "transport/inproc/transport.h"
-#include "transport/tcp/transport.h"
 #include "worker/communicator_testing.h"
 #include "worker/local_bootstrap.h"
-#include "worker/scheduled_communicator.h"
+#include "worker/scheduled_testing.h"
 
 namespace farandole {
 namespace {
-
-std::unique_ptr<Transport> MakeTransport(const std::string& name) {
-  if (name == "inproc") return std::make_unique<InprocTransport>();
-  return std::make_unique<TcpTransport>();
-}
 
 Group KeyedGroup(int ranks, int rank) {
   Group group = TestGroup(ranks, rank);
