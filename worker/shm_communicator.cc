@@ -252,17 +252,16 @@ absl::Status ShmCommunicator::AllreducePlaced(const Reduction& how, absl::Span<c
   absl::StatusOr<Operand> own = Place(how.dtype, pieces, bytes);
   if (!own.ok()) return own.status();
   absl::Status status;
-  for (bool done = false; !done;) {
+  for (;;) {
     if (own->place.step == 0) {
       std::memcpy(segment_.chunk(position(), which_), own->in, std::min(bytes, chunk_bytes_));
     }
     if (absl::Status s = Step(own->place); !s.ok()) return s;
     const Places places = PlacesOfAll();
-    done = places != Places::kMixed;
     if (places == Places::kMemory) return AllreduceInMemory(how, pieces, count);
     if (places == Places::kBuffers) status = AllreduceInBuffers(how, count);
     if (places == Places::kElsewhere) status = AllreduceChunks(how, own->in, own->out, count);
-    if (done) break;
+    if (places != Places::kMixed) break;
     if (own->place.step >= kMemoryStep) {
       own = Packed(how.dtype, pieces, bytes);
       if (!own.ok()) return own.status();
