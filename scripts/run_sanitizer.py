@@ -14,10 +14,8 @@ import sys
 import run_tests
 from run_tests import OUT, ROOT, Tally
 
-TARGETS = {
-    "asan": "tests(//...)",
-    "tsan": "tests(//...) except rdeps(//..., @system//:grpc)",
-}
+TESTS = "tests(//...) except attr(tags, manual, //...)"
+TARGETS = {"asan": TESTS, "tsan": f"{TESTS} except rdeps(//..., @system//:grpc)"}
 SETTINGS = {
     "asan": ["ASAN_OPTIONS=detect_stack_use_after_return=1", "UBSAN_OPTIONS=print_stacktrace=1"],
     "tsan": [f"TSAN_OPTIONS=suppressions={ROOT}/tests/sanitizers/tsan.supp:second_deadlock_stack=1"],
