@@ -22,14 +22,14 @@ COMMAND = [sys.executable, "-m", "farandole", "run"]
     [
         (["-np", "0", "python"], "'0' is not a number of processes"),
         (["-np", "x", "python"], "'x' is not a number of processes"),
-        (["-np", "-3", "python"], "'-3' is not a number of processes"),
+        (["-np", "-3", "python"], "argument -np/--num-proc"),
         (["-np", "2"], "no command given"),
         (["-np", "2", "--"], "no command given"),
         (["python"], "-np/--num-proc"),
         (["-np", "2", "no-such-command"], "command 'no-such-command' was not found on the PATH"),
         (["-np", "2", "./no/such/file"], "command './no/such/file' is not an executable file"),
         (["-np", "2", "--start-timeout", "0", "python"], "'0' is not a positive number"),
-        (["-np", "2", "--fusion-threshold-mb", "-1", "python"], "between 0 and 65536"),
+        (["-np", "2", "--fusion-threshold-mb", "-1", "python"], "'-1' is not a whole number between 0 and 65536"),
         (["-np", "2", "--no-such-option", "python"], "--no-such-option"),
     ],
 )
@@ -61,7 +61,8 @@ def test_options() -> None:
     parsed = cli.parse(
         ["run", "-np", "2", "--start-timeout", "5", "--fusion-threshold-mb", "3", "sh", "-c", "x", "--verbose"]
     )
-    assert parsed == settings.Settings(2, ("sh", "-c", "x", "--verbose"), 5.0, 3 << 20)
+    tunables = {"FUSION_THRESHOLD": str(3 << 20)}
+    assert parsed == settings.Settings(2, ("sh", "-c", "x", "--verbose"), start_timeout_s=5.0, tunables=tunables)
     environment = parsed.environment({"FARANDOLE_RANK": "1", "HOROVOD_SIZE": "9", "KEPT": "1"}, cores=9)
     assert environment == {
         "KEPT": "1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import select
+import shlex
 import signal
 import sys
 import time
@@ -21,6 +22,7 @@ from farandole.launch.children import (
     pipe_with,
     read_line,
 )
+from farandole.launch.hosts import is_local
 from farandole.launch.settings import Settings, allowed_cores, log_level
 from farandole.launch.store import Store
 
@@ -42,6 +44,13 @@ def say(sentence: str) -> None:
 
 def run(settings: Settings) -> int:
     """Runs the command on all processes. Returns the exit code: the agent's, 1 if the controller failed for good."""
+    if settings.dry_run:
+        print("\n".join(describe(settings)))
+        return 0
+    remote = [place.host for place in settings.places() if not is_local(place.host)]
+    if remote:
+        say(f"processes on other hosts ({', '.join(remote)}) are not started by this release")
+        return 1
     try:
         programs = [_locate.find("farandole-controller"), _locate.find("farandole-agent")]
     except FileNotFoundError as error:
@@ -53,6 +62,16 @@ def run(settings: Settings) -> int:
         threads = environment["OMP_NUM_THREADS"]
         say(f"OMP_NUM_THREADS={threads} ({cores} cores for {settings.processes} processes); set it to choose otherwise")
     return _Run(settings, programs, environment).run()
+
+
+def describe(settings: Settings) -> list[str]:
+    """What would be started, a line for each host."""
+    lines = []
+    for place in settings.places():
+        last = place.first_rank + place.local_size - 1
+        ranks = f"rank {last} runs" if place.local_size == 1 else f"ranks {place.first_rank} to {last} run"
+        lines.append(f"{place.host}: {ranks} {shlex.join(settings.command)}")
+    return lines
 
 
 class _Run:

@@ -1,0 +1,106 @@
+"""``--check-build``: what of Farandole was found here, and why something was not."""
+
+from __future__ import annotations
+
+import ctypes.util
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+from collections.abc import Iterator
+
+from farandole import _locate
+from farandole.version import __version__
+
+# name: (module of the framework, its distribution, our front end for it)
+FRAMEWORKS = {
+    "PyTorch": ("torch", "torch", "farandole.torch"),
+    "TensorFlow": ("tensorflow", "tensorflow", "farandole.tensorflow"),
+    "Keras": ("keras", "keras", "farandole.keras"),
+    "MXNet": ("mxnet", "mxnet", "farandole.mxnet"),
+    "JAX": ("jax", "jax", "farandole.jax"),
+}
+PROGRAMS = ("libfarandole.so", "farandole-controller", "farandole-agent", "farandole-perf")
+PROGRAM_S = 10.0
+
+
+def _has(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _framework(module: str, distribution: str, front_end: str) -> tuple[bool, str]:
+    """Nothing is imported: that takes seconds, and may fail for reasons of its own."""
+    ours, theirs = _has(front_end), _has(module)
+    try:
+        version = importlib.metadata.version(distribution) if theirs else ""
+    except importlib.metadata.PackageNotFoundError:
+        version = "of unknown version"
+    if not ours:
+        return False, f"this release has no {front_end}"
+    return (True, f"{module} {version}") if theirs else (False, f"no module {module} in this Python")
+
+
+def _program(name: str) -> tuple[bool, str]:
+    try:
+        path = _locate.find(name)
+        if not name.endswith(".so"):
+            done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=PROGRAM_S)
+            if done.returncode:
+                return False, f"{path} does not start: {(done.stderr or done.stdout).strip().splitlines()[:1]}"
+        return True, path
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return False, str(error)
+
+
+def _shared_memory() -> tuple[bool, str]:
+    try:
+        os.close(os.memfd_create("farandole-check"))
+    except OSError as error:
+        return False, f"memfd_create: {error.strerror}"
+    return True, "between ranks of one host"
+
+
+def _nccl() -> tuple[bool, str]:
+    found_one = ctypes.util.find_library("nccl") or _has("nvidia.nccl")
+    found = "libnccl.so.2 is here" if found_one else "no libnccl.so.2 was found either"
+    return False, f"not used by this release; {found}"
+
+
+def _verbs() -> tuple[bool, str]:
+    devices = sorted(os.listdir("/sys/class/infiniband")) if os.path.isdir("/sys/class/infiniband") else []
+    found = f"devices: {', '.join(devices)}" if devices else "no RDMA device is here either"
+    return False, f"not used by this release; {found}"
+
+
+def _lines() -> Iterator[str]:
+    yield f"Farandole v{__version__}:"
+    transports = {
+        "shared memory": _shared_memory(),
+        "TCP": (True, "between hosts"),
+        "verbs": _verbs(),
+        "NCCL": _nccl(),
+    }
+    ssh = next((f"{d}/ssh" for d in os.get_exec_path() if os.access(f"{d}/ssh", os.X_OK)), "")
+    sections = {
+        "Available Frameworks": {name: _framework(*names) for name, names in FRAMEWORKS.items()},
+        "Available Controllers": {
+            "Farandole": (True, "one for every framework"),
+            "MPI": (False, "not used; processes that mpirun started find the controller by themselves"),
+            "Gloo": (False, "not used"),
+        },
+        "Available Tensor Operations": transports,
+        "Files": {name: _program(name) for name in PROGRAMS},
+        "Other Hosts": {"ssh": (bool(ssh), ssh or "no ssh on the PATH")},
+    }
+    for title, entries in sections.items():
+        yield f"\n{title}:"
+        for name, (found, why) in entries.items():
+            yield f"    [{'X' if found else ' '}] {name}: {why}"
+
+
+def text() -> str:
+    """The report; a line for each thing."""
+    return "\n".join(_lines()) + "\n"
