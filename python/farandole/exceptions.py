@@ -20,3 +20,19 @@ class NotInitializedError(HorovodInternalError, ValueError):
 
 class InitializationError(HorovodInternalError, ValueError):
     """``init()`` failed; the text says at which address, why, and what to check. It may be called again."""
+
+
+class WorkerRetiredError(InitializationError):
+    """``init()`` in an elastic job: this worker's place was taken away; the others go on without it."""
+
+
+class HostsUpdatedInterrupt(RuntimeError):
+    """Not an error: workers may join, or are to leave. `farandole.elastic` raises it in all workers at one commit.
+
+    Attributes:
+        skip_sync: nobody joins, so that all states are equal already.
+    """
+
+    def __init__(self, skip_sync: bool = False) -> None:
+        super().__init__("the workers of the job change")
+        self.skip_sync = skip_sync

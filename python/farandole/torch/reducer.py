@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, Callable
 
 import torch
@@ -12,7 +13,22 @@ from farandole.torch.compression import Compression, Compressor
 
 # (handle, what it works on) of optimizers that were dropped meanwhile.
 _abandoned: list[tuple[int, torch.Tensor | None]] = []
-_basics.after_shutdown(_abandoned.clear)
+_reducers: weakref.WeakSet = weakref.WeakSet()
+
+
+def give_up_all() -> None:
+    """Waits for no allreduce of any optimizer any more: their results are worth nothing. Each begins a new step."""
+    for reducer in _reducers:
+        reducer.give_up()
+
+
+def _forget_all() -> None:
+    """What was under way has ended, and shared memory of one life of the job means nothing in the next."""
+    give_up_all()
+    _abandoned.clear()
+
+
+_basics.after_shutdown(_forget_all)
 
 
 def _release_abandoned() -> None:
@@ -70,6 +86,7 @@ class GradientReducer:
         self._library = _library.load()
         self._allreduce = self._library.allreduce
         _release_abandoned()
+        _reducers.add(self)
 
     def add(self, parameter: torch.Tensor, name: str) -> None:
         """Watches a parameter from now on."""
@@ -82,9 +99,16 @@ class GradientReducer:
         """Watches nothing any more. The memory of what is under way stays until it is done."""
         for slot in self.slots:
             slot.hook.remove()
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Begins a new step: waits for nothing that is under way, whose memory stays until it is done."""
+        for slot in self.slots:
             if slot.handle:
                 _abandoned.append((slot.handle, slot.buffer))
-                slot.handle, slot.buffer = 0, None
+                slot.handle, slot.buffer, slot.context = 0, None, None
+            slot.delay = self.passes
+        self._laid_out = False
 
     def set_passes(self, passes: int) -> None:
         """Changes the number of backward passes, from the next one on."""

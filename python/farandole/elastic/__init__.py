@@ -1,0 +1,18 @@
+"""Training that goes on when workers are lost, leave or come. What a framework adds is in ``farandole.torch.elastic``.
+
+docs/elastic.md says what a script has to do. Importing this loads no framework.
+"""
+
+from farandole.elastic.loop import run_fn
+from farandole.elastic.state import HostUpdateResult, ObjectState, State
+from farandole.exceptions import HorovodInternalError, HostsUpdatedInterrupt, WorkerRetiredError
+
+__all__ = [
+    "HorovodInternalError",
+    "HostUpdateResult",
+    "HostsUpdatedInterrupt",
+    "ObjectState",
+    "State",
+    "WorkerRetiredError",
+    "run_fn",
+]

@@ -1,0 +1,87 @@
+"""The loop around an elastic training function."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from typing import Any, Callable, NoReturn
+
+from farandole import exceptions
+from farandole.elastic import membership
+from farandole.elastic.state import State
+
+# What another attempt cannot help: the script's own mistakes, and a job that did not come together in time.
+_NOT_RETRIED = (exceptions.TensorMismatchError, exceptions.NotInitializedError, exceptions.InitializationError)
+
+
+def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
+    """`func` with the loop of elastic training around it.
+
+    Each turn synchronises the state and calls `func(state, ...)`. When a worker is lost, the state goes back to its
+    last commit; when workers come or leave, it stays. Then the workers that there are now come together, and the next
+    turn begins. Whether the state is synchronised is decided by all of them together: it is if any has restored it or
+    is new.
+
+    Args:
+        func: its first argument is the `State`. Called again after each change, so that it goes on where the state is.
+        reset: leaves the job and joins it again.
+
+    Returns:
+        A function with the arguments of `func`. It returns what `func` returns, and raises what `func` raises except
+        HostsUpdatedInterrupt and errors that another attempt may help; disagreement about a tensor is the script's
+        own mistake and is raised at once. A worker that is to leave ends: SystemExit with code 0.
+    """
+
+    @functools.wraps(func)
+    def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
+        needs_sync, changed = True, False
+        while True:
+            try:
+                if changed:
+                    state.on_reset()
+                if membership.largest("elastic.needs_sync", (int(needs_sync),))[0]:
+                    state.sync()
+                return func(state, *args, **kwargs)
+            except _NOT_RETRIED:
+                raise
+            except exceptions.HorovodInternalError as error:
+                if isinstance(error, exceptions.PeerLostError) and not _elastic():
+                    raise
+                _say(f"going back to the last commit: {error}")
+                state.restore()
+                needs_sync = True
+            except exceptions.HostsUpdatedInterrupt as interrupt:
+                needs_sync = not interrupt.skip_sync
+            _join_again(reset)
+            changed = True
+
+    return wrapper
+
+
+def _elastic() -> bool:
+    """Whether the job goes on without those that are lost."""
+    return any(os.environ.get(name, "0") not in ("", "0") for name in ("FARANDOLE_ELASTIC", "HOROVOD_ELASTIC"))
+
+
+def _join_again(reset: Callable[[], None]) -> None:
+    while True:
+        try:
+            return reset()
+        except exceptions.WorkerRetiredError as error:
+            _leave(error)
+        except exceptions.PeerLostError as error:
+            # Lost while the workers came together: they do once more.
+            _say(f"coming together again: {error}")
+
+
+def _leave(error: exceptions.WorkerRetiredError) -> NoReturn:
+    _say(f"this worker leaves the job: {error}")
+    sys.exit(0)
+
+
+def _say(sentence: str) -> None:
+    try:
+        print(f"farandole: {sentence}", file=sys.stderr, flush=True)
+    except OSError:
+        pass

@@ -1,0 +1,58 @@
+"""What this worker knows of changes of the job's workers, and how all of them come to one view of it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+from farandole import _basics, _errors, _library, _waiting
+
+# Numbers of proto/farandole/v1/types.proto.
+_INT64 = 5
+_MAX = 4
+
+
+def changes() -> tuple[int, int]:
+    """How many workers wait to join, and how many are to leave, as far as this worker has been told since the present
+    workers have come together. (0, 0) when not initialised and outside of elastic jobs."""
+    if not _basics.is_initialized():
+        return 0, 0
+    added, removed = ctypes.c_int64(), ctypes.c_int64()
+    ask = getattr(_library.load(), "membership_changes", None)
+    code = _library.OK if ask is None else ask(ctypes.byref(added), ctypes.byref(removed))
+    if code == _library.NOT_INITIALIZED:
+        return 0, 0
+    if code < 0:
+        _errors.raise_error(code)
+    return added.value, removed.value
+
+
+def largest(name: str, values: Sequence[int]) -> list[int]:
+    """The largest of each value among all workers, the same for all of them. Each worker calls it at the same place.
+
+    Not a broadcast from one of them: what any worker knows counts. An allreduce of always the same name and size, so
+    that a replayed period can hold it. When not initialised the own values are the answer.
+
+    Raises:
+        HorovodInternalError: a peer was lost.
+    """
+    if not _basics.is_initialized():
+        return list(values)
+    cells = (ctypes.c_int64 * len(values))(*values)
+    address = ctypes.addressof(cells)
+    shape = _library.shape_array([len(values)])
+    handle = _library.load().allreduce(name.encode(), address, address, _INT64, 1, shape, _MAX, 1.0, 1.0, 0)
+    if handle < 0:
+        _errors.raise_error(handle)
+    try:
+        _waiting.wait(handle)
+    except KeyboardInterrupt:
+        # The library may still write.
+        _kept.append(cells)
+        raise
+    _library.load().release(handle)
+    return list(cells)
+
+
+_kept: list[ctypes.Array] = []
+_basics.after_shutdown(_kept.clear)
