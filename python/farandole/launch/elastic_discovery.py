@@ -1,0 +1,123 @@
+"""Which hosts an elastic job may use."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+
+# What a discovery script may print.
+OUTPUT_BYTES_MAX = 1 << 20
+SLOTS_MAX = 65536
+
+
+class DiscoveryError(Exception):
+    """Discovery has failed this time; the text says how. What was discovered before still counts."""
+
+
+class HostDiscovery:
+    """Base of what discovers hosts."""
+
+    def find_available_hosts_and_slots(self) -> dict[str, int]:
+        """Hosts with their number of slots, in the order in which they are to be used.
+
+        Raises:
+            DiscoveryError: not this time.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say which hosts there are")
+
+
+class FixedHosts(HostDiscovery):
+    """Hosts that were given.
+
+    Args:
+        host_slots: hosts and their slots.
+    """
+
+    def __init__(self, host_slots: Mapping[str, int]) -> None:
+        self._host_slots = dict(host_slots)
+
+    def find_available_hosts_and_slots(self) -> dict[str, int]:
+        """The hosts given last."""
+        return dict(self._host_slots)
+
+    def set(self, host_slots: Mapping[str, int]) -> None:
+        """Replaces the hosts."""
+        self._host_slots = dict(host_slots)
+
+
+class HostDiscoveryScript(HostDiscovery):
+    """A program that prints one host a line: ``host:slots``, or ``host`` alone for the default number of slots.
+
+    Args:
+        discovery_script: path, or a command line for the shell.
+        slots: of hosts that are printed without; None: such a line is an error.
+        timeout_s: a script that runs longer is killed.
+    """
+
+    def __init__(self, discovery_script: str, slots: int | None, timeout_s: float = 30.0) -> None:
+        self.script = discovery_script
+        self._slots = slots
+        self._timeout_s = timeout_s
+
+    def start(self) -> subprocess.Popen:
+        """Starts the script; its stdout goes to `parse`. For callers that do not want to wait."""
+        return subprocess.Popen(
+            self.script, shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+        )
+
+    def parse(self, output: bytes, code: int) -> dict[str, int]:
+        """Hosts and slots from what the script has printed.
+
+        Raises:
+            DiscoveryError: it has failed, or a line makes no sense.
+        """
+        if code:
+            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+            raise DiscoveryError(f"the discovery script {self.script!r} {how}")
+        if len(output) > OUTPUT_BYTES_MAX:
+            raise DiscoveryError(f"the discovery script {self.script!r} prints more than {OUTPUT_BYTES_MAX} bytes")
+        hosts: dict[str, int] = {}
+        for line in output.decode(errors="replace").splitlines():
+            if line.strip():
+                host, slots = self._read(line.strip())
+                hosts[host] = slots
+        return hosts
+
+    def _read(self, line: str) -> tuple[str, int]:
+        host, colon, count = line.rpartition(":") if ":" in line else (line, "", "")
+        slots = int(count) if count.isascii() and count.isdigit() else None if colon else self._slots
+        if not host or any(c.isspace() for c in host) or slots is None or not 0 <= slots <= SLOTS_MAX:
+            hint = "" if colon else " and --slots-per-host"
+            raise DiscoveryError(
+                f"the discovery script {self.script!r} printed {line[:80]!r}; lines are host:slots, or host{hint}"
+            )
+        return host, slots
+
+    def find_available_hosts_and_slots(self) -> dict[str, int]:
+        """Runs the script.
+
+        Raises:
+            DiscoveryError: it has failed, takes too long, or prints something else.
+        """
+        process = self.start()
+        try:
+            output, _ = process.communicate(timeout=self._timeout_s)
+        except subprocess.TimeoutExpired:
+            kill(process)
+            raise DiscoveryError(
+                f"the discovery script {self.script!r} took longer than {self._timeout_s:g} s"
+            ) from None
+        return self.parse(output, process.returncode)
+
+
+def kill(process: subprocess.Popen) -> None:
+    """Ends a script and what it has started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from farandole.launch.elastic_discovery import DiscoveryError, FixedHosts, HostDiscoveryScript
+
+
+def script(folder: Path, body: str) -> str:
+    path = folder / "discover.sh"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_fixed_hosts() -> None:
+    hosts = FixedHosts({"a": 2})
+    assert hosts.find_available_hosts_and_slots() == {"a": 2}
+    hosts.set({"b": 1})
+    assert hosts.find_available_hosts_and_slots() == {"b": 1}
+
+
+def test_lines_of_a_script(tmp_path: Path) -> None:
+    path = script(tmp_path, "echo b:3; echo; echo '  a  '; echo user@c:1; echo d:0")
+    found = HostDiscoveryScript(path, 2).find_available_hosts_and_slots()
+    assert list(found.items()) == [("b", 3), ("a", 2), ("user@c", 1), ("d", 0)]
+
+
+def test_a_script_that_prints_nothing(tmp_path: Path) -> None:
+    assert HostDiscoveryScript(script(tmp_path, "true"), 1).find_available_hosts_and_slots() == {}
+
+
+@pytest.mark.parametrize("line", ["a:b", "a:-1", "a b:2", ":3", "a:", "a:99999999"])
+def test_lines_that_make_no_sense(tmp_path: Path, line: str) -> None:
+    with pytest.raises(DiscoveryError, match="printed"):
+        HostDiscoveryScript(script(tmp_path, f"echo '{line}'"), 1).find_available_hosts_and_slots()
+
+
+def test_a_host_without_slots_when_there_is_no_default(tmp_path: Path) -> None:
+    with pytest.raises(DiscoveryError, match="--slots-per-host"):
+        HostDiscoveryScript(script(tmp_path, "echo a"), None).find_available_hosts_and_slots()
+
+
+@pytest.mark.parametrize(
+    ("body", "how"), [("echo a:1; exit 3", "exited with code 3"), ("kill -9 $$", "137"), ("no-such-program", "127")]
+)
+def test_a_script_that_fails(tmp_path: Path, body: str, how: str) -> None:
+    with pytest.raises(DiscoveryError, match=how):
+        HostDiscoveryScript(script(tmp_path, body), 1).find_available_hosts_and_slots()
+
+
+def test_a_script_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
+    path = script(tmp_path, f"sleep 1000 & echo $! > {tmp_path}/pid; wait")
+    started = time.monotonic()
+    with pytest.raises(DiscoveryError, match=r"longer than 0\.5 s"):
+        HostDiscoveryScript(path, 1, timeout_s=0.5).find_available_hosts_and_slots()
+    assert time.monotonic() - started < 30
+    child = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/stat")
+    deadline = time.monotonic() + 10
+    while child.exists() and child.read_text().split()[2] != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
