@@ -101,7 +101,10 @@ _OF_ANOTHER_JOB = frozenset(
     for name in (
         "AGENT_SOCKET",
         "DATA_ADDRESS",
+        "ELASTIC",
         "JOB",
+        "MAX_SIZE",
+        "MIN_SIZE",
         "RANK",
         "SIZE",
         "LOCAL_RANK",

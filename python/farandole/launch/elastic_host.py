@@ -1,0 +1,322 @@
+"""What an elastic job has on each of its hosts: an agent, and worker processes that come and go.
+
+``python -m farandole.launch.elastic_host`` is started by the driver (elastic.py), here or through ssh, and does what it
+is told on stdin, a JSON object a line. The first says what the job is, with its secret. Then
+
+    {"do": "start", "slot": 0}                        a worker in this slot
+    {"do": "retire", "slot": 0, "grace_s": 300}       it leaves at its next commit, or is ended after this time
+    {"do": "signal", "number": 15}                    to all workers
+
+On stdout it tells, in the same form, of "ready", "started", "ended", "output" and "failed". It ends, and ends
+everything, when its stdin ends: when the driver has ended, in whatever way. Workers are its children and die with it,
+agents may be killed and are started again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import secrets
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from farandole import _locate
+from farandole.launch.children import Child, Restarts, pipe_with
+from farandole.launch.store import Store
+
+# A worker that has ended keeps its number for so long: agents look there for how it has ended.
+KEPT_S = 60.0
+# After SIGTERM at the end of a retirement.
+TERM_S = 5.0
+# Output that the driver has not taken: workers wait when it is more.
+OUTPUT_BYTES_MAX = 1 << 20
+READ_BYTES = 1 << 16
+# More than fits into a pipe.
+PIPE_READS = 64
+# A line that is longer is cut.
+LINE_BYTES_MAX = 1 << 16
+
+_PR_SET_PDEATHSIG = 1
+
+
+def data_address(controller: str) -> str:
+    """Numeric address of this host from which it reaches the controller at HOST:PORT; loopback if it cannot be told."""
+    host, _, port = controller.rpartition(":")
+    host = host.strip("[]")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(address)  # sends nothing
+            return probe.getsockname()[0]
+    except OSError:
+        return "127.0.0.1"
+
+
+@dataclass
+class Worker:
+    """A process in a slot."""
+
+    slot: int
+    process: subprocess.Popen
+    # By descriptor: the stream's name and the beginning of a line.
+    pipes: dict[int, tuple[str, bytearray]] = field(default_factory=dict)
+    ended_s: float | None = None
+    terminate_s: float | None = None  # when patience with a retired one ends
+    kill_s: float | None = None
+
+    def signal(self, number: int) -> None:
+        """To the process."""
+        if self.ended_s is None:
+            os.kill(self.process.pid, number)
+
+    def kill_group(self) -> None:
+        """Ends the process and what it has started."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+class Host:
+    """One host of one job."""
+
+    def __init__(self, events: int) -> None:
+        self._events = events
+        self._unsent = bytearray()
+        self._commands = bytearray()
+        self._job: dict[str, Any] | None = None
+        self._store = Store()
+        self._agent: Child | None = None
+        self._agent_id, self._socket_name = secrets.token_hex(8), f"farandole-{secrets.token_hex(16)}"
+        self._restarts = Restarts()
+        # The agent learns of our death, however it comes, by end of file.
+        self._lifeline, self._life = os.pipe()
+        self._workers: list[Worker] = []
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_writer, False)
+        os.set_blocking(self._events, False)
+
+    def run(self) -> int:
+        """Until stdin ends."""
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
+        try:
+            while self._turn():
+                pass
+        except BrokenPipeError:
+            pass
+        finally:
+            self._end()
+        return 0
+
+    def _turn(self) -> bool:
+        """Waits for something to do, and does it; False at the end of stdin."""
+        pipes = {fd: worker for worker in self._workers for fd in worker.pipes}
+        full = len(self._unsent) > OUTPUT_BYTES_MAX
+        readers = [0, self._wake_reader, *self._store.waits_on(), *([] if full else pipes)]
+        # SIGCHLD writes to the pipe; the time-out is for patience that ends.
+        ready, writable, _ = select.select(readers, [self._events] if self._unsent else [], [], 1.0)
+        if self._wake_reader in ready:
+            os.read(self._wake_reader, 4096)
+        if 0 in ready and not self._read_commands():
+            return False
+        for fd in ready:
+            if fd in pipes:
+                self._read_output(pipes[fd], fd)
+        self._store.read()
+        self._watch_agent()
+        self._watch_workers(time.monotonic())
+        if self._unsent:
+            self._send()
+        return True
+
+    def _send(self) -> None:
+        try:
+            del self._unsent[: os.write(self._events, self._unsent)]
+        except BlockingIOError:
+            pass
+
+    def _tell(self, event: str, **fields: Any) -> None:
+        self._unsent += json.dumps({"event": event, **fields}).encode() + b"\n"
+
+    def _read_commands(self) -> bool:
+        chunk = os.read(0, READ_BYTES)
+        self._commands += chunk
+        *lines, rest = self._commands.split(b"\n")
+        self._commands = bytearray(rest)
+        for line in lines:
+            self._obey(json.loads(line))
+        return bool(chunk)
+
+    def _obey(self, command: dict[str, Any]) -> None:
+        if self._job is None:
+            self._job = command
+            if self._start_agent():
+                self._tell("ready", pid=os.getpid())
+        elif command["do"] == "start":
+            self._start_worker(command["slot"])
+        elif command["do"] == "signal":
+            for worker in self._workers:
+                worker.signal(command["number"])
+        elif command["do"] == "retire":
+            for worker in self._workers:
+                if worker.slot == command["slot"] and worker.ended_s is None:
+                    self._store.retire(worker.process.pid)
+                    worker.terminate_s = time.monotonic() + command["grace_s"]
+
+    def _start_agent(self) -> bool:
+        job = self._job
+        token_fd = pipe_with(job["token"])
+        try:
+            command = [_locate.find("farandole-agent"), "--job", job["job"], "--controller", job["controller"]]
+            command += ["--token-fd", str(token_fd), "--size", str(job["size"]), "--host-name", job["host"]]
+            command += ["--agent-id", self._agent_id, "--socket", self._socket_name]
+            command += ["--lifeline-fd", str(self._lifeline), *job["agent_options"]]
+            with self._store.connect() as end:
+                command += ["--launcher-fd", str(end.fileno())]
+                self._agent = Child("agent", command, self._environment(), [token_fd, self._lifeline, end.fileno()])
+        except OSError as error:
+            self._tell("failed", text=f"cannot start the agent: {error}")
+            return False
+        finally:
+            os.close(token_fd)
+        self._store.hand_over()
+        return True
+
+    def _watch_agent(self) -> None:
+        if self._agent is None or self._agent.exit_code() is None:
+            return
+        how = self._agent.describe_end()
+        killed = self._agent.process.returncode < 0
+        self._agent = None
+        self._store.disconnect()
+        if not killed or not self._restarts.allowed(time.monotonic()):
+            self._tell("failed", text=how)
+        elif not self._store.complete:
+            self._tell("failed", text=f"{how}; its state could not be kept, as no descriptor was left (ulimit -n)")
+        else:
+            self._tell("note", text=f"{how}; starting it again")
+            self._start_agent()
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, **self._job["environment"]}
+
+    def _start_worker(self, slot: int) -> None:
+        environment = self._environment()
+        environment.update(
+            FARANDOLE_AGENT_SOCKET=self._socket_name,
+            FARANDOLE_JOB=self._job["job"],
+            HOROVOD_HOSTNAME=self._job["host"],
+        )
+        environment.setdefault("FARANDOLE_DATA_ADDRESS", data_address(self._job["controller"]))
+        environment.setdefault("PYTHONUNBUFFERED", "1")
+        parent = os.getpid()
+
+        def in_child() -> None:
+            # Symbols of this process, the C library's among them.
+            ctypes.pythonapi.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            if os.getppid() != parent:
+                os._exit(127)
+
+        try:
+            process = subprocess.Popen(
+                self._job["command"],
+                env=environment,
+                cwd=self._job["folder"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+                preexec_fn=in_child,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            return self._tell("ended", slot=slot, pid=0, code=127, killed=False, how=f"could not be started: {error}")
+        worker = Worker(slot, process)
+        for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
+            os.set_blocking(pipe.fileno(), False)
+            worker.pipes[pipe.fileno()] = (name, bytearray())
+        self._workers.append(worker)
+        self._tell("started", slot=slot, pid=process.pid)
+
+    def _read_output(self, worker: Worker, fd: int) -> bool:
+        """Passes on complete lines. False: there is nothing at the moment, or nothing any more."""
+        name, begun = worker.pipes[fd]
+        try:
+            chunk = os.read(fd, READ_BYTES)
+        except BlockingIOError:
+            return False
+        begun += chunk
+        end = begun.rfind(b"\n") + 1 if chunk and len(begun) < LINE_BYTES_MAX else len(begun)
+        if end:
+            text = begun[:end].decode(errors="surrogateescape")
+            self._tell("output", slot=worker.slot, stream=name, text=text)
+            del begun[:end]
+        if not chunk:
+            del worker.pipes[fd]
+        return bool(chunk)
+
+    def _watch_workers(self, now: float) -> None:
+        for worker in list(self._workers):
+            pid = worker.process.pid
+            if worker.ended_s is None:
+                # It stays unwaited for: its number stays its own, and the agent can see how it ended.
+                end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                if end is not None:
+                    self._note_end(worker, end, now)
+                elif worker.kill_s is not None and now >= worker.kill_s:
+                    worker.signal(signal.SIGKILL)
+                elif worker.kill_s is None and worker.terminate_s is not None and now >= worker.terminate_s:
+                    worker.signal(signal.SIGTERM)
+                    worker.kill_s = now + TERM_S
+            elif now - worker.ended_s > KEPT_S:
+                self._forget(worker)
+
+    def _note_end(self, worker: Worker, end: Any, now: float) -> None:
+        worker.ended_s = now
+        # Data-loader workers go with it.
+        worker.kill_group()
+        for fd in list(worker.pipes):
+            for _ in range(PIPE_READS):
+                if not self._read_output(worker, fd):
+                    break
+        killed = end.si_code != os.CLD_EXITED
+        code = 128 + end.si_status if killed else end.si_status
+        how = f"was killed by {signal.Signals(end.si_status).name}" if killed else f"exited with code {code}"
+        self._tell("ended", slot=worker.slot, pid=worker.process.pid, code=code, killed=killed, how=how)
+
+    def _forget(self, worker: Worker) -> None:
+        self._workers.remove(worker)
+        worker.process.wait()
+        for pipe in (worker.process.stdout, worker.process.stderr):
+            pipe.close()
+
+    def _end(self) -> None:
+        for worker in self._workers:
+            worker.kill_group()
+        for worker in list(self._workers):
+            self._forget(worker)
+        if self._agent is not None:
+            self._agent.end(TERM_S)
+        self._store.close()
+
+
+def main() -> int:
+    """Runs until stdin ends."""
+    events = os.dup(1)
+    os.dup2(2, 1)  # what others print here would not be events
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        # Not ignored: that would be passed on to the workers.
+        signal.signal(number, lambda number, frame: None)
+    return Host(events).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
