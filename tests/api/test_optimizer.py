@@ -244,15 +244,8 @@ def test_arguments_are_checked(hvd: ModuleType) -> None:
             make(backward_passes_per_step=passes)
     with pytest.raises(ValueError, match="gradient_predivide_factor"):
         make(gradient_predivide_factor=2.0, op=hvd.Sum)
-    later = [
-        {"num_groups": 2},
-        {"groups": [[parameter]]},
-        {"sparse_as_dense": True},
-        {"op": hvd.Adasum},
-    ]
-    for arguments in later:
-        with pytest.raises(NotImplementedError, match="this release of Farandole"):
-            make(**arguments)
+    with pytest.raises(ValueError, match="Average, Sum or Adasum"):
+        make(op=hvd.Max)
     with pytest.raises(ValueError, match="is not registered"):
         make(process_set=hvd.ProcessSet([0]))
 
@@ -267,9 +260,102 @@ def test_gradients_with_a_graph_keep_it_until_they_are_reduced(hvd: ModuleType) 
     assert parameter.grad.item() == 27 and not parameter.grad.requires_grad
 
 
-def test_sparse_gradients_are_refused(hvd: ModuleType) -> None:
-    embedding = nn.Embedding(4, 2, sparse=True)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(embedding.parameters(), lr=0.1))
-    with pytest.raises(ValueError, match="sparse"):
-        embedding(torch.tensor([1])).sum().backward()
+@pytest.mark.parametrize("groups", [0, -1, True, 1.5, "a", {}, [1], [[1]], "twice"])
+def test_groups_are_checked(hvd: ModuleType, groups: object) -> None:
+    parameter = nn.Parameter(torch.ones(1))
+    if groups == "twice":
+        groups = [[parameter], [parameter]]
+    with pytest.raises(ValueError, match="groups"):
+        hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.1), groups=groups)
+
+
+def test_num_groups_is_the_old_name(hvd: ModuleType) -> None:
+    model = make_model()
+    make = lambda **kw: hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), **kw)  # noqa: E731
+    with pytest.warns(DeprecationWarning, match="groups"):
+        assert make(num_groups=2)._groups == 2
+    with pytest.warns(DeprecationWarning), pytest.raises(ValueError, match="above 0"):
+        make(num_groups=-2)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_group_starts_with_its_last_gradient(hvd: ModuleType, groups: int) -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), groups=groups)
+    loss_of(model, 0).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    started = []
+    model[0].weight.register_hook(lambda _: started.append([bool(slot.handle) for slot in optimizer._reducer.slots]))
+    loss_of(model, 0).backward()
+    # The second layer comes first: alone in its group, or waiting for the other one.
+    assert started == [[False, False, groups == 2, groups == 2]]
+    assert all(slot.handle for slot in optimizer._reducer.slots)
+    optimizer.step()
+
+
+def test_private_attributes_that_scripts_look_up(hvd: ModuleType) -> None:
+    first, second, third = parameters = [nn.Parameter(torch.ones(1)) for _ in range(3)]
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(parameters, lr=0.1), groups=[[first, second]], backward_passes_per_step=2
+    )
+    assert optimizer._requires_update == set(parameters)
+    assert optimizer._allreduce_delay == dict.fromkeys(parameters, 2)
+    assert optimizer._handles == {} and optimizer._groups == [[first, second]]
+    for _ in range(2):
+        (first + third).sum().backward()
+    assert set(optimizer._handles) == {first, third} and optimizer._allreduce_delay == {first: 0, second: 2, third: 0}
+    assert optimizer._p_to_group == {first: (first, second), second: (first, second)}
+    assert optimizer._group_counts == {(first, second): 1}
+    optimizer.step()
+    assert optimizer._handles == {} and optimizer._group_counts == {(first, second): 0}
+
+
+@pytest.mark.parametrize("as_dense", [True, False])
+@pytest.mark.parametrize("groups", [None, 1])
+def test_sparse_gradients(hvd: ModuleType, as_dense: bool, groups: int | None) -> None:
+    embedding, other = nn.Embedding(4, 2, sparse=True), nn.Parameter(torch.ones(1))
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD([*embedding.parameters(), other], lr=0.5), sparse_as_dense=as_dense, groups=groups
+    )
+    for _ in range(3):
+        before = embedding.weight.detach().clone()
+        optimizer.zero_grad()
+        (embedding(torch.tensor([1, 3, 1])).sum() * other).backward()
+        optimizer.step()
+        gradient = embedding.weight.grad
+        assert gradient.is_sparse
+        assert torch.equal(before - 0.5 * gradient.to_dense(), embedding.weight)
     assert not optimizer._reducer.outstanding()
+
+
+def test_adasum_alone_is_an_ordinary_step(hvd: ModuleType) -> None:
+    plain, ours = make_model(), make_model()
+    reference = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(ours.parameters(), lr=0.1, momentum=0.9), op=hvd.Adasum)
+    for step in range(3):
+        for opt, model in ((reference, plain), (optimizer, ours)):
+            opt.zero_grad()
+            loss_of(model, step).backward()
+            opt.step()
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), ours.parameters()))
+    optimizer.synchronize()
+    with pytest.raises(AssertionError, match="not supported"), optimizer.skip_synchronize():
+        pass
+    with pytest.raises(ValueError, match="positive"):
+        optimizer.set_backward_passes_per_step(0)
+
+
+def test_an_optimizer_outlives_the_job(hvd: ModuleType) -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), groups=2)
+    loss_of(model, 0).backward()
+    hvd.shutdown()
+    assert not optimizer._reducer.outstanding()
+    optimizer.zero_grad()
+    with pytest.raises(ValueError, match="has not been initialized"):
+        loss_of(model, 0).backward()
+    hvd.init()
+    optimizer.zero_grad()
+    loss_of(model, 0).backward()
+    optimizer.step()

@@ -12,10 +12,12 @@ from typing import Any, Callable
 import torch
 
 from farandole import _basics, process_sets
+from farandole.exceptions import HorovodInternalError
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch import reduce_ops
+from farandole.torch import gradient_groups, reduce_ops
+from farandole.torch.adasum_optimizer import DistributedAdasumOptimizer
 from farandole.torch.compression import Compression, Compressor
-from farandole.torch.reducer import GradientReducer
+from farandole.torch.reducer import GradientReducer, check_passes
 
 NamedParameters = Iterable[tuple[str, torch.Tensor]]
 
@@ -59,20 +61,25 @@ def _names(optimizer: torch.optim.Optimizer, named_parameters: NamedParameters |
     return names
 
 
-def _check_supported(op: int, num_groups: int, groups: Any, sparse_as_dense: bool, process_set: ProcessSet) -> None:
+def _check(op: int, passes: int, predivide_factor: float, process_set: ProcessSet) -> None:
+    check_passes(passes)
+    if reduce_ops.resolve(op) not in (reduce_ops.Average, reduce_ops.Sum, reduce_ops.Adasum):
+        raise ValueError(f"op of an optimizer must be hvd.Average, Sum or Adasum, got {op!r}")
+    if predivide_factor != 1.0 and op != reduce_ops.Average:
+        raise ValueError("gradient_predivide_factor not supported with op != Average")
+    if predivide_factor <= 0:
+        raise ValueError(f"gradient_predivide_factor must be positive, got {predivide_factor!r}")
     process_sets.id_of(process_set)
-    if op == reduce_ops.Adasum:
-        raise NotImplementedError(
-            "an optimizer with op=Adasum is not supported by this release of Farandole: use Average or Sum"
-        )
-    if reduce_ops.resolve(op) not in (reduce_ops.Average, reduce_ops.Sum):
-        raise ValueError(f"op of an optimizer must be hvd.Average or Sum, got {op!r}")
-    if num_groups or groups is not None:
-        raise NotImplementedError(
-            "groups and num_groups are not supported by this release of Farandole: leave them out"
-        )
-    if sparse_as_dense:
-        raise NotImplementedError("sparse_as_dense=True is not supported by this release of Farandole")
+
+
+def _resolve_groups(num_groups: int, groups: Any) -> Any:
+    """`groups`, with what the deprecated `num_groups` says."""
+    if num_groups != 0:
+        warnings.warn("num_groups is deprecated; use groups", DeprecationWarning, stacklevel=3)
+        if groups is None:
+            groups = num_groups
+    gradient_groups.check(groups)
+    return groups
 
 
 class _DistributedOptimizer:
@@ -87,21 +94,23 @@ class _DistributedOptimizer:
         backward_passes_per_step: int,
         op: int,
         gradient_predivide_factor: float,
+        groups: Any,
+        sparse_as_dense: bool,
         process_set: ProcessSet,
     ) -> None:
         self.op = op
         self.gradient_predivide_factor = gradient_predivide_factor
         self.process_set = process_set
-        self.sparse_as_dense = False
+        self.sparse_as_dense = sparse_as_dense
         self._parameter_names = names
         self._synchronized = False
         self._should_synchronize = True
         self._frozen: list[torch.Tensor] = []
         factor = float(gradient_predivide_factor)
-        set_id = process_sets.id_of(process_set)
-        self._reducer = GradientReducer(op, 1.0 / factor, factor, compression, backward_passes_per_step, set_id)
-        several = (process_set.size() or 0) > 1 or bool(os.environ.get("HOROVOD_ELASTIC"))
-        self._reduces = several and bool(process_set.included())
+        self._reducer = GradientReducer(
+            op, 1.0 / factor, factor, compression, backward_passes_per_step, process_set, groups, sparse_as_dense
+        )
+        self._reduces = _several(process_set) and (_elastic() or bool(process_set.included()))
         if self._reduces:
             for group in self.param_groups:
                 self._watch(group["params"])
@@ -121,6 +130,32 @@ class _DistributedOptimizer:
             self._frozen = [parameter for parameter in self._frozen if not parameter.requires_grad]
             self._watch(thawed)
 
+    # What scripts look up although its names are private. Copies: to write to them has no effect.
+
+    @property
+    def _requires_update(self) -> set[torch.Tensor]:
+        return {slot.parameter for slot in self._reducer.slots}
+
+    @property
+    def _handles(self) -> dict[torch.Tensor, tuple[int, Any]]:
+        return {slot.parameter: (slot.handle, slot.context) for slot in self._reducer.slots if slot.open()}
+
+    @property
+    def _allreduce_delay(self) -> dict[torch.Tensor, int]:
+        return {slot.parameter: slot.delay for slot in self._reducer.slots}
+
+    @property
+    def _groups(self) -> Any:
+        return self._reducer.groups_wanted
+
+    @property
+    def _p_to_group(self) -> dict[torch.Tensor, tuple[torch.Tensor, ...]]:
+        return {slot.parameter: slot.group.parameters() for slot in self._reducer.slots if slot.group is not None}
+
+    @property
+    def _group_counts(self) -> dict[tuple[torch.Tensor, ...], int]:
+        return {group.parameters(): group.count() for group in self._reducer.groups}
+
     @property
     def backward_passes_per_step(self) -> int:
         """Backward passes whose gradients are summed on this rank before they are reduced."""
@@ -128,7 +163,7 @@ class _DistributedOptimizer:
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Changes it, from the next backward pass on. Raises ValueError unless positive."""
-        _check_passes(passes)
+        check_passes(passes)
         self._reducer.set_passes(passes)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -144,7 +179,10 @@ class _DistributedOptimizer:
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
         """Loads a state as the wrapped optimizer does, after what is under way has ended."""
         if self._reducer.outstanding():
-            self._reducer.finish()
+            try:
+                self._reducer.finish()
+            except HorovodInternalError:
+                pass  # a script that has lost a peer goes back to an older state; later operations fail, too
         self._reducer.set_passes(self._reducer.passes)
         self._synchronized = False
         self._should_synchronize = True
@@ -219,9 +257,13 @@ class _DistributedOptimizer:
         super().zero_grad(*args, **kwargs)
 
 
-def _check_passes(passes: int) -> None:
-    if not isinstance(passes, int) or passes <= 0:
-        raise ValueError(f"backward_passes_per_step must be positive, got {passes!r}")
+def _elastic() -> bool:
+    """Whether size and members may change while this process lives."""
+    return bool(os.environ.get("HOROVOD_ELASTIC"))
+
+
+def _several(process_set: ProcessSet) -> bool:
+    return _elastic() or process_set.size() > 1
 
 
 def DistributedOptimizer(
@@ -232,7 +274,7 @@ def DistributedOptimizer(
     op: int = reduce_ops.Average,
     gradient_predivide_factor: float = 1.0,
     num_groups: int = 0,
-    groups: list[list[torch.Tensor]] | None = None,
+    groups: int | list[list[torch.Tensor]] | None = None,
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> torch.optim.Optimizer:
@@ -247,28 +289,49 @@ def DistributedOptimizer(
         named_parameters: (name, parameter) pairs that cover all parameters of the optimizer; names agree between ranks.
         compression: what travels.
         backward_passes_per_step: backward passes before each step.
-        op: Average or Sum.
+        op: Average or Sum of gradients; or Adasum (Maleki et al., MLSys 2021) of what the steps of the ranks change,
+            each made with the gradients of the own rank. Then gradients are not reduced, step() has to be called
+            equally often by all ranks, and there is no `skip_synchronize()`.
         gradient_predivide_factor: splits the division of Average: by this before the sum, by size / this after it.
-        num_groups, groups, sparse_as_dense: not supported yet.
+        num_groups: deprecated, use `groups`.
+        groups: gradients that are reduced together, when the last of them is ready: lists of parameters, or a number of
+            lists into which the parameters that are trained are divided, in their order on the first rank. Parameters
+            in none of the lists are reduced alone. Results are the same as without.
+        sparse_as_dense: sparse gradients are reduced as dense ones, and are sparse again after that. Otherwise their
+            rows are gathered, which suits few rows of many.
         process_set: ranks whose gradients are reduced; others keep their own.
 
     Raises:
         ValueError: an argument that is wrong, or not initialised.
-        NotImplementedError: an argument that is not supported yet.
     """
-    _check_passes(backward_passes_per_step)
-    if gradient_predivide_factor != 1.0 and op != reduce_ops.Average:
-        raise ValueError("gradient_predivide_factor not supported with op != Average")
-    if gradient_predivide_factor <= 0:
-        raise ValueError(f"gradient_predivide_factor must be positive, got {gradient_predivide_factor!r}")
-    _check_supported(op, num_groups, groups, sparse_as_dense, process_set)
+    _check(op, backward_passes_per_step, gradient_predivide_factor, process_set)
+    groups = _resolve_groups(num_groups, groups)
     names = _names(optimizer, named_parameters)
     _basics.size()
+    if op == reduce_ops.Adasum and _several(process_set):
+        result = _derive(optimizer, DistributedAdasumOptimizer)
+        result._distribute(names, compression, backward_passes_per_step, process_set)
+        return result
+    result = _derive(optimizer, _DistributedOptimizer)
+    result._distribute(
+        names,
+        compression,
+        backward_passes_per_step,
+        op,
+        gradient_predivide_factor,
+        groups,
+        sparse_as_dense,
+        process_set,
+    )
+    return result
+
+
+def _derive(optimizer: torch.optim.Optimizer, first: type) -> Any:
+    """An optimizer of a class with the name of the optimizer's class, derived from `first` and from it."""
     wrapped = type(optimizer)
-    result = object.__new__(type(wrapped.__name__, (_DistributedOptimizer, wrapped), {}))
+    result = object.__new__(type(wrapped.__name__, (first, wrapped), {}))
     # Everything of the wrapped optimizer but what others have put over its methods (learning-rate schedulers do).
     result.__dict__.update(
         {key: value for key, value in vars(optimizer).items() if not callable(getattr(wrapped, key, None))}
     )
-    result._distribute(names, compression, backward_passes_per_step, op, gradient_predivide_factor, process_set)
     return result

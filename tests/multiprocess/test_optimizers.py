@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import processes
+import pytest
+
+
+def run_cases(tmp_path: Path, size: int, name: str) -> None:
+    job = processes.launch_file(tmp_path, size, name)
+    assert job.wait() == 0, job.report()
+    cases = re.findall(r"^def (case_\w+)", (Path(__file__).parent / name).read_text(), re.MULTILINE)
+    assert sorted(job.lines("passed ")) == sorted(size * cases), job.report()
+
+
+def test_groups_sparse_gradients_and_names(tmp_path: Path) -> None:
+    run_cases(tmp_path, 2, "optimizer_worker.py")
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_adasum(tmp_path: Path, size: int) -> None:
+    run_cases(tmp_path, size, "adasum_worker.py")
+
+
+@pytest.mark.parametrize("elastic", [{}, {"HOROVOD_ELASTIC": "1"}], ids=["plain", "elastic"])
+def test_optimizers_outlive_the_job(tmp_path: Path, elastic: dict[str, str]) -> None:
+    worker = Path(__file__).parent / "lives_worker.py"
+    with processes.running(processes.launch_command(3, sys.executable, str(worker)), tmp_path, elastic) as job:
+        assert job.wait() == 0, job.report()
+    assert sorted(job.lines("life ")) == sorted(3 * [str(life) for life in range(4)]), job.report()
