@@ -24,6 +24,11 @@ def test_adasum(tmp_path: Path, size: int) -> None:
     run_cases(tmp_path, size, "adasum_worker.py")
 
 
+@pytest.mark.parametrize("size", [2, 3])
+def test_sync_batch_norm(tmp_path: Path, size: int) -> None:
+    run_cases(tmp_path, size, "sync_batch_norm_worker.py")
+
+
 @pytest.mark.parametrize("elastic", [{}, {"HOROVOD_ELASTIC": "1"}], ids=["plain", "elastic"])
 def test_optimizers_outlive_the_job(tmp_path: Path, elastic: dict[str, str]) -> None:
     worker = Path(__file__).parent / "lives_worker.py"

@@ -61,6 +61,7 @@ from farandole.torch.operations import (
 )
 from farandole.torch.optimizer import DistributedOptimizer
 from farandole.torch.reduce_ops import Adasum, Average, Max, Min, Product, Sum
+from farandole.torch.sync_batch_norm import SyncBatchNorm
 from farandole.version import __version__
 
 __all__ = [
@@ -77,6 +78,7 @@ __all__ = [
     "ProcessSet",
     "Product",
     "Sum",
+    "SyncBatchNorm",
     "TensorMismatchError",
     "__version__",
     "add_process_set",
