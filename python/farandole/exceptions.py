@@ -1,5 +1,7 @@
 """Exceptions of Farandole. Those that Horovod has bear its names and derive from the same built-in classes."""
 
+from __future__ import annotations
+
 
 class HorovodInternalError(RuntimeError):
     """A collective did not happen: a peer was lost, ranks disagree, or the library was shut down meanwhile."""
@@ -36,3 +38,32 @@ class HostsUpdatedInterrupt(RuntimeError):
     def __init__(self, skip_sync: bool = False) -> None:
         super().__init__("the workers of the job change")
         self.skip_sync = skip_sync
+
+
+class HorovodVersionMismatchError(ImportError):
+    """The framework is of another release than the library was built for. Never raised: one library fits all. Scripts
+    that catch it work."""
+
+    def __init__(self, name: str, version: str, installed_version: str) -> None:
+        super().__init__(f"{name} {installed_version} is installed, but {version} was built for")
+        self.name = name
+        self.version = version
+        self.installed_version = installed_version
+
+
+class RunError(RuntimeError):
+    """``farandole.run``: a process ended without a result.
+
+    Attributes:
+        rank: of the process whose exception came first; None if none came from the function.
+        traceback: of that exception, as text; empty if there is none.
+        exit_code: of the job.
+        missing: ranks without a result.
+    """
+
+    def __init__(self, text: str, rank: int | None, traceback: str, exit_code: int, missing: tuple[int, ...]) -> None:
+        super().__init__(text)
+        self.rank = rank
+        self.traceback = traceback
+        self.exit_code = exit_code
+        self.missing = missing
