@@ -16,7 +16,14 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "api.md"
-MODULES = ("farandole", "farandole.torch", "farandole.data", "farandole.exceptions")
+MODULES = (
+    "farandole",
+    "farandole.torch",
+    "farandole.torch.elastic",
+    "farandole.elastic",
+    "farandole.data",
+    "farandole.exceptions",
+)
 HEAD = """\
 # API
 

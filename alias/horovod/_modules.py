@@ -13,10 +13,13 @@ from types import ModuleType
 SAME = {
     "horovod.torch": "farandole.torch",
     "horovod.torch.mpi_ops": "farandole.torch",
+    "horovod.common.elastic": "farandole.elastic",
     "horovod.common.exceptions": "farandole.exceptions",
     "horovod.common.process_sets": "farandole.process_sets",
     "horovod.data": "farandole.data",
     "horovod.data.data_loader_base": "farandole.data.loaders",
+    "horovod.runner.elastic.discovery": "farandole.launch.elastic_discovery",
+    "horovod.runner.elastic.worker": "farandole.elastic",
 }
 # Whatever else lies below one of these bears the same name in ours.
 SAME_BELOW = {"horovod.torch.": "farandole.torch."}

@@ -47,6 +47,15 @@ def test_objects_are_ours(tmp_path: Path) -> None:
         import horovod.runner
         assert horovod.runner.run is farandole.run
 
+        from horovod.torch.elastic import ElasticSampler, TorchState, run
+        from horovod.torch.elastic.sampler import ElasticSampler as same
+        assert ElasticSampler is same and TorchState.__module__ == "farandole.torch.elastic.state"
+        assert hvd.elastic.run is run is sys.modules["farandole.torch.elastic"].run
+        from horovod.common.elastic import ObjectState, State, run_fn
+        from horovod.runner.elastic.discovery import FixedHosts, HostDiscovery, HostDiscoveryScript
+        from horovod.runner.elastic.worker import HostUpdateResult
+        assert HostUpdateResult.mixed == 3 and issubclass(TorchState, State)
+
         copies = [n for n, m in sys.modules.items() if n.startswith("horovod.torch") and m.__name__ == n]
         assert not copies, copies
         importlib.reload(hvd)
