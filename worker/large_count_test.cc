@@ -3,15 +3,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "transport/tcp/transport.h"
 #include "worker/communicator_testing.h"
 #include "worker/local_bootstrap.h"
-#include "worker/scheduled_communicator.h"
+#include "worker/scheduled_testing.h"
 #include "worker/shm_communicator.h"
 
 namespace farandole {
@@ -38,24 +36,17 @@ void AtMany(int64_t count, F look) {
 class LargeCountTest : public testing::TestWithParam<const char*> {
  protected:
   void RunRanks(const std::function<void(Communicator& communicator)>& body) {
+    if (std::strcmp(GetParam(), "tcp") == 0) {
+      return RunScheduledRanks(kRanks, "tcp", ScheduledOptions(),
+                               [&](ScheduledCommunicator* communicator, int) { body(*communicator); });
+    }
     LocalBootstrap bootstrap;
     std::vector<std::thread> threads;
     for (int rank = 0; rank < kRanks; ++rank) {
       threads.emplace_back([&, rank] {
-        TcpTransport transport;
-        Group group = TestGroup(kRanks, rank);
-        group.data_key = "key";
-        std::unique_ptr<Communicator> communicator;
-        if (std::strcmp(GetParam(), "shm") == 0) {
-          auto made = ShmCommunicator::Create(group, &bootstrap, ShmOptions());
-          ASSERT_TRUE(made.ok()) << made.status();
-          communicator = *std::move(made);
-        } else {
-          auto made = ScheduledCommunicator::Create(group, &transport, &bootstrap);
-          ASSERT_TRUE(made.ok()) << made.status();
-          communicator = *std::move(made);
-        }
-        body(*communicator);
+        auto communicator = ShmCommunicator::Create(TestGroup(kRanks, rank), &bootstrap, ShmOptions());
+        ASSERT_TRUE(communicator.ok()) << communicator.status();
+        body(**communicator);
       });
     }
     for (std::thread& thread : threads) thread.join();

@@ -180,34 +180,15 @@ struct Bfloat16s {
   }
 };
 
-template <typename L>
-struct Add {
-  template <typename V>
-  static FARANDOLE_INLINE V Of(V a, V b) {
-    return L::Add(a, b);
-  }
-};
-template <typename L>
-struct Multiply {
-  template <typename V>
-  static FARANDOLE_INLINE V Of(V a, V b) {
-    return L::Multiply(a, b);
-  }
-};
-template <typename L>
-struct Least {
-  template <typename V>
-  static FARANDOLE_INLINE V Of(V a, V b) {
-    return L::Least(a, b);
-  }
-};
-template <typename L>
-struct Greatest {
-  template <typename V>
-  static FARANDOLE_INLINE V Of(V a, V b) {
-    return L::Greatest(a, b);
-  }
-};
+enum class Combining { kAdd, kMultiply, kLeast, kGreatest };
+
+template <Combining kHow, typename L, typename V>
+FARANDOLE_INLINE V Combine(V a, V b) {
+  if constexpr (kHow == Combining::kAdd) return L::Add(a, b);
+  if constexpr (kHow == Combining::kMultiply) return L::Multiply(a, b);
+  if constexpr (kHow == Combining::kLeast) return L::Least(a, b);
+  if constexpr (kHow == Combining::kGreatest) return L::Greatest(a, b);
+}
 
 }  // namespace reduce_loops
 }  // namespace farandole

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "worker/reduce_kernels.h"
 #include "worker/reduce_lanes.h"
@@ -20,8 +19,8 @@
 namespace farandole {
 namespace reduce_loops {
 
-// The pass over lanes of kind L with operation Op.
-template <typename Form, typename L, typename Op>
+// The pass over lanes of kind L.
+template <typename Form, typename L, Combining kHow>
 class Pass {
  public:
   static void Run(const Combination& c) {
@@ -50,7 +49,7 @@ class Pass {
   using Lanes = decltype(L::Wide(Stored()));
   static constexpr int64_t kStep = sizeof(Stored);
   // Sums of two operands have loops of their own.
-  static constexpr bool kOften = std::is_same_v<Op, Add<L>>;
+  static constexpr bool kOften = kHow == Combining::kAdd;
   // Streams of memory that are followed side by side; beyond them sums of a piece wait in the first-level cache.
   static constexpr int kOperandsAtOnce = 12;
   static constexpr int kPieceSteps = 8192 / sizeof(Lanes);
@@ -92,8 +91,8 @@ class Pass {
     char* const other = kResults == 2 ? c_.results[1] : nullptr;
     const typename L::Factors factors = factors_;
     for (; at + kStep <= end; at += kStep) {
-      const Lanes value = Op::Of(L::Prescaled(L::Wide(LoadVector<Stored>(first + at)), factors),
-                                 L::Prescaled(L::Wide(LoadVector<Stored>(second + at)), factors));
+      const Lanes value = Combine<kHow, L>(L::Prescaled(L::Wide(LoadVector<Stored>(first + at)), factors),
+                                           L::Prescaled(L::Wide(LoadVector<Stored>(second + at)), factors));
       const Stored stored = L::Narrow(L::Postscaled(value, factors));
       Store(result + at, stored, stream);
       if constexpr (kResults == 2) Store(other + at, stored, stream);
@@ -114,7 +113,7 @@ class Pass {
       for (int i = 1; i < c_.operand_count; ++i) {
         const char* const next = c_.operands[i] + at;
 #pragma GCC unroll 8
-        for (int k = 0; k < kAbreast; ++k) values[k] = Op::Of(values[k], operand(next + k * kStep));
+        for (int k = 0; k < kAbreast; ++k) values[k] = Combine<kHow, L>(values[k], operand(next + k * kStep));
       }
       Stored stored[kAbreast];
 #pragma GCC unroll 8
@@ -137,7 +136,7 @@ class Pass {
       for (int s = 0; s < steps; ++s) sums[s] = Operand(c_.operands[0] + at + s * kStep);
       for (int i = 1; i < c_.operand_count; ++i) {
         const char* const operand = c_.operands[i] + at;
-        for (int s = 0; s < steps; ++s) sums[s] = Op::Of(sums[s], Operand(operand + s * kStep));
+        for (int s = 0; s < steps; ++s) sums[s] = Combine<kHow, L>(sums[s], Operand(operand + s * kStep));
       }
       char* const result = c_.results[0] + at;
       for (int s = 0; s < steps; ++s) Store(result + s * kStep, L::Narrow(L::Postscaled(sums[s], factors_)));
@@ -154,7 +153,7 @@ class Pass {
       return L::Prescaled(L::Wide(value), factors_);
     };
     Lanes value = operand(0);
-    for (int i = 1; i < c_.operand_count; ++i) value = Op::Of(value, operand(i));
+    for (int i = 1; i < c_.operand_count; ++i) value = Combine<kHow, L>(value, operand(i));
     const Stored stored = L::Narrow(L::Postscaled(value, factors_));
     for (int i = 0; i < c_.result_count; ++i) Form::StorePart(c_.results[i] + at, stored, bytes);
   }
@@ -192,36 +191,36 @@ void Convert(Out* out, const In* in, int64_t count) {
   std::memcpy(to, &value, count * sizeof(value[0]));
 }
 
-template <typename Form, template <typename> class Op>
+template <typename Form, Combining kHow>
 void RunFloat32(const Combination& c) {
   // Volatile: GCC 12 drops the rounding of several at once when it makes vectors of them.
   const volatile float pre = static_cast<float>(c.prescale), post = static_cast<float>(c.postscale);
-  if (pre == c.prescale && post == c.postscale) return Pass<Form, Floats<Form, float>, Op<Floats<Form, float>>>::Run(c);
-  Pass<Form, PreciseFloats<Form>, Op<PreciseFloats<Form>>>::Run(c);
+  if (pre == c.prescale && post == c.postscale) return Pass<Form, Floats<Form, float>, kHow>::Run(c);
+  Pass<Form, PreciseFloats<Form>, kHow>::Run(c);
 }
 
-template <typename Form, template <typename> class Op, typename L>
+template <typename Form, Combining kHow, typename L>
 constexpr ReduceKernels::Combine RunOf() {
-  return &Pass<Form, L, Op<L>>::Run;
+  return &Pass<Form, L, kHow>::Run;
 }
 
 // In the order of DataType.
-template <typename Form, template <typename> class Op>
+template <typename Form, Combining kHow>
 constexpr ReduceKernels::Table MakeTable() {
-  return {{RunOf<Form, Op, Integers<Form, uint8_t>>(), RunOf<Form, Op, Integers<Form, int8_t>>(),
-           RunOf<Form, Op, Integers<Form, uint16_t>>(), RunOf<Form, Op, Integers<Form, int16_t>>(),
-           RunOf<Form, Op, Integers<Form, int32_t>>(), RunOf<Form, Op, Integers<Form, int64_t>>(),
-           RunOf<Form, Op, Float16s<Form>>(), &RunFloat32<Form, Op>, RunOf<Form, Op, Floats<Form, double>>(), nullptr,
-           RunOf<Form, Op, Bfloat16s<Form>>()}};
+  return {{RunOf<Form, kHow, Integers<Form, uint8_t>>(), RunOf<Form, kHow, Integers<Form, int8_t>>(),
+           RunOf<Form, kHow, Integers<Form, uint16_t>>(), RunOf<Form, kHow, Integers<Form, int16_t>>(),
+           RunOf<Form, kHow, Integers<Form, int32_t>>(), RunOf<Form, kHow, Integers<Form, int64_t>>(),
+           RunOf<Form, kHow, Float16s<Form>>(), &RunFloat32<Form, kHow>, RunOf<Form, kHow, Floats<Form, double>>(),
+           nullptr, RunOf<Form, kHow, Bfloat16s<Form>>()}};
 }
 
 template <typename Form>
 constexpr ReduceKernels MakeKernels(const char* name) {
   return {name,
-          MakeTable<Form, Add>(),
-          MakeTable<Form, Least>(),
-          MakeTable<Form, Greatest>(),
-          MakeTable<Form, Multiply>(),
+          MakeTable<Form, Combining::kAdd>(),
+          MakeTable<Form, Combining::kLeast>(),
+          MakeTable<Form, Combining::kGreatest>(),
+          MakeTable<Form, Combining::kMultiply>(),
           {&Convert<ToFloat32<Form, Float16s<Form>>>, &Convert<ToHalf<Form, Float16s<Form>>>},
           {&Convert<ToFloat32<Form, Bfloat16s<Form>>>, &Convert<ToHalf<Form, Bfloat16s<Form>>>}};
 }

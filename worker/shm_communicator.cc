@@ -218,9 +218,10 @@ absl::StatusOr<ShmCommunicator::Operand> ShmCommunicator::Place(DataType dtype, 
                                                                 int64_t bytes) {
   Operand own;
   if (memory_ != nullptr) {
-    if (const auto layout = memory_->Find(group_.generation, dtype, pieces); layout.has_value()) {
-      own.place.step = kMemoryStep + layout->number;
-      own.place.offset = static_cast<int64_t>(layout->hash);
+    own.layout = memory_->Find(group_.generation, dtype, pieces);
+    if (own.layout.has_value()) {
+      own.place.step = kMemoryStep + own.layout->number;
+      own.place.offset = static_cast<int64_t>(own.layout->hash);
       return own;
     }
   }
@@ -258,7 +259,7 @@ absl::Status ShmCommunicator::AllreducePlaced(const Reduction& how, absl::Span<c
     }
     if (absl::Status s = Step(own->place); !s.ok()) return s;
     const Places places = PlacesOfAll();
-    if (places == Places::kMemory) return AllreduceInMemory(how, pieces, count);
+    if (places == Places::kMemory) return AllreduceInMemory(how, *own->layout, pieces, count);
     if (places == Places::kBuffers) status = AllreduceInBuffers(how, count);
     if (places == Places::kElsewhere) status = AllreduceChunks(how, own->in, own->out, count);
     if (places != Places::kMixed) break;
@@ -280,15 +281,14 @@ bool ShmCommunicator::AnyInMemory() const {
   return false;
 }
 
-absl::Status ShmCommunicator::AllreduceInMemory(const Reduction& how, absl::Span<const Piece> pieces, int64_t count) {
-  const auto layout = memory_->Find(group_.generation, how.dtype, pieces);
-  if (!layout.has_value()) return Break(absl::InternalError("the tensors of an allreduce have moved"), Rank());
+absl::Status ShmCommunicator::AllreduceInMemory(const Reduction& how, const SharedMemory::Layout& layout,
+                                                absl::Span<const Piece> pieces, int64_t count) {
   Operands regions;
   for (int rank = 0; rank < size(); ++rank) {
-    absl::StatusOr<char*> region = layout->region;
+    absl::StatusOr<char*> region = layout.region;
     if (rank != position()) {
       const int number = static_cast<int>(PlaceOf(rank).step - kMemoryStep);
-      region = peer_memory_.At(group_.members[rank].rank, number, layout->bytes);
+      region = peer_memory_.At(group_.members[rank].rank, number, layout.bytes);
     }
     if (!region.ok()) return Break(region.status(), Rank());
     regions.push_back(*region);
@@ -301,7 +301,7 @@ absl::Status ShmCommunicator::AllreduceInMemory(const Reduction& how, absl::Span
     const int64_t begin = std::max(share.begin, before),
                   end = std::min(share.begin + share.count, before + piece.count);
     if (begin < end) {
-      const int64_t offset = static_cast<char*>(piece.output) - layout->region + (begin - before) * element;
+      const int64_t offset = static_cast<char*>(piece.output) - layout.region + (begin - before) * element;
       Operands operands = regions;
       for (char*& operand : operands) operand += offset;
       OrderedReduceToAll(how, absl::MakeSpan(operands), end - begin);

@@ -9,6 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/optional.h"
 #include "worker/bootstrap.h"
 #include "worker/communicator.h"
 #include "worker/group.h"
@@ -91,6 +92,8 @@ class ShmCommunicator : public Communicator {
   // What this rank brings to an allreduce.
   struct Operand {
     ShmPlace place;
+    // In SharedMemory.
+    absl::optional<SharedMemory::Layout> layout;
     // Of all pieces together; null in SharedMemory.
     const char* in = nullptr;
     char* out = nullptr;
@@ -120,7 +123,8 @@ class ShmCommunicator : public Communicator {
   absl::Status AllreducePlaced(const Reduction& how, absl::Span<const Piece> pieces, int64_t count);
   absl::StatusOr<Operand> Place(DataType dtype, absl::Span<const Piece> pieces, int64_t bytes);
   absl::StatusOr<Operand> Packed(DataType dtype, absl::Span<const Piece> pieces, int64_t bytes);
-  absl::Status AllreduceInMemory(const Reduction& how, absl::Span<const Piece> pieces, int64_t count);
+  absl::Status AllreduceInMemory(const Reduction& how, const SharedMemory::Layout& layout,
+                                 absl::Span<const Piece> pieces, int64_t count);
   absl::Status AllreduceInBuffers(const Reduction& how, int64_t count);
   // The first chunk has been copied in and published.
   absl::Status AllreduceChunks(const Reduction& how, const char* in, char* out, int64_t count);

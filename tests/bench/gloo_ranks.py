@@ -86,7 +86,7 @@ class Rank:
         for _ in range(blocks):
             for i, operand in enumerate(operands):
                 self._pattern.fill(operand, self._number + i)
-            self._aligner.wait_busily()
+            self._aligner.wait(ranks.spin)
             moments = [time.perf_counter()]
             for operand in operands:
                 self._all_reduce(operand)

@@ -60,10 +60,10 @@ def main() -> None:
             times[name].append(median_of(calls, call))
             if tiny.item() != 1:
                 raise SystemExit(f"average of ones is {tiny.item()}")
-        aligner.wait(sleep_s=0.001)
+        aligner.wait(ranks.rest)
         if peer is not None:
             times["bare gRPC"].append(peer.run(calls))
-        aligner.wait(sleep_s=0.001)
+        aligner.wait(ranks.rest)
     if peer is not None:
         peer.close()
         ranks.report(times)

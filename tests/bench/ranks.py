@@ -77,20 +77,21 @@ class Aligner:
         os.close(descriptor)
         self._rank = rank
 
-    def wait(self, sleep_s: float = 0.0) -> None:
-        """Returns when every rank is here; with `sleep_s` without using the processor meanwhile."""
+    def wait(self, pause: Callable[[], object] = os.sched_yield) -> None:
+        """Returns when every rank is here. `pause` is called between looks."""
         self._counters[self._rank] += 1
         own = self._counters[self._rank]
         while (self._counters < own).any():
-            time.sleep(sleep_s) if sleep_s else os.sched_yield()
+            pause()
 
-    def wait_busily(self) -> None:
-        """The same, and keeps the processor: after a rest or a yield threads that gloo wakes may wait for a tick of the
-        kernel."""
-        self._counters[self._rank] += 1
-        own = self._counters[self._rank]
-        while (self._counters < own).any():
-            pass
+
+def rest() -> None:
+    """A pause that leaves the processor to others."""
+    time.sleep(0.001)
+
+
+def spin() -> None:
+    """A pause that keeps the processor: after any other, threads that gloo wakes may wait for a tick of the kernel."""
 
 
 def timed(aligner: Aligner, call: Callable[[], None]) -> float:

@@ -54,9 +54,9 @@ def main() -> None:
         name = ("without", "with")[(turn + turn // 2) % 2]
         if queries is not None:
             answered = queries.turn("on" if name == "with" else "off")
-        aligner.wait(sleep_s=0.001)
+        aligner.wait(ranks.rest)
         times[name].append(trainer.steps(steps))
-        aligner.wait(sleep_s=0.001)
+        aligner.wait(ranks.rest)
     if queries is not None:
         answered = queries.turn("off")
         queries.close()
