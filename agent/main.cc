@@ -37,7 +37,7 @@ void Print(const std::string& text) {
   (void)!write(STDERR_FILENO, line.data(), line.size());
 }
 
-AgentConfig ConfigOf(const AgentOptions& options) {
+AgentConfig ConfigOf(const AgentOptions& options, const MemoryBudget& budget) {
   AgentConfig config;
   config.link.address = options.controller;
   config.link.job = options.job;
@@ -45,8 +45,7 @@ AgentConfig ConfigOf(const AgentOptions& options) {
   config.link.tls_ca_pem = options.tls_ca_pem;
   config.link.hello = AgentHello{options.agent_id, options.host_name, kVersion};
   config.socket_name = options.socket_name;
-  // The other half is for what the workers hold themselves.
-  config.segment_bytes_max = MemoryBudgetBytes() / 2;
+  config.segment_bytes_max = budget.for_segments();
   return config;
 }
 
@@ -57,7 +56,8 @@ class Program {
       : options_(options),
         loop_("farandole-agent"),
         store_(&loop_, UniqueFd(options.launcher_fd)),
-        agent_(&loop_, ConfigOf(options), &store_, Print) {
+        budget_(ReadMemoryBudget()),
+        agent_(&loop_, ConfigOf(options, budget_), &store_, Print) {
     signals_.Reset(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
     loop_.AddFdFromLoop(signals_.get(), EPOLLIN, [this](uint32_t) { ReadSignal(); });
     if (options_.lifeline_fd >= 0) {
@@ -86,6 +86,7 @@ class Program {
   int StartFromLoop() {
     absl::StatusOr<std::vector<KeptEntry>> kept = store_.TakeAll();
     if (!kept.ok()) return Fail(kept.status(), 1);
+    if (options_.verbose) Print(Describe(budget_));
     absl::Status status = Listen(!kept->empty());
     if (!status.ok()) return Fail(status, 1);
     if (launch_ != nullptr) status = launch_->StartFromLoop(&*kept);
@@ -150,6 +151,7 @@ class Program {
   const AgentOptions options_;
   EventLoop loop_;
   LauncherStore store_;
+  const MemoryBudget budget_;
   Agent agent_;
   std::unique_ptr<Launch> launch_;
   UniqueFd signals_;

@@ -6,10 +6,23 @@
 
 namespace farandole {
 
-// Bytes of memory that this process may use together with its workers: the host's, or what the control group (version 2
-// or 1) or one of its parents allows, if that is less. Who goes beyond the latter is not refused but killed. `root`
-// stands before /proc and /sys. What cannot be read does not limit.
-uint64_t MemoryBudgetBytes(const std::string& root = "");
+// What this process may use of memory together with its workers.
+struct MemoryBudget {
+  uint64_t bytes = 0;
+  // Set by the control group; otherwise it is all that the machine has.
+  bool of_group = false;
+
+  // The other half is for what the workers hold themselves.
+  uint64_t for_segments() const { return bytes / 2; }
+};
+
+// The machine's memory, or what the control group (version 2 or 1) or one of its parents allows, if that is less. Who
+// goes beyond the latter is not refused but killed. `root` stands before /proc and /sys. What cannot be read does not
+// limit.
+MemoryBudget ReadMemoryBudget(const std::string& root = "");
+
+// "shared memory: up to 7.8 GiB for segments (half of 15.6 GiB, the machine's memory)".
+std::string Describe(const MemoryBudget& budget);
 
 }  // namespace farandole
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -194,6 +195,16 @@ std::string HostName() {
   return gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
 }
 
+bool IsVerbose() {
+  for (const char* name : {"FARANDOLE_LOG_LEVEL", "HOROVOD_LOG_LEVEL"}) {
+    const char* const level = std::getenv(name);
+    if (level == nullptr || *level == '\0') continue;
+    const std::string lower = absl::AsciiStrToLower(level);
+    return lower == "info" || lower == "debug" || lower == "trace";
+  }
+  return false;
+}
+
 }  // namespace
 
 const char* UsageText() {
@@ -234,6 +245,7 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(const std::vector<std::string>& a
     if (!status.ok()) return status;
   }
   for (char** variable = environ; *variable != nullptr; ++variable) options.environment.emplace_back(*variable);
+  options.verbose = IsVerbose();
   return options;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,21 @@ TEST(AgentOptions, DefaultsAndValues) {
   EXPECT_TRUE(full->prefix_output);
   EXPECT_EQ(full->grace_ms, 500);
   EXPECT_EQ(full->command, (std::vector<std::string>{"python", "--job", "x"}));
+}
+
+TEST(AgentOptions, VerboseByTheEnvironment) {
+  const auto verbose = [](const char* ours, const char* theirs) {
+    setenv("FARANDOLE_LOG_LEVEL", ours, 1);
+    setenv("HOROVOD_LOG_LEVEL", theirs, 1);
+    const bool result = ParseAgentOptions(Good())->verbose;
+    unsetenv("FARANDOLE_LOG_LEVEL");
+    unsetenv("HOROVOD_LOG_LEVEL");
+    return result;
+  };
+  EXPECT_FALSE(verbose("", ""));
+  EXPECT_TRUE(verbose("info", "error"));
+  EXPECT_TRUE(verbose("", "TRACE"));
+  EXPECT_FALSE(verbose("warning", "debug"));
 }
 
 TEST(AgentOptions, MistakesAreNamed) {

@@ -29,3 +29,18 @@ def test_they_stay_outside_if_told_so(tmp_path: Path) -> None:
     job = processes.launch(tmp_path, 2, body, FARANDOLE_SHARED_TENSORS="0")
     assert job.wait() == 0, job.report()
     assert sorted(job.lines("done ")) == ["0", "1"]
+
+
+def test_the_bound_on_shared_memory_is_said_on_request(tmp_path: Path) -> None:
+    for options, lines in (((), 0), (("--verbose",), 1)):
+        folder = tmp_path / f"{lines}"
+        folder.mkdir()
+        with processes.running(processes.launch_command(2, "true", options=options), folder) as job:
+            assert job.wait() == 0, job.report()
+        said = re.findall(
+            r"^farandole-agent: shared memory: up to [\d.]+ \w+ for segments \(half of [\d.]+ \w+, "
+            r"the (?:control group's limit|machine's memory)\)$",
+            job.stderr,
+            re.MULTILINE,
+        )
+        assert len(said) == lines, job.report()
