@@ -19,8 +19,8 @@ void AgentTable::Disconnect(const std::string& agent_id, TimePoint now) {
   if (it == agents_.end() || !it->second.connected) return;
   it->second.connected = false;
   it->second.suspect = true;
-  it->second.since = now;
-  CheckBy(now.PlusMs(give_up_after_ms_));
+  it->second.lost = now;
+  CheckBy(it->second.since.PlusMs(std::max(give_up_after_ms_, suspect_after_ms_)));
 }
 
 bool AgentTable::Heard(const std::string& agent_id, TimePoint now) {
@@ -36,10 +36,14 @@ bool AgentTable::Heard(const std::string& agent_id, TimePoint now) {
   return true;
 }
 
-std::string AgentTable::Text(const Agent& agent, TimePoint now) {
-  const int64_t seconds = now.MsSince(agent.since) / 1000;
-  if (agent.connected) return absl::StrCat("the agent on host ", agent.host, " has been silent for ", seconds, " s");
-  return absl::StrCat("the connection of the agent on host ", agent.host, " was lost ", seconds, " s ago");
+std::string AgentTable::Text(const Agent& agent, TimePoint now) const {
+  const int64_t silent_s = now.MsSince(agent.since) / 1000;
+  if (agent.connected) return absl::StrCat("the agent on host ", agent.host, " has been silent for ", silent_s, " s");
+  std::string text = absl::StrCat("the connection of the agent on host ", agent.host, " was lost ",
+                                  now.MsSince(agent.lost) / 1000, " s ago");
+  // A link that was cut without a word.
+  if (agent.lost.MsSince(agent.since) >= suspect_after_ms_) absl::StrAppend(&text, ", silent for ", silent_s, " s");
+  return text;
 }
 
 std::vector<AgentTable::Change> AgentTable::Tick(TimePoint now) {

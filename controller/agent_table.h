@@ -22,7 +22,8 @@ class AgentTable {
       : suspect_after_ms_(suspect_after_ms), give_up_after_ms_(give_up_after_ms) {}
 
   void Connect(const AgentHello& hello, TimePoint now);
-  // Suspect at once.
+  // Suspect at once. It is given up as early as if the stream were still there: who notices its loss late has lost that
+  // time already.
   void Disconnect(const std::string& agent_id, TimePoint now);
   // Any message. False if the agent is not connected: the message must be ignored.
   bool Heard(const std::string& agent_id, TimePoint now);
@@ -50,9 +51,10 @@ class AgentTable {
     bool connected = true;
     bool suspect = false;
     bool given_up = false;
-    TimePoint since;  // last heard, or stream lost
+    TimePoint since;  // last heard
+    TimePoint lost;   // its stream, if not connected
   };
-  static std::string Text(const Agent& agent, TimePoint now);
+  std::string Text(const Agent& agent, TimePoint now) const;
   void CheckBy(TimePoint when) {
     if (when < next_check_) next_check_ = when;
   }

@@ -39,8 +39,23 @@ TEST(AgentTableTest, ALostStreamIsSuspicionAtOnce) {
   EXPECT_FALSE(agents.Heard("a", At(1500)));
   EXPECT_EQ(agents.Suspicion("a", At(2000)), "the connection of the agent on host h was lost 1 s ago");
   EXPECT_TRUE(agents.Tick(At(3000)).empty());
+  EXPECT_EQ(agents.NextDeadline(), At(10000));
+  ASSERT_EQ(agents.Tick(At(10000)).size(), 1u);
+}
+
+// The loss of a stream may be noticed late.
+TEST(AgentTableTest, SilenceBeforeTheLossCounts) {
+  AgentTable agents(3000, 10000);
+  agents.Connect({"a", "h", ""}, At(0));
+  EXPECT_TRUE(agents.Heard("a", At(1000)));
+  EXPECT_EQ(agents.Tick(At(4000)).size(), 1u);
+  agents.Disconnect("a", At(9000));
   EXPECT_EQ(agents.NextDeadline(), At(11000));
-  ASSERT_EQ(agents.Tick(At(11000)).size(), 1u);
+  EXPECT_TRUE(agents.Tick(At(10999)).empty());
+  const auto lost = agents.Tick(At(11000));
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_TRUE(lost[0].given_up);
+  EXPECT_EQ(lost[0].text, "the connection of the agent on host h was lost 2 s ago, silent for 10 s");
 }
 
 TEST(AgentTableTest, AReturnEndsTheSuspicion) {
