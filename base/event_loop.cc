@@ -68,13 +68,13 @@ void EventLoop::Run() {
   }
 }
 
-bool EventLoop::Turn(bool wait) {
+bool EventLoop::Turn(bool wait, TimePoint until) {
   constexpr int kEvents = 64;
   epoll_event events[kEvents];
   int wait_ms = 0;
   if (wait) {
     Hold();
-    wait_ms = WaitMs();
+    wait_ms = WaitMs(until);
     LetGo();
   }
   const int n = epoll_wait(epoll_.get(), events, kEvents, wait_ms);
@@ -106,7 +106,7 @@ void EventLoop::HandleEvents(const epoll_event* events, int count) {
   }
 }
 
-bool EventLoop::Drive(const std::function<bool()>& done, int64_t look_ns) {
+bool EventLoop::Drive(const std::function<bool()>& done, int64_t look_ns, TimePoint until) {
   {
     absl::MutexLock lock(&mutex_);
     if (driven_) refused_ = true;
@@ -117,9 +117,10 @@ bool EventLoop::Drive(const std::function<bool()>& done, int64_t look_ns) {
   }
   bool stopped = false;
   int64_t look_until_ns = look_ns > 0 ? Now().ns() + look_ns : 0;
-  while (!done() && !stopped) {
+  const bool bounded = until != TimePoint::Infinite();
+  while (!done() && !stopped && !(bounded && until <= Now())) {
     const bool look = look_ns > 0 && Now().ns() < look_until_ns;
-    if (Turn(!look) && look_ns > 0) look_until_ns = Now().ns() + look_ns;
+    if (Turn(!look, until) && look_ns > 0) look_until_ns = Now().ns() + look_ns;
     absl::MutexLock lock(&mutex_);
     stopped = stopped_;
   }
@@ -288,15 +289,16 @@ void EventLoop::RunTimers() {
   }
 }
 
-int EventLoop::WaitMs() {
+int EventLoop::WaitMs(TimePoint until) {
   waits_until_ns_ = 0;
   {
     absl::MutexLock lock(&mutex_);
     --active_;
     if (!posted_.empty()) return 0;
   }
-  waits_until_ns_ = timers_.empty() ? INT64_MAX : timers_.begin()->first.first;
-  if (timers_.empty()) return -1;
+  waits_until_ns_ = until.ns();
+  if (!timers_.empty()) waits_until_ns_ = std::min(waits_until_ns_, timers_.begin()->first.first);
+  if (waits_until_ns_ == TimePoint::Infinite().ns()) return -1;
   const int64_t ns = waits_until_ns_ - Now().ns();
   if (ns <= 0) return 0;
   return static_cast<int>(std::min<int64_t>((ns + 999999) / 1000000, INT_MAX));

@@ -52,12 +52,12 @@ class EventLoop {
   void RunOrPost(Function fn);
   // Runs `fn` in the calling thread, which waits for its turn; not from a function of this loop.
   void RunHere(const Function& fn);
-  // Runs the loop in the calling thread, in place of its own, until `done()`, which is asked after each turn: for who
-  // would wait anyway for what this loop brings about, so that no switch of threads stands between an event and who
-  // waits for it. Looks for events for up to `look_ns` after the last one before it sleeps. False if another thread
-  // drives the loop, or it is stopped: wait in another way. The loop's own thread rests meanwhile and for up to 10 ms
-  // afterwards, in which only Post wakes it. Not from a function of this loop.
-  bool Drive(const std::function<bool()>& done, int64_t look_ns);
+  // Runs the loop in the calling thread, in place of its own, until `done()`, which is asked after each turn, or the
+  // moment `until`: for who would wait anyway for what this loop brings about, so that no switch of threads stands
+  // between an event and who waits for it. Looks for events for up to `look_ns` after the last one before it sleeps.
+  // False if another thread drives the loop, or it is stopped: wait in another way. The loop's own thread rests
+  // meanwhile and for up to 10 ms afterwards, in which only Post wakes it. Not from a function of this loop.
+  bool Drive(const std::function<bool()>& done, int64_t look_ns, TimePoint until = TimePoint::Infinite());
   // True in a function or handler of this loop.
   bool InLoop() const { return holder_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
@@ -75,11 +75,11 @@ class EventLoop {
 
  private:
   // Waits for events and handles them, timers and what is posted. True if there was an event.
-  bool Turn(bool wait);
+  bool Turn(bool wait, TimePoint until = TimePoint::Infinite());
   void HandleEvents(const epoll_event* events, int count);
   void RunPosted();
   void RunTimers();
-  int WaitMs();
+  int WaitMs(TimePoint until);
   // Of the loop's own thread: returns when no other one has driven the loop for a while, or this one is needed.
   void RestWhileDriven();
   void EndDrive();

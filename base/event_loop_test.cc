@@ -207,6 +207,16 @@ TEST(EventLoopTest, OneDriverAtATimeAndTheLoopRunsOnWithoutIt) {
   }
 }
 
+TEST(EventLoopTest, ADriverStopsAtTheMoment) {
+  EventLoop loop("test");
+  loop.Start();
+  for (const int64_t look_ns : {0, 50000}) {
+    const TimePoint until = loop.Now().PlusMs(20);
+    EXPECT_TRUE(loop.Drive([] { return false; }, look_ns, until));
+    EXPECT_LE(until, loop.Now());
+  }
+}
+
 TEST(EventLoopTest, WhatADriverLeavesInTheQueueIsRun) {
   EventLoop loop("test");
   loop.Start();

@@ -4,7 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/open_waits.h"
 #include "controller/rank_text.h"
@@ -302,7 +301,7 @@ void Generation::LetGo(Rank rank, Actions* actions) {
   outbox_.Queue(LeaveDone{}, only);
   if (!roster_.all_let_go()) return;
   life_ = Life::kOver;
-  suspicion_.reset();
+  failures_.Clear();
   actions->Because(absl::StrCat("generation ", id_.number, " is over, all have left"));
 }
 
@@ -314,20 +313,20 @@ void Generation::OnFailed(Rank rank, const Failed& failed, TimePoint now, Action
     Fail(absl::StrCat(Describe(roster_.seat(suspect).member), " ", roster_.seat(suspect).ended_cause), actions);
     return;
   }
-  if (suspicion_) return;
-  std::string sentence = absl::StrCat(Describe(roster_.seat(rank).member), " reports: ", failed.reason);
-  // A worker may know no more than the other's number.
-  const std::string other = named ? Describe(roster_.seat(suspect).member) : "";
-  if (!absl::StrContains(sentence, other)) absl::StrAppend(&sentence, "; it suspects ", other);
-  suspicion_ = Suspicion{now.PlusMs(config_.evidence_wait_ms), suspect, sentence};
-  actions->Because(absl::StrCat(sentence, "; waiting ", config_.evidence_wait_ms, " ms for evidence of a death"));
+  const bool first = failures_.empty();
+  failures_.Add(roster_.seat(rank).member, named ? absl::make_optional(roster_.seat(suspect).member) : absl::nullopt,
+                failed.reason);
+  if (!first) return;
+  verdict_due_ = now.PlusMs(config_.evidence_wait_ms);
+  actions->Because(
+      absl::StrCat(failures_.Verdict(), "; waiting ", config_.evidence_wait_ms, " ms for evidence of a death"));
 }
 
 void Generation::OnEnded(Rank rank, const std::string& cause, Actions* actions) {
   Seat& seat = roster_.mutable_seat(rank);
   if (!seat.ended_cause.empty()) return;
   seat.ended_cause = cause.empty() ? "ended" : cause;
-  const bool expected = seat.gone() && !(suspicion_ && suspicion_->suspect == rank);
+  const bool expected = seat.gone() && !failures_.Suspects(rank);
   seat.over = true;
   if (expected) return;
   Fail(absl::StrCat(Describe(seat.member), " ", seat.ended_cause), actions);
@@ -370,13 +369,13 @@ void Generation::OnReport(Rank rank, const WorkerReport& report, TimePoint now) 
 TimePoint Generation::NextDeadline() const {
   if (life_ != Life::kRunning) return TimePoint::Infinite();
   const TimePoint next = std::min({watch_.next_look(), replay_.NextDeadline(), negotiator_.NextDeadline()});
-  return suspicion_ ? std::min(suspicion_->deadline, next) : next;
+  return failures_.empty() ? next : std::min(verdict_due_, next);
 }
 
 void Generation::Tick(TimePoint now, Actions* actions) {
   if (life_ != Life::kRunning) return;
-  if (suspicion_ && suspicion_->deadline <= now) {
-    Fail(std::string(suspicion_->sentence), actions);
+  if (!failures_.empty() && verdict_due_ <= now) {
+    Fail(failures_.Verdict(), actions);
     return;
   }
   if (watch_.next_look() <= now) LookAtWaits(now, actions);
@@ -468,7 +467,7 @@ void Generation::Fail(const std::string& sentence, Actions* actions) {
   life_ = Life::kFailed;
   reason_ = sentence;
   actions->Because(absl::StrCat("generation ", id_.number, " failed: ", sentence));
-  suspicion_.reset();
+  failures_.Clear();
   outbox_.ClearQueue();
   negotiator_.Clear();
   RankSet survivors;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "controller/actions.h"
 #include "controller/agent_table.h"
+#include "controller/failure_reports.h"
 #include "controller/job_config.h"
 #include "controller/job_status.h"
 #include "controller/key_store.h"
@@ -88,12 +89,6 @@ class Generation {
   void FillStatus(const AgentTable& agents, TimePoint now, JobStatus* status) const;
 
  private:
-  // A reported failure that waits for evidence of a death.
-  struct Suspicion {
-    TimePoint deadline;
-    Rank suspect;
-    std::string sentence;
-  };
   Generation(GenerationId id, Roster roster, std::string data_key, ItemLog log, const JobConfig& config);
   void TakeSeat(Rank rank, const Registered& member);
   // Rule C8, after the Welcome.
@@ -132,7 +127,9 @@ class Generation {
   ReplayControl replay_;
   KeyStore keys_;
   WaitWatch watch_;
-  absl::optional<Suspicion> suspicion_;
+  // Failures that wait for evidence of a death, or for what other members report; until when.
+  FailureReports failures_;
+  TimePoint verdict_due_;
   uint64_t tensors_ = 0;
 };
 

@@ -103,6 +103,11 @@ class Network:
         """Takes `cut` back."""
         self._switch.ip("link", "set", f"port{host}", "master", "br0")
 
+    def cut_between(self, hosts: Sequence[int]) -> None:
+        """The switch passes nothing more among these hosts, which still reach all others."""
+        for host in hosts:
+            self._switch.ip("link", "set", f"port{host}", "type", "bridge_slave", "isolated", "on")
+
     def end(self) -> None:
         """Ends all namespaces."""
         for namespace in [*self.hosts, self._switch]:

@@ -49,10 +49,10 @@ class Transport {
   virtual void Connect(const std::string& address, const Pairing& pairing, TimePoint deadline, Ready ready) = 0;
   virtual void Accept(const Pairing& pairing, TimePoint deadline, Ready ready) = 0;
 
-  // Lends the calling thread to the medium until `done()`, which is asked often: it runs completions meanwhile, and
-  // looks for `look_ns` after the last thing that happened before it sleeps. False if the medium does without, also
-  // because another thread is lent to it: wait in another way. Holding no lock.
-  virtual bool Drive(const std::function<bool()>& done, int64_t look_ns) { return false; }
+  // Lends the calling thread to the medium until `done()`, which is asked often, or the moment `until`: it runs
+  // completions meanwhile, and looks for `look_ns` after the last thing that happened before it sleeps. False if the
+  // medium does without, also because another thread is lent to it: wait in another way. Holding no lock.
+  virtual bool Drive(const std::function<bool()>& done, int64_t look_ns, TimePoint until) { return false; }
 };
 
 }  // namespace farandole

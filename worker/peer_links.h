@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -23,8 +24,12 @@ namespace farandole {
 // notice is posted on every channel from the start: it also shows which channel ended first.
 class PeerLinks {
  public:
-  enum class Notice : int32_t { kLeft = 1, kFailed = 2, kAborted = 3 };
+  // kTimedOut: this member has waited in vain, for whom is for all to find out. Who hears kFailed or kTimedOut gives up
+  // as well, so all have spoken within a moment but those that cannot.
+  enum class Notice : int32_t { kLeft = 1, kFailed = 2, kAborted = 3, kTimedOut = 4 };
   static constexpr int kNobody = -1;
+  // A suspect yet to be found: FindSilent, after Close.
+  static constexpr int kSilent = -2;
 
   PeerLinks(int size, std::map<int, std::unique_ptr<Channel>> channels);
   // Says kLeft if nothing was said before.
@@ -33,15 +38,21 @@ class PeerLinks {
   // nullptr: there is none to this position.
   Channel* channel(int position) const { return channels_[position].get(); }
 
+  // `given_up(peer)` is called, on the transport's loop or here, for each peer that says kFailed or kTimedOut.
+  void OnGivenUp(std::function<void(int peer)> given_up);
+
   // On all channels, see Channel. Notices are not touched.
   void Discard(Tag below);
 
-  // Says why (`suspect` as a position or kNobody), waits up to `wait_ms` until that is out, closes all channels with
-  // `reason`. Any thread; only the first call has an effect.
+  // Says why (`suspect` as a position or kNobody), waits up to `wait_ms` until that is out, and after kTimedOut until
+  // all peers have spoken or ended, closes all channels with `reason`. Any thread; only the first call has an effect.
   void Close(Notice notice, int suspect, const absl::Status& reason, int wait_ms);
 
-  // The position that a failure on the channel to `peer` points to; kNobody if the failure came from elsewhere.
+  // The position that a failure on the channel to `peer` points to; kNobody if the failure came from elsewhere;
+  // kSilent.
   int Suspect(int peer) const;
+  // The first of these positions that had neither spoken nor ended when the channels were closed; kNobody if all had.
+  int FindSilent(const std::vector<bool>& among) const;
 
  private:
   struct Message {
@@ -50,6 +61,7 @@ class PeerLinks {
   };
 
   void OnNotice(int peer, const absl::Status& status);
+  bool HasGivenUp(int peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Message outgoing_;
   const PlainMemory outgoing_memory_{&outgoing_, sizeof outgoing_};
@@ -57,11 +69,17 @@ class PeerLinks {
   std::vector<PlainMemory> incoming_memory_;
   EventCount told_;
   std::atomic<int> untold_{0};
+  // Peers that have neither spoken nor ended.
+  std::atomic<int> unheard_{0};
 
   mutable absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  // Which peers have said something, and the first one that ended without a word.
+  // What peers do from here on comes from this end's closing.
+  bool deaf_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void(int)> given_up_ ABSL_GUARDED_BY(mutex_);
+  // Which peers have said something, which have ended, and the first one that ended without a word.
   std::vector<bool> heard_ ABSL_GUARDED_BY(mutex_);
+  std::vector<bool> ended_ ABSL_GUARDED_BY(mutex_);
   int first_silent_ ABSL_GUARDED_BY(mutex_) = kNobody;
 
   // Last, as operations on them use the rest.

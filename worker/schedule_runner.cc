@@ -1,6 +1,7 @@
 #include "worker/schedule_runner.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <functional>
 #include <new>
@@ -39,6 +40,8 @@ ScheduleRunner::ScheduleRunner(Transport* transport, PeerLinks* links, RunnerOpt
     slots_.push_back(std::make_unique<Slot>());
     slots_.back()->index = i;
   }
+  links_->OnGivenUp(
+      [this](int peer) { Fail(absl::UnavailableError("a peer has said that it gives up"), links_->Suspect(peer)); });
 }
 
 absl::Status ScheduleRunner::Prepare(const Call& call) {
@@ -97,25 +100,41 @@ size_t ScheduleRunner::ScratchOffset(const Slot& slot, int aside) const {
 absl::Status ScheduleRunner::Run(const Call& call) {
   absl::Status status = Prepare(call);
   if (absl::IsResourceExhausted(status)) Cancel(status);
+  if (failed_) {
+    Close();
+    FindSilent();
+    return failure();
+  }
   if (!status.ok()) return status;
   links_->Discard(TagOf(call_.instance, 0));
   cancelled_ = IsWithdrawn();
   closed_ = false;
   begun_ = false;
-  const std::function<bool()> stop = [this] { return Proceed(); };
   do {
-    if (!transport_->Drive(stop, options_.look_ns)) {
-      for (uint32_t seen = changed_.Value(); !Proceed(); seen = changed_.Value()) changed_.WaitPast(seen, -1);
+    WaitUntil(failed_ || cancelled_ ? TimePoint::Infinite() : call_.deadline);
+    if (active_ > 0 && !cancelled_ && call_.deadline <= Clock::Monotonic().Now()) {
+      Fail(absl::DeadlineExceededError("not over before the deadline"), PeerLinks::kSilent);
     }
-    if (failed_ && !std::exchange(closed_, true)) {
-      links_->Close(PeerLinks::Notice::kFailed, suspect(), failure(), kNoticeWaitMs);
-    }
+    if (failed_ && !std::exchange(closed_, true)) Close();
   } while (active_ > 0);
   data_memory_.reset();
   input_memory_.reset();
+  FindSilent();
   status = failure();
   if (!status.ok() || !cancelled_) return status;
   return absl::CancelledError(absl::StrCat(call_.schedule->name, " was withdrawn"));
+}
+
+void ScheduleRunner::WaitUntil(TimePoint moment) {
+  if (transport_->Drive([this] { return Proceed(); }, options_.look_ns, moment)) return;
+  for (uint32_t seen = changed_.Value(); !Proceed(); seen = changed_.Value()) {
+    int64_t left_ms = -1;
+    if (moment != TimePoint::Infinite()) {
+      left_ms = std::min<int64_t>(moment.PlusMs(1).MsSince(Clock::Monotonic().Now()), INT_MAX);
+      if (left_ms <= 0) return;
+    }
+    changed_.WaitPast(seen, static_cast<int>(left_ms));
+  }
 }
 
 bool ScheduleRunner::Proceed() {
@@ -180,15 +199,20 @@ void ScheduleRunner::PostStep(Slot* slot, const Step& step, const Extent& extent
   if (IsAside(step)) block = {scratch_memory_.get(), ScratchOffset(*slot, aside), block.bytes};
   Channel::Done done = [this, slot, peer = step.peer](absl::Status status) { OnDone(slot, peer, status); };
   Channel* channel = links_->channel(step.peer);
-  if (IsSend(step)) return channel->Send(tag, block, call_.deadline, std::move(done));
-  channel->Receive(tag, block, call_.deadline, std::move(done));
+  // Later than that of the call: it would end the channel, on which the peer is to say that it lives.
+  const TimePoint deadline = call_.deadline.PlusMs(2 * options_.silence_ms);
+  if (IsSend(step)) return channel->Send(tag, block, deadline, std::move(done));
+  channel->Receive(tag, block, deadline, std::move(done));
 }
 
 void ScheduleRunner::OnDone(Slot* slot, int peer, const absl::Status& status) {
   if (absl::IsCancelled(status) && IsWithdrawn()) {
     cancelled_ = true;
   } else if (!status.ok()) {
-    Fail(peer, status);
+    Fail(status, absl::IsDeadlineExceeded(status) ? PeerLinks::kSilent : links_->Suspect(peer));
+    absl::MutexLock lock(&mutex_);
+    awaited_.resize(std::max(awaited_.size(), size_t(peer) + 1));
+    awaited_[peer] = true;
   }
   if (--slot->pending != 0) return;
   if (failed_ || cancelled_) return EndSlot();
@@ -260,10 +284,7 @@ ScheduleRunner::Slot* ScheduleRunner::NextReady() {
   return slot;
 }
 
-void ScheduleRunner::Fail(int peer, const absl::Status& status) {
-  // A peer that did nothing until the deadline is to blame itself; others may have ended because of it meanwhile.
-  const bool itself = peer == PeerLinks::kNobody || absl::IsDeadlineExceeded(status);
-  const int suspect = itself ? peer : links_->Suspect(peer);
+void ScheduleRunner::Fail(const absl::Status& status, int suspect) {
   {
     absl::MutexLock lock(&mutex_);
     if (!failure_.ok()) return;
@@ -272,6 +293,25 @@ void ScheduleRunner::Fail(int peer, const absl::Status& status) {
   }
   failed_ = true;
   changed_.Advance();
+}
+
+void ScheduleRunner::Close() {
+  const int to_blame = suspect();
+  if (to_blame == PeerLinks::kSilent) {
+    links_->Close(PeerLinks::Notice::kTimedOut, PeerLinks::kNobody, failure(), options_.silence_ms);
+  } else {
+    links_->Close(PeerLinks::Notice::kFailed, to_blame, failure(), kNoticeWaitMs);
+  }
+}
+
+void ScheduleRunner::FindSilent() {
+  absl::MutexLock lock(&mutex_);
+  if (suspect_ != PeerLinks::kSilent) return;
+  suspect_ = links_->FindSilent(awaited_);
+  failure_ =
+      absl::Status(failure_.code(), suspect_ == PeerLinks::kNobody
+                                        ? "all members that this one waited for have waited in vain as well"
+                                        : "it did not send or take data before the deadline, and does not answer");
 }
 
 void ScheduleRunner::Withdraw(const Instance& instance) {
@@ -291,7 +331,7 @@ bool ScheduleRunner::IsWithdrawn() const {
 }
 
 void ScheduleRunner::Cancel(const absl::Status& status) {
-  Fail(PeerLinks::kNobody, status);
+  Fail(status, PeerLinks::kNobody);
   links_->Close(PeerLinks::Notice::kAborted, PeerLinks::kNobody, status, 0);
 }
 

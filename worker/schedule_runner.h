@@ -34,6 +34,9 @@ struct RunnerOptions {
   // How long the calling thread looks for what arrives before it sleeps; negative: if each member of this host has a
   // CPU, for a while, otherwise not at all. May differ between members.
   int64_t look_ns = -1;
+  // After a wait in vain: how long to listen for what the others say. Who is silent for so long cannot speak, or has
+  // not come at all.
+  int silence_ms = 1000;
 };
 
 // Carries schedules out on channels: the only code that sees both. One collective at a time.
@@ -41,8 +44,8 @@ struct RunnerOptions {
 // A slot takes one lane after another through all rounds. A round's operations are posted together; whoever reports
 // the last one done (the transport's loop, or the calling thread when work was left to it) sums up and posts the next
 // round. The calling thread lends itself to the transport's loop while it waits, if the transport can use it. After the
-// first failure no round is begun any more, the channels are closed, and Run returns when no operation is left that
-// could touch the operand. After Withdraw it is the same, but the channels live.
+// first failure, also that of a peer that says so, no round is begun any more, the channels are closed, and Run returns
+// when no operation is left that could touch the operand. After Withdraw it is the same, but the channels live.
 class ScheduleRunner {
  public:
   // Both outlive this object, but the channels of `links` must be gone before it is.
@@ -73,7 +76,7 @@ class ScheduleRunner {
   // Any thread, never blocks: `status` becomes the first failure, if there is none.
   void Cancel(const absl::Status& status);
 
-  // After a failure.
+  // After a failure: a position or PeerLinks::kNobody.
   int suspect() const;
 
  private:
@@ -87,6 +90,8 @@ class ScheduleRunner {
 
   absl::Status Prepare(const Call& call);
   absl::Status PrepareScratch();
+  // Until Proceed() is content.
+  void WaitUntil(TimePoint moment);
   // What the calling thread has to do now. The first time, that is to begin: it drives the transport then already, so
   // that what is posted wakes nobody else. True if it has to stop driving: all is done, or the channels are to be
   // closed.
@@ -107,7 +112,12 @@ class ScheduleRunner {
   void EndSlot();
   bool IsWithdrawn() const;
   Slot* NextReady();
-  void Fail(int peer, const absl::Status& status);
+  // The first one counts. `suspect` as from PeerLinks::Suspect.
+  void Fail(const absl::Status& status, int suspect);
+  // Tells the peers of the failure and closes the channels, once.
+  void Close();
+  // If nobody is known to be to blame for a wait in vain: looks for one.
+  void FindSilent();
   absl::Status failure() const;
   Extent ExtentOf(const Slot& slot, const Step& step) const;
   static bool IsSkipped(const Step& step, const Extent& extent);
@@ -142,7 +152,8 @@ class ScheduleRunner {
   std::deque<Slot*> ready_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   Tag withdrawn_below_ ABSL_GUARDED_BY(mutex_);
-  int failed_peer_ ABSL_GUARDED_BY(mutex_) = PeerLinks::kNobody;
+  // Those with whom operations were under way at the failure.
+  std::vector<bool> awaited_ ABSL_GUARDED_BY(mutex_);
   int suspect_ ABSL_GUARDED_BY(mutex_) = PeerLinks::kNobody;
 };
 

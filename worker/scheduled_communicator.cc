@@ -264,7 +264,7 @@ void ScheduledCommunicator::Abort(const std::string& reason) { runner_->Cancel(a
 
 Rank ScheduledCommunicator::SuspectRank() const {
   const int suspect = runner_->suspect();
-  return suspect == PeerLinks::kNobody ? Rank() : group_.members[suspect].rank;
+  return suspect < 0 ? Rank() : group_.members[suspect].rank;
 }
 
 }  // namespace farandole

@@ -25,14 +25,18 @@ Group KeyedGroup(int ranks, int rank) {
 // All communicators of a group, built in threads, then used by the test one by one.
 struct World {
   World(const std::string& transport, int ranks, uint32_t op_timeout_ms = 60000)
-      : transports(ranks), communicators(ranks) {
+      : World(transport, std::vector<uint32_t>(ranks, op_timeout_ms), {}) {}
+  // With a bound for each rank.
+  World(const std::string& transport, const std::vector<uint32_t>& op_timeouts_ms, const ScheduledOptions& options)
+      : transports(op_timeouts_ms.size()), communicators(op_timeouts_ms.size()) {
+    const int ranks = static_cast<int>(op_timeouts_ms.size());
     std::vector<std::thread> threads;
     for (int rank = 0; rank < ranks; ++rank) {
       transports[rank] = MakeTransport(transport);
-      threads.emplace_back([this, rank, ranks, op_timeout_ms] {
+      threads.emplace_back([&, rank] {
         Group group = KeyedGroup(ranks, rank);
-        group.op_timeout_ms = op_timeout_ms;
-        auto made = ScheduledCommunicator::Create(group, transports[rank].get(), &bootstrap);
+        group.op_timeout_ms = op_timeouts_ms[rank];
+        auto made = ScheduledCommunicator::Create(group, transports[rank].get(), &bootstrap, options);
         ASSERT_TRUE(made.ok()) << made.status();
         communicators[rank] = *std::move(made);
       });
@@ -129,6 +133,27 @@ TEST_P(ScheduledFailureTest, AMemberThatDoesNotComeRunsIntoTheBound) {
   world.Join();
   for (int rank : {0, 1}) EXPECT_FALSE(world.statuses[rank].ok());
   EXPECT_TRUE(absl::IsDeadlineExceeded(world.statuses[0]) || absl::IsDeadlineExceeded(world.statuses[1]));
+}
+
+// In a ring each waits for its neighbour alone, and only two are neighbours of the one that does not come.
+TEST_P(ScheduledFailureTest, WhoWaitsInVainItselfIsNotBlamed) {
+  ScheduledOptions options;
+  options.table = *ScheduleTable::Parse("allreduce 0 any 1 any ring", "test");
+  World world(GetParam(), {200, 200, 60000, 60000}, options);
+  world.statuses.resize(4);
+  const TimePoint begin = Clock::Monotonic().Now();
+  for (int rank : {0, 1, 2}) world.Start(rank, 1000);
+  world.Join();
+  // Also the one whose own bound is far away.
+  EXPECT_LT(Clock::Monotonic().Now().MsSince(begin), 30000);
+  for (int rank : {0, 1, 2}) {
+    EXPECT_FALSE(world.statuses[rank].ok());
+    const Rank suspect = world.communicators[rank]->SuspectRank();
+    EXPECT_TRUE(!suspect.known() || suspect == Rank(13)) << rank << ": " << world.statuses[rank];
+  }
+  EXPECT_EQ(world.communicators[0]->SuspectRank(), Rank(13)) << world.statuses[0];
+  EXPECT_NE(world.statuses[0].message().find("rank 13 (pid 1003 on host here)"), std::string::npos)
+      << world.statuses[0];
 }
 
 TEST_P(ScheduledFailureTest, AMissingMemberIsNamedWhenTheCommunicatorIsBuilt) {

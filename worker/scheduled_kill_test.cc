@@ -32,6 +32,7 @@ struct Shape {
 
   ScheduledOptions Options() const {
     ScheduledOptions options;
+    options.runner.silence_ms = 300;
     if (op == "alltoall" || op == "broadcast") return options;
     options.table = *ScheduleTable::Parse(op + " 0 any 1 any " + schedule, "test");
     return options;
@@ -141,12 +142,15 @@ TEST_P(ScheduledKillTest, TheOthersOfAStoppedOneEndAtTheBound) {
   constexpr int kBoundMs = 400;
   const int64_t took_ms = SignalLast(SIGSTOP, kBoundMs);
   EXPECT_LT(took_ms, 5000);
-  bool late = false;
-  for (const absl::Status& status : statuses_) {
-    EXPECT_FALSE(status.ok());
-    late |= absl::IsDeadlineExceeded(status);
+  bool late = false, named = false;
+  for (int rank = 0; rank < kRanks - 1; ++rank) {
+    EXPECT_FALSE(statuses_[rank].ok());
+    late |= absl::IsDeadlineExceeded(statuses_[rank]);
+    // One that the others do not hear in time may be taken for it, on a machine that is busy.
+    named |= suspects_[rank] == Rank(10 + kRanks - 1);
   }
   EXPECT_TRUE(late) << statuses_[0];
+  EXPECT_TRUE(named) << statuses_[0] << "\n" << statuses_[1] << "\n" << statuses_[2];
 }
 
 // Every other instance is entered by all but the last one, withdrawn there, and never heard of again.

@@ -112,7 +112,7 @@ def test_killed_host(tmp_path: Path) -> None:
     assert all(re.search(r"rank [23] \(pid \d+ on host host1\)", line) for line in _told(job, 0)), job.report()
 
 
-# gRPC takes the connection for lost after 15 s of silence, and the controller gives the agent up 30 s later.
+# The controller gives an agent up after 30 s of silence.
 CUT_S = 60.0
 
 
@@ -152,3 +152,70 @@ def test_cut_link_with_a_bound_on_collectives(tmp_path: Path) -> None:
             line for line in _told(job, host) if re.search(rf"rank {behind} \(pid \d+ on host host{1 - host}\)", line)
         ]
         assert named, job.report()
+
+
+TCP = {"FARANDOLE_COMMUNICATOR": "tcp", "FARANDOLE_OP_TIMEOUT_SECONDS": "4"}
+# What waits for neighbours alone is the hardest to see through.
+SCHEDULES = ["direct", "ring"]
+
+
+def _over_tcp(folder: Path, schedule: str) -> dict[str, str]:
+    table = folder / "schedules"
+    table.write_text(f"allreduce 0 any 1 any {schedule}\n")
+    return {**TCP, "FARANDOLE_SCHEDULE_TABLE": str(table)}
+
+
+def _blamed(line: str) -> set[str]:
+    """The hosts of the ranks that an error is put down to."""
+    return set(re.findall(r"because of rank \d+ \(pid \d+ on host (\w+)\)", line))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_cut_link_over_tcp(tmp_path: Path, schedule: str) -> None:
+    """All ranks end, and none blames one that it can reach, though all of them wait."""
+    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    with namespaces.spread(tmp_path, (2, 2), script, _over_tcp(tmp_path, schedule)) as job:
+        job.wait_for_lines("warm", 4)
+        time.sleep(0.2)
+        job.network.cut(1)
+        _ended(job, [0, 1], BOUNDED_S)
+        assert all(part.process.returncode != 0 for part in job.parts), job.report()
+    for host, other in ((0, "host1"), (1, "host0")):
+        assert len(_told(job, host)) == 2, job.report()
+        blamed = [_blamed(line) for line in _told(job, host)]
+        assert {other} in blamed and all(hosts <= {other} for hosts in blamed), job.report()
+    # There the controller has spoken.
+    assert all(_blamed(line) == {"host1"} for line in _told(job, 0)), job.report()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_link_between_two_hosts_cut_over_tcp(tmp_path: Path, schedule: str) -> None:
+    """All ranks reach the controller, so none is to blame."""
+    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    with namespaces.spread(tmp_path, (1, 1, 1), script, _over_tcp(tmp_path, schedule)) as job:
+        job.wait_for_lines("warm", 3)
+        time.sleep(0.2)
+        job.network.cut_between([1, 2])
+        _ended(job, [0, 1, 2], BOUNDED_S)
+        assert all(part.process.returncode != 0 for part in job.parts), job.report()
+    told = [line for host in range(3) for line in _told(job, host)]
+    assert len(told) == 3, job.report()
+    link = re.compile(r"nothing comes through between host (host1 and host host2|host2 and host host1), though")
+    assert all(link.search(line) for line in told), job.report()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["kill", "stop"])
+def test_killed_or_stopped_worker_over_tcp(tmp_path: Path, number: signal.Signals) -> None:
+    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    with namespaces.spread(tmp_path, (2, 2), script, _over_tcp(tmp_path, "ring")) as job:
+        pids = dict(line.split() for line in job.wait_for_lines("pid ", 4))
+        job.wait_for_lines("warm", 4)
+        time.sleep(0.2)
+        os.kill(int(pids["3"]), number)
+        _ended(job, [0, 1], END_S if number == signal.SIGKILL else BOUNDED_S)
+        assert all(part.process.returncode != 0 for part in job.parts), job.report()
+    how = "was killed by signal 9" if number == signal.SIGKILL else "did not send or take data"
+    culprit = re.compile(rf"rank 3 \(pid {pids['3']} on host host1\).*{how}")
+    for host, survivors in ((0, 2), (1, 1)):
+        assert len(_told(job, host)) == survivors, job.report()
+        assert all(culprit.search(line) for line in _told(job, host)), job.report()

@@ -31,7 +31,9 @@ class TcpTransport final : public Transport {
   absl::StatusOr<std::unique_ptr<Memory>> Register(void* data, size_t bytes) override;
   void Connect(const std::string& address, const Pairing& pairing, TimePoint deadline, Ready ready) override;
   void Accept(const Pairing& pairing, TimePoint deadline, Ready ready) override;
-  bool Drive(const std::function<bool()>& done, int64_t look_ns) override { return loop_.Drive(done, look_ns); }
+  bool Drive(const std::function<bool()>& done, int64_t look_ns, TimePoint until) override {
+    return loop_.Drive(done, look_ns, until);
+  }
 
  private:
   void OpenFromLoop(PrivateFd socket, const Pairing& pairing, Ready ready);

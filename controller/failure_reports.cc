@@ -1,0 +1,82 @@
+#include "controller/failure_reports.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "controller/rank_text.h"
+
+namespace farandole {
+
+void FailureReports::Add(const Member& reporter, const absl::optional<Member>& suspect, const std::string& reason) {
+  if (!by_reporter_.emplace(reporter.rank, reports_.size()).second) return;
+  Report report{reporter, suspect, absl::StrCat(Describe(reporter), " reports: ", reason)};
+  if (suspect && suspect->rank == reporter.rank) report.suspect.reset();
+  if (report.suspect) {
+    suspected_.insert(suspect->rank);
+    // A worker may know no more than the other's number.
+    const std::string name = Describe(*suspect);
+    if (!absl::StrContains(report.sentence, name)) absl::StrAppend(&report.sentence, "; it suspects ", name);
+  }
+  reports_.push_back(std::move(report));
+}
+
+std::string FailureReports::Verdict() const {
+  for (std::string (FailureReports::*about)() const :
+       {&FailureReports::AboutSilent, &FailureReports::AboutLink, &FailureReports::AboutOwnReason}) {
+    std::string text = (this->*about)();
+    if (!text.empty()) return text;
+  }
+  // Each suspect has reported something.
+  const Report& first = reports_.front();
+  return absl::StrCat(first.sentence, "; ", reports_[by_reporter_.at(first.suspect->rank)].sentence);
+}
+
+std::string FailureReports::AboutSilent() const {
+  std::string text;
+  std::vector<Rank> silent;
+  for (const Report& report : reports_) {
+    if (!report.suspect || HasReported(report.suspect->rank)) continue;
+    if (text.empty()) text = report.sentence;
+    silent.push_back(report.suspect->rank);
+  }
+  if (silent.empty()) return "";
+  const Rank named = silent[0];
+  std::sort(silent.begin(), silent.end());
+  silent.erase(std::unique(silent.begin(), silent.end()), silent.end());
+  if (silent.size() == 1) return text;
+  silent.erase(std::find(silent.begin(), silent.end(), named));
+  return absl::StrCat(text, "; others suspect ", RankText(silent));
+}
+
+std::string FailureReports::AboutLink() const {
+  // By the hosts of reporter and suspect.
+  absl::flat_hash_map<std::pair<int32_t, int32_t>, const Report*> earlier;
+  for (const Report& report : reports_) {
+    if (!report.suspect) continue;
+    const int32_t from = report.reporter.host_number, to = report.suspect->host_number;
+    if (from == to) continue;
+    const auto other = earlier.find({to, from});
+    if (other != earlier.end()) {
+      return absl::StrCat("nothing comes through between host ", other->second->reporter.host, " and host ",
+                          report.reporter.host, ", though both reach the controller: ", other->second->sentence, "; ",
+                          report.sentence);
+    }
+    earlier.emplace(std::make_pair(from, to), &report);
+  }
+  return "";
+}
+
+std::string FailureReports::AboutOwnReason() const {
+  const Report* own = nullptr;
+  for (const Report& report : reports_) {
+    if (report.suspect) continue;
+    // Best is one that others point to.
+    if (own == nullptr || (!Suspects(own->reporter.rank) && Suspects(report.reporter.rank))) own = &report;
+  }
+  return own == nullptr ? "" : own->sentence;
+}
+
+}  // namespace farandole
