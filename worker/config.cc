@@ -132,6 +132,7 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
   ReadPlace(&reader, &config);
   reader.Seconds({"FARANDOLE_START_TIMEOUT", "HOROVOD_START_TIMEOUT"}, &config.start_timeout_ms);
   reader.Seconds({"FARANDOLE_OP_TIMEOUT_SECONDS"}, &config.op_timeout_ms);
+  reader.Seconds({"FARANDOLE_CONTROLLER_TIMEOUT_SECONDS"}, &config.controller_timeout_ms);
   reader.Integer({"FARANDOLE_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD"}, 0, int64_t{1} << 40,
                  &config.fusion_threshold_bytes);
   if (reader.Find({"FARANDOLE_COMMUNICATOR"})) {
@@ -165,6 +166,7 @@ std::string ToString(const Config& config) {
   return absl::StrCat("agent_socket=", config.lone() ? "(lone process)" : config.agent_socket, " job=", config.job,
                       " rank=", config.rank.value(), " size=", config.size,
                       " start_timeout_ms=", config.start_timeout_ms, " op_timeout_ms=", config.op_timeout_ms,
+                      " controller_timeout_ms=", config.controller_timeout_ms,
                       " fusion_threshold_bytes=", config.fusion_threshold_bytes, " communicator=", config.communicator,
                       " data_address=", config.data_address, " schedule_table=", config.schedule_table,
                       " tcp_connections=", config.tcp_connections, " data_encryption=", config.data_encryption,

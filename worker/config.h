@@ -23,6 +23,8 @@ struct Config {
   uint32_t start_timeout_ms = 30000;
   // Bound on one collective.
   uint32_t op_timeout_ms = 24 * 3600 * 1000;
+  // How long an operation may wait while the controller is out of reach.
+  uint32_t controller_timeout_ms = 300 * 1000;
   // What is batched together in a lone process; with an agent the controller's own setting counts.
   int64_t fusion_threshold_bytes = 128 << 20;
   // "auto", "shm", "hier" or "tcp".

@@ -72,6 +72,7 @@ TEST(ConfigTest, BadValueIsNamedWithItsVariable) {
       {{"FARANDOLE_LOG_LEVEL", "loud"}},
       {{"HOROVOD_FUSION_THRESHOLD", "-5"}},
       {{"FARANDOLE_OP_TIMEOUT_SECONDS", "1e9"}},
+      {{"FARANDOLE_CONTROLLER_TIMEOUT_SECONDS", "-1"}},
   };
   for (const Variables& one : bad) {
     Variables all = agent;

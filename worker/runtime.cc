@@ -30,6 +30,9 @@ Session::Identity MakeIdentity(const Config& config, Incarnation incarnation) {
   return identity;
 }
 
+// Between two looks at an outage, at least.
+constexpr int64_t kOutageLookMs = 10;
+
 std::string Seconds(uint32_t ms) { return absl::StrCat(ms / 1000.0, " s"); }
 
 }  // namespace
@@ -43,7 +46,8 @@ Runtime::Runtime(Config config, const LinkFactory& link, Executor::Factory commu
       limits_(limits),
       link_(link(&loop_, incarnation)),
       executor_(std::move(communicators), this),
-      session_(MakeIdentity(config_, incarnation)) {}
+      session_(MakeIdentity(config_, incarnation)),
+      outage_(config_.controller_timeout_ms) {}
 
 Runtime::~Runtime() { Stop(); }
 
@@ -282,15 +286,35 @@ void Runtime::OnLinkState(const LinkState& state) {
   absl::MutexLock lock(&mutex_);
   link_state_ = state;
   if (state.connected) {
+    outage_.Found();
     Apply(session_.LinkUp());
     return;
   }
+  outage_.Lost(state.text, loop_.Now());
+  if (!std::exchange(outage_watched_, true)) loop_.Post([this] { LookAtOutageFromLoop(); });
   session_.LinkDown();
   if (session_.state() != Session::State::kJoining) {
     Log(LogLevel::kInfo, absl::StrCat("the way to the controller is interrupted: ", state.text));
   } else if (state.permanent) {
     Apply(session_.GiveUp({Code::kRefused, state.text}));
   }
+}
+
+void Runtime::LookAtOutageFromLoop() {
+  absl::MutexLock lock(&mutex_);
+  outage_watched_ =
+      outage_.lost() && (session_.state() == Session::State::kJoining || session_.state() == Session::State::kMember);
+  if (!outage_watched_) return;
+  const TimePoint now = loop_.Now();
+  WorkerReport report;
+  session_.Fill(&report, now);
+  tally_.Fill(&report, now);
+  const int64_t left_ms = outage_.LeftMs(report, now);
+  // Who has not joined yet has the bound of init().
+  if (left_ms == 0 && session_.state() == Session::State::kMember) {
+    return Apply(session_.GiveUp({Code::kPeerLost, outage_.Sentence(report, now)}));
+  }
+  loop_.AddTimerFromLoop(now.PlusMs(std::max<int64_t>(left_ms, kOutageLookMs)), [this] { LookAtOutageFromLoop(); });
 }
 
 void Runtime::OnReceived(WorkerDown message) {

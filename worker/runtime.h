@@ -20,6 +20,7 @@
 #include "worker/job_timeline.h"
 #include "worker/link_bootstrap.h"
 #include "worker/operation.h"
+#include "worker/outage_watch.h"
 #include "worker/patience.h"
 #include "worker/place.h"
 #include "worker/session.h"
@@ -108,6 +109,8 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   void PatienceFromLoop();
   void ArmAckTimerFromLoop();
   void AckTimeOver();
+  // Ends the membership if the controller has been away for too long.
+  void LookAtOutageFromLoop();
   void Apply(Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndAll(Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Joined() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -133,6 +136,8 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   Tally tally_ ABSL_GUARDED_BY(mutex_);
   bool joined_ ABSL_GUARDED_BY(mutex_) = false;
   LinkState link_state_ ABSL_GUARDED_BY(mutex_);
+  OutageWatch outage_ ABSL_GUARDED_BY(mutex_);
+  bool outage_watched_ ABSL_GUARDED_BY(mutex_) = false;
   TimePoint last_announce_ ABSL_GUARDED_BY(mutex_);
   bool flush_posted_ ABSL_GUARDED_BY(mutex_) = false;
   // The loop will look at the session's deadline then or earlier; Infinite: it will not.

@@ -130,6 +130,7 @@ class RuntimeTest : public testing::Test {
     config.agent_socket = "fake";
     config.size = 2;
     config.start_timeout_ms = start_timeout_ms;
+    config.controller_timeout_ms = controller_timeout_ms_;
     runtime_ = std::make_unique<Runtime>(
         config,
         [this](EventLoop* loop, Incarnation worker) {
@@ -190,6 +191,7 @@ class RuntimeTest : public testing::Test {
     while (link_->Report().state != WorkerState::kReplay) sched_yield();
   }
 
+  uint32_t controller_timeout_ms_ = kLong;
   float value_ = 3;
   absl::Status build_;
   FakeCommunicator::Control control_;
@@ -306,6 +308,37 @@ TEST_F(RuntimeTest, NewSessionAfterALostLink) {
   EXPECT_EQ(hello.session, 2u);
   EXPECT_EQ(hello.open_requests[0].name, "a");
   EXPECT_EQ(hello.generation, kGeneration);
+}
+
+TEST_F(RuntimeTest, WhatWaitsForAControllerOutOfReachIsBounded) {
+  controller_timeout_ms_ = 50;
+  Join();
+  auto operation = Submit("a");
+  link_->Hear<Announce>();
+  link_->State(false, "no route");
+  ASSERT_TRUE(operation->Wait(kLong));
+  EXPECT_EQ(operation->result().code, Code::kPeerLost);
+  EXPECT_THAT(operation->result().text, HasSubstr("the controller has been out of reach for"));
+  EXPECT_THAT(operation->result().text, HasSubstr("\"a\" has waited"));
+  EXPECT_THAT(operation->result().text, HasSubstr("no route"));
+}
+
+TEST_F(RuntimeTest, AReplayGoesOnWithoutTheController) {
+  controller_timeout_ms_ = 50;
+  Join();
+  BeginReplay(1, {{"a"}});
+  link_->State(false, "no route");
+  const TimePoint end = Clock::Monotonic().Now().PlusMs(200);
+  while (Clock::Monotonic().Now() < end) {
+    auto operation = Submit("a");
+    ASSERT_TRUE(operation->Wait(kLong));
+    ASSERT_TRUE(operation->result().ok()) << operation->result().text;
+  }
+  // A collective that hangs meanwhile has nobody to tell why.
+  control_.hang = true;
+  auto operation = Submit("a");
+  ASSERT_TRUE(operation->Wait(kLong));
+  EXPECT_THAT(operation->result().text, HasSubstr("\"a\" has waited"));
 }
 
 TEST_F(RuntimeTest, ReplaysWithoutAMessage) {

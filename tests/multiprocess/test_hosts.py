@@ -154,6 +154,29 @@ def test_cut_link_with_a_bound_on_collectives(tmp_path: Path) -> None:
         assert named, job.report()
 
 
+NEGOTIATED = """
+        hvd.init()
+        tensor = torch.ones(100)
+        for step in range(10**9):
+            hvd.broadcast_(tensor, 0, name="weights")
+            if step == 30:
+                print("warm", flush=True)
+        """
+
+
+def test_cut_link_while_the_controller_is_needed(tmp_path: Path) -> None:
+    """Who is behind the cut ends by itself, too, and says what it cannot reach."""
+    script = [str(processes.script_file(tmp_path, NEGOTIATED))]
+    with namespaces.spread(tmp_path, (1, 1), script, {"FARANDOLE_CONTROLLER_TIMEOUT_SECONDS": "5"}) as job:
+        job.wait_for_lines("warm", 2)
+        job.network.cut(1)
+        _ended(job, [0, 1], CUT_S)
+        assert all(part.process.returncode != 0 for part in job.parts), job.report()
+    assert [bool(re.search(r"rank 1 .*given up.*host1", line)) for line in _told(job, 0)] == [True], job.report()
+    out_of_reach = r"the controller has been out of reach for \d+ s, and \"weights\" has waited for \d+ s"
+    assert [bool(re.search(out_of_reach, line)) for line in _told(job, 1)] == [True], job.report()
+
+
 TCP = {"FARANDOLE_COMMUNICATOR": "tcp", "FARANDOLE_OP_TIMEOUT_SECONDS": "4"}
 # What waits for neighbours alone is the hardest to see through.
 SCHEDULES = ["direct", "ring"]
