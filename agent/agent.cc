@@ -3,7 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "agent/liveness.h"
 #include "agent/process_end.h"
 #include "agent/versions.h"
@@ -21,6 +23,10 @@ constexpr int64_t kAnnouncementsMs = 1;
 // Outages of the link that are shorter are nobody's business: a controller that is started again is back by then.
 constexpr int64_t kOutageMs = 1000;
 constexpr char kLeftCause[] = "has left the job";
+// In the launcher's memory, before the pid.
+constexpr char kRetirePrefix[] = "retire ";
+// Processes of one host that a launcher has retired and that have not ended.
+constexpr size_t kRetiredMax = 4096;
 
 std::string NameOf(const Worker& worker) {
   if (!worker.rank.known()) return absl::StrCat("the worker with pid ", worker.pid);
@@ -50,16 +56,25 @@ absl::Status Agent::ListenFromLoop() { return server_.ListenFromLoop(config_.soc
 void Agent::RestoreFromLoop(std::vector<KeptEntry>* kept) {
   for (KeptEntry& entry : *kept) {
     if (segments_.Restore(&entry)) continue;
+    absl::string_view retired = entry.key;
+    pid_t pid;
+    if (absl::ConsumePrefix(&retired, kRetirePrefix) && absl::ConsumeSuffix(&retired, ".") &&
+        absl::SimpleAtoi(retired, &pid)) {
+      retired_.insert(pid);
+      continue;
+    }
     const absl::StatusOr<WorkerMemory> memory = ParseMemory(entry.key, entry.value);
     if (!memory.ok()) continue;
     const Worker& worker = workers_.Restore(*memory, loop_->Now());
-    if (memory->left) KeepEnd(WorkerEnded{memory->incarnation, memory->pid, kLeftCause, true});
+    if (memory->left) KeepEnd(WorkerEnded{memory->incarnation, memory->pid, kLeftCause, true, true});
     if (memory->ended) {
-      KeepEnd(WorkerEnded{memory->incarnation, memory->pid, memory->cause});
+      KeepEnd(WorkerEnded{memory->incarnation, memory->pid, memory->cause, false, memory->lives});
     } else if (watch_.WatchFromLoop(memory->pid).ok()) {
       continue;
     } else if (!memory->left) {
       ReportEnd(worker, UnknownEnd(memory->pid).cause);
+    } else if (memory->elastic) {
+      ReportEndAfterLeaving(memory->incarnation, UnknownEnd(memory->pid));
     }
     Forget(memory->incarnation);
   }
@@ -91,6 +106,7 @@ void Agent::LinkChanged(const LinkState& state) {
   if (!state.connected) return;
   for (const WorkerEnded& end : ends_) link_.SendFromLoop(AgentUp(end));
   for (Worker* worker : workers_.All()) {
+    if (retired_.count(worker->pid) > 0) link_.SendFromLoop(AgentUp(Retire{worker->incarnation}));
     if (!worker->responsive) link_.SendFromLoop(AgentUp(WorkerHealth{worker->incarnation, false, worker->cause}));
   }
 }
@@ -125,7 +141,7 @@ void Agent::FromController(const ToWorkers& message) {
     if (worker == nullptr) continue;
     const bool had_left = worker->left;
     if (workers_.NoteDown(worker, message.message)) Remember(*worker);
-    if (worker->left && !had_left) KeepEnd(WorkerEnded{incarnation, worker->pid, kLeftCause, true});
+    if (worker->left && !had_left) KeepEnd(WorkerEnded{incarnation, worker->pid, kLeftCause, true, true});
     if (worker->connection != nullptr) worker->connection->SendBytesFromLoop(bytes);
   }
 }
@@ -171,9 +187,10 @@ void Agent::Attaches(const Connection& connection, const Attach& attach) {
     if (replaced != nullptr) replaced->CloseFromLoop();
     if (old == known) continue;
     // A process is one worker at a time.
-    if (!old->left) ReportEnd(*old, "was initialised anew in the same process");
+    if (!old->left) ReportEnd(*old, "was initialised anew in the same process", true);
     Forget(old->incarnation);
   }
+  departed_.erase(pid);
   Worker& worker = workers_.Add(attach.worker_incarnation, pid);
   worker.connection = connection;
   worker.said_hello = false;
@@ -182,6 +199,14 @@ void Agent::Attaches(const Connection& connection, const Attach& attach) {
   connection->SendFromLoop(
       LocalDown(Attached{config_.link.hello.agent_id, config_.link.hello.host, config_.heartbeat_interval_ms}));
   connection->SendFromLoop(LocalDown(link_.state()));
+  // Before its Hello.
+  if (retired_.count(pid) > 0) link_.SendFromLoop(AgentUp(Retire{worker.incarnation}));
+}
+
+void Agent::RetireFromLoop(pid_t pid) {
+  if (retired_.size() >= kRetiredMax || !retired_.insert(pid).second) return;
+  store_->PutFromLoop(absl::StrCat(kRetirePrefix, pid, "."), "");
+  for (Worker* worker : workers_.OfProcess(pid)) link_.SendFromLoop(AgentUp(Retire{worker->incarnation}));
 }
 
 void Agent::FromWorkerUp(const Connection& connection, Worker* worker, const WorkerUp& message) {
@@ -240,8 +265,9 @@ void Agent::ConnectionClosed(const Connection& connection, const absl::Status& s
   worker->connection = nullptr;
   if (!worker->left) return;  // it may come back; if its process ends, that is noticed
   const pid_t pid = worker->pid;
+  if (worker->elastic) departed_[pid] = worker->incarnation;
   Forget(worker->incarnation);
-  if (workers_.OfProcess(pid).empty()) watch_.ForgetFromLoop(pid);
+  if (workers_.OfProcess(pid).empty() && departed_.count(pid) == 0) watch_.ForgetFromLoop(pid);
 }
 
 void Agent::ProcessEnded(const ProcessEnd& end) {
@@ -255,20 +281,36 @@ void Agent::ProcessEnded(const ProcessEnd& end) {
     if (worker == nullptr) continue;
     worker->connection = nullptr;
     if (connection != nullptr) connection->CloseFromLoop();
-    if (!worker->left) ReportEnd(*worker, end.cause);
+    if (!worker->left) {
+      ReportEnd(*worker, end.cause);
+    } else if (worker->elastic) {
+      ReportEndAfterLeaving(incarnation, end);
+    }
     const bool was_member = worker->said_hello || worker->rank.known();
     if (was_member && !worker->left && !worker->leaving && !worker->removed) without_leaving = true;
     Forget(incarnation);
   }
+  const auto departed = departed_.find(end.pid);
+  if (departed != departed_.end()) {
+    ReportEndAfterLeaving(departed->second, end);
+    departed_.erase(departed);
+  }
+  if (retired_.erase(end.pid) > 0) store_->DropFromLoop(absl::StrCat(kRetirePrefix, end.pid, "."));
   if (on_process_end_ != nullptr) on_process_end_(end, without_leaving);
 }
 
-void Agent::ReportEnd(const Worker& worker, const std::string& cause) {
+void Agent::ReportEnd(const Worker& worker, const std::string& cause, bool lives) {
   WorkerMemory memory = workers_.MemoryOf(worker);
   memory.ended = true;
   memory.cause = cause;
+  memory.lives = lives;
   store_->PutFromLoop(MemoryKey(memory.incarnation), MemoryLine(memory));
-  KeepEnd(WorkerEnded{worker.incarnation, worker.pid, cause});
+  KeepEnd(WorkerEnded{worker.incarnation, worker.pid, cause, false, lives});
+  link_.SendFromLoop(AgentUp(ends_.back()));
+}
+
+void Agent::ReportEndAfterLeaving(Incarnation incarnation, const ProcessEnd& end) {
+  KeepEnd(WorkerEnded{incarnation, end.pid, end.cause, true});
   link_.SendFromLoop(AgentUp(ends_.back()));
 }
 

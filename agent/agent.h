@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,6 +57,9 @@ class Agent {
   void OnProcessEnd(std::function<void(const ProcessEnd&, bool without_leaving)> fn) {
     on_process_end_ = std::move(fn);
   }
+  // The launcher of an elastic job wants the place of this process back: the controller is told, as often as it has to
+  // be.
+  void RetireFromLoop(pid_t pid);
   RankRecord Record(Rank rank) const { return workers_.Record(rank); }
 
  private:
@@ -76,7 +81,9 @@ class Agent {
   void ConnectionClosed(const Connection& connection, const absl::Status& status);
   void ProcessEnded(const ProcessEnd& end);
   // Its end is reported to the controller, now and after every reconnection.
-  void ReportEnd(const Worker& worker, const std::string& cause);
+  void ReportEnd(const Worker& worker, const std::string& cause, bool lives = false);
+  // The same of one of an elastic job that had left; that it left was said before.
+  void ReportEndAfterLeaving(Incarnation incarnation, const ProcessEnd& end);
   // To be said after every reconnection.
   void KeepEnd(WorkerEnded end);
   void Remember(const Worker& worker);
@@ -92,6 +99,10 @@ class Agent {
   WorkerTable workers_;
   AnnouncementMerger announcements_;
   std::deque<WorkerEnded> ends_;
+  // Workers of elastic jobs that have left and are not here any more, by process: others wait for them to come back.
+  std::map<pid_t, Incarnation> departed_;
+  // Processes that the launcher has retired.
+  std::set<pid_t> retired_;
   SegmentBroker segments_;
   ControllerLink link_;
   KeyRelay keys_;

@@ -7,8 +7,10 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "agent/packet_socket.h"
 
 namespace farandole {
@@ -24,7 +26,7 @@ constexpr size_t kValueBytesMax = kPacketBytesMax / 2;
 LauncherStore::LauncherStore(EventLoop* loop, UniqueFd socket) : loop_(loop), socket_(std::move(socket)) {}
 
 LauncherStore::~LauncherStore() {
-  if (watched_) loop_->RemoveFdFromLoop(socket_.get());
+  if (watched_ != 0) loop_->RemoveFdFromLoop(socket_.get());
 }
 
 absl::StatusOr<std::vector<KeptEntry>> LauncherStore::TakeAll() {
@@ -56,9 +58,7 @@ void LauncherStore::Send(std::string bytes, int fd) {
   // A launcher that is gone needs nothing any more: the lifeline tells.
   if (sent || (waiting_.empty() && errno != EAGAIN) || waiting_.size() >= kWaitingMax) return;
   waiting_.push_back({std::move(bytes), UniqueFd(fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0))});
-  if (watched_) return;
-  watched_ = true;
-  loop_->AddFdFromLoop(socket_.get(), EPOLLOUT, [this](uint32_t) { SendWaiting(); });
+  Watch();
 }
 
 void LauncherStore::SendWaiting() {
@@ -69,8 +69,42 @@ void LauncherStore::SendWaiting() {
       return;
     waiting_.pop_front();
   }
-  watched_ = false;
-  loop_->RemoveFdFromLoop(socket_.get());
+  Watch();
+}
+
+void LauncherStore::ListenFromLoop(std::function<void(pid_t)> on_retire) {
+  if (!exists()) return;
+  on_retire_ = std::move(on_retire);
+  Watch();
+}
+
+void LauncherStore::Receive() {
+  const absl::StatusOr<Packet> packet = ReceivePacket(socket_.get(), 0);
+  if (absl::IsUnavailable(packet.status())) {
+    // The lifeline tells what that means.
+    on_retire_ = nullptr;
+    Watch();
+    return;
+  }
+  absl::string_view text = packet.ok() ? absl::string_view(packet->bytes) : "";
+  pid_t pid;
+  if (absl::ConsumePrefix(&text, "retire\n") && absl::SimpleAtoi(text, &pid) && pid > 0) on_retire_(pid);
+}
+
+void LauncherStore::Watch() {
+  const uint32_t wanted = (on_retire_ == nullptr ? 0 : EPOLLIN) | (waiting_.empty() ? 0 : EPOLLOUT);
+  const uint32_t before = watched_;
+  watched_ = wanted;
+  if (before == 0 && wanted != 0) {
+    loop_->AddFdFromLoop(socket_.get(), wanted, [this](uint32_t events) {
+      if ((events & EPOLLOUT) != 0) SendWaiting();
+      if ((events & ~EPOLLOUT) != 0 && on_retire_ != nullptr) Receive();
+    });
+  } else if (before != 0 && wanted == 0) {
+    loop_->RemoveFdFromLoop(socket_.get());
+  } else if (before != wanted) {
+    loop_->ModifyFdFromLoop(socket_.get(), wanted);
+  }
 }
 
 }  // namespace farandole

@@ -1,7 +1,11 @@
 #ifndef FARANDOLE_AGENT_LAUNCHER_STORE_H_
 #define FARANDOLE_AGENT_LAUNCHER_STORE_H_
 
+#include <sys/types.h>
+
+#include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,6 +31,7 @@ struct KeptEntry {
 //         drop LF LF prefix                       forgets all whose key begins so
 //         ready                                   all workers run, signals are passed on
 //   down  put ..., for each entry, then end       when an agent starts
+//         retire LF PID                           this worker of an elastic job is to leave it for good
 //
 // An agent without a launcher (a pod's, one that was started by hand) has nobody who keeps anything; then all of this
 // does nothing. All methods on the loop.
@@ -51,6 +56,8 @@ class LauncherStore {
   void PutFromLoop(const std::string& key, absl::string_view value, int fd = -1);
   void DropFromLoop(const std::string& prefix);
   void ReadyFromLoop();
+  // After TakeAll: has `on_retire` called with what the launcher says from now on.
+  void ListenFromLoop(std::function<void(pid_t)> on_retire);
 
  private:
   struct Waiting {
@@ -60,10 +67,14 @@ class LauncherStore {
 
   void Send(std::string bytes, int fd);
   void SendWaiting();
+  void Receive();
+  // Has the loop look at what there is to do with the socket.
+  void Watch();
 
   EventLoop* const loop_;
   UniqueFd socket_;
-  bool watched_ = false;
+  uint32_t watched_ = 0;  // events
+  std::function<void(pid_t)> on_retire_;
   std::deque<Waiting> waiting_;
 };
 

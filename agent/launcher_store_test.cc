@@ -104,6 +104,21 @@ TEST_F(LauncherStoreTest, WaitsForALauncherThatDoesNotRead) {
   loop_.Join();
 }
 
+TEST_F(LauncherStoreTest, HearsWhomTheLauncherRetires) {
+  loop_.Start();
+  loop_.Post([this] {
+    store_->ListenFromLoop([this](pid_t pid) { store_->PutFromLoop("heard " + std::to_string(pid), ""); });
+  });
+  Say("retire\n17");
+  EXPECT_EQ(Heard(), "put\n\nheard 17");
+  Say("what no launcher says");
+  Say("retire\n0");
+  Say("retire\n18");
+  EXPECT_EQ(Heard(), "put\n\nheard 18");
+  launcher_.Reset();
+  loop_.Join();
+}
+
 TEST(LauncherStore, WithoutALauncherNothingIsKept) {
   EventLoop loop("test");
   LauncherStore store(&loop, UniqueFd());

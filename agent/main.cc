@@ -94,6 +94,7 @@ class Program {
     agent_.RestoreFromLoop(&*kept);
     agent_.ConnectFromLoop();
     store_.ReadyFromLoop();
+    store_.ListenFromLoop([this](pid_t pid) { agent_.RetireFromLoop(pid); });
     if (options_.ready_fd >= 0) {
       const UniqueFd ready(options_.ready_fd);
       const std::string line = options_.socket_name + "\n";

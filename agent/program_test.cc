@@ -297,6 +297,7 @@ TEST_F(ProgramTest, AProcessThatBeginsAnewEndsItsOldWorker) {
   const WorkerEnded ended = First<WorkerEnded>();
   EXPECT_EQ(ended.worker_incarnation, Incarnation(1));
   EXPECT_EQ(ended.cause, "was initialised anew in the same process");
+  EXPECT_TRUE(ended.lives);
   EXPECT_EQ(controller_.Count(Is<WorkerEnded>), 1);
 }
 

@@ -26,8 +26,8 @@ std::string MemoryKey(Incarnation incarnation) { return absl::StrCat(kPrefix, in
 
 std::string MemoryLine(const WorkerMemory& memory) {
   return absl::StrCat(memory.pid, "\t", memory.rank.value(), "\t", int{memory.leaving}, int{memory.left},
-                      int{memory.removed}, int{memory.ended}, "\t", WithoutTabs(memory.removed_because), "\t",
-                      WithoutTabs(memory.cause));
+                      int{memory.removed}, int{memory.ended}, int{memory.lives}, int{memory.elastic}, "\t",
+                      WithoutTabs(memory.removed_because), "\t", WithoutTabs(memory.cause));
 }
 
 absl::StatusOr<WorkerMemory> ParseMemory(absl::string_view key, absl::string_view line) {
@@ -38,7 +38,7 @@ absl::StatusOr<WorkerMemory> ParseMemory(absl::string_view key, absl::string_vie
   const bool good = absl::ConsumePrefix(&key, kPrefix) && absl::ConsumeSuffix(&key, ".") &&
                     absl::SimpleAtoi(key, &incarnation) && parts.size() == 5 &&
                     absl::SimpleAtoi(parts[0], &memory.pid) && absl::SimpleAtoi(parts[1], &rank) &&
-                    parts[2].size() == 4;
+                    parts[2].size() == 6;
   if (!good) return absl::InvalidArgumentError(absl::StrCat("not a worker's entry: ", key));
   memory.incarnation = Incarnation(incarnation);
   memory.rank = Rank(rank);
@@ -46,6 +46,8 @@ absl::StatusOr<WorkerMemory> ParseMemory(absl::string_view key, absl::string_vie
   memory.left = parts[2][1] == '1';
   memory.removed = parts[2][2] == '1';
   memory.ended = parts[2][3] == '1';
+  memory.lives = parts[2][4] == '1';
+  memory.elastic = parts[2][5] == '1';
   memory.removed_because = parts[3];
   memory.cause = parts[4];
   return memory;

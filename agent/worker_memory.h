@@ -22,6 +22,8 @@ struct WorkerMemory {
   bool ended = false;           // and the controller was told so
   std::string removed_because;  // as in RankRecord
   std::string cause;            // of its end
+  bool lives = false;           // ended: its process runs on, as another worker
+  bool elastic = false;         // its job is
 };
 
 // As entries of the launcher's store: key "member INCARNATION.", and one line.

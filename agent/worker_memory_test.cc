@@ -16,10 +16,11 @@ TEST(WorkerMemory, ComesBackAsItWas) {
   EXPECT_EQ(plain.incarnation, Incarnation(~uint64_t{0}));
   EXPECT_EQ(plain.pid, 4000000);
   EXPECT_FALSE(plain.rank.known());
-  EXPECT_TRUE(!plain.leaving && plain.left && !plain.removed && plain.ended);
-  const WorkerMemory told = Again({Incarnation(1), 2, Rank(3), true, false, true, false, "rank 0\tdied", "exited"});
+  EXPECT_TRUE(!plain.leaving && plain.left && !plain.removed && plain.ended && !plain.lives && !plain.elastic);
+  const WorkerMemory told =
+      Again({Incarnation(1), 2, Rank(3), true, false, true, false, "rank 0\tdied", "exited", true, true});
   EXPECT_EQ(told.rank, Rank(3));
-  EXPECT_TRUE(told.leaving && !told.left && told.removed && !told.ended);
+  EXPECT_TRUE(told.leaving && !told.left && told.removed && !told.ended && told.lives && told.elastic);
   EXPECT_EQ(told.removed_because, "rank 0 died");
   EXPECT_EQ(told.cause, "exited");
 }

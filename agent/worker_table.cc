@@ -66,6 +66,7 @@ bool WorkerTable::NoteUp(Worker* worker, const WorkerUp& message, TimePoint now)
   const auto* hello = std::get_if<Hello>(&message);
   if (hello != nullptr) {
     worker->said_hello = true;
+    worker->elastic = hello->elastic.min_size > 0;
     if (hello->rank.known()) worker->rank = hello->rank;
     // A new life of this rank: what became of the last one says nothing about it.
     if (hello->generation.number == 0 && worker->rank.known() && records_.size() < kRecordsMax) {
@@ -106,6 +107,7 @@ WorkerMemory WorkerTable::MemoryOf(const Worker& worker) const {
   memory.leaving = worker.leaving;
   memory.left = worker.left;
   memory.removed = worker.removed;
+  memory.elastic = worker.elastic;
   memory.removed_because = Record(worker.rank).removed_because;
   return memory;
 }
@@ -116,6 +118,7 @@ Worker& WorkerTable::Restore(const WorkerMemory& memory, TimePoint now) {
   worker.leaving = memory.leaving;
   worker.left = memory.left;
   worker.removed = memory.removed;
+  worker.elastic = memory.elastic;
   worker.heard = now;
   if (!memory.rank.known() || records_.size() >= kRecordsMax) return worker;
   RankRecord& record = records_[memory.rank.value()];

@@ -26,6 +26,7 @@ struct Worker {
   bool leaving = false;                         // said Leave
   bool left = false;                            // and was told LeaveDone
   bool removed = false;                         // was told that it is not a member
+  bool elastic = false;                         // its job is: it may come back after it has left
   TimePoint heard;                              // last message of any kind
   bool responsive = true;
   std::string cause;  // why it is not

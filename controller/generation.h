@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/types/optional.h"
@@ -52,6 +53,11 @@ class Generation {
   const Roster& roster() const { return roster_; }
   KeyStore& keys() { return keys_; }
   const KeyStore& keys() const { return keys_; }
+
+  void TellAll(WorkerDown message, Actions* actions) { roster_.ToAll(std::move(message), actions); }
+  void TellOne(Rank rank, WorkerDown message, Actions* actions) const {
+    roster_.ToOne(rank, std::move(message), actions);
+  }
 
   // What a member says. Of Hello the caller has compared the generation.
   void OnHello(Rank rank, const Hello& hello, const std::string& agent_id, TimePoint now, Actions* actions);

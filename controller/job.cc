@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/agent_table.h"
+#include "controller/elastic_rules.h"
 #include "controller/gather.h"
 #include "controller/generation.h"
 #include "controller/membership.h"
@@ -44,12 +45,18 @@ struct Job::State {
   void OnHello(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
   bool Gathers(const Hello& hello, TimePoint now, Actions* actions);
   void AfterGather(TimePoint now, Actions* actions);
+  void TakeElastic(const Recovered& found);
   void TurnAway(const std::string& agent_id, const Hello& hello, Actions* actions) const;
   void Join(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
+  void Welcomes(const std::string& agent_id, const Hello& hello, Actions* actions) const;
+  void Retired(const std::string& agent_id, const Hello& hello, Actions* actions);
   std::string HeldSeat(const Hello& hello) const;
   void OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);
   void RefuseWaiting(Actions* actions);
-  void TryOpen(Actions* actions);
+  void OnRetire(const std::string& agent_id, const Retire& retire, Actions* actions);
+  void TryOpen(TimePoint now, Actions* actions);
+  void Open(std::vector<Candidate> members, Actions* actions);
+  void TellChanges(Actions* actions);
   void CloseSessions(const std::string& agent_id, Actions* actions) {
     waiting.CloseSessions(agent_id);
     if (generation) generation->CloseSessions(agent_id);
@@ -72,6 +79,7 @@ struct Job::State {
   // What agents said before anybody of their workers did, for a Gather that may begin.
   std::vector<WorkerEnded> ended_before;
   uint64_t last_generation;
+  ElasticRules elastic;
 };
 
 Job::Job(std::string name, JobConfig config) : state_(std::make_unique<State>(std::move(name), std::move(config))) {}
@@ -117,7 +125,10 @@ Actions Job::AgentSaid(const std::string& agent_id, const AgentUp& message, Time
   } else if (const WorkerEnded* ended = std::get_if<WorkerEnded>(&message)) {
     s.OnEnded(agent_id, *ended, &actions);
     s.AfterGather(now, &actions);
-    s.TryOpen(&actions);
+    s.TryOpen(now, &actions);
+  } else if (const Retire* retire = std::get_if<Retire>(&message)) {
+    s.OnRetire(agent_id, *retire, &actions);
+    s.TryOpen(now, &actions);
   } else if (const Lease* lease = std::get_if<Lease>(&message)) {
     for (const WorkerReport& report : lease->reports) {
       const auto rank = s.generation ? s.generation->roster().Find(report.worker_incarnation) : absl::nullopt;
@@ -127,6 +138,7 @@ Actions Job::AgentSaid(const std::string& agent_id, const AgentUp& message, Time
     const auto rank = s.generation ? s.generation->roster().Find(health->worker_incarnation) : absl::nullopt;
     if (rank) s.generation->OnHealth(*rank, health->responsive, health->cause, &actions);
   }
+  s.TellChanges(&actions);
   return actions;
 }
 
@@ -138,8 +150,10 @@ void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& s
   const Leave* const gives_up = std::get_if<Leave>(&said.message);
   if (gives_up != nullptr && gives_up->generation.number == 0) {
     // Its process lives on, so that nothing else tells that nobody waits there any more.
-    OnEnded(agent_id, WorkerEnded{said.worker_incarnation, 0, "gave up init()"}, actions);
-    TryOpen(actions);
+    const Candidate* candidate = waiting.Find(said.worker_incarnation);
+    const int64_t pid = candidate == nullptr ? 0 : candidate->hello.pid;
+    OnEnded(agent_id, WorkerEnded{said.worker_incarnation, pid, "gave up init()"}, actions);
+    TryOpen(now, actions);
     return;
   }
   if (gather) {
@@ -161,13 +175,13 @@ void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& s
     generation->OnTraceControl(*rank, *control, actions);
   } else if (const Ack* ack = std::get_if<Ack>(&said.message)) {
     generation->OnAck(*rank, *ack, now, actions);
-    TryOpen(actions);
+    TryOpen(now, actions);
   } else if (const Leave* leave = std::get_if<Leave>(&said.message)) {
     generation->OnLeave(*rank, *leave, now, actions);
-    TryOpen(actions);
+    TryOpen(now, actions);
   } else if (const Failed* failed = std::get_if<Failed>(&said.message)) {
     generation->OnFailed(*rank, *failed, now, actions);
-    TryOpen(actions);
+    TryOpen(now, actions);
   }
 }
 
@@ -190,7 +204,10 @@ void Job::State::OnHello(const std::string& agent_id, const Hello& hello, TimePo
   const auto rank = generation ? generation->roster().Find(hello.worker_incarnation) : absl::nullopt;
   if (rank && (hello.generation.number == 0 || hello.generation == generation->id())) {
     generation->OnHello(*rank, hello, agent_id, now, actions);
-    TryOpen(actions);
+    MembershipNotice told = elastic.told();
+    told.generation = generation->id();
+    if (Running() && (told.added > 0 || told.removed > 0)) generation->TellOne(*rank, told, actions);
+    TryOpen(now, actions);
     return;
   }
   if (Gathers(hello, now, actions)) {
@@ -198,7 +215,7 @@ void Job::State::OnHello(const std::string& agent_id, const Hello& hello, TimePo
     AfterGather(now, actions);
   } else if (hello.generation.number == 0) {
     Join(agent_id, hello, now, actions);
-    TryOpen(actions);
+    TryOpen(now, actions);
   } else {
     TurnAway(agent_id, hello, actions);
   }
@@ -246,11 +263,12 @@ void Job::State::AfterGather(TimePoint now, Actions* actions) {
       if (worker.second.session_open) TurnAway(worker.second.agent_id, worker.second.hello, actions);
     }
     gather.reset();
-    TryOpen(actions);
+    TryOpen(now, actions);
     return;
   }
   if (!gather->complete()) return;
   const Recovery recovery(gather->Take());
+  TakeElastic(recovery.found());
   generation = std::make_unique<Generation>(recovery, config);
   generation->keys() = std::move(gather->keys());
   gather.reset();
@@ -258,8 +276,21 @@ void Job::State::AfterGather(TimePoint now, Actions* actions) {
   actions->Because(absl::StrCat("generation ", generation->id().number, ", size ", generation->roster().size(),
                                 recovery.fault().empty() ? ", goes on: all have registered" : ", cannot go on"));
   generation->Restore(recovery, now, actions);
-  if (Running()) RefuseWaiting(actions);
-  TryOpen(actions);
+  if (Running() && !elastic.elastic()) RefuseWaiting(actions);
+  TryOpen(now, actions);
+}
+
+// What an earlier incarnation of the controller knew of an elastic job.
+void Job::State::TakeElastic(const Recovered& found) {
+  for (const Registered& member : found.members) {
+    if (!member.present) continue;
+    elastic.Begun(member.hello.elastic, member.hello.size, found.view.members);
+    break;
+  }
+  for (size_t r = 0; r < found.members.size(); ++r) {
+    const Registered& member = found.members[r];
+    if (member.left || !member.dead.empty()) elastic.Lost(found.view.members[r].agent_id, found.view.members[r].pid);
+  }
 }
 
 // Joiners that came while it was not known that their places are held.
@@ -300,8 +331,13 @@ void Job::State::Join(const std::string& agent_id, const Hello& hello, TimePoint
     const auto before = generation->roster().FindProcess(agent_id, hello.pid);
     if (before) generation->OnReborn(*before, actions);
   }
+  last_generation = std::max(last_generation, hello.elastic.previous_generation);
+  if (elastic.retired(hello.worker_incarnation)) {
+    Retired(agent_id, hello, actions);
+    return;
+  }
   Membership::Answer answer;
-  if (Running()) answer.reason = HeldSeat(hello);
+  if (Running()) answer.reason = elastic.elastic() ? elastic.Unlike(hello) : HeldSeat(hello);
   if (answer.reason.empty()) {
     answer = waiting.Join(hello, agent_id, agents.Host(agent_id), now);
   } else {
@@ -316,13 +352,49 @@ void Job::State::Join(const std::string& agent_id, const Hello& hello, TimePoint
           absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " was refused: ", answer.reason));
       return;
     case Membership::Admission::kAdmitted:
-      actions->ToWorker(agent_id, hello.worker_incarnation,
-                        Welcome{hello.session, config.controller_incarnation, waiting.Missing(kMissingRanksMax)});
-      actions->Because(absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " waits to join as ",
-                                    hello.rank.known() ? absl::StrCat("rank ", hello.rank.value()) : "any rank", ", ",
-                                    waiting.candidates().size(), " of ", waiting.size()));
+      Welcomes(agent_id, hello, actions);
       return;
   }
+}
+
+void Job::State::Welcomes(const std::string& agent_id, const Hello& hello, Actions* actions) const {
+  Welcome welcome{hello.session, config.controller_incarnation, {}};
+  const std::string who = absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " waits to join as ");
+  const size_t count = waiting.candidates().size();
+  if (waiting.elastic()) {
+    if (!Running()) welcome.waiting = static_cast<uint32_t>(count);
+    if (!Running()) welcome.needed = static_cast<uint32_t>(hello.elastic.min_size);
+    actions->Because(absl::StrCat(who, "any rank, ", count, " wait"));
+  } else {
+    welcome.missing_ranks = waiting.Missing(kMissingRanksMax);
+    actions->Because(absl::StrCat(who, hello.rank.known() ? absl::StrCat("rank ", hello.rank.value()) : "any rank",
+                                  ", ", count, " of ", waiting.size()));
+  }
+  actions->ToWorker(agent_id, hello.worker_incarnation, std::move(welcome));
+}
+
+void Job::State::Retired(const std::string& agent_id, const Hello& hello, Actions* actions) {
+  elastic.Lost(agent_id, hello.pid);
+  actions->ToWorker(agent_id, hello.worker_incarnation,
+                    Removed{{}, RemovedKind::kRetired, "the launcher has taken this worker's place in the job away"});
+  actions->Because(
+      absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " is not let in again: retired"));
+}
+
+void Job::State::OnRetire(const std::string& agent_id, const Retire& retire, Actions* actions) {
+  const Incarnation worker = retire.worker_incarnation;
+  if (!elastic.Retire(worker)) return;
+  if (const Candidate* candidate = waiting.Find(worker)) {
+    if (candidate->agent_id != agent_id) return;
+    const Hello hello = candidate->hello;
+    waiting.Drop(worker);
+    Retired(agent_id, hello, actions);
+    return;
+  }
+  const auto rank = generation ? generation->roster().Find(worker) : absl::nullopt;
+  if (!rank || generation->roster().seat(*rank).agent_id != agent_id) return;
+  elastic.Lost(agent_id, generation->roster().seat(*rank).member.pid);
+  if (Running()) actions->Because(absl::StrCat(Describe(generation->roster().seat(*rank).member), " is to leave"));
 }
 
 void Job::State::OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {
@@ -330,6 +402,10 @@ void Job::State::OnEnded(const std::string& agent_id, const WorkerEnded& ended, 
     ended_before.push_back(ended);
   }
   if (gather) gather->OnEnded(ended.worker_incarnation, ended.cause, ended.left, actions);
+  if (!ended.lives) {
+    elastic.Lost(agent_id, ended.pid);
+    elastic.Forget(ended.worker_incarnation);
+  }
   // It was this controller that let it go, or one before it.
   if (ended.left) return;
   if (const Candidate* candidate = waiting.Find(ended.worker_incarnation)) {
@@ -344,12 +420,31 @@ void Job::State::OnEnded(const std::string& agent_id, const WorkerEnded& ended, 
   generation->OnEnded(*rank, ended.cause, actions);
 }
 
-void Job::State::TryOpen(Actions* actions) {
-  if (Occupied() || !waiting.Complete()) return;
-  generation = std::make_unique<Generation>(GenerationId{++last_generation, config.controller_incarnation},
-                                            waiting.Take(), config);
+void Job::State::TryOpen(TimePoint now, Actions* actions) {
+  if (gather || Running()) return;
+  if (generation) elastic.Over(now);
+  if (waiting.elastic()) {
+    const std::vector<Incarnation> chosen = elastic.Choose(waiting, now);
+    if (!chosen.empty()) Open(waiting.Take(chosen), actions);
+  } else if (!Occupied() && waiting.Complete()) {
+    Open(waiting.Take(), actions);
+  }
+}
+
+void Job::State::Open(std::vector<Candidate> members, Actions* actions) {
+  generation =
+      std::make_unique<Generation>(GenerationId{++last_generation, config.controller_incarnation}, members, config);
+  elastic.Begun(members.front().hello.elastic, members.front().hello.size, generation->roster().members());
   actions->Because(absl::StrCat("generation ", last_generation, " opens, size ", generation->roster().size()));
   generation->Open(actions);
+}
+
+void Job::State::TellChanges(Actions* actions) {
+  if (!Running() || !elastic.elastic()) return;
+  absl::optional<MembershipNotice> notice = elastic.Changes(waiting, generation->roster());
+  if (!notice) return;
+  notice->generation = generation->id();
+  generation->TellAll(*notice, actions);
 }
 
 // An agent without stream and workers is nobody's business.
@@ -367,6 +462,7 @@ Actions Job::Tick(TimePoint now) {
     actions.Because(change.given_up ? absl::StrCat(change.text, ": given up") : change.text);
     if (!change.given_up) continue;
     s.waiting.DropAgent(change.agent_id);
+    s.elastic.LostAgent(change.agent_id);
     if (s.generation) s.generation->OnAgentLost(change.agent_id, change.text, &actions);
     if (s.gather) s.gather->OnAgentLost(change.agent_id, change.text, &actions);
     s.ForgetIfUnused(change.agent_id);
@@ -374,13 +470,15 @@ Actions Job::Tick(TimePoint now) {
   if (s.generation) s.generation->Tick(now, &actions);
   if (s.gather) s.gather->Tick(now, &actions);
   s.AfterGather(now, &actions);
-  s.TryOpen(&actions);
+  s.TryOpen(now, &actions);
+  s.TellChanges(&actions);
   return actions;
 }
 
 TimePoint Job::NextDeadline() const {
-  const TimePoint agents = state_->agents.NextDeadline();
+  TimePoint agents = state_->agents.NextDeadline();
   if (state_->gather) return std::min(agents, state_->gather->deadline());
+  if (!state_->Running()) agents = std::min(agents, state_->elastic.Deadline(state_->waiting));
   if (!state_->generation) return agents;
   const TimePoint generation = state_->generation->NextDeadline();
   return generation < agents ? generation : agents;
@@ -425,6 +523,10 @@ void Job::State::FillCandidates(TimePoint now, JobStatus* status) const {
 
 // Who has called init, and who has not, as a wait.
 void Job::State::FillInitWait(TimePoint now, JobStatus* status) const {
+  if (waiting.elastic() || (Running() && elastic.elastic())) {
+    elastic.FillWaits(waiting, Running() ? &generation->roster() : nullptr, now, &status->waits);
+    return;
+  }
   if (waiting.candidates().empty()) return;
   OpenWait wait;
   wait.kind = WaitKind::kInit;
@@ -475,7 +577,7 @@ JobStatus Job::Status(TimePoint now) const {
   if (s.gather) {
     status.state = JobState::kRecovering;
     s.FillGather(now, &status);
-  } else if (s.Occupied()) {
+  } else if (s.Occupied() && (s.Running() || !s.waiting.elastic())) {
     status.state = s.Running() ? JobState::kRunning : JobState::kFailed;
     s.generation->FillStatus(s.agents, now, &status);
   } else {

@@ -24,6 +24,14 @@ std::string RankHeldText(const Member& holder) {
                       "not call init again: put the training code under `if __name__ == \"__main__\":`");
 }
 
+std::string ElasticText(int32_t size, const Elastic& elastic) {
+  if (elastic.min_size == 0) return absl::StrCat("size ", size);
+  return absl::StrCat("size ", size, ", elastic from ", elastic.min_size, " to ",
+                      elastic.max_size == 0 ? "any number" : absl::StrCat(elastic.max_size));
+}
+
+std::string ElasticText(const Hello& hello) { return ElasticText(hello.size, hello.elastic); }
+
 Membership::Answer Membership::Check(const Hello& hello, const Candidate* replaced) const {
   const auto refuse = [](std::string reason) { return Answer{Admission::kRefused, std::move(reason)}; };
   const absl::Status version = CheckVersion("this worker", hello.version);
@@ -35,10 +43,32 @@ Membership::Answer Membership::Check(const Hello& hello, const Candidate* replac
     return refuse(absl::StrCat("rank ", hello.rank.value(), " is out of range for a job of size ", hello.size));
   }
   const bool alone = candidates_.empty() || (candidates_.size() == 1 && replaced != nullptr);
-  if (!alone && hello.size != size()) {
+  const Elastic& elastic = hello.elastic;
+  if (elastic.min_size < 0 || elastic.max_size < 0 || (elastic.max_size > 0 && elastic.max_size < elastic.min_size)) {
+    return refuse(absl::StrCat("the job's size is given as ", ElasticText(hello), "; that cannot be"));
+  }
+  if (!alone) {
     const Candidate& other = &candidates_.front() == replaced ? candidates_[1] : candidates_.front();
-    return refuse(absl::StrCat("this worker was told that the job has size ", hello.size, ", ", WorkerText(other),
-                               " says ", other.hello.size, "; compare how they were started"));
+    const Elastic& others = other.hello.elastic;
+    const bool like = elastic.min_size == others.min_size && elastic.max_size == others.max_size;
+    if (hello.size != size() && like) {
+      return refuse(absl::StrCat("this worker was told that the job has size ", hello.size, ", ", WorkerText(other),
+                                 " says ", other.hello.size, "; compare how they were started"));
+    }
+    if (!like) {
+      return refuse(absl::StrCat("this worker was told that the job has ", ElasticText(hello), ", ", WorkerText(other),
+                                 " says ", ElasticText(other.hello), "; compare how they were started"));
+    }
+  }
+  const std::string problem = RankProblem(hello, replaced);
+  return problem.empty() ? Answer() : refuse(problem);
+}
+
+std::string Membership::RankProblem(const Hello& hello, const Candidate* replaced) const {
+  if (hello.elastic.min_size > 0) {
+    if (hello.rank.known()) return "an elastic job hands out its ranks itself, this worker was given one";
+    if (replaced != nullptr || static_cast<int32_t>(candidates_.size()) < size_max_) return "";
+    return absl::StrCat(candidates_.size(), " processes wait already, which is the most");
   }
   if (hello.rank.known()) {
     const auto held = by_rank_.find(hello.rank.value());
@@ -48,14 +78,11 @@ Membership::Answer Membership::Check(const Hello& hello, const Candidate* replac
       member.rank = hello.rank;
       member.pid = holder->hello.pid;
       member.host = holder->host;
-      return refuse(RankHeldText(member));
+      return RankHeldText(member);
     }
   }
-  if (replaced == nullptr && static_cast<int32_t>(candidates_.size()) >= hello.size) {
-    return refuse(
-        absl::StrCat("all ", hello.size, " ranks are taken; the last to come was ", WorkerText(candidates_.back())));
-  }
-  return {};
+  if (replaced != nullptr || static_cast<int32_t>(candidates_.size()) < hello.size) return "";
+  return absl::StrCat("all ", hello.size, " ranks are taken; the last to come was ", WorkerText(candidates_.back()));
 }
 
 Membership::Answer Membership::Join(const Hello& hello, const std::string& agent_id, const std::string& host,
@@ -129,14 +156,33 @@ std::vector<Candidate> Membership::Take() {
   }
   std::vector<Candidate> taken;
   taken.swap(candidates_);
+  Clear();
+  std::sort(taken.begin(), taken.end(),
+            [](const Candidate& a, const Candidate& b) { return a.hello.rank < b.hello.rank; });
+  return taken;
+}
+
+std::vector<Candidate> Membership::Take(const std::vector<Incarnation>& chosen) {
+  std::vector<Candidate> taken;
+  for (Incarnation worker : chosen) {
+    taken.push_back(*Find(worker));
+    taken.back().hello.rank = Rank(static_cast<int32_t>(taken.size()) - 1);
+  }
+  if (taken.size() == candidates_.size()) {
+    Clear();
+  } else {
+    for (Incarnation worker : chosen) Drop(worker);
+  }
+  return taken;
+}
+
+void Membership::Clear() {
+  candidates_.clear();
   by_incarnation_.clear();
   by_rank_.clear();
   by_process_.clear();
   by_agent_.clear();
   asked_for_.Clear();
-  std::sort(taken.begin(), taken.end(),
-            [](const Candidate& a, const Candidate& b) { return a.hello.rank < b.hello.rank; });
-  return taken;
 }
 
 std::vector<Member> PlaceMembers(const std::vector<Candidate>& candidates) {

@@ -26,6 +26,10 @@ struct Candidate {
 // Why a rank that somebody alive holds is not given to another process.
 std::string RankHeldText(const Member& holder);
 
+// "size 4, elastic from 2 to 8": as workers were told.
+std::string ElasticText(int32_t size, const Elastic& elastic);
+std::string ElasticText(const Hello& hello);
+
 // Who waits to become a member, and who may. Pure. One more costs the same whether a few wait or ten thousand. The
 // first candidate says how large the job is.
 class Membership {
@@ -37,9 +41,10 @@ class Membership {
     Admission admission = Admission::kAdmitted;
     std::string reason;  // of a refusal: one sentence
   };
-  // Admits, or refuses: version, size or rank out of range, size unlike that of the others, rank held by another
-  // candidate, no rank free. A newer session takes the place of the older one, an older one is ignored. A candidate
-  // with the same agent and pid is the same process trying again; the new one takes its place.
+  // Admits, or refuses: version, sizes or rank out of range, sizes unlike those of the others, rank held by another
+  // candidate, no rank free. An elastic job hands out its ranks itself, and has a place for everybody here. A newer
+  // session takes the place of the older one, an older one is ignored. A candidate with the same agent and pid is the
+  // same process trying again; the new one takes its place.
   Answer Join(const Hello& hello, const std::string& agent_id, const std::string& host, TimePoint now);
 
   const Candidate* Find(Incarnation worker) const;
@@ -55,15 +60,21 @@ class Membership {
   bool Complete() const { return !candidates_.empty() && static_cast<int32_t>(candidates_.size()) == size(); }
   // The first `max` ranks that nobody has come for, ascending; a candidate that left the choice to us takes a free one.
   std::vector<Rank> Missing(int max) const;
+  bool HasProcess(const std::string& agent_id, int64_t pid) const { return by_process_.contains({pid, agent_id}); }
+  bool elastic() const { return !candidates_.empty() && candidates_.front().hello.elastic.min_size > 0; }
   bool HasAgent(const std::string& agent_id) const { return by_agent_.contains(agent_id); }
   const std::vector<Candidate>& candidates() const { return candidates_; }
 
   // Complete() only. Hands out all candidates, ordered by rank; those that left the choice to us got the free ranks, in
   // the order in which they came.
   std::vector<Candidate> Take();
+  // These alone, with the ranks 0, 1, ...; the others go on waiting.
+  std::vector<Candidate> Take(const std::vector<Incarnation>& chosen);
 
  private:
   Answer Check(const Hello& hello, const Candidate* replaced) const;
+  std::string RankProblem(const Hello& hello, const Candidate* replaced) const;
+  void Clear();
   void Remove(size_t position);
 
   const int32_t size_max_;

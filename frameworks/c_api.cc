@@ -41,6 +41,7 @@ static_assert(FARANDOLE_TIMEOUT == static_cast<int>(Code::kTimeout));
 static_assert(FARANDOLE_UNAVAILABLE == static_cast<int>(Code::kUnavailable));
 static_assert(FARANDOLE_REFUSED == static_cast<int>(Code::kRefused));
 static_assert(FARANDOLE_INTERNAL == static_cast<int>(Code::kInternal));
+static_assert(FARANDOLE_RETIRED == static_cast<int>(Code::kRetired));
 
 // A fixed buffer: a std::string would want a destructor at the end of each thread of the script.
 constexpr size_t kErrorBytesMax = 4096;
@@ -217,6 +218,20 @@ int farandole_is_homogeneous(void) {
     if (member.local_size != view.members[0].local_size) return 0;
   }
   return 1;
+}
+
+int farandole_membership_changes(int64_t* added, int64_t* removed) {
+  int code;
+  if (InChild(&code)) return code;
+  std::shared_ptr<Runtime> runtime = Library::Get().runtime();
+  if (runtime == nullptr) return Fail(NotInitialized());
+  if (added == nullptr || removed == nullptr) {
+    return Fail({Code::kInvalidArgument, "farandole_membership_changes: no place for the answer"});
+  }
+  const farandole::MembershipNotice notice = runtime->membership_notice();
+  *added = notice.added;
+  *removed = notice.removed;
+  return FARANDOLE_OK;
 }
 
 int farandole_start_timeline(const char* path, int mark_cycles) {

@@ -34,6 +34,7 @@ enum {
   FARANDOLE_UNAVAILABLE = -9,     // init: no agent or no controller
   FARANDOLE_REFUSED = -10,        // init: the controller refuses this worker (rank held, version, size, token)
   FARANDOLE_INTERNAL = -11,
+  FARANDOLE_RETIRED = -12,  // init: this worker's place in an elastic job was taken away
 };
 
 // Data types and reduce operations have the numbers of proto/farandole/v1/types.proto.
@@ -65,6 +66,11 @@ FARANDOLE_API int farandole_local_size(void);
 FARANDOLE_API int farandole_cross_rank(void);
 FARANDOLE_API int farandole_cross_size(void);
 FARANDOLE_API int farandole_is_homogeneous(void);
+
+// Elastic jobs: how the next membership would differ from the present one as things stand: processes that wait to be
+// taken in, and members that are to leave. Not 0, 0: all should agree to call shutdown and init soon. 0, 0 outside of
+// elastic jobs.
+FARANDOLE_API int farandole_membership_changes(int64_t* added, int64_t* removed);
 
 // Rank 0 writes a timeline of the job to `path` (docs/timeline.md); on the other ranks OK and no effect. `mark_cycles`:
 // 0 or 1. FARANDOLE_INVALID_ARGUMENT: the file cannot be written, or a timeline is being written already. Stopping is

@@ -256,6 +256,18 @@ TEST(CApiTest, ForkedChildIsToldAndDoesNotDisturb) {
   EXPECT_EQ(ShutdownNow(), FARANDOLE_OK);
 }
 
+TEST(CApiTest, MembershipDoesNotChangeOutsideOfElasticJobs) {
+  int64_t added = 7;
+  int64_t removed = 7;
+  EXPECT_EQ(farandole_membership_changes(&added, &removed), FARANDOLE_NOT_INITIALIZED);
+  ASSERT_EQ(InitNow(), FARANDOLE_OK);
+  EXPECT_EQ(farandole_membership_changes(nullptr, &removed), FARANDOLE_INVALID_ARGUMENT);
+  EXPECT_EQ(farandole_membership_changes(&added, &removed), FARANDOLE_OK);
+  EXPECT_EQ(added, 0);
+  EXPECT_EQ(removed, 0);
+  EXPECT_EQ(ShutdownNow(), FARANDOLE_OK);
+}
+
 TEST(CApiTest, ExitWithoutShutdown) {
   const pid_t child = fork();
   if (child == 0) std::exit(InitNow());

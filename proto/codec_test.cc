@@ -225,13 +225,16 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesUpward) {
   hello.begun = {13};
   hello.retained = {14};
   hello.knows_all_hosts = true;
+  hello.elastic = {15, 16, 17, 18, Rank(19)};
   EXPECT_EQ(Up(hello), UpText("hello { session: 1 worker_incarnation: 2 pid: 3 version: \"v\" rank: -1 size: 4 " +
                               kGenerationText +
                               " last_controller_incarnation: 5 phase: 6 received_through: 7 completed_through: 8 "
                               "open_requests " +
                               kRequestText +
                               " leaving: true state: WORKER_STATE_HALTED replay_index: 9 replay_digest: 10 next: 11 "
-                              "wants_break: true begun_index: 12 begun: 13 retained: 14 knows_all_hosts: true }"));
+                              "wants_break: true begun_index: 12 begun: 13 retained: 14 knows_all_hosts: true "
+                              "elastic { min_size: 15 max_size: 16 settle_ms: 17 previous_generation: 18 "
+                              "previous_rank: 19 } }"));
   EXPECT_EQ(Up(Announce{kGeneration, 1, 2, 3, {SomeRequest()}, {}}),
             UpText("announce { " + kGenerationText + " phase: 1 received_through: 2 completed_through: 3 requests " +
                    kRequestText + " }"));
@@ -242,8 +245,9 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesUpward) {
             UpText("failed { " + kGenerationText + " reason: \"r\" suspect_rank: 1 }"));
   EXPECT_EQ(Text<v1::AgentUp>(AgentUp(AgentHello{"a", "h", "v"})),
             "hello { agent_id: \"a\" host: \"h\" version: \"v\" }");
-  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(WorkerEnded{Incarnation(1), 2, "c", true})),
-            "worker_ended { worker_incarnation: 1 pid: 2 cause: \"c\" left: true }");
+  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(WorkerEnded{Incarnation(1), 2, "c", true, true})),
+            "worker_ended { worker_incarnation: 1 pid: 2 cause: \"c\" left: true lives: true }");
+  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(Retire{Incarnation(1)})), "retire { worker_incarnation: 1 }");
   EXPECT_EQ(Text<v1::AgentUp>(AgentUp(WorkerHealth{Incarnation(1), true, "c"})),
             "worker_health { worker_incarnation: 1 responsive: true cause: \"c\" }");
   EXPECT_EQ(Text<v1::AgentUp>(AgentUp(Lease{})), "lease { }");
@@ -331,8 +335,9 @@ TEST(Codec, AViewInPartsIsOneMessage) {
 TEST(Codec, StructsMeanWhatTheSchemaNamesDownward) {
   EXPECT_EQ(Text<v1::AgentDown>(AgentDown(AgentWelcome{1, "v", 2, 3})),
             "welcome { controller_incarnation: 1 version: \"v\" lease_interval_ms: 2 suspect_after_ms: 3 }");
-  EXPECT_EQ(Down(Welcome{1, 2, {Rank(3), Rank(0)}}),
-            DownText("welcome { session: 1 controller_incarnation: 2 missing_ranks: 3 missing_ranks: 0 }"));
+  EXPECT_EQ(Down(Welcome{1, 2, {Rank(3), Rank(0)}, 4, 5}),
+            DownText("welcome { session: 1 controller_incarnation: 2 missing_ranks: 3 missing_ranks: 0 waiting: 4 "
+                     "needed: 5 }"));
   EXPECT_EQ(
       Down(View{kGeneration, {{Rank(0), 0, 0, 1, 0, 1, "h", 6, "a", Incarnation(7)}}, "k"}),
       DownText("view { " + kGenerationText +
@@ -361,6 +366,8 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesDownward) {
   EXPECT_EQ(Down(Recall{kGeneration, {3}, true}),
             DownText("recall { " + kGenerationText + " indices: 3 state: true }"));
   EXPECT_EQ(Down(Notice{kGeneration, "t"}), DownText("notice { " + kGenerationText + " text: \"t\" }"));
+  EXPECT_EQ(Down(MembershipNotice{kGeneration, 1, 2}),
+            DownText("membership_notice { " + kGenerationText + " added: 1 removed: 2 }"));
   EXPECT_EQ(Down(TraceControl{kGeneration, true}), DownText("trace_control { " + kGenerationText + " on: true }"));
   EXPECT_EQ(item(ErrorItem{1, {"n", "m"}, ErrorKind::kMismatch, "t"}),
             item_text("error { process_set: 1 names: \"n\" names: \"m\" kind: ERROR_KIND_MISMATCH text: \"t\" }"));

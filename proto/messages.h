@@ -16,6 +16,14 @@ namespace farandole {
 
 enum class WorkerState : uint8_t { kNegotiate = 0, kReplay = 1, kHalted = 2 };
 
+struct Elastic {
+  int32_t min_size = 0;  // 0: the job is not elastic
+  int32_t max_size = 0;
+  uint32_t settle_ms = 0;
+  uint64_t previous_generation = 0;
+  Rank previous_rank;
+};
+
 struct Hello {
   uint64_t session = 0;
   Incarnation worker_incarnation;
@@ -39,6 +47,7 @@ struct Hello {
   std::vector<uint64_t> begun = {};
   std::vector<uint64_t> retained = {};
   bool knows_all_hosts = false;
+  Elastic elastic = {};
 };
 
 struct CachedRequests {
@@ -235,9 +244,11 @@ struct Welcome {
   uint64_t session = 0;
   uint64_t controller_incarnation = 0;
   std::vector<Rank> missing_ranks;
+  uint32_t waiting = 0;
+  uint32_t needed = 0;
 };
 
-enum class RemovedKind : uint8_t { kUnspecified = 0, kRefused = 1, kPeerLost = 2, kGone = 3 };
+enum class RemovedKind : uint8_t { kUnspecified = 0, kRefused = 1, kPeerLost = 2, kGone = 3, kRetired = 4 };
 
 struct Removed {
   GenerationId generation;
@@ -266,8 +277,14 @@ struct Notice {
   std::string text;
 };
 
-using WorkerDown =
-    std::variant<std::monostate, Welcome, View, Removed, Item, Stable, Halt, Recall, Notice, TraceControl, Trace>;
+struct MembershipNotice {
+  GenerationId generation;
+  uint32_t added = 0;
+  uint32_t removed = 0;
+};
+
+using WorkerDown = std::variant<std::monostate, Welcome, View, Removed, Item, Stable, Halt, Recall, Notice,
+                                TraceControl, Trace, MembershipNotice>;
 
 // ---- coordination.proto
 
@@ -289,6 +306,11 @@ struct WorkerEnded {
   int64_t pid = 0;
   std::string cause;
   bool left = false;
+  bool lives = false;
+};
+
+struct Retire {
+  Incarnation worker_incarnation;
 };
 
 struct WorkerHealth {
@@ -317,7 +339,8 @@ struct FromWorkers {
   std::vector<FromWorker> messages;
 };
 
-using AgentUp = std::variant<std::monostate, AgentHello, FromWorker, WorkerEnded, WorkerHealth, Lease, FromWorkers>;
+using AgentUp =
+    std::variant<std::monostate, AgentHello, FromWorker, WorkerEnded, WorkerHealth, Lease, FromWorkers, Retire>;
 
 struct ToWorkers {
   std::vector<Incarnation> worker_incarnations;

@@ -39,6 +39,16 @@ struct Schema<WorkerEnded> : NoFurtherCheck {
     v.Value(2, "pid", m.pid);
     v.Text(3, "cause", m.cause, kTextBytesMax);
     v.Value(4, "left", m.left);
+    v.Value(5, "lives", m.lives);
+  }
+};
+
+template <>
+struct Schema<Retire> : NoFurtherCheck {
+  static constexpr char kName[] = "Retire";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Value(1, "worker_incarnation", m.worker_incarnation);
   }
 };
 
@@ -104,6 +114,7 @@ struct Schema<AgentUp> : NoFurtherCheck {
     v.Case(4, "worker_health", Alternative<WorkerHealth>(), m);
     v.Case(5, "lease", Alternative<Lease>(), m);
     v.Case(6, "from_workers", Alternative<FromWorkers>(), m);
+    v.Case(7, "retire", Alternative<Retire>(), m);
   }
 };
 

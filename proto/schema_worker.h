@@ -8,6 +8,19 @@
 namespace farandole {
 
 template <>
+struct Schema<Elastic> : NoFurtherCheck {
+  static constexpr char kName[] = "Elastic";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Value(1, "min_size", m.min_size);
+    v.Value(2, "max_size", m.max_size);
+    v.Value(3, "settle_ms", m.settle_ms);
+    v.Value(4, "previous_generation", m.previous_generation);
+    v.Value(5, "previous_rank", m.previous_rank);
+  }
+};
+
+template <>
 struct Schema<Hello> : NoFurtherCheck {
   static constexpr char kName[] = "Hello";
   template <typename V, typename M>
@@ -34,6 +47,7 @@ struct Schema<Hello> : NoFurtherCheck {
     v.Repeated(20, "begun", m.begun, kRequestsMax);
     v.Repeated(21, "retained", m.retained, kRequestsMax);
     v.Value(22, "knows_all_hosts", m.knows_all_hosts);
+    v.Optional(23, "elastic", m.elastic, m.elastic.min_size != 0);
   }
 };
 
@@ -364,6 +378,8 @@ struct Schema<Welcome> : NoFurtherCheck {
     v.Value(1, "session", m.session);
     v.Value(2, "controller_incarnation", m.controller_incarnation);
     v.Repeated(3, "missing_ranks", m.missing_ranks, kMembersMax);
+    v.Value(4, "waiting", m.waiting);
+    v.Value(5, "needed", m.needed);
   }
 };
 
@@ -373,7 +389,7 @@ struct Schema<Removed> : NoFurtherCheck {
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
     v.Message(1, "generation", m.generation);
-    v.Enum(2, "kind", m.kind, RemovedKind::kGone);
+    v.Enum(2, "kind", m.kind, RemovedKind::kRetired);
     v.Text(3, "reason", m.reason, kTextBytesMax);
   }
 };
@@ -420,6 +436,17 @@ struct Schema<Notice> : NoFurtherCheck {
 };
 
 template <>
+struct Schema<MembershipNotice> : NoFurtherCheck {
+  static constexpr char kName[] = "MembershipNotice";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Message(1, "generation", m.generation);
+    v.Value(2, "added", m.added);
+    v.Value(3, "removed", m.removed);
+  }
+};
+
+template <>
 struct Schema<WorkerDown> : NoFurtherCheck {
   static constexpr char kName[] = "WorkerDown";
   template <typename V, typename M>
@@ -434,6 +461,7 @@ struct Schema<WorkerDown> : NoFurtherCheck {
     v.Case(8, "notice", Alternative<Notice>(), m);
     v.Case(9, "trace_control", Alternative<TraceControl>(), m);
     v.Case(10, "trace", Alternative<Trace>(), m);
+    v.Case(11, "membership_notice", Alternative<MembershipNotice>(), m);
   }
 };
 

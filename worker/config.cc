@@ -83,6 +83,21 @@ void ReadPlace(Reader* reader, Config* config) {
   config->rank = Rank(static_cast<int32_t>(rank));
 }
 
+void ReadElastic(Reader* reader, Config* config) {
+  int64_t elastic = 0;
+  reader->Integer({"FARANDOLE_ELASTIC"}, 0, 1, &elastic);
+  reader->Seconds({"FARANDOLE_ELASTIC_TIMEOUT", "HOROVOD_ELASTIC_TIMEOUT"}, &config->elastic_timeout_ms);
+  if (elastic == 0) return;
+  int64_t min_size = 1;
+  int64_t max_size = 0;
+  reader->Integer({"FARANDOLE_MIN_SIZE"}, 1, kRanksMax, &min_size);
+  reader->Integer({"FARANDOLE_MAX_SIZE"}, 0, kRanksMax, &max_size);
+  if (max_size != 0 && max_size < min_size)
+    reader->Refuse(absl::StrCat("0 or at least FARANDOLE_MIN_SIZE, ", min_size));
+  config->min_size = static_cast<int32_t>(min_size);
+  config->max_size = static_cast<int32_t>(max_size);
+}
+
 void ReadChannels(Reader* reader, Config* config) {
   if (reader->Find({"FARANDOLE_DATA_ADDRESS"})) config->data_address = reader->value();
   if (reader->Find({"FARANDOLE_SCHEDULE_TABLE"})) config->schedule_table = reader->value();
@@ -130,6 +145,7 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
   Config config;
   Reader reader(environment);
   ReadPlace(&reader, &config);
+  ReadElastic(&reader, &config);
   reader.Seconds({"FARANDOLE_START_TIMEOUT", "HOROVOD_START_TIMEOUT"}, &config.start_timeout_ms);
   reader.Seconds({"FARANDOLE_OP_TIMEOUT_SECONDS"}, &config.op_timeout_ms);
   reader.Seconds({"FARANDOLE_CONTROLLER_TIMEOUT_SECONDS"}, &config.controller_timeout_ms);
@@ -164,7 +180,8 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
 
 std::string ToString(const Config& config) {
   return absl::StrCat("agent_socket=", config.lone() ? "(lone process)" : config.agent_socket, " job=", config.job,
-                      " rank=", config.rank.value(), " size=", config.size,
+                      " rank=", config.rank.value(), " size=", config.size, " min_size=", config.min_size,
+                      " max_size=", config.max_size, " elastic_timeout_ms=", config.elastic_timeout_ms,
                       " start_timeout_ms=", config.start_timeout_ms, " op_timeout_ms=", config.op_timeout_ms,
                       " controller_timeout_ms=", config.controller_timeout_ms,
                       " fusion_threshold_bytes=", config.fusion_threshold_bytes, " communicator=", config.communicator,

@@ -21,6 +21,11 @@ struct Config {
   int32_t size = 1;
   // How long init() waits for agent, controller and the other ranks.
   uint32_t start_timeout_ms = 30000;
+  // Of an elastic job: the fewest and the most processes (0 = no bound) that it goes on with. 0, 0: it is not elastic.
+  int32_t min_size = 0;
+  int32_t max_size = 0;
+  // In its place then how long init() waits to become a member.
+  uint32_t elastic_timeout_ms = 600000;
   // Bound on one collective.
   uint32_t op_timeout_ms = 24 * 3600 * 1000;
   // How long an operation may wait while the controller is out of reach.
@@ -44,6 +49,8 @@ struct Config {
   bool timeline_mark_cycles = false;
 
   bool lone() const { return agent_socket.empty(); }
+  bool elastic() const { return min_size > 0 && !lone(); }
+  uint32_t init_timeout_ms() const { return elastic() ? elastic_timeout_ms : start_timeout_ms; }
 };
 
 // Value of a variable, or nullptr.

@@ -49,6 +49,25 @@ TEST(ConfigTest, ReadsWhatAnAgentSets) {
   EXPECT_EQ(config.fusion_threshold_bytes, 0);
 }
 
+TEST(ConfigTest, ReadsWhatAnElasticJobSets) {
+  Variables variables = {{"FARANDOLE_AGENT_SOCKET", "s"}, {"FARANDOLE_SIZE", "4"},
+                         {"FARANDOLE_ELASTIC", "1"},      {"FARANDOLE_MIN_SIZE", "2"},
+                         {"FARANDOLE_MAX_SIZE", "8"},     {"FARANDOLE_ELASTIC_TIMEOUT", "60"},
+                         {"FARANDOLE_START_TIMEOUT", "5"}};
+  const Config config = Read(variables).value();
+  EXPECT_TRUE(config.elastic());
+  EXPECT_FALSE(config.rank.known());
+  EXPECT_EQ(config.min_size, 2);
+  EXPECT_EQ(config.max_size, 8);
+  EXPECT_EQ(config.init_timeout_ms(), 60000u);
+  variables["FARANDOLE_ELASTIC"] = "0";
+  EXPECT_FALSE(Read(variables)->elastic());
+  EXPECT_EQ(Read(variables)->init_timeout_ms(), 5000u);
+  variables["FARANDOLE_ELASTIC"] = "1";
+  variables["FARANDOLE_MAX_SIZE"] = "1";
+  EXPECT_THAT(Read(variables).status().message(), testing::HasSubstr("FARANDOLE_MAX_SIZE=\"1\""));
+}
+
 TEST(ConfigTest, OwnNameComesBeforeHorovods) {
   EXPECT_EQ(Read({{"FARANDOLE_START_TIMEOUT", "2"}, {"HOROVOD_START_TIMEOUT", "9"}})->start_timeout_ms, 2000u);
   EXPECT_EQ(Read({{"HOROVOD_START_TIMEOUT", "9"}})->start_timeout_ms, 9000u);
@@ -91,7 +110,8 @@ TEST(ConfigTest, SizeWithoutAgentSaysHowToStart) {
 
 TEST(ConfigTest, ToStringShowsEveryField) {
   EXPECT_EQ(ToString(Config()),
-            "agent_socket=(lone process) job=lone rank=0 size=1 start_timeout_ms=30000 op_timeout_ms=86400000 "
+            "agent_socket=(lone process) job=lone rank=0 size=1 min_size=0 max_size=0 elastic_timeout_ms=600000 "
+            "start_timeout_ms=30000 op_timeout_ms=86400000 "
             "fusion_threshold_bytes=134217728 communicator=auto data_address=127.0.0.1 schedule_table= "
             "tcp_connections=1 data_encryption=0 shared_tensors=1 log_level=2 "
             "timeline= "

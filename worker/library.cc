@@ -46,7 +46,8 @@ Result Library::InitBegin() {
   runtime_ = std::make_shared<Runtime>(
       *config, [config = *config](EventLoop* loop, Incarnation worker) { return MakeLink(config, loop, worker); },
       [factory = std::make_shared<CommunicatorFactory>(config->communicator, config->data_address, scheduled)](
-          const Group& group, Bootstrap* bootstrap) { return factory->Make(group, bootstrap); });
+          const Group& group, Bootstrap* bootstrap) { return factory->Make(group, bootstrap); },
+      Runtime::Limits(), past_);
   names_.clear();
   state_ = State::kStarting;
   runtime_->Start();
@@ -110,6 +111,8 @@ void Library::Drop(const std::shared_ptr<Runtime>& runtime) {
   runtime->Stop();
   absl::MutexLock lock(&mutex_);
   if (runtime_ != runtime) return;
+  const View view = runtime->view();
+  if (!view.members.empty()) past_ = {view.generation.number, runtime->self().rank};
   runtime_ = nullptr;
   state_ = State::kNone;
   SetLogRank(-1);

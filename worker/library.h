@@ -48,6 +48,7 @@ class Library {
   mutable absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kNone;
   std::shared_ptr<Runtime> runtime_ ABSL_GUARDED_BY(mutex_);
+  Runtime::Past past_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint32_t, uint64_t> names_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -20,6 +20,7 @@ enum class Code : int {
   kUnavailable = -9,
   kRefused = -10,
   kInternal = -11,
+  kRetired = -12,
 };
 
 struct Result {

@@ -21,12 +21,15 @@ constexpr int64_t kBurstGapNs = 30000;
 constexpr size_t kBurstRequestsMax = 64;
 constexpr int kAckMs = 1000;
 
-Session::Identity MakeIdentity(const Config& config, Incarnation incarnation) {
+Session::Identity MakeIdentity(const Config& config, Incarnation incarnation, const Runtime::Past& past) {
   Session::Identity identity;
   identity.incarnation = incarnation;
   identity.pid = getpid();
   identity.rank = config.rank;
   identity.size = config.size;
+  if (config.elastic()) {
+    identity.elastic = {config.min_size, config.max_size, config.start_timeout_ms, past.generation, past.rank};
+  }
   return identity;
 }
 
@@ -37,16 +40,16 @@ std::string Seconds(uint32_t ms) { return absl::StrCat(ms / 1000.0, " s"); }
 
 }  // namespace
 
-Runtime::Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits)
-    : Runtime(std::move(config), link, std::move(communicators), limits, Incarnation(RandomId())) {}
+Runtime::Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits, Past past)
+    : Runtime(std::move(config), link, std::move(communicators), limits, past, Incarnation(RandomId())) {}
 
-Runtime::Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits,
+Runtime::Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits, Past past,
                  Incarnation incarnation)
     : config_(std::move(config)),
       limits_(limits),
       link_(link(&loop_, incarnation)),
       executor_(std::move(communicators), this),
-      session_(MakeIdentity(config_, incarnation)),
+      session_(MakeIdentity(config_, incarnation, past)),
       outage_(config_.controller_timeout_ms) {}
 
 Runtime::~Runtime() { Stop(); }
@@ -60,7 +63,10 @@ void Runtime::Start() {
 
 void Runtime::StartFromLoop() {
   const TimePoint now = loop_.Now();
-  const uint32_t timeout_ms = config_.start_timeout_ms;
+  const uint32_t timeout_ms = config_.init_timeout_ms();
+  if (config_.elastic()) {
+    loop_.AddTimerFromLoop(now.PlusMs(config_.start_timeout_ms), [this] { AnswerTimeOver(); });
+  }
   loop_.AddTimerFromLoop(now.PlusMs(timeout_ms), [this] { StartTimeOver(); });
   // Late enough to be true at the end, early enough for the answer.
   const uint32_t ask_ms = std::min<uint32_t>(1000, timeout_ms / 4);
@@ -78,13 +84,31 @@ void Runtime::StartTimeOver() {
   Apply(session_.GiveUp({code, WhatIsMissing()}));
 }
 
+void Runtime::AnswerTimeOver() {
+  absl::MutexLock lock(&mutex_);
+  if (session_.state() != Session::State::kJoining || session_.answered()) return;
+  Apply(session_.GiveUp({Code::kUnavailable, WhatIsMissing()}));
+}
+
 std::string Runtime::WhatIsMissing() const {
-  const std::string within = absl::StrCat(" within ", Seconds(config_.start_timeout_ms), " (FARANDOLE_START_TIMEOUT)");
+  const bool waits_long = config_.elastic() && session_.answered();
+  const uint32_t ms = waits_long ? config_.init_timeout_ms() : config_.start_timeout_ms;
+  const std::string within =
+      absl::StrCat(" within ", Seconds(ms), waits_long ? " (FARANDOLE_ELASTIC_TIMEOUT)" : " (FARANDOLE_START_TIMEOUT)");
   if (!link_state_.connected) {
     return absl::StrCat("no way to the controller", within, ": ",
                         link_state_.text.empty() ? "the agent has not said anything" : link_state_.text);
   }
   if (!session_.answered()) return absl::StrCat("the controller has not answered", within);
+  if (config_.elastic() && session_.waiting() < session_.needed()) {
+    return absl::StrCat("only ", session_.waiting(), " of the ", session_.needed(),
+                        " processes that the job needs have called init()", within,
+                        "; look at whether hosts are lost, and at the output of processes that ended");
+  }
+  if (config_.elastic()) {
+    return absl::StrCat("the job has not taken this process in", within,
+                        "; its members take others in where they commit their state, if there is room");
+  }
   const std::vector<Rank>& missing = session_.missing_ranks();
   if (missing.empty()) {
     return absl::StrCat("the job did not start", within,
@@ -112,6 +136,11 @@ Result Runtime::WaitReady(int timeout_ms) {
 View Runtime::view() const {
   absl::MutexLock lock(&mutex_);
   return session_.view();
+}
+
+MembershipNotice Runtime::membership_notice() const {
+  absl::MutexLock lock(&mutex_);
+  return session_.membership_notice();
 }
 
 Member Runtime::self() const {

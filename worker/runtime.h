@@ -44,7 +44,15 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
     uint32_t verdict_ms = 6000;
   };
 
-  Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits);
+  // The last membership that this process had before; generation 0: none.
+  struct Past {
+    uint64_t generation = 0;
+    Rank rank;
+  };
+
+  Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits, Past past);
+  Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits)
+      : Runtime(std::move(config), link, std::move(communicators), limits, Past()) {}
   Runtime(Config config, const LinkFactory& link, Executor::Factory communicators)
       : Runtime(std::move(config), link, std::move(communicators), Limits()) {}
   // Stop().
@@ -57,6 +65,8 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   // After WaitReady() was OK, also when the membership has ended since.
   View view() const;
   Member self() const;
+  // How the next membership would differ from this one as things stand; zeros outside of elastic jobs.
+  MembershipNotice membership_notice() const;
   // Size 0 also when the membership has never begun.
   Place PlaceIn(uint32_t process_set, Rank root = Rank()) const;
   // nullopt: there is none of this id.
@@ -86,7 +96,7 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   void Stop();
 
  private:
-  Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits,
+  Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits, Past past,
           Incarnation incarnation);
 
   void OnLinkState(const LinkState& state) override;
@@ -102,6 +112,8 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   Result SubmitLocked(const std::shared_ptr<Operation>* operations, size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartFromLoop();
   void StartTimeOver();
+  // Of an elastic job, which may have to wait for processes for long, but not for the controller.
+  void AnswerTimeOver();
   std::string WhatIsMissing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Sees to it that the loop looks again when a wait for the own script has lasted too long (W3b). Costs a wake of the
   // loop at most once per patience, however many batches start meanwhile.

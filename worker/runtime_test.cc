@@ -127,9 +127,22 @@ class RuntimeTest : public testing::Test {
  protected:
   void Make(uint32_t start_timeout_ms = kLong, Runtime::Limits limits = {kLong, kLong}) {
     Config config;
+    config.start_timeout_ms = start_timeout_ms;
+    Make(std::move(config), limits);
+  }
+
+  void MakeElastic(uint32_t start_timeout_ms, uint32_t elastic_timeout_ms) {
+    Config config;
+    config.start_timeout_ms = start_timeout_ms;
+    config.elastic_timeout_ms = elastic_timeout_ms;
+    config.min_size = 2;
+    config.max_size = 3;
+    Make(std::move(config), {kLong, kLong});
+  }
+
+  void Make(Config config, Runtime::Limits limits) {
     config.agent_socket = "fake";
     config.size = 2;
-    config.start_timeout_ms = start_timeout_ms;
     config.controller_timeout_ms = controller_timeout_ms_;
     runtime_ = std::make_unique<Runtime>(
         config,
@@ -138,7 +151,8 @@ class RuntimeTest : public testing::Test {
           link_ = link.get();
           return link;
         },
-        [this](const Group& group, Bootstrap* bootstrap) { return Build(group, bootstrap); }, limits);
+        [this](const Group& group, Bootstrap* bootstrap) { return Build(group, bootstrap); }, limits,
+        Runtime::Past{6, Rank(5)});
     runtime_->Start();
   }
 
@@ -440,6 +454,37 @@ TEST_F(RuntimeTest, StartTimeNamesTheMissingRanks) {
   const Result result = runtime_->WaitReady(kLong);
   EXPECT_EQ(result.code, Code::kTimeout);
   EXPECT_THAT(result.text, HasSubstr("rank 1 of 2 has not called init() within 1 s"));
+}
+
+TEST_F(RuntimeTest, SaysWhatAnElasticJobIsAndWhoItWas) {
+  MakeElastic(kLong, 2 * kLong);
+  link_->State(true);
+  const Hello hello = link_->Hear<Hello>();
+  EXPECT_EQ(hello.elastic.min_size, 2);
+  EXPECT_EQ(hello.elastic.max_size, 3);
+  EXPECT_EQ(hello.elastic.settle_ms, uint32_t{kLong});
+  EXPECT_EQ(hello.elastic.previous_generation, 6u);
+  EXPECT_EQ(hello.elastic.previous_rank, Rank(5));
+}
+
+TEST_F(RuntimeTest, AnElasticJobThatIsTooSmallSaysSo) {
+  MakeElastic(kLong, 1000);
+  link_->State(true);
+  link_->Hear<Hello>();
+  link_->Say(Welcome{1, 100, {}, 2, 2});
+  EXPECT_EQ(link_->Hear<Hello>().session, 2u) << "asks again";
+  link_->Say(Welcome{2, 100, {}, 1, 2});
+  const Result result = runtime_->WaitReady(kLong);
+  EXPECT_EQ(result.code, Code::kTimeout);
+  EXPECT_THAT(result.text, HasSubstr("only 1 of the 2 processes that the job needs have called init() within 1 s"));
+}
+
+TEST_F(RuntimeTest, AControllerThatDoesNotAnswerIsNotWaitedForSoLong) {
+  MakeElastic(500, 1000000);
+  link_->State(false, "127.0.0.1:1: connection refused");
+  const Result result = runtime_->WaitReady(kLong);
+  EXPECT_EQ(result.code, Code::kUnavailable);
+  EXPECT_THAT(result.text, HasSubstr("within 0.5 s (FARANDOLE_START_TIMEOUT): 127.0.0.1:1: connection refused"));
 }
 
 TEST_F(RuntimeTest, StartTimeNamesTheWayThatIsMissing) {

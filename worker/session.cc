@@ -62,6 +62,7 @@ void Session::SayHello(Effects* effects) {
   replayer_.BreakTold();
   hello.retained = retained_.Indices();
   hello.knows_all_hosts = knows_all_hosts_;
+  hello.elastic = identity_.elastic;
   unannounced_.clear();
   Told();
   effects->send.emplace_back(std::move(hello));
@@ -88,6 +89,8 @@ Session::Effects Session::Received(WorkerDown message, TimePoint now) {
     OnRecall(*recall, &effects);
   } else if (auto* notice = std::get_if<Notice>(&message)) {
     if (notice->generation == view_.generation) effects.notice = std::move(notice->text);
+  } else if (const auto* membership = std::get_if<MembershipNotice>(&message)) {
+    if (membership->generation == view_.generation) membership_notice_ = *membership;
   }
   GoOn(now, &effects);
   return effects;
@@ -98,6 +101,8 @@ void Session::OnWelcome(const Welcome& welcome, Effects* effects) {
   if (welcome.controller_incarnation != controller_incarnation_) slots_.Clear();
   controller_incarnation_ = welcome.controller_incarnation;
   missing_ranks_ = welcome.missing_ranks;
+  waiting_ = welcome.waiting;
+  needed_ = welcome.needed;
   welcomed_ = true;
   FlushInto(effects);
 }
@@ -126,6 +131,7 @@ void Session::OnRemoved(const Removed& removed, Effects* effects) {
   if (removed.generation.number != 0 && removed.generation != view_.generation) return;
   Code code = Code::kPeerLost;
   if (removed.kind == RemovedKind::kRefused) code = Code::kRefused;
+  if (removed.kind == RemovedKind::kRetired) code = Code::kRetired;
   Remove({code, removed.reason}, effects);
 }
 
@@ -156,7 +162,8 @@ void Session::Fail(std::string what, Effects* effects) {
 
 void Session::Remove(Result end, Effects* effects) {
   // A joiner that gives up takes its Hello back; who was refused has none.
-  if (state_ == State::kJoining && linked_ && end.code != Code::kRefused) effects->send.emplace_back(Leave{});
+  const bool turned_away = end.code == Code::kRefused || end.code == Code::kRetired;
+  if (state_ == State::kJoining && linked_ && !turned_away) effects->send.emplace_back(Leave{});
   // A worker that leaves gets what it wants: the end of its membership.
   if (state_ == State::kLeaving) end.code = Code::kShutDown;
   end_ = std::move(end);

@@ -40,6 +40,8 @@ class Session {
     int32_t size = 1;
     // W: how many batches of a replay may be handed to the executor and not be completed.
     size_t window = 1;
+    // min_size 0: the job is not elastic.
+    Elastic elastic = {};
   };
 
   using Effects = farandole::Effects;
@@ -105,7 +107,12 @@ class Session {
   const Member& self() const { return view_.members[position_]; }
   int position() const { return position_; }
   const ProcessSetTable& process_sets() const { return sets_; }
+  // As of the last Welcome.
   const std::vector<Rank>& missing_ranks() const { return missing_ranks_; }
+  uint32_t waiting() const { return waiting_; }
+  uint32_t needed() const { return needed_; }
+  // The last of this generation.
+  const MembershipNotice& membership_notice() const { return membership_notice_; }
   // With what everything ends that is submitted after the end. Only in LEFT, BROKEN and REMOVED.
   const Result& end() const { return end_; }
 
@@ -140,6 +147,9 @@ class Session {
   bool welcomed_ = false;
   uint64_t controller_incarnation_ = 0;
   std::vector<Rank> missing_ranks_;
+  uint32_t waiting_ = 0;
+  uint32_t needed_ = 0;
+  MembershipNotice membership_notice_;
   View view_;
   int position_ = 0;
   bool knows_all_hosts_ = false;

@@ -91,6 +91,26 @@ TEST_F(SessionTest, JoinsByHelloWelcomeView) {
   EXPECT_EQ(session_.self().worker_incarnation, Incarnation(42));
 }
 
+TEST_F(SessionTest, KeepsTheLastNoticeOfItsMembership) {
+  Join();
+  EXPECT_EQ(session_.membership_notice().added, 0u);
+  Received(MembershipNotice{kGeneration, 2, 1});
+  EXPECT_EQ(session_.membership_notice().added, 2u);
+  EXPECT_EQ(session_.membership_notice().removed, 1u);
+  Received(MembershipNotice{{kGeneration.number - 1, 100}, 9, 9});
+  EXPECT_EQ(session_.membership_notice().added, 2u) << "of another membership";
+  Received(MembershipNotice{kGeneration, 0, 0});
+  EXPECT_EQ(session_.membership_notice().added, 0u);
+}
+
+TEST_F(SessionTest, RetiredWhileJoiningHasItsOwnCode) {
+  session_.LinkUp();
+  Received(Welcome{1, 100, {}});
+  const Effects effects = Received(Removed{{}, RemovedKind::kRetired, "why"});
+  EXPECT_THAT(effects.send, IsEmpty()) << "nothing to take back";
+  EXPECT_EQ(session_.end().code, Code::kRetired);
+}
+
 TEST_F(SessionTest, AnnouncesInOrderAndSaysWhatIsDone) {
   Join();
   Submit("a");

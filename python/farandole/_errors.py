@@ -28,6 +28,8 @@ def make_error(code: int, during_init: bool = False) -> Exception:
     text = library.error_text() if library is not None else ""
     if code == _library.NOT_INITIALIZED:
         text = NOT_INITIALIZED_TEXT
+    if code == _library.RETIRED:
+        return exceptions.WorkerRetiredError(text)
     if during_init and code in _INIT_CODES:
         return exceptions.InitializationError(text)
     return _CLASSES.get(code, exceptions.HorovodInternalError)(text or f"farandole failed with code {code}")

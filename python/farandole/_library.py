@@ -23,6 +23,7 @@ TIMEOUT = -8
 UNAVAILABLE = -9
 REFUSED = -10
 INTERNAL = -11
+RETIRED = -12
 
 DIMENSIONS_MAX = 64
 # Blocking calls return to Python this often, so that signal handlers run.
@@ -53,6 +54,7 @@ _QUICK = {
     "farandole_cross_rank": (c_int, []),
     "farandole_cross_size": (c_int, []),
     "farandole_is_homogeneous": (c_int, []),
+    "farandole_membership_changes": (c_int, [POINTER(c_int64), POINTER(c_int64)]),
     "farandole_allreduce": (
         c_int64,
         [c_char_p, c_void_p, c_void_p, c_int, c_int, _SHAPE, c_int, c_double, c_double, c_uint32],

@@ -129,8 +129,12 @@ absl::Status Play::OfWorker(const Words& words, absl::string_view text, std::vec
     auto report = worker.Report(Words(words.begin() + 2, words.end()));
     if (!report.ok()) return report.status();
     SayAgent(worker.agent, Lease{{*std::move(report)}}, output);
-  } else if (verb == "ended:" || verb == "left:") {
-    SayAgent(worker.agent, WorkerEnded{worker.incarnation(), worker.pid(), AfterColon(text), verb == "left:"}, output);
+  } else if (verb == "ended:" || verb == "left:" || verb == "reborn:" || verb == "quits:") {
+    const bool left = verb == "left:" || verb == "quits:";
+    const bool lives = verb == "left:" || verb == "reborn:";
+    SayAgent(worker.agent, WorkerEnded{worker.incarnation(), worker.pid(), AfterColon(text), left, lives}, output);
+  } else if (verb == "retire") {
+    SayAgent(worker.agent, Retire{worker.incarnation()}, output);
   } else if (verb == "silent:") {
     SayAgent(worker.agent, WorkerHealth{worker.incarnation(), false, AfterColon(text)}, output);
   } else if (verb == "answers") {

@@ -28,8 +28,9 @@ namespace farandole {
 //   controller restarts incarnation N        nothing of the old one is left; agents have to connect again
 //   W@A hello rank R size N [KEY VALUE]... [leaving] [halted] [wants-break] [open REQUEST...]
 //                                            keys: session version pid gen phase received completed next begun
-//                                            retained (lists: "1,2", "-"); what is not said is what the worker would
-//                                            say, a new session and the rest as it has seen it, but for next, which is
+//                                            retained, of elastic jobs min max settle, and "was GENERATION RANK"
+//                                            (lists: "1,2", "-"); what is not said is what the worker would say, a new
+//                                            session and the rest as it has seen it, but for next, which is
 //                                            0
 //   W announces [completed N] [received N] [phase N] [gen N] REQUEST...|@SLOT,SLOT... [alike=W,W...]
 //                                            alike: others of the agent who say the same, each with its own progress
@@ -38,6 +39,8 @@ namespace farandole {
 //   W halts [phase N] next N
 //   W recalls                                answers the last Recall with what it has
 //   W leaves [gen N] | W fails suspect R: REASON | W ended: CAUSE | W left: CAUSE | W silent: CAUSE | W answers
+//   W reborn: CAUSE | W quits: CAUSE         its process lives on, as another worker; ends after it has left
+//   W retire                                 its launcher takes its place away
 //   W loses #N                               items from N on got lost on their way to it
 //   W reports [replaying] [phase N] [next N] [waits MS] [slack US] [bytes N] [lacks NAME...]
 //                                            with its agent's lease; waits: for how long it has been in a batch

@@ -27,6 +27,18 @@ bool Takes(const Words& words, size_t* i, absl::string_view key, T* value) {
   return true;
 }
 
+// The same with "was GENERATION RANK".
+bool TakesPast(const Words& words, size_t* i, Elastic* elastic) {
+  int32_t rank;
+  const bool good = words[*i] == "was" && *i + 2 < words.size() &&
+                    absl::SimpleAtoi(words[*i + 1], &elastic->previous_generation) &&
+                    absl::SimpleAtoi(words[*i + 2], &rank);
+  if (!good) return false;
+  elastic->previous_rank = Rank(rank);
+  *i += 2;
+  return true;
+}
+
 // The same with "1,2,3"; "-" is none.
 bool TakesList(const Words& words, size_t* i, absl::string_view key, std::vector<uint64_t>* values) {
   if (words[*i] != key || *i + 1 >= words.size()) return false;
@@ -146,6 +158,8 @@ absl::StatusOr<WorkerUp> PlayedWorker::SayHello(const Words& words) {
       completed = true;
     } else if (!Takes(words, &i, "rank", &rank) && !Takes(words, &i, "size", &size_) &&
                !Takes(words, &i, "session", &hello.session) && !Takes(words, &i, "pid", &pid_) &&
+               !Takes(words, &i, "min", &elastic_.min_size) && !Takes(words, &i, "max", &elastic_.max_size) &&
+               !Takes(words, &i, "settle", &elastic_.settle_ms) && !TakesPast(words, &i, &elastic_) &&
                !Takes(words, &i, "gen", &hello.generation.number) && !Takes(words, &i, "phase", &hello.phase) &&
                !Takes(words, &i, "next", &hello.next) && !TakesList(words, &i, "begun", &hello.begun) &&
                !TakesList(words, &i, "retained", &hello.retained) &&
@@ -157,6 +171,7 @@ absl::StatusOr<WorkerUp> PlayedWorker::SayHello(const Words& words) {
   rank_ = hello.rank = Rank(rank);
   hello.size = size_;
   hello.pid = pid_;
+  hello.elastic = elastic_;
   if (hello.generation.number == 0) hello.generation = {};
   return hello;
 }

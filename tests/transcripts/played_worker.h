@@ -53,6 +53,7 @@ class PlayedWorker {
   int64_t pid_ = 0;
   Rank rank_;
   int32_t size_ = 0;
+  Elastic elastic_;
   View view_;
   std::map<uint64_t, Item> items_;
   uint64_t stable_ = 0;

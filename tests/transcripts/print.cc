@@ -24,7 +24,8 @@ struct Printer {
   std::string operator()(std::monostate) const { return "nothing"; }
   std::string operator()(const Welcome& m) const {
     return absl::StrCat("welcome session ", m.session, " of controller ", m.controller_incarnation,
-                        m.missing_ranks.empty() ? "" : ", missing ", Ranks(m.missing_ranks));
+                        m.missing_ranks.empty() ? "" : ", missing ", Ranks(m.missing_ranks),
+                        m.needed == 0 ? "" : absl::StrCat(", ", m.waiting, " wait, ", m.needed, " needed"));
   }
   std::string operator()(const View& m) const {
     std::string text = absl::StrCat("view ", m.generation.number);
@@ -35,7 +36,7 @@ struct Printer {
     return text;
   }
   std::string operator()(const Removed& m) const {
-    static const char* const kKinds[] = {"?", "refused", "peer lost", "gone"};
+    static const char* const kKinds[] = {"?", "refused", "peer lost", "gone", "retired"};
     return absl::StrCat("removed (", kKinds[static_cast<int>(m.kind)], "): ", m.reason);
   }
   std::string operator()(const Item& m) const { return absl::StrCat("#", m.index, " ", std::visit(*this, m.body)); }
@@ -45,6 +46,9 @@ struct Printer {
     return absl::StrCat("recall ", absl::StrJoin(m.indices, ","), m.state ? " and state" : "");
   }
   std::string operator()(const Notice& m) const { return absl::StrCat("notice: ", m.text); }
+  std::string operator()(const MembershipNotice& m) const {
+    return absl::StrCat("membership of ", m.generation.number, ": ", m.added, " added, ", m.removed, " removed");
+  }
   std::string operator()(const TraceControl& m) const { return m.on ? "trace on" : "trace off"; }
   std::string operator()(const Trace& m) const {
     return absl::StrCat("trace of rank ", m.rank.value(), ", ", m.records.size(), " records");
