@@ -27,6 +27,7 @@ using farandole::ReduceOp;
 using farandole::Request;
 using farandole::Result;
 using farandole::Runtime;
+using farandole::Signature;
 
 static_assert(FARANDOLE_OK == static_cast<int>(Code::kOk));
 static_assert(FARANDOLE_PENDING == static_cast<int>(Code::kPending));
@@ -78,7 +79,7 @@ thread_local int priority = 0;
 // Checked and named, but not submitted; nullptr: why not, in `result`.
 std::shared_ptr<Operation> MakeOperation(Runtime* runtime, const char* name, Request request, const void* input,
                                          void* output, Result* result) {
-  const farandole::Signature& signature = request.signature;
+  const Signature& signature = request.signature;
   *result =
       farandole::Validate(name, signature, input, output, runtime->PlaceIn(signature.process_set, signature.root_rank));
   if (!result->ok()) return nullptr;
@@ -124,6 +125,57 @@ int64_t SubmitReduction(OpKind op, const char* name, const void* input, void* ou
   Result valid = farandole::FillTensor(op, dtype, ndim, shape, process_set, &request.signature);
   if (valid.ok()) valid = farandole::FillReduction(reduce_op, prescale, postscale, &request.signature);
   return valid.ok() ? Submit(name, std::move(request), input, output) : Fail(valid);
+}
+
+// What the arrays of a group's submission describe; `outputs` null for an operation that makes its results.
+struct GroupArrays {
+  const void* const* inputs;
+  void* const* outputs;
+  const int* dtypes;
+  const int* ndims;
+  const int64_t* const* shapes;
+};
+
+struct Reducing {
+  int op;
+  double prescale;
+  double postscale;
+};
+
+// `reducing` null for an operation that does not reduce.
+int SubmitGroup(OpKind op, const char* name, int count, const GroupArrays& arrays, const Reducing* reducing,
+                uint32_t process_set, int64_t* handles) {
+  int code;
+  if (InChild(&code)) return code;
+  std::shared_ptr<Runtime> runtime = Library::Get().runtime();
+  if (runtime == nullptr) return Fail(NotInitialized());
+  const bool given = arrays.inputs != nullptr && (arrays.outputs != nullptr || reducing == nullptr) &&
+                     arrays.dtypes != nullptr && arrays.ndims != nullptr && arrays.shapes != nullptr &&
+                     handles != nullptr;
+  if (count < 1 || !given) return Fail({Code::kInvalidArgument, "a group has at least one tensor, and no NULL"});
+  const std::string group = name != nullptr ? name : Library::Get().NextName(op, process_set);
+  std::vector<std::shared_ptr<Operation>> operations;
+  for (int i = 0; i < count; ++i) {
+    Request request;
+    Signature* const signature = &request.signature;
+    Result result =
+        farandole::FillTensor(op, arrays.dtypes[i], arrays.ndims[i], arrays.shapes[i], process_set, signature);
+    if (result.ok() && reducing != nullptr) {
+      result = farandole::FillReduction(reducing->op, reducing->prescale, reducing->postscale, signature);
+    }
+    if (!result.ok()) return Fail(result);
+    signature->group = group;
+    signature->group_size = static_cast<uint32_t>(count);
+    const std::string own = absl::StrCat(group, "_", i + 1, "of", count);
+    void* const output = reducing == nullptr ? nullptr : arrays.outputs[i];
+    operations.push_back(
+        MakeOperation(runtime.get(), own.c_str(), std::move(request), arrays.inputs[i], output, &result));
+    if (!result.ok()) return Fail(result);
+  }
+  const Result result = runtime->Submit(operations);
+  if (!result.ok()) return Fail(result);
+  for (int i = 0; i < count; ++i) handles[i] = Library::Get().handles().Add(std::move(operations[i]));
+  return FARANDOLE_OK;
 }
 
 // The operation if it is an allgather that is done; otherwise nullptr and what to return.
@@ -312,31 +364,24 @@ int64_t farandole_barrier(const char* name, uint32_t process_set) {
 int farandole_grouped_allreduce(const char* name, int count, const void* const* inputs, void* const* outputs,
                                 const int* dtypes, const int* ndims, const int64_t* const* shapes, int reduce_op,
                                 double prescale, double postscale, uint32_t process_set, int64_t* handles) {
-  int code;
-  if (InChild(&code)) return code;
-  std::shared_ptr<Runtime> runtime = Library::Get().runtime();
-  if (runtime == nullptr) return Fail(NotInitialized());
-  const bool given = inputs != nullptr && outputs != nullptr && dtypes != nullptr && ndims != nullptr &&
-                     shapes != nullptr && handles != nullptr;
-  if (count < 1 || !given) return Fail({Code::kInvalidArgument, "a group has at least one tensor, and no NULL"});
-  const std::string group = name != nullptr ? name : Library::Get().NextName(OpKind::kAllreduce, process_set);
-  std::vector<std::shared_ptr<Operation>> operations;
-  for (int i = 0; i < count; ++i) {
-    Request request;
-    Result result =
-        farandole::FillTensor(OpKind::kAllreduce, dtypes[i], ndims[i], shapes[i], process_set, &request.signature);
-    if (result.ok()) result = farandole::FillReduction(reduce_op, prescale, postscale, &request.signature);
-    if (!result.ok()) return Fail(result);
-    request.signature.group = group;
-    request.signature.group_size = static_cast<uint32_t>(count);
-    const std::string own = absl::StrCat(group, "_", i + 1, "of", count);
-    operations.push_back(MakeOperation(runtime.get(), own.c_str(), std::move(request), inputs[i], outputs[i], &result));
-    if (!result.ok()) return Fail(result);
-  }
-  const Result result = runtime->Submit(operations);
-  if (!result.ok()) return Fail(result);
-  for (int i = 0; i < count; ++i) handles[i] = Library::Get().handles().Add(std::move(operations[i]));
-  return FARANDOLE_OK;
+  const Reducing reducing = {reduce_op, prescale, postscale};
+  return SubmitGroup(OpKind::kAllreduce, name, count, {inputs, outputs, dtypes, ndims, shapes}, &reducing, process_set,
+                     handles);
+}
+
+int farandole_grouped_allgather(const char* name, int count, const void* const* inputs, const int* dtypes,
+                                const int* ndims, const int64_t* const* shapes, uint32_t process_set,
+                                int64_t* handles) {
+  return SubmitGroup(OpKind::kAllgather, name, count, {inputs, nullptr, dtypes, ndims, shapes}, nullptr, process_set,
+                     handles);
+}
+
+int farandole_grouped_reducescatter(const char* name, int count, const void* const* inputs, void* const* outputs,
+                                    const int* dtypes, const int* ndims, const int64_t* const* shapes, int reduce_op,
+                                    double prescale, double postscale, uint32_t process_set, int64_t* handles) {
+  const Reducing reducing = {reduce_op, prescale, postscale};
+  return SubmitGroup(OpKind::kReducescatter, name, count, {inputs, outputs, dtypes, ndims, shapes}, &reducing,
+                     process_set, handles);
 }
 
 int64_t farandole_join(void) {

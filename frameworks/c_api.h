@@ -113,6 +113,14 @@ FARANDOLE_API int farandole_grouped_allreduce(const char* name, int count, const
                                               void* const* outputs, const int* dtypes, const int* ndims,
                                               const int64_t* const* shapes, int reduce_op, double prescale,
                                               double postscale, uint32_t process_set, int64_t* handles);
+// The same for allgathers, whose results belong to their handles, and for reducescatters.
+FARANDOLE_API int farandole_grouped_allgather(const char* name, int count, const void* const* inputs, const int* dtypes,
+                                              const int* ndims, const int64_t* const* shapes, uint32_t process_set,
+                                              int64_t* handles);
+FARANDOLE_API int farandole_grouped_reducescatter(const char* name, int count, const void* const* inputs,
+                                                  void* const* outputs, const int* dtypes, const int* ndims,
+                                                  const int64_t* const* shapes, int reduce_op, double prescale,
+                                                  double postscale, uint32_t process_set, int64_t* handles);
 
 // This rank has no more data: until all ranks have joined it adds zeros to the allreduces of the others. Done when all
 // have; the value of the handle is the rank that joined last. Counters of made-up names begin again.

@@ -194,7 +194,8 @@ TEST_F(LoneTest, BadArgumentsAreRefusedAtOnce) {
     EXPECT_THAT(farandole_last_error(), HasSubstr(text));
   };
   refuses(farandole_allreduce("n", x, x, 77, 1, shape, kSum, 1, 1, 0), "dtype 77");
-  refuses(farandole_allreduce("n", x, x, kBool, 1, shape, kSum, 1, 1, 0), "bool");
+  refuses(farandole_allreduce("n", x, x, kBool, 1, shape, kAverage, 1, 1, 0), "no average");
+  refuses(farandole_allreduce("n", x, x, kBool, 1, shape, kSum, 1, 2, 0), "cannot be scaled");
   refuses(farandole_allreduce("n", x, x, kFloat32, 65, shape, kSum, 1, 1, 0), "65 dimensions");
   refuses(farandole_allreduce("n", x, x, kFloat32, 2, negative, kSum, 1, 1, 0), "[2, -1]");
   refuses(farandole_allreduce("n", x, x, kFloat32, 2, huge, kSum, 1, 1, 0), "larger than any memory");

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "proto/codec.h"
 #include "worker/adasum.h"
-#include "worker/reduce.h"
 
 namespace farandole {
 namespace {
@@ -17,8 +16,6 @@ bool HasTensor(OpKind op) {
   return op == OpKind::kAllreduce || op == OpKind::kAllgather || op == OpKind::kBroadcast || op == OpKind::kAlltoall ||
          op == OpKind::kReducescatter;
 }
-
-bool Reduces(OpKind op) { return op == OpKind::kAllreduce || op == OpKind::kReducescatter; }
 
 bool WantsRows(OpKind op) {
   return op == OpKind::kAllgather || op == OpKind::kAlltoall || op == OpKind::kReducescatter;
@@ -57,10 +54,6 @@ Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t
   signature->process_set = process_set;
   if (dtype < 0 || dtype > static_cast<int>(DataType::kBfloat16)) return Invalid("dtype ", dtype, " does not exist");
   signature->dtype = static_cast<DataType>(dtype);
-  if (Reduces(op) && !CanReduce(signature->dtype)) {
-    return Invalid(Name(op), " does not take ", Name(signature->dtype),
-                   "; it takes integers and floating-point numbers");
-  }
   if (ndim < 0 || ndim > kDimensionsMax) return Invalid(ndim, " dimensions; 0 to ", kDimensionsMax, " are possible");
   if (ndim > 0 && shape == nullptr) return Invalid("shape is NULL for ", ndim, " dimensions");
   if (ndim == 0 && WantsRows(op)) return Invalid(Name(op), " works along dimension 0, which a scalar does not have");
@@ -82,6 +75,12 @@ Result FillReduction(int reduce_op, double prescale, double postscale, Signature
   }
   if (reduce_op == static_cast<int>(ReduceOp::kAdasum) && !HasAdasum(signature->dtype)) {
     return Invalid("adasum does not take ", Name(signature->dtype), "; it takes floating-point numbers");
+  }
+  if (signature->dtype == DataType::kBool) {
+    if (reduce_op == static_cast<int>(ReduceOp::kAverage)) {
+      return Invalid("truth values have no average; Sum and Max are \"or\", Product and Min are \"and\"");
+    }
+    if (prescale != 1 || postscale != 1) return Invalid("truth values cannot be scaled by ", prescale, ", ", postscale);
   }
   if (signature->op == OpKind::kReducescatter && reduce_op > static_cast<int>(ReduceOp::kSum)) {
     return Invalid("reducescatter does not take ", Name(static_cast<ReduceOp>(reduce_op)),

@@ -10,8 +10,8 @@
 // What a submission through the C ABI must fulfil on this rank, before any other rank hears of it.
 namespace farandole {
 
-// Types and bounds of the raw arguments: dtype in the enum (and one that can be reduced, for an allreduce), ndim 0 to
-// 64, dimensions not negative, size in bytes below 2^62, and for an op along dimension 0 at least that one.
+// Types and bounds of the raw arguments: dtype in the enum, ndim 0 to 64, dimensions not negative, size in bytes below
+// 2^62, and for an op along dimension 0 at least that one.
 Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t process_set, Signature* signature);
 
 // `reduce_op` known, and one for the type that the signature has already; scales finite.

@@ -186,9 +186,9 @@ TEST_P(HierarchicalCommunicatorTest, FactorsOfAReduction) {
 
 TEST_P(HierarchicalCommunicatorTest, WhatIsNotAskedRightBreaksNothing) {
   Run([&](HierarchicalCommunicator* communicator, int) {
-    char value = 1;
-    EXPECT_EQ(communicator->Allreduce(Instance{1, 1, 0}, DataType::kBool, &value, 1).code(),
-              absl::StatusCode::kInvalidArgument);
+    float value = 1;
+    const Reduction adasum{DataType::kFloat32, ReduceOp::kAdasum};
+    EXPECT_EQ(communicator->Allreduce(Instance{1, 1, 0}, adasum, &value, 1).code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(communicator->Broadcast(Instance{1, 2, 0}, ranks(), &value, 1).code(),
               absl::StatusCode::kInvalidArgument);
     EXPECT_TRUE(communicator->Barrier(Instance{1, 3, 0}).ok());

@@ -8,10 +8,11 @@
 #include "worker/reduce_kernels.h"
 #include "worker/reduction.h"
 
-// Arithmetic on host memory: combinations and scales of arrays. Any alignment, any count from 0. Every element type but
-// bool; CanReduce says so, and asking for anything else is a bug of ours (abort).
+// Arithmetic on host memory: combinations and scales of arrays. Any alignment, any count from 0. Every element type;
+// CanReduce says so, and asking for anything else, or for scales of bool, is a bug of ours (abort).
 //
 //   sum, product   integers wrap around; float16 and bfloat16 in float32, rounded to nearest even; NaN stays NaN
+//   bool           sum and max are "or", product and min are "and"; every value is a byte of 0 or 1
 //   min, max       exact; NaN if either is NaN, always the same positive quiet NaN; -0 is less than +0. So the result
 //                  does not depend on the order of the operands
 namespace farandole {

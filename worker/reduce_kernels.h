@@ -32,7 +32,7 @@ struct ReduceKernels {
     void (*narrow)(void* out, const float* in, int64_t count);
   };
   static constexpr int kTypes = 11;
-  // By element type; null for bool.
+  // By element type.
   struct Table {
     Combine of[kTypes];
   };

@@ -204,23 +204,24 @@ constexpr ReduceKernels::Combine RunOf() {
   return &Pass<Form, L, kHow>::Run;
 }
 
-// In the order of DataType.
-template <typename Form, Combining kHow>
+// In the order of DataType. `kOfBools`: how truth values combine, which are bytes of 0 and 1; a sum of more than 255 of
+// these would not fit.
+template <typename Form, Combining kHow, Combining kOfBools>
 constexpr ReduceKernels::Table MakeTable() {
   return {{RunOf<Form, kHow, Integers<Form, uint8_t>>(), RunOf<Form, kHow, Integers<Form, int8_t>>(),
            RunOf<Form, kHow, Integers<Form, uint16_t>>(), RunOf<Form, kHow, Integers<Form, int16_t>>(),
            RunOf<Form, kHow, Integers<Form, int32_t>>(), RunOf<Form, kHow, Integers<Form, int64_t>>(),
            RunOf<Form, kHow, Float16s<Form>>(), &RunFloat32<Form, kHow>, RunOf<Form, kHow, Floats<Form, double>>(),
-           nullptr, RunOf<Form, kHow, Bfloat16s<Form>>()}};
+           RunOf<Form, kOfBools, Integers<Form, uint8_t>>(), RunOf<Form, kHow, Bfloat16s<Form>>()}};
 }
 
 template <typename Form>
 constexpr ReduceKernels MakeKernels(const char* name) {
   return {name,
-          MakeTable<Form, Combining::kAdd>(),
-          MakeTable<Form, Combining::kLeast>(),
-          MakeTable<Form, Combining::kGreatest>(),
-          MakeTable<Form, Combining::kMultiply>(),
+          MakeTable<Form, Combining::kAdd, Combining::kGreatest>(),
+          MakeTable<Form, Combining::kLeast, Combining::kLeast>(),
+          MakeTable<Form, Combining::kGreatest, Combining::kGreatest>(),
+          MakeTable<Form, Combining::kMultiply, Combining::kLeast>(),
           {&Convert<ToFloat32<Form, Float16s<Form>>>, &Convert<ToHalf<Form, Float16s<Form>>>},
           {&Convert<ToFloat32<Form, Bfloat16s<Form>>>, &Convert<ToHalf<Form, Bfloat16s<Form>>>}};
 }

@@ -529,8 +529,23 @@ TEST(ReduceTest, LeastAndGreatestDoNotDependOnTheOrder) {
   }
 }
 
+TEST(ReduceTest, TruthValuesAreCombinedByOrAndAnd) {
+  // Long enough for every form's vectors.
+  constexpr int kCount = 150;
+  std::vector<uint8_t> a(kCount), b(kCount);
+  for (int i = 0; i < kCount; ++i) {
+    a[i] = i % 2;
+    b[i] = i / 2 % 2;
+  }
+  for (ReduceOp op : kOps) {
+    const bool is_or = op == ReduceOp::kSum || op == ReduceOp::kMax;
+    std::vector<uint8_t> out(kCount, 7);
+    Reduce2({DataType::kBool, op}, out.data(), a.data(), b.data(), kCount);
+    for (int i = 0; i < kCount; ++i) EXPECT_EQ(out[i], is_or ? a[i] | b[i] : a[i] & b[i]) << Name(op) << " " << i;
+  }
+}
+
 TEST(ReduceTest, WhatCannotBeCombinedIsKnown) {
-  for (ReduceOp op : kOps) EXPECT_FALSE(CanReduce({DataType::kBool, op}));
   EXPECT_FALSE(CanReduce(static_cast<DataType>(11)));
   EXPECT_FALSE(CanReduce({DataType::kFloat32, ReduceOp::kAverage}));
   EXPECT_FALSE(CanReduce({DataType::kFloat32, ReduceOp::kAdasum}));

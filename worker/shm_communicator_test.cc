@@ -261,10 +261,11 @@ TEST(ShmCommunicatorTest, BuffersTogetherStayUnderTheirBound) {
   });
 }
 
-TEST(ShmCommunicatorTest, BoolsCannotBeSummed) {
+TEST(ShmCommunicatorTest, AdasumIsNoCombination) {
   RunRanks(2, SmallOptions(), [](ShmCommunicator& communicator, int rank) {
-    char value = 1;
-    EXPECT_EQ(communicator.Allreduce(At(1), DataType::kBool, &value, 1).code(), absl::StatusCode::kInvalidArgument);
+    float value = 1;
+    const Reduction adasum{DataType::kFloat32, ReduceOp::kAdasum};
+    EXPECT_EQ(communicator.Allreduce(At(1), adasum, &value, 1).code(), absl::StatusCode::kInvalidArgument);
     EXPECT_TRUE(communicator.Barrier(At(2)).ok());
   });
 }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Sequence
-from typing import Callable
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable
 
-from farandole import _ending, _errors, _library
+from farandole import _ending, _errors, _library, _mpi
 from farandole.exceptions import NotInitializedError
 
 # Run after the library has given up all its handles.
@@ -15,14 +15,15 @@ _after_shutdown: list[Callable[[], None]] = []
 _atexit_registered = False
 
 
-def init(comm: Sequence[int] | None = None, process_sets: Sequence | str | None = None) -> None:
+def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str | None = None) -> None:
     """Joins the job and waits until all its ranks have called init. A second call while initialised does nothing.
 
     A process that no launcher started is rank 0 of 1. The wait is bounded by FARANDOLE_START_TIMEOUT or
     HOROVOD_START_TIMEOUT (seconds, 30), and Ctrl-C ends it at once.
 
     Args:
-        comm: None, for all ranks. Lists of ranks and communicators are not supported yet.
+        comm: None, for all ranks. A list of ranks, or a communicator of mpi4py, must have all ranks of the job in their
+            order: a job consists of all processes that were started for it. Use process sets for parts of it.
         process_sets: sets of ranks to register, the same on all ranks, in the same order; or "dynamic", which changes
             nothing, because sets may always be added later.
 
@@ -30,16 +31,15 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence | str | None 
         InitializationError: (a ValueError) no agent, no controller, refused, or the other ranks did not come.
         NotInitializedError: in a child of fork() of an initialised process.
         ImportError: the library is missing or of another release.
-        ValueError: process sets that cannot be.
-        NotImplementedError: `comm` is given.
+        ValueError: process sets that cannot be; ranks or a communicator that are not the whole job.
+        NotImplementedError: a process set of a communicator, but `comm` is none.
     """
-    if comm is not None:
-        raise NotImplementedError("hvd.init(comm=...) is not supported by this release of Farandole: leave it out")
-    new_sets = [] if process_sets is None or process_sets == "dynamic" else list(process_sets)
     # It needs this module.
     from farandole import process_sets as sets
 
-    sets.check_new(new_sets)
+    communicator = comm if _mpi.is_communicator(comm) else None
+    wanted = None if communicator is not None else _checked_ranks(comm)
+    new_sets = sets.checked_new(process_sets, communicator is not None)
     library = _library.load()
     code = library.is_initialized()
     if code < 0:
@@ -62,11 +62,33 @@ def init(comm: Sequence[int] | None = None, process_sets: Sequence | str | None 
     if library.size() > 1:
         _ending.listen()
     try:
+        if communicator is not None:
+            wanted = _mpi.ranks_of(communicator, rank())
+        _check_whole_job(wanted)
         for process_set in new_sets:
             sets.add_process_set(process_set)
     except Exception:
         shutdown()
         raise
+
+
+def _checked_ranks(comm: Any) -> list[int] | None:
+    """`comm` as a list of ranks; None for all. Raises ValueError if it is neither."""
+    if comm is None:
+        return None
+    ranks = list(comm) if isinstance(comm, Iterable) and not isinstance(comm, (str, bytes)) else [None]
+    if any(not isinstance(rank, int) or isinstance(rank, bool) for rank in ranks):
+        raise ValueError(f"comm must be None, a list of ranks, or a communicator of mpi4py, got {comm!r}")
+    return ranks or None
+
+
+def _check_whole_job(ranks: list[int] | None) -> None:
+    """Raises ValueError if these are given and are not all ranks of the job, in order."""
+    if ranks is not None and ranks != list(range(size())):
+        raise ValueError(
+            f"hvd.init(comm=...) names the ranks {ranks}, but the job has {size()} and each takes part under its own "
+            "number; start as many processes as are to train, or use hvd.ProcessSet for a part of them"
+        )
 
 
 def shutdown() -> None:
@@ -135,6 +157,63 @@ def is_homogeneous() -> bool:
     return _query("is_homogeneous") == 1
 
 
+def mpi_threads_supported() -> bool:
+    """Whether a script may use MPI itself, from any thread, beside Farandole: always, since Farandole never calls MPI.
+
+    Raises ValueError when not initialised, as in Horovod.
+    """
+    _query("rank")
+    return True
+
+
+def mpi_built() -> bool:
+    """Whether collectives can go through MPI: never. Jobs may be started by mpirun all the same."""
+    return False
+
+
+def mpi_enabled() -> bool:
+    """Whether collectives go through MPI: never."""
+    return False
+
+
+def gloo_built() -> bool:
+    """Whether collectives on the CPU and the launcher work without MPI, which is what scripts ask with this: always.
+
+    The library Gloo is not used; Farandole's own controller and data plane stand in its place.
+    """
+    return True
+
+
+def gloo_enabled() -> bool:
+    """Whether MPI is not used: always; see `gloo_built`."""
+    return True
+
+
+def nccl_built() -> int:
+    """Version code of NCCL if tensors on a GPU are reduced by it; 0, since they go through host memory."""
+    return 0
+
+
+def ddl_built() -> bool:
+    """Whether IBM's DDL is used: never."""
+    return False
+
+
+def ccl_built() -> bool:
+    """Whether Intel's oneCCL is used: never."""
+    return False
+
+
+def cuda_built() -> bool:
+    """Whether collectives run on CUDA devices: no, tensors on them go through host memory."""
+    return False
+
+
+def rocm_built() -> bool:
+    """Whether collectives run on ROCm devices: no, tensors on them go through host memory."""
+    return False
+
+
 def start_timeline(file_path: str | os.PathLike, mark_cycles: bool = False) -> None:
     """Begins a timeline of the job: a file of Chrome trace events for all ranks, written by rank 0 (docs/timeline.md).
 
@@ -145,9 +224,16 @@ def start_timeline(file_path: str | os.PathLike, mark_cycles: bool = False) -> N
         mark_cycles: with a mark at the beginning of each batch.
 
     Raises:
-        ValueError: not initialised; the file cannot be written; a timeline is being written already.
+        ValueError: not initialised; no path; the file cannot be written; a timeline is being written already.
     """
-    code = library_in_use().start_timeline(os.fsencode(file_path), int(mark_cycles))
+    library = library_in_use()
+    try:
+        path = os.fsencode(file_path)
+    except TypeError as error:
+        raise ValueError(f"the path of a timeline is a str or PathLike: {error}") from None
+    if not path or b"\0" in path:
+        raise ValueError(f"{file_path!r} is no path for a timeline")
+    code = library.start_timeline(path, int(bool(mark_cycles)))
     if code < 0:
         _errors.raise_error(code)
 

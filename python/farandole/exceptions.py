@@ -45,10 +45,13 @@ class HorovodVersionMismatchError(ImportError):
     that catch it work."""
 
     def __init__(self, name: str, version: str, installed_version: str) -> None:
-        super().__init__(f"{name} {installed_version} is installed, but {version} was built for")
+        super().__init__(name, version, installed_version)
         self.name = name
         self.version = version
         self.installed_version = installed_version
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.installed_version} is installed, but {self.version} was built for"
 
 
 class RunError(RuntimeError):

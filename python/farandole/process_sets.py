@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ctypes import c_int
+from typing import Any
 
-from farandole import _basics, _errors, _waiting
+from farandole import _basics, _errors, _mpi, _waiting
 
 # Registered ones by id, so that they lose it at shutdown.
 _registered: dict[int, ProcessSet] = {}
@@ -15,24 +16,33 @@ class ProcessSet:
     """Ranks that run collectives among themselves.
 
     Args:
-        ranks: ranks of the job, in any order.
+        ranks_or_comm: ranks of the job, in any order; or a communicator of mpi4py, whose processes are the members.
 
     Attributes:
         process_set_id: number known to the core; None until the set is registered, and after its removal or shutdown.
-        ranks: sorted ranks; None while unknown.
-        mpi_comm: always None.
+        ranks: sorted ranks; None while unknown: of a communicator until the set is registered.
+        mpi_comm: the communicator, or None.
 
     Raises:
         ValueError: an entry is not an int.
     """
 
     process_set_id: int | None = None
-    mpi_comm = None
 
-    def __init__(self, ranks: Sequence[int]) -> None:
-        if any(not isinstance(rank, int) for rank in ranks):
-            raise ValueError(f"ProcessSet expects a list of ranks as int, got {ranks!r}")
-        self._ranks: list[int] | None = sorted(ranks)
+    def __init__(self, ranks_or_comm: Sequence[int] | Any) -> None:
+        self._ranks: list[int] | None = None
+        self.mpi_comm = ranks_or_comm if _mpi.is_communicator(ranks_or_comm) else None
+        if self.mpi_comm is not None:
+            return
+        try:
+            ranks = list(ranks_or_comm)
+        except TypeError:
+            ranks = [ranks_or_comm, None]
+        if any(not isinstance(rank, int) or isinstance(rank, bool) for rank in ranks):
+            raise ValueError(
+                f"ProcessSet expects a list of ranks as int, or a communicator of mpi4py, got {ranks_or_comm!r}"
+            )
+        self._ranks = sorted(ranks)
 
     @property
     def ranks(self) -> list[int] | None:
@@ -98,7 +108,8 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Registers a set, and waits until all ranks of the job have called this with the same ranks.
 
     Args:
-        process_set: a set that is not registered, or ranks of the job in any order.
+        process_set: a set that is not registered, or ranks of the job in any order. A set of a communicator: on all
+            ranks those that one MPI_Comm_split of all processes has made; each of them becomes a set.
 
     Returns:
         The set, with its id.
@@ -113,10 +124,27 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     library = _basics.library_in_use()
     if process_set.process_set_id is not None:
         raise ValueError(f"{process_set} is registered already")
+    if process_set.mpi_comm is not None:
+        return _add_split(process_set)
     ranks = process_set.ranks or []
+    too_large = [rank for rank in ranks if abs(rank) > 0x7FFFFFFF]
+    if too_large:
+        raise ValueError(f"the ranks of a process set are in 0..{_basics.size() - 1}, got {too_large[0]}")
     process_set.process_set_id = _waiting.value_of(library.add_process_set(len(ranks), (c_int * len(ranks))(*ranks)))
     _registered[process_set.process_set_id] = process_set
     return process_set
+
+
+def _add_split(own: ProcessSet) -> ProcessSet:
+    """Registers the sets into which communicators divide the job: on each rank its own one, as all ranks do."""
+    for ranks in _mpi.parts_of(own.mpi_comm, _basics.rank(), _basics.size()):
+        member = _basics.rank() in ranks
+        one = own if member else ProcessSet(ranks)
+        one._ranks = ranks
+        count = len(ranks)
+        one.process_set_id = _waiting.value_of(_basics.library_in_use().add_process_set(count, (c_int * count)(*ranks)))
+        _registered[one.process_set_id] = one
+    return own
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
@@ -126,30 +154,47 @@ def remove_process_set(process_set: ProcessSet) -> bool:
         True when it is removed; False for the global set and for one that is not registered.
 
     Raises:
-        ValueError: not initialised.
+        ValueError: not a ProcessSet; not initialised.
         TensorMismatchError: ranks disagree about the set.
         HorovodInternalError: a peer was lost.
     """
-    library = _basics.library_in_use()
+    _basics.rank()  # raises if there is no job
+    if not isinstance(process_set, ProcessSet):
+        raise ValueError(f"process_set must be a ProcessSet, got {type(process_set).__name__}")
     process_set_id = process_set.process_set_id
     if process_set_id is None or process_set_id == 0:
         return False
     process_set.process_set_id = None
     _registered.pop(process_set_id, None)
-    _waiting.value_of(library.remove_process_set(process_set_id))
+    _waiting.value_of(_basics.library_in_use().remove_process_set(process_set_id))
     return True
 
 
-def check_new(process_sets: Sequence[ProcessSet]) -> None:
-    """Raises ValueError if these cannot be registered together."""
+def checked_new(process_sets: Sequence[ProcessSet] | str | None, with_communicator: bool) -> list[ProcessSet]:
+    """What init() is to register.
+
+    Raises:
+        ValueError: neither sets nor "dynamic", or sets that cannot be registered together.
+        NotImplementedError: a set of a communicator, and init() has none.
+    """
+    if process_sets is None or process_sets == "dynamic":
+        return []
+    if isinstance(process_sets, str) or not isinstance(process_sets, Iterable):
+        raise ValueError(f'process_sets must be a list of ProcessSet, or "dynamic", got {process_sets!r}')
+    process_sets = list(process_sets)
     seen: dict[tuple[int, ...], int] = {}
     for index, process_set in enumerate(process_sets):
         if not isinstance(process_set, ProcessSet):
             raise ValueError(f"process_sets[{index}] must be a ProcessSet, got {type(process_set).__name__}")
+        if process_set.mpi_comm is not None:
+            if not with_communicator:
+                raise NotImplementedError("process sets of communicators need init(comm=) to be a communicator, too")
+            continue
         key = tuple(process_set.ranks or ())
         if key in seen:
             raise ValueError(f"process_sets[{index}] has the same ranks as process_sets[{seen[key]}]: {process_set}")
         seen[key] = index
+    return process_sets
 
 
 def _forget_all() -> None:

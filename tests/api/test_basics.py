@@ -59,9 +59,26 @@ def test_init_and_shutdown_are_idempotent_and_repeatable(hvd: ModuleType) -> Non
     assert hvd.allreduce(torch.ones(2)).tolist() == [1, 1]
 
 
+def test_init_with_ranks_of_the_older_form() -> None:
+    hvd = farandole.torch
+    for ranks in ([0], [], (0,)):
+        hvd.init(comm=ranks)
+        assert hvd.size() == 1
+        hvd.shutdown()
+    for ranks, text in (
+        ([0, 1], "names the ranks"),
+        ([1], "names the ranks"),
+        ("01", "comm must be"),
+        (3, "comm must"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            hvd.init(comm=ranks)
+        assert not hvd.is_initialized()
+
+
 def test_init_refuses_what_it_cannot_do() -> None:
-    with pytest.raises(NotImplementedError, match="comm"):
-        farandole.torch.init(comm=[0])
+    with pytest.raises(ValueError, match="dynamic"):
+        farandole.torch.init(process_sets="all")
     with pytest.raises(ValueError, match=r"process_sets\[1\]"):
         farandole.torch.init(process_sets=[farandole.torch.ProcessSet([0]), farandole.torch.ProcessSet([0])])
     with pytest.raises(ValueError, match="int"):

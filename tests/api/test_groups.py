@@ -26,10 +26,38 @@ def test_group_is_taken_whole_or_not_at_all(hvd: ModuleType) -> None:
     with pytest.raises(ValueError, match="at least one"):
         hvd.grouped_allreduce([])
     with pytest.raises(ValueError, match="not supported"):
-        hvd.grouped_allreduce([torch.ones(1), torch.ones(1, dtype=torch.uint8)])
+        hvd.grouped_allreduce([torch.ones(1), torch.ones(1, dtype=torch.complex64)])
     handle = hvd.grouped_allreduce_async([torch.ones(1), torch.ones(2)], name="g")
     assert [tensor.numel() for tensor in hvd.synchronize(handle)] == [1, 2]
     assert hvd.synchronize(handle) is None
+
+
+def test_gathered_and_scattered_groups(hvd: ModuleType) -> None:
+    tensors = [torch.arange(6.0).reshape(2, 3), torch.tensor([True]), torch.ones(4, 5, dtype=torch.int16).t()]
+    for result in (hvd.grouped_allgather(tensors), hvd.synchronize(hvd.grouped_allgather_async(tensors, name="g"))):
+        assert isinstance(result, tuple)
+        assert all(torch.equal(a, b) and a.dtype == b.dtype for a, b in zip(result, tensors))
+    del tensors[1]
+    handle = hvd.grouped_reducescatter_async(tensors, name="g", op=hvd.Sum)
+    for result in (hvd.grouped_reducescatter(tensors), hvd.synchronize(handle)):
+        assert isinstance(result, tuple)
+        assert all(torch.equal(a, b) and a.dtype == b.dtype for a, b in zip(result, tensors))
+    half = hvd.grouped_reducescatter([torch.ones(4, 3)], compression=hvd.Compression.fp16)[0]
+    assert half.dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", ["grouped_allreduce", "grouped_allgather", "grouped_reducescatter"])
+def test_gradients_of_groups(hvd: ModuleType, name: str) -> None:
+    function = getattr(hvd, name)
+    first = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    second = torch.randn(2, dtype=torch.float64, requires_grad=True)
+    whole = torch.arange(3)
+    assert torch.autograd.gradcheck(lambda a, b: function([a, b]), (first, second))
+    results = function([first, whole, second], name="named")
+    (results[0].sum() + 3 * results[2].sum()).backward()
+    assert first.grad.tolist() == [[1.0] * 3] * 4 and second.grad.tolist() == [3.0, 3.0]
+    # Of a result that nobody uses.
+    function([first, second])[0].sum().backward()
 
 
 def test_gradient_of_a_group(hvd: ModuleType) -> None:

@@ -5,14 +5,24 @@ memory.
 """
 
 from farandole._basics import (
+    ccl_built,
     cross_rank,
     cross_size,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
     init,
     is_homogeneous,
     is_initialized,
     local_rank,
     local_size,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
     rank,
+    rocm_built,
     shutdown,
     size,
     start_timeline,
@@ -20,20 +30,15 @@ from farandole._basics import (
 )
 from farandole.exceptions import (
     HorovodInternalError,
+    HorovodVersionMismatchError,
+    HostsUpdatedInterrupt,
     InitializationError,
     NotInitializedError,
     PeerLostError,
     TensorMismatchError,
 )
 from farandole.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
-from farandole.torch.collectives import (
-    allgather,
-    allreduce,
-    alltoall,
-    broadcast,
-    grouped_allreduce,
-    reducescatter,
-)
+from farandole.torch.collectives import allgather, allreduce, alltoall, broadcast, reducescatter
 from farandole.torch.compression import Compression
 from farandole.torch.functions import (
     allgather_object,
@@ -41,6 +46,16 @@ from farandole.torch.functions import (
     broadcast_optimizer_state,
     broadcast_parameters,
 )
+from farandole.torch.grouped import (
+    grouped_allgather_async,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+    grouped_reducescatter_async,
+)
+from farandole.torch.grouped_collectives import grouped_allgather, grouped_allreduce, grouped_reducescatter
+from farandole.torch.handles import poll, synchronize
+from farandole.torch.memory import _check_has_gpu  # noqa: F401
 from farandole.torch.operations import (
     allgather_async,
     allreduce_,
@@ -51,16 +66,12 @@ from farandole.torch.operations import (
     broadcast_,
     broadcast_async,
     broadcast_async_,
-    grouped_allreduce_,
-    grouped_allreduce_async,
-    grouped_allreduce_async_,
     join,
-    poll,
     reducescatter_async,
-    synchronize,
 )
 from farandole.torch.optimizer import DistributedOptimizer
 from farandole.torch.reduce_ops import Adasum, Average, Max, Min, Product, Sum
+from farandole.torch.sparse import sparse_allreduce_async
 from farandole.torch.sync_batch_norm import SyncBatchNorm
 from farandole.version import __version__
 
@@ -70,6 +81,8 @@ __all__ = [
     "Compression",
     "DistributedOptimizer",
     "HorovodInternalError",
+    "HorovodVersionMismatchError",
+    "HostsUpdatedInterrupt",
     "InitializationError",
     "Max",
     "Min",
@@ -99,26 +112,41 @@ __all__ = [
     "broadcast_object",
     "broadcast_optimizer_state",
     "broadcast_parameters",
+    "ccl_built",
     "cross_rank",
     "cross_size",
+    "cuda_built",
+    "ddl_built",
     "global_process_set",
+    "gloo_built",
+    "gloo_enabled",
+    "grouped_allgather",
+    "grouped_allgather_async",
     "grouped_allreduce",
     "grouped_allreduce_",
     "grouped_allreduce_async",
     "grouped_allreduce_async_",
+    "grouped_reducescatter",
+    "grouped_reducescatter_async",
     "init",
     "is_homogeneous",
     "is_initialized",
     "join",
     "local_rank",
     "local_size",
+    "mpi_built",
+    "mpi_enabled",
+    "mpi_threads_supported",
+    "nccl_built",
     "poll",
     "rank",
     "reducescatter",
     "reducescatter_async",
     "remove_process_set",
+    "rocm_built",
     "shutdown",
     "size",
+    "sparse_allreduce_async",
     "start_timeline",
     "stop_timeline",
     "synchronize",

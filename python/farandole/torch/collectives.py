@@ -1,4 +1,4 @@
-"""Differentiable collectives. The arguments are explained at their asynchronous forms in `operations`."""
+"""Differentiable collectives on single tensors. `operations` explains the arguments at their asynchronous forms."""
 
 from __future__ import annotations
 
@@ -10,11 +10,20 @@ import torch
 from farandole import _basics
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import operations, reduce_ops
-from farandole.torch.compression import Compression, Compressor
+from farandole.torch.compression import Compression, Compressor, compress
 
 
-def _gradient_name(name: str | None) -> str | None:
-    return None if name is None else f"{name}.grad"
+def gradient_name(name: str | None) -> str | None:
+    """What the operation on the gradient is called."""
+    return None if not name else f"{name}.grad"
+
+
+def reducescatter_gradient_factor(
+    op: int, prescale_factor: float, postscale_factor: float, process_set: ProcessSet
+) -> float:
+    """What gradients are multiplied with before they are gathered."""
+    size = process_set.size() if reduce_ops.resolve(op) == reduce_ops.Sum else 1
+    return float(prescale_factor) * float(postscale_factor) * size
 
 
 class _Allreduce(torch.autograd.Function):
@@ -28,7 +37,7 @@ class _Allreduce(torch.autograd.Function):
         postscale_factor: float,
         process_set: ProcessSet,
     ) -> torch.Tensor:
-        ctx.arguments = (_gradient_name(name), op, prescale_factor, postscale_factor, process_set)
+        ctx.arguments = (gradient_name(name), op, prescale_factor, postscale_factor, process_set)
         handle = operations.allreduce_async(
             tensor,
             name=name,
@@ -44,40 +53,12 @@ class _Allreduce(torch.autograd.Function):
         return (_Allreduce.apply(gradient, *ctx.arguments), None, None, None, None, None)
 
 
-class _GroupedAllreduce(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        name: str | None,
-        op: int,
-        prescale_factor: float,
-        postscale_factor: float,
-        process_set: ProcessSet,
-        *tensors: torch.Tensor,
-    ) -> tuple[torch.Tensor, ...]:
-        ctx.arguments = (_gradient_name(name), op, prescale_factor, postscale_factor, process_set)
-        handle = operations.grouped_allreduce_async(
-            tensors,
-            name=name,
-            op=op,
-            prescale_factor=prescale_factor,
-            postscale_factor=postscale_factor,
-            process_set=process_set,
-        )
-        return operations.synchronize(handle)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
-        return (None, None, None, None, None, *_GroupedAllreduce.apply(*ctx.arguments, *gradients))
-
-
 class _Allgather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: str | None, process_set: ProcessSet) -> torch.Tensor:
-        ctx.name = _gradient_name(name)
-        ctx.process_set = process_set
-        ctx.rows = tensor.shape[0] if tensor.dim() else 0
-        return operations.synchronize(operations.allgather_async(tensor, name, process_set))
+        handle = operations.allgather_async(tensor, name, process_set)
+        ctx.name, ctx.process_set, ctx.rows = gradient_name(name), process_set, tensor.shape[0]
+        return operations.synchronize(handle)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
@@ -94,10 +75,13 @@ class _Alltoall(torch.autograd.Function):
     def forward(
         ctx: Any, tensor: torch.Tensor, splits: Any, name: str | None, process_set: ProcessSet
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        ctx.arguments = (_gradient_name(name), process_set)
-        result, ctx.received = operations.synchronize(operations.alltoall_async(tensor, splits, name, process_set))
+        ctx.arguments = (gradient_name(name), process_set)
+        # Empty splits are even ones whose result has the received numbers of rows.
+        given = [] if splits is None else splits
+        result, ctx.received = operations.synchronize(operations.alltoall_async(tensor, given, name, process_set))
         ctx.mark_non_differentiable(ctx.received)
-        ctx.rows, ctx.sent = tensor.shape[0], int(sum(splits))
+        ctx.rows = tensor.shape[0]
+        ctx.sent = int(torch.as_tensor(given).sum()) or ctx.rows
         return result, ctx.received
 
     @staticmethod
@@ -119,11 +103,9 @@ class _Reducescatter(torch.autograd.Function):
         prescale_factor: float,
         postscale_factor: float,
     ) -> torch.Tensor:
-        ctx.name, ctx.process_set = _gradient_name(name), process_set
-        ctx.factor = prescale_factor * postscale_factor
-        if op == reduce_ops.Sum:
-            ctx.factor *= process_set.size()
         handle = operations.reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor)
+        ctx.name, ctx.process_set = gradient_name(name), process_set
+        ctx.factor = reducescatter_gradient_factor(op, prescale_factor, postscale_factor, process_set)
         return operations.synchronize(handle)
 
     @staticmethod
@@ -138,7 +120,7 @@ class _Broadcast(torch.autograd.Function):
         ctx: Any, tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
     ) -> torch.Tensor:
         ctx.root_rank = root_rank
-        ctx.name = _gradient_name(name)
+        ctx.name = gradient_name(name)
         ctx.process_set = process_set
         return operations.synchronize(operations.broadcast_async(tensor, root_rank, name, process_set))
 
@@ -164,7 +146,8 @@ def allreduce(
     gradient is allreduced with the same operation and factors.
 
     Args:
-        tensor: int32, int64, float16, bfloat16, float32 or float64, of the same shape on all ranks.
+        tensor: any type (of truth values Sum and Max are "or", Product and Min are "and"), of the same shape on all
+            ranks.
         average: deprecated, use `op`.
         compression: what travels; the result has the type of `tensor`.
         op: Average (the default), Sum, Adasum, Min, Max or Product. Integers are scaled in double precision and
@@ -177,38 +160,9 @@ def allreduce(
         HorovodInternalError: a peer was lost.
     """
     op = reduce_ops.resolve(op, average)
-    compressed, context = compression.compress(tensor)
+    compressed, context = compress(tensor, compression)
     reduced = _Allreduce.apply(compressed, name, op, prescale_factor, postscale_factor, process_set)
     return compression.decompress(reduced, context)
-
-
-def grouped_allreduce(
-    tensors: Sequence[torch.Tensor],
-    average: bool | None = None,
-    name: str | None = None,
-    compression: type[Compressor] = Compression.none,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> tuple[torch.Tensor, ...]:
-    """Like `allreduce` for several tensors that are reduced together. Differentiable.
-
-    Args:
-        tensors: at least one, of any shapes and reducible types, in the same order on all ranks.
-
-    Returns:
-        New tensors, in the order of `tensors`.
-
-    Raises:
-        As `allreduce`.
-    """
-    op = reduce_ops.resolve(op, average)
-    compressed = [compression.compress(tensor) for tensor in tensors]
-    reduced = _GroupedAllreduce.apply(
-        name, op, prescale_factor, postscale_factor, process_set, *(tensor for tensor, _ in compressed)
-    )
-    return tuple(compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, compressed))
 
 
 def allgather(
@@ -237,8 +191,8 @@ def alltoall(
 
     Args:
         tensor: any type, at least one dimension; all dimensions but the first must agree between ranks.
-        splits: how many rows go to each member of the process set, the first ones to the first. None: the same number
-            to each, which must divide the rows.
+        splits: how many rows go to each member of the process set, the first ones to the first. None or empty: the same
+            number to each, which must divide the rows.
 
     Returns:
         What has come; if `splits` was given, a pair of that and int32 with the number of rows from each rank.
@@ -246,13 +200,8 @@ def alltoall(
     Raises:
         As `allreduce`; ValueError also for bad splits.
     """
-    if splits is not None:
-        return _Alltoall.apply(tensor, splits, name, process_set)
-    size = process_set.size()
-    rows = tensor.shape[0] if isinstance(tensor, torch.Tensor) and tensor.dim() else 0
-    if rows % size:
-        raise ValueError(f"{rows} rows cannot be divided among {size} ranks; give splits")
-    return _Alltoall.apply(tensor, [rows // size] * size, name, process_set)[0]
+    result = _Alltoall.apply(tensor, splits, name, process_set)
+    return result[0] if splits is None else result
 
 
 def reducescatter(
@@ -268,15 +217,15 @@ def reducescatter(
     the number of ranks for a Sum.
 
     Args:
-        tensor: int32, int64, float16, bfloat16, float32 or float64, at least one dimension, of the same shape on all
-            ranks. Its rows are divided as evenly as possible; the lowest ranks get one more if they do not divide.
+        tensor: any type, at least one dimension, of the same shape on all ranks. Its rows are divided as evenly as
+            possible; the lowest ranks get one more if they do not divide.
         compression: what travels; the result has the type of `tensor`.
         op: Average or Sum.
 
     Raises:
         As `allreduce`.
     """
-    compressed, context = compression.compress(tensor)
+    compressed, context = compress(tensor, compression)
     reduced = _Reducescatter.apply(compressed, name, op, process_set, prescale_factor, postscale_factor)
     return compression.decompress(reduced, context)
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import torch
 
 from farandole import _basics
+from farandole.exceptions import HorovodInternalError
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch import operations
+from farandole.torch import memory, operations
 from farandole.torch.handles import synchronize
 
 
@@ -25,18 +26,24 @@ def broadcast_parameters(
         root_rank: rank in the job.
 
     Raises:
-        ValueError: `params` is something else (a generator, for example), or an entry is not a tensor.
+        ValueError: `params` is something else (a generator, for example), an entry is not a tensor, two entries have
+            one name, or there is no such rank; then none was changed.
         HorovodInternalError: ranks disagree, or a peer was lost.
     """
     if isinstance(params, dict):
-        params = sorted(params.items())
+        params = sorted(params.items(), key=lambda entry: str(entry[0]))
     elif not isinstance(params, list) or not all(isinstance(entry, tuple) and len(entry) == 2 for entry in params):
         raise ValueError(f"invalid params of type: {type(params)}; expected a state_dict or a list of (name, tensor)")
-    params = [(name, tensor) for name, tensor in params if tensor is not None]
+    params = [(str(name), tensor) for name, tensor in params if tensor is not None]
     for name, tensor in params:
-        if not isinstance(tensor, torch.Tensor):
-            raise ValueError(f"entry {name!r} of params is a {type(tensor).__name__}, not a tensor")
-    _synchronize_all([operations.broadcast_async_(tensor, root_rank, str(name)) for name, tensor in params])
+        try:
+            memory.dtype_code(tensor)
+        except ValueError as error:
+            raise ValueError(f"entry {name!r} of params: {error}") from None
+    twice = [name for name, count in Counter(name for name, _ in params).items() if count > 1]
+    if twice:
+        raise ValueError(f"params has several entries of the names {sorted(twice)}")
+    _synchronize_all([operations.broadcast_async_(tensor, root_rank, name) for name, tensor in params])
 
 
 def _synchronize_all(handles: list[int]) -> None:
@@ -142,9 +149,11 @@ def broadcast_optimizer_state(
         model: not used; Horovod has it.
 
     Raises:
-        ValueError: LBFGS, or the groups differ from the root's.
+        ValueError: LBFGS or no optimizer, no such rank, or the groups differ from the root's.
         HorovodInternalError: a peer was lost.
     """
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise ValueError(f"expected a torch.optim.Optimizer, got {type(optimizer).__name__}")
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")
     is_root = _basics.rank() == root_rank
@@ -163,12 +172,24 @@ def broadcast_optimizer_state(
     _apply(optimizer, description, dict(zip(names, sources)))
 
 
-def _dumps(value: Any) -> torch.Tensor:
+def _dumps(value: Any) -> tuple[torch.Tensor, Exception | None]:
+    """`value` as bytes; or none, and why it cannot be made into bytes. Its rank says so to those that wait for it."""
     import cloudpickle
 
     buffer = io.BytesIO()
-    cloudpickle.dump(value, buffer)
-    return torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
+    try:
+        cloudpickle.dump(value, buffer)
+    except Exception as error:
+        return torch.empty(0, dtype=torch.uint8), error
+    return torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8), None
+
+
+def _raise_unsent(ranks: list[int], own: Exception | None) -> None:
+    """For objects of `ranks` that cloudpickle does not take."""
+    if own is not None:
+        raise own
+    who = ", ".join(map(str, ranks))
+    raise HorovodInternalError(f"cloudpickle does not take the object of rank {who}, which tells why")
 
 
 def _loads(payload: torch.Tensor) -> Any:
@@ -188,13 +209,16 @@ def broadcast_object(
 
     Raises:
         ValueError: no such rank, not initialised.
-        HorovodInternalError: a peer was lost.
+        HorovodInternalError: a peer was lost, or cloudpickle does not take the object of the root, which gets
+            cloudpickle's own error.
     """
     name = name or "object"
     is_root = _basics.rank() == root_rank
-    payload = _dumps(obj) if is_root else torch.empty(0, dtype=torch.uint8)
-    size = torch.tensor([payload.numel()], dtype=torch.int64)
+    payload, error = _dumps(obj) if is_root else (torch.empty(0, dtype=torch.uint8), None)
+    size = torch.tensor([payload.numel() if error is None else -1], dtype=torch.int64)
     size = operations.broadcast_(size, root_rank, f"{name}.sz", process_set)
+    if size.item() < 0:
+        _raise_unsent([root_rank], error)
     if not is_root:
         payload = torch.empty(int(size.item()), dtype=torch.uint8)
     operations.broadcast_(payload, root_rank, f"{name}.t", process_set)
@@ -212,8 +236,10 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
         As `broadcast_object`.
     """
     name = name or "object"
-    payload = _dumps(obj)
-    own = torch.tensor([payload.numel()], dtype=torch.int64)
+    payload, error = _dumps(obj)
+    own = torch.tensor([payload.numel() if error is None else -1], dtype=torch.int64)
     sizes = synchronize(operations.allgather_async(own, f"{name}.sz"))
+    if (sizes < 0).any():
+        _raise_unsent((sizes < 0).nonzero().flatten().tolist(), error)
     gathered = synchronize(operations.allgather_async(payload, f"{name}.t"))
     return [_loads(part) for part in torch.split(gathered, sizes.tolist())]

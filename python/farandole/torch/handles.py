@@ -5,12 +5,42 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from farandole import _basics, _errors, _library, _waiting
+from farandole.exceptions import HorovodInternalError
 
 Finish = Callable[[int], Any]
 
 # first handle: (all handles, tensors whose memory the library uses, what makes the result once they are done)
 _pending: dict[int, tuple[tuple[int, ...], tuple, Finish]] = {}
 _greatest = 0
+# Handles of the former life of the job whose operations nobody has waited for.
+_abandoned: set[int] = set()
+
+
+def wire_name(operation: str, name: str | None) -> bytes | None:
+    """The name of a submission as the C ABI takes it; None: it makes one.
+
+    Raises:
+        ValueError: not a str, or one with a NUL character.
+    """
+    if name is None or name == "":
+        return None
+    if not isinstance(name, str):
+        raise ValueError(f"name must be a str, got {type(name).__name__}")
+    if "\0" in name:
+        raise ValueError(f"name {name!r} has a NUL character")
+    return f"{operation}.{name}".encode()
+
+
+def factor(value: float, which: str) -> float:
+    """A factor of a reduction as float.
+
+    Raises:
+        ValueError: not a number. Whether it is finite the library looks itself.
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{which} must be a number, got {value!r}") from None
 
 
 def track(handle: int, tensors: tuple, finish: Finish, others: tuple[int, ...] = ()) -> int:
@@ -27,20 +57,37 @@ def track(handle: int, tensors: tuple, finish: Finish, others: tuple[int, ...] =
     return handle
 
 
-def poll(handle: int) -> bool:
+class Deferred:
+    """What some asynchronous operations return instead of an int: a callable that waits and returns the result."""
+
+    def poll(self) -> bool:
+        """Whether calling would not wait."""
+        raise NotImplementedError("a Deferred defines poll()")
+
+    def __call__(self) -> Any:
+        """Waits and returns the result."""
+        raise NotImplementedError("a Deferred defines __call__()")
+
+
+def poll(handle: int | Deferred) -> bool:
     """Whether the operation is done, so that synchronize() would not wait.
 
     Raises:
-        ValueError: the handle was never given out, or has been synchronized.
+        ValueError: the handle was never given out, or has been synchronized; in a child of fork().
     """
+    if isinstance(handle, Deferred):
+        return handle.poll()
     _check(handle)
     if handle not in _pending:
         raise ValueError(f"Handle {handle} has been synchronized already.")
     library = _library.load()
-    return all(library.wait(each, 0) != _library.PENDING for each in _pending[handle][0])
+    codes = [library.wait(each, 0) for each in _pending[handle][0]]
+    if _library.FORKED in codes:
+        _errors.raise_error(_library.FORKED)
+    return _library.PENDING not in codes
 
 
-def synchronize(handle: int) -> Any:
+def synchronize(handle: int | Deferred) -> Any:
     """Waits for an operation, returns its output and forgets the handle.
 
     Returns:
@@ -51,9 +98,13 @@ def synchronize(handle: int) -> Any:
         HorovodInternalError: a peer was lost, or the library was shut down.
         ValueError: the handle was never given out.
     """
+    if isinstance(handle, Deferred):
+        return handle()
     _check(handle)
     entry = _pending.get(handle)
     if entry is None:
+        if handle in _abandoned:
+            raise HorovodInternalError("Farandole was shut down before the result of this operation was asked for")
         return None
     each, _, finish = entry
     error: Exception | None = None
@@ -78,4 +129,10 @@ def _check(handle: int) -> None:
         raise ValueError(f"Handle {handle!r} was not given out by an asynchronous operation.")
 
 
-_basics.after_shutdown(_pending.clear)
+def _abandon_all() -> None:
+    global _abandoned
+    _abandoned = set(_pending)
+    _pending.clear()
+
+
+_basics.after_shutdown(_abandon_all)

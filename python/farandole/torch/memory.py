@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from farandole import _library
+from farandole import _errors, _library
 
 # Numbers of proto/farandole/v1/types.proto. torch gained uint16 in 2.3.
 DTYPES = {
@@ -24,11 +24,13 @@ DTYPES = {
 if hasattr(torch, "uint16"):
     DTYPES[torch.uint16] = 2
 
-# What can be summed.
-REDUCIBLE = {
-    dtype: DTYPES[dtype]
-    for dtype in (torch.int32, torch.int64, torch.float16, torch.float32, torch.float64, torch.bfloat16)
-}
+# What can be averaged, and so be a gradient.
+REDUCIBLE = {dtype: code for dtype, code in DTYPES.items() if dtype is not torch.bool}
+
+
+def _check_has_gpu() -> bool:
+    """Whether torch has a GPU here. Scripts and tests of Horovod's users ask for it."""
+    return torch.cuda.is_available()
 
 
 def dtype_code(tensor: torch.Tensor, table: Any = None) -> int:
@@ -40,7 +42,7 @@ def dtype_code(tensor: torch.Tensor, table: Any = None) -> int:
     if not isinstance(tensor, torch.Tensor):
         raise ValueError(f"expected a torch.Tensor, got {type(tensor).__name__}")
     if tensor.layout is not torch.strided:
-        raise ValueError(f"Tensor layout {tensor.layout} is not supported; use to_dense()")
+        raise ValueError(f"Tensor layout {tensor.layout} is not supported; use to_dense() or sparse_allreduce_async()")
     code = (DTYPES if table is None else table).get(tensor.dtype)
     if code is None:
         raise ValueError(f"Tensor type {tensor.dtype} is not supported")
@@ -53,16 +55,71 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def staged(tensor: torch.Tensor) -> torch.Tensor:
-    """`tensor` detached, or a contiguous copy of it in host memory if it is not plain."""
+    """`tensor` detached, or a contiguous copy of it in host memory if it is not plain.
+
+    Raises:
+        ValueError: it has no values (a meta tensor).
+    """
     tensor = tensor.detach()
     if is_plain(tensor):
         return tensor
+    if tensor.is_meta:
+        raise ValueError("a tensor on the device 'meta' has no values; move the model to a real device first")
     return tensor.to(device="cpu", copy=True, memory_format=torch.contiguous_format).resolve_neg()
 
 
 def empty_plain(tensor: torch.Tensor) -> torch.Tensor:
     """New plain memory with shape and type of `tensor`."""
     return torch.empty(tensor.shape, dtype=tensor.dtype)
+
+
+def place_for_result(tensor: torch.Tensor, source: torch.Tensor, in_place: bool) -> torch.Tensor:
+    """Plain memory for a result that `deliver` brings to where the caller expects it; `source` is `staged(tensor)`.
+
+    Raises:
+        ValueError: the result is to replace the values of a tensor whose elements share memory.
+    """
+    if is_plain(tensor):
+        return source if in_place else empty_plain(tensor)
+    if in_place and any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape)):
+        raise ValueError(
+            "elements of this tensor share memory (it was expanded), so results cannot replace its values; use clone()"
+        )
+    return source  # a copy: it may be overwritten
+
+
+def place_for_rows(source: torch.Tensor, process_set_id: int) -> torch.Tensor:
+    """Plain memory for the rows that this process gets of a reducescatter of `source`.
+
+    Raises:
+        ValueError: there is no such set, or this process is not a member.
+    """
+    library = _library.load()
+    size, position = library.process_set_size(process_set_id), library.process_set_rank(process_set_id)
+    if size < 0 or position < 0:
+        _errors.raise_error(min(size, position))
+    rows = source.shape[0] // size + (position < source.shape[0] % size)
+    return torch.empty((rows, *source.shape[1:]), dtype=source.dtype)
+
+
+def deliver(result: torch.Tensor, tensor: torch.Tensor, in_place: bool) -> torch.Tensor:
+    """Brings plain memory to where the caller expects it."""
+    if not in_place:
+        return result if tensor.is_cpu else result.to(tensor.device)
+    if result.data_ptr() != tensor.data_ptr():
+        with torch.no_grad():
+            tensor.copy_(result)
+    return tensor
+
+
+def gathered(done: int, tensor: torch.Tensor) -> torch.Tensor:
+    """The result that belongs to a handle, in the type and on the device of `tensor`."""
+    library = _library.load()
+    result = torch.empty(library.result_dimensions(done), dtype=tensor.dtype)
+    code = library.result_copy(done, result.data_ptr(), result.numel() * result.element_size())
+    if code != _library.OK:
+        _errors.raise_error(code)
+    return result if tensor.is_cpu else result.to(tensor.device)
 
 
 def shape_of(tensor: torch.Tensor) -> Any:

@@ -1,4 +1,4 @@
-"""Asynchronous and in-place operations, barrier and join. None of them carries a gradient.
+"""Asynchronous and in-place operations on single tensors, barrier and join. None of them carries a gradient.
 
 Arguments that all share:
     name: must be the same on all ranks; operations under way at the same time need different names. None: named by
@@ -11,42 +11,15 @@ from __future__ import annotations
 import ctypes
 import operator
 from collections.abc import Sequence
-from ctypes import POINTER, c_int, c_int64, c_void_p, cast
+from ctypes import c_int64
 
 import torch
 
-from farandole import _errors, _library, _waiting, process_sets
+from farandole import _library, _waiting, process_sets
 from farandole._basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import handles, memory, reduce_ops
-from farandole.torch.handles import poll, synchronize
-
-__all__ = [
-    "allgather_async",
-    "allreduce_",
-    "allreduce_async",
-    "allreduce_async_",
-    "alltoall_async",
-    "barrier",
-    "broadcast_",
-    "broadcast_async",
-    "broadcast_async_",
-    "grouped_allreduce_",
-    "grouped_allreduce_async",
-    "grouped_allreduce_async_",
-    "join",
-    "poll",
-    "reducescatter_async",
-    "synchronize",
-]
-
-
-def _wire_name(operation: str, name: str | None) -> bytes | None:
-    if name is None:
-        return None
-    if not isinstance(name, str):
-        raise ValueError(f"name must be a str, got {type(name).__name__}")
-    return f"{operation}.{name}".encode()
+from farandole.torch.handles import synchronize
 
 
 def _submit_allreduce(
@@ -58,34 +31,23 @@ def _submit_allreduce(
     postscale_factor: float,
     process_set: ProcessSet,
 ) -> int:
-    code = memory.dtype_code(tensor, memory.REDUCIBLE)
+    code = memory.dtype_code(tensor)
     library = library_in_use()
     source = memory.staged(tensor)
-    # A staged copy may be overwritten; the tensor itself only if asked for.
-    target = source if in_place or not memory.is_plain(tensor) else memory.empty_plain(tensor)
+    target = memory.place_for_result(tensor, source, in_place)
     handle = library.allreduce(
-        _wire_name("allreduce", name),
+        handles.wire_name("allreduce", name),
         source.data_ptr(),
         target.data_ptr(),
         code,
         source.dim(),
         memory.shape_of(source),
         op,
-        float(prescale_factor),
-        float(postscale_factor),
+        handles.factor(prescale_factor, "prescale_factor"),
+        handles.factor(postscale_factor, "postscale_factor"),
         process_sets.id_of(process_set),
     )
-    return handles.track(handle, (source, target, tensor), lambda _: _deliver(target, tensor, in_place))
-
-
-def _deliver(result: torch.Tensor, tensor: torch.Tensor, in_place: bool) -> torch.Tensor:
-    """Brings plain memory to where the caller expects it."""
-    if not in_place:
-        return result if tensor.is_cpu else result.to(tensor.device)
-    if result.data_ptr() != tensor.data_ptr():
-        with torch.no_grad():
-            tensor.copy_(result)
-    return tensor
+    return handles.track(handle, (source, target, tensor), lambda _: memory.deliver(target, tensor, in_place))
 
 
 def allreduce_async(
@@ -100,8 +62,8 @@ def allreduce_async(
     """Starts postscale_factor * reduce(prescale_factor * tensor) over all ranks into a new tensor.
 
     Args:
-        tensor: int32, int64, float16, bfloat16, float32 or float64, of the same shape on all ranks. Must stay untouched
-            until the handle is synchronized.
+        tensor: any type (of truth values Sum and Max are "or", Product and Min are "and"), of the same shape on all
+            ranks. Must stay untouched until the handle is synchronized.
         average: deprecated, use `op`.
         op: Average (the default), Sum, Adasum, Min, Max or Product. Integers are scaled in double precision and
             truncated toward zero. Min and Max: NaN if any rank has one; -0 is less than 0. Adasum (Maleki et al., MLSys
@@ -146,103 +108,6 @@ def allreduce_(
     return synchronize(_submit_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
 
 
-def _submit_group(
-    tensors: Sequence[torch.Tensor],
-    in_place: bool,
-    name: str | None,
-    op: int,
-    prescale_factor: float,
-    postscale_factor: float,
-    process_set: ProcessSet,
-) -> int:
-    count = len(tensors)
-    if count == 0:
-        raise ValueError("a group has at least one tensor")
-    codes = [memory.dtype_code(tensor, memory.REDUCIBLE) for tensor in tensors]
-    library = library_in_use()
-    sources = [memory.staged(tensor) for tensor in tensors]
-    targets = [
-        source if in_place or not memory.is_plain(tensor) else memory.empty_plain(tensor)
-        for tensor, source in zip(tensors, sources)
-    ]
-    shapes = [memory.shape_of(source) for source in sources]
-    given = (c_int64 * count)()
-    code = library.grouped_allreduce(
-        _wire_name("grouped_allreduce", name),
-        count,
-        (c_void_p * count)(*(source.data_ptr() for source in sources)),
-        (c_void_p * count)(*(target.data_ptr() for target in targets)),
-        (c_int * count)(*codes),
-        (c_int * count)(*(source.dim() for source in sources)),
-        (POINTER(c_int64) * count)(*(cast(shape, POINTER(c_int64)) for shape in shapes)),
-        op,
-        float(prescale_factor),
-        float(postscale_factor),
-        process_sets.id_of(process_set),
-        given,
-    )
-    if code < 0:
-        _errors.raise_error(code)
-    return handles.track(
-        given[0],
-        (sources, targets, tensors),
-        lambda _: tuple(_deliver(target, tensor, in_place) for target, tensor in zip(targets, tensors)),
-        tuple(given[1:]),
-    )
-
-
-def grouped_allreduce_async(
-    tensors: Sequence[torch.Tensor],
-    average: bool | None = None,
-    name: str | None = None,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    """Like `allreduce_async` for several tensors that are reduced together: none of them before all are there.
-
-    Args:
-        tensors: at least one, of any shapes and reducible types, in the same order on all ranks.
-
-    Returns:
-        One handle for all; `synchronize` returns a tuple of new tensors.
-
-    Raises:
-        As `allreduce_async`; then none of them was started.
-    """
-    op = reduce_ops.resolve(op, average)
-    return _submit_group(tensors, False, name, op, prescale_factor, postscale_factor, process_set)
-
-
-def grouped_allreduce_async_(
-    tensors: Sequence[torch.Tensor],
-    average: bool | None = None,
-    name: str | None = None,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    """Like `grouped_allreduce_async`, but the results replace the values of `tensors`."""
-    op = reduce_ops.resolve(op, average)
-    return _submit_group(tensors, True, name, op, prescale_factor, postscale_factor, process_set)
-
-
-def grouped_allreduce_(
-    tensors: Sequence[torch.Tensor],
-    average: bool | None = None,
-    name: str | None = None,
-    op: int | None = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> tuple[torch.Tensor, ...]:
-    """Like `grouped_allreduce_async_`, and waits. Returns `tensors` as a tuple."""
-    op = reduce_ops.resolve(op, average)
-    return synchronize(_submit_group(tensors, True, name, op, prescale_factor, postscale_factor, process_set))
-
-
 def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
     """Starts the concatenation of the tensors of all ranks along dimension 0, in order of rank.
 
@@ -262,7 +127,7 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
     library = library_in_use()
     source = memory.staged(tensor)
     handle = library.allgather(
-        _wire_name("allgather", name),
+        handles.wire_name("allgather", name),
         source.data_ptr(),
         code,
         source.dim(),
@@ -270,25 +135,19 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
         process_sets.id_of(process_set),
     )
 
-    return handles.track(handle, (source,), lambda done: _gathered(done, tensor))
+    return handles.track(handle, (source,), lambda done: memory.gathered(done, tensor))
 
 
-def _gathered(done: int, tensor: torch.Tensor) -> torch.Tensor:
-    """The result that belongs to a handle, in the type and on the device of `tensor`."""
-    library = library_in_use()
-    result = torch.empty(library.result_dimensions(done), dtype=tensor.dtype)
-    code = library.result_copy(done, result.data_ptr(), result.numel() * result.element_size())
-    if code != _library.OK:
-        _errors.raise_error(code)
-    return result if tensor.is_cpu else result.to(tensor.device)
-
-
-def _splits_array(splits: torch.Tensor | Sequence[int]) -> ctypes.Array:
+def _splits_array(splits: torch.Tensor | Sequence[int]) -> ctypes.Array | None:
+    """`splits` as the C ABI takes them; None, for the same number of rows to each, if they are empty."""
     if not isinstance(splits, torch.Tensor):
-        splits = torch.tensor(splits, dtype=torch.int64)
+        try:
+            splits = torch.tensor([operator.index(split) for split in splits], dtype=torch.int64)
+        except (TypeError, ValueError, RuntimeError):
+            raise ValueError(f"splits is a vector of integers, got {splits!r}") from None
     if splits.dim() != 1 or splits.dtype not in (torch.int32, torch.int64):
         raise ValueError(f"splits is a vector of integers, got {splits.dtype} of {splits.dim()} dimensions")
-    return _library.shape_array(splits.tolist())
+    return _library.shape_array(splits.tolist()) if splits.numel() else None
 
 
 def alltoall_async(
@@ -301,8 +160,8 @@ def alltoall_async(
 
     Args:
         tensor: any type, at least one dimension; all dimensions but the first must agree between ranks.
-        splits: how many rows go to each member of the process set, the first ones to the first. None: the same number
-            to each, which must divide the rows.
+        splits: how many rows go to each member of the process set, the first ones to the first. None or empty: the same
+            number to each, which must divide the rows.
 
     Returns:
         A handle; `synchronize` returns what has come, in order of rank; if `splits` was given, a pair of that and
@@ -318,22 +177,25 @@ def alltoall_async(
     library = library_in_use()
     source = memory.staged(tensor)
     given = None if splits is None else _splits_array(splits)
+    set_id = process_sets.id_of(process_set)
     handle = library.alltoall(
-        _wire_name("alltoall", name),
+        handles.wire_name("alltoall", name),
         source.data_ptr(),
         code,
         source.dim(),
         memory.shape_of(source),
         0 if given is None else len(given),
         given,
-        process_sets.id_of(process_set),
+        set_id,
     )
 
+    size = library.process_set_size(set_id)
+
     def finish(done: int) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        result = _gathered(done, tensor)
+        result = memory.gathered(done, tensor)
         if splits is None:
             return result
-        received = (c_int64 * len(given))()
+        received = (c_int64 * size)()
         if library.result_splits(done, received) != _library.OK:
             raise RuntimeError(library.error_text())
         device = splits.device if isinstance(splits, torch.Tensor) else "cpu"
@@ -353,8 +215,7 @@ def reducescatter_async(
     """Starts the reduction of `tensor` over all ranks, of which each gets some rows.
 
     Args:
-        tensor: int32, int64, float16, bfloat16, float32 or float64, at least one dimension, of the same shape on all
-            ranks.
+        tensor: any type, at least one dimension, of the same shape on all ranks.
         op: Average or Sum. Integers are scaled in double precision and truncated toward zero.
 
     Returns:
@@ -365,30 +226,37 @@ def reducescatter_async(
         ValueError: unsupported type or operation, no dimension, name in use, not initialised.
         HorovodInternalError: a peer was lost.
     """
-    code = memory.dtype_code(tensor, memory.REDUCIBLE)
+    code = memory.dtype_code(tensor)
     if tensor.dim() == 0:
         raise ValueError("reducescatter needs a tensor with at least one dimension, got a scalar")
     library = library_in_use()
     source = memory.staged(tensor)
     set_id = process_sets.id_of(process_set)
-    size, position = library.process_set_size(set_id), library.process_set_rank(set_id)
-    if size < 0 or position < 0:
-        _errors.raise_error(min(size, position))
-    rows = source.shape[0] // size + (position < source.shape[0] % size)
-    target = torch.empty((rows, *source.shape[1:]), dtype=source.dtype)
+    target = memory.place_for_rows(source, set_id)
     handle = library.reducescatter(
-        _wire_name("reducescatter", name),
+        handles.wire_name("reducescatter", name),
         source.data_ptr(),
         target.data_ptr(),
         code,
         source.dim(),
         memory.shape_of(source),
         reduce_ops.resolve(op),
-        float(prescale_factor),
-        float(postscale_factor),
+        handles.factor(prescale_factor, "prescale_factor"),
+        handles.factor(postscale_factor, "postscale_factor"),
         set_id,
     )
     return handles.track(handle, (source, target), lambda _: target if tensor.is_cpu else target.to(tensor.device))
+
+
+def _root(root_rank: int) -> int:
+    """`root_rank` as the C ABI takes it, which says whether there is such a rank."""
+    try:
+        root = operator.index(root_rank)
+    except TypeError:
+        raise ValueError(f"root_rank must be an int, got {root_rank!r}") from None
+    if abs(root) > 0x7FFFFFFF:
+        raise ValueError(f"root rank {root} is not a rank of any job")
+    return root
 
 
 def _submit_broadcast(
@@ -397,18 +265,18 @@ def _submit_broadcast(
     code = memory.dtype_code(tensor)
     library = library_in_use()
     source = memory.staged(tensor)
-    target = source if in_place or not memory.is_plain(tensor) else memory.empty_plain(tensor)
+    target = memory.place_for_result(tensor, source, in_place)
     handle = library.broadcast(
-        _wire_name("broadcast", name),
+        handles.wire_name("broadcast", name),
         source.data_ptr(),
         target.data_ptr(),
         code,
         source.dim(),
         memory.shape_of(source),
-        operator.index(root_rank),
+        _root(root_rank),
         process_sets.id_of(process_set),
     )
-    return handles.track(handle, (source, target, tensor), lambda _: _deliver(target, tensor, in_place))
+    return handles.track(handle, (source, target, tensor), lambda _: memory.deliver(target, tensor, in_place))
 
 
 def broadcast_async(
