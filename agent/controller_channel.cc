@@ -3,6 +3,8 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include "base/tls_name.h"
+
 namespace farandole {
 namespace {
 
@@ -10,7 +12,8 @@ constexpr int kMessageBytesMax = 64 << 20;
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> NewControllerChannel(const std::string& address, const std::string& tls_ca_pem) {
+std::shared_ptr<grpc::Channel> NewControllerChannel(const std::string& address, const std::string& tls_ca_pem,
+                                                    bool pinned) {
   grpc::ChannelArguments arguments;
   // Else http_proxy would capture even loopback.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -37,6 +40,7 @@ std::shared_ptr<grpc::Channel> NewControllerChannel(const std::string& address, 
   } else {
     grpc::SslCredentialsOptions options;
     options.pem_root_certs = tls_ca_pem;
+    if (pinned) arguments.SetSslTargetNameOverride(kPinnedTlsName);
     credentials = grpc::SslCredentials(options);
   }
   return grpc::CreateCustomChannel(address, credentials, arguments);

@@ -81,7 +81,7 @@ void ControllerLink::Connect() {
   failure_.clear();
   // Ends only after the next one has begun: the last channel of a process takes gRPC's threads with it.
   const std::shared_ptr<grpc::Channel> previous = std::move(channel_);
-  channel_ = NewControllerChannel(config_.address, config_.tls_ca_pem);
+  channel_ = NewControllerChannel(config_.address, config_.tls_ca_pem, config_.tls_pinned);
   stream_ = std::make_shared<ControllerStream>(loop_, thread_.get(), outstanding_);
   Authorize(stream_->context());
   stream_->StartFromLoop(

@@ -22,6 +22,7 @@ struct ControllerLinkConfig {
   std::string job;
   std::string token;
   std::string tls_ca_pem;  // empty: no TLS
+  bool tls_pinned = false;
   AgentHello hello;
 };
 

@@ -92,7 +92,7 @@ void LauncherStore::Receive() {
 }
 
 void LauncherStore::Watch() {
-  const uint32_t wanted = (on_retire_ == nullptr ? 0 : EPOLLIN) | (waiting_.empty() ? 0 : EPOLLOUT);
+  const uint32_t wanted = (on_retire_ == nullptr ? 0u : EPOLLIN) | (waiting_.empty() ? 0u : EPOLLOUT);
   const uint32_t before = watched_;
   watched_ = wanted;
   if (before == 0 && wanted != 0) {

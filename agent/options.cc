@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/auth.h"
 
 namespace farandole {
@@ -30,10 +31,10 @@ struct Raw {
 };
 
 // AgentOptions with a value and those without.
-constexpr const char* kValued[] = {"--job",           "--controller",  "--token-fd",    "--token-file",
-                                   "--size",          "--first-rank",  "--local-size",  "--host-name",
-                                   "--socket",        "--ready-fd",    "--lifeline-fd", "--tls-ca",
-                                   "--grace-seconds", "--launcher-fd", "--agent-id",    "--data-address"};
+constexpr const char* kValued[] = {
+    "--job",           "--controller",  "--token-fd",      "--token-file",  "--size",        "--first-rank",
+    "--local-size",    "--host-name",   "--socket",        "--ready-fd",    "--lifeline-fd", "--tls-ca",
+    "--tls-pinned-fd", "--local-sizes", "--grace-seconds", "--launcher-fd", "--agent-id",    "--data-address"};
 constexpr const char* kFlags[] = {"--insecure", "--prefix-output"};
 
 template <size_t N>
@@ -143,6 +144,29 @@ absl::Status CheckJobName(const std::string& job) {
   return absl::OkStatus();
 }
 
+// Numbers of ranks of all hosts, in the order of ranks; this one is where its first rank says.
+absl::Status ReadLocalSizes(const Raw& raw, AgentOptions* options) {
+  if (!raw.Has("--local-sizes")) return absl::OkStatus();
+  int64_t ranks = 0;
+  bool found = false;
+  for (absl::string_view part : absl::StrSplit(raw.values.at("--local-sizes"), ',')) {
+    int32_t size;
+    if (!absl::SimpleAtoi(part, &size) || size < 1 || size > kSizeMax) {
+      return absl::InvalidArgumentError(absl::StrCat("--local-sizes holds '", part, "', which is no number of ranks"));
+    }
+    if (ranks == options->first_rank && size == options->local_size) {
+      options->host_index = static_cast<int32_t>(options->local_sizes.size());
+      found = true;
+    }
+    options->local_sizes.push_back(size);
+    ranks += size;
+  }
+  if (found && ranks == options->size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--local-sizes ", raw.values.at("--local-sizes"),
+                                                 " does not fit ranks ", options->first_rank, " to ",
+                                                 options->first_rank + options->local_size - 1, " of ", options->size));
+}
+
 absl::Status ReadSecurity(const Raw& raw, AgentOptions* options) {
   if (raw.Has("--token-fd") == raw.Has("--token-file")) {
     return absl::InvalidArgumentError("exactly one of --token-fd and --token-file is needed");
@@ -163,6 +187,20 @@ absl::Status ReadSecurity(const Raw& raw, AgentOptions* options) {
   }
   options->token = *token;
 
+  if (raw.Has("--tls-pinned-fd")) {
+    if (raw.Has("--tls-ca") || raw.Has("--insecure")) {
+      return absl::InvalidArgumentError("--tls-pinned-fd excludes --tls-ca and --insecure");
+    }
+    int fd = -1;
+    Numbers numbers(raw);
+    numbers.Read("--tls-pinned-fd", 0, INT32_MAX, &fd);
+    if (!numbers.status().ok()) return numbers.status();
+    absl::StatusOr<std::string> certificate = ReadSecretFd(fd);
+    if (!certificate.ok()) return absl::InvalidArgumentError(certificate.status().message());
+    options->tls_ca_pem = *certificate;
+    options->tls_pinned = true;
+    return absl::OkStatus();
+  }
   if (raw.Has("--tls-ca") && raw.Has("--insecure")) {
     return absl::InvalidArgumentError("--tls-ca and --insecure exclude each other");
   }
@@ -210,7 +248,8 @@ bool IsVerbose() {
 const char* UsageText() {
   return "usage: farandole-agent --job NAME --controller HOST:PORT (--token-fd N | --token-file FILE) --size N\n"
          "         [--first-rank R] [--local-size L] [--host-name NAME] [--socket NAME] [--ready-fd N]\n"
-         "         [--lifeline-fd N] [--launcher-fd N] [--agent-id ID] [--tls-ca FILE | --insecure]\n"
+         "         [--lifeline-fd N] [--launcher-fd N] [--agent-id ID]\n"
+         "         [--tls-ca FILE | --tls-pinned-fd N | --insecure] [--local-sizes L,L...]\n"
          "         [--data-address ADDRESS] [--prefix-output] [--grace-seconds S] [-- COMMAND ARGUMENT...]\n"
          "Speaks to the controller for the workers of this host. With a command it starts L of them, ranks R to "
          "R+L-1,\n"
@@ -236,7 +275,8 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(const std::vector<std::string>& a
   if (options.controller.find(':') == std::string::npos) {
     return absl::InvalidArgumentError("--controller must be HOST:PORT");
   }
-  for (const absl::Status& status : {CheckJobName(options.job), ReadNumbers(*raw, &options)}) {
+  for (const absl::Status& status :
+       {CheckJobName(options.job), ReadNumbers(*raw, &options), ReadLocalSizes(*raw, &options)}) {
     if (!status.ok()) return status;
   }
   for (const absl::Status& status :

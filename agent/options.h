@@ -14,10 +14,13 @@ struct AgentOptions {
   std::string job;
   std::string controller;  // host:port
   std::string token;
-  std::string tls_ca_pem;  // empty: no TLS
-  int32_t size = 0;        // of the whole job
+  std::string tls_ca_pem;   // empty: no TLS
+  bool tls_pinned = false;  // tls_ca_pem is the controller's own certificate, whatever its address
+  int32_t size = 0;         // of the whole job
   int32_t first_rank = 0;
   int32_t local_size = 0;
+  std::vector<int32_t> local_sizes;  // of all hosts; empty: all have as many as this one
+  int32_t host_index = 0;            // of this one among them
   std::string host_name;
   std::string data_address;  // where workers listen for those of other hosts; empty: their default
   std::string agent_id;

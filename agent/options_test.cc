@@ -107,5 +107,26 @@ TEST(AgentOptions, BeyondLoopbackSecurityIsAChoice) {
   }
 }
 
+TEST(AgentOptions, ThePinnedCertificateIsTls) {
+  const absl::StatusOr<AgentOptions> options =
+      ParseAgentOptions(Good({"--controller", "10.0.0.1:1", "--tls-pinned-fd", Secret("PEM\n")}));
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_TRUE(options->tls_pinned);
+  EXPECT_EQ(options->tls_ca_pem, "PEM");
+  EXPECT_EQ(Complaint(Good({"--tls-pinned-fd", Secret("PEM"), "--insecure"})),
+            "--tls-pinned-fd excludes --tls-ca and --insecure");
+}
+
+TEST(AgentOptions, SizesOfAllHosts) {
+  const absl::StatusOr<AgentOptions> options =
+      ParseAgentOptions(Good({"--first-rank", "1", "--local-size", "2", "--local-sizes", "1,2,1"}));
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->local_sizes, (std::vector<int32_t>{1, 2, 1}));
+  EXPECT_EQ(options->host_index, 1);
+  EXPECT_EQ(Complaint(Good({"--local-sizes", "4,x"})), "--local-sizes holds 'x', which is no number of ranks");
+  EXPECT_EQ(Complaint(Good({"--local-sizes", "2,2"})), "--local-sizes 2,2 does not fit ranks 0 to 3 of 4");
+  EXPECT_EQ(Complaint(Good({"--local-sizes", "4,1"})), "--local-sizes 4,1 does not fit ranks 0 to 3 of 4");
+}
+
 }  // namespace
 }  // namespace farandole

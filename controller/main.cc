@@ -20,6 +20,7 @@
 #include "base/unique_fd.h"
 #include "controller/log.h"
 #include "controller/options.h"
+#include "controller/pinned_certificate.h"
 #include "controller/query_main.h"
 #include "controller/server.h"
 #include "proto/version.h"
@@ -51,6 +52,11 @@ absl::StatusOr<ServerConfig> MakeConfig(const Options& options) {
     auto private_key = ReadPem(options.tls_key);
     if (!private_key.ok()) return private_key.status();
     config.tls = {*chain, *private_key};
+  }
+  if (options.tls_pinned) {
+    auto made = MakePinnedCertificate(config.controller_key);
+    if (!made.ok()) return made.status();
+    config.tls = {made->certificate, made->private_key};
   }
   // Lives of a controller are ordered, also across hosts: the only use of the wall clock.
   config.hub.job.controller_incarnation = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
@@ -114,6 +120,16 @@ int Run(const Options& options) {
   return 0;
 }
 
+int PrintCertificate(const Options& options) {
+  const auto key = options.key_fd >= 0 ? ReadSecretFd(options.key_fd) : ReadSecretFile(options.key_file);
+  const auto made = key.ok() ? MakePinnedCertificate(*key) : key.status();
+  if (!made.ok()) {
+    std::fprintf(stderr, "farandole-controller: %s\n", std::string(made.status().message()).c_str());
+    return 2;
+  }
+  return std::fputs(made->certificate.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? 0 : 1;
+}
+
 int Main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "query") return QueryMain(std::vector<std::string>(argv + 2, argv + argc));
   const auto options = ParseOptions(std::vector<std::string>(argv + 1, argv + argc));
@@ -125,7 +141,7 @@ int Main(int argc, char** argv) {
     std::fputs(options->help ? kUsage : absl::StrCat("farandole-controller ", kVersion, "\n").c_str(), stderr);
     return 0;
   }
-  return Run(*options);
+  return options->print_certificate ? PrintCertificate(*options) : Run(*options);
 }
 
 }  // namespace

@@ -26,6 +26,8 @@ const char kUsage[] =
     "  --health-listen HOST:PORT  answer gRPC health checks here, without a token\n"
     "  --metrics-listen HOST:PORT answer Prometheus (GET /metrics) here, without a token\n"
     "  --tls-cert FILE, --tls-key FILE  certificate chain and private key (PEM); wanted beyond loopback\n"
+    "  --tls-pinned               TLS with a certificate that follows from the key, for agents that were handed it\n"
+    "  --print-certificate        print that certificate and end\n"
     "  --insecure                 listen beyond loopback without TLS\n"
     "  --log-level LEVEL          debug, info, warning (default) or error\n"
     "  --version, --help\n";
@@ -143,6 +145,17 @@ absl::Status SetValue(const std::string& name, const std::string& value, Options
   return absl::OkStatus();
 }
 
+bool SetFlag(const std::string& name, Options* o) {
+  bool* const flag = name == "--help"                ? &o->help
+                     : name == "--version"           ? &o->version
+                     : name == "--insecure"          ? &o->insecure
+                     : name == "--tls-pinned"        ? &o->tls_pinned
+                     : name == "--print-certificate" ? &o->print_certificate
+                                                     : nullptr;
+  if (flag != nullptr) *flag = true;
+  return flag != nullptr;
+}
+
 absl::Status Check(const Options& o) {
   if ((o.key_fd >= 0) == !o.key_file.empty()) {
     return absl::InvalidArgumentError("give the controller key with one of --key-fd and --key-file");
@@ -150,11 +163,14 @@ absl::Status Check(const Options& o) {
   if (o.tls_cert.empty() != o.tls_key.empty()) {
     return absl::InvalidArgumentError("--tls-cert and --tls-key go together");
   }
-  if (o.tls_cert.empty() && !o.insecure && !IsLoopback(o.listen)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        o.listen,
-        " can be reached from other hosts: give --tls-cert and --tls-key, or say --insecure if the network "
-        "can be trusted"));
+  if (!o.tls_cert.empty() && o.tls_pinned) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-pinned exclude each other");
+  }
+  if (o.tls_cert.empty() && !o.tls_pinned && !o.insecure && !IsLoopback(o.listen)) {
+    return absl::InvalidArgumentError(absl::StrCat(o.listen,
+                                                   " can be reached from other hosts: give --tls-cert and --tls-key, "
+                                                   "or --tls-pinned, or say --insecure if the network "
+                                                   "can be trusted"));
   }
   return absl::OkStatus();
 }
@@ -179,10 +195,7 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args) {
   if (!read.ok()) return read;
   for (size_t i = 0; i < args.size(); ++i) {
     std::string name = args[i];
-    if (name == "--help") options.help = true;
-    if (name == "--version") options.version = true;
-    if (name == "--insecure") options.insecure = true;
-    if (name == "--help" || name == "--version" || name == "--insecure") continue;
+    if (SetFlag(name, &options)) continue;
     std::string value;
     const size_t equals = name.find('=');
     if (equals != std::string::npos) {

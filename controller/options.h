@@ -24,6 +24,9 @@ struct Options {
   bool insecure = false;
   std::string tls_cert;
   std::string tls_key;
+  bool tls_pinned = false;
+  // Only print the certificate of tls_pinned.
+  bool print_certificate = false;
   LogLevel log_level = LogLevel::kWarning;
   // HOROVOD_FUSION_THRESHOLD of the environment.
   int64_t fusion_threshold_bytes = 128 << 20;

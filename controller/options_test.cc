@@ -55,6 +55,15 @@ TEST(OptionsTest, BeyondLoopbackWantsTlsOrAClearWord) {
   EXPECT_TRUE(ParseOptions({"--key-fd", "3", "--listen", "[::]:1", "--tls-cert", "c", "--tls-key", "k"}).ok());
 }
 
+TEST(OptionsTest, ThePinnedCertificateIsTls) {
+  const auto options = ParseOptions({"--key-fd", "3", "--listen", "0.0.0.0:1", "--tls-pinned"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_TRUE(options->tls_pinned);
+  EXPECT_TRUE(ParseOptions({"--print-certificate", "--key-fd", "3"})->print_certificate);
+  EXPECT_THAT(Error({"--print-certificate"}), HasSubstr("--key-fd"));
+  EXPECT_THAT(Error({"--key-fd", "3", "--tls-pinned", "--tls-cert", "c", "--tls-key", "k"}), HasSubstr("exclude"));
+}
+
 TEST(OptionsTest, LoopbackIsAnAddressOrItsName) {
   EXPECT_TRUE(IsLoopback("127.0.0.1:0"));
   EXPECT_TRUE(IsLoopback("127.9.9.9:0"));

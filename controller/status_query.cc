@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/auth.h"
+#include "base/tls_name.h"
 #include "controller/json_text.h"
 #include "controller/options.h"
 #include "controller/token_guard.h"
@@ -25,6 +26,7 @@ const char kQueryUsage[] =
     "  --token-fd N        read the token (member or observer) from this descriptor\n"
     "  --token-file FILE   read it from this file of mode 0600\n"
     "  --tls-ca FILE       certificates that may have signed the controller's (PEM)\n"
+    "  --tls-pinned FILE   the certificate of a controller with --tls-pinned\n"
     "  --insecure          send the token beyond loopback without TLS\n"
     "  --timeout-ms N      how long to wait for an answer (3000)\n"
     "  --watch N           print again on each change, at most N times a second (1 to 10)\n";
@@ -32,7 +34,7 @@ const char kQueryUsage[] =
 namespace {
 
 struct Raw {
-  std::string token_fd, token_file, tls_ca, timeout_ms, watch;
+  std::string token_fd, token_file, tls_ca, tls_pinned, timeout_ms, watch;
   bool insecure = false;
 };
 
@@ -42,6 +44,7 @@ absl::Status SetValue(const std::string& name, const std::string& value, QueryOp
                             : name == "--token-fd"   ? &raw->token_fd
                             : name == "--token-file" ? &raw->token_file
                             : name == "--tls-ca"     ? &raw->tls_ca
+                            : name == "--tls-pinned" ? &raw->tls_pinned
                             : name == "--timeout-ms" ? &raw->timeout_ms
                             : name == "--watch"      ? &raw->watch
                                                      : nullptr;
@@ -53,7 +56,10 @@ absl::Status SetValue(const std::string& name, const std::string& value, QueryOp
 absl::Status Check(const Raw& raw, QueryOptions* options) {
   if (HostOf(options->controller).empty()) return absl::InvalidArgumentError("--controller wants HOST:PORT");
   if (!IsJobName(options->job)) return absl::InvalidArgumentError("--job wants 1 to 128 characters of [A-Za-z0-9._-]");
-  if (raw.tls_ca.empty() && !raw.insecure && !IsLoopback(options->controller)) {
+  if (!raw.tls_ca.empty() && !raw.tls_pinned.empty()) {
+    return absl::InvalidArgumentError("--tls-ca and --tls-pinned exclude each other");
+  }
+  if (raw.tls_ca.empty() && raw.tls_pinned.empty() && !raw.insecure && !IsLoopback(options->controller)) {
     return absl::InvalidArgumentError(absl::StrCat(
         options->controller, " is beyond loopback: give --tls-ca, or say --insecure if the network can be trusted"));
   }
@@ -76,10 +82,12 @@ absl::Status ReadFiles(const Raw& raw, QueryOptions* options) {
   auto token = fd >= 0 ? ReadSecretFd(fd) : ReadSecretFile(raw.token_file);
   if (!token.ok()) return token.status();
   options->token = *std::move(token);
-  if (raw.tls_ca.empty()) return absl::OkStatus();
-  std::ifstream file(raw.tls_ca, std::ios::binary);
+  options->tls_pinned = !raw.tls_pinned.empty();
+  const std::string& path = options->tls_pinned ? raw.tls_pinned : raw.tls_ca;
+  if (path.empty()) return absl::OkStatus();
+  std::ifstream file(path, std::ios::binary);
   options->tls_ca_pem.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  if (options->tls_ca_pem.empty()) return absl::InvalidArgumentError(absl::StrCat("cannot read ", raw.tls_ca));
+  if (options->tls_ca_pem.empty()) return absl::InvalidArgumentError(absl::StrCat("cannot read ", path));
   return absl::OkStatus();
 }
 
@@ -100,6 +108,7 @@ std::shared_ptr<grpc::Channel> Dial(const QueryOptions& options) {
     grpc::SslCredentialsOptions tls;
     tls.pem_root_certs = options.tls_ca_pem;
     credentials = grpc::SslCredentials(tls);
+    if (options.tls_pinned) arguments.SetSslTargetNameOverride(kPinnedTlsName);
   }
   return grpc::CreateCustomChannel(options.controller, credentials, arguments);
 }

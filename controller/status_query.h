@@ -16,7 +16,8 @@ struct QueryOptions {
   std::string controller;  // HOST:PORT
   std::string job;
   std::string token;
-  std::string tls_ca_pem;  // "" = no TLS
+  std::string tls_ca_pem;   // "" = no TLS
+  bool tls_pinned = false;  // tls_ca_pem is the controller's own certificate, whatever its address
   int64_t timeout_ms = 3000;
   uint32_t watch_per_second = 0;  // 0 = once
 };

@@ -39,7 +39,8 @@ def why_not() -> str:
     return "" if tried.returncode == 0 else f"no network namespaces: {tried.stderr.strip()}"
 
 
-def _die_with_the_test() -> None:
+def die_with_the_test() -> None:
+    """In a child, before its program: it is killed with its parent."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -51,7 +52,7 @@ class Namespace:
             ["unshare", "-n", "sh", "-c", "ip link set lo up && echo ready && exec sleep infinity"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            preexec_fn=_die_with_the_test,
+            preexec_fn=die_with_the_test,
         )
         assert self._holder.stdout.readline() == b"ready\n"
 

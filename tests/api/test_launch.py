@@ -103,10 +103,10 @@ def test_leftovers_of_a_job_are_ended() -> None:
     other = subprocess.Popen(["sleep", "600"], env={**os.environ, "FARANDOLE_JOB": f"{job}0"})
     try:
         deadline = time.monotonic() + 10
-        while children.processes_of(job) != [left.pid] and time.monotonic() < deadline:
+        while children.processes_of(f"FARANDOLE_JOB={job}") != [left.pid] and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert children.processes_of(job) == [left.pid]
-        children.end_leftovers(job, rounds=1)
+        assert children.processes_of(f"FARANDOLE_JOB={job}") == [left.pid]
+        children.end_leftovers(f"FARANDOLE_JOB={job}", rounds=1)
         assert left.wait(10) == -signal.SIGKILL
         assert other.poll() is None
     finally:

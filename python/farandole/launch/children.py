@@ -44,10 +44,18 @@ class Child:
         command: program and arguments.
         environment: all of its variables.
         descriptors: passed on under the same numbers; they stay the caller's.
+        output: for its stdout and stderr; empty: ours.
+        stdin: a descriptor; None: nothing to read.
     """
 
     def __init__(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[int]
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        descriptors: Sequence[int],
+        output: Sequence[int] = (),
+        stdin: int | None = None,
     ) -> None:
         self.name = name
         self.process = subprocess.Popen(
@@ -55,7 +63,9 @@ class Child:
             env=environment,
             pass_fds=descriptors,
             start_new_session=True,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=output[0] if output else None,
+            stderr=output[1] if output else None,
         )
 
     def exit_code(self) -> int | None:
@@ -115,6 +125,11 @@ class Restarts:
         self._when.append(now)
         return True
 
+    @property
+    def reason(self) -> str:
+        """Why no more is allowed."""
+        return f"it was started again {self.times} times within {self.within_s:g} s"
+
 
 def read_line(descriptor: int, child: Child, timeout_s: float) -> str | None:
     """The first line that `child` writes to the pipe; None if it ends, or `timeout_s` pass, before."""
@@ -135,9 +150,9 @@ def read_line(descriptor: int, child: Child, timeout_s: float) -> str | None:
     return received.decode().strip()
 
 
-def processes_of(job: str) -> list[int]:
-    """Processes that have the job in their environment: its workers and whatever these have started."""
-    mark = f"FARANDOLE_JOB={job}".encode()
+def processes_of(variable: str) -> list[int]:
+    """Processes that have ``NAME=VALUE`` in their environment: the workers of an agent, say, and what they started."""
+    mark = variable.encode()
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) != os.getpid():
@@ -151,11 +166,11 @@ def processes_of(job: str) -> list[int]:
     return found
 
 
-def end_leftovers(job: str, rounds: int = 20) -> int:
-    """Kills what is left of a job after its agent has ended; returns how many processes that were."""
+def end_leftovers(variable: str, rounds: int = 20) -> int:
+    """Kills the processes that have ``NAME=VALUE`` in their environment; returns how many that were."""
     killed: set[int] = set()
     for _ in range(rounds):
-        left = processes_of(job)
+        left = processes_of(variable)
         if not left:
             break
         for pid in left:

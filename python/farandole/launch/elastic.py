@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -43,11 +44,12 @@ def run(settings: Settings) -> int:
         print(f"{_where(settings)} run {shlex.join(settings.command)}")
         return 0
     try:
-        programs = [_locate.find("farandole-controller"), _locate.find("farandole-agent")]
+        for name in ("farandole-controller", "farandole-agent"):
+            _locate.find(name)
     except FileNotFoundError as error:
         plain.say(str(error))
         return 1
-    return _ElasticRun(settings, programs, settings.environment(os.environ, allowed_cores())).run()
+    return _ElasticRun(settings, settings.environment(os.environ, allowed_cores())).run()
 
 
 def _where(settings: Settings) -> str:
@@ -148,8 +150,8 @@ class _Discovery:
 class _ElasticRun(plain._Run):
     """One run. It has the controller of any run, and for each host in use a helper that runs agent and workers."""
 
-    def __init__(self, settings: Settings, programs: list[str], environment: dict[str, str]) -> None:
-        super().__init__(settings, programs, environment)
+    def __init__(self, settings: Settings, environment: dict[str, str]) -> None:
+        super().__init__(settings, environment)
         self._bounds = _bounds(settings)
         self._slots = Slots(self._bounds)
         self._links: dict[str, HostLink] = {}
@@ -160,7 +162,7 @@ class _ElasticRun(plain._Run):
         else:
             self._discovery = _Discovery(HostDiscoveryScript(settings.discovery_script, settings.slots_per_host or 1))
 
-    def _start_agent(self) -> bool:
+    def _start_agents(self, hosts: Mapping[str, dict], own: Mapping[str, str]) -> bool:
         return True  # the helpers do
 
     def _wait(self) -> int:
@@ -192,7 +194,7 @@ class _ElasticRun(plain._Run):
             verdict = self._slots.verdict(now) or self._signalled()
             if verdict is not None:
                 return verdict
-            if self._controller.exit_code() is not None and not self._restart_controller():
+            if not self._controller.alive():
                 return Verdict(1, "there is no controller")
             self._turn(0.5)
 
@@ -227,8 +229,8 @@ class _ElasticRun(plain._Run):
             raise ValueError(f"{host} is another machine")
         job = {
             "job": self._job,
-            "controller": self._address,
-            "token": member_token(self._key, self._job),
+            "controller": self._controller.address,
+            "token": member_token(self._controller.key, self._job),
             "size": self._bounds.wanted,
             "host": host,
             "agent_options": [],

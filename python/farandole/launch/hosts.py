@@ -50,10 +50,14 @@ def parse_host(text: str, where: str) -> Host:
 
 
 def _merged(hosts: Iterable[Host], where: str) -> tuple[Host, ...]:
-    """Slots of a host that is named twice add up."""
+    """Slots of a host that is named twice add up; this one may have several names."""
     slots: dict[str, int] = {}
+    here = None
     for host in hosts:
-        slots[host.name] = slots.get(host.name, 0) + host.slots
+        name = host.name
+        if is_local(name):
+            name = here = here or name
+        slots[name] = slots.get(name, 0) + host.slots
     if not slots:
         raise ValueError(f"{where}: no host")
     return tuple(Host(name, number) for name, number in slots.items())

@@ -28,6 +28,7 @@ class JobFile:
         start: when it began, in clock ticks since the host did; tells it from another process with its pid.
         processes: how many were asked for.
         command: what they run.
+        certificate: the controller's own, in PEM; empty: no TLS.
     """
 
     job: str
@@ -37,6 +38,7 @@ class JobFile:
     start: int
     processes: int
     command: tuple[str, ...]
+    certificate: str = ""
 
     def alive(self) -> bool:
         """Whether the launcher runs."""
@@ -55,13 +57,13 @@ def start_of(pid: int) -> int:
 def folder() -> str:
     """Where the files lie. It need not exist."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and is_private(runtime):
+    if runtime and _is_ours(runtime):
         return os.path.join(runtime, "farandole")
     return f"/tmp/farandole-{os.getuid()}"
 
 
-def is_private(path: str) -> bool:
-    """Whether it is a folder, not a link to one, that is ours and that nobody else may look into."""
+def _is_ours(path: str) -> bool:
+    """A folder, not a link to one, that is ours and that nobody else may look into."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -69,7 +71,7 @@ def is_private(path: str) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
-def write(job: str, controller: str, token: str, processes: int, command: Sequence[str]) -> None:
+def write(job: str, controller: str, token: str, processes: int, command: Sequence[str], certificate: str = "") -> None:
     """Writes the file of a run that this process launches.
 
     Raises:
@@ -80,9 +82,9 @@ def write(job: str, controller: str, token: str, processes: int, command: Sequen
         os.mkdir(place, 0o700)
     except FileExistsError:
         pass
-    if not is_private(place):
+    if not _is_ours(place):
         raise PermissionError(f"{place} is not a folder that only this user may look into")
-    entry = JobFile(job, controller, token, os.getpid(), start_of(os.getpid()), processes, tuple(command))
+    entry = JobFile(job, controller, token, os.getpid(), start_of(os.getpid()), processes, tuple(command), certificate)
     path = os.path.join(place, job)
     unfinished = f"{path}.{os.getpid()}"
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -111,7 +113,7 @@ def _read(path: str) -> JobFile | None:
 def read_all() -> list[JobFile]:
     """The runs whose launchers run, oldest first. Files that launchers have left behind are removed."""
     place = folder()
-    if not is_private(place):
+    if not _is_ours(place):
         return []
     found = []
     for name in sorted(os.listdir(place))[:FILES_MAX]:

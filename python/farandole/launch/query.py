@@ -33,6 +33,7 @@ class Target:
         token: of an observer or a member.
         token_file: a file of mode 0600 that holds it.
         tls_ca: a file with the certificates that may have signed the controller's; "": no TLS.
+        certificate: the controller's own, in PEM, which then need not be for its address; "": that of tls_ca, or none.
         insecure: the token may go beyond loopback without TLS.
     """
 
@@ -41,6 +42,7 @@ class Target:
     token: str = ""
     token_file: str = ""
     tls_ca: str = ""
+    certificate: str = ""
     insecure: bool = False
 
     def _start(self, *more: str) -> subprocess.Popen:
@@ -49,6 +51,9 @@ class Target:
         command += ["--insecure"] if self.insecure else []
         descriptors = [pipe_with(self.token)] if self.token else []
         command += ["--token-fd", str(descriptors[0])] if descriptors else ["--token-file", self.token_file]
+        if self.certificate:
+            descriptors.append(pipe_with(self.certificate))
+            command += ["--tls-pinned", f"/dev/fd/{descriptors[-1]}"]
         try:
             return subprocess.Popen(
                 [*command, *more],

@@ -112,7 +112,7 @@ def _find(arguments: argparse.Namespace) -> list[_Job]:
         )
         return [_Job(target, None)]
     files = [f for f in job_files.read_all() if not arguments.name or f.job.startswith(arguments.name)]
-    return [_Job(query.Target(f.job, f.controller, token=f.token), f) for f in files]
+    return [_Job(query.Target(f.job, f.controller, token=f.token, certificate=f.certificate), f) for f in files]
 
 
 def _show(jobs: list[_Job], as_json: bool) -> int:

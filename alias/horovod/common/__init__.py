@@ -1,1 +1,0 @@
-"""What Horovod's front ends share."""

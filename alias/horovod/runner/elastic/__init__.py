@@ -1,1 +1,0 @@
-"""Elastic runs: where hosts come from."""

@@ -1,5 +1,0 @@
-"""Data loaders."""
-
-from farandole.data.loaders import AsyncDataLoaderMixin, BaseDataLoader
-
-__all__ = ["AsyncDataLoaderMixin", "BaseDataLoader"]

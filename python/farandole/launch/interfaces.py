@@ -1,0 +1,37 @@
+"""Addresses of network interfaces."""
+
+from __future__ import annotations
+
+import fcntl
+import ipaddress
+import socket
+import struct
+from collections.abc import Sequence
+
+SIOCGIFADDR = 0x8915
+NAME_BYTES_MAX = 15
+
+
+def _ipv4(name: str) -> str:
+    request = struct.pack("256s", name.encode()[:NAME_BYTES_MAX])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        try:
+            return socket.inet_ntoa(fcntl.ioctl(any_socket.fileno(), SIOCGIFADDR, request)[20:24])
+        except OSError:
+            return ""
+
+
+def _ipv6(name: str) -> str:
+    """The first that is valid beyond the link."""
+    try:
+        with open("/proc/net/if_inet6") as file:
+            rows = [line.split() for line in file]
+    except OSError:
+        return ""
+    found = [str(ipaddress.IPv6Address(int(row[0], 16))) for row in rows if row[5] == name]
+    return next((address for address in found if not ipaddress.ip_address(address).is_link_local), "")
+
+
+def address_of(names: Sequence[str]) -> str:
+    """The address of the first of the interfaces that has one; IPv4 before IPv6. Empty: none has."""
+    return next((address for name in names for address in (_ipv4(name), _ipv6(name)) if address), "")
