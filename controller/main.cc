@@ -127,7 +127,8 @@ int PrintCertificate(const Options& options) {
     std::fprintf(stderr, "farandole-controller: %s\n", std::string(made.status().message()).c_str());
     return 2;
   }
-  return std::fputs(made->certificate.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? 0 : 1;
+  const std::string& text = made->certificate;
+  return write(STDOUT_FILENO, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1;
 }
 
 int Main(int argc, char** argv) {
