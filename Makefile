@@ -79,6 +79,11 @@ bench-data: build  ## the data plane beside gloo, Open MPI and bounds; build/ben
 	@scripts/install_deps.sh --bench && bazel build //tests/bench:mpi_ranks || echo "bench-data: goes on without Open MPI"
 	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_data.py
 
+# Every figure of the docs: make bench-elastic TRIALS=200
+.PHONY: bench-elastic
+bench-elastic: product  ## kill -9 to the first step of the other workers, and of a replacement; build/bench/elastic.json
+	@TRIALS=$(TRIALS) $(VENV)/python tests/bench/bench_elastic.py
+
 .PHONY: wheel
 wheel: product  ## build/wheel/dist/farandole-*.whl
 	@$(VENV)/python scripts/build_wheel.py

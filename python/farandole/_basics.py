@@ -47,6 +47,8 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str |
     if code == 1:
         return
     _ending.install()
+    # That was another life of the job.
+    _errors.peer_lost_told = False
     try:
         code = library.init_begin()
         if code >= 0:

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from farandole.launch.elastic_discovery import DiscoveryError, FixedHosts, HostDiscoveryScript
+from farandole.launch.elastic_discovery import (
+    LIMIT_S,
+    PERIOD_S,
+    DiscoveryError,
+    FixedHosts,
+    HostDiscoveryScript,
+    RepeatedDiscovery,
+)
 
 
 def script(folder: Path, body: str) -> str:
@@ -62,3 +69,49 @@ def test_a_script_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     while child.exists() and child.read_text().split()[2] != "Z":
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def poll_until(discovery: RepeatedDiscovery, now: float, done: object) -> dict[str, int] | None:
+    """Polls at one time, while the script runs, until it has found something or `done()`."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        found = discovery.poll(now)
+        if found is not None or done():
+            return found
+        time.sleep(0.005)
+    raise AssertionError("nothing")
+
+
+def test_discovery_beside_other_work(tmp_path: Path) -> None:
+    said: list[str] = []
+    hosts = tmp_path / "hosts"
+    hosts.write_text("a:1")
+    discovery = RepeatedDiscovery(HostDiscoveryScript(f"cat {hosts}", 1), said.append)
+    assert poll_until(discovery, 0.0, lambda: False) == {"a": 1}
+    # Not before its time.
+    assert discovery.poll(PERIOD_S / 2) is None and not discovery.readers()
+    hosts.unlink()
+    for turn in (1, 2):
+        assert discovery.poll(turn * PERIOD_S) is None
+        poll_until(discovery, turn * PERIOD_S, lambda: not discovery.readers())
+    # Once for both.
+    (complaint,) = said
+    assert "going on with the hosts that are known" in complaint
+    hosts.write_text("a:2")
+    assert poll_until(discovery, 3 * PERIOD_S, lambda: False) == {"a": 2}
+
+
+def test_discovery_that_hangs_is_ended_and_tried_again(tmp_path: Path) -> None:
+    said: list[str] = []
+    wait = tmp_path / "wait"
+    wait.touch()
+    discovery = RepeatedDiscovery(
+        HostDiscoveryScript(f"if [ -e {wait} ]; then sleep 1000; fi; echo a:1", 1), said.append
+    )
+    assert discovery.poll(0.0) is None and discovery.readers()
+    assert discovery.poll(LIMIT_S) is None and discovery.readers()
+    assert discovery.poll(LIMIT_S + 0.1) is None and not discovery.readers()
+    assert f"took longer than {LIMIT_S:g} s" in said[0]
+    wait.unlink()
+    assert poll_until(discovery, LIMIT_S + 1, lambda: False) == {"a": 1}
+    discovery.stop()

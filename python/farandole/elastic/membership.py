@@ -18,8 +18,7 @@ def changes() -> tuple[int, int]:
     if not _basics.is_initialized():
         return 0, 0
     added, removed = ctypes.c_int64(), ctypes.c_int64()
-    ask = getattr(_library.load(), "membership_changes", None)
-    code = _library.OK if ask is None else ask(ctypes.byref(added), ctypes.byref(removed))
+    code = _library.load().membership_changes(ctypes.byref(added), ctypes.byref(removed))
     if code == _library.NOT_INITIALIZED:
         return 0, 0
     if code < 0:

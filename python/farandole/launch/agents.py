@@ -149,6 +149,10 @@ class LocalAgent:
         while self._store.ready and self._signals:
             self._child.send(self._signals.pop(0))
 
+    def retire(self, pid: int) -> None:
+        """Tells the agent that a worker of an elastic job is to leave. One that has just ended does not hear it."""
+        self._store.retire(pid)
+
     def give_up(self) -> None:
         """Has the agent end the workers, and then itself."""
         self._ending = True

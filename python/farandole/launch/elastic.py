@@ -6,28 +6,30 @@ docs/elastic.md says what users see, elastic_slots.py holds the decisions, elast
 from __future__ import annotations
 
 import os
+import secrets
 import select
 import shlex
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from types import FrameType
 from typing import BinaryIO
 
 from farandole import _locate
-from farandole.launch import run as plain
-from farandole.launch.children import member_token
-from farandole.launch.elastic_discovery import DiscoveryError, HostDiscoveryScript, kill
+from farandole.launch import job_files, ssh
+from farandole.launch.agents import Say
+from farandole.launch.children import member_token, observer_token
+from farandole.launch.controller import Controller, certificate
+from farandole.launch.elastic_discovery import HostDiscoveryScript, RepeatedDiscovery
 from farandole.launch.elastic_link import HostLink
 from farandole.launch.elastic_slots import Bounds, Slot, Slots, Verdict
 from farandole.launch.hosts import is_local
+from farandole.launch.interfaces import address_of
+from farandole.launch.run import RELAYED, start_timeout_s
 from farandole.launch.settings import Settings, allowed_cores
 
-DISCOVERY_PERIOD_S = 1.0
-DISCOVERY_LIMIT_S = 30.0
 ELASTIC_TIMEOUT_S = 600.0
 # Between a slot's disappearance and the end of its process, which leaves at a commit by itself.
 RETIRE_GRACE_S = 300.0
@@ -35,11 +37,16 @@ RETIRE_GRACE_S = 300.0
 END_GRACE_S = 5.0
 # For the workers to end after Ctrl-C and the like.
 INTERRUPT_GRACE_S = 10.0
+HELPER = "farandole.launch.elastic_host"
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def run(settings: Settings) -> int:
     """Runs the command as an elastic job. Returns the exit code: 0 when the processes that were left ended well."""
+
+    def say(sentence: str) -> None:
+        print(f"{settings.name}: {sentence}", file=sys.stderr, flush=True)
+
     if settings.dry_run:
         print(f"{_where(settings)} run {shlex.join(settings.command)}")
         return 0
@@ -47,9 +54,9 @@ def run(settings: Settings) -> int:
         for name in ("farandole-controller", "farandole-agent"):
             _locate.find(name)
     except FileNotFoundError as error:
-        plain.say(str(error))
+        say(str(error))
         return 1
-    return _ElasticRun(settings, settings.environment(os.environ, allowed_cores())).run()
+    return _ElasticRun(settings, settings.environment(os.environ, allowed_cores()), say).run()
 
 
 def _where(settings: Settings) -> str:
@@ -87,100 +94,71 @@ def elastic_timeout_s(settings: Settings) -> float:
     return ELASTIC_TIMEOUT_S
 
 
-class _Discovery:
-    """Runs the discovery script again and again, without waiting for it."""
+class _ElasticRun:
+    """One run: a controller, and for each host in use a helper that runs an agent and workers. Everything that it
+    starts has ended when `run` returns."""
 
-    def __init__(self, script: HostDiscoveryScript) -> None:
-        self._script = script
-        self._process: subprocess.Popen | None = None
-        self._output = bytearray()
-        self._started_s = -DISCOVERY_PERIOD_S
-        self._complaint = ""
-
-    def readers(self) -> list[int]:
-        """What to select on before `poll`."""
-        return [] if self._process is None else [self._process.stdout.fileno()]
-
-    def poll(self, now: float) -> dict[str, int] | None:
-        """Hosts and slots when the script has just found them."""
-        try:
-            return self._poll(now)
-        except DiscoveryError as error:
-            # Once, not each second.
-            if str(error) != self._complaint:
-                plain.say(f"{error}; going on with the hosts that are known")
-            self._complaint = str(error)
-            return None
-
-    def _poll(self, now: float) -> dict[str, int] | None:
-        if self._process is None:
-            if now - self._started_s < DISCOVERY_PERIOD_S:
-                return None
-            self._process, self._started_s = self._script.start(), now
-            self._output.clear()
-            os.set_blocking(self._process.stdout.fileno(), False)
-        try:
-            chunk = os.read(self._process.stdout.fileno(), 1 << 16)
-        except BlockingIOError:
-            if now - self._started_s > DISCOVERY_LIMIT_S:
-                self.stop()
-                raise DiscoveryError(
-                    f"the discovery script {self._script.script!r} took longer than {DISCOVERY_LIMIT_S:g} s"
-                ) from None
-            return None
-        self._output += chunk
-        if chunk:
-            return None
-        try:
-            code = self._process.wait(DISCOVERY_PERIOD_S)
-        except subprocess.TimeoutExpired:
-            code = 0
-        self.stop()
-        found = self._script.parse(bytes(self._output), code)
-        self._complaint = ""
-        return found
-
-    def stop(self) -> None:
-        """Ends the script if it runs."""
-        if self._process is not None:
-            kill(self._process)
-            self._process = None
-
-
-class _ElasticRun(plain._Run):
-    """One run. It has the controller of any run, and for each host in use a helper that runs agent and workers."""
-
-    def __init__(self, settings: Settings, environment: dict[str, str]) -> None:
-        super().__init__(settings, environment)
+    def __init__(self, settings: Settings, environment: dict[str, str], say: Say) -> None:
+        self._settings, self._environment, self._say = settings, environment, say
+        self._job = f"run-{secrets.token_hex(8)}"
         self._bounds = _bounds(settings)
         self._slots = Slots(self._bounds)
+        self._controller: Controller | None = None
+        self._certificate = ""
+        self._own: dict[str, str] = {}  # by other host, the address under which it finds us
         self._links: dict[str, HostLink] = {}
         self._files: dict[tuple[Slot, str], BinaryIO] = {}
-        self._discovery: _Discovery | None = None
+        self._discovery: RepeatedDiscovery | None = None
+        self._interrupts = 0
+        self._signals: list[int] = []  # not passed on yet
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_writer, False)
         if settings.discovery_script is None:
             self._slots.discovered(_given_hosts(settings))
         else:
-            self._discovery = _Discovery(HostDiscoveryScript(settings.discovery_script, settings.slots_per_host or 1))
+            script = HostDiscoveryScript(settings.discovery_script, settings.slots_per_host or 1)
+            self._discovery = RepeatedDiscovery(script, say)
 
-    def _start_agents(self, hosts: Mapping[str, dict], own: Mapping[str, str]) -> bool:
-        return True  # the helpers do
-
-    def _wait(self) -> int:
+    def run(self) -> int:
+        previous = {number: signal.signal(number, self._on_signal) for number in RELAYED}
+        previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        wakeup = signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
         try:
             verdict = self._drive()
             if verdict.sentence:
-                plain.say(f"{verdict.sentence}; ending the job")
+                self._say(f"{verdict.sentence}; ending the job")
             self._end_workers()
             return verdict.code
+        except (OSError, RuntimeError) as error:
+            self._say(str(error))
+            return 1
         finally:
-            if self._discovery is not None:
-                self._discovery.stop()
-            for link in self._links.values():
-                link.close()
-            for link in self._links.values():
-                link.wait()
-            for file in self._files.values():
-                file.close()
+            self._end()
+            signal.set_wakeup_fd(wakeup)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+            for descriptor in (self._wake_reader, self._wake_writer):
+                os.close(descriptor)
+
+    def _end(self) -> None:
+        if self._discovery is not None:
+            self._discovery.stop()
+        for link in self._links.values():
+            link.close()
+        for link in self._links.values():
+            link.wait()
+        for file in self._files.values():
+            file.close()
+        if self._controller is not None:
+            self._controller.end()
+        job_files.remove(self._job)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        """Notes it: it goes to all workers. The second Ctrl-C is a SIGTERM, the third ends at once."""
+        if number == signal.SIGINT:
+            self._interrupts += 1
+            number = {1: signal.SIGINT, 2: signal.SIGTERM}.get(self._interrupts, signal.SIGKILL)
+        self._signals.append(number)
 
     def _drive(self) -> Verdict:
         while True:
@@ -189,12 +167,15 @@ class _ElasticRun(plain._Run):
                 hosts = self._discovery.poll(now)
                 if hosts is not None:
                     self._slots.discovered(hosts)
-            for ask in self._slots.next(now):
+            asked = self._slots.next(now)
+            if asked and self._controller is None:
+                self._start_controller()
+            for ask in asked:
                 self._do(ask.verb, ask.slot)
             verdict = self._slots.verdict(now) or self._signalled()
             if verdict is not None:
                 return verdict
-            if not self._controller.alive():
+            if self._controller is not None and not self._controller.alive():
                 return Verdict(1, "there is no controller")
             self._turn(0.5)
 
@@ -214,33 +195,85 @@ class _ElasticRun(plain._Run):
 
     def _do(self, verb: str, slot: Slot) -> None:
         if verb == "retire":
-            plain.say(
+            self._say(
                 f"slot {slot} is gone: its process leaves at the next commit, or is ended in {RETIRE_GRACE_S:g} s"
             )
             return self._links[slot.host].send(do="retire", slot=slot.index, grace_s=RETIRE_GRACE_S)
         try:
             link = self._links.get(slot.host) or self._start_host(slot.host)
-        except (OSError, ValueError) as error:
+        except (OSError, RuntimeError) as error:
             return self._note_end(slot, 127, True, f"could not be started: {error}")
         link.send(do="start", slot=slot.index)
 
     def _start_host(self, host: str) -> HostLink:
-        if not is_local(host):
-            raise ValueError(f"{host} is another machine")
+        """Raises OSError, or RuntimeError when the host cannot be used."""
+        local = is_local(host)
+        if not local and not self._certificate:
+            raise RuntimeError("the job began on this machine alone, its controller cannot be reached from another one")
+        ours = self._own_address("" if local else host)
+        workers = self._of_workers()
         job = {
             "job": self._job,
-            "controller": self._controller.address,
+            "controller": f"[{ours}]:{self._controller.port}" if ":" in ours else f"{ours}:{self._controller.port}",
             "token": member_token(self._controller.key, self._job),
+            "certificate": self._certificate,
             "size": self._bounds.wanted,
             "host": host,
-            "agent_options": [],
-            "environment": self._of_workers(),
+            "interfaces": self._settings.network_interfaces,
+            "environment": workers if local else {**ssh.forwarded(self._environment), **workers},
             "command": self._settings.command,
             "folder": os.getcwd(),
         }
-        command = [sys.executable, "-m", "farandole.launch.elastic_host"]
+        if local:
+            command = [sys.executable, "-m", HELPER]
+        else:
+            timeout_s = start_timeout_s(self._settings, self._environment)
+            command = ssh.command(self._settings, host, timeout_s, module=HELPER)
         self._links[host] = HostLink(host, command, self._environment, job)
         return self._links[host]
+
+    def _start_controller(self) -> None:
+        """Beyond loopback if any host that is known now is another machine. Raises RuntimeError."""
+        others = [host for host in self._slots.hosts if not is_local(host)]
+        beyond = bool(others)
+        if beyond:
+            self._look_at(others)
+        listen = ("[::]:0" if ":" in self._own_address("") else "0.0.0.0:0") if beyond else "127.0.0.1:0"
+        self._controller = Controller(listen, beyond, self._environment, self._say, self._settings.metrics_port)
+        if not self._controller.start():
+            raise RuntimeError("there is no controller")
+        if beyond:
+            self._certificate = certificate(self._controller.key)
+        if self._settings.verbose:
+            self._say(f"controller (pid {self._controller.child.process.pid}) listens on {self._controller.address}")
+        token = observer_token(self._controller.key, self._job)
+        address = f"{self._own_address('')}:{self._controller.port}"
+        processes, command = self._settings.processes, self._settings.command
+        try:
+            job_files.write(self._job, address, token, processes, command, self._certificate)
+        except OSError as error:
+            self._say(f"`farandole status` will not show this job: {error}")
+
+    def _own_address(self, host: str) -> str:
+        """Ours, under which `host` finds us; "": for this one, whose workers others must find too. Raises RuntimeError
+        when it cannot be told."""
+        named = address_of(self._settings.network_interfaces)
+        if not named and host and host not in self._own:
+            self._own[host] = ssh.address_towards(host)
+        found = named or self._own.get(host) or next(iter(self._own.values()), "127.0.0.1")
+        if not found:
+            raise RuntimeError(f"no way to host {host} is known: is its name right?")
+        return found
+
+    def _look_at(self, hosts: list[str]) -> None:
+        """Checks other machines, and finds out where they see us. Raises RuntimeError if one cannot be used."""
+        timeout_s = start_timeout_s(self._settings, self._environment)
+        answers = ssh.preflight(self._settings, hosts, self._environment, timeout_s, self._say)
+        if answers is None:
+            raise RuntimeError("the job does not begin without these hosts")
+        for host, answer in answers.items():
+            seen = answer["seen"]
+            self._own[host] = seen if seen and ssh.is_own(seen) else ssh.address_towards(host)
 
     def _of_workers(self) -> dict[str, str]:
         timeout = f"{self._bounds.timeout_s:g}"
@@ -266,15 +299,15 @@ class _ElasticRun(plain._Run):
                 who = f"pid {event['pid']}, {event['how']}" if event["pid"] else event["how"]
                 self._note_end(Slot(link.host, event["slot"]), event["code"], event["killed"], who)
             elif kind == "note":
-                plain.say(f"on {link.host} {event['text']}")
+                self._say(f"on {link.host} {event['text']}")
             elif kind == "failed":
                 return self._lose(link, f"on {link.host} {event['text']}")
             elif self._settings.verbose:
-                plain.say(f"on {link.host}: {kind}, pid {event['pid']}")
+                self._say(f"on {link.host}: {kind}, pid {event['pid']}")
 
     def _lose(self, link: HostLink, how: str) -> None:
         """Nothing runs on this host any more."""
-        plain.say(how)
+        self._say(how)
         link.close()
         link.wait()
         del self._links[link.host]
@@ -286,9 +319,9 @@ class _ElasticRun(plain._Run):
         now = time.monotonic()
         self._slots.ended(slot, code, killed, now)
         if code:
-            plain.say(f"the process in slot {slot} has ended: {how}{self._slots.describe(slot, now)}")
+            self._say(f"the process in slot {slot} has ended: {how}{self._slots.describe(slot, now)}")
         elif self._settings.verbose:
-            plain.say(f"the process in slot {slot} has ended well")
+            self._say(f"the process in slot {slot} has ended well")
 
     def _show(self, slot: Slot, stream: str, text: str) -> None:
         data = text.encode(errors="surrogateescape")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+# The script is run so often, and killed after so long.
+PERIOD_S = 1.0
+LIMIT_S = 30.0
 # What a discovery script may print.
 OUTPUT_BYTES_MAX = 1 << 20
 SLOTS_MAX = 65536
@@ -56,7 +59,7 @@ class HostDiscoveryScript(HostDiscovery):
         timeout_s: a script that runs longer is killed.
     """
 
-    def __init__(self, discovery_script: str, slots: int | None, timeout_s: float = 30.0) -> None:
+    def __init__(self, discovery_script: str, slots: int | None, timeout_s: float = LIMIT_S) -> None:
         self.script = discovery_script
         self._slots = slots
         self._timeout_s = timeout_s
@@ -110,6 +113,71 @@ class HostDiscoveryScript(HostDiscovery):
                 f"the discovery script {self.script!r} took longer than {self._timeout_s:g} s"
             ) from None
         return self.parse(output, process.returncode)
+
+
+class RepeatedDiscovery:
+    """Runs a discovery script once a second, without waiting for it.
+
+    Args:
+        script: what is run.
+        say: prints a sentence.
+    """
+
+    def __init__(self, script: HostDiscoveryScript, say: Callable[[str], None]) -> None:
+        self._script, self._say = script, say
+        self._process: subprocess.Popen | None = None
+        self._output = bytearray()
+        self._started_s = -PERIOD_S
+        self._complaint = ""
+
+    def readers(self) -> list[int]:
+        """What to select on before `poll`."""
+        return [] if self._process is None else [self._process.stdout.fileno()]
+
+    def poll(self, now: float) -> dict[str, int] | None:
+        """Hosts and slots when the script has just found them."""
+        try:
+            return self._poll(now)
+        except DiscoveryError as error:
+            # Once, not each second.
+            if str(error) != self._complaint:
+                self._say(f"{error}; going on with the hosts that are known")
+            self._complaint = str(error)
+            return None
+
+    def _poll(self, now: float) -> dict[str, int] | None:
+        if self._process is None:
+            if now - self._started_s < PERIOD_S:
+                return None
+            self._process, self._started_s = self._script.start(), now
+            self._output.clear()
+            os.set_blocking(self._process.stdout.fileno(), False)
+        try:
+            chunk = os.read(self._process.stdout.fileno(), 1 << 16)
+        except BlockingIOError:
+            if now - self._started_s > LIMIT_S:
+                self.stop()
+                raise DiscoveryError(
+                    f"the discovery script {self._script.script!r} took longer than {LIMIT_S:g} s"
+                ) from None
+            return None
+        self._output += chunk
+        if chunk:
+            return None
+        try:
+            code = self._process.wait(PERIOD_S)
+        except subprocess.TimeoutExpired:
+            code = 0
+        self.stop()
+        found = self._script.parse(bytes(self._output), code)
+        self._complaint = ""
+        return found
+
+    def stop(self) -> None:
+        """Ends the script if it runs."""
+        if self._process is not None:
+            kill(self._process)
+            self._process = None
 
 
 def kill(process: subprocess.Popen) -> None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import secrets
 import select
 import signal
 import socket
@@ -27,9 +26,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from farandole import _locate
-from farandole.launch.children import Child, Restarts, pipe_with
-from farandole.launch.store import Store
+from farandole.launch.agents import AgentSpec, LocalAgent
+from farandole.launch.interfaces import address_of
 
 # A worker that has ended keeps its number for so long: agents look there for how it has ended.
 KEPT_S = 60.0
@@ -46,7 +44,7 @@ LINE_BYTES_MAX = 1 << 16
 _PR_SET_PDEATHSIG = 1
 
 
-def data_address(controller: str) -> str:
+def address_towards(controller: str) -> str:
     """Numeric address of this host from which it reaches the controller at HOST:PORT; loopback if it cannot be told."""
     host, _, port = controller.rpartition(":")
     host = host.strip("[]")
@@ -92,12 +90,8 @@ class Host:
         self._unsent = bytearray()
         self._commands = bytearray()
         self._job: dict[str, Any] | None = None
-        self._store = Store()
-        self._agent: Child | None = None
-        self._agent_id, self._socket_name = secrets.token_hex(8), f"farandole-{secrets.token_hex(16)}"
-        self._restarts = Restarts()
-        # The agent learns of our death, however it comes, by end of file.
-        self._lifeline, self._life = os.pipe()
+        self._agent: LocalAgent | None = None
+        self._address = ""  # under which others find workers of this host
         self._workers: list[Worker] = []
         self._wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self._wake_writer, False)
@@ -120,7 +114,7 @@ class Host:
         """Waits for something to do, and does it; False at the end of stdin."""
         pipes = {fd: worker for worker in self._workers for fd in worker.pipes}
         full = len(self._unsent) > OUTPUT_BYTES_MAX
-        readers = [0, self._wake_reader, *self._store.waits_on(), *([] if full else pipes)]
+        readers = [0, self._wake_reader, *self._agent_ends(), *([] if full else pipes)]
         # SIGCHLD writes to the pipe; the time-out is for patience that ends.
         ready, writable, _ = select.select(readers, [self._events] if self._unsent else [], [], 1.0)
         if self._wake_reader in ready:
@@ -130,7 +124,6 @@ class Host:
         for fd in ready:
             if fd in pipes:
                 self._read_output(pipes[fd], fd)
-        self._store.read()
         self._watch_agent()
         self._watch_workers(time.monotonic())
         if self._unsent:
@@ -168,54 +161,48 @@ class Host:
         elif command["do"] == "retire":
             for worker in self._workers:
                 if worker.slot == command["slot"] and worker.ended_s is None:
-                    self._store.retire(worker.process.pid)
                     worker.terminate_s = time.monotonic() + command["grace_s"]
 
     def _start_agent(self) -> bool:
         job = self._job
-        token_fd = pipe_with(job["token"])
-        try:
-            command = [_locate.find("farandole-agent"), "--job", job["job"], "--controller", job["controller"]]
-            command += ["--token-fd", str(token_fd), "--size", str(job["size"]), "--host-name", job["host"]]
-            command += ["--agent-id", self._agent_id, "--socket", self._socket_name]
-            command += ["--lifeline-fd", str(self._lifeline), *job["agent_options"]]
-            with self._store.connect() as end:
-                command += ["--launcher-fd", str(end.fileno())]
-                self._agent = Child("agent", command, self._environment(), [token_fd, self._lifeline, end.fileno()])
-        except OSError as error:
-            self._tell("failed", text=f"cannot start the agent: {error}")
-            return False
-        finally:
-            os.close(token_fd)
-        self._store.hand_over()
-        return True
+        os.chdir(job["folder"])
+        os.environ.update(job["environment"])
+        self._address = address_of(job["interfaces"]) or address_towards(job["controller"])
+        spec = AgentSpec(
+            job=job["job"],
+            controller=job["controller"],
+            token=job["token"],
+            certificate=job["certificate"],
+            first_rank=0,
+            local_sizes=(job["size"],),
+            host=0,
+            data_address=self._address,
+            prefix_output=False,
+            command=(),
+        )
+        self._agent = LocalAgent(spec, os.environ, lambda sentence: self._tell("note", text=sentence))
+        return self._agent.start()
+
+    def _agent_ends(self) -> list[socket.socket]:
+        return [] if self._agent is None else self._agent.waits_on()
 
     def _watch_agent(self) -> None:
-        if self._agent is None or self._agent.exit_code() is None:
+        if self._agent is None:
             return
-        how = self._agent.describe_end()
-        killed = self._agent.process.returncode < 0
-        self._agent = None
-        self._store.disconnect()
-        if not killed or not self._restarts.allowed(time.monotonic()):
-            self._tell("failed", text=how)
-        elif not self._store.complete:
-            self._tell("failed", text=f"{how}; its state could not be kept, as no descriptor was left (ulimit -n)")
-        else:
-            self._tell("note", text=f"{how}; starting it again")
-            self._start_agent()
-
-    def _environment(self) -> dict[str, str]:
-        return {**os.environ, **self._job["environment"]}
+        code = self._agent.poll()
+        if code is not None:
+            self._agent.end()
+            self._agent = None
+            self._tell("failed", text=f"the agent has ended with code {code}")
 
     def _start_worker(self, slot: int) -> None:
-        environment = self._environment()
+        environment = dict(os.environ)
         environment.update(
-            FARANDOLE_AGENT_SOCKET=self._socket_name,
+            FARANDOLE_AGENT_SOCKET=self._agent.socket_name,
             FARANDOLE_JOB=self._job["job"],
+            FARANDOLE_DATA_ADDRESS=self._address,
             HOROVOD_HOSTNAME=self._job["host"],
         )
-        environment.setdefault("FARANDOLE_DATA_ADDRESS", data_address(self._job["controller"]))
         environment.setdefault("PYTHONUNBUFFERED", "1")
         parent = os.getpid()
 
@@ -229,7 +216,6 @@ class Host:
             process = subprocess.Popen(
                 self._job["command"],
                 env=environment,
-                cwd=self._job["folder"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -271,7 +257,11 @@ class Host:
                 end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
                 if end is not None:
                     self._note_end(worker, end, now)
-                elif worker.kill_s is not None and now >= worker.kill_s:
+                    continue
+                if worker.terminate_s is not None and self._agent is not None:
+                    # Again and again, as an agent that was started anew meanwhile may not have heard it.
+                    self._agent.retire(pid)
+                if worker.kill_s is not None and now >= worker.kill_s:
                     worker.signal(signal.SIGKILL)
                 elif worker.kill_s is None and worker.terminate_s is not None and now >= worker.terminate_s:
                     worker.signal(signal.SIGTERM)
@@ -304,8 +294,7 @@ class Host:
         for worker in list(self._workers):
             self._forget(worker)
         if self._agent is not None:
-            self._agent.end(TERM_S)
-        self._store.close()
+            self._agent.end()
 
 
 def main() -> int:

@@ -103,6 +103,11 @@ class Slots:
         """Slots with a process, also one that is to leave."""
         return [slot for slot, place in self._places.items() if place.phase is not _Phase.FREE]
 
+    @property
+    def hosts(self) -> list[str]:
+        """Hosts that are there, in their order."""
+        return list(self._hosts)
+
     def discovered(self, hosts: Mapping[str, int]) -> None:
         """These hosts are there now, with so many slots each. Known ones keep their place in the order."""
         order = [host for host in self._hosts if host in hosts] + [host for host in hosts if host not in self._hosts]

@@ -27,6 +27,7 @@ MARK = "farandole-remote: "
 ALIVE_S, ALIVE_TIMES = 15, 3
 PREFLIGHTS_AT_ONCE = 64
 SSH_FAILED = 255
+REMOTE = "farandole.launch.remote"
 _NOT_FORWARDED = ("OLDPWD", "PWD", "HOSTNAME", "SHLVL", "DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "_")
 
 
@@ -41,8 +42,8 @@ def forwarded(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def command(settings: Settings, host: str, timeout_s: float, *arguments: str) -> list[str]:
-    """Starts ``farandole.launch.remote`` on a host. The user's ssh configuration holds, host keys included."""
+def command(settings: Settings, host: str, timeout_s: float, *arguments: str, module: str = REMOTE) -> list[str]:
+    """Starts a module on a host. The user's ssh configuration holds, host keys included."""
     result = shlex.split(os.environ.get("FARANDOLE_SSH") or "ssh")
     for option in (
         "BatchMode=yes",
@@ -57,7 +58,7 @@ def command(settings: Settings, host: str, timeout_s: float, *arguments: str) ->
     python = os.environ.get("FARANDOLE_REMOTE_PYTHON") or sys.executable
     path = os.environ.get("PYTHONPATH")
     words = ["env", f"PYTHONPATH={path}", python] if path else [python]
-    return [*result, "--", host, shlex.join([*words, "-m", "farandole.launch.remote", *arguments])]
+    return [*result, "--", host, shlex.join([*words, "-m", module, *arguments])]
 
 
 class HostError(Exception):

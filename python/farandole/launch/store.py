@@ -39,7 +39,6 @@ class Store:
         self.complete = True  # everything that agents have put is there
         self._entries: dict[bytes, Entry] = {}
         self._ended: list[bytes] = []  # keys of workers, in the order of their ends as far as that was seen
-        self._retired: list[int] = []
         self._socket: socket.socket | None = None
 
     def connect(self) -> socket.socket:
@@ -57,20 +56,17 @@ class Store:
                 entry = self._entries[key]
                 socket.send_fds(self._socket, [b"put\n" + entry.value + b"\n" + key], entry.descriptors)
             self._socket.send(b"end")
-            for pid in self._retired:
-                self._socket.send(b"retire\n%d" % pid)
         except OSError:
             pass  # what has become of the agent is seen by waiting for it
         self._socket.setblocking(False)
 
     def retire(self, pid: int) -> None:
-        """Tells the agent, and those to come, that a worker of an elastic job is to leave."""
-        self._retired.append(pid)
+        """Tells the agent that a worker of an elastic job is to leave."""
         try:
             if self._socket is not None:
                 self._socket.send(b"retire\n%d" % pid)
         except OSError:
-            pass  # the next agent is told
+            pass
 
     def waits_on(self) -> list[socket.socket]:
         """What to select on before `read`."""

@@ -38,6 +38,7 @@ from farandole.exceptions import (
     TensorMismatchError,
 )
 from farandole.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from farandole.torch import elastic
 from farandole.torch.collectives import allgather, allreduce, alltoall, broadcast, reducescatter
 from farandole.torch.compression import Compression
 from farandole.torch.functions import (
@@ -115,6 +116,7 @@ __all__ = [
     "ccl_built",
     "cross_rank",
     "cross_size",
+    "elastic",
     "cuda_built",
     "ddl_built",
     "global_process_set",

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import processes
+from elastic_jobs import training
+
+
+def test_a_killed_worker_and_its_replacement(tmp_path: Path) -> None:
+    with training(tmp_path, 3, "--min-np", "2", "--max-np", "3", "-H", "localhost:4") as elastic:
+        first = elastic.await_turns(3)
+        elastic.await_steps(3)
+        os.kill(first[0].pid, signal.SIGKILL)
+        second = elastic.await_turns(2)
+        assert {turn.pid for turn in second.values()} == {first[1].pid, first[2].pid}
+        assert second[0].step == second[1].step == second[0].history >= 20
+        # The members go on while the replacement starts, and it gets what they have.
+        elastic.await_steps(2)
+        third = elastic.await_turns(3)
+        assert third[0].pid == second[0].pid and third[1].pid == second[1].pid
+        assert third[2].pid not in {turn.pid for turn in first.values()}
+        assert third[2].step == third[0].step == third[2].history > second[0].step
+        elastic.enough(3)
+    assert f"slot localhost:0 has ended: pid {first[0].pid}, was killed by SIGKILL" in elastic.job.stderr
+    assert "the slot is not used again" in elastic.job.stderr
+
+
+def test_below_the_least_the_job_ends(tmp_path: Path) -> None:
+    with training(tmp_path, 3, "--min-np", "2") as elastic:
+        first = elastic.await_turns(3)
+        os.kill(first[1].pid, signal.SIGKILL)
+        second = elastic.await_turns(2)
+        os.kill(second[1].pid, signal.SIGKILL)
+        assert elastic.job.wait() == 137
+    assert "1 slots are left and at least 2 processes needed" in elastic.job.stderr
+    # What waits for others ends when it is told to, not when patience ends.
+    assert f"pid {second[0].pid}, was killed by SIGTERM" in elastic.job.stderr
+
+
+def test_hosts_come_and_go(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost:2\n")
+    options = ("--min-np", "1", "--host-discovery-script", f"cat {hosts}")
+    with training(tmp_path, 2, *options) as elastic:
+        first = elastic.await_turns(2)
+        elastic.await_steps(2)
+        hosts.write_text("no such line\n")
+        elastic.job.wait_for(lambda: "going on with the hosts that are known" in elastic.job.stderr, "a complaint")
+        hosts.write_text("localhost:3\n")
+        second = elastic.await_turns(3)
+        assert [second[0].pid, second[1].pid] == [first[0].pid, first[1].pid] and second[2].step == second[0].step > 0
+        elastic.await_steps(3)
+        hosts.write_text("localhost:1\n")
+        third = elastic.await_turns(1)
+        assert third[0].pid in {first[0].pid, first[1].pid} and third[0].step == third[0].history
+        elastic.enough(1)
+    assert elastic.job.stderr.count("this worker leaves the job") == 2
+
+
+def test_reset_limit(tmp_path: Path) -> None:
+    with training(tmp_path, 3, "--min-np", "1", "--reset-limit", "1") as elastic:
+        os.kill(elastic.await_turns(3)[2].pid, signal.SIGKILL)
+        os.kill(elastic.await_turns(2)[1].pid, signal.SIGKILL)
+        assert elastic.job.wait() == 137
+    assert "the processes have changed more than 1 times, the reset limit" in elastic.job.stderr
+
+
+def test_the_example_with_data_loader_workers(tmp_path: Path) -> None:
+    example = str(processes.ROOT / "examples" / "torch_elastic.py")
+    options = ("--min-np", "2", "--max-np", "3", "-H", "localhost:4")
+    command = [sys.executable, example, "--epochs", "12", "--loader-workers", "2"]
+    with processes.running(processes.launch_command(3, *command, options=options), tmp_path) as job:
+        job.wait_for(lambda: any("epoch 1" in line or "of 3" in line for line in job.lines("rank ")), "training")
+        (line, *_) = job.lines("rank 1 of 3, pid ")
+        os.kill(int(line.split(":")[0]), signal.SIGKILL)
+        job.wait_for(lambda: job.lines("rank 0 of 2"), "training without it")
+        assert job.wait() == 0, job.report()
+    (result,) = job.lines("test accuracy ")
+    assert float(result.split(",")[0]) > 0.9

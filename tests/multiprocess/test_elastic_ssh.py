@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import elastic_jobs
+import processes
+import pytest
+import ssh_hosts
+
+_REASON = ssh_hosts.why_not()
+pytestmark = pytest.mark.skipif(bool(_REASON), reason=_REASON)
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ssh_hosts.SshHosts]:
+    with ssh_hosts.ssh_hosts(tmp_path_factory.mktemp("hosts"), 2) as found:
+        yield found
+
+
+def test_a_host_is_lost_and_another_one_joins(hosts: ssh_hosts.SshHosts, tmp_path: Path) -> None:
+    known = tmp_path / "known"
+    known.write_text("node1:2\n")
+    script = processes.script_file(tmp_path, elastic_jobs.TRAIN.replace("EXTRA", "pass"))
+    options = ("-np", "2", "--min-np", "1", "--host-discovery-script", f"cat {known}")
+    command = hosts.launch(*options, sys.executable, str(script))
+    with processes.running(command, tmp_path, {"FARANDOLE_SSH": hosts.ssh}) as job:
+        elastic = elastic_jobs.Elastic(job, tmp_path)
+        first = elastic.await_turns(2)
+        known.write_text("node1:2\nnode2:1\n")
+        second = elastic.await_turns(3)
+        assert [second[0].pid, second[1].pid] == [first[0].pid, first[1].pid]
+        elastic.await_steps(3)
+        helper = elastic_jobs.parent_of(second[2].pid)
+        assert elastic_jobs.HELPER in processes.command_line(helper)
+        os.kill(helper, signal.SIGKILL)
+        third = elastic.await_turns(2)
+        assert [third[0].pid, third[1].pid] == [first[0].pid, first[1].pid] and third[0].step == third[0].history
+        elastic.enough(2)
+    assert "the helper process of host node2 ended" in job.stderr
