@@ -57,6 +57,10 @@ lint: deps  ## clang-format and ruff, changes nothing
 format: deps  ## rewrites the sources as lint wants them
 	@$(VENV)/python scripts/lint.py --fix
 
+.PHONY: docs
+docs: deps  ## docs/api.md from the docstrings
+	@$(VENV)/python scripts/write_api.py
+
 .PHONY: demo
 demo: product  ## trains a small network on scanned digits with two processes
 	$(RUN) farandole run -np 2 python examples/torch_digits.py
@@ -85,11 +89,11 @@ bench-elastic: product  ## kill -9 to the first step of the other workers, and o
 	@TRIALS=$(TRIALS) $(VENV)/python tests/bench/bench_elastic.py
 
 .PHONY: wheel
-wheel: product  ## build/wheel/dist/farandole-*.whl
+wheel: product  ## build/wheel/dist/farandole-*.whl, and farandole_horovod-*.whl with Horovod's names
 	@$(VENV)/python scripts/build_wheel.py
 
 .PHONY: wheel-test
-wheel-test: wheel  ## trains in a fresh Debian root with only torch and the wheel (needs root)
+wheel-test: wheel  ## trains in a fresh Debian root with only torch and the wheels (needs root)
 	@$(VENV)/python tests/wheel/in_root.py
 
 # One seed: bazel run //tests/sim -- --seed=N --trace

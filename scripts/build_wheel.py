@@ -1,4 +1,6 @@
-"""Writes the wheel to build/wheel/: the Python package, libfarandole.so, and the executables with what they need.
+"""Writes two wheels to build/wheel/dist: farandole, and farandole-horovod, which gives it Horovod's names (alias/).
+
+The first holds the Python package, libfarandole.so, and the executables with what they need; the second is pure Python.
 
 The library needs nothing but libc and its kin. The executables bring Debian's gRPC, protobuf and abseil; auditwheel
 copies those beside them under names of their own and computes the platform tag. Everything that is checked here stays
@@ -50,6 +52,31 @@ Wheel-Version: 1.0
 Generator: farandole build_wheel
 Root-Is-Purelib: false
 Tag: py3-none-linux_x86_64
+"""
+
+ALIAS_METADATA = """\
+Metadata-Version: 2.4
+Name: farandole-horovod
+Version: {version}
+Summary: Farandole under Horovod's names: import horovod.torch, horovodrun. Not to be installed beside Horovod.
+License-Expression: Apache-2.0
+License-File: LICENSE
+Requires-Python: >=3.9
+Requires-Dist: farandole=={version}
+Description-Content-Type: text/markdown
+
+{description}"""
+
+ALIAS_WHEEL = """\
+Wheel-Version: 1.0
+Generator: farandole build_wheel
+Root-Is-Purelib: true
+Tag: py3-none-any
+"""
+
+ALIAS_ENTRY_POINTS = """\
+[console_scripts]
+horovodrun = horovod.runner.launch:run_commandline
 """
 
 ENTRY_POINTS = """\
@@ -160,8 +187,25 @@ def repair(plain: Path, carried: set[str]) -> Path:
     return wheel
 
 
+def write_alias() -> Path:
+    """The wheel farandole-horovod."""
+    stage = OUT / "alias"
+    shutil.copytree(ROOT / "alias" / "horovod", stage / "horovod", ignore=shutil.ignore_patterns("__pycache__"))
+    info = stage / f"farandole_horovod-{version()}.dist-info"
+    (info / "licenses").mkdir(parents=True)
+    shutil.copy(ROOT / "LICENSE", info / "licenses" / "LICENSE")
+    description = (ROOT / "docs" / "migrating-from-horovod.md").read_text()
+    (info / "METADATA").write_text(ALIAS_METADATA.format(version=version(), description=description))
+    (info / "WHEEL").write_text(ALIAS_WHEEL)
+    (info / "entry_points.txt").write_text(ALIAS_ENTRY_POINTS)
+    wheel = OUT / "dist" / f"farandole_horovod-{version()}-py3-none-any.whl"
+    with WheelFile(wheel, "w") as file:
+        file.write_files(str(stage))
+    return wheel
+
+
 def main() -> int:
-    """Builds the wheel from bazel-bin and prints its path and size."""
+    """Builds the wheels from bazel-bin and prints their paths and sizes."""
     shutil.rmtree(OUT, ignore_errors=True)
     stage = OUT / "stage"
     stage.mkdir(parents=True)
@@ -173,8 +217,8 @@ def main() -> int:
     plain.parent.mkdir()
     with WheelFile(plain, "w") as file:
         file.write_files(str(stage))
-    wheel = repair(plain, set().union(*packages.values()))
-    print(f"{wheel.relative_to(ROOT)}: {wheel.stat().st_size / 2**20:.1f} MiB")
+    for wheel in (repair(plain, set().union(*packages.values())), write_alias()):
+        print(f"{wheel.relative_to(ROOT)}: {wheel.stat().st_size / 2**20:.2f} MiB")
     return 0
 
 

@@ -1,5 +1,7 @@
 """Exceptions of Farandole. Those that Horovod has bear its names and derive from the same built-in classes."""
 
+from __future__ import annotations
+
 
 class HorovodInternalError(RuntimeError):
     """A collective did not happen: a peer was lost, ranks disagree, or the library was shut down meanwhile."""

@@ -26,7 +26,7 @@ def main() -> None:
         )
         for name, key, unit, scale in WHAT
     ]
-    wheels = list((report.ROOT / "build" / "wheel" / "dist").glob("*.whl"))
+    wheels = list((report.ROOT / "build" / "wheel" / "dist").glob("farandole-*.whl"))
     rows += [report.Row("wheel", wheel.stat().st_size / 2**20, "MiB") for wheel in wheels]
     report.write("footprint", rows)
 

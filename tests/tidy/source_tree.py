@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 FOLDERS = ("agent", "base", "controller", "examples", "frameworks", "perf", "proto", "python", "scripts", "tests")
-FOLDERS += ("third_party", "transport", "worker")
+FOLDERS += ("alias", "third_party", "transport", "worker")
 CPP = (".cc", ".h")
 
 _BLANKED = re.compile(

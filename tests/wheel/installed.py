@@ -13,10 +13,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass
 class Installed:
-    """An installation of the wheel that nothing of the source tree shines through."""
+    """An installation of the wheel that nothing of the source tree shines through, and apart from it one of the wheel
+    with Horovod's names."""
 
     site: Path
     wheel: Path
+    alias_site: Path
+    alias_wheel: Path
 
     @property
     def library(self) -> Path:

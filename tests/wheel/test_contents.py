@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -78,3 +79,22 @@ def test_executables_are_executable(installed: Installed) -> None:
     for name in ("agent", "controller", "perf"):
         assert modes[f"farandole/bin/farandole-{name}"] & 0o111 == 0o111
     assert not any("__pycache__" in name for name in modes)
+
+
+def test_alias(installed: Installed) -> None:
+    """The wheel with Horovod's names holds no copy of anything, is never pulled in, and pulls in the other."""
+    assert re.fullmatch(r"farandole_horovod-\d+\.\d+\.\d+-py3-none-any\.whl", installed.alias_wheel.name)
+    files = {i.filename for i in zipfile.ZipFile(installed.alias_wheel).infolist()}
+    assert {name.split("/")[0] for name in files if ".dist-info/" not in name} == {"horovod"}
+    (info,) = installed.alias_site.glob("*.dist-info")
+    metadata = Parser().parsestr((info / "METADATA").read_text())
+    (ours,) = installed.site.glob("*.dist-info")
+    version = Parser().parsestr((ours / "METADATA").read_text())["Version"]
+    assert metadata["Name"] == "farandole-horovod" and metadata["Version"] == version
+    assert metadata.get_all("Requires-Dist") == [f"farandole=={version}"]
+    assert "horovod" not in str(Parser().parsestr((ours / "METADATA").read_text()).get_all("Requires-Dist"))
+    assert (installed.alias_site / "bin" / "horovodrun").exists()
+    path = f"{installed.site}:{installed.alias_site}"
+    command = "import horovod.torch, farandole.torch; assert horovod.torch is farandole.torch; print(horovod.__file__)"
+    printed = run("env", f"PYTHONPATH={path}", sys.executable, "-c", command)
+    assert printed.startswith(str(installed.alias_site))

@@ -57,13 +57,13 @@ def start_of(pid: int) -> int:
 def folder() -> str:
     """Where the files lie. It need not exist."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and _is_ours(runtime):
+    if runtime and is_private(runtime):
         return os.path.join(runtime, "farandole")
     return f"/tmp/farandole-{os.getuid()}"
 
 
-def _is_ours(path: str) -> bool:
-    """A folder, not a link to one, that is ours and that nobody else may look into."""
+def is_private(path: str) -> bool:
+    """Whether it is a folder, not a link to one, that is ours and that nobody else may look into."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -82,7 +82,7 @@ def write(job: str, controller: str, token: str, processes: int, command: Sequen
         os.mkdir(place, 0o700)
     except FileExistsError:
         pass
-    if not _is_ours(place):
+    if not is_private(place):
         raise PermissionError(f"{place} is not a folder that only this user may look into")
     entry = JobFile(job, controller, token, os.getpid(), start_of(os.getpid()), processes, tuple(command), certificate)
     path = os.path.join(place, job)
@@ -113,7 +113,7 @@ def _read(path: str) -> JobFile | None:
 def read_all() -> list[JobFile]:
     """The runs whose launchers run, oldest first. Files that launchers have left behind are removed."""
     place = folder()
-    if not _is_ours(place):
+    if not is_private(place):
         return []
     found = []
     for name in sorted(os.listdir(place))[:FILES_MAX]:

@@ -1,0 +1,1 @@
+"""Elastic runs: where hosts come from."""

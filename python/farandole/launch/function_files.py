@@ -1,0 +1,125 @@
+"""How a function gets to the processes of ``farandole.run``, and what comes back: files of a private folder.
+
+Only the user who runs it can have written what is unpickled here: the folder has mode 0700 and is his.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import shutil
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import cloudpickle
+
+from farandole.exceptions import PeerLostError
+from farandole.launch.job_files import is_private
+
+CALL = "call"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What ended the function in one process.
+
+    Attributes:
+        rank: of the process; -1 if it had none.
+        summary: one line, class and text of the exception.
+        traceback: its traceback, as text.
+        consequence: it only tells that another process was lost.
+        when: by the host's monotonic clock, in nanoseconds.
+    """
+
+    rank: int
+    summary: str
+    traceback: str
+    consequence: bool
+    when: int
+
+
+@contextmanager
+def folder() -> Iterator[str]:
+    """A new folder below $TMPDIR or /tmp; removed at the end with all that is in it."""
+    path = tempfile.mkdtemp(prefix="farandole-function-")
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _write(path: str, content: bytes) -> None:
+    """Whole or not at all."""
+    unfinished = f"{path}.{os.getpid()}"
+    with open(unfinished, "xb") as file:
+        file.write(content)
+    os.rename(unfinished, path)
+
+
+def write_call(place: str, call: tuple[Any, ...]) -> None:
+    """Leaves a function, its arguments, and what else the processes need, for `read_call`."""
+    _write(os.path.join(place, CALL), cloudpickle.dumps(call))
+
+
+def read_bytes(place: str) -> bytes:
+    """What `write_call` has pickled.
+
+    Raises:
+        PermissionError: somebody else could have written it.
+    """
+    if not is_private(place):
+        raise PermissionError(
+            f"{place} is not a folder that only this user may look into; farandole.run starts processes on its own host"
+        )
+    with open(os.path.join(place, CALL), "rb") as file:
+        return file.read()
+
+
+def write_result(place: str, rank: int, pickled: bytes) -> None:
+    """Leaves what the function has returned in this process."""
+    _write(os.path.join(place, f"result.{rank}"), pickled)
+
+
+def write_failure(place: str, rank: int, error: BaseException) -> None:
+    """Leaves what the function has raised in this process, without the frames of the file that caught it."""
+    inner = error.__traceback__
+    ours = inner.tb_frame.f_code.co_filename if inner is not None else ""
+    while inner is not None and inner.tb_frame.f_code.co_filename == ours:
+        inner = inner.tb_next
+    summary = "".join(traceback.format_exception_only(type(error), error)).strip()
+    failure = Failure(
+        rank,
+        summary,
+        "".join(traceback.format_exception(type(error), error, inner)),
+        isinstance(error, PeerLostError),
+        time.monotonic_ns(),
+    )
+    _write(os.path.join(place, f"failure.{rank}"), json.dumps(asdict(failure)).encode())
+
+
+def ranks_without_result(place: str, processes: int) -> list[int]:
+    """Those of `processes` ranks that have left none."""
+    return [rank for rank in range(processes) if not os.path.exists(os.path.join(place, f"result.{rank}"))]
+
+
+def read_result(place: str, rank: int) -> Any:
+    """What this rank has left."""
+    with open(os.path.join(place, f"result.{rank}"), "rb") as file:
+        return pickle.load(file)
+
+
+def read_failures(place: str) -> list[Failure]:
+    """What went wrong, the cause before its consequences."""
+    found = []
+    for name in os.listdir(place):
+        if re.fullmatch(r"failure\.-?\d+", name):
+            with open(os.path.join(place, name), "rb") as file:
+                found.append(Failure(**json.load(file)))
+    return sorted(found, key=lambda failure: (failure.consequence, failure.when))

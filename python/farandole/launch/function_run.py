@@ -1,0 +1,93 @@
+"""What ``farandole.run`` does: a launcher, the wait for its end, and the results.
+
+The launcher is a process of its own, so that nothing of the caller's is touched: no signal handler, no thread, no child
+that is not its own. Function and results are files (function_files.py); nothing that comes over a network is unpickled.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import cloudpickle
+
+from farandole.exceptions import RunError
+from farandole.launch import function_files, function_launcher
+
+# A launcher that was told to end has ended after this time.
+END_S = function_launcher.GRACE_S + 10.0
+
+
+def run(call: tuple[Any, ...], processes: int, options: Sequence[str], executable: str | None) -> list[Any]:
+    """Results by rank of `call`, which is (function, args, kwargs); `options` are those of `farandole run`."""
+    # The function apart, so that its modules are found when it is unpickled.
+    pickled = (list(sys.path), cloudpickle.dumps(call))
+    with function_files.folder() as place:
+        function_files.write_call(place, pickled)
+        worker = [executable or sys.executable, "-m", "farandole.launch.function_worker", place]
+        code, interrupted = _launch([*options, "--", *worker])
+        if interrupted:
+            raise KeyboardInterrupt
+        missing = function_files.ranks_without_result(place, processes)
+        if code or missing:
+            raise _error(code, function_files.read_failures(place), missing)
+        return [function_files.read_result(place, rank) for rank in range(processes)]
+
+
+def _launch(arguments: Sequence[str]) -> tuple[int, bool]:
+    """Exit code of the launcher, and whether Ctrl-C came meanwhile."""
+    # A session of its own: what a terminal or a notebook's server sends to the whole group reaches the job only
+    # through this process, once.
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "farandole.launch.function_launcher", "run", *arguments],
+        env=_environment(),
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
+    signals = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]
+    interrupted = False
+    try:
+        while True:
+            try:
+                return launcher.wait(), interrupted
+            except KeyboardInterrupt:
+                interrupted = True
+                launcher.send_signal(signals.pop() if len(signals) > 1 else signals[0])
+    finally:
+        launcher.stdin.close()
+        try:
+            launcher.wait(END_S)
+        except subprocess.TimeoutExpired:
+            launcher.kill()
+            launcher.wait()
+
+
+def _environment() -> dict[str, str]:
+    """In which the other Pythons find this package, if this one has it from a path of its own."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    if os.path.basename(root) in ("site-packages", "dist-packages"):
+        return dict(os.environ)
+    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def _error(code: int, failures: Sequence[function_files.Failure], missing: Sequence[int]) -> RunError:
+    # Scripts look for the first words.
+    text = "Horovod detected that one or more processes exited without a result: "
+    rank, trace = None, ""
+    if failures:
+        rank, trace = failures[0].rank, failures[0].traceback
+        text += f"rank {rank} raised {failures[0].summary}"
+    elif missing:
+        text += "no exception came back, so look at the output of the job"
+    else:
+        text += "all have returned one, and then one of them failed; look at the output of the job"
+    ranks = ", ".join(map(str, missing))
+    text += f" (exit code of the job: {code}; ranks without a result: {ranks or 'none'})"
+    if trace:
+        text += f"\n\nOn rank {rank}:\n{trace.rstrip()}"
+    return RunError(text, rank, trace, code, tuple(missing))

@@ -1,0 +1,47 @@
+"""A process of ``farandole.run``: ``python -m farandole.launch.function_worker FOLDER`` calls the function once."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+
+import cloudpickle
+
+from farandole import _basics
+from farandole.launch import function_files
+
+
+def _call(place: str) -> bytes:
+    """What the function has returned, pickled."""
+    # The function may be one of a module that only the caller's path leads to.
+    path, pickled = pickle.loads(function_files.read_bytes(place))
+    sys.path += [entry for entry in path if entry not in sys.path]
+    function, args, kwargs = pickle.loads(pickled)
+    return cloudpickle.dumps(function(*args, **kwargs))
+
+
+def _rank() -> int:
+    """Of this process: in an elastic job the one that it has at the end, if it has one; -1 if it has none."""
+    if "FARANDOLE_RANK" in os.environ:
+        return int(os.environ["FARANDOLE_RANK"])
+    return _basics.rank() if _basics.is_initialized() else -1
+
+
+def main() -> None:
+    """Leaves a result or a failure in the folder. What the function raises ends the process as it would a script."""
+    place = sys.argv[1]
+    del sys.argv[1:]
+    try:
+        result = _call(place)
+        rank = _rank()
+        if rank < 0:
+            raise RuntimeError("this process has no rank, for want of init() or because of shutdown()")
+    except BaseException as error:
+        function_files.write_failure(place, _rank(), error)
+        raise
+    function_files.write_result(place, rank, result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""A script that was written for Horovod."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import processes
+
+SCRIPT = str(processes.ROOT / "tests" / "multiprocess" / "horovod_digits.py")
+PATH = f"{processes.ROOT / 'python'}:{processes.ROOT / 'alias'}"
+
+
+def accuracy(job: processes.Job) -> float:
+    assert job.process.returncode == 0, job.report()
+    (line,) = job.lines("horovod 0.28.1: accuracy ")
+    match = re.fullmatch(r"(\d\.\d+), ranks 2", line)
+    assert match, line
+    return float(match.group(1))
+
+
+def test_trains_under_horovodrun(tmp_path: Path) -> None:
+    launcher = [sys.executable, "-m", "horovod.runner.launch", "-np", "2", "-H", "localhost:2", "--gloo"]
+    command = [*launcher, sys.executable, SCRIPT, "--gradient-predivide-factor", "2"]
+    with processes.running(command, tmp_path, {"PYTHONPATH": PATH}) as job:
+        job.wait()
+    assert accuracy(job) > 0.9
+
+
+def test_trains_in_horovod_run(tmp_path: Path) -> None:
+    command = [sys.executable, SCRIPT, "--num-proc", "2", "--fp16-allreduce"]
+    with processes.running(command, tmp_path, {"PYTHONPATH": PATH}) as job:
+        job.wait()
+    assert accuracy(job) > 0.9
+    (results,) = job.lines("results")
+    first, second = map(float, results.split())
+    assert first == second > 0.9
