@@ -100,3 +100,40 @@ def test_refuses_to_work_beside_horovod(tmp_path: Path) -> None:
     job = alias(tmp_path, "import horovod", f"{ALIAS}:{tmp_path / 'site'}")
     assert job.process.returncode == 1
     assert "ImportError: horovod 0.27.0 is installed, and so is farandole-horovod" in job.stderr
+
+
+def test_helpers(tmp_path: Path) -> None:
+    job = alias(
+        tmp_path,
+        """
+        from horovod.common import util
+        from horovod.common.basics import HorovodBasics
+        names = ("mpi_built", "gloo_built", "nccl_built", "ddl_built", "ccl_built", "cuda_built", "rocm_built")
+        assert all(getattr(util, name)(verbose=True) == getattr(hvd, name)() for name in names)
+        util.check_extension("horovod.torch", "HOROVOD_WITH_PYTORCH", __file__, "mpi_lib_v2")
+        try:
+            util.check_extension("horovod.mxnet", "HOROVOD_WITH_MXNET", __file__, "mpi_lib")
+        except ImportError as error:
+            assert "does not support MXNet" in str(error)
+        else:
+            raise AssertionError("mxnet")
+        assert util.gpu_available("torch") == torch.cuda.is_available()
+        os.environ["THERE"] = "1"
+        with util.env(THERE=None, NEW="2"):
+            assert "THERE" not in os.environ and os.environ["NEW"] == "2"
+        assert os.environ["THERE"] == "1" and "NEW" not in os.environ
+        assert [n for n in range(-1, 10) if util.num_rank_is_power_2(n)] == [1, 2, 4, 8]
+        assert util.split_list(list(range(7)), 3) == [[0, 1, 2], [3, 4], [5, 6]]
+        assert util.split_list([1, 2], 4) == [[1], [2]]
+        assert util.is_iterable("a") and util.is_iterable([]) and not util.is_iterable(5)
+
+        basics = HorovodBasics(__file__, "mpi_lib_v2")
+        basics.init()
+        assert hvd.is_initialized() and basics.rank() == 0 == basics.local_rank() and basics.size() == 1
+        assert basics.is_homogeneous() and basics.mpi_threads_supported() == hvd.mpi_threads_supported()
+        basics.shutdown()
+        assert not hvd.is_initialized()
+        print("well")
+        """,
+    )
+    assert job.lines("well"), job.report()

@@ -1,0 +1,101 @@
+"""Questions about the installation, and small helpers, as scripts import them from Horovod."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from farandole import _basics
+
+
+def check_extension(ext_name: str, ext_env_var: str = "", pkg_path: str = "", *args: str) -> None:
+    """Does nothing if the framework of `ext_name` (``horovod.torch``) is supported and installed.
+
+    Raises:
+        ImportError: it is not; the text says why.
+    """
+    importlib.import_module(ext_name)
+
+
+def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
+    """Whether `ext_base_name` ("torch") sees a GPU."""
+    return importlib.import_module(ext_base_name).cuda.is_available()
+
+
+def mpi_built(verbose: bool = False) -> bool:
+    """As ``hvd.mpi_built``."""
+    return _basics.mpi_built()
+
+
+def gloo_built(verbose: bool = False) -> bool:
+    """As ``hvd.gloo_built``."""
+    return _basics.gloo_built()
+
+
+def nccl_built(verbose: bool = False) -> int:
+    """As ``hvd.nccl_built``."""
+    return _basics.nccl_built()
+
+
+def ddl_built(verbose: bool = False) -> bool:
+    """As ``hvd.ddl_built``."""
+    return _basics.ddl_built()
+
+
+def ccl_built(verbose: bool = False) -> bool:
+    """As ``hvd.ccl_built``."""
+    return _basics.ccl_built()
+
+
+def cuda_built(verbose: bool = False) -> bool:
+    """As ``hvd.cuda_built``."""
+    return _basics.cuda_built()
+
+
+def rocm_built(verbose: bool = False) -> bool:
+    """As ``hvd.rocm_built``."""
+    return _basics.rocm_built()
+
+
+@contextmanager
+def env(**kwargs: str | None) -> Iterator[None]:
+    """Sets environment variables, or removes those that are None, for the time of a with block."""
+    before = {name: os.environ.get(name) for name in kwargs}
+    _set(kwargs)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: dict[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def num_rank_is_power_2(num_rank: int) -> bool:
+    """Whether `num_rank` is 1, 2, 4, 8, ..."""
+    return num_rank > 0 and num_rank & (num_rank - 1) == 0
+
+
+def split_list(values: Sequence[Any], parts: int) -> list[Sequence[Any]]:
+    """`values` in `parts` pieces whose lengths differ by one at most, longer ones first; without empty pieces."""
+    length, longer = divmod(len(values), parts)
+    ends = [(i + 1) * length + min(i + 1, longer) for i in range(parts)]
+    pieces = [values[start:end] for start, end in zip([0, *ends], ends)]
+    return [piece for piece in pieces if len(piece)]
+
+
+def is_iterable(value: Any) -> bool:
+    """Whether a for loop takes it."""
+    try:
+        iter(value)
+    except TypeError:
+        return False
+    return True
