@@ -70,3 +70,6 @@ class RunError(RuntimeError):
         self.traceback = traceback
         self.exit_code = exit_code
         self.missing = missing
+
+    def __reduce__(self) -> tuple:
+        return type(self), (str(self), self.rank, self.traceback, self.exit_code, self.missing)

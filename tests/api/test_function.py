@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from pathlib import Path
 
 import pytest
 
 import farandole
+from farandole.exceptions import RunError
 from farandole.launch import cli, function_run
 from farandole.launch.hosts import Host
 
@@ -18,6 +20,11 @@ SIGNATURE = (
     "ssh_identity_file=None, disable_cache=None, output_filename=None, verbose=None, use_gloo=None, use_mpi=None, "
     "mpi_args=None, network_interface=None, network_interfaces=None, executable=None, np=None, min_np=None, max_np=None"
 )
+
+
+def test_error_can_be_pickled() -> None:
+    error = pickle.loads(pickle.dumps(RunError("text", 1, "trace", 2, (0, 1))))
+    assert (str(error), error.rank, error.traceback, error.exit_code, error.missing) == ("text", 1, "trace", 2, (0, 1))
 
 
 def test_signature() -> None:
@@ -102,4 +109,6 @@ def test_arguments_become_flags(started: list[tuple], tmp_path: Path) -> None:
     assert (parsed.start_timeout_s, parsed.ssh_port, parsed.ssh_identity_file) == (9, 10, "key")
     assert parsed.output_folder == "out" and parsed.verbose
     farandole.run(abs, num_proc=2, verbose=0, use_gloo=True, host_discovery_script="script", disable_cache=False)
+    farandole.run(abs, min_num_proc=3)
+    assert started[2] == (3, ["-np", "3", "--min-np=3"])
     assert started[1] == (2, ["-np", "2", "--host-discovery-script=script"])

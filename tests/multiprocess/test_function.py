@@ -135,7 +135,7 @@ def test_runs_leave_nothing_in_the_caller(tmp_path: Path) -> None:
 
         assert farandole.run(abs, (-1,), num_proc=2) == [1, 1]
         before = state()
-        for i in range(10):
+        for i in range(20):
             assert farandole.run(abs, (-i,), num_proc=2) == [i, i]
         # Not in the main thread, where signal handlers cannot be set.
         results = []

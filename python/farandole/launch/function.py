@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 
@@ -46,7 +47,7 @@ def run(
             a module by name, looked for on this process' sys.path.
         args: its positional arguments.
         kwargs: its named arguments.
-        num_proc: processes.
+        num_proc: processes; `min_num_proc` if that is more.
         min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, host_discovery_script: of an elastic run. The
             results are those of the first `min_num_proc` ranks then.
         hosts, hostfile: names of this host only, with slots; a function does not travel to others.
@@ -112,7 +113,9 @@ def _run(given: dict[str, Any]) -> list[Any]:
     from farandole.launch import function_run
 
     call = (given["func"], tuple(given["args"]), dict(given["kwargs"] or {}))
-    expected = given["num_proc"] if given["min_num_proc"] is None else given["min_num_proc"]
+    least = given["min_num_proc"]
+    expected = given["num_proc"] if least is None else least
+    given["num_proc"] = max(given["num_proc"], least or 1)
     return function_run.run(call, expected, _options(given), given["executable"])
 
 
@@ -127,7 +130,7 @@ def _check(given: dict[str, Any]) -> None:
     for one, other in (("use_gloo", "use_mpi"), ("hosts", "hostfile")):
         if given[one] and given[other]:
             raise ValueError(f"{one} and {other} exclude each other; give one of them")
-    if not isinstance(processes, int) or isinstance(processes, bool) or processes < 1:
+    if not isinstance(processes, Integral) or isinstance(processes, bool) or processes < 1:
         raise ValueError(f"num_proc is {processes!r}; it has to be a whole number from 1 on")
     _check_hosts(given["hosts"], given["hostfile"])
 
