@@ -198,3 +198,32 @@ def test_folder_of_somebody_else_is_not_trusted(tmp_path: Path) -> None:
     with processes.running(worker, tmp_path, {"FARANDOLE_RANK": "0"}) as job:
         assert job.wait() == 1, job.report()
     assert "is not a folder that only this user may look into" in job.stderr
+
+
+def test_elastic_run_survives_a_loss(tmp_path: Path) -> None:
+    """Results are those of the first `min_num_proc` ranks, whoever has been lost on the way."""
+    job = finished(
+        tmp_path,
+        """
+        def train():
+            import torch, farandole.torch as hvd
+            from farandole.torch import elastic
+            hvd.init()
+
+            @elastic.run
+            def steps(state):
+                while state.step < 5:
+                    hvd.allreduce(torch.ones(1), name="step")
+                    state.step += 1
+                    state.commit()
+                    if state.step == 2 and hvd.size() == 2 and hvd.rank() == 1:
+                        os.kill(os.getpid(), 9)
+                return state.step, hvd.rank()
+
+            return steps(elastic.TorchState(step=0))
+
+        results = farandole.run(train, num_proc=2, min_num_proc=1, max_num_proc=2)
+        assert results == [(5, 0)], results
+        """,
+    )
+    assert job.stdout == "", job.report()
