@@ -84,6 +84,10 @@ FUNCTIONS = {
     "allgather_object": "obj, name=None",
     "DistributedOptimizer": "optimizer, named_parameters=None, compression=C.none, backward_passes_per_step=1,"
     " op=Average, gradient_predivide_factor=1.0, num_groups=0, groups=None, sparse_as_dense=False, process_set=G",
+    "*SyncBatchNorm": "num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True",
+    "*elastic.TorchState": "model=None, optimizer=None, **kwargs",
+    "*elastic.ElasticSampler": "dataset, shuffle=True, seed=0",
+    "elastic.run": "func",
     "Compression.none.compress": "tensor",
     "Compression.none.decompress": "tensor, ctx",
     "Compression.fp16.compress": "tensor",

@@ -35,7 +35,7 @@ class HostsUpdatedInterrupt(RuntimeError):
         skip_sync: nobody joins, so that all states are equal already.
     """
 
-    def __init__(self, skip_sync: bool = False) -> None:
+    def __init__(self, skip_sync: bool) -> None:
         super().__init__("the workers of the job change")
         self.skip_sync = skip_sync
 

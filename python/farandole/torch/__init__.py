@@ -119,6 +119,7 @@ __all__ = [
     "elastic",
     "cuda_built",
     "ddl_built",
+    "elastic",
     "global_process_set",
     "gloo_built",
     "gloo_enabled",
