@@ -5,7 +5,7 @@ from pathlib import Path
 import processes
 import pytest
 
-EXAMPLES_OF_EACH = 50
+EXAMPLES_OF_EACH = 20
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
