@@ -42,11 +42,12 @@ def main() -> None:
     parser.add_argument("--loader-workers", type=int, default=0, help="data-loading processes of each process")
     args = parser.parse_args()
 
-    hvd.init()
+    # What takes long comes before init(): the others train on until this process is ready.
     train_data, test_data = load_data()
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
-    optimizer = torch.optim.Adam(model.parameters(), lr=args.lr * hvd.size())
+    optimizer = torch.optim.Adam(model.parameters())
+    hvd.init()
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     sampler = elastic.ElasticSampler(train_data)
     state = elastic.TorchState(model, optimizer, sampler=sampler, epoch=0)
@@ -55,6 +56,7 @@ def main() -> None:
         for group in optimizer.param_groups:
             group["lr"] = args.lr * hvd.size()
 
+    scale_rate()
     state.register_reset_callbacks([scale_rate])
 
     @elastic.run

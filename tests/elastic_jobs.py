@@ -88,11 +88,6 @@ def training(folder: Path, count: int, *options: str, extra: str = "pass", **var
 HELPER = "farandole.launch.elastic_host"
 
 
-def parent_of(pid: int) -> int:
-    """The process that has started this one."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
 def children_named(job: Job, name: str) -> list[int]:
     """Processes of the job that run this program or module."""
     found = []

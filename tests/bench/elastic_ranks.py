@@ -21,13 +21,13 @@ def main() -> None:
     """Trains until it is ended; the argument is the number of data-loader workers."""
     loaders = int(sys.argv[1])
 
-    hvd.init()
-    print(f"import {os.getpid()} {imported - began}", flush=True)
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     data = TensorDataset(torch.randn(4096, 64), torch.randint(10, (4096,)))
+    hvd.init()
+    print(f"import {os.getpid()} {imported - began}", flush=True)
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     sampler = elastic.ElasticSampler(data)
     state = elastic.TorchState(model, optimizer, sampler=sampler, epoch=0)
 
