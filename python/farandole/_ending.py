@@ -10,7 +10,7 @@ import threading
 from types import FrameType, TracebackType
 
 from farandole import _errors, _library
-from farandole.exceptions import InitializationError, PeerLostError
+from farandole.exceptions import InitializationError, PeerLostError, WorkerRetiredError
 
 _previous_hook = None
 _owner_pid = 0
@@ -53,11 +53,12 @@ def _on_uncaught(kind: type[BaseException], value: BaseException, trace: Traceba
             print(f"farandole: {name}: {value}", file=sys.stderr, flush=True)
         except OSError:
             pass
-    if failed and isinstance(value, PeerLostError) and _in_main_thread():
-        _exit_soon()
+    if failed and isinstance(value, (PeerLostError, WorkerRetiredError)) and _in_main_thread():
+        # A worker that is not wanted any more has not failed.
+        _exit_soon(0 if isinstance(value, WorkerRetiredError) else 1)
 
 
-def _exit_soon() -> None:
+def _exit_soon(code: int) -> None:
     """What the interpreter does at its end, without what takes it long: torch's data loader waits up to 5 s for each
     worker that is busy, and taking torch apart takes some 0.5 s of computing."""
     _forget_children()
@@ -74,7 +75,7 @@ def _exit_soon() -> None:
             stream.flush()
         except (AttributeError, OSError, ValueError):
             pass
-    os._exit(1)
+    os._exit(code)
 
 
 def _forget_children() -> None:

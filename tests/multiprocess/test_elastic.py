@@ -80,3 +80,12 @@ def test_the_example_with_data_loader_workers(tmp_path: Path) -> None:
         assert job.wait() == 0, job.report()
     (result,) = job.lines("test accuracy ")
     assert float(result.split(",")[0]) > 0.9
+
+
+def test_who_comes_too_late_is_sent_home(tmp_path: Path) -> None:
+    # The third process usually gets to init() when the two others have done all their steps.
+    late = "os.path.exists('enough') or open('enough', 'w').close()"
+    options = ("--min-np", "2", "--max-np", "3", "-H", "localhost:3")
+    with training(tmp_path, 2, *options, extra=late) as elastic:
+        assert elastic.job.wait() == 0, elastic.job.report()
+    assert len(elastic.job.lines("done ")) >= 2, elastic.job.report()

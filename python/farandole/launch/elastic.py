@@ -194,6 +194,8 @@ class _ElasticRun:
             link.flush()
 
     def _do(self, verb: str, slot: Slot) -> None:
+        if verb == "dismiss":
+            return self._links[slot.host].send(do="retire", slot=slot.index, grace_s=None)
         if verb == "retire":
             self._say(
                 f"slot {slot} is gone: its process leaves at the next commit, or is ended in {RETIRE_GRACE_S:g} s"

@@ -4,7 +4,7 @@
 is told on stdin, a JSON object a line. The first says what the job is, with its secret. Then
 
     {"do": "start", "slot": 0}                        a worker in this slot
-    {"do": "retire", "slot": 0, "grace_s": 300}       it leaves at its next commit, or is ended after this time
+    {"do": "retire", "slot": 0, "grace_s": 300}       it leaves at its next commit, or is ended then; null: not
     {"do": "signal", "number": 15}                    to all workers
 
 On stdout it tells, in the same form, of "ready", "started", "ended", "output" and "failed". It ends, and ends
@@ -66,6 +66,7 @@ class Worker:
     # By descriptor: the stream's name and the beginning of a line.
     pipes: dict[int, tuple[str, bytearray]] = field(default_factory=dict)
     ended_s: float | None = None
+    retired: bool = False
     terminate_s: float | None = None  # when patience with a retired one ends
     kill_s: float | None = None
 
@@ -161,7 +162,9 @@ class Host:
         elif command["do"] == "retire":
             for worker in self._workers:
                 if worker.slot == command["slot"] and worker.ended_s is None:
-                    worker.terminate_s = time.monotonic() + command["grace_s"]
+                    worker.retired = True
+                    if command["grace_s"] is not None:
+                        worker.terminate_s = time.monotonic() + command["grace_s"]
 
     def _start_agent(self) -> bool:
         job = self._job
@@ -258,7 +261,7 @@ class Host:
                 if end is not None:
                     self._note_end(worker, end, now)
                     continue
-                if worker.terminate_s is not None and self._agent is not None:
+                if worker.retired and self._agent is not None:
                     # Again and again, as an agent that was started anew meanwhile may not have heard it.
                     self._agent.retire(pid)
                 if worker.kill_s is not None and now >= worker.kill_s:

@@ -24,7 +24,8 @@ class Slot(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """What is to be done with a slot: "start" a process there, or "retire" the one that is there."""
+    """What is to be done with a slot: "start" a process there, "retire" the one that is there, or "dismiss" it: others
+    are done, and it is not to wait for them in vain, but may finish what it does."""
 
     verb: str
     slot: Slot
@@ -48,6 +49,7 @@ class _Place:
     phase: _Phase = _Phase.FREE
     failures: int = 0
     avoided_until: float = 0.0  # no process is started there before
+    dismissed: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ class Slots:
         gone = [s for s, place in self._places.items() if place.phase is _Phase.RUNNING and s not in there]
         for slot in gone:
             self._places[slot].phase = _Phase.RETIRING
+        dismissed = self._to_dismiss()
         starts = self._to_start(now)
         for slot in starts:
             self._places[slot].phase = _Phase.RUNNING
@@ -130,7 +133,8 @@ class Slots:
             self._count_reset()
         self._changed = False
         self._began = self._began or bool(starts)
-        return [Ask("retire", slot) for slot in gone] + [Ask("start", slot) for slot in starts]
+        verbs = (("retire", gone), ("dismiss", dismissed), ("start", starts))
+        return [Ask(verb, slot) for verb, slots in verbs for slot in slots]
 
     def ended(self, slot: Slot, code: int, killed: bool, now: float) -> None:
         """The process in `slot` has ended. `killed`: by a signal, 128 plus its number is in `code`."""
@@ -189,6 +193,14 @@ class Slots:
         """Whether a process may be started there, now or after a cool-down."""
         place = self._places[slot]
         return place.phase is not _Phase.RUNNING and place.avoided_until < _NEVER
+
+    def _to_dismiss(self) -> list[Slot]:
+        if not self._done:
+            return []
+        found = [s for s, place in self._places.items() if place.phase is _Phase.RUNNING and not place.dismissed]
+        for slot in found:
+            self._places[slot].dismissed = True
+        return found
 
     def _to_start(self, now: float) -> list[Slot]:
         if self._done or self._verdict is not None:
