@@ -43,6 +43,7 @@ class Job:
     out: Path
     err: Path
     started: float = field(default_factory=time.monotonic)
+    mark: str = ""  # NAME=VALUE, in the environment of all that the command has started
 
     @property
     def stdout(self) -> str:
@@ -96,7 +97,7 @@ def running(command: list[str], folder: Path, variables: dict[str, str] | None =
             stderr=err_file,
             start_new_session=True,
         )
-    job = Job(process, out, err)
+    job = Job(process, out, err, mark=mark)
     try:
         yield job
         assert process.poll() is not None, f"the command still runs\n{job.report()}"

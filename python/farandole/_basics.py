@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable
 
-from farandole import _ending, _errors, _library, _mpi
+from farandole import _ending, _errors, _library, _mpi, _placement
 from farandole.exceptions import NotInitializedError
 
 # Run after the library has given up all its handles.
@@ -28,7 +28,8 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str |
             nothing, because sets may always be added later.
 
     Raises:
-        InitializationError: (a ValueError) no agent, no controller, refused, or the other ranks did not come.
+        InitializationError: (a ValueError) no agent, no controller, refused, the other ranks did not come, or the
+            variables of whoever started this process do not suffice (docs/launching.md).
         NotInitializedError: in a child of fork() of an initialised process.
         ImportError: the library is missing or of another release.
         ValueError: process sets that cannot be; ranks or a communicator that are not the whole job.
@@ -46,6 +47,7 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str |
         _errors.raise_error(code)
     if code == 1:
         return
+    _placement.adopt()
     _ending.install()
     # That was another life of the job.
     _errors.peer_lost_told = False

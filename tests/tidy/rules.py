@@ -203,9 +203,9 @@ def one_build_system(tree: Tree) -> list[str]:
 
 
 def secrets_in_launcher(tree: Tree) -> list[str]:
-    """Keys and tokens travel by descriptor: no option with a value, no environment variable."""
+    """Keys and tokens travel by descriptor: no option with a value, no environment variable but for the path of one."""
     option = re.compile(r"""["']--(key|token)(=|["'])""")
-    variable = re.compile(r"""["'](FARANDOLE|HOROVOD)_\w*(KEY|TOKEN|SECRET|PASSWORD)\w*["']""")
+    variable = re.compile(r"""["'](FARANDOLE|HOROVOD)_\w*(KEY|TOKEN|SECRET|PASSWORD)(?!_FILE)\w*["']""")
     product = [s for s in tree.sources.values() if s.suffix in (".py", ".cc", ".h") and not s.is_test]
     return [
         f"{source.path}:{number}: a secret in argv or environment"

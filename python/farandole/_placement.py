@@ -1,0 +1,241 @@
+"""Who this process is when no launcher of ours started it: mpirun, srun, torchrun, or plain variables.
+
+The first process of a host that calls init() starts a keeper for all of them (farandole/launch/on_demand.py), which
+runs the host's agent and, beside rank 0, the controller. They meet at a socket whose name follows from the job's.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from farandole.exceptions import InitializationError
+
+START_TIMEOUT_S = 30.0
+PAUSE_S = 0.05
+ANSWER_BYTES_MAX = 65536
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a process belongs.
+
+    Attributes:
+        by: who says so.
+        job: the same on all processes of the job, and on no others of this user at this time.
+        rank, size: in the job.
+        local_rank, local_size: on the host; -1: not told.
+        controller: HOST:PORT at which the controller is, or is to be started beside rank 0; empty: on this host.
+        key_file: holds the controller's key, on all hosts; empty: none is needed.
+        data_address: where ranks of other hosts find those of this one; empty: the agent finds out.
+    """
+
+    by: str
+    job: str
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    controller: str
+    key_file: str
+    data_address: str
+
+    @property
+    def several_hosts(self) -> bool:
+        """Whether ranks run on other hosts."""
+        return bool(self.controller) or 0 <= self.local_size < self.size
+
+    def socket_name(self) -> str:
+        """Abstract name of the keeper's socket."""
+        return f"farandole-keeper-{os.geteuid()}-{hashlib.sha256(self.job.encode()).hexdigest()[:32]}"
+
+
+# Who: rank, size, local rank, local size, and what tells the job from others.
+_FAMILIES = {
+    "FARANDOLE_RANK and FARANDOLE_SIZE": (
+        ("FARANDOLE_RANK", "FARANDOLE_SIZE", "FARANDOLE_LOCAL_RANK", "FARANDOLE_LOCAL_SIZE"),
+        ("FARANDOLE_JOB", "FARANDOLE_CONTROLLER"),
+        (),
+    ),
+    "mpirun": (
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+        ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
+        (),
+    ),
+    "torchrun": (
+        ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+        ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"),
+        ("MASTER_ADDR", "MASTER_PORT"),
+    ),
+    "srun": (
+        ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""),
+        ("SLURM_JOB_ID", "SLURM_STEP_ID"),
+        ("SLURM_STEP_ID",),
+    ),
+}
+
+
+def _number(variables: Mapping[str, str], name: str) -> int:
+    text = variables.get(name, "")
+    if not text:
+        return -1
+    if not text.isdecimal():
+        raise InitializationError(f"{name}={text!r} is not a number")
+    return int(text)
+
+
+def _slurm_local_size(variables: Mapping[str, str]) -> int:
+    """Of this node from ``2(x3),1``: three nodes with two tasks each, one with one."""
+    sizes: list[int] = []
+    for part in variables.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
+        found = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
+        if not found or len(sizes) > 100000:
+            return -1
+        sizes += [int(found.group(1))] * int(found.group(2) or 1)
+    node = _number(variables, "SLURM_NODEID")
+    return sizes[node] if 0 <= node < len(sizes) else -1
+
+
+def _controller(variables: Mapping[str, str], by: str, several_hosts: bool) -> str:
+    given = variables.get("FARANDOLE_CONTROLLER", "")
+    if given and not re.fullmatch(r".+:[1-9]\d{0,4}", given):
+        raise InitializationError(f"FARANDOLE_CONTROLLER={given!r} is not HOST:PORT")
+    if given or not several_hosts:
+        return given
+    if by == "torchrun" and variables.get("MASTER_PORT", "").isdecimal():
+        # The port itself is that of torch's own store.
+        return f"{variables['MASTER_ADDR']}:{int(variables['MASTER_PORT']) + 1}"
+    raise InitializationError(
+        f"{by} has put ranks on several hosts: set FARANDOLE_CONTROLLER=HOST:PORT on all of them, HOST being the one "
+        "of rank 0 and PORT a free one there, and FARANDOLE_KEY_FILE to a file with a secret"
+    )
+
+
+def find(variables: Mapping[str, str]) -> Place | None:
+    """Who this process is; None if it is alone, or a launcher of ours has told the library.
+
+    Raises:
+        InitializationError: the variables contradict each other, or do not suffice.
+    """
+    if variables.get("FARANDOLE_AGENT_SOCKET"):
+        return None
+    for by, (names, of_job, needed) in _FAMILIES.items():
+        if not all(variables.get(name) for name in (*names[:2], *needed)):
+            continue
+        rank, size, local_rank, local_size = (_number(variables, name) for name in names)
+        if by == "srun":
+            local_size = _slurm_local_size(variables)
+        if size <= 1:
+            return None
+        if not 0 <= rank < size or local_size > size or (local_size >= 0 and local_rank >= local_size):
+            values = ", ".join(f"{name}={variables[name]}" for name in names if variables.get(name))
+            raise InitializationError(f"the place of this process makes no sense: {values}")
+        several_hosts = 0 <= local_size < size
+        controller = _controller(variables, by, several_hosts)
+        key_file = variables.get("FARANDOLE_KEY_FILE", "")
+        if controller and not key_file:
+            raise InitializationError(
+                f"the ranks of several hosts need a common secret to join the controller at {controller}: write one "
+                "into a file of mode 0600 on every host (openssl rand -hex 32), and set FARANDOLE_KEY_FILE to its path"
+            )
+        job = "/".join([by, *(variables.get(name, "") for name in of_job)])
+        data_address = variables.get("FARANDOLE_DATA_ADDRESS", "")
+        return Place(by, job, rank, size, local_rank, local_size, controller, key_file, data_address)
+    return None
+
+
+def _timeout_s(variables: Mapping[str, str]) -> float:
+    try:
+        given = variables.get("FARANDOLE_START_TIMEOUT") or variables.get("HOROVOD_START_TIMEOUT")
+        return float(given or START_TIMEOUT_S)
+    except ValueError:
+        return START_TIMEOUT_S  # the library complains
+
+
+def _start_keeper(place: Place) -> bool:
+    """Starts it if this process is the first of the host; False: another one was."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        try:
+            listener.bind(f"\0{place.socket_name()}")
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+            raise
+        listener.listen(1024)
+        command = [sys.executable, "-m", "farandole.launch.on_demand", str(listener.fileno())]
+        # It leaves this process at once, and holds no stdout that somebody waits for.
+        started = subprocess.run(
+            command,
+            input=json.dumps(asdict(place)),
+            text=True,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[listener.fileno()],
+            timeout=START_TIMEOUT_S,
+        )
+    if started.returncode:
+        raise InitializationError(
+            f"{' '.join(command[:-1])} ended with code {started.returncode}; it said why on stderr"
+        )
+    return True
+
+
+def _ask(place: Place, timeout_s: float) -> dict | None:
+    """What the keeper says; None if there is none, or it is just ending."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(timeout_s)
+        received = b""
+        try:
+            connection.connect(f"\0{place.socket_name()}")
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            owner = struct.unpack("iII", credentials)[1]
+            if owner != os.geteuid():
+                raise InitializationError(f"the socket @{place.socket_name()} belongs to user {owner}, not to this one")
+            connection.sendall(json.dumps(asdict(place)).encode() + b"\n")
+            while not received.endswith(b"\n") and len(received) < ANSWER_BYTES_MAX:
+                chunk = connection.recv(4096)
+                if not chunk:
+                    return None
+                received += chunk
+        except (ConnectionError, socket.timeout):
+            return None
+    return json.loads(received)
+
+
+def adopt() -> None:
+    """Tells the library who this process is, by variables, if somebody else than our launcher has started it.
+
+    Raises:
+        InitializationError: it cannot be told, or there is no keeper within the start timeout.
+    """
+    place = find(os.environ)
+    if place is None:
+        return
+    deadline = time.monotonic() + _timeout_s(os.environ)
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise InitializationError(f"the keeper of this host's processes (started for {place.by}) does not answer")
+        _start_keeper(place)
+        answer = _ask(place, left)
+        if answer is not None:
+            break
+        time.sleep(PAUSE_S)
+    if answer["error"]:
+        raise InitializationError(answer["error"])
+    for name, value in answer["variables"].items():
+        os.environ[name] = value
+    for family in ("FARANDOLE", "HOROVOD"):
+        os.environ[f"{family}_RANK"], os.environ[f"{family}_SIZE"] = str(place.rank), str(place.size)
+        if place.local_rank >= 0 and place.local_size >= 0:
+            os.environ[f"{family}_LOCAL_RANK"] = str(place.local_rank)
+            os.environ[f"{family}_LOCAL_SIZE"] = str(place.local_size)

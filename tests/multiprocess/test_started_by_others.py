@@ -1,0 +1,139 @@
+"""Ranks that mpirun, torchrun or plain variables start: they find each other without a launcher of ours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import namespaces
+import processes
+import pytest
+
+MPIRUN = shutil.which("mpirun")
+SCRIPT = """
+import os, sys, time
+from farandole import _basics as hvd
+hvd.init()
+print("rank", hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), flush=True)
+"""
+
+
+def script(folder: Path, body: str = "", head: str = SCRIPT) -> str:
+    path = folder / "script.py"
+    path.write_text(head + body)
+    return str(path)
+
+
+def mpirun(processes_: int, *command: str) -> list[str]:
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return ["mpirun", *root, "--oversubscribe", "-np", str(processes_), *command]
+
+
+needs_mpirun = pytest.mark.skipif(not MPIRUN, reason="no mpirun: scripts/install_deps.sh installs openmpi-bin")
+
+
+@needs_mpirun
+def test_mpirun_trains_the_digits(tmp_path: Path) -> None:
+    example = [str(processes.ROOT / "examples" / "torch_digits.py"), "--epochs", "2"]
+    with processes.running(mpirun(2, sys.executable, *example), tmp_path) as job:
+        assert job.wait() == 0, job.report()
+    assert "processes 2" in job.stdout, job.report()
+
+
+@needs_mpirun
+def test_a_rank_of_mpirun_that_is_killed_is_named(tmp_path: Path) -> None:
+    body = """
+print("pid", os.getpid(), flush=True)
+if hvd.rank() == 1:
+    os.kill(os.getpid(), 9)
+import torch, farandole.torch
+try:
+    farandole.torch.allreduce(torch.ones(1))
+except Exception as error:
+    print("told", error, flush=True)
+"""
+    # mpirun would end the others before they could say anything.
+    keep = ["--mca", "orte_abort_on_non_zero_status", "0", "--mca", "orte_enable_recovery", "1"]
+    command = mpirun(2, sys.executable, script(tmp_path, body))
+    with processes.running([*command[:-4], *keep, *command[-4:]], tmp_path) as job:
+        job.wait()
+    assert any(line.startswith("rank 1 (pid ") and "ended without" in line for line in job.lines("told ")), job.report()
+
+
+def test_torchrun(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    with processes.running([*command, script(tmp_path)], tmp_path) as job:
+        assert job.wait() == 0, job.report()
+    assert sorted(job.lines("rank ")) == ["0 2 0 2 0", "1 2 1 2 0"], job.report()
+
+
+def plain(rank: int, size: int, **more: str) -> dict[str, str]:
+    return {"FARANDOLE_RANK": str(rank), "FARANDOLE_SIZE": str(size), **more}
+
+
+def test_plain_variables_and_again_at_once(tmp_path: Path) -> None:
+    """The second job of the same name begins while the keeper of the first may still be ending."""
+    command, job = [sys.executable, script(tmp_path)], str(tmp_path)
+    for _ in range(3):
+        with processes.running(command, tmp_path, plain(0, 2, FARANDOLE_JOB=job)) as first:
+            with processes.running(command, tmp_path, plain(1, 2, FARANDOLE_JOB=job)) as second:
+                assert second.wait() == 0, second.report()
+            assert first.wait() == 0, first.report()
+        assert first.lines("rank ") == ["0 2 0 2 0"] and second.lines("rank ") == ["1 2 1 2 0"]
+
+
+def test_two_hosts_with_a_key_file(tmp_path: Path) -> None:
+    reason = namespaces.why_not()
+    if reason:
+        pytest.skip(reason)
+    key = tmp_path / "key"
+    key.touch(0o600)
+    key.write_text("0123456789abcdef" * 4)
+    more = {"FARANDOLE_KEY_FILE": str(key), "FARANDOLE_CONTROLLER": "10.77.0.1:4711"}
+    body = "print('at', os.environ['FARANDOLE_AGENT_SOCKET'], flush=True)\n"
+    network = namespaces.Network(2)
+    try:
+        command = [sys.executable, script(tmp_path, body)]
+        with processes.running(network.hosts[0].command(*command), tmp_path, plain(0, 2, **more)) as first:
+            with processes.running(network.hosts[1].command(*command), tmp_path, plain(1, 2, **more)) as second:
+                assert second.wait() == 0, second.report()
+                assert first.wait() == 0, first.report()
+                assert first.lines("at ") != second.lines("at ")
+            assert (first.lines("rank "), second.lines("rank ")) == (["0 2 0 1 0"], ["1 2 0 1 1"])
+            # The keeper of rank 0's host gives the controller some seconds more.
+            processes.wait_until_gone(first.mark, 15.0)
+    finally:
+        network.end()
+
+
+@pytest.mark.parametrize(
+    ("mode", "content", "sentence"),
+    [
+        (0o644, "0123456789abcdef" * 4, "has mode 644; others may read it: chmod 600"),
+        (0o600, "short", "holds 5 characters, too few for a secret"),
+        (None, "", "No such file"),
+    ],
+)
+def test_key_files_that_are_refused(tmp_path: Path, mode: int | None, content: str, sentence: str) -> None:
+    key = tmp_path / "key"
+    if mode is not None:
+        key.write_text(content)
+        key.chmod(mode)
+    more = {"FARANDOLE_KEY_FILE": str(key), "FARANDOLE_CONTROLLER": "127.0.0.1:1"}
+    with processes.running([sys.executable, script(tmp_path)], tmp_path, plain(1, 2, **more)) as job:
+        assert job.wait() == 1, job.report()
+        processes.wait_until_gone(job.mark, 15.0)
+    assert f"FARANDOLE_KEY_FILE={key}" in job.stderr and sentence in job.stderr, job.report()
+
+
+def test_a_process_that_dies_first_leaves_nothing(tmp_path: Path) -> None:
+    """The one that started the keeper; the other waits in init() as it would for any rank that does not come."""
+    path = script(tmp_path)
+    more = {"FARANDOLE_JOB": str(tmp_path), "FARANDOLE_START_TIMEOUT": "60"}
+    with processes.running([sys.executable, path], tmp_path, plain(0, 2, **more)) as job:
+        job.wait_for(lambda: any("agent" in processes.command_line(pid) for pid in processes.marked(job.mark)), "agent")
+        os.kill(job.process.pid, signal.SIGKILL)
+        assert job.wait() == -signal.SIGKILL
