@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable
 
-from farandole import _ending, _errors, _library, _mpi, _placement
+from farandole import _ending, _errors, _library, _mpi, _placement, _truth
 from farandole.exceptions import NotInitializedError
 
 # Run after the library has given up all its handles.
@@ -47,6 +47,7 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str |
         _errors.raise_error(code)
     if code == 1:
         return
+    os.environ.update(_truth.spelled_as_words(os.environ))
     _placement.adopt()
     _ending.install()
     # That was another life of the job.

@@ -66,6 +66,16 @@ def test_flags_that_become_variables(
     assert said == (expected if tunable.without_effect else [])
 
 
+def test_variables_may_say_yes_in_words() -> None:
+    given = {"HOROVOD_STALL_CHECK_DISABLE": "true", "FARANDOLE_DETERMINISTIC": "Yes", "HOROVOD_AUTOTUNE": "off"}
+    environment = parse("-np", "1").environment(
+        {**given, "HOROVOD_TIMELINE_MARK_CYCLES": "1", "OTHER": "true"}, cores=1
+    )
+    assert environment["HOROVOD_STALL_CHECK_DISABLE"] == environment["FARANDOLE_DETERMINISTIC"] == "1"
+    assert environment["HOROVOD_AUTOTUNE"] == "0" and environment["HOROVOD_TIMELINE_MARK_CYCLES"] == "1"
+    assert environment["OTHER"] == "true"
+
+
 def test_every_tunable_is_tried() -> None:
     assert {row[1] for row in TUNED} == {tunable.variable for tunable in tunables.TUNABLES}
     assert {row[0][0] for row in TUNED} == {flag for t in tunables.TUNABLES for flag in (*t.flags, *t.off)}

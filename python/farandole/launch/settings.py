@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from farandole._truth import spelled_as_words
 from farandole.launch.hosts import Host, Place, place
 
 
@@ -74,6 +75,7 @@ class Settings:
     def environment(self, inherited: Mapping[str, str], cores: int) -> dict[str, str]:
         """Variables of the agent, the controller and the workers, without what the agent adds for each worker."""
         result = {name: value for name, value in inherited.items() if name not in _OF_ANOTHER_JOB}
+        result.update(spelled_as_words(result))
         here = self.processes if self.elastic else max(p.local_size for p in self.places())
         result.setdefault("OMP_NUM_THREADS", str(threads_per_process(cores, here)))
         given = dict(self.tunables)
