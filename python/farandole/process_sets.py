@@ -104,6 +104,14 @@ def id_of(process_set: ProcessSet) -> int:
     return process_set.process_set_id
 
 
+def of_id(process_set_id: int) -> ProcessSet:
+    """The registered set of this number. Raises ValueError if there is none."""
+    found = global_process_set if process_set_id == 0 else _registered.get(process_set_id)
+    if found is None:
+        raise ValueError(f"there is no process set {process_set_id}")
+    return found
+
+
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Registers a set, and waits until all ranks of the job have called this with the same ranks.
 

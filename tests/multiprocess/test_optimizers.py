@@ -35,3 +35,7 @@ def test_optimizers_outlive_the_job(tmp_path: Path, elastic: dict[str, str]) -> 
     with processes.running(processes.launch_command(3, sys.executable, str(worker)), tmp_path, elastic) as job:
         assert job.wait() == 0, job.report()
     assert sorted(job.lines("life ")) == sorted(3 * [str(life) for life in range(4)]), job.report()
+
+
+def test_compiled_functions(tmp_path: Path) -> None:
+    run_cases(tmp_path, 2, "compiled_worker.py")

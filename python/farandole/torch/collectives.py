@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from farandole import _basics
+from farandole import _basics, process_sets
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch import operations, reduce_ops
+from farandole.torch import compiled, operations, reduce_ops
 from farandole.torch.compression import Compression, Compressor, compress
 
 
@@ -161,7 +161,11 @@ def allreduce(
     """
     op = reduce_ops.resolve(op, average)
     compressed, context = compress(tensor, compression)
-    reduced = _Allreduce.apply(compressed, name, op, prescale_factor, postscale_factor, process_set)
+    if compiled.is_compiling():
+        set_id = process_sets.id_of(process_set)
+        reduced = compiled.allreduce(compressed, name, op, prescale_factor, postscale_factor, set_id)
+    else:
+        reduced = _Allreduce.apply(compressed, name, op, prescale_factor, postscale_factor, process_set)
     return compression.decompress(reduced, context)
 
 
@@ -177,6 +181,8 @@ def allgather(
     Raises:
         As `allreduce`.
     """
+    if compiled.is_compiling():
+        return compiled.allgather(tensor, name, process_sets.id_of(process_set))
     return _Allgather.apply(tensor, name, process_set)
 
 
@@ -200,7 +206,11 @@ def alltoall(
     Raises:
         As `allreduce`; ValueError also for bad splits.
     """
-    result = _Alltoall.apply(tensor, splits, name, process_set)
+    if compiled.is_compiling():
+        given = torch.as_tensor([] if splits is None else splits, dtype=torch.int64)
+        result = compiled.alltoall(tensor, name, given, process_sets.id_of(process_set))
+    else:
+        result = _Alltoall.apply(tensor, splits, name, process_set)
     return result[0] if splits is None else result
 
 
@@ -226,7 +236,12 @@ def reducescatter(
         As `allreduce`.
     """
     compressed, context = compress(tensor, compression)
-    reduced = _Reducescatter.apply(compressed, name, op, process_set, prescale_factor, postscale_factor)
+    if compiled.is_compiling():
+        set_id = process_sets.id_of(process_set)
+        op = reduce_ops.resolve(op)
+        reduced = compiled.reducescatter(compressed, name, op, prescale_factor, postscale_factor, set_id)
+    else:
+        reduced = _Reducescatter.apply(compressed, name, op, process_set, prescale_factor, postscale_factor)
     return compression.decompress(reduced, context)
 
 
@@ -242,4 +257,6 @@ def broadcast(
     Raises:
         As `allreduce`; ValueError also when there is no such rank.
     """
+    if compiled.is_compiling():
+        return compiled.broadcast(tensor, name, root_rank, process_sets.id_of(process_set))
     return _Broadcast.apply(tensor, root_rank, name, process_set)
