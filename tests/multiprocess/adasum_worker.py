@@ -61,7 +61,8 @@ def compare(make: Any, tolerance: float = 1e-12, **options: Any) -> None:
         for start, *ends, got in zip(before.parameters(), *(m.parameters() for m in others), ours.parameters()):
             start = start.detach().numpy()
             wanted = start + adasum([end.detach().numpy() - start for end in ends])
-            assert np.allclose(got.detach().numpy(), wanted, rtol=tolerance, atol=tolerance), (step, got - wanted)
+            got = got.detach().numpy()
+            assert np.allclose(got, wanted, rtol=tolerance, atol=tolerance), (step, got - wanted)
             with torch.no_grad():
                 for end in ends:
                     end.copy_(torch.from_numpy(wanted))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import POINTER, c_int, c_int64, c_void_p, cast
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from farandole import _errors, _library
-from farandole.torch import memory
+from farandole import _library
+from farandole.torch import grouped
 
 if TYPE_CHECKING:
     from farandole.torch.gradient_slot import Slot
@@ -76,23 +75,7 @@ def submit(group: Group, slots: Sequence[Slot], arguments: tuple) -> None:
     Raises:
         What the C call answers.
     """
-    count = len(slots)
     buffers = [slot.buffer for slot in slots]
-    shapes = [memory.shape_of(buffer) for buffer in buffers]
-    pointers = (c_void_p * count)(*(buffer.data_ptr() for buffer in buffers))
-    given = (c_int64 * count)()
-    code = _library.load().grouped_allreduce(
-        group.name,
-        count,
-        pointers,
-        pointers,
-        (c_int * count)(*(memory.dtype_code(buffer, memory.REDUCIBLE) for buffer in buffers)),
-        (c_int * count)(*(buffer.dim() for buffer in buffers)),
-        (POINTER(c_int64) * count)(*(cast(shape, POINTER(c_int64)) for shape in shapes)),
-        *arguments,
-        given,
-    )
-    if code < 0:
-        _errors.raise_error(code)
-    for slot, handle in zip(slots, given):
+    handles = grouped.Group(buffers).submit(_library.load().grouped_allreduce, group.name, buffers, *arguments)
+    for slot, handle in zip(slots, handles):
         slot.handle = handle

@@ -31,7 +31,7 @@ def as_list(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     return tensors
 
 
-class _Group:
+class Group:
     """Tensors on their way into the library, as arrays of the C ABI."""
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
@@ -91,7 +91,7 @@ def _submit_allreduces(
     postscale_factor: float,
     process_set: ProcessSet,
 ) -> int:
-    group = _Group(as_list(tensors))
+    group = Group(as_list(tensors))
     if in_place:
         _check_distinct(group.tensors)
     targets = [
@@ -180,7 +180,7 @@ def grouped_allgather_async(
     Raises:
         As `allgather_async`; then none of them was started.
     """
-    group = _Group(as_list(tensors))
+    group = Group(as_list(tensors))
     group.want_rows("allgather")
     given = group.submit(
         library_in_use().grouped_allgather,
@@ -217,7 +217,7 @@ def grouped_reducescatter_async(
         As `reducescatter_async`; then none of them was started.
     """
     op = reduce_ops.resolve(op)
-    group = _Group(as_list(tensors))
+    group = Group(as_list(tensors))
     group.want_rows("reducescatter")
     library = library_in_use()
     set_id = process_sets.id_of(process_set)

@@ -34,16 +34,11 @@ class _Gather:
         except Exception:
             self.handle = 0
             raise
-        library = _library.load()
-        result = torch.empty(library.result_dimensions(handle), dtype=self.source.dtype)
-        code = library.result_copy(handle, result.data_ptr(), result.numel() * result.element_size())
         self.handle = 0
         try:
-            if code != _library.OK:
-                _errors.raise_error(code)
+            return memory.gathered(handle, self._like)
         finally:
-            library.release(handle)
-        return result.to(self._like.device)
+            _library.load().release(handle)
 
 
 def _parts(parameter: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
