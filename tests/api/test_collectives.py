@@ -256,6 +256,13 @@ def test_empty_splits_are_even_ones(hvd: ModuleType) -> None:
     assert tensor.grad.tolist() == [[1, 1]] * 3
 
 
+def test_gradient_of_rows_that_go_nowhere(hvd: ModuleType) -> None:
+    for sent in (0, 2):
+        tensor = torch.ones(3, 2, requires_grad=True)
+        hvd.alltoall(tensor, splits=[sent])[0].sum().backward()
+        assert tensor.grad.sum(1).tolist() == [2.0] * sent + [0.0] * (3 - sent)
+
+
 @pytest.mark.parametrize("splits", [[1, 2], [4], [-1], [[1]], torch.tensor([1.0])])
 def test_bad_splits(hvd: ModuleType, splits: object) -> None:
     with pytest.raises(ValueError, match="splits"):

@@ -81,14 +81,13 @@ class _Alltoall(torch.autograd.Function):
         result, ctx.received = operations.synchronize(operations.alltoall_async(tensor, given, name, process_set))
         ctx.mark_non_differentiable(ctx.received)
         ctx.rows = tensor.shape[0]
-        ctx.sent = int(torch.as_tensor(given).sum()) or ctx.rows
         return result, ctx.received
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple:
         back, _ = _Alltoall.apply(gradient, ctx.received, *ctx.arguments)
-        if ctx.sent < ctx.rows:  # rows that went nowhere
-            back = torch.cat([back, back.new_zeros(ctx.rows - ctx.sent, *back.shape[1:])])
+        if len(back) < ctx.rows:  # rows that went nowhere
+            back = torch.cat([back, back.new_zeros(ctx.rows - len(back), *back.shape[1:])])
         return back, None, None, None
 
 

@@ -136,10 +136,8 @@ def alltoall_backward(
     gradient: torch.Tensor, rows: int, received: torch.Tensor, name: Optional[str], set_id: int
 ) -> torch.Tensor:
     """Gradients of the rows, from where these went."""
-    ranks = process_sets.of_id(set_id)
-    back, sent = synchronize(operations.alltoall_async(gradient, received, name, ranks))
-    lost = rows - back.shape[0]  # they went nowhere
-    return torch.cat([back, back.new_zeros(lost, *back.shape[1:])]) if lost else back
+    call = (name, process_sets.of_id(set_id))
+    return _backward_of("_Alltoall", (gradient, None), arguments=call, received=received, rows=rows)
 
 
 def _received(tensor: torch.Tensor, name: Optional[str], splits: torch.Tensor, set_id: int) -> tuple:
