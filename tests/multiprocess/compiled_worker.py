@@ -39,12 +39,10 @@ def compare(function: Callable, rows: int, same: bool = True, backend: str = "ao
 
 def case_allreduce() -> None:
     compare(lambda x: hvd.allreduce(2 * x, name="sum", op=hvd.Sum, prescale_factor=0.5) + 1, 4)
-    compare(lambda x: hvd.allreduce(x.exp()).sin(), 4)
     compare(lambda x: hvd.allreduce(x * 2, compression=hvd.Compression.fp16), 4, backend="eager")
 
 
 def case_allgather() -> None:
-    compare(lambda x: hvd.allgather(x.tanh(), name="gather") * 2, 4)
     compare(lambda x: hvd.allgather(2 * x).square(), 2, same=False)
 
 
@@ -54,7 +52,6 @@ def case_broadcast() -> None:
 
 def case_reducescatter() -> None:
     compare(lambda x: hvd.reducescatter(x.tanh(), op=hvd.Sum) * 2, 2 * hvd.size() + 1)
-    compare(lambda x: hvd.reducescatter(2 * x, name="rows", postscale_factor=3.0), hvd.size())
 
 
 def case_alltoall() -> None:
@@ -62,7 +59,6 @@ def case_alltoall() -> None:
     # Some rows go nowhere.
     splits = [1, 2, 0, 0][: hvd.size()]
     compare(lambda x: hvd.alltoall(2 * x, splits, name="split")[0] + 1, 5)
-    compare(lambda x: 2 * hvd.alltoall(x, torch.tensor(splits))[0], 5, same=False)
 
 
 def case_process_set() -> None:
@@ -100,19 +96,6 @@ def case_model_with_the_optimizer() -> None:
             losses[-1].append(loss.item())
         assert all(slot.place.holds(slot.parameter.grad) for slot in optimizer._reducer.slots)
     assert losses[0] == losses[1] and losses[0][-1] < losses[0][0], losses
-
-
-def case_batch_norm_in_a_model() -> None:
-    torch.manual_seed(6)
-    first = nn.Sequential(nn.Linear(3, 4), hvd.SyncBatchNorm(4), nn.Tanh())
-    results = []
-    for compiled in (False, True):
-        model = copy.deepcopy(first)
-        run = torch.compile(model, backend="aot_eager") if compiled else model
-        for step in range(2):
-            run(inputs_of(step, 5).detach()).sum().backward()
-        results.append([model[0].weight.grad, model[1].running_mean])
-    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*results)), results
 
 
 def main() -> None:
