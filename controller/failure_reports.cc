@@ -31,7 +31,7 @@ std::string FailureReports::Verdict() const {
   }
   // Each suspect has reported something.
   const Report& first = reports_.front();
-  return absl::StrCat(first.sentence, "; ", reports_[by_reporter_.at(first.suspect->rank)].sentence);
+  return absl::StrCat(first.sentence, "; ", ReportOf(first.suspect->rank).sentence);
 }
 
 std::string FailureReports::AboutSilent() const {
@@ -52,21 +52,23 @@ std::string FailureReports::AboutSilent() const {
 }
 
 std::string FailureReports::AboutLink() const {
+  const auto text = [](const Report& one, const Report& other) {
+    return absl::StrCat("nothing comes through between host ", one.reporter.host, " and host ", other.reporter.host,
+                        ", though both reach the controller: ", one.sentence, "; ", other.sentence);
+  };
   // By the hosts of reporter and suspect.
-  absl::flat_hash_map<std::pair<int32_t, int32_t>, const Report*> earlier;
+  absl::flat_hash_map<std::pair<int32_t, int32_t>, const Report*> across;
+  const Report* first = nullptr;
   for (const Report& report : reports_) {
     if (!report.suspect) continue;
     const int32_t from = report.reporter.host_number, to = report.suspect->host_number;
     if (from == to) continue;
-    const auto other = earlier.find({to, from});
-    if (other != earlier.end()) {
-      return absl::StrCat("nothing comes through between host ", other->second->reporter.host, " and host ",
-                          report.reporter.host, ", though both reach the controller: ", other->second->sentence, "; ",
-                          report.sentence);
-    }
-    earlier.emplace(std::make_pair(from, to), &report);
+    if (first == nullptr) first = &report;
+    const auto back = across.find({to, from});
+    if (back != across.end()) return text(*back->second, report);
+    across.emplace(std::make_pair(from, to), &report);
   }
-  return "";
+  return first == nullptr ? "" : text(*first, ReportOf(first->suspect->rank));
 }
 
 std::string FailureReports::AboutOwnReason() const {

@@ -17,7 +17,8 @@ namespace farandole {
 // A member that waits for one that itself waits for a third suspects the wrong one. But who reports a failure lives and
 // reaches the controller, so:
 //   1. a suspect that has reported nothing is to blame;
-//   2. otherwise, if members of two hosts suspect each other, the link between these hosts;
+//   2. otherwise, if a member suspects one of another host, the link between these hosts; best one of which both ends
+//      suspect the other;
 //   3. otherwise what is reported by a member that suspects nobody: it has a reason of its own;
 //   4. otherwise nobody: the reports stand side by side.
 class FailureReports {
@@ -39,6 +40,8 @@ class FailureReports {
   };
 
   bool HasReported(Rank rank) const { return by_reporter_.contains(rank); }
+  const Report& ReportOf(Rank rank) const { return reports_[by_reporter_.at(rank)]; }
+  // "" if that is not the case.
   std::string AboutSilent() const;
   std::string AboutLink() const;
   std::string AboutOwnReason() const;

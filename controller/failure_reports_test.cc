@@ -59,6 +59,13 @@ TEST(FailureReportsTest, HostsThatSuspectEachOther) {
             "rank 3 (pid 103 on host b) reports: it broke; it suspects rank 1 (pid 101 on host a)");
 }
 
+TEST(FailureReportsTest, OneOfTwoHostsSuspectsTheOther) {
+  EXPECT_EQ(VerdictOn({{0, -1}, {2, 1}, {1, -1}}),
+            "nothing comes through between host b and host a, though both reach the controller: "
+            "rank 2 (pid 102 on host b) reports: it broke; it suspects rank 1 (pid 101 on host a); "
+            "rank 1 (pid 101 on host a) reports: it broke");
+}
+
 TEST(FailureReportsTest, AReasonOfItsOwn) {
   EXPECT_EQ(VerdictOn({{0, -1}}), "rank 0 (pid 100 on host a) reports: it broke");
   EXPECT_EQ(VerdictOn({{0, 0}}), "rank 0 (pid 100 on host a) reports: it broke");

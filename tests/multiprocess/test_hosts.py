@@ -211,10 +211,11 @@ def test_cut_link_over_tcp(tmp_path: Path, schedule: str) -> None:
     assert all(_blamed(line) == {"host1"} for line in _told(job, 0)), job.report()
 
 
-def test_link_between_two_hosts_cut_over_tcp(tmp_path: Path) -> None:
-    """All ranks reach the controller, so none is to blame. Both ends of the link wait for the other."""
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_link_between_two_hosts_cut_over_tcp(tmp_path: Path, schedule: str) -> None:
+    """All ranks reach the controller, so none is to blame."""
     script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
-    with namespaces.spread(tmp_path, (1, 1, 1), script, _over_tcp(tmp_path, "direct")) as job:
+    with namespaces.spread(tmp_path, (1, 1, 1), script, _over_tcp(tmp_path, schedule)) as job:
         job.wait_for_lines("warm", 3)
         time.sleep(0.2)
         job.network.cut_between([1, 2])
