@@ -133,7 +133,7 @@ TEST_F(StatusServiceTest, WatchesAreBounded) {
 
 TEST_F(StatusServiceTest, AQueryPrintsALineAndSaysWhyNot) {
   ConnectAgent("j");
-  QueryOptions options{Address(), "j", Observer("j"), "", 5000, 0};
+  QueryOptions options{Address(), "j", Observer("j"), "", false, 5000, 0};
   std::string line;
   const auto keep = [&](const std::string& text) {
     line = text;
