@@ -111,7 +111,7 @@ TEST(ConfigTest, SizeWithoutAgentSaysHowToStart) {
 TEST(ConfigTest, ToStringShowsEveryField) {
   EXPECT_EQ(ToString(Config()),
             "agent_socket=(lone process) job=lone rank=0 size=1 min_size=0 max_size=0 elastic_timeout_ms=600000 "
-            "start_timeout_ms=30000 op_timeout_ms=86400000 "
+            "start_timeout_ms=30000 op_timeout_ms=86400000 controller_timeout_ms=300000 "
             "fusion_threshold_bytes=134217728 communicator=auto data_address=127.0.0.1 schedule_table= "
             "tcp_connections=1 data_encryption=0 shared_tensors=1 log_level=2 "
             "timeline= "
