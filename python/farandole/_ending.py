@@ -30,7 +30,10 @@ def install() -> None:
 
 
 def listen() -> None:
-    """Installs the SIGTERM handler, unless the script has one of its own or this is not the main thread."""
+    """Installs the SIGTERM handler, unless the script has one of its own or this is not the main thread. In an elastic
+    job a lost peer is no reason to end, so that SIGTERM comes from somebody who means it."""
+    if os.environ.get("FARANDOLE_ELASTIC") == "1":
+        return
     if _in_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _on_sigterm)
 
