@@ -16,8 +16,10 @@ struct JobConfig {
   // Silence of an agent after which its workers are unresponsive, and after which they are given up.
   uint32_t suspect_after_ms = 3000;
   uint32_t give_up_after_ms = 30000;
-  // After a report that a connection broke: how long to wait for evidence of a death that names the culprit.
-  uint32_t evidence_wait_ms = 1000;
+  // After a report that a connection broke: how long to wait for evidence of a death that names the culprit, or for the
+  // reports of others. A rank that has waited in vain listens for a second before it says so, and one that waited for
+  // it inside of its host at the same time has no reason to.
+  uint32_t evidence_wait_ms = 2500;
   // Tensors that are ready together go out together up to this size; 0 = each alone.
   int64_t fusion_threshold_bytes = 128 << 20;
   // Ready tensors wait up to so long for others that can be fused with them; 0 = not at all.
