@@ -59,10 +59,11 @@ class Keeper:
 
     Args:
         place: of the process that started this.
+        pid: its number; this ends with it if nobody else has asked by then.
         listener: where processes ask.
     """
 
-    def __init__(self, place: Place, listener: socket.socket) -> None:
+    def __init__(self, place: Place, pid: int, listener: socket.socket) -> None:
         self._place, self._listener = place, listener
         digest = hashlib.sha256(place.job.encode()).hexdigest()[:16]
         self._job = f"{''.join(c for c in place.by.split()[0].lower() if c.isalnum())}-{digest}"
@@ -72,6 +73,10 @@ class Keeper:
         self._agent: LocalAgent | None = None
         self._error = ""
         self._processes: dict[int, int] = {}  # pidfd: pid
+        try:
+            self._processes[os.pidfd_open(pid)] = pid
+        except ProcessLookupError:
+            pass  # others may come
 
     def run(self) -> None:
         """Until the last process has ended."""
@@ -123,7 +128,7 @@ class Keeper:
             raise RuntimeError(f"the controller did not start at {listen}; it said why on stderr")
 
     def _serve(self, wake_reader: int) -> None:
-        deadline = time.monotonic() + FIRST_S
+        deadline = 0.0 if self._processes else time.monotonic() + FIRST_S
         while self._processes or time.monotonic() < deadline:
             ends = self._agent.waits_on() if self._agent is not None else []
             ready = select.select([self._listener, wake_reader, *ends, *self._processes], [], [], 1.0)[0]
@@ -172,14 +177,14 @@ class Keeper:
 
 def main() -> int:
     """Runs the program: returns at once in the process that was started, after the last process in one of its own."""
-    place = Place(**json.load(sys.stdin))
+    place, starter = Place(**json.load(sys.stdin)), os.getppid()
     if os.fork():
         return 0
     os.setsid()
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    Keeper(place, socket.socket(fileno=int(sys.argv[1]))).run()
+    Keeper(place, starter, socket.socket(fileno=int(sys.argv[1]))).run()
     return 0
 
 
