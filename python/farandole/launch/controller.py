@@ -44,6 +44,7 @@ class Controller:
         say: prints a sentence.
         metrics_port: where it answers Prometheus; None: nowhere.
         key: of the controller; None: a new one.
+        verbose: to say where it listens, each time.
     """
 
     def __init__(
@@ -54,7 +55,9 @@ class Controller:
         say: Say,
         metrics_port: int | None = None,
         key: str | None = None,
+        verbose: bool = False,
     ) -> None:
+        self._verbose = verbose
         self.key = key or secrets.token_hex(32)
         self.address = listen
         self.child: Child | None = None
@@ -93,6 +96,8 @@ class Controller:
             child.end(1.0)
             return False
         self.address = address
+        if self._verbose:
+            self._say(f"controller (pid {child.process.pid}) listens on {address}")
         return True
 
     @property

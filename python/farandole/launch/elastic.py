@@ -241,16 +241,17 @@ class _ElasticRun:
         if beyond:
             self._look_at(others)
         listen = ("[::]:0" if ":" in self._own_address("") else "0.0.0.0:0") if beyond else "127.0.0.1:0"
-        self._controller = Controller(listen, beyond, self._environment, self._say, self._settings.metrics_port)
+        settings = self._settings
+        self._controller = Controller(
+            listen, beyond, self._environment, self._say, settings.metrics_port, verbose=settings.verbose
+        )
         if not self._controller.start():
             raise RuntimeError("there is no controller")
         if beyond:
             self._certificate = certificate(self._controller.key)
-        if self._settings.verbose:
-            self._say(f"controller (pid {self._controller.child.process.pid}) listens on {self._controller.address}")
         token = observer_token(self._controller.key, self._job)
         address = f"{self._own_address('')}:{self._controller.port}"
-        processes, command = self._settings.processes, self._settings.command
+        processes, command = settings.processes, settings.command
         try:
             job_files.write(self._job, address, token, processes, command, self._certificate)
         except OSError as error:

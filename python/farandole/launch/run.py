@@ -184,14 +184,12 @@ class _Run:
             listen = "::" if any(":" in address for address in addresses) else "0.0.0.0"
         listen = f"[{listen}]:0" if ":" in listen else f"{listen}:0"
         port = self._settings.metrics_port
-        self._controller = Controller(listen, bool(own), self._environment, say, port)
+        verbose = self._settings.verbose
+        self._controller = Controller(listen, bool(own), self._environment, say, port, verbose=verbose)
         if not self._controller.start():
             return False
         if own:
             self._certificate = certificate(self._controller.key)
-        if self._settings.verbose:
-            pid = self._controller.child.process.pid
-            say(f"controller (pid {pid}) listens on {self._controller.address}")
         return True
 
     def _address_for(self, own: str) -> str:
