@@ -73,8 +73,8 @@ def test_the_example_with_data_loader_workers(tmp_path: Path) -> None:
     options = ("--min-np", "2", "--max-np", "3", "-H", "localhost:4")
     command = [sys.executable, example, "--epochs", "12", "--loader-workers", "2"]
     with processes.running(processes.launch_command(3, *command, options=options), tmp_path) as job:
-        job.wait_for(lambda: any("epoch 1" in line or "of 3" in line for line in job.lines("rank ")), "training")
-        (line, *_) = job.lines("rank 1 of 3, pid ")
+        job.wait_for(lambda: job.lines("rank 1 of 3, pid "), "training")
+        line = job.lines("rank 1 of 3, pid ")[0]
         os.kill(int(line.split(":")[0]), signal.SIGKILL)
         job.wait_for(lambda: job.lines("rank 0 of 2"), "training without it")
         assert job.wait() == 0, job.report()
