@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -94,6 +96,24 @@ def test_no_secret_on_any_command_line(hosts: ssh_hosts.SshHosts, tmp_path: Path
         assert not re.search(r"=[0-9a-f]{64}\0", variables) and "BEGIN CERTIFICATE" not in variables
         done.touch()
         assert job.wait() == 0, job.report()
+
+
+def test_status(hosts: ssh_hosts.SshHosts, tmp_path: Path) -> None:
+    """On the launcher's host the controller can be asked, over TLS."""
+    body = 'while not os.path.exists("done"): time.sleep(0.02)\n'
+    command = hosts.launch("-H", "node1:1,node2:1", *script(tmp_path, body))
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    variables = {"FARANDOLE_SSH": hosts.ssh, "XDG_RUNTIME_DIR": str(runtime)}
+    with processes.running(command, tmp_path, variables) as job:
+        where = ranks(job, 2)
+        ask = hosts.network.hosts[0].command(sys.executable, "-m", "farandole", "status", "--json")
+        answer = subprocess.run(ask, env=processes.environment(**variables), capture_output=True, text=True, timeout=30)
+        (tmp_path / "done").touch()
+        assert job.wait() == 0, job.report()
+    (status,) = json.loads(answer.stdout)
+    members = [member["member"] for member in status["members"]]
+    assert [(member["host"], member["pid"]) for member in members] == [where[0], where[1]], answer
 
 
 def test_what_is_wrong_with_each_host(hosts: ssh_hosts.SshHosts, tmp_path: Path) -> None:
