@@ -19,6 +19,8 @@ import lint
 
 ROOT = lint.ROOT
 OUT = ROOT / "build" / "test"
+# Minutes of silence, until somebody is given up.
+WAITING = ["tests/multiprocess/test_hosts.py"]
 
 
 @dataclass
@@ -99,14 +101,36 @@ def run_bazel() -> Tally:
     return tally if code in (0, 4) else at_least_one_failure(tally, f"bazel test //...: exit code {code}")
 
 
-def run_pytest() -> Tally:
-    """Every Python test, against what was just built."""
-    report = OUT / "pytest.xml"
+def start_pytest(name: str, *arguments: str) -> subprocess.Popen:
+    """Reports to a file of this name. Its output goes to another if it does not run in the foreground."""
+    report, log = OUT / f"{name}.xml", OUT / f"{name}.log"
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", f"--junitxml={report}"]
-    code = subprocess.run(command, cwd=ROOT).returncode
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "--durations=15", f"--junitxml={report}", *arguments]
+    if name == "pytest":
+        return subprocess.Popen(command, cwd=ROOT)
+    with log.open("w") as file:
+        return subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT)
+
+
+def end_pytest(name: str, process: subprocess.Popen) -> Tally:
+    """Waits for it."""
+    code = process.wait()
+    log, report = OUT / f"{name}.log", OUT / f"{name}.xml"
+    if name != "pytest":
+        print(log.read_text(), flush=True)
     tally = read_junit(report) if report.exists() else Tally()
-    return tally if code == 0 else at_least_one_failure(tally, f"pytest: exit code {code}")
+    return tally if code == 0 else at_least_one_failure(tally, f"{name}: exit code {code}")
+
+
+def run_pytest() -> Tally:
+    """Every Python test, against what was just built; those that mostly wait beside the others."""
+    waiting = start_pytest("pytest-waiting", *WAITING)
+    try:
+        tally = end_pytest("pytest", start_pytest("pytest", *(f"--ignore={path}" for path in WAITING)))
+        tally.add(end_pytest("pytest-waiting", waiting))
+    finally:
+        waiting.kill()
+    return tally
 
 
 def main() -> int:
