@@ -63,7 +63,8 @@ void ProcessWatch::PidfdReadable(pid_t pid) {
   ReapFromLoop();
   auto it = processes_.find(pid);
   if (it == processes_.end() || it->second.kind == Kind::kChild) return;
-  if (it->second.kind == Kind::kOther) return End(UnknownEnd(pid));
+  // Whose parent has not waited for it yet, tells how it ended, too.
+  if (it->second.kind == Kind::kOther) return End(ReadEnd(pid));
   // Nobody has waited for it yet, so its number is not another group's.
   killpg(pid, SIGKILL);
   End(ReadEnd(pid));

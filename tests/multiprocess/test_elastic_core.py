@@ -55,7 +55,7 @@ def test_survivors_go_on_at_once_and_a_newcomer_is_taken_in(tmp_path: Path, stop
         assert [int(memberships(worker)[1][1]) for worker in survivors] == [0, 1, 2], "they keep their order"
         [told] = survivors[0].lines("lost ")
         assert f"rank 0 (pid {ranks[0].process.pid} on host" in told
-        assert "ended without leaving the job" in told
+        assert "was killed by signal 9 (SIGKILL)" in told
 
         newcomer = job.start_worker(str(stop))
         job.wait_for(lambda: memberships(newcomer), "the newcomer to become a member")
