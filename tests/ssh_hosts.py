@@ -31,10 +31,12 @@ class SshHosts:
     Attributes:
         network: all hosts.
         ssh: for FARANDOLE_SSH.
+        own: a folder that is another one on each of the nodes.
     """
 
     network: namespaces.Network
     ssh: str
+    own: Path
 
     def launch(self, *arguments: str) -> list[str]:
         """`farandole run` on the launcher's host, as a command."""
@@ -47,9 +49,12 @@ def _key(path: Path) -> str:
     return path.with_suffix(".pub").read_text().strip()
 
 
-def _start_sshd(host: namespaces.Namespace, name: str, config: Path, log: Path) -> subprocess.Popen:
-    # A folder for privilege separation that is gone with the daemon, and a name of its own.
-    script = f"mount -t tmpfs none /run && mkdir /run/sshd && hostname {name} && exec /usr/sbin/sshd -D -e -f {config}"
+def _start_sshd(host: namespaces.Namespace, name: str, config: Path, log: Path, own: Path) -> subprocess.Popen:
+    # Folders that are gone with the daemon, one of them for privilege separation, and a name of its own.
+    script = (
+        f"mount -t tmpfs none {own} && mount -t tmpfs none /run && mkdir /run/sshd && hostname {name} && "
+        f"exec /usr/sbin/sshd -D -e -f {config}"
+    )
     with log.open("wb") as err:
         return subprocess.Popen(
             host.command("unshare", "-m", "-u", "sh", "-c", script),
@@ -70,7 +75,9 @@ def _wait_for(log: Path, daemon: subprocess.Popen) -> None:
 def ssh_hosts(folder: Path, nodes: int) -> Iterator[SshHosts]:
     """So many hosts besides the launcher's."""
     place = folder / "ssh"
+    own = folder / "own"
     place.mkdir(mode=0o700)
+    own.mkdir()
     (place / "authorized").write_text(_key(place / "user") + "\n")
     (place / "sshd_config").write_text(
         f"HostKey {place}/host\nAuthorizedKeysFile {place}/authorized\nStrictModes no\nUsePAM no\nPidFile none\n"
@@ -89,10 +96,10 @@ def ssh_hosts(folder: Path, nodes: int) -> Iterator[SshHosts]:
         daemons = []
         for node in range(1, nodes + 1):
             log = place / f"sshd{node}.log"
-            daemon = _start_sshd(network.hosts[node], f"node{node}", place / "sshd_config", log)
+            daemon = _start_sshd(network.hosts[node], f"node{node}", place / "sshd_config", log, own)
             stack.callback(daemon.wait)
             stack.callback(daemon.kill)
             daemons.append((log, daemon))
         for log, daemon in daemons:
             _wait_for(log, daemon)
-        yield SshHosts(network, f"ssh -F {place}/ssh_config")
+        yield SshHosts(network, f"ssh -F {place}/ssh_config", own)

@@ -116,6 +116,54 @@ def test_status(hosts: ssh_hosts.SshHosts, tmp_path: Path) -> None:
     assert [(member["host"], member["pid"]) for member in members] == [where[0], where[1]], answer
 
 
+FUNCTION = """
+import os, socket, sys
+import farandole
+from farandole.exceptions import RunError
+
+class Result:
+    def __init__(self, *values):
+        self.values = values
+
+def train(x):
+    import torch, farandole.torch as hvd
+    hvd.init()
+    total = hvd.allreduce(torch.tensor(float(x + hvd.rank())), op=hvd.Sum).item()
+    if x < 0 and hvd.rank() == 1:
+        raise ValueError("it is negative")
+    hvd.barrier()
+    return Result(hvd.rank(), socket.gethostname(), total)
+
+results = [each.values for each in farandole.run(train, (1,), hosts=sys.argv[1], num_proc=3)]
+assert [result[::2] for result in results] == [(rank, 6.0) for rank in range(3)], results
+assert [result[1] for result in results][::2] == ["node1", "node2"], results
+try:
+    farandole.run(train, (-1,), hosts=sys.argv[1], num_proc=3)
+except RunError as error:
+    print("told", error.rank, "ValueError: it is negative" in str(error), "in train" in error.traceback)
+try:
+    farandole.run(train, (1,), hosts="node1:1,node9:1", num_proc=2)
+except RunError as error:
+    print("refused", error.exit_code)
+print("left", os.listdir(os.environ["TMPDIR"]))
+"""
+
+
+def test_a_function_on_other_hosts(hosts: ssh_hosts.SshHosts, tmp_path: Path) -> None:
+    """Which have nothing in common with this one in the folder for its files."""
+    caller = tmp_path / "caller.py"
+    caller.write_text(FUNCTION)
+    command = hosts.network.hosts[0].command(sys.executable, str(caller), "node1:1,localhost:1,node2:1")
+    with processes.running(command, tmp_path, {"FARANDOLE_SSH": hosts.ssh, "TMPDIR": str(hosts.own)}) as job:
+        assert job.wait() == 0, job.report()
+    assert job.lines("told ") == ["1 True True"], job.report()
+    assert job.lines("refused ") == ["1"] and "host node9: ssh failed: " in job.stderr, job.report()
+    assert job.lines("left ") == ["[]"], job.report()
+    look = [*hosts.ssh.split(), "node1", "ls", str(hosts.own)]
+    seen = subprocess.run(hosts.network.hosts[0].command(*look), capture_output=True, text=True, timeout=30)
+    assert (seen.returncode, seen.stdout) == (0, ""), seen
+
+
 def test_what_is_wrong_with_each_host(hosts: ssh_hosts.SshHosts, tmp_path: Path) -> None:
     unknown, silent = "10.77.0.1", "10.77.0.99"
     config = tmp_path / "config"

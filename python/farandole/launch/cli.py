@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import sys
 from collections.abc import Sequence
 
@@ -50,11 +49,12 @@ def start(parsed: argparse.Namespace, name: str) -> int:
 
         print(check_build.text(), end="")
         return 0
-    settings = settings_or_exit(parsed, name)
+    return launch(settings_or_exit(parsed, name))
+
+
+def launch(settings: Settings) -> int:
+    """Runs a job; returns its exit code."""
     if settings.elastic:
-        if importlib.util.find_spec("farandole.launch.elastic") is None:
-            print(f"{name}: elastic training is not part of this release: leave its flags out", file=sys.stderr)
-            return 2
         from farandole.launch.elastic import run
     else:
         from farandole.launch.run import run

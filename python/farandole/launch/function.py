@@ -49,8 +49,9 @@ def run(
         kwargs: its named arguments.
         num_proc: processes; `min_num_proc` if that is more.
         min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, host_discovery_script: of an elastic run. The
-            results are those of the first `min_num_proc` ranks then.
-        hosts, hostfile: names of this host only, with slots; a function does not travel to others.
+            results are those of the first `min_num_proc` ranks then. All its hosts are this one.
+        hosts, hostfile: hosts with slots. Others are reached by ssh, with this package at the same place; function and
+            results travel by ssh, too.
         start_timeout: seconds that ``hvd.init()`` waits for the other processes (30).
         output_filename: folder into which the output is written, too.
         network_interfaces, ssh_port, ssh_identity_file: as the flags of `farandole run`.
@@ -65,7 +66,7 @@ def run(
     Raises:
         RunError: (a RuntimeError) the function raised something, or a process ended without a result; the text names
             the rank and holds its traceback.
-        ValueError: arguments that contradict each other or make no sense; another host.
+        ValueError: arguments that contradict each other or make no sense.
         TypeError: `func` cannot be called, or its arguments are not a list and a dict.
         pickle.PicklingError: (or a TypeError) function or arguments cannot travel.
         KeyboardInterrupt: Ctrl-C.
@@ -132,18 +133,19 @@ def _check(given: dict[str, Any]) -> None:
             raise ValueError(f"{one} and {other} exclude each other; give one of them")
     if not isinstance(processes, Integral) or isinstance(processes, bool) or processes < 1:
         raise ValueError(f"num_proc is {processes!r}; it has to be a whole number from 1 on")
-    _check_hosts(given["hosts"], given["hostfile"])
+    elastic = given["min_num_proc"] is not None or given["host_discovery_script"] is not None
+    _check_hosts(given["hosts"], given["hostfile"], elastic)
 
 
-def _check_hosts(text: str | None, path: str | None) -> None:
+def _check_hosts(text: str | None, path: str | None, elastic: bool) -> None:
     from farandole.launch import hosts
 
     named = hosts.parse_hosts(text) if text is not None else hosts.read_hostfile(path) if path is not None else ()
     for host in named:
-        if not hosts.is_local(host.name):
+        if elastic and not hosts.is_local(host.name):
             raise ValueError(
-                f"{host.name} is another host; farandole.run starts processes on this one only. Put the function into "
-                f"a script and run that: farandole run -H {host.name}:{host.slots} python train.py"
+                f"{host.name} is another host; an elastic farandole.run starts processes on this one only. Put "
+                f"the function into a script: farandole run --min-np 1 -H {host.name}:{host.slots} python train.py"
             )
 
 

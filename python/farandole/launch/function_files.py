@@ -1,6 +1,7 @@
 """How a function gets to the processes of ``farandole.run``, and what comes back: files of a private folder.
 
-Only the user who runs it can have written what is unpickled here: the folder has mode 0700 and is his.
+Only the user who runs it can have written what is unpickled here: the folder has mode 0700 and is his. On another host
+it lies at the same place; what is in it goes there and comes back through ssh (function_remote.py).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from farandole.exceptions import PeerLostError
 from farandole.launch.job_files import is_private
 
 CALL = "call"
+_RESULT = re.compile(r"(result|failure)\.-?\d+")
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Failure:
         summary: one line, class and text of the exception.
         traceback: its traceback, as text.
         consequence: it only tells that another process was lost.
-        when: by the host's monotonic clock, in nanoseconds.
+        when: by its host's clock, in nanoseconds since 1970.
     """
 
     rank: int
@@ -64,7 +66,7 @@ def _write(path: str, content: bytes) -> None:
 
 
 def write_call(place: str, call: tuple[Any, ...]) -> None:
-    """Leaves a function, its arguments, and what else the processes need, for `read_call`."""
+    """Leaves a function, its arguments, and what else the processes need, for `read_bytes`."""
     _write(os.path.join(place, CALL), cloudpickle.dumps(call))
 
 
@@ -75,11 +77,43 @@ def read_bytes(place: str) -> bytes:
         PermissionError: somebody else could have written it.
     """
     if not is_private(place):
-        raise PermissionError(
-            f"{place} is not a folder that only this user may look into; farandole.run starts processes on its own host"
-        )
+        raise PermissionError(f"{place} is not a folder that only this user may look into")
     with open(os.path.join(place, CALL), "rb") as file:
         return file.read()
+
+
+def make_with(place: str, call: bytes) -> bool:
+    """Leaves what another host has pickled, for `read_bytes`. Whether the folder had to be made.
+
+    Raises:
+        OSError: there is no folder to make it in; it is somebody else's.
+    """
+    try:
+        os.mkdir(place, 0o700)
+    except FileNotFoundError:
+        parent = os.path.dirname(place)
+        raise FileNotFoundError(f"there is no folder {parent} there: set TMPDIR to one that all hosts have") from None
+    except FileExistsError:
+        read_bytes(place)
+        return False
+    _write(os.path.join(place, CALL), call)
+    return True
+
+
+def take_all(place: str) -> dict[str, bytes]:
+    """All results and failures by their names; the folder is gone then."""
+    files = {}
+    for name in filter(_RESULT.fullmatch, os.listdir(place)):
+        with open(os.path.join(place, name), "rb") as file:
+            files[name] = file.read()
+    shutil.rmtree(place, ignore_errors=True)
+    return files
+
+
+def write_file(place: str, name: str, content: bytes) -> None:
+    """Leaves a result or a failure that another host has taken."""
+    if _RESULT.fullmatch(name):
+        _write(os.path.join(place, name), content)
 
 
 def write_result(place: str, rank: int, pickled: bytes) -> None:
@@ -99,7 +133,7 @@ def write_failure(place: str, rank: int, error: BaseException) -> None:
         summary,
         "".join(traceback.format_exception(type(error), error, inner)),
         isinstance(error, PeerLostError),
-        time.monotonic_ns(),
+        time.time_ns(),
     )
     _write(os.path.join(place, f"failure.{rank}"), json.dumps(asdict(failure)).encode())
 

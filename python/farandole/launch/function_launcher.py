@@ -1,4 +1,8 @@
-"""The launcher of ``farandole.run``: `farandole run` that ends its job when its standard input does."""
+"""The launcher of ``farandole.run``: `farandole run` that ends its job when its standard input does.
+
+``python -m farandole.launch.function_launcher FOLDER run ...``; the folder is taken to the other hosts of the job
+before, and what lies there brought back after.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,9 @@ import sys
 import threading
 import time
 
-from farandole.launch.cli import main
+from farandole.launch import cli
+from farandole.launch.function_remote import RemoteFolders
+from farandole.launch.run import say, start_timeout_s
 
 # Workers have this time to heed SIGTERM once the caller is gone.
 GRACE_S = 10.0
@@ -23,6 +29,24 @@ def _end_with_caller() -> None:
     os._exit(1)  # whatever is left ends with the launcher
 
 
-if __name__ == "__main__":
+def main() -> int:
+    """Runs the job; returns its exit code."""
+    place, *arguments = sys.argv[1:]
+    settings = cli.parse(arguments)
+    folders = RemoteFolders(place, settings, start_timeout_s(settings, os.environ), say)
+    if not folders.make():
+        folders.take()
+        return 1
     threading.Thread(target=_end_with_caller, daemon=True).start()
-    sys.exit(main())
+    try:
+        code = cli.launch(settings)
+    finally:
+        taken = folders.take()
+    return code if taken else code or 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

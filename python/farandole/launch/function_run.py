@@ -1,7 +1,8 @@
 """What ``farandole.run`` does: a launcher, the wait for its end, and the results.
 
 The launcher is a process of its own, so that nothing of the caller's is touched: no signal handler, no thread, no child
-that is not its own. Function and results are files (function_files.py); nothing that comes over a network is unpickled.
+that is not its own. Function and results are files (function_files.py); nothing is unpickled but what this user has
+written, here or on hosts that ssh has authenticated.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def run(call: tuple[Any, ...], processes: int, options: Sequence[str], executabl
     with function_files.folder() as place:
         function_files.write_call(place, pickled)
         worker = [executable or sys.executable, "-m", "farandole.launch.function_worker", place]
-        code, interrupted = _launch([*options, "--", *worker])
+        code, interrupted = _launch([place, "run", *options, "--", *worker])
         if interrupted:
             raise KeyboardInterrupt
         missing = function_files.ranks_without_result(place, processes)
@@ -43,7 +44,7 @@ def _launch(arguments: Sequence[str]) -> tuple[int, bool]:
     # A session of its own: what a terminal or a notebook's server sends to the whole group reaches the job only
     # through this process, once.
     launcher = subprocess.Popen(
-        [sys.executable, "-m", "farandole.launch.function_launcher", "run", *arguments],
+        [sys.executable, "-m", "farandole.launch.function_launcher", *arguments],
         env=_environment(),
         stdin=subprocess.PIPE,
         start_new_session=True,

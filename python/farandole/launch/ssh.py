@@ -12,7 +12,7 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
@@ -25,7 +25,7 @@ from farandole.version import __version__
 MARK = "farandole-remote: "
 # A host that has vanished without a word is noticed after so many times so many seconds.
 ALIVE_S, ALIVE_TIMES = 15, 3
-PREFLIGHTS_AT_ONCE = 64
+AT_ONCE = 64
 SSH_FAILED = 255
 REMOTE = "farandole.launch.remote"
 _NOT_FORWARDED = ("OLDPWD", "PWD", "HOSTNAME", "SHLVL", "DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "_")
@@ -79,9 +79,9 @@ def _reason(host: str, done: subprocess.CompletedProcess, python: str) -> str:
     return f"the check there ended with code {done.returncode}: {last}"
 
 
-def _check(settings: Settings, host: str, request: dict, timeout_s: float) -> dict:
-    """What a host says of itself. Raises HostError."""
-    arguments = command(settings, host, timeout_s, "--check")
+def ask(settings: Settings, host: str, request: dict, timeout_s: float, *words: str, module: str = REMOTE) -> dict:
+    """What a module on a host answers. Raises HostError."""
+    arguments = command(settings, host, timeout_s, *words, module=module)
     try:
         done = subprocess.run(
             arguments,
@@ -118,14 +118,23 @@ def preflight(
         "interfaces": settings.network_interfaces,
     }
 
-    def ask(host: str) -> dict | HostError:
+    return ask_all(hosts, lambda host: ask(settings, host, request, timeout_s, "--check"), say)
+
+
+def ask_all(hosts: Sequence[str], one: Callable[[str], dict], say: Say) -> dict[str, dict] | None:
+    """Asks all hosts at once, each with `one`, which may raise HostError.
+
+    Their answers; None if any has none: a line for each of those has been said.
+    """
+
+    def answer_of(host: str) -> dict | HostError:
         try:
-            return _check(settings, host, request, timeout_s)
+            return one(host)
         except HostError as error:
             return error
 
-    with ThreadPoolExecutor(min(PREFLIGHTS_AT_ONCE, len(hosts))) as pool:
-        answers = dict(zip(hosts, pool.map(ask, hosts)))
+    with ThreadPoolExecutor(min(AT_ONCE, len(hosts))) as pool:
+        answers = dict(zip(hosts, pool.map(answer_of, hosts)))
     wrong = {host: answer for host, answer in answers.items() if isinstance(answer, HostError)}
     for host, error in wrong.items():
         say(f"host {host}: {error}")
