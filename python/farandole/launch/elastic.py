@@ -26,7 +26,7 @@ from farandole.launch.elastic_discovery import HostDiscoveryScript, RepeatedDisc
 from farandole.launch.elastic_link import HostLink
 from farandole.launch.elastic_slots import Bounds, Slot, Slots, Verdict
 from farandole.launch.hosts import is_local
-from farandole.launch.interfaces import address_of
+from farandole.launch.interfaces import address_of, own_address
 from farandole.launch.run import RELAYED, start_timeout_s
 from farandole.launch.settings import Settings, allowed_cores
 
@@ -211,7 +211,10 @@ class _ElasticRun:
         """Raises OSError, or RuntimeError when the host cannot be used."""
         local = is_local(host)
         if not local and not self._certificate:
-            raise RuntimeError("the job began on this machine alone, its controller cannot be reached from another one")
+            raise RuntimeError(
+                "the job began on this machine alone, whose address for others was not known: name its network "
+                "interface (--network-interfaces)"
+            )
         ours = self._own_address("" if local else host)
         workers = self._of_workers()
         job = {
@@ -235,11 +238,14 @@ class _ElasticRun:
         return self._links[host]
 
     def _start_controller(self) -> None:
-        """Beyond loopback if any host that is known now is another machine. Raises RuntimeError."""
+        """Beyond loopback if a host that is known now is another machine, or one may be found. Raises RuntimeError."""
         others = [host for host in self._slots.hosts if not is_local(host)]
-        beyond = bool(others)
-        if beyond:
+        if others:
             self._look_at(others)
+        elif self._discovery is not None:
+            address = address_of(self._settings.network_interfaces) or own_address()
+            self._own = {"": address} if address else {}
+        beyond = bool(self._own)
         listen = ("[::]:0" if ":" in self._own_address("") else "0.0.0.0:0") if beyond else "127.0.0.1:0"
         settings = self._settings
         self._controller = Controller(

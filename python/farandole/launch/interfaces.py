@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 SIOCGIFADDR = 0x8915
 NAME_BYTES_MAX = 15
+# Of documentation (RFC 5737): whatever is not near lies behind the default route, as this does.
+FAR_AWAY = ("192.0.2.1", 9)
 
 
 def _ipv4(name: str) -> str:
@@ -35,3 +37,17 @@ def _ipv6(name: str) -> str:
 def address_of(names: Sequence[str]) -> str:
     """The address of the first of the interfaces that has one; IPv4 before IPv6. Empty: none has."""
     return next((address for name in names for address in (_ipv4(name), _ipv6(name)) if address), "")
+
+
+def own_address() -> str:
+    """That of this host which others will most likely reach: of its default route, otherwise the only one that is not
+    loopback's. Empty: there is none, or no telling."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(FAR_AWAY)  # sends nothing
+            return probe.getsockname()[0]
+        except OSError:
+            pass
+    found = [address_of([name]) for _, name in socket.if_nameindex() if name != "lo"]
+    addresses = [address for address in found if address]
+    return addresses[0] if len(addresses) == 1 else ""
