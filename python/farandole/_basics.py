@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Callable
 
-from farandole import _ending, _errors, _library, _mpi, _placement, _truth
+from farandole import _ending, _errors, _library, _mpi, _part, _truth
 from farandole.exceptions import NotInitializedError
 
 # Run after the library has given up all its handles.
@@ -22,8 +22,9 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str |
     HOROVOD_START_TIMEOUT (seconds, 30), and Ctrl-C ends it at once.
 
     Args:
-        comm: None, for all ranks. A list of ranks, or a communicator of mpi4py, must have all ranks of the job in their
-            order: a job consists of all processes that were started for it. Use process sets for parts of it.
+        comm: None, for all ranks. A list of ranks of what was started together, or a communicator of mpi4py, makes
+            those a job of their own, in this order; each other process needs a list of its own that it is in. Such
+            processes run on one host. All that was started together may be on several.
         process_sets: sets of ranks to register, the same on all ranks, in the same order; or "dynamic", which changes
             nothing, because sets may always be added later.
 
@@ -32,15 +33,14 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str |
             variables of whoever started this process do not suffice (docs/launching.md).
         NotInitializedError: in a child of fork() of an initialised process.
         ImportError: the library is missing or of another release.
-        ValueError: process sets that cannot be; ranks or a communicator that are not the whole job.
+        ValueError: process sets that cannot be; ranks or a communicator without this process, of several hosts without
+            being all, of an elastic job.
         NotImplementedError: a process set of a communicator, but `comm` is none.
     """
     # It needs this module.
     from farandole import process_sets as sets
 
-    communicator = comm if _mpi.is_communicator(comm) else None
-    wanted = None if communicator is not None else _checked_ranks(comm)
-    new_sets = sets.checked_new(process_sets, communicator is not None)
+    new_sets = sets.checked_new(process_sets, _mpi.is_communicator(comm))
     library = _library.load()
     code = library.is_initialized()
     if code < 0:
@@ -48,7 +48,7 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str |
     if code == 1:
         return
     os.environ.update(_truth.spelled_as_words(os.environ))
-    _placement.adopt()
+    _part.adopt(comm)
     _ending.install()
     # That was another life of the job.
     _errors.peer_lost_told = False
@@ -67,33 +67,11 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str |
     if library.size() > 1:
         _ending.listen()
     try:
-        if communicator is not None:
-            wanted = _mpi.ranks_of(communicator, rank())
-        _check_whole_job(wanted)
         for process_set in new_sets:
             sets.add_process_set(process_set)
     except Exception:
         shutdown()
         raise
-
-
-def _checked_ranks(comm: Any) -> list[int] | None:
-    """`comm` as a list of ranks; None for all. Raises ValueError if it is neither."""
-    if comm is None:
-        return None
-    ranks = list(comm) if isinstance(comm, Iterable) and not isinstance(comm, (str, bytes)) else [None]
-    if any(not isinstance(rank, int) or isinstance(rank, bool) for rank in ranks):
-        raise ValueError(f"comm must be None, a list of ranks, or a communicator of mpi4py, got {comm!r}")
-    return ranks or None
-
-
-def _check_whole_job(ranks: list[int] | None) -> None:
-    """Raises ValueError if these are given and are not all ranks of the job, in order."""
-    if ranks is not None and ranks != list(range(size())):
-        raise ValueError(
-            f"hvd.init(comm=...) names the ranks {ranks}, but the job has {size()} and each takes part under its own "
-            "number; start as many processes as are to train, or use hvd.ProcessSet for a part of them"
-        )
 
 
 def shutdown() -> None:

@@ -16,8 +16,8 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 from farandole.exceptions import InitializationError
 
@@ -54,6 +54,12 @@ class Place:
     def several_hosts(self) -> bool:
         """Whether ranks run on other hosts."""
         return bool(self.controller) or 0 <= self.local_size < self.size
+
+    def part(self, ranks: Sequence[int]) -> Place:
+        """In a job of these ranks, all on this host."""
+        job = f"{self.job}/ranks {','.join(map(str, ranks))}"
+        rank, size = ranks.index(self.rank), len(ranks)
+        return replace(self, job=job, rank=rank, size=size, local_rank=rank, local_size=size)
 
     def socket_name(self) -> str:
         """Abstract name of the keeper's socket."""
@@ -121,14 +127,12 @@ def _controller(variables: Mapping[str, str], by: str, several_hosts: bool) -> s
     )
 
 
-def find(variables: Mapping[str, str]) -> Place | None:
-    """Who this process is; None if it is alone, or a launcher of ours has told the library.
+def told(variables: Mapping[str, str]) -> Place | None:
+    """Who this process is, whoever has started it; None if it is alone.
 
     Raises:
-        InitializationError: the variables contradict each other, or do not suffice.
+        InitializationError: the variables contradict each other.
     """
-    if variables.get("FARANDOLE_AGENT_SOCKET"):
-        return None
     for by, (names, of_job, needed) in _FAMILIES.items():
         if not all(variables.get(name) for name in (*names[:2], *needed)):
             continue
@@ -140,18 +144,29 @@ def find(variables: Mapping[str, str]) -> Place | None:
         if not 0 <= rank < size or local_size > size or (local_size >= 0 and local_rank >= local_size):
             values = ", ".join(f"{name}={variables[name]}" for name in names if variables.get(name))
             raise InitializationError(f"the place of this process makes no sense: {values}")
-        several_hosts = 0 <= local_size < size
-        controller = _controller(variables, by, several_hosts)
-        key_file = variables.get("FARANDOLE_KEY_FILE", "")
-        if controller and not key_file:
-            raise InitializationError(
-                f"the ranks of several hosts need a common secret to join the controller at {controller}: write one "
-                "into a file of mode 0600 on every host (openssl rand -hex 32), and set FARANDOLE_KEY_FILE to its path"
-            )
         job = "/".join([by, *(variables.get(name, "") for name in of_job)])
+        controller, key_file = variables.get("FARANDOLE_CONTROLLER", ""), variables.get("FARANDOLE_KEY_FILE", "")
         data_address = variables.get("FARANDOLE_DATA_ADDRESS", "")
         return Place(by, job, rank, size, local_rank, local_size, controller, key_file, data_address)
     return None
+
+
+def find(variables: Mapping[str, str]) -> Place | None:
+    """Who this process is; None if it is alone, or a launcher of ours has told the library.
+
+    Raises:
+        InitializationError: the variables contradict each other, or do not suffice.
+    """
+    place = None if variables.get("FARANDOLE_AGENT_SOCKET") else told(variables)
+    if place is None:
+        return None
+    place = replace(place, controller=_controller(variables, place.by, place.several_hosts))
+    if place.controller and not place.key_file:
+        raise InitializationError(
+            f"the ranks of several hosts need a common secret to join the controller at {place.controller}: write one "
+            "into a file of mode 0600 on every host (openssl rand -hex 32), and set FARANDOLE_KEY_FILE to its path"
+        )
+    return place
 
 
 def _timeout_s(variables: Mapping[str, str]) -> float:
@@ -218,8 +233,16 @@ def adopt() -> None:
         InitializationError: it cannot be told, or there is no keeper within the start timeout.
     """
     place = find(os.environ)
-    if place is None:
-        return
+    if place is not None:
+        ask_keeper(place)
+
+
+def ask_keeper(place: Place) -> None:
+    """Tells the library where the agent of this job is, and which rank it has in it.
+
+    Raises:
+        InitializationError: there is no keeper within the start timeout, or it cannot start what it keeps.
+    """
     deadline = time.monotonic() + _timeout_s(os.environ)
     while True:
         left = deadline - time.monotonic()

@@ -66,8 +66,8 @@ def test_init_with_ranks_of_the_older_form() -> None:
         assert hvd.size() == 1
         hvd.shutdown()
     for ranks, text in (
-        ([0, 1], "names the ranks"),
-        ([1], "names the ranks"),
+        ([0, 1], "the job has 1: there is no rank 1"),
+        ([0, 0], "one of them twice"),
         ("01", "comm must be"),
         (3, "comm must"),
     ):

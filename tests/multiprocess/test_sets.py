@@ -13,7 +13,7 @@ def test_join_sets_groups(tmp_path: Path, size: int) -> None:
     assert sorted(job.lines("] checked 5 rank")) == [f"{rank} of {size}" for rank in range(size)], job.report()
 
 
-def test_communicators_of_mpi(tmp_path: Path) -> None:
-    job = processes.launch_file(tmp_path, 3, "mpi_worker.py")
+def test_parts_of_a_job(tmp_path: Path) -> None:
+    job = processes.launch_file(tmp_path, 4, "parts_worker.py")
     assert job.wait() == 0, job.report()
-    assert len(job.lines("communicators")) == 3, job.report()
+    assert sorted(job.lines("parts ")) == ["0", "1", "2", "3"], job.report()

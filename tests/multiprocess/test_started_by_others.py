@@ -44,6 +44,33 @@ def test_mpirun_trains_the_digits(tmp_path: Path) -> None:
 
 
 @needs_mpirun
+@pytest.mark.parametrize(("worker", "line"), [("mpi_worker.py", "communicators"), ("parts_worker.py", "parts ")])
+def test_parts_of_what_mpirun_has_started(tmp_path: Path, worker: str, line: str) -> None:
+    command = [sys.executable, str(processes.ROOT / "tests" / "multiprocess" / worker)]
+    with processes.running(mpirun(4, *command), tmp_path) as job:
+        assert job.wait() == 0, job.report()
+    assert job.stdout.count(line) == 4, job.report()
+
+
+def test_mpi_knows_of_one_process_under_another_launcher(tmp_path: Path) -> None:
+    body = """
+        from mpi4py import MPI
+        hvd.init()
+        for call in (lambda: hvd.add_process_set(hvd.ProcessSet(MPI.COMM_WORLD)), lambda: hvd.init(MPI.COMM_WORLD)):
+            try:
+                call()
+                raise AssertionError("no error")
+            except ValueError as error:
+                assert "start the job with mpirun" in str(error), error
+                hvd.shutdown()
+        print("told", flush=True)
+        """
+    with processes.launching(tmp_path, 2, body) as job:
+        assert job.wait() == 0, job.report()
+    assert len(job.lines("told")) == 2, job.report()
+
+
+@needs_mpirun
 def test_a_rank_of_mpirun_that_is_killed_is_named(tmp_path: Path) -> None:
     body = """
 print("pid", os.getpid(), flush=True)
