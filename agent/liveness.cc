@@ -1,7 +1,7 @@
 #include "agent/liveness.h"
 
 #include <fstream>
-#include <iterator>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 
@@ -15,7 +15,10 @@ char ParseProcessState(const std::string& stat) {
 
 char ProcessState(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-  return ParseProcessState(std::string(std::istreambuf_iterator<char>(file), {}));
+  // Other than iterators this does not throw when the process ends meanwhile, and reading fails.
+  std::string stat;
+  std::getline(file, stat, '\0');
+  return ParseProcessState(stat);
 }
 
 Liveness Judge(char process_state, TimePoint heard, TimePoint now, int64_t silence_ms) {

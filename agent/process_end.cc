@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 
 #include <fstream>
-#include <iterator>
+#include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -34,7 +34,9 @@ ProcessEnd DescribeEnd(const siginfo_t& info) {
 
 ProcessEnd ReadEnd(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-  const std::string stat(std::istreambuf_iterator<char>(file), {});
+  // Other than iterators this does not throw when somebody has just waited for it, and reading fails.
+  std::string stat;
+  std::getline(file, stat, '\0');
   const size_t end_of_name = stat.rfind(')');
   if (end_of_name == std::string::npos) return UnknownEnd(pid);
   // The fields from the third on: state, ..., exit_code (52).

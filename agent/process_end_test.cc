@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <functional>
+#include <thread>
 
 namespace farandole {
 namespace {
@@ -35,6 +36,19 @@ TEST(ProcessEnd, CanBeReadWithoutBeingTheParentUntilSomebodyHasWaited) {
   EXPECT_EQ(ReadEnd(killed).code, 137);
   EXPECT_EQ(ReadEnd(killed).cause, "was killed by signal 9 (SIGKILL)");
   waitpid(killed, nullptr, 0);
+}
+
+TEST(ProcessEnd, IsKnownOrUnknownWhileSomebodyWaits) {
+  for (int i = 0; i < 300; ++i) {
+    const pid_t exited = Ended([] { _exit(3); });
+    std::thread waiter([exited] { waitpid(exited, nullptr, 0); });
+    int code = 0;
+    do {
+      code = ReadEnd(exited).code;
+    } while (code == 3);
+    EXPECT_EQ(code, -1);
+    waiter.join();
+  }
 }
 
 TEST(ProcessEnd, OfARunningProcessIsUnknown) {

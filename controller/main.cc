@@ -8,7 +8,6 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -30,7 +29,9 @@ namespace {
 
 absl::StatusOr<std::string> ReadPem(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  // Other than iterators this does not throw when it cannot be read, as of a folder.
+  std::string text;
+  std::getline(file, text, '\0');
   if (!file.good() && !file.eof()) return absl::InvalidArgumentError(absl::StrCat("cannot read ", path));
   if (text.find("-----BEGIN ") == std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat(path, " cannot be read or is no PEM file"));

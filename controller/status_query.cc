@@ -5,8 +5,8 @@
 #include <grpcpp/create_channel.h>
 
 #include <fstream>
-#include <iterator>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -86,7 +86,8 @@ absl::Status ReadFiles(const Raw& raw, QueryOptions* options) {
   const std::string& path = options->tls_pinned ? raw.tls_pinned : raw.tls_ca;
   if (path.empty()) return absl::OkStatus();
   std::ifstream file(path, std::ios::binary);
-  options->tls_ca_pem.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  // Other than iterators this does not throw when it cannot be read, as of a folder.
+  std::getline(file, options->tls_ca_pem, '\0');
   if (options->tls_ca_pem.empty()) return absl::InvalidArgumentError(absl::StrCat("cannot read ", path));
   return absl::OkStatus();
 }

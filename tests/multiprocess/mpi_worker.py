@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from mpi4py import MPI
 
@@ -57,7 +59,7 @@ def jobs_of_their_own() -> None:
 def main() -> None:
     process_sets_of_communicators()
     jobs_of_their_own()
-    print("communicators", flush=True)
+    sys.stdout.write("communicators\n")  # at once, whatever is buffered
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import torch
 
@@ -44,7 +45,7 @@ def main() -> None:
     hvd.shutdown()
     hvd.init()
     assert (hvd.rank(), hvd.size(), total()) == (RANK, 4, 6.0)
-    print("parts", RANK, flush=True)
+    sys.stdout.write(f"parts {RANK}\n")  # at once, whatever is buffered
 
 
 if __name__ == "__main__":
