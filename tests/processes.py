@@ -24,6 +24,8 @@ def environment(**variables: str) -> dict[str, str]:
     result = {n: v for n, v in result.items() if not n.startswith("FARANDOLE_") or n.endswith("_DIR")}
     result["PYTHONPATH"] = str(ROOT / "python")
     result["OMP_NUM_THREADS"] = "1"
+    # With it print("a", b) is several writes, between which other processes on the same descriptor write theirs.
+    result.pop("PYTHONUNBUFFERED", None)
     return {**result, **variables}
 
 
