@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Callable
 
@@ -46,6 +47,7 @@ def file_sizes(tree: Tree) -> list[str]:
 _SCOPE = re.compile(r'^\s*(?:template\s*<.*>\s*)?(?:inline\s+)?(?:namespace|class|struct|enum|union|extern\s*"")', re.S)
 
 
+@functools.cache
 def cpp_functions(source: Source) -> list[tuple[int, int]]:
     """First and last line of every function body with its signature, outermost functions only."""
     code = re.sub(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", "", source.code, flags=re.MULTILINE)
@@ -65,10 +67,11 @@ def cpp_functions(source: Source) -> list[tuple[int, int]]:
     return found
 
 
+@functools.cache
 def python_functions(source: Source) -> list[tuple[int, int]]:
     """First and last line of every function."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return [(n.lineno, n.end_lineno or n.lineno) for n in ast.walk(ast.parse(source.text)) if isinstance(n, kinds)]
+    return [(n.lineno, n.end_lineno or n.lineno) for n in source.nodes if isinstance(n, kinds)]
 
 
 def function_sizes(tree: Tree) -> list[str]:
@@ -139,20 +142,24 @@ _DESCRIPTOR_MAKERS = re.compile(
 )
 
 
+@functools.cache
+def _banned_in(source: Source) -> list[str]:
+    bad = []
+    for pattern, applies, instead in BANNED_CALLS:
+        if applies(source):
+            for match in re.finditer(pattern, source.code):
+                line = source.code.count("\n", 0, match.start()) + 1
+                bad.append(f"{source.path}:{line}: {match.group().strip()}: {instead}")
+    for match in _DESCRIPTOR_MAKERS.finditer(source.code):
+        if "CLOEXEC" not in match.group(2):
+            line = source.code.count("\n", 0, match.start()) + 1
+            bad.append(f"{source.path}:{line}: {match.group(1)} without CLOEXEC")
+    return bad
+
+
 def banned_calls(tree: Tree) -> list[str]:
     """The table above, and: every descriptor is made with CLOEXEC."""
-    bad = []
-    for source in tree.cpp:
-        for pattern, applies, instead in BANNED_CALLS:
-            if applies(source):
-                for match in re.finditer(pattern, source.code):
-                    line = source.code.count("\n", 0, match.start()) + 1
-                    bad.append(f"{source.path}:{line}: {match.group().strip()}: {instead}")
-        for match in _DESCRIPTOR_MAKERS.finditer(source.code):
-            if "CLOEXEC" not in match.group(2):
-                line = source.code.count("\n", 0, match.start()) + 1
-                bad.append(f"{source.path}:{line}: {match.group(1)} without CLOEXEC")
-    return bad
+    return [complaint for source in tree.cpp for complaint in _banned_in(source)]
 
 
 def marker_comments(tree: Tree) -> list[str]:
@@ -175,7 +182,7 @@ def build_targets(tree: Tree) -> list[str]:
         if not source.path.endswith("/BUILD") or source.folder == "third_party":
             continue
         package = source.path[: -len("/BUILD")]
-        for call in ast.walk(ast.parse(source.text)):
+        for call in source.nodes:
             if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id.startswith("cc_")):
                 continue
             literal = {k.arg: k.value for k in call.keywords if k.arg in ("name", "srcs", "hdrs")}
@@ -222,7 +229,7 @@ def python_imports(tree: Tree) -> list[str]:
     for source in tree.having(".py"):
         if not source.path.startswith("python/") or source.is_test:
             continue
-        for node in ast.walk(ast.parse(source.text)):
+        for node in source.nodes:
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             bad += [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import re
 from dataclasses import dataclass
@@ -54,6 +55,11 @@ class Source:
     def code(self) -> str:
         """C++ without comments and literals."""
         return without_comments_and_literals(self.text)
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Python's syntax tree, node by node; a BUILD file is Python enough."""
+        return list(ast.walk(ast.parse(self.text)))
 
     @cached_property
     def includes(self) -> list[tuple[int, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,14 @@ def tree() -> Tree:
     return Tree(ROOT)
 
 
+@functools.cache
+def complaints(rule: Callable[[Tree], list[str]], tree: Tree) -> list[str]:
+    return rule(tree)
+
+
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
-def test_tree_keeps(rule: object, tree: Tree) -> None:
-    complaints = rule(tree)
-    assert not complaints, "\n" + "\n".join(complaints)
+def test_tree_keeps(rule: Callable[[Tree], list[str]], tree: Tree) -> None:
+    assert not complaints(rule, tree), "\n" + "\n".join(complaints(rule, tree))
 
 
 # Rule, file to write or extend, text that breaks the rule, part of the complaint.
@@ -64,8 +70,8 @@ BREAKS = [
 
 
 @pytest.mark.parametrize(("rule", "path", "text", "complaint"), BREAKS)
-def test_rule_bites(tree: Tree, rule: object, path: str, text: str, complaint: str) -> None:
-    before = set(rule(tree))
+def test_rule_bites(tree: Tree, rule: Callable[[Tree], list[str]], path: str, text: str, complaint: str) -> None:
+    before = complaints(rule, tree)
     new = [c for c in rule(tree.extended(path, text)) if c not in before]
     assert any(complaint in c for c in new), f"the rule did not complain; it said {new}"
 
