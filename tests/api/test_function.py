@@ -39,12 +39,6 @@ def test_signature() -> None:
         ({"func": 5}, TypeError, "calls a function, not a int"),
         ({"use_gloo": True, "use_mpi": True}, ValueError, "use_gloo and use_mpi exclude each other"),
         ({"hosts": "a:1", "hostfile": "b"}, ValueError, "hosts and hostfile exclude each other"),
-        (
-            {"hosts": "localhost:1,far:2", "min_num_proc": 1},
-            ValueError,
-            "far is another host; .* farandole run --min-np 1 -H far:2",
-        ),
-        ({"hosts": "me@localhost:1", "host_discovery_script": "x"}, ValueError, "me@localhost is another host"),
         ({"hosts": "localhost:x"}, ValueError, "'x' is not a number of slots"),
         ({"hostfile": "/no/such/file"}, ValueError, "/no/such/file: No such file"),
         ({"num_proc": 0}, ValueError, "num_proc is 0"),

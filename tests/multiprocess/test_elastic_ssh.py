@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,3 +55,51 @@ def test_another_host_joins_a_job_that_began_here(hosts: ssh_hosts.SshHosts, tmp
         second = elastic.await_turns(2)
         assert second[0].pid == first[0].pid and second[1].step == second[0].step
         elastic.enough(2)
+
+
+FUNCTION = """
+import os, socket, sys
+import farandole
+
+def train(known):
+    import torch, farandole.torch as hvd
+    from farandole.torch import elastic
+
+    hvd.init()
+
+    @elastic.run
+    def steps(state):
+        while not state.grown or hvd.size() == 3:
+            hvd.allreduce(torch.ones(1), name="step")
+            state.step += 1
+            if hvd.rank() == 0 and state.step == 2:
+                with open(known, "a") as file:
+                    print("node2:1", file=file)
+            state.grown = state.grown or hvd.size() == 3
+            state.commit()
+            if hvd.size() == 3 and hvd.rank() == 1:
+                os.kill(os.getpid(), 9)
+        return hvd.rank(), socket.gethostname(), hvd.size()
+
+    return steps(elastic.TorchState(step=0, grown=False))
+
+results = farandole.run(train, (sys.argv[1],), num_proc=2, min_num_proc=2, host_discovery_script=f"cat {sys.argv[1]}")
+print("results", *results[1])
+print("left", os.listdir(os.environ["TMPDIR"]))
+"""
+
+
+def test_a_function_goes_to_a_host_that_comes_later(hosts: ssh_hosts.SshHosts, tmp_path: Path) -> None:
+    """And its result is rank 1's in the end, as that of the other host is lost."""
+    known, caller = tmp_path / "known", tmp_path / "caller.py"
+    known.write_text("localhost:1\nnode1:1\n")
+    caller.write_text(FUNCTION)
+    command = hosts.network.hosts[0].command(sys.executable, str(caller), str(known))
+    with processes.running(command, tmp_path, {"FARANDOLE_SSH": hosts.ssh, "TMPDIR": str(hosts.own)}) as job:
+        assert job.wait() == 0, job.report()
+    assert job.lines("results ") == ["1 node2 2"], job.report()
+    assert job.lines("left ") == ["[]"], job.report()
+    for node in ("node1", "node2"):
+        look = [*hosts.ssh.split(), node, "ls", str(hosts.own)]
+        seen = subprocess.run(hosts.network.hosts[0].command(*look), capture_output=True, text=True, timeout=30)
+        assert (seen.returncode, seen.stdout) == (0, ""), seen

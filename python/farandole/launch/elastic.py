@@ -15,7 +15,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from farandole import _locate
 from farandole.launch import job_files, ssh
@@ -30,6 +30,9 @@ from farandole.launch.interfaces import address_of, own_address
 from farandole.launch.run import RELAYED, start_timeout_s
 from farandole.launch.settings import Settings, allowed_cores
 
+if TYPE_CHECKING:
+    from farandole.launch.function_remote import RemoteFolders
+
 ELASTIC_TIMEOUT_S = 600.0
 # Between a slot's disappearance and the end of its process, which leaves at a commit by itself.
 RETIRE_GRACE_S = 300.0
@@ -41,8 +44,11 @@ HELPER = "farandole.launch.elastic_host"
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-def run(settings: Settings) -> int:
-    """Runs the command as an elastic job. Returns the exit code: 0 when the processes that were left ended well."""
+def run(settings: Settings, folders: RemoteFolders | None = None) -> int:
+    """Runs the command as an elastic job. Returns the exit code: 0 when the processes that were left ended well.
+
+    `folders` are to be on each other host before a process starts there.
+    """
 
     def say(sentence: str) -> None:
         print(f"{settings.name}: {sentence}", file=sys.stderr, flush=True)
@@ -56,7 +62,7 @@ def run(settings: Settings) -> int:
     except FileNotFoundError as error:
         say(str(error))
         return 1
-    return _ElasticRun(settings, settings.environment(os.environ, allowed_cores()), say).run()
+    return _ElasticRun(settings, settings.environment(os.environ, allowed_cores()), say, folders).run()
 
 
 def _where(settings: Settings) -> str:
@@ -98,8 +104,10 @@ class _ElasticRun:
     """One run: a controller, and for each host in use a helper that runs an agent and workers. Everything that it
     starts has ended when `run` returns."""
 
-    def __init__(self, settings: Settings, environment: dict[str, str], say: Say) -> None:
-        self._settings, self._environment, self._say = settings, environment, say
+    def __init__(
+        self, settings: Settings, environment: dict[str, str], say: Say, folders: RemoteFolders | None
+    ) -> None:
+        self._settings, self._environment, self._say, self._folders = settings, environment, say, folders
         self._job = f"run-{secrets.token_hex(8)}"
         self._bounds = _bounds(settings)
         self._slots = Slots(self._bounds)
@@ -228,6 +236,7 @@ class _ElasticRun:
             "environment": workers if local else {**ssh.forwarded(self._environment), **workers},
             "command": self._settings.command,
             "folder": os.getcwd(),
+            "function": self._folders.request() if self._folders is not None and not local else None,
         }
         if local:
             command = [sys.executable, "-m", HELPER]
@@ -309,6 +318,8 @@ class _ElasticRun:
                 self._note_end(Slot(link.host, event["slot"]), event["code"], event["killed"], who)
             elif kind == "note":
                 self._say(f"on {link.host} {event['text']}")
+            elif kind == "function":
+                self._folders.note_made(link.host)
             elif kind == "failed":
                 return self._lose(link, f"on {link.host} {event['text']}")
             elif self._settings.verbose:

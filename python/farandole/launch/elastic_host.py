@@ -7,8 +7,8 @@ is told on stdin, a JSON object a line. The first says what the job is, with its
     {"do": "retire", "slot": 0, "grace_s": 300}       it leaves at its next commit, or is ended then; null: not
     {"do": "signal", "number": 15}                    to all workers
 
-On stdout it tells, in the same form, of "ready", "started", "ended", "output" and "failed". It ends, and ends
-everything, when its stdin ends: when the driver has ended, in whatever way. Workers are its children and die with it,
+On stdout it tells, in the same form, of "ready", "started", "ended", "output" and "failed", and by "function" that it
+has made the folder of one. It ends, and ends everything, when its stdin ends: when the driver has ended, in whatever way. Workers are its children and die with it,
 agents may be killed and are started again.
 """
 
@@ -143,16 +143,17 @@ class Host:
     def _read_commands(self) -> bool:
         chunk = os.read(0, READ_BYTES)
         self._commands += chunk
-        *lines, rest = self._commands.split(b"\n")
-        self._commands = bytearray(rest)
-        for line in lines:
-            self._obey(json.loads(line))
+        if b"\n" in chunk:
+            *lines, rest = self._commands.split(b"\n")
+            self._commands = bytearray(rest)
+            for line in lines:
+                self._obey(json.loads(line))
         return bool(chunk)
 
     def _obey(self, command: dict[str, Any]) -> None:
         if self._job is None:
             self._job = command
-            if self._start_agent():
+            if self._make_folder() and self._start_agent():
                 self._tell("ready", pid=os.getpid())
         elif command["do"] == "start":
             self._start_worker(command["slot"])
@@ -165,6 +166,22 @@ class Host:
                     worker.retired = True
                     if command["grace_s"] is not None:
                         worker.terminate_s = time.monotonic() + command["grace_s"]
+
+    def _make_folder(self) -> bool:
+        """That of a function, if workers call one. False: it cannot be made, and the driver has been told."""
+        function = self._job["function"]
+        if function is None:
+            return True
+        # Other jobs do without what this brings.
+        from farandole.launch import function_remote
+
+        try:
+            if function_remote.make(function):
+                self._tell("function")
+        except OSError as error:
+            self._tell("failed", text=str(error))
+            return False
+        return True
 
     def _start_agent(self) -> bool:
         job = self._job

@@ -49,7 +49,7 @@ def run(
         kwargs: its named arguments.
         num_proc: processes; `min_num_proc` if that is more.
         min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, host_discovery_script: of an elastic run. The
-            results are those of the first `min_num_proc` ranks then. All its hosts are this one.
+            results are those of the first `min_num_proc` ranks then.
         hosts, hostfile: hosts with slots. Others are reached by ssh, with this package at the same place; function and
             results travel by ssh, too.
         start_timeout: seconds that ``hvd.init()`` waits for the other processes (30).
@@ -133,20 +133,17 @@ def _check(given: dict[str, Any]) -> None:
             raise ValueError(f"{one} and {other} exclude each other; give one of them")
     if not isinstance(processes, Integral) or isinstance(processes, bool) or processes < 1:
         raise ValueError(f"num_proc is {processes!r}; it has to be a whole number from 1 on")
-    elastic = given["min_num_proc"] is not None or given["host_discovery_script"] is not None
-    _check_hosts(given["hosts"], given["hostfile"], elastic)
+    _check_hosts(given["hosts"], given["hostfile"])
 
 
-def _check_hosts(text: str | None, path: str | None, elastic: bool) -> None:
+def _check_hosts(text: str | None, path: str | None) -> None:
+    """Raises ValueError."""
     from farandole.launch import hosts
 
-    named = hosts.parse_hosts(text) if text is not None else hosts.read_hostfile(path) if path is not None else ()
-    for host in named:
-        if elastic and not hosts.is_local(host.name):
-            raise ValueError(
-                f"{host.name} is another host; an elastic farandole.run starts processes on this one only. Put "
-                f"the function into a script: farandole run --min-np 1 -H {host.name}:{host.slots} python train.py"
-            )
+    if text is not None:
+        hosts.parse_hosts(text)
+    elif path is not None:
+        hosts.read_hostfile(path)
 
 
 def _options(given: dict[str, Any]) -> list[str]:

@@ -12,9 +12,8 @@ import sys
 import threading
 import time
 
-from farandole.launch import cli
+from farandole.launch import cli, elastic, run
 from farandole.launch.function_remote import RemoteFolders
-from farandole.launch.run import say, start_timeout_s
 
 # Workers have this time to heed SIGTERM once the caller is gone.
 GRACE_S = 10.0
@@ -33,16 +32,17 @@ def main() -> int:
     """Runs the job; returns its exit code."""
     place, *arguments = sys.argv[1:]
     settings = cli.parse(arguments)
-    folders = RemoteFolders(place, settings, start_timeout_s(settings, os.environ), say)
+    folders = RemoteFolders(place, settings, run.start_timeout_s(settings, os.environ), run.say)
     if not folders.make():
         folders.take()
         return 1
     threading.Thread(target=_end_with_caller, daemon=True).start()
     try:
-        code = cli.launch(settings)
+        code = elastic.run(settings, folders) if settings.elastic else run.run(settings)
     finally:
         taken = folders.take()
-    return code if taken else code or 1
+    # An elastic job may have lost a host, and be whole without what lies there.
+    return code if taken or settings.elastic else code or 1
 
 
 if __name__ == "__main__":

@@ -18,10 +18,19 @@ from farandole.version import __version__
 MODULE = "farandole.launch.function_remote"
 
 
+def make(request: dict) -> bool:
+    """Does what `RemoteFolders.request` asks for. Whether there was no such folder yet.
+
+    Raises:
+        OSError: there is no folder to make it in; it is somebody else's.
+    """
+    return function_files.make_with(request["place"], base64.b64decode(request["call"]))
+
+
 def _answer(request: dict) -> dict:
-    place = request["place"]
     if "call" in request:
-        return {"made": function_files.make_with(place, base64.b64decode(request["call"]))}
+        return {"made": make(request)}
+    place = request["place"]
     files = {name: base64.b64encode(content).decode() for name, content in function_files.take_all(place).items()}
     return {"files": files}
 
@@ -39,7 +48,7 @@ def main() -> None:
 
 
 class RemoteFolders:
-    """The folders of one call on all other hosts of a job.
+    """The folders of one call on all other hosts of a job; on those of an elastic one, the driver has them made.
 
     Args:
         place: of the folder here, and there.
@@ -55,19 +64,26 @@ class RemoteFolders:
             self._hosts = [each.host for each in settings.places() if not hosts.is_local(each.host)]
         self._made: list[str] = []
 
-    def _ask(self, host: str, **request: str) -> dict:
-        request["place"] = self._place
+    def _ask(self, host: str, request: dict) -> dict:
         return ssh.ask(self._settings, host, request, self._timeout_s, module=MODULE)
+
+    def request(self) -> dict:
+        """What a host needs to make its folder."""
+        call = base64.b64encode(function_files.read_bytes(self._place)).decode()
+        return {"place": self._place, "call": call}
+
+    def note_made(self, host: str) -> None:
+        """A host has made its folder. Of hosts with a file system in common, or of two names of one, only one has."""
+        self._made.append(host)
 
     def make(self) -> bool:
         """Whether the function lies on all hosts; if not, the reason has been said."""
-        call = base64.b64encode(function_files.read_bytes(self._place)).decode()
+        request = self.request()
 
         def deliver(host: str) -> dict:
-            answer = self._ask(host, call=call)
-            # Of hosts with a file system in common, or of two names of one, only one has made it.
+            answer = self._ask(host, request)
             if answer["made"]:
-                self._made.append(host)
+                self.note_made(host)
             return answer
 
         return not self._hosts or ssh.ask_all(self._hosts, deliver, self._say) is not None
@@ -76,7 +92,7 @@ class RemoteFolders:
         """Brings all results here and removes the folders there. Whether that was done on all hosts."""
 
         def collect(host: str) -> dict:
-            answer = self._ask(host)
+            answer = self._ask(host, {"place": self._place})
             for name, content in answer["files"].items():
                 function_files.write_file(self._place, name, base64.b64decode(content))
             return answer
