@@ -19,8 +19,6 @@ import lint
 
 ROOT = lint.ROOT
 OUT = ROOT / "build" / "test"
-# Minutes of silence, until somebody is given up.
-WAITING = ["tests/multiprocess/test_hosts.py"]
 
 
 @dataclass
@@ -101,36 +99,14 @@ def run_bazel() -> Tally:
     return tally if code in (0, 4) else at_least_one_failure(tally, f"bazel test //...: exit code {code}")
 
 
-def start_pytest(name: str, *arguments: str) -> subprocess.Popen:
-    """Reports to a file of this name. Its output goes to another if it does not run in the foreground."""
-    report, log = OUT / f"{name}.xml", OUT / f"{name}.log"
-    report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "-rs", "--durations=15", f"--junitxml={report}", *arguments]
-    if name == "pytest":
-        return subprocess.Popen(command, cwd=ROOT)
-    with log.open("w") as file:
-        return subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT)
-
-
-def end_pytest(name: str, process: subprocess.Popen) -> Tally:
-    """Waits for it."""
-    code = process.wait()
-    log, report = OUT / f"{name}.log", OUT / f"{name}.xml"
-    if name != "pytest":
-        print(log.read_text(), flush=True)
-    tally = read_junit(report) if report.exists() else Tally()
-    return tally if code == 0 else at_least_one_failure(tally, f"{name}: exit code {code}")
-
-
 def run_pytest() -> Tally:
-    """Every Python test, against what was just built; those that mostly wait beside the others."""
-    waiting = start_pytest("pytest-waiting", *WAITING)
-    try:
-        tally = end_pytest("pytest", start_pytest("pytest", *(f"--ignore={path}" for path in WAITING)))
-        tally.add(end_pytest("pytest-waiting", waiting))
-    finally:
-        waiting.kill()
-    return tally
+    """Every Python test, against what was just built. Two files at a time: jobs wait as often as they compute."""
+    report = OUT / "pytest.xml"
+    report.unlink(missing_ok=True)
+    options = ["-q", "-rs", "-n2", "--dist=loadfile", "--durations=15", f"--junitxml={report}"]
+    code = subprocess.run([sys.executable, "-m", "pytest", *options], cwd=ROOT).returncode
+    tally = read_junit(report) if report.exists() else Tally()
+    return tally if code == 0 else at_least_one_failure(tally, f"pytest: exit code {code}")
 
 
 def main() -> int:
