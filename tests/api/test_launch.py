@@ -15,6 +15,7 @@ import pytest
 from farandole.launch import children, cli, settings
 
 COMMAND = [sys.executable, "-m", "farandole", "run"]
+HOROVODRUN = [sys.executable, "-c", "import sys; from farandole.launch import horovodrun; sys.exit(horovodrun.main())"]
 
 
 @pytest.mark.parametrize(
@@ -41,10 +42,13 @@ def test_usage_errors(tmp_path: Path, arguments: list[str], sentence: str) -> No
     assert job.stdout == ""
 
 
-def test_missing_binaries_are_named(tmp_path: Path) -> None:
-    with processes.running([*COMMAND, "-np", "1", "true"], tmp_path, {"FARANDOLE_BIN_DIR": str(tmp_path)}) as job:
+@pytest.mark.parametrize(("command", "name"), [(COMMAND, "farandole run"), (HOROVODRUN, "horovodrun")])
+@pytest.mark.parametrize("elastic", [[], ["--min-np", "1"]])
+def test_missing_binaries_are_named(tmp_path: Path, command: list[str], name: str, elastic: list[str]) -> None:
+    variables = {"FARANDOLE_BIN_DIR": str(tmp_path)}
+    with processes.running([*command, "-np", "1", *elastic, "true"], tmp_path, variables) as job:
         assert job.wait() == 1
-    sentence = f"farandole run: farandole-controller was not found at {tmp_path}/farandole-controller; install"
+    sentence = f"{name}: farandole-controller was not found at {tmp_path}/farandole-controller; install"
     assert job.stderr.startswith(sentence), job.stderr
 
 

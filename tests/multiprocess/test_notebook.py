@@ -28,7 +28,7 @@ class Notebook:
 
     def begin(self, cell: str) -> None:
         self.printed = ""
-        # Without stop_on_error the next cell runs however early it comes; a kernel drops those that wait after an error.
+        # With stop_on_error a kernel drops the next cell if it comes quickly after an error.
         self.request = self.client.execute(textwrap.dedent(cell), store_history=False, stop_on_error=False)
 
     def read_until(self, text: str, times: int) -> None:

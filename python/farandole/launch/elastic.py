@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from farandole import _locate
 from farandole.launch import job_files, ssh
-from farandole.launch.agents import Say
 from farandole.launch.children import member_token, observer_token
 from farandole.launch.controller import Controller, certificate
 from farandole.launch.elastic_discovery import HostDiscoveryScript, RepeatedDiscovery
@@ -49,10 +48,6 @@ def run(settings: Settings, folders: RemoteFolders | None = None) -> int:
 
     `folders` are to be on each other host before a process starts there.
     """
-
-    def say(sentence: str) -> None:
-        print(f"{settings.name}: {sentence}", file=sys.stderr, flush=True)
-
     if settings.dry_run:
         print(f"{_where(settings)} run {shlex.join(settings.command)}")
         return 0
@@ -60,9 +55,9 @@ def run(settings: Settings, folders: RemoteFolders | None = None) -> int:
         for name in ("farandole-controller", "farandole-agent"):
             _locate.find(name)
     except FileNotFoundError as error:
-        say(str(error))
+        settings.say(str(error))
         return 1
-    return _ElasticRun(settings, settings.environment(os.environ, allowed_cores()), say, folders).run()
+    return _ElasticRun(settings, settings.environment(os.environ, allowed_cores()), folders).run()
 
 
 def _where(settings: Settings) -> str:
@@ -104,10 +99,9 @@ class _ElasticRun:
     """One run: a controller, and for each host in use a helper that runs an agent and workers. Everything that it
     starts has ended when `run` returns."""
 
-    def __init__(
-        self, settings: Settings, environment: dict[str, str], say: Say, folders: RemoteFolders | None
-    ) -> None:
-        self._settings, self._environment, self._say, self._folders = settings, environment, say, folders
+    def __init__(self, settings: Settings, environment: dict[str, str], folders: RemoteFolders | None) -> None:
+        self._settings, self._environment, self._folders = settings, environment, folders
+        self._say = settings.say
         self._job = f"run-{secrets.token_hex(8)}"
         self._bounds = _bounds(settings)
         self._slots = Slots(self._bounds)
@@ -125,7 +119,7 @@ class _ElasticRun:
             self._slots.discovered(_given_hosts(settings))
         else:
             script = HostDiscoveryScript(settings.discovery_script, settings.slots_per_host or 1)
-            self._discovery = RepeatedDiscovery(script, say)
+            self._discovery = RepeatedDiscovery(script, settings.say)
 
     def run(self) -> int:
         previous = {number: signal.signal(number, self._on_signal) for number in RELAYED}
@@ -286,7 +280,7 @@ class _ElasticRun:
     def _look_at(self, hosts: list[str]) -> None:
         """Checks other machines, and finds out where they see us. Raises RuntimeError if one cannot be used."""
         timeout_s = start_timeout_s(self._settings, self._environment)
-        answers = ssh.preflight(self._settings, hosts, self._environment, timeout_s, self._say)
+        answers = ssh.preflight(self._settings, hosts, self._environment, timeout_s)
         if answers is None:
             raise RuntimeError("the job does not begin without these hosts")
         for host, answer in answers.items():

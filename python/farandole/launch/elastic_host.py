@@ -8,8 +8,8 @@ is told on stdin, a JSON object a line. The first says what the job is, with its
     {"do": "signal", "number": 15}                    to all workers
 
 On stdout it tells, in the same form, of "ready", "started", "ended", "output" and "failed", and by "function" that it
-has made the folder of one. It ends, and ends everything, when its stdin ends: when the driver has ended, in whatever way. Workers are its children and die with it,
-agents may be killed and are started again.
+has made the folder of one. It ends, and ends everything, when its stdin ends: when the driver has ended, in whatever
+way. Workers are its children and die with it, agents may be killed and are started again.
 """
 
 from __future__ import annotations

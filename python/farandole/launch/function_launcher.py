@@ -32,7 +32,7 @@ def main() -> int:
     """Runs the job; returns its exit code."""
     place, *arguments = sys.argv[1:]
     settings = cli.parse(arguments)
-    folders = RemoteFolders(place, settings, run.start_timeout_s(settings, os.environ), run.say)
+    folders = RemoteFolders(place, settings, run.start_timeout_s(settings, os.environ))
     if not folders.make():
         folders.take()
         return 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from farandole.launch import function_files, hosts, ssh
 from farandole.launch.settings import Settings
@@ -54,11 +54,10 @@ class RemoteFolders:
         place: of the folder here, and there.
         settings: of the job.
         timeout_s: for each connection.
-        say: prints a sentence.
     """
 
-    def __init__(self, place: str, settings: Settings, timeout_s: float, say: Callable[[str], None]) -> None:
-        self._place, self._settings, self._timeout_s, self._say = place, settings, timeout_s, say
+    def __init__(self, place: str, settings: Settings, timeout_s: float) -> None:
+        self._place, self._settings, self._timeout_s = place, settings, timeout_s
         self._hosts: Sequence[str] = ()
         if not settings.elastic:
             self._hosts = [each.host for each in settings.places() if not hosts.is_local(each.host)]
@@ -86,7 +85,7 @@ class RemoteFolders:
                 self.note_made(host)
             return answer
 
-        return not self._hosts or ssh.ask_all(self._hosts, deliver, self._say) is not None
+        return not self._hosts or ssh.ask_all(self._hosts, deliver, self._settings.say) is not None
 
     def take(self) -> bool:
         """Brings all results here and removes the folders there. Whether that was done on all hosts."""
@@ -97,7 +96,7 @@ class RemoteFolders:
                 function_files.write_file(self._place, name, base64.b64decode(content))
             return answer
 
-        return not self._made or ssh.ask_all(self._made, collect, self._say) is not None
+        return not self._made or ssh.ask_all(self._made, collect, self._settings.say) is not None
 
 
 if __name__ == "__main__":

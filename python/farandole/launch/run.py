@@ -7,7 +7,6 @@ import secrets
 import select
 import shlex
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from types import FrameType
@@ -31,11 +30,6 @@ START_TIMEOUT_S = 30.0
 RELAYED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def say(sentence: str) -> None:
-    """One line on stderr."""
-    print(f"farandole run: {sentence}", file=sys.stderr, flush=True)
-
-
 def run(settings: Settings) -> int:
     """Runs the command on all processes. Returns the exit code of the first agent that failed, or 0."""
     if settings.dry_run:
@@ -45,13 +39,13 @@ def run(settings: Settings) -> int:
         for name in ("farandole-controller", "farandole-agent"):
             _locate.find(name)
     except FileNotFoundError as error:
-        say(str(error))
+        settings.say(str(error))
         return 1
     cores = allowed_cores()
     environment = settings.environment(os.environ, cores)
     if "OMP_NUM_THREADS" not in os.environ:
         threads, here = environment["OMP_NUM_THREADS"], max(place.local_size for place in settings.places())
-        say(f"OMP_NUM_THREADS={threads} ({cores} cores for {here} processes); set it to choose otherwise")
+        settings.say(f"OMP_NUM_THREADS={threads} ({cores} cores for {here} processes); set it to choose otherwise")
     return _Run(settings, environment).run()
 
 
@@ -84,7 +78,7 @@ class _Run:
     """
 
     def __init__(self, settings: Settings, environment: dict[str, str]) -> None:
-        self._settings, self._environment = settings, environment
+        self._settings, self._environment, self._say = settings, environment, settings.say
         self._places = () if settings.elastic else settings.places()
         self._remote = [place.host for place in self._places if not is_local(place.host)]
         self._job = f"run-{secrets.token_hex(8)}"
@@ -104,7 +98,7 @@ class _Run:
         try:
             return self._run()
         except (OSError, RuntimeError) as error:
-            say(str(error))
+            self._say(str(error))
             return 1
         finally:
             for agent in self._agents:
@@ -128,7 +122,7 @@ class _Run:
         own: dict[str, str] = {}
         if self._remote:
             timeout_s = start_timeout_s(self._settings, self._environment)
-            answers = ssh.preflight(self._settings, self._remote, self._environment, timeout_s, say)
+            answers = ssh.preflight(self._settings, self._remote, self._environment, timeout_s)
             if answers is None:
                 return 1
             hosts, own = answers, self._own_addresses(answers)
@@ -185,7 +179,7 @@ class _Run:
         listen = f"[{listen}]:0" if ":" in listen else f"{listen}:0"
         port = self._settings.metrics_port
         verbose = self._settings.verbose
-        self._controller = Controller(listen, bool(own), self._environment, say, port, verbose=verbose)
+        self._controller = Controller(listen, bool(own), self._environment, self._say, port, verbose=verbose)
         if not self._controller.start():
             return False
         if own:
@@ -203,7 +197,7 @@ class _Run:
         try:
             job_files.write(self._job, self._controller.address, token, processes, command, self._certificate)
         except OSError as error:
-            say(f"`farandole status` will not show this job: {error}")
+            self._say(f"`farandole status` will not show this job: {error}")
 
     def _make_agent(self, index: int, hosts: Mapping[str, dict], own: Mapping[str, str]) -> LocalAgent | RemoteAgent:
         place, settings = self._places[index], self._settings
@@ -223,9 +217,9 @@ class _Run:
         )
         output = self._output.descriptors if self._output is not None else ()
         if not remote:
-            return LocalAgent(spec, self._environment, say, output)
+            return LocalAgent(spec, self._environment, self._say, output)
         timeout_s = start_timeout_s(settings, self._environment)
-        return RemoteAgent(settings, place.host, spec, self._environment, timeout_s, say, output)
+        return RemoteAgent(settings, place.host, spec, self._environment, timeout_s, output)
 
     def _wait(self) -> int:
         """Until all agents have ended by themselves, or something has ended for good that the job needs."""

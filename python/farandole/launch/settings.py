@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -62,6 +63,10 @@ class Settings:
     elastic_timeout_s: float | None = None
     reset_limit: int | None = None
     cooldown_range_s: tuple[float, float] | None = None
+
+    def say(self, sentence: str) -> None:
+        """One line on stderr."""
+        print(f"{self.name}: {sentence}", file=sys.stderr, flush=True)
 
     @property
     def elastic(self) -> bool:

@@ -108,7 +108,7 @@ def ask(settings: Settings, host: str, request: dict, timeout_s: float, *words: 
 
 
 def preflight(
-    settings: Settings, hosts: Sequence[str], environment: Mapping[str, str], timeout_s: float, say: Say
+    settings: Settings, hosts: Sequence[str], environment: Mapping[str, str], timeout_s: float
 ) -> dict[str, dict] | None:
     """Asks all hosts at once. What each says of itself; None if one cannot be used: a line for each has been said."""
     request = {
@@ -118,7 +118,7 @@ def preflight(
         "interfaces": settings.network_interfaces,
     }
 
-    return ask_all(hosts, lambda host: ask(settings, host, request, timeout_s, "--check"), say)
+    return ask_all(hosts, lambda host: ask(settings, host, request, timeout_s, "--check"), settings.say)
 
 
 def ask_all(hosts: Sequence[str], one: Callable[[str], dict], say: Say) -> dict[str, dict] | None:
@@ -167,12 +167,11 @@ class RemoteAgent:
     """The agent of a remote host, which a program there keeps, started through ssh.
 
     Args:
-        settings: for ssh.
+        settings: of the job.
         host: its name.
         spec: what the agent is told.
         environment: of the launcher.
         timeout_s: for the connection.
-        say: prints a sentence.
         output: descriptors for stdout and stderr of ssh; empty: ours.
     """
 
@@ -183,13 +182,12 @@ class RemoteAgent:
         spec: AgentSpec,
         environment: Mapping[str, str],
         timeout_s: float,
-        say: Say,
         output: Sequence[int] = (),
     ) -> None:
         self.name = f"the agent of host {host}"
         self._command = command(settings, host, timeout_s)
         self._request = {"spec": asdict(spec), "environment": forwarded(environment), "folder": os.getcwd()}
-        self._environment, self._say, self._output, self._host = environment, say, output, host
+        self._environment, self._say, self._output, self._host = environment, settings.say, output, host
         self._child: Child | None = None
         self._input = -1
         self._told = False
