@@ -248,7 +248,7 @@ TEST_F(ProgramTest, WithoutALifelineNothingStays) {
   const pid_t spawned = std::stoi(agent.out().substr(8));
   agent.CloseLifeline();
   EXPECT_EQ(agent.Wait(), 1);
-  EXPECT_NE(agent.err().find("the launcher is gone"), std::string::npos) << agent.err();
+  EXPECT_NE(agent.err().find("the launcher has ended or let go of this host"), std::string::npos) << agent.err();
   EXPECT_TRUE(WaitUntilGone(spawned));
 }
 

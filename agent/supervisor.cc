@@ -85,7 +85,7 @@ void Supervisor::Say(Step* step) const {
   const Failure* first = First();
   if (first == nullptr && !launcher_gone_) return;
   if (first == nullptr) {
-    step->sentence = "the launcher is gone, so the workers of this host were ended";
+    step->sentence = "the launcher has ended or let go of this host, so its workers were ended";
     return;
   }
   const WorkerEnd& end = first->end;

@@ -129,7 +129,7 @@ TEST(Supervisor, WithoutItsLauncherEverythingEndsSoon) {
   const Supervisor::Step last = supervisor.Ended(Killed(1), At(2102));
   EXPECT_TRUE(last.finished);
   EXPECT_EQ(last.exit_code, 1);
-  EXPECT_EQ(last.sentence, "the launcher is gone, so the workers of this host were ended");
+  EXPECT_EQ(last.sentence, "the launcher has ended or let go of this host, so its workers were ended");
 }
 
 }  // namespace

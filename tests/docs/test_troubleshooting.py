@@ -48,7 +48,7 @@ def test_quoted_message_exists(quote: str) -> None:
 
 
 def test_other_messages_are_recognised() -> None:
-    assert rest_beyond_literals("the launcher is gone, so the workers of this host were fed") == "fed"
+    assert rest_beyond_literals("the launcher has ended or let go of this host, so its workers were fed") == "fed"
 
 
 def test_table_leads_to_sections() -> None:
