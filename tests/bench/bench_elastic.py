@@ -1,5 +1,6 @@
 """From kill -9 of one of 4 workers to the first step of those that go on: of the other 3 at once, and of 4 again when 4
-are demanded, beside the time that the replacement takes to import torch. TRIALS=200 for all figures of the docs."""
+are demanded, beside the time that the replacement takes to import torch, alone and with torch._dynamo, which a process
+imports for its first optimizer. TRIALS=200 for all figures of the docs."""
 
 from __future__ import annotations
 
@@ -45,9 +46,10 @@ class Job:
         lines = self._output.read_text().splitlines()
         return [line.split(mark, 1)[1].split() for line in lines if mark in line and line.endswith(tuple("0123456789"))]
 
-    def import_s(self, pid: int) -> float:
-        """How long a worker took to import torch."""
-        return next(float(words[1]) for words in self._lines(": import ") if int(words[0]) == pid)
+    def import_s(self, pid: int) -> tuple[float, float]:
+        """How long a worker took to import torch, without torch._dynamo and with it."""
+        words = next(words for words in self._lines(": import ") if int(words[0]) == pid)
+        return float(words[1]), float(words[2])
 
     def firsts(self, size: int, after_s: float) -> dict[int, First]:
         """First steps by rank, of a membership of this size that began to step after a time."""
@@ -79,8 +81,8 @@ def running(least: int, loaders: int, trials: int) -> Iterator[Job]:
             process.wait(60)
 
 
-def trial(job: Job, chance: random.Random, present: dict[int, First], least: int) -> tuple[float, float, dict]:
-    """Kills one of `present`. Seconds to the first step of the rest, or of 4 again, and of the import; who is there."""
+def trial(job: Job, chance: random.Random, present: dict[int, First], least: int) -> tuple[float, tuple, dict]:
+    """Kills one of `present`. Seconds to the first step of the rest, or of 4 again, and of imports; who is there."""
     # Not always at the same place of a step.
     time.sleep(chance.uniform(0.2, 0.5))
     killed_s = time.monotonic()
@@ -91,7 +93,7 @@ def trial(job: Job, chance: random.Random, present: dict[int, First], least: int
     return max(first.when_s for first in rest.values()) - killed_s, job.import_s(new), again
 
 
-def run(least: int, loaders: int, trials: int) -> tuple[list[float], list[float]]:
+def run(least: int, loaders: int, trials: int) -> tuple[list[float], list[tuple[float, float]]]:
     """Seconds of all trials, and of the replacements' imports."""
     seconds, imports = [], []
     chance = random.Random(1)
@@ -115,7 +117,7 @@ def main() -> None:
     half = (trials + 1) // 2
     plain, _ = run(WORLD - 1, 0, half)
     loading, _ = run(WORLD - 1, LOADERS, trials - half)
-    replaced, imports = run(WORLD, 0, max(3, trials // 10))
+    replaced, imports = run(WORLD, 0, max(10, trials // 10))
     rows = []
     for name, values in (("", plain + loading), (", no data loaders", plain), (", data loaders", loading)):
         if not values:
@@ -126,10 +128,12 @@ def main() -> None:
             row.goal = f"median {MEDIAN_S:g} s, p99 {P99_S:g} s"
             row.met = row.value <= MEDIAN_S and row.p99 <= P99_S
         rows.append(row)
-    row = report.row("kill -9 to the first step of 4 again", "s", replaced, **{"import of torch": imports})
+    alone, whole = (list(each) for each in zip(*imports))
+    peers = {"import of torch": alone, "with torch._dynamo": whole}
+    row = report.row("kill -9 to the first step of 4 again", "s", replaced, **peers)
     row.p99 = p99(replaced)
-    row.goal = f"the import of torch and {REPLACED_S:g} s"
-    row.met = row.value <= row.peers["import of torch"] + REPLACED_S
+    row.goal = f"the import of torch with torch._dynamo and {REPLACED_S:g} s"
+    row.met = row.value <= row.peers["with torch._dynamo"] + REPLACED_S
     rows.append(row)
     report.write("elastic", rows, command=f"make bench-elastic TRIALS={trials}")
 

@@ -9,12 +9,17 @@ import time
 began = time.monotonic()
 
 import torch  # noqa: E402
+
+alone = time.monotonic()
+
+# Which torch.optim imports for the first optimizer of a process, whoever uses it.
+import torch._dynamo  # noqa: E402
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
+
+imported = time.monotonic()
 
 import farandole.torch as hvd  # noqa: E402
 from farandole.torch import elastic  # noqa: E402
-
-imported = time.monotonic()
 
 
 def main() -> None:
@@ -26,7 +31,7 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     data = TensorDataset(torch.randn(4096, 64), torch.randint(10, (4096,)))
     hvd.init()
-    print(f"import {os.getpid()} {imported - began}", flush=True)
+    print(f"import {os.getpid()} {alone - began} {imported - began}", flush=True)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     sampler = elastic.ElasticSampler(data)
     state = elastic.TorchState(model, optimizer, sampler=sampler, epoch=0)
