@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -240,7 +241,8 @@ def test_wrapped_worker_fails_while_there_is_no_agent(tmp_path: Path) -> None:
         assert job.wait() == 7, job.report()
     told = [line for line in job.stderr.splitlines() if "HorovodInternalError" in line]
     assert len(told) == 1 and f"rank 1 (pid {pid[1]}" in told[0], job.report()
-    assert "ended without leaving the job" in told[0], job.report()
+    # The shell waits for its child, and may be quicker than the agent, which would see how it has ended.
+    assert re.search(r"(ended without leaving the job|was killed by signal 9)", told[0]), job.report()
 
 
 @pytest.mark.parametrize("victims", [("launcher",), ("launcher", "agent"), ("agent", "launcher")])
