@@ -1,9 +1,9 @@
 #include "agent/liveness.h"
 
-#include <fstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/read_file.h"
 
 namespace farandole {
 
@@ -13,13 +13,7 @@ char ParseProcessState(const std::string& stat) {
   return stat[end_of_name + 2];
 }
 
-char ProcessState(pid_t pid) {
-  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-  // Other than iterators this does not throw when the process ends meanwhile, and reading fails.
-  std::string stat;
-  std::getline(file, stat, '\0');
-  return ParseProcessState(stat);
-}
+char ProcessState(pid_t pid) { return ParseProcessState(ReadFile(absl::StrCat("/proc/", pid, "/stat"))); }
 
 Liveness Judge(char process_state, TimePoint heard, TimePoint now, int64_t silence_ms) {
   if (process_state == 'T') return {false, "is stopped by a signal"};

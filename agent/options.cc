@@ -4,9 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -15,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/auth.h"
+#include "base/read_file.h"
 
 namespace farandole {
 namespace {
@@ -205,10 +204,7 @@ absl::Status ReadSecurity(const Raw& raw, AgentOptions* options) {
     return absl::InvalidArgumentError("--tls-ca and --insecure exclude each other");
   }
   if (raw.Has("--tls-ca")) {
-    std::ifstream file(raw.values.at("--tls-ca"));
-    std::ostringstream content;
-    content << file.rdbuf();
-    options->tls_ca_pem = content.str();
+    options->tls_ca_pem = ReadFile(raw.values.at("--tls-ca"));
     if (options->tls_ca_pem.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("cannot read ", raw.values.at("--tls-ca")));
     }

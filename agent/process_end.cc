@@ -3,7 +3,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/read_file.h"
 
 namespace farandole {
 namespace {
@@ -33,10 +33,7 @@ ProcessEnd DescribeEnd(const siginfo_t& info) {
 }
 
 ProcessEnd ReadEnd(pid_t pid) {
-  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
-  // Other than iterators this does not throw when somebody has just waited for it, and reading fails.
-  std::string stat;
-  std::getline(file, stat, '\0');
+  const std::string stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"));
   const size_t end_of_name = stat.rfind(')');
   if (end_of_name == std::string::npos) return UnknownEnd(pid);
   // The fields from the third on: state, ..., exit_code (52).

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "base/auth.h"
 #include "base/event_loop.h"
+#include "base/read_file.h"
 #include "base/unique_fd.h"
 #include "controller/log.h"
 #include "controller/options.h"
@@ -28,11 +28,7 @@ namespace farandole {
 namespace {
 
 absl::StatusOr<std::string> ReadPem(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  // Other than iterators this does not throw when it cannot be read, as of a folder.
-  std::string text;
-  std::getline(file, text, '\0');
-  if (!file.good() && !file.eof()) return absl::InvalidArgumentError(absl::StrCat("cannot read ", path));
+  std::string text = ReadFile(path);
   if (text.find("-----BEGIN ") == std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat(path, " cannot be read or is no PEM file"));
   }

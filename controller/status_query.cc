@@ -4,7 +4,6 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/auth.h"
+#include "base/read_file.h"
 #include "base/tls_name.h"
 #include "controller/json_text.h"
 #include "controller/options.h"
@@ -85,9 +85,7 @@ absl::Status ReadFiles(const Raw& raw, QueryOptions* options) {
   options->tls_pinned = !raw.tls_pinned.empty();
   const std::string& path = options->tls_pinned ? raw.tls_pinned : raw.tls_ca;
   if (path.empty()) return absl::OkStatus();
-  std::ifstream file(path, std::ios::binary);
-  // Other than iterators this does not throw when it cannot be read, as of a folder.
-  std::getline(file, options->tls_ca_pem, '\0');
+  options->tls_ca_pem = ReadFile(path);
   if (options->tls_ca_pem.empty()) return absl::InvalidArgumentError(absl::StrCat("cannot read ", path));
   return absl::OkStatus();
 }

@@ -2,12 +2,11 @@
 
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
 #include <random>
 
 #include "absl/strings/str_cat.h"
 #include "base/auth.h"
+#include "base/read_file.h"
 #include "perf/resnet50.h"
 #include "perf/server_process.h"
 
@@ -21,11 +20,6 @@ constexpr int64_t kPhaseMs = 180000;
 // Agents say leases in so many groups, spread over a second.
 constexpr int64_t kLeaseSlots = 20;
 constexpr int64_t kLeaseSlotMs = 50;
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 double Seconds(TimePoint since, TimePoint until) { return static_cast<double>(until.ns() - since.ns()) * 1e-9; }
 

@@ -42,6 +42,11 @@ class SshHosts:
         """`farandole run` on the launcher's host, as a command."""
         return self.network.hosts[0].command(sys.executable, "-m", "farandole", "run", *arguments)
 
+    def files(self, node: str) -> str:
+        """What lies in `own` on a node, a name a line."""
+        command = self.network.hosts[0].command(*self.ssh.split(), node, "ls", str(self.own))
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=START_S).stdout
+
 
 def _key(path: Path) -> str:
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)]

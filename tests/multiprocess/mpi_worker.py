@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import torch
 from mpi4py import MPI
 
@@ -59,7 +57,7 @@ def jobs_of_their_own() -> None:
 def main() -> None:
     process_sets_of_communicators()
     jobs_of_their_own()
-    sys.stdout.write("communicators\n")  # at once, whatever is buffered
+    print("communicators", flush=True)
 
 
 if __name__ == "__main__":

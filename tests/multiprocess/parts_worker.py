@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import torch
 
@@ -45,7 +44,7 @@ def main() -> None:
     hvd.shutdown()
     hvd.init()
     assert (hvd.rank(), hvd.size(), total()) == (RANK, 4, 6.0)
-    sys.stdout.write(f"parts {RANK}\n")  # at once, whatever is buffered
+    print("parts", RANK, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,13 @@
+#ifndef FARANDOLE_BASE_READ_FILE_H_
+#define FARANDOLE_BASE_READ_FILE_H_
+
+#include <string>
+
+namespace farandole {
+
+// All of a text file; "" if it cannot be read. For files of /proc too, whose process may end meanwhile.
+std::string ReadFile(const std::string& path);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_BASE_READ_FILE_H_
