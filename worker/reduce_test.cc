@@ -340,6 +340,30 @@ TEST(ReduceTest, IntegersTruncateTowardZeroAndSaturate) {
   EXPECT_EQ(small[0], 0);
 }
 
+// Of what lies in memory the operands are fetched ahead: the same as of pieces that are not.
+TEST_P(ReduceTest, LongSumsAreThoseOfTheirPieces) {
+  const DataType dtype = GetParam();
+  const int64_t size = SizeOf(dtype), count = (300 << 10) / size + 3, piece = 4096;
+  const Reduction how(dtype, ReduceOp::kSum);
+  const std::vector<char> a = RandomBits(random_, count * size), b = RandomBits(random_, count * size);
+  std::vector<char> expected(count * size);
+  for (int64_t at = 0; at < count; at += piece) {
+    RunForm(*ReduceForms()[0], how, {a.data() + at * size, b.data() + at * size}, expected.data() + at * size,
+            std::min(piece, count - at));
+  }
+  for (const ReduceKernels* form : ReduceForms()) {
+    std::vector<char> one(count * size), x = a, y = b;
+    RunForm(*form, how, {a.data(), b.data()}, one.data(), count);
+    char* const both[] = {x.data(), y.data()};
+    form->sum.of[static_cast<int>(dtype)]({both, 2, both, 2, count});
+    for (int64_t i = 0; i < count * size; i += size) {
+      for (const std::vector<char>* out : {&one, &x, &y}) {
+        ASSERT_TRUE(Same(dtype, out->data() + i, expected.data() + i)) << form->name << ", element " << i / size;
+      }
+    }
+  }
+}
+
 // Streaming stores at any alignment, many operands and pieces with a rest, both factors: all forms as the first one.
 TEST_P(ReduceTest, FormsAgree) {
   const DataType dtype = GetParam();
