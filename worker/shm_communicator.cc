@@ -15,6 +15,13 @@ namespace farandole {
 namespace {
 
 constexpr int64_t kLineBytes = 64;
+// Operands beside the flags are read by everybody, so that their sum takes one phase, where a share of each would take
+// two. That pays up to kShmTinyBytes among 2 and 8 ranks (data_ranks of tests/bench); among more it is to be no more
+// in all.
+constexpr int64_t kTinyBytesOfAll = 16 << 10;
+constexpr int64_t kTinyBytesLeast = 448;
+int64_t TinyBytes(int ranks) { return std::clamp(kTinyBytesOfAll / ranks, kTinyBytesLeast, kShmTinyBytes); }
+
 // Steps of places in SharedMemory: this and the number of the region; the offset is the layout's hash. Those of buffers
 // are less.
 constexpr uint32_t kMemoryStep = 1 << 16;
@@ -91,6 +98,7 @@ ShmCommunicator::ShmCommunicator(const Group& group, ShmSegment segment, double 
                bootstrap, options.buffer_bytes),
       memory_(options.memory),
       peer_memory_(bootstrap),
+      tiny_bytes_(TinyBytes(static_cast<int>(group.members.size()))),
       chunk_bytes_(segment_.sizes().chunk_bytes),
       packed_bytes_max_(options.packed_bytes_max) {}
 
@@ -199,15 +207,16 @@ absl::Status ShmCommunicator::AllreducePieces(const Instance& instance, const Re
   }
   // Completion has to mean that all have come (D2), also when they bring nothing.
   if (count == 0) return Step();
-  if (count * SizeOf(how.dtype) <= kShmTinyBytes) return AllreduceTiny(how, pieces, count);
+  if (count * SizeOf(how.dtype) <= tiny_bytes_) return AllreduceTiny(how, pieces, count);
   return AllreducePlaced(how, pieces, count);
 }
 
 absl::Status ShmCommunicator::AllreduceTiny(const Reduction& how, absl::Span<const Piece> pieces, int64_t count) {
-  Pack(how.dtype, pieces, sync_.Own().payload);
+  const int64_t bytes = count * SizeOf(how.dtype);
+  Pack(how.dtype, pieces, sync_.Own().payload(bytes));
   if (absl::Status s = Step(); !s.ok()) return s;
   absl::InlinedVector<const char*, kRanksMax> sources;
-  for (int rank = 0; rank < size(); ++rank) sources.push_back(sync_.Passed(rank).payload);
+  for (int rank = 0; rank < size(); ++rank) sources.push_back(sync_.Passed(rank).payload(bytes));
   alignas(kLineBytes) char result[kShmTinyBytes];
   OrderedReduce(how, sources, result, count);
   Unpack(how.dtype, result, pieces);
@@ -335,7 +344,7 @@ absl::Status ShmCommunicator::Reducescatter(const Instance& instance, const Redu
   const int64_t before = std::accumulate(counts.begin(), counts.begin() + position(), int64_t{0});
   const int64_t bytes = std::accumulate(counts.begin() + position(), counts.end(), before) * element;
   // What is small takes one phase as an allreduce, and outside of buffers everything passes through everybody anyway.
-  if (bytes <= kShmTinyBytes) return Communicator::Reducescatter(instance, how, data, output, counts);
+  if (bytes <= tiny_bytes_) return Communicator::Reducescatter(instance, how, data, output, counts);
   const uint32_t check = CheckOf(OpKind::kReducescatter, KindOf(how), HashOf(counts));
   if (absl::Status s = Begin("reducescatter", instance, check); !s.ok()) return s;
   if (absl::Status s = Step(buffers_.PlaceOf(data, bytes)); !s.ok()) return s;
@@ -417,7 +426,7 @@ absl::Status ShmCommunicator::Allgather(const Instance& instance, const void* in
   char* const out = static_cast<char*>(output);
   const int64_t own_bytes = byte_counts[position()];
   if (own_bytes > 0 && in != out + before) std::memcpy(out + before, in, own_bytes);
-  if (most <= kShmTinyBytes) return GatherTiny(in, out, byte_counts);
+  if (most <= tiny_bytes_) return GatherTiny(in, out, byte_counts);
 
   // Nothing lies anywhere.
   const ShmPlace own = own_bytes == 0 ? ShmPlace{1, 0} : buffers_.PlaceOf(in, own_bytes);
@@ -435,11 +444,11 @@ absl::Status ShmCommunicator::Allgather(const Instance& instance, const void* in
 
 absl::Status ShmCommunicator::GatherTiny(const char* input, char* output, const std::vector<int64_t>& byte_counts) {
   const int64_t own = byte_counts[position()];
-  if (own > 0) std::memcpy(sync_.Own().payload, input, own);
+  if (own > 0) std::memcpy(sync_.Own().payload(own), input, own);
   if (absl::Status s = Step(); !s.ok()) return s;
   for (int rank = 0; rank < size(); ++rank) {
     if (rank != position() && byte_counts[rank] > 0) {
-      std::memcpy(output, sync_.Passed(rank).payload, byte_counts[rank]);
+      std::memcpy(output, sync_.Passed(rank).payload(byte_counts[rank]), byte_counts[rank]);
     }
     output += byte_counts[rank];
   }
@@ -484,10 +493,10 @@ absl::Status ShmCommunicator::Broadcast(const Instance& instance, int root, void
   if (bytes == 0) return absl::OkStatus();
   const bool is_root = position() == root;
   char* const operand = static_cast<char*>(data);
-  if (bytes <= kShmTinyBytes) {
-    if (is_root) std::memcpy(sync_.Own().payload, operand, bytes);
+  if (bytes <= tiny_bytes_) {
+    if (is_root) std::memcpy(sync_.Own().payload(bytes), operand, bytes);
     if (absl::Status s = Step(); !s.ok()) return s;
-    if (!is_root) std::memcpy(operand, sync_.Passed(root).payload, bytes);
+    if (!is_root) std::memcpy(operand, sync_.Passed(root).payload(bytes), bytes);
     return absl::OkStatus();
   }
   const ShmPlace own = is_root ? buffers_.PlaceOf(data, bytes) : ShmPlace();

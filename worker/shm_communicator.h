@@ -141,6 +141,7 @@ class ShmCommunicator : public Communicator {
   ShmBuffers buffers_;
   SharedMemory* const memory_;
   PeerMemory peer_memory_;
+  const int64_t tiny_bytes_;  // up to here operands travel beside the flags
   const int64_t chunk_bytes_;
   const int64_t packed_bytes_max_;
   // Which of the two chunks comes next; the same on all ranks.

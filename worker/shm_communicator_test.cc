@@ -168,7 +168,7 @@ TEST_P(ShmCommunicatorTest, BroadcastFromEveryRoot) {
   RunRanks(ranks(), Options(), [&](ShmCommunicator& communicator, int rank) {
     int round = 0;
     for (int root = 0; root < ranks(); ++root) {
-      for (int64_t bytes : {0, 1, 480, 481, 8192, 8193, 50000, 100000}) {
+      for (int64_t bytes : {0, 1, 32, 33, 448, 2048, 2049, 8192, 8193, 50000, 100000}) {
         for (bool in_buffer : {true, false}) {
           ++round;
           const Operand operand(communicator, bytes, in_buffer && (rank == root || rank % 2 == 0));

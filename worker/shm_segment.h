@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -13,8 +14,8 @@
 
 namespace farandole {
 
-// Operands up to this size travel beside the flag.
-inline constexpr int64_t kShmTinyBytes = 480;
+// Room for an operand that travels beside the flag.
+inline constexpr int64_t kShmTinyBytes = 2048;
 
 // Where an operand lies: in which of its rank's successive buffers, and at which byte. Step 0: in none.
 struct ShmPlace {
@@ -22,19 +23,24 @@ struct ShmPlace {
   int64_t offset = 0;
 };
 
-// What a rank says to all others in one phase. Its flag, `arrival`, and the first 32 bytes of the payload share a
-// cache line, so that a tiny message costs one transfer between cores.
+// What a rank says to all others in one phase. Its flag, `arrival`, and an operand of up to 32 bytes share a cache
+// line, so that the least messages cost one transfer between cores; larger ones begin on a line of their own.
 struct alignas(128) ShmSlot {
   std::atomic<uint64_t> arrival;  // the phase, and in the upper half the instance, that this slot was published for
   std::atomic<uint32_t> parked;   // how many wait in the kernel for the phase, the futex word
   uint32_t check;                 // stands for the call: operation, type, sizes
   uint32_t place_step;            // see ShmPlace
   int64_t place_offset;
-  char payload[kShmTinyBytes];
+  char near[32];
+  char far[kShmTinyBytes];
+
+  // Where an operand of so many bytes is.
+  char* payload(int64_t bytes) { return bytes <= static_cast<int64_t>(sizeof near) ? near : far; }
+  const char* payload(int64_t bytes) const { return const_cast<ShmSlot*>(this)->payload(bytes); }
 };
+static_assert(offsetof(ShmSlot, far) == 64);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half of `arrival` comes first");
-static_assert(sizeof(ShmSlot) <= 512);
 
 // The first pages of a rank's part.
 struct ShmControl {
