@@ -37,11 +37,13 @@ void Executor::SetGroup(Group group, Bootstrap* bootstrap) {
 }
 
 void Executor::Push(Work work) {
-  {
-    absl::MutexLock lock(&mutex_);
-    queue_.push_back(std::move(work));
-  }
+  Enqueue(std::move(work));
   Wake();
+}
+
+void Executor::Enqueue(Work work) {
+  absl::MutexLock lock(&mutex_);
+  queue_.push_back(std::move(work));
 }
 
 void Executor::Withdraw(uint32_t process_set, const Instance& instance) {

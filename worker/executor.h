@@ -67,6 +67,9 @@ class Executor {
   // Before the first Push: the members of process set 0. `bootstrap` must outlive Stop().
   void SetGroup(Group group, Bootstrap* bootstrap);
   void Push(Work work);
+  // As Push, but the executor may not notice before Wake.
+  void Enqueue(Work work);
+  void Wake();
   // W8. Any thread, does not wait: a batch of this instance that is queued is taken out, a running one is cancelled in
   // the data plane; then OnWithdrawn. One that all members have entered completes. Ignored if there is none.
   void Withdraw(uint32_t process_set, const Instance& instance);
@@ -98,8 +101,6 @@ class Executor {
   bool Next(Work* work);
   bool NextWithdrawn(Work* work);
   void Wait(uint32_t seen);
-  // After a change.
-  void Wake();
 
   const Factory factory_;
   Owner* const owner_;

@@ -201,27 +201,36 @@ absl::StatusOr<char*> Runtime::AllocateShared(uint32_t process_set, int64_t byte
   return memory;
 }
 
-Result Runtime::Submit(std::shared_ptr<Operation> operation) {
-  absl::MutexLock lock(&mutex_);
-  return SubmitLocked(&operation, 1);
-}
+Result Runtime::Submit(std::shared_ptr<Operation> operation) { return SubmitAll(&operation, 1); }
 
 Result Runtime::Submit(const std::vector<std::shared_ptr<Operation>>& operations) {
-  absl::MutexLock lock(&mutex_);
-  return SubmitLocked(operations.data(), operations.size());
+  return SubmitAll(operations.data(), operations.size());
 }
 
-Result Runtime::SubmitLocked(const std::shared_ptr<Operation>* operations, size_t count) {
+Result Runtime::SubmitAll(const std::shared_ptr<Operation>* operations, size_t count) {
+  bool wake = false;
+  Result result;
+  {
+    absl::MutexLock lock(&mutex_);
+    result = SubmitLocked(operations, count, &wake);
+  }
+  // Not before the session is free: an executor that is woken on this very CPU takes it at once, and would wait for the
+  // session.
+  if (wake) executor_.Wake();
+  return result;
+}
+
+Result Runtime::SubmitLocked(const std::shared_ptr<Operation>* operations, size_t count, bool* wake) {
   const TimePoint now = loop_.Now();
   for (size_t i = 0; i < count; ++i) operations[i]->submitted_ns = now.ns();
   Effects effects;
   Result result = session_.Submit(operations, count, now, &effects);
   if (!result.ok()) return result;
-  Apply(std::move(effects));
+  *wake = ApplyWithoutWake(std::move(effects));
   if (!session_.has_unannounced()) return result;
   if (now.ns() - last_announce_.ns() > kBurstGapNs || session_.unannounced() >= kBurstRequestsMax) {
     last_announce_ = now;
-    Apply(session_.Flush());
+    *wake |= ApplyWithoutWake(session_.Flush());
   } else if (!flush_posted_) {
     flush_posted_ = true;
     loop_.Post([this] {
@@ -456,6 +465,10 @@ void Runtime::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
 }
 
 void Runtime::Apply(Effects effects) {
+  if (ApplyWithoutWake(std::move(effects))) executor_.Wake();
+}
+
+bool Runtime::ApplyWithoutWake(Effects effects) {
   for (const WorkerUp& up : effects.send) link_->Send(up);
   // Before the executor gets something to do.
   silent_.store(!session_.replayer().negotiates(), std::memory_order_relaxed);
@@ -464,12 +477,14 @@ void Runtime::Apply(Effects effects) {
   for (Work& work : effects.work) {
     timeline_.Dispatched(&work);
     tally_.Given(work, loop_.Now());
-    executor_.Push(std::move(work));
+    executor_.Enqueue(std::move(work));
   }
+  const bool wake = !effects.work.empty();
   for (const TakeBack& back : effects.withdraw) executor_.Withdraw(back.process_set, back.instance);
   if (!effects.notice.empty()) Log(LogLevel::kWarning, effects.notice);
   if (effects.removed || !effects.endings.empty()) EndAll(std::move(effects));
   WatchPatience();
+  return wake;
 }
 
 void Runtime::EndAll(Effects effects) {

@@ -109,7 +109,9 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   void BatchBegins() override;
   void BatchEnds() override;
 
-  Result SubmitLocked(const std::shared_ptr<Operation>* operations, size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Result SubmitAll(const std::shared_ptr<Operation>* operations, size_t count);
+  Result SubmitLocked(const std::shared_ptr<Operation>* operations, size_t count, bool* wake)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartFromLoop();
   void StartTimeOver();
   // Of an elastic job, which may have to wait for processes for long, but not for the controller.
@@ -124,6 +126,8 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   // Ends the membership if the controller has been away for too long.
   void LookAtOutageFromLoop();
   void Apply(Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // True: the executor has to be woken.
+  bool ApplyWithoutWake(Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndAll(Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Joined() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
