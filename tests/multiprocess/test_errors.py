@@ -86,6 +86,38 @@ def test_interrupt_in_synchronize(tmp_path: Path) -> None:
     assert job.lines("result") == ["[2.0, 2.0, 2.0]"]
 
 
+def test_an_interrupted_call_keeps_the_memory_that_is_in_use(tmp_path: Path) -> None:
+    job = processes.launch(
+        tmp_path,
+        2,
+        """
+        import weakref
+        hvd.init()
+        if hvd.rank() == 0:
+            tensor = torch.ones(100000)
+            held = weakref.ref(tensor)
+            threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            try:
+                hvd.allreduce_(tensor, name="late", op=hvd.Sum)
+                print("no interrupt")
+            except KeyboardInterrupt:
+                pass
+            del tensor
+            print("held", held() is not None, flush=True)
+            hvd.barrier()
+            hvd.allreduce_(torch.ones(1), name="behind")
+            print("sum", held()[-1].item(), flush=True)
+        else:
+            hvd.barrier()
+            hvd.allreduce_(torch.ones(100000), name="late", op=hvd.Sum)
+            hvd.allreduce_(torch.ones(1), name="behind")
+        """,
+    )
+    assert job.wait() == 0, job.report()
+    assert job.lines("held") == ["True"]
+    assert job.lines("sum") == ["2.0"]
+
+
 def test_forked_child(tmp_path: Path) -> None:
     job = processes.launch(
         tmp_path,

@@ -9,7 +9,7 @@ import torch
 
 from farandole import _basics, process_sets
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch import compiled, operations, reduce_ops
+from farandole.torch import compiled, handles, operations, reduce_ops
 from farandole.torch.compression import Compression, Compressor, compress
 
 
@@ -46,7 +46,7 @@ class _Allreduce(torch.autograd.Function):
             postscale_factor=postscale_factor,
             process_set=process_set,
         )
-        return operations.synchronize(handle)
+        return handles.synchronize(handle)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
@@ -58,14 +58,14 @@ class _Allgather(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, name: str | None, process_set: ProcessSet) -> torch.Tensor:
         handle = operations.allgather_async(tensor, name, process_set)
         ctx.name, ctx.process_set, ctx.rows = gradient_name(name), process_set, tensor.shape[0]
-        return operations.synchronize(handle)
+        return handles.synchronize(handle)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
         reduced = _Allreduce.apply(gradient, ctx.name, reduce_ops.Average, 1.0, 1.0, ctx.process_set)
         own = torch.tensor([ctx.rows], dtype=torch.int64)
         rows_name = None if ctx.name is None else f"{ctx.name}.rows"
-        rows = operations.synchronize(operations.allgather_async(own, rows_name, ctx.process_set))
+        rows = handles.synchronize(operations.allgather_async(own, rows_name, ctx.process_set))
         start = int(rows[: ctx.process_set.rank()].sum())
         return reduced.narrow(0, start, ctx.rows), None, None
 
@@ -78,7 +78,7 @@ class _Alltoall(torch.autograd.Function):
         ctx.arguments = (gradient_name(name), process_set)
         # Empty splits are even ones whose result has the received numbers of rows.
         given = [] if splits is None else splits
-        result, ctx.received = operations.synchronize(operations.alltoall_async(tensor, given, name, process_set))
+        result, ctx.received = handles.synchronize(operations.alltoall_async(tensor, given, name, process_set))
         ctx.mark_non_differentiable(ctx.received)
         ctx.rows = tensor.shape[0]
         return result, ctx.received
@@ -105,7 +105,7 @@ class _Reducescatter(torch.autograd.Function):
         handle = operations.reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor)
         ctx.name, ctx.process_set = gradient_name(name), process_set
         ctx.factor = reducescatter_gradient_factor(op, prescale_factor, postscale_factor, process_set)
-        return operations.synchronize(handle)
+        return handles.synchronize(handle)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
@@ -121,7 +121,7 @@ class _Broadcast(torch.autograd.Function):
         ctx.root_rank = root_rank
         ctx.name = gradient_name(name)
         ctx.process_set = process_set
-        return operations.synchronize(operations.broadcast_async(tensor, root_rank, name, process_set))
+        return handles.synchronize(operations.broadcast_async(tensor, root_rank, name, process_set))
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable
 
 from farandole import _basics, _errors, _library, _waiting
@@ -16,6 +17,7 @@ _greatest = 0
 _abandoned: set[int] = set()
 
 
+@functools.lru_cache(maxsize=4096)
 def wire_name(operation: str, name: str | None) -> bytes | None:
     """The name of a submission as the C ABI takes it; None: it makes one.
 
@@ -122,6 +124,22 @@ def synchronize(handle: int | Deferred) -> Any:
     finally:
         for one in each:
             _library.load().release(one)
+
+
+def finish(handle: int, tensors: tuple, make_result: Finish) -> Any:
+    """`synchronize(track(...))` without the bookkeeping, for what needs the library no more to make its result."""
+    if handle < 0:
+        _errors.raise_error(handle)
+    library = _library.load()
+    try:
+        _waiting.wait(handle)
+    except BaseException:
+        # Interrupted: the library goes on using their memory.
+        if library.wait(handle, 0) == _library.PENDING:
+            track(handle, tensors, make_result)
+        raise
+    library.release(handle)
+    return make_result(handle)
 
 
 def _check(handle: int) -> None:

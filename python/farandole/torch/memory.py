@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -88,6 +89,14 @@ def place_for_result(tensor: torch.Tensor, source: torch.Tensor, in_place: bool)
     return source  # a copy: it may be overwritten
 
 
+def operands(tensor: torch.Tensor, in_place: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Plain memory with the values of `tensor`, and such for the result. Raises ValueError as the functions above."""
+    if is_plain(tensor):
+        return tensor, tensor if in_place else empty_plain(tensor)
+    source = staged(tensor)
+    return source, place_for_result(tensor, source, in_place)
+
+
 def place_for_rows(source: torch.Tensor, process_set_id: int) -> torch.Tensor:
     """Plain memory for the rows that this process gets of a reducescatter of `source`.
 
@@ -104,6 +113,8 @@ def place_for_rows(source: torch.Tensor, process_set_id: int) -> torch.Tensor:
 
 def deliver(result: torch.Tensor, tensor: torch.Tensor, in_place: bool) -> torch.Tensor:
     """Brings plain memory to where the caller expects it."""
+    if result is tensor:
+        return tensor
     if not in_place:
         return result if tensor.is_cpu else result.to(tensor.device)
     if result.data_ptr() != tensor.data_ptr():
@@ -123,5 +134,10 @@ def gathered(done: int, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def shape_of(tensor: torch.Tensor) -> Any:
-    """Shape of `tensor` as an array of the C ABI."""
-    return _library.shape_array(tensor.shape)
+    """Shape of `tensor` as an array of the C ABI, which nobody may change."""
+    return _array_of(tensor.shape)
+
+
+@functools.lru_cache(maxsize=4096)
+def _array_of(shape: torch.Size) -> Any:
+    return _library.shape_array(shape)

@@ -19,10 +19,12 @@ from farandole import _library, _waiting, process_sets
 from farandole._basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import handles, memory, reduce_ops
-from farandole.torch.handles import synchronize
+
+# What a submission returned, the tensors whose memory it uses, and what makes the result once it is done.
+_Begun = tuple[int, tuple, handles.Finish]
 
 
-def _submit_allreduce(
+def _begin_allreduce(
     tensor: torch.Tensor,
     in_place: bool,
     name: str | None,
@@ -30,11 +32,10 @@ def _submit_allreduce(
     prescale_factor: float,
     postscale_factor: float,
     process_set: ProcessSet,
-) -> int:
+) -> _Begun:
     code = memory.dtype_code(tensor)
     library = library_in_use()
-    source = memory.staged(tensor)
-    target = memory.place_for_result(tensor, source, in_place)
+    source, target = memory.operands(tensor, in_place)
     handle = library.allreduce(
         handles.wire_name("allreduce", name),
         source.data_ptr(),
@@ -47,7 +48,7 @@ def _submit_allreduce(
         handles.factor(postscale_factor, "postscale_factor"),
         process_sets.id_of(process_set),
     )
-    return handles.track(handle, (source, target, tensor), lambda _: memory.deliver(target, tensor, in_place))
+    return handle, (source, target, tensor), lambda _: memory.deliver(target, tensor, in_place)
 
 
 def allreduce_async(
@@ -77,7 +78,7 @@ def allreduce_async(
         HorovodInternalError: a peer was lost.
     """
     op = reduce_ops.resolve(op, average)
-    return _submit_allreduce(tensor, False, name, op, prescale_factor, postscale_factor, process_set)
+    return handles.track(*_begin_allreduce(tensor, False, name, op, prescale_factor, postscale_factor, process_set))
 
 
 def allreduce_async_(
@@ -91,7 +92,7 @@ def allreduce_async_(
 ) -> int:
     """Like `allreduce_async`, but the result replaces the values of `tensor`."""
     op = reduce_ops.resolve(op, average)
-    return _submit_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set)
+    return handles.track(*_begin_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
 
 
 def allreduce_(
@@ -105,7 +106,7 @@ def allreduce_(
 ) -> torch.Tensor:
     """Like `allreduce_async_`, and waits. Returns `tensor`."""
     op = reduce_ops.resolve(op, average)
-    return synchronize(_submit_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
+    return handles.finish(*_begin_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
 
 
 def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
@@ -259,13 +260,12 @@ def _root(root_rank: int) -> int:
     return root
 
 
-def _submit_broadcast(
+def _begin_broadcast(
     tensor: torch.Tensor, in_place: bool, root_rank: int, name: str | None, process_set: ProcessSet
-) -> int:
+) -> _Begun:
     code = memory.dtype_code(tensor)
     library = library_in_use()
-    source = memory.staged(tensor)
-    target = memory.place_for_result(tensor, source, in_place)
+    source, target = memory.operands(tensor, in_place)
     handle = library.broadcast(
         handles.wire_name("broadcast", name),
         source.data_ptr(),
@@ -276,7 +276,7 @@ def _submit_broadcast(
         _root(root_rank),
         process_sets.id_of(process_set),
     )
-    return handles.track(handle, (source, target, tensor), lambda _: memory.deliver(target, tensor, in_place))
+    return handle, (source, target, tensor), lambda _: memory.deliver(target, tensor, in_place)
 
 
 def broadcast_async(
@@ -295,21 +295,21 @@ def broadcast_async(
         ValueError: unsupported type, no such rank, name in use, not initialised.
         HorovodInternalError: a peer was lost.
     """
-    return _submit_broadcast(tensor, False, root_rank, name, process_set)
+    return handles.track(*_begin_broadcast(tensor, False, root_rank, name, process_set))
 
 
 def broadcast_async_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
     """Like `broadcast_async`, but the values replace those of `tensor`."""
-    return _submit_broadcast(tensor, True, root_rank, name, process_set)
+    return handles.track(*_begin_broadcast(tensor, True, root_rank, name, process_set))
 
 
 def broadcast_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
     """Like `broadcast_async_`, and waits. Returns `tensor`."""
-    return synchronize(broadcast_async_(tensor, root_rank, name, process_set))
+    return handles.finish(*_begin_broadcast(tensor, True, root_rank, name, process_set))
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
@@ -320,7 +320,7 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
         HorovodInternalError: a peer was lost.
     """
     library = library_in_use()
-    synchronize(handles.track(library.barrier(None, process_sets.id_of(process_set)), (), lambda _: None))
+    handles.finish(library.barrier(None, process_sets.id_of(process_set)), (), lambda _: None)
 
 
 def join(device: int = -1) -> int:
