@@ -13,12 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/auth.h"
+#include "base/job_name.h"
 #include "base/read_file.h"
 
 namespace farandole {
 namespace {
 
-constexpr size_t kJobBytesMax = 128;
 constexpr int32_t kSizeMax = 65536;
 
 // What was written, before it is checked together.
@@ -131,16 +131,8 @@ bool IsLoopback(const std::string& address) {
 }
 
 absl::Status CheckJobName(const std::string& job) {
-  if (job.empty() || job.size() > kJobBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat("--job must have 1 to ", kJobBytesMax, " characters"));
-  }
-  for (char c : job) {
-    if (!absl::ascii_isalnum(c) && c != '.' && c != '_' && c != '-') {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--job may hold letters, digits, '.', '_' and '-', not '", job, "'"));
-    }
-  }
-  return absl::OkStatus();
+  if (IsJobName(job)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--job must be ", kJobNameRule, ", not '", job, "'"));
 }
 
 // Numbers of ranks of all hosts, in the order of ranks; this one is where its first rank says.

@@ -275,11 +275,43 @@ TEST_F(ServerTest, EveryMethodWantsATokenOfItsJob) {
     EXPECT_EQ(code({{"farandole-job", "other"}, {"authorization", right}}), kDenied);
     EXPECT_EQ(code({{"farandole-job", "j"}, {"farandole-job", "other"}, {"authorization", right}}), kDenied);
     EXPECT_EQ(code({{"farandole-job", "other"}, {"farandole-job", "j"}, {"authorization", right}}), kDenied);
-    EXPECT_EQ(code({{"farandole-job", "j/k"}, {"authorization", right}}), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(code({{"farandole-job", "j k"}, {"authorization", right}}), grpc::StatusCode::INVALID_ARGUMENT);
     EXPECT_NE(code({{"farandole-job", "j"}, {"authorization", right}}), kDenied);
     const bool member_only = method.find("Coordination") != std::string::npos;
     EXPECT_EQ(code({{"farandole-job", "j"}, {"authorization", observer}}) == kDenied, member_only);
   }
+}
+
+TEST_F(ServerTest, APartOfAJobIsOpenToTheTokensOfThatJobAlone) {
+  Start(Config());
+  const auto code = [&](const std::string& method, const std::string& job, const std::string& token) {
+    return Call(Dial(), method, {{"farandole-job", job}, {"authorization", "Bearer " + token}}).error_code();
+  };
+  const auto kDenied = grpc::StatusCode::UNAUTHENTICATED;
+  const std::string observer = MakeToken(kKey, "j", "observer");
+  for (const char* method : {"/farandole.v1.Coordination/Put", "/farandole.v1.Status/GetJob"}) {
+    SCOPED_TRACE(method);
+    const bool member_only = method == absl::string_view("/farandole.v1.Coordination/Put");
+    EXPECT_NE(code(method, "j/p", MemberToken("j")), kDenied);
+    EXPECT_EQ(code(method, "j/p", observer) == kDenied, member_only);
+    for (const char* job : {"jj/p", "p/j", "other/j", "p", "j.p"})
+      EXPECT_EQ(code(method, job, MemberToken("j")), kDenied);
+    // Nobody holds such a token; it would open neither the part nor the job.
+    for (const char* job : {"j/p", "j"}) EXPECT_EQ(code(method, job, MemberToken("j/p")), kDenied);
+    for (const char* job : {"j/p/q", "j/", "/p", "j//p"}) {
+      EXPECT_EQ(code(method, job, MemberToken("j")), grpc::StatusCode::INVALID_ARGUMENT) << job;
+    }
+  }
+  auto whole = Agent("j");
+  auto part = std::make_unique<FakeAgent>(Dial(), "j/p", MemberToken("j"));
+  ASSERT_TRUE(whole->Connect("a", "h1"));
+  ASSERT_TRUE(part->Connect("b", "h1"));
+  ASSERT_TRUE(part->Join(1, 0, 1));
+  part->Expect<Welcome>();
+  EXPECT_EQ(part->Expect<View>().members.size(), 1u);
+  v1::JobStatus status;
+  ASSERT_TRUE(GetJob("j", &status).ok());
+  EXPECT_EQ(status.members_size(), 0);
 }
 
 TEST_F(ServerTest, ReflectionListsTheServices) {

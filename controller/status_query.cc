@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/auth.h"
+#include "base/job_name.h"
 #include "base/read_file.h"
 #include "base/tls_name.h"
 #include "controller/json_text.h"
@@ -55,7 +56,7 @@ absl::Status SetValue(const std::string& name, const std::string& value, QueryOp
 
 absl::Status Check(const Raw& raw, QueryOptions* options) {
   if (HostOf(options->controller).empty()) return absl::InvalidArgumentError("--controller wants HOST:PORT");
-  if (!IsJobName(options->job)) return absl::InvalidArgumentError("--job wants 1 to 128 characters of [A-Za-z0-9._-]");
+  if (!IsJobName(options->job)) return absl::InvalidArgumentError(absl::StrCat("--job must be ", kJobNameRule));
   if (!raw.tls_ca.empty() && !raw.tls_pinned.empty()) {
     return absl::InvalidArgumentError("--tls-ca and --tls-pinned exclude each other");
   }

@@ -5,15 +5,13 @@
 
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/auth.h"
+#include "base/job_name.h"
 
 namespace farandole {
 namespace {
-
-constexpr size_t kJobNameMax = 128;
 
 absl::string_view View(const grpc_slice& slice) {
   return absl::string_view(reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(slice)), GRPC_SLICE_LENGTH(slice));
@@ -76,25 +74,18 @@ class Credentials final : public grpc::ServerCredentials {
 
 }  // namespace
 
-bool IsJobName(absl::string_view name) {
-  if (name.empty() || name.size() > kJobNameMax) return false;
-  for (char c : name) {
-    if (!absl::ascii_isalnum(c) && c != '.' && c != '_' && c != '-') return false;
-  }
-  return true;
-}
-
 absl::Status CheckCall(const CallIdentity& call, absl::string_view controller_key) {
   constexpr absl::string_view kBearer = "Bearer ";
   const absl::Status wrong = absl::UnauthenticatedError(
       "the token is missing or wrong for this job; look at the key that controller and launcher were given");
   if (call.ambiguous || !absl::StartsWith(call.authorization, kBearer)) return wrong;
   if (!IsJobName(call.job)) {
-    return absl::InvalidArgumentError("the job's name must be 1 to 128 characters of [A-Za-z0-9._-]");
+    return absl::InvalidArgumentError(absl::StrCat("the job's name must be ", kJobNameRule));
   }
   const absl::string_view token = absl::string_view(call.authorization).substr(kBearer.size());
-  if (EqualSecrets(token, MakeToken(controller_key, call.job, "member"))) return absl::OkStatus();
-  if (!EqualSecrets(token, MakeToken(controller_key, call.job, "observer"))) return wrong;
+  const absl::string_view job = WholeJob(call.job);
+  if (EqualSecrets(token, MakeToken(controller_key, job, "member"))) return absl::OkStatus();
+  if (!EqualSecrets(token, MakeToken(controller_key, job, "observer"))) return wrong;
   if (!absl::StartsWith(call.path, "/farandole.v1.Coordination/")) return absl::OkStatus();
   return absl::UnauthenticatedError("an observer's token may not take part in a job; a member's is wanted");
 }

@@ -22,10 +22,8 @@ struct CallIdentity {
 
 inline constexpr char kJobMetadata[] = "farandole-job";
 
-// True for 1 to 128 characters of [A-Za-z0-9._-].
-bool IsJobName(absl::string_view name);
-
-// May this call go on? UNAUTHENTICATED: no token, a wrong one, or an observer's where a member's is wanted.
+// May this call go on? The tokens of a job hold for its parts, too. UNAUTHENTICATED: no token, a wrong one, or an
+// observer's where a member's is wanted.
 // INVALID_ARGUMENT: malformed job name.
 absl::Status CheckCall(const CallIdentity& call, absl::string_view controller_key);
 
