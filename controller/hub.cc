@@ -203,6 +203,12 @@ void Hub::ForgetIfIdle(const std::string& job) {
   }
   forgotten_generation_ = std::max(forgotten_generation_, entry->job.last_generation());
   jobs_.erase(job);
+  if (jobs_.empty() && when_empty_ != nullptr) std::exchange(when_empty_, nullptr)();
+}
+
+void Hub::WhenEmpty(std::function<void()> done) {
+  if (jobs_.empty()) return done();
+  when_empty_ = std::move(done);
 }
 
 void Hub::Tick() {

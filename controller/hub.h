@@ -65,6 +65,9 @@ class Hub {
   std::vector<JobStatus> AllStatus() const;
   TimePoint Now() const { return clock_->Now(); }
 
+  // Calls `done` once, now or as soon as no job is left.
+  void WhenEmpty(std::function<void()> done);
+
   void Tick();
   // Closes all streams and ends all waiting Gets with UNAVAILABLE; new ones are refused alike.
   void Shutdown();
@@ -102,6 +105,7 @@ class Hub {
   size_t streams_ = 0;
   TimePoint armed_ = TimePoint::Infinite();
   bool shut_down_ = false;
+  std::function<void()> when_empty_;  // null: nobody asks
 };
 
 }  // namespace farandole

@@ -134,6 +134,25 @@ TEST_F(HubTest, AsksForTheEarliestWakeUpAndForgetsAbandonedJobs) {
   EXPECT_EQ(hub->Status("j").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(HubTest, TellsOnceWhenNoJobIsLeft) {
+  auto hub = std::make_unique<Hub>(HubConfig{}, &clock_, &log_, [](TimePoint) {});
+  int told = 0;
+  hub->WhenEmpty([&] { ++told; });
+  EXPECT_EQ(told, 1);
+  auto whole = std::make_shared<FakeStream>();
+  auto part = std::make_shared<FakeStream>();
+  hub->Opened(whole, "j", {"a", "h", ""});
+  hub->Opened(part, "j/p", {"b", "h", ""});
+  hub->WhenEmpty([&] { ++told; });
+  hub->Closed(whole.get(), "j", "a");
+  EXPECT_EQ(told, 1);
+  hub->Closed(part.get(), "j/p", "b");
+  EXPECT_EQ(told, 2);
+  hub->Opened(part, "j/p", {"b", "h", ""});
+  hub->Closed(part.get(), "j/p", "b");
+  EXPECT_EQ(told, 2);
+}
+
 TEST_F(HubTest, AJobThatComesBackDoesNotReuseGenerations) {
   auto hub = std::make_unique<Hub>(HubConfig{}, &clock_, &log_, [](TimePoint) {});
   auto stream = std::make_shared<FakeStream>();

@@ -7,7 +7,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -66,16 +69,18 @@ absl::StatusOr<ServerConfig> MakeConfig(const Options& options) {
   return config;
 }
 
-// Blocks the signals that end us in all threads to come, and hands them to the loop.
-UniqueFd StopOnSignals(EventLoop* loop) {
+// Blocks the signals that end us in all threads to come, and hands their numbers to `on_signal` on the loop.
+UniqueFd HandleSignals(EventLoop* loop, std::function<void(uint32_t)> on_signal) {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, number);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   UniqueFd fd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-  loop->AddFdFromLoop(fd.get(), EPOLLIN, [loop](uint32_t) { loop->Stop(); });
+  loop->AddFdFromLoop(fd.get(), EPOLLIN, [fd = fd.get(), on_signal = std::move(on_signal)](uint32_t) {
+    signalfd_siginfo info;
+    if (read(fd, &info, sizeof info) == sizeof info) on_signal(info.ssi_signo);
+  });
   return fd;
 }
 
@@ -96,18 +101,24 @@ void SayReady(int fd, const std::string& address) {
 int Run(const Options& options) {
   const Log log(options.log_level);
   EventLoop loop("controller");
-  const UniqueFd signals = StopOnSignals(&loop);
+  std::unique_ptr<Server> server;
+  // None is handled before the loop runs.
+  const UniqueFd signals = HandleSignals(&loop, [&loop, &server](uint32_t number) {
+    if (number != SIGUSR1) return loop.Stop();
+    server->WhenEmpty([&loop] { loop.Stop(); });
+  });
   const auto config = MakeConfig(options);
   if (!config.ok()) {
     log.Write(LogLevel::kError, config.status().message());
     return 2;
   }
-  auto server = Server::Start(*config, &loop, &log);
-  if (!server.ok()) {
-    log.Write(LogLevel::kError, server.status().message());
+  auto started = Server::Start(*config, &loop, &log);
+  if (!started.ok()) {
+    log.Write(LogLevel::kError, started.status().message());
     return 1;
   }
-  const std::string address = absl::StrCat(HostOf(options.listen), ":", (*server)->port());
+  server = *std::move(started);
+  const std::string address = absl::StrCat(HostOf(options.listen), ":", server->port());
   log.Write(LogLevel::kInfo, absl::StrCat("version ", kVersion, " listens on ", address,
                                           config->tls.private_key.empty() ? ", without TLS" : ", with TLS"));
   if (options.ready_fd >= 0) SayReady(options.ready_fd, address);

@@ -30,7 +30,8 @@ const char kUsage[] =
     "  --print-certificate        print that certificate and end\n"
     "  --insecure                 listen beyond loopback without TLS\n"
     "  --log-level LEVEL          debug, info, warning (default) or error\n"
-    "  --version, --help\n";
+    "  --version, --help\n"
+    "SIGTERM ends it at once, SIGUSR1 as soon as no agent of any job is left.\n";
 
 namespace {
 

@@ -125,6 +125,26 @@ TEST(ProcessTest, ServesWhereItSaysAndEndsCleanlyOnSigterm) {
   EXPECT_EQ(controller.Wait(), 0);
 }
 
+TEST(ProcessTest, EndsOnSigusr1WithTheLastAgent) {
+  Controller idle;
+  idle.Signal(SIGUSR1);
+  EXPECT_EQ(idle.Wait(), 0);
+
+  Controller controller;
+  auto first = controller.Agent(grpc::InsecureChannelCredentials());
+  ASSERT_TRUE(first->Connect("a", "h1"));
+  controller.Signal(SIGUSR1);
+  auto second = controller.Agent(grpc::InsecureChannelCredentials());
+  ASSERT_TRUE(second->Connect("b", "h2"));
+  first->Cancel();
+  EXPECT_EQ(first->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  ASSERT_TRUE(second->Join(1, 0, 1));
+  EXPECT_EQ(second->Expect<Welcome>().session, 1u);
+  ASSERT_TRUE(second->Say(WorkerEnded{Incarnation(1), 1, "ended"}));
+  second->Finish();
+  EXPECT_EQ(controller.Wait(), 0);
+}
+
 TEST(ProcessTest, EndsWithItsLifeline) {
   Controller controller;
   controller.CutLifeline();

@@ -137,6 +137,10 @@ Server::~Server() {
   state_->thread = nullptr;
 }
 
+void Server::WhenEmpty(std::function<void()> done) {
+  state_->hub.strand().Post([hub = &state_->hub, done = std::move(done)] { hub->WhenEmpty(done); });
+}
+
 int Server::port() const { return state_->port; }
 int Server::metrics_port() const { return state_->metrics == nullptr ? 0 : state_->metrics->port(); }
 int Server::health_port() const { return state_->health_port; }

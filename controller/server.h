@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_CONTROLLER_SERVER_H_
 #define FARANDOLE_CONTROLLER_SERVER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -37,6 +38,10 @@ class Server {
   // The loop has stopped. Ends all streams with UNAVAILABLE, waits at most a second for calls to end, then cuts them
   // off.
   ~Server();
+
+  // Any thread: `done` is called once, on whatever thread, as soon as no agent of any job is left: each has ended, or
+  // has been silent for so long that it is given up. Not after this has gone.
+  void WhenEmpty(std::function<void()> done);
 
   int port() const;
   int health_port() const;
