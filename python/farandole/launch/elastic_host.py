@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from farandole.launch.agents import AgentSpec, LocalAgent
-from farandole.launch.interfaces import address_of
+from farandole.launch.interfaces import address_of, address_towards
 
 # A worker that has ended keeps its number for so long: agents look there for how it has ended.
 KEPT_S = 60.0
@@ -42,19 +42,6 @@ PIPE_READS = 64
 LINE_BYTES_MAX = 1 << 16
 
 _PR_SET_PDEATHSIG = 1
-
-
-def address_towards(controller: str) -> str:
-    """Numeric address of this host from which it reaches the controller at HOST:PORT; loopback if it cannot be told."""
-    host, _, port = controller.rpartition(":")
-    host = host.strip("[]")
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.connect(address)  # sends nothing
-            return probe.getsockname()[0]
-    except OSError:
-        return "127.0.0.1"
 
 
 @dataclass

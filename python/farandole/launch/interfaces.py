@@ -51,3 +51,16 @@ def own_address() -> str:
     found = [address_of([name]) for _, name in socket.if_nameindex() if name != "lo"]
     addresses = [address for address in found if address]
     return addresses[0] if len(addresses) == 1 else ""
+
+
+def address_towards(controller: str) -> str:
+    """Numeric address of this host from which it reaches the controller at HOST:PORT; loopback if it cannot be told."""
+    host, _, port = controller.rpartition(":")
+    host = host.strip("[]")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(address)  # sends nothing
+            return probe.getsockname()[0]
+    except OSError:
+        return "127.0.0.1"
