@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from farandole import _locate
 from farandole.launch.children import Child, Restarts, end_leftovers, pipe_with
 from farandole.launch.store import Store
+from farandole.launch.tickets import Ticket, Window
 
 # After the first failure the agent sends the other workers SIGTERM after this time. In a worker that waits or computes
 # elsewhere this becomes the exception that names the failure (farandole/_ending.py); one that has it already gets
@@ -80,6 +81,11 @@ class LocalAgent:
         self._program = _locate.find("farandole-agent")
         self._agent_id, self.socket_name = secrets.token_hex(8), f"farandole-{secrets.token_hex(16)}"
         self._store = Store()
+        # Parts of a job that runs on several hosts find their way to the controller by it.
+        self._window = None
+        if spec.command and len(spec.local_sizes) > 1:
+            ticket = Ticket(spec.job, spec.controller, spec.token, spec.certificate)
+            self._window = Window(self.socket_name, ticket)
         # Whoever holds the read end learns by end of file that we have died or given the agent up.
         self._lifeline, self._life = os.pipe()
         self._child: Child | None = None
@@ -114,11 +120,13 @@ class LocalAgent:
 
     def waits_on(self) -> list[socket.socket]:
         """What to select on before `poll`, besides SIGCHLD."""
-        return self._store.waits_on()
+        return [*self._store.waits_on(), *(self._window.waits_on() if self._window is not None else [])]
 
     def poll(self) -> int | None:
         """The exit code when it has ended for good; 128 + signal if one killed it."""
         self._store.read()
+        if self._window is not None:
+            self._window.serve()
         self._pass_signals_on()
         code = self._child.exit_code()
         if code is None:
@@ -163,6 +171,9 @@ class LocalAgent:
     def end(self) -> None:
         """Returns when nothing of it is left, except for what workers have started that others had started."""
         self._ending = True
+        if self._window is not None:
+            self._window.close()
+            self._window = None
         if self._child is not None:
             self._child.end(10.0)
         self._store.close()

@@ -1,0 +1,97 @@
+"""The window at which keepers of parts learn where the controller is."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from farandole.launch import agents, tickets
+
+TICKET = tickets.Ticket("run-1", "10.0.0.1:7", "t" * 64, "-----BEGIN CERTIFICATE\n" + "c" * 2000)
+NOBODY = 65534
+
+
+@contextmanager
+def window() -> Iterator[str]:
+    """Yields the name of the agent's socket that it stands beside."""
+    name = f"farandole-test-{secrets.token_hex(8)}"
+    opened = tickets.Window(name, TICKET)
+    reader, writer = os.pipe()
+
+    def serve() -> None:
+        while reader not in select.select([reader, *opened.waits_on()], [], [])[0]:
+            opened.serve()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield name
+    finally:
+        os.close(writer)
+        thread.join()
+        opened.close()
+        os.close(reader)
+
+
+def test_all_that_ask_are_answered() -> None:
+    with window() as name:
+        for _ in range(tickets.WAITING_MAX + 2):
+            assert tickets.fetch(name) == TICKET
+
+
+def test_nobody_is_there() -> None:
+    with pytest.raises(RuntimeError, match="what the launcher runs on this host does not say"):
+        tickets.fetch("farandole-test-nobody")
+
+
+def test_no_one_waits_for_a_window_that_nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tickets, "FETCH_S", 0.05)
+    opened = tickets.Window("farandole-test-unserved", TICKET)
+    with pytest.raises(RuntimeError, match="what the launcher runs on this host does not say"):
+        tickets.fetch("farandole-test-unserved")
+    opened.serve()
+    opened.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_other_users_get_nothing_and_are_not_believed() -> None:
+    with window() as name:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.setuid(NOBODY)
+            # Not even asked for: it is no socket of this user's.
+            told = []
+            for foreign in (False, True):
+                tickets._sockets.os.geteuid = (lambda: 0) if foreign else (lambda: NOBODY)
+                try:
+                    told.append(tickets.fetch(name).token)
+                except RuntimeError as error:
+                    told.append(str(error))
+            os.write(writer, "|".join(told).encode())
+            os._exit(0)
+        os.close(writer)
+        os.waitpid(child, 0)
+        with os.fdopen(reader) as file:
+            first, second = file.read().split("|")
+    assert "belongs to user 0, not to this one" in first
+    assert second.startswith("what the launcher runs on this host does not say")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "command", "opens"), [((2, 2), ("true",), True), ((2,), ("true",), False), ((2, 2), (), False)]
+)
+def test_only_agents_of_jobs_on_several_hosts_have_one(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], command: tuple[str, ...], opens: bool
+) -> None:
+    monkeypatch.setattr(agents._locate, "find", lambda name: name)
+    spec = agents.AgentSpec("j", "c:1", "token", "", 0, sizes, 0, "", False, command)
+    agent = agents.LocalAgent(spec, {}, print)
+    assert len(agent.waits_on()) == int(opens)
+    agent.end()
