@@ -23,8 +23,9 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str |
 
     Args:
         comm: None, for all ranks. A list of ranks of what was started together, or a communicator of mpi4py, makes
-            those a job of their own, in this order; each other process needs a list of its own that it is in. Such
-            processes run on one host. All that was started together may be on several.
+            those a job of their own, in this order; each other process needs a list of its own that it is in. Of
+            processes that no launcher of Farandole's has started on several hosts, rank 0 has to call init as well,
+            with whatever list: it starts the controller.
         process_sets: sets of ranks to register, the same on all ranks, in the same order; or "dynamic", which changes
             nothing, because sets may always be added later.
 
@@ -33,8 +34,7 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str |
             variables of whoever started this process do not suffice (docs/launching.md).
         NotInitializedError: in a child of fork() of an initialised process.
         ImportError: the library is missing or of another release.
-        ValueError: process sets that cannot be; ranks or a communicator without this process, of several hosts without
-            being all, of an elastic job.
+        ValueError: process sets that cannot be; ranks or a communicator without this process, or of an elastic job.
         NotImplementedError: a process set of a communicator, but `comm` is none.
     """
     # It needs this module.
@@ -62,7 +62,8 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str |
         library.init_cancel()
         raise
     if code < 0:
-        _errors.raise_error(code, during_init=True)
+        _errors.raise_error(code, during_init=True, advice=_part.advice(code))
+    _part.tell(library)
     _register_atexit()
     if library.size() > 1:
         _ending.listen()

@@ -22,8 +22,8 @@ _INIT_CODES = (_library.TIMEOUT, _library.UNAVAILABLE, _library.REFUSED, _librar
 peer_lost_told = False
 
 
-def make_error(code: int, during_init: bool = False) -> Exception:
-    """The exception for a negative `code` that the calling thread has just received."""
+def make_error(code: int, during_init: bool = False, advice: str = "") -> Exception:
+    """The exception for a negative `code` that the calling thread has just received; `advice` goes behind its text."""
     library = _library.loaded()
     text = library.error_text() if library is not None else ""
     if code == _library.NOT_INITIALIZED:
@@ -31,13 +31,13 @@ def make_error(code: int, during_init: bool = False) -> Exception:
     if code == _library.RETIRED:
         return exceptions.WorkerRetiredError(text)
     if during_init and code in _INIT_CODES:
-        return exceptions.InitializationError(text)
+        return exceptions.InitializationError(text + advice)
     return _CLASSES.get(code, exceptions.HorovodInternalError)(text or f"farandole failed with code {code}")
 
 
-def raise_error(code: int, during_init: bool = False) -> NoReturn:
+def raise_error(code: int, during_init: bool = False, advice: str = "") -> NoReturn:
     """Raises what `make_error` makes."""
     global peer_lost_told
     if code == _library.PEER_LOST:
         peer_lost_told = True
-    raise make_error(code, during_init)
+    raise make_error(code, during_init, advice)

@@ -1,23 +1,30 @@
-"""``init(comm=...)``: some of the processes of a job as a job of their own, with a keeper as if no launcher had started
-them (_placement.py)."""
+"""Who this process is in the job that it joins: all that was started together, or a part of it by ``init(comm=...)``.
+
+What no launcher of ours has told it, it asks a keeper (_placement.py).
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from farandole import _mpi, _placement
+from farandole import _library, _mpi, _placement
+from farandole._placement import Place
 
 # What says who this process is, for the library and for scripts.
 _NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
 _VARIABLES = (
     "FARANDOLE_AGENT_SOCKET",
+    "FARANDOLE_DATA_ADDRESS",
     "FARANDOLE_JOB",
     *(f"{f}_{n}" for f in ("FARANDOLE", "HOROVOD") for n in _NAMES),
 )
-# These variables as they were before this process joined a part.
+# These variables as they were before this process joined a job that a keeper has made.
 _before: dict[str, str | None] = {}
+# Where the controller is that the process of rank 0 starts; empty: it is not of that kind.
+_controller = ""
 
 
 def _set(values: Mapping[str, str | None]) -> None:
@@ -32,9 +39,10 @@ def adopt(comm: Any) -> None:
     """Tells the library, by variables, who this process is among those that `comm` names; None or []: in the whole job.
 
     Raises:
-        ValueError: no ranks, not this one's, some that there are not; a part of a job that has several hosts or is
-            elastic; a communicator of another world.
-        InitializationError: as `_placement.adopt`.
+        ValueError: no ranks, not this one's, some that there are not; a part of an elastic job; a communicator of
+            another world.
+        InitializationError: the variables of whoever started this process contradict each other or do not suffice;
+            there is no keeper within the start timeout, or it cannot start what it keeps.
     """
     _set(_before)
     _before.clear()
@@ -47,18 +55,45 @@ def adopt(comm: Any) -> None:
     if _mpi.is_communicator(comm):
         ranks = _mpi.ranks_of_world(comm, rank, size)
         _mpi.use(comm)
+    # None: a launcher of ours has told the library.
+    world = _placement.find(os.environ)
     if ranks is None or ranks == list(range(size)):
-        return _placement.adopt()
+        _join(world, world)
+        return
     _check(ranks, rank, size)
-    if told.several_hosts or told.controller:
-        raise ValueError(
-            f"hvd.init(comm=...) names the ranks {ranks} of {size}, which run on several hosts; a part can be a job "
-            "of its own on one host only. Start as many processes as are to train, or use process sets"
-        )
+    _join(world, (world or told).part(ranks))
+
+
+def _join(world: Place | None, own: Place | None) -> None:
+    """Asks the keeper of the job `own`, which is the world or a part of it; None: there is nothing to ask."""
+    global _controller
+    _controller = world.controller if world is not None else ""
+    if _controller and world.rank == 0:
+        _placement.ask_keeper(replace(world, is_part=own.is_part, keeps_controller=True))
+    if own is None:
+        return
+    told = _placement.ask_keeper(own) if own.size > 1 else {}
     _before.update({name: os.environ.get(name) for name in _VARIABLES})
     _set(dict.fromkeys(_VARIABLES))
-    if len(ranks) > 1:
-        _placement.ask_keeper(told.part(ranks))
+    if told:
+        _set({**told, "FARANDOLE_RANK": str(own.rank), "FARANDOLE_SIZE": str(own.size)})
+
+
+def tell(library: _library.Library) -> None:
+    """Tells scripts, by variables, who this process has become, unless a launcher of ours has done so."""
+    if _before:
+        values = {name: str(getattr(library, name.lower())()) for name in _NAMES}
+        _set({f"{family}_{name}": values[name] for family in ("FARANDOLE", "HOROVOD") for name in _NAMES})
+
+
+def advice(code: int) -> str:
+    """What to look at beyond what the library says of the failure of init(): "; ..." or nothing."""
+    if code != _library.UNAVAILABLE or not _controller:
+        return ""
+    return (
+        f"; the process of rank 0 starts the controller at {_controller} when it calls hvd.init(), with any ranks: "
+        "has it done so, does it still run, and does FARANDOLE_CONTROLLER name its host?"
+    )
 
 
 def _ranks(comm: Any) -> list[int] | None:

@@ -1,7 +1,8 @@
 """Who this process is when no launcher of ours started it: mpirun, srun, torchrun, or plain variables.
 
 The first process of a host that calls init() starts a keeper for all of them (farandole/launch/on_demand.py), which
-runs the host's agent and, beside rank 0, the controller. They meet at a socket whose name follows from the job's.
+runs the host's agent and, on one host, the controller. They meet at a socket whose name follows from the job's. Of
+several hosts rank 0's process starts the controller, in a keeper of its own, for the whole job and for all its parts.
 """
 
 from __future__ import annotations
@@ -12,18 +13,17 @@ import json
 import os
 import re
 import socket
-import struct
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from farandole import _sockets
 from farandole.exceptions import InitializationError
 
 START_TIMEOUT_S = 30.0
 PAUSE_S = 0.05
-ANSWER_BYTES_MAX = 65536
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,10 @@ class Place:
         local_rank, local_size: on the host; -1: not told.
         controller: HOST:PORT at which the controller is, or is to be started beside rank 0; empty: on this host.
         key_file: holds the controller's key, on all hosts; empty: none is needed.
-        data_address: where ranks of other hosts find those of this one; empty: the agent finds out.
+        data_address: where ranks of other hosts find those of this one; empty: the keeper finds out.
+        launcher: socket of the agent of our launcher on this host; empty: there is none, or it is not needed.
+        is_part: only some of what was started together are in the job.
+        keeps_controller: what is asked for is the controller of several hosts, not an agent.
     """
 
     by: str
@@ -49,6 +52,9 @@ class Place:
     controller: str
     key_file: str
     data_address: str
+    launcher: str = ""
+    is_part: bool = False
+    keeps_controller: bool = False
 
     @property
     def several_hosts(self) -> bool:
@@ -56,14 +62,22 @@ class Place:
         return bool(self.controller) or 0 <= self.local_size < self.size
 
     def part(self, ranks: Sequence[int]) -> Place:
-        """In a job of these ranks, all on this host."""
-        job = f"{self.job}/ranks {','.join(map(str, ranks))}"
-        rank, size = ranks.index(self.rank), len(ranks)
-        return replace(self, job=job, rank=rank, size=size, local_rank=rank, local_size=size)
+        """In a job of these ranks. Which of them share a host is not known; the controller will tell."""
+        return replace(
+            self,
+            job=f"{self.job}/ranks {','.join(map(str, ranks))}",
+            rank=ranks.index(self.rank),
+            size=len(ranks),
+            local_rank=-1,
+            local_size=-1,
+            launcher=self.launcher if self.several_hosts else "",
+            is_part=True,
+        )
 
     def socket_name(self) -> str:
         """Abstract name of the keeper's socket."""
-        return f"farandole-keeper-{os.geteuid()}-{hashlib.sha256(self.job.encode()).hexdigest()[:32]}"
+        what = "controller" if self.keeps_controller else "keeper"
+        return f"farandole-{what}-{os.geteuid()}-{hashlib.sha256(self.job.encode()).hexdigest()[:32]}"
 
 
 # Who: rank, size, local rank, local size, and what tells the job from others.
@@ -145,9 +159,11 @@ def told(variables: Mapping[str, str]) -> Place | None:
             values = ", ".join(f"{name}={variables[name]}" for name in names if variables.get(name))
             raise InitializationError(f"the place of this process makes no sense: {values}")
         job = "/".join([by, *(variables.get(name, "") for name in of_job)])
-        controller, key_file = variables.get("FARANDOLE_CONTROLLER", ""), variables.get("FARANDOLE_KEY_FILE", "")
-        data_address = variables.get("FARANDOLE_DATA_ADDRESS", "")
-        return Place(by, job, rank, size, local_rank, local_size, controller, key_file, data_address)
+        launcher = variables.get("FARANDOLE_AGENT_SOCKET", "")
+        # A launcher has told its controller from others.
+        controller = "" if launcher else variables.get("FARANDOLE_CONTROLLER", "")
+        key_file, data_address = variables.get("FARANDOLE_KEY_FILE", ""), variables.get("FARANDOLE_DATA_ADDRESS", "")
+        return Place(by, job, rank, size, local_rank, local_size, controller, key_file, data_address, launcher)
     return None
 
 
@@ -169,7 +185,8 @@ def find(variables: Mapping[str, str]) -> Place | None:
     return place
 
 
-def _timeout_s(variables: Mapping[str, str]) -> float:
+def start_timeout_s(variables: Mapping[str, str]) -> float:
+    """How long init() waits for the other ranks."""
     try:
         given = variables.get("FARANDOLE_START_TIMEOUT") or variables.get("HOROVOD_START_TIMEOUT")
         return float(given or START_TIMEOUT_S)
@@ -204,61 +221,25 @@ def _start_keeper(place: Place) -> bool:
     return True
 
 
-def _ask(place: Place, timeout_s: float) -> dict | None:
-    """What the keeper says; None if there is none, or it is just ending."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(timeout_s)
-        received = b""
-        try:
-            connection.connect(f"\0{place.socket_name()}")
-            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            owner = struct.unpack("iII", credentials)[1]
-            if owner != os.geteuid():
-                raise InitializationError(f"the socket @{place.socket_name()} belongs to user {owner}, not to this one")
-            connection.sendall(json.dumps(asdict(place)).encode() + b"\n")
-            while not received.endswith(b"\n") and len(received) < ANSWER_BYTES_MAX:
-                chunk = connection.recv(4096)
-                if not chunk:
-                    return None
-                received += chunk
-        except (ConnectionError, socket.timeout):
-            return None
-    return json.loads(received)
-
-
-def adopt() -> None:
-    """Tells the library who this process is, by variables, if somebody else than our launcher has started it.
-
-    Raises:
-        InitializationError: it cannot be told, or there is no keeper within the start timeout.
-    """
-    place = find(os.environ)
-    if place is not None:
-        ask_keeper(place)
-
-
-def ask_keeper(place: Place) -> None:
-    """Tells the library where the agent of this job is, and which rank it has in it.
+def ask_keeper(place: Place) -> dict[str, str]:
+    """The variables that the keeper of this place tells the library: where the agent is, and of which job.
 
     Raises:
         InitializationError: there is no keeper within the start timeout, or it cannot start what it keeps.
     """
-    deadline = time.monotonic() + _timeout_s(os.environ)
+    deadline = time.monotonic() + start_timeout_s(os.environ)
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
             raise InitializationError(f"the keeper of this host's processes (started for {place.by}) does not answer")
         _start_keeper(place)
-        answer = _ask(place, left)
+        try:
+            answer = _sockets.ask(place.socket_name(), asdict(place), left)
+        except _sockets.ForeignSocketError as error:
+            raise InitializationError(str(error)) from None
         if answer is not None:
             break
         time.sleep(PAUSE_S)
     if answer["error"]:
         raise InitializationError(answer["error"])
-    for name, value in answer["variables"].items():
-        os.environ[name] = value
-    for family in ("FARANDOLE", "HOROVOD"):
-        os.environ[f"{family}_RANK"], os.environ[f"{family}_SIZE"] = str(place.rank), str(place.size)
-        if place.local_rank >= 0 and place.local_size >= 0:
-            os.environ[f"{family}_LOCAL_RANK"] = str(place.local_rank)
-            os.environ[f"{family}_LOCAL_SIZE"] = str(place.local_size)
+    return answer["variables"]

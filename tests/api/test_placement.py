@@ -79,6 +79,20 @@ def test_names_of_sockets_tell_jobs_apart() -> None:
     assert places[0].socket_name() != places[1].socket_name()
 
 
+def test_parts() -> None:
+    place = _placement.told({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "x"})
+    assert place.part([3, 1]) == _placement.told({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "y"}).part([3, 1])
+    assert (place.part([3, 1]).rank, place.part([3, 1]).size, place.part([3, 1]).local_size) == (1, 2, -1)
+    assert (
+        len({place.part(ranks).socket_name() for ranks in ([3, 1], [1, 3], [1], [1, 2, 3])} | {place.socket_name()})
+        == 5
+    )
+    # On several hosts its keeper asks the launcher's program, or the controller that the others ask, too.
+    spread = _placement.told({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "x", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
+    assert spread.part([3, 1]).launcher == "x"
+    assert _placement.find({**TORCHRUN, **KEY}).part([3, 1]).controller == "node0:29501"
+
+
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import subprocess
 import time
 from collections.abc import Mapping
@@ -66,6 +67,7 @@ class Controller:
         # It learns of our death, however that comes, by end of file.
         self._lifeline, self._life = os.pipe()
         self._restarts = Restarts()
+        self._may_end = False
 
     def start(self) -> bool:
         """Whether it listens, after the first time on the same port."""
@@ -108,6 +110,9 @@ class Controller:
     def alive(self) -> bool:
         """Whether it runs, perhaps again; False: it does not, for good."""
         while self.child.exit_code() is not None:
+            if self._may_end and self.child.exit_code() == 0:
+                return False
+            self._may_end = False
             reason = "" if self._restarts.allowed(time.monotonic()) else self._restarts.reason
             how = f"{reason}: ending the job" if reason else "starting it again"
             self._say(f"{self.child.describe_end()}; {how}")
@@ -116,6 +121,16 @@ class Controller:
             if not self.start():
                 time.sleep(RESTART_PAUSE_S)
         return True
+
+    def end_when_empty(self) -> None:
+        """Has it end by itself once no agent of any job is left. One that is started again has to be told again."""
+        if not self._may_end:
+            self._may_end = True
+            self.child.send(signal.SIGUSR1)
+
+    def stay(self) -> None:
+        """Takes `end_when_empty` back: if it ends all the same, it is started again."""
+        self._may_end = False
 
     def end(self) -> None:
         """Returns when it has ended."""
