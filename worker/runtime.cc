@@ -270,11 +270,12 @@ void Runtime::PatienceFromLoop() {
   loop_.CancelTimerFromLoop(patience_timer_);
   patience_timer_ = 0;
   absl::MutexLock lock(&mutex_);
-  patience_watched_ = TimePoint::Infinite();
+  // Nobody has to post this function again meanwhile.
+  patience_watched_ = TimePoint();
   Apply(session_.Tick(loop_.Now()));
   const TimePoint deadline = session_.NextDeadline();
-  if (deadline == TimePoint::Infinite()) return;
   patience_watched_ = deadline;
+  if (deadline == TimePoint::Infinite()) return;
   patience_timer_ = loop_.AddTimerFromLoop(deadline, [this] { PatienceFromLoop(); });
 }
 

@@ -91,5 +91,30 @@ def test_no_message_while_training_repeats(tmp_path: Path, runtime: Path) -> Non
     assert after["traffic"]["messages"] - before["traffic"]["messages"] <= 2
 
 
+def test_waiting_for_the_own_script_costs_no_processor_time(tmp_path: Path) -> None:
+    body = """
+        hvd.init()
+        gradients = [torch.ones(50) for _ in range(40)]
+        def step(pause_s):
+            handles = []
+            for i, gradient in enumerate(gradients):
+                if i == 20:
+                    time.sleep(pause_s)  # in the midst of a batch
+                handles.append(hvd.allreduce_async_(gradient, name=f"layer.{i}"))
+            for handle in handles:
+                hvd.synchronize(handle)
+        for _ in range(40):
+            step(0)
+        begin = time.process_time()
+        for _ in range(40):
+            step(0.03)
+        print("used", time.process_time() - begin, flush=True)
+        """
+    job = processes.launch(tmp_path, 2, body)
+    assert job.wait() == 0, job.report()
+    assert all(float(seconds) < 0.5 for seconds in job.lines("used")), job.report()
+    assert len(job.lines("used")) == 2
+
+
 def _tensors(status: dict) -> int:
     return int(status["traffic"]["tensors"])
