@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_uint32, c_void_p
 
 from farandole import _locate
@@ -154,6 +154,11 @@ class Library:
         if self.result_shape(handle, ctypes.byref(count), shape) != OK:
             raise RuntimeError(self.error_text())
         return list(shape[: count.value])
+
+
+def c_function(name: str) -> Callable[..., int] | None:
+    """A function of the C library of this process; None: it has none of that name."""
+    return getattr(ctypes.CDLL(None), name, None)
 
 
 def shape_array(shape: Sequence[int]) -> ctypes.Array:

@@ -39,3 +39,33 @@ def test_optimizers_outlive_the_job(tmp_path: Path, elastic: dict[str, str]) -> 
 
 def test_compiled_functions(tmp_path: Path) -> None:
     run_cases(tmp_path, 2, "compiled_worker.py")
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_gradients_leave_their_memory_to_the_next_ones(tmp_path: Path, chosen: bool) -> None:
+    """Unless the user has told the C library himself what to do with free memory."""
+    body = """
+        import resource
+        hvd.init()
+        layers = [torch.nn.Linear(1200, 1200, bias=False) for _ in range(10)]
+        model = torch.nn.Sequential(*layers)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+        optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+        data = torch.ones(4, 1200)
+        def step():
+            optimizer.zero_grad()
+            model(data).sum().backward()
+            optimizer.step()
+        for _ in range(6):
+            step()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(5):
+            step()
+        print("faults", (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 5, flush=True)
+        """
+    variables = {"MALLOC_TRIM_THRESHOLD_": "131072"} if chosen else {}
+    job = processes.launch(tmp_path, 2, body, **variables)
+    assert job.wait() == 0, job.report()
+    pages = 10 * 1200 * 1200 * 4 // 4096
+    faults = [int(count) for count in job.lines("faults")]
+    assert len(faults) == 2 and all(count > pages / 2 if chosen else count < pages / 10 for count in faults), faults

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from farandole import _library
-from farandole.torch import memory
+from farandole.torch import heap, memory
 
 # Places begin on cache lines: what two ranks write at a time lies on different ones.
 _LINE = 64
@@ -18,9 +18,13 @@ _LINE = 64
 class _Region:
     """What the library has handed out; goes back when no tensor lies in it any more."""
 
-    def __init__(self, address: int) -> None:
-        self.address = address
+    def __init__(self, address: int, bytes_: int) -> None:
+        self.address, self.bytes = address, bytes_
         weakref.finalize(self, _library.load().memory_free, address)
+        _regions.add(self)
+
+
+_regions: weakref.WeakSet[_Region] = weakref.WeakSet()
 
 
 class Place:
@@ -87,5 +91,6 @@ def lay_out(parameters: Sequence[torch.Tensor], process_set_id: int) -> list[Pla
     address = ctypes.c_void_p()
     if _library.load().memory_allocate(process_set_id, total, ctypes.byref(address)) != _library.OK:
         return none
-    region = _Region(address.value or 0)
+    region = _Region(address.value or 0, total)
+    heap.keep(sum(each.bytes for each in _regions))
     return [None if at is None else Place(region, at, each) for at, each in zip(offsets, parameters)]
