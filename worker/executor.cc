@@ -37,11 +37,6 @@ void Executor::SetGroup(Group group, Bootstrap* bootstrap) {
 }
 
 void Executor::Push(Work work) {
-  Enqueue(std::move(work));
-  Wake();
-}
-
-void Executor::Enqueue(Work work) {
   absl::MutexLock lock(&mutex_);
   queue_.push_back(std::move(work));
 }

@@ -66,9 +66,8 @@ class Executor {
   void Start();
   // Before the first Push: the members of process set 0. `bootstrap` must outlive Stop().
   void SetGroup(Group group, Bootstrap* bootstrap);
+  // The executor may not notice before Wake.
   void Push(Work work);
-  // As Push, but the executor may not notice before Wake.
-  void Enqueue(Work work);
   void Wake();
   // W8. Any thread, does not wait: a batch of this instance that is queued is taken out, a running one is cancelled in
   // the data plane; then OnWithdrawn. One that all members have entered completes. Ignored if there is none.

@@ -91,6 +91,10 @@ class ExecutorTest : public testing::Test {
     executor_->SetGroup(Group(), nullptr);
     executor_->Start();
   }
+  void Push(Work work) {
+    executor_->Push(std::move(work));
+    executor_->Wake();
+  }
   Work Batch(uint64_t index) {
     Work work = Item(index, Work::Kind::kBatch);
     Request request;
@@ -118,20 +122,20 @@ TEST_F(ExecutorTest, ExecutesInOrderAndBuildsOnce) {
     ++built;
     return std::make_unique<LoneCommunicator>();
   });
-  executor_->Push(Item(1, Work::Kind::kBarrierDone));
-  executor_->Push(Batch(2));
-  executor_->Push(Item(5, Work::Kind::kError));
-  executor_->Push(Batch(6));
+  Push(Item(1, Work::Kind::kBarrierDone));
+  Push(Batch(2));
+  Push(Item(5, Work::Kind::kError));
+  Push(Batch(6));
   EXPECT_THAT(owner_.Calls(4), ElementsAre("done 1", "done 2", "done 5", "done 6"));
   EXPECT_EQ(built, 1);
 }
 
 TEST_F(ExecutorTest, NothingIsExecutedAfterAFailure) {
   Start([](const Group&, Bootstrap*) { return absl::ResourceExhaustedError("no memory"); });
-  executor_->Push(Batch(1));
+  Push(Batch(1));
   EXPECT_THAT(owner_.Calls(1), ElementsAre("no memory 1"));
-  executor_->Push(Batch(2));
-  executor_->Push(Item(3, Work::Kind::kBarrierDone));
+  Push(Batch(2));
+  Push(Item(3, Work::Kind::kBarrierDone));
   const std::vector<Work> left = executor_->Abort("over");
   ASSERT_EQ(left.size(), 2u);
   EXPECT_EQ(left[0].instance.anchor, 2u);
@@ -145,8 +149,8 @@ TEST_F(ExecutorTest, AbortWhileACommunicatorIsBuiltHandsBackItsBatch) {
     while (go_on.Value() == 0) go_on.WaitPast(0, -1);
     return std::make_unique<LoneCommunicator>();
   });
-  executor_->Push(Batch(1));
-  executor_->Push(Batch(2));
+  Push(Batch(1));
+  Push(Batch(2));
   while (entered.Value() == 0) entered.WaitPast(0, -1);
   const std::vector<Work> left = executor_->Abort("over");
   ASSERT_EQ(left.size(), 2u);
@@ -200,20 +204,20 @@ class ExecutorSetTest : public ExecutorTest {
 
 TEST_F(ExecutorSetTest, EachHasItsCommunicatorUntilItIsRemoved) {
   StartAmongFour();
-  executor_->Push(BatchOf(1, 0));
-  executor_->Push(SetChanged(2, 1, {1, 2}));
-  executor_->Push(SetChanged(3, 2, {3, 2, 0}));
-  executor_->Push(BatchOf(4, 2));
-  executor_->Push(BatchOf(5, 1));
-  executor_->Push(SetChanged(6, 2, {0, 2, 3}));  // existed
-  executor_->Push(BatchOf(7, 2));
+  Push(BatchOf(1, 0));
+  Push(SetChanged(2, 1, {1, 2}));
+  Push(SetChanged(3, 2, {3, 2, 0}));
+  Push(BatchOf(4, 2));
+  Push(BatchOf(5, 1));
+  Push(SetChanged(6, 2, {0, 2, 3}));  // existed
+  Push(BatchOf(7, 2));
   EXPECT_EQ(owner_.Calls(7).back(), "done 7");
   EXPECT_EQ(alive_, 3);
-  executor_->Push(SetChanged(8, 2, {}, true));
+  Push(SetChanged(8, 2, {}, true));
   EXPECT_EQ(owner_.Calls(8).back(), "done 8");
   EXPECT_EQ(alive_, 2);
-  executor_->Push(SetChanged(9, 2, {2, 3}));
-  executor_->Push(BatchOf(10, 2));
+  Push(SetChanged(9, 2, {2, 3}));
+  Push(BatchOf(10, 2));
   EXPECT_EQ(owner_.Calls(10).back(), "done 10");
   EXPECT_THAT(built_, ElementsAre("set 0 key 0 position 2 of 0 1 2 3", "set 2 key 2.3 position 1 of 0 2 3",
                                   "set 1 key 1.2 position 1 of 1 2", "set 2 key 2.9 position 0 of 2 3"));
@@ -221,8 +225,8 @@ TEST_F(ExecutorSetTest, EachHasItsCommunicatorUntilItIsRemoved) {
 
 TEST_F(ExecutorSetTest, BatchesOfOthersAreADefect) {
   StartAmongFour();
-  executor_->Push(SetChanged(1, 1, {0, 1}));
-  executor_->Push(BatchOf(2, 1));
+  Push(SetChanged(1, 1, {0, 1}));
+  Push(BatchOf(2, 1));
   EXPECT_THAT(owner_.Calls(2), ElementsAre("done 1", "this process is not in process set 1 2"));
 }
 
@@ -250,20 +254,20 @@ class ExecutorWithdrawTest : public ExecutorTest {
 
 TEST_F(ExecutorWithdrawTest, TheRunningOneIsCancelledAndTheNextOneRuns) {
   StartWaiting();
-  executor_->Push(Batch(1));
+  Push(Batch(1));
   AwaitEntered();
   executor_->Withdraw(0, Instance{1, 1, 0});
   EXPECT_THAT(owner_.Calls(1), ElementsAre("withdrawn 1"));
   waiting_->PeersCome();
-  executor_->Push(Batch(2));
+  Push(Batch(2));
   EXPECT_THAT(owner_.Calls(2), ElementsAre("withdrawn 1", "done 2"));
 }
 
 TEST_F(ExecutorWithdrawTest, AQueuedOneIsTakenOut) {
   StartWaiting();
-  executor_->Push(Batch(1));
-  executor_->Push(Batch(2));
-  executor_->Push(Batch(3));
+  Push(Batch(1));
+  Push(Batch(2));
+  Push(Batch(3));
   AwaitEntered();
   executor_->Withdraw(0, Instance{1, 2, 0});
   waiting_->PeersCome();
@@ -272,14 +276,14 @@ TEST_F(ExecutorWithdrawTest, AQueuedOneIsTakenOut) {
 
 TEST_F(ExecutorWithdrawTest, OneThatIsNotThereIsIgnored) {
   StartWaiting();
-  executor_->Push(Batch(1));
+  Push(Batch(1));
   AwaitEntered();
   executor_->Withdraw(0, Instance{1, 1, 1});
   executor_->Withdraw(5, Instance{1, 1, 0});
   waiting_->PeersCome();
   EXPECT_THAT(owner_.Calls(1), ElementsAre("done 1"));
   executor_->Withdraw(0, Instance{1, 1, 0});
-  executor_->Push(Batch(2));
+  Push(Batch(2));
   EXPECT_THAT(owner_.Calls(2), ElementsAre("done 1", "done 2"));
 }
 
@@ -290,7 +294,7 @@ TEST_F(ExecutorWithdrawTest, WhileTheCommunicatorIsBuilt) {
     while (go_on.Value() == 0) go_on.WaitPast(0, -1);
     return std::make_unique<Waiting>();
   });
-  executor_->Push(Batch(1));
+  Push(Batch(1));
   while (entered.Value() == 0) entered.WaitPast(0, -1);
   executor_->Withdraw(0, Instance{1, 1, 0});
   go_on.Advance();

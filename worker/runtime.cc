@@ -478,7 +478,7 @@ bool Runtime::ApplyWithoutWake(Effects effects) {
   for (Work& work : effects.work) {
     timeline_.Dispatched(&work);
     tally_.Given(work, loop_.Now());
-    executor_.Enqueue(std::move(work));
+    executor_.Push(std::move(work));
   }
   const bool wake = !effects.work.empty();
   for (const TakeBack& back : effects.withdraw) executor_.Withdraw(back.process_set, back.instance);

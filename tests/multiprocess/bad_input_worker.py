@@ -40,6 +40,7 @@ def reductions() -> list[Case]:
             (f"{name} of a meta tensor", "has no values", lambda f=function: f(META)),
             (f"{name} averages truth", "truth values have no average", lambda f=function: f(BOOL)),
             (f"{name} with a number as name", "name must be a str", lambda f=function: f(ONES, name=3)),
+            (f"{name} with a list as name", "name must be a str", lambda f=function: f(ONES, name=["a"])),
             (f"{name} with NUL in the name", "NUL", lambda f=function: f(ONES, name="a\0b")),
             (f"{name} with a long name", "a name has 1 to", lambda f=function: f(ONES, name="n" * 100_000)),
             (f"{name} with op 17", "Adasum, Min, Max or Product, got 17", lambda f=function: f(ONES, op=17)),

@@ -17,7 +17,6 @@ _greatest = 0
 _abandoned: set[int] = set()
 
 
-@functools.lru_cache(maxsize=4096)
 def wire_name(operation: str, name: str | None) -> bytes | None:
     """The name of a submission as the C ABI takes it; None: it makes one.
 
@@ -28,6 +27,11 @@ def wire_name(operation: str, name: str | None) -> bytes | None:
         return None
     if not isinstance(name, str):
         raise ValueError(f"name must be a str, got {type(name).__name__}")
+    return _encoded(operation, name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _encoded(operation: str, name: str) -> bytes:
     if "\0" in name:
         raise ValueError(f"name {name!r} has a NUL character")
     return f"{operation}.{name}".encode()
