@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -91,14 +93,17 @@ pid_t ForkLast(const Shape& shape, LocalBootstrap* bootstrap, int started_fd) {
 class ScheduledKillTest : public testing::TestWithParam<Shape> {
  protected:
   // Runs the others as threads until they fail, sends `signal` to the last one in their midst, and returns how long the
-  // slowest took from there.
-  int64_t SignalLast(int signal, uint32_t op_timeout_ms) {
+  // slowest took from there. None: they failed before.
+  std::optional<int64_t> SignalLast(int signal, uint32_t op_timeout_ms) {
+    statuses_.assign(kRanks - 1, absl::OkStatus());
     LocalBootstrap bootstrap;
     int started[2];
     EXPECT_EQ(pipe2(started, O_CLOEXEC), 0);
     // Forked before this process has threads.
     const pid_t victim = ForkLast(GetParam(), &bootstrap, started[1]);
     EXPECT_GT(victim, 0);
+    // It has the other one, and read is to see the end of it.
+    close(started[1]);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < kRanks - 1; ++rank) {
       threads.emplace_back([&, rank] {
@@ -114,7 +119,7 @@ class ScheduledKillTest : public testing::TestWithParam<Shape> {
       });
     }
     char byte;
-    EXPECT_EQ(read(started[0], &byte, 1), 1);
+    const bool begun = read(started[0], &byte, 1) == 1;
     const TimePoint sent = Clock::Monotonic().Now();
     kill(victim, signal);
     for (std::thread& thread : threads) thread.join();
@@ -122,16 +127,21 @@ class ScheduledKillTest : public testing::TestWithParam<Shape> {
     kill(victim, SIGKILL);
     waitpid(victim, nullptr, 0);
     close(started[0]);
-    close(started[1]);
-    return took_ms;
+    return begun ? std::optional(took_ms) : std::nullopt;
   }
 
-  std::vector<absl::Status> statuses_{kRanks - 1};
+  bool AnyLate() const {
+    return std::any_of(statuses_.begin(), statuses_.end(), [](const auto& s) { return absl::IsDeadlineExceeded(s); });
+  }
+
+  std::vector<absl::Status> statuses_;
   std::vector<Rank> suspects_{kRanks - 1};
 };
 
 TEST_P(ScheduledKillTest, TheOthersEndAtOnceAndNameTheKilledOne) {
-  EXPECT_LT(SignalLast(SIGKILL, 60000), 2000);
+  const std::optional<int64_t> took_ms = SignalLast(SIGKILL, 60000);
+  ASSERT_TRUE(took_ms.has_value()) << statuses_[0];
+  EXPECT_LT(*took_ms, 2000);
   for (int rank = 0; rank < kRanks - 1; ++rank) {
     EXPECT_EQ(statuses_[rank].code(), absl::StatusCode::kUnavailable) << statuses_[rank];
     EXPECT_EQ(suspects_[rank], Rank(10 + kRanks - 1)) << rank << ": " << statuses_[rank];
@@ -139,17 +149,21 @@ TEST_P(ScheduledKillTest, TheOthersEndAtOnceAndNameTheKilledOne) {
 }
 
 TEST_P(ScheduledKillTest, TheOthersOfAStoppedOneEndAtTheBound) {
-  constexpr int kBoundMs = 400;
-  const int64_t took_ms = SignalLast(SIGSTOP, kBoundMs);
-  EXPECT_LT(took_ms, 5000);
-  bool late = false, named = false;
+  int bound_ms = 1000;
+  std::optional<int64_t> took_ms = SignalLast(SIGSTOP, bound_ms);
+  // Where four ranks share a core under a sanitizer, the collectives alone can take that long.
+  while (!took_ms && AnyLate() && bound_ms < 16000) {
+    took_ms = SignalLast(SIGSTOP, bound_ms *= 2);
+  }
+  ASSERT_TRUE(took_ms.has_value()) << statuses_[0];
+  EXPECT_LT(*took_ms, bound_ms + 4000);
+  bool named = false;
   for (int rank = 0; rank < kRanks - 1; ++rank) {
     EXPECT_FALSE(statuses_[rank].ok());
-    late |= absl::IsDeadlineExceeded(statuses_[rank]);
     // One that the others do not hear in time may be taken for it, on a machine that is busy.
     named |= suspects_[rank] == Rank(10 + kRanks - 1);
   }
-  EXPECT_TRUE(late) << statuses_[0];
+  EXPECT_TRUE(AnyLate()) << statuses_[0];
   EXPECT_TRUE(named) << statuses_[0] << "\n" << statuses_[1] << "\n" << statuses_[2];
 }
 
