@@ -68,6 +68,8 @@ def running(least: int, loaders: int, trials: int) -> Iterator[Job]:
     """A job whose workers number 4 again after each trial."""
     with tempfile.TemporaryDirectory(prefix="farandole-bench-") as scratch:
         environment = {**os.environ, "PYTHONPATH": str(ranks.PYTHON_PATH), "OMP_NUM_THREADS": "1"}
+        # pip compiles what it installs, torch and a wheel of ours: from the tree the first worker has to.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         output = Path(scratch) / "output"
         command = [sys.executable, "-m", "farandole", "run", "-np", str(WORLD), "--min-np", str(least)]
         command += ["--max-np", str(WORLD), "-H", f"localhost:{WORLD + trials}"]
