@@ -134,6 +134,10 @@ class ScheduledKillTest : public testing::TestWithParam<Shape> {
     return std::any_of(statuses_.begin(), statuses_.end(), [](const auto& s) { return absl::IsDeadlineExceeded(s); });
   }
 
+  bool LastNamed() const {
+    return std::find(suspects_.begin(), suspects_.end(), Rank(10 + kRanks - 1)) != suspects_.end();
+  }
+
   std::vector<absl::Status> statuses_;
   std::vector<Rank> suspects_{kRanks - 1};
 };
@@ -151,20 +155,17 @@ TEST_P(ScheduledKillTest, TheOthersEndAtOnceAndNameTheKilledOne) {
 TEST_P(ScheduledKillTest, TheOthersOfAStoppedOneEndAtTheBound) {
   int bound_ms = 1000;
   std::optional<int64_t> took_ms = SignalLast(SIGSTOP, bound_ms);
-  // Where four ranks share a core under a sanitizer, the collectives alone can take that long.
-  while (!took_ms && AnyLate() && bound_ms < 16000) {
+  // Where four ranks share a core under a sanitizer, the collectives alone can take that long, and the bound comes
+  // before the signal or with it.
+  while (!(took_ms && LastNamed()) && AnyLate() && bound_ms < 16000) {
     took_ms = SignalLast(SIGSTOP, bound_ms *= 2);
   }
   ASSERT_TRUE(took_ms.has_value()) << statuses_[0];
   EXPECT_LT(*took_ms, bound_ms + 4000);
-  bool named = false;
-  for (int rank = 0; rank < kRanks - 1; ++rank) {
-    EXPECT_FALSE(statuses_[rank].ok());
-    // One that the others do not hear in time may be taken for it, on a machine that is busy.
-    named |= suspects_[rank] == Rank(10 + kRanks - 1);
-  }
+  for (int rank = 0; rank < kRanks - 1; ++rank) EXPECT_FALSE(statuses_[rank].ok());
   EXPECT_TRUE(AnyLate()) << statuses_[0];
-  EXPECT_TRUE(named) << statuses_[0] << "\n" << statuses_[1] << "\n" << statuses_[2];
+  // Not by each: one that the others do not hear in time may be taken for it, on a machine that is busy.
+  EXPECT_TRUE(LastNamed()) << statuses_[0] << "\n" << statuses_[1] << "\n" << statuses_[2];
 }
 
 // Every other instance is entered by all but the last one, withdrawn there, and never heard of again.

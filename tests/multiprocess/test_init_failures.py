@@ -233,11 +233,12 @@ def test_interrupt_during_init(tmp_path: Path) -> None:
             print("caught", time.monotonic(), flush=True)
         assert not hvd.is_initialized()
         """
-    start = time.monotonic()
     with controller("key") as address, agent(address, children.member_token("key", "j")) as name:
         job = processes.python(
             tmp_path, body, FARANDOLE_AGENT_SOCKET=name, FARANDOLE_JOB="j", FARANDOLE_RANK="0", FARANDOLE_SIZE="2"
         )
     assert job.wait() == 0, job.report()
-    assert float(job.lines("caught")[0]) - float(job.lines("sent")[0]) < 0.5
-    assert time.monotonic() - start < 15, sys.executable
+    ended, (sent,), (caught,) = time.monotonic(), job.lines("sent"), job.lines("caught")
+    assert float(caught) - float(sent) < 0.5
+    # Nothing waits for the start timeout.
+    assert ended - float(caught) < 15, job.report()
