@@ -101,6 +101,26 @@ def test_discovery_beside_other_work(tmp_path: Path) -> None:
     assert poll_until(discovery, 3 * PERIOD_S, lambda: False) == {"a": 2}
 
 
+def test_what_is_missing_once_is_still_there(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    discovery = RepeatedDiscovery(HostDiscoveryScript(f"cat {hosts}", 1), print)
+    turns = [
+        ("a:2\nb:1", {"a": 2, "b": 1}),
+        # The file is being written.
+        ("", {"a": 2, "b": 1}),
+        ("a:2", {"a": 2}),
+        ("a:2\nb:1", {"a": 2, "b": 1}),
+        # What is new is there at once.
+        ("c:3\na:1", {"c": 3, "a": 2, "b": 1}),
+        ("c:3\na:1", {"c": 3, "a": 1}),
+        ("", {"c": 3, "a": 1}),
+        ("", {}),
+    ]
+    for turn, (text, expected) in enumerate(turns):
+        hosts.write_text(text)
+        assert poll_until(discovery, turn * PERIOD_S, lambda: False) == expected, turn
+
+
 def test_discovery_that_hangs_is_ended_and_tried_again(tmp_path: Path) -> None:
     said: list[str] = []
     wait = tmp_path / "wait"

@@ -118,6 +118,9 @@ class HostDiscoveryScript(HostDiscovery):
 class RepeatedDiscovery:
     """Runs a discovery script once a second, without waiting for it.
 
+    A slot is there at once, and gone when two answers in a row lack it: the script may have read a file that was just
+    being written, and a process that leaves takes what it knows of the training with it.
+
     Args:
         script: what is run.
         say: prints a sentence.
@@ -128,6 +131,7 @@ class RepeatedDiscovery:
         self._process: subprocess.Popen | None = None
         self._output = bytearray()
         self._started_s = -PERIOD_S
+        self._last: dict[str, int] = {}  # what the script printed last
         self._complaint = ""
 
     def readers(self) -> list[int]:
@@ -171,7 +175,8 @@ class RepeatedDiscovery:
         self.stop()
         found = self._script.parse(bytes(self._output), code)
         self._complaint = ""
-        return found
+        last, self._last = self._last, found
+        return {host: max(found.get(host, 0), last.get(host, 0)) for host in {**found, **last}}
 
     def stop(self) -> None:
         """Ends the script if it runs."""
