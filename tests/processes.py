@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +36,36 @@ def script_file(folder: Path, body: str) -> Path:
     head = "import os, signal, sys, threading, time\nimport torch\nimport farandole.torch as hvd\n"
     path.write_text(head + textwrap.dedent(body))
     return path
+
+
+class Stopwatch:
+    """Seconds since it was entered in which this machine ran.
+
+    That a whole virtual machine stands still for a while is not the fault of the program under test.
+    """
+
+    _TICK_S = 0.02
+    _LATEST_S = 0.25  # a tick that comes later tells of a standstill
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._over = threading.Event()
+        self._ticks = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Stopwatch:
+        self._ticks.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._ticks.join()
+
+    def _run(self) -> None:
+        last = time.monotonic()
+        while not self._over.wait(self._TICK_S):
+            now = time.monotonic()
+            self.seconds += min(now - last, self._LATEST_S)
+            last = now
 
 
 @dataclass
