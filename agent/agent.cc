@@ -1,5 +1,6 @@
 #include "agent/agent.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -82,6 +83,7 @@ void Agent::RestoreFromLoop(std::vector<KeptEntry>* kept) {
 
 void Agent::ConnectFromLoop() {
   link_.StartFromLoop();
+  health_due_ = loop_->Now();
   CheckHealth();
 }
 
@@ -333,7 +335,10 @@ void Agent::Forget(Incarnation incarnation) {
 
 void Agent::CheckHealth() {
   const TimePoint now = loop_->Now();
+  // This process did not run for so long itself: that is not their silence.
+  const int64_t late_ms = now.MsSince(health_due_);
   for (Worker* worker : workers_.All()) {
+    worker->heard = std::min(worker->heard.PlusMs(late_ms), now);
     const Liveness liveness = Judge(ProcessState(worker->pid), worker->heard, now, config_.silence_ms);
     if (liveness.responsive == worker->responsive) continue;
     worker->responsive = liveness.responsive;
@@ -342,7 +347,8 @@ void Agent::CheckHealth() {
                              : absl::StrCat(NameOf(*worker), " is unresponsive: it ", liveness.cause));
     link_.SendFromLoop(AgentUp(WorkerHealth{worker->incarnation, liveness.responsive, liveness.cause}));
   }
-  health_timer_ = loop_->AddTimerFromLoop(now.PlusMs(config_.health_interval_ms), [this] { CheckHealth(); });
+  health_due_ = now.PlusMs(config_.health_interval_ms);
+  health_timer_ = loop_->AddTimerFromLoop(health_due_, [this] { CheckHealth(); });
 }
 
 void Agent::Refuse(const Connection& connection, const std::string& reason) {

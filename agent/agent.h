@@ -110,6 +110,7 @@ class Agent {
   ProcessWatch watch_;
   std::function<void(const ProcessEnd&, bool)> on_process_end_;
   EventLoop::TimerId health_timer_ = 0;
+  TimePoint health_due_;
   EventLoop::TimerId outage_timer_ = 0;
   EventLoop::TimerId announcements_timer_ = 0;
   bool link_was_up_ = false;

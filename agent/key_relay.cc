@@ -116,6 +116,10 @@ void KeyRelay::Done(const std::shared_ptr<Call>& call) {
   calls_.erase(it);
   const grpc::Status& status = call->status;
   KeyReply reply = Failure(call->request_id, status.error_code(), status.error_message());
+  if (status.error_code() == grpc::DEADLINE_EXCEEDED && call->put_reader != nullptr) {
+    reply.error = absl::StrCat("the controller has not answered within ", kPutMs / 1000,
+                               " s; check that it is not stopped and its machine not overloaded");
+  }
   // Of a Put it is empty.
   if (status.ok()) reply.value = call->get_reply.value();
   call->callback(reply);

@@ -46,6 +46,14 @@ std::string AgentTable::Text(const Agent& agent, TimePoint now) const {
   return text;
 }
 
+void AgentTable::StoodStill(int64_t ms, TimePoint now) {
+  for (auto& entry : agents_) {
+    Agent& agent = entry.second;
+    agent.since = std::min(agent.since.PlusMs(ms), now);
+    agent.lost = std::min(agent.lost.PlusMs(ms), now);
+  }
+}
+
 std::vector<AgentTable::Change> AgentTable::Tick(TimePoint now) {
   std::vector<Change> changes;
   if (now < next_check_) return changes;

@@ -34,6 +34,8 @@ class AgentTable {
     std::string text;  // "the agent on host b has been silent for 3 s"
     bool given_up = false;
   };
+  // Nobody was heard for so long because this process stood still itself.
+  void StoodStill(int64_t ms, TimePoint now);
   // Agents that became suspect or are to be given up at `now`.
   std::vector<Change> Tick(TimePoint now);
   TimePoint NextDeadline() const { return next_check_; }

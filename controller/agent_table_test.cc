@@ -58,6 +58,26 @@ TEST(AgentTableTest, SilenceBeforeTheLossCounts) {
   EXPECT_EQ(lost[0].text, "the connection of the agent on host h was lost 2 s ago, silent for 10 s");
 }
 
+TEST(AgentTableTest, OurOwnStandstillIsNobodysSilence) {
+  AgentTable agents(3000, 10000);
+  agents.Connect({"a", "h", ""}, At(0));
+  agents.Connect({"b", "h", ""}, At(0));
+  agents.Disconnect("b", At(1000));
+  agents.StoodStill(40000, At(43000));
+  const auto suspects = agents.Tick(At(43000));
+  ASSERT_EQ(suspects.size(), 1u);
+  EXPECT_EQ(suspects[0].text, "the agent on host h has been silent for 3 s");
+  EXPECT_EQ(agents.Suspicion("b", At(43000)), "the connection of the agent on host h was lost 2 s ago");
+  EXPECT_TRUE(agents.Tick(At(49999)).empty());
+  EXPECT_EQ(agents.Tick(At(50000)).size(), 2u);
+  // Who was heard meanwhile was not heard in the future.
+  EXPECT_TRUE(agents.Heard("a", At(60000)));
+  agents.StoodStill(5000, At(61000));
+  EXPECT_EQ(agents.NextDeadline(), At(63000));
+  EXPECT_TRUE(agents.Tick(At(63000)).empty());
+  EXPECT_EQ(agents.Tick(At(64000)).size(), 1u);
+}
+
 TEST(AgentTableTest, AReturnEndsTheSuspicion) {
   AgentTable agents(3000, 10000);
   agents.Connect({"a", "h", ""}, At(0));

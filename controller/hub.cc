@@ -12,6 +12,11 @@
 namespace farandole {
 namespace {
 
+// A wake-up that is so late tells of a standstill.
+constexpr int64_t kStandstillMs = 1000;
+// After one, for what others have said meanwhile to be read.
+constexpr int64_t kCatchUpMs = 1000;
+
 absl::Status ShuttingDown() { return absl::UnavailableError("the controller is shutting down"); }
 
 absl::Status UnknownJob(const std::string& job) {
@@ -126,11 +131,14 @@ void Hub::Apply(const std::string& name, Entry* entry, const Actions& actions) {
     log_->Write(LogLevel::kInfo, absl::StrCat("job ", name, ": ", actions.reason));
     AnswerGets(entry);
   }
-  const TimePoint next = entry->job.NextDeadline();
-  if (next < armed_) {
-    armed_ = next;
-    arm_(next);
-  }
+  WakeBy(entry->job.NextDeadline());
+}
+
+void Hub::WakeBy(TimePoint when) {
+  when = std::max(when, catching_up_until_);
+  if (armed_ <= when) return;
+  armed_ = when;
+  arm_(when);
 }
 
 absl::Status Hub::Put(const std::string& job, const GenerationId& generation, const std::string& key,
@@ -213,18 +221,30 @@ void Hub::WhenEmpty(std::function<void()> done) {
 
 void Hub::Tick() {
   const TimePoint now = clock_->Now();
+  const int64_t late_ms = now.MsSince(armed_);
+  const bool caught_up = std::exchange(catching_up_until_, TimePoint()) != TimePoint();
   armed_ = TimePoint::Infinite();
+  // Not twice in a row: one that is always late must decide as well.
+  if (late_ms >= kStandstillMs && !caught_up) return StoodStill(late_ms, now);
   std::vector<std::string> names;
   for (auto& entry : jobs_) {
     if (entry.second->job.NextDeadline() <= now) {
       Apply(entry.first, entry.second.get(), entry.second->job.Tick(now));
       if (entry.second->streams.empty()) names.push_back(entry.first);
-    } else if (entry.second->job.NextDeadline() < armed_) {
-      armed_ = entry.second->job.NextDeadline();
-      arm_(armed_);
+    } else {
+      WakeBy(entry.second->job.NextDeadline());
     }
   }
   for (const std::string& name : names) ForgetIfIdle(name);
+}
+
+void Hub::StoodStill(int64_t ms, TimePoint now) {
+  log_->Write(LogLevel::kWarning,
+              absl::StrCat("this controller stood still for ", ms / 1000,
+                           " s: its machine or container was paused, or has no processor time to spare"));
+  for (auto& entry : jobs_) entry.second->job.StoodStill(ms, now);
+  catching_up_until_ = now.PlusMs(kCatchUpMs);
+  WakeBy(catching_up_until_);
 }
 
 void Hub::Shutdown() {

@@ -68,6 +68,8 @@ class Hub {
   // Calls `done` once, now or as soon as no job is left.
   void WhenEmpty(std::function<void()> done);
 
+  // One that comes late because this process stood still (its machine or container was paused) decides nothing: what
+  // others have said meanwhile is read first.
   void Tick();
   // Closes all streams and ends all waiting Gets with UNAVAILABLE; new ones are refused alike.
   void Shutdown();
@@ -90,6 +92,8 @@ class Hub {
   void Apply(const std::string& name, Entry* entry, const Actions& actions);
   static void Deliver(const Entry& entry, const Send& send);
   static void DeliverView(const Entry& entry, const std::vector<Route>& routes, const View& view);
+  void WakeBy(TimePoint when);
+  void StoodStill(int64_t ms, TimePoint now);
   void AnswerGets(Entry* entry);
   void ForgetIfIdle(const std::string& job);
 
@@ -104,6 +108,7 @@ class Hub {
   uint64_t forgotten_generation_ = 0;
   size_t streams_ = 0;
   TimePoint armed_ = TimePoint::Infinite();
+  TimePoint catching_up_until_;  // after a standstill; long ago if there was none
   bool shut_down_ = false;
   std::function<void()> when_empty_;  // null: nobody asks
 };

@@ -134,6 +134,37 @@ TEST_F(HubTest, AsksForTheEarliestWakeUpAndForgetsAbandonedJobs) {
   EXPECT_EQ(hub->Status("j").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(HubTest, AfterAStandstillOthersAreHeardFirst) {
+  HubConfig config;
+  config.job.suspect_after_ms = 3000;
+  config.job.give_up_after_ms = 10000;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [this](TimePoint when) { armed_.push_back(when); });
+  auto heard = std::make_shared<FakeStream>();
+  auto lost = std::make_shared<FakeStream>();
+  hub->Opened(heard, "j", {"a", "h", ""});
+  hub->Opened(lost, "j", {"b", "i", ""});
+  hub->Said(heard.get(), "j", "a", HelloOf(1, 2));
+  hub->Said(lost.get(), "j", "b", HelloOf(2, 2));
+  ASSERT_EQ(hub->Status("j")->members.size(), 2u);
+  clock_.now = armed_.back().PlusMs(60000);
+  hub->Tick();
+  EXPECT_EQ(armed_.back(), clock_.now.PlusMs(1000));
+  const size_t asked = armed_.size();
+  hub->Said(heard.get(), "j", "a", Lease{});
+  EXPECT_THAT(armed_, SizeIs(asked));
+  // From here on it counts as ever, even when each wake-up comes late.
+  const auto wake = [&](int64_t late_ms) {
+    clock_.now = armed_.back().PlusMs(late_ms);
+    hub->Said(heard.get(), "j", "a", Lease{});
+    hub->Tick();
+  };
+  wake(5000);
+  EXPECT_TRUE(hub->Status("j")->members[0].responsive);
+  EXPECT_EQ(hub->Status("j")->members[1].cause, "the agent on host i has been silent for 9 s");
+  wake(0);
+  EXPECT_THAT(hub->Status("j")->members[1].cause, ::testing::HasSubstr("given up"));
+}
+
 TEST_F(HubTest, TellsOnceWhenNoJobIsLeft) {
   auto hub = std::make_unique<Hub>(HubConfig{}, &clock_, &log_, [](TimePoint) {});
   int told = 0;

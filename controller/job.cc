@@ -455,6 +455,8 @@ void Job::State::ForgetIfUnused(const std::string& agent_id) {
   agents.Forget(agent_id);
 }
 
+void Job::StoodStill(int64_t ms, TimePoint now) { state_->agents.StoodStill(ms, now); }
+
 Actions Job::Tick(TimePoint now) {
   State& s = *state_;
   Actions actions;

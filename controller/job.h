@@ -33,6 +33,8 @@ class Job {
   // Its stream is gone: suspicion, not death.
   Actions AgentDisconnected(const std::string& agent_id, TimePoint now);
   Actions AgentSaid(const std::string& agent_id, const AgentUp& message, TimePoint now);
+  // Whoever drives the job has not run for so long: that was nobody's silence.
+  void StoodStill(int64_t ms, TimePoint now);
   // Call at NextDeadline() or later; earlier is harmless.
   Actions Tick(TimePoint now);
   TimePoint NextDeadline() const;

@@ -1,0 +1,65 @@
+"""A machine, container or controller that is paused for longer than silence is put up with."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import processes
+import pytest
+from job_parts import part, pids
+
+# An agent that is silent for 30 s is given up with its workers.
+PAUSE_S = 34.0
+TRAINS = """
+        hvd.init()
+        hvd.allreduce(torch.ones(1))
+        print("pid", hvd.rank(), os.getpid(), flush=True)
+        while not hvd.allreduce(torch.tensor([float(os.path.exists("enough"))]), name="enough", op=hvd.Max)[0]:
+            time.sleep(0.005)
+        """
+
+
+@pytest.mark.parametrize("who", ["all", "controller"])
+def test_goes_on_after_a_pause(tmp_path: Path, who: str) -> None:
+    with processes.launching(tmp_path, 2, TRAINS) as job:
+        pids(job, 2)
+        paused = processes.marked(job.mark) if who == "all" else [part(job, "controller")]
+        assert len(paused) == (5 if who == "all" else 1)
+        for pid in paused:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(PAUSE_S)
+        assert job.process.poll() is None, job.report()
+        for pid in paused:
+            os.kill(pid, signal.SIGCONT)
+        job.wait_for(lambda: "this controller stood still for 3" in job.stderr, "a word about it")
+        # Whoever is to be given up for the pause is so now.
+        time.sleep(4)
+        (tmp_path / "enough").touch()
+        assert job.wait() == 0, job.report()
+    assert "has not run its control thread" not in job.stderr, job.stderr
+
+
+def test_a_stopwatch_does_not_count_a_pause(tmp_path: Path) -> None:
+    body = """
+        sys.path.insert(0, TESTS)
+        import processes
+        with processes.Stopwatch() as watch:
+            began = time.monotonic()
+            print("began", flush=True)
+            while time.monotonic() - began < 3:
+                time.sleep(0.01)
+        print("seconds", watch.seconds)
+        """
+    script = processes.script_file(tmp_path, body.replace("TESTS", repr(str(processes.ROOT / "tests"))))
+    with processes.running([sys.executable, str(script)], tmp_path) as job:
+        job.wait_for(lambda: job.lines("began"), "the beginning")
+        job.process.send_signal(signal.SIGSTOP)
+        time.sleep(2)
+        job.process.send_signal(signal.SIGCONT)
+        assert job.wait() == 0, job.report()
+    (seconds,) = job.lines("seconds ")
+    assert 0.1 < float(seconds) < 1.9
