@@ -1,7 +1,6 @@
 #include "controller/elastic_rules.h"
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -14,24 +13,6 @@ namespace {
 // Workers of all lives of a job that are to leave; an agent that says more of them is not believed.
 constexpr size_t kRetiredMax = 65536;
 constexpr size_t kNamedMax = 8;
-
-// Survivors by the rank they had, then newcomers as they came.
-std::vector<const Candidate*> InOrder(const Membership& waiting) {
-  std::vector<const Candidate*> order;
-  uint64_t newest = 0;
-  for (const Candidate& c : waiting.candidates()) {
-    order.push_back(&c);
-    newest = std::max(newest, c.hello.elastic.previous_generation);
-  }
-  const auto key = [newest](const Candidate* c) {
-    // One that was missing in the newest generation has nothing that the others want to have.
-    const bool survived = newest != 0 && c->hello.elastic.previous_generation == newest;
-    return std::make_tuple(!survived, survived ? c->hello.elastic.previous_rank.value() : 0, c->since.ns());
-  };
-  std::stable_sort(order.begin(), order.end(),
-                   [&key](const Candidate* a, const Candidate* b) { return key(a) < key(b); });
-  return order;
-}
 
 std::string Count(size_t count, const char* one, const char* several) {
   return absl::StrCat(count, count == 1 ? one : several);
@@ -60,7 +41,9 @@ void ElasticRules::Begun(const Elastic& sizes, int32_t size, const std::vector<M
   told_ = {};
   may_return_.clear();
   if (!elastic()) return;
-  for (const Member& member : members) may_return_.insert({member.agent_id, member.pid});
+  for (const Member& member : members) {
+    may_return_[{member.agent_id, member.pid}] = retired(member.worker_incarnation);
+  }
 }
 
 void ElasticRules::Over(TimePoint now) {
@@ -69,11 +52,24 @@ void ElasticRules::Over(TimePoint now) {
 
 void ElasticRules::LostAgent(const std::string& agent_id) {
   for (auto it = may_return_.begin(); it != may_return_.end();)
-    it = it->first == agent_id ? may_return_.erase(it) : std::next(it);
+    it = it->first.first == agent_id ? may_return_.erase(it) : std::next(it);
 }
 
 bool ElasticRules::Retire(Incarnation worker) {
   return retired_.size() < kRetiredMax && retired_.insert(worker).second;
+}
+
+void ElasticRules::ToLeave(const std::string& agent_id, int64_t pid) {
+  const auto it = may_return_.find({agent_id, pid});
+  if (it != may_return_.end()) it->second = true;
+}
+
+bool ElasticRules::AllToLeave() const {
+  return std::all_of(may_return_.begin(), may_return_.end(), [](const auto& process) { return process.second; });
+}
+
+bool ElasticRules::Needed(const std::string& agent_id, int64_t pid) const {
+  return may_return_.count({agent_id, pid}) > 0 && AllToLeave();
 }
 
 std::string ElasticRules::Unlike(const Hello& hello) const {
@@ -92,8 +88,33 @@ bool ElasticRules::GoesOn(const Membership& waiting) const {
 }
 
 bool ElasticRules::AllBack(const Membership& waiting) const {
-  return std::all_of(may_return_.begin(), may_return_.end(),
-                     [&](const auto& process) { return waiting.HasProcess(process.first, process.second); });
+  const bool all_to_leave = AllToLeave();
+  return std::all_of(may_return_.begin(), may_return_.end(), [&](const auto& entry) {
+    const auto& [process, to_leave] = entry;
+    return (to_leave && !all_to_leave) || waiting.HasProcess(process.first, process.second);
+  });
+}
+
+// Survivors by the rank they had, then newcomers as they came. Of survivors that are to leave one stands first, if all
+// of them are, and the others last.
+std::vector<const Candidate*> ElasticRules::InOrder(const Membership& waiting) const {
+  std::vector<const Candidate*> order;
+  uint64_t newest = 0;
+  for (const Candidate& c : waiting.candidates()) {
+    order.push_back(&c);
+    newest = std::max(newest, c.hello.elastic.previous_generation);
+  }
+  const auto key = [&](const Candidate* c) {
+    // One that was missing in the newest generation has nothing that the others want to have.
+    const bool survived = newest != 0 && c->hello.elastic.previous_generation == newest;
+    const int group = !survived ? 1 : retired(c->hello.worker_incarnation) ? 2 : 0;
+    return std::make_tuple(group, survived ? c->hello.elastic.previous_rank.value() : 0, c->since.ns());
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&key](const Candidate* a, const Candidate* b) { return key(a) < key(b); });
+  const auto leaving = std::find_if(order.begin(), order.end(), [&key](auto* c) { return std::get<0>(key(c)) == 2; });
+  if (leaving != order.end() && std::get<0>(key(order.front())) != 0) std::rotate(order.begin(), leaving, leaving + 1);
+  return order;
 }
 
 std::vector<Incarnation> ElasticRules::Choose(const Membership& waiting, TimePoint now) const {
@@ -137,6 +158,11 @@ absl::optional<MembershipNotice> ElasticRules::Changes(const Membership& waiting
     if (seat.left || seat.gone()) continue;
     ++(retired(seat.member.worker_incarnation) ? notice.removed : stay);
   }
+  if (stay == 0 && notice.removed > 0) {
+    // They go on, and once others wait to join, one of them at least takes part until those have the state.
+    notice.removed = 0;
+    stay = 1;
+  }
   notice.added = static_cast<uint32_t>(waiting.candidates().size());
   const uint32_t max = static_cast<uint32_t>(sizes_.max_size);
   if (max > 0) notice.added = std::min(notice.added, max > stay ? max - stay : 0);
@@ -175,7 +201,9 @@ std::vector<std::string> ElasticRules::Describe(const Membership& waiting, const
   }
   names.clear();
   if (running == nullptr) {
-    for (const auto& process : may_return_) {
+    const bool all_to_leave = AllToLeave();
+    for (const auto& [process, to_leave] : may_return_) {
+      if (to_leave && !all_to_leave) continue;
       if (!waiting.HasProcess(process.first, process.second)) names.push_back(absl::StrCat("pid ", process.second));
     }
     if (!names.empty() && waiting.elastic())

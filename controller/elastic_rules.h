@@ -2,7 +2,7 @@
 #define FARANDOLE_CONTROLLER_ELASTIC_RULES_H_
 
 #include <cstdint>
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,12 +29,17 @@ class ElasticRules {
   // The present generation, or the last one, is elastic.
   bool elastic() const { return sizes_.min_size > 0; }
 
-  // This process does not come back: it has ended, has given up, or is to leave.
+  // This process does not come back: it has ended, has given up, or has been told to leave.
   void Lost(const std::string& agent_id, int64_t pid) { may_return_.erase({agent_id, pid}); }
   void LostAgent(const std::string& agent_id);
   // False: nothing new.
   bool Retire(Incarnation worker);
   bool retired(Incarnation worker) const { return retired_.contains(worker); }
+  // This process is to leave at the next change, unless it is needed.
+  void ToLeave(const std::string& agent_id, int64_t pid);
+  // It was a member of the last generation, and nobody who is to stay was: it leaves only after it has handed the state
+  // to others.
+  bool Needed(const std::string& agent_id, int64_t pid) const;
   void Forget(Incarnation worker) { retired_.erase(worker); }
 
   // Why a newcomer cannot wait beside the running generation; "" if it can.
@@ -54,6 +59,8 @@ class ElasticRules {
 
  private:
   std::vector<std::string> Describe(const Membership& waiting, const Roster* running, TimePoint now) const;
+  std::vector<const Candidate*> InOrder(const Membership& waiting) const;
+  bool AllToLeave() const;
   bool GoesOn(const Membership& waiting) const;
   bool AllBack(const Membership& waiting) const;
 
@@ -61,8 +68,8 @@ class ElasticRules {
   int32_t size_ = 0;
   bool begun_ = false;  // an elastic generation has, here
   absl::optional<TimePoint> over_since_;
-  // Processes of the last generation, by agent and pid, that may say Hello again.
-  std::set<std::pair<std::string, int64_t>> may_return_;
+  // Processes of the last generation, by agent and pid, that may say Hello again; whether they are to leave.
+  std::map<std::pair<std::string, int64_t>, bool> may_return_;
   absl::flat_hash_set<Incarnation> retired_;
   MembershipNotice told_;
 };

@@ -332,29 +332,17 @@ void Job::State::Join(const std::string& agent_id, const Hello& hello, TimePoint
     if (before) generation->OnReborn(*before, actions);
   }
   last_generation = std::max(last_generation, hello.elastic.previous_generation);
-  if (elastic.retired(hello.worker_incarnation)) {
-    Retired(agent_id, hello, actions);
-    return;
+  if (elastic.retired(hello.worker_incarnation) && !elastic.Needed(agent_id, hello.pid)) {
+    return Retired(agent_id, hello, actions);
   }
-  Membership::Answer answer;
+  Membership::Answer answer{Membership::Admission::kRefused, ""};
   if (Running()) answer.reason = elastic.elastic() ? elastic.Unlike(hello) : HeldSeat(hello);
-  if (answer.reason.empty()) {
-    answer = waiting.Join(hello, agent_id, agents.Host(agent_id), now);
-  } else {
-    answer.admission = Membership::Admission::kRefused;
-  }
-  switch (answer.admission) {
-    case Membership::Admission::kIgnored:
-      return;
-    case Membership::Admission::kRefused:
-      actions->ToWorker(agent_id, hello.worker_incarnation, Removed{{}, RemovedKind::kRefused, answer.reason});
-      actions->Because(
-          absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " was refused: ", answer.reason));
-      return;
-    case Membership::Admission::kAdmitted:
-      Welcomes(agent_id, hello, actions);
-      return;
-  }
+  if (answer.reason.empty()) answer = waiting.Join(hello, agent_id, agents.Host(agent_id), now);
+  if (answer.admission == Membership::Admission::kAdmitted) return Welcomes(agent_id, hello, actions);
+  if (answer.admission == Membership::Admission::kIgnored) return;
+  actions->ToWorker(agent_id, hello.worker_incarnation, Removed{{}, RemovedKind::kRefused, answer.reason});
+  actions->Because(
+      absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " was refused: ", answer.reason));
 }
 
 void Job::State::Welcomes(const std::string& agent_id, const Hello& hello, Actions* actions) const {
@@ -375,6 +363,7 @@ void Job::State::Welcomes(const std::string& agent_id, const Hello& hello, Actio
 
 void Job::State::Retired(const std::string& agent_id, const Hello& hello, Actions* actions) {
   elastic.Lost(agent_id, hello.pid);
+  waiting.Drop(hello.worker_incarnation);
   actions->ToWorker(agent_id, hello.worker_incarnation,
                     Removed{{}, RemovedKind::kRetired, "the launcher has taken this worker's place in the job away"});
   actions->Because(
@@ -387,13 +376,13 @@ void Job::State::OnRetire(const std::string& agent_id, const Retire& retire, Act
   if (const Candidate* candidate = waiting.Find(worker)) {
     if (candidate->agent_id != agent_id) return;
     const Hello hello = candidate->hello;
-    waiting.Drop(worker);
-    Retired(agent_id, hello, actions);
-    return;
+    elastic.ToLeave(agent_id, hello.pid);
+    if (elastic.Needed(agent_id, hello.pid)) return;
+    return Retired(agent_id, hello, actions);
   }
   const auto rank = generation ? generation->roster().Find(worker) : absl::nullopt;
   if (!rank || generation->roster().seat(*rank).agent_id != agent_id) return;
-  elastic.Lost(agent_id, generation->roster().seat(*rank).member.pid);
+  elastic.ToLeave(agent_id, generation->roster().seat(*rank).member.pid);
   if (Running()) actions->Because(absl::StrCat(Describe(generation->roster().seat(*rank).member), " is to leave"));
 }
 
@@ -437,6 +426,11 @@ void Job::State::Open(std::vector<Candidate> members, Actions* actions) {
   elastic.Begun(members.front().hello.elastic, members.front().hello.size, generation->roster().members());
   actions->Because(absl::StrCat("generation ", last_generation, " opens, size ", generation->roster().size()));
   generation->Open(actions);
+  // Who was needed so far, and has found no room.
+  const std::vector<Candidate> candidates = waiting.candidates();
+  for (const Candidate& c : candidates) {
+    if (elastic.retired(c.hello.worker_incarnation)) Retired(c.agent_id, c.hello, actions);
+  }
 }
 
 void Job::State::TellChanges(Actions* actions) {

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
 import processes
-from elastic_jobs import training
+from elastic_jobs import Turn, training
 
 
 def test_a_killed_worker_and_its_replacement(tmp_path: Path) -> None:
@@ -57,6 +58,28 @@ def test_hosts_come_and_go(tmp_path: Path) -> None:
         third = elastic.await_turns(1)
         assert third[0].pid in {first[0].pid, first[1].pid} and third[0].step == third[0].history
         elastic.enough(1)
+    assert elastic.job.stderr.count("this worker leaves the job") == 2
+
+
+def test_all_hosts_are_exchanged(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost:2\n")
+    options = ("--min-np", "2", "--max-np", "2", "--host-discovery-script", f"cat {hosts}")
+    with training(tmp_path, 2, *options) as elastic:
+        first = elastic.await_turns(2)
+        elastic.await_steps(2)
+        hosts.write_text(f"{socket.gethostname()}:2\n")
+        # One of the first two hands the state over.
+        olds = {turn.pid for turn in first.values()}
+
+        def others() -> list[Turn]:
+            # The last two lines may be of two turns.
+            turns = list(elastic.turns(2).values())
+            return turns if not olds & {turn.pid for turn in turns} and len({turn.step for turn in turns}) == 1 else []
+
+        last = elastic.job.wait_for(others, "a turn of others")
+        assert last[0].step == last[0].history == last[1].history >= 20
+        elastic.enough(2)
     assert elastic.job.stderr.count("this worker leaves the job") == 2
 
 
