@@ -136,6 +136,27 @@ def test_a_slot_that_comes_back_before_its_process_has_left() -> None:
     assert play.next() == ["start b:0"]
 
 
+def test_processes_stay_while_there_is_no_other_slot() -> None:
+    play = Play({"a": 2}, wanted=2, least=2, most=2, fixed=False)
+    play.next()
+    play.hosts()
+    assert play.next() == [] and play.slots.nowhere
+    play.now = 3600.0
+    assert play.verdict() is None
+    play.hosts(a=2)
+    assert play.next() == [] and not play.slots.nowhere
+    # One that failed is not used again.
+    play.hosts(b=1)
+    assert play.next() == ["retire a:0", "retire a:1", "start b:0"]
+    play.end("b:0", KILLED)
+    play.hosts(a=1, b=1)
+    assert play.next() == []
+    play.hosts(b=1, c=2)
+    assert play.next() == ["start c:0", "start c:1"]
+    play.hosts(b=1)
+    assert play.next() == [] and play.slots.nowhere
+
+
 def test_done_when_all_have_ended_well() -> None:
     play = Play({"a": 3}, wanted=2, least=1, most=2)
     play.next()

@@ -68,6 +68,9 @@ def test_all_hosts_are_exchanged(tmp_path: Path) -> None:
     with training(tmp_path, 2, *options) as elastic:
         first = elastic.await_turns(2)
         elastic.await_steps(2)
+        hosts.write_text("")
+        elastic.job.wait_for(lambda: "no slot is left" in elastic.job.stderr, "a word about it")
+        elastic.await_steps(2)
         hosts.write_text(f"{socket.gethostname()}:2\n")
         # One of the first two hands the state over.
         olds = {turn.pid for turn in first.values()}

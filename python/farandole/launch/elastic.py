@@ -169,7 +169,10 @@ class _ElasticRun:
                 hosts = self._discovery.poll(now)
                 if hosts is not None:
                     self._slots.discovered(hosts)
+            nowhere = self._slots.nowhere
             asked = self._slots.next(now)
+            if self._slots.nowhere and not nowhere:
+                self._say("no slot is left: the processes go on where they are until there is another one")
             if asked and self._controller is None:
                 self._start_controller()
             for ask in asked:

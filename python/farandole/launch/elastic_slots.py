@@ -92,6 +92,7 @@ class Slots:
         self._began = False  # processes were started
         self._done = False  # a process has ended well: nothing is started any more
         self._changed = False  # processes were lost, or hosts have changed, since `next`
+        self._nowhere = False
         self._resets = 0
         self._short_since: float | None = None
         self._first_code = 0  # of the first process that failed
@@ -123,6 +124,10 @@ class Slots:
         """What to do now. What it says is taken as done."""
         there = set(self._ordered())
         gone = [s for s, place in self._places.items() if place.phase is _Phase.RUNNING and s not in there]
+        # They would take the state with them.
+        self._nowhere = bool(gone) and not any(self._holds(slot, now) for slot in there)
+        if self._nowhere:
+            gone = []
         for slot in gone:
             self._places[slot].phase = _Phase.RETIRING
         dismissed = self._to_dismiss()
@@ -135,6 +140,11 @@ class Slots:
         self._began = self._began or bool(starts)
         verbs = (("retire", gone), ("dismiss", dismissed), ("start", starts))
         return [Ask(verb, slot) for verb, slots in verbs for slot in slots]
+
+    @property
+    def nowhere(self) -> bool:
+        """Whether processes stay although their slots are gone, because there are no others for now."""
+        return self._nowhere
 
     def ended(self, slot: Slot, code: int, killed: bool, now: float) -> None:
         """The process in `slot` has ended. `killed`: by a signal, 128 plus its number is in `code`."""
@@ -188,6 +198,10 @@ class Slots:
     def _free(self, slot: Slot, now: float) -> bool:
         place = self._places[slot]
         return place.phase is _Phase.FREE and place.avoided_until <= now
+
+    def _holds(self, slot: Slot, now: float) -> bool:
+        """Whether a process stays there, or may be started there now."""
+        return self._places[slot].phase is _Phase.RUNNING or self._free(slot, now)
 
     def _usable(self, slot: Slot) -> bool:
         """Whether a process may be started there, now or after a cool-down."""
