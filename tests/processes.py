@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,7 +75,6 @@ class Job:
     process: subprocess.Popen
     out: Path
     err: Path
-    started: float = field(default_factory=time.monotonic)
     mark: str = ""  # NAME=VALUE, in the environment of all that the command has started
 
     @property

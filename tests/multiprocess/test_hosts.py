@@ -72,13 +72,12 @@ IN_ALLREDUCE = """
 END_S = 5.0
 
 
-def _ended(job: namespaces.SpreadJob, hosts: list[int], timeout_s: float) -> float:
-    """Waits until the agents of these hosts have ended; how long that took."""
-    began = time.monotonic()
-    while any(job.parts[host].process.poll() is None for host in hosts):
-        assert time.monotonic() - began < timeout_s, f"no end within {timeout_s} s\n{job.report()}"
-        time.sleep(0.01)
-    return time.monotonic() - began
+def _ended(job: namespaces.SpreadJob, hosts: list[int], timeout_s: float) -> None:
+    """Waits until the agents of these hosts have ended."""
+    with processes.Stopwatch() as watch:
+        while any(job.parts[host].process.poll() is None for host in hosts):
+            assert watch.seconds < timeout_s, f"no end within {timeout_s} s\n{job.report()}"
+            time.sleep(0.01)
 
 
 def _told(job: namespaces.SpreadJob, host: int) -> list[str]:
