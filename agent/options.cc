@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/address.h"
 #include "base/auth.h"
 #include "base/job_name.h"
 #include "base/read_file.h"
@@ -121,13 +122,6 @@ absl::Status ReadNumbers(const Raw& raw, AgentOptions* options) {
   }
   options->grace_ms = static_cast<int64_t>(seconds * 1000);
   return absl::OkStatus();
-}
-
-// The kernel does not route these beyond the host. Any other name may lead elsewhere.
-bool IsLoopback(const std::string& address) {
-  const std::string host = address.substr(0, address.rfind(':'));
-  return host == "localhost" || host == "[::1]" ||
-         (absl::StartsWith(host, "127.") && host.find_first_not_of("0123456789.") == std::string::npos);
 }
 
 absl::Status CheckJobName(const std::string& job) {

@@ -98,7 +98,8 @@ void Generation::Restore(const Recovery& recovery, TimePoint now, Actions* actio
     Fail(recovery.fault(), actions);
     return;
   }
-  replay_.Restore(recovery, now);
+  replay_.Restore({recovery.phase(), recovery.stage(), recovery.replay_index(), recovery.period(), recovery.begun()},
+                  now);
   for (int r = 0; r < roster_.size() && life_ == Life::kRunning; ++r) {
     if (members[r].left) continue;
     GoOn(Rank(r), members[r].hello, now, actions);

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/address.h"
 #include "base/auth.h"
 #include "base/event_loop.h"
 #include "base/read_file.h"

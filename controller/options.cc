@@ -1,7 +1,5 @@
 #include "controller/options.h"
 
-#include <arpa/inet.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <functional>
@@ -12,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/address.h"
 
 namespace farandole {
 
@@ -177,18 +176,6 @@ absl::Status Check(const Options& o) {
 }
 
 }  // namespace
-
-absl::string_view HostOf(absl::string_view address) {
-  const size_t colon = address.rfind(':');
-  return colon == absl::string_view::npos ? absl::string_view() : address.substr(0, colon);
-}
-
-bool IsLoopback(absl::string_view address) {
-  const std::string host(HostOf(address));
-  in_addr ip4;
-  if (inet_pton(AF_INET, host.c_str(), &ip4) == 1) return (ntohl(ip4.s_addr) >> 24) == 127;
-  return host == "localhost" || host == "[::1]";
-}
 
 absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args) {
   Options options;

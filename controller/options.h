@@ -46,12 +46,6 @@ extern const char kUsage[];
 // key, and an address beyond loopback with neither TLS files nor --insecure.
 absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args);
 
-// True for 127.0.0.0/8, ::1 and localhost; `address` is HOST:PORT or [HOST]:PORT.
-bool IsLoopback(absl::string_view address);
-
-// HOST of HOST:PORT, brackets kept; empty if there is no colon.
-absl::string_view HostOf(absl::string_view address);
-
 }  // namespace farandole
 
 #endif  // FARANDOLE_CONTROLLER_OPTIONS_H_

@@ -21,12 +21,12 @@ std::string Count(uint64_t n, const char* one, const char* several) {
 ReplayControl::ReplayControl(const JobConfig& config, Roster* roster, Outbox* outbox, MembersOf members_of)
     : config_(config), roster_(roster), outbox_(outbox), members_of_(std::move(members_of)), state_(roster->size()) {}
 
-void ReplayControl::Restore(const Recovery& recovery, TimePoint now) {
-  state_.Restore(recovery.phase(), recovery.replay_index(), recovery.period());
-  digest_ = Detector::DigestOf(recovery.period());
-  if (recovery.stage() == Stage::kHalting) state_.Halt(now);
-  if (recovery.begun().empty()) return;
-  begun_.Open(recovery.replay_index(), recovery.period(), recovery.begun(), members_of_);
+void ReplayControl::Restore(const Found& found, TimePoint now) {
+  state_.Restore(found.phase, found.replay_index, found.period);
+  digest_ = Detector::DigestOf(found.period);
+  if (found.stage == Stage::kHalting) state_.Halt(now);
+  if (found.begun.empty()) return;
+  begun_.Open(found.replay_index, found.period, found.begun, members_of_);
   overdue_ = OverdueAt(now);
 }
 

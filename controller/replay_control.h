@@ -14,7 +14,6 @@
 #include "controller/detector.h"
 #include "controller/job_config.h"
 #include "controller/outbox.h"
-#include "controller/recovery.h"
 #include "controller/replay_state.h"
 #include "controller/roster.h"
 #include "proto/messages.h"
@@ -27,6 +26,17 @@ class ReplayControl {
  public:
   using Stage = ReplayState::Stage;
 
+  // What a restarted controller has found out about the replay of a generation.
+  struct Found {
+    uint32_t phase;
+    Stage stage;
+    // The Replay item of the replay that runs, or that left something begun; 0 = none.
+    uint64_t replay_index;
+    const Period& period;
+    // Open begun instances.
+    const std::vector<Begun>& begun;
+  };
+
   // All but `members_of`, which is copied, outlive this.
   ReplayControl(const JobConfig& config, Roster* roster, Outbox* outbox, MembersOf members_of);
 
@@ -38,7 +48,7 @@ class ReplayControl {
   bool Busy(const RankSet* members) const { return begun_.Busy(members); }
 
   // As a restarted controller finds it. Nobody is told anything.
-  void Restore(const Recovery& recovery, TimePoint now);
+  void Restore(const Found& found, TimePoint now);
 
   // What a member says in or after a replay; other phases change nothing.
   void OnBreak(Rank rank, const Break& said, TimePoint now, Actions* actions);

@@ -10,12 +10,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/address.h"
 #include "base/auth.h"
 #include "base/job_name.h"
 #include "base/read_file.h"
 #include "base/tls_name.h"
 #include "controller/json_text.h"
-#include "controller/options.h"
 #include "controller/token_guard.h"
 #include "farandole/v1/status.grpc.pb.h"
 

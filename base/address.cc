@@ -1,0 +1,21 @@
+#include "base/address.h"
+
+#include <arpa/inet.h>
+
+#include <string>
+
+namespace farandole {
+
+absl::string_view HostOf(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  return colon == absl::string_view::npos ? absl::string_view() : address.substr(0, colon);
+}
+
+bool IsLoopback(absl::string_view address) {
+  const std::string host(HostOf(address));
+  in_addr ip4;
+  if (inet_pton(AF_INET, host.c_str(), &ip4) == 1) return (ntohl(ip4.s_addr) >> 24) == 127;
+  return host == "localhost" || host == "[::1]";
+}
+
+}  // namespace farandole

@@ -1,0 +1,17 @@
+#ifndef FARANDOLE_BASE_ADDRESS_H_
+#define FARANDOLE_BASE_ADDRESS_H_
+
+#include "absl/strings/string_view.h"
+
+namespace farandole {
+
+// HOST of HOST:PORT, brackets kept; empty if there is no colon.
+absl::string_view HostOf(absl::string_view address);
+
+// True for 127.0.0.0/8, ::1 and localhost, which the kernel does not route beyond the host; any other name may lead
+// elsewhere. `address` is HOST:PORT or [HOST]:PORT.
+bool IsLoopback(absl::string_view address);
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_BASE_ADDRESS_H_

@@ -1,0 +1,25 @@
+#include "base/address.h"
+
+#include "gtest/gtest.h"
+
+namespace farandole {
+namespace {
+
+TEST(AddressTest, TheHostStandsBeforeTheLastColon) {
+  EXPECT_EQ(HostOf("node-1:29400"), "node-1");
+  EXPECT_EQ(HostOf("[::1]:0"), "[::1]");
+  EXPECT_EQ(HostOf("node-1"), "");
+}
+
+TEST(AddressTest, LoopbackIsAnAddressOrItsName) {
+  EXPECT_TRUE(IsLoopback("127.0.0.1:0"));
+  EXPECT_TRUE(IsLoopback("127.9.9.9:0"));
+  EXPECT_TRUE(IsLoopback("[::1]:0"));
+  EXPECT_TRUE(IsLoopback("localhost:0"));
+  EXPECT_FALSE(IsLoopback("127.0.0.1.example.org:0"));
+  EXPECT_FALSE(IsLoopback("10.0.0.1:0"));
+  EXPECT_FALSE(IsLoopback("[::]:0"));
+}
+
+}  // namespace
+}  // namespace farandole
