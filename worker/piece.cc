@@ -1,5 +1,6 @@
 #include "worker/piece.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace farandole {
@@ -10,25 +11,46 @@ int64_t CountOf(absl::Span<const Piece> pieces) {
   return count;
 }
 
-void Pack(DataType dtype, absl::Span<const Piece> pieces, char* to) {
-  for (const Piece& piece : pieces) {
-    const int64_t bytes = piece.count * SizeOf(dtype);
-    if (bytes == 0) continue;
-    if (piece.input != nullptr) {
-      std::memcpy(to, piece.input, bytes);
+int64_t PieceWalk::Left(int64_t bytes) {
+  while (offset_ == pieces_[piece_].count * element_bytes_) {
+    ++piece_;
+    offset_ = 0;
+  }
+  return std::min(bytes, pieces_[piece_].count * element_bytes_ - offset_);
+}
+
+void PieceWalk::Pack(char* to, int64_t bytes) {
+  while (bytes > 0) {
+    const int64_t n = Left(bytes);
+    if (const void* input = pieces_[piece_].input; input != nullptr) {
+      std::memcpy(to, static_cast<const char*>(input) + offset_, n);
     } else {
-      std::memset(to, 0, bytes);
+      std::memset(to, 0, n);
     }
-    to += bytes;
+    to += n;
+    bytes -= n;
+    offset_ += n;
   }
 }
 
-void Unpack(DataType dtype, const char* from, absl::Span<const Piece> pieces) {
-  for (const Piece& piece : pieces) {
-    const int64_t bytes = piece.count * SizeOf(dtype);
-    if (piece.output != nullptr && bytes > 0) std::memcpy(piece.output, from, bytes);
-    from += bytes;
+void PieceWalk::Unpack(const char* from, int64_t bytes) {
+  while (bytes > 0) {
+    const int64_t n = Left(bytes);
+    if (void* output = pieces_[piece_].output; output != nullptr) {
+      std::memcpy(static_cast<char*>(output) + offset_, from, n);
+    }
+    from += n;
+    bytes -= n;
+    offset_ += n;
   }
+}
+
+void Pack(DataType dtype, absl::Span<const Piece> pieces, char* to) {
+  PieceWalk(dtype, pieces).Pack(to, CountOf(pieces) * SizeOf(dtype));
+}
+
+void Unpack(DataType dtype, const char* from, absl::Span<const Piece> pieces) {
+  PieceWalk(dtype, pieces).Unpack(from, CountOf(pieces) * SizeOf(dtype));
 }
 
 }  // namespace farandole

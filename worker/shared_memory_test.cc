@@ -200,6 +200,16 @@ TEST(ReductionInSharedMemory, RanksWhoseTensorsLieElsewhereMakeTheOthersCopy) {
   });
 }
 
+TEST(ReductionInSharedMemory, ManyLargeTensorsElsewhereGoThroughChunks) {
+  const int buffers = RunRanks(2, [](ShmCommunicator& communicator, SharedMemory&, Bootstrap*) {
+    const Tensors tensors = MakeTensors(nullptr, {3000, 0, 9000, 1, 777}, communicator.position(), 1);
+    const absl::Status s = communicator.AllreducePieces({1, 1, 0}, kFloat, tensors.pieces);
+    ASSERT_TRUE(s.ok()) << s;
+    CheckTensors(tensors, 2, 1);
+  });
+  EXPECT_EQ(buffers, 0) << "they were packed whole";
+}
+
 TEST(ReductionInSharedMemory, WhoAddsZerosHasNoTensors) {
   RunRanks(2, [](ShmCommunicator& communicator, SharedMemory& memory, Bootstrap* bootstrap) {
     const int rank = communicator.position();

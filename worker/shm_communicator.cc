@@ -234,26 +234,21 @@ absl::StatusOr<ShmCommunicator::Operand> ShmCommunicator::Place(DataType dtype, 
       return own;
     }
   }
-  if (pieces.size() == 1 && pieces[0].output != nullptr) {
-    own.in = static_cast<const char*>(pieces[0].input);
-    own.out = static_cast<char*>(pieces[0].output);
-    if (own.in == own.out) own.place = buffers_.PlaceOf(own.in, bytes);
-    if (own.place.step != 0 || bytes > packed_bytes_max_) return own;
-  }
+  if (pieces.size() == 1 && pieces[0].input == pieces[0].output) own.place = buffers_.PlaceOf(pieces[0].input, bytes);
+  if (own.place.step != 0 || bytes > packed_bytes_max_) return own;
   return Packed(dtype, pieces, bytes);
 }
 
 absl::StatusOr<ShmCommunicator::Operand> ShmCommunicator::Packed(DataType dtype, absl::Span<const Piece> pieces,
                                                                  int64_t bytes) {
   Operand own;
-  own.in = own.out = Scratch(bytes);
-  if (own.out == nullptr) {
+  own.packed = Scratch(bytes);
+  if (own.packed == nullptr) {
     return Break(absl::ResourceExhaustedError(absl::StrCat("this process has no memory for ", bytes, " bytes")),
                  Rank());
   }
-  own.place = buffers_.PlaceOf(own.out, bytes);
-  own.packed = true;
-  Pack(dtype, pieces, own.out);
+  own.place = buffers_.PlaceOf(own.packed, bytes);
+  Pack(dtype, pieces, own.packed);
   return own;
 }
 
@@ -263,23 +258,24 @@ absl::Status ShmCommunicator::AllreducePlaced(const Reduction& how, absl::Span<c
   if (!own.ok()) return own.status();
   absl::Status status;
   for (;;) {
-    if (own->place.step == 0) {
-      std::memcpy(segment_.chunk(position(), which_), own->in, std::min(bytes, chunk_bytes_));
-    }
+    const Piece packed{own->packed, own->packed, count};
+    const absl::Span<const Piece> operand = own->packed != nullptr ? absl::MakeConstSpan(&packed, 1) : pieces;
+    PieceWalk in(how.dtype, operand);
+    if (own->place.step == 0) in.Pack(segment_.chunk(position(), which_), std::min(bytes, chunk_bytes_));
     if (absl::Status s = Step(own->place); !s.ok()) return s;
     const Places places = PlacesOfAll();
     if (places == Places::kMemory) return AllreduceInMemory(how, *own->layout, pieces, count);
     if (places == Places::kBuffers) status = AllreduceInBuffers(how, count);
-    if (places == Places::kElsewhere) status = AllreduceChunks(how, own->in, own->out, count);
+    if (places == Places::kElsewhere) status = AllreduceChunks(how, in, PieceWalk(how.dtype, operand), count);
     if (places != Places::kMixed) break;
     if (own->place.step >= kMemoryStep) {
-      own = Packed(how.dtype, pieces, bytes);
+      own = bytes > packed_bytes_max_ ? Operand() : Packed(how.dtype, pieces, bytes);
       if (!own.ok()) return own.status();
     } else if (!AnyInMemory()) {
       own->place = ShmPlace();
     }
   }
-  if (status.ok() && own->packed) Unpack(how.dtype, own->out, pieces);
+  if (status.ok() && own->packed != nullptr) Unpack(how.dtype, own->packed, pieces);
   return status;
 }
 
@@ -386,16 +382,16 @@ absl::Status ShmCommunicator::Alltoall(const Instance& instance, const void* inp
 
 // Between the phase that says that a chunk's worth is in all chunks and the one that says that its sum is, the next
 // goes into the other chunk, so that each costs one phase.
-absl::Status ShmCommunicator::AllreduceChunks(const Reduction& how, const char* in, char* out, int64_t count) {
+absl::Status ShmCommunicator::AllreduceChunks(const Reduction& how, PieceWalk in, PieceWalk out, int64_t count) {
   const int64_t element = SizeOf(how.dtype), bytes = count * element;
   for (int64_t at = 0; at < bytes; at += chunk_bytes_) {
     const int64_t n = std::min(chunk_bytes_, bytes - at), next = at + n;
     Operands chunks;
     for (int rank = 0; rank < size(); ++rank) chunks.push_back(segment_.chunk(rank, which_));
     ReduceOwnShare(how, chunks, n / element);
-    std::memcpy(segment_.chunk(position(), which_ ^ 1), in + next, std::min(chunk_bytes_, bytes - next));
+    in.Pack(segment_.chunk(position(), which_ ^ 1), std::min(chunk_bytes_, bytes - next));
     if (absl::Status s = Step(); !s.ok()) return s;
-    std::memcpy(out + at, segment_.chunk(position(), which_), n);
+    out.Unpack(segment_.chunk(position(), which_), n);
     which_ ^= 1;
   }
   return absl::OkStatus();

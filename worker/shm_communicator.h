@@ -29,7 +29,7 @@ struct ShmOptions {
   int64_t buffers_total_bytes = int64_t{1} << 30;
   // One of the two pieces per rank through which operands outside the segment pass.
   int64_t chunk_bytes = 256 << 10;
-  // Up to here an operand that lies elsewhere is copied to the buffer: two phases. From here on the passes over memory
+  // Up to here operands that lie elsewhere are copied to the buffer: two phases. From here on the passes over memory
   // cost more than the phases of going through chunks; see bench_allreduce.
   int64_t packed_bytes_max = 2 << 20;
   // This process's memory that others can map; null: there is none. Must outlive the communicator.
@@ -42,7 +42,8 @@ struct ShmOptions {
 //   tiny        one phase; everybody sums what lies beside the flags
 //   in buffer   two phases; each rank reads its share of B/N from all operands and writes the sum to all, no copy
 //   in memory   the same with tensors at the same places of all ranks' SharedMemory, however many
-//   elsewhere   the same for pieces that pass through chunks: copy in, sum, copy out, a phase per piece and one more
+//   elsewhere   the same by way of chunks that stay in the caches, however many tensors fill them: copy in, sum, copy
+//               out, a phase per chunk and one more
 // A reducescatter in buffers reads its part from all operands and writes the result once; an alltoall in buffers copies
 // its blocks out of them.
 // The sum of every element is taken in order of position, by one rule, so all ranks get the same bits in every run.
@@ -94,11 +95,8 @@ class ShmCommunicator : public Communicator {
     ShmPlace place;
     // In SharedMemory.
     absl::optional<SharedMemory::Layout> layout;
-    // Of all pieces together; null in SharedMemory.
-    const char* in = nullptr;
-    char* out = nullptr;
-    // The pieces have been copied there.
-    bool packed = false;
+    // Where all pieces have been copied to; null: they are where they were.
+    char* packed = nullptr;
   };
 
   ShmCommunicator(const Group& group, ShmSegment segment, double cpus, Bootstrap* bootstrap, const ShmOptions& options);
@@ -126,8 +124,8 @@ class ShmCommunicator : public Communicator {
   absl::Status AllreduceInMemory(const Reduction& how, const SharedMemory::Layout& layout,
                                  absl::Span<const Piece> pieces, int64_t count);
   absl::Status AllreduceInBuffers(const Reduction& how, int64_t count);
-  // The first chunk has been copied in and published.
-  absl::Status AllreduceChunks(const Reduction& how, const char* in, char* out, int64_t count);
+  // The first chunk has been copied in, from where `in` has come by that, and published.
+  absl::Status AllreduceChunks(const Reduction& how, PieceWalk in, PieceWalk out, int64_t count);
   // This rank's share of the combination of all operands, written to all.
   void ReduceOwnShare(const Reduction& how, Operands operands, int64_t count);
   absl::Status GatherTiny(const char* input, char* output, const std::vector<int64_t>& byte_counts);
