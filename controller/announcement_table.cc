@@ -25,20 +25,8 @@ void NoteRows(AnnouncementTable::Entry* entry, Rank rank, const Request& request
     const int position = set.PositionOf(rank);
     dims[position] = known_dims != nullptr ? (*known_dims)[position] : signature.shape[0];
   } else if (signature.op == OpKind::kAlltoall) {
-    std::vector<int64_t> rows;
-    absl::optional<std::string> wrong;
-    if (set.size() > AnnouncementTable::kAlltoallMembersMax) {
-      wrong = absl::StrCat("in a process set of ", set.size(), " ranks; an alltoall takes place among at most ",
-                           AnnouncementTable::kAlltoallMembersMax);
-    } else {
-      wrong = RowsToEach(signature, set.size(), &rows);
-    }
-    if (wrong) {
-      entry->impossible.emplace_back(rank, *std::move(wrong));
-      return;
-    }
-    if (dims.empty()) dims.resize(static_cast<size_t>(set.size()) * set.size(), 0);
-    std::copy(rows.begin(), rows.end(), dims.begin() + static_cast<int64_t>(set.PositionOf(rank)) * set.size());
+    absl::optional<std::string> wrong = CheckSplits(signature, set.size());
+    if (wrong) entry->impossible.emplace_back(rank, *std::move(wrong));
   }
 }
 

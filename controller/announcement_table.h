@@ -27,9 +27,6 @@ namespace farandole {
 // An entry: absent -> waiting (some have announced) -> ready (Negotiator says so) -> absent.
 class AnnouncementTable {
  public:
-  // An alltoall tells everybody how many rows each sends to each.
-  static constexpr int kAlltoallMembersMax = 2048;
-
   // Ranks 0 .. size-1.
   explicit AnnouncementTable(int size) : open_(size, 0) {}
 
@@ -38,7 +35,7 @@ class AnnouncementTable {
     Signature common;
     std::vector<Deviation> deviations;
     RankSet announced;
-    // ALLGATHER: dimension 0 of every member, by position. ALLTOALL: rows that each member sends to each.
+    // ALLGATHER: dimension 0 of every member, by position.
     std::vector<int64_t> first_dims;
     // What ranks with impossible splits submitted.
     std::vector<std::pair<Rank, std::string>> impossible;

@@ -24,6 +24,7 @@ void Gather::OnHello(const std::string& agent_id, const Hello& hello, Actions* a
   worker.hello = hello;
   worker.agent_id = agent_id;
   worker.session_open = true;
+  keys_.AllowFor(workers_.size());
   actions->ToWorker(agent_id, hello.worker_incarnation, Welcome{hello.session, incarnation_, {}});
   Settle(hello.worker_incarnation);
   Step(actions);

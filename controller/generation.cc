@@ -42,7 +42,25 @@ Generation::Generation(GenerationId id, Roster roster, std::string data_key, Ite
           roster_.size(), config, &outbox_, [this](const std::vector<Rank>& left) { return LeftText(left); },
           [this](Rank rank, TimePoint first, bool last, TimePoint now) { watch_.Announced(rank, first, last, now); }),
       replay_(config_, &roster_, &outbox_, [this](uint32_t set) { return MembersOf(set); }),
-      watch_(roster_.size(), config.watch) {}
+      watch_(roster_.size(), config.watch) {
+  keys_.AllowFor(roster_.size());
+}
+
+absl::Status Generation::PutKey(const std::string& key, const std::string& value) {
+  keys_.Free([this](uint64_t item) {
+    for (int r = 0; r < roster_.size(); ++r) {
+      const Seat& seat = roster_.seat(Rank(r));
+      if (!seat.let_go && seat.completed_through < item) return false;
+    }
+    return true;
+  });
+  return keys_.Put(key, value);
+}
+
+void Generation::TakeKeys(KeyStore keys) {
+  keys_ = std::move(keys);
+  keys_.AllowFor(roster_.size());
+}
 
 void Generation::Open(Actions* actions) { roster_.ToAll(View{id_, roster_.members(), data_key_}, actions); }
 
@@ -431,7 +449,10 @@ void Generation::Pump(TimePoint now, Actions* actions) {
       if (outbox_.SendQueue(replay_.phase(), held, actions) > 0) replay_.Interrupted();
       sent = SendBatches(now, actions) || sent;
     } while (replay_.begun().empty() && negotiator_.EndJoin());
-    if (outbox_.queue_empty()) negotiator_.Sent(outbox_.log().last(), outbox_.log().stable());
+    if (outbox_.queue_empty()) {
+      const uint64_t last = outbox_.log().last();
+      for (uint32_t removed : negotiator_.Sent(last, outbox_.log().stable())) keys_.SetRemoved(removed, last);
+    }
     if (sent) TryReplay(actions);
   }
   outbox_.Finish(negotiator_.has_ready(), actions);

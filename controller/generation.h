@@ -51,8 +51,12 @@ class Generation {
   // Why it failed.
   const std::string& reason() const { return reason_; }
   const Roster& roster() const { return roster_; }
-  KeyStore& keys() { return keys_; }
-  const KeyStore& keys() const { return keys_; }
+
+  // What members leave for each other; see Job.
+  absl::Status PutKey(const std::string& key, const std::string& value);
+  absl::StatusOr<std::string> FindKey(const std::string& key) const { return keys_.Find(key); }
+  // Those that were put while the generation was gathered.
+  void TakeKeys(KeyStore keys);
 
   void TellAll(WorkerDown message, Actions* actions) { roster_.ToAll(std::move(message), actions); }
   void TellOne(Rank rank, WorkerDown message, Actions* actions) const {

@@ -129,7 +129,7 @@ void Hub::Apply(const std::string& name, Entry* entry, const Actions& actions) {
   // A generation never begins or ends without a sentence.
   if (!actions.reason.empty()) {
     log_->Write(LogLevel::kInfo, absl::StrCat("job ", name, ": ", actions.reason));
-    AnswerGets(entry);
+    entry->gets.AnswerAll(FindIn(entry));
   }
   WakeBy(entry->job.NextDeadline());
 }
@@ -147,7 +147,7 @@ absl::Status Hub::Put(const std::string& job, const GenerationId& generation, co
   Entry* entry = Find(job);
   if (entry == nullptr) return absl::FailedPreconditionError(UnknownJob(job).message());
   const absl::Status status = entry->job.Put(generation, key, value);
-  if (status.ok()) AnswerGets(entry);
+  if (status.ok()) entry->gets.Answer(key, FindIn(entry));
   return status;
 }
 
@@ -162,24 +162,15 @@ void Hub::Get(const std::string& job, const GenerationId& generation, const std:
     return done(absl::ResourceExhaustedError(
         absl::StrCat(entry->gets.size(), " calls of Get wait in job ", job, " already, the most that may")));
   }
-  entry->gets.emplace(id, WaitingGet{generation, key, std::move(done)});
+  entry->gets.Add(id, generation, key, std::move(done));
 }
 
 void Hub::CancelGet(const std::string& job, uint64_t id) {
-  if (Entry* entry = Find(job)) entry->gets.erase(id);
+  if (Entry* entry = Find(job)) entry->gets.Cancel(id);
 }
 
-void Hub::AnswerGets(Entry* entry) {
-  for (auto it = entry->gets.begin(); it != entry->gets.end();) {
-    absl::StatusOr<std::string> found = entry->job.Find(it->second.generation, it->second.key);
-    if (absl::IsNotFound(found.status())) {
-      ++it;
-      continue;
-    }
-    GetDone done = std::move(it->second.done);
-    it = entry->gets.erase(it);
-    done(std::move(found));
-  }
+KeyWaits::Find Hub::FindIn(const Entry* entry) {
+  return [entry](const GenerationId& generation, const std::string& key) { return entry->job.Find(generation, key); };
 }
 
 absl::StatusOr<uint64_t> Hub::Changes(const std::string& job) const {
@@ -206,9 +197,9 @@ absl::StatusOr<JobStatus> Hub::Status(const std::string& job) const {
 void Hub::ForgetIfIdle(const std::string& job) {
   Entry* entry = Find(job);
   if (entry == nullptr || !entry->streams.empty() || !entry->job.Idle()) return;
-  for (auto& get : entry->gets) {
-    get.second.done(absl::FailedPreconditionError(absl::StrCat("job ", job, " is over")));
-  }
+  entry->gets.AnswerAll([&job](const GenerationId&, const std::string&) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", job, " is over"));
+  });
   forgotten_generation_ = std::max(forgotten_generation_, entry->job.last_generation());
   jobs_.erase(job);
   if (jobs_.empty() && when_empty_ != nullptr) std::exchange(when_empty_, nullptr)();
@@ -250,8 +241,7 @@ void Hub::StoodStill(int64_t ms, TimePoint now) {
 void Hub::Shutdown() {
   shut_down_ = true;
   for (auto& entry : jobs_) {
-    for (auto& get : entry.second->gets) get.second.done(ShuttingDown());
-    entry.second->gets.clear();
+    entry.second->gets.AnswerAll([](const GenerationId&, const std::string&) { return ShuttingDown(); });
     for (auto& stream : entry.second->streams) stream.second->Close(ShuttingDown());
   }
 }

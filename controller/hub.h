@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <list>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "controller/job.h"
 #include "controller/job_config.h"
 #include "controller/job_status.h"
+#include "controller/key_waits.h"
 #include "controller/log.h"
 #include "controller/strand.h"
 #include "proto/messages.h"
@@ -35,7 +35,7 @@ struct HubConfig {
 // it. Asks for a wake-up through `arm` and is woken by Tick().
 class Hub {
  public:
-  using GetDone = std::function<void(absl::StatusOr<std::string>)>;
+  using GetDone = KeyWaits::Done;
   using Arm = std::function<void(TimePoint)>;
 
   // `arm` is called on the strand whenever an earlier wake-up than the one asked for last is wanted. `clock` and `log`
@@ -75,16 +75,11 @@ class Hub {
   void Shutdown();
 
  private:
-  struct WaitingGet {
-    GenerationId generation;
-    std::string key;
-    GetDone done;
-  };
   struct Entry {
     Entry(const std::string& name, const JobConfig& config) : job(name, config) {}
     Job job;
     absl::flat_hash_map<std::string, std::shared_ptr<AgentStream>> streams;  // by agent
-    std::map<uint64_t, WaitingGet> gets;
+    KeyWaits gets;
     uint64_t changes = 1;
   };
   Entry* Find(const std::string& job);
@@ -94,7 +89,7 @@ class Hub {
   static void DeliverView(const Entry& entry, const std::vector<Route>& routes, const View& view);
   void WakeBy(TimePoint when);
   void StoodStill(int64_t ms, TimePoint now);
-  void AnswerGets(Entry* entry);
+  static KeyWaits::Find FindIn(const Entry* entry);
   void ForgetIfIdle(const std::string& job);
 
   const HubConfig config_;

@@ -270,7 +270,7 @@ void Job::State::AfterGather(TimePoint now, Actions* actions) {
   const Recovery recovery(gather->Take());
   TakeElastic(recovery.found());
   generation = std::make_unique<Generation>(recovery, config);
-  generation->keys() = std::move(gather->keys());
+  generation->TakeKeys(std::move(gather->keys()));
   gather.reset();
   ended_before.clear();
   actions->Because(absl::StrCat("generation ", generation->id().number, ", size ", generation->roster().size(),
@@ -491,7 +491,7 @@ absl::Status Job::Put(const GenerationId& generation, const std::string& key, co
   if (gather && gather->generation() == generation) return gather->keys().Put(key, value);
   const absl::Status current = state_->CheckGeneration(generation);
   if (!current.ok()) return current;
-  return state_->generation->keys().Put(key, value);
+  return state_->generation->PutKey(key, value);
 }
 
 absl::StatusOr<std::string> Job::Find(const GenerationId& generation, const std::string& key) const {
@@ -499,7 +499,7 @@ absl::StatusOr<std::string> Job::Find(const GenerationId& generation, const std:
   if (gather && gather->generation() == generation) return gather->keys().Find(key);
   const absl::Status current = state_->CheckGeneration(generation);
   if (!current.ok()) return current;
-  return state_->generation->keys().Find(key);
+  return state_->generation->FindKey(key);
 }
 
 void Job::State::FillCandidates(TimePoint now, JobStatus* status) const {

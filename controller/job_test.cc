@@ -3,6 +3,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace farandole {
@@ -94,6 +95,37 @@ TEST(JobTest, KeysBelongToTheCurrentGeneration) {
   EXPECT_EQ(job.Put(GenerationId{2, 0}, "k", "v").code(), absl::StatusCode::kFailedPrecondition);
   job.AgentSaid("self", FromWorker{Incarnation(5), Leave{first}}, now);
   EXPECT_EQ(job.Find(first, "k").status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(JobTest, KeysOfAProcessSetGoWhenAllHaveCompletedItsRemoval) {
+  Job job("lone", JobConfig{});
+  const TimePoint now(1000);
+  const GenerationId generation{1, 0};
+  job.AgentConnected({"self", "here", "0.1.0"}, now);
+  for (int rank : {0, 1}) job.AgentSaid("self", FromWorker{Incarnation(5 + rank), HelloOf(5 + rank, rank, 2)}, now);
+  const auto change = [&](OpKind op, int64_t number, uint64_t through) {
+    Announce announce;
+    announce.generation = generation;
+    announce.received_through = announce.completed_through = through;
+    announce.requests.push_back({"change", {op, DataType::kInt64, {number}}});
+    for (uint64_t worker : {5, 6}) job.AgentSaid("self", FromWorker{Incarnation(worker), announce}, now);
+  };
+  // Whether the key is still there when the next is put.
+  int puts = 0;
+  const auto kept = [&] {
+    EXPECT_TRUE(job.Put(generation, absl::StrCat("0/", ++puts), "v").ok());
+    return job.Find(generation, "1.1/shm/0").ok();
+  };
+  change(OpKind::kAddProcessSet, 0, 0);
+  EXPECT_TRUE(job.Put(generation, "1.1/shm/0", "v").ok());
+  EXPECT_TRUE(kept());
+  change(OpKind::kRemoveProcessSet, 1, 1);
+  EXPECT_TRUE(kept());
+  job.AgentSaid("self", FromWorker{Incarnation(5), Ack{generation, 2, 2}}, now);
+  job.AgentSaid("self", FromWorker{Incarnation(6), Ack{generation, 2, 1}}, now);
+  EXPECT_TRUE(kept()) << "rank 1 may still be at a batch of that process set";
+  job.AgentSaid("self", FromWorker{Incarnation(6), Ack{generation, 2, 2}}, now);
+  EXPECT_FALSE(kept());
 }
 
 TEST(JobTest, TheNextDeadlineIsThatOfTheAgentOrOfTheEvidence) {

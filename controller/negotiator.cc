@@ -392,9 +392,10 @@ void Negotiator::NotePacers() {
   for (const auto& [id, set] : sets_.all()) paced_by_[set->ranks()[0]].push_back(id);
 }
 
-void Negotiator::Sent(uint64_t last, uint64_t stable) {
-  sets_.RemovalsSent(last);
+std::vector<uint32_t> Negotiator::Sent(uint64_t last, uint64_t stable) {
+  std::vector<uint32_t> removed = sets_.RemovalsSent(last);
   sets_.Stable(stable);
+  return removed;
 }
 
 // ---- what others ask

@@ -72,7 +72,7 @@ class Negotiator {
   // `rank` has executed all items up to here.
   void Completed(Rank rank, uint64_t through);
   // The outbox is empty: removals of process sets have their places up to here, and all have received up to `stable`.
-  void Sent(uint64_t last, uint64_t stable);
+  std::vector<uint32_t> Sent(uint64_t last, uint64_t stable);
   void Tick(TimePoint now) { batcher_.Tick(now); }
   TimePoint NextDeadline() const { return batcher_.NextDeadline(); }
 

@@ -48,10 +48,14 @@ void ProcessSets::Remove(uint32_t id) {
   if (sets_.erase(id) > 0) leaving_[id] = 0;
 }
 
-void ProcessSets::RemovalsSent(uint64_t last) {
+std::vector<uint32_t> ProcessSets::RemovalsSent(uint64_t last) {
+  std::vector<uint32_t> sent;
   for (auto& [id, index] : leaving_) {
-    if (index == 0) index = last;
+    if (index != 0) continue;
+    index = last;
+    sent.push_back(id);
   }
+  return sent;
 }
 
 void ProcessSets::Stable(uint64_t through) {

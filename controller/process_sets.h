@@ -50,8 +50,8 @@ class ProcessSets {
   const SetMembers* Add(std::vector<Rank> ranks_rising);
   // Not 0. Its id is free when the removal has its place in the log and all have received that.
   void Remove(uint32_t id);
-  // Removals so far have their places, none behind item `last`.
-  void RemovalsSent(uint64_t last);
+  // Removals so far have their places, none behind item `last`. Answers those of which that is news.
+  std::vector<uint32_t> RemovalsSent(uint64_t last);
   // All ranks have received all items up to here.
   void Stable(uint64_t through);
   // As a restarted controller learns it from the members: this set exists, or was removed by item `index`.

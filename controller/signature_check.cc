@@ -265,14 +265,13 @@ absl::optional<std::string> FindMismatch(const Announced& announced) {
   return CheckRest(announced, c);
 }
 
-absl::optional<std::string> RowsToEach(const Signature& alltoall, int members, std::vector<int64_t>* rows) {
+absl::optional<std::string> CheckSplits(const Signature& alltoall, int members) {
   const int64_t first = alltoall.shape.empty() ? 0 : alltoall.shape[0];
   if (alltoall.splits.empty()) {
     if (first % members != 0) {
       return absl::StrCat("of shape ", ShapeString(alltoall.shape),
                           " without splits; dimension 0 must be a multiple of ", members);
     }
-    rows->assign(members, first / members);
     return absl::nullopt;
   }
   int64_t sum = 0;
@@ -285,7 +284,6 @@ absl::optional<std::string> RowsToEach(const Signature& alltoall, int members, s
     return absl::StrCat("of shape ", ShapeString(alltoall.shape), " with splits ", ShapeString(alltoall.splits),
                         "; there must be ", members, " of them, with a sum of at most dimension 0");
   }
-  *rows = alltoall.splits;
   return absl::nullopt;
 }
 

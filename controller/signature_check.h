@@ -40,9 +40,8 @@ bool JoinedMayTakePart(const Signature& signature);
 // values; nullopt if the collective can be executed.
 absl::optional<std::string> FindMismatch(const Announced& announced);
 
-// How many rows a member sends to each of `members`, in `rows`; nullopt. Otherwise what is wrong with the splits of an
-// ALLTOALL, as completes "rank 1 submitted x ".
-absl::optional<std::string> RowsToEach(const Signature& alltoall, int members, std::vector<int64_t>* rows);
+// What is wrong with the splits of an ALLTOALL among so many, as completes "rank 1 submitted x "; nullopt: nothing.
+absl::optional<std::string> CheckSplits(const Signature& alltoall, int members);
 
 }  // namespace farandole
 

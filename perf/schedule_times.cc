@@ -110,8 +110,7 @@ class MeasuringRank {
       case OpKind::kBroadcast:
         return communicator->Broadcast(instance, 0, input_.data(), bytes);
       case OpKind::kAlltoall:
-        return communicator->Alltoall(instance, input_.data(), output_.data(),
-                                      std::vector<int64_t>(size * size, bytes / size));
+        return communicator->Alltoall(instance, input_.data(), output_.data(), even, even);
       default:
         return absl::InvalidArgumentError(absl::StrCat("nobody measures ", Name(op)));
     }

@@ -37,8 +37,7 @@ inline constexpr int kValueBytesMax = 65536;
 inline constexpr int kDimensionsMax = 64;
 inline constexpr int kRequestsMax = 65536;
 inline constexpr int kMembersMax = 65536;
-// Of an alltoall: the square of the members.
-inline constexpr int kFirstDimsMax = 1 << 24;
+inline constexpr int kFirstDimsMax = kMembersMax;
 
 }  // namespace farandole
 

@@ -52,11 +52,10 @@ absl::Status AdasumRunner::Run(Instance instance, DataType dtype, absl::Span<con
   if (!HasAdasum(dtype)) return absl::InternalError(absl::StrCat("a batch with an Adasum of ", Name(dtype)));
   const int members = communicator->size();
   const int64_t size = SizeOf(dtype), count = CountOf(pieces);
-  std::vector<int64_t> share_bytes, matrix;
+  std::vector<int64_t> share_bytes;
   for (int m = 0; m < members; ++m) {
     share_bytes.push_back((ShareBegin(count, m + 1, members) - ShareBegin(count, m, members)) * size);
   }
-  for (int m = 0; m < members; ++m) matrix.insert(matrix.end(), share_bytes.begin(), share_bytes.end());
   const int64_t own_bytes = share_bytes[communicator->position()];
   // At least one byte: null means that there is no memory.
   char* const data = communicator->Scratch(std::max<int64_t>(count * size, 1));
@@ -67,7 +66,7 @@ absl::Status AdasumRunner::Run(Instance instance, DataType dtype, absl::Span<con
   absl::Status status = communicator->Barrier(instance);
   if (!status.ok()) return status;
   ++instance.part;
-  status = communicator->Alltoall(instance, data, shares, matrix);
+  status = communicator->Alltoall(instance, data, shares, share_bytes, std::vector<int64_t>(members, own_bytes));
   if (!status.ok()) return status;
   Share share = {{}, ShareBegin(count, communicator->position(), members), own_bytes / size};
   for (int m = 0; m < members; ++m) share.operands.push_back(shares + m * own_bytes);

@@ -5,12 +5,68 @@
 
 namespace farandole {
 
-AlltoallRoute::AlltoallRoute(const HostMap* map, int position, const std::vector<int64_t>* byte_matrix)
+AlltoallRoute::AlltoallRoute(const HostMap* map, int position, const std::vector<int64_t>& send_bytes,
+                             const std::vector<int64_t>& receive_bytes)
     : map_(*map),
       position_(position),
       host_(map->host_of(position)),
       local_(map->local_of(position)),
-      byte_matrix_(*byte_matrix) {}
+      sends_(map->members(host_).size(), std::vector<int64_t>(send_bytes.size(), 0)),
+      gets_(sends_) {
+  sends_[local_] = send_bytes;
+  gets_[local_] = receive_bytes;
+}
+
+int64_t AlltoallRoute::NumbersFor(int local) const {
+  if (map_.even()) return map_.hosts();
+  return local == 0 ? 2 * static_cast<int64_t>(map_.by_host().size()) : 0;
+}
+
+std::vector<int64_t> AlltoallRoute::Told() const {
+  std::vector<int64_t> numbers;
+  for (size_t carrier = 0; carrier < map_.members(host_).size(); ++carrier) {
+    for (int host = 0; host < map_.hosts(); ++host) {
+      for (int to : ServedBy(static_cast<int>(carrier), host)) numbers.push_back(sends_[local_][to]);
+    }
+    if (map_.even() || carrier != 0) continue;
+    numbers.insert(numbers.end(), gets_[local_].begin(), gets_[local_].end());
+  }
+  return numbers;
+}
+
+std::vector<int64_t> AlltoallRoute::TellBytes() const {
+  std::vector<int64_t> bytes;
+  for (size_t carrier = 0; carrier < map_.members(host_).size(); ++carrier) {
+    bytes.push_back(NumbersFor(static_cast<int>(carrier)) * static_cast<int64_t>(sizeof(int64_t)));
+  }
+  return bytes;
+}
+
+std::vector<int64_t> AlltoallRoute::HearBytes() const {
+  return std::vector<int64_t>(map_.members(host_).size(), NumbersFor(local_) * static_cast<int64_t>(sizeof(int64_t)));
+}
+
+bool AlltoallRoute::Hear(const std::vector<int64_t>& numbers) {
+  size_t at = 0;
+  int64_t all = 0;
+  const auto take = [&](int64_t* number) {
+    if (at == numbers.size() || numbers[at] < 0) return false;
+    *number = numbers[at++];
+    return !__builtin_add_overflow(all, *number, &all);
+  };
+  for (size_t m = 0; m < sends_.size(); ++m) {
+    for (int host = 0; host < map_.hosts(); ++host) {
+      for (int to : ServedBy(local_, host)) {
+        if (!take(&sends_[m][to])) return false;
+      }
+    }
+    if (map_.even() || local_ != 0) continue;
+    for (int64_t& number : gets_[m]) {
+      if (!take(&number)) return false;
+    }
+  }
+  return at == numbers.size();
+}
 
 std::vector<int> AlltoallRoute::ServedBy(int local, int host) const {
   if (map_.even()) return {map_.members(host)[local]};
@@ -18,7 +74,10 @@ std::vector<int> AlltoallRoute::ServedBy(int local, int host) const {
 }
 
 int64_t AlltoallRoute::Bytes(int source, int destination) const {
-  return byte_matrix_[source * map_.by_host().size() + destination];
+  // The own numbers first: they are always known.
+  if (destination == position_) return gets_[local_][source];
+  if (map_.host_of(source) == host_) return sends_[map_.local_of(source)][destination];
+  return gets_[map_.local_of(destination)][source];
 }
 
 AlltoallRoute::Blocks AlltoallRoute::Input() const {
@@ -86,40 +145,44 @@ AlltoallRoute::Blocks AlltoallRoute::Arrived() const {
   return blocks;
 }
 
-std::vector<int64_t> AlltoallRoute::CarrierMatrix() const {
-  std::vector<int64_t> matrix;
-  const int locals = static_cast<int>(map_.members(host_).size());
-  for (int from : map_.members(host_)) {
-    for (int carrier = 0; carrier < locals; ++carrier) {
-      matrix.push_back(0);
-      for (int host = 0; host < map_.hosts(); ++host) {
-        for (int to : ServedBy(carrier, host)) matrix.back() += Bytes(from, to);
-      }
+std::vector<int64_t> AlltoallRoute::ToCarrierBytes() const {
+  std::vector<int64_t> bytes(map_.members(host_).size(), 0);
+  for (size_t carrier = 0; carrier < bytes.size(); ++carrier) {
+    for (int host = 0; host < map_.hosts(); ++host) {
+      for (int to : ServedBy(static_cast<int>(carrier), host)) bytes[carrier] += Bytes(position_, to);
     }
   }
-  return matrix;
+  return bytes;
 }
 
-std::vector<int64_t> AlltoallRoute::HostMatrix() const {
-  std::vector<int64_t> matrix;
-  for (int source = 0; source < map_.hosts(); ++source) {
-    for (int destination = 0; destination < map_.hosts(); ++destination) {
-      matrix.push_back(0);
-      for (int from : map_.members(source)) {
-        for (int to : ServedBy(local_, destination)) matrix.back() += Bytes(from, to);
-      }
-    }
-  }
-  return matrix;
+std::vector<int64_t> AlltoallRoute::AtCarrierBytes() const {
+  std::vector<int64_t> bytes(map_.members(host_).size(), 0);
+  for (const auto& [from, to] : AtCarrier()) bytes[map_.local_of(from)] += Bytes(from, to);
+  return bytes;
 }
 
-std::vector<int64_t> AlltoallRoute::MemberMatrix() const {
-  const std::vector<int>& members = map_.members(host_);
-  std::vector<int64_t> matrix(members.size() * members.size(), 0);
-  for (size_t to = 0; to < members.size(); ++to) {
-    for (int from : map_.by_host()) matrix[to] += Bytes(from, members[to]);
-  }
-  return matrix;
+std::vector<int64_t> AlltoallRoute::ToHostBytes() const {
+  std::vector<int64_t> bytes(map_.hosts(), 0);
+  for (const auto& [from, to] : ToHosts()) bytes[map_.host_of(to)] += Bytes(from, to);
+  return bytes;
+}
+
+std::vector<int64_t> AlltoallRoute::FromHostBytes() const {
+  std::vector<int64_t> bytes(map_.hosts(), 0);
+  for (const auto& [from, to] : FromHosts()) bytes[map_.host_of(from)] += Bytes(from, to);
+  return bytes;
+}
+
+std::vector<int64_t> AlltoallRoute::ToMemberBytes() const {
+  std::vector<int64_t> bytes(map_.members(host_).size(), 0);
+  for (const auto& [from, to] : ToMembers()) bytes[map_.local_of(to)] += Bytes(from, to);
+  return bytes;
+}
+
+std::vector<int64_t> AlltoallRoute::ArrivedBytes() const {
+  std::vector<int64_t> bytes(map_.members(host_).size(), 0);
+  bytes[0] = BytesOf(Arrived());
+  return bytes;
 }
 
 int64_t AlltoallRoute::BytesOf(const Blocks& blocks) const {

@@ -1,6 +1,5 @@
 #include "worker/alltoall_route.h"
 
-#include <cmath>
 #include <numeric>
 #include <set>
 #include <string>
@@ -24,11 +23,31 @@ std::vector<int64_t> MatrixOf(int size) {
   return matrix;
 }
 
-// The members of a group with a route each.
+// The members of a group with a route each, who have told their carriers what these have to know.
 struct World {
   explicit World(const std::vector<int>& hosts)
       : size(static_cast<int>(hosts.size())), map(TestGroupOnHosts(hosts, 0)), matrix(MatrixOf(size)) {
-    for (int position = 0; position < size; ++position) routes.emplace_back(&map, position, &matrix);
+    for (int position = 0; position < size; ++position) {
+      std::vector<int64_t> sends, gets;
+      for (int m = 0; m < size; ++m) {
+        sends.push_back(matrix[position * size + m]);
+        gets.push_back(matrix[m * size + position]);
+      }
+      routes.emplace_back(&map, position, sends, gets);
+    }
+    for (int position = 0; position < size; ++position) EXPECT_TRUE(routes[position].Hear(HeardBy(position)));
+  }
+
+  std::vector<int64_t> HeardBy(int position) {
+    std::vector<int64_t> heard;
+    const int local = map.local_of(position);
+    for (int from : map.members(map.host_of(position))) {
+      const std::vector<int64_t> told = routes[from].Told(), bytes = routes[from].TellBytes();
+      const auto begin = told.begin() + std::accumulate(bytes.begin(), bytes.begin() + local, int64_t{0}) / 8;
+      heard.insert(heard.end(), begin, begin + bytes[local] / 8);
+      EXPECT_EQ(routes[position].HearBytes()[map.local_of(from)], bytes[local]);
+    }
+    return heard;
   }
 
   const int size;
@@ -68,39 +87,50 @@ TEST_P(AlltoallRouteTest, EveryBlockIsWhereItsSourceWantsItAndThenWhereItBelongs
   EXPECT_EQ(from_hosts, at_carriers);
 }
 
-TEST_P(AlltoallRouteTest, MatricesSayWhatIsSentAndGot) {
+// Each step's two ends expect the same of each other.
+TEST_P(AlltoallRouteTest, WhatIsSentIsWhatIsExpected) {
   World world(GetParam());
-  const auto check = [](const std::vector<int64_t>& square, int own, int64_t sends, int64_t gets) {
-    const int n = static_cast<int>(std::lround(std::sqrt(square.size())));
-    int64_t sent = 0, got = 0;
-    for (int other = 0; other < n; ++other) {
-      sent += square[own * n + other];
-      got += square[other * n + own];
-    }
-    EXPECT_EQ(sent, sends);
-    EXPECT_EQ(got, gets);
+  const auto sum = [](const std::vector<int64_t>& bytes) {
+    return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
   };
   for (int p = 0; p < world.size; ++p) {
     const AlltoallRoute& route = world.routes[p];
     const int host = world.map.host_of(p), local = world.map.local_of(p);
-    check(route.CarrierMatrix(), local, route.BytesOf(route.ToCarriers()), route.BytesOf(route.AtCarrier()));
-    if (world.map.even() || local == 0) {
-      check(route.HostMatrix(), host, route.BytesOf(route.ToHosts()), route.BytesOf(route.FromHosts()));
+    EXPECT_EQ(sum(route.ToCarrierBytes()), route.BytesOf(route.ToCarriers()));
+    EXPECT_EQ(sum(route.ToHostBytes()), route.BytesOf(route.ToHosts()));
+    EXPECT_EQ(sum(route.FromHostBytes()), route.BytesOf(route.FromHosts()));
+    for (int q : world.map.members(host)) {
+      const AlltoallRoute& other = world.routes[q];
+      EXPECT_EQ(route.ToCarrierBytes()[world.map.local_of(q)], other.AtCarrierBytes()[local]);
+      if (!world.map.even()) {
+        EXPECT_EQ(route.ToMemberBytes()[world.map.local_of(q)], other.ArrivedBytes()[local]);
+      }
     }
-    if (!world.map.even()) {
-      check(route.MemberMatrix(), local, route.BytesOf(route.ToMembers()), route.BytesOf(route.Arrived()));
+    for (int h = 0; h < world.map.hosts(); ++h) {
+      if (!world.map.even() && local != 0) continue;
+      EXPECT_EQ(route.ToHostBytes()[h], world.routes[world.map.members(h)[local]].FromHostBytes()[host]);
     }
   }
+}
+
+TEST_P(AlltoallRouteTest, NumbersThatCannotBeAreRefused) {
+  World world(GetParam());
+  std::vector<int64_t> heard = world.HeardBy(0);
+  heard.push_back(1);
+  EXPECT_FALSE(world.routes[0].Hear(heard));
+  heard.pop_back();
+  heard.back() = -1;
+  EXPECT_FALSE(world.routes[0].Hear(heard));
 }
 
 TEST(AlltoallRouteRepackTest, BlocksKeepTheirBytes) {
   const Group group = TestGroupOnHosts({0, 1}, 0);
   const HostMap map(group);
-  const std::vector<int64_t> matrix = {1, 2, 0, 3};
-  const AlltoallRoute route(&map, 0, &matrix);
+  AlltoallRoute route(&map, 0, {1, 2}, {1, 3});
+  ASSERT_TRUE(route.Hear({1, 2}));
   const std::string from = "abbddd";
   std::string to(6, 'x');
-  route.Repack({{0, 0}, {0, 1}, {1, 1}}, from.data(), {{1, 1}, {0, 1}, {0, 0}}, to.data());
+  route.Repack({{0, 0}, {0, 1}, {1, 0}}, from.data(), {{1, 0}, {0, 1}, {0, 0}}, to.data());
   EXPECT_EQ(to, "dddbba");
 }
 

@@ -9,7 +9,7 @@
 namespace farandole {
 namespace {
 
-// An allreduce of pieces may need two, but an Adasum more.
+// An allreduce of pieces and an alltoall need two, but an Adasum more.
 constexpr uint32_t kInstancePartsPerPart = AdasumRunner::kInstanceParts;
 
 int64_t BytesOf(const Signature& signature) { return ElementCount(signature.shape) * SizeOf(signature.dtype); }
@@ -111,7 +111,7 @@ absl::Status BatchRunner::RunPart(const Work& work, const BatchPart& part, const
   }
   if (signature.op == OpKind::kAllgather) return Allgather(instance, work.first_dims[first], operation, communicator);
   if (signature.op == OpKind::kBroadcast) return Broadcast(instance, group, operation, communicator);
-  if (signature.op == OpKind::kAlltoall) return Alltoall(instance, work.first_dims[first], operation, communicator);
+  if (signature.op == OpKind::kAlltoall) return Alltoall(instance, operation, communicator);
   if (signature.op == OpKind::kReducescatter) return Reducescatter(work, part, instance, communicator);
   return absl::InternalError(absl::StrCat("a batch with \"", operation->request.name, "\", a ", Name(signature.op)));
 }
@@ -187,31 +187,42 @@ absl::Status BatchRunner::Reducescatter(const Work& work, const BatchPart& part,
   return status;
 }
 
-absl::Status BatchRunner::Alltoall(const Instance& instance, const std::vector<int64_t>& rows, Operation* operation,
-                                   Communicator* communicator) {
+absl::Status BatchRunner::Alltoall(Instance instance, Operation* operation, Communicator* communicator) {
   const Signature& signature = operation->request.signature;
-  const int members = communicator->size(), own = communicator->position();
-  if (static_cast<int64_t>(rows.size()) != int64_t{members} * members || signature.shape.empty()) {
-    return absl::InternalError(absl::StrCat("the controller sent ", rows.size(), " numbers of rows for \"",
-                                            operation->request.name, "\" of ", members, " members"));
+  const int members = communicator->size();
+  const int64_t first = signature.shape.empty() ? 0 : signature.shape[0];
+  std::vector<int64_t> rows = signature.splits;
+  if (rows.empty()) rows.assign(members, first / members);
+  if (static_cast<int>(rows.size()) != members || signature.shape.empty()) {
+    return absl::InternalError(absl::StrCat("an alltoall of \"", operation->request.name, "\" with ", rows.size(),
+                                            " splits among ", members, " members"));
   }
+  // Nobody but a sender knows how much it sends: everybody is told what is meant for it, and nothing else.
+  auto gathered = std::make_unique<Operation::Gathered>();
+  gathered->splits.resize(members);
+  const std::vector<int64_t> number_each(members, sizeof(int64_t));
+  absl::Status status =
+      communicator->Alltoall(instance, rows.data(), gathered->splits.data(), number_each, number_each);
+  if (!status.ok()) return status;
+  ++instance.part;
+
   const int64_t row_bytes = RowElements(signature) * SizeOf(signature.dtype);
-  std::vector<int64_t> bytes;
+  std::vector<int64_t> send_bytes, receive_bytes;
   // What is in the own input is there, so that what it sends has a size; what it gets may be larger than any memory.
   int64_t sent = 0, received = 0, received_rows = 0;
-  auto gathered = std::make_unique<Operation::Gathered>();
   for (int64_t number : rows) {
-    bytes.push_back(0);
-    if (number < 0 || __builtin_mul_overflow(number, row_bytes, &bytes.back())) return TooLarge(*operation);
-  }
-  for (int m = 0; m < members; ++m) {
-    const int64_t from_m = rows[m * members + own];
-    if (__builtin_add_overflow(received, bytes[m * members + own], &received)) return TooLarge(*operation);
-    gathered->splits.push_back(from_m);
-    received_rows += from_m;
-    sent += bytes[own * members + m];
+    send_bytes.push_back(number * row_bytes);
+    sent += send_bytes.back();
   }
   if (sent > BytesOf(signature)) return absl::InternalError("an alltoall that sends more than it has");
+  for (int64_t number : gathered->splits) {
+    receive_bytes.push_back(0);
+    if (number < 0 || __builtin_mul_overflow(number, row_bytes, &receive_bytes.back()) ||
+        __builtin_add_overflow(received, receive_bytes.back(), &received)) {
+      return TooLarge(*operation);
+    }
+    received_rows += number;
+  }
   gathered->data.reset(std::malloc(received > 0 ? received : 1));
   if (gathered->data == nullptr) return NoMemory(received);
   gathered->shape = signature.shape;
@@ -220,7 +231,7 @@ absl::Status BatchRunner::Alltoall(const Instance& instance, const std::vector<i
   if (void* const buffer = sent > 0 ? communicator->Buffer(sent) : nullptr; buffer != nullptr) {
     input = std::memcpy(buffer, operation->input, sent);
   }
-  const absl::Status status = communicator->Alltoall(instance, input, gathered->data.get(), bytes);
+  status = communicator->Alltoall(instance, input, gathered->data.get(), send_bytes, receive_bytes);
   if (status.ok()) operation->gathered = std::move(gathered);
   return status;
 }

@@ -33,8 +33,7 @@ class BatchRunner {
   absl::Status Adasum(const Work& work, const BatchPart& part, const Instance& instance, Communicator* communicator);
   absl::Status Reducescatter(const Work& work, const BatchPart& part, const Instance& instance,
                              Communicator* communicator);
-  absl::Status Alltoall(const Instance& instance, const std::vector<int64_t>& rows, Operation* operation,
-                        Communicator* communicator);
+  absl::Status Alltoall(Instance instance, Operation* operation, Communicator* communicator);
   absl::Status Allgather(const Instance& instance, const std::vector<int64_t>& first_dims, Operation* operation,
                          Communicator* communicator);
   absl::Status Broadcast(const Instance& instance, const Group& group, Operation* operation,

@@ -46,6 +46,18 @@ class Mirror final : public Communicator {
     std::memcpy(static_cast<char*>(output) + byte_counts[0], input, byte_counts[1]);
     return status;
   }
+  absl::Status Alltoall(const Instance& instance, const void* input, void* output,
+                        const std::vector<int64_t>& send_bytes, const std::vector<int64_t>& receive_bytes) override {
+    calls.push_back("alltoall");
+    instances.push_back(instance);
+    sent = send_bytes;
+    received = receive_bytes;
+    for (int m = 0; m < size_; ++m) {
+      output = std::memcpy(output, static_cast<const char*>(input) + send_bytes[0], send_bytes[1]);
+      output = static_cast<char*>(output) + send_bytes[1];
+    }
+    return status;
+  }
   absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override {
     calls.push_back("broadcast from " + std::to_string(root));
     instances.push_back(instance);
@@ -65,7 +77,7 @@ class Mirror final : public Communicator {
   std::vector<std::string> calls;
   std::vector<Instance> instances;
   std::vector<Reduction> reductions;
-  std::vector<int64_t> counts;
+  std::vector<int64_t> counts, sent, received;
   bool used_own_buffer = false;
   absl::Status status;
 
@@ -291,6 +303,36 @@ TEST_F(BatchRunnerTest, TheScriptsMemoryChangesOnlyAfterAllHaveEntered) {
   mirror.status = absl::CancelledError("withdrawn");
   EXPECT_EQ(Run(&mirror), mirror.status);
   EXPECT_EQ(a[0], 1);
+}
+
+// Its peers send to it as many rows as it sends to itself; nobody tells it but they.
+TEST_P(BatchRunnerTest, AnAlltoallLearnsFromTheOthersWhatItGets) {
+  const std::vector<int32_t> a = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  Signature signature;
+  signature.op = OpKind::kAlltoall;
+  signature.dtype = DataType::kInt32;
+  signature.shape = {6, 2};
+  signature.splits = {1, 2, 3};
+  Add("a", signature, a.data(), nullptr);
+  signature.splits.clear();
+  Add("b", signature, a.data(), nullptr);
+  Mirror mirror(3, GetParam());
+  ASSERT_TRUE(Run(&mirror).ok());
+  EXPECT_THAT(mirror.calls, ElementsAre("alltoall", "alltoall", "alltoall", "alltoall"));
+  for (size_t i = 1; i < mirror.instances.size(); ++i) {
+    EXPECT_LT(mirror.instances[i - 1].part, mirror.instances[i].part);
+  }
+  const Operation::Gathered& first = *work_.operations[0]->gathered;
+  EXPECT_THAT(first.shape, ElementsAre(6, 2));
+  EXPECT_THAT(first.splits, ElementsAre(2, 2, 2));
+  const int32_t* const data = static_cast<const int32_t*>(first.data.get());
+  EXPECT_THAT(std::vector<int32_t>(data, data + 12), ElementsAre(3, 4, 5, 6, 3, 4, 5, 6, 3, 4, 5, 6));
+  EXPECT_THAT(mirror.sent, ElementsAre(16, 16, 16)) << "without splits all get alike";
+  EXPECT_THAT(mirror.received, ElementsAre(16, 16, 16));
+  signature.splits = {1, 2};
+  work_.operations.clear();
+  Add("c", signature, a.data(), nullptr);
+  EXPECT_EQ(Run(&mirror).code(), absl::StatusCode::kInternal);
 }
 
 INSTANTIATE_TEST_SUITE_P(Buffers, BatchRunnerTest, testing::Bool());

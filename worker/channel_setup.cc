@@ -62,7 +62,7 @@ class Opening {
 };
 
 std::string AddressKey(const Group& group, const Transport& transport, int position) {
-  return absl::StrCat(transport.name(), "/", group.key, "/addr/", position);
+  return absl::StrCat(group.key, "/", transport.name(), "/addr/", position);
 }
 
 absl::Status Missing(const Group& group, int peer, const absl::Status& status) {

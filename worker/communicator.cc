@@ -1,8 +1,6 @@
 #include "worker/communicator.h"
 
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -52,32 +50,6 @@ absl::Status Communicator::Reducescatter(const Instance& instance, const Reducti
   if (!status.ok()) return status;
   const int64_t element = SizeOf(how.dtype), own = counts[position()];
   if (own > 0) std::memcpy(output, static_cast<const char*>(data) + before * element, own * element);
-  return status;
-}
-
-absl::Status Communicator::Alltoall(const Instance& instance, const void* input, void* output,
-                                    const std::vector<int64_t>& byte_matrix) {
-  std::vector<int64_t> sent;
-  for (int s = 0; s < size(); ++s) {
-    const auto row = byte_matrix.begin() + s * size();
-    sent.push_back(std::accumulate(row, row + size(), int64_t{0}));
-  }
-  const int64_t all = std::accumulate(sent.begin(), sent.end(), int64_t{0});
-  const std::unique_ptr<void, void (*)(void*)> gathered(std::malloc(all > 0 ? all : 1), std::free);
-  if (gathered == nullptr) {
-    return absl::ResourceExhaustedError(absl::StrCat("no memory for the ", all, " bytes of an alltoall"));
-  }
-  const absl::Status status = Allgather(instance, input, gathered.get(), sent);
-  if (!status.ok()) return status;
-  const char* from = static_cast<const char*>(gathered.get());
-  char* to = static_cast<char*>(output);
-  for (int s = 0; s < size(); ++s) {
-    const auto row = byte_matrix.begin() + s * size();
-    const int64_t before = std::accumulate(row, row + position(), int64_t{0}), bytes = row[position()];
-    if (bytes > 0) std::memcpy(to, from + before, bytes);
-    to += bytes;
-    from += sent[s];
-  }
   return status;
 }
 

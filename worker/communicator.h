@@ -70,11 +70,12 @@ class Communicator {
   virtual absl::Status Reducescatter(const Instance& instance, const Reduction& how, void* data, void* output,
                                      const std::vector<int64_t>& counts);
 
-  // Member s sends byte_matrix[s * size() + d] bytes to member d: those for 0, 1, ... lie one behind the other in its
-  // `input`, what comes from 0, 1, ... in `output`, which does not overlap it. The matrix is the same on all members.
-  // Here: an allgather, of which each picks what is meant for it. RESOURCE_EXHAUSTED: no memory for that.
+  // This member sends send_bytes[m] bytes to member m and gets receive_bytes[m] from it, which is what m sends to it:
+  // those for 0, 1, ... lie one behind the other in `input`, what comes from 0, 1, ... in `output`, which does not
+  // overlap it. No member needs to know more, nor holds more of others' data than it passes on. RESOURCE_EXHAUSTED: no
+  // memory for that.
   virtual absl::Status Alltoall(const Instance& instance, const void* input, void* output,
-                                const std::vector<int64_t>& byte_matrix);
+                                const std::vector<int64_t>& send_bytes, const std::vector<int64_t>& receive_bytes) = 0;
 
   // Member m contributes byte_counts[m] bytes; `output` receives all, in order of position. `input` may lie at its own
   // place inside `output`.

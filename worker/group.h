@@ -15,7 +15,8 @@ struct Group {
   GenerationId generation;
   uint32_t process_set = 0;
   // Names this life of the process set in the generation: whatever members leave for each other is kept under it, so
-  // that a set whose id is used again meets nothing of the one before.
+  // that a set whose id is used again meets nothing of the one before. Begins with the id, for the controller to drop
+  // it with the set: "0", or "5.17" of the set 5 that item 17 made; parts of a group append to it.
   std::string key = "0";
   std::vector<Member> members;  // ordered by rank
   int position = 0;             // of this worker in `members`

@@ -255,8 +255,16 @@ absl::Status HierarchicalCommunicator::Barrier(const Instance& instance) {
 }
 
 absl::Status HierarchicalCommunicator::Alltoall(const Instance& instance, const void* input, void* output,
-                                                const std::vector<int64_t>& byte_matrix) {
-  const AlltoallRoute route(&map_, position(), &byte_matrix);
+                                                const std::vector<int64_t>& send_bytes,
+                                                const std::vector<int64_t>& receive_bytes) {
+  AlltoallRoute route(&map_, position(), send_bytes, receive_bytes);
+  const std::vector<int64_t> told = route.Told(), hear_bytes = route.HearBytes();
+  std::vector<int64_t> heard(SumOf(hear_bytes, hear_bytes.size()) / sizeof(int64_t));
+  absl::Status status = InHost(instance, 0, [&](Communicator* layer, const Instance& step) {
+    return layer->Alltoall(step, told.data(), heard.data(), route.TellBytes(), hear_bytes);
+  });
+  if (!status.ok()) return status;
+  if (!route.Hear(heard)) return Break(absl::InternalError("a member of this host sends impossibly much"), Rank());
   const int64_t sends =
       std::max({route.BytesOf(route.ToCarriers()), route.BytesOf(route.ToHosts()), route.BytesOf(route.ToMembers())});
   const int64_t gets =
@@ -266,19 +274,19 @@ absl::Status HierarchicalCommunicator::Alltoall(const Instance& instance, const 
   if ((sent == nullptr && sends > 0) || (got == nullptr && gets > 0)) return Break(NoMemory(sends + gets), Rank());
 
   route.Repack(route.Input(), static_cast<const char*>(input), route.ToCarriers(), sent);
-  absl::Status status = InHost(instance, 0, [&](Communicator* layer, const Instance& step) {
-    return layer->Alltoall(step, sent, got, route.CarrierMatrix());
+  status = InHost(instance, 1, [&](Communicator* layer, const Instance& step) {
+    return layer->Alltoall(step, sent, got, route.ToCarrierBytes(), route.AtCarrierBytes());
   });
   if (status.ok() && layers_.across != nullptr) {
     route.Repack(route.AtCarrier(), got, route.ToHosts(), sent);
     status = Across(instance, 0, [&](Communicator* layer, const Instance& step) {
-      return layer->Alltoall(step, sent, got, route.HostMatrix());
+      return layer->Alltoall(step, sent, got, route.ToHostBytes(), route.FromHostBytes());
     });
   }
   if (status.ok() && !map_.even()) {
     route.Repack(route.FromHosts(), got, route.ToMembers(), sent);
-    status = InHost(instance, 1, [&](Communicator* layer, const Instance& step) {
-      return layer->Alltoall(step, sent, got, route.MemberMatrix());
+    status = InHost(instance, 2, [&](Communicator* layer, const Instance& step) {
+      return layer->Alltoall(step, sent, got, route.ToMemberBytes(), route.ArrivedBytes());
     });
   }
   if (status.ok()) route.Repack(route.Arrived(), got, route.Output(), static_cast<char*>(output));

@@ -27,7 +27,8 @@ namespace farandole {
 //   allgather                          gather in the host, leaders gather from leaders and tell their hosts
 //   broadcast                          in the root's host to who goes across, across, in the other hosts
 //   alltoall                           in the host to those who go across, across, and from there: each byte crosses
-//                                      hosts once, and not at all if it need not
+//                                      hosts once, and not at all if it need not. Before it, in the host, how much:
+//                                      8 H bytes from each to each who goes across, or 16 H L to the leader (uneven)
 //   barrier                            in the host, among leaders, in the host
 // 16-bit floats are summed as float32, in the host and across, and rounded once.
 //
@@ -51,7 +52,7 @@ class HierarchicalCommunicator final : public Communicator {
   void* Buffer(int64_t bytes) override { return layers_.local->Buffer(bytes); }
   absl::Status Allreduce(const Instance& instance, const Reduction& how, void* data, int64_t count) override;
   absl::Status Alltoall(const Instance& instance, const void* input, void* output,
-                        const std::vector<int64_t>& byte_matrix) override;
+                        const std::vector<int64_t>& send_bytes, const std::vector<int64_t>& receive_bytes) override;
   absl::Status Allgather(const Instance& instance, const void* input, void* output,
                          const std::vector<int64_t>& byte_counts) override;
   absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override;

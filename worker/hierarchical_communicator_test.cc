@@ -64,6 +64,21 @@ TEST_P(HierarchicalCommunicatorTest, ReducescattersUnevenParts) {
   Run([](HierarchicalCommunicator* communicator, int) { CheckReducescatter(communicator); });
 }
 
+// The last tensor of a batch of as many as may be open: each takes four parts.
+TEST_P(HierarchicalCommunicatorTest, ABatchMayHaveAsManyPartsAsRequestsMayBeOpen) {
+  Run([](HierarchicalCommunicator* communicator, int) {
+    for (uint32_t tensor : {4095u, 4096u, 65535u}) {
+      const Instance instance{1, 1, 0, tensor * 4};
+      std::vector<int64_t> counts(communicator->size(), 4);
+      const int32_t own = communicator->position();
+      std::vector<int32_t> all(communicator->size());
+      const absl::Status s = communicator->Allgather(instance, &own, all.data(), counts);
+      ASSERT_TRUE(s.ok()) << tensor << ": " << s;
+      for (int m = 0; m < communicator->size(); ++m) EXPECT_EQ(all[m], m);
+    }
+  });
+}
+
 TEST_P(HierarchicalCommunicatorTest, AlltoallOfDifferentSizes) {
   Run([](HierarchicalCommunicator* communicator, int) { CheckAlltoall(communicator); });
 }

@@ -31,7 +31,7 @@ std::string Answer(const absl::Status& status) {
 absl::StatusOr<std::string> Judge(const Group& group, const HostMap& map, Bootstrap* bootstrap, TimePoint deadline) {
   std::string verdict = kGood;
   for (int host = 0; host < map.hosts(); ++host) {
-    absl::StatusOr<std::string> answer = bootstrap->Get(absl::StrCat("hier/", group.key, "/", host), LeftMs(deadline));
+    absl::StatusOr<std::string> answer = bootstrap->Get(absl::StrCat(group.key, "/hier/", host), LeftMs(deadline));
     if (absl::IsDeadlineExceeded(answer.status())) {
       return absl::DeadlineExceededError(absl::StrCat("nothing was heard of ",
                                                       Describe(group.members[map.members(host)[0]]), " within ",
@@ -47,10 +47,10 @@ absl::Status Agree(const Group& group, const HostMap& map, const absl::Status& l
                    TimePoint deadline) {
   const int host = map.host_of(group.position);
   if (map.members(host)[0] == group.position) {
-    const absl::Status put = bootstrap->Put(absl::StrCat("hier/", group.key, "/", host), Answer(local));
+    const absl::Status put = bootstrap->Put(absl::StrCat(group.key, "/hier/", host), Answer(local));
     if (!put.ok()) return put;
   }
-  const std::string key = absl::StrCat("hier/", group.key, "/verdict");
+  const std::string key = absl::StrCat(group.key, "/hier/verdict");
   if (group.position == 0) {
     const absl::StatusOr<std::string> judged = Judge(group, map, bootstrap, deadline);
     const absl::Status put = bootstrap->Put(key, judged.ok() ? *judged : Answer(judged.status()));

@@ -23,9 +23,11 @@ class LaneLayout {
   static LaneLayout Even(int64_t count, int64_t element_bytes, int blocks, int64_t chunk_bytes);
   // Block m has byte_counts[m] bytes, one behind the other; each lane takes up to `chunk_bytes` of every block.
   static LaneLayout Ragged(const std::vector<int64_t>& byte_counts, int64_t chunk_bytes);
-  // Block s * size + d has byte_matrix[s * size + d] bytes, of which each lane takes up to `chunk_bytes`. As member
-  // `position` sees it: what it receives lies in its operand in order of s, what it sends in its input in order of d.
-  static LaneLayout Matrix(const std::vector<int64_t>& byte_matrix, int size, int position, int64_t chunk_bytes);
+  // Block s * size + d is what member s sends to member d; each lane takes up to `chunk_bytes` of every block. Has what
+  // one member knows: the blocks that it sends lie in its input in order of d, those that it receives in its operand in
+  // order of s. Members may have different numbers of lanes, of which the last ones are empty for the others.
+  static LaneLayout Pairs(const std::vector<int64_t>& send_bytes, const std::vector<int64_t>& receive_bytes,
+                          int64_t chunk_bytes);
 
   int64_t lanes() const { return lanes_; }
   Extent Block(int64_t lane, int block) const;
@@ -40,7 +42,7 @@ class LaneLayout {
  private:
   LaneLayout() = default;
   void CutBlocks(int64_t chunk_bytes);
-  Extent Cut(int64_t lane, int block, int64_t start) const;
+  Extent Cut(int64_t lane, int64_t start, int64_t bytes) const;
 
   int64_t lanes_ = 1;
   int64_t block_bytes_max_ = 0;
@@ -48,8 +50,10 @@ class LaneLayout {
   int64_t count_ = 0;
   int64_t element_bytes_ = 0;
   int blocks_ = 0;
-  // Ragged and matrix: where each block starts in the operand and in the input, and what it has.
-  std::vector<int64_t> starts_, source_starts_, bytes_;
+  // Ragged and pairs: where each block starts in the operand and what it has, and the same in the input. Of pairs by
+  // the other member.
+  std::vector<int64_t> starts_, bytes_, source_starts_, source_bytes_;
+  bool pairs_ = false;
   int64_t total_bytes_ = 0;
   int64_t chunk_bytes_ = 0;
 };

@@ -52,17 +52,19 @@ TEST(LaneLayoutTest, RaggedCoversEverythingOnce) {
   EXPECT_EQ(LaneLayout::Ragged({3, 0, 10}, 4).Block(2, 2), (Extent{11, 2}));
 }
 
-TEST(LaneLayoutTest, AMatrixHasAPlaceForWhatComesAndOneForWhatGoes) {
-  const std::vector<int64_t> matrix = {1, 2, 3, 4, 0, 6, 7, 8, 9};
-  const LaneLayout layout = LaneLayout::Matrix(matrix, 3, 1, 4);
+TEST(LaneLayoutTest, PairsHaveAPlaceForWhatComesAndOneForWhatGoes) {
+  // Of member 1.
+  const LaneLayout layout = LaneLayout::Pairs({4, 0, 11}, {2, 0, 8}, 4);
   EXPECT_EQ(layout.lanes(), 3);
-  EXPECT_EQ(layout.total_bytes(), 10);  // 2 + 0 + 8
+  EXPECT_EQ(layout.total_bytes(), 10);
   EXPECT_EQ(layout.Block(0, 0 * 3 + 1), (Extent{0, 2}));
   EXPECT_EQ(layout.Block(1, 0 * 3 + 1), (Extent{2, 0}));
   EXPECT_EQ(layout.Block(1, 2 * 3 + 1), (Extent{6, 4}));
+  EXPECT_EQ(layout.Block(2, 2 * 3 + 1), (Extent{10, 0}));
   EXPECT_EQ(layout.Source(0, 1 * 3 + 0), (Extent{0, 4}));
   EXPECT_EQ(layout.Source(0, 1 * 3 + 1), (Extent{4, 0}));
-  EXPECT_EQ(layout.Source(1, 1 * 3 + 2), (Extent{8, 2}));
+  EXPECT_EQ(layout.Source(1, 1 * 3 + 2), (Extent{8, 4}));
+  EXPECT_EQ(layout.Source(2, 1 * 3 + 2), (Extent{12, 3}));
 }
 
 TEST(LaneLayoutTest, ConsecutiveBlocksLieOneBehindTheOther) {
@@ -95,9 +97,9 @@ TEST(LaneLayoutTest, LargeCountsOverflowNowhere) {
   const LaneLayout ragged = LaneLayout::Ragged({int64_t{5} << 31, 3, int64_t{7} << 31}, chunk);
   EXPECT_EQ(ragged.total_bytes(), (int64_t{12} << 31) + 3);
   EXPECT_EQ(ragged.Block(1, 2), (Extent{(int64_t{5} << 31) + 3 + chunk, chunk}));
-  const LaneLayout matrix = LaneLayout::Matrix({1, int64_t{5} << 31, int64_t{7} << 31, 2}, 2, 1, chunk);
-  EXPECT_EQ(matrix.total_bytes(), (int64_t{5} << 31) + 2);
-  EXPECT_EQ(matrix.Source(0, 3), (Extent{int64_t{7} << 31, 2}));
+  const LaneLayout pairs = LaneLayout::Pairs({int64_t{7} << 31, 2}, {int64_t{5} << 31, 2}, chunk);
+  EXPECT_EQ(pairs.total_bytes(), (int64_t{5} << 31) + 2);
+  EXPECT_EQ(pairs.Source(0, 3), (Extent{int64_t{7} << 31, 2}));
 }
 
 }  // namespace

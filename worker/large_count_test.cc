@@ -116,7 +116,8 @@ TEST_P(LargeCountTest, AlltoallWithALargeBlock) {
     const std::vector<int64_t> bytes = {100, kCount, 50, 10};
     const std::vector<char> data = Operand(own, bytes[own * 2] + bytes[own * 2 + 1]);
     std::vector<char> got(bytes[own] + bytes[2 + own]);
-    const absl::Status s = communicator.Alltoall({1, 1, 0}, data.data(), got.data(), bytes);
+    const absl::Status s = communicator.Alltoall({1, 1, 0}, data.data(), got.data(),
+                                                 {bytes[own * 2], bytes[own * 2 + 1]}, {bytes[own], bytes[2 + own]});
     ASSERT_TRUE(s.ok()) << s;
     int64_t wrong = 0;
     AtMany(bytes[own] + bytes[2 + own], [&](int64_t at) {

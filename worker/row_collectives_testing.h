@@ -108,7 +108,12 @@ inline void CheckAlltoall(Communicator* communicator) {
       if (!sent.empty()) std::memcpy(input, sent.data(), sent.size());
       std::vector<char> output(expected.size() + 1, 'x');
       const Instance instance{1, static_cast<uint64_t>(round), 0};
-      const absl::Status s = communicator->Alltoall(instance, input, output.data(), matrix);
+      std::vector<int64_t> sends, gets;
+      for (int m = 0; m < ranks; ++m) {
+        sends.push_back(matrix[own * ranks + m]);
+        gets.push_back(matrix[m * ranks + own]);
+      }
+      const absl::Status s = communicator->Alltoall(instance, input, output.data(), sends, gets);
       ASSERT_TRUE(s.ok()) << s;
       expected.push_back('x');
       ASSERT_EQ(output, expected) << unit << " in buffer " << in_buffer;

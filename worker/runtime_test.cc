@@ -112,6 +112,10 @@ class FakeCommunicator final : public Communicator {
   absl::Status Allgather(const Instance&, const void*, void*, const std::vector<int64_t>&) override {
     return control_->status;
   }
+  absl::Status Alltoall(const Instance&, const void*, void*, const std::vector<int64_t>&,
+                        const std::vector<int64_t>&) override {
+    return control_->status;
+  }
   absl::Status Broadcast(const Instance&, int, void*, int64_t) override { return control_->status; }
   absl::Status Barrier(const Instance&) override { return control_->status; }
   bool CanWithdraw() const override { return false; }

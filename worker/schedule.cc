@@ -172,6 +172,10 @@ Schedule DirectAlltoall(int position, int size) {
   return schedule;
 }
 
+Schedule RelayRound(int to, int from) {
+  return {"relayed alltoall", {{{Kind::kSendInput, to, 0 * 2 + 1}, {Kind::kReceive, from, 1 * 2 + 0}}}};
+}
+
 Schedule TreeBroadcast(int position, int size, int root) {
   Schedule schedule{"tree broadcast", {}};
   const int v = Modulo(position - root, size);

@@ -115,6 +115,10 @@ Schedule DirectAllgather(int position, int size);
 // the same one first.
 Schedule DirectAlltoall(int position, int size);
 
+// One round of an alltoall where there is no mesh: relayed_alltoall.h has the steps and bytes. Of LaneLayout::Pairs
+// between two: what goes to `to` is what the first sends to the second, what comes from `from` the other way round.
+Schedule RelayRound(int to, int from);
+
 // Binomial tree of one block. ceil(log2 N) rounds; with v = (p - root) mod N, in round k members with v < 2^k send to
 // v + 2^k. The root sends the block up to ceil(log2 N) times, every other member receives it once.
 Schedule TreeBroadcast(int position, int size, int root);

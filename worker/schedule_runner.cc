@@ -22,14 +22,23 @@ constexpr int kNoticeWaitMs = 200;
 // What a tag has room for.
 constexpr uint64_t kAnchorMax = (uint64_t{1} << 40) - 1;
 constexpr uint64_t kSeqMax = (uint64_t{1} << 40) - 1;
-constexpr uint64_t kPartMax = (uint64_t{1} << 16) - 1;
+// As many as a batch of all open requests needs, four for each of 65536 and four steps for each of these.
+constexpr int kPartBits = 20;
+// Transfers of a call; those of a later call of the same instance.
+constexpr int kNumberBits = 28;
+constexpr int kStageBits = 23;
+constexpr uint64_t kPartMax = (uint64_t{1} << kPartBits) - 1;
+constexpr uint64_t kNumberMax = (uint64_t{1} << kNumberBits) - 1;
+constexpr uint32_t kStagesMax = 1 << (kNumberBits - kStageBits);
 
 bool IsSend(const Step& step) { return step.kind == Kind::kSend || step.kind == Kind::kSendInput; }
 bool IsAside(const Step& step) { return step.kind == Kind::kReceiveReduce || step.kind == Kind::kReceiveOrdered; }
 
 // Rises with the instance: anchor, seq, part, number of the transfer.
 Tag TagOf(const Instance& instance, uint64_t number) {
-  return {instance.anchor << 24 | instance.seq >> 16, instance.seq << 48 | uint64_t{instance.part} << 32 | number};
+  constexpr int kLowSeqBits = 64 - kPartBits - kNumberBits;
+  return {instance.anchor << 24 | instance.seq >> kLowSeqBits,
+          instance.seq << (64 - kLowSeqBits) | uint64_t{instance.part} << kNumberBits | number};
 }
 
 }  // namespace
@@ -47,7 +56,8 @@ ScheduleRunner::ScheduleRunner(Transport* transport, PeerLinks* links, RunnerOpt
 absl::Status ScheduleRunner::Prepare(const Call& call) {
   absl::Status status = failure();
   if (!status.ok()) return status;
-  if (call.layout->lanes() * static_cast<int64_t>(call.schedule->rounds.size()) > int64_t{UINT32_MAX}) {
+  const uint64_t transfers = call.layout->lanes() * call.schedule->rounds.size();
+  if (call.stage >= kStagesMax || transfers >= (call.stage == 0 ? kNumberMax : uint64_t{1} << kStageBits)) {
     return absl::InvalidArgumentError(
         absl::StrCat("an operand of ", call.layout->total_bytes(), " bytes is too large"));
   }
@@ -192,7 +202,8 @@ bool ScheduleRunner::PostRound(Slot* slot) {
 }
 
 void ScheduleRunner::PostStep(Slot* slot, const Step& step, const Extent& extent, int aside) {
-  const uint64_t number = slot->lane * call_.schedule->rounds.size() + slot->round;
+  const uint64_t number =
+      (uint64_t{call_.stage} << kStageBits) + slot->lane * call_.schedule->rounds.size() + slot->round;
   const Tag tag = TagOf(call_.instance, number);
   Block block{data_memory_.get(), static_cast<size_t>(extent.offset), static_cast<size_t>(extent.bytes)};
   if (step.kind == Kind::kSendInput) block.memory = input_memory_.get();
@@ -315,9 +326,7 @@ void ScheduleRunner::FindSilent() {
 }
 
 void ScheduleRunner::Withdraw(const Instance& instance) {
-  Instance next = instance;
-  ++next.part;
-  const Tag below = TagOf(next, 0);
+  const Tag below = TagOf(instance, kNumberMax);
   {
     absl::MutexLock lock(&mutex_);
     if (withdrawn_below_ < below) withdrawn_below_ = below;

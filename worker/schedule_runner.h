@@ -55,6 +55,8 @@ class ScheduleRunner {
     const Schedule* schedule = nullptr;
     const LaneLayout* layout = nullptr;
     Instance instance;
+    // A collective may be several calls of one instance, numbered from 0 on.
+    uint32_t stage = 0;
     Reduction how = DataType::kUint8;
     char* data = nullptr;
     // Of this member.

@@ -199,18 +199,58 @@ absl::Status ScheduledCommunicator::Reducescatter(const Instance& instance, cons
 }
 
 absl::Status ScheduledCommunicator::Alltoall(const Instance& instance, const void* input, void* output,
-                                             const std::vector<int64_t>& byte_matrix) {
-  if (!mesh_) return Communicator::Alltoall(instance, input, output, byte_matrix);
+                                             const std::vector<int64_t>& send_bytes,
+                                             const std::vector<int64_t>& receive_bytes) {
+  const char* const in = static_cast<const char*>(input);
+  char* const out = static_cast<char*>(output);
+  if (!mesh_) {
+    RelayedAlltoall relay(position(), in, out, send_bytes, receive_bytes);
+    return RunRelayed(instance, &relay);
+  }
   const LaneLayout layout =
-      LaneLayout::Matrix(byte_matrix, size(), position(), ChunkOf(Algorithm::kDirect, size(), options_.runner));
-  const auto row = byte_matrix.begin() + position() * size();
+      LaneLayout::Pairs(send_bytes, receive_bytes, ChunkOf(Algorithm::kDirect, size(), options_.runner));
   ScheduleRunner::Call call;
   call.schedule = &alltoall_;
   call.layout = &layout;
-  call.data = static_cast<char*>(output);
-  call.input = static_cast<const char*>(input);
-  call.input_bytes = std::accumulate(row, row + size(), int64_t{0});
+  call.data = out;
+  call.input = in;
+  call.input_bytes = std::accumulate(send_bytes.begin(), send_bytes.end(), int64_t{0});
   return Run(call, instance);
+}
+
+absl::Status ScheduledCommunicator::RunRelayed(const Instance& instance, RelayedAlltoall* relay) {
+  const auto failed = [this](const absl::Status& status) {
+    runner_->Cancel(status);
+    return status;
+  };
+  for (int round = 0; round < relay->rounds(); ++round) {
+    const Schedule schedule = RelayRound(relay->To(round), relay->From(round));
+    const auto exchange = [&](uint32_t stage, const void* input, int64_t sent, void* data, int64_t received) {
+      const LaneLayout layout = LaneLayout::Pairs({0, sent}, {0, received}, options_.runner.chunk_bytes);
+      ScheduleRunner::Call call;
+      call.schedule = &schedule;
+      call.layout = &layout;
+      call.stage = stage;
+      call.data = static_cast<char*>(data);
+      call.input = static_cast<const char*>(input);
+      call.input_bytes = sent;
+      return Run(call, instance);
+    };
+    const std::vector<int64_t> sizes = relay->Sizes(round);
+    std::vector<int64_t> coming(sizes.size());
+    const int64_t size_bytes = static_cast<int64_t>(sizes.size() * sizeof(int64_t));
+    absl::Status status = exchange(2 * round, sizes.data(), size_bytes, coming.data(), size_bytes);
+    if (!status.ok()) return status;
+    status = relay->TakeOut(round);
+    if (status.ok()) status = relay->Expect(round, coming);
+    if (!status.ok()) return failed(status);
+    const int64_t sent = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+    const int64_t received = std::accumulate(coming.begin(), coming.end(), int64_t{0});
+    status = exchange(2 * round + 1, relay->sent(), sent, relay->arriving(), received);
+    if (!status.ok()) return status;
+    relay->PutIn(round);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ScheduledCommunicator::Allgather(const Instance& instance, const void* input, void* output,

@@ -14,6 +14,7 @@
 #include "worker/communicator.h"
 #include "worker/group.h"
 #include "worker/peer_links.h"
+#include "worker/relayed_alltoall.h"
 #include "worker/schedule.h"
 #include "worker/schedule_runner.h"
 #include "worker/schedule_table.h"
@@ -34,8 +35,8 @@ struct ScheduledOptions {
 };
 
 // Collectives as schedules over the channels of a transport. schedule.h has the steps and bytes of each, the table of
-// schedules says which one an operand takes. In groups without a mesh an alltoall is an allgather, and 16-bit floats
-// are reduced as float32.
+// schedules says which one an operand takes. In groups without a mesh an alltoall is relayed, and 16-bit floats are
+// reduced as float32.
 class ScheduledCommunicator final : public Communicator {
  public:
   // Blocks until the channels to all peers are open; errors as OpenChannels. `transport` outlives the communicator.
@@ -52,7 +53,7 @@ class ScheduledCommunicator final : public Communicator {
   absl::Status Reducescatter(const Instance& instance, const Reduction& how, void* data, void* output,
                              const std::vector<int64_t>& counts) override;
   absl::Status Alltoall(const Instance& instance, const void* input, void* output,
-                        const std::vector<int64_t>& byte_matrix) override;
+                        const std::vector<int64_t>& send_bytes, const std::vector<int64_t>& receive_bytes) override;
   absl::Status Allgather(const Instance& instance, const void* input, void* output,
                          const std::vector<int64_t>& byte_counts) override;
   absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override;
@@ -72,6 +73,7 @@ class ScheduledCommunicator final : public Communicator {
   const Schedule& ScheduleOf(ScheduledOp op, Algorithm algorithm);
   absl::Status RunAllreduce(const Instance& instance, const Reduction& how, char* data, int64_t count);
   absl::Status AllreduceWidened(const Instance& instance, const Reduction& how, char* data, int64_t count);
+  absl::Status RunRelayed(const Instance& instance, RelayedAlltoall* relay);
   absl::Status Run(ScheduleRunner::Call call, const Instance& instance);
 
   const Group group_;

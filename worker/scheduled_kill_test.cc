@@ -57,8 +57,8 @@ class Worker {
       return communicator->Reducescatter(instance, kType, data_.data(), output_.data(),
                                          std::vector<int64_t>(kRanks, count));
     }
-    return communicator->Alltoall(instance, data_.data(), output_.data(),
-                                  std::vector<int64_t>(kRanks * kRanks, count * 4));
+    const std::vector<int64_t> even(kRanks, count * 4);
+    return communicator->Alltoall(instance, data_.data(), output_.data(), even, even);
   }
 
  private:

@@ -21,6 +21,10 @@ class Named : public Communicator {
   absl::Status Allgather(const Instance&, const void*, void*, const std::vector<int64_t>&) override {
     return absl::OkStatus();
   }
+  absl::Status Alltoall(const Instance&, const void*, void*, const std::vector<int64_t>&,
+                        const std::vector<int64_t>&) override {
+    return absl::OkStatus();
+  }
   absl::Status Broadcast(const Instance&, int, void*, int64_t) override { return absl::OkStatus(); }
   absl::Status Barrier(const Instance&) override { return absl::OkStatus(); }
   bool CanWithdraw() const override { return false; }

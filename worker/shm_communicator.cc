@@ -357,27 +357,64 @@ absl::Status ShmCommunicator::Reducescatter(const Instance& instance, const Redu
 }
 
 absl::Status ShmCommunicator::Alltoall(const Instance& instance, const void* input, void* output,
-                                       const std::vector<int64_t>& byte_matrix) {
-  std::vector<int64_t> sent;
-  for (auto row = byte_matrix.begin(); row != byte_matrix.end(); row += size()) {
-    sent.push_back(std::accumulate(row, row + size(), int64_t{0}));
-  }
-  const uint32_t check = CheckOf(OpKind::kAlltoall, 0, HashOf(byte_matrix));
-  if (absl::Status s = Begin("alltoall", instance, check); !s.ok()) return s;
-  const int64_t own = sent[position()];
-  // Nothing lies anywhere.
-  if (absl::Status s = Step(own == 0 ? ShmPlace{1, 0} : buffers_.PlaceOf(input, own)); !s.ok()) return s;
-  if (PlacesOfAll() != Places::kBuffers) return Communicator::Alltoall(instance, input, output, byte_matrix);
-  const absl::StatusOr<Operands> operands = OperandsOfAll(sent);
-  if (!operands.ok()) return operands.status();
+                                       const std::vector<int64_t>& send_bytes,
+                                       const std::vector<int64_t>& receive_bytes) {
+  if (absl::Status s = Begin("alltoall", instance, CheckOf(OpKind::kAlltoall, 0, 0)); !s.ok()) return s;
+  const int64_t head = size() * static_cast<int64_t>(sizeof(int64_t));
+  const int64_t own = std::accumulate(send_bytes.begin(), send_bytes.end(), int64_t{0});
+  const char* const in = static_cast<const char*>(input);
+  // Beside the flag: how much goes to whom, and what is sent if there is room.
+  static_assert(kRanksMax * sizeof(int64_t) <= kShmTinyBytes);
+  char* const said = sync_.Own().payload(kShmTinyBytes);
+  std::memcpy(said, send_bytes.data(), head);
+  const bool beside = head + own <= kShmTinyBytes;
+  if (beside && own > 0) std::memcpy(said + head, in, own);
+  if (absl::Status s = Step(beside ? ShmPlace{1, 0} : buffers_.PlaceOf(input, own)); !s.ok()) return s;
+
+  AlltoallParts parts;
+  bool all_beside = true;
   char* to = static_cast<char*>(output);
   for (int rank = 0; rank < size(); ++rank) {
-    const auto row = byte_matrix.begin() + rank * size();
-    const int64_t before = std::accumulate(row, row + position(), int64_t{0}), bytes = row[position()];
-    if (bytes > 0) std::memcpy(to, (*operands)[rank] + before, bytes);
-    to += bytes;
+    std::vector<int64_t> row(size());
+    std::memcpy(row.data(), sync_.Passed(rank).payload(kShmTinyBytes), head);
+    AlltoallPart part{0, 0, receive_bytes[rank], to};
+    for (int m = 0; m < size(); ++m) {
+      if (m == position()) part.before = part.sent;
+      const bool fits = row[m] >= 0 && !__builtin_add_overflow(part.sent, row[m], &part.sent);
+      if (!fits || (m == position() && row[m] != part.bytes)) return Fail({ShmSync::Outcome::kMismatch, rank});
+    }
+    all_beside = all_beside && head + part.sent <= kShmTinyBytes;
+    to += part.bytes;
+    parts.push_back(part);
   }
-  return Step();
+  if (!all_beside && PlacesOfAll() != Places::kBuffers) return AlltoallChunks(in, own, parts);
+  for (int rank = 0; rank < size(); ++rank) {
+    const AlltoallPart& part = parts[rank];
+    if (part.bytes == 0) continue;
+    absl::StatusOr<char*> from = const_cast<char*>(sync_.Passed(rank).payload(kShmTinyBytes)) + head;
+    if (head + part.sent > kShmTinyBytes) from = buffers_.At(rank, PlaceOf(rank), part.sent);
+    if (!from.ok()) return Break(from.status(), Rank());
+    std::memcpy(part.to, *from + part.before, part.bytes);
+  }
+  return all_beside ? absl::OkStatus() : Step();
+}
+
+absl::Status ShmCommunicator::AlltoallChunks(const char* input, int64_t own, const AlltoallParts& parts) {
+  int64_t most = 0;
+  for (const AlltoallPart& part : parts) most = std::max(most, part.sent);
+  for (int64_t at = 0; at < most; at += chunk_bytes_) {
+    const int64_t end = at + chunk_bytes_;
+    if (own > at) std::memcpy(segment_.chunk(position(), which_), input + at, std::min(chunk_bytes_, own - at));
+    if (absl::Status s = Step(); !s.ok()) return s;
+    for (int rank = 0; rank < size(); ++rank) {
+      const AlltoallPart& part = parts[rank];
+      const int64_t from = std::max(at, part.before), till = std::min(end, part.before + part.bytes);
+      if (from >= till) continue;
+      std::memcpy(part.to + (from - part.before), segment_.chunk(rank, which_) + (from - at), till - from);
+    }
+    which_ ^= 1;
+  }
+  return absl::OkStatus();
 }
 
 // Between the phase that says that a chunk's worth is in all chunks and the one that says that its sum is, the next

@@ -44,9 +44,10 @@ struct ShmOptions {
 //   in memory   the same with tensors at the same places of all ranks' SharedMemory, however many
 //   elsewhere   the same by way of chunks that stay in the caches, however many tensors fill them: copy in, sum, copy
 //               out, a phase per chunk and one more
-// A reducescatter in buffers reads its part from all operands and writes the result once; an alltoall in buffers copies
-// its blocks out of them.
-// The sum of every element is taken in order of position, by one rule, so all ranks get the same bits in every run.
+// A reducescatter in buffers reads its part from all operands and writes the result once; an alltoall says beside the
+// flags how much goes to whom, 8 N bytes, and each copies its blocks out of buffers or chunks; what is small lies
+// there, too, and takes one phase. The sum of every element is taken in order of position, by one rule, so all ranks
+// get the same bits in every run.
 //
 // Everything that a rank writes for others alternates between two places, see ShmSync. A peer that aborts ends
 // the others' calls; one that dies leaves them waiting until Abort or the time limit: the control plane knows of
@@ -72,7 +73,7 @@ class ShmCommunicator : public Communicator {
   absl::Status Reducescatter(const Instance& instance, const Reduction& how, void* data, void* output,
                              const std::vector<int64_t>& counts) override;
   absl::Status Alltoall(const Instance& instance, const void* input, void* output,
-                        const std::vector<int64_t>& byte_matrix) override;
+                        const std::vector<int64_t>& send_bytes, const std::vector<int64_t>& receive_bytes) override;
   absl::Status Allgather(const Instance& instance, const void* input, void* output,
                          const std::vector<int64_t>& byte_counts) override;
   absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override;
@@ -128,6 +129,14 @@ class ShmCommunicator : public Communicator {
   absl::Status AllreduceChunks(const Reduction& how, PieceWalk in, PieceWalk out, int64_t count);
   // This rank's share of the combination of all operands, written to all.
   void ReduceOwnShare(const Reduction& how, Operands operands, int64_t count);
+  // What comes from a rank: it lies behind `before` of the `sent` bytes that it sends to all, and goes to `to`.
+  struct AlltoallPart {
+    int64_t before, sent, bytes;
+    char* to;
+  };
+  using AlltoallParts = std::vector<AlltoallPart>;
+  // By way of the chunks; each reads of them what is meant for it.
+  absl::Status AlltoallChunks(const char* input, int64_t own, const AlltoallParts& parts);
   absl::Status GatherTiny(const char* input, char* output, const std::vector<int64_t>& byte_counts);
   absl::Status GatherFromBuffers(char* output, const std::vector<int64_t>& byte_counts);
   // The first piece has been copied in and published.

@@ -29,7 +29,7 @@ absl::StatusOr<ShmSegment> GetAndMap(const Group& group, Bootstrap* bootstrap, c
 
 absl::StatusOr<ShmSegment> SetUpShmSegment(const Group& group, Bootstrap* bootstrap, const ShmSegment::Sizes& sizes) {
   absl::StatusOr<ShmSegment> segment = GetAndMap(group, bootstrap, sizes);
-  const auto key = [&](size_t position) { return absl::StrCat("shm/", group.key, "/", position); };
+  const auto key = [&](size_t position) { return absl::StrCat(group.key, "/shm/", position); };
   const std::string good = absl::StrCat("ok ", sizes.ranks, " ", sizes.chunk_bytes);
   const std::string said = segment.ok() ? good : std::string(segment.status().message());
   if (absl::Status s = bootstrap->Put(key(group.position), said); !s.ok()) return s;

@@ -31,8 +31,9 @@ absl::Status TracingCommunicator::Reducescatter(const Instance& instance, const 
 }
 
 absl::Status TracingCommunicator::Alltoall(const Instance& instance, const void* input, void* output,
-                                           const std::vector<int64_t>& byte_matrix) {
-  return Traced([&] { return traced_->Alltoall(instance, input, output, byte_matrix); });
+                                           const std::vector<int64_t>& send_bytes,
+                                           const std::vector<int64_t>& receive_bytes) {
+  return Traced([&] { return traced_->Alltoall(instance, input, output, send_bytes, receive_bytes); });
 }
 
 absl::Status TracingCommunicator::Allgather(const Instance& instance, const void* input, void* output,

@@ -25,7 +25,7 @@ class TracingCommunicator final : public Communicator {
   absl::Status Reducescatter(const Instance& instance, const Reduction& how, void* data, void* output,
                              const std::vector<int64_t>& counts) override;
   absl::Status Alltoall(const Instance& instance, const void* input, void* output,
-                        const std::vector<int64_t>& byte_matrix) override;
+                        const std::vector<int64_t>& send_bytes, const std::vector<int64_t>& receive_bytes) override;
   absl::Status Allgather(const Instance& instance, const void* input, void* output,
                          const std::vector<int64_t>& byte_counts) override;
   absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) override;

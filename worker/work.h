@@ -25,8 +25,8 @@ struct Work {
   std::vector<std::shared_ptr<Operation>> operations;
   // kBatch with a null operation: the signature of each.
   std::vector<Signature> signatures;
-  // kBatch, for each operation. Allgather: dimension 0 of every member; alltoall: how many rows each member sends to
-  // each, by sender; empty for the others. A replay has neither: empty.
+  // kBatch, for each operation. Allgather: dimension 0 of every member; empty for the others. A replay has no
+  // allgathers: empty.
   std::vector<std::vector<int64_t>> first_dims;
   // kError: what the operations end with.
   Result error;

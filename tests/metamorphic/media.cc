@@ -67,10 +67,13 @@ absl::Status Move(const Call& call, const Instance& instance, Communicator* comm
     result->bytes.resize(Sum(bytes));
     return communicator->Allgather(instance, input, result->bytes.data(), bytes);
   }
-  int64_t received = 0;
-  for (int m = 0; m < ranks; ++m) received += bytes[m * ranks + position];
-  result->bytes.resize(received);
-  return communicator->Alltoall(instance, input, result->bytes.data(), bytes);
+  std::vector<int64_t> sends, gets;
+  for (int m = 0; m < ranks; ++m) {
+    sends.push_back(bytes[position * ranks + m]);
+    gets.push_back(bytes[m * ranks + position]);
+  }
+  result->bytes.resize(Sum(gets));
+  return communicator->Alltoall(instance, input, result->bytes.data(), sends, gets);
 }
 
 // Pieces of different sizes, some of them empty.
