@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "controller/job_settings.h"
 #include "controller/open_waits.h"
 #include "controller/rank_text.h"
 
@@ -20,29 +21,48 @@ RankSet Only(Rank rank) {
   return set;
 }
 
+// `Member` is a Candidate or a Registered.
+template <typename Member>
+std::vector<const std::vector<Variable>*> VariablesOf(const std::vector<Member>& members) {
+  std::vector<const std::vector<Variable>*> all;
+  all.reserve(members.size());
+  for (const Member& member : members) all.push_back(&member.hello.variables);
+  return all;
+}
+
+JobConfig WithVariables(JobConfig config, const std::vector<const std::vector<Variable>*>& by_rank) {
+  // A joiner whose variables cannot be read is refused; of one that registers again they would change nothing.
+  if (!by_rank.empty()) ReadSettings(*by_rank[0], &config.settings).IgnoreError();
+  return config;
+}
+
 std::string NewDataKey(const JobConfig& config) { return config.new_data_key ? config.new_data_key() : ""; }
 
 }  // namespace
 
 Generation::Generation(GenerationId id, const std::vector<Candidate>& members, const JobConfig& config)
     : Generation(id, Roster(members), NewDataKey(config),
-                 ItemLog(id, static_cast<int>(members.size()), config.unstable_items_max), config) {}
+                 ItemLog(id, static_cast<int>(members.size()), config.unstable_items_max), VariablesOf(members),
+                 config) {}
 
 Generation::Generation(const Recovery& recovery, const JobConfig& config)
     : Generation(recovery.found().view.generation, Roster(recovery.found().view.members),
-                 recovery.found().view.data_key, recovery.MakeLog(config.unstable_items_max), config) {}
+                 recovery.found().view.data_key, recovery.MakeLog(config.unstable_items_max),
+                 VariablesOf(recovery.found().members), config) {}
 
-Generation::Generation(GenerationId id, Roster roster, std::string data_key, ItemLog log, const JobConfig& config)
+Generation::Generation(GenerationId id, Roster roster, std::string data_key, ItemLog log, const Variables& variables,
+                       const JobConfig& config)
     : id_(id),
-      config_(config),
+      config_(WithVariables(config, variables)),
+      disregarded_(Disregarded(config_.settings, variables)),
       data_key_(std::move(data_key)),
       roster_(std::move(roster)),
       outbox_(std::move(log), &roster_),
       negotiator_(
-          roster_.size(), config, &outbox_, [this](const std::vector<Rank>& left) { return LeftText(left); },
+          roster_.size(), config_, &outbox_, [this](const std::vector<Rank>& left) { return LeftText(left); },
           [this](Rank rank, TimePoint first, bool last, TimePoint now) { watch_.Announced(rank, first, last, now); }),
       replay_(config_, &roster_, &outbox_, [this](uint32_t set) { return MembersOf(set); }),
-      watch_(roster_.size(), config.watch) {
+      watch_(roster_.size(), config_.settings.Watch()) {
   keys_.AllowFor(roster_.size());
 }
 
@@ -62,7 +82,13 @@ void Generation::TakeKeys(KeyStore keys) {
   keys_.AllowFor(roster_.size());
 }
 
-void Generation::Open(Actions* actions) { roster_.ToAll(View{id_, roster_.members(), data_key_}, actions); }
+void Generation::Open(Actions* actions) {
+  roster_.ToAll(View{id_, roster_.members(), data_key_}, actions);
+  for (const std::string& sentence : disregarded_) {
+    actions->Because(sentence);
+    roster_.ToOne(Rank(0), Notice{id_, sentence}, actions);
+  }
+}
 
 bool Generation::Listens(Rank rank, const GenerationId& generation) const {
   return life_ != Life::kFailed && generation == id_ && roster_.seat(rank).session_open;

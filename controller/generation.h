@@ -34,7 +34,7 @@ class Generation {
  public:
   enum class Life { kRunning, kFailed, kOver };
 
-  // `members` as from Membership::Take().
+  // `members` as from Membership::Take(). What rank 0's environment says takes the place of config.settings.
   Generation(GenerationId id, const std::vector<Candidate>& members, const JobConfig& config);
 
   // One that an earlier incarnation of the controller opened; Restore() has to follow.
@@ -99,7 +99,10 @@ class Generation {
   void FillStatus(const AgentTable& agents, TimePoint now, JobStatus* status) const;
 
  private:
-  Generation(GenerationId id, Roster roster, std::string data_key, ItemLog log, const JobConfig& config);
+  // What each rank's environment says about the job. Empty: nothing is known of that rank.
+  using Variables = std::vector<const std::vector<Variable>*>;
+  Generation(GenerationId id, Roster roster, std::string data_key, ItemLog log, const Variables& variables,
+             const JobConfig& config);
   void TakeSeat(Rank rank, const Registered& member);
   // Rule C8, after the Welcome.
   void GoOn(Rank rank, const Hello& hello, TimePoint now, Actions* actions);
@@ -126,7 +129,9 @@ class Generation {
   void Fail(const std::string& sentence, Actions* actions);
 
   const GenerationId id_;
-  const JobConfig& config_;
+  const JobConfig config_;
+  // For rank 0: what other ranks wanted.
+  const std::vector<std::string> disregarded_;
   const std::string data_key_;
   Life life_ = Life::kRunning;
   std::string reason_;

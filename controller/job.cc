@@ -9,6 +9,7 @@
 #include "controller/elastic_rules.h"
 #include "controller/gather.h"
 #include "controller/generation.h"
+#include "controller/job_settings.h"
 #include "controller/membership.h"
 #include "controller/rank_text.h"
 #include "controller/recovery.h"
@@ -337,6 +338,9 @@ void Job::State::Join(const std::string& agent_id, const Hello& hello, TimePoint
   }
   Membership::Answer answer{Membership::Admission::kRefused, ""};
   if (Running()) answer.reason = elastic.elastic() ? elastic.Unlike(hello) : HeldSeat(hello);
+  if (JobSettings settings; answer.reason.empty()) {
+    answer.reason = std::string(ReadSettings(hello.variables, &settings).message());
+  }
   if (answer.reason.empty()) answer = waiting.Join(hello, agent_id, agents.Host(agent_id), now);
   if (answer.admission == Membership::Admission::kAdmitted) return Welcomes(agent_id, hello, actions);
   if (answer.admission == Membership::Admission::kIgnored) return;

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "controller/watch_config.h"
+#include "controller/job_settings.h"
 
 namespace farandole {
 
@@ -20,14 +20,8 @@ struct JobConfig {
   // reports of others. A rank that has waited in vain listens for a second before it says so, and one that waited for
   // it inside of its host at the same time has no reason to.
   uint32_t evidence_wait_ms = 2500;
-  // Tensors that are ready together go out together up to this size; 0 = each alone.
-  int64_t fusion_threshold_bytes = 128 << 20;
-  // Ready tensors wait up to so long for others that can be fused with them; 0 = not at all.
-  uint32_t batch_window_ms = 0;
-  // Only what a script puts into one group is fused, so that arrival has no influence on what is reduced together.
-  bool deterministic = false;
-  // Slots of the signature cache of each process set; 0 = none.
-  uint32_t cache_capacity = 0;
+  // Of jobs whose rank 0 says nothing else.
+  JobSettings settings;
   // Items that not all concerned have received; no further one is sent while there are so many (rule C11).
   uint32_t unstable_items_max = 4096;
   // Whether what repeats itself is replayed by the members; they have to know how.
@@ -36,10 +30,9 @@ struct JobConfig {
   // withdrawn.
   uint32_t withdraw_after_ms = 1000;
   // False if the members' communicators cannot give up what they have started; then the generation fails instead, at
-  // once if ranks disagree, after `watch.divergence_after_ms` if somebody does not come.
+  // once if ranks disagree, after `settings.watch.divergence_after_ms` if somebody does not come.
   bool can_withdraw = true;
   int32_t size_max = 65536;
-  WatchConfig watch;
   // Generations up to this number may have been opened in a job of this name that was forgotten since.
   uint64_t last_generation = 0;
   // 32 fresh random bytes on each call; injected so that tests and the simulator are deterministic.

@@ -61,11 +61,7 @@ absl::StatusOr<ServerConfig> MakeConfig(const Options& options) {
   }
   // Lives of a controller are ordered, also across hosts: the only use of the wall clock.
   config.hub.job.controller_incarnation = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
-  config.hub.job.fusion_threshold_bytes = options.fusion_threshold_bytes;
-  config.hub.job.batch_window_ms = options.batch_window_ms;
-  config.hub.job.deterministic = options.deterministic;
-  config.hub.job.cache_capacity = options.cache_capacity;
-  config.hub.job.watch = options.watch;
+  config.hub.job.settings = options.settings;
   config.hub.job.new_data_key = [] { return RandomBytes(kKeyBytes); };
   return config;
 }

@@ -42,13 +42,14 @@ RankSet SetOf(const std::vector<Rank>& ranks) {
 
 Negotiator::Negotiator(int size, const JobConfig& config, Outbox* outbox, LeftText left_text, Note note)
     : size_(size),
-      cache_capacity_(config.cache_capacity),
+      cache_capacity_(config.settings.cache_capacity),
       outbox_(outbox),
       left_text_(std::move(left_text)),
       note_(std::move(note)),
       sets_(size),
       table_(size),
-      batcher_({config.fusion_threshold_bytes, config.batch_window_ms, config.deterministic}) {
+      batcher_(
+          {config.settings.fusion_threshold_bytes, config.settings.batch_window_ms, config.settings.deterministic}) {
   NotePacers();
 }
 

@@ -27,7 +27,7 @@ Request Tensor(const std::string& name, int64_t elements = 4, uint32_t set = 0) 
 class NegotiatorTest : public ::testing::Test {
  protected:
   NegotiatorTest() : roster_(std::vector<Candidate>(3)), outbox_(ItemLog({1, 1}, 3, 4096), &roster_) {
-    config_.cache_capacity = 2;
+    config_.settings.cache_capacity = 2;
     negotiator_ = std::make_unique<Negotiator>(
         3, config_, &outbox_, [](const std::vector<Rank>&) { return "left"; },
         [this](Rank rank, TimePoint, bool last, TimePoint) {

@@ -34,73 +34,6 @@ const char kUsage[] =
 
 namespace {
 
-// The first of both variables that is set and not empty; null if there is none.
-const char* Find(const char* name, const char* other, const char** found) {
-  for (const char* candidate : {name, other}) {
-    const char* value = std::getenv(candidate);
-    *found = candidate;
-    if (value != nullptr && *value != '\0') return value;
-  }
-  return nullptr;
-}
-
-absl::Status ReadSeconds(const char* name, const char* other, int64_t* ms) {
-  constexpr double kSecondsMax = 1e9;
-  const char* found;
-  const char* value = Find(name, other, &found);
-  if (value == nullptr) return absl::OkStatus();
-  double seconds;
-  if (!absl::SimpleAtod(value, &seconds) || !(seconds >= 0) || seconds > kSecondsMax) {
-    return absl::InvalidArgumentError(absl::StrCat(found, " must be a number of seconds, not \"", value, "\""));
-  }
-  *ms = static_cast<int64_t>(seconds * 1000);
-  return absl::OkStatus();
-}
-
-// What is batched, and how it is said.
-absl::Status ReadBatching(Options* o) {
-  constexpr double kWindowMaxMs = 60000;
-  constexpr uint32_t kSlotsMax = 65536;
-  const char* found;
-  if (const char* value = Find("FARANDOLE_CYCLE_TIME", "HOROVOD_CYCLE_TIME", &found)) {
-    double ms;
-    if (!absl::SimpleAtod(value, &ms) || !(ms >= 0) || ms > kWindowMaxMs) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(found, " must be a number of milliseconds up to 60000, not \"", value, "\""));
-    }
-    o->batch_window_ms = static_cast<uint32_t>(std::ceil(ms));
-  }
-  if (const char* value = Find("FARANDOLE_CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY", &found)) {
-    if (!absl::SimpleAtoi(value, &o->cache_capacity) || o->cache_capacity > kSlotsMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(found, " must be a number of signatures up to 65536, not \"", value, "\""));
-    }
-  }
-  const char* deterministic = Find("FARANDOLE_DETERMINISTIC", "FARANDOLE_DETERMINISTIC", &found);
-  o->deterministic = deterministic != nullptr && std::atoi(deterministic) > 0;
-  return absl::OkStatus();
-}
-
-absl::Status ReadEnvironment(Options* o) {
-  const char* found;
-  const char* threshold = Find("FARANDOLE_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", &found);
-  if (threshold != nullptr &&
-      (!absl::SimpleAtoi(threshold, &o->fusion_threshold_bytes) || o->fusion_threshold_bytes < 0)) {
-    return absl::InvalidArgumentError(absl::StrCat(found, " must be a number of bytes, not \"", threshold, "\""));
-  }
-  absl::Status status = ReadBatching(o);
-  status.Update(ReadSeconds("FARANDOLE_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS",
-                            &o->watch.stall.warn_after_ms));
-  status.Update(ReadSeconds("FARANDOLE_STALL_SHUTDOWN_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
-                            &o->watch.stall.shutdown_after_ms));
-  status.Update(
-      ReadSeconds("FARANDOLE_DIVERGENCE_SECONDS", "FARANDOLE_DIVERGENCE_SECONDS", &o->watch.divergence_after_ms));
-  // Like Horovod's own: a number above 0 is yes. Neither time counts then.
-  const char* disable = Find("FARANDOLE_STALL_CHECK_DISABLE", "HOROVOD_STALL_CHECK_DISABLE", &found);
-  if (disable != nullptr && std::atoi(disable) > 0) o->watch.stall = {0, 0};
-  return status;
-}
-
 absl::Status ToDescriptor(const std::string& name, const std::string& value, int* fd) {
   if (absl::SimpleAtoi(value, fd) && *fd >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(name, " wants a descriptor number, not \"", value, "\""));
@@ -179,7 +112,7 @@ absl::Status Check(const Options& o) {
 
 absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args) {
   Options options;
-  const absl::Status read = ReadEnvironment(&options);
+  const absl::Status read = ReadSettings([](const char* name) { return std::getenv(name); }, &options.settings);
   if (!read.ok()) return read;
   for (size_t i = 0; i < args.size(); ++i) {
     std::string name = args[i];

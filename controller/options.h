@@ -7,10 +7,16 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "controller/job_settings.h"
 #include "controller/log.h"
-#include "controller/watch_config.h"
 
 namespace farandole {
+
+inline JobSettings DefaultSettings() {
+  JobSettings settings;
+  settings.cache_capacity = 1024;
+  return settings;
+}
 
 // Everything farandole-controller is told. Descriptors: -1 = not given.
 struct Options {
@@ -28,14 +34,8 @@ struct Options {
   // Only print the certificate of tls_pinned.
   bool print_certificate = false;
   LogLevel log_level = LogLevel::kWarning;
-  // HOROVOD_FUSION_THRESHOLD of the environment.
-  int64_t fusion_threshold_bytes = 128 << 20;
-  // HOROVOD_CYCLE_TIME, FARANDOLE_DETERMINISTIC and HOROVOD_CACHE_CAPACITY.
-  uint32_t batch_window_ms = 0;
-  bool deterministic = false;
-  uint32_t cache_capacity = 1024;
-  // HOROVOD_STALL_CHECK_TIME_SECONDS and the like.
-  WatchConfig watch;
+  // What the environment says, for jobs whose rank 0 says nothing else.
+  JobSettings settings = DefaultSettings();
   bool help = false;
   bool version = false;
 };

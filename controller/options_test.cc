@@ -24,7 +24,7 @@ TEST(OptionsTest, DefaultsServeLoopback) {
   EXPECT_EQ(options->listen, "127.0.0.1:0");
   EXPECT_EQ(options->key_fd, 3);
   EXPECT_EQ(options->log_level, LogLevel::kWarning);
-  EXPECT_EQ(options->fusion_threshold_bytes, 128 << 20);
+  EXPECT_EQ(options->settings.fusion_threshold_bytes, 128 << 20);
 }
 
 TEST(OptionsTest, ValuesMayFollowAnEqualsSign) {
@@ -65,16 +65,16 @@ TEST(OptionsTest, ThePinnedCertificateIsTls) {
 }
 
 TEST(OptionsTest, WaitsAreBoundedByTheEnvironment) {
-  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->watch.stall.warn_after_ms, 60000);
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->settings.Watch().stall.warn_after_ms, 60000);
   setenv("HOROVOD_STALL_CHECK_TIME_SECONDS", "1.5", 1);
   setenv("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "120", 1);
   setenv("FARANDOLE_DIVERGENCE_SECONDS", "0", 1);
-  const WatchConfig watch = ParseOptions({"--key-fd", "3"})->watch;
+  const WatchConfig watch = ParseOptions({"--key-fd", "3"})->settings.Watch();
   EXPECT_EQ(watch.stall.warn_after_ms, 1500);
   EXPECT_EQ(watch.stall.shutdown_after_ms, 120000);
   EXPECT_EQ(watch.divergence_after_ms, 0);
   setenv("HOROVOD_STALL_CHECK_DISABLE", "1", 1);
-  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->watch.stall.shutdown_after_ms, 0);
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->settings.Watch().stall.shutdown_after_ms, 0);
   setenv("FARANDOLE_DIVERGENCE_SECONDS", "-1", 1);
   EXPECT_THAT(Error({"--key-fd", "3"}), HasSubstr("FARANDOLE_DIVERGENCE_SECONDS"));
   for (const char* name : {"HOROVOD_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
@@ -84,15 +84,15 @@ TEST(OptionsTest, WaitsAreBoundedByTheEnvironment) {
 }
 
 TEST(OptionsTest, BatchingIsTheLaunchers) {
-  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->batch_window_ms, 0u);
-  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->cache_capacity, 1024u);
-  EXPECT_FALSE(ParseOptions({"--key-fd", "3"})->deterministic);
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->settings.batch_window_ms, 0u);
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->settings.cache_capacity, 1024u);
+  EXPECT_FALSE(ParseOptions({"--key-fd", "3"})->settings.deterministic);
   setenv("HOROVOD_CYCLE_TIME", "0.5", 1);
   setenv("HOROVOD_CACHE_CAPACITY", "0", 1);
   setenv("FARANDOLE_DETERMINISTIC", "1", 1);
-  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->batch_window_ms, 1u) << "in whole milliseconds";
-  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->cache_capacity, 0u);
-  EXPECT_TRUE(ParseOptions({"--key-fd", "3"})->deterministic);
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->settings.batch_window_ms, 1u) << "in whole milliseconds";
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->settings.cache_capacity, 0u);
+  EXPECT_TRUE(ParseOptions({"--key-fd", "3"})->settings.deterministic);
   for (const char* name : {"HOROVOD_CYCLE_TIME", "HOROVOD_CACHE_CAPACITY"}) {
     setenv(name, "-1", 1);
     EXPECT_THAT(Error({"--key-fd", "3"}), HasSubstr(name));
@@ -103,9 +103,9 @@ TEST(OptionsTest, BatchingIsTheLaunchers) {
 
 TEST(OptionsTest, TheFusionThresholdIsTheLaunchers) {
   setenv("HOROVOD_FUSION_THRESHOLD", "1024", 1);
-  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->fusion_threshold_bytes, 1024);
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->settings.fusion_threshold_bytes, 1024);
   setenv("FARANDOLE_FUSION_THRESHOLD", "2048", 1);
-  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->fusion_threshold_bytes, 2048);
+  EXPECT_EQ(ParseOptions({"--key-fd", "3"})->settings.fusion_threshold_bytes, 2048);
   unsetenv("FARANDOLE_FUSION_THRESHOLD");
   setenv("HOROVOD_FUSION_THRESHOLD", "many", 1);
   EXPECT_THAT(Error({"--key-fd", "3"}), HasSubstr("HOROVOD_FUSION_THRESHOLD"));

@@ -88,7 +88,7 @@ class ReplayControl {
   // When what waits from `now` on has waited too long.
   TimePoint OverdueAt(TimePoint now) const {
     if (config_.can_withdraw) return now.PlusMs(config_.withdraw_after_ms);
-    const int64_t ms = config_.watch.divergence_after_ms;
+    const int64_t ms = config_.settings.watch.divergence_after_ms;
     return ms == 0 ? TimePoint::Infinite() : now.PlusMs(ms);
   }
 

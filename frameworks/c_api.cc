@@ -43,6 +43,7 @@ static_assert(FARANDOLE_UNAVAILABLE == static_cast<int>(Code::kUnavailable));
 static_assert(FARANDOLE_REFUSED == static_cast<int>(Code::kRefused));
 static_assert(FARANDOLE_INTERNAL == static_cast<int>(Code::kInternal));
 static_assert(FARANDOLE_RETIRED == static_cast<int>(Code::kRetired));
+static_assert(FARANDOLE_UNSUPPORTED == static_cast<int>(Code::kUnsupported));
 
 // A fixed buffer: a std::string would want a destructor at the end of each thread of the script.
 constexpr size_t kErrorBytesMax = 4096;

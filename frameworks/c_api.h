@@ -34,7 +34,8 @@ enum {
   FARANDOLE_UNAVAILABLE = -9,     // init: no agent or no controller
   FARANDOLE_REFUSED = -10,        // init: the controller refuses this worker (rank held, version, size, token)
   FARANDOLE_INTERNAL = -11,
-  FARANDOLE_RETIRED = -12,  // init: this worker's place in an elastic job was taken away
+  FARANDOLE_RETIRED = -12,      // init: this worker's place in an elastic job was taken away
+  FARANDOLE_UNSUPPORTED = -13,  // no collective combines tensors in this way
 };
 
 // Data types and reduce operations have the numbers of proto/farandole/v1/types.proto.

@@ -26,6 +26,11 @@ Result Invalid(const Args&... args) {
   return {Code::kInvalidArgument, absl::StrCat(args...)};
 }
 
+template <typename... Args>
+Result Unsupported(const Args&... args) {
+  return {Code::kUnsupported, absl::StrCat(args...)};
+}
+
 Result ValidateSplits(const Signature& signature, int members) {
   const int64_t rows = signature.shape[0];
   const std::vector<int64_t>& splits = signature.splits;
@@ -73,18 +78,18 @@ Result FillReduction(int reduce_op, double prescale, double postscale, Signature
     return Invalid("reduce operation ", reduce_op,
                    " does not exist; 0 is Average, 1 Sum, 2 Adasum, 3 Min, 4 Max, 5 Product");
   }
+  if (signature->op == OpKind::kReducescatter && reduce_op > static_cast<int>(ReduceOp::kSum)) {
+    return Unsupported("reducescatter does not take ", Name(static_cast<ReduceOp>(reduce_op)),
+                       "; it takes average and sum");
+  }
   if (reduce_op == static_cast<int>(ReduceOp::kAdasum) && !HasAdasum(signature->dtype)) {
-    return Invalid("adasum does not take ", Name(signature->dtype), "; it takes floating-point numbers");
+    return Unsupported("adasum does not take ", Name(signature->dtype), "; it takes floating-point numbers");
   }
   if (signature->dtype == DataType::kBool) {
     if (reduce_op == static_cast<int>(ReduceOp::kAverage)) {
       return Invalid("truth values have no average; Sum and Max are \"or\", Product and Min are \"and\"");
     }
     if (prescale != 1 || postscale != 1) return Invalid("truth values cannot be scaled by ", prescale, ", ", postscale);
-  }
-  if (signature->op == OpKind::kReducescatter && reduce_op > static_cast<int>(ReduceOp::kSum)) {
-    return Invalid("reducescatter does not take ", Name(static_cast<ReduceOp>(reduce_op)),
-                   "; it takes average and sum");
   }
   if (!std::isfinite(prescale) || !std::isfinite(postscale)) {
     return Invalid("scales must be finite: prescale ", prescale, ", postscale ", postscale);

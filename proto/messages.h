@@ -24,6 +24,11 @@ struct Elastic {
   Rank previous_rank;
 };
 
+struct Variable {
+  std::string name;
+  std::string value;
+};
+
 struct Hello {
   uint64_t session = 0;
   Incarnation worker_incarnation;
@@ -48,6 +53,7 @@ struct Hello {
   std::vector<uint64_t> retained = {};
   bool knows_all_hosts = false;
   Elastic elastic = {};
+  std::vector<Variable> variables = {};
 };
 
 struct CachedRequests {

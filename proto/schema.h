@@ -33,6 +33,7 @@ struct WireForm {
 inline constexpr int kNameBytesMax = 4096;
 inline constexpr int kTextBytesMax = 16384;
 inline constexpr int kKeyBytesMax = 256;
+inline constexpr int kVariablesMax = 64;
 inline constexpr int kValueBytesMax = 65536;
 inline constexpr int kDimensionsMax = 64;
 inline constexpr int kRequestsMax = 65536;

@@ -21,6 +21,16 @@ struct Schema<Elastic> : NoFurtherCheck {
 };
 
 template <>
+struct Schema<Variable> : NoFurtherCheck {
+  static constexpr char kName[] = "Variable";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Text(1, "name", m.name, kKeyBytesMax);
+    v.Text(2, "value", m.value, kKeyBytesMax);
+  }
+};
+
+template <>
 struct Schema<Hello> : NoFurtherCheck {
   static constexpr char kName[] = "Hello";
   template <typename V, typename M>
@@ -48,6 +58,7 @@ struct Schema<Hello> : NoFurtherCheck {
     v.Repeated(21, "retained", m.retained, kRequestsMax);
     v.Value(22, "knows_all_hosts", m.knows_all_hosts);
     v.Optional(23, "elastic", m.elastic, m.elastic.min_size != 0);
+    v.Repeated(24, "variables", m.variables, kVariablesMax);
   }
 };
 

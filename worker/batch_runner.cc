@@ -23,22 +23,23 @@ void Copy(DataType dtype, void* out, const void* in, int64_t count, double facto
   }
 }
 
-// Of floating-point numbers: an average is a sum with a factor.
-double PostscaleOf(const Signature& signature, int size) {
-  return signature.reduce_op == ReduceOp::kAverage ? signature.postscale / size : signature.postscale;
+// Of floating-point numbers.
+double MeanOf(const Signature& signature, int size) {
+  return signature.reduce_op == ReduceOp::kAverage ? 1.0 / size : 1;
 }
 
 // Who scales: the collective, or the copies before and after it.
 enum class Scaling { kInCollective, kInCopies };
 
-// Of what is reduced together and has one element type. Integers are not scaled by the collective, and it has one pair
+// Of what is reduced together and has one element type. Integers are not scaled by the collective, and it has one set
 // of factors.
-Scaling ScalingOf(const Work& work, const BatchPart& part, int size) {
+Scaling ScalingOf(const Work& work, const BatchPart& part) {
   const Signature& first = work.signature(part[0]);
   if (IsInteger(first.dtype)) return Scaling::kInCopies;
   for (size_t i : part) {
     const Signature& other = work.signature(i);
-    const bool alike = other.prescale == first.prescale && PostscaleOf(other, size) == PostscaleOf(first, size);
+    const bool alike =
+        other.prescale == first.prescale && other.postscale == first.postscale && other.reduce_op == first.reduce_op;
     if (!alike) return Scaling::kInCopies;
   }
   return Scaling::kInCollective;
@@ -47,7 +48,7 @@ Scaling ScalingOf(const Work& work, const BatchPart& part, int size) {
 Reduction ReductionOf(const Signature& signature, Scaling scaling, int size) {
   const ReduceOp op = CombinationOf(signature.reduce_op);
   if (scaling == Scaling::kInCopies) return {signature.dtype, op};
-  return {signature.dtype, op, signature.prescale, PostscaleOf(signature, size)};
+  return {signature.dtype, op, signature.prescale, signature.postscale, MeanOf(signature, size)};
 }
 
 // What the script has -> the operand.
@@ -55,14 +56,15 @@ void CopyOperand(const Signature& signature, Scaling scaling, void* out, const v
   Copy(signature.dtype, out, in, count, scaling == Scaling::kInCopies ? signature.prescale : 1);
 }
 
-// The combination of all -> what the script gets.
-void CopyResult(const Signature& signature, Scaling scaling, void* out, const void* in, int64_t count, int size) {
-  if (scaling == Scaling::kInCollective) {
-    Copy(signature.dtype, out, in, count, 1);
-  } else if (signature.reduce_op == ReduceOp::kAverage && IsInteger(signature.dtype)) {
-    AverageIntegers(signature.dtype, out, in, count, signature.postscale, size);
-  } else {
-    Copy(signature.dtype, out, in, count, PostscaleOf(signature, size));
+// The combination of all becomes what the script gets.
+void FinishResult(const Signature& signature, Scaling scaling, void* data, int64_t count, int size) {
+  if (scaling == Scaling::kInCollective) return;
+  if (!IsInteger(signature.dtype)) {
+    ScaleResult(ReductionOf(signature, Scaling::kInCollective, size), data, count);
+  } else if (signature.reduce_op == ReduceOp::kAverage) {
+    AverageIntegers(signature.dtype, data, data, count, signature.postscale, size);
+  } else if (signature.postscale != 1) {
+    ScaleInPlace(signature.dtype, data, count, signature.postscale);
   }
 }
 
@@ -119,7 +121,7 @@ absl::Status BatchRunner::RunPart(const Work& work, const BatchPart& part, const
 absl::Status BatchRunner::Allreduce(const Work& work, const BatchPart& part, const Instance& instance,
                                     Communicator* communicator) {
   const int size = communicator->size();
-  const Scaling scaling = ScalingOf(work, part, size);
+  const Scaling scaling = ScalingOf(work, part);
   const Reduction how = ReductionOf(work.signature(part[0]), scaling, size);
   const auto scales = [&](size_t i) { return scaling == Scaling::kInCopies && work.signature(i).prescale != 1; };
   FillPieces(work, part);
@@ -141,7 +143,7 @@ absl::Status BatchRunner::Allreduce(const Work& work, const BatchPart& part, con
   for (size_t k = 0; k < part.size(); ++k) {
     const Piece& piece = pieces_[k];
     if (piece.output == nullptr) continue;
-    CopyResult(work.signature(part[k]), scaling, piece.output, piece.output, piece.count, size);
+    FinishResult(work.signature(part[k]), scaling, piece.output, piece.count, size);
   }
   return absl::OkStatus();
 }
@@ -172,7 +174,7 @@ absl::Status BatchRunner::Reducescatter(const Work& work, const BatchPart& part,
   if (signature.shape.empty()) return absl::InternalError("a reducescatter of a scalar");
   const int64_t row = RowElements(signature);
   const int size = communicator->size();
-  const Scaling scaling = ScalingOf(work, part, size);
+  const Scaling scaling = ScalingOf(work, part);
   std::vector<int64_t> counts;
   for (int m = 0; m < size; ++m) counts.push_back(RowsOfPart(signature.shape[0], m, size) * row);
   const int64_t bytes = BytesOf(signature);
@@ -183,7 +185,7 @@ absl::Status BatchRunner::Reducescatter(const Work& work, const BatchPart& part,
       communicator->Reducescatter(instance, ReductionOf(signature, scaling, size), scratch, operation.output, counts);
   if (!status.ok()) return status;
   const int64_t own = counts[communicator->position()];
-  CopyResult(signature, scaling, operation.output, operation.output, own, size);
+  FinishResult(signature, scaling, operation.output, own, size);
   return status;
 }
 

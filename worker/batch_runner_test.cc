@@ -33,7 +33,8 @@ class Mirror final : public Communicator {
     used_own_buffer = data == memory_.data();
     reductions.push_back(how);
     for (int64_t i = 0; i < count; ++i) {
-      if (how.dtype == DataType::kFloat32) static_cast<float*>(data)[i] *= size_ * how.prescale * how.postscale;
+      if (how.dtype == DataType::kFloat32)
+        static_cast<float*>(data)[i] *= size_ * how.prescale * how.mean * how.postscale;
       if (how.dtype == DataType::kInt64) static_cast<int64_t*>(data)[i] *= size_;
     }
     return status;
@@ -143,15 +144,16 @@ TEST_P(BatchRunnerTest, LoneTensor) {
 TEST_P(BatchRunnerTest, TheCollectiveScalesWhatHasTheSameFactors) {
   std::vector<float> a = {1, 2, 3}, b = {4};
   Add("a", Allreduce(DataType::kFloat32, {3}, ReduceOp::kAverage, 3, 8), a.data(), a.data());
-  Add("b", Allreduce(DataType::kFloat32, {1}, ReduceOp::kSum, 3, 2), b.data(), b.data());
+  Add("b", Allreduce(DataType::kFloat32, {1}, ReduceOp::kAverage, 3, 8), b.data(), b.data());
   Mirror mirror(4, GetParam());
   ASSERT_TRUE(Run(&mirror).ok());
   ASSERT_EQ(mirror.reductions.size(), 1u);
   EXPECT_EQ(mirror.reductions[0].prescale, 3);
-  EXPECT_EQ(mirror.reductions[0].postscale, 2);
+  EXPECT_EQ(mirror.reductions[0].postscale, 8);
+  EXPECT_EQ(mirror.reductions[0].mean, 0.25);
   EXPECT_THAT(a, ElementsAre(24, 48, 72));
   EXPECT_THAT(b, ElementsAre(96));
-  // One of them has another factor: the copies scale.
+  // One of them is a sum with another factor: the copies scale.
   float c = 96;
   Add("c", Allreduce(DataType::kFloat32, {1}, ReduceOp::kSum, 3, 1), &c, &c);
   ASSERT_TRUE(Run(&mirror).ok());

@@ -1,5 +1,6 @@
 #include "worker/config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <initializer_list>
@@ -7,6 +8,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/job_variables.h"
 
 namespace farandole {
 namespace {
@@ -57,6 +60,7 @@ class Reader {
     status_ = absl::InvalidArgumentError(absl::StrCat(name_, "=\"", value_, "\": expected ", allowed));
   }
 
+  const std::string& name() const { return name_; }
   const std::string& value() const { return value_; }
   const absl::Status& status() const { return status_; }
 
@@ -135,6 +139,22 @@ void ReadTimeline(Reader* reader, Config* config) {
   config->timeline_mark_cycles = marks != 0;
 }
 
+void ReadJobVariables(Reader* reader, Config* config) {
+  for (const JobVariable& variable : kJobVariables) {
+    const char* const horovod = variable.horovod == nullptr ? variable.own : variable.horovod;
+    if (!reader->Find({variable.own, horovod})) continue;
+    const std::string& value = reader->value();
+    if (value.size() > kVariableValueBytesMax || !std::all_of(value.begin(), value.end(), absl::ascii_isprint)) {
+      reader->Refuse("a number");
+    }
+    config->job_variables.push_back({reader->name(), value});
+  }
+}
+
+void Assignment(std::string* out, const Variable& variable) {
+  absl::StrAppend(out, variable.name, "=", variable.value);
+}
+
 }  // namespace
 
 Environment ProcessEnvironment() {
@@ -149,8 +169,7 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
   reader.Seconds({"FARANDOLE_START_TIMEOUT", "HOROVOD_START_TIMEOUT"}, &config.start_timeout_ms);
   reader.Seconds({"FARANDOLE_OP_TIMEOUT_SECONDS"}, &config.op_timeout_ms);
   reader.Seconds({"FARANDOLE_CONTROLLER_TIMEOUT_SECONDS"}, &config.controller_timeout_ms);
-  reader.Integer({"FARANDOLE_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD"}, 0, int64_t{1} << 40,
-                 &config.fusion_threshold_bytes);
+  ReadJobVariables(&reader, &config);
   if (reader.Find({"FARANDOLE_COMMUNICATOR"})) {
     config.communicator = reader.value();
     const std::string& name = config.communicator;
@@ -184,11 +203,12 @@ std::string ToString(const Config& config) {
                       " max_size=", config.max_size, " elastic_timeout_ms=", config.elastic_timeout_ms,
                       " start_timeout_ms=", config.start_timeout_ms, " op_timeout_ms=", config.op_timeout_ms,
                       " controller_timeout_ms=", config.controller_timeout_ms,
-                      " fusion_threshold_bytes=", config.fusion_threshold_bytes, " communicator=", config.communicator,
-                      " data_address=", config.data_address, " schedule_table=", config.schedule_table,
-                      " tcp_connections=", config.tcp_connections, " data_encryption=", config.data_encryption,
-                      " shared_tensors=", config.shared_tensors, " log_level=", static_cast<int>(config.log_level),
-                      " timeline=", config.timeline, " timeline_mark_cycles=", config.timeline_mark_cycles);
+                      " job_variables=", absl::StrJoin(config.job_variables, ",", Assignment),
+                      " communicator=", config.communicator, " data_address=", config.data_address,
+                      " schedule_table=", config.schedule_table, " tcp_connections=", config.tcp_connections,
+                      " data_encryption=", config.data_encryption, " shared_tensors=", config.shared_tensors,
+                      " log_level=", static_cast<int>(config.log_level), " timeline=", config.timeline,
+                      " timeline_mark_cycles=", config.timeline_mark_cycles);
 }
 
 }  // namespace farandole

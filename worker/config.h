@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "proto/messages.h"
 #include "proto/types.h"
 #include "worker/log.h"
 
@@ -30,8 +32,8 @@ struct Config {
   uint32_t op_timeout_ms = 24 * 3600 * 1000;
   // How long an operation may wait while the controller is out of reach.
   uint32_t controller_timeout_ms = 300 * 1000;
-  // What is batched together in a lone process; with an agent the controller's own setting counts.
-  int64_t fusion_threshold_bytes = 128 << 20;
+  // What is set of proto/job_variables.h, for the controller, which reads it.
+  std::vector<Variable> job_variables;
   // "auto", "shm", "hier" or "tcp".
   std::string communicator = "auto";
   // Numeric, of the interface on which workers of other hosts find this one.

@@ -24,7 +24,7 @@ TEST(ConfigTest, NothingSetIsALoneProcess) {
   EXPECT_EQ(config.rank, Rank(0));
   EXPECT_EQ(config.size, 1);
   EXPECT_EQ(config.start_timeout_ms, 30000u);
-  EXPECT_EQ(config.fusion_threshold_bytes, 128 << 20);
+  EXPECT_TRUE(config.job_variables.empty());
 }
 
 TEST(ConfigTest, ReadsWhatAnAgentSets) {
@@ -46,7 +46,9 @@ TEST(ConfigTest, ReadsWhatAnAgentSets) {
   EXPECT_EQ(config.communicator, "tcp");
   EXPECT_FALSE(config.shared_tensors);
   EXPECT_EQ(config.log_level, LogLevel::kInfo);
-  EXPECT_EQ(config.fusion_threshold_bytes, 0);
+  ASSERT_EQ(config.job_variables.size(), 1u);
+  EXPECT_EQ(config.job_variables[0].name, "HOROVOD_FUSION_THRESHOLD");
+  EXPECT_EQ(config.job_variables[0].value, "0");
 }
 
 TEST(ConfigTest, ReadsWhatAnElasticJobSets) {
@@ -73,6 +75,15 @@ TEST(ConfigTest, OwnNameComesBeforeHorovods) {
   EXPECT_EQ(Read({{"HOROVOD_START_TIMEOUT", "9"}})->start_timeout_ms, 9000u);
 }
 
+TEST(ConfigTest, WhatTheJobIsToKnowIsNamedByTheVariableThatCounts) {
+  const Config config = Read({{"FARANDOLE_CACHE_CAPACITY", "2"},
+                              {"HOROVOD_CACHE_CAPACITY", "9"},
+                              {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "5"}})
+                            .value();
+  EXPECT_THAT(ToString(config), testing::HasSubstr(" job_variables=FARANDOLE_CACHE_CAPACITY=2,"
+                                                   "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=5 "));
+}
+
 TEST(ConfigTest, WithAnAgentARankMayBeLeftOpen) {
   EXPECT_FALSE(Read({{"FARANDOLE_AGENT_SOCKET", "s"}, {"FARANDOLE_SIZE", "2"}})->rank.known());
 }
@@ -89,7 +100,8 @@ TEST(ConfigTest, BadValueIsNamedWithItsVariable) {
       {{"FARANDOLE_COMMUNICATOR", "ib"}},
       {{"FARANDOLE_SHARED_TENSORS", "yes"}},
       {{"FARANDOLE_LOG_LEVEL", "loud"}},
-      {{"HOROVOD_FUSION_THRESHOLD", "-5"}},
+      {{"HOROVOD_FUSION_THRESHOLD", std::string(65, '1')}},
+      {{"HOROVOD_CYCLE_TIME", "1\xff"}},
       {{"FARANDOLE_OP_TIMEOUT_SECONDS", "1e9"}},
       {{"FARANDOLE_CONTROLLER_TIMEOUT_SECONDS", "-1"}},
   };
@@ -112,7 +124,7 @@ TEST(ConfigTest, ToStringShowsEveryField) {
   EXPECT_EQ(ToString(Config()),
             "agent_socket=(lone process) job=lone rank=0 size=1 min_size=0 max_size=0 elastic_timeout_ms=600000 "
             "start_timeout_ms=30000 op_timeout_ms=86400000 controller_timeout_ms=300000 "
-            "fusion_threshold_bytes=134217728 communicator=auto data_address=127.0.0.1 schedule_table= "
+            "job_variables= communicator=auto data_address=127.0.0.1 schedule_table= "
             "tcp_connections=1 data_encryption=0 shared_tensors=1 log_level=2 "
             "timeline= "
             "timeline_mark_cycles=0");

@@ -132,7 +132,7 @@ absl::Status HierarchicalCommunicator::Allreduce(const Instance& instance, const
 absl::Status HierarchicalCommunicator::AllreduceByLeaders(const Instance& instance, const Reduction& how, char* data,
                                                           int64_t count) {
   Reduction first = how, last = how;
-  first.postscale = last.prescale = 1;
+  first.postscale = first.mean = last.prescale = 1;
   absl::Status status = InHost(instance, 0, [&](Communicator* layer, const Instance& step) {
     return layer->Allreduce(step, first, data, count);
   });
@@ -150,7 +150,7 @@ absl::Status HierarchicalCommunicator::AllreduceByLeaders(const Instance& instan
 absl::Status HierarchicalCommunicator::AllreduceByAll(const Instance& instance, const Reduction& how, char* data,
                                                       int64_t count) {
   Reduction first = how, last = how;
-  first.postscale = last.prescale = 1;
+  first.postscale = first.mean = last.prescale = 1;
   const int64_t element = SizeOf(how.dtype);
   const std::vector<int64_t> shares = SharesOf(count, element, layers_.local->size());
   const int64_t own = shares[local()], bytes = own * element;
@@ -175,16 +175,16 @@ absl::Status HierarchicalCommunicator::AllreduceByAll(const Instance& instance, 
 
 absl::Status HierarchicalCommunicator::AllreduceWidened(const Instance& instance, const Reduction& how, char* data,
                                                         int64_t count) {
-  Reduction wide = how;
-  wide.dtype = DataType::kFloat32;
-  wide.prescale = FactorOfHalves(how.prescale);
-  wide.postscale = FactorOfHalves(how.postscale);
+  const Reduction wide(DataType::kFloat32, how.op, 1, 1, FactorOfHalves(how.mean));
   const int64_t bytes = count * SizeOf(wide.dtype);
   float* const widened = static_cast<float*>(widened_.Get(bytes));
   if (widened == nullptr) return Break(NoMemory(bytes), Rank());
+  if (how.prescale != 1) ScaleInPlace(how.dtype, data, count, how.prescale);
   Widen(how.dtype, widened, data, count);
   const absl::Status status = Allreduce(instance, wide, widened, count);
-  if (status.ok()) Narrow(how.dtype, data, widened, count);
+  if (!status.ok()) return status;
+  Narrow(how.dtype, data, widened, count);
+  if (how.postscale != 1) ScaleInPlace(how.dtype, data, count, how.postscale);
   return status;
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 std::unique_ptr<ControlLink> MakeLink(const Config& config, EventLoop* loop, Incarnation worker) {
   if (!config.lone()) return std::make_unique<AgentClient>(loop, config.agent_socket, worker);
-  return std::make_unique<LoneController>(loop, worker, config.fusion_threshold_bytes);
+  return std::make_unique<LoneController>(loop, worker);
 }
 
 }  // namespace

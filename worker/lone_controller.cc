@@ -13,13 +13,12 @@ namespace {
 
 constexpr char kAgentId[] = "lone";
 
-JobConfig MakeConfig(int64_t fusion_threshold_bytes) {
+JobConfig MakeConfig() {
   JobConfig config;
   config.controller_incarnation = RandomId();
   // The agent is this process: it is never silent.
   config.suspect_after_ms = INT32_MAX;
   config.give_up_after_ms = INT32_MAX;
-  config.fusion_threshold_bytes = fusion_threshold_bytes;
   config.size_max = 1;
   config.new_data_key = [] { return RandomBytes(kKeyBytes); };
   return config;
@@ -27,8 +26,8 @@ JobConfig MakeConfig(int64_t fusion_threshold_bytes) {
 
 }  // namespace
 
-LoneController::LoneController(EventLoop* loop, Incarnation worker, int64_t fusion_threshold_bytes)
-    : loop_(loop), worker_(worker), job_("lone", MakeConfig(fusion_threshold_bytes)) {}
+LoneController::LoneController(EventLoop* loop, Incarnation worker)
+    : loop_(loop), worker_(worker), job_("lone", MakeConfig()) {}
 
 void LoneController::StartFromLoop(Listener* listener) {
   listener_ = listener;

@@ -15,7 +15,7 @@ namespace farandole {
 // the control loop, no socket, no server.
 class LoneController final : public ControlLink {
  public:
-  LoneController(EventLoop* loop, Incarnation worker, int64_t fusion_threshold_bytes);
+  LoneController(EventLoop* loop, Incarnation worker);
 
   void StartFromLoop(Listener* listener) override;
   void Send(const WorkerUp& message) override;

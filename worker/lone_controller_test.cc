@@ -8,7 +8,7 @@ namespace {
 // Joining, batches and leaving are tested through the C ABI.
 TEST(LoneControllerTest, WhatACommunicatorMayAsk) {
   EventLoop loop("test-ctl");
-  LoneController controller(&loop, Incarnation(1), 1 << 20);
+  LoneController controller(&loop, Incarnation(1));
   const GenerationId generation{1, 1};
   EXPECT_EQ(controller.Segment(generation, "k", 4096).status().code(), absl::StatusCode::kUnavailable);
   // Nobody has joined, so there is no generation yet.

@@ -32,14 +32,14 @@ void OrderedReduce(const Reduction& how, absl::Span<const char* const> sources, 
     if (bytes > 0) std::memcpy(out, sources[0], bytes);
     return;
   }
-  Combine(how, {sources.data(), static_cast<int>(sources.size()), &out, 1, count, how.prescale, how.postscale,
+  Combine(how, {sources.data(), static_cast<int>(sources.size()), &out, 1, count, how.prescale, how.postscale, how.mean,
                 all >= StreamBytesMin()});
 }
 
 void OrderedReduceToAll(const Reduction& how, absl::Span<char* const> operands, int64_t count) {
   if (operands.size() == 1 && !how.scales()) return;
   const int number = static_cast<int>(operands.size());
-  Combine(how, {operands.data(), number, operands.data(), number, count, how.prescale, how.postscale});
+  Combine(how, {operands.data(), number, operands.data(), number, count, how.prescale, how.postscale, how.mean});
 }
 
 }  // namespace farandole

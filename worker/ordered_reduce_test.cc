@@ -1,5 +1,6 @@
 #include "worker/ordered_reduce.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -39,22 +40,24 @@ T Combine(ReduceOp op, T a, T b) {
 }
 
 // One element of all operands by the words of reduction.h.
-template <typename T, typename Factor>
-T Expected(ReduceOp op, Factor prescale, Factor postscale, const std::vector<T>& operands) {
-  const auto scale = [](T value, Factor factor) {
-    return factor == 1 ? value : static_cast<T>(static_cast<double>(value) * static_cast<double>(factor));
-  };
-  T result = scale(operands[0], prescale);
-  for (size_t i = 1; i < operands.size(); ++i) result = Combine(op, result, scale(operands[i], prescale));
-  return scale(result, postscale);
+template <typename T>
+T Expected(const Reduction& how, const std::vector<T>& operands) {
+  const T prescale = static_cast<T>(how.prescale), postscale = static_cast<T>(how.postscale);
+  T result = operands[0] * prescale;
+  for (size_t i = 1; i < operands.size(); ++i) result = Combine<T>(how.op, result, operands[i] * prescale);
+  if (how.mean != 1) result = static_cast<T>(static_cast<double>(result) * how.mean);
+  return result * postscale;
 }
 
 uint16_t ExpectedHalf(const Reduction& how, const std::vector<uint16_t>& operands) {
   const bool is_float16 = how.dtype == DataType::kFloat16;
+  const auto widen = [=](uint16_t half) { return is_float16 ? FloatFromFloat16(half) : FloatFromBfloat16(half); };
+  const auto narrow = [=](float value) { return is_float16 ? Float16FromFloat(value) : Bfloat16FromFloat(value); };
   std::vector<float> wide;
-  for (uint16_t half : operands) wide.push_back(is_float16 ? FloatFromFloat16(half) : FloatFromBfloat16(half));
-  const float result = Expected(how.op, static_cast<float>(how.prescale), static_cast<float>(how.postscale), wide);
-  return is_float16 ? Float16FromFloat(result) : Bfloat16FromFloat(result);
+  for (uint16_t half : operands) wide.push_back(widen(narrow(widen(half) * static_cast<float>(how.prescale))));
+  const float mean = static_cast<float>(how.mean);
+  const uint16_t result = narrow(Expected(Reduction(DataType::kFloat32, how.op), wide) * mean);
+  return narrow(widen(result) * static_cast<float>(how.postscale));
 }
 
 template <typename T>
@@ -82,7 +85,7 @@ void CheckElement(const Reduction& how, const std::vector<std::string>& operands
           << at << ": " << result << ", not " << ExpectedHalf(how, values);
     }
   } else {
-    const T expected = Expected(how.op, how.prescale, how.postscale, values);
+    const T expected = Expected(how, values);
     ASSERT_TRUE(SameNumber(expected, result)) << at << ": " << +result << ", not " << +expected;
   }
 }
@@ -124,7 +127,7 @@ class OrderedReduceTest : public testing::TestWithParam<DataType> {
   // `shift`: bytes by which each place lies beside an aligned one, more for every next operand.
   void Run(const Reduction& how, int ranks, int64_t count, int shift) {
     SCOPED_TRACE(std::string(Name(how.op)) + " of " + std::to_string(ranks) + ", " + std::to_string(how.prescale) +
-                 ", " + std::to_string(how.postscale) + ", " + std::to_string(count));
+                 ", " + std::to_string(how.mean) + ", " + std::to_string(how.postscale) + ", " + std::to_string(count));
     const int64_t bytes = count * SizeOf(how.dtype);
     const std::vector<std::string> operands = Operands(ranks, bytes);
     std::vector<std::string> places;
@@ -159,12 +162,14 @@ class OrderedReduceTest : public testing::TestWithParam<DataType> {
 TEST_P(OrderedReduceTest, EqualsTheReference) {
   const bool scales = GetParam() > DataType::kInt64;
   const double third = 1.0 / 3;
-  const std::vector<std::pair<double, double>> factors = {{1, 1}, {0.5, 1}, {third, 1}, {1, 0.5}, {third, third}};
+  const std::vector<std::array<double, 3>> factors = {
+      {1, 1, 1},     {0.5, 1, 1},     {third, 1, 1}, {1, 0.5, 1},        {1, 1, 0.5},    {third, third, 1},
+      {1, 1, third}, {0.1, 1, third}, {1, 3, third}, {third, 0.1, 0.25}, {0.1, 7, third}};
   for (int ranks = 1; ranks <= 8; ++ranks) {
     for (ReduceOp op : kOps) {
-      for (const auto& [prescale, postscale] : factors) {
-        const Reduction how(GetParam(), op, scales ? prescale : 1, scales ? postscale : 1);
-        for (int64_t count : {0, 1, 7, 33, 129}) Run(how, ranks, count, count % 4);
+      for (const auto& [prescale, postscale, mean] : factors) {
+        const Reduction how(GetParam(), op, scales ? prescale : 1, scales ? postscale : 1, scales ? mean : 1);
+        for (int64_t count : {0, 1, 33, 129}) Run(how, ranks, count, count % 4);
       }
     }
   }
@@ -175,7 +180,7 @@ TEST_P(OrderedReduceTest, LongOperands) {
   for (int ranks : {1, 2, 3, 9, 17}) {
     for (int shift : {0, 1, 2, 5, 8}) {
       Run(Reduction(GetParam(), ReduceOp::kSum), ranks, 5003, shift);
-      if (GetParam() > DataType::kInt64) Run(Reduction(GetParam(), ReduceOp::kSum, 3, 0.1), ranks, 5003, shift);
+      if (GetParam() > DataType::kInt64) Run({GetParam(), ReduceOp::kSum, 0.3, 0.1, 0.7}, ranks, 5003, shift);
     }
   }
 }
@@ -195,7 +200,7 @@ TEST(OrderedReduceOfHalvesTest, PartialSumsDoNotOverflow) {
   const uint16_t large = Float16FromFloat(60000), minus = Float16FromFloat(-60000);
   EXPECT_EQ(ReduceHalves(DataType::kFloat16, {large, large, minus}), large);
   // An average of what overflows in the sum.
-  EXPECT_EQ(ReduceHalves({DataType::kFloat16, ReduceOp::kSum, 1, 0.5}, {large, large}), large);
+  EXPECT_EQ(ReduceHalves({DataType::kFloat16, ReduceOp::kSum, 1, 1, 0.5}, {large, large}), large);
   EXPECT_EQ(ReduceHalves(DataType::kFloat16, {large, large}), 0x7c00);
 }
 
@@ -205,6 +210,29 @@ TEST(OrderedReduceOfHalvesTest, RoundsOnce) {
   EXPECT_EQ(ReduceHalves(DataType::kFloat16, {two_k, one, one}), Float16FromFloat(2050));
   const uint16_t b256 = Bfloat16FromFloat(256), b1 = Bfloat16FromFloat(1);
   EXPECT_EQ(ReduceHalves(DataType::kBfloat16, {b256, b1, b1}), Bfloat16FromFloat(258));
+}
+
+TEST(OrderedReduceOfHalvesTest, FactorsRoundWhatTheyMake) {
+  // As torch rounds: 2047 * 1.001 and 5 * 1.001 before the sum, the sum before it is doubled.
+  const float f = 1.001f;
+  const uint16_t a = Float16FromFloat(2047), b = Float16FromFloat(5);
+  const uint16_t fa = Float16FromFloat(2047 * f), fb = Float16FromFloat(5 * f);
+  const uint16_t sum = Float16FromFloat(FloatFromFloat16(fa) + FloatFromFloat16(fb));
+  EXPECT_EQ(ReduceHalves({DataType::kFloat16, ReduceOp::kSum, f}, {a, b}), sum);
+  EXPECT_EQ(ReduceHalves({DataType::kFloat16, ReduceOp::kSum, f, 0.3}, {a, b}),
+            Float16FromFloat(FloatFromFloat16(sum) * 0.3f));
+  // The sum overflows before it is halved, unlike that of an average.
+  const uint16_t large = Float16FromFloat(60000);
+  EXPECT_EQ(ReduceHalves({DataType::kFloat16, ReduceOp::kSum, 1, 0.5}, {large, large}), 0x7c00);
+}
+
+TEST(OrderedReduceOfFloatsTest, TheAverageOfEqualNumbersIsThatNumber) {
+  const std::vector<float> values = {0.1f, 1.0f / 3, 16777213, 1e-3f};
+  std::vector<const char*> sources(3, reinterpret_cast<const char*>(values.data()));
+  std::vector<float> result(values.size());
+  OrderedReduce({DataType::kFloat32, ReduceOp::kSum, 1, 1, 1.0 / 3}, sources, reinterpret_cast<char*>(result.data()),
+                4);
+  EXPECT_EQ(result, values);
 }
 
 TEST(OrderedReduceOfHalvesTest, NanAndInfinityStay) {

@@ -77,6 +77,12 @@ void Reduce2(const Reduction& how, void* out, const void* a, const void* b, int6
   Combine(how, {operands, 2, &result, 1, count});
 }
 
+void ScaleResult(const Reduction& how, void* data, int64_t count) {
+  if (how.mean == 1 && how.postscale == 1) return;
+  char* const operand = static_cast<char*>(data);
+  Combine(how, {&operand, 1, &operand, 1, count, 1, how.postscale, how.mean});
+}
+
 void ScaleCopy(DataType dtype, void* out, const void* in, int64_t count, double factor) {
   switch (dtype) {
     case DataType::kUint8:

@@ -27,6 +27,9 @@ void Combine(const Reduction& how, const Combination& pass);
 // overlap them otherwise.
 void Reduce2(const Reduction& how, void* out, const void* a, const void* b, int64_t count);
 
+// What the collective does with the combination: data[i] = postscale * (mean * data[i]), as in reduction.h.
+void ScaleResult(const Reduction& how, void* data, int64_t count);
+
 // out[i] = in[i] * factor; `out` may be `in`. Floating-point numbers: as a prescale in reduction.h. Integers: product
 // in double, truncated toward zero; what the type cannot hold becomes its nearest value, NaN its smallest.
 void ScaleCopy(DataType dtype, void* out, const void* in, int64_t count, double factor);

@@ -92,7 +92,7 @@ Pass PassOf(const ReduceKernels* form, DataType dtype, bool into_third, bool str
     const char* const operands[] = {x.a, x.b};
     char* const results[] = {into_third ? x.c : x.a, x.b};
     form->sum.of[static_cast<int>(dtype)](
-        {operands, 2, results, into_third ? 1 : 2, bytes / SizeOf(dtype), 1, 1, stream});
+        {operands, 2, results, into_third ? 1 : 2, bytes / SizeOf(dtype), 1, 1, 1, stream});
   };
 }
 

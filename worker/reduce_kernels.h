@@ -7,8 +7,8 @@
 
 namespace farandole {
 
-// What one pass over memory does: every result becomes postscale * combination of (prescale * operand), the operands
-// taken in their order. At least one of both. A result is an operand or overlaps none of them. Any alignment.
+// What one pass over memory does: every result becomes postscale * (mean * combination of (prescale * operand)), the
+// operands taken in their order. At least one of both. A result is an operand or overlaps none of them. Any alignment.
 struct Combination {
   const char* const* operands = nullptr;
   int operand_count = 0;
@@ -18,6 +18,7 @@ struct Combination {
   // Floating-point types only; reduction.h has the rounding.
   double prescale = 1;
   double postscale = 1;
+  double mean = 1;
   // Write the results past the caches, where they can be: for results that are no operands.
   bool stream = false;
 };

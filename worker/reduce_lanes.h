@@ -86,12 +86,13 @@ struct Arithmetic {
   }
 };
 
-// Factors of the lanes' own type.
+// Factors of the lanes' own type: at most one behind the combination, a postscale or a mean.
 template <typename T, int kBytes>
 struct OwnFactors : Arithmetic<T, kBytes> {
   using Lanes = Vector<T, kBytes>;
   struct Factors {
-    explicit Factors(const Combination& c) : pre(static_cast<T>(c.prescale)), post(static_cast<T>(c.postscale)) {}
+    explicit Factors(const Combination& c)
+        : pre(static_cast<T>(c.prescale)), post(static_cast<T>(c.mean == 1 ? c.postscale : c.mean)) {}
     T pre, post;
   };
   static FARANDOLE_INLINE Lanes Prescaled(Lanes value, const Factors& f) { return value * f.pre; }
@@ -106,28 +107,42 @@ struct Floats : OwnFactors<T, Form::kBytes> {
   static FARANDOLE_INLINE Stored Narrow(Stored value) { return value; }
 };
 
-// float32 with factors that are no float32: products in double, rounded once.
+template <typename T>
+struct ThreeFactors {
+  explicit ThreeFactors(const Combination& c)
+      : pre(static_cast<T>(c.prescale)), post(static_cast<T>(c.postscale)), mean(c.mean) {}
+  T pre, post;
+  double mean;
+};
+
+// Both a mean and a postscale.
 template <typename Form>
-struct PreciseFloats : Arithmetic<float, Form::kBytes / 2> {
+struct SteppedDoubles : Floats<Form, double> {
+  using Lanes = Vector<double, Form::kBytes>;
+  using Factors = ThreeFactors<double>;
+  static FARANDOLE_INLINE Lanes Prescaled(Lanes value, const Factors& f) { return value * f.pre; }
+  static FARANDOLE_INLINE Lanes Postscaled(Lanes value, const Factors& f) { return value * f.mean * f.post; }
+};
+
+// float32 with any factors: the product with the mean in double, rounded once.
+template <typename Form>
+struct SteppedFloats : Arithmetic<float, Form::kBytes / 2> {
   using Element = float;
   using Lanes = Vector<float, Form::kBytes / 2>;
   using Stored = Lanes;
-  struct Factors {
-    explicit Factors(const Combination& c) : pre(c.prescale), post(c.postscale) {}
-    double pre, post;
-  };
-  static FARANDOLE_INLINE Lanes Scaled(Lanes value, double factor) {
-    Lanes product =
-        __builtin_convertvector(__builtin_convertvector(value, Vector<double, Form::kBytes>) * factor, Lanes);
-    Form::Pin(&product);
-    return product;
-  }
+  using Factors = ThreeFactors<float>;
   static FARANDOLE_INLINE Stored Wide(Stored value) { return value; }
   static FARANDOLE_INLINE Stored Narrow(Stored value) { return value; }
-  static FARANDOLE_INLINE Lanes Prescaled(Lanes value, const Factors& f) { return Scaled(value, f.pre); }
-  static FARANDOLE_INLINE Lanes Postscaled(Lanes value, const Factors& f) { return Scaled(value, f.post); }
+  static FARANDOLE_INLINE Lanes Prescaled(Lanes value, const Factors& f) { return value * f.pre; }
+  static FARANDOLE_INLINE Lanes Postscaled(Lanes value, const Factors& f) {
+    Lanes average =
+        __builtin_convertvector(__builtin_convertvector(value, Vector<double, Form::kBytes>) * f.mean, Lanes);
+    Form::Pin(&average);
+    return average * f.post;
+  }
 };
 
+// 16-bit floats have no factors but a mean here; with others they are Stepped.
 template <typename Form>
 struct Float16s : OwnFactors<float, Form::kBytes> {
   using Element = uint16_t;
@@ -136,6 +151,13 @@ struct Float16s : OwnFactors<float, Form::kBytes> {
   static FARANDOLE_INLINE Stored Halved(Vector<float, Form::kBytes> value) { return Form::ToFloat16(value); }
   static FARANDOLE_INLINE Vector<float, Form::kBytes> Wide(Stored value) { return Widened(value); }
   static FARANDOLE_INLINE Stored Narrow(Vector<float, Form::kBytes> value) { return Halved(value); }
+  // To the nearest number of the own type.
+  static FARANDOLE_INLINE Vector<float, Form::kBytes> Nearest(Vector<float, Form::kBytes> value) {
+    return Widened(Halved(value));
+  }
+  static FARANDOLE_INLINE Vector<float, Form::kBytes> Times(Vector<float, Form::kBytes> value, float factor) {
+    return value * factor;
+  }
 };
 
 // The arithmetic of half.h. The numbers at even and at odd places of a vector are lanes of their own, so that nothing
@@ -168,8 +190,12 @@ struct Bfloat16s {
   static FARANDOLE_INLINE Stored Narrow(Lanes value) {
     return (Rounded(value.high) & kHigh) | (Rounded(value.low) >> 16);
   }
-  static FARANDOLE_INLINE Lanes Prescaled(Lanes v, const Factors& f) { return {v.low * f.pre, v.high * f.pre}; }
-  static FARANDOLE_INLINE Lanes Postscaled(Lanes v, const Factors& f) { return {v.low * f.post, v.high * f.post}; }
+  static FARANDOLE_INLINE Lanes Nearest(Lanes v) {
+    return {(Single)(Rounded(v.low) & kHigh), (Single)(Rounded(v.high) & kHigh)};
+  }
+  static FARANDOLE_INLINE Lanes Times(Lanes v, float factor) { return {v.low * factor, v.high * factor}; }
+  static FARANDOLE_INLINE Lanes Prescaled(Lanes v, const Factors& f) { return Times(v, f.pre); }
+  static FARANDOLE_INLINE Lanes Postscaled(Lanes v, const Factors& f) { return Times(v, f.post); }
   static FARANDOLE_INLINE Lanes Add(Lanes a, Lanes b) { return {a.low + b.low, a.high + b.high}; }
   static FARANDOLE_INLINE Lanes Multiply(Lanes a, Lanes b) { return {a.low * b.low, a.high * b.high}; }
   static FARANDOLE_INLINE Lanes Least(Lanes a, Lanes b) {
@@ -177,6 +203,17 @@ struct Bfloat16s {
   }
   static FARANDOLE_INLINE Lanes Greatest(Lanes a, Lanes b) {
     return {Own::Greatest(a.low, b.low), Own::Greatest(a.high, b.high)};
+  }
+};
+
+// 16-bit floats of kind Half with any factors: what each of them gives is rounded to the own type.
+template <typename Half>
+struct Stepped : Half {
+  using Lanes = decltype(Half::Wide(typename Half::Stored()));
+  using Factors = ThreeFactors<float>;
+  static FARANDOLE_INLINE Lanes Prescaled(Lanes v, const Factors& f) { return Half::Nearest(Half::Times(v, f.pre)); }
+  static FARANDOLE_INLINE Lanes Postscaled(Lanes v, const Factors& f) {
+    return Half::Times(Half::Nearest(Half::Times(v, static_cast<float>(f.mean))), f.post);
   }
 };
 

@@ -208,9 +208,23 @@ void Convert(Out* out, const In* in, int64_t count) {
 template <typename Form, Combining kHow>
 void RunFloat32(const Combination& c) {
   // Volatile: GCC 12 drops the rounding of several at once when it makes vectors of them.
-  const volatile float pre = static_cast<float>(c.prescale), post = static_cast<float>(c.postscale);
-  if (pre == c.prescale && post == c.postscale) return Pass<Form, Floats<Form, float>, kHow>::Run(c);
-  Pass<Form, PreciseFloats<Form>, kHow>::Run(c);
+  const volatile float mean = static_cast<float>(c.mean);
+  const bool one_behind = c.mean == 1 || (c.postscale == 1 && mean == c.mean);
+  if (one_behind) return Pass<Form, Floats<Form, float>, kHow>::Run(c);
+  Pass<Form, SteppedFloats<Form>, kHow>::Run(c);
+}
+
+template <typename Form, Combining kHow>
+void RunFloat64(const Combination& c) {
+  const bool one_behind = c.mean == 1 || c.postscale == 1;
+  if (one_behind) return Pass<Form, Floats<Form, double>, kHow>::Run(c);
+  Pass<Form, SteppedDoubles<Form>, kHow>::Run(c);
+}
+
+template <typename Form, Combining kHow, typename Half>
+void RunHalves(const Combination& c) {
+  if (c.prescale == 1 && c.postscale == 1) return Pass<Form, Half, kHow>::Run(c);
+  Pass<Form, Stepped<Half>, kHow>::Run(c);
 }
 
 template <typename Form, Combining kHow, typename L>
@@ -225,8 +239,8 @@ constexpr ReduceKernels::Table MakeTable() {
   return {{RunOf<Form, kHow, Integers<Form, uint8_t>>(), RunOf<Form, kHow, Integers<Form, int8_t>>(),
            RunOf<Form, kHow, Integers<Form, uint16_t>>(), RunOf<Form, kHow, Integers<Form, int16_t>>(),
            RunOf<Form, kHow, Integers<Form, int32_t>>(), RunOf<Form, kHow, Integers<Form, int64_t>>(),
-           RunOf<Form, kHow, Float16s<Form>>(), &RunFloat32<Form, kHow>, RunOf<Form, kHow, Floats<Form, double>>(),
-           RunOf<Form, kOfBools, Integers<Form, uint8_t>>(), RunOf<Form, kHow, Bfloat16s<Form>>()}};
+           &RunHalves<Form, kHow, Float16s<Form>>, &RunFloat32<Form, kHow>, &RunFloat64<Form, kHow>,
+           RunOf<Form, kOfBools, Integers<Form, uint8_t>>(), &RunHalves<Form, kHow, Bfloat16s<Form>>}};
 }
 
 template <typename Form>

@@ -185,7 +185,7 @@ void ReferenceScale(DataType dtype, char* out, const char* in, double factor) {
     case DataType::kInt64:
       return TruncateScale<int64_t>(out, in, factor);
     case DataType::kFloat32:
-      return Write(out, static_cast<float>(Read<float>(in) * factor));
+      return Write(out, Read<float>(in) * static_cast<float>(factor));
     case DataType::kFloat64:
       return Write(out, Read<double>(in) * factor);
     default:
@@ -227,8 +227,8 @@ std::vector<char> RandomBits(std::mt19937_64& random, size_t bytes) {
 
 void RunForm(const ReduceKernels& form, const Reduction& how, const std::vector<const char*>& operands, char* out,
              int64_t count, bool stream = false) {
-  form.Find(how.op)->of[static_cast<int>(how.dtype)](
-      {operands.data(), static_cast<int>(operands.size()), &out, 1, count, how.prescale, how.postscale, stream});
+  form.Find(how.op)->of[static_cast<int>(how.dtype)]({operands.data(), static_cast<int>(operands.size()), &out, 1,
+                                                      count, how.prescale, how.postscale, how.mean, stream});
 }
 
 void Reference(const Reduction& how, char* out, const char* a, const char* b) {

@@ -54,7 +54,7 @@ inline void CheckFactors(Communicator* communicator) {
   for (DataType dtype : {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
     for (int64_t count : {1, 13, 3001}) {
       for (bool in_buffer : {true, false}) {
-        const Reduction how(dtype, ReduceOp::kSum, 4, 0.5);
+        const Reduction how(dtype, ReduceOp::kSum, 4, 0.25, 2);
         const int64_t size = SizeOf(dtype), all = count * ranks;
         std::vector<char> memory, output(count * size);
         char* const data = PlaceFor(all * size, in_buffer, communicator, &memory);

@@ -27,6 +27,7 @@ Session::Identity MakeIdentity(const Config& config, Incarnation incarnation, co
   identity.pid = getpid();
   identity.rank = config.rank;
   identity.size = config.size;
+  identity.variables = config.job_variables;
   if (config.elastic()) {
     identity.elastic = {config.min_size, config.max_size, config.start_timeout_ms, past.generation, past.rank};
   }

@@ -113,8 +113,8 @@ TEST_P(BitsTest, HalvesAndWhatIsDirectHaveTheBitsOfAReductionInOrder) {
   const int ranks = GetParam().ranks;
   const bool in_order = GetParam().schedule == "exchange" || GetParam().schedule == "direct";
   for (const Reduction& how :
-       {Reduction(DataType::kFloat16), Reduction(DataType::kBfloat16, ReduceOp::kSum, 1.0 / 3, 7),
-        Reduction(DataType::kFloat32, ReduceOp::kSum, 1, 1.0 / 3)}) {
+       {Reduction(DataType::kFloat16), Reduction(DataType::kBfloat16, ReduceOp::kSum, 1.0 / 3, 7, 0.25),
+        Reduction(DataType::kFloat32, ReduceOp::kSum, 0.3, 7, 1.0 / 3)}) {
     if (!IsHalf(how.dtype) && !in_order) continue;
     for (const int64_t count : {1, 700, 9001}) {
       const std::vector<char> expected = InOrder(how, count, ranks);

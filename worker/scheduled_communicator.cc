@@ -106,8 +106,8 @@ ScheduledCommunicator::ScheduledCommunicator(const Group& group, Transport* tran
 std::string ScheduledCommunicator::name() const { return transport_name_; }
 
 Algorithm ScheduledCommunicator::Choose(ScheduledOp op, const Reduction& how, int64_t bytes) const {
-  // Two 16-bit floats without factors are rounded once by any schedule.
-  const bool ordered = IsHalf(how.dtype) && (size() > 2 || how.scales());
+  // The sum of two 16-bit floats is rounded once by any schedule.
+  const bool ordered = IsHalf(how.dtype) && (size() > 2 || how.mean != 1);
   return options_.table.Choose(op, bytes, size(), mesh_, ordered);
 }
 
@@ -145,7 +145,7 @@ absl::Status ScheduledCommunicator::RunAllreduce(const Instance& instance, const
   const bool apart = !NeedsMesh(algorithm);
   if (apart && how.prescale != 1) ScaleInPlace(how.dtype, data, count, how.prescale);
   const absl::Status status = Run(call, instance);
-  if (apart && status.ok() && how.postscale != 1) ScaleInPlace(how.dtype, data, count, how.postscale);
+  if (apart && status.ok()) ScaleResult(how, data, count);
   return status;
 }
 
@@ -158,10 +158,13 @@ absl::Status ScheduledCommunicator::AllreduceWidened(const Instance& instance, c
     runner_->Cancel(status);
     return status;
   }
-  const Reduction as_float(DataType::kFloat32, how.op, FactorOfHalves(how.prescale), FactorOfHalves(how.postscale));
+  const Reduction as_float(DataType::kFloat32, how.op, 1, 1, FactorOfHalves(how.mean));
+  if (how.prescale != 1) ScaleInPlace(how.dtype, data, count, how.prescale);
   Widen(how.dtype, wide.get(), data, count);
   const absl::Status status = RunAllreduce(instance, as_float, reinterpret_cast<char*>(wide.get()), count);
-  if (status.ok()) Narrow(how.dtype, data, wide.get(), count);
+  if (!status.ok()) return status;
+  Narrow(how.dtype, data, wide.get(), count);
+  if (how.postscale != 1) ScaleInPlace(how.dtype, data, count, how.postscale);
   return status;
 }
 
@@ -193,7 +196,7 @@ absl::Status ScheduledCommunicator::Reducescatter(const Instance& instance, cons
   if (how.prescale != 1) ScaleInPlace(how.dtype, data, all, how.prescale);
   const absl::Status status = Run(call, instance);
   if (!status.ok()) return status;
-  if (how.postscale != 1) ScaleInPlace(how.dtype, place, own, how.postscale);
+  ScaleResult(how, place, own);
   if (own > 0) std::memcpy(output, place, own * element);
   return status;
 }

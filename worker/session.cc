@@ -63,6 +63,7 @@ void Session::SayHello(Effects* effects) {
   hello.retained = retained_.Indices();
   hello.knows_all_hosts = knows_all_hosts_;
   hello.elastic = identity_.elastic;
+  hello.variables = identity_.variables;
   unannounced_.clear();
   Told();
   effects->send.emplace_back(std::move(hello));

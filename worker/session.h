@@ -42,6 +42,8 @@ class Session {
     size_t window = 1;
     // min_size 0: the job is not elastic.
     Elastic elastic = {};
+    // Of its environment, for the whole job.
+    std::vector<Variable> variables = {};
   };
 
   using Effects = farandole::Effects;

@@ -41,11 +41,12 @@ uint32_t CheckOf(OpKind op, int detail, int64_t amount) {
 }
 
 int KindOf(const Reduction& how) {
-  uint64_t factors[2];
+  uint64_t factors[3];
   std::memcpy(factors, &how.prescale, sizeof factors[0]);
   std::memcpy(factors + 1, &how.postscale, sizeof factors[1]);
+  std::memcpy(factors + 2, &how.mean, sizeof factors[2]);
   const uint64_t combination = static_cast<uint64_t>(how.dtype) << 8 | static_cast<uint64_t>(how.op);
-  return static_cast<int>(Hash({combination, factors[0], factors[1]}));
+  return static_cast<int>(Hash({combination, factors[0], factors[1], factors[2]}));
 }
 
 int64_t HashOf(const std::vector<int64_t>& values) {

@@ -15,6 +15,7 @@ _CLASSES = {
     _library.FORKED: exceptions.NotInitializedError,
     _library.MISMATCH: exceptions.TensorMismatchError,
     _library.PEER_LOST: exceptions.PeerLostError,
+    _library.UNSUPPORTED: exceptions.UnsupportedOperationError,
 }
 _INIT_CODES = (_library.TIMEOUT, _library.UNAVAILABLE, _library.REFUSED, _library.INTERNAL, _library.INVALID_ARGUMENT)
 

@@ -24,6 +24,7 @@ UNAVAILABLE = -9
 REFUSED = -10
 INTERNAL = -11
 RETIRED = -12
+UNSUPPORTED = -13
 
 DIMENSIONS_MAX = 64
 # Blocking calls return to Python this often, so that signal handlers run.

@@ -16,6 +16,10 @@ class TensorMismatchError(HorovodInternalError):
     tensors go on, and so may the script."""
 
 
+class UnsupportedOperationError(HorovodInternalError, ValueError):
+    """No collective combines tensors in this way, as a reducescatter by Adasum; nothing was started."""
+
+
 class NotInitializedError(HorovodInternalError, ValueError):
     """Used before ``init()``, after ``shutdown()``, or in a child of fork()."""
 

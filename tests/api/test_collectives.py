@@ -5,6 +5,8 @@ from types import ModuleType
 import pytest
 import torch
 
+from farandole import exceptions
+
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 REDUCIBLE = [*FLOATS, torch.int32, torch.int64, torch.uint8, torch.int8, torch.int16, torch.uint16]
 MOVABLE = [*REDUCIBLE, torch.bool]
@@ -98,10 +100,21 @@ def test_adasum(hvd: ModuleType) -> None:
         tensor = torch.tensor([3.0, -4.0], dtype=dtype)
         assert hvd.allreduce(tensor, op=hvd.Adasum, prescale_factor=2.0).tolist() == [6.0, -8.0]
         assert hvd.grouped_allreduce([tensor, tensor * 2], op=hvd.Adasum)[1].tolist() == [6.0, -8.0]
-    with pytest.raises(ValueError, match="floating-point"):
-        hvd.allreduce(torch.ones(1, dtype=torch.int64), op=hvd.Adasum)
-    with pytest.raises(ValueError, match="reducescatter"):
-        hvd.reducescatter(torch.ones(1), op=hvd.Adasum)
+
+
+@pytest.mark.parametrize("dtype", MOVABLE)
+def test_what_no_collective_combines_is_the_librarys_error(hvd: ModuleType, dtype: torch.dtype) -> None:
+    tensor = torch.ones(2, dtype=dtype)
+    for op in (hvd.Adasum, hvd.Min, hvd.Max, hvd.Product):
+        # A RuntimeError, as in Horovod.
+        with pytest.raises(exceptions.HorovodInternalError, match="reducescatter does not take") as raised:
+            hvd.reducescatter(tensor, op=op)
+        assert isinstance(raised.value, exceptions.UnsupportedOperationError)
+        with pytest.raises(exceptions.UnsupportedOperationError, match="reducescatter does not take"):
+            hvd.grouped_reducescatter([tensor], op=op)
+    if not dtype.is_floating_point:
+        with pytest.raises(exceptions.UnsupportedOperationError, match="floating-point"):
+            hvd.allreduce(tensor, op=hvd.Adasum)
 
 
 @pytest.mark.parametrize("op_name", ["Min", "Max", "Product"])

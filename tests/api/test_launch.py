@@ -67,13 +67,13 @@ def test_options() -> None:
     )
     tunables = {"FUSION_THRESHOLD": str(3 << 20)}
     assert parsed == settings.Settings(2, ("sh", "-c", "x", "--verbose"), start_timeout_s=5.0, tunables=tunables)
-    environment = parsed.environment({"FARANDOLE_RANK": "1", "HOROVOD_SIZE": "9", "KEPT": "1"}, cores=9)
+    environment = parsed.environment(
+        {"FARANDOLE_RANK": "1", "HOROVOD_SIZE": "9", "KEPT": "1", "FARANDOLE_FUSION_THRESHOLD": "1"}, cores=9
+    )
     assert environment == {
         "KEPT": "1",
         "OMP_NUM_THREADS": "4",
-        "FARANDOLE_START_TIMEOUT": "5",
         "HOROVOD_START_TIMEOUT": "5",
-        "FARANDOLE_FUSION_THRESHOLD": str(3 << 20),
         "HOROVOD_FUSION_THRESHOLD": str(3 << 20),
     }
     assert cli.parse(["run", "--num-proc", "1", "--", "sh"]).command == ("sh",)

@@ -15,7 +15,7 @@ namespace farandole::metamorphic {
 // with u the relative error of one rounding in the type, n members, x the operands, p and q the factors:
 //   sum               (n + 4) u |q| (|p x1| + ... + |p xn|): each operand is rounded once when it is scaled, then n - 1
 //                     times as part of a sum, and at the end when that is scaled and when it becomes 16 bits; the
-//                     factors of 16-bit types are rounded, too
+//                     factors of all types but float64 are rounded, too
 //   product           (3 n + 3) u |q p^n x1 ... xn|: as above, with n operands and n factors that are not exact
 //   minimum, maximum  5 u |q p x|
 // and n + 3 times the least number that the type has, for what lies below its normal numbers.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import processes
@@ -30,3 +31,13 @@ def test_losses_are_those_of_one_process(
     assert losses[0][-1] < losses[0][0]
     for others in losses[1:]:
         assert max(abs(a - b) for a, b in zip(losses[0], others)) <= tolerance
+
+
+@pytest.mark.parametrize(("size", "communicator"), [(2, "shm"), (2, "tcp"), (3, "auto")])
+def test_factors_round_as_torch_does(tmp_path: Path, size: int, communicator: str) -> None:
+    variables = {"FARANDOLE_COMMUNICATOR": communicator}
+    script = str(processes.ROOT / "tests" / "multiprocess" / "factors_worker.py")
+    command = processes.launch_command(size, sys.executable, script)
+    with processes.running(command, tmp_path, variables) as job:
+        assert job.wait() == 0, job.report()
+    assert len(job.lines("] checked ")) == size, job.report()

@@ -24,11 +24,11 @@ void Controller::Start() {
 void Controller::MakeJob() {
   JobConfig config;
   config.controller_incarnation = incarnation_;
-  config.fusion_threshold_bytes = world_->setting.fusion_threshold_bytes;
+  config.settings.fusion_threshold_bytes = world_->setting.fusion_threshold_bytes;
   config.unstable_items_max = world_->setting.unstable_items_max;
   config.last_generation = forgotten_generation_;
   config.replay = true;
-  config.cache_capacity = world_->setting.cache_capacity;
+  config.settings.cache_capacity = world_->setting.cache_capacity;
   config.can_withdraw = world_->setting.can_withdraw;
   config.new_data_key = [this] { return absl::StrCat("key", next_key_++); };
   job_ = std::make_unique<Job>("sim", config);

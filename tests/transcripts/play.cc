@@ -70,23 +70,23 @@ absl::Status Play::Config(const Words& words) {
   int64_t value;
   if (job_ != nullptr || words.size() != 3 || !absl::SimpleAtoi(words[2], &value)) return What("config");
   if (words[1] == "fusion_threshold_bytes") {
-    config_.fusion_threshold_bytes = value;
+    config_.settings.fusion_threshold_bytes = value;
   } else if (words[1] == "unstable_items_max") {
     config_.unstable_items_max = value;
   } else if (words[1] == "give_up_after_ms") {
     config_.give_up_after_ms = value;
   } else if (words[1] == "stall_warn_after_ms") {
-    config_.watch.stall.warn_after_ms = value;
+    config_.settings.watch.stall.warn_after_ms = value;
   } else if (words[1] == "stall_shutdown_after_ms") {
-    config_.watch.stall.shutdown_after_ms = value;
+    config_.settings.watch.stall.shutdown_after_ms = value;
   } else if (words[1] == "divergence_after_ms") {
-    config_.watch.divergence_after_ms = value;
+    config_.settings.watch.divergence_after_ms = value;
   } else if (words[1] == "batch_window_ms") {
-    config_.batch_window_ms = value;
+    config_.settings.batch_window_ms = value;
   } else if (words[1] == "deterministic") {
-    config_.deterministic = value != 0;
+    config_.settings.deterministic = value != 0;
   } else if (words[1] == "cache_capacity") {
-    config_.cache_capacity = value;
+    config_.settings.cache_capacity = value;
   } else if (words[1] == "can_withdraw") {
     config_.can_withdraw = value != 0;
   } else {

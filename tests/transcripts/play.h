@@ -28,10 +28,10 @@ namespace farandole {
 //   controller restarts incarnation N        nothing of the old one is left; agents have to connect again
 //   W@A hello rank R size N [KEY VALUE]... [leaving] [halted] [wants-break] [open REQUEST...]
 //                                            keys: session version pid gen phase received completed next begun
-//                                            retained, of elastic jobs min max settle, and "was GENERATION RANK"
-//                                            (lists: "1,2", "-"); what is not said is what the worker would say, a new
-//                                            session and the rest as it has seen it, but for next, which is
-//                                            0
+//                                            retained, of elastic jobs min max settle, "was GENERATION RANK",
+//                                            and "set NAME VALUE" of a variable (lists: "1,2", "-"); what is
+//                                            not said is what the worker would say, a new session and the rest as
+//                                            it has seen it, but for next, which is 0
 //   W announces [completed N] [received N] [phase N] [gen N] REQUEST...|@SLOT,SLOT... [alike=W,W...]
 //                                            alike: others of the agent who say the same, each with its own progress
 //   W acks [completed N] [received N]        what is not said: everything it was sent

@@ -152,6 +152,9 @@ absl::StatusOr<WorkerUp> PlayedWorker::SayHello(const Words& words) {
         const absl::Status added = AddRequests(words[i], &hello.open_requests);
         if (!added.ok()) return added;
       }
+    } else if (words[i] == "set" && i + 2 < words.size()) {
+      variables_.push_back({words[i + 1], words[i + 2]});
+      i += 2;
     } else if (words[i] == "version" && i + 1 < words.size()) {
       hello.version = words[++i];
     } else if (Takes(words, &i, "completed", &hello.completed_through)) {
@@ -172,6 +175,7 @@ absl::StatusOr<WorkerUp> PlayedWorker::SayHello(const Words& words) {
   hello.size = size_;
   hello.pid = pid_;
   hello.elastic = elastic_;
+  hello.variables = variables_;
   if (hello.generation.number == 0) hello.generation = {};
   return hello;
 }

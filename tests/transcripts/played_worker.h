@@ -54,6 +54,7 @@ class PlayedWorker {
   Rank rank_;
   int32_t size_ = 0;
   Elastic elastic_;
+  std::vector<Variable> variables_;
   View view_;
   std::map<uint64_t, Item> items_;
   uint64_t stable_ = 0;

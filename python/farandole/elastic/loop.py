@@ -12,7 +12,12 @@ from farandole.elastic import membership
 from farandole.elastic.state import State
 
 # What another attempt cannot help: the script's own mistakes, and a job that did not come together in time.
-_NOT_RETRIED = (exceptions.TensorMismatchError, exceptions.NotInitializedError, exceptions.InitializationError)
+_NOT_RETRIED = (
+    exceptions.TensorMismatchError,
+    exceptions.UnsupportedOperationError,
+    exceptions.NotInitializedError,
+    exceptions.InitializationError,
+)
 
 
 def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:

@@ -87,10 +87,12 @@ class Settings:
         if self.start_timeout_s is not None:
             given["START_TIMEOUT"] = f"{self.start_timeout_s:g}"
         for name, value in given.items():
-            result[f"FARANDOLE_{name}"] = result[f"HOROVOD_{name}"] = value
+            # Not under our own name, which would come before what a script says under Horovod's.
+            result[f"HOROVOD_{name}"] = value
+            result.pop(f"FARANDOLE_{name}", None)
         if self.nccl_without_ib:
             result["NCCL_IB_DISABLE"] = "1"
-        if self.verbose:
+        if self.verbose and "LOG_LEVEL" not in given:
             result.setdefault("FARANDOLE_LOG_LEVEL", "info")
         return result
 

@@ -36,6 +36,7 @@ from farandole.exceptions import (
     NotInitializedError,
     PeerLostError,
     TensorMismatchError,
+    UnsupportedOperationError,
 )
 from farandole.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from farandole.torch import elastic
@@ -94,6 +95,7 @@ __all__ = [
     "Sum",
     "SyncBatchNorm",
     "TensorMismatchError",
+    "UnsupportedOperationError",
     "__version__",
     "add_process_set",
     "allgather",

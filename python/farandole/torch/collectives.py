@@ -149,12 +149,14 @@ def allreduce(
             ranks.
         average: deprecated, use `op`.
         compression: what travels; the result has the type of `tensor`.
-        op: Average (the default), Sum, Adasum, Min, Max or Product. Integers are scaled in double precision and
-            truncated toward zero. Min and Max: NaN if any rank has one; -0 is less than 0. Adasum (Maleki et al., MLSys
-            2021) takes floating-point numbers and any number of ranks; neighbours are combined in a tree.
+        op: Average (the default), Sum, Adasum, Min, Max or Product. Factors give the bits of a multiplication in
+            torch; integers are scaled in double precision and truncated toward zero. Min and Max: NaN if any rank has
+            one; -0 is less than 0. Adasum (Maleki et al., MLSys 2021) takes floating-point numbers and any number of
+            ranks; neighbours are combined in a tree.
 
     Raises:
         ValueError: unsupported type, bad argument, name in use, not initialised.
+        UnsupportedOperationError: Adasum of what are no floating-point numbers.
         TensorMismatchError: ranks disagree about the tensor.
         HorovodInternalError: a peer was lost.
     """
@@ -232,7 +234,7 @@ def reducescatter(
         op: Average or Sum.
 
     Raises:
-        As `allreduce`.
+        As `allreduce`; UnsupportedOperationError also for another operation.
     """
     compressed, context = compress(tensor, compression)
     if compiled.is_compiling():

@@ -66,9 +66,10 @@ def allreduce_async(
         tensor: any type (of truth values Sum and Max are "or", Product and Min are "and"), of the same shape on all
             ranks. Must stay untouched until the handle is synchronized.
         average: deprecated, use `op`.
-        op: Average (the default), Sum, Adasum, Min, Max or Product. Integers are scaled in double precision and
-            truncated toward zero. Min and Max: NaN if any rank has one; -0 is less than 0. Adasum (Maleki et al., MLSys
-            2021) takes floating-point numbers and any number of ranks; neighbours are combined in a tree.
+        op: Average (the default), Sum, Adasum, Min, Max or Product. Factors give the bits of a multiplication in
+            torch; integers are scaled in double precision and truncated toward zero. Min and Max: NaN if any rank has
+            one; -0 is less than 0. Adasum (Maleki et al., MLSys 2021) takes floating-point numbers and any number of
+            ranks; neighbours are combined in a tree.
 
     Returns:
         A handle for `poll` and `synchronize`; the latter returns the new tensor.
@@ -217,14 +218,16 @@ def reducescatter_async(
 
     Args:
         tensor: any type, at least one dimension, of the same shape on all ranks.
-        op: Average or Sum. Integers are scaled in double precision and truncated toward zero.
+        op: Average or Sum. Factors give the bits of a multiplication in torch; integers are scaled in double precision
+            and truncated toward zero.
 
     Returns:
         A handle; `synchronize` returns the rows of this rank as a new tensor: the rows are divided as evenly as
         possible, the lowest ranks get one more if they do not divide.
 
     Raises:
-        ValueError: unsupported type or operation, no dimension, name in use, not initialised.
+        ValueError: unsupported type, no dimension, name in use, not initialised.
+        UnsupportedOperationError: another operation.
         HorovodInternalError: a peer was lost.
     """
     code = memory.dtype_code(tensor)
