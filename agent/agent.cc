@@ -197,7 +197,7 @@ void Agent::Attaches(const Connection& connection, const Attach& attach) {
   worker.connection = connection;
   worker.said_hello = false;
   worker.heard = loop_->Now();
-  connection->set_incarnation(attach.worker_incarnation);
+  connection->AttachFromLoop(attach.worker_incarnation);
   connection->SendFromLoop(
       LocalDown(Attached{config_.link.hello.agent_id, config_.link.hello.host, config_.heartbeat_interval_ms}));
   connection->SendFromLoop(LocalDown(link_.state()));
