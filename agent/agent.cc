@@ -23,6 +23,8 @@ constexpr int64_t kAnnouncementsMs = 1;
 
 // Outages of the link that are shorter are nobody's business: a controller that is started again is back by then.
 constexpr int64_t kOutageMs = 1000;
+// Longer than a loaded machine keeps a process waiting.
+constexpr int64_t kStandstillMs = 5000;
 constexpr char kLeftCause[] = "has left the job";
 // In the launcher's memory, before the pid.
 constexpr char kRetirePrefix[] = "retire ";
@@ -197,7 +199,7 @@ void Agent::Attaches(const Connection& connection, const Attach& attach) {
   worker.connection = connection;
   worker.said_hello = false;
   worker.heard = loop_->Now();
-  connection->set_incarnation(attach.worker_incarnation);
+  connection->AttachFromLoop(attach.worker_incarnation);
   connection->SendFromLoop(
       LocalDown(Attached{config_.link.hello.agent_id, config_.link.hello.host, config_.heartbeat_interval_ms}));
   connection->SendFromLoop(LocalDown(link_.state()));
@@ -333,10 +335,21 @@ void Agent::Forget(Incarnation incarnation) {
   if (workers_.empty()) segments_.Clear();
 }
 
+int64_t Agent::StoodStillMs() const {
+  const TimePoint now = loop_->Now();
+  const int64_t late_ms = health_timer_ == 0 ? 0 : now.MsSince(health_due_);
+  if (late_ms >= kStandstillMs) return late_ms;
+  return now.MsSince(stood_still_until_) < kStandstillMs ? stood_still_ms_ : 0;
+}
+
 void Agent::CheckHealth() {
   const TimePoint now = loop_->Now();
   // This process did not run for so long itself: that is not their silence.
   const int64_t late_ms = now.MsSince(health_due_);
+  if (late_ms >= kStandstillMs) {
+    stood_still_ms_ = late_ms;
+    stood_still_until_ = now;
+  }
   for (Worker* worker : workers_.All()) {
     worker->heard = std::min(worker->heard.PlusMs(late_ms), now);
     const Liveness liveness = Judge(ProcessState(worker->pid), worker->heard, now, config_.silence_ms);

@@ -51,6 +51,9 @@ class Agent {
   void StopFromLoop();
   bool Idle() const { return outstanding_.none(); }
 
+  // How long this process did not run, until now or some seconds ago; 0: not worth a word.
+  int64_t StoodStillMs() const;
+
   // Watches the processes of the workers; whoever starts some adds them.
   ProcessWatch* watch() { return &watch_; }
   // Called after the agent has dealt with a process's end; `without_leaving`: it was a member until then.
@@ -111,6 +114,8 @@ class Agent {
   std::function<void(const ProcessEnd&, bool)> on_process_end_;
   EventLoop::TimerId health_timer_ = 0;
   TimePoint health_due_;
+  int64_t stood_still_ms_ = 0;  // the last time
+  TimePoint stood_still_until_;
   EventLoop::TimerId outage_timer_ = 0;
   EventLoop::TimerId announcements_timer_ = 0;
   bool link_was_up_ = false;

@@ -18,6 +18,8 @@ constexpr int64_t kRetryMaxMs = 250;
 // once may need so long.
 constexpr int64_t kSilentMs = 5000;
 constexpr int64_t kWelcomeMs = 30000;
+// The controller's bound on one message.
+constexpr size_t kUpBytesMax = 64 << 20;
 // At the end, for the last reports to go out.
 constexpr int64_t kLingerMs = 500;
 
@@ -74,7 +76,19 @@ void ControllerLink::StopFromLoop() {
 }
 
 void ControllerLink::SendFromLoop(const AgentUp& message) {
-  if (state_.connected && stream_ != nullptr) stream_->SendFromLoop(Encode(message));
+  if (!state_.connected || stream_ == nullptr) return;
+  const std::string bytes = Encode(message);
+  if (bytes.size() <= kUpBytesMax) return stream_->SendFromLoop(bytes);
+  if (const auto* several = std::get_if<FromWorkers>(&message)) {
+    for (const FromWorker& one : several->messages) SendFromLoop(AgentUp(one));
+    return;
+  }
+  // The next stream would have to carry it as well.
+  too_large_ = true;
+  failure_ = absl::StrCat("what a worker of this host has submitted at once takes ", bytes.size(),
+                          " bytes in a message to the controller at ", config_.address, ", which takes at most ",
+                          kUpBytesMax, "; submit fewer tensors at once, or with shorter names");
+  stream_->CancelFromLoop();
 }
 
 void ControllerLink::Connect() {
@@ -140,7 +154,7 @@ void ControllerLink::Lost(const grpc::Status& status) {
   CancelTimers();
   stream_ = nullptr;
   const bool ours = !failure_.empty();
-  const bool permanent = !ours && IsPermanent(status.error_code());
+  const bool permanent = too_large_ || (!ours && IsPermanent(status.error_code()));
   SetState(false, permanent, ours ? failure_ : Explain(config_.address, status));
   if (permanent || stopped_) return;
   retry_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(retry_ms_), [this] { Connect(); });

@@ -31,7 +31,7 @@ struct ControllerLinkConfig {
 // address outlives an attempt. All methods and callbacks on the loop.
 //
 //   CONNECTING --welcome--> CONNECTED --stream ends--> WAITING --50 to 250 ms--> CONNECTING
-//   any --wrong token, version, job name--> PERMANENT
+//   any --wrong token, version, job name, a message that is too large--> PERMANENT
 class ControllerLink {
  public:
   struct Callbacks {
@@ -77,6 +77,7 @@ class ControllerLink {
   std::shared_ptr<grpc::Channel> channel_;
   std::shared_ptr<ControllerStream> stream_;
   std::string failure_;                  // why this end has cancelled the stream; "" if it has not
+  bool too_large_ = false;               // it was a message that no stream carries
   uint64_t controller_incarnation_ = 0;  // the greatest seen
   uint32_t lease_interval_ms_ = 0;
   int64_t retry_ms_ = 0;

@@ -21,6 +21,7 @@ void FakeController::Start() {
   stopping_ = false;
   grpc::ServerBuilder builder;
   int port = 0;
+  builder.SetMaxReceiveMessageSize(64 << 20);
   builder.AddListeningPort(address(), grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(this);
   server_ = builder.BuildAndStart();

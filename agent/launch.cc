@@ -148,6 +148,7 @@ void Launch::Ended(const ProcessEnd& end, bool without_leaving) {
   worker.without_leaving = without_leaving;
   worker.stopped_taking_part = record.stopped_taking_part;
   worker.removed_because = record.removed_because;
+  worker.agent_stood_still_ms = agent_->StoodStillMs();
   store_->PutFromLoop(EndKey(worker.rank), EndLine(worker));
   Judge(worker);
 }

@@ -16,7 +16,9 @@ constexpr int kLastReadsMax = 64;
 }  // namespace
 
 LocalConnection::LocalConnection(EventLoop* loop, UniqueFd socket, PeerCredentials peer, const Callbacks* callbacks)
-    : loop_(loop), socket_(std::move(socket)), peer_(peer), callbacks_(callbacks) {}
+    : loop_(loop), socket_(std::move(socket)), peer_(peer), callbacks_(callbacks) {
+  socket_.set_received_frame_bytes_max(kUnattachedFrameBytesMax);
+}
 
 LocalConnection::~LocalConnection() {
   if (open_ && events_ != 0) loop_->RemoveFdFromLoop(socket_.fd());
@@ -27,6 +29,11 @@ void LocalConnection::StartFromLoop() {
   loop_->AddFdFromLoop(socket_.fd(), events_, [weak = weak_from_this()](uint32_t events) {
     if (std::shared_ptr<LocalConnection> self = weak.lock()) self->Handle(events);
   });
+}
+
+void LocalConnection::AttachFromLoop(Incarnation incarnation) {
+  incarnation_ = incarnation;
+  socket_.set_received_frame_bytes_max(kFrameBytesMax);
 }
 
 void LocalConnection::SendFromLoop(const LocalDown& message, UniqueFd fd) {

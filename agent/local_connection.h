@@ -11,10 +11,13 @@
 
 namespace farandole {
 
-// A worker's connection, seen from the agent. All methods and callbacks on the loop. Held by shared_ptr: a callback may
-// drop it.
+// A worker's connection, seen from the agent. Who has not attached may say frames of kUnattachedFrameBytesMax. All
+// methods and callbacks on the loop. Held by shared_ptr: a callback may drop it.
 class LocalConnection : public std::enable_shared_from_this<LocalConnection> {
  public:
+  // Attach is much smaller.
+  static constexpr size_t kUnattachedFrameBytesMax = 16 << 10;
+
   struct Callbacks {
     std::function<void(const std::shared_ptr<LocalConnection>&, const LocalUp&)> on_message;
     // Once, however it ended; `status` says how. OK: CloseFromLoop() was called.
@@ -35,7 +38,8 @@ class LocalConnection : public std::enable_shared_from_this<LocalConnection> {
   const PeerCredentials& peer() const { return peer_; }
   // Of the worker that has attached; 0 before. Set by the owner.
   Incarnation incarnation() const { return incarnation_; }
-  void set_incarnation(Incarnation incarnation) { incarnation_ = incarnation; }
+  // From now on frames may have kFrameBytesMax bytes.
+  void AttachFromLoop(Incarnation incarnation);
 
  private:
   void Handle(uint32_t events);

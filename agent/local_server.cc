@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,16 +11,20 @@
 
 namespace farandole {
 
-LocalServer::LocalServer(EventLoop* loop, LocalConnection::Callbacks callbacks)
-    : loop_(loop), callbacks_(std::move(callbacks)) {
+LocalServer::LocalServer(EventLoop* loop, LocalConnection::Callbacks callbacks, int64_t attach_ms)
+    : loop_(loop), attach_ms_(attach_ms), callbacks_(std::move(callbacks)) {
   callbacks_.on_closed = [this, on_closed = std::move(callbacks_.on_closed)](
                              const std::shared_ptr<LocalConnection>& connection, const absl::Status& status) {
     connections_.erase(connection);
+    const auto it = std::find_if(unattached_.begin(), unattached_.end(),
+                                 [&](const Unattached& one) { return one.connection == connection; });
+    if (it != unattached_.end()) unattached_.erase(it);
     on_closed(connection, status);
   };
 }
 
 LocalServer::~LocalServer() {
+  loop_->CancelTimerFromLoop(unattached_timer_);
   if (listener_.valid()) loop_->RemoveFdFromLoop(listener_.get());
 }
 
@@ -43,8 +48,31 @@ void LocalServer::Accept() {
         full ? absl::StrCat("the agent serves ", kConnectionsMax, " connections already") : peer.status().ToString()}));
     return;
   }
+  LookAtUnattached();
+  if (unattached_.size() >= kUnattachedMax) CloseEldest();
   connections_.insert(connection);
+  unattached_.push_back({connection, loop_->Now().PlusMs(attach_ms_)});
+  if (unattached_.size() == 1) LookAtUnattached();
   connection->StartFromLoop();
+}
+
+void LocalServer::CloseEldest() {
+  // Closing takes it out of `unattached_`.
+  const Connection eldest = unattached_.front().connection;
+  eldest->CloseFromLoop();
+}
+
+void LocalServer::LookAtUnattached() {
+  const TimePoint now = loop_->Now();
+  unattached_.erase(
+      std::remove_if(unattached_.begin(), unattached_.end(),
+                     [](const Unattached& one) { return one.connection->incarnation() != Incarnation(); }),
+      unattached_.end());
+  while (!unattached_.empty() && unattached_.front().due <= now) CloseEldest();
+  loop_->CancelTimerFromLoop(unattached_timer_);
+  unattached_timer_ = 0;
+  if (unattached_.empty()) return;
+  unattached_timer_ = loop_->AddTimerFromLoop(unattached_.front().due, [this] { LookAtUnattached(); });
 }
 
 }  // namespace farandole

@@ -87,7 +87,8 @@ absl::StatusOr<UniqueFd> SegmentBroker::Get(const GenerationId& generation, cons
   if (segments_.size() >= kSegmentsMax) {
     return absl::ResourceExhaustedError(absl::StrCat("the host holds ", kSegmentsMax, " segments already"));
   }
-  if (size_bytes > bytes_max_ - bytes_) {
+  // What an agent before this one gave out may be more than this one may use.
+  if (bytes_ > bytes_max_ || size_bytes > bytes_max_ - bytes_) {
     return absl::ResourceExhaustedError(absl::StrCat("a segment of ", size_bytes, " bytes beside the ", bytes_,
                                                      " that are there is more than the ", bytes_max_,
                                                      " bytes that the agent may use"));

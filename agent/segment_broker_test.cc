@@ -100,6 +100,16 @@ TEST(SegmentBroker, TheNextAgentHandsOutTheSame) {
   EXPECT_EQ(ReceivePacket(launcher.get(), 20000)->bytes, "drop\n\nsegment ");
 }
 
+TEST(SegmentBroker, AnAgentThatMayUseLessThanTheOneBeforeItGivesNoMore) {
+  SegmentBroker broker(8 * kBytes, Nobody());
+  KeptEntry entry{"segment k", "2 1 1048576", {}};
+  entry.fds.push_back(broker.Get(kTwo, "k", kBytes).value());
+  SegmentBroker next(kBytes / 2, Nobody());
+  ASSERT_TRUE(next.Restore(&entry));
+  EXPECT_EQ(next.Get(kTwo, "one more", 1).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(next.Get(kTwo, "k", kBytes).ok());
+}
+
 TEST(SegmentBroker, BoundsAndDisagreementsAreErrors) {
   SegmentBroker broker(2 * kBytes, Nobody());
   ASSERT_TRUE(broker.Get(kOne, "k", kBytes).ok());

@@ -93,9 +93,17 @@ void Supervisor::Say(Step* step) const {
     step->sentence = absl::StrCat("no worker of this host failed first: ", end.removed_because);
     return;
   }
+  const std::string how = absl::StrCat(end.process.cause, end.process.code == 0 ? " without leaving the job" : "");
+  const std::string who = absl::StrCat("rank ", end.rank.value(), " (pid ", end.process.pid, " on host ", host_, ")");
+  if (end.agent_stood_still_ms == 0) {
+    step->sentence = absl::StrCat(who, " failed first: it ", how);
+    return;
+  }
   step->sentence =
-      absl::StrCat("rank ", end.rank.value(), " (pid ", end.process.pid, " on host ", host_, ") failed first: it ",
-                   end.process.cause, end.process.code == 0 ? " without leaving the job" : "");
+      absl::StrCat("the agent on host ", host_, " was silent for ", end.agent_stood_still_ms / 1000,
+                   " s, as a signal had stopped it or its machine was paused; the controller gives up the workers of "
+                   "such an agent. Meanwhile ",
+                   who, " ", how);
 }
 
 int Supervisor::ExitCode() const {

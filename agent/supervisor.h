@@ -21,6 +21,8 @@ struct WorkerEnd {
   TimePoint stopped_taking_part = TimePoint::Infinite();
   // It had been told that the job is over, with this sentence: its end is a consequence. "" if not.
   std::string removed_because;
+  // The agent itself did not run for so long before it learned of this end, which may be a consequence.
+  int64_t agent_stood_still_ms = 0;
 };
 
 // What happens to the workers of this host when one fails, or the launcher does. Pure: state, event, now -> step.

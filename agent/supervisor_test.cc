@@ -57,6 +57,17 @@ TEST(Supervisor, TheFirstFailureGivesTheExitCode) {
   EXPECT_EQ(step.sentence, "rank 1 (pid 101 on host h) failed first: it exited with code 3");
 }
 
+TEST(Supervisor, AnAgentThatStoodStillBlamesItselfFirst) {
+  Supervisor supervisor(2, 3000, "h");
+  WorkerEnd end = Exited(1, 1);
+  end.agent_stood_still_ms = 59400;
+  supervisor.Ended(end, At(1));
+  EXPECT_EQ(
+      supervisor.Ended(Exited(0, 0), At(2)).sentence,
+      "the agent on host h was silent for 59 s, as a signal had stopped it or its machine was paused; the "
+      "controller gives up the workers of such an agent. Meanwhile rank 1 (pid 101 on host h) exited with code 1");
+}
+
 TEST(Supervisor, WhoStoppedTakingPartFirstFailedFirst) {
   // Rank 1 raises, says Leave, and takes long to exit; rank 0 fails because of that and exits sooner.
   Supervisor supervisor(2, 3000, "h");

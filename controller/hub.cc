@@ -41,6 +41,7 @@ absl::StatusOr<Hub::Entry*> Hub::FindOrMake(const std::string& job) {
   }
   JobConfig config = config_.job;
   config.last_generation = forgotten_generation_;
+  config.ended = forgotten_ends_.Find(job);
   return (jobs_[job] = std::make_unique<Entry>(job, config)).get();
 }
 
@@ -201,6 +202,8 @@ void Hub::ForgetIfIdle(const std::string& job) {
     return absl::FailedPreconditionError(absl::StrCat("job ", job, " is over"));
   });
   forgotten_generation_ = std::max(forgotten_generation_, entry->job.last_generation());
+  const JobStatus last = entry->job.Status(clock_->Now());
+  forgotten_ends_.Keep(job, {last.generation, last.reason});
   jobs_.erase(job);
   if (jobs_.empty() && when_empty_ != nullptr) std::exchange(when_empty_, nullptr)();
 }

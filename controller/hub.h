@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "controller/agent_stream.h"
+#include "controller/ended_generations.h"
 #include "controller/job.h"
 #include "controller/job_config.h"
 #include "controller/job_status.h"
@@ -101,6 +102,7 @@ class Hub {
   // Numbers up to here may have been used in jobs that are forgotten: a job that comes back must not reuse its own,
   // since its workers' hosts may still hold what belongs to them.
   uint64_t forgotten_generation_ = 0;
+  EndedGenerations forgotten_ends_;
   size_t streams_ = 0;
   TimePoint armed_ = TimePoint::Infinite();
   TimePoint catching_up_until_;  // after a standstill; long ago if there was none

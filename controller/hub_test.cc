@@ -134,6 +134,43 @@ TEST_F(HubTest, AsksForTheEarliestWakeUpAndForgetsAbandonedJobs) {
   EXPECT_EQ(hub->Status("j").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(HubTest, AHostThatComesBackLateLearnsWhyItsWorkersWereGivenUp) {
+  HubConfig config;
+  config.job.controller_incarnation = 7;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+  const auto connect = [&](const std::string& agent, const std::string& host) {
+    auto stream = std::make_shared<FakeStream>();
+    hub->Opened(stream, "j", {agent, host, ""});
+    return stream;
+  };
+  auto near = connect("a", "h");
+  auto far = connect("b", "i");
+  hub->Said(near.get(), "j", "a", HelloOf(1, 2));
+  hub->Said(far.get(), "j", "b", HelloOf(2, 2));
+  hub->Closed(far.get(), "j", "b");
+  for (int second = 0; second < 30; ++second) {
+    clock_.now = clock_.now.PlusMs(1000);
+    hub->Said(near.get(), "j", "a", Lease{});
+    hub->Tick();
+  }
+  EXPECT_THAT(hub->Status("j")->reason, ::testing::HasSubstr("the agent on host i was lost 30 s ago"));
+  // The others end, and with them all that the controller has of the job.
+  hub->Said(near.get(), "j", "a", WorkerEnded{Incarnation(1), 0, "exited with code 1"});
+  hub->Closed(near.get(), "j", "a");
+  ASSERT_EQ(hub->Status("j").status().code(), absl::StatusCode::kNotFound);
+
+  far = connect("b", "i");
+  AgentUp again = HelloOf(2, 2);
+  std::get<Hello>(std::get<FromWorker>(again).message).generation = {1, 7};
+  hub->Said(far.get(), "j", "b", again);
+  ASSERT_FALSE(far->sent.empty());
+  EXPECT_THAT(far->sent.back(), ::testing::HasSubstr("given up: the connection of the agent on host i was lost 30 s"));
+  // A generation of which nothing is known.
+  std::get<Hello>(std::get<FromWorker>(again).message).generation = {9, 7};
+  hub->Said(far.get(), "j", "b", again);
+  EXPECT_THAT(far->sent.back(), ::testing::HasSubstr("the controller does not know generation 9"));
+}
+
 TEST_F(HubTest, AfterAStandstillOthersAreHeardFirst) {
   HubConfig config;
   config.job.suspect_after_ms = 3000;

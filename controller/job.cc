@@ -13,6 +13,7 @@
 #include "controller/membership.h"
 #include "controller/rank_text.h"
 #include "controller/recovery.h"
+#include "controller/turned_away.h"
 #include "controller/wait_report.h"
 #include "proto/version.h"
 
@@ -29,7 +30,8 @@ struct Job::State {
         config(std::move(job_config)),
         agents(config.suspect_after_ms, config.give_up_after_ms),
         waiting(config.size_max),
-        last_generation(config.last_generation) {}
+        last_generation(config.last_generation),
+        ended(config.ended) {}
 
   bool Occupied() const {
     if (gather) return true;
@@ -80,6 +82,7 @@ struct Job::State {
   // What agents said before anybody of their workers did, for a Gather that may begin.
   std::vector<WorkerEnded> ended_before;
   uint64_t last_generation;
+  EndedGeneration ended;  // the one before `generation`, or before this job was forgotten
   ElasticRules elastic;
 };
 
@@ -307,11 +310,10 @@ void Job::State::RefuseWaiting(Actions* actions) {
 }
 
 void Job::State::TurnAway(const std::string& agent_id, const Hello& hello, Actions* actions) const {
-  const std::string reason =
-      absl::StrCat("the controller does not know generation ", hello.generation.number, " of job ", name,
-                   " (any more); it was restarted, or the job went on without this worker");
-  actions->ToWorker(agent_id, hello.worker_incarnation, Removed{hello.generation, RemovedKind::kGone, reason});
-  actions->Because(absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " was turned away: ", reason));
+  const Removed removed = TurnedAway(hello.generation, name, ended);
+  actions->ToWorker(agent_id, hello.worker_incarnation, removed);
+  actions->Because(
+      absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " was turned away: ", removed.reason));
 }
 
 // Why a joiner cannot have a place after the present generation; "" if it can.
@@ -425,6 +427,7 @@ void Job::State::TryOpen(TimePoint now, Actions* actions) {
 }
 
 void Job::State::Open(std::vector<Candidate> members, Actions* actions) {
+  if (generation) ended = {generation->id(), generation->reason()};
   generation =
       std::make_unique<Generation>(GenerationId{++last_generation, config.controller_incarnation}, members, config);
   elastic.Begun(members.front().hello.elastic, members.front().hello.size, generation->roster().members());

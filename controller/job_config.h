@@ -6,8 +6,15 @@
 #include <string>
 
 #include "controller/job_settings.h"
+#include "proto/types.h"
 
 namespace farandole {
+
+// One that failed, and why; number 0: none.
+struct EndedGeneration {
+  GenerationId id;
+  std::string reason;
+};
 
 // What a controller is told when it starts. Times in milliseconds, sizes in bytes.
 struct JobConfig {
@@ -35,6 +42,8 @@ struct JobConfig {
   int32_t size_max = 65536;
   // Generations up to this number may have been opened in a job of this name that was forgotten since.
   uint64_t last_generation = 0;
+  // The last of them, if this controller remembers it: its members may still come.
+  EndedGeneration ended;
   // 32 fresh random bytes on each call; injected so that tests and the simulator are deterministic.
   std::function<std::string()> new_data_key;
 };

@@ -139,8 +139,9 @@ absl::Status FrameSocket::Cut(size_t fresh, UniqueFd fd, std::vector<Frame>* fra
   size_t begin = 0, last_begin = 0;
   while (received_.size() - begin >= kLengthBytes) {
     const size_t length = LengthAt(&received_[begin]);
-    if (length > kFrameBytesMax) {
-      return absl::InvalidArgumentError(absl::StrCat("a frame of ", length, " bytes is announced"));
+    if (length > received_frame_bytes_max_) {
+      return absl::InvalidArgumentError(absl::StrCat("a frame of ", length, " bytes is announced, at most ",
+                                                     received_frame_bytes_max_, " are taken"));
     }
     if (received_.size() - begin - kLengthBytes < length) break;
     Frame frame;

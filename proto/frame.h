@@ -32,6 +32,8 @@ class FrameSocket {
 
   int fd() const { return socket_.get(); }
   bool unsent() const { return !unsent_.empty(); }
+  // Bound on the frames that Receive takes from now on; at first and at most kFrameBytesMax.
+  void set_received_frame_bytes_max(size_t bytes) { received_frame_bytes_max_ = bytes; }
 
   // Queues a frame and sends what the kernel takes at once. `fd` travels with it and is closed here after that.
   //   RESOURCE_EXHAUSTED  the frame is too large, or kUnsentBytesMax bytes are waiting: the peer does not read
@@ -63,6 +65,7 @@ class FrameSocket {
   std::unique_ptr<char[]> reading_;
   std::string received_;  // the beginning of a frame
   UniqueFd received_fd_;  // came with it
+  size_t received_frame_bytes_max_ = kFrameBytesMax;
 };
 
 }  // namespace farandole

@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "python"))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Killed data loaders, killed launchers, mpirun and torchrun leave files.
 _temporary = tempfile.TemporaryDirectory(prefix="farandole-test-")
-os.environ["TMPDIR"] = os.environ["XDG_RUNTIME_DIR"] = _temporary.name
+os.environ["TMPDIR"] = os.environ["XDG_RUNTIME_DIR"] = os.environ["XDG_CACHE_HOME"] = _temporary.name
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(ROOT / "build" / "torchinductor")
 
 

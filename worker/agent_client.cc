@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -75,6 +76,8 @@ void AgentClient::CloseFromLoop() {
   socket_ = nullptr;
   attached_ = false;
   wants_out_ = false;
+  failed_ = absl::OkStatus();
+  too_large_ = false;
 }
 
 void AgentClient::LostFromLoop(const absl::Status& why) {
@@ -86,6 +89,27 @@ void AgentClient::LostFromLoop(const absl::Status& why) {
                 absl::StrCat("no agent on the socket \"", socket_name_, "\" (FARANDOLE_AGENT_SOCKET): ", why.message(),
                              "; look whether farandole-agent still runs on this host"),
                 false});
+}
+
+void AgentClient::FailedFromLoop() {
+  absl::Status failed;
+  bool too_large;
+  {
+    absl::MutexLock lock(&mutex_);
+    failed = failed_;
+    too_large = too_large_;
+  }
+  if (failed.ok()) return;  // that connection has ended meanwhile
+  // Another thread may wait on it.
+  shutdown(fd_, SHUT_RDWR);
+  if (!too_large) return LostFromLoop(failed);
+  // The next session would have to say it as well.
+  CloseFromLoop();
+  listener_->OnLinkState(
+      LinkState{false,
+                absl::StrCat("this process cannot tell its agent what it has submitted: ", failed.message(),
+                             " (at most ", kFrameBytesMax, "); submit fewer tensors at once, or with shorter names"),
+                true});
 }
 
 void AgentClient::OnEventsFromLoop(uint32_t epoll_events) {
@@ -158,8 +182,14 @@ void AgentClient::BeatFromLoop() {
 
 void AgentClient::SendBytes(absl::string_view bytes) {
   if (!attached_) return;
-  // The loop sees a broken connection by itself.
-  socket_->Send(bytes).IgnoreError();
+  const absl::Status status = socket_->Send(bytes);
+  // The loop sees a broken connection by itself, but not what was never sent: nothing of this session may follow it.
+  if (absl::IsResourceExhausted(status)) {
+    attached_ = false;
+    failed_ = status;
+    too_large_ = bytes.size() > kFrameBytesMax;
+    return loop_->Post([this] { FailedFromLoop(); });
+  }
   if (!socket_->unsent() || wants_out_) return;
   wants_out_ = true;
   loop_->Post([this] {

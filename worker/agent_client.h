@@ -16,10 +16,11 @@ namespace farandole {
 
 // The way to the controller through the host's agent: local.proto over its abstract Unix socket, whose peer must have
 // our uid. State belongs to the control loop, which ReceiveHere holds for a moment. Connects again when the agent
-// closes, after 50 ms to 0.5 s; says Heartbeat from the control loop.
+// closes or leaves too much unread, after 50 ms to 0.5 s; says Heartbeat from the control loop.
 //
 //   AWAY --connect, Attach--> CONNECTED --Attached--> ATTACHED
-//     ^-----------closed--------/-----------closed-------/        Refused: REFUSED, for ever
+//     ^-----------closed--------/-----------closed-------/        Refused, or a message that fits no frame: REFUSED,
+//     for ever
 class AgentClient final : public ControlLink {
  public:
   AgentClient(EventLoop* loop, std::string socket_name, Incarnation worker);
@@ -44,6 +45,8 @@ class AgentClient final : public ControlLink {
   absl::Status TryConnectFromLoop();
   void CloseFromLoop();
   void LostFromLoop(const absl::Status& why);
+  // A message could not go out, so that nothing after it may.
+  void FailedFromLoop();
   void OnEventsFromLoop(uint32_t epoll_events);
   // False: the connection is of no use any more.
   bool HandleFromLoop(Frame frame);
@@ -73,6 +76,8 @@ class AgentClient final : public ControlLink {
   std::unique_ptr<FrameSocket> socket_ ABSL_GUARDED_BY(mutex_);
   bool attached_ ABSL_GUARDED_BY(mutex_) = false;
   bool wants_out_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status failed_ ABSL_GUARDED_BY(mutex_);  // of this connection, while FailedFromLoop is on its way
+  bool too_large_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace farandole

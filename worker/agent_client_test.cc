@@ -25,6 +25,7 @@
 namespace farandole {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 // The agent's end, driven by the test's thread.
@@ -192,6 +193,36 @@ TEST_F(AgentClientTest, ComesBackAfterTheAgentCloses) {
   EXPECT_EQ(listener_.Next(), "10");
   client_.Send(Ack{{1, 1}, 5, 5});
   EXPECT_EQ(std::get<Ack>(agent_.Hear<WorkerUp>()).received_through, 5u);
+}
+
+TEST_F(AgentClientTest, AnAgentThatLeavesTooMuchUnreadIsLeft) {
+  Start();
+  Attach();
+  EXPECT_EQ(listener_.Next(), "10");
+  // Also while another thread waits for what it says.
+  PrivateFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  client_.ReceiveSoon();
+  std::thread receiver([&] { client_.ReceiveHere(wake.get()); });
+  const WorkerUp large(Failed{{1, 1}, std::string(1 << 20, 'x'), Rank(0)});
+  for (size_t sent = 0; sent <= kUnsentBytesMax; sent += 1 << 20) client_.Send(large);
+  receiver.join();
+  EXPECT_THAT(listener_.Next(), AllOf(HasSubstr("00no agent on the socket"), HasSubstr("has left")));
+  // What the new session says is not lost.
+  client_.ReceiveElsewhere();
+  Attach();
+  EXPECT_EQ(listener_.Next(), "10");
+  client_.Send(Ack{{1, 1}, 5, 5});
+  EXPECT_EQ(std::get<Ack>(agent_.Hear<WorkerUp>()).received_through, 5u);
+}
+
+TEST_F(AgentClientTest, AMessageThatFitsNoFrameIsSaidAndIsTheLast) {
+  Start();
+  Attach();
+  EXPECT_EQ(listener_.Next(), "10");
+  client_.Send(Failed{{1, 1}, std::string(kFrameBytesMax, 'x'), Rank(0)});
+  client_.Send(Ack{{1, 1}, 5, 5});
+  EXPECT_THAT(listener_.Next(), AllOf(HasSubstr("01this process cannot tell its agent what it has submitted"),
+                                      HasSubstr("submit fewer tensors at once")));
 }
 
 TEST_F(AgentClientTest, AnotherThreadMayReceive) {

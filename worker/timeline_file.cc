@@ -1,6 +1,7 @@
 #include "worker/timeline_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -34,9 +35,18 @@ std::string Quoted(absl::string_view text) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TimelineFile>> TimelineFile::Open(const std::string& path, int64_t epoch_us) {
-  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd.valid()) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot write the timeline to ", path, ": ", std::strerror(errno)));
+  // O_NONBLOCK: a FIFO that nobody reads would block here for ever.
+  UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644));
+  const int error = fd.valid() ? 0 : errno;
+  struct stat info {};
+  if (fd.valid() ? fstat(fd.get(), &info) == 0 && !S_ISREG(info.st_mode) : error == ENXIO) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot write the timeline to ", path,
+                                                   ": it is no regular file (a FIFO, a socket or a device); name a "
+                                                   "file that can be written at any position"));
+  }
+  if (!fd.valid() || ftruncate(fd.get(), 0) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot write the timeline to ", path, ": ", std::strerror(fd.valid() ? errno : error)));
   }
   auto file = std::unique_ptr<TimelineFile>(new TimelineFile(std::move(fd)));
   file->pending_ = kOpening;

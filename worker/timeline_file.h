@@ -19,7 +19,8 @@ namespace farandole {
 // the timeline's start. One thread at a time.
 class TimelineFile {
  public:
-  // Replaces what is there. `epoch_us`: wall-clock time of the start, for people.
+  // Replaces what is there. `epoch_us`: wall-clock time of the start, for people. Never waits for somebody to read.
+  //   INVALID_ARGUMENT  it cannot be written, or is no regular file: events are written over the closing bracket
   static absl::StatusOr<std::unique_ptr<TimelineFile>> Open(const std::string& path, int64_t epoch_us);
 
   // An activity of a tensor; they nest. `args`: the inside of a JSON object, may be empty.

@@ -1,9 +1,16 @@
 #include "worker/timeline.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <fstream>
 #include <sstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/unique_fd.h"
 #include "gtest/gtest.h"
 
 namespace farandole {
@@ -52,6 +59,22 @@ TEST_F(TimelineTest, TheFileIsValidAfterEachWrite) {
   EXPECT_EQ(Contents(), std::string(kHead) + ",\n" + mark + "\n]\n");
   ASSERT_TRUE((*file)->Flush().ok());
   EXPECT_EQ(Contents(), std::string(kHead) + ",\n" + mark + "\n]\n");
+}
+
+TEST_F(TimelineTest, WhatIsNoRegularFileIsRefusedAtOnce) {
+  const std::string fifo = absl::StrCat(testing::TempDir(), "/fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  // Nobody reads, and then somebody does.
+  for (const bool read : {false, true}) {
+    UniqueFd reader(read ? open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1);
+    const absl::Status refused = TimelineFile::Open(fifo, 5).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(refused.message().find(absl::StrCat(fifo, ": it is no regular file")), absl::string_view::npos)
+        << refused;
+  }
+  EXPECT_EQ(unlink(fifo.c_str()), 0);
+  EXPECT_NE(TimelineFile::Open("/dev/null", 5).status().message().find("no regular file"), absl::string_view::npos);
+  EXPECT_NE(TimelineFile::Open(testing::TempDir(), 5).status().message().find("directory"), absl::string_view::npos);
 }
 
 TEST_F(TimelineTest, ABatchShowsWhoWasReadyWhen) {

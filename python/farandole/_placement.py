@@ -1,8 +1,9 @@
 """Who this process is when no launcher of ours started it: mpirun, srun, torchrun, or plain variables.
 
 The first process of a host that calls init() starts a keeper for all of them (farandole/launch/on_demand.py), which
-runs the host's agent and, on one host, the controller. They meet at a socket whose name follows from the job's. Of
-several hosts rank 0's process starts the controller, in a keeper of its own, for the whole job and for all its parts.
+runs the host's agent and, on one host, the controller. They meet at a socket whose name follows from the job's and a
+secret of the user. Of several hosts rank 0's process starts the controller, in a keeper of its own, for the whole job
+and for all its parts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from farandole import _sockets
+from farandole._user_secret import user_secret
 from farandole.exceptions import InitializationError
 
 START_TIMEOUT_S = 30.0
@@ -75,9 +77,10 @@ class Place:
         )
 
     def socket_name(self) -> str:
-        """Abstract name of the keeper's socket."""
+        """Abstract name of the keeper's socket, which another user cannot take before: it follows from a secret."""
         what = "controller" if self.keeps_controller else "keeper"
-        return f"farandole-{what}-{os.geteuid()}-{hashlib.sha256(self.job.encode()).hexdigest()[:32]}"
+        digest = hashlib.sha256(f"{user_secret()}/{self.job}".encode()).hexdigest()[:32]
+        return f"farandole-{what}-{os.geteuid()}-{digest}"
 
 
 # Who: rank, size, local rank, local size, and what tells the job from others.
@@ -231,7 +234,10 @@ def ask_keeper(place: Place) -> dict[str, str]:
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
-            raise InitializationError(f"the keeper of this host's processes (started for {place.by}) does not answer")
+            raise InitializationError(
+                f"the keeper of this host's processes (started for {place.by}) does not answer at the socket "
+                f"@{place.socket_name()}; ss -xp tells whether it, or somebody else, has that name"
+            )
         _start_keeper(place)
         try:
             answer = _sockets.ask(place.socket_name(), asdict(place), left)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from farandole import _placement
+from farandole._user_secret import user_secret
 from farandole.exceptions import InitializationError
 
 MPIRUN = {
@@ -77,6 +83,49 @@ def test_names_of_sockets_tell_jobs_apart() -> None:
     places = [_placement.find({**MPIRUN, "PMIX_NAMESPACE": name}) for name in ("77", "78")]
     assert places[0].socket_name() == _placement.find({**MPIRUN, "OMPI_COMM_WORLD_RANK": "0"}).socket_name()
     assert places[0].socket_name() != places[1].socket_name()
+
+
+def test_other_users_cannot_guess_names_of_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = _placement.find(MPIRUN)
+    names = set()
+    for user in ("one", "other"):
+        (tmp_path / user).mkdir()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / user / "cache"))
+        names |= {place.socket_name(), place.socket_name()}
+        assert (tmp_path / user / "cache" / "farandole" / "secret").stat().st_mode & 0o777 == 0o600
+    assert len(names) == 2
+
+
+def test_all_processes_of_a_user_have_one_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    script = "from farandole._user_secret import user_secret; print(user_secret())"
+    found = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(8)]
+    said = {process.communicate(timeout=60)[0].strip() for process in found}
+    assert said == {user_secret()} and len(user_secret()) == 64
+    assert [path.name for path in (tmp_path / "cache" / "farandole").iterdir()] == ["secret"]
+
+
+def test_what_others_may_have_read_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert user_secret()
+    path = tmp_path / "cache" / "farandole" / "secret"
+    path.chmod(0o644)
+    assert user_secret() == ""
+    path.unlink()
+    path.symlink_to("/dev/null")
+    assert user_secret() == ""
+    # No folder of one's own: init() goes on without.
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none/cache")
+    assert user_secret() == ""
+
+
+def test_a_name_that_somebody_holds_and_does_not_serve_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = _placement.find({**MPIRUN, "PMIX_NAMESPACE": "held"})
+    monkeypatch.setenv("FARANDOLE_START_TIMEOUT", "0.2")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as holder:
+        holder.bind(f"\0{place.socket_name()}")
+        with pytest.raises(InitializationError, match=f"does not answer at the socket @{place.socket_name()}; ss -xp"):
+            _placement.ask_keeper(place)
 
 
 def test_parts() -> None:

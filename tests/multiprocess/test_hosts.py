@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -128,7 +129,86 @@ def test_cut_link(tmp_path: Path) -> None:
         job.network.mend(1)
         _ended(job, [1], CUT_S)
         assert job.parts[1].process.returncode != 0, job.report()
+    # All that the controller had of the job went with the other host; the reason has stayed.
     assert len(_told(job, 1)) == 2, job.report()
+    assert all(re.search(r"ranks 2 and 3 are given up.*host1", line) for line in _told(job, 1)), job.report()
+    assert "no worker of this host failed first: ranks 2 and 3 are given up" in job.parts[1].stderr, job.report()
+
+
+def _has_ended(pid: str) -> bool:
+    """Also if nobody has taken note of it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_stopped_agent(tmp_path: Path) -> None:
+    """Its workers end while it is stopped; it does not blame them for that."""
+    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    with namespaces.spread(tmp_path, (1, 1), script) as job:
+        pids = dict(line.split() for line in job.wait_for_lines("pid ", 2))
+        job.wait_for_lines("warm", 2)
+        job.parts[1].process.send_signal(signal.SIGSTOP)
+        _ended(job, [0], CUT_S)
+        with processes.Stopwatch() as watch:
+            while not _has_ended(pids["1"]):
+                assert watch.seconds < BOUNDED_S, job.report()
+                time.sleep(0.01)
+        job.parts[1].process.send_signal(signal.SIGCONT)
+        _ended(job, [1], END_S)
+        assert job.parts[1].process.returncode != 0, job.report()
+    assert re.search(r"rank 1 .*given up.*host1.* silent for 30 s", _told(job, 0)[0]), job.report()
+    said = r"farandole-agent: the agent on host host1 was silent for \d+ s, .* Meanwhile rank 1 \(pid "
+    assert re.search(said, job.parts[1].stderr), job.report()
+
+
+# The kernel sends again 0.2, 0.6, 1.4, 3.0, 6.2, 11.2 and 16.2 s after the cut; without our bound the last are 12.6 and
+# 25.4 s.
+SHORT_CUT_S = 14.0
+BACK_S = 7.0
+TCP_RTO_MAX_MS = 44
+
+
+def _bounds_back_off() -> bool:
+    """Whether this kernel lets a socket bound TCP's back-off."""
+    with socket.socket() as probe:
+        try:
+            probe.setsockopt(socket.IPPROTO_TCP, TCP_RTO_MAX_MS, 5000)
+        except OSError:
+            return False
+    return True
+
+
+# All ranks end at the same step, the one after that in which one of them has waited for long.
+UNTIL_A_LONG_WAIT = """
+        hvd.init()
+        tensor = torch.zeros(1 << 18)
+        last = time.monotonic()
+        for step in range(10**9):
+            tensor[0] = float(time.monotonic() - last > 5.0)
+            last = time.monotonic()
+            hvd.allreduce_(tensor, name="gradient")
+            if step == 30:
+                print("warm", flush=True)
+            if tensor[0] > 0:
+                break
+        print("back", flush=True)
+        """
+
+
+@pytest.mark.skipif(not _bounds_back_off(), reason="sockets cannot bound TCP's back-off here (Linux can since 6.15)")
+def test_a_job_goes_on_soon_after_a_cut(tmp_path: Path) -> None:
+    script = [str(processes.script_file(tmp_path, UNTIL_A_LONG_WAIT))]
+    with namespaces.spread(tmp_path, (1, 1), script) as job:
+        job.wait_for_lines("warm", 2)
+        job.network.cut(1)
+        time.sleep(SHORT_CUT_S)
+        job.network.mend(1)
+        with processes.Stopwatch() as watch:
+            job.wait_for_lines("back", 2)
+        assert watch.seconds < BACK_S, f"{watch.seconds} s\n{job.report()}"
+        assert job.wait() == [0, 0], job.report()
 
 
 # The bound on the collective (4 s), the wait for the controller's verdict (6 s) and for its answer to the leave (5 s),

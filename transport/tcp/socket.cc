@@ -21,6 +21,13 @@ constexpr int kBacklog = 1024;
 constexpr int kKeepAliveIdleSeconds = 30;
 constexpr int kKeepAliveIntervalSeconds = 10;
 constexpr int kKeepAliveProbes = 3;
+// What was lost is sent again after 0.2, 0.4, 0.8 ... s, by default up to 120 s: a cut costs up to twice its time. With
+// this bound it costs at most so much more, and a peer that has vanished while data was on its way is found after 15
+// attempts, 61 s. Linux has the option since 6.15; before, the default stays.
+constexpr int kRetransmitMsMax = 5000;
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44
+#endif
 
 absl::StatusOr<SocketAddress> MakeAddress(const std::string& host, uint16_t port) {
   SocketAddress address;
@@ -144,6 +151,7 @@ void SetDataOptions(int fd) {
   SetInt(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleSeconds);
   SetInt(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveIntervalSeconds);
   SetInt(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepAliveProbes);
+  SetInt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, kRetransmitMsMax);
 }
 
 }  // namespace farandole

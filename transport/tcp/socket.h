@@ -39,7 +39,8 @@ absl::Status ConnectResult(int fd);
 // or memory; the connection stays in the queue.
 absl::StatusOr<PrivateFd> AcceptNext(int listening_fd);
 
-// What every data socket gets: no delay for small frames, probes that find a vanished host while nothing is sent.
+// What every data socket gets: no delay for small frames, probes that find a vanished host while nothing is sent, and
+// attempts often enough to go on soon after a cut.
 void SetDataOptions(int fd);
 
 }  // namespace farandole
