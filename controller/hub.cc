@@ -40,7 +40,7 @@ absl::StatusOr<Hub::Entry*> Hub::FindOrMake(const std::string& job) {
         absl::StrCat("this controller serves ", jobs_.size(), " jobs already, the most it is allowed to"));
   }
   JobConfig config = config_.job;
-  config.last_generation = forgotten_generation_;
+  config.last_generation = forgotten_.Of(job);
   return (jobs_[job] = std::make_unique<Entry>(job, config)).get();
 }
 
@@ -209,7 +209,7 @@ void Hub::ForgetIfIdle(const std::string& job) {
   for (auto& get : entry->gets) {
     get.second.done(absl::FailedPreconditionError(absl::StrCat("job ", job, " is over")));
   }
-  forgotten_generation_ = std::max(forgotten_generation_, entry->job.last_generation());
+  forgotten_.Keep(job, entry->job.last_generation());
   jobs_.erase(job);
   if (jobs_.empty() && when_empty_ != nullptr) std::exchange(when_empty_, nullptr)();
 }

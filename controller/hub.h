@@ -17,6 +17,7 @@
 #include "controller/job.h"
 #include "controller/job_config.h"
 #include "controller/job_status.h"
+#include "controller/last_generations.h"
 #include "controller/log.h"
 #include "controller/strand.h"
 #include "proto/messages.h"
@@ -87,6 +88,9 @@ class Hub {
     std::map<uint64_t, WaitingGet> gets;
     uint64_t changes = 1;
   };
+  // Jobs whose last number is kept; far more than come and go while a host still holds anything of one.
+  static constexpr size_t kForgottenMax = 16384;
+
   Entry* Find(const std::string& job);
   absl::StatusOr<Entry*> FindOrMake(const std::string& job);
   void Apply(const std::string& name, Entry* entry, const Actions& actions);
@@ -103,9 +107,7 @@ class Hub {
   const Arm arm_;
   Strand strand_;
   absl::flat_hash_map<std::string, std::unique_ptr<Entry>> jobs_;
-  // Numbers up to here may have been used in jobs that are forgotten: a job that comes back must not reuse its own,
-  // since its workers' hosts may still hold what belongs to them.
-  uint64_t forgotten_generation_ = 0;
+  LastGenerations forgotten_{kForgottenMax};
   size_t streams_ = 0;
   TimePoint armed_ = TimePoint::Infinite();
   TimePoint catching_up_until_;  // after a standstill; long ago if there was none

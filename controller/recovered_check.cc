@@ -76,7 +76,8 @@ class Check {
     for (const Begun& begun : resume.begun) {
       const bool rises = count.empty() || begun.seq > last;
       last = begun.seq;
-      if (!rises || !Ranks(begun.started)) Say(absl::StrCat("item ", index, " lists batches that nobody can have begun"));
+      if (!rises || !Ranks(begun.started))
+        Say(absl::StrCat("item ", index, " lists batches that nobody can have begun"));
       const auto* batches = period == nullptr || period->period.batches.empty() ? nullptr : &period->period.batches;
       const uint32_t set = batches == nullptr ? 0 : (*batches)[begun.seq % batches->size()].process_set;
       if (++count[set] > ReplayState::kBegunPerSetMax) {

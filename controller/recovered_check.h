@@ -8,8 +8,8 @@
 namespace farandole {
 
 // Why what the members have told a restarted controller cannot be; "" = it can. All that is used as an index, counted
-// on from, or copied per entry afterwards is checked here: ranks against the size, positions in the log, phases, process
-// sets and what has begun.
+// on from, or copied per entry afterwards is checked here: ranks against the size, positions in the log, phases,
+// process sets and what has begun.
 std::string FindImpossible(const Recovered& found);
 
 }  // namespace farandole
