@@ -259,7 +259,8 @@ class FieldReader {
   void Get(uint64_t& value) { value = reader_.get_uint64(); }
   void Get(int32_t& value) { value = reader_.get_int32(); }
   void Get(int64_t& value) { value = reader_.get_int64(); }
-  void Get(bool& value) { value = reader_.get_bool(); }
+  // get_bool() would read a byte beyond the end if the tag is the last one.
+  void Get(bool& value) { value = reader_.get_uint64() != 0; }
   void Get(double& value) { value = reader_.get_double(); }
   void Get(Incarnation& value) { value = Incarnation(reader_.get_uint64()); }
 

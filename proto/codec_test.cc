@@ -119,7 +119,8 @@ class Filler {
       case FieldDescriptor::CPPTYPE_INT32:
         if (many) return r->AddInt32(m, f, random_() % 1000);
         // Ranks have bounds, other numbers have none.
-        return r->SetInt32(m, f, static_cast<int32_t>(f->name().find("rank") != f->name().npos ? random_() % 1000 : random_()));
+        return r->SetInt32(
+            m, f, static_cast<int32_t>(f->name().find("rank") != f->name().npos ? random_() % 1000 : random_()));
       case FieldDescriptor::CPPTYPE_UINT32:
         return many ? r->AddUInt32(m, f, random_()) : r->SetUInt32(m, f, random_());
       case FieldDescriptor::CPPTYPE_DOUBLE:
@@ -449,6 +450,11 @@ TEST(Codec, HostileBytesNeverPassUnchecked) {
     }
     EXPECT_GT(refused, 1000);
   }
+}
+
+TEST(Codec, ATruthValueThatIsCutOffIsNotRead) {
+  EXPECT_EQ(DecodeLocalDown("\x1a\x01\x08").status().message(), "LinkState.connected: malformed or truncated");
+  EXPECT_TRUE(DecodeLocalDown(absl::string_view("\x1a\x02\x08\0", 4)).ok());
 }
 
 // Encodes an allreduce request after `change` and returns what decoding says of it.
