@@ -103,6 +103,14 @@ SEEDS ?= 10000
 sim: deps  ## whole jobs with faults, simulated: make sim SEEDS=10000; ends at the first seed that breaks a promise
 	bazel run //tests/sim -- --seeds=$(SEEDS)
 
+# Each target so long, under AddressSanitizer: make fuzz MINUTES=10
+MINUTES ?= 10
+
+.PHONY: fuzz
+fuzz: deps  ## what a hostile peer can say, fuzzed: make fuzz MINUTES=10; ends with the first input that breaks anything
+	@scripts/install_deps.sh --fuzz
+	@$(VENV)/python scripts/run_fuzz.py $(MINUTES)
+
 .PHONY: clean
 clean:  ## removes what was built; keeps .deps and .venv
 	bazel clean

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 namespace farandole {
@@ -89,7 +90,12 @@ void Gather::OnRecalled(Incarnation worker, const Recalled& recalled) {
   if (worker == asked_for_view_ && recalled.view.generation == generation_) {
     asked_for_view_ = Incarnation();
     const auto& members = recalled.view.members;
-    if (!std::all_of(members.begin(), members.end(), [](const Member& m) { return m.known(); })) {
+    absl::flat_hash_set<Incarnation> known;
+    for (const Member& member : members) {
+      if (member.known()) known.insert(member.worker_incarnation);
+    }
+    // Of another it may be had whole. It has whoever tells it, and nobody twice.
+    if (known.size() != members.size() || !known.contains(worker)) {
       workers_[worker].hello.knows_all_hosts = false;
       return;
     }

@@ -169,6 +169,23 @@ TEST_F(GatherTest, AsksForTheViewWhoKnowsAllHosts) {
   EXPECT_TRUE(gather_.has_view());
 }
 
+TEST_F(GatherTest, AViewWithNobodyOrWithOneTwiceIsNotBelieved) {
+  gather_.OnHello("a", HelloOf(1), &actions_);
+  Recalled recalled;
+  recalled.generation = kGeneration;
+  recalled.view.generation = kGeneration;
+  Say(1, recalled);
+  EXPECT_FALSE(gather_.has_view());
+  gather_.OnHello("a", HelloOf(1, {}, 2), &actions_);
+  recalled.view = TwoMembers();
+  recalled.view.members[1].worker_incarnation = Incarnation(1);
+  Say(1, recalled);
+  EXPECT_FALSE(gather_.has_view());
+  gather_.OnHello("a", HelloOf(2), &actions_);
+  TellView(2);
+  EXPECT_TRUE(gather_.has_view());
+}
+
 TEST_F(GatherTest, WithoutAViewThereIsNoHope) {
   gather_.OnHello("a", HelloOf(1), &actions_);
   gather_.Tick(TimePoint(0).PlusMs(1000), &actions_);

@@ -40,7 +40,7 @@ absl::StatusOr<Hub::Entry*> Hub::FindOrMake(const std::string& job) {
         absl::StrCat("this controller serves ", jobs_.size(), " jobs already, the most it is allowed to"));
   }
   JobConfig config = config_.job;
-  config.last_generation = forgotten_generation_;
+  config.last_generation = forgotten_.Of(job);
   config.ended = forgotten_ends_.Find(job);
   return (jobs_[job] = std::make_unique<Entry>(job, config)).get();
 }
@@ -201,7 +201,7 @@ void Hub::ForgetIfIdle(const std::string& job) {
   entry->gets.AnswerAll([&job](const GenerationId&, const std::string&) {
     return absl::FailedPreconditionError(absl::StrCat("job ", job, " is over"));
   });
-  forgotten_generation_ = std::max(forgotten_generation_, entry->job.last_generation());
+  forgotten_.Keep(job, entry->job.last_generation());
   const JobStatus last = entry->job.Status(clock_->Now());
   forgotten_ends_.Keep(job, {last.generation, last.reason});
   jobs_.erase(job);

@@ -18,6 +18,7 @@
 #include "controller/job_config.h"
 #include "controller/job_status.h"
 #include "controller/key_waits.h"
+#include "controller/last_generations.h"
 #include "controller/log.h"
 #include "controller/strand.h"
 #include "proto/messages.h"
@@ -83,6 +84,9 @@ class Hub {
     KeyWaits gets;
     uint64_t changes = 1;
   };
+  // Jobs whose last number is kept; far more than come and go while a host still holds anything of one.
+  static constexpr size_t kForgottenMax = 16384;
+
   Entry* Find(const std::string& job);
   absl::StatusOr<Entry*> FindOrMake(const std::string& job);
   void Apply(const std::string& name, Entry* entry, const Actions& actions);
@@ -99,9 +103,7 @@ class Hub {
   const Arm arm_;
   Strand strand_;
   absl::flat_hash_map<std::string, std::unique_ptr<Entry>> jobs_;
-  // Numbers up to here may have been used in jobs that are forgotten: a job that comes back must not reuse its own,
-  // since its workers' hosts may still hold what belongs to them.
-  uint64_t forgotten_generation_ = 0;
+  LastGenerations forgotten_{kForgottenMax};
   EndedGenerations forgotten_ends_;
   size_t streams_ = 0;
   TimePoint armed_ = TimePoint::Infinite();

@@ -235,5 +235,40 @@ TEST_F(HubTest, AJobThatComesBackDoesNotReuseGenerations) {
   EXPECT_GT(hub->Status("j")->generation.number, first.number);
 }
 
+TEST_F(HubTest, AGenerationNumberThatCannotBeIsNotBelieved) {
+  HubConfig config;
+  config.job.controller_incarnation = 5;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+  auto stream = std::make_shared<FakeStream>();
+  hub->Opened(stream, "j", {"a", "h", ""});
+  for (uint64_t number : {~uint64_t{0}, ~uint64_t{0} - 1, uint64_t{1} << 63, uint64_t{1} << 40}) {
+    AgentUp elastic = HelloOf(number, 1);
+    std::get<Hello>(std::get<FromWorker>(elastic).message).elastic = {1, 1, 0, number, Rank(0)};
+    hub->Said(stream.get(), "j", "a", elastic);
+    EXPECT_THAT(stream->sent.back(), ::testing::HasSubstr("which cannot be"));
+    AgentUp earlier = HelloOf(number, 1);
+    std::get<Hello>(std::get<FromWorker>(earlier).message).generation = {number, 4};
+    hub->Said(stream.get(), "j", "a", earlier);
+    EXPECT_THAT(stream->sent.back(), ::testing::HasSubstr("does not know generation"));
+    EXPECT_EQ(hub->Status("j")->state, JobState::kGathering);
+  }
+  hub->Said(stream.get(), "j", "a", HelloOf(1, 1));
+  EXPECT_EQ(hub->Status("j")->generation.number, 1u);
+}
+
+TEST_F(HubTest, AForgottenJobHandsItsNumberToNoOther) {
+  auto hub = std::make_unique<Hub>(HubConfig{}, &clock_, &log_, [](TimePoint) {});
+  auto stream = std::make_shared<FakeStream>();
+  for (const char* job : {"i", "j"}) {
+    hub->Opened(stream, job, {"a", "h", ""});
+    hub->Said(stream.get(), job, "a", HelloOf(1, 1));
+    const GenerationId first = hub->Status(job)->generation;
+    EXPECT_EQ(first.number, 1u);
+    hub->Said(stream.get(), job, "a", FromWorker{Incarnation(1), Leave{first}});
+    hub->Closed(stream.get(), job, "a");
+    EXPECT_EQ(hub->Status(job).status().code(), absl::StatusCode::kNotFound);
+  }
+}
+
 }  // namespace
 }  // namespace farandole

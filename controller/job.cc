@@ -9,6 +9,7 @@
 #include "controller/elastic_rules.h"
 #include "controller/gather.h"
 #include "controller/generation.h"
+#include "controller/generation_count.h"
 #include "controller/job_settings.h"
 #include "controller/membership.h"
 #include "controller/rank_text.h"
@@ -30,7 +31,7 @@ struct Job::State {
         config(std::move(job_config)),
         agents(config.suspect_after_ms, config.give_up_after_ms),
         waiting(config.size_max),
-        last_generation(config.last_generation),
+        generations(config.last_generation),
         ended(config.ended) {}
 
   bool Occupied() const {
@@ -81,7 +82,7 @@ struct Job::State {
   std::unique_ptr<Gather> gather;
   // What agents said before anybody of their workers did, for a Gather that may begin.
   std::vector<WorkerEnded> ended_before;
-  uint64_t last_generation;
+  GenerationCount generations;
   EndedGeneration ended;  // the one before `generation`, or before this job was forgotten
   ElasticRules elastic;
 };
@@ -233,7 +234,7 @@ bool Job::State::Gathers(const Hello& hello, TimePoint now, Actions* actions) {
   const bool earlier = hello.generation.controller_incarnation < config.controller_incarnation;
   if (hello.generation.number == 0 || !earlier || generation) return false;
   if (gather && age(hello.generation) < age(gather->generation())) return false;
-  last_generation = std::max(last_generation, hello.generation.number);
+  if (!generations.Learn(hello.generation.number)) return false;
   if (gather) {
     for (const auto& worker : gather->workers()) {
       if (worker.second.session_open) TurnAway(worker.second.agent_id, worker.second.hello, actions);
@@ -334,12 +335,15 @@ void Job::State::Join(const std::string& agent_id, const Hello& hello, TimePoint
     const auto before = generation->roster().FindProcess(agent_id, hello.pid);
     if (before) generation->OnReborn(*before, actions);
   }
-  last_generation = std::max(last_generation, hello.elastic.previous_generation);
+  Membership::Answer answer{Membership::Admission::kRefused, ""};
+  if (!generations.Learn(hello.elastic.previous_generation)) {
+    answer.reason = absl::StrCat("it says that it was in generation ", hello.elastic.previous_generation,
+                                 ", which cannot be; the last of this job is ", generations.last());
+  }
   if (elastic.retired(hello.worker_incarnation) && !elastic.Needed(agent_id, hello.pid)) {
     return Retired(agent_id, hello, actions);
   }
-  Membership::Answer answer{Membership::Admission::kRefused, ""};
-  if (Running()) answer.reason = elastic.elastic() ? elastic.Unlike(hello) : HeldSeat(hello);
+  if (Running() && answer.reason.empty()) answer.reason = elastic.elastic() ? elastic.Unlike(hello) : HeldSeat(hello);
   if (JobSettings settings; answer.reason.empty()) {
     answer.reason = std::string(ReadSettings(hello.variables, &settings).message());
   }
@@ -429,9 +433,9 @@ void Job::State::TryOpen(TimePoint now, Actions* actions) {
 void Job::State::Open(std::vector<Candidate> members, Actions* actions) {
   if (generation) ended = {generation->id(), generation->reason()};
   generation =
-      std::make_unique<Generation>(GenerationId{++last_generation, config.controller_incarnation}, members, config);
+      std::make_unique<Generation>(GenerationId{generations.Next(), config.controller_incarnation}, members, config);
   elastic.Begun(members.front().hello.elastic, members.front().hello.size, generation->roster().members());
-  actions->Because(absl::StrCat("generation ", last_generation, " opens, size ", generation->roster().size()));
+  actions->Because(absl::StrCat("generation ", generation->id().number, " opens, size ", generation->roster().size()));
   generation->Open(actions);
   // Who was needed so far, and has found no room.
   const std::vector<Candidate> candidates = waiting.candidates();
@@ -596,6 +600,6 @@ bool Job::Idle() const {
   return !s.agents.AnyConnected() && s.waiting.candidates().empty() && !s.Occupied();
 }
 
-uint64_t Job::last_generation() const { return state_->last_generation; }
+uint64_t Job::last_generation() const { return state_->generations.last(); }
 
 }  // namespace farandole

@@ -9,11 +9,14 @@
 
 namespace farandole {
 
-// A set of known ranks; no allocation up to rank 127.
+// A set of known ranks; no allocation up to rank 127. Ranks that are not known, or beyond any job, are never members.
 class RankSet {
  public:
-  // False if it is a member already.
+  static constexpr int32_t kRanksMax = 65536;
+
+  // False if it is a member already, or cannot be one.
   bool Add(Rank rank) {
+    if (!CanHave(rank)) return false;
     const size_t word = rank.value() / 64;
     if (word >= words_.size()) words_.resize(word + 1, 0);
     if ((words_[word] & Bit(rank)) != 0) return false;
@@ -33,6 +36,7 @@ class RankSet {
     count_ = 0;
   }
   bool Contains(Rank rank) const {
+    if (!CanHave(rank)) return false;
     const size_t word = rank.value() / 64;
     return word < words_.size() && (words_[word] & Bit(rank)) != 0;
   }
@@ -111,6 +115,7 @@ class RankSet {
   }
 
  private:
+  static bool CanHave(Rank rank) { return rank.known() && rank.value() < kRanksMax; }
   static uint64_t Bit(Rank rank) { return uint64_t{1} << (rank.value() % 64); }
 
   // Keeps what is in `o`, or with all bits `inverted` what is not.

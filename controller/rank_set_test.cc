@@ -20,6 +20,19 @@ TEST(RankSetTest, CountsEachRankOnce) {
   EXPECT_EQ(set.count(), 1);
 }
 
+TEST(RankSetTest, HasNoRankThatCannotBe) {
+  RankSet set;
+  for (int32_t rank : {-1, -64, -65, INT32_MIN, RankSet::kRanksMax, INT32_MAX}) {
+    EXPECT_FALSE(set.Contains(Rank(rank))) << rank;
+    EXPECT_FALSE(set.Add(Rank(rank))) << rank;
+    EXPECT_FALSE(set.Contains(Rank(rank))) << rank;
+    EXPECT_FALSE(set.Remove(Rank(rank))) << rank;
+  }
+  EXPECT_TRUE(set.empty());
+  EXPECT_TRUE(set.ToVector().empty());
+  EXPECT_TRUE(set.Add(Rank(RankSet::kRanksMax - 1)));
+}
+
 TEST(RankSetTest, NamesThoseThatAreAbsent) {
   RankSet set;
   for (int r = 0; r < 130; ++r) {

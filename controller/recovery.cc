@@ -5,12 +5,13 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "controller/recovered_check.h"
 
 namespace farandole {
 namespace {
 
 // Above what an incarnation may have left unstable, whatever it was configured to.
-constexpr uint64_t kUnstableMax = 1 << 20;
+constexpr uint64_t kUnstableMax = 1 << 16;
 
 RankSet ToSet(const std::vector<Rank>& ranks) {
   RankSet set;
@@ -37,6 +38,7 @@ Recovery::Recovery(Recovered found) : found_(std::move(found)), fault_(found_.fa
       fault_ = absl::StrCat(Describe(found_.view.members[r]), " ", member.dead);
     }
   }
+  if (fault_.empty()) fault_ = FindImpossible(found_);
   if (!fault_.empty()) return;
   FindSets();
   FindLog();
@@ -88,6 +90,13 @@ void Recovery::FindReplay() {
   const Replay* replay = item == found_.items.end() ? nullptr : std::get_if<Replay>(&item->second.body);
   if (replay == nullptr || replay->period.batches.empty()) {
     fault_ = absl::StrCat("nobody has the Replay item ", replay_index_, " any more; this is a fault of Farandole");
+    return;
+  }
+  for (const PeriodBatch& batch : replay->period.batches) {
+    const auto exists = exists_.find(batch.process_set);
+    if (batch.process_set == 0 || (exists != exists_.end() && exists->second)) continue;
+    fault_ = absl::StrCat("its replay has process set ", batch.process_set,
+                          ", which was removed; this is a fault of Farandole");
     return;
   }
   period_ = replay->period;

@@ -156,6 +156,56 @@ TEST_F(RecoveryTest, ProcessSetsAreThoseAtTheEndOfTheLog) {
   EXPECT_THAT(Recovery(found_).removals(), ElementsAre(std::make_pair(1u, uint64_t{6})));
 }
 
+TEST_F(RecoveryTest, ARankThatIsNoMemberIsAFault) {
+  for (const std::vector<Rank>& ranks :
+       {std::vector<Rank>{Rank(-1)}, {Rank(0), Rank(2)}, {Rank(65535)}, {}, {Rank(1), Rank(0)}, {Rank(0), Rank(0)}}) {
+    found_.items.clear();
+    found_.process_sets = {{1, ranks}};
+    Put(1, 0, BarrierDone{1, "b"});  // of the process set: goes to those who lack it
+    Stand(0, 0, WorkerState::kNegotiate, 1);
+    EXPECT_THAT(Recovery(found_).fault(), HasSubstr("process set 1 has ranks that 2 members do not have"));
+    found_.process_sets.clear();
+    Put(2, 0, SetChanged{"s", {1, ranks}, false, false});
+    EXPECT_THAT(Recovery(found_).fault(), HasSubstr("process set 1 has ranks that 2 members do not have"));
+  }
+}
+
+TEST_F(RecoveryTest, WhatNobodyCanHaveBegunIsAFault) {
+  Stand(0, 2, WorkerState::kNegotiate, 5);
+  Stand(1, 2, WorkerState::kNegotiate, 5);
+  PutReplay();
+  Put(5, 1, Resume{4, {{1, {Rank(0), Rank(70000)}}}});
+  EXPECT_THAT(Recovery(found_).fault(), HasSubstr("item 5 lists batches that nobody can have begun"));
+  Put(5, 1, Resume{4, {{1, {Rank(0)}}, {1, {Rank(0)}}}});
+  EXPECT_THAT(Recovery(found_).fault(), HasSubstr("item 5 lists batches that nobody can have begun"));
+  std::vector<Begun> many;
+  for (uint64_t seq = 0; seq <= ReplayState::kBegunPerSetMax; ++seq) many.push_back({seq, {Rank(0)}});
+  Put(5, 1, Resume{4, many});
+  EXPECT_THAT(Recovery(found_).fault(), HasSubstr("item 5 lists more begun batches than can be"));
+}
+
+TEST_F(RecoveryTest, AReplayOfAProcessSetThatIsNotThereIsAFault) {
+  Put(4, 0, Replay{{{{9, {Of("a")}}}}});
+  Stand(0, 1, WorkerState::kHalted, 4);
+  Stand(1, 1, WorkerState::kHalted, 4);
+  EXPECT_THAT(Recovery(found_).fault(), HasSubstr("process set 9"));
+  EXPECT_EQ(Recovery(found_).stage(), Stage::kHalting);
+}
+
+TEST_F(RecoveryTest, PositionsThatCannotBeCountedOnFromAreAFault) {
+  Stand(0, 0, WorkerState::kNegotiate, ~uint64_t{0});
+  EXPECT_THAT(Recovery(found_).fault(), HasSubstr("received item 18446744073709551615"));
+  Stand(0, 4294967295, WorkerState::kNegotiate, 0);
+  EXPECT_THAT(Recovery(found_).fault(), HasSubstr("phase 4294967295"));
+  Stand(0, 0, WorkerState::kNegotiate, 0);
+  Put(0, 0, JoinDone{});
+  EXPECT_THAT(Recovery(found_).fault(), HasSubstr("retains item 0"));
+  found_.items.clear();
+  found_.view.members.clear();
+  found_.members.clear();
+  EXPECT_THAT(Recovery(found_).fault(), HasSubstr("no members"));
+}
+
 TEST_F(RecoveryTest, ADeadMemberIsWhyItFails) {
   found_.members[1].dead = "was killed by signal 9";
   EXPECT_THAT(Recovery(found_).fault(), HasSubstr("rank 1"));

@@ -7,12 +7,6 @@
 #include "absl/container/flat_hash_map.h"
 
 namespace farandole {
-namespace {
-
-// More instances of one set than any worker may have started and not completed (W).
-constexpr size_t kBegunPerSetMax = 64;
-
-}  // namespace
 
 void ReplayState::Begin(uint64_t index, Period period) {
   ++phase_;
@@ -60,6 +54,8 @@ absl::optional<std::vector<Begun>> ReplayState::FindBegun(const MembersOf& membe
       least = std::min(least, next_of(r));
       greatest = std::max(greatest, next_of(r));
     }
+    // Counting on from there would begin anew.
+    if (greatest > UINT64_MAX - length) return absl::nullopt;
     size_t count = 0;
     for (uint64_t base = least - least % length; base < greatest; base += length) {
       for (uint64_t position : entry.second) {

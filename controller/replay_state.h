@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_CONTROLLER_REPLAY_STATE_H_
 #define FARANDOLE_CONTROLLER_REPLAY_STATE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -23,6 +24,9 @@ using MembersOf = std::function<const RankSet*(uint32_t process_set)>;
 class ReplayState {
  public:
   enum class Stage : uint8_t { kNegotiate, kReplay, kHalting };
+
+  // More instances of one set than any worker may have started and not completed (W).
+  static constexpr size_t kBegunPerSetMax = 64;
 
   explicit ReplayState(int members) : next_(members, 0) {}
 

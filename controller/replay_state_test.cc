@@ -88,5 +88,16 @@ TEST(ReplayStateTest, ImpossiblePositionsAreNotBelieved) {
   EXPECT_FALSE(state.FindBegun([&](uint32_t) { return &members; }));
 }
 
+// Counting on from there would begin anew, and never end.
+TEST(ReplayStateTest, PositionsAtTheEndOfAllNumbersAreNotBelieved) {
+  ReplayState state(2);
+  const RankSet members = Of({0, 1});
+  state.Begin(4, OfSets({0, 0, 0}));
+  state.Halt(TimePoint(0));
+  state.Halted(Rank(0), ~uint64_t{0} - 1);
+  state.Halted(Rank(1), ~uint64_t{0});
+  EXPECT_FALSE(state.FindBegun([&](uint32_t) { return &members; }));
+}
+
 }  // namespace
 }  // namespace farandole

@@ -154,6 +154,9 @@ int SubmitGroup(OpKind op, const char* name, int count, const GroupArrays& array
                      arrays.dtypes != nullptr && arrays.ndims != nullptr && arrays.shapes != nullptr &&
                      handles != nullptr;
   if (count < 1 || !given) return Fail({Code::kInvalidArgument, "a group has at least one tensor, and no NULL"});
+  if (name != nullptr && *name == '\0') {
+    return Fail({Code::kInvalidArgument, "a group has a name of at least one byte, or NULL for one of its own"});
+  }
   const std::string group = name != nullptr ? name : Library::Get().NextName(op, process_set);
   std::vector<std::shared_ptr<Operation>> operations;
   for (int i = 0; i < count; ++i) {

@@ -171,6 +171,36 @@ TEST_F(LoneTest, BroadcastAndBarrier) {
   EXPECT_EQ(WaitFor(barrier), FARANDOLE_OK);
 }
 
+// A controller would refuse it, and every session after it.
+TEST_F(LoneTest, ANameThatIsNotTextIsRefused) {
+  float value = 1;
+  for (const char* name : {"\xff", "a\xc3", "\xed\xa0\x80"}) {
+    EXPECT_EQ(farandole_allreduce(name, &value, &value, kFloat32, 0, nullptr, kSum, 1, 1, 0),
+              FARANDOLE_INVALID_ARGUMENT);
+    EXPECT_THAT(farandole_last_error(), HasSubstr("UTF-8"));
+    EXPECT_EQ(farandole_barrier(name, 0), FARANDOLE_INVALID_ARGUMENT);
+  }
+  EXPECT_THAT(farandole_last_error(), HasSubstr("\\xed\\xa0\\x80"));
+}
+
+TEST_F(LoneTest, AGroupHasANameOfTextOrNone) {
+  float value = 1;
+  const void* inputs[] = {&value};
+  void* outputs[] = {&value};
+  const int dtypes[] = {kFloat32}, ndims[] = {0};
+  const int64_t* shapes[] = {nullptr};
+  int64_t handle = 0;
+  const auto submit = [&](const char* name) {
+    return farandole_grouped_allreduce(name, 1, inputs, outputs, dtypes, ndims, shapes, kSum, 1, 1, 0, &handle);
+  };
+  EXPECT_EQ(submit(""), FARANDOLE_INVALID_ARGUMENT);
+  EXPECT_THAT(farandole_last_error(), HasSubstr("a group has a name"));
+  EXPECT_EQ(submit("\xff"), FARANDOLE_INVALID_ARGUMENT);
+  EXPECT_THAT(farandole_last_error(), HasSubstr("UTF-8"));
+  ASSERT_EQ(submit(nullptr), FARANDOLE_OK);
+  EXPECT_EQ(WaitFor(handle), FARANDOLE_OK);
+}
+
 TEST_F(LoneTest, ScalarsAndEmptyTensors) {
   float scalar = 4;
   const int64_t one = farandole_allreduce("s", &scalar, &scalar, kFloat32, 0, nullptr, kSum, 1, 1, 0);

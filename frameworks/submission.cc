@@ -3,8 +3,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "proto/codec.h"
+#include "proto/utf8.h"
 #include "worker/adasum.h"
 
 namespace farandole {
@@ -104,6 +106,9 @@ Result Validate(const char* name, const Signature& signature, const void* input,
                 const Place& place) {
   if (name != nullptr && (*name == '\0' || std::strlen(name) > kNameBytesMax)) {
     return Invalid("a name has 1 to ", kNameBytesMax, " bytes");
+  }
+  if (name != nullptr && !IsUtf8(name)) {
+    return Invalid("a name is text in UTF-8; \"", absl::CHexEscape(name), "\" is not");
   }
   if (place.size == 0) return Invalid("process set ", signature.process_set, " does not exist");
   if (place.position < 0) {

@@ -19,9 +19,9 @@ void AddHead(uint32_t field, size_t bytes, std::string* out) {
 template <typename M>
 absl::StatusOr<M> Decode(absl::string_view bytes) {
   M message;
-  std::string error;
-  if (!ReadMessage(protozero::data_view(bytes.data(), bytes.size()), message, &error)) {
-    return absl::InvalidArgumentError(error);
+  Reading reading(bytes.size());
+  if (!ReadMessage(protozero::data_view(bytes.data(), bytes.size()), message, &reading)) {
+    return absl::InvalidArgumentError(reading.error);
   }
   return message;
 }

@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_PROTO_CODEC_READER_H_
 #define FARANDOLE_PROTO_CODEC_READER_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <protozero/pbf_reader.hpp>
 #include <string>
@@ -16,9 +18,20 @@
 
 namespace farandole {
 
-// Fills `message` from `bytes`. False if they are not what a peer may send; `error` then says "Message.field: problem".
+// What the parts of one message have in common while it is read.
+struct Reading {
+  // An entry that has two bytes on the wire can have two hundred in memory. A message may take 16 MiB, for most of what
+  // there is, and 8 bytes for each that came, but never more than 256 MiB. A vector that grows may hold twice its part.
+  explicit Reading(size_t wire_bytes)
+      : budget_bytes(std::min(size_t{256} << 20, (size_t{16} << 20) + 8 * std::min(wire_bytes, size_t{1} << 32))) {}
+
+  size_t budget_bytes;  // what may still be allocated
+  std::string error;    // "Message.field: problem"; "" = none so far
+};
+
+// Fills `message` from `bytes`. False if they are not what a peer may send; `reading` then has the error.
 template <typename M>
-bool ReadMessage(protozero::data_view bytes, M& message, std::string* error);
+bool ReadMessage(protozero::data_view bytes, M& message, Reading* reading);
 
 // Visitor of schema.h that sets every field to protobuf's default, zero. Structs have kinder ones (a scale of 1).
 class FieldZeroer {
@@ -54,9 +67,9 @@ class FieldZeroer {
 // reads nothing more.
 class FieldReader {
  public:
-  // `error` is empty and outlives the reader.
-  FieldReader(const char* message, protozero::data_view bytes, std::string* error)
-      : message_(message), reader_(bytes), error_(error) {}
+  // `reading` has no error and outlives the reader.
+  FieldReader(const char* message, protozero::data_view bytes, Reading* reading)
+      : message_(message), reader_(bytes), reading_(reading) {}
 
   // Moves to the next field; false at the end and after an error.
   bool Next() {
@@ -70,13 +83,21 @@ class FieldReader {
     if (!taken_) Guard("unknown field", [&] { reader_.skip(); });
   }
   void Fail(const char* field, absl::string_view problem) {
-    if (!failed()) *error_ = absl::StrCat(message_, ".", field, ": ", problem);
+    if (!failed()) reading_->error = absl::StrCat(message_, ".", field, ": ", problem);
   }
-  bool failed() const { return !error_->empty(); }
+  bool failed() const { return !reading_->error.empty(); }
 
   template <typename T>
   void Value(uint32_t tag, const char* field, T& value) {
     if (Take(tag, field, WireType<T>())) Guard(field, [&] { Get(value); });
+  }
+  // -1: not known.
+  void Value(uint32_t tag, const char* field, Rank& value) {
+    int32_t number = -1;
+    if (!Take(tag, field, protozero::pbf_wire_type::varint)) return;
+    Guard(field, [&] { number = reader_.get_int32(); });
+    if (number < -1 || number >= kMembersMax) return Fail(field, absl::StrCat("there is no rank ", number));
+    value = Rank(number);
   }
 
   template <typename E>
@@ -96,7 +117,7 @@ class FieldReader {
     if (view.size() > bytes_max) {
       return Fail(field, absl::StrCat(view.size(), " bytes, at most ", bytes_max, " are allowed"));
     }
-    value.assign(view.data(), view.size());
+    if (Spend(field, view.size())) value.assign(view.data(), view.size());
   }
   void Text(uint32_t tag, const char* field, std::string& value, size_t bytes_max) {
     if (reader_.tag() != tag) return;
@@ -117,13 +138,13 @@ class FieldReader {
   template <typename M>
   void Repeated(uint32_t tag, const char* field, std::vector<M>& messages, size_t count_max) {
     if (!Take(tag, field, protozero::pbf_wire_type::length_delimited)) return;
-    if (!HasRoom(field, messages.size(), count_max)) return;
+    if (!HasRoom(field, messages, count_max)) return;
     messages.emplace_back();
     Read(field, messages.back());
   }
   void Repeated(uint32_t tag, const char* field, std::vector<std::string>& texts, size_t count_max) {
     if (reader_.tag() != tag) return;
-    if (!HasRoom(field, texts.size(), count_max)) return;
+    if (!HasRoom(field, texts, count_max)) return;
     texts.emplace_back();
     Text(tag, field, texts.back(), kNameBytesMax);
   }
@@ -131,27 +152,29 @@ class FieldReader {
   void Repeated(uint32_t tag, const char* field, std::vector<int64_t>& values, size_t count_max) {
     Numbers(tag, field, [&](uint64_t value) {
       if (static_cast<int64_t>(value) < 0) return Fail(field, "negative");
-      if (HasRoom(field, values.size(), count_max)) values.push_back(static_cast<int64_t>(value));
+      if (HasRoom(field, values, count_max)) values.push_back(static_cast<int64_t>(value));
     });
   }
   void Repeated(uint32_t tag, const char* field, std::vector<uint64_t>& values, size_t count_max) {
     Numbers(tag, field, [&](uint64_t value) {
-      if (HasRoom(field, values.size(), count_max)) values.push_back(value);
+      if (HasRoom(field, values, count_max)) values.push_back(value);
     });
   }
   void Repeated(uint32_t tag, const char* field, std::vector<uint32_t>& values, size_t count_max) {
     Numbers(tag, field, [&](uint64_t value) {
-      if (HasRoom(field, values.size(), count_max)) values.push_back(static_cast<uint32_t>(value));
+      if (HasRoom(field, values, count_max)) values.push_back(static_cast<uint32_t>(value));
     });
   }
   void Repeated(uint32_t tag, const char* field, std::vector<Rank>& values, size_t count_max) {
     Numbers(tag, field, [&](uint64_t value) {
-      if (HasRoom(field, values.size(), count_max)) values.push_back(Rank(static_cast<int32_t>(value)));
+      // Negative numbers are great ones here.
+      if (value >= kMembersMax) return Fail(field, absl::StrCat("there is no rank ", static_cast<int64_t>(value)));
+      if (HasRoom(field, values, count_max)) values.push_back(Rank(static_cast<int32_t>(value)));
     });
   }
   void Repeated(uint32_t tag, const char* field, std::vector<Incarnation>& values, size_t count_max) {
     Numbers(tag, field, [&](uint64_t value) {
-      if (HasRoom(field, values.size(), count_max)) values.push_back(Incarnation(value));
+      if (HasRoom(field, values, count_max)) values.push_back(Incarnation(value));
     });
   }
 
@@ -193,14 +216,24 @@ class FieldReader {
     if (failed()) return;
     if constexpr (WireForm<M>::kOther) {
       typename WireForm<M>::Type form;
-      if (!ReadMessage(view, form, error_)) return;
+      if (!ReadMessage(view, form, reading_) || !Spend(field, WireForm<M>::BytesOf(form))) return;
       if (const char* problem = WireForm<M>::From(form, &message)) Fail(field, problem);
     } else {
-      ReadMessage(view, message, error_);
+      ReadMessage(view, message, reading_);
     }
   }
-  bool HasRoom(const char* field, size_t count, size_t count_max) {
-    if (count >= count_max) Fail(field, absl::StrCat("more than ", count_max, " entries"));
+  // For one more entry.
+  template <typename T>
+  bool HasRoom(const char* field, const std::vector<T>& entries, size_t count_max) {
+    if (entries.size() >= count_max) Fail(field, absl::StrCat("more than ", count_max, " entries"));
+    return Spend(field, sizeof(T));
+  }
+  bool Spend(const char* field, size_t bytes) {
+    if (bytes > reading_->budget_bytes) {
+      Fail(field, "the message would take more memory than its size allows");
+    } else {
+      reading_->budget_bytes -= bytes;
+    }
     return !failed();
   }
   // Packed or one by one: a parser has to know both.
@@ -226,22 +259,22 @@ class FieldReader {
   void Get(uint64_t& value) { value = reader_.get_uint64(); }
   void Get(int32_t& value) { value = reader_.get_int32(); }
   void Get(int64_t& value) { value = reader_.get_int64(); }
-  void Get(bool& value) { value = reader_.get_bool(); }
+  // get_bool() would read a byte beyond the end if the tag is the last one.
+  void Get(bool& value) { value = reader_.get_uint64() != 0; }
   void Get(double& value) { value = reader_.get_double(); }
-  void Get(Rank& value) { value = Rank(reader_.get_int32()); }
   void Get(Incarnation& value) { value = Incarnation(reader_.get_uint64()); }
 
   const char* const message_;
   protozero::pbf_reader reader_;
-  std::string* const error_;
+  Reading* const reading_;
   bool taken_ = false;
 };
 
 template <typename M>
-bool ReadMessage(protozero::data_view bytes, M& message, std::string* error) {
+bool ReadMessage(protozero::data_view bytes, M& message, Reading* reading) {
   FieldZeroer zeroer;
   Schema<M>::Fields(zeroer, message);
-  FieldReader reader(Schema<M>::kName, bytes, error);
+  FieldReader reader(Schema<M>::kName, bytes, reading);
   while (reader.Next()) {
     Schema<M>::Fields(reader, message);
     reader.Finish();

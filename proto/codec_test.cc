@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "farandole/v1/coordination.pb.h"
 #include "farandole/v1/local.pb.h"
 #include "proto/utf8.h"
@@ -116,7 +117,10 @@ class Filler {
       case FieldDescriptor::CPPTYPE_UINT64:
         return many ? r->AddUInt64(m, f, Wide()) : r->SetUInt64(m, f, Wide());
       case FieldDescriptor::CPPTYPE_INT32:
-        return many ? r->AddInt32(m, f, random_() % 1000) : r->SetInt32(m, f, static_cast<int32_t>(random_()));
+        if (many) return r->AddInt32(m, f, random_() % 1000);
+        // Ranks have bounds, other numbers have none.
+        return r->SetInt32(
+            m, f, static_cast<int32_t>(f->name().find("rank") != f->name().npos ? random_() % 1000 : random_()));
       case FieldDescriptor::CPPTYPE_UINT32:
         return many ? r->AddUInt32(m, f, random_()) : r->SetUInt32(m, f, random_());
       case FieldDescriptor::CPPTYPE_DOUBLE:
@@ -449,6 +453,11 @@ TEST(Codec, HostileBytesNeverPassUnchecked) {
   }
 }
 
+TEST(Codec, ATruthValueThatIsCutOffIsNotRead) {
+  EXPECT_EQ(DecodeLocalDown("\x1a\x01\x08").status().message(), "LinkState.connected: malformed or truncated");
+  EXPECT_TRUE(DecodeLocalDown(absl::string_view("\x1a\x02\x08\0", 4)).ok());
+}
+
 // Encodes an allreduce request after `change` and returns what decoding says of it.
 std::string Refusal(const std::function<void(v1::Request*)>& change) {
   v1::LocalUp up;
@@ -493,6 +502,67 @@ TEST(Codec, BoundsAreNamed) {
                 .status()
                 .message(),
             "AgentUp.hello: wrong wire type");
+}
+
+TEST(Codec, ARankThatNoJobCanHaveIsRefused) {
+  const auto refusal = [](const std::function<void(v1::WorkerUp*)>& fill) {
+    v1::LocalUp up;
+    fill(up.mutable_up());
+    return std::string(DecodeLocalUp(up.SerializeAsString()).status().message());
+  };
+  for (int64_t rank : {int64_t{-1}, int64_t{INT32_MIN}, int64_t{kMembersMax}, int64_t{INT32_MAX}}) {
+    const std::string problem = absl::StrCat("there is no rank ", rank);
+    EXPECT_EQ(refusal([&](v1::WorkerUp* up) {
+                up->mutable_recalled()->add_items()->mutable_resume()->add_begun()->add_started(rank);
+              }),
+              absl::StrCat("Begun.started: ", problem));
+    EXPECT_EQ(refusal([&](v1::WorkerUp* up) { up->mutable_recalled()->add_process_sets()->add_ranks(rank); }),
+              absl::StrCat("ProcessSet.ranks: ", problem));
+    if (rank == -1) continue;
+    EXPECT_EQ(refusal([&](v1::WorkerUp* up) { up->mutable_hello()->set_rank(rank); }),
+              absl::StrCat("Hello.rank: ", problem));
+  }
+  EXPECT_EQ(refusal([](v1::WorkerUp* up) { up->mutable_hello()->set_rank(-1); }), "");
+  EXPECT_EQ(refusal([](v1::WorkerUp* up) { up->mutable_recalled()->add_process_sets()->add_ranks(kMembersMax - 1); }),
+            "");
+}
+
+// Entries with two bytes each on the wire and a hundred times as much in memory; every count stays below its bound.
+TEST(Codec, AMessageTakesNoMoreMemoryThanItsSizeAllows) {
+  v1::LocalUp up;
+  v1::Recalled* recalled = up.mutable_up()->mutable_recalled();
+  const auto add_items = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      v1::Batch* batch = recalled->add_items()->mutable_batch();
+      for (int e = 0; e < 1000; ++e) batch->add_entries();
+    }
+  };
+  add_items(50);
+  EXPECT_TRUE(DecodeLocalUp(up.SerializeAsString()).ok());
+  add_items(500);
+  const std::string bytes = up.SerializeAsString();
+  EXPECT_LT(bytes.size(), 2 << 20);
+  EXPECT_EQ(DecodeLocalUp(bytes).status().message(),
+            "Batch.entries: the message would take more memory than its size allows");
+}
+
+// A host's names stand in it once and then beside each of its ranks.
+TEST(Codec, TheNamesOfAHostCountForEachOfItsRanks) {
+  v1::LocalDown down;
+  v1::View* view = down.mutable_down()->mutable_view();
+  v1::ViewHost* host = view->add_hosts();
+  host->set_name(std::string(kNameBytesMax, 'h'));
+  const auto set_ranks = [&](int ranks) {
+    view->clear_runs();
+    v1::HostRun* run = view->add_runs();
+    run->set_hosts(1);
+    run->set_ranks_each(ranks);
+    while (host->pids_size() < ranks) host->add_pids(1);
+    while (host->worker_incarnations_size() < ranks) host->add_worker_incarnations(1);
+    return std::string(DecodeLocalDown(down.SerializeAsString()).status().message());
+  };
+  EXPECT_EQ(set_ranks(1000), "");
+  EXPECT_EQ(set_ranks(kMembersMax), "WorkerDown.view: the message would take more memory than its size allows");
 }
 
 TEST(Utf8, AcceptsExactlyTheWellFormed) {

@@ -1,6 +1,10 @@
 #ifndef FARANDOLE_PROTO_SCHEMA_TYPES_H_
 #define FARANDOLE_PROTO_SCHEMA_TYPES_H_
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
 #include "proto/hosted_view.h"
 #include "proto/schema.h"
 #include "proto/types.h"
@@ -104,6 +108,15 @@ struct WireForm<View> {
   using Type = HostedView;
   static HostedView To(const View& view) { return ByHost(view); }
   static const char* From(const HostedView& hosted, View* view) { return ByRank(hosted, view); }
+  // At most what the members of a view by rank take: each has the names of its host.
+  static size_t BytesOf(const HostedView& hosted) {
+    size_t bytes = 0;
+    for (const HostRun& run : hosted.runs) {
+      bytes += sizeof(Member) * std::min<size_t>(kMembersMax, uint64_t{run.hosts} * run.ranks_each);
+    }
+    for (const ViewHost& host : hosted.hosts) bytes += host.pids.size() * (host.name.size() + host.agent_id.size());
+    return bytes;
+  }
 };
 
 template <>

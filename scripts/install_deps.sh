@@ -7,7 +7,7 @@
 #   3. .venv with the pip packages of requirements-dev.txt. The first of $PYTHON, python3 on the PATH and
 #      /usr/bin/python3 that is >= 3.9, has venv and for which every package can be installed.
 #
-# With --bench: the packages of benchmarks alone, and nothing else.
+# With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of `make fuzz`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,6 +30,11 @@ packages=(
 bench_packages=(
   # The peer of `make bench-data` that MPI programs would use.
   libopenmpi-dev openmpi-bin
+)
+
+fuzz_packages=(
+  # libFuzzer and the sanitizers that go with it.
+  clang-14 libclang-rt-14-dev
 )
 
 die() {
@@ -119,8 +124,11 @@ link_source() {
   done
 }
 
-if [[ ${1:-} == --bench ]]; then
-  packages=("${bench_packages[@]}")
+case ${1:-} in
+  --bench) packages=("${bench_packages[@]}") ;;
+  --fuzz) packages=("${fuzz_packages[@]}") ;;
+esac
+if [[ -n ${1:-} ]]; then
   install_packages
   exit
 fi

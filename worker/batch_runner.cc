@@ -111,7 +111,10 @@ absl::Status BatchRunner::RunPart(const Work& work, const BatchPart& part, const
     return absl::InternalError(
         absl::StrCat("a batch with a ", Name(signature.op), " for a process that has joined and has nothing to add"));
   }
-  if (signature.op == OpKind::kAllgather) return Allgather(instance, work.first_dims[first], operation, communicator);
+  // A batch of a replay, or one that is entered after it, says nothing about the sizes of others.
+  static const std::vector<int64_t>* const kNone = new std::vector<int64_t>();
+  const std::vector<int64_t>& first_dims = first < work.first_dims.size() ? work.first_dims[first] : *kNone;
+  if (signature.op == OpKind::kAllgather) return Allgather(instance, first_dims, operation, communicator);
   if (signature.op == OpKind::kBroadcast) return Broadcast(instance, group, operation, communicator);
   if (signature.op == OpKind::kAlltoall) return Alltoall(instance, operation, communicator);
   if (signature.op == OpKind::kReducescatter) return Reducescatter(work, part, instance, communicator);
@@ -220,10 +223,10 @@ absl::Status BatchRunner::Alltoall(Instance instance, Operation* operation, Comm
   for (int64_t number : gathered->splits) {
     receive_bytes.push_back(0);
     if (number < 0 || __builtin_mul_overflow(number, row_bytes, &receive_bytes.back()) ||
-        __builtin_add_overflow(received, receive_bytes.back(), &received)) {
+        __builtin_add_overflow(received, receive_bytes.back(), &received) ||
+        __builtin_add_overflow(received_rows, number, &received_rows)) {
       return TooLarge(*operation);
     }
-    received_rows += number;
   }
   gathered->data.reset(std::malloc(received > 0 ? received : 1));
   if (gathered->data == nullptr) return NoMemory(received);
@@ -245,6 +248,11 @@ absl::Status BatchRunner::Allgather(const Instance& instance, const std::vector<
     return absl::InternalError(absl::StrCat("the controller sent ", first_dims.size(), " first dimensions for \"",
                                             operation->request.name, "\" of ", communicator->size(), " members"));
   }
+  const int64_t own = first_dims[communicator->position()];
+  if (own != signature.shape[0]) {
+    return absl::InternalError(absl::StrCat("the controller sent ", own, " rows as this rank's part of \"",
+                                            operation->request.name, "\", which has ", signature.shape[0]));
+  }
   const int64_t row_bytes = RowElements(signature) * SizeOf(signature.dtype);
   std::vector<int64_t> byte_counts;
   int64_t rows = 0;
@@ -252,10 +260,9 @@ absl::Status BatchRunner::Allgather(const Instance& instance, const std::vector<
   for (int64_t dim : first_dims) {
     int64_t bytes;
     if (dim < 0 || __builtin_mul_overflow(dim, row_bytes, &bytes) ||
-        __builtin_add_overflow(total_bytes, bytes, &total_bytes)) {
+        __builtin_add_overflow(total_bytes, bytes, &total_bytes) || __builtin_add_overflow(rows, dim, &rows)) {
       return TooLarge(*operation);
     }
-    rows += dim;
     byte_counts.push_back(bytes);
   }
   auto gathered = std::make_unique<Operation::Gathered>();

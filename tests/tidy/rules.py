@@ -24,7 +24,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "agent": ("agent/", "proto/", "base/"),
     "worker": ("worker/", "transport/", "proto/", "base/", "controller/job.h", "controller/job_status.h"),
     "perf": ("perf/", "agent/", "controller/", "worker/", "transport/", "proto/", "base/"),
-    "frameworks": ("frameworks/", "worker/", "proto/codec.h", "proto/types.h", "proto/version.h"),
+    "frameworks": ("frameworks/", "worker/", "proto/codec.h", "proto/types.h", "proto/utf8.h", "proto/version.h"),
 }
 # What enters a user's process: the closure of these must know neither gRPC nor a protobuf runtime.
 EMBEDDED = "frameworks/c_api.cc"
