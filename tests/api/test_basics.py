@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -208,30 +206,3 @@ def test_many_rounds_leave_nothing(hvd: ModuleType) -> None:
         if turn in (9, 29):
             counts.append(resources())
     assert counts[0] == counts[1]
-
-
-WITHOUT_DESCRIPTORS = """
-import os, resource
-import farandole.torch as hvd
-resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-taken = []
-try:
-    while True:
-        taken.append(os.open(os.devnull, os.O_RDONLY))
-except OSError:
-    pass
-try:
-    hvd.init()
-except Exception as error:
-    print(error)
-for fd in taken:
-    os.close(fd)
-hvd.init()
-print("size", hvd.size())
-"""
-
-
-def test_init_fails_without_descriptors_and_may_be_called_again() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_DESCRIPTORS], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert re.match(r"init\(\): .*farandole-ctl.*Too many open files.*\nsize 1\n", done.stdout), done.stdout
