@@ -94,7 +94,7 @@ TEST_F(LauncherStoreTest, WaitsForALauncherThatDoesNotRead) {
   for (int i = 0; i < kPuts; ++i) store_->PutFromLoop("k" + std::to_string(i), std::string(100, 'x'));
   int heard = 0;
   const TimePoint deadline = Clock::Monotonic().Now().PlusMs(kWaitMs);
-  loop_.Start();
+  EXPECT_TRUE(loop_.Start().ok());
   while (heard < kPuts && Clock::Monotonic().Now() < deadline) {
     const std::string packet = Heard();
     ASSERT_EQ(packet.substr(packet.rfind('\n') + 1), "k" + std::to_string(heard));
@@ -105,7 +105,7 @@ TEST_F(LauncherStoreTest, WaitsForALauncherThatDoesNotRead) {
 }
 
 TEST_F(LauncherStoreTest, HearsWhomTheLauncherRetires) {
-  loop_.Start();
+  EXPECT_TRUE(loop_.Start().ok());
   loop_.Post([this] {
     store_->ListenFromLoop([this](pid_t pid) { store_->PutFromLoop("heard " + std::to_string(pid), ""); });
   });

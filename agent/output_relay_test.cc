@@ -29,7 +29,7 @@ class OutputRelayTest : public testing::Test {
     worker_ = std::move(worker_write);
     terminal_ = std::move(terminal_read);
     screen_ = std::move(terminal_write);
-    loop_.Start();
+    EXPECT_TRUE(loop_.Start().ok());
     OnLoop([this, pipe = worker_read.Release()] {
       sink_ = std::make_unique<OutputSink>(&loop_, screen_.get());
       relay_ = std::make_unique<OutputRelay>(&loop_, UniqueFd(pipe), "> ", sink_.get());

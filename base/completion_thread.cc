@@ -1,9 +1,13 @@
 #include "base/completion_thread.h"
 
-#include <pthread.h>
+#include <unistd.h>
 
-#include <csignal>
+#include <cstdlib>
 #include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/start_thread.h"
 
 namespace farandole {
 
@@ -11,11 +15,14 @@ CompletionThread::CompletionThread(std::string name, std::unique_ptr<grpc::Compl
     : name_(std::move(name)), queue_(std::move(queue)) {
   // Debian's abseil looks for cycles of locks at every lock, gRPC's own included: a tenth of a controller's time.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  thread_ = std::thread([this] { Run(); });
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  absl::StatusOr<std::thread> thread = StartThread(name_, [this] { Run(); });
+  // In programs of ours alone, which can do nothing without it.
+  if (!thread.ok()) {
+    const std::string line = absl::StrCat(thread.status().message(), "\n");
+    (void)!write(STDERR_FILENO, line.data(), line.size());
+    std::abort();
+  }
+  thread_ = *std::move(thread);
 }
 
 CompletionThread::~CompletionThread() {
@@ -39,7 +46,6 @@ void CompletionThread::Release() {
 }
 
 void CompletionThread::Run() {
-  pthread_setname_np(pthread_self(), name_.substr(0, 15).c_str());
   void* tag;
   bool ok;
   while (queue_->Next(&tag, &ok)) static_cast<Tag*>(tag)->End(ok);

@@ -1,33 +1,33 @@
 #include "base/event_loop.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/start_thread.h"
+
 namespace farandole {
-namespace {
-
-// Only a lack of descriptors makes these fail; nothing of ours works without them.
-int OrAbort(int fd) {
-  if (fd < 0) std::abort();
-  return fd;
-}
-
-}  // namespace
 
 EventLoop::EventLoop(std::string name)
     : name_(std::move(name)),
-      epoll_(OrAbort(epoll_create1(EPOLL_CLOEXEC))),
-      wake_(OrAbort(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
-      rise_(OrAbort(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      rise_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!epoll_.valid() || !wake_.valid() || !rise_.valid()) {
+    made_ = absl::ResourceExhaustedError(
+        absl::StrCat("cannot make the descriptors of the thread \"", name_, "\": ", std::strerror(errno),
+                     "; look at the limit of open files (ulimit -n), and at what this process has open"));
+    return;
+  }
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = wake_.get();
@@ -36,15 +36,12 @@ EventLoop::EventLoop(std::string name)
 
 EventLoop::~EventLoop() { Join(); }
 
-void EventLoop::Start() {
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  thread_ = std::thread([this] {
-    pthread_setname_np(pthread_self(), name_.substr(0, 15).c_str());
-    Run();
-  });
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+absl::Status EventLoop::Start() {
+  if (!made_.ok()) return made_;
+  absl::StatusOr<std::thread> thread = StartThread(name_, [this] { Run(); });
+  if (!thread.ok()) return thread.status();
+  thread_ = *std::move(thread);
+  return absl::OkStatus();
 }
 
 void EventLoop::Hold() {
@@ -53,11 +50,19 @@ void EventLoop::Hold() {
 }
 
 void EventLoop::LetGo() {
+  std::vector<Function> afterwards;
+  afterwards.swap(afterwards_);
   holder_.store(std::thread::id(), std::memory_order_relaxed);
   run_mutex_.Unlock();
+  for (Function& fn : afterwards) fn();
 }
 
 void EventLoop::Run() {
+  if (!made_.ok()) {
+    const std::string line = absl::StrCat(made_.message(), "\n");
+    (void)!write(STDERR_FILENO, line.data(), line.size());
+    std::abort();
+  }
   for (;;) {
     RestWhileDriven();
     {

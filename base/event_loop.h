@@ -10,10 +10,12 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "base/private_fd.h"
@@ -35,9 +37,10 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Starts the thread. Signals are blocked in it.
-  void Start();
-  // Runs the loop in the calling thread instead, until Stop().
+  // Starts the thread. Signals are blocked in it. RESOURCE_EXHAUSTED if the system gives no thread or no descriptors.
+  absl::Status Start();
+  // Runs the loop in the calling thread instead, until Stop(). For programs of ours: ends the process if the system
+  // gives no descriptors.
   void Run();
   // Any thread, idempotent; does not join.
   void Stop();
@@ -52,6 +55,9 @@ class EventLoop {
   void RunOrPost(Function fn);
   // Runs `fn` in the calling thread, which waits for its turn; not from a function of this loop.
   void RunHere(const Function& fn);
+  // From a function of this loop: `fn` runs in this thread as soon as it has let go of the loop. For what may block,
+  // and for calls of code that is not ours: the loop can serve other threads meanwhile.
+  void Afterwards(Function fn) { afterwards_.push_back(std::move(fn)); }
   // Runs the loop in the calling thread, in place of its own, until `done()`, which is asked after each turn, or the
   // moment `until`: for who would wait anyway for what this loop brings about, so that no switch of threads stands
   // between an event and who waits for it. Looks for events for up to `look_ns` after the last one before it sleeps.
@@ -92,6 +98,7 @@ class EventLoop {
   void Rise();
 
   const std::string name_;
+  absl::Status made_;  // constant
   PrivateFd epoll_;
   PrivateFd wake_;
   PrivateFd rise_;
@@ -101,6 +108,7 @@ class EventLoop {
   std::atomic<std::thread::id> holder_{};
   // Until when the thread waits, if it waits; the holder's.
   int64_t waits_until_ns_ = INT64_MAX;
+  std::vector<Function> afterwards_;  // the holder's
   absl::Mutex mutex_;
   std::vector<Function> posted_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

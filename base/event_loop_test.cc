@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/scarcity_testing.h"
 #include "gtest/gtest.h"
 
 namespace farandole {
@@ -25,7 +26,7 @@ void OnLoop(EventLoop* loop, const std::function<void()>& fn) {
 
 TEST(EventLoopTest, RunsPostedFunctionsInOrder) {
   EventLoop loop("test");
-  loop.Start();
+  ASSERT_TRUE(loop.Start().ok());
   std::vector<int> order;
   for (int i = 0; i < 100; ++i) loop.Post([&order, i] { order.push_back(i); });
   OnLoop(&loop, [] {});
@@ -35,7 +36,7 @@ TEST(EventLoopTest, RunsPostedFunctionsInOrder) {
 
 TEST(EventLoopTest, InLoopOnlyWithinItsFunctions) {
   EventLoop loop("test");
-  loop.Start();
+  ASSERT_TRUE(loop.Start().ok());
   EXPECT_FALSE(loop.InLoop());
   OnLoop(&loop, [&] { EXPECT_TRUE(loop.InLoop()); });
   EXPECT_FALSE(loop.InLoop());
@@ -43,7 +44,7 @@ TEST(EventLoopTest, InLoopOnlyWithinItsFunctions) {
 
 TEST(EventLoopTest, HandlersAndTimers) {
   EventLoop loop("test");
-  loop.Start();
+  ASSERT_TRUE(loop.Start().ok());
   PrivateFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   std::promise<void> handled, timed;
   loop.Post([&] {
@@ -78,14 +79,14 @@ TEST(EventLoopTest, RunOrPostKeepsBehindWhatWasPosted) {
   loop.Post([&] { order.push_back(1); });
   loop.RunOrPost([&] { order.push_back(2); });
   EXPECT_TRUE(order.empty());
-  loop.Start();
+  ASSERT_TRUE(loop.Start().ok());
   OnLoop(&loop, [] {});
   EXPECT_EQ(order, (std::vector<int>{1, 2}));
 }
 
 TEST(EventLoopTest, RunOrPostInsideTheLoopRunsLater) {
   EventLoop loop("test");
-  loop.Start();
+  ASSERT_TRUE(loop.Start().ok());
   std::vector<int> order;
   OnLoop(&loop, [&] {
     loop.RunOrPost([&] { order.push_back(2); });
@@ -97,7 +98,7 @@ TEST(EventLoopTest, RunOrPostInsideTheLoopRunsLater) {
 
 TEST(EventLoopTest, ATimerSetFromOutsideWakesTheThread) {
   EventLoop loop("test");
-  loop.Start();
+  ASSERT_TRUE(loop.Start().ok());
   OnLoop(&loop, [] {});
   for (int i = 0; i < 20; ++i) {
     std::promise<void> timed;
@@ -108,7 +109,7 @@ TEST(EventLoopTest, ATimerSetFromOutsideWakesTheThread) {
 
 TEST(EventLoopTest, RunHereWaitsForItsTurn) {
   EventLoop loop("test");
-  loop.Start();
+  ASSERT_TRUE(loop.Start().ok());
   bool first_done = false;
   std::promise<void> started;
   loop.Post([&] {
@@ -126,7 +127,7 @@ TEST(EventLoopTest, RunHereWaitsForItsTurn) {
 
 TEST(EventLoopTest, OneThreadAtATime) {
   EventLoop loop("test");
-  loop.Start();
+  ASSERT_TRUE(loop.Start().ok());
   constexpr int kThreads = 4;
   constexpr int kRounds = 5000;
   int count = 0;  // unguarded: a second runner would lose additions
@@ -150,7 +151,7 @@ TEST(EventLoopTest, OneThreadAtATime) {
 
 TEST(EventLoopTest, NothingRunsAfterStop) {
   EventLoop loop("test");
-  loop.Start();
+  ASSERT_TRUE(loop.Start().ok());
   loop.Join();
   loop.Post([] { FAIL(); });
   loop.RunOrPost([] { FAIL(); });
@@ -158,7 +159,7 @@ TEST(EventLoopTest, NothingRunsAfterStop) {
 
 TEST(EventLoopTest, ADriverRunsWhatIsPostedUntilItIsContent) {
   EventLoop loop("test");
-  loop.Start();
+  ASSERT_TRUE(loop.Start().ok());
   for (const int64_t look_ns : {0, 50000}) {
     std::atomic<bool> arrived{false};
     std::atomic<bool> by_driver{false};
@@ -185,7 +186,7 @@ TEST(EventLoopTest, ADriverRunsWhatIsPostedUntilItIsContent) {
 
 TEST(EventLoopTest, OneDriverAtATimeAndTheLoopRunsOnWithoutIt) {
   EventLoop loop("test");
-  loop.Start();
+  ASSERT_TRUE(loop.Start().ok());
   for (int round = 0; round < 50; ++round) {
     std::atomic<bool> refused{false}, done{false};
     std::thread other;
@@ -209,7 +210,7 @@ TEST(EventLoopTest, OneDriverAtATimeAndTheLoopRunsOnWithoutIt) {
 
 TEST(EventLoopTest, ADriverStopsAtTheMoment) {
   EventLoop loop("test");
-  loop.Start();
+  ASSERT_TRUE(loop.Start().ok());
   for (const int64_t look_ns : {0, 50000}) {
     const TimePoint until = loop.Now().PlusMs(20);
     EXPECT_TRUE(loop.Drive([] { return false; }, look_ns, until));
@@ -219,7 +220,7 @@ TEST(EventLoopTest, ADriverStopsAtTheMoment) {
 
 TEST(EventLoopTest, WhatADriverLeavesInTheQueueIsRun) {
   EventLoop loop("test");
-  loop.Start();
+  ASSERT_TRUE(loop.Start().ok());
   for (int round = 0; round < 200; ++round) {
     std::promise<void> ran;
     EXPECT_TRUE(loop.Drive(
@@ -232,9 +233,42 @@ TEST(EventLoopTest, WhatADriverLeavesInTheQueueIsRun) {
   }
 }
 
+// Whoever runs the loop: its own thread, one that drives it, one that borrows it.
+TEST(EventLoopTest, AfterwardsTheLoopIsFree) {
+  EventLoop loop("test");
+  ASSERT_TRUE(loop.Start().ok());
+  std::promise<void> own;
+  // RunHere would wait for itself inside a function of the loop.
+  const auto end_later = [&loop](std::promise<void>* ended) {
+    loop.Afterwards([&loop, ended] {
+      EXPECT_FALSE(loop.InLoop());
+      loop.RunHere([] {});
+      ended->set_value();
+    });
+  };
+  loop.Post([&] { end_later(&own); });
+  own.get_future().wait();
+  std::promise<void> here;
+  loop.RunHere([&] {
+    end_later(&here);
+    EXPECT_TRUE(loop.InLoop());
+  });
+  EXPECT_EQ(here.get_future().wait_for(std::chrono::seconds(0)), std::future_status::ready) << "in this thread";
+}
+
+TEST(EventLoopTest, SaysWhatItCannotStart) {
+  EventLoop threadless("test");
+  {
+    NoThreads none;
+    EXPECT_EQ(threadless.Start().code(), absl::StatusCode::kResourceExhausted);
+  }
+  NoDescriptors none;
+  EXPECT_EQ(EventLoop("test").Start().code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST(EventLoopTest, AStoppedLoopIsNotDriven) {
   EventLoop loop("test");
-  loop.Start();
+  ASSERT_TRUE(loop.Start().ok());
   loop.Stop();
   EXPECT_FALSE(loop.Drive([] { return true; }, 0));
 }

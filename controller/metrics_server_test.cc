@@ -22,7 +22,7 @@ class MetricsServerTest : public ::testing::Test {
       server_ =
           *MetricsServer::Start("127.0.0.1:0", &loop_, [](std::function<void(std::string)> done) { done("a 1\n"); });
     });
-    loop_.Start();
+    EXPECT_TRUE(loop_.Start().ok());
   }
   ~MetricsServerTest() override {
     loop_.Join();

@@ -38,7 +38,7 @@ std::string MemberToken(const std::string& job) { return MakeToken(kKey, job, "m
 class ServerTest : public ::testing::Test {
  protected:
   void Start(const ServerConfig& config) {
-    loop_.Start();
+    EXPECT_TRUE(loop_.Start().ok());
     auto server = Server::Start(config, &loop_, &log_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = std::move(*server);

@@ -31,7 +31,7 @@ class StatusServiceTest : public ::testing::Test {
     config.controller_key = kKey;
     config.hub.job.controller_incarnation = 77;
     config.hub.job.new_data_key = [] { return "key"; };
-    loop_.Start();
+    EXPECT_TRUE(loop_.Start().ok());
     server_ = *Server::Start(config, &loop_, &log_);
     channel_ = grpc::CreateChannel(Address(), grpc::InsecureChannelCredentials());
     stub_ = v1::Status::NewStub(channel_);

@@ -127,7 +127,7 @@ class AgentClientTest : public testing::Test {
   }
 
   void Start() {
-    loop_.Start();
+    EXPECT_TRUE(loop_.Start().ok());
     loop_.Post([this] { client_.StartFromLoop(&listener_); });
   }
   void Attach() {
@@ -262,7 +262,7 @@ TEST_F(AgentClientTest, NobodyListensIsSaidWithTheName) {
   EventLoop loop("test-ctl-2");
   Listener listener;
   AgentClient client(&loop, name_ + "-absent", Incarnation(1));
-  loop.Start();
+  EXPECT_TRUE(loop.Start().ok());
   loop.Post([&] { client.StartFromLoop(&listener); });
   EXPECT_THAT(listener.Next(), HasSubstr(name_ + "-absent"));
   loop.Join();

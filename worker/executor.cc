@@ -1,34 +1,29 @@
 #include "worker/executor.h"
 
-#include <pthread.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <csignal>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/start_thread.h"
 #include "worker/tracing_communicator.h"
 
 namespace farandole {
 
-Executor::Executor(Factory factory, Owner* owner)
-    : factory_(std::move(factory)), owner_(owner), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+Executor::Executor(Factory factory, Owner* owner) : factory_(std::move(factory)), owner_(owner) {}
 
 Executor::~Executor() { Stop(); }
 
-void Executor::Start() {
-  // Signals belong to the script's threads.
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  thread_ = std::thread([this] {
-    pthread_setname_np(pthread_self(), "farandole-exec");
-    Run();
-  });
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+absl::Status Executor::Start() {
+  if (!bell_.valid()) {
+    return absl::ResourceExhaustedError(
+        "cannot make the descriptor that wakes the thread \"farandole-exec\"; look at the limit of open files "
+        "(ulimit -n), and at what this process has open");
+  }
+  absl::StatusOr<std::thread> thread = StartThread("farandole-exec", [this] { Run(); });
+  if (!thread.ok()) return thread.status();
+  thread_ = *std::move(thread);
+  return absl::OkStatus();
 }
 
 void Executor::SetGroup(Group group, Bootstrap* bootstrap) {
@@ -118,23 +113,17 @@ void Executor::Run() {
 void Executor::Wait(uint32_t seen) {
   bool idled = false;
   if (idle_ != nullptr) {
-    // Said before the look at the count, which Wake changes before it looks at this.
-    idling_.store(true);
-    idled = changed_.Value() != seen || idle_->Wait(wake_.get());
-    idling_.store(false);
-    uint64_t count;
-    if (woken_.exchange(false)) (void)!read(wake_.get(), &count, sizeof count);
+    // Before the look at the count, which Wake changes before it rings.
+    bell_.Begin();
+    idled = changed_.Value() != seen || idle_->Wait(bell_.fd());
+    bell_.End();
   }
   if (!idled) changed_.WaitPast(seen, -1);
 }
 
 void Executor::Wake() {
   changed_.Advance();
-  // From within idle_->Wait() the executor will look by itself.
-  if (!idling_.load() || std::this_thread::get_id() == thread_.get_id()) return;
-  woken_.store(true);
-  const uint64_t one = 1;
-  (void)!write(wake_.get(), &one, sizeof one);
+  bell_.Ring();
 }
 
 bool Executor::Next(Work* work) {
@@ -196,11 +185,18 @@ absl::Status Executor::RunOn(Communicator* communicator, const Work& work) {
 
 Communicator* Executor::Prepare(Work* work) {
   const uint32_t process_set = work->process_set;
+  absl::Status ended;
   {
     absl::MutexLock lock(&mutex_);
     auto it = communicators_.find(process_set);
     if (it != communicators_.end()) return it->second.get();
-    building_ = std::move(*work);
+    // An abort that found this work neither in the queue nor in building_: it would not reach what is built now.
+    ended = end_;
+    if (ended.ok()) building_ = std::move(*work);
+  }
+  if (!ended.ok()) {
+    owner_->OnBroken(std::move(*work), ended, Rank());
+    return nullptr;
   }
   const auto group = groups_.find(process_set);
   absl::StatusOr<std::unique_ptr<Communicator>> built =

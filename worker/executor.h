@@ -1,7 +1,6 @@
 #ifndef FARANDOLE_WORKER_EXECUTOR_H_
 #define FARANDOLE_WORKER_EXECUTOR_H_
 
-#include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
@@ -11,11 +10,12 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
-#include "base/private_fd.h"
 #include "worker/batch_runner.h"
+#include "worker/bell.h"
 #include "worker/bootstrap.h"
 #include "worker/communicator.h"
 #include "worker/event_count.h"
@@ -63,7 +63,8 @@ class Executor {
   // Before Start; may be null. Must outlive Stop().
   void SetIdle(Idle* idle) { idle_ = idle; }
 
-  void Start();
+  // RESOURCE_EXHAUSTED if the system gives no thread or no descriptor.
+  absl::Status Start();
   // Before the first Push: the members of process set 0. `bootstrap` must outlive Stop().
   void SetGroup(Group group, Bootstrap* bootstrap);
   // The executor may not notice before Wake.
@@ -91,7 +92,8 @@ class Executor {
   void Run();
   void RunBatch(Work work);
   absl::Status RunOn(Communicator* communicator, const Work& work);
-  // The communicator of the work's set; nullptr if it could not be built. Keeps the work in building_ meanwhile.
+  // The communicator of the work's set; nullptr if it could not be built, or after an abort: the owner knows already
+  // what has become of the work. Keeps the work in building_ meanwhile.
   Communicator* Prepare(Work* work);
   // Makes or forgets a process set.
   void ChangeSet(const Work& work);
@@ -106,10 +108,7 @@ class Executor {
   std::thread thread_;
   EventCount changed_;
   Idle* idle_ = nullptr;
-  // Ends idle_->Wait(); used while idling_ only.
-  PrivateFd wake_;
-  std::atomic<bool> idling_{false};
-  std::atomic<bool> woken_{false};
+  Bell bell_;           // ends idle_->Wait()
   BatchRunner runner_;  // executor's thread only
   // By process set, those that this worker is in. Executor's thread only, after the first Push.
   std::map<uint32_t, Group> groups_;

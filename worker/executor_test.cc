@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/scarcity_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/communicator_testing.h"
@@ -89,7 +90,8 @@ class ExecutorTest : public testing::Test {
   void Start(Executor::Factory factory) {
     executor_ = std::make_unique<Executor>(std::move(factory), &owner_);
     executor_->SetGroup(Group(), nullptr);
-    executor_->Start();
+    executor_->SetIdle(idle_);
+    ASSERT_TRUE(executor_->Start().ok());
   }
   void Push(Work work) {
     executor_->Push(std::move(work));
@@ -113,6 +115,7 @@ class ExecutorTest : public testing::Test {
 
   float value_ = 1;
   Owner owner_;
+  Executor::Idle* idle_ = nullptr;
   std::unique_ptr<Executor> executor_;
 };
 
@@ -160,6 +163,47 @@ TEST_F(ExecutorTest, AbortWhileACommunicatorIsBuiltHandsBackItsBatch) {
   EXPECT_TRUE(owner_.Calls(0).empty());
 }
 
+// Aborts when the executor has taken a batch, and has not begun to build what it needs.
+class AbortsBetween final : public Executor::Idle {
+ public:
+  explicit AbortsBetween(std::unique_ptr<Executor>* executor) : executor_(executor) {}
+  bool Wait(int) override { return false; }
+  void BatchBegins() override {
+    if (!std::exchange(aborted_, true)) EXPECT_TRUE((*executor_)->Abort("over").empty());
+  }
+  void BatchEnds() override {}
+
+ private:
+  std::unique_ptr<Executor>* const executor_;
+  bool aborted_ = false;
+};
+
+TEST_F(ExecutorTest, AnAbortBeforeACommunicatorIsBuiltCounts) {
+  AbortsBetween idle(&executor_);
+  idle_ = &idle;
+  std::atomic<int> built{0};
+  Start([&](const Group&, Bootstrap*) {
+    ++built;
+    return std::make_unique<LoneCommunicator>();
+  });
+  Push(Batch(1));
+  EXPECT_THAT(owner_.Calls(1), ElementsAre("over 1"));
+  executor_->Stop();
+  EXPECT_EQ(built, 0);
+}
+
+TEST_F(ExecutorTest, SaysWhatItCannotStart) {
+  const auto lone = [](const Group&, Bootstrap*) { return std::make_unique<LoneCommunicator>(); };
+  executor_ = std::make_unique<Executor>(lone, &owner_);
+  {
+    NoThreads none;
+    EXPECT_EQ(executor_->Start().code(), absl::StatusCode::kResourceExhausted);
+  }
+  NoDescriptors none;
+  executor_ = std::make_unique<Executor>(lone, &owner_);
+  EXPECT_EQ(executor_->Start().code(), absl::StatusCode::kResourceExhausted);
+}
+
 class ExecutorSetTest : public ExecutorTest {
  protected:
   // Of four ranks this is rank 2.
@@ -174,7 +218,7 @@ class ExecutorSetTest : public ExecutorTest {
         },
         &owner_);
     executor_->SetGroup(TestGroup(4, 2), nullptr);
-    executor_->Start();
+    ASSERT_TRUE(executor_->Start().ok());
   }
   Work SetChanged(uint64_t index, uint32_t id, const std::vector<int>& ranks, bool removed = false) {
     Work work = Item(index, Work::Kind::kSetChanged);

@@ -48,9 +48,15 @@ Result Library::InitBegin() {
       [factory = std::make_shared<CommunicatorFactory>(config->communicator, config->data_address, scheduled)](
           const Group& group, Bootstrap* bootstrap) { return factory->Make(group, bootstrap); },
       Runtime::Limits(), past_);
+  const absl::Status started = runtime_->Start();
+  if (!started.ok()) {
+    runtime_->Stop();
+    runtime_ = nullptr;
+    UnguardForks();
+    return {Code::kInternal, absl::StrCat("init(): ", started.message())};
+  }
   names_.clear();
   state_ = State::kStarting;
-  runtime_->Start();
   return {};
 }
 

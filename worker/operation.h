@@ -52,7 +52,8 @@ class Operation {
   // Join: the rank that joined last. Change of process sets: the id.
   int32_t value = 0;
 
-  // Exactly once. The caller holds a reference until it returns. Wakes the waiters.
+  // Exactly once. Wakes the waiters, and what follows may submit the next operation at once: so the caller holds a
+  // reference until it returns and no lock of ours, and is not inside the call that submitted this.
   void Finish(const Result& result) {
     if (done() || !result.ok()) Fail(result);
     finished_.Advance();

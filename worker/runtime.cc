@@ -55,11 +55,12 @@ Runtime::Runtime(Config config, const LinkFactory& link, Executor::Factory commu
 
 Runtime::~Runtime() { Stop(); }
 
-void Runtime::Start() {
+absl::Status Runtime::Start() {
   executor_.SetIdle(this);
-  executor_.Start();
-  loop_.Start();
-  loop_.Post([this] { StartFromLoop(); });
+  absl::Status started = loop_.Start();
+  if (started.ok()) started = executor_.Start();
+  if (started.ok()) loop_.Post([this] { StartFromLoop(); });
+  return started;
 }
 
 void Runtime::StartFromLoop() {
@@ -72,21 +73,21 @@ void Runtime::StartFromLoop() {
   // Late enough to be true at the end, early enough for the answer.
   const uint32_t ask_ms = std::min<uint32_t>(1000, timeout_ms / 4);
   loop_.AddTimerFromLoop(now.PlusMs(timeout_ms - ask_ms), [this] {
-    absl::MutexLock lock(&mutex_);
+    Step step(this);
     if (session_.state() == Session::State::kJoining) Apply(session_.AskAgain());
   });
   link_->StartFromLoop(this);
 }
 
 void Runtime::StartTimeOver() {
-  absl::MutexLock lock(&mutex_);
+  Step step(this);
   if (session_.state() != Session::State::kJoining) return;
   const Code code = link_state_.connected && session_.answered() ? Code::kTimeout : Code::kUnavailable;
   Apply(session_.GiveUp({code, WhatIsMissing()}));
 }
 
 void Runtime::AnswerTimeOver() {
-  absl::MutexLock lock(&mutex_);
+  Step step(this);
   if (session_.state() != Session::State::kJoining || session_.answered()) return;
   Apply(session_.GiveUp({Code::kUnavailable, WhatIsMissing()}));
 }
@@ -125,10 +126,15 @@ std::string Runtime::WhatIsMissing() const {
 Result Runtime::WaitReady(int timeout_ms) {
   for (bool last = timeout_ms == 0;; last = true) {
     const uint32_t seen = changed_.Value();
+    bool joined;
     {
       absl::MutexLock lock(&mutex_);
-      if (joined_) return {};
-      if (session_.state() != Session::State::kJoining) return session_.end();
+      joined = joined_;
+      if (!joined && session_.state() != Session::State::kJoining) return session_.end();
+    }
+    if (joined) {
+      PrepareMember();
+      return {};
     }
     if (last || !changed_.WaitPast(seen, timeout_ms)) return {Code::kPending, ""};
   }
@@ -209,33 +215,21 @@ Result Runtime::Submit(const std::vector<std::shared_ptr<Operation>>& operations
 }
 
 Result Runtime::SubmitAll(const std::shared_ptr<Operation>* operations, size_t count) {
-  bool wake = false;
-  Result result;
-  {
-    absl::MutexLock lock(&mutex_);
-    result = SubmitLocked(operations, count, &wake);
-  }
-  // Not before the session is free: an executor that is woken on this very CPU takes it at once, and would wait for the
-  // session.
-  if (wake) executor_.Wake();
-  return result;
-}
-
-Result Runtime::SubmitLocked(const std::shared_ptr<Operation>* operations, size_t count, bool* wake) {
+  Step step(this);
   const TimePoint now = loop_.Now();
   for (size_t i = 0; i < count; ++i) operations[i]->submitted_ns = now.ns();
   Effects effects;
   Result result = session_.Submit(operations, count, now, &effects);
   if (!result.ok()) return result;
-  *wake = ApplyWithoutWake(std::move(effects));
+  Apply(std::move(effects));
   if (!session_.has_unannounced()) return result;
   if (now.ns() - last_announce_.ns() > kBurstGapNs || session_.unannounced() >= kBurstRequestsMax) {
     last_announce_ = now;
-    *wake |= ApplyWithoutWake(session_.Flush());
+    Apply(session_.Flush());
   } else if (!flush_posted_) {
     flush_posted_ = true;
     loop_.Post([this] {
-      absl::MutexLock lock(&mutex_);
+      Step step(this);
       flush_posted_ = false;
       Apply(session_.Flush());
     });
@@ -244,7 +238,7 @@ Result Runtime::SubmitLocked(const std::shared_ptr<Operation>* operations, size_
 }
 
 void Runtime::Flush() {
-  absl::MutexLock lock(&mutex_);
+  Step step(this);
   if (!session_.has_unannounced()) return;
   last_announce_ = loop_.Now();
   Apply(session_.Flush());
@@ -270,7 +264,7 @@ void Runtime::WatchPatience() {
 void Runtime::PatienceFromLoop() {
   loop_.CancelTimerFromLoop(patience_timer_);
   patience_timer_ = 0;
-  absl::MutexLock lock(&mutex_);
+  Step step(this);
   // Nobody has to post this function again meanwhile.
   patience_watched_ = TimePoint();
   Apply(session_.Tick(loop_.Now()));
@@ -282,14 +276,14 @@ void Runtime::PatienceFromLoop() {
 
 void Runtime::BeginLeave() {
   {
-    absl::MutexLock lock(&mutex_);
+    Step step(this);
     Apply(session_.Flush());
     Apply(session_.BeginLeave(loop_.Now()));
   }
   changed_.Advance();
   loop_.Post([this] {
     loop_.AddTimerFromLoop(loop_.Now().PlusMs(limits_.leave_ms), [this] {
-      absl::MutexLock lock(&mutex_);
+      Step step(this);
       Apply(session_.GiveUp({Code::kShutDown, absl::StrCat("shutdown(): the controller did not answer within ",
                                                            Seconds(limits_.leave_ms))}));
     });
@@ -309,21 +303,25 @@ bool Runtime::WaitLeft(int timeout_ms) {
 }
 
 void Runtime::Stop() {
+  {
+    Step step(this);
+    Apply(session_.GiveUp({Code::kShutDown, "shutdown() was called"}));
+  }
   absl::MutexLock stop_lock(&stop_mutex_);
   if (stopped_) return;
   stopped_ = true;
-  {
-    absl::MutexLock lock(&mutex_);
-    Apply(session_.GiveUp({Code::kShutDown, "shutdown() was called"}));
-  }
   link_->EndWaits("shutdown() was called");
   executor_.Stop();
   timeline_.Stop();
   loop_.Join();
+  // Another thread of the script may be about to end some.
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(
+      +[](int* endings) { return *endings == 0; }, &endings_));
 }
 
 void Runtime::OnLinkState(const LinkState& state) {
-  absl::MutexLock lock(&mutex_);
+  Step step(this);
   link_state_ = state;
   if (state.connected) {
     outage_.Found();
@@ -334,14 +332,14 @@ void Runtime::OnLinkState(const LinkState& state) {
   if (!std::exchange(outage_watched_, true)) loop_.Post([this] { LookAtOutageFromLoop(); });
   session_.LinkDown();
   if (session_.state() != Session::State::kJoining) {
-    Log(LogLevel::kInfo, absl::StrCat("the way to the controller is interrupted: ", state.text));
+    LogAfterStep(LogLevel::kInfo, absl::StrCat("the way to the controller is interrupted: ", state.text));
   } else if (state.permanent) {
     Apply(session_.GiveUp({Code::kRefused, state.text}));
   }
 }
 
 void Runtime::LookAtOutageFromLoop() {
-  absl::MutexLock lock(&mutex_);
+  Step step(this);
   outage_watched_ =
       outage_.lost() && (session_.state() == Session::State::kJoining || session_.state() == Session::State::kMember);
   if (!outage_watched_) return;
@@ -358,12 +356,13 @@ void Runtime::LookAtOutageFromLoop() {
 }
 
 void Runtime::OnReceived(WorkerDown message) {
+  const bool traces = std::holds_alternative<Trace>(message) || std::holds_alternative<TraceControl>(message);
+  if (traces || std::holds_alternative<Welcome>(message)) timeline_.ReceivedFromLoop(message);
+  if (traces) return;
   bool ack_due;
   {
-    absl::MutexLock lock(&mutex_);
-    const bool traces = std::holds_alternative<Trace>(message) || std::holds_alternative<TraceControl>(message);
-    if (traces || std::holds_alternative<Welcome>(message)) timeline_.ReceivedFromLoop(message);
-    if (!traces) Apply(session_.Received(std::move(message), loop_.Now()));
+    Step step(this);
+    Apply(session_.Received(std::move(message), loop_.Now()));
     ack_due = session_.AckDue();
   }
   if (ack_due) ArmAckTimerFromLoop();
@@ -388,7 +387,7 @@ void Runtime::AckTimeOver() {
   ack_timer_armed_ = false;
   bool again;
   {
-    absl::MutexLock lock(&mutex_);
+    Step step(this);
     Apply(session_.SendAck());
     again = session_.executing();
   }
@@ -407,14 +406,14 @@ void Runtime::OnDone(Work work) {
     if (operation != nullptr) operation->Finish(work.error);
   }
   {
-    absl::MutexLock lock(&mutex_);
+    Step step(this);
     Apply(session_.AfterCompleted(loop_.Now()));
   }
   if (work.kind == Work::Kind::kLeaveDone) changed_.Advance();
 }
 
 void Runtime::OnWithdrawn(Work work) {
-  absl::MutexLock lock(&mutex_);
+  Step step(this);
   tally_.Done(work, loop_.Now(), false);
   Apply(session_.Withdrawn(std::move(work), loop_.Now()));
 }
@@ -443,7 +442,7 @@ void Runtime::BatchEnds() {
 void Runtime::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
   // Zeros of a rank that has joined are nobody's.
   work.operations.erase(std::remove(work.operations.begin(), work.operations.end(), nullptr), work.operations.end());
-  absl::MutexLock lock(&mutex_);
+  Step step(this);
   std::string text = absl::StrCat("a collective that this rank has no tensor in failed: ", reason.message());
   if (!work.operations.empty()) {
     const Request& first = work.operations[0]->request;
@@ -452,25 +451,18 @@ void Runtime::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
     absl::StrAppend(&text, " failed: ", reason.message());
   }
   Apply(session_.DataPlaneFailed(text, suspect));
-  if (session_.state() != Session::State::kBroken) {
-    for (const auto& operation : work.operations) operation->Finish(session_.end());
-    return;
-  }
-  Log(LogLevel::kInfo, text);
+  if (session_.state() != Session::State::kBroken) return End(std::move(work.operations));
+  LogAfterStep(LogLevel::kInfo, text);
   for (auto& operation : work.operations) parked_.push_back(std::move(operation));
   loop_.Post([this, text] {
     loop_.AddTimerFromLoop(loop_.Now().PlusMs(limits_.verdict_ms), [this, text] {
-      absl::MutexLock lock(&mutex_);
+      Step step(this);
       Apply(session_.GiveUp({Code::kPeerLost, text}));
     });
   });
 }
 
 void Runtime::Apply(Effects effects) {
-  if (ApplyWithoutWake(std::move(effects))) executor_.Wake();
-}
-
-bool Runtime::ApplyWithoutWake(Effects effects) {
   for (const WorkerUp& up : effects.send) link_->Send(up);
   // Before the executor gets something to do.
   silent_.store(!session_.replayer().negotiates(), std::memory_order_relaxed);
@@ -480,29 +472,56 @@ bool Runtime::ApplyWithoutWake(Effects effects) {
     timeline_.Dispatched(&work);
     tally_.Given(work, loop_.Now());
     executor_.Push(std::move(work));
+    wake_executor_ = true;
   }
-  const bool wake = !effects.work.empty();
   for (const TakeBack& back : effects.withdraw) executor_.Withdraw(back.process_set, back.instance);
-  if (!effects.notice.empty()) Log(LogLevel::kWarning, effects.notice);
+  if (!effects.notice.empty()) LogAfterStep(LogLevel::kWarning, std::move(effects.notice));
   if (effects.removed || !effects.endings.empty()) EndAll(std::move(effects));
   WatchPatience();
-  return wake;
 }
 
 void Runtime::EndAll(Effects effects) {
-  const Result& end = session_.end();
   if (effects.removed) {
-    for (Work& work : executor_.Abort(end.text)) {
+    const std::string& reason = session_.end().text;
+    for (Work& work : executor_.Abort(reason)) {
       for (auto& operation : work.operations) {
         if (operation != nullptr) effects.endings.push_back(std::move(operation));
       }
     }
     for (auto& operation : parked_) effects.endings.push_back(std::move(operation));
     parked_.clear();
-    link_->EndWaits(end.text);
+    tally_.Ended();
+    link_->EndWaits(reason);
   }
-  for (const auto& operation : effects.endings) operation->Finish(end);
-  changed_.Advance();
+  End(std::move(effects.endings));
+}
+
+void Runtime::End(std::vector<std::shared_ptr<Operation>> operations) {
+  ++endings_;
+  after_step_.push_back([this, operations = std::move(operations), end = session_.end()] {
+    for (const auto& operation : operations) operation->Finish(end);
+    {
+      absl::MutexLock lock(&mutex_);
+      --endings_;
+    }
+    changed_.Advance();
+  });
+}
+
+void Runtime::LogAfterStep(LogLevel level, std::string text) {
+  if (!LogEnabled(level)) return;
+  after_step_.push_back([level, text = std::move(text)] { Log(level, text); });
+}
+
+void Runtime::EndStep() {
+  const bool wake = std::exchange(wake_executor_, false);
+  std::vector<std::function<void()>> after;
+  after.swap(after_step_);
+  mutex_.Unlock();
+  // Not before the session is free: an executor that is woken on this very CPU takes it at once, and would wait for the
+  // session.
+  if (wake) executor_.Wake();
+  for (auto& left : after) loop_.InLoop() ? loop_.Afterwards(std::move(left)) : left();
 }
 
 void Runtime::Joined() {
@@ -517,15 +536,19 @@ void Runtime::Joined() {
   group.op_timeout_ms = config_.op_timeout_ms;
   bootstrap_ = std::make_unique<LinkBootstrap>(link_.get(), view.generation);
   timeline_.Joined(view.generation, session_.self().rank, static_cast<int>(view.members.size()));
-  if (!config_.timeline.empty()) {
-    const absl::Status started = timeline_.Start(config_.timeline, config_.timeline_mark_cycles);
-    if (!started.ok()) Log(LogLevel::kError, absl::StrCat(started.message(), " (HOROVOD_TIMELINE)"));
-  }
   executor_.SetGroup(std::move(group), bootstrap_.get());
   SetLogRank(session_.self().rank.value());
-  patience_.Enable(HasCpuForEach(session_.self().local_size));
   joined_ = true;
-  changed_.Advance();
+  after_step_.push_back([this] { changed_.Advance(); });
+}
+
+void Runtime::PrepareMember() {
+  absl::MutexLock prepare(&prepare_mutex_);
+  if (std::exchange(prepared_, true)) return;
+  patience_.Enable(HasCpuForEach(self().local_size));
+  if (config_.timeline.empty()) return;
+  const absl::Status started = timeline_.Start(config_.timeline, config_.timeline_mark_cycles);
+  if (!started.ok()) Log(LogLevel::kError, absl::StrCat(started.message(), " (HOROVOD_TIMELINE)"));
 }
 
 }  // namespace farandole

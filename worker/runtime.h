@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
@@ -19,6 +20,7 @@
 #include "worker/executor.h"
 #include "worker/job_timeline.h"
 #include "worker/link_bootstrap.h"
+#include "worker/log.h"
 #include "worker/operation.h"
 #include "worker/outage_watch.h"
 #include "worker/patience.h"
@@ -32,6 +34,9 @@ namespace farandole {
 // executes what it dispatches, answers. Threads: the control loop "farandole-ctl" (link, timers) and the executor
 // "farandole-exec". The state of the session is guarded by one mutex that nobody holds for longer than a step, rather
 // than owned by the loop: so a submission is announced, and an answer given, without waking a third thread.
+//
+// Operation::Finish is called without any lock of ours, the control loop included, and never inside a Submit: what
+// follows from it may submit the next operation at once. It must not wait for other operations, nor call Stop.
 class Runtime final : private ControlLink::Listener, private Executor::Owner, private Executor::Idle {
  public:
   using LinkFactory = std::function<std::unique_ptr<ControlLink>(EventLoop* loop, Incarnation worker)>;
@@ -58,8 +63,9 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   // Stop().
   ~Runtime() override;
 
-  // Starts threads and joining.
-  void Start();
+  // Starts threads and joining. RESOURCE_EXHAUSTED: the system gives no thread or no descriptor; only Stop is of use
+  // then.
+  absl::Status Start();
   // OK: this process is a member of the job. PENDING, or why it did not become one.
   Result WaitReady(int timeout_ms);
   // After WaitReady() was OK, also when the membership has ended since.
@@ -96,6 +102,21 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   void Stop();
 
  private:
+  // Holds the session's mutex for one step of it. What the step leaves to be done, because it is slow or calls others'
+  // code, follows when the mutex is free: in this thread, and if that runs the control loop, when it has let go of it.
+  class ABSL_SCOPED_LOCKABLE Step {
+   public:
+    explicit Step(Runtime* runtime) ABSL_EXCLUSIVE_LOCK_FUNCTION(runtime->mutex_) : runtime_(runtime) {
+      runtime_->mutex_.Lock();
+    }
+    ~Step() ABSL_UNLOCK_FUNCTION() { runtime_->EndStep(); }
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
+
+   private:
+    Runtime* const runtime_;
+  };
+
   Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits, Past past,
           Incarnation incarnation);
 
@@ -110,8 +131,6 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   void BatchEnds() override;
 
   Result SubmitAll(const std::shared_ptr<Operation>* operations, size_t count);
-  Result SubmitLocked(const std::shared_ptr<Operation>* operations, size_t count, bool* wake)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartFromLoop();
   void StartTimeOver();
   // Of an elastic job, which may have to wait for processes for long, but not for the controller.
@@ -125,11 +144,16 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   void AckTimeOver();
   // Ends the membership if the controller has been away for too long.
   void LookAtOutageFromLoop();
+  // Within a Step.
   void Apply(Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // True: the executor has to be woken.
-  bool ApplyWithoutWake(Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndAll(Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // After the step: ends them with Session::end().
+  void End(std::vector<std::shared_ptr<Operation>> operations) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Joined() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LogAfterStep(LogLevel level, std::string text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndStep() ABSL_UNLOCK_FUNCTION(mutex_);
+  // The part of joining that reads and writes files, once, in the thread that waits for it.
+  void PrepareMember();
 
   const Config config_;
   const Limits limits_;
@@ -151,6 +175,11 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   Session session_ ABSL_GUARDED_BY(mutex_);
   Tally tally_ ABSL_GUARDED_BY(mutex_);
   bool joined_ ABSL_GUARDED_BY(mutex_) = false;
+  // What steps leave: see Step.
+  bool wake_executor_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::function<void()>> after_step_ ABSL_GUARDED_BY(mutex_);
+  // Calls of End whose operations have not all finished.
+  int endings_ ABSL_GUARDED_BY(mutex_) = 0;
   LinkState link_state_ ABSL_GUARDED_BY(mutex_);
   OutageWatch outage_ ABSL_GUARDED_BY(mutex_);
   bool outage_watched_ ABSL_GUARDED_BY(mutex_) = false;
@@ -160,6 +189,8 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   TimePoint patience_watched_ ABSL_GUARDED_BY(mutex_) = TimePoint::Infinite();
   // Failed in the data plane, wait for the controller's word.
   std::vector<std::shared_ptr<Operation>> parked_ ABSL_GUARDED_BY(mutex_);
+  absl::Mutex prepare_mutex_;
+  bool prepared_ ABSL_GUARDED_BY(prepare_mutex_) = false;
   absl::Mutex stop_mutex_;
   bool stopped_ ABSL_GUARDED_BY(stop_mutex_) = false;
 };

@@ -20,6 +20,8 @@ class Tally {
   void Given(const Work& work, TimePoint now);
   // Executed, or taken back.
   void Done(const Work& work, TimePoint now, bool executed);
+  // The membership is over: nothing is in flight any more.
+  void Ended() { in_flight_.clear(); }
 
   // Begins anew with the slack.
   void Fill(WorkerReport* report, TimePoint now);

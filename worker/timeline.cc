@@ -1,12 +1,9 @@
 #include "worker/timeline.h"
 
-#include <pthread.h>
-
-#include <csignal>
-
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/clock.h"
+#include "base/start_thread.h"
 #include "worker/log.h"
 
 namespace farandole {
@@ -39,15 +36,10 @@ absl::Status Timeline::StartWriting(const std::string& path, bool mark_cycles) {
     reports_.clear();
     lost_ = 0;
   }
-  // Signals belong to the script's threads.
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  thread_ = std::thread([this, file = std::shared_ptr<TimelineFile>(*std::move(file))] {
-    pthread_setname_np(pthread_self(), "farandole-tl");
-    Run(file.get());
-  });
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  absl::StatusOr<std::thread> thread =
+      StartThread("farandole-tl", [this, file = std::shared_ptr<TimelineFile>(*std::move(file))] { Run(file.get()); });
+  if (!thread.ok()) return thread.status();
+  thread_ = *std::move(thread);
   on_.store(true);
   return absl::OkStatus();
 }

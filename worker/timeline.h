@@ -39,7 +39,8 @@ class Timeline {
   ~Timeline();
 
   // Rank 0: begins the file, on a thread of its own ("farandole-tl"). FAILED_PRECONDITION if one is being written,
-  // INVALID_ARGUMENT if the file cannot be opened. `mark_cycles`: a mark at the beginning of each batch.
+  // INVALID_ARGUMENT if the file cannot be opened, RESOURCE_EXHAUSTED if there is no thread. `mark_cycles`: a mark at
+  // the beginning of each batch.
   absl::Status StartWriting(const std::string& path, bool mark_cycles);
   // Others: collects records for TakeRecords.
   void StartReporting();

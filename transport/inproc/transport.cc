@@ -11,11 +11,11 @@
 
 namespace farandole {
 
-InprocTransport::InprocTransport() : loop_("fdl-inproc"), address_(absl::StrCat("inproc:", absl::Hex(RandomId()))) {
-  loop_.Start();
-}
+InprocTransport::InprocTransport()
+    : loop_("fdl-inproc"), address_(absl::StrCat("inproc:", absl::Hex(RandomId()))), started_(loop_.Start()) {}
 
 InprocTransport::~InprocTransport() {
+  if (!started_.ok()) return;
   Exchange& exchange = Exchange::OfThisProcess();
   exchange.Shut(address_);
   // Behind every Connect and Accept that is on its way to the loop; the second turn runs what Cancel posts.
@@ -29,6 +29,7 @@ InprocTransport::~InprocTransport() {
 }
 
 absl::StatusOr<std::string> InprocTransport::Listen() {
+  if (!started_.ok()) return started_;
   Exchange::OfThisProcess().Open(address_);
   return address_;
 }

@@ -17,7 +17,7 @@ class InprocTransport final : public Transport {
   ~InprocTransport() override;
 
   const char* name() const override { return "inproc"; }
-  absl::Status Usable() const override { return absl::OkStatus(); }
+  absl::Status Usable() const override { return started_; }
   absl::StatusOr<std::string> Listen() override;
   absl::StatusOr<std::unique_ptr<Memory>> Register(void* data, size_t bytes) override;
   void Connect(const std::string& address, const Pairing& pairing, TimePoint deadline, Ready ready) override;
@@ -28,6 +28,7 @@ class InprocTransport final : public Transport {
 
   EventLoop loop_;
   const std::string address_;
+  const absl::Status started_;  // of the loop
 };
 
 }  // namespace farandole

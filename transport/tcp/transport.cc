@@ -16,13 +16,12 @@ TcpTransport::TcpTransport(TcpOptions options)
       loop_("fdl-tcp"),
       acceptor_(&loop_, [this](PrivateFd socket, const Pairing& pairing,
                                Ready ready) { OpenFromLoop(std::move(socket), pairing, std::move(ready)); }),
-      dialer_(&loop_, [this](PrivateFd socket, const Pairing& pairing, Ready ready) {
-        OpenFromLoop(std::move(socket), pairing, std::move(ready));
-      }) {
-  loop_.Start();
-}
+      dialer_(&loop_, [this](PrivateFd socket, const Pairing& pairing,
+                             Ready ready) { OpenFromLoop(std::move(socket), pairing, std::move(ready)); }),
+      started_(loop_.Start()) {}
 
 TcpTransport::~TcpTransport() {
+  if (!started_.ok()) return;
   absl::Notification stopped;
   loop_.Post([this, &stopped] {
     acceptor_.StopFromLoop();
@@ -33,9 +32,13 @@ TcpTransport::~TcpTransport() {
   loop_.Join();
 }
 
-absl::Status TcpTransport::Usable() const { return ListenOn(options_.listen_host).status(); }
+absl::Status TcpTransport::Usable() const {
+  if (!started_.ok()) return absl::UnavailableError(started_.message());
+  return ListenOn(options_.listen_host).status();
+}
 
 absl::StatusOr<std::string> TcpTransport::Listen() {
+  if (!started_.ok()) return started_;
   absl::MutexLock lock(&mutex_);
   if (!address_.empty()) return address_;
   absl::StatusOr<PrivateFd> socket = ListenOn(options_.listen_host);

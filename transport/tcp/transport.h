@@ -42,6 +42,7 @@ class TcpTransport final : public Transport {
   EventLoop loop_;
   Acceptor acceptor_;
   Dialer dialer_;
+  const absl::Status started_;  // of the loop
   absl::Mutex mutex_;
   std::string address_ ABSL_GUARDED_BY(mutex_);
 };
