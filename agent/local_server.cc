@@ -1,8 +1,5 @@
 #include "agent/local_server.h"
 
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +8,9 @@
 namespace farandole {
 
 LocalServer::LocalServer(EventLoop* loop, LocalConnection::Callbacks callbacks)
-    : loop_(loop), callbacks_(std::move(callbacks)) {
+    : loop_(loop),
+      callbacks_(std::move(callbacks)),
+      listener_(loop, [this](UniqueFd socket) { Welcome(std::move(socket)); }) {
   callbacks_.on_closed = [this, on_closed = std::move(callbacks_.on_closed)](
                              const std::shared_ptr<LocalConnection>& connection, const absl::Status& status) {
     connections_.erase(connection);
@@ -19,21 +18,17 @@ LocalServer::LocalServer(EventLoop* loop, LocalConnection::Callbacks callbacks)
   };
 }
 
-LocalServer::~LocalServer() {
-  if (listener_.valid()) loop_->RemoveFdFromLoop(listener_.get());
-}
+LocalServer::~LocalServer() { listener_.StopFromLoop(); }
 
 absl::Status LocalServer::ListenFromLoop(const std::string& name) {
-  absl::StatusOr<UniqueFd> listener = ListenUnix(name);
-  if (!listener.ok()) return listener.status();
-  listener_ = std::move(*listener);
-  loop_->AddFdFromLoop(listener_.get(), EPOLLIN, [this](uint32_t) { Accept(); });
+  absl::StatusOr<UniqueFd> socket = ListenUnix(name);
+  if (!socket.ok()) return socket.status();
+  socket_ = *std::move(socket);
+  listener_.StartFromLoop(socket_.get());
   return absl::OkStatus();
 }
 
-void LocalServer::Accept() {
-  UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!socket.valid()) return;
+void LocalServer::Welcome(UniqueFd socket) {
   const absl::StatusOr<PeerCredentials> peer = CheckPeer(socket.get());
   const bool full = connections_.size() >= kConnectionsMax;
   auto connection =

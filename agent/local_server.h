@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "agent/local_connection.h"
 #include "base/event_loop.h"
+#include "base/listener.h"
 #include "base/unique_fd.h"
 
 namespace farandole {
@@ -24,11 +25,12 @@ class LocalServer {
   absl::Status ListenFromLoop(const std::string& name);
 
  private:
-  void Accept();
+  void Welcome(UniqueFd socket);
 
   EventLoop* const loop_;
   LocalConnection::Callbacks callbacks_;
-  UniqueFd listener_;
+  UniqueFd socket_;
+  Listener listener_;
   std::set<std::shared_ptr<LocalConnection>> connections_;
 };
 

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/auth.h"
+#include "base/descriptor_limit.h"
 #include "base/event_loop.h"
 #include "base/read_file.h"
 #include "base/unique_fd.h"
@@ -99,6 +100,7 @@ void SayReady(int fd, const std::string& address) {
 }
 
 int Run(const Options& options) {
+  RaiseDescriptorLimit();
   const Log log(options.log_level);
   EventLoop loop("controller");
   std::unique_ptr<Server> server;
