@@ -123,10 +123,13 @@ TEST_F(FrontDoorTest, AnyNumberOfSilentOnesKeepsNobodyOut) {
   std::vector<UniqueFd> silent;
   const size_t crowd = std::min<size_t>(FrontDoor::kGuestsMax, DescriptorLimit() / 8) + 40;
   for (size_t i = 0; i < crowd; ++i) silent.push_back(Dial());
+  const TimePoint start = loop_.Now();
   const UniqueFd guest = Dial();
   Say(guest, Connect(DoorHeader("j", kToken)));
   EXPECT_EQ(Hear(guest, sizeof kWelcome - 1), kWelcome);
   EXPECT_EQ(Hear(silent.front()), "");
+  // Pushed out, long before its time was over.
+  EXPECT_LT(loop_.Now().MsSince(start), FrontDoor::kGuestMs);
 }
 
 }  // namespace
