@@ -32,7 +32,7 @@ int Main(const std::string& address, const std::string& job) {
   std::ios::sync_with_stdio(false);
   std::string token;
   std::getline(std::cin, token);
-  const auto stub = v1::Status::NewStub(NewControllerChannel({address, job, token}));
+  const auto stub = v1::Status::NewStub(NewControllerChannel({address, job, token, ""}));
   bool on = false;
   int answers = 0;
   const auto tell = [&] {
