@@ -121,7 +121,7 @@ void Agent::LogLink(const LinkState& state) {
     outage_timer_ = 0;
   }
   if (state.connected) {
-    if (outage_logged_) log_(absl::StrCat("connected to the controller at ", config_.link.address, " again"));
+    if (outage_logged_) log_(absl::StrCat("connected to the controller at ", config_.link.channel.address, " again"));
     outage_logged_ = false;
     link_was_up_ = true;
   } else if (state.permanent) {

@@ -3,6 +3,7 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include "base/door_proof.h"
 #include "base/tls_name.h"
 
 namespace farandole {
@@ -12,8 +13,7 @@ constexpr int kMessageBytesMax = 64 << 20;
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> NewControllerChannel(const std::string& address, const std::string& tls_ca_pem,
-                                                    bool pinned) {
+std::shared_ptr<grpc::Channel> NewControllerChannel(const ControllerChannelConfig& config) {
   grpc::ChannelArguments arguments;
   // Else http_proxy would capture even loopback.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -34,16 +34,20 @@ std::shared_ptr<grpc::Channel> NewControllerChannel(const std::string& address, 
   // Small messages: measuring the bandwidth would add a ping and its answer to nearly every exchange.
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
+  if (!config.token.empty()) {
+    arguments.SetString(kDoorServerArgument, config.address);
+    arguments.SetString(kDoorHeadersArgument, DoorHeader(config.job, config.token));
+  }
   std::shared_ptr<grpc::ChannelCredentials> credentials;
-  if (tls_ca_pem.empty()) {
+  if (config.tls_ca_pem.empty()) {
     credentials = grpc::InsecureChannelCredentials();
   } else {
     grpc::SslCredentialsOptions options;
-    options.pem_root_certs = tls_ca_pem;
-    if (pinned) arguments.SetSslTargetNameOverride(kPinnedTlsName);
+    options.pem_root_certs = config.tls_ca_pem;
+    if (config.tls_pinned) arguments.SetSslTargetNameOverride(kPinnedTlsName);
     credentials = grpc::SslCredentials(options);
   }
-  return grpc::CreateCustomChannel(address, credentials, arguments);
+  return grpc::CreateCustomChannel(config.address, credentials, arguments);
 }
 
 }  // namespace farandole

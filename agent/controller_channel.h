@@ -8,11 +8,17 @@
 
 namespace farandole {
 
-// A connection of its own to the controller at host:port, not opened yet; what a controller that vanishes and comes
-// back asks of a channel is set. `tls_ca_pem` empty: no TLS. `pinned`: it is the controller's own certificate, which is
-// for kPinnedTlsName.
-std::shared_ptr<grpc::Channel> NewControllerChannel(const std::string& address, const std::string& tls_ca_pem,
-                                                    bool pinned = false);
+struct ControllerChannelConfig {
+  std::string address;  // host:port
+  std::string job;
+  std::string token;        // proved at the controller's front door; empty: there is none
+  std::string tls_ca_pem;   // empty: no TLS
+  bool tls_pinned = false;  // tls_ca_pem is the controller's own certificate, which is for kPinnedTlsName
+};
+
+// A connection of its own to the controller, not opened yet; what a controller that vanishes and comes back asks of a
+// channel is set.
+std::shared_ptr<grpc::Channel> NewControllerChannel(const ControllerChannelConfig& config);
 
 }  // namespace farandole
 

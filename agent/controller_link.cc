@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "agent/controller_channel.h"
 #include "agent/versions.h"
+#include "base/door_proof.h"
 #include "proto/codec.h"
 #include "proto/version.h"
 
@@ -56,14 +56,14 @@ ControllerLink::~ControllerLink() {
 }
 
 void ControllerLink::Authorize(grpc::ClientContext* context) const {
-  context->AddMetadata("farandole-job", config_.job);
-  context->AddMetadata("authorization", absl::StrCat("Bearer ", config_.token));
+  context->AddMetadata("farandole-job", config_.channel.job);
+  context->AddMetadata("authorization", absl::StrCat("Bearer ", config_.channel.token));
 }
 
 void ControllerLink::StartFromLoop() {
   thread_ = std::make_unique<CompletionThread>("farandole-grpc", std::make_unique<grpc::CompletionQueue>());
   retry_ms_ = kRetryFirstMs;
-  SetState(false, false, absl::StrCat("connecting to the controller at ", config_.address));
+  SetState(false, false, absl::StrCat("connecting to the controller at ", config_.channel.address));
   Connect();
 }
 
@@ -95,7 +95,7 @@ void ControllerLink::Connect() {
   failure_.clear();
   // Ends only after the next one has begun: the last channel of a process takes gRPC's threads with it.
   const std::shared_ptr<grpc::Channel> previous = std::move(channel_);
-  channel_ = NewControllerChannel(config_.address, config_.tls_ca_pem, config_.tls_pinned);
+  channel_ = NewControllerChannel(config_.channel);
   stream_ = std::make_shared<ControllerStream>(loop_, thread_.get(), outstanding_);
   Authorize(stream_->context());
   stream_->StartFromLoop(
@@ -104,7 +104,7 @@ void ControllerLink::Connect() {
   stream_->SendFromLoop(Encode(AgentUp(config_.hello)));
   welcome_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kSilentMs), [this] {
     const std::string silent =
-        absl::StrCat("the controller at ", config_.address, " does not answer; check that it is not stopped");
+        absl::StrCat("the controller at ", config_.channel.address, " does not answer; check that it is not stopped");
     SetState(false, false, silent);
     welcome_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kWelcomeMs - kSilentMs), [this, silent] {
       failure_ = silent;
@@ -116,8 +116,8 @@ void ControllerLink::Connect() {
 void ControllerLink::Received(const std::string& bytes) {
   absl::StatusOr<AgentDown> message = DecodeAgentDown(bytes);
   if (!message.ok()) {
-    failure_ =
-        absl::StrCat("the controller at ", config_.address, " sent what is no message: ", message.status().message());
+    failure_ = absl::StrCat("the controller at ", config_.channel.address,
+                            " sent what is no message: ", message.status().message());
     return stream_->CancelFromLoop();
   }
   if (const auto* welcome = std::get_if<AgentWelcome>(&*message)) return Welcomed(*welcome);
@@ -128,12 +128,12 @@ void ControllerLink::Received(const std::string& bytes) {
 void ControllerLink::Welcomed(const AgentWelcome& welcome) {
   if (state_.connected || !failure_.empty()) return;
   if (!SameMinor(welcome.version, kVersion)) {
-    failure_ = absl::StrCat("the controller at ", config_.address, " is version ", welcome.version, ", this agent ",
-                            kVersion, "; install the same minor version of both");
+    failure_ = absl::StrCat("the controller at ", config_.channel.address, " is version ", welcome.version,
+                            ", this agent ", kVersion, "; install the same minor version of both");
     return stream_->CancelFromLoop();
   }
   if (welcome.controller_incarnation < controller_incarnation_) {
-    failure_ = absl::StrCat("an older controller answers at ", config_.address, ": incarnation ",
+    failure_ = absl::StrCat("an older controller answers at ", config_.channel.address, ": incarnation ",
                             welcome.controller_incarnation, " after ", controller_incarnation_);
     return stream_->CancelFromLoop();
   }
@@ -150,12 +150,14 @@ void ControllerLink::SayLease() {
   lease_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(lease_interval_ms_), [this] { SayLease(); });
 }
 
-void ControllerLink::Lost(const grpc::Status& status) {
+void ControllerLink::Lost(const grpc::Status& how) {
+  const grpc::Status status =
+      IsDoorRefusal(how.error_message()) ? grpc::Status(grpc::UNAUTHENTICATED, kWrongToken) : how;
   CancelTimers();
   stream_ = nullptr;
   const bool ours = !failure_.empty();
   const bool permanent = too_large_ || (!ours && IsPermanent(status.error_code()));
-  SetState(false, permanent, ours ? failure_ : Explain(config_.address, status));
+  SetState(false, permanent, ours ? failure_ : Explain(config_.channel.address, status));
   if (permanent || stopped_) return;
   retry_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(retry_ms_), [this] { Connect(); });
   retry_ms_ = std::min(2 * retry_ms_, kRetryMaxMs);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/controller_channel.h"
 #include "agent/controller_stream.h"
 #include "agent/outstanding.h"
 #include "base/completion_thread.h"
@@ -18,11 +19,7 @@
 namespace farandole {
 
 struct ControllerLinkConfig {
-  std::string address;  // host:port
-  std::string job;
-  std::string token;
-  std::string tls_ca_pem;  // empty: no TLS
-  bool tls_pinned = false;
+  ControllerChannelConfig channel;
   AgentHello hello;
 };
 

@@ -1,12 +1,12 @@
 #include "agent/fake_controller.h"
 
 #include <grpc/support/time.h>
-#include <grpcpp/server_builder.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 
+#include "base/door_proof.h"
 #include "proto/codec.h"
 #include "proto/version.h"
 
@@ -20,13 +20,24 @@ constexpr std::chrono::seconds kPatience(30);
 void FakeController::Start() {
   stopping_ = false;
   grpc::ServerBuilder builder;
-  int port = 0;
   builder.SetMaxReceiveMessageSize(64 << 20);
-  builder.AddListeningPort(address(), grpc::InsecureServerCredentials(), &port);
+  inside_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   builder.RegisterService(this);
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || port == 0) std::abort();
-  port_ = port;
+  if (server_ == nullptr) std::abort();
+  const auto check = [this](absl::string_view credentials) { return ProvesToken(credentials, token_); };
+  const auto hand_over = [this](UniqueFd connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.fd = connection.Release();
+    inside_->HandleNewConnection(&parameters);
+  };
+  loop_ = std::make_unique<EventLoop>("fake-controller");
+  auto door = FrontDoor::OpenFromLoop(address(), loop_.get(), check, hand_over, nullptr);
+  if (!door.ok()) std::abort();
+  door_ = *std::move(door);
+  port_ = door_->port();
+  loop_->Start();
 }
 
 void FakeController::Stop() {
@@ -37,6 +48,8 @@ void FakeController::Stop() {
     ++incarnation_;
     changed_.notify_all();
   }
+  loop_->Join();
+  door_ = nullptr;
   server_->Shutdown(gpr_time_0(GPR_CLOCK_MONOTONIC));
   server_->Wait();
   server_.reset();

@@ -2,6 +2,7 @@
 #define FARANDOLE_AGENT_FAKE_CONTROLLER_H_
 
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
 #include <condition_variable>
 #include <functional>
@@ -11,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/event_loop.h"
+#include "base/front_door.h"
 #include "farandole/v1/coordination.grpc.pb.h"
 #include "proto/messages.h"
 
@@ -47,6 +50,9 @@ class FakeController final : private v1::Coordination::Service {
   const std::string token_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> inside_;
+  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<FrontDoor> door_;
   std::mutex mutex_;
   std::condition_variable changed_;
   Stream* stream_ = nullptr;

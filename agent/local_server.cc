@@ -1,8 +1,5 @@
 #include "agent/local_server.h"
 
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +9,10 @@
 namespace farandole {
 
 LocalServer::LocalServer(EventLoop* loop, LocalConnection::Callbacks callbacks, int64_t attach_ms)
-    : loop_(loop), attach_ms_(attach_ms), callbacks_(std::move(callbacks)) {
+    : loop_(loop),
+      attach_ms_(attach_ms),
+      callbacks_(std::move(callbacks)),
+      listener_(loop, [this](UniqueFd socket) { Welcome(std::move(socket)); }) {
   callbacks_.on_closed = [this, on_closed = std::move(callbacks_.on_closed)](
                              const std::shared_ptr<LocalConnection>& connection, const absl::Status& status) {
     connections_.erase(connection);
@@ -25,20 +25,18 @@ LocalServer::LocalServer(EventLoop* loop, LocalConnection::Callbacks callbacks, 
 
 LocalServer::~LocalServer() {
   loop_->CancelTimerFromLoop(unattached_timer_);
-  if (listener_.valid()) loop_->RemoveFdFromLoop(listener_.get());
+  listener_.StopFromLoop();
 }
 
 absl::Status LocalServer::ListenFromLoop(const std::string& name) {
-  absl::StatusOr<UniqueFd> listener = ListenUnix(name);
-  if (!listener.ok()) return listener.status();
-  listener_ = std::move(*listener);
-  loop_->AddFdFromLoop(listener_.get(), EPOLLIN, [this](uint32_t) { Accept(); });
+  absl::StatusOr<UniqueFd> socket = ListenUnix(name);
+  if (!socket.ok()) return socket.status();
+  socket_ = *std::move(socket);
+  listener_.StartFromLoop(socket_.get());
   return absl::OkStatus();
 }
 
-void LocalServer::Accept() {
-  UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!socket.valid()) return;
+void LocalServer::Welcome(UniqueFd socket) {
   const absl::StatusOr<PeerCredentials> peer = CheckPeer(socket.get());
   const bool full = connections_.size() >= kConnectionsMax;
   auto connection =

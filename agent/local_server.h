@@ -11,6 +11,7 @@
 #include "agent/local_connection.h"
 #include "base/clock.h"
 #include "base/event_loop.h"
+#include "base/listener.h"
 #include "base/unique_fd.h"
 
 namespace farandole {
@@ -37,7 +38,7 @@ class LocalServer {
     TimePoint due;
   };
 
-  void Accept();
+  void Welcome(UniqueFd socket);
   // Lets go of those that have attached or are due.
   void LookAtUnattached();
   // Without Refused, which is for ever: a worker that was stopped meanwhile comes again.
@@ -46,7 +47,8 @@ class LocalServer {
   EventLoop* const loop_;
   const int64_t attach_ms_;
   LocalConnection::Callbacks callbacks_;
-  UniqueFd listener_;
+  UniqueFd socket_;
+  Listener listener_;
   std::set<Connection> connections_;
   std::deque<Unattached> unattached_;  // the eldest first; also some that have attached since it was last looked at
   EventLoop::TimerId unattached_timer_ = 0;

@@ -39,11 +39,11 @@ void Print(const std::string& text) {
 
 AgentConfig ConfigOf(const AgentOptions& options, const MemoryBudget& budget) {
   AgentConfig config;
-  config.link.address = options.controller;
-  config.link.job = options.job;
-  config.link.token = options.token;
-  config.link.tls_ca_pem = options.tls_ca_pem;
-  config.link.tls_pinned = options.tls_pinned;
+  config.link.channel.address = options.controller;
+  config.link.channel.job = options.job;
+  config.link.channel.token = options.token;
+  config.link.channel.tls_ca_pem = options.tls_ca_pem;
+  config.link.channel.tls_pinned = options.tls_pinned;
   config.link.hello = AgentHello{options.agent_id, options.host_name, kVersion};
   config.socket_name = options.socket_name;
   config.segment_bytes_max = budget.for_segments();

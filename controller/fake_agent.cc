@@ -5,9 +5,16 @@
 #include <utility>
 #include <variant>
 
+#include "base/door_proof.h"
 #include "proto/codec.h"
 
 namespace farandole {
+
+void OpenDoor(const std::string& address, const std::string& job, const std::string& token,
+              grpc::ChannelArguments* arguments) {
+  arguments->SetString(kDoorServerArgument, address);
+  arguments->SetString(kDoorHeadersArgument, DoorHeader(job, token));
+}
 
 void Prepare(grpc::ClientContext* context, const std::string& job, const std::string& token) {
   context->AddMetadata("farandole-job", job);

@@ -3,6 +3,7 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/support/channel_arguments.h>
 
 #include <cstdint>
 #include <memory>
@@ -44,6 +45,10 @@ class FakeAgent {
   std::unique_ptr<v1::Coordination::Stub> stub_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::AgentUp, v1::AgentDown>> stream_;
 };
+
+// Lets a channel to this address through the controller's front door.
+void OpenDoor(const std::string& address, const std::string& job, const std::string& token,
+              grpc::ChannelArguments* arguments);
 
 // Adds a call's metadata and a deadline.
 void Prepare(grpc::ClientContext* context, const std::string& job, const std::string& token);

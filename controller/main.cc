@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "base/address.h"
 #include "base/auth.h"
+#include "base/descriptor_limit.h"
 #include "base/event_loop.h"
 #include "base/read_file.h"
 #include "base/unique_fd.h"
@@ -96,6 +97,7 @@ void SayReady(int fd, const std::string& address) {
 }
 
 int Run(const Options& options) {
+  RaiseDescriptorLimit();
   const Log log(options.log_level);
   EventLoop loop("controller");
   std::unique_ptr<Server> server;

@@ -1,7 +1,5 @@
 #include "controller/metrics_server.h"
 
-#include <netdb.h>
-#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -11,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/tcp_listen.h"
 
 namespace farandole {
 namespace {
@@ -19,60 +18,35 @@ constexpr size_t kConnectionsMax = 16;
 constexpr size_t kRequestBytesMax = 4096;
 constexpr int64_t kDeadlineMs = 5000;
 
-int PortOf(int fd) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
-  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
-                                             : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
-}
-
-absl::StatusOr<UniqueFd> Listen(const std::string& listen_on) {
-  const size_t colon = listen_on.rfind(':');
-  std::string host = listen_on.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), listen_on.c_str() + colon + 1, &hints, &found) != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", listen_on, ": no such address"));
-  }
-  UniqueFd fd(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int one = 1;
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  const bool bound = bind(fd.get(), found->ai_addr, found->ai_addrlen) == 0 && listen(fd.get(), 16) == 0;
-  freeaddrinfo(found);
-  if (!bound) return absl::UnavailableError(absl::StrCat("cannot listen on ", listen_on, "; is the port taken?"));
-  return fd;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::string& listen, EventLoop* loop,
                                                                     Page page) {
-  absl::StatusOr<UniqueFd> fd = Listen(listen);
+  absl::StatusOr<UniqueFd> fd = ListenTcp(listen);
   if (!fd.ok()) return fd.status();
   const int port = PortOf(fd->get());
   return std::unique_ptr<MetricsServer>(new MetricsServer(*std::move(fd), port, loop, std::move(page)));
 }
 
-MetricsServer::MetricsServer(UniqueFd listener, int port, EventLoop* loop, Page page)
-    : listener_(std::move(listener)), port_(port), loop_(loop), page_(std::move(page)) {
-  loop_->AddFdFromLoop(listener_.get(), EPOLLIN, [this](uint32_t) { Accept(); });
+MetricsServer::MetricsServer(UniqueFd socket, int port, EventLoop* loop, Page page)
+    : socket_(std::move(socket)),
+      port_(port),
+      loop_(loop),
+      page_(std::move(page)),
+      listener_(loop, [this](UniqueFd connection) { Welcome(std::move(connection)); }) {
+  listener_.StartFromLoop(socket_.get());
 }
 
 MetricsServer::~MetricsServer() {
+  listener_.StopFromLoop();
   while (!connections_.empty()) Close(connections_.begin()->first);
-  loop_->RemoveFdFromLoop(listener_.get());
 }
 
-void MetricsServer::Accept() {
-  UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!fd.valid() || connections_.size() >= kConnectionsMax) return;
+void MetricsServer::Welcome(UniqueFd socket) {
+  if (connections_.size() >= kConnectionsMax) return;
   const uint64_t id = next_id_++;
   Connection& connection = connections_[id];
-  connection.fd = std::move(fd);
+  connection.fd = std::move(socket);
   connection.deadline = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kDeadlineMs), [this, id] { Close(id); });
   loop_->AddFdFromLoop(connection.fd.get(), EPOLLIN, [this, id](uint32_t events) { Ready(id, events); });
 }

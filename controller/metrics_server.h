@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/event_loop.h"
+#include "base/listener.h"
 #include "base/unique_fd.h"
 
 namespace farandole {
@@ -37,8 +38,8 @@ class MetricsServer {
     EventLoop::TimerId deadline = 0;
   };
 
-  MetricsServer(UniqueFd listener, int port, EventLoop* loop, Page page);
-  void Accept();
+  MetricsServer(UniqueFd socket, int port, EventLoop* loop, Page page);
+  void Welcome(UniqueFd socket);
   void Ready(uint64_t id, uint32_t events);
   void Read(uint64_t id, Connection* connection);
   void Answer(uint64_t id, Connection* connection);
@@ -46,10 +47,11 @@ class MetricsServer {
   void Write(uint64_t id, Connection* connection);
   void Close(uint64_t id);
 
-  const UniqueFd listener_;
+  const UniqueFd socket_;
   const int port_;
   EventLoop* const loop_;
   const Page page_;
+  Listener listener_;
   uint64_t next_id_ = 1;
   std::map<uint64_t, Connection> connections_;
   // Gone with this: a page that comes later finds nobody.

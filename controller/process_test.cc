@@ -75,12 +75,15 @@ class Controller {
     pid_ = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  std::unique_ptr<FakeAgent> Agent(const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  std::unique_ptr<FakeAgent> Agent(const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+                                   const std::string& token = "") {
     grpc::ChannelArguments args;
     args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    const std::string shown = MakeToken("secret", "j", "member");
+    OpenDoor(address_, "j", shown, &args);
     return std::make_unique<FakeAgent>(grpc::CreateCustomChannel(address_, credentials, args), "j",
-                                       MakeToken("secret", "j", "member"));
+                                       token.empty() ? shown : token);
   }
 
  private:
@@ -159,8 +162,7 @@ TEST(ProcessTest, SpeaksTlsWithTheFilesItIsGiven) {
   options.pem_root_certs.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   auto agent = controller.Agent(grpc::SslCredentials(options));
   ASSERT_TRUE(agent->Connect("a", "h1"));
-  auto stranger = std::make_unique<FakeAgent>(grpc::CreateChannel(controller.address(), grpc::SslCredentials(options)),
-                                              "j", "no token");
+  auto stranger = controller.Agent(grpc::SslCredentials(options), "no token");
   EXPECT_FALSE(stranger->Connect("b", "h1"));
   EXPECT_EQ(stranger->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
   auto plain = controller.Agent(grpc::InsecureChannelCredentials());

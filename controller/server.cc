@@ -12,7 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "base/completion_thread.h"
+#include "base/descriptor_limit.h"
+#include "base/door_proof.h"
+#include "base/front_door.h"
 #include "controller/coordination_service.h"
+#include "controller/health_gate.h"
 #include "controller/metrics_server.h"
 #include "controller/metrics_text.h"
 #include "controller/status_service.h"
@@ -20,7 +24,11 @@
 namespace farandole {
 namespace {
 
+using GrpcAcceptor = grpc::experimental::ExternalConnectionAcceptor;
+
 constexpr int kShutdownMs = 1000;
+// Between two sentences about descriptors.
+constexpr int64_t kExhaustedSayMs = 60000;
 
 // Finds half-open connections within 15 s, and lets agents do the same.
 void SetKeepAlive(grpc::ServerBuilder* builder) {
@@ -40,6 +48,21 @@ void SetBounds(const ServerConfig& config, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Small messages: measuring the bandwidth would add a ping and its answer to nearly every exchange.
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+}
+
+// Not on a port of gRPC's own, which would parse whatever anybody sends.
+std::unique_ptr<GrpcAcceptor> AddAcceptor(std::shared_ptr<grpc::ServerCredentials> credentials,
+                                          grpc::ServerBuilder* builder) {
+  constexpr auto kFromFd = grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD;
+  return builder->experimental().AddExternalConnectionAcceptor(kFromFd, std::move(credentials));
+}
+
+std::function<void(UniqueFd)> Into(GrpcAcceptor* inside) {
+  return [inside](UniqueFd connection) {
+    GrpcAcceptor::NewConnectionParameters parameters;
+    parameters.fd = connection.Release();
+    inside->HandleNewConnection(&parameters);
+  };
 }
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& listen, EventLoop* loop, Hub* hub) {
@@ -74,11 +97,46 @@ struct Server::State {
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<grpc::Server> health;
   std::unique_ptr<MetricsServer> metrics;
-  int port = 0;
-  int health_port = 0;
+  // Takes the connections that the door has let in.
+  std::unique_ptr<GrpcAcceptor> inside;
+  std::unique_ptr<FrontDoor> door;
+  std::unique_ptr<GrpcAcceptor> health_inside;
+  std::unique_ptr<HealthGate> health_gate;
 };
 
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+absl::Status Server::OpenDoor(const ServerConfig& config, EventLoop* loop, const Log* log, State* state) {
+  const auto check = [key = config.controller_key](absl::string_view credentials) {
+    return ProvesAnyToken(credentials, key);
+  };
+  const auto exhausted = [log, loop, next = loop->Now()](const std::string& why) mutable {
+    if (loop->Now() < next) return;
+    next = loop->Now().PlusMs(kExhaustedSayMs);
+    log->Write(LogLevel::kWarning, absl::StrCat(why, " (limit: ", DescriptorLimit(),
+                                                "); agents that are not connected wait; raise it with ulimit -Hn"));
+  };
+  absl::StatusOr<std::unique_ptr<FrontDoor>> door;
+  loop->RunHere(
+      [&] { door = FrontDoor::OpenFromLoop(config.listen, loop, check, Into(state->inside.get()), exhausted); });
+  if (!door.ok()) return door.status();
+  state->door = *std::move(door);
+  return absl::OkStatus();
+}
+
+absl::Status Server::OpenHealth(const ServerConfig& config, EventLoop* loop, State* state) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  SetBounds(config, &builder);
+  state->health_inside = AddAcceptor(GuardedCredentials(TlsFiles{}, CheckHealthCall), &builder);
+  state->health = builder.BuildAndStart();
+  if (state->health == nullptr) return absl::UnavailableError("gRPC cannot start its server for health checks");
+  absl::StatusOr<std::unique_ptr<HealthGate>> gate;
+  loop->RunHere([&] { gate = HealthGate::Open(config.health_listen, loop, Into(state->health_inside.get())); });
+  if (!gate.ok()) return gate.status();
+  state->health_gate = *std::move(gate);
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config, EventLoop* loop, const Log* log) {
   // gRPC's own health service wakes two threads of its own at every operation of the server that has it.
@@ -88,31 +146,24 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   grpc::ServerBuilder builder;
   SetKeepAlive(&builder);
   SetBounds(config, &builder);
-  builder.AddListeningPort(
-      config.listen,
+  state->inside = AddAcceptor(
       GuardedCredentials(config.tls,
                          [key = config.controller_key](const CallIdentity& call) { return CheckCall(call, key); }),
-      &state->port);
+      &builder);
   builder.RegisterService(&state->coordination);
   builder.RegisterService(&state->status);
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
   grpc::ServerCompletionQueue* const calls = queue.get();
   state->server = builder.BuildAndStart();
-  if (state->server == nullptr || state->port == 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", config.listen, "; is the port taken?"));
-  }
+  if (state->server == nullptr) return absl::UnavailableError("gRPC cannot start its server");
   state->thread = std::make_unique<CompletionThread>("farandole-grpc", std::move(queue));
   state->coordination.Serve(calls, state->thread.get());
   state->status.Serve(calls, state->thread.get());
+  const absl::Status opened = OpenDoor(config, loop, log, state.get());
+  if (!opened.ok()) return opened;
   if (!config.health_listen.empty()) {
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::ServerBuilder health;
-    SetBounds(config, &health);
-    health.AddListeningPort(config.health_listen, GuardedCredentials(TlsFiles{}, CheckHealthCall), &state->health_port);
-    state->health = health.BuildAndStart();
-    if (state->health == nullptr || state->health_port == 0) {
-      return absl::UnavailableError(absl::StrCat("cannot listen on ", config.health_listen, "; is the port taken?"));
-    }
+    const absl::Status open = OpenHealth(config, loop, state.get());
+    if (!open.ok()) return open;
   }
   if (!config.metrics_listen.empty()) {
     auto metrics = StartMetrics(config.metrics_listen, loop, &state->hub);
@@ -124,6 +175,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
 
 Server::~Server() {
   state_->metrics = nullptr;
+  state_->door = nullptr;
+  state_->health_gate = nullptr;
   // Another thread may be the one that runs it; what it answers must have been answered when the thread goes.
   absl::Notification answered;
   state_->hub.strand().Post([this, &answered] {
@@ -141,8 +194,8 @@ void Server::WhenEmpty(std::function<void()> done) {
   state_->hub.strand().Post([hub = &state_->hub, done = std::move(done)] { hub->WhenEmpty(done); });
 }
 
-int Server::port() const { return state_->port; }
+int Server::port() const { return state_->door->port(); }
 int Server::metrics_port() const { return state_->metrics == nullptr ? 0 : state_->metrics->port(); }
-int Server::health_port() const { return state_->health_port; }
+int Server::health_port() const { return state_->health_gate == nullptr ? 0 : state_->health_gate->port(); }
 
 }  // namespace farandole

@@ -49,6 +49,8 @@ class Server {
 
  private:
   struct State;
+  static absl::Status OpenDoor(const ServerConfig& config, EventLoop* loop, const Log* log, State* state);
+  static absl::Status OpenHealth(const ServerConfig& config, EventLoop* loop, State* state);
   explicit Server(std::unique_ptr<State> state);
   const std::unique_ptr<State> state_;
 };

@@ -53,7 +53,9 @@ class ServerTest : public ::testing::Test {
     args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     args.SetMaxReceiveMessageSize(-1);
-    return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials(), args);
+    const std::string address = absl::StrCat("127.0.0.1:", port);
+    if (port == server_->port()) OpenDoor(address, "j", MemberToken("j"), &args);
+    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
   }
   std::shared_ptr<grpc::Channel> Dial() { return Dial(server_->port()); }
   std::unique_ptr<FakeAgent> Agent(const std::string& job) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/address.h"
 #include "base/auth.h"
+#include "base/door_proof.h"
 #include "base/job_name.h"
 #include "base/read_file.h"
 #include "base/tls_name.h"
@@ -95,6 +96,8 @@ std::shared_ptr<grpc::Channel> Dial(const QueryOptions& options) {
   grpc::ChannelArguments arguments;
   // Else http_proxy would capture even loopback.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetString(kDoorServerArgument, options.controller);
+  arguments.SetString(kDoorHeadersArgument, DoorHeader(options.job, options.token));
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 400);
@@ -113,17 +116,31 @@ std::shared_ptr<grpc::Channel> Dial(const QueryOptions& options) {
   return grpc::CreateCustomChannel(options.controller, credentials, arguments);
 }
 
-void Prepare(const QueryOptions& options, bool deadline, grpc::ClientContext* context) {
+void Prepare(const QueryOptions& options, grpc::ClientContext* context) {
   context->AddMetadata(kJobMetadata, options.job);
   context->AddMetadata("authorization", absl::StrCat("Bearer ", options.token));
-  if (!deadline) return;
-  context->set_deadline(
-      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(options.timeout_ms, GPR_TIMESPAN)));
+}
+
+// Waits for a controller that is not there yet, but not for one that refuses the token.
+grpc::Status GetJob(const QueryOptions& options, grpc::Channel* channel, v1::Status::Stub* stub,
+                    v1::JobStatus* status) {
+  const gpr_timespec deadline =
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(options.timeout_ms, GPR_TIMESPAN));
+  const auto ask = [&] {
+    grpc::ClientContext context;
+    Prepare(options, &context);
+    context.set_deadline(deadline);
+    return stub->GetJob(&context, v1::GetJobRequest(), status);
+  };
+  const grpc::Status got = ask();
+  const bool absent = got.error_code() == grpc::UNAVAILABLE && !IsDoorRefusal(got.error_message());
+  return absent && channel->WaitForConnected(deadline) ? ask() : got;
 }
 
 absl::Status Explain(const QueryOptions& options, const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   const std::string& why = status.error_message();
+  if (IsDoorRefusal(why)) return absl::UnauthenticatedError(kWrongToken);
   switch (status.error_code()) {
     case grpc::UNAVAILABLE:
     case grpc::DEADLINE_EXCEEDED:
@@ -160,19 +177,17 @@ absl::StatusOr<QueryOptions> ParseQuery(const std::vector<std::string>& args) {
 }
 
 absl::Status Query(const QueryOptions& options, const std::function<bool(const std::string&)>& line) {
-  const auto stub = v1::Status::NewStub(Dial(options));
+  const auto channel = Dial(options);
+  const auto stub = v1::Status::NewStub(channel);
   v1::JobStatus status;
-  grpc::ClientContext first;
-  Prepare(options, true, &first);
-  first.set_wait_for_ready(true);
-  const grpc::Status got = stub->GetJob(&first, v1::GetJobRequest(), &status);
+  const grpc::Status got = GetJob(options, channel.get(), stub.get(), &status);
   if (!got.ok() || options.watch_per_second == 0) {
     if (got.ok()) line(JsonText(status));
     return Explain(options, got);
   }
   // The controller is there: from here on the watch may last.
   grpc::ClientContext context;
-  Prepare(options, false, &context);
+  Prepare(options, &context);
   v1::WatchRequest request;
   request.set_per_second_max(options.watch_per_second);
   const auto reader = stub->Watch(&context, request);

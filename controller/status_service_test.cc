@@ -33,7 +33,9 @@ class StatusServiceTest : public ::testing::Test {
     config.hub.job.new_data_key = [] { return "key"; };
     EXPECT_TRUE(loop_.Start().ok());
     server_ = *Server::Start(config, &loop_, &log_);
-    channel_ = grpc::CreateChannel(Address(), grpc::InsecureChannelCredentials());
+    grpc::ChannelArguments args;
+    OpenDoor(Address(), "j", Observer("j"), &args);
+    channel_ = grpc::CreateCustomChannel(Address(), grpc::InsecureChannelCredentials(), args);
     stub_ = v1::Status::NewStub(channel_);
   }
   ~StatusServiceTest() override {

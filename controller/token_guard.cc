@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/auth.h"
+#include "base/door_proof.h"
 #include "base/job_name.h"
 
 namespace farandole {
@@ -76,8 +77,7 @@ class Credentials final : public grpc::ServerCredentials {
 
 absl::Status CheckCall(const CallIdentity& call, absl::string_view controller_key) {
   constexpr absl::string_view kBearer = "Bearer ";
-  const absl::Status wrong = absl::UnauthenticatedError(
-      "the token is missing or wrong for this job; look at the key that controller and launcher were given");
+  const absl::Status wrong = absl::UnauthenticatedError(kWrongToken);
   if (call.ambiguous || !absl::StartsWith(call.authorization, kBearer)) return wrong;
   if (!IsJobName(call.job)) {
     return absl::InvalidArgumentError(absl::StrCat("the job's name must be ", kJobNameRule));

@@ -36,7 +36,7 @@ LoadAgent::LoadAgent(LoadContext* context, int number, int32_t first_rank, int32
 }
 
 void LoadAgent::Open() {
-  channel_ = NewControllerChannel(context_->address, context_->tls_ca_pem);
+  channel_ = NewControllerChannel({context_->address, context_->job, context_->token, context_->tls_ca_pem});
   stream_ = std::make_shared<ControllerStream>(context_->loop, context_->thread, context_->outstanding);
   stream_->context()->AddMetadata("farandole-job", context_->job);
   stream_->context()->AddMetadata("authorization", absl::StrCat("Bearer ", context_->token));

@@ -6,12 +6,49 @@ import json
 import os
 import socket
 import struct
+import time
 
 ANSWER_BYTES_MAX = 65536
+# How long a listening socket is left alone when this process has no descriptors left.
+PAUSE_S = 0.1
 
 
 class ForeignSocketError(Exception):
     """The socket belongs to another user; the text says to whom."""
+
+
+class Listener:
+    """A listening socket among what a loop selects on.
+
+    When the process has run out of descriptors it stays readable: it is left alone for a moment, so that the loop does
+    not spin, and then asked again, for ever. The loop has to look again within about a second.
+
+    Args:
+        listening: the socket, from now on of this object, and not blocking.
+    """
+
+    def __init__(self, listening: socket.socket) -> None:
+        listening.setblocking(False)
+        self._socket = listening
+        self._again = 0.0
+
+    def waits_on(self) -> list[socket.socket]:
+        """What to select on; nothing while it is left alone."""
+        return [self._socket] if time.monotonic() >= self._again else []
+
+    def accept(self) -> socket.socket | None:
+        """The next connection, blocking; None if there is none, or none can be taken now."""
+        try:
+            return self._socket.accept()[0]
+        except BlockingIOError:
+            return None
+        except OSError:
+            self._again = time.monotonic() + PAUSE_S
+            return None
+
+    def close(self) -> None:
+        """Nobody is taken any more."""
+        self._socket.close()
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:

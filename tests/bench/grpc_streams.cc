@@ -191,7 +191,7 @@ class Client {
     auto stream = std::make_shared<ControllerStream>(&loop_, &thread_, &outstanding_);
     const auto answered = std::make_shared<bool>(false);
     stream->StartFromLoop(
-        NewControllerChannel(server_->address(), tls_ca_pem_),
+        NewControllerChannel({server_->address(), "", "", tls_ca_pem_}),
         [this, answered](const std::string&) {
           *answered = true;
           ++answers_;

@@ -4,7 +4,6 @@
 // come so far.
 
 #include <grpcpp/client_context.h>
-#include <grpcpp/create_channel.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <iostream>
 #include <string>
 
+#include "agent/controller_channel.h"
 #include "base/clock.h"
 #include "farandole/v1/status.grpc.pb.h"
 
@@ -32,7 +32,7 @@ int Main(const std::string& address, const std::string& job) {
   std::ios::sync_with_stdio(false);
   std::string token;
   std::getline(std::cin, token);
-  const auto stub = v1::Status::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  const auto stub = v1::Status::NewStub(NewControllerChannel({address, job, token, ""}));
   bool on = false;
   int answers = 0;
   const auto tell = [&] {

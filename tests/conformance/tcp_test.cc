@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/listener.h"
 #include "base/private_fd.h"
 #include "base/unique_fd.h"
 #include "gtest/gtest.h"
@@ -125,7 +126,7 @@ TEST_F(TcpTest, AWrongServiceOnThePortIsNamed) {
   connect.Connect(&transport_, FormatAddress(LocalAddress(listener->get()).value()), kConnecting, InMs(10000));
   pollfd entry{listener->get(), POLLIN, 0};
   ASSERT_EQ(poll(&entry, 1, 5000), 1);
-  absl::StatusOr<PrivateFd> guest = AcceptNext(listener->get());
+  absl::StatusOr<UniqueFd> guest = AcceptNext(listener->get());
   ASSERT_TRUE(guest.ok());
   const std::string answer = std::string("\x04\x00HTTP", 6);
   ASSERT_EQ(send(guest->get(), answer.data(), answer.size(), MSG_NOSIGNAL), 6);

@@ -8,20 +8,17 @@
 #include "transport/tcp/socket.h"
 
 namespace farandole {
-namespace {
 
-// When the process has run out of descriptors, the queue is looked at again after this time.
-constexpr int64_t kExhaustedPauseMs = 100;
-// Connections taken from the queue in one turn of the loop.
-constexpr int kWelcomesPerTurn = 64;
-
-}  // namespace
-
-Acceptor::Acceptor(EventLoop* loop, HandOver hand_over) : loop_(loop), hand_over_(std::move(hand_over)) {}
+Acceptor::Acceptor(EventLoop* loop, HandOver hand_over)
+    : loop_(loop),
+      hand_over_(std::move(hand_over)),
+      listener_(
+          loop, [this](UniqueFd guest) { AddGuest(PrivateFd(guest.Release())); },
+          [this](const std::string& why) { last_drop_ = why; }) {}
 
 void Acceptor::StartFromLoop(PrivateFd socket) {
   socket_ = std::move(socket);
-  loop_->AddFdFromLoop(socket_.get(), EPOLLIN, [this](uint32_t) { WelcomeGuests(); });
+  listener_.StartFromLoop(socket_.get());
 }
 
 void Acceptor::AcceptFromLoop(const Pairing& pairing, TimePoint deadline, Transport::Ready ready) {
@@ -45,8 +42,7 @@ void Acceptor::AcceptFromLoop(const Pairing& pairing, TimePoint deadline, Transp
 }
 
 void Acceptor::StopFromLoop() {
-  loop_->CancelTimerFromLoop(pause_);
-  if (socket_.valid()) loop_->RemoveFdFromLoop(socket_.get());
+  listener_.StopFromLoop();
   socket_.Reset();
   while (!guests_.empty()) Forget(guests_.begin());
   std::list<Waiter> waiters = std::move(waiters_);
@@ -54,23 +50,6 @@ void Acceptor::StopFromLoop() {
   for (Waiter& waiter : waiters) {
     loop_->CancelTimerFromLoop(waiter.timer);
     waiter.ready(absl::CancelledError("the transport was destroyed"));
-  }
-}
-
-void Acceptor::WelcomeGuests() {
-  for (int i = 0; i < kWelcomesPerTurn; ++i) {
-    absl::StatusOr<PrivateFd> next = AcceptNext(socket_.get());
-    if (!next.ok()) {
-      // The queue stays readable: without a pause the loop would spin.
-      last_drop_ = std::string(next.status().message());
-      loop_->RemoveFdFromLoop(socket_.get());
-      pause_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kExhaustedPauseMs), [this] {
-        loop_->AddFdFromLoop(socket_.get(), EPOLLIN, [this](uint32_t) { WelcomeGuests(); });
-      });
-      return;
-    }
-    if (!next->valid()) return;
-    AddGuest(*std::move(next));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "base/event_loop.h"
+#include "base/listener.h"
 #include "base/private_fd.h"
 #include "transport/handshake.h"
 #include "transport/tcp/message_stream.h"
@@ -59,7 +60,6 @@ class Acceptor {
   };
   using GuestIt = std::list<Guest>::iterator;
 
-  void WelcomeGuests();
   void AddGuest(PrivateFd socket);
   void Drop(GuestIt guest, const absl::Status& why);
   void Forget(GuestIt guest);
@@ -73,9 +73,9 @@ class Acceptor {
   EventLoop* const loop_;
   const HandOver hand_over_;
   PrivateFd socket_;
+  Listener listener_;
   std::list<Waiter> waiters_;
   std::list<Guest> guests_;  // oldest first
-  EventLoop::TimerId pause_ = 0;
   // For the error text of an Accept that waits in vain.
   std::string last_drop_;
 };

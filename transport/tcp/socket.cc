@@ -133,18 +133,6 @@ absl::Status ConnectResult(int fd) {
   return absl::UnavailableError(absl::StrCat("connecting failed: ", std::strerror(error)));
 }
 
-absl::StatusOr<PrivateFd> AcceptNext(int listening_fd) {
-  for (;;) {
-    PrivateFd fd(accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd.valid() || errno == EAGAIN || errno == EWOULDBLOCK) return fd;
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      return absl::ResourceExhaustedError(absl::StrCat("cannot accept a connection: ", std::strerror(errno)));
-    }
-    // Everything else concerns a connection that died in the queue; the next one may be well.
-    if (errno == EBADF || errno == EINVAL || errno == ENOTSOCK) return fd;
-  }
-}
-
 void SetDataOptions(int fd) {
   SetInt(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   SetInt(fd, SOL_SOCKET, SO_KEEPALIVE, 1);

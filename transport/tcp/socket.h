@@ -35,10 +35,6 @@ absl::StatusOr<PrivateFd> StartConnect(const SocketAddress& address);
 // How a started connect ended.
 absl::Status ConnectResult(int fd);
 
-// Next connection of a listening socket; an invalid descriptor when there is none. RESOURCE_EXHAUSTED: no descriptors
-// or memory; the connection stays in the queue.
-absl::StatusOr<PrivateFd> AcceptNext(int listening_fd);
-
 // What every data socket gets: no delay for small frames, probes that find a vanished host while nothing is sent, and
 // attempts often enough to go on soon after a cut.
 void SetDataOptions(int fd);

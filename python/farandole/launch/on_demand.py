@@ -40,7 +40,7 @@ class Keeper:
     """
 
     def __init__(self, place: Place, pid: int, listener: socket.socket) -> None:
-        self._listener = listener
+        self._listener = _sockets.Listener(listener)
         self._kept = (KeptController if place.keeps_controller else KeptAgent)(place, os.environ, say)
         self._error = ""
         self._processes: dict[int, int] = {}  # pidfd by pid
@@ -69,19 +69,22 @@ class Keeper:
         deadline = 0.0 if self._processes else time.monotonic() + FIRST_S
         while self._processes or time.monotonic() < deadline or not (self._error or self._kept.leave()):
             ends = [] if self._error else self._kept.waits_on()
-            ready = select.select([self._listener, wake_reader, *ends, *self._processes.values()], [], [], 1.0)[0]
+            askers = self._listener.waits_on()
+            ready = select.select([*askers, wake_reader, *ends, *self._processes.values()], [], [], 1.0)[0]
             if wake_reader in ready:
                 os.read(wake_reader, 4096)
             for pid in [pid for pid, pidfd in self._processes.items() if pidfd in ready]:
                 os.close(self._processes.pop(pid))
-            if self._listener in ready:
+            if any(asker in ready for asker in askers):
                 self._accept()
                 deadline = 0.0
             if not self._error and not self._kept.alive():
                 return
 
     def _accept(self) -> None:
-        connection, _ = self._listener.accept()
+        connection = self._listener.accept()
+        if connection is None:
+            return
         with connection:
             connection.settimeout(ASK_S)
             pid, owner = _sockets.peer_of(connection)

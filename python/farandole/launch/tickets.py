@@ -50,20 +50,20 @@ class Window:
 
     def __init__(self, agent_socket: str, ticket: Ticket) -> None:
         self._answer = json.dumps(asdict(ticket)).encode() + b"\n"
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        self._listener.bind(f"\0{_name(agent_socket)}")
-        self._listener.listen(WAITING_MAX)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listening.bind(f"\0{_name(agent_socket)}")
+        listening.listen(WAITING_MAX)
+        self._listener = _sockets.Listener(listening)
 
     def waits_on(self) -> list[socket.socket]:
         """What to select on before `serve`."""
-        return [self._listener]
+        return self._listener.waits_on()
 
     def serve(self) -> None:
         """Answers those that have come, as many as may wait at once. Does not wait itself."""
         for _ in range(WAITING_MAX):
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
+            connection = self._listener.accept()
+            if connection is None:
                 return
             with connection:
                 connection.setblocking(False)

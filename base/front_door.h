@@ -1,0 +1,88 @@
+#ifndef FARANDOLE_BASE_FRONT_DOOR_H_
+#define FARANDOLE_BASE_FRONT_DOOR_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/event_loop.h"
+#include "base/listener.h"
+#include "base/unique_fd.h"
+
+namespace farandole {
+
+// Stands before a gRPC server and keeps off who has no token: gRPC parses whatever anybody sends, at a cost that is
+// not bounded, and stops to accept for good when descriptors run out. A guest says one HTTP request, CONNECT with the
+// proof of a token (base/door_proof.h), is answered 200 and handed over; from then on the connection is gRPC's, with
+// TLS or without. Who says anything else is refused. The same proof opens again from the same address only, so that
+// who overhears it cannot use it.
+//
+//   guest: NEW --CONNECT, good proof--> handed over
+//          any --anything else, too much, closed, kGuestMs passed, pushed out by newer guests--> dropped
+//
+// Everything on the loop.
+class FrontDoor {
+ public:
+  // Guests at a time; when there are more, the oldest is dropped (an honest one comes again). An eighth of the
+  // process's descriptors if that is less: the others are for who has a token.
+  static constexpr size_t kGuestsMax = 1024;
+  // How long a guest may take.
+  static constexpr int64_t kGuestMs = 3000;
+  // Of its request.
+  static constexpr size_t kHeadBytesMax = 2048;
+  // Proofs that are remembered with their addresses; then the oldest is forgotten.
+  static constexpr size_t kProofsMax = 1 << 16;
+
+  // Whether these credentials (JOB:NONCE.PROOF) are good.
+  using Check = std::function<bool(absl::string_view credentials)>;
+  using HandOver = std::function<void(UniqueFd connection)>;
+
+  // Opens: listens on HOST:PORT. UNAVAILABLE: cannot be bound. `hand_over` gets a connection that does not block, with
+  // nothing read beyond the request. `on_exhausted` is told whenever descriptors have run out; may be null.
+  static absl::StatusOr<std::unique_ptr<FrontDoor>> OpenFromLoop(const std::string& host_and_port, EventLoop* loop,
+                                                                 Check check, HandOver hand_over,
+                                                                 Listener::OnExhausted on_exhausted);
+  // From the loop, or after it has stopped.
+  ~FrontDoor();
+
+  int port() const { return port_; }
+
+ private:
+  struct Guest {
+    UniqueFd fd;
+    std::string head;
+    EventLoop::TimerId timer = 0;
+  };
+  using GuestIt = std::list<Guest>::iterator;
+
+  FrontDoor(UniqueFd socket, int port, EventLoop* loop, Check check, HandOver hand_over,
+            Listener::OnExhausted on_exhausted);
+  void Welcome(UniqueFd connection);
+  void Read(GuestIt guest);
+  void Decide(GuestIt guest);
+  // Notes from where this proof came first.
+  bool IsAtHome(const std::string& nonce, const std::string& address);
+  void Refuse(GuestIt guest);
+  UniqueFd Take(GuestIt guest);
+
+  EventLoop* const loop_;
+  const Check check_;
+  const HandOver hand_over_;
+  const UniqueFd socket_;
+  const int port_;
+  const size_t guests_max_;
+  Listener listener_;
+  std::list<Guest> guests_;                              // oldest first
+  absl::flat_hash_map<std::string, std::string> homes_;  // nonce -> address
+  std::deque<std::string> nonces_;                       // of `homes_`, oldest first
+};
+
+}  // namespace farandole
+
+#endif  // FARANDOLE_BASE_FRONT_DOOR_H_
