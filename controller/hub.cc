@@ -75,7 +75,10 @@ std::unique_ptr<Hub::Entry> Hub::Make(const std::string& job, uint64_t incarnati
 // As if this controller had been started again for this job, with a clock that goes on where the other one's was. Its
 // agents connect again; a generation of before registers (rule C9).
 Hub::Entry* Hub::BeginAnew(const std::string& job, uint64_t above) {
-  const std::unique_ptr<Entry> old = std::move(jobs_[job]);
+  std::unique_ptr<Entry>& entry = jobs_[job];
+  forgotten_generation_ = std::max(forgotten_generation_, entry->job.last_generation());
+  const std::unique_ptr<Entry> old = std::exchange(entry, Make(job, config_.greater_incarnation(above)));
+  entry->changes = old->changes + 1;
   log_->Write(LogLevel::kWarning,
               absl::StrCat("job ", job, ": its agents know controller ", above, ", this one is ", old->incarnation,
                            ": the clock was set back; the job begins anew under a greater number"));
@@ -84,10 +87,7 @@ Hub::Entry* Hub::BeginAnew(const std::string& job, uint64_t above) {
   // By name, so that a run of the simulator can be repeated.
   const std::map<std::string, std::shared_ptr<AgentStream>> streams(old->streams.begin(), old->streams.end());
   for (const auto& stream : streams) stream.second->Close(why);
-  forgotten_generation_ = std::max(forgotten_generation_, old->job.last_generation());
-  Entry* entry = (jobs_[job] = Make(job, config_.greater_incarnation(above))).get();
-  entry->changes = old->changes + 1;
-  return entry;
+  return entry.get();
 }
 
 absl::Status Hub::StreamBegins(const std::string& job) {
