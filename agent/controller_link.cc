@@ -101,7 +101,9 @@ void ControllerLink::Connect() {
   stream_->StartFromLoop(
       channel_, [this](const std::string& bytes) { Received(bytes); },
       [this](const grpc::Status& status) { Lost(status); });
-  stream_->SendFromLoop(Encode(AgentUp(config_.hello)));
+  AgentHello hello = config_.hello;
+  hello.controller_incarnation = controller_incarnation_;
+  stream_->SendFromLoop(Encode(AgentUp(hello)));
   welcome_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kSilentMs), [this] {
     const std::string silent =
         absl::StrCat("the controller at ", config_.channel.address, " does not answer; check that it is not stopped");

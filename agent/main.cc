@@ -44,7 +44,7 @@ AgentConfig ConfigOf(const AgentOptions& options, const MemoryBudget& budget) {
   config.link.channel.token = options.token;
   config.link.channel.tls_ca_pem = options.tls_ca_pem;
   config.link.channel.tls_pinned = options.tls_pinned;
-  config.link.hello = AgentHello{options.agent_id, options.host_name, kVersion};
+  config.link.hello = AgentHello{options.agent_id, options.host_name, kVersion, 0};
   config.socket_name = options.socket_name;
   config.segment_bytes_max = budget.for_segments();
   return config;

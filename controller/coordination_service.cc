@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "controller/grpc_status.h"
-#include "controller/session_call.h"
 
 namespace farandole {
 namespace {
@@ -25,7 +24,7 @@ GenerationId GenerationOf(const v1::Generation& generation) {
 void CoordinationService::Serve(grpc::ServerCompletionQueue* queue, CompletionThread* thread) {
   SessionCall::Serve([this, queue](grpc::ServerContext* context, SessionCall::Stream* stream,
                                    void* tag) { RequestSession(context, stream, queue, queue, tag); },
-                     hub_, thread, held_bytes_max_);
+                     hub_, thread, bounds_);
   PutCall::Serve([this, queue](grpc::ServerContext* context, v1::PutRequest* request, auto* writer,
                                void* tag) { RequestPut(context, request, writer, queue, queue, tag); },
                  thread, [this](const PutCall::Ref& call) { Put(call); });

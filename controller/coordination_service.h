@@ -8,6 +8,7 @@
 
 #include "base/completion_thread.h"
 #include "controller/hub.h"
+#include "controller/session_call.h"
 #include "controller/unary_call.h"
 #include "farandole/v1/coordination.grpc.pb.h"
 
@@ -19,8 +20,8 @@ class CoordinationService final
     : public v1::Coordination::WithRawMethod_Session<
           v1::Coordination::WithAsyncMethod_Put<v1::Coordination::WithAsyncMethod_Get<v1::Coordination::Service>>> {
  public:
-  // `hub` outlives all calls. `held_bytes_max`: what is queued for an agent that does not read.
-  CoordinationService(Hub* hub, size_t held_bytes_max) : hub_(hub), held_bytes_max_(held_bytes_max) {}
+  // `hub` outlives all calls.
+  CoordinationService(Hub* hub, SessionBounds bounds) : hub_(hub), bounds_(bounds) {}
 
   // Once, when the server has started; calls end in `thread`, whose queue is the server's.
   void Serve(grpc::ServerCompletionQueue* queue, CompletionThread* thread);
@@ -34,7 +35,7 @@ class CoordinationService final
   void Get(const GetCall::Ref& call);
 
   Hub* const hub_;
-  const size_t held_bytes_max_;
+  const SessionBounds bounds_;
   std::atomic<uint64_t> next_get_{1};
 };
 

@@ -29,9 +29,11 @@ FakeAgent::FakeAgent(const std::shared_ptr<grpc::Channel>& channel, const std::s
   stream_ = stub_->Session(&context_);
 }
 
-bool FakeAgent::Connect(const std::string& agent_id, const std::string& host, const std::string& version) {
+bool FakeAgent::Connect(const std::string& agent_id, const std::string& host, const std::string& version,
+                        uint64_t controller_incarnation) {
   AgentDown down;
-  return Say(AgentHello{agent_id, host, version}) && Read(&down) && std::holds_alternative<AgentWelcome>(down);
+  return Say(AgentHello{agent_id, host, version, controller_incarnation}) && Read(&down) &&
+         std::holds_alternative<AgentWelcome>(down);
 }
 
 bool FakeAgent::Say(const AgentUp& message) {

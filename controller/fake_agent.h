@@ -24,7 +24,8 @@ class FakeAgent {
   FakeAgent(const std::shared_ptr<grpc::Channel>& channel, const std::string& job, const std::string& token);
 
   // Says AgentHello and reads AgentWelcome; false if the stream ended instead.
-  bool Connect(const std::string& agent_id, const std::string& host, const std::string& version = "0.1.0");
+  bool Connect(const std::string& agent_id, const std::string& host, const std::string& version = "0.1.0",
+               uint64_t controller_incarnation = 0);
   bool Say(const AgentUp& message);
   // Says Hello for a new worker.
   bool Join(uint64_t worker, int rank, int size);

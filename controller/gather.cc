@@ -15,6 +15,11 @@ constexpr size_t kOpenRequestsMax = 65537;
 // Workers that ended before anybody told the view.
 constexpr size_t kWorkersMax = 1 << 20;
 
+bool Has(const std::map<uint64_t, std::vector<Incarnation>>& by_item, uint64_t item, Incarnation worker) {
+  const auto it = by_item.find(item);
+  return it != by_item.end() && std::count(it->second.begin(), it->second.end(), worker) > 0;
+}
+
 }  // namespace
 
 void Gather::OnHello(const std::string& agent_id, const Hello& hello, Actions* actions) {
@@ -87,8 +92,8 @@ void Gather::Fold(Registered* worker, const WorkerUp& message, const SameFrom& p
 }
 
 void Gather::OnRecalled(Incarnation worker, const Recalled& recalled) {
-  if (worker == asked_for_view_ && recalled.view.generation == generation_) {
-    asked_for_view_ = Incarnation();
+  if (!view_ && asked_for_view_.count(worker) > 0 && recalled.view.generation == generation_) {
+    asked_for_view_.erase(worker);
     const auto& members = recalled.view.members;
     absl::flat_hash_set<Incarnation> known;
     for (const Member& member : members) {
@@ -105,16 +110,18 @@ void Gather::OnRecalled(Incarnation worker, const Recalled& recalled) {
   }
   for (const Item& item : recalled.items) {
     const auto asked = asked_for_.find(item.index);
-    if (asked == asked_for_.end() || asked->second != worker || item.generation != generation_) continue;
+    // From whoever was asked first, or since.
+    if (asked == asked_for_.end() || item.generation != generation_) continue;
+    if (asked->second != worker && !Has(slow_with_, item.index, worker)) continue;
     items_[item.index] = item;
     asked_for_.erase(asked);
   }
   if (recalled.view.generation.number != 0) return;
   for (auto it = asked_for_.begin(); it != asked_for_.end();) {
     const auto current = it++;
-    if (current->second != worker) continue;
+    if (current->second != worker && !Has(slow_with_, current->first, worker)) continue;
     lacked_by_[current->first].push_back(worker);
-    asked_for_.erase(current);
+    if (current->second == worker) asked_for_.erase(current);
     looked_ = false;
   }
 }
@@ -163,7 +170,10 @@ void Gather::OnAgentLost(const std::string& agent_id, const std::string& text, A
 
 // What it was asked for may not have reached it.
 void Gather::Unask(Incarnation worker) {
-  if (asked_for_view_ == worker) asked_for_view_ = Incarnation();
+  asked_for_view_.erase(worker);
+  for (auto& slow : slow_with_) {
+    slow.second.erase(std::remove(slow.second.begin(), slow.second.end(), worker), slow.second.end());
+  }
   for (auto it = asked_for_.begin(); it != asked_for_.end();) {
     const auto current = it++;
     if (current->second == worker) asked_for_.erase(current);
@@ -181,8 +191,13 @@ void Gather::CloseSessions(const std::string& agent_id, Actions* actions) {
 }
 
 void Gather::Tick(TimePoint now, Actions* actions) {
-  if (complete_ || now < deadline_) return;
-  deadline_ = TimePoint::Infinite();
+  if (complete_) return;
+  if (now < deadline_) {
+    if (now < ask_again_at_) return;
+    ask_again_at_ = now.PlusMs(ask_again_ms_);
+    return AskOthers(actions);
+  }
+  deadline_ = ask_again_at_ = TimePoint::Infinite();
   if (!view_) {
     hopeless_ = true;
     return;
@@ -212,7 +227,7 @@ bool Gather::AnyDead() const {
 void Gather::Step(Actions* actions) {
   if (complete_) return;
   if (!view_) {
-    AskForView(actions);
+    if (asked_for_view_.empty()) AskForView(1, actions);
     return;
   }
   if (!awaited_.empty()) return;
@@ -222,15 +237,32 @@ void Gather::Step(Actions* actions) {
   complete_ = failed || asked_for_.empty() || !fault_.empty();
 }
 
-void Gather::AskForView(Actions* actions) {
-  if (asked_for_view_ != Incarnation()) return;
+// Those that have been asked do not answer.
+void Gather::AskOthers(Actions* actions) {
+  // Twice as many each time, so that a whole host that is stopped does not cost the generation.
+  if (!view_) return AskForView(std::max<size_t>(1, asked_for_view_.size()), actions);
+  for (auto it = asked_for_.begin(); it != asked_for_.end();) {
+    const auto current = it++;
+    if (current->second == Incarnation()) continue;
+    slow_with_[current->first].push_back(current->second);
+    asked_for_.erase(current);
+    looked_ = false;
+  }
+  Step(actions);
+}
+
+void Gather::AskForView(size_t count, Actions* actions) {
+  std::vector<Incarnation> others;
   for (const auto& entry : workers_) {
     const Registered& worker = entry.second;
     if (!worker.session_open || worker.hello.generation != generation_ || !worker.hello.knows_all_hosts) continue;
-    if (asked_for_view_ == Incarnation() || entry.first < asked_for_view_) asked_for_view_ = entry.first;
+    if (asked_for_view_.count(entry.first) == 0) others.push_back(entry.first);
   }
-  if (asked_for_view_ == Incarnation()) return;
-  actions->ToWorker(workers_[asked_for_view_].agent_id, asked_for_view_, Recall{generation_, {}, true});
+  std::sort(others.begin(), others.end());
+  for (size_t i = 0; i < std::min(count, others.size()); ++i) {
+    asked_for_view_.insert(others[i]);
+    actions->ToWorker(workers_[others[i]].agent_id, others[i], Recall{generation_, {}, true});
+  }
 }
 
 // Each item from the lowest rank that has it.
@@ -245,13 +277,11 @@ void Gather::AskForItems(Actions* actions) {
     std::vector<uint64_t> ask;
     for (uint64_t index : it->second.hello.retained) {
       if (items_.count(index) > 0 || asked_for_.count(index) > 0) continue;
-      const auto lacked = lacked_by_.find(index);
-      const bool lacks = lacked != lacked_by_.end() &&
-                         std::count(lacked->second.begin(), lacked->second.end(), member.worker_incarnation) > 0;
+      const bool lacks = Has(lacked_by_, index, member.worker_incarnation);
       bool& possible = wanted[index];
       // One whose session is closed may be back.
       possible = possible || !lacks;
-      if (lacks || !it->second.session_open) continue;
+      if (lacks || !it->second.session_open || Has(slow_with_, index, member.worker_incarnation)) continue;
       asked_for_[index] = member.worker_incarnation;
       ask.push_back(index);
     }
@@ -261,7 +291,7 @@ void Gather::AskForItems(Actions* actions) {
   for (const auto& index : wanted) {
     if (asked_for_.count(index.first) > 0) continue;
     if (!index.second) fault_ = absl::StrCat("nobody has item ", index.first, " any more, which some retained");
-    // Waits for the session that closed.
+    // Waits for the session that closed, or for who is slow.
     asked_for_.emplace(index.first, Incarnation());
   }
 }

@@ -1,8 +1,10 @@
 #ifndef FARANDOLE_CONTROLLER_GATHER_H_
 #define FARANDOLE_CONTROLLER_GATHER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,10 +46,17 @@ struct Recovered {
 // that they retain. Pure.
 //
 //   view asked for --Recalled--> members awaited --the last one--> items asked for --all there--> complete
+//
+// Whoever is asked may be stopped: others that have the same are asked as well when no answer comes.
 class Gather {
  public:
   Gather(GenerationId generation, uint64_t incarnation, TimePoint now, int64_t wait_ms)
-      : generation_(generation), incarnation_(incarnation), since_(now), deadline_(now.PlusMs(wait_ms)) {}
+      : generation_(generation),
+        incarnation_(incarnation),
+        since_(now),
+        deadline_(now.PlusMs(wait_ms)),
+        ask_again_ms_(std::max<int64_t>(1, wait_ms / 10)),
+        ask_again_at_(now.PlusMs(ask_again_ms_)) {}
 
   const GenerationId& generation() const { return generation_; }
   // Keys that members put meanwhile.
@@ -68,7 +77,7 @@ class Gather {
   void CloseSessions(const std::string& agent_id, Actions* actions);
   // At the deadline who has not come is taken for dead.
   void Tick(TimePoint now, Actions* actions);
-  TimePoint deadline() const { return deadline_; }
+  TimePoint deadline() const { return std::min(deadline_, ask_again_at_); }
   TimePoint since() const { return since_; }
 
   bool complete() const { return complete_; }
@@ -90,7 +99,9 @@ class Gather {
   void Unask(Incarnation worker);
   // Does what can be done now.
   void Step(Actions* actions);
-  void AskForView(Actions* actions);
+  void AskOthers(Actions* actions);
+  // As many as are wanted of those that have not been asked.
+  void AskForView(size_t count, Actions* actions);
   void AskForItems(Actions* actions);
   bool AnyDead() const;
 
@@ -98,16 +109,20 @@ class Gather {
   const uint64_t incarnation_;
   const TimePoint since_;
   TimePoint deadline_;
+  const int64_t ask_again_ms_;
+  TimePoint ask_again_at_;
   absl::flat_hash_map<Incarnation, Registered> workers_;
   absl::optional<View> view_;
   std::vector<ProcessSet> process_sets_;
   uint64_t sets_through_ = 0;
   absl::flat_hash_map<Incarnation, Rank> ranks_;  // of the view
   RankSet awaited_;
-  Incarnation asked_for_view_;  // 0 = nobody
+  std::set<Incarnation> asked_for_view_;  // and have not answered
   std::map<uint64_t, Item> items_;
   // Items on their way, by index, and from whom; 0: whose session closed is waited for.
   std::map<uint64_t, Incarnation> asked_for_;
+  // Who was asked for an item and has not answered in time.
+  std::map<uint64_t, std::vector<Incarnation>> slow_with_;
   // Who was asked for an item and did not have it.
   std::map<uint64_t, std::vector<Incarnation>> lacked_by_;
   bool looked_ = false;  // asked_for_ has all that can be asked for

@@ -186,6 +186,54 @@ TEST_F(GatherTest, AViewWithNobodyOrWithOneTwiceIsNotBelieved) {
   EXPECT_TRUE(gather_.has_view());
 }
 
+TEST_F(GatherTest, WhoIsAskedForTheViewMayBeStopped) {
+  gather_.OnHello("a", HelloOf(1), &actions_);
+  gather_.OnHello("a", HelloOf(2), &actions_);
+  EXPECT_EQ(actions_.sends.size(), 3u);  // Welcome, Recall, Welcome
+  EXPECT_EQ(gather_.deadline(), TimePoint(0).PlusMs(100));
+  gather_.Tick(TimePoint(0).PlusMs(99), &actions_);
+  EXPECT_EQ(actions_.sends.size(), 3u);
+  gather_.Tick(TimePoint(0).PlusMs(100), &actions_);
+  ASSERT_EQ(actions_.sends.size(), 4u);
+  EXPECT_EQ((*actions_.sends.back().to)[0].workers[0], Incarnation(2));
+  EXPECT_EQ(gather_.deadline(), TimePoint(0).PlusMs(200));
+  TellView(2);
+  EXPECT_TRUE(gather_.complete());
+  // What the first one says late is of no harm.
+  TellView(1);
+  EXPECT_EQ(gather_.Take().view.members.size(), 2u);
+}
+
+TEST_F(GatherTest, WhoIsAskedForItemsMayBeStopped) {
+  gather_.OnHello("a", HelloOf(1, {4, 5}), &actions_);
+  gather_.OnHello("a", HelloOf(2, {4}), &actions_);
+  TellView(1);
+  EXPECT_THAT(Recalls(), ElementsAre(std::make_pair(1, std::vector<uint64_t>{4, 5})));
+  gather_.Tick(TimePoint(0).PlusMs(100), &actions_);
+  EXPECT_THAT(Recalls(), ElementsAre(std::make_pair(2, std::vector<uint64_t>{4})));
+  Say(2, Items({4}));
+  EXPECT_FALSE(gather_.complete());
+  // Nobody else has it.
+  gather_.Tick(TimePoint(0).PlusMs(200), &actions_);
+  EXPECT_THAT(Recalls(), IsEmpty());
+  Say(1, Items({4, 5}));
+  ASSERT_TRUE(gather_.complete());
+  const Recovered found = gather_.Take();
+  EXPECT_EQ(found.items.size(), 2u);
+  EXPECT_EQ(found.fault, "");
+}
+
+TEST_F(GatherTest, WhoIsSlowAndDoesNotHaveItIsNotWaitedFor) {
+  gather_.OnHello("a", HelloOf(1, {5}), &actions_);
+  gather_.OnHello("a", HelloOf(2), &actions_);
+  TellView(1);
+  gather_.Tick(TimePoint(0).PlusMs(100), &actions_);
+  EXPECT_FALSE(gather_.complete());
+  Say(1, Items({}));
+  ASSERT_TRUE(gather_.complete());
+  EXPECT_THAT(gather_.Take().fault, ::testing::HasSubstr("item 5"));
+}
+
 TEST_F(GatherTest, WithoutAViewThereIsNoHope) {
   gather_.OnHello("a", HelloOf(1), &actions_);
   gather_.Tick(TimePoint(0).PlusMs(1000), &actions_);

@@ -266,7 +266,7 @@ void Generation::AnnounceAll(const std::vector<Negotiator::Teller>& who, const s
   size_t more = requests.size();
   for (const CachedRequests& slots : cached) more += slots.slots.size();
   for (const Negotiator::Teller& teller : who) {
-    if (negotiator_.OpenCount(teller.rank) + more <= kOpenRequestsMax) continue;
+    if (negotiator_.OpenCount(teller.rank) + outbox_.QueuedFor(teller.rank) + more <= kOpenRequestsMax) continue;
     Fail(
         absl::StrCat(Describe(roster_.seat(teller.rank).member), " has more than ", kOpenRequestsMax, " open requests"),
         actions);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/job_name.h"
 #include "controller/view_messages.h"
 #include "proto/codec.h"
 
@@ -18,6 +19,21 @@ constexpr int64_t kStandstillMs = 1000;
 constexpr int64_t kCatchUpMs = 1000;
 
 absl::Status ShuttingDown() { return absl::UnavailableError("the controller is shutting down"); }
+
+// The greatest incarnation of a controller that a worker of these has been welcomed by; 0 if none says so.
+uint64_t GreatestIncarnation(const FromWorker& said) {
+  const Hello* const hello = std::get_if<Hello>(&said.message);
+  if (hello == nullptr) return 0;
+  return std::max(hello->last_controller_incarnation, hello->generation.controller_incarnation);
+}
+uint64_t GreatestIncarnation(const AgentUp& message) {
+  if (const FromWorker* said = std::get_if<FromWorker>(&message)) return GreatestIncarnation(*said);
+  uint64_t greatest = 0;
+  if (const FromWorkers* several = std::get_if<FromWorkers>(&message)) {
+    for (const FromWorker& said : several->messages) greatest = std::max(greatest, GreatestIncarnation(said));
+  }
+  return greatest;
+}
 
 absl::Status UnknownJob(const std::string& job) {
   return absl::NotFoundError(absl::StrCat("no agent of job ", job, " has connected"));
@@ -39,15 +55,80 @@ absl::StatusOr<Hub::Entry*> Hub::FindOrMake(const std::string& job) {
     return absl::ResourceExhaustedError(
         absl::StrCat("this controller serves ", jobs_.size(), " jobs already, the most it is allowed to"));
   }
+  const std::string whole(WholeJob(job));
+  const auto found = wholes_.find(whole);
+  if (found != wholes_.end() && found->second.jobs > config_.parts_max) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("job ", whole, " has ", config_.parts_max, " parts already, the most it is allowed to"));
+  }
+  ++wholes_[whole].jobs;
+  return (jobs_[job] = Make(job, config_.job.controller_incarnation)).get();
+}
+
+std::unique_ptr<Hub::Entry> Hub::Make(const std::string& job, uint64_t incarnation) const {
   JobConfig config = config_.job;
+  config.controller_incarnation = incarnation;
   config.last_generation = forgotten_.Of(job);
   config.ended = forgotten_ends_.Find(job);
-  return (jobs_[job] = std::make_unique<Entry>(job, config)).get();
+  return std::make_unique<Entry>(job, config);
+}
+
+// As if this controller had been started again for this job, with a clock that goes on where the other one's was. Its
+// agents connect again; a generation of before registers (rule C9).
+Hub::Entry* Hub::BeginAnew(const std::string& job, uint64_t above) {
+  std::unique_ptr<Entry>& entry = jobs_[job];
+  forgotten_.Keep(job, entry->job.last_generation());
+  const std::unique_ptr<Entry> old = std::exchange(entry, Make(job, config_.greater_incarnation(above)));
+  entry->changes = old->changes + 1;
+  log_->Write(LogLevel::kWarning,
+              absl::StrCat("job ", job, ": its agents know controller ", above, ", this one is ", old->incarnation,
+                           ": the clock was set back; the job begins anew under a greater number"));
+  const absl::Status why = absl::UnavailableError("the controller begins this job anew: its clock was set back");
+  old->gets.AnswerAll([&why](const GenerationId&, const std::string&) { return why; });
+  // By name, so that a run of the simulator can be repeated.
+  const std::map<std::string, std::shared_ptr<AgentStream>> streams(old->streams.begin(), old->streams.end());
+  for (const auto& stream : streams) stream.second->Close(why);
+  return entry.get();
+}
+
+absl::Status Hub::StreamBegins(const std::string& job) {
+  if (shut_down_) return ShuttingDown();
+  if (streams_ >= config_.streams_max) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this controller serves ", streams_, " agents already, the most it is allowed to"));
+  }
+  const std::string whole(WholeJob(job));
+  Whole& all = wholes_[whole];
+  if (all.streams >= config_.streams_per_job_max) {
+    return absl::ResourceExhaustedError(absl::StrCat("job ", whole, " and its parts have ", all.streams,
+                                                     " agents already, the most they are allowed to"));
+  }
+  ++streams_;
+  ++all.streams;
+  return absl::OkStatus();
+}
+
+void Hub::StreamEnded(const std::string& job) {
+  const std::string whole(WholeJob(job));
+  --streams_;
+  --wholes_[whole].streams;
+  ForgetWholeIfEmpty(whole);
+}
+
+void Hub::ForgetWholeIfEmpty(const std::string& whole) {
+  const auto it = wholes_.find(whole);
+  if (it != wholes_.end() && it->second.jobs == 0 && it->second.streams == 0) wholes_.erase(it);
 }
 
 bool Hub::Opened(const std::shared_ptr<AgentStream>& stream, const std::string& job, const AgentHello& hello) {
   if (shut_down_) {
     stream->Close(ShuttingDown());
+    return false;
+  }
+  if (hello.controller_incarnation > kIncarnationMax) {
+    stream->Close(absl::InvalidArgumentError(absl::StrCat("the agent on host ", hello.host, " says that controller ",
+                                                          hello.controller_incarnation,
+                                                          " has welcomed it; there is none of so great a number")));
     return false;
   }
   const auto found = FindOrMake(job);
@@ -56,21 +137,12 @@ bool Hub::Opened(const std::shared_ptr<AgentStream>& stream, const std::string& 
     return false;
   }
   Entry* entry = *found;
+  if (hello.controller_incarnation > entry->incarnation) entry = BeginAnew(job, hello.controller_incarnation);
   std::shared_ptr<AgentStream>& slot = entry->streams[hello.agent_id];
-  if (slot == nullptr && streams_ >= config_.streams_max) {
-    entry->streams.erase(hello.agent_id);
-    ForgetIfIdle(job);
-    stream->Close(absl::ResourceExhaustedError(
-        absl::StrCat("this controller serves ", streams_, " agents already, the most it is allowed to")));
-    return false;
-  }
-  if (slot != nullptr) {
-    slot->Close(absl::AbortedError("a newer stream of this agent has taken over"));
-  } else {
-    ++streams_;
-  }
+  if (slot != nullptr) slot->Close(absl::AbortedError("a newer stream of this agent has taken over"));
   slot = stream;
   Apply(job, entry, entry->job.AgentConnected(hello, clock_->Now()));
+  WakeBy(entry->job.NextDeadline());
   return true;
 }
 
@@ -79,10 +151,16 @@ void Hub::Said(const AgentStream* stream, const std::string& job, const std::str
   if (entry == nullptr) return;
   const auto it = entry->streams.find(agent_id);
   if (it == entry->streams.end() || it->second.get() != stream) return;
+  const uint64_t known = GreatestIncarnation(message);
+  if (known > entry->incarnation && known <= kIncarnationMax) {
+    BeginAnew(job, known);
+    return;
+  }
   const uint64_t changes = entry->changes;
   const Lease* const lease = std::get_if<Lease>(&message);
   Apply(job, entry, entry->job.AgentSaid(agent_id, message, clock_->Now()));
   if (lease != nullptr && lease->reports.empty()) entry->changes = changes;
+  WakeBy(entry->job.NextDeadline());
 }
 
 void Hub::Closed(const AgentStream* stream, const std::string& job, const std::string& agent_id) {
@@ -91,8 +169,8 @@ void Hub::Closed(const AgentStream* stream, const std::string& job, const std::s
   const auto it = entry->streams.find(agent_id);
   if (it == entry->streams.end() || it->second.get() != stream) return;
   entry->streams.erase(it);
-  --streams_;
   Apply(job, entry, entry->job.AgentDisconnected(agent_id, clock_->Now()));
+  WakeBy(entry->job.NextDeadline());
   ForgetIfIdle(job);
 }
 
@@ -132,7 +210,6 @@ void Hub::Apply(const std::string& name, Entry* entry, const Actions& actions) {
     log_->Write(LogLevel::kInfo, absl::StrCat("job ", name, ": ", actions.reason));
     entry->gets.AnswerAll(FindIn(entry));
   }
-  WakeBy(entry->job.NextDeadline());
 }
 
 void Hub::WakeBy(TimePoint when) {
@@ -184,7 +261,6 @@ absl::StatusOr<uint64_t> Hub::Changes(const std::string& job) const {
 std::vector<JobStatus> Hub::AllStatus() const {
   std::vector<JobStatus> all;
   for (const auto& entry : jobs_) all.push_back(entry.second->job.Status(clock_->Now()));
-  std::sort(all.begin(), all.end(), [](const JobStatus& a, const JobStatus& b) { return a.job < b.job; });
   return all;
 }
 
@@ -205,6 +281,9 @@ void Hub::ForgetIfIdle(const std::string& job) {
   const JobStatus last = entry->job.Status(clock_->Now());
   forgotten_ends_.Keep(job, {last.generation, last.reason});
   jobs_.erase(job);
+  const std::string whole(WholeJob(job));
+  --wholes_[whole].jobs;
+  ForgetWholeIfEmpty(whole);
   if (jobs_.empty() && when_empty_ != nullptr) std::exchange(when_empty_, nullptr)();
 }
 
@@ -215,6 +294,8 @@ void Hub::WhenEmpty(std::function<void()> done) {
 
 void Hub::Tick() {
   const TimePoint now = clock_->Now();
+  // One whose place another one has taken may be under way already.
+  if (now < armed_) return;
   const int64_t late_ms = now.MsSince(armed_);
   const bool caught_up = std::exchange(catching_up_until_, TimePoint()) != TimePoint();
   armed_ = TimePoint::Infinite();
@@ -222,14 +303,14 @@ void Hub::Tick() {
   if (late_ms >= kStandstillMs && !caught_up) return StoodStill(late_ms, now);
   std::vector<std::string> names;
   for (auto& entry : jobs_) {
-    if (entry.second->job.NextDeadline() <= now) {
-      Apply(entry.first, entry.second.get(), entry.second->job.Tick(now));
-      if (entry.second->streams.empty()) names.push_back(entry.first);
-    } else {
-      WakeBy(entry.second->job.NextDeadline());
-    }
+    if (now < entry.second->job.NextDeadline()) continue;
+    Apply(entry.first, entry.second.get(), entry.second->job.Tick(now));
+    if (entry.second->streams.empty()) names.push_back(entry.first);
   }
   for (const std::string& name : names) ForgetIfIdle(name);
+  TimePoint next = TimePoint::Infinite();
+  for (const auto& entry : jobs_) next = std::min(next, entry.second->job.NextDeadline());
+  WakeBy(next);
 }
 
 void Hub::StoodStill(int64_t ms, TimePoint now) {

@@ -29,8 +29,13 @@ struct HubConfig {
   JobConfig job;
   size_t jobs_max = 1024;
   size_t streams_max = 65536;
+  // Of one job and its parts together, which its tokens open: they leave room for others.
+  size_t parts_max = 256;
+  size_t streams_per_job_max = 32768;
   // Get calls that wait, per job.
   size_t waiting_gets_max = 65536;
+  // Answers a greater one; with some chance in it, as two controllers whose clocks were set back may both need one.
+  std::function<uint64_t(uint64_t incarnation)> greater_incarnation = [](uint64_t than) { return than + 1; };
 };
 
 // All jobs of a controller and the streams of their agents. Owns them on one strand: every method but strand() runs on
@@ -40,14 +45,23 @@ class Hub {
   using GetDone = KeyWaits::Done;
   using Arm = std::function<void(TimePoint)>;
 
-  // `arm` is called on the strand whenever an earlier wake-up than the one asked for last is wanted. `clock` and `log`
-  // outlive the hub.
+  // Greater ones are no incarnation of a controller, which are nanoseconds since 1970, and a little more.
+  static constexpr uint64_t kIncarnationMax = uint64_t{1} << 63;
+
+  // `arm` is called on the strand to ask for the one wake-up that is wanted; it takes the place of the one asked for
+  // last. `clock` and `log` outlive the hub.
   Hub(HubConfig config, const Clock* clock, const Log* log, Arm arm);
 
   Strand& strand() { return strand_; }
 
+  // A stream of this job begins; it has said nothing yet. RESOURCE_EXHAUSTED: there are too many. Otherwise
+  // StreamEnded() follows once.
+  absl::Status StreamBegins(const std::string& job);
+  void StreamEnded(const std::string& job);
+
   // A stream said AgentHello, of a version that fits. An older stream of the same agent is closed with ABORTED. If a
-  // bound is reached the stream is closed and false returned.
+  // bound is reached the stream is closed and false returned. A job whose agents have been welcomed by a greater
+  // incarnation than this one's, as the clock was set back since, begins anew under a greater one.
   bool Opened(const std::shared_ptr<AgentStream>& stream, const std::string& job, const AgentHello& hello);
   // `stream` was opened as this agent's; ignored if a newer one took over.
   void Said(const AgentStream* stream, const std::string& job, const std::string& agent_id, const AgentUp& message);
@@ -78,7 +92,9 @@ class Hub {
 
  private:
   struct Entry {
-    Entry(const std::string& name, const JobConfig& config) : job(name, config) {}
+    Entry(const std::string& name, const JobConfig& config)
+        : incarnation(config.controller_incarnation), job(name, config) {}
+    const uint64_t incarnation;  // of the controller, for this job
     Job job;
     absl::flat_hash_map<std::string, std::shared_ptr<AgentStream>> streams;  // by agent
     KeyWaits gets;
@@ -87,8 +103,16 @@ class Hub {
   // Jobs whose last number is kept; far more than come and go while a host still holds anything of one.
   static constexpr size_t kForgottenMax = 16384;
 
+  // A job and its parts.
+  struct Whole {
+    size_t jobs = 0;
+    size_t streams = 0;
+  };
   Entry* Find(const std::string& job);
   absl::StatusOr<Entry*> FindOrMake(const std::string& job);
+  std::unique_ptr<Entry> Make(const std::string& job, uint64_t incarnation) const;
+  Entry* BeginAnew(const std::string& job, uint64_t above);
+  void ForgetWholeIfEmpty(const std::string& whole);
   void Apply(const std::string& name, Entry* entry, const Actions& actions);
   static void Deliver(const Entry& entry, const Send& send);
   static void DeliverView(const Entry& entry, const std::vector<Route>& routes, const View& view);
@@ -102,12 +126,13 @@ class Hub {
   const Log* const log_;
   const Arm arm_;
   Strand strand_;
-  absl::flat_hash_map<std::string, std::unique_ptr<Entry>> jobs_;
+  std::map<std::string, std::unique_ptr<Entry>> jobs_;
+  absl::flat_hash_map<std::string, Whole> wholes_;  // by the whole job's name
   LastGenerations forgotten_{kForgottenMax};
   EndedGenerations forgotten_ends_;
   size_t streams_ = 0;
-  TimePoint armed_ = TimePoint::Infinite();
-  TimePoint catching_up_until_;  // after a standstill; long ago if there was none
+  TimePoint armed_ = TimePoint::Infinite();  // the wake-up that was asked for
+  TimePoint catching_up_until_;              // after a standstill; long ago if there was none
   bool shut_down_ = false;
   std::function<void()> when_empty_;  // null: nobody asks
 };

@@ -1,6 +1,7 @@
 #include "controller/hub.h"
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 namespace farandole {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 class FakeClock final : public Clock {
@@ -47,14 +49,154 @@ TEST_F(HubTest, StreamsAreBoundedAndReturnedWhenTheyEnd) {
   HubConfig config;
   config.streams_max = 1;
   auto hub = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
-  auto first = std::make_shared<FakeStream>();
-  auto second = std::make_shared<FakeStream>();
-  EXPECT_TRUE(hub->Opened(first, "j", {"a", "h", ""}));
-  EXPECT_FALSE(hub->Opened(second, "k", {"b", "h", ""}));
-  EXPECT_EQ(second->closed.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(hub->Status("k").status().code(), absl::StatusCode::kNotFound);
-  hub->Closed(first.get(), "j", "a");
-  EXPECT_TRUE(hub->Opened(second, "k", {"b", "h", ""}));
+  EXPECT_TRUE(hub->StreamBegins("j").ok());
+  EXPECT_EQ(hub->StreamBegins("k").code(), absl::StatusCode::kResourceExhausted);
+  hub->StreamEnded("j");
+  EXPECT_TRUE(hub->StreamBegins("k").ok());
+}
+
+TEST_F(HubTest, AJobAndItsPartsLeaveRoomForOthersStreams) {
+  HubConfig config;
+  config.streams_per_job_max = 2;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+  EXPECT_TRUE(hub->StreamBegins("j").ok());
+  EXPECT_TRUE(hub->StreamBegins("j/p").ok());
+  const absl::Status refused = hub->StreamBegins("j/q");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("job j and its parts have 2 agents"));
+  EXPECT_TRUE(hub->StreamBegins("k").ok());
+  hub->StreamEnded("j/p");
+  EXPECT_TRUE(hub->StreamBegins("j/q").ok());
+}
+
+TEST_F(HubTest, PartsOfAJobLeaveRoomForOtherJobs) {
+  HubConfig config;
+  config.parts_max = 2;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+  const auto join = [&](const std::string& job) {
+    auto stream = std::make_shared<FakeStream>();
+    hub->Opened(stream, job, {"a", "h", "", 0});
+    return stream;
+  };
+  const auto whole = join("j");
+  const auto first = join("j/p");
+  join("j/q");
+  EXPECT_EQ(join("j/r")->closed.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(join("k")->closed.ok());
+  hub->Closed(first.get(), "j/p", "a");
+  EXPECT_TRUE(join("j/r")->closed.ok());
+}
+
+// Of what an earlier timer is worth: nothing. Here none is ever taken back.
+TEST_F(HubTest, TimersOfTwoJobsDoNotMultiply) {
+  std::multiset<TimePoint> timers;
+  int armed = 0;
+  auto hub = std::make_unique<Hub>(HubConfig{}, &clock_, &log_, [&](TimePoint when) {
+    timers.insert(when);
+    ++armed;
+  });
+  const auto until = [&](TimePoint when) {
+    while (!timers.empty() && *timers.begin() <= when) {
+      clock_.now = *timers.begin();
+      timers.erase(timers.begin());
+      hub->Tick();
+    }
+    clock_.now = when;
+  };
+  auto stream = std::make_shared<FakeStream>();
+  auto other = std::make_shared<FakeStream>();
+  hub->Opened(stream, "j", {"a", "h", "", 0});
+  until(clock_.now.PlusMs(500));
+  hub->Opened(other, "k", {"b", "h", "", 0});
+  constexpr int kSeconds = 3 * 3600;
+  for (int second = 0; second < kSeconds; ++second) {
+    hub->Said(stream.get(), "j", "a", Lease{});
+    hub->Said(other.get(), "k", "b", Lease{});
+    // Now and then something has to happen earlier than what was waited for.
+    if (second % 60 == 0) hub->Closed(other.get(), "k", "b");
+    if (second % 60 == 0) hub->Opened(other, "k", {"b", "h", "", 0});
+    until(clock_.now.PlusMs(1000));
+  }
+  EXPECT_LT(timers.size(), 10u);
+  EXPECT_LT(armed, 2 * kSeconds);
+  // They are not lost either.
+  EXPECT_TRUE(hub->Status("j").ok());
+  hub->Said(stream.get(), "j", "a", HelloOf(1, 2));
+  until(clock_.now.PlusMs(31000));
+  EXPECT_THAT(hub->Status("j")->members, SizeIs(0));
+}
+
+TEST_F(HubTest, AWakeUpThatIsNoLongerWantedChangesNothing) {
+  auto hub = std::make_unique<Hub>(HubConfig{}, &clock_, &log_, [this](TimePoint when) { armed_.push_back(when); });
+  hub->Opened(std::make_shared<FakeStream>(), "j", {"a", "h", "", 0});
+  ASSERT_THAT(armed_, SizeIs(1));
+  hub->Tick();
+  EXPECT_THAT(armed_, SizeIs(1));
+  clock_.now = armed_.back();
+  hub->Tick();
+  EXPECT_THAT(armed_, SizeIs(2));
+}
+
+// The clock was set back between two lives of a controller.
+TEST_F(HubTest, AJobWhoseAgentsKnowAGreaterControllerBeginsAnewAboveIt) {
+  HubConfig config;
+  config.job.controller_incarnation = 5;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+  const auto welcomed = [](const FakeStream& stream) {
+    return std::get<AgentWelcome>(*DecodeAgentDown(stream.sent.at(0))).controller_incarnation;
+  };
+  auto fresh = std::make_shared<FakeStream>();
+  auto older = std::make_shared<FakeStream>();
+  auto neighbour = std::make_shared<FakeStream>();
+  hub->Opened(neighbour, "k", {"c", "h", "", 0});
+  hub->Opened(fresh, "j", {"a", "h", "", 0});
+  EXPECT_EQ(welcomed(*fresh), 5u);
+  EXPECT_TRUE(hub->Opened(older, "j", {"b", "i", "", 9}));
+  EXPECT_EQ(welcomed(*older), 10u);
+  EXPECT_EQ(fresh->closed.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(neighbour->closed.ok());
+  EXPECT_EQ(hub->Status("j")->controller_incarnation, 10u);
+  EXPECT_EQ(hub->Status("k")->controller_incarnation, 5u);
+  // Its own number is no reason.
+  auto again = std::make_shared<FakeStream>();
+  EXPECT_TRUE(hub->Opened(again, "j", {"a", "h", "", 10}));
+  EXPECT_EQ(welcomed(*again), 10u);
+  EXPECT_TRUE(older->closed.ok());
+}
+
+TEST_F(HubTest, AWorkerMayBeTheOnlyOneWhoKnowsAGreaterController) {
+  HubConfig config;
+  config.job.controller_incarnation = 5;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+  auto stream = std::make_shared<FakeStream>();
+  hub->Opened(stream, "j", {"a", "h", "", 0});
+  AgentUp said = HelloOf(1, 1);
+  Hello& hello = std::get<Hello>(std::get<FromWorker>(said).message);
+  hello.generation = {3, 9};
+  hub->Said(stream.get(), "j", "a", said);
+  EXPECT_EQ(stream->closed.code(), absl::StatusCode::kUnavailable);
+  auto again = std::make_shared<FakeStream>();
+  hub->Opened(again, "j", {"a", "h", "", 5});
+  hub->Said(again.get(), "j", "a", said);
+  // It goes on with its generation.
+  EXPECT_EQ(hub->Status("j")->state, JobState::kRecovering);
+  EXPECT_EQ(hub->Status("j")->controller_incarnation, 10u);
+}
+
+TEST_F(HubTest, ThereIsNoControllerOfAnyNumber) {
+  HubConfig config;
+  config.job.controller_incarnation = 5;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+  auto stream = std::make_shared<FakeStream>();
+  EXPECT_FALSE(hub->Opened(stream, "j", {"a", "h", "", ~uint64_t{0}}));
+  EXPECT_EQ(stream->closed.code(), absl::StatusCode::kInvalidArgument);
+  auto other = std::make_shared<FakeStream>();
+  hub->Opened(other, "j", {"a", "h", "", 0});
+  AgentUp said = HelloOf(1, 1);
+  std::get<Hello>(std::get<FromWorker>(said).message).last_controller_incarnation = ~uint64_t{0};
+  hub->Said(other.get(), "j", "a", said);
+  EXPECT_TRUE(other->closed.ok());
+  EXPECT_EQ(hub->Status("j")->controller_incarnation, 5u);
 }
 
 TEST_F(HubTest, WhatAnOlderStreamSaysOrItsEndChangeNothing) {

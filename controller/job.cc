@@ -206,6 +206,11 @@ std::vector<Generation::Progressed> Job::State::Everybody(Rank rank, const Messa
 }
 
 void Job::State::OnHello(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions) {
+  if (hello.state == kUnknownValue<WorkerState>) {
+    const std::string reason = absl::StrCat("a state of release ", hello.version, " is unknown in release ", kVersion);
+    actions->Because(absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " was refused: ", reason));
+    return actions->ToWorker(agent_id, hello.worker_incarnation, Removed{{}, RemovedKind::kRefused, reason});
+  }
   const auto rank = generation ? generation->roster().Find(hello.worker_incarnation) : absl::nullopt;
   if (rank && (hello.generation.number == 0 || hello.generation == generation->id())) {
     generation->OnHello(*rank, hello, agent_id, now, actions);

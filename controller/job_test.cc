@@ -1,5 +1,7 @@
 #include "controller/job.h"
 
+#include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -54,6 +56,62 @@ TEST(JobTest, ALoneProcessIsServedWithoutAnythingAroundIt) {
   EXPECT_FALSE(job.Idle());
   job.AgentDisconnected("self", now);
   EXPECT_TRUE(job.Idle());
+}
+
+// Sends of a job whose only worker announces these.
+class OneWorkerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    job_.AgentConnected({"self", "here", "0.1.0", 0}, now_);
+    const Actions joined = job_.AgentSaid("self", FromWorker{Incarnation(5), HelloOf(5, 0, 1), {}}, now_);
+    generation_ = std::get<View>(Inner(joined.sends.at(1))).generation;
+  }
+  static JobConfig Config() {
+    JobConfig config;
+    config.unstable_items_max = 2;
+    return config;
+  }
+  Actions Announces(std::vector<Request> requests) {
+    Announce announce;
+    announce.generation = generation_;
+    announce.requests = std::move(requests);
+    return job_.AgentSaid("self", FromWorker{Incarnation(5), announce, {}}, now_);
+  }
+
+  Job job_{"lone", Config()};
+  const TimePoint now_{1000};
+  GenerationId generation_;
+};
+
+TEST_F(OneWorkerTest, WhatANewerReleaseKnowsIsRefusedAlone) {
+  const Actions refused = Announces({{"a", {OpKind::kAllreduce, kUnknownValue<DataType>, {4}}}});
+  ASSERT_EQ(refused.sends.size(), 1u);
+  const auto error = std::get<ErrorItem>(std::get<Item>(Inner(refused.sends[0])).body);
+  EXPECT_EQ(error.names, std::vector<std::string>{"a"});
+  EXPECT_NE(error.text.find("release 0.1.0, does not know"), std::string::npos) << error.text;
+  const Actions batched = Announces({{"b", {OpKind::kAllreduce, DataType::kFloat32, {4}}}});
+  EXPECT_TRUE(std::holds_alternative<Batch>(std::get<Item>(Inner(batched.sends.at(0))).body));
+}
+
+TEST_F(OneWorkerTest, RefusalsThatWaitAreBounded) {
+  Request request{"a", {OpKind::kAllreduce, DataType::kFloat32, {4}}};
+  request.signature.process_set = 7;  // there is none
+  const std::vector<Request> many(8000, request);
+  // Never says that it has received anything, so that only the first two have a place in the log.
+  for (int i = 0; i < 20 && job_.Status(now_).state == JobState::kRunning; ++i) Announces(many);
+  EXPECT_EQ(job_.Status(now_).state, JobState::kFailed);
+  EXPECT_NE(job_.Status(now_).reason.find("more than 65536 open requests"), std::string::npos);
+}
+
+TEST(JobTest, AWorkerInAnUnknownStateIsRefusedAlone) {
+  Job job("lone", JobConfig{});
+  const TimePoint now(1000);
+  job.AgentConnected({"self", "here", "0.1.0", 0}, now);
+  Hello hello = HelloOf(5, 0, 1);
+  hello.state = kUnknownValue<WorkerState>;
+  const Actions refused = job.AgentSaid("self", FromWorker{Incarnation(5), hello, {}}, now);
+  ASSERT_EQ(refused.sends.size(), 1u);
+  EXPECT_EQ(std::get<Removed>(Inner(refused.sends[0])).kind, RemovedKind::kRefused);
 }
 
 TEST(JobTest, WelcomeNamesTheRanksThatHaveNotCome) {

@@ -11,7 +11,8 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 class Log {
  public:
   explicit Log(LogLevel least) : least_(least) {}
-  void Write(LogLevel level, absl::string_view text) const;
+  virtual ~Log() = default;
+  virtual void Write(LogLevel level, absl::string_view text) const;
 
  private:
   const LogLevel least_;

@@ -60,9 +60,14 @@ absl::StatusOr<ServerConfig> MakeConfig(const Options& options) {
     if (!made.ok()) return made.status();
     config.tls = {made->certificate, made->private_key};
   }
-  // Lives of a controller are ordered, also across hosts: the only use of the wall clock.
+  // Lives of a controller are ordered, also across hosts: the only use of the wall clock. If it was set back, the hub
+  // counts on from what agents say that they know.
   config.hub.job.controller_incarnation = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
   config.hub.job.settings = options.settings;
+  config.hub.greater_incarnation = [](uint64_t than) {
+    const std::string random = RandomBytes(2);
+    return than + 1 + static_cast<uint8_t>(random[0]) + 256 * static_cast<uint8_t>(random[1]);
+  };
   config.hub.job.new_data_key = [] { return RandomBytes(kKeyBytes); };
   return config;
 }

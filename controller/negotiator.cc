@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/rank_text.h"
 #include "controller/signature_check.h"
+#include "proto/version.h"
 
 namespace farandole {
 namespace {
@@ -141,6 +142,14 @@ void Negotiator::Enter(const SetMembers& set, const std::vector<Rank>& who, cons
 
 const SetMembers* Negotiator::SetFor(const std::vector<Rank>& who, const Request& request) {
   const uint32_t id = request.signature.process_set;
+  if (!Known(request.signature)) {
+    Refuse(
+        id, request.name, ErrorKind::kMismatch,
+        absl::StrCat(request.name, " has an operation, an element type, a reduction or a device that this controller, ",
+                     "release ", kVersion, ", does not know; start one of the release of the workers"),
+        who);
+    return nullptr;
+  }
   const SetMembers* set = sets_.Find(id);
   if (set == nullptr) {
     Refuse(id, request.name, ErrorKind::kMismatch, absl::StrCat("Unknown process set ", id, " for ", request.name),

@@ -17,6 +17,16 @@ uint64_t Outbox::Send(uint32_t phase, ItemBody body, const RankSet* to, Actions*
   return item.index;
 }
 
+size_t Outbox::QueuedFor(Rank rank) const {
+  size_t count = 0;
+  for (const Waiting& waiting : queue_) {
+    if (waiting.to && !waiting.to->Contains(rank)) continue;
+    const ErrorItem* error = std::get_if<ErrorItem>(&waiting.body);
+    count += error == nullptr ? 1 : error->names.size();
+  }
+  return count;
+}
+
 int Outbox::SendQueue(uint32_t phase, const Held& held, Actions* actions) {
   int answers = 0;
   for (auto it = queue_.begin(); it != queue_.end() && !log_.Full();) {

@@ -30,9 +30,12 @@ class Outbox {
   // The body gets its place now; answers its index. `to` = nullptr: all members.
   uint64_t Send(uint32_t phase, ItemBody body, const RankSet* to, Actions* actions);
 
-  // Waits for its place. Errors, barriers and the like; bounded by the open requests, as each answers at least one.
+  // Waits for its place. Errors, barriers and the like; bounded by the open requests, as each answers at least one,
+  // and those that QueuedFor() counts are open.
   void Queue(ItemBody body, absl::optional<RankSet> to) { queue_.push_back({std::move(body), std::move(to)}); }
   bool queue_empty() const { return queue_.empty(); }
+  // How many requests of this member the queue answers.
+  size_t QueuedFor(Rank rank) const;
   void ClearQueue() { queue_.clear(); }
   // Sends the queue in its order, past what is held back from its addressees, as far as the log takes it. Answers how
   // many that answer requests.

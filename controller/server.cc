@@ -17,9 +17,10 @@
 #include "base/front_door.h"
 #include "controller/coordination_service.h"
 #include "controller/health_gate.h"
+#include "controller/metrics_page.h"
 #include "controller/metrics_server.h"
-#include "controller/metrics_text.h"
 #include "controller/status_service.h"
+#include "controller/wake_up.h"
 
 namespace farandole {
 namespace {
@@ -65,10 +66,11 @@ std::function<void(UniqueFd)> Into(GrpcAcceptor* inside) {
   };
 }
 
-absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& listen, EventLoop* loop, Hub* hub) {
+absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& listen, EventLoop* loop, Hub* hub,
+                                                            MetricsPage* page_of_hub) {
   absl::StatusOr<std::unique_ptr<MetricsServer>> metrics;
-  const auto page = [hub](std::function<void(std::string)> done) {
-    hub->strand().Post([hub, done = std::move(done)] { done(MetricsText(hub->AllStatus())); });
+  const auto page = [hub, page_of_hub](std::function<void(std::string)> done) {
+    hub->strand().Post([page_of_hub, done = std::move(done)] { done(page_of_hub->Text()); });
   };
   loop->RunHere([&] { metrics = MetricsServer::Start(listen, loop, page); });
   return metrics;
@@ -78,20 +80,17 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const std::string& l
 
 struct Server::State {
   State(const ServerConfig& config, EventLoop* event_loop, const Log* log)
-      : loop(event_loop),
-        hub(config.hub, &Clock::Monotonic(), log, [this](TimePoint when) { Arm(when); }),
-        coordination(&hub, config.held_bytes_max),
-        status(&hub) {}
+      : hub(config.hub, &Clock::Monotonic(), log, [this](TimePoint when) { wake_up.At(when); }),
+        wake_up(event_loop, [this] { hub.strand().Post([this] { hub.Tick(); }); }),
+        coordination(&hub, config.session),
+        status(&hub),
+        metrics_page(&hub) {}
 
-  // A timer too many only costs a look at the deadlines.
-  void Arm(TimePoint when) {
-    loop->Post([this, when] { loop->AddTimerFromLoop(when, [this] { hub.strand().Post([this] { hub.Tick(); }); }); });
-  }
-
-  EventLoop* const loop;
   Hub hub;
+  WakeUp wake_up;
   CoordinationService coordination;
   StatusService status;
+  MetricsPage metrics_page;
   // Behind the services, whose calls end in it; gone before them.
   std::unique_ptr<CompletionThread> thread;
   std::unique_ptr<grpc::Server> server;
@@ -166,7 +165,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
     if (!open.ok()) return open;
   }
   if (!config.metrics_listen.empty()) {
-    auto metrics = StartMetrics(config.metrics_listen, loop, &state->hub);
+    auto metrics = StartMetrics(config.metrics_listen, loop, &state->hub, &state->metrics_page);
     if (!metrics.ok()) return metrics.status();
     state->metrics = *std::move(metrics);
   }

@@ -9,6 +9,7 @@
 #include "base/event_loop.h"
 #include "controller/hub.h"
 #include "controller/log.h"
+#include "controller/session_call.h"
 #include "controller/token_guard.h"
 
 namespace farandole {
@@ -25,8 +26,7 @@ struct ServerConfig {
   int header_bytes_max = 8 << 10;
   // Calls at a time on one connection: a stream and the Gets of the workers behind it.
   int calls_per_connection_max = 1024;
-  // Queued for an agent that does not read.
-  size_t held_bytes_max = 64 << 20;
+  SessionBounds session;
 };
 
 // The controller's network side: the services, the guard before them, the hub behind them. Timers run on a loop of the

@@ -12,6 +12,7 @@
 #include "base/auth.h"
 #include "base/event_loop.h"
 #include "controller/fake_agent.h"
+#include "farandole/v1/coordination.grpc.pb.h"
 #include "farandole/v1/status.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -358,7 +359,7 @@ TEST_F(ServerTest, OversizedMessagesAndHeadersEndTheCall) {
 
 TEST_F(ServerTest, AnAgentThatDoesNotReadIsCutOff) {
   ServerConfig config = Config();
-  config.held_bytes_max = 100000;
+  config.session.held_bytes_max = 100000;
   Start(config);
   auto agent = Agent("j");
   ASSERT_TRUE(agent->Connect("a", "h1"));
@@ -375,6 +376,54 @@ TEST_F(ServerTest, AnAgentThatDoesNotReadIsCutOff) {
   while (agent->Read(&down)) {
   }
   EXPECT_EQ(agent->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(ServerTest, AStreamWithoutHelloIsCountedAndEnds) {
+  ServerConfig config = Config();
+  config.session.hello_ms_max = 200;
+  config.hub.streams_per_job_max = 1;
+  Start(config);
+  auto silent = Agent("j");
+  AgentDown down;
+  std::thread reader([&] { EXPECT_FALSE(silent->Read(&down)); });
+  // It holds the only place of its job, and of no other one, until its time is over.
+  auto other = Agent("k");
+  EXPECT_TRUE(other->Connect("a", "h1"));
+  reader.join();
+  const grpc::Status status = silent->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_THAT(status.error_message(), HasSubstr("no AgentHello"));
+  // Its end reaches the hub a little later than us.
+  auto next = Agent("j");
+  for (int i = 0; i < 1000 && !next->Connect("a", "h1"); ++i) next = Agent("j");
+  auto refused = Agent("j");
+  EXPECT_FALSE(refused->Connect("b", "h2"));
+  EXPECT_EQ(refused->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(ServerTest, AGetThatIsGivenUpLeavesNothingBehind) {
+  ServerConfig config = Config();
+  config.hub.waiting_gets_max = 4;
+  Start(config);
+  auto a = Agent("j");
+  ASSERT_TRUE(a->Connect("a", "h1"));
+  ASSERT_TRUE(a->Join(1, 0, 1));
+  a->Expect<Welcome>();
+  const View view = a->Expect<View>();
+  const auto stub = v1::Coordination::NewStub(Dial());
+  v1::GetRequest request;
+  request.mutable_generation()->set_number(view.generation.number);
+  request.mutable_generation()->set_controller_incarnation(view.generation.controller_incarnation);
+  v1::GetReply reply;
+  request.set_key("k");
+  // At every distance between the call and its end, from before it is sent on.
+  for (int us = 0; us < 2000; us += 5) {
+    grpc::ClientContext context;
+    Prepare(&context, "j", MemberToken("j"));
+    context.set_deadline(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_micros(us, GPR_TIMESPAN)));
+    const grpc::Status status = stub->Get(&context, request, &reply);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << us << ": " << status.error_message();
+  }
 }
 
 TEST_F(ServerTest, ManyJobsAtOnceUpToTheBound) {

@@ -1,6 +1,7 @@
 #include "controller/session_call.h"
 
 #include <grpc/grpc.h>
+#include <grpc/support/time.h>
 #include <grpcpp/support/slice.h>
 
 #include <utility>
@@ -42,18 +43,43 @@ grpc::ByteBuffer ToBuffer(std::string head, SharedBytes body) {
 
 }  // namespace
 
-void SessionCall::Serve(const Request& request, Hub* hub, CompletionThread* thread, size_t held_bytes_max) {
-  auto call = std::make_shared<SessionCall>(hub, thread, held_bytes_max);
+void SessionCall::Serve(const Request& request, Hub* hub, CompletionThread* thread, SessionBounds bounds) {
+  auto call = std::make_shared<SessionCall>(hub, thread, bounds);
   request(&call->context_, &call->stream_, call->open_step_.Arm([=](bool ok) {
     if (!ok) return;  // the server shuts down
-    Serve(request, hub, thread, held_bytes_max);
+    Serve(request, hub, thread, bounds);
     call->Begin();
   }));
 }
 
 void SessionCall::Begin() {
   job_ = JobOf(context_);
-  Read();
+  OnStrand([this] { return Greet(); });
+}
+
+absl::Status SessionCall::Greet() {
+  const absl::Status status = hub_->StreamBegins(job_);
+  if (!status.ok()) return status;
+  counted_ = true;
+  const gpr_timespec when =
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(bounds_.hello_ms_max, GPR_TIMESPAN));
+  absl::MutexLock lock(&mutex_);
+  if (end_) return *end_;
+  alarm_.Set(thread_->queue(), when, alarm_step_.Arm([self = shared_from_this()](bool ok) {
+    if (!ok) return;
+    self->thread_->Hold();  // as in OnStrand
+    self->hub_->strand().Post([self] { self->HelloOverdue(); });
+  }));
+  return absl::OkStatus();
+}
+
+void SessionCall::HelloOverdue() {
+  // The alarm may cross AgentHello.
+  if (agent_id_.empty()) {
+    Close(absl::DeadlineExceededError(absl::StrCat("no AgentHello came on this stream within ", bounds_.hello_ms_max,
+                                                   " ms; is what connects an agent of Farandole?")));
+  }
+  thread_->Release();
 }
 
 void SessionCall::Read() {
@@ -71,17 +97,21 @@ void SessionCall::OnRead(bool ok) {
     Close(message.status());
     return;
   }
+  // The next message is read when this one has been dealt with: a stream has at most one entry in the strand's queue.
+  OnStrand([this, m = *std::move(message)] { return Take(m); });
+}
+
+void SessionCall::OnStrand(std::function<absl::Status()> handle) {
   {
     absl::MutexLock lock(&mutex_);
     ++handling_;
   }
   thread_->Hold();  // for the operations that follow from it
-  // The next message is read when this one has been dealt with: a stream has at most one entry in the strand's queue.
-  hub_->strand().Post([self = shared_from_this(), m = *std::move(message)] { self->Handle(m); });
+  hub_->strand().Post([self = shared_from_this(), handle = std::move(handle)] { self->Handle(handle); });
 }
 
-void SessionCall::Handle(const AgentUp& message) {
-  const absl::Status status = Take(message);
+void SessionCall::Handle(const std::function<absl::Status()>& handle) {
+  const absl::Status status = handle();
   if (!status.ok()) Close(status);
   bool ended;
   {
@@ -117,6 +147,8 @@ absl::Status SessionCall::Open(const AgentUp& message) {
   // If the hub refuses it has closed the stream already; closing again changes nothing.
   if (!hub_->Opened(shared_from_this(), job_, *hello)) return absl::AbortedError("refused");
   agent_id_ = hello->agent_id;
+  absl::MutexLock lock(&mutex_);
+  alarm_.Cancel();
   return absl::OkStatus();
 }
 
@@ -126,7 +158,7 @@ void SessionCall::Send(std::string head, SharedBytes body) {
   {
     absl::MutexLock lock(&mutex_);
     if (end_) return;
-    if (held_bytes_ + bytes <= held_bytes_max_) {
+    if (held_bytes_ + bytes <= bounds_.held_bytes_max) {
       taken = true;
       held_bytes_ += bytes;
       outgoing_.push_back(ToBuffer(std::move(head), std::move(body)));
@@ -136,7 +168,7 @@ void SessionCall::Send(std::string head, SharedBytes body) {
   }
   if (!taken) {
     Close(absl::ResourceExhaustedError(
-        absl::StrCat("the agent reads too slowly: ", held_bytes_max_, " bytes are held for it")));
+        absl::StrCat("the agent reads too slowly: ", bounds_.held_bytes_max, " bytes are held for it")));
     return;
   }
   WriteFront();
@@ -195,6 +227,7 @@ void SessionCall::FinishIfEnded() {
     if (!end_ || writing_ || handling_ > 0 || finished_) return;
     finished_ = true;
     status = *end_;
+    alarm_.Cancel();
   }
   stream_.Finish(ToGrpc(status), finish_step_.Arm([self = shared_from_this()](bool) { self->OnFinished(); }));
 }
@@ -202,6 +235,7 @@ void SessionCall::FinishIfEnded() {
 void SessionCall::OnFinished() {
   hub_->strand().Post([self = shared_from_this()] {
     if (!self->agent_id_.empty()) self->hub_->Closed(self.get(), self->job_, self->agent_id_);
+    if (self->counted_) self->hub_->StreamEnded(self->job_);
   });
 }
 

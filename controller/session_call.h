@@ -1,10 +1,12 @@
 #ifndef FARANDOLE_CONTROLLER_SESSION_CALL_H_
 #define FARANDOLE_CONTROLLER_SESSION_CALL_H_
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -21,10 +23,20 @@
 
 namespace farandole {
 
+// What bounds a stream.
+struct SessionBounds {
+  // Queued for an agent that does not read.
+  size_t held_bytes_max = 64 << 20;
+  // From the beginning of the stream to AgentHello. It comes with the call, and an agent that has waited so long for
+  // its answer has long said that nobody answers.
+  int64_t hello_ms_max = 10000;
+};
+
 // One Session call: reads one message at a time and hands it to the hub's strand, writes what the hub sends.
 //
 //   waiting --a call comes--> opened --AgentHello--> bound to the hub --Close, end of the stream, lost connection-->
 //   finished
+//   opened --too many streams, or no AgentHello in time--> finished
 //
 // Steps end in the completion thread; at most one read and one write are out. Kept alive by its steps, and by the hub
 // as long as it may send.
@@ -34,16 +46,16 @@ class SessionCall final : public AgentStream, public std::enable_shared_from_thi
   // Asks gRPC for the next call.
   using Request = std::function<void(grpc::ServerContext*, Stream*, void* tag)>;
 
-  // Serves calls, one after the other, until the server shuts down. `hub` outlives all of them. `held_bytes_max`: what
-  // is queued for an agent that does not read.
-  static void Serve(const Request& request, Hub* hub, CompletionThread* thread, size_t held_bytes_max);
+  // Serves calls, one after the other, until the server shuts down. `hub` outlives all of them.
+  static void Serve(const Request& request, Hub* hub, CompletionThread* thread, SessionBounds bounds);
 
-  SessionCall(Hub* hub, CompletionThread* thread, size_t held_bytes_max)
+  SessionCall(Hub* hub, CompletionThread* thread, SessionBounds bounds)
       : hub_(hub),
         thread_(thread),
-        held_bytes_max_(held_bytes_max),
+        bounds_(bounds),
         stream_(&context_),
         open_step_(thread),
+        alarm_step_(thread),
         read_step_(thread),
         write_step_(thread),
         finish_step_(thread) {}
@@ -59,24 +71,32 @@ class SessionCall final : public AgentStream, public std::enable_shared_from_thi
   void OnFinished();
 
   // On the strand.
-  void Handle(const AgentUp& message);
+  absl::Status Greet();
+  void HelloOverdue();
+  void Handle(const std::function<absl::Status()>& handle);
   absl::Status Take(const AgentUp& message);
   absl::Status Open(const AgentUp& message);
 
+  // Handles something on the strand; what it starts holds the thread. Then reads on, unless it has failed or the
+  // stream has ended.
+  void OnStrand(std::function<absl::Status()> handle);
   void WriteFront();
   void FinishIfEnded();
 
   Hub* const hub_;
   CompletionThread* const thread_;
-  const size_t held_bytes_max_;
+  const SessionBounds bounds_;
   grpc::ServerContext context_;
   Stream stream_;
-  CallStep open_step_, read_step_, write_step_, finish_step_;
+  CallStep open_step_, alarm_step_, read_step_, write_step_, finish_step_;
   std::string job_;
   grpc::ByteBuffer incoming_;
+  bool counted_ = false;  // by the hub; on the strand
   std::string agent_id_;  // on the strand; empty before AgentHello
 
   absl::Mutex mutex_;
+  // Set as long as AgentHello is waited for.
+  grpc::Alarm alarm_ ABSL_GUARDED_BY(mutex_);
   std::deque<grpc::ByteBuffer> outgoing_ ABSL_GUARDED_BY(mutex_);
   size_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

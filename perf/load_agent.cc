@@ -45,7 +45,7 @@ void LoadAgent::Open() {
   stream_->StartFromLoop(
       channel_, [this](const std::string& bytes) { Received(bytes); },
       [this](const grpc::Status& status) { Ended(status); });
-  Write(AgentHello{agent_id_, host_, kVersion});
+  Write(AgentHello{agent_id_, host_, kVersion, 0});
 }
 
 void LoadAgent::Write(const AgentUp& message) {

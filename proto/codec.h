@@ -14,10 +14,10 @@
 // The structs of proto/messages.h as protobuf bytes, without a protobuf runtime. A test holds them against the
 // generated classes, field by field and in both directions.
 //
-// Encode never fails. Decode checks everything that a hostile peer could send (truncation, nesting, enum values,
-// negative dimensions, lengths and counts above the bounds of schema.h, text
-// that is not UTF-8) and answers INVALID_ARGUMENT with the name of the message and
-// field. Unknown fields are skipped, so that a newer patch release may add some.
+// Encode never fails. Decode checks everything that a hostile peer could send (truncation, nesting, negative
+// dimensions, lengths and counts above the bounds of schema.h, text that is not UTF-8) and answers INVALID_ARGUMENT
+// with the name of the message and field. Unknown fields are skipped, and unknown values of an enum become kUnspecified
+// or kUnknownValue, so that a newer patch release may add some.
 namespace farandole {
 
 std::string Encode(const AgentUp& message);

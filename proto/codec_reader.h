@@ -47,7 +47,7 @@ class FieldZeroer {
     if constexpr (!WireForm<M>::kOther) Schema<M>::Fields(*this, message);
   }
   template <typename E>
-  void Enum(uint32_t, const char*, E& value, E) {
+  void Enum(uint32_t, const char*, E& value, E, E = E()) {
     value = E();
   }
   template <typename M>
@@ -101,14 +101,12 @@ class FieldReader {
   }
 
   template <typename E>
-  void Enum(uint32_t tag, const char* field, E& value, E greatest) {
+  void Enum(uint32_t tag, const char* field, E& value, E greatest, E unknown = kUnknownValue<E>) {
     if (!Take(tag, field, protozero::pbf_wire_type::varint)) return;
     int32_t number = 0;
     Guard(field, [&] { number = reader_.get_enum(); });
-    if (number < 0 || number > static_cast<int32_t>(greatest)) {
-      return Fail(field, absl::StrCat("unknown value ", number));
-    }
-    value = static_cast<E>(number);
+    const bool known = number >= 0 && number <= static_cast<int32_t>(greatest);
+    value = known ? static_cast<E>(number) : unknown;
   }
 
   void Bytes(uint32_t tag, const char* field, std::string& value, size_t bytes_max) {

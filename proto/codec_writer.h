@@ -38,7 +38,7 @@ class FieldWriter {
   void Value(uint32_t tag, const char* field, Incarnation value) { Value(tag, field, value.value()); }
 
   template <typename E>
-  void Enum(uint32_t tag, const char*, E value, E) {
+  void Enum(uint32_t tag, const char*, E value, E, E = E()) {
     if (value != E()) writer_.add_enum(tag, static_cast<int32_t>(value));
   }
   void Bytes(uint32_t tag, const char*, const std::string& value, size_t) {

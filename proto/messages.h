@@ -298,6 +298,7 @@ struct AgentHello {
   std::string agent_id;
   std::string host;
   std::string version;
+  uint64_t controller_incarnation = 0;
 };
 
 struct AgentWelcome {

@@ -15,6 +15,7 @@ struct Schema<AgentHello> : NoFurtherCheck {
     v.Text(1, "agent_id", m.agent_id, kNameBytesMax);
     v.Text(2, "host", m.host, kNameBytesMax);
     v.Text(3, "version", m.version, kNameBytesMax);
+    v.Value(4, "controller_incarnation", m.controller_incarnation);
   }
 };
 

@@ -126,7 +126,7 @@ struct Schema<Break> : NoFurtherCheck {
   static void Fields(V& v, M& m) {
     v.Message(1, "generation", m.generation);
     v.Value(2, "phase", m.phase);
-    v.Enum(3, "reason", m.reason, BreakReason::kIncomplete);
+    v.Enum(3, "reason", m.reason, BreakReason::kIncomplete, BreakReason::kUnspecified);
     v.Repeated(4, "names", m.names, kRequestsMax);
   }
 };
@@ -233,7 +233,7 @@ struct Schema<ErrorItem> : NoFurtherCheck {
   static void Fields(V& v, M& m) {
     v.Value(1, "process_set", m.process_set);
     v.Repeated(2, "names", m.names, kRequestsMax);
-    v.Enum(3, "kind", m.kind, ErrorKind::kLeft);
+    v.Enum(3, "kind", m.kind, ErrorKind::kLeft, ErrorKind::kUnspecified);
     v.Text(4, "text", m.text, kTextBytesMax);
   }
 };
@@ -400,7 +400,7 @@ struct Schema<Removed> : NoFurtherCheck {
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
     v.Message(1, "generation", m.generation);
-    v.Enum(2, "kind", m.kind, RemovedKind::kRetired);
+    v.Enum(2, "kind", m.kind, RemovedKind::kRetired, RemovedKind::kUnspecified);
     v.Text(3, "reason", m.reason, kTextBytesMax);
   }
 };

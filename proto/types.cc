@@ -100,6 +100,11 @@ const char* Name(ReduceOp op) {
 
 const char* Name(DeviceKind device) { return device == DeviceKind::kHost ? "CPU" : "GPU"; }
 
+bool Known(const Signature& signature) {
+  return signature.op != kUnknownValue<OpKind> && signature.dtype != kUnknownValue<DataType> &&
+         signature.reduce_op != kUnknownValue<ReduceOp> && signature.device != kUnknownValue<DeviceKind>;
+}
+
 int64_t ElementCount(const std::vector<int64_t>& shape) {
   int64_t count = 1;
   for (int64_t dim : shape) count *= dim;

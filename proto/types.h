@@ -88,6 +88,11 @@ enum class DataType : uint8_t {
 
 enum class ReduceOp : uint8_t { kAverage = 0, kSum = 1, kAdasum = 2, kMin = 3, kMax = 4, kProduct = 5 };
 
+// Stands for a value that a newer release has and this one does not know. No message is refused for it: whoever would
+// act on the value says so.
+template <typename E>
+inline constexpr E kUnknownValue = static_cast<E>(0xff);
+
 // Bytes of one element; 0 for a value outside the enum.
 int64_t SizeOf(DataType dtype);
 // Lower-case names as people write them: "float32", "allreduce", "average".
@@ -118,6 +123,9 @@ struct Signature {
   bool operator==(const Signature& o) const { return Tie() == o.Tie(); }
   bool operator!=(const Signature& o) const { return !(*this == o); }
 };
+
+// False if one of its values is kUnknownValue.
+bool Known(const Signature& signature);
 
 // Product of the dimensions; 1 for a scalar. Dimensions are never negative (checked where they enter).
 int64_t ElementCount(const std::vector<int64_t>& shape);

@@ -34,7 +34,7 @@ void LoneController::StartFromLoop(Listener* listener) {
   Actions actions;
   {
     absl::MutexLock lock(&mutex_);
-    actions = job_.AgentConnected(AgentHello{kAgentId, "localhost", kVersion}, loop_->Now());
+    actions = job_.AgentConnected(AgentHello{kAgentId, "localhost", kVersion, 0}, loop_->Now());
   }
   Deliver(std::move(actions));
   listener_->OnLinkState(LinkState{true, "", false});

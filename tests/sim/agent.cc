@@ -76,7 +76,7 @@ void Agent::Connect() {
   stream->down.on_closed = [this, stream] {
     if (stream == stream_) Lost();
   };
-  const AgentUp hello = AgentHello{id_, host_name_, kVersion};
+  const AgentUp hello = AgentHello{id_, host_name_, kVersion, controller_incarnation_};
   world_->coverage->Said(hello);
   stream->up.Send(hello);
   process_->At(world_->simulation.now().PlusMs(kWelcomeMs), [this, stream] {

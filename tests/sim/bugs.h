@@ -23,6 +23,8 @@ struct Bugs {
   bool agent_reorders = false;
   // Hello does not list the open requests.
   bool open_requests_left_out = false;
+  // A wake-up of the controller that is wanted earlier than the one before it is forgotten.
+  bool wake_up_lost = false;
   // Members do not get one identical view.
   bool views_differ = false;
   // Hello claims one item more than the worker has received.
@@ -64,6 +66,7 @@ inline constexpr NamedBug kBugs[] = {
     {"end_not_reported_again", &Bugs::end_not_reported_again},
     {"agent_reorders", &Bugs::agent_reorders},
     {"open_requests_left_out", &Bugs::open_requests_left_out},
+    {"wake_up_lost", &Bugs::wake_up_lost},
     {"views_differ", &Bugs::views_differ},
     {"received_overstated", &Bugs::received_overstated},
     {"lease_not_renewed_by_traffic", &Bugs::lease_not_renewed_by_traffic},

@@ -19,14 +19,22 @@ std::string Who(const GenerationId& id, Rank rank, const Submission& submission)
                       Text(id));
 }
 
+std::string Text(const Member& m) {
+  return absl::StrCat("; rank ", m.rank.value(), " local ", m.local_rank, "/", m.local_size, " cross ", m.cross_rank,
+                      "/", m.cross_size, " host ", m.host, " pid ", m.pid, " agent ", m.agent_id, " incarnation ",
+                      m.worker_incarnation.value());
+}
+
 std::string Text(const View& view) {
   std::string text = absl::StrCat("key ", absl::CHexEscape(view.data_key));
-  for (const Member& m : view.members) {
-    absl::StrAppend(&text, "; rank ", m.rank.value(), " local ", m.local_rank, "/", m.local_size, " cross ",
-                    m.cross_rank, "/", m.cross_size, " host ", m.host, " pid ", m.pid, " agent ", m.agent_id,
-                    " incarnation ", m.worker_incarnation.value());
-  }
+  for (const Member& m : view.members) absl::StrAppend(&text, Text(m));
   return text;
+}
+
+// Of a host behind the first ones, which is told of its own members only.
+bool IsPartOf(const View& view, const std::string& whole) {
+  return std::all_of(view.members.begin(), view.members.end(),
+                     [&](const Member& m) { return !m.known() || absl::StrContains(whole, Text(m)); });
 }
 
 }  // namespace
@@ -44,11 +52,6 @@ bool Checker::Generation::Finished() const {
          std::all_of(members.begin(), members.end(), [](const MemberRecord& m) { return m.finished; });
 }
 
-void Checker::ControllerStarted(uint64_t incarnation) {
-  if (incarnation < greatest_incarnation_) Fail("a controller began with a smaller incarnation");
-  greatest_incarnation_ = incarnation;
-}
-
 void Checker::Opened(const GenerationId& id) {
   Generation& g = Find(id);
   if (verdict_->simulation().now() < g.opened) g.opened = verdict_->simulation().now();
@@ -60,15 +63,17 @@ void Checker::ControllerSaid(const std::string& reason) {
 
 void Checker::Joined(const View& view, Incarnation worker) {
   Generation& g = Find(view.generation);
+  const bool whole = std::all_of(view.members.begin(), view.members.end(), [](const Member& m) { return m.known(); });
   const std::string text = Text(view);
-  if (g.view.empty()) {
-    g.view = text;
+  if (whole && g.view.empty()) g.view = text;
+  if (g.members.empty()) {
     g.members.resize(view.members.size());
     for (size_t i = 0; i < view.members.size(); ++i) {
       if (view.members[i].rank.value() != static_cast<int32_t>(i)) Fail("members of a view are not in order of rank");
     }
   }
-  if (g.view != text) Fail(absl::StrCat("two views of ", Text(view.generation), ": ", g.view, " | ", text));
+  if (whole ? g.view != text : !IsPartOf(view, g.view.empty() ? text : g.view))
+    Fail(absl::StrCat("two views of ", Text(view.generation), ": ", g.view, " | ", text));
   execution_->Joined(view.generation, static_cast<int>(view.members.size()));
   const auto at = joined_.emplace(worker, view.generation);
   if (!at.second) Fail(absl::StrCat("worker ", worker.value(), " joined twice"));

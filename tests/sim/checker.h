@@ -28,8 +28,6 @@ class Checker {
   // The controller has opened it.
   void Opened(const GenerationId& id);
   TimePoint opened(const GenerationId& id) { return Find(id).opened; }
-  // One of its lives has begun.
-  void ControllerStarted(uint64_t incarnation);
   // Why it did something.
   void ControllerSaid(const std::string& reason);
 
@@ -82,7 +80,6 @@ class Checker {
   GenerationId found_id_;
   Generation* found_ = nullptr;
   std::map<Incarnation, GenerationId> joined_;
-  uint64_t greatest_incarnation_ = 0;
   uint64_t finished_ = 0;
 };
 

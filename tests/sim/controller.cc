@@ -2,48 +2,61 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "proto/codec.h"
 
 namespace farandole::sim {
+namespace {
+
+constexpr char kJob[] = "sim";
+
+}  // namespace
+
+// As nanoseconds of a clock that is set back now and then are.
+uint64_t Controller::NextIncarnation() {
+  const uint64_t greatest = incarnations_.empty() ? 1000 : *incarnations_.rbegin();
+  if (world_->bugs.incarnation_not_raised && !incarnations_.empty()) return greatest;
+  Random random(world_->seed ^ (greatest << 20));
+  uint64_t next = greatest + 10;
+  if (!incarnations_.empty() && random.Percent(25)) {
+    world_->coverage->Hit("clock set back");
+    next = greatest - random.Between(1, 50);
+  }
+  while (incarnations_.count(next) > 0) --next;
+  return next;
+}
 
 void Controller::Start() {
   process_ = world_->NewProcess();
-  if (incarnation_ == 0 || !world_->bugs.incarnation_not_raised) ++incarnation_;
-  world_->checker.ControllerStarted(incarnation_);
-  world_->log.Restarted();
-  sessions_.clear();
-  received_through_.clear();
+  HubConfig config;
+  config.job.controller_incarnation = NextIncarnation();
+  config.job.settings.fusion_threshold_bytes = world_->setting.fusion_threshold_bytes;
+  config.job.unstable_items_max = world_->setting.unstable_items_max;
+  config.job.replay = true;
+  config.job.settings.cache_capacity = world_->setting.cache_capacity;
+  config.job.can_withdraw = world_->setting.can_withdraw;
+  config.job.new_data_key = [this] { return absl::StrCat("key", next_key_++); };
+  incarnations_.insert(config.job.controller_incarnation);
   armed_ = TimePoint::Infinite();
-  forgotten_generation_ = 0;
-  MakeJob();
-}
-
-void Controller::MakeJob() {
-  JobConfig config;
-  config.controller_incarnation = incarnation_;
-  config.settings.fusion_threshold_bytes = world_->setting.fusion_threshold_bytes;
-  config.unstable_items_max = world_->setting.unstable_items_max;
-  config.last_generation = forgotten_generation_;
-  config.replay = true;
-  config.settings.cache_capacity = world_->setting.cache_capacity;
-  config.can_withdraw = world_->setting.can_withdraw;
-  config.new_data_key = [this] { return absl::StrCat("key", next_key_++); };
-  job_ = std::make_unique<Job>("sim", config);
-  bugs_ = std::make_unique<ControllerBugs>(&world_->bugs);
-  state_ = JobState::kGathering;
-  activity_ = Activity::kNone;
+  incarnation_ = 0;
+  hub_ = std::make_unique<Hub>(std::move(config), &clock_, &log_, [this](TimePoint when) { Arm(when); });
+  neighbours_ = std::make_unique<Neighbours>(world_, process_, hub_.get());
+  LookWhetherForgotten();
 }
 
 void Controller::Crash() {
   process_->Kill();
-  job_ = nullptr;
+  neighbours_ = nullptr;
+  hub_ = nullptr;
+  // In order of their making, so that a run can be repeated.
   for (ControllerStream* stream : open_) stream->CloseFromAbove();
   open_.clear();
   agents_.clear();
-  streams_.clear();
+  newest_.clear();
+  known_ = false;
 }
 
 ControllerStream* Controller::Accept(Process* agent) {
@@ -55,21 +68,38 @@ ControllerStream* Controller::Accept(Process* agent) {
   return raw;
 }
 
+void Controller::Arm(TimePoint when) {
+  if (world_->bugs.wake_up_lost && armed_ != TimePoint::Infinite() && when < armed_) return;
+  armed_ = when;
+  process_->At(when, [this, when] {
+    if (armed_ != when) return;
+    armed_ = TimePoint::Infinite();
+    on_time_ = world_->simulation.now() == when;
+    hub_->Tick();
+    on_time_ = false;
+    LookWhetherForgotten();
+  });
+}
+
+void Controller::Opened(ControllerStream* stream, const AgentHello& hello) {
+  Agent& agent = agents_[stream];
+  if (agent.link == nullptr) open_.push_back(stream);
+  agent = {hello.agent_id, std::make_shared<Link>(this, stream)};
+  newest_[hello.agent_id] = stream;
+  hub_->Opened(agent.link, kJob, hello);
+}
+
 void Controller::Received(ControllerStream* stream, const AgentUp& message) {
-  const TimePoint now = world_->simulation.now();
-  if (const auto* hello = std::get_if<AgentHello>(&message)) {
-    ControllerStream*& slot = streams_[hello->agent_id];
-    if (agents_.emplace(stream, hello->agent_id).second) open_.push_back(stream);
-    // What it still has on its way comes, and must not matter.
-    if (slot != nullptr) slot->down.Close(false);
-    slot = stream;
-    return Apply(job_->AgentConnected(*hello, now));
-  }
-  const auto agent = agents_.find(stream);
-  if (agent == agents_.end()) return;
-  if (streams_[agent->second] != stream) {
+  if (const auto* hello = std::get_if<AgentHello>(&message)) return Opened(stream, *hello);
+  const auto found = agents_.find(stream);
+  if (found == agents_.end()) return;
+  // A copy: the stream may close meanwhile.
+  Agent agent = found->second;
+  const auto newest = newest_.find(agent.id);
+  if (newest == newest_.end() || newest->second != stream) {
     world_->coverage->Hit("replaced stream ignored");
-    if (!world_->bugs.replaced_stream_heard) return;
+    if (!world_->bugs.replaced_stream_heard || newest == newest_.end()) return;
+    agent.link = agents_.at(newest->second).link;
   }
   if (const auto* several = std::get_if<FromWorkers>(&message)) {
     for (const FromWorker& said : several->messages) Read(said);
@@ -84,10 +114,10 @@ void Controller::Received(ControllerStream* stream, const AgentUp& message) {
       }
     }
   }
-  // A copy: the stream may close meanwhile.
-  const std::string agent_id = agent->second;
   for (const AgentUp& heard : bugs_->Heard(message)) {
-    Apply(job_->AgentSaid(agent_id, heard, bugs_->When(agent_id, heard, now)));
+    clock_.hears_at = bugs_->When(agent.id, heard, world_->simulation.now());
+    hub_->Said(agent.link.get(), kJob, agent.id, heard);
+    clock_.hears_at = TimePoint::Infinite();
   }
   if (const auto* one = std::get_if<FromWorker>(&message)) world_->log.ReadJoins(*one);
   if (const auto* several = std::get_if<FromWorkers>(&message)) {
@@ -103,71 +133,105 @@ void Controller::Read(const FromWorker& said) {
 void Controller::Closed(ControllerStream* stream) {
   const auto it = agents_.find(stream);
   if (it == agents_.end()) return;
-  const std::string agent = it->second;
+  const Agent agent = it->second;
   agents_.erase(it);
   open_.erase(std::find(open_.begin(), open_.end(), stream));
   stream->CloseFromAbove();
-  if (streams_[agent] != stream) return;
-  streams_.erase(agent);
-  Apply(job_->AgentDisconnected(agent, world_->simulation.now()));
-  ForgetIfIdle();
+  if (newest_[agent.id] == stream) newest_.erase(agent.id);
+  hub_->Closed(agent.link.get(), kJob, agent.id);
+  LookWhetherForgotten();
 }
 
-void Controller::ForgetIfIdle() {
-  if (!streams_.empty() || !job_->Idle()) return;
-  world_->coverage->Hit("job forgotten");
-  forgotten_generation_ = job_->last_generation();
-  MakeJob();
+// A job that begins (again) has none of the bugs' memory.
+void Controller::LookWhetherForgotten() {
+  if (hub_->Changes(kJob).ok()) return;
+  if (known_) world_->coverage->Hit("job forgotten");
+  known_ = false;
+  bugs_ = std::make_unique<ControllerBugs>(&world_->bugs);
+  state_ = JobState::kGathering;
+  activity_ = Activity::kNone;
 }
 
-void Controller::Apply(Actions actions) {
-  for (const Send& sent : actions.sends) {
-    for (AgentSend& send : EachAgent(sent)) SendTo(std::move(send));
+void Controller::Link::Send(std::string head, SharedBytes body) {
+  if (body != nullptr) head += *body;
+  absl::StatusOr<AgentDown> message = DecodeAgentDown(head);
+  if (!message.ok()) {
+    return controller_->world_->checker.Fail(
+        absl::StrCat("the controller sends what is no message: ", message.status().message()));
   }
-  if (!actions.reason.empty()) Observe(actions.reason);
-  ArmTimer();
+  controller_->Sends(stream_, *std::move(message));
 }
 
-void Controller::SendTo(AgentSend send) {
-  const auto it = streams_.find(send.agent_id);
-  if (it == streams_.end()) return;
-  FromController from{std::move(send.message), {}};
-  if (auto* down = std::get_if<ToWorkers>(&from.message)) {
-    bugs_->Says(down);
-    const auto* view = std::get_if<View>(&down->message);
-    if (view != nullptr) {
-      world_->checker.Opened(view->generation);
-      world_->log.Opened(*view);
-    }
-    const auto* item = std::get_if<Item>(&down->message);
-    if (item != nullptr) world_->log.Sent(*item);
-    const auto* error = item == nullptr ? nullptr : std::get_if<ErrorItem>(&item->body);
-    if (world_->bugs.views_differ && view != nullptr && down->worker_incarnations[0].value() % 2 == 0) {
-      std::get<View>(down->message).data_key += "x";
-    }
-    if (world_->bugs.error_sent_to_one_rank && error != nullptr && error->kind == ErrorKind::kMismatch) {
-      down->worker_incarnations.resize(1);
-    }
-    for (Incarnation worker : down->worker_incarnations) {
-      from.origins.push_back({incarnation_, sessions_[worker]});
-      if (item != nullptr) received_through_[worker] = item->index;
-    }
+void Controller::Sends(ControllerStream* stream, AgentDown message) {
+  if (hears_stale_) world_->checker.Fail("what belongs to an older generation moved the controller");
+  if (auto* down = std::get_if<ToWorkers>(&message)) {
+    stream->down.Send(Addressed(std::move(*down)));
+  } else {
+    Welcomes(std::get<AgentWelcome>(message));
+    stream->down.Send({std::move(message), {}});
   }
-  it->second->down.Send(std::move(from));
+}
+
+// The first one of a life of the job tells its incarnation.
+void Controller::Welcomes(const AgentWelcome& welcome) {
+  known_ = true;
+  if (welcome.controller_incarnation == incarnation_) return;
+  if (incarnation_ != 0) world_->coverage->Hit("job began anew");
+  incarnation_ = welcome.controller_incarnation;
+  incarnations_.insert(incarnation_);
+  world_->log.Restarted();
+  sessions_.clear();
+  received_through_.clear();
+}
+
+FromController Controller::Addressed(ToWorkers down) {
+  FromController from;
+  bugs_->Says(&down);
+  auto* view = std::get_if<View>(&down.message);
+  if (view != nullptr) {
+    world_->checker.Opened(view->generation);
+    world_->log.Opened(*view);
+  }
+  const auto* item = std::get_if<Item>(&down.message);
+  if (item != nullptr) world_->log.Sent(*item);
+  const auto* error = item == nullptr ? nullptr : std::get_if<ErrorItem>(&item->body);
+  if (world_->bugs.views_differ && view != nullptr && down.worker_incarnations[0].value() % 2 == 0) {
+    view->data_key += "x";
+  }
+  if (world_->bugs.error_sent_to_one_rank && error != nullptr && error->kind == ErrorKind::kMismatch) {
+    down.worker_incarnations.resize(1);
+  }
+  for (Incarnation worker : down.worker_incarnations) {
+    from.origins.push_back({incarnation_, sessions_[worker]});
+    if (item != nullptr) received_through_[worker] = item->index;
+  }
+  from.message = std::move(down);
+  return from;
+}
+
+void Controller::Logged(absl::string_view line) {
+  if (world_->simulation.tracing()) world_->simulation.Trace(absl::StrCat("controller: ", line));
+  if (absl::StrContains(line, "stood still")) {
+    world_->coverage->Hit("controller stood still");
+    neighbours_->StoodStill();
+    if (on_time_) world_->checker.Fail(absl::StrCat("nothing has delayed the controller, and it says: ", line));
+  }
+  if (absl::ConsumePrefix(&line, absl::StrCat("job ", kJob, ": "))) return Observe(std::string(line));
+  neighbours_->Logged(line);
 }
 
 void Controller::Observe(const std::string& reason) {
-  if (world_->simulation.tracing()) world_->simulation.Trace(absl::StrCat("controller: ", reason));
   world_->checker.ControllerSaid(reason);
   if (absl::StrContains(reason, ": given up")) CheckGivenUp(reason);
   if (absl::StrContains(reason, "has been silent")) world_->coverage->Hit("agent suspect");
   if (absl::StrContains(reason, "is over, all have left")) world_->coverage->Hit("generation over");
   if (absl::StrContains(reason, " failed: ")) world_->coverage->Hit("generation failed");
-  const JobStatus status = job_->Status(world_->simulation.now());
-  world_->coverage->Job(state_, status.state);
-  world_->coverage->Controller(activity_, status.activity);
-  state_ = status.state;
-  activity_ = status.activity;
+  const absl::StatusOr<JobStatus> status = hub_->Status(kJob);
+  if (!status.ok()) return;
+  world_->coverage->Job(state_, status->state);
+  world_->coverage->Controller(activity_, status->activity);
+  state_ = status->state;
+  activity_ = status->activity;
 }
 
 void Controller::CheckGivenUp(const std::string& reason) {
@@ -187,37 +251,27 @@ void Controller::Disturbed(const std::string& host, TimePoint until) {
   if (known < until) known = until;
 }
 
-void Controller::ArmTimer() {
-  const TimePoint next = job_->NextDeadline();
-  if (armed_ <= next) return;
-  armed_ = next;
-  process_->At(next, [this, next] {
-    if (armed_ != next) return;
-    armed_ = TimePoint::Infinite();
-    Apply(job_->Tick(world_->simulation.now()));
-    ForgetIfIdle();
-  });
-}
-
 std::string Controller::Describe() const {
   if (!running()) return "the controller does not run";
-  const JobStatus status = job_->Status(world_->simulation.now());
-  std::string text = absl::StrCat("job state ", static_cast<int>(status.state), ", generation ",
-                                  status.generation.number, ", ", status.reason);
-  for (const Wait& wait : status.waits) absl::StrAppend(&text, "; ", wait.text);
+  const absl::StatusOr<JobStatus> status = hub_->Status(kJob);
+  if (!status.ok()) return "the controller does not know the job";
+  std::string text = absl::StrCat("job state ", static_cast<int>(status->state), ", generation ",
+                                  status->generation.number, ", ", status->reason);
+  for (const Wait& wait : status->waits) absl::StrAppend(&text, "; ", wait.text);
   return text;
 }
 
 void Controller::HearStale(const std::string& agent_id, Incarnation worker, const GenerationId& old) {
-  if (!running() || process_->stopped() || streams_.count(agent_id) == 0) return;
+  if (!running() || process_->stopped() || newest_.count(agent_id) == 0) return;
   Announce announce;
   announce.generation = old;
   Request request;
   request.name = "stale";
   request.signature.op = OpKind::kAllreduce;
   announce.requests.push_back(request);
-  const Actions actions = job_->AgentSaid(agent_id, FromWorker{worker, announce, {}}, world_->simulation.now());
-  if (!actions.sends.empty()) world_->checker.Fail("what belongs to an older generation moved the controller");
+  hears_stale_ = true;
+  hub_->Said(agents_.at(newest_[agent_id]).link.get(), kJob, agent_id, FromWorker{worker, announce, {}});
+  hears_stale_ = false;
 }
 
 }  // namespace farandole::sim

@@ -5,20 +5,24 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
-#include "controller/job.h"
+#include "absl/strings/string_view.h"
+#include "controller/hub.h"
 #include "tests/sim/controller_bugs.h"
+#include "tests/sim/neighbours.h"
 #include "tests/sim/world.h"
 
 namespace farandole::sim {
 
-// controller/hub.h without threads and gRPC, for one job: the real Job, and the streams of its agents.
+// A controller's process: controller/server.h without threads and gRPC, around the real Hub. The job that is looked at
+// is one of several; the others are Neighbours.
 class Controller {
  public:
-  explicit Controller(World* world) : world_(world) {}
+  explicit Controller(World* world) : world_(world), log_(this), clock_(&world->simulation) {}
 
-  // A new life, with a greater incarnation.
+  // A new life, with a greater incarnation, unless the clock was set back.
   void Start();
   void Crash();
   bool running() const { return process_ != nullptr && process_->alive(); }
@@ -34,30 +38,76 @@ class Controller {
   void Disturbed(const std::string& host, TimePoint until);
 
  private:
+  // The clock of the hub, which a planted bug turns back.
+  class HubClock final : public Clock {
+   public:
+    explicit HubClock(const Simulation* simulation) : simulation_(simulation) {}
+    TimePoint Now() const override { return hears_at < simulation_->now() ? hears_at : simulation_->now(); }
+    TimePoint hears_at = TimePoint::Infinite();
+
+   private:
+    const Simulation* const simulation_;
+  };
+  // What the hub says of its jobs.
+  class HubLog final : public Log {
+   public:
+    explicit HubLog(Controller* controller) : Log(LogLevel::kDebug), controller_(controller) {}
+    void Write(LogLevel, absl::string_view text) const override { controller_->Logged(text); }
+
+   private:
+    Controller* const controller_;
+  };
+  // The hub's way to one agent.
+  class Link final : public AgentStream {
+   public:
+    Link(Controller* controller, ControllerStream* stream) : controller_(controller), stream_(stream) {}
+    void Send(std::string head, SharedBytes body) override;
+    // What the agent still has on its way comes, and must not matter.
+    void Close(absl::Status) override { stream_->down.Close(false); }
+
+   private:
+    Controller* const controller_;
+    ControllerStream* const stream_;
+  };
+  // A stream that said AgentHello.
+  struct Agent {
+    std::string id;
+    std::shared_ptr<Link> link;
+  };
+
+  void Arm(TimePoint when);
   void Received(ControllerStream* stream, const AgentUp& message);
+  void Opened(ControllerStream* stream, const AgentHello& hello);
   void Read(const FromWorker& said);
   void Closed(ControllerStream* stream);
-  void Apply(Actions actions);
-  void SendTo(AgentSend send);
+  void Sends(ControllerStream* stream, AgentDown message);
+  void Welcomes(const AgentWelcome& welcome);
+  FromController Addressed(ToWorkers down);
+  void Logged(absl::string_view line);
   void Observe(const std::string& reason);
   void CheckGivenUp(const std::string& reason);
-  void ArmTimer();
-  void ForgetIfIdle();
-  void MakeJob();
+  void LookWhetherForgotten();
+  uint64_t NextIncarnation();
 
   World* const world_;
+  const HubLog log_;
+  HubClock clock_;
   Process* process_ = nullptr;
-  std::unique_ptr<Job> job_;
-  std::unique_ptr<ControllerBugs> bugs_;
-  uint64_t incarnation_ = 0;
-  std::map<std::string, ControllerStream*> streams_;       // by agent
-  std::map<const ControllerStream*, std::string> agents_;  // those that said AgentHello
-  std::deque<ControllerStream*> open_;                     // the same, in order
-  std::map<Incarnation, uint64_t> sessions_;               // the last that each worker's Hello named
-  std::map<Incarnation, uint64_t> received_through_;       // highest item sent to it
-  std::map<std::string, TimePoint> disturbed_;             // by host
+  std::unique_ptr<Hub> hub_;
+  std::unique_ptr<ControllerBugs> bugs_;  // of this life of the job
+  std::unique_ptr<Neighbours> neighbours_;
+  uint64_t incarnation_ = 0;                         // of the job's life that has welcomed agents last
+  std::set<uint64_t> incarnations_;                  // all
+  std::map<std::string, ControllerStream*> newest_;  // by agent
+  std::map<ControllerStream*, Agent> agents_;
+  std::deque<ControllerStream*> open_;                // the same, in order
+  bool known_ = false;                                // the hub knows the job
+  std::map<Incarnation, uint64_t> sessions_;          // the last that each worker's Hello named
+  std::map<Incarnation, uint64_t> received_through_;  // highest item sent to it
+  std::map<std::string, TimePoint> disturbed_;        // by host
   TimePoint armed_ = TimePoint::Infinite();
-  uint64_t forgotten_generation_ = 0;
+  bool on_time_ = false;  // the wake-up that is handled came when it was wanted
+  bool hears_stale_ = false;
   JobState state_ = JobState::kGathering;
   Activity activity_ = Activity::kNone;
   uint64_t next_key_ = 1;

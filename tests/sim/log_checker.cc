@@ -120,8 +120,12 @@ void LogChecker::First(const Item& item, Generation* g) {
 
 void LogChecker::Opened(const View& view) {
   Generation& g = Find(view.generation);
-  if (!g.received.empty()) return;
-  for (const Member& member : view.members) g.received[member.worker_incarnation] = 0;
+  if (g.members_known) return;
+  g.members_known = true;
+  for (const Member& member : view.members) {
+    g.members_known = g.members_known && member.known();
+    if (member.known()) g.received.emplace(member.worker_incarnation, 0);
+  }
 }
 
 // An id is taken again only when all have received the removal of its last bearer.

@@ -53,6 +53,7 @@ class LogChecker {
     std::map<Incarnation, uint64_t> told;  // by worker: through which item it has received all
     std::set<Incarnation> left;            // by shutdown()
     bool restarted = false;
+    bool members_known = false;  // `received` has had all of them
   };
   Generation& Find(const GenerationId& id) { return generations_[{id.controller_incarnation, id.number}]; }
   void ForgetUnreached(Generation* g);
