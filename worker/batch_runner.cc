@@ -1,6 +1,8 @@
 #include "worker/batch_runner.h"
 
 #include <cstring>
+#include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "worker/integer_average.h"
@@ -69,6 +71,13 @@ void CopyResult(const Signature& signature, Scaling scaling, void* out, const vo
 // Elements of one row; the shape has a first dimension.
 int64_t RowElements(const Signature& signature) {
   return ElementCount({signature.shape.begin() + 1, signature.shape.end()});
+}
+
+// The shape of `rows` such rows.
+std::vector<int64_t> ShapeOfRows(const Signature& signature, int64_t rows) {
+  std::vector<int64_t> shape = signature.shape;
+  shape[0] = rows;
+  return shape;
 }
 
 // Of `rows`, cut as evenly as possible: the first parts have one more.
@@ -167,7 +176,7 @@ void BatchRunner::FillPieces(const Work& work, const BatchPart& part) {
 
 absl::Status BatchRunner::Reducescatter(const Work& work, const BatchPart& part, const Instance& instance,
                                         Communicator* communicator) {
-  const Operation& operation = *work.operations[part[0]];
+  Operation& operation = *work.operations[part[0]];
   const Signature& signature = operation.request.signature;
   if (signature.shape.empty()) return absl::InternalError("a reducescatter of a scalar");
   const int64_t row = RowElements(signature);
@@ -175,15 +184,21 @@ absl::Status BatchRunner::Reducescatter(const Work& work, const BatchPart& part,
   const Scaling scaling = ScalingOf(work, part, size);
   std::vector<int64_t> counts;
   for (int m = 0; m < size; ++m) counts.push_back(RowsOfPart(signature.shape[0], m, size) * row);
-  const int64_t bytes = BytesOf(signature);
+  const int64_t own = counts[communicator->position()], bytes = BytesOf(signature);
+  void* output = operation.output;
+  if (output == nullptr && operation.callbacks != nullptr && operation.callbacks->allocates()) {
+    const int64_t own_rows = RowsOfPart(signature.shape[0], communicator->position(), size);
+    const int64_t own_bytes = own * SizeOf(signature.dtype);
+    output = operation.PlaceResult(ShapeOfRows(signature, own_rows), own_bytes);
+    if (output == nullptr) return NoMemory(own_bytes);
+  }
   char* const scratch = communicator->Scratch(bytes);
   if (scratch == nullptr && bytes > 0) return NoMemory(bytes);
   CopyOperand(signature, scaling, scratch, operation.input, ElementCount(signature.shape));
   const absl::Status status =
-      communicator->Reducescatter(instance, ReductionOf(signature, scaling, size), scratch, operation.output, counts);
+      communicator->Reducescatter(instance, ReductionOf(signature, scaling, size), scratch, output, counts);
   if (!status.ok()) return status;
-  const int64_t own = counts[communicator->position()];
-  CopyResult(signature, scaling, operation.output, operation.output, own, size);
+  CopyResult(signature, scaling, output, output, own, size);
   return status;
 }
 
@@ -198,8 +213,8 @@ absl::Status BatchRunner::Alltoall(const Instance& instance, const std::vector<i
   const int64_t row_bytes = RowElements(signature) * SizeOf(signature.dtype);
   std::vector<int64_t> bytes;
   // What is in the own input is there, so that what it sends has a size; what it gets may be larger than any memory.
-  int64_t sent = 0, received = 0, received_rows = 0;
-  auto gathered = std::make_unique<Operation::Gathered>();
+  int64_t sent = 0, received = 0;
+  std::vector<int64_t> splits;
   for (int64_t number : rows) {
     bytes.push_back(0);
     if (number < 0 || __builtin_mul_overflow(number, row_bytes, &bytes.back())) return TooLarge(*operation);
@@ -207,22 +222,19 @@ absl::Status BatchRunner::Alltoall(const Instance& instance, const std::vector<i
   for (int m = 0; m < members; ++m) {
     const int64_t from_m = rows[m * members + own];
     if (__builtin_add_overflow(received, bytes[m * members + own], &received)) return TooLarge(*operation);
-    gathered->splits.push_back(from_m);
-    received_rows += from_m;
+    splits.push_back(from_m);
     sent += bytes[own * members + m];
   }
   if (sent > BytesOf(signature)) return absl::InternalError("an alltoall that sends more than it has");
-  gathered->data.reset(std::malloc(received > 0 ? received : 1));
-  if (gathered->data == nullptr) return NoMemory(received);
-  gathered->shape = signature.shape;
-  gathered->shape[0] = received_rows;
+  void* const place = operation->PlaceResult(
+      ShapeOfRows(signature, std::accumulate(splits.begin(), splits.end(), int64_t{0})), received);
+  if (place == nullptr) return NoMemory(received);
+  operation->gathered->splits = std::move(splits);
   const void* input = operation->input;
   if (void* const buffer = sent > 0 ? communicator->Buffer(sent) : nullptr; buffer != nullptr) {
     input = std::memcpy(buffer, operation->input, sent);
   }
-  const absl::Status status = communicator->Alltoall(instance, input, gathered->data.get(), bytes);
-  if (status.ok()) operation->gathered = std::move(gathered);
-  return status;
+  return communicator->Alltoall(instance, input, place, bytes);
 }
 
 absl::Status BatchRunner::Allgather(const Instance& instance, const std::vector<int64_t>& first_dims,
@@ -245,13 +257,9 @@ absl::Status BatchRunner::Allgather(const Instance& instance, const std::vector<
     rows += dim;
     byte_counts.push_back(bytes);
   }
-  auto gathered = std::make_unique<Operation::Gathered>();
-  gathered->data.reset(std::malloc(total_bytes > 0 ? total_bytes : 1));
-  if (gathered->data == nullptr) return NoMemory(total_bytes);
-  gathered->shape = signature.shape;
-  gathered->shape[0] = rows;
-  operation->gathered = std::move(gathered);
-  return communicator->Allgather(instance, operation->input, operation->gathered->data.get(), byte_counts);
+  void* const place = operation->PlaceResult(ShapeOfRows(signature, rows), total_bytes);
+  if (place == nullptr) return NoMemory(total_bytes);
+  return communicator->Allgather(instance, operation->input, place, byte_counts);
 }
 
 absl::Status BatchRunner::Broadcast(const Instance& instance, const Group& group, Operation* operation,

@@ -21,6 +21,7 @@ enum class Code : int {
   kRefused = -10,
   kInternal = -11,
   kRetired = -12,
+  kNoMemory = -13,
 };
 
 struct Result {
