@@ -157,7 +157,7 @@ Result SubmitStructs(const farandole_submission* submissions, int count, const c
   Operations operations;
   for (int i = 0; i < count; ++i) {
     Result valid = ReadSubmission(submissions, i, &from);
-    if (i == 0) first = from;
+    if (grouped && i == 0) first = from;
     if (valid.ok() && grouped) valid = CheckGroup(from, first);
     if (!valid.ok()) return valid;
     if (grouped && i == 0) {
