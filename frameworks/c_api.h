@@ -36,6 +36,7 @@ enum {
   FARANDOLE_INTERNAL = -11,
   FARANDOLE_RETIRED = -12,      // init: this worker's place in an elastic job was taken away
   FARANDOLE_UNSUPPORTED = -13,  // no collective combines tensors in this way
+  FARANDOLE_NO_MEMORY = -14,    // a submission's `allocate` gave no memory for its result
 };
 
 // Data types and reduce operations have the numbers of proto/farandole/v1/types.proto.
@@ -79,58 +80,116 @@ FARANDOLE_API int farandole_membership_changes(int64_t* added, int64_t* removed)
 FARANDOLE_API int farandole_start_timeline(const char* path, int mark_cycles);
 FARANDOLE_API int farandole_stop_timeline(void);
 
-// Submissions return a handle (> 0) or a negative code, never block, and keep `name`, `shape` not beyond the call. The
-// memory of tensors is contiguous, belongs to the caller and must stay untouched until the handle is done. `name` NULL:
-// one is made from the operation and a counter of the process set. `ndim` at most 64. `process_set` 0 is all ranks.
+// Memory of a tensor. This build executes on host memory only: FARANDOLE_CUDA is refused with
+// FARANDOLE_INVALID_ARGUMENT.
+enum { FARANDOLE_HOST = 0, FARANDOLE_CUDA = 1 };
+typedef struct farandole_buffer {
+  void* data;      // contiguous; `in` is only read
+  int32_t kind;    // FARANDOLE_HOST or FARANDOLE_CUDA
+  int32_t device;  // which of that kind; 0 for host memory
+} farandole_buffer;
 
-// output = postscale * reduce(prescale * input); may be in place. Integers are scaled in double and truncated. Adasum
-// takes floating-point numbers; each tensor, also of a group, has its own dot products.
-FARANDOLE_API int64_t farandole_allreduce(const char* name, const void* input, void* output, int dtype, int ndim,
-                                          const int64_t* shape, int reduce_op, double prescale, double postscale,
-                                          uint32_t process_set);
-// Concatenates along dimension 0, which may differ between ranks. The result belongs to the handle.
-FARANDOLE_API int64_t farandole_allgather(const char* name, const void* input, int dtype, int ndim,
-                                          const int64_t* shape, uint32_t process_set);
-// Sends rows of dimension 0 to the members: the first splits[0] to member 0, the next splits[1] to member 1 and so on.
-// `splits` NULL: the same number to each, which must divide dimension 0; otherwise one per member, not negative, with a
-// sum of at most dimension 0. The result, what has come from member 0, 1, ..., belongs to the handle.
-FARANDOLE_API int64_t farandole_alltoall(const char* name, const void* input, int dtype, int ndim, const int64_t* shape,
-                                         int splits_count, const int64_t* splits, uint32_t process_set);
-// output = rows of postscale * reduce(prescale * input), cut along dimension 0 as evenly as possible: of r rows in a
-// process set of n, position p gets r / n, and one more if p < r % n. Average and Sum only.
-FARANDOLE_API int64_t farandole_reducescatter(const char* name, const void* input, void* output, int dtype, int ndim,
-                                              const int64_t* shape, int reduce_op, double prescale, double postscale,
-                                              uint32_t process_set);
-// `root_rank` is a rank of the job. On the root `input` is read; elsewhere it is ignored and may be NULL.
-FARANDOLE_API int64_t farandole_broadcast(const char* name, const void* input, void* output, int dtype, int ndim,
-                                          const int64_t* shape, int root_rank, uint32_t process_set);
-// Done when every member has called it.
-FARANDOLE_API int64_t farandole_barrier(const char* name, uint32_t process_set);
+enum {
+  // out = postscale * reduce(prescale * in); may be in place. Integers are scaled in double and truncated. Adasum takes
+  // floating-point numbers; each tensor, also of a group, has its own dot products.
+  FARANDOLE_ALLREDUCE = 1,
+  // Concatenates along dimension 0, which may differ between ranks.
+  FARANDOLE_ALLGATHER = 2,
+  // On `root_rank`, a rank of the job, `in` is read; elsewhere it is ignored and may be NULL.
+  FARANDOLE_BROADCAST = 3,
+  // Done when every member has submitted it. No tensor.
+  FARANDOLE_BARRIER = 4,
+  // Sends rows of dimension 0 to the members: the first splits[0] to member 0, the next splits[1] to member 1 and so
+  // on. `splits` NULL: the same number to each, which must divide dimension 0; otherwise one per member, not negative,
+  // with a sum of at most dimension 0. The result is what has come from member 0, 1, ...
+  FARANDOLE_ALLTOALL = 5,
+  // out = rows of postscale * reduce(prescale * in), cut along dimension 0 as evenly as possible: of r rows in a
+  // process set of n, position p gets r / n, and one more if p < r % n. Average and Sum only.
+  FARANDOLE_REDUCESCATTER = 6,
+  // This rank has no more data: until all ranks have joined it adds zeros to the allreduces of the others. Done when
+  // all have; the value of the handle is the rank that joined last. Counters of made-up names begin again. Of all
+  // ranks; has neither name nor tensor.
+  FARANDOLE_JOIN = 7,
+};
 
-// Several allreduces that are executed together or not at all; element i of each array describes tensor i. `name` is
-// that of the group, NULL: one is made. All arguments must be equal on all ranks. Fills `handles` with `count` handles
-// and returns FARANDOLE_OK, or a negative code, and then none was submitted.
-FARANDOLE_API int farandole_grouped_allreduce(const char* name, int count, const void* const* inputs,
-                                              void* const* outputs, const int* dtypes, const int* ndims,
-                                              const int64_t* const* shapes, int reduce_op, double prescale,
-                                              double postscale, uint32_t process_set, int64_t* handles);
-// The same for allgathers, whose results belong to their handles, and for reducescatters.
-FARANDOLE_API int farandole_grouped_allgather(const char* name, int count, const void* const* inputs, const int* dtypes,
-                                              const int* ndims, const int64_t* const* shapes, uint32_t process_set,
-                                              int64_t* handles);
-FARANDOLE_API int farandole_grouped_reducescatter(const char* name, int count, const void* const* inputs,
-                                                  void* const* outputs, const int* dtypes, const int* ndims,
-                                                  const int64_t* const* shapes, int reduce_op, double prescale,
-                                                  double postscale, uint32_t process_set, int64_t* handles);
+// One operation. Zeros mean "not given", so begin with a struct of zeros. What an operation does not use is ignored.
+//
+// The struct grows at its end. `struct_bytes` is the size that the caller was compiled with, a multiple of 8 from
+// FARANDOLE_SUBMISSION_BYTES_MIN to FARANDOLE_SUBMISSION_BYTES_MAX; of a shorter one the rest counts as zeros, and a
+// longer one is refused unless all that this library does not know is zero. In an array all have the same.
+//
+// No operation has a timeout of its own: one that a single rank gave up would leave the others waiting or with data
+// that this rank never saw. FARANDOLE_OP_TIMEOUT_SECONDS bounds a collective for all ranks together.
+typedef struct farandole_submission {
+  uint32_t struct_bytes;
+  int32_t operation;     // FARANDOLE_ALLREDUCE...
+  const char* name;      // NULL: made from the operation and a counter of the process set
+  const int64_t* shape;  // `ndim` dimensions
+  const int64_t* splits;
+  int32_t ndim;  // at most 64
+  int32_t splits_count;
+  int32_t dtype;
+  int32_t reduce_op;
+  double prescale;
+  double postscale;
+  int32_t root_rank;
+  uint32_t process_set;  // 0: all ranks
+  farandole_buffer in;
+  farandole_buffer out;
+  // Up to here every caller has it.
+  int32_t priority;    // what is ready at the same time goes out in falling priority
+  int32_t owner;       // of the callbacks below, from farandole_callbacks_begin; 0: they are never unloaded
+  void* ready_stream;  // device memory: work queued there so far comes first. NULL for host memory
+  void* (*allocate)(void* ctx, int ndim, const int64_t* shape);
+  void (*done)(void* ctx, int code, const char* text, void* done_event);
+  void* ctx;
+} farandole_submission;
+#define FARANDOLE_SUBMISSION_BYTES_MIN 104
+#define FARANDOLE_SUBMISSION_BYTES_MAX 4096
 
-// This rank has no more data: until all ranks have joined it adds zeros to the allreduces of the others. Done when all
-// have; the value of the handle is the rank that joined last. Counters of made-up names begin again.
-FARANDOLE_API int64_t farandole_join(void);
+// Submits `count` operations. Never blocks, calls no callback, and keeps no string, shape or splits beyond the call.
+// FARANDOLE_OK, or a negative code, and then none was submitted, no callback of theirs will run, and `handles` is
+// zeros.
+//
+// `group` not NULL, or `count` above 1: they are executed together or not at all. They are allreduces, allgathers or
+// reducescatters, all of one operation and process set, submitted alike on all ranks. `group` NULL: a name is made for
+// it. A member's `name` NULL: made from the group's.
+//
+// Memory: `in` and `out` belong to the caller and must stay untouched until the operation is done. `out.data` must be
+// NULL for an allgather and an alltoall, whose results have a size that only the ranks together know, and may be NULL
+// for a reducescatter with `allocate`. Their result goes into what `allocate` returns; without `allocate` that of an
+// allgather or alltoall belongs to the handle (farandole_result_copy).
+//
+// `handles` has room for `count` handles (> 0), which are there before the first callback runs, and are released with
+// farandole_release. It may be NULL if each operation has `done`, and what makes a result has `allocate`; nothing has
+// to be released then.
+//
+// Callbacks. They get `ctx`, must not throw, and no lock of ours is held.
+//   allocate: from the thread that executes ("farandole-exec"), once per operation, also for a result without elements.
+//     Once more if another rank has changed its part before the collective began: then the last memory counts. All
+//     ranks wait for it, so it must be quick and call nothing of this library. NULL, where elements are to come: the
+//     collective is gone through for the other ranks' sake, in memory of ours that is freed with the operation, which
+//     ends with FARANDOLE_NO_MEMORY on this rank only.
+//   done: exactly once, when the operation is done (its handle as well), from a thread of its own ("farandole-done"),
+//     one at a time in the order in which operations end; a slow one delays the others, but no collective. `code` is
+//     what farandole_wait would return; `text` says why, "" if it went well, and is valid during the call. `done_event`
+//     is NULL for host memory. It may submit (with names, since made-up ones depend on the order of submissions),
+//     wait, release and begin a shutdown, but farandole_shutdown_poll refuses to wait for it there.
+//     farandole_shutdown_poll returns FARANDOLE_OK when all have run; open operations end with FARANDOLE_SHUT_DOWN.
+FARANDOLE_API int farandole_submit(const farandole_submission* submissions, int count, const char* group,
+                                   int64_t* handles);
+
+// A front end that may be unloaded gives its callbacks an owner (> 0), and withdraws them before.
+FARANDOLE_API int farandole_callbacks_begin(void);
+// None of the owner's callbacks begins any more. FARANDOLE_OK: none runs either, and the owner is forgotten.
+// FARANDOLE_PENDING: after `timeout_ms` one still runs, or the caller is one; call again. Its operations go on, and
+// keep using `in`, `out` and what `allocate` has returned until their handles are done; those without a handle until
+// farandole_shutdown_poll has returned FARANDOLE_OK. An `allocate` that is withdrawn counts as one that returned NULL.
+// Submissions of a withdrawn owner are refused.
+FARANDOLE_API int farandole_callbacks_withdraw(int owner, int timeout_ms);
+
 // Value of a join (a rank of the job), or of a change of process sets (the id), that is done.
 FARANDOLE_API int farandole_result_value(int64_t handle, int64_t* value);
-
-// Of the calling thread's later submissions: what is ready at the same time goes out in falling priority. 0 at first.
-FARANDOLE_API int farandole_set_priority(int priority);
 
 // Process sets: ranks that run collectives among themselves. Adding and removing is done by all ranks of the job, each
 // with the same arguments, and is complete on all when the handle is done. The value of the handle is the id; ids are
@@ -160,7 +219,7 @@ FARANDOLE_API int farandole_wait(int64_t handle, int timeout_ms);
 FARANDOLE_API int farandole_result_shape(int64_t handle, int* ndim, int64_t* shape);
 // Of an alltoall that is done: how many rows came from each member. `splits` has room for all of them.
 FARANDOLE_API int farandole_result_splits(int64_t handle, int64_t* splits);
-// Copies the result of an allgather or alltoall that is done to `output` of exactly `bytes`.
+// Copies the result of an allgather or alltoall that is done, and had no `allocate`, to `output` of exactly `bytes`.
 FARANDOLE_API int farandole_result_copy(int64_t handle, void* output, int64_t bytes);
 // Forgets a handle that is done. FARANDOLE_PENDING if it is not: its memory is still in use.
 FARANDOLE_API int farandole_release(int64_t handle);

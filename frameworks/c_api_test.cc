@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "frameworks/c_api_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -24,6 +25,13 @@ extern "C" int __lsan_is_turned_off() { return forked_child ? 1 : 0; }
 
 namespace {
 
+using farandole::Allgather;
+using farandole::Allreduce;
+using farandole::Barrier;
+using farandole::Broadcast;
+using farandole::InitNow;
+using farandole::ShutdownNow;
+using farandole::WaitFor;
 using testing::HasSubstr;
 
 constexpr int kFloat32 = 7;
@@ -42,31 +50,6 @@ int CountEntries(const char* directory) {
   return count;
 }
 
-int InitNow() {
-  const int begun = farandole_init_begin();
-  if (begun != FARANDOLE_OK) return begun;
-  int rc;
-  while ((rc = farandole_init_poll(50)) == FARANDOLE_PENDING) {
-  }
-  return rc;
-}
-
-int ShutdownNow() {
-  const int begun = farandole_shutdown_begin();
-  if (begun != FARANDOLE_OK) return begun;
-  int rc;
-  while ((rc = farandole_shutdown_poll(50)) == FARANDOLE_PENDING) {
-  }
-  return rc;
-}
-
-int WaitFor(int64_t handle) {
-  int rc;
-  while ((rc = farandole_wait(handle, 50)) == FARANDOLE_PENDING) {
-  }
-  return rc;
-}
-
 class LoneTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(InitNow(), FARANDOLE_OK) << farandole_last_error(); }
@@ -78,7 +61,7 @@ TEST(CApiTest, VersionHasThreeParts) { EXPECT_THAT(farandole_version(), testing:
 TEST(CApiTest, BeforeInit) {
   EXPECT_EQ(farandole_is_initialized(), 0);
   EXPECT_EQ(farandole_rank(), FARANDOLE_NOT_INITIALIZED);
-  EXPECT_EQ(farandole_barrier(nullptr, 0), FARANDOLE_NOT_INITIALIZED);
+  EXPECT_EQ(Barrier(nullptr), FARANDOLE_NOT_INITIALIZED);
   EXPECT_THAT(farandole_last_error(), HasSubstr("init()"));
   EXPECT_EQ(farandole_init_poll(0), FARANDOLE_NOT_INITIALIZED);
   EXPECT_EQ(ShutdownNow(), FARANDOLE_OK);
@@ -108,8 +91,7 @@ TEST_F(LoneTest, AllreduceScales) {
   const std::vector<float> input = {1, 2, 3, 4, 5, 6};
   std::vector<float> output(6);
   const int64_t shape[] = {2, 3};
-  const int64_t handle =
-      farandole_allreduce("x", input.data(), output.data(), kFloat32, 2, shape, kAverage, 3.0, 0.5, 0);
+  const int64_t handle = Allreduce("x", input.data(), output.data(), kFloat32, 2, shape, kAverage, 3.0, 0.5, 0);
   ASSERT_GT(handle, 0) << farandole_last_error();
   EXPECT_EQ(WaitFor(handle), FARANDOLE_OK);
   EXPECT_EQ(output, (std::vector<float>{1.5, 3, 4.5, 6, 7.5, 9}));
@@ -125,8 +107,8 @@ TEST_F(LoneTest, ManyAtOnceEachInItsPlace) {
   for (int i = 0; i < kTensors; ++i) {
     tensors[i].assign(i, i + 0.5);
     const int64_t shape[] = {i};
-    handles.push_back(farandole_allreduce(("t" + std::to_string(i)).c_str(), tensors[i].data(), tensors[i].data(),
-                                          kFloat64, 1, shape, kSum, 1.0, 2.0, 0));
+    handles.push_back(Allreduce(("t" + std::to_string(i)).c_str(), tensors[i].data(), tensors[i].data(), kFloat64, 1,
+                                shape, kSum, 1.0, 2.0, 0));
     ASSERT_GT(handles.back(), 0) << farandole_last_error();
   }
   for (int i = 0; i < kTensors; ++i) {
@@ -139,7 +121,7 @@ TEST_F(LoneTest, ManyAtOnceEachInItsPlace) {
 TEST_F(LoneTest, AllgatherOwnsItsResult) {
   const std::vector<int64_t> input = {1, 2, 3, 4};
   const int64_t shape[] = {2, 2};
-  const int64_t handle = farandole_allgather("g", input.data(), kInt64, 2, shape, 0);
+  const int64_t handle = Allgather("g", input.data(), kInt64, 2, shape);
   ASSERT_GT(handle, 0);
   ASSERT_EQ(WaitFor(handle), FARANDOLE_OK);
   int ndim = 0;
@@ -161,12 +143,12 @@ TEST_F(LoneTest, BroadcastAndBarrier) {
   const std::vector<float> input = {1, 2};
   std::vector<float> output(2);
   const int64_t shape[] = {2};
-  const int64_t broadcast = farandole_broadcast("b", input.data(), output.data(), kFloat32, 1, shape, 0, 0);
+  const int64_t broadcast = Broadcast("b", input.data(), output.data(), kFloat32, 1, shape, 0);
   ASSERT_GT(broadcast, 0);
   EXPECT_EQ(WaitFor(broadcast), FARANDOLE_OK);
   EXPECT_EQ(output, input);
   EXPECT_EQ(farandole_result_shape(broadcast, nullptr, nullptr), FARANDOLE_INVALID_ARGUMENT);
-  const int64_t barrier = farandole_barrier(nullptr, 0);
+  const int64_t barrier = Barrier(nullptr);
   ASSERT_GT(barrier, 0);
   EXPECT_EQ(WaitFor(barrier), FARANDOLE_OK);
 }
@@ -175,40 +157,36 @@ TEST_F(LoneTest, BroadcastAndBarrier) {
 TEST_F(LoneTest, ANameThatIsNotTextIsRefused) {
   float value = 1;
   for (const char* name : {"\xff", "a\xc3", "\xed\xa0\x80"}) {
-    EXPECT_EQ(farandole_allreduce(name, &value, &value, kFloat32, 0, nullptr, kSum, 1, 1, 0),
-              FARANDOLE_INVALID_ARGUMENT);
+    EXPECT_EQ(Allreduce(name, &value, &value, kFloat32, 0, nullptr, kSum), FARANDOLE_INVALID_ARGUMENT);
     EXPECT_THAT(farandole_last_error(), HasSubstr("UTF-8"));
-    EXPECT_EQ(farandole_barrier(name, 0), FARANDOLE_INVALID_ARGUMENT);
+    EXPECT_EQ(Barrier(name), FARANDOLE_INVALID_ARGUMENT);
   }
   EXPECT_THAT(farandole_last_error(), HasSubstr("\\xed\\xa0\\x80"));
 }
 
 TEST_F(LoneTest, AGroupHasANameOfTextOrNone) {
   float value = 1;
-  const void* inputs[] = {&value};
-  void* outputs[] = {&value};
-  const int dtypes[] = {kFloat32}, ndims[] = {0};
-  const int64_t* shapes[] = {nullptr};
+  farandole_submission one =
+      farandole::MakeSubmission(FARANDOLE_ALLREDUCE, nullptr, &value, &value, kFloat32, 0, nullptr);
+  one.reduce_op = kSum;
   int64_t handle = 0;
-  const auto submit = [&](const char* name) {
-    return farandole_grouped_allreduce(name, 1, inputs, outputs, dtypes, ndims, shapes, kSum, 1, 1, 0, &handle);
-  };
+  const auto submit = [&](const char* name) { return farandole_submit(&one, 1, name, &handle); };
   EXPECT_EQ(submit(""), FARANDOLE_INVALID_ARGUMENT);
   EXPECT_THAT(farandole_last_error(), HasSubstr("a group has a name"));
   EXPECT_EQ(submit("\xff"), FARANDOLE_INVALID_ARGUMENT);
   EXPECT_THAT(farandole_last_error(), HasSubstr("UTF-8"));
-  ASSERT_EQ(submit(nullptr), FARANDOLE_OK);
+  ASSERT_EQ(submit("layers"), FARANDOLE_OK);
   EXPECT_EQ(WaitFor(handle), FARANDOLE_OK);
 }
 
 TEST_F(LoneTest, ScalarsAndEmptyTensors) {
   float scalar = 4;
-  const int64_t one = farandole_allreduce("s", &scalar, &scalar, kFloat32, 0, nullptr, kSum, 1, 1, 0);
+  const int64_t one = Allreduce("s", &scalar, &scalar, kFloat32, 0, nullptr, kSum);
   ASSERT_GT(one, 0);
   EXPECT_EQ(WaitFor(one), FARANDOLE_OK);
   EXPECT_EQ(scalar, 4);
   const int64_t shape[] = {0, 1LL << 40};
-  const int64_t none = farandole_allreduce("e", nullptr, nullptr, kFloat32, 2, shape, kSum, 1, 1, 0);
+  const int64_t none = Allreduce("e", nullptr, nullptr, kFloat32, 2, shape, kSum);
   ASSERT_GT(none, 0) << farandole_last_error();
   EXPECT_EQ(WaitFor(none), FARANDOLE_OK);
 }
@@ -223,24 +201,24 @@ TEST_F(LoneTest, BadArgumentsAreRefusedAtOnce) {
     EXPECT_EQ(got, FARANDOLE_INVALID_ARGUMENT) << text;
     EXPECT_THAT(farandole_last_error(), HasSubstr(text));
   };
-  refuses(farandole_allreduce("n", x, x, 77, 1, shape, kSum, 1, 1, 0), "dtype 77");
-  refuses(farandole_allreduce("n", x, x, kBool, 1, shape, kAverage, 1, 1, 0), "no average");
-  refuses(farandole_allreduce("n", x, x, kBool, 1, shape, kSum, 1, 2, 0), "cannot be scaled");
-  refuses(farandole_allreduce("n", x, x, kFloat32, 65, shape, kSum, 1, 1, 0), "65 dimensions");
-  refuses(farandole_allreduce("n", x, x, kFloat32, 2, negative, kSum, 1, 1, 0), "[2, -1]");
-  refuses(farandole_allreduce("n", x, x, kFloat32, 2, huge, kSum, 1, 1, 0), "larger than any memory");
-  refuses(farandole_allreduce("n", x, x, kFloat32, 1, nullptr, kSum, 1, 1, 0), "shape is NULL");
-  refuses(farandole_allreduce("n", nullptr, x, kFloat32, 1, shape, kSum, 1, 1, 0), "input is NULL");
-  refuses(farandole_allreduce("n", x, nullptr, kFloat32, 1, shape, kSum, 1, 1, 0), "output is NULL");
-  refuses(farandole_allreduce("n", x, x, kFloat32, 1, shape, 9, 1, 1, 0), "reduce operation 9");
-  refuses(farandole_allreduce("n", x, x, kInt64, 1, shape, kAdasum, 1, 1, 0), "floating-point");
-  refuses(farandole_allreduce("n", x, x, kFloat32, 1, shape, kSum, inf, 1, 0), "finite");
-  refuses(farandole_allreduce("n", x, x, kFloat32, 1, shape, kSum, 1, 1, 3), "process set 3");
-  refuses(farandole_allreduce("", x, x, kFloat32, 1, shape, kSum, 1, 1, 0), "a name");
-  refuses(farandole_allgather("n", x, kFloat32, 0, nullptr, 0), "scalar");
-  refuses(farandole_broadcast("n", x, x, kFloat32, 1, shape, 1, 0), "root rank 1");
-  refuses(farandole_broadcast("n", x, x, kFloat32, 1, shape, -1, 0), "root rank -1");
-  refuses(farandole_barrier("n", 1), "process set 1");
+  refuses(Allreduce("n", x, x, 77, 1, shape, kSum), "dtype 77");
+  refuses(Allreduce("n", x, x, kBool, 1, shape, kAverage, 1, 1, 0), "no average");
+  refuses(Allreduce("n", x, x, kBool, 1, shape, kSum, 1, 2, 0), "cannot be scaled");
+  refuses(Allreduce("n", x, x, kFloat32, 65, shape, kSum), "65 dimensions");
+  refuses(Allreduce("n", x, x, kFloat32, 2, negative, kSum), "[2, -1]");
+  refuses(Allreduce("n", x, x, kFloat32, 2, huge, kSum), "larger than any memory");
+  refuses(Allreduce("n", x, x, kFloat32, 1, nullptr, kSum), "shape is NULL");
+  refuses(Allreduce("n", nullptr, x, kFloat32, 1, shape, kSum), "input is NULL");
+  refuses(Allreduce("n", x, nullptr, kFloat32, 1, shape, kSum), "output is NULL");
+  refuses(Allreduce("n", x, x, kFloat32, 1, shape, 9, 1, 1, 0), "reduce operation 9");
+  refuses(Allreduce("n", x, x, kInt64, 1, shape, kAdasum, 1, 1, 0), "floating-point");
+  refuses(Allreduce("n", x, x, kFloat32, 1, shape, kSum, inf, 1, 0), "finite");
+  refuses(Allreduce("n", x, x, kFloat32, 1, shape, kSum, 1, 1, 3), "process set 3");
+  refuses(Allreduce("", x, x, kFloat32, 1, shape, kSum), "a name");
+  refuses(Allgather("n", x, kFloat32, 0, nullptr), "scalar");
+  refuses(Broadcast("n", x, x, kFloat32, 1, shape, 1), "root rank 1");
+  refuses(Broadcast("n", x, x, kFloat32, 1, shape, -1), "root rank -1");
+  refuses(Barrier("n", 1), "process set 1");
   EXPECT_EQ(farandole_wait(0, 0), FARANDOLE_INVALID_ARGUMENT);
   EXPECT_EQ(farandole_wait(-5, 0), FARANDOLE_INVALID_ARGUMENT);
 }
@@ -256,7 +234,7 @@ TEST_F(LoneTest, LastErrorIsOfTheThread) {
 TEST_F(LoneTest, SameNameAgainAndAgain) {
   float x = 1;
   for (int i = 0; i < 2000; ++i) {
-    const int64_t handle = farandole_allreduce("x", &x, &x, kFloat32, 0, nullptr, kSum, 1, 1, 0);
+    const int64_t handle = Allreduce("x", &x, &x, kFloat32, 0, nullptr, kSum);
     ASSERT_GT(handle, 0) << farandole_last_error();
     ASSERT_EQ(WaitFor(handle), FARANDOLE_OK);
     ASSERT_EQ(farandole_release(handle), FARANDOLE_OK);
@@ -271,7 +249,7 @@ TEST(CApiTest, ForkedChildIsToldAndDoesNotDisturb) {
     float x = 1;
     int bad = 0;
     bad |= farandole_init_begin() != FARANDOLE_FORKED ? 1 : 0;
-    bad |= farandole_allreduce("x", &x, &x, kFloat32, 0, nullptr, kSum, 1, 1, 0) != FARANDOLE_FORKED ? 2 : 0;
+    bad |= Allreduce("x", &x, &x, kFloat32, 0, nullptr, kSum) != FARANDOLE_FORKED ? 2 : 0;
     bad |= farandole_shutdown_begin() != FARANDOLE_FORKED ? 4 : 0;
     bad |= farandole_rank() != FARANDOLE_FORKED ? 8 : 0;
     bad |= std::strstr(farandole_last_error(), "forked") == nullptr ? 16 : 0;
@@ -283,7 +261,7 @@ TEST(CApiTest, ForkedChildIsToldAndDoesNotDisturb) {
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
   float x = 1;
-  EXPECT_EQ(WaitFor(farandole_allreduce("x", &x, &x, kFloat32, 0, nullptr, kSum, 1, 1, 0)), FARANDOLE_OK);
+  EXPECT_EQ(WaitFor(Allreduce("x", &x, &x, kFloat32, 0, nullptr, kSum)), FARANDOLE_OK);
   EXPECT_EQ(ShutdownNow(), FARANDOLE_OK);
 }
 
@@ -311,12 +289,12 @@ TEST(CApiTest, ExitWithoutShutdown) {
 TEST(CApiTest, HandlesOutliveShutdown) {
   ASSERT_EQ(InitNow(), FARANDOLE_OK);
   float x = 1;
-  const int64_t handle = farandole_allreduce("x", &x, &x, kFloat32, 0, nullptr, kSum, 1, 1, 0);
+  const int64_t handle = Allreduce("x", &x, &x, kFloat32, 0, nullptr, kSum);
   ASSERT_GT(handle, 0);
   ASSERT_EQ(ShutdownNow(), FARANDOLE_OK);
   const int rc = farandole_wait(handle, 0);
   EXPECT_TRUE(rc == FARANDOLE_OK || rc == FARANDOLE_SHUT_DOWN) << rc;
-  EXPECT_EQ(farandole_allreduce("x", &x, &x, kFloat32, 0, nullptr, kSum, 1, 1, 0), FARANDOLE_NOT_INITIALIZED);
+  EXPECT_EQ(Allreduce("x", &x, &x, kFloat32, 0, nullptr, kSum), FARANDOLE_NOT_INITIALIZED);
   EXPECT_EQ(farandole_release(handle), FARANDOLE_OK);
 }
 

@@ -102,8 +102,7 @@ Result FillReduction(int reduce_op, double prescale, double postscale, Signature
   return {};
 }
 
-Result Validate(const char* name, const Signature& signature, const void* input, const void* output,
-                const Place& place) {
+Result Validate(const char* name, const Signature& signature, const void* input, bool has_output, const Place& place) {
   if (name != nullptr && (*name == '\0' || std::strlen(name) > kNameBytesMax)) {
     return Invalid("a name has 1 to ", kNameBytesMax, " bytes");
   }
@@ -130,7 +129,7 @@ Result Validate(const char* name, const Signature& signature, const void* input,
   if (reads && input == nullptr) return Invalid("input is NULL");
   const bool makes_output = signature.op == OpKind::kAllgather || signature.op == OpKind::kAlltoall;
   const bool gets_nothing = signature.op == OpKind::kReducescatter && signature.shape[0] <= place.position;
-  if (!makes_output && !gets_nothing && output == nullptr) return Invalid("output is NULL");
+  if (!makes_output && !gets_nothing && !has_output) return Invalid("output is NULL");
   return {};
 }
 

@@ -17,10 +17,9 @@ Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t
 // `reduce_op` known, and one for the type that the signature has already; scales finite.
 Result FillReduction(int reduce_op, double prescale, double postscale, Signature* signature);
 
-// What needs the job: membership in the process set, root, splits, pointers that are read or written here. `name` may
+// What needs the job: membership in the process set, root, splits, memory that is read or written here. `name` may
 // be null.
-Result Validate(const char* name, const Signature& signature, const void* input, const void* output,
-                const Place& place);
+Result Validate(const char* name, const Signature& signature, const void* input, bool has_output, const Place& place);
 
 }  // namespace farandole
 

@@ -1,6 +1,8 @@
 #include "worker/batch_runner.h"
 
 #include <cstring>
+#include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "worker/integer_average.h"
@@ -71,6 +73,13 @@ void FinishResult(const Signature& signature, Scaling scaling, void* data, int64
 // Elements of one row; the shape has a first dimension.
 int64_t RowElements(const Signature& signature) {
   return ElementCount({signature.shape.begin() + 1, signature.shape.end()});
+}
+
+// The shape of `rows` such rows.
+std::vector<int64_t> ShapeOfRows(const Signature& signature, int64_t rows) {
+  std::vector<int64_t> shape = signature.shape;
+  shape[0] = rows;
+  return shape;
 }
 
 // Of `rows`, cut as evenly as possible: the first parts have one more.
@@ -172,7 +181,7 @@ void BatchRunner::FillPieces(const Work& work, const BatchPart& part) {
 
 absl::Status BatchRunner::Reducescatter(const Work& work, const BatchPart& part, const Instance& instance,
                                         Communicator* communicator) {
-  const Operation& operation = *work.operations[part[0]];
+  Operation& operation = *work.operations[part[0]];
   const Signature& signature = operation.request.signature;
   if (signature.shape.empty()) return absl::InternalError("a reducescatter of a scalar");
   const int64_t row = RowElements(signature);
@@ -180,15 +189,21 @@ absl::Status BatchRunner::Reducescatter(const Work& work, const BatchPart& part,
   const Scaling scaling = ScalingOf(work, part);
   std::vector<int64_t> counts;
   for (int m = 0; m < size; ++m) counts.push_back(RowsOfPart(signature.shape[0], m, size) * row);
-  const int64_t bytes = BytesOf(signature);
+  const int64_t own = counts[communicator->position()], bytes = BytesOf(signature);
+  void* output = operation.output;
+  if (output == nullptr && operation.callbacks != nullptr && operation.callbacks->allocates()) {
+    const int64_t own_rows = RowsOfPart(signature.shape[0], communicator->position(), size);
+    const int64_t own_bytes = own * SizeOf(signature.dtype);
+    output = operation.PlaceResult(ShapeOfRows(signature, own_rows), own_bytes);
+    if (output == nullptr) return NoMemory(own_bytes);
+  }
   char* const scratch = communicator->Scratch(bytes);
   if (scratch == nullptr && bytes > 0) return NoMemory(bytes);
   CopyOperand(signature, scaling, scratch, operation.input, ElementCount(signature.shape));
   const absl::Status status =
-      communicator->Reducescatter(instance, ReductionOf(signature, scaling, size), scratch, operation.output, counts);
+      communicator->Reducescatter(instance, ReductionOf(signature, scaling, size), scratch, output, counts);
   if (!status.ok()) return status;
-  const int64_t own = counts[communicator->position()];
-  FinishResult(signature, scaling, operation.output, own, size);
+  FinishResult(signature, scaling, output, own, size);
   return status;
 }
 
@@ -203,12 +218,10 @@ absl::Status BatchRunner::Alltoall(Instance instance, Operation* operation, Comm
                                             " splits among ", members, " members"));
   }
   // Nobody but a sender knows how much it sends: everybody is told what is meant for it, and nothing else.
-  auto gathered = std::make_unique<Operation::Gathered>();
-  gathered->splits.resize(members);
+  std::vector<int64_t> splits(members);
   const std::vector<int64_t> number_each(members, sizeof(int64_t));
-  absl::Status status =
-      communicator->Alltoall(instance, rows.data(), gathered->splits.data(), number_each, number_each);
-  if (!status.ok()) return status;
+  const absl::Status told = communicator->Alltoall(instance, rows.data(), splits.data(), number_each, number_each);
+  if (!told.ok()) return told;
   ++instance.part;
 
   const int64_t row_bytes = RowElements(signature) * SizeOf(signature.dtype);
@@ -220,7 +233,7 @@ absl::Status BatchRunner::Alltoall(Instance instance, Operation* operation, Comm
     sent += send_bytes.back();
   }
   if (sent > BytesOf(signature)) return absl::InternalError("an alltoall that sends more than it has");
-  for (int64_t number : gathered->splits) {
+  for (int64_t number : splits) {
     receive_bytes.push_back(0);
     if (number < 0 || __builtin_mul_overflow(number, row_bytes, &receive_bytes.back()) ||
         __builtin_add_overflow(received, receive_bytes.back(), &received) ||
@@ -228,17 +241,14 @@ absl::Status BatchRunner::Alltoall(Instance instance, Operation* operation, Comm
       return TooLarge(*operation);
     }
   }
-  gathered->data.reset(std::malloc(received > 0 ? received : 1));
-  if (gathered->data == nullptr) return NoMemory(received);
-  gathered->shape = signature.shape;
-  gathered->shape[0] = received_rows;
+  void* const place = operation->PlaceResult(ShapeOfRows(signature, received_rows), received);
+  if (place == nullptr) return NoMemory(received);
+  operation->gathered->splits = std::move(splits);
   const void* input = operation->input;
   if (void* const buffer = sent > 0 ? communicator->Buffer(sent) : nullptr; buffer != nullptr) {
     input = std::memcpy(buffer, operation->input, sent);
   }
-  status = communicator->Alltoall(instance, input, gathered->data.get(), send_bytes, receive_bytes);
-  if (status.ok()) operation->gathered = std::move(gathered);
-  return status;
+  return communicator->Alltoall(instance, input, place, send_bytes, receive_bytes);
 }
 
 absl::Status BatchRunner::Allgather(const Instance& instance, const std::vector<int64_t>& first_dims,
@@ -265,13 +275,9 @@ absl::Status BatchRunner::Allgather(const Instance& instance, const std::vector<
     }
     byte_counts.push_back(bytes);
   }
-  auto gathered = std::make_unique<Operation::Gathered>();
-  gathered->data.reset(std::malloc(total_bytes > 0 ? total_bytes : 1));
-  if (gathered->data == nullptr) return NoMemory(total_bytes);
-  gathered->shape = signature.shape;
-  gathered->shape[0] = rows;
-  operation->gathered = std::move(gathered);
-  return communicator->Allgather(instance, operation->input, operation->gathered->data.get(), byte_counts);
+  void* const place = operation->PlaceResult(ShapeOfRows(signature, rows), total_bytes);
+  if (place == nullptr) return NoMemory(total_bytes);
+  return communicator->Allgather(instance, operation->input, place, byte_counts);
 }
 
 absl::Status BatchRunner::Broadcast(const Instance& instance, const Group& group, Operation* operation,

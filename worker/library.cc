@@ -48,10 +48,12 @@ Result Library::InitBegin() {
       [factory = std::make_shared<CommunicatorFactory>(config->communicator, config->data_address, scheduled)](
           const Group& group, Bootstrap* bootstrap) { return factory->Make(group, bootstrap); },
       Runtime::Limits(), past_);
+  completer_ = std::make_shared<Completer>();
   const absl::Status started = runtime_->Start();
   if (!started.ok()) {
     runtime_->Stop();
     runtime_ = nullptr;
+    completer_ = nullptr;
     UnguardForks();
     return {Code::kInternal, absl::StrCat("init(): ", started.message())};
   }
@@ -103,23 +105,40 @@ void Library::ShutdownBegin() {
 
 Result Library::ShutdownPoll(int timeout_ms) {
   std::shared_ptr<Runtime> runtime;
+  std::shared_ptr<Completer> completer;
   {
     absl::MutexLock lock(&mutex_);
     if (state_ != State::kLeaving) return {};
     runtime = runtime_;
+    completer = completer_;
+  }
+  if (CallbackOwner::InCall()) {
+    return {Code::kInvalidArgument,
+            "shutdown_poll: a callback cannot wait for the end of all callbacks; let another thread ask"};
   }
   if (!runtime->WaitLeft(timeout_ms)) return {Code::kPending, ""};
+  // Ends what is still open, and then nothing posts callbacks any more.
+  runtime->Stop();
+  if (!completer->Drain(timeout_ms)) return {Code::kPending, ""};
   Drop(runtime);
   return {};
 }
 
 void Library::Drop(const std::shared_ptr<Runtime>& runtime) {
   runtime->Stop();
+  std::shared_ptr<Completer> completer;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (runtime_ != runtime) return;
+    completer = completer_;
+  }
+  completer->Stop();
   absl::MutexLock lock(&mutex_);
   if (runtime_ != runtime) return;
   const View view = runtime->view();
   if (!view.members.empty()) past_ = {view.generation.number, runtime->self().rank};
   runtime_ = nullptr;
+  completer_ = nullptr;
   state_ = State::kNone;
   SetLogRank(-1);
   UnguardForks();
@@ -133,6 +152,11 @@ bool Library::running() const {
 std::shared_ptr<Runtime> Library::runtime() const {
   absl::MutexLock lock(&mutex_);
   return state_ == State::kRunning || state_ == State::kLeaving ? runtime_ : nullptr;
+}
+
+std::shared_ptr<Completer> Library::completer() const {
+  absl::MutexLock lock(&mutex_);
+  return state_ == State::kRunning || state_ == State::kLeaving ? completer_ : nullptr;
 }
 
 std::string Library::NextName(OpKind op, uint32_t process_set) {

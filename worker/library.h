@@ -6,8 +6,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "worker/callback_owner.h"
+#include "worker/completer.h"
 #include "worker/config.h"
 #include "worker/handle_table.h"
+#include "worker/operation.h"
 #include "worker/runtime.h"
 
 namespace farandole {
@@ -26,12 +29,16 @@ class Library {
   Result InitPoll(int timeout_ms);
   void InitCancel();
   void ShutdownBegin();
+  // OK: every operation has ended and every callback has run.
   Result ShutdownPoll(int timeout_ms);
 
   bool running() const;
   // nullptr unless RUNNING or LEAVING.
   std::shared_ptr<Runtime> runtime() const;
-  HandleTable& handles() { return handles_; }
+  // Calls callbacks as long as runtime() is the present one; nullptr as that.
+  std::shared_ptr<Completer> completer() const;
+  HandleTable<Operation>& handles() { return handles_; }
+  HandleTable<CallbackOwner>& callback_owners() { return callback_owners_; }
   // "allreduce.noname.7": the same on all ranks as long as they make the same calls. Counts from 1 after each init.
   std::string NextName(OpKind op, uint32_t process_set);
   // Counts from 1 again, in all process sets.
@@ -44,10 +51,12 @@ class Library {
   // Ends `runtime` if it is still the current one.
   void Drop(const std::shared_ptr<Runtime>& runtime);
 
-  HandleTable handles_;
+  HandleTable<Operation> handles_;
+  HandleTable<CallbackOwner> callback_owners_;
   mutable absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kNone;
   std::shared_ptr<Runtime> runtime_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<Completer> completer_ ABSL_GUARDED_BY(mutex_);
   Runtime::Past past_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint32_t, uint64_t> names_ ABSL_GUARDED_BY(mutex_);
 };

@@ -2,11 +2,34 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace farandole {
 
 void Operation::Fail(const Result& result) {
   if (done()) std::abort();
   failure_ = std::make_unique<const Result>(result);
+}
+
+void* Operation::PlaceResult(std::vector<int64_t> shape, int64_t bytes) {
+  if (gathered != nullptr && gathered->shape == shape) return gathered->place;
+  failure_ = nullptr;
+  gathered = std::make_unique<Gathered>();
+  gathered->shape = std::move(shape);
+  if (callbacks != nullptr && callbacks->allocates()) {
+    gathered->place = callbacks->Allocate(gathered->shape);
+    if (gathered->place == nullptr && bytes > 0) {
+      failure_ = std::make_unique<const Result>(Result{
+          Code::kNoMemory,
+          absl::StrCat(Name(request.signature.op), " of \"", request.name, "\": `allocate` gave ", "no memory for the ",
+                       bytes, " bytes of this rank's result of shape ", ShapeString(gathered->shape),
+                       ", or was withdrawn; the other ranks have ", "theirs. Look at this process's memory")});
+    }
+  }
+  if (gathered->place != nullptr) return gathered->place;
+  gathered->data.reset(std::malloc(bytes > 0 ? bytes : 1));
+  gathered->place = gathered->data.get();
+  return gathered->place;
 }
 
 const Result& Operation::Well() {

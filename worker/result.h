@@ -22,6 +22,7 @@ enum class Code : int {
   kInternal = -11,
   kRetired = -12,
   kUnsupported = -13,
+  kNoMemory = -14,
 };
 
 struct Result {

@@ -9,7 +9,7 @@ import sys
 import threading
 from types import FrameType, TracebackType
 
-from farandole import _errors, _library
+from farandole import _errors, _library, _submission
 from farandole.exceptions import InitializationError, PeerLostError, WorkerRetiredError
 
 _previous_hook = None
@@ -98,7 +98,7 @@ def _on_sigterm(number: int, frame: FrameType | None) -> None:
         if _errors.peer_lost_told:
             _forget_children()
             return
-        code = library.barrier(None, 0)
+        code = _submission.submit_plain(_submission.BARRIER)
         if code == _library.PEER_LOST:
             _forget_children()
             _errors.raise_error(code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_uint32, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_uint32, c_void_p
 
 from farandole import _locate
 from farandole.version import __version__
@@ -25,6 +25,7 @@ REFUSED = -10
 INTERNAL = -11
 RETIRED = -12
 UNSUPPORTED = -13
+NO_MEMORY = -14
 
 DIMENSIONS_MAX = 64
 # Blocking calls return to Python this often, so that signal handlers run.
@@ -42,6 +43,7 @@ _WAITING = {
     "farandole_start_timeline": (c_int, [c_char_p, c_int]),
     "farandole_stop_timeline": (c_int, []),
     "farandole_result_copy": (c_int, [c_int64, c_void_p, c_int64]),
+    "farandole_callbacks_withdraw": (c_int, [c_int, c_int]),
     "farandole_memory_allocate": (c_int, [c_uint32, c_int64, POINTER(c_void_p)]),
 }
 _QUICK = {
@@ -56,67 +58,8 @@ _QUICK = {
     "farandole_cross_size": (c_int, []),
     "farandole_is_homogeneous": (c_int, []),
     "farandole_membership_changes": (c_int, [POINTER(c_int64), POINTER(c_int64)]),
-    "farandole_allreduce": (
-        c_int64,
-        [c_char_p, c_void_p, c_void_p, c_int, c_int, _SHAPE, c_int, c_double, c_double, c_uint32],
-    ),
-    "farandole_allgather": (c_int64, [c_char_p, c_void_p, c_int, c_int, _SHAPE, c_uint32]),
-    "farandole_alltoall": (c_int64, [c_char_p, c_void_p, c_int, c_int, _SHAPE, c_int, _SHAPE, c_uint32]),
-    "farandole_reducescatter": (
-        c_int64,
-        [c_char_p, c_void_p, c_void_p, c_int, c_int, _SHAPE, c_int, c_double, c_double, c_uint32],
-    ),
-    "farandole_broadcast": (c_int64, [c_char_p, c_void_p, c_void_p, c_int, c_int, _SHAPE, c_int, c_uint32]),
-    "farandole_barrier": (c_int64, [c_char_p, c_uint32]),
-    "farandole_grouped_allreduce": (
-        c_int,
-        [
-            c_char_p,
-            c_int,
-            POINTER(c_void_p),
-            POINTER(c_void_p),
-            POINTER(c_int),
-            POINTER(c_int),
-            POINTER(_SHAPE),
-            c_int,
-            c_double,
-            c_double,
-            c_uint32,
-            POINTER(c_int64),
-        ],
-    ),
-    "farandole_grouped_allgather": (
-        c_int,
-        [
-            c_char_p,
-            c_int,
-            POINTER(c_void_p),
-            POINTER(c_int),
-            POINTER(c_int),
-            POINTER(_SHAPE),
-            c_uint32,
-            POINTER(c_int64),
-        ],
-    ),
-    "farandole_grouped_reducescatter": (
-        c_int,
-        [
-            c_char_p,
-            c_int,
-            POINTER(c_void_p),
-            POINTER(c_void_p),
-            POINTER(c_int),
-            POINTER(c_int),
-            POINTER(_SHAPE),
-            c_int,
-            c_double,
-            c_double,
-            c_uint32,
-            POINTER(c_int64),
-        ],
-    ),
-    "farandole_join": (c_int64, []),
-    "farandole_set_priority": (c_int, [c_int]),
+    "farandole_submit": (c_int, [c_char_p, c_int, c_void_p, POINTER(c_int64)]),
+    "farandole_callbacks_begin": (c_int, []),
     "farandole_add_process_set": (c_int64, [c_int, POINTER(c_int)]),
     "farandole_remove_process_set": (c_int64, [c_uint32]),
     "farandole_process_set_size": (c_int, [c_uint32]),

@@ -9,8 +9,14 @@
 #include <vector>
 
 #include "frameworks/c_api.h"
+#include "frameworks/c_api_testing.h"
 
 namespace {
+
+using farandole::Allgather;
+using farandole::Allreduce;
+using farandole::Barrier;
+using farandole::Broadcast;
 
 constexpr int kInt64 = 5;
 constexpr int kFloat32 = 7;
@@ -29,19 +35,9 @@ int rank, size;
     }                                                                                                         \
   } while (false)
 
-int Poll(int (*poll)(int)) {
-  int rc;
-  while ((rc = poll(50)) == FARANDOLE_PENDING) {
-  }
-  return rc;
-}
-
 int WaitFor(int64_t handle) {
   EXPECT(handle > 0);
-  int rc;
-  while ((rc = farandole_wait(handle, 50)) == FARANDOLE_PENDING) {
-  }
-  return rc;
+  return farandole::WaitFor(handle);
 }
 
 void Finish(int64_t handle) {
@@ -56,7 +52,7 @@ void AllreduceOfSize(int64_t count) {
   std::vector<float> input(count), output(count);
   for (int64_t i = 0; i < count; ++i) input[i] = Cell(rank, i);
   const std::string name = "sum" + std::to_string(count);
-  Finish(farandole_allreduce(name.c_str(), input.data(), output.data(), kFloat32, 1, &count, kSum, 2.0, 0.5, 0));
+  Finish(Allreduce(name.c_str(), input.data(), output.data(), kFloat32, 1, &count, kSum, 2.0, 0.5, 0));
   for (int64_t i = 0; i < count; ++i) {
     double sum = 0;
     for (int r = 0; r < size; ++r) sum += Cell(r, i);
@@ -73,8 +69,8 @@ void ManyTensors() {
     const int t = (k * 7 + rank * 31) % kTensors;
     const int64_t count = t * 13 % 1000;
     tensors[t].assign(count, rank + t);
-    handles[t] = farandole_allreduce(("many" + std::to_string(t)).c_str(), tensors[t].data(), tensors[t].data(),
-                                     kFloat64, 1, &count, kAverage, 1, 1, 0);
+    handles[t] = Allreduce(("many" + std::to_string(t)).c_str(), tensors[t].data(), tensors[t].data(), kFloat64, 1,
+                           &count, kAverage);
   }
   for (int t = 0; t < kTensors; ++t) {
     Finish(handles[t]);
@@ -85,7 +81,7 @@ void ManyTensors() {
 void GatherBroadcastBarrier() {
   const int64_t shape[] = {rank, 3};
   const std::vector<int64_t> rows(rank * 3, rank);
-  const int64_t gather = farandole_allgather(nullptr, rows.data(), kInt64, 2, shape, 0);
+  const int64_t gather = Allgather(nullptr, rows.data(), kInt64, 2, shape);
   EXPECT(WaitFor(gather) == FARANDOLE_OK);
   int ndim = 0;
   int64_t result_shape[64];
@@ -101,18 +97,18 @@ void GatherBroadcastBarrier() {
 
   std::vector<float> from_last(5000, rank == size - 1 ? 42.5f : 0.0f);
   const int64_t count = from_last.size();
-  Finish(farandole_broadcast("b", rank == size - 1 ? from_last.data() : nullptr, from_last.data(), kFloat32, 1, &count,
-                             size - 1, 0));
+  Finish(
+      Broadcast("b", rank == size - 1 ? from_last.data() : nullptr, from_last.data(), kFloat32, 1, &count, size - 1));
   for (float value : from_last) EXPECT(value == 42.5f);
-  Finish(farandole_barrier(nullptr, 0));
+  Finish(Barrier(nullptr));
 }
 
 void ErrorsOfOneTensorLeaveTheOthersAlone() {
   float x[8] = {};
   float y = 1;
   const int64_t shape = rank == 0 ? 8 : 4;
-  const int64_t wrong = farandole_allreduce("wrong", x, x, kFloat32, 1, &shape, kSum, 1, 1, 0);
-  const int64_t right = farandole_allreduce("right", &y, &y, kFloat32, 0, nullptr, kSum, 1, 1, 0);
+  const int64_t wrong = Allreduce("wrong", x, x, kFloat32, 1, &shape, kSum);
+  const int64_t right = Allreduce("right", &y, &y, kFloat32, 0, nullptr, kSum);
   EXPECT(WaitFor(wrong) == FARANDOLE_MISMATCH);
   EXPECT(std::strstr(farandole_last_error(), "rank") != nullptr);
   EXPECT(farandole_release(wrong) == FARANDOLE_OK);
@@ -122,14 +118,14 @@ void ErrorsOfOneTensorLeaveTheOthersAlone() {
 
 void ANameIsTakenUntilItsAnswer() {
   float x = 1;
-  const auto submit = [&x] { return farandole_allreduce("twice", &x, &x, kFloat32, 0, nullptr, kSum, 1, 1, 0); };
+  const auto submit = [&x] { return Allreduce("twice", &x, &x, kFloat32, 0, nullptr, kSum); };
   int64_t first = 0;
   if (rank == 0) {
     first = submit();
     EXPECT(submit() == FARANDOLE_DUPLICATE_NAME);
   }
   // The others come later, so that there is no answer yet.
-  Finish(farandole_barrier("before twice", 0));
+  Finish(Barrier("before twice"));
   Finish(rank == 0 ? first : submit());
   EXPECT(x == size);
 }
@@ -138,8 +134,7 @@ void ANameIsTakenUntilItsAnswer() {
 
 int main() {
   for (int life = 0; life < kLives; ++life) {
-    EXPECT(farandole_init_begin() == FARANDOLE_OK);
-    EXPECT(Poll(farandole_init_poll) == FARANDOLE_OK);
+    EXPECT(farandole::InitNow() == FARANDOLE_OK);
     rank = farandole_rank();
     size = farandole_size();
     EXPECT(size == std::atoi(std::getenv("FARANDOLE_SIZE")) && rank == std::atoi(std::getenv("FARANDOLE_RANK")));
@@ -148,8 +143,7 @@ int main() {
     GatherBroadcastBarrier();
     if (size > 1) ANameIsTakenUntilItsAnswer();
     if (size > 1) ErrorsOfOneTensorLeaveTheOthersAlone();
-    EXPECT(farandole_shutdown_begin() == FARANDOLE_OK);
-    EXPECT(Poll(farandole_shutdown_poll) == FARANDOLE_OK);
+    EXPECT(farandole::ShutdownNow() == FARANDOLE_OK);
   }
   return 0;
 }

@@ -7,7 +7,7 @@ import sys
 import torch
 
 import farandole.torch as hvd
-from farandole import _library
+from farandole import _submission
 from farandole.torch import handles, memory
 
 ONES = torch.ones(3)
@@ -24,9 +24,8 @@ def refused(call: object, kind: type) -> str:
 def submit(wire_name: str) -> int:
     """An allreduce of a name that the functions of the package make for members of groups."""
     tensor = torch.ones(3)
-    handle = _library.load().allreduce(
-        wire_name.encode(), tensor.data_ptr(), tensor.data_ptr(), 7, 1, memory.shape_of(tensor), hvd.Sum, 1.0, 1.0, 0
-    )
+    name, place, shape = _submission.text(wire_name), tensor.data_ptr(), memory.shape_of(tensor)
+    handle = _submission.submit(_submission.packed(_submission.ALLREDUCE, name, place, place, 7, 1, shape, 0, hvd.Sum))
     return handles.track(handle, (tensor,), lambda _: tensor)
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from farandole import _basics, _errors, _library, exceptions
+from farandole import _basics, _errors, _library, _submission, exceptions
 
 FLOAT32 = 7
 MAX = 4
@@ -26,7 +26,10 @@ def changes(library: _library.Library) -> tuple[int, int]:
 def maximum(library: _library.Library, values: list[float]) -> list[float]:
     data = (ctypes.c_float * len(values))(*values)
     shape = _library.shape_array([len(values)])
-    handle = library.allreduce(b"x", data, data, FLOAT32, 1, shape, MAX, 1.0, 1.0, 0)
+    place, name = ctypes.addressof(data), _submission.text("x")
+    handle = _submission.submit(
+        _submission.packed(_submission.ALLREDUCE, name, place, place, FLOAT32, 1, shape, 0, MAX)
+    )
     code = handle
     while handle > 0 and (code := library.wait(handle, _library.SLICE_MS)) == _library.PENDING:
         pass

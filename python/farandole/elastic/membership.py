@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from farandole import _basics, _errors, _library, _waiting
+from farandole import _basics, _errors, _library, _submission, _waiting
 
 # Numbers of proto/farandole/v1/types.proto.
 _INT64 = 5
@@ -40,7 +40,10 @@ def largest(name: str, values: Sequence[int]) -> list[int]:
     cells = (ctypes.c_int64 * len(values))(*values)
     address = ctypes.addressof(cells)
     shape = _library.shape_array([len(values)])
-    handle = _library.load().allreduce(name.encode(), address, address, _INT64, 1, shape, _MAX, 1.0, 1.0, 0)
+    submitted = _submission.text(name)
+    handle = _submission.submit(
+        _submission.packed(_submission.ALLREDUCE, submitted, address, address, _INT64, 1, shape, 0, _MAX)
+    )
     if handle < 0:
         _errors.raise_error(handle)
     try:

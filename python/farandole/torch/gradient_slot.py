@@ -9,6 +9,7 @@ import torch
 from farandole.torch import memory
 
 if TYPE_CHECKING:
+    from farandole._submission import Text
     from farandole.torch.gradient_groups import Group
     from farandole.torch.gradient_memory import Place
     from farandole.torch.sparse_gradients import SparseGradient
@@ -49,7 +50,7 @@ class Slot:
     def forget_job(self, delay: int) -> None:
         """What is known of a job that has not begun."""
         self.own_name = ""  # the name, or one made from it, if others of this process use the same
-        self.wire_name = b""  # of the allreduce
+        self.wire_name: Text | None = None  # of the allreduce
         self.delay = delay  # backward passes that are still to come before the allreduce starts
         self.handle = 0  # of the allreduce under way; 0 = none
         self.buffer: torch.Tensor | None = None  # what it works on: the gradient itself, or a copy

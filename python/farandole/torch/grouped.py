@@ -5,12 +5,11 @@ carries a gradient. The arguments that all share are explained in `operations`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from ctypes import POINTER, c_int, c_int64, c_void_p, cast
-from typing import Any, Callable
+from typing import Any
 
 import torch
 
-from farandole import _errors, process_sets
+from farandole import _errors, _submission, process_sets
 from farandole._basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import handles, memory, reduce_ops
@@ -32,18 +31,12 @@ def as_list(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
 
 
 class Group:
-    """Tensors on their way into the library, as arrays of the C ABI."""
+    """Tensors on their way into the library."""
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         self.tensors = tensors
-        codes = [memory.dtype_code(tensor) for tensor in tensors]
+        self._codes = [memory.dtype_code(tensor) for tensor in tensors]
         self.sources = [memory.staged(tensor) for tensor in tensors]
-        count = len(tensors)
-        self.dtypes = (c_int * count)(*codes)
-        self.dims = (c_int * count)(*(source.dim() for source in self.sources))
-        shapes = [memory.shape_of(source) for source in self.sources]
-        self.shapes = (POINTER(c_int64) * count)(*(cast(shape, POINTER(c_int64)) for shape in shapes))
-        self._shapes = shapes  # what the pointers above point to
 
     def want_rows(self, operation: str) -> None:
         """Raises ValueError for a scalar."""
@@ -51,29 +44,29 @@ class Group:
             raise ValueError(f"{operation} needs tensors with at least one dimension, got a scalar in the group")
 
     def submit(
-        self, function: Callable[..., int], name: bytes | None, targets: list[torch.Tensor] | None, *rest: Any
-    ) -> tuple[int, ...]:
-        """Calls a function of the library; `rest` stands between the shapes and the handles. Raises its error."""
-        given = (c_int64 * len(self.tensors))()
-        places = () if targets is None else (_addresses(targets),)
-        code = function(
+        self,
+        operation: int,
+        name: _submission.Text | None,
+        targets: list[torch.Tensor] | None,
+        set_id: int,
+        *reducing: Any,
+    ) -> Sequence[int]:
+        """Submits an operation of each; `reducing` are its reduce operation and factors. Raises the library's error."""
+        library_in_use()
+        shapes = [memory.shape_of(source) for source in self.sources]
+        places = [0] * len(shapes) if targets is None else [target.data_ptr() for target in targets]
+        code, given = _submission.submit_group(
+            [
+                _submission.packed(
+                    operation, None, source.data_ptr(), place, dtype, source.dim(), shape, set_id, *reducing
+                )
+                for source, place, dtype, shape in zip(self.sources, places, self._codes, shapes)
+            ],
             name,
-            len(self.tensors),
-            _addresses(self.sources),
-            *places,
-            self.dtypes,
-            self.dims,
-            self.shapes,
-            *rest,
-            given,
         )
         if code < 0:
             _errors.raise_error(code)
-        return tuple(given)
-
-
-def _addresses(tensors: list[torch.Tensor]) -> Any:
-    return (c_void_p * len(tensors))(*(tensor.data_ptr() for tensor in tensors))
+        return given
 
 
 def _check_distinct(tensors: list[torch.Tensor]) -> None:
@@ -98,13 +91,13 @@ def _submit_allreduces(
         memory.place_for_result(tensor, source, in_place) for tensor, source in zip(group.tensors, group.sources)
     ]
     given = group.submit(
-        library_in_use().grouped_allreduce,
+        _submission.ALLREDUCE,
         handles.wire_name("grouped_allreduce", name),
         targets,
+        process_sets.id_of(process_set),
         op,
         handles.factor(prescale_factor, "prescale_factor"),
         handles.factor(postscale_factor, "postscale_factor"),
-        process_sets.id_of(process_set),
     )
     return handles.track(
         given[0],
@@ -183,7 +176,7 @@ def grouped_allgather_async(
     group = Group(as_list(tensors))
     group.want_rows("allgather")
     given = group.submit(
-        library_in_use().grouped_allgather,
+        _submission.ALLGATHER,
         handles.wire_name("grouped_allgather", name),
         None,
         process_sets.id_of(process_set),
@@ -219,17 +212,17 @@ def grouped_reducescatter_async(
     op = reduce_ops.resolve(op)
     group = Group(as_list(tensors))
     group.want_rows("reducescatter")
-    library = library_in_use()
+    library_in_use()
     set_id = process_sets.id_of(process_set)
     targets = [memory.place_for_rows(source, set_id) for source in group.sources]
     given = group.submit(
-        library.grouped_reducescatter,
+        _submission.REDUCESCATTER,
         handles.wire_name("grouped_reducescatter", name),
         targets,
+        set_id,
         op,
         handles.factor(prescale_factor, "prescale_factor"),
         handles.factor(postscale_factor, "postscale_factor"),
-        set_id,
     )
     return handles.track(
         given[0],

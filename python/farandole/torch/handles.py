@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Callable
 
-from farandole import _basics, _errors, _library, _waiting
+from farandole import _basics, _errors, _library, _submission, _waiting
 from farandole.exceptions import HorovodInternalError
 
 Finish = Callable[[int], Any]
@@ -17,7 +16,7 @@ _greatest = 0
 _abandoned: set[int] = set()
 
 
-def wire_name(operation: str, name: str | None) -> bytes | None:
+def wire_name(operation: str, name: str | None) -> _submission.Text | None:
     """The name of a submission as the C ABI takes it; None: it makes one.
 
     Raises:
@@ -27,14 +26,7 @@ def wire_name(operation: str, name: str | None) -> bytes | None:
         return None
     if not isinstance(name, str):
         raise ValueError(f"name must be a str, got {type(name).__name__}")
-    return _encoded(operation, name)
-
-
-@functools.lru_cache(maxsize=4096)
-def _encoded(operation: str, name: str) -> bytes:
-    if "\0" in name:
-        raise ValueError(f"name {name!r} has a NUL character")
-    return f"{operation}.{name}".encode()
+    return _submission.text(f"{operation}.{name}")
 
 
 def factor(value: float, which: str) -> float:

@@ -17,6 +17,18 @@ import torch
 
 from farandole import _library, _waiting, process_sets
 from farandole._basics import library_in_use
+from farandole._submission import (
+    ALLGATHER,
+    ALLREDUCE,
+    ALLTOALL,
+    BARRIER,
+    BROADCAST,
+    JOIN,
+    REDUCESCATTER,
+    packed,
+    submit,
+    submit_plain,
+)
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import handles, memory, reduce_ops
 
@@ -34,19 +46,22 @@ def _begin_allreduce(
     process_set: ProcessSet,
 ) -> _Begun:
     code = memory.dtype_code(tensor)
-    library = library_in_use()
+    library_in_use()
     source, target = memory.operands(tensor, in_place)
-    handle = library.allreduce(
-        handles.wire_name("allreduce", name),
-        source.data_ptr(),
-        target.data_ptr(),
-        code,
-        source.dim(),
-        memory.shape_of(source),
-        op,
-        handles.factor(prescale_factor, "prescale_factor"),
-        handles.factor(postscale_factor, "postscale_factor"),
-        process_sets.id_of(process_set),
+    handle = submit(
+        packed(
+            ALLREDUCE,
+            handles.wire_name("allreduce", name),
+            source.data_ptr(),
+            target.data_ptr(),
+            code,
+            source.dim(),
+            memory.shape_of(source),
+            process_sets.id_of(process_set),
+            op,
+            handles.factor(prescale_factor, "prescale_factor"),
+            handles.factor(postscale_factor, "postscale_factor"),
+        )
     )
     return handle, (source, target, tensor), lambda _: memory.deliver(target, tensor, in_place)
 
@@ -126,17 +141,20 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
     code = memory.dtype_code(tensor)
     if tensor.dim() == 0:
         raise ValueError("allgather needs a tensor with at least one dimension, got a scalar")
-    library = library_in_use()
+    library_in_use()
     source = memory.staged(tensor)
-    handle = library.allgather(
-        handles.wire_name("allgather", name),
-        source.data_ptr(),
-        code,
-        source.dim(),
-        memory.shape_of(source),
-        process_sets.id_of(process_set),
+    handle = submit(
+        packed(
+            ALLGATHER,
+            handles.wire_name("allgather", name),
+            source.data_ptr(),
+            0,
+            code,
+            source.dim(),
+            memory.shape_of(source),
+            process_sets.id_of(process_set),
+        )
     )
-
     return handles.track(handle, (source,), lambda done: memory.gathered(done, tensor))
 
 
@@ -180,15 +198,18 @@ def alltoall_async(
     source = memory.staged(tensor)
     given = None if splits is None else _splits_array(splits)
     set_id = process_sets.id_of(process_set)
-    handle = library.alltoall(
-        handles.wire_name("alltoall", name),
-        source.data_ptr(),
-        code,
-        source.dim(),
-        memory.shape_of(source),
-        0 if given is None else len(given),
-        given,
-        set_id,
+    handle = submit(
+        packed(
+            ALLTOALL,
+            handles.wire_name("alltoall", name),
+            source.data_ptr(),
+            0,
+            code,
+            source.dim(),
+            memory.shape_of(source),
+            set_id,
+            splits=given,
+        )
     )
 
     size = library.process_set_size(set_id)
@@ -233,21 +254,24 @@ def reducescatter_async(
     code = memory.dtype_code(tensor)
     if tensor.dim() == 0:
         raise ValueError("reducescatter needs a tensor with at least one dimension, got a scalar")
-    library = library_in_use()
+    library_in_use()
     source = memory.staged(tensor)
     set_id = process_sets.id_of(process_set)
     target = memory.place_for_rows(source, set_id)
-    handle = library.reducescatter(
-        handles.wire_name("reducescatter", name),
-        source.data_ptr(),
-        target.data_ptr(),
-        code,
-        source.dim(),
-        memory.shape_of(source),
-        reduce_ops.resolve(op),
-        handles.factor(prescale_factor, "prescale_factor"),
-        handles.factor(postscale_factor, "postscale_factor"),
-        set_id,
+    handle = submit(
+        packed(
+            REDUCESCATTER,
+            handles.wire_name("reducescatter", name),
+            source.data_ptr(),
+            target.data_ptr(),
+            code,
+            source.dim(),
+            memory.shape_of(source),
+            set_id,
+            reduce_ops.resolve(op),
+            handles.factor(prescale_factor, "prescale_factor"),
+            handles.factor(postscale_factor, "postscale_factor"),
+        )
     )
     return handles.track(handle, (source, target), lambda _: target if tensor.is_cpu else target.to(tensor.device))
 
@@ -267,17 +291,20 @@ def _begin_broadcast(
     tensor: torch.Tensor, in_place: bool, root_rank: int, name: str | None, process_set: ProcessSet
 ) -> _Begun:
     code = memory.dtype_code(tensor)
-    library = library_in_use()
+    library_in_use()
     source, target = memory.operands(tensor, in_place)
-    handle = library.broadcast(
-        handles.wire_name("broadcast", name),
-        source.data_ptr(),
-        target.data_ptr(),
-        code,
-        source.dim(),
-        memory.shape_of(source),
-        _root(root_rank),
-        process_sets.id_of(process_set),
+    handle = submit(
+        packed(
+            BROADCAST,
+            handles.wire_name("broadcast", name),
+            source.data_ptr(),
+            target.data_ptr(),
+            code,
+            source.dim(),
+            memory.shape_of(source),
+            process_sets.id_of(process_set),
+            root_rank=_root(root_rank),
+        )
     )
     return handle, (source, target, tensor), lambda _: memory.deliver(target, tensor, in_place)
 
@@ -322,8 +349,8 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
         ValueError: not initialised.
         HorovodInternalError: a peer was lost.
     """
-    library = library_in_use()
-    handles.finish(library.barrier(None, process_sets.id_of(process_set)), (), lambda _: None)
+    library_in_use()
+    handles.finish(submit_plain(BARRIER, process_sets.id_of(process_set)), (), lambda _: None)
 
 
 def join(device: int = -1) -> int:
@@ -340,4 +367,5 @@ def join(device: int = -1) -> int:
         ValueError: not initialised.
         HorovodInternalError: a peer was lost.
     """
-    return _waiting.value_of(library_in_use().join())
+    library_in_use()
+    return _waiting.value_of(submit_plain(JOIN))

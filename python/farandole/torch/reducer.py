@@ -7,7 +7,8 @@ from typing import Any, Callable
 
 import torch
 
-from farandole import _basics, _errors, _library, _waiting, process_sets
+from farandole import _basics, _errors, _library, _submission, _waiting, process_sets
+from farandole._submission import ALLREDUCE, packed, submit
 from farandole.exceptions import TensorMismatchError
 from farandole.process_sets import ProcessSet
 from farandole.torch import functions, gradient_groups, gradient_memory, memory, names, reduce_ops
@@ -84,8 +85,8 @@ class GradientReducer:
         self._sparse_as_dense = sparse_as_dense
         self._compression = None if compression is Compression.none else compression
         self._library = _library.load()
-        self._allreduce = self._library.allreduce
-        self._arguments: tuple = ()  # of the C call, from the operation on; () until something is reduced in this job
+        # Of `_submission.packed`, from the process set on; () until something is reduced in this job.
+        self._arguments: tuple = ()
         self._laid_out = False
         self._excluded = False  # this process is not a member of the process set
         _release_abandoned()
@@ -190,21 +191,21 @@ class GradientReducer:
             _basics.size()  # raises when not initialised
             # In an elastic job hooks are there whoever will be a member.
             self._excluded = not self._process_set.included()
-            self._arguments = (*self._scaling, process_sets.id_of(self._process_set))
+            self._arguments = (process_sets.id_of(self._process_set), *self._scaling)
         if self._excluded:
             self._laid_out = True
             return
         for slot in self.slots:
             if not slot.own_name:
                 slot.own_name = names.claim(self._process_set, slot.name)
-                slot.wire_name = f"allreduce.{slot.own_name}".encode()
+                slot.wire_name = _submission.Text(f"allreduce.{slot.own_name}".encode())
         if first and self.groups_wanted is not None:
             self._form_groups()
         if self._compression is not None:
             self._laid_out = True
         elif not self.outstanding():
             self._laid_out = True
-            set_id = self._arguments[-1]
+            set_id = self._arguments[0]
             places = gradient_memory.lay_out([slot.parameter for slot in self.slots], set_id)
             for slot, place in zip(self.slots, places):
                 slot.place = place
@@ -224,7 +225,7 @@ class GradientReducer:
             lists = [[slots[each] for each in group if each in slots] for group in self.groups_wanted]
         self.groups = [Group(members) for members in lists if len(members) > 1]
         for group in self.groups:
-            group.name = f"grouped_allreduce.{group.slots[0].own_name}".encode()
+            group.name = _submission.Text(f"grouped_allreduce.{group.slots[0].own_name}".encode())
             for slot in group.slots:
                 slot.group = group
 
@@ -292,7 +293,9 @@ class GradientReducer:
         code = memory.REDUCIBLE.get(buffer.dtype)
         if code is None:
             raise ValueError(f"Tensor type {buffer.dtype} is not supported")
-        handle = self._allreduce(slot.wire_name, pointer, pointer, code, slot.dimensions, slot.shape, *self._arguments)
+        handle = submit(
+            packed(ALLREDUCE, slot.wire_name, pointer, pointer, code, slot.dimensions, slot.shape, *self._arguments)
+        )
         if handle < 0:
             _errors.raise_error(handle)
         slot.buffer = buffer
@@ -300,7 +303,7 @@ class GradientReducer:
 
     def _start_sparse(self, slot: Slot) -> None:
         compression = self._compression or Compression.none
-        set_id = self._arguments[-1]
+        set_id = self._arguments[0]
         slot.gathered = SparseGradient(slot.parameter, slot.own_name, slot.sparse, set_id, compression)
         slot.gathered.start()
         if slot.group is not None and not slot.sparse and slot.group.arrived():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from farandole import _errors, _library, _waiting
+from farandole import _errors, _library, _submission, _waiting
 from farandole.torch import memory
 from farandole.torch.compression import Compressor
 
@@ -21,7 +21,12 @@ class _Gather:
         source = self.source
         code = memory.dtype_code(source)
         shape = memory.shape_of(source)
-        handle = _library.load().allgather(name.encode(), source.data_ptr(), code, source.dim(), shape, process_set_id)
+        submitted = _submission.text(name)
+        handle = _submission.submit(
+            _submission.packed(
+                _submission.ALLGATHER, submitted, source.data_ptr(), 0, code, source.dim(), shape, process_set_id
+            )
+        )
         if handle < 0:
             _errors.raise_error(handle)
         self.handle = handle

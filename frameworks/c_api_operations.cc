@@ -1,0 +1,150 @@
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "frameworks/c_api.h"
+#include "frameworks/c_api_answer.h"
+#include "frameworks/submit.h"
+#include "worker/library.h"
+
+namespace {
+
+using farandole::Answer;
+using farandole::CallbackOwner;
+using farandole::Code;
+using farandole::Fail;
+using farandole::InChild;
+using farandole::Library;
+using farandole::Operation;
+using farandole::OpKind;
+using farandole::Result;
+using farandole::Runtime;
+
+// The operation if it is an allgather that is done; otherwise nullptr and what to return.
+std::shared_ptr<Operation> FindGathered(int64_t handle, int* code) {
+  if (InChild(code)) return nullptr;
+  std::shared_ptr<Operation> operation = Library::Get().handles().Find(handle);
+  const OpKind op = operation == nullptr ? OpKind::kUnspecified : operation->request.signature.op;
+  if (op != OpKind::kAllgather && op != OpKind::kAlltoall) {
+    *code = Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " is not one of an allgather or alltoall")});
+    return nullptr;
+  }
+  *code = operation->done() ? Answer(operation->result()) : FARANDOLE_PENDING;
+  return *code == FARANDOLE_OK ? operation : nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+int farandole_submit(const farandole_submission* submissions, int count, const char* group, int64_t* handles) {
+  int code;
+  return InChild(&code) ? code : Answer(farandole::Submit(submissions, count, group, handles));
+}
+
+int farandole_callbacks_begin(void) {
+  int code;
+  if (InChild(&code)) return code;
+  const int64_t owner = Library::Get().callback_owners().Add(std::make_shared<CallbackOwner>());
+  if (owner <= std::numeric_limits<int>::max()) return static_cast<int>(owner);
+  Library::Get().callback_owners().Remove(owner);
+  return Fail({Code::kInternal, "callbacks_begin: no number is left for another owner"});
+}
+
+int farandole_callbacks_withdraw(int owner, int timeout_ms) {
+  int code;
+  if (InChild(&code)) return code;
+  const std::shared_ptr<CallbackOwner> found = Library::Get().callback_owners().Find(owner);
+  if (found == nullptr) {
+    return Fail({Code::kInvalidArgument, absl::StrCat("owner ", owner, " was never given out, or was withdrawn")});
+  }
+  if (!found->Withdraw(timeout_ms)) return FARANDOLE_PENDING;
+  Library::Get().callback_owners().Remove(owner);
+  return FARANDOLE_OK;
+}
+
+int farandole_result_value(int64_t handle, int64_t* value) {
+  int code;
+  if (InChild(&code)) return code;
+  std::shared_ptr<Operation> operation = Library::Get().handles().Find(handle);
+  const OpKind op = operation == nullptr ? OpKind::kUnspecified : operation->request.signature.op;
+  if ((op != OpKind::kJoin && op != OpKind::kAddProcessSet && op != OpKind::kRemoveProcessSet) || value == nullptr) {
+    return Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " has no value, or nowhere to put it")});
+  }
+  if (!operation->done()) return FARANDOLE_PENDING;
+  *value = operation->value;
+  return Answer(operation->result());
+}
+
+int farandole_wait(int64_t handle, int timeout_ms) {
+  int code;
+  if (InChild(&code)) return code;
+  std::shared_ptr<Operation> operation = Library::Get().handles().Find(handle);
+  if (operation == nullptr) {
+    return Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " was never given out, or was released")});
+  }
+  if (!operation->done() && timeout_ms != 0) {
+    if (std::shared_ptr<Runtime> runtime = Library::Get().runtime()) {
+      runtime->Wait(operation.get(), timeout_ms);
+    } else {
+      operation->Wait(timeout_ms);
+    }
+  }
+  return operation->done() ? Answer(operation->result()) : FARANDOLE_PENDING;
+}
+
+int farandole_result_shape(int64_t handle, int* ndim, int64_t* shape) {
+  int code;
+  std::shared_ptr<Operation> operation = FindGathered(handle, &code);
+  if (operation == nullptr) return code;
+  if (ndim == nullptr || shape == nullptr) return Fail({Code::kInvalidArgument, "ndim and shape must not be NULL"});
+  *ndim = static_cast<int>(operation->gathered->shape.size());
+  std::memcpy(shape, operation->gathered->shape.data(), operation->gathered->shape.size() * sizeof(int64_t));
+  return FARANDOLE_OK;
+}
+
+int farandole_result_splits(int64_t handle, int64_t* splits) {
+  int code;
+  std::shared_ptr<Operation> operation = FindGathered(handle, &code);
+  if (operation == nullptr) return code;
+  if (operation->request.signature.op != OpKind::kAlltoall || splits == nullptr) {
+    return Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " has no splits, or nowhere to put them")});
+  }
+  std::copy(operation->gathered->splits.begin(), operation->gathered->splits.end(), splits);
+  return FARANDOLE_OK;
+}
+
+int farandole_result_copy(int64_t handle, void* output, int64_t bytes) {
+  int code;
+  std::shared_ptr<Operation> operation = FindGathered(handle, &code);
+  if (operation == nullptr) return code;
+  const int64_t result_bytes =
+      farandole::ElementCount(operation->gathered->shape) * farandole::SizeOf(operation->request.signature.dtype);
+  if (bytes != result_bytes || (output == nullptr && bytes > 0)) {
+    return Fail(
+        {Code::kInvalidArgument, absl::StrCat("the result has ", result_bytes, " bytes; room was given for ", bytes)});
+  }
+  if (operation->gathered->data == nullptr) {
+    return Fail(
+        {Code::kInvalidArgument, absl::StrCat("the result of handle ", handle, " is where `allocate` wanted it")});
+  }
+  if (bytes > 0) std::memcpy(output, operation->gathered->data.get(), bytes);
+  return FARANDOLE_OK;
+}
+
+int farandole_release(int64_t handle) {
+  int code;
+  if (InChild(&code)) return code;
+  std::shared_ptr<Operation> operation = Library::Get().handles().Find(handle);
+  if (operation == nullptr) {
+    return Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " was never given out, or was released")});
+  }
+  if (!operation->done()) return FARANDOLE_PENDING;
+  Library::Get().handles().Remove(handle);
+  return FARANDOLE_OK;
+}
+
+}  // extern "C"

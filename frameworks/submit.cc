@@ -1,0 +1,198 @@
+#include "frameworks/submit.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "frameworks/c_api_answer.h"
+#include "frameworks/submission.h"
+#include "frameworks/submission_struct.h"
+#include "worker/library.h"
+
+namespace farandole {
+namespace {
+
+using Operations = std::vector<std::shared_ptr<Operation>>;
+
+template <typename... Args>
+Result Invalid(const Args&... args) {
+  return {Code::kInvalidArgument, absl::StrCat(args...)};
+}
+
+// Of what travels, all but names.
+Result FillSignature(const farandole_submission& from, Signature* signature) {
+  const OpKind op = static_cast<OpKind>(from.operation);
+  if (op == OpKind::kBarrier || op == OpKind::kJoin) {
+    signature->op = op;
+    signature->process_set = from.process_set;
+    if (op == OpKind::kJoin && from.process_set != 0) return Invalid("join is of all ranks; no process set can join");
+    return {};
+  }
+  Result valid = FillTensor(op, from.dtype, from.ndim, from.shape, from.process_set, signature);
+  if (!valid.ok()) return valid;
+  if (op == OpKind::kBroadcast) signature->root_rank = Rank(from.root_rank);
+  if (op == OpKind::kAllreduce || op == OpKind::kReducescatter) {
+    return FillReduction(from.reduce_op, from.prescale, from.postscale, signature);
+  }
+  if (op == OpKind::kAlltoall && from.splits != nullptr) {
+    // None at all is not the same as not given.
+    if (from.splits_count < 1) return Invalid("splits has one number of rows for each member");
+    signature->splits.assign(from.splits, from.splits + from.splits_count);
+  }
+  return {};
+}
+
+// Where the result goes, and who hears of the end.
+Result CheckOutcome(const farandole_submission& from, bool has_handle) {
+  const OpKind op = static_cast<OpKind>(from.operation);
+  const bool makes_output = op == OpKind::kAllgather || op == OpKind::kAlltoall;
+  if (makes_output && from.out.data != nullptr) {
+    return Invalid(Name(op),
+                   " takes no `out`: only the ranks together know the size of its result. Give `allocate`, or "
+                   "copy the result of the handle");
+  }
+  if (has_handle) return {};
+  if (from.done == nullptr) return Invalid("a submission without handles needs `done`, which tells that it has ended");
+  if (makes_output && from.allocate == nullptr) {
+    return Invalid(Name(op), " without handles needs `allocate`, since its result could not be asked for");
+  }
+  return {};
+}
+
+// `*callbacks` stays null if there are none.
+Result MakeCallbacks(const farandole_submission& from, std::unique_ptr<const Callbacks>* callbacks) {
+  if (from.allocate == nullptr && from.done == nullptr) return {};
+  std::shared_ptr<CallbackOwner> owner;
+  if (from.owner != 0) {
+    owner = Library::Get().callback_owners().Find(from.owner);
+    if (owner == nullptr || owner->withdrawn()) {
+      return Invalid("owner ", from.owner, " of callbacks was never given out, or was withdrawn");
+    }
+  }
+  // The life that this is submitted to ends after the operation, and keeps the completer until then.
+  const std::shared_ptr<Completer> completer = Library::Get().completer();
+  if (completer == nullptr) return NotInitialized();
+  if (from.done != nullptr) {
+    const absl::Status started = completer->Start();
+    if (!started.ok()) {
+      const bool over = absl::IsFailedPrecondition(started);
+      return {over ? Code::kShutDown : Code::kInternal, std::string(started.message())};
+    }
+  }
+  *callbacks = std::make_unique<const Callbacks>(Callbacks::Functions{from.allocate, from.done, from.ctx},
+                                                 std::move(owner), completer.get());
+  return {};
+}
+
+// What the members of a group have in common.
+struct GroupOf {
+  std::string name;  // "": none, a lone tensor
+  int count = 1;
+};
+
+// Checked and named, but not submitted.
+Result MakeOperation(Runtime* runtime, const farandole_submission& from, const GroupOf& group, int number,
+                     bool has_handle, std::shared_ptr<Operation>* operation) {
+  Request request;
+  Signature& signature = request.signature;
+  Result valid = FillSignature(from, &signature);
+  if (valid.ok()) valid = CheckOutcome(from, has_handle);
+  if (!valid.ok()) return valid;
+  const OpKind op = signature.op;
+  std::string made;
+  if (op == OpKind::kJoin) {
+    made = "join.noname";
+  } else if (from.name == nullptr && !group.name.empty()) {
+    made = absl::StrCat(group.name, "_", number + 1, "of", group.count);
+  }
+  const char* const name = made.empty() ? from.name : made.c_str();
+  const bool has_output = from.out.data != nullptr || (op == OpKind::kReducescatter && from.allocate != nullptr);
+  valid = Validate(name, signature, from.in.data, has_output, runtime->PlaceIn(from.process_set, signature.root_rank));
+  if (!valid.ok()) return valid;
+  std::unique_ptr<const Callbacks> callbacks;
+  valid = MakeCallbacks(from, &callbacks);
+  if (!valid.ok()) return valid;
+  // Ranks that joined at different times have made up different numbers of names.
+  if (op == OpKind::kJoin) Library::Get().ResetNames();
+  request.name = name != nullptr ? name : Library::Get().NextName(op, from.process_set);
+  signature.priority = from.priority;
+  if (!group.name.empty()) {
+    signature.group = group.name;
+    signature.group_size = static_cast<uint32_t>(group.count);
+  }
+  *operation = std::make_shared<Operation>(std::move(request), from.in.data, from.out.data, std::move(callbacks));
+  return {};
+}
+
+// The handles are there before any callback; none is if nothing was submitted.
+Result SubmitMade(Runtime* runtime, const Operations& operations, int64_t* handles) {
+  HandleTable<Operation>& table = Library::Get().handles();
+  if (handles != nullptr) {
+    for (size_t i = 0; i < operations.size(); ++i) handles[i] = table.Add(operations[i]);
+  }
+  Result result = runtime->Submit(operations);
+  if (result.ok() || handles == nullptr) return result;
+  for (size_t i = 0; i < operations.size(); ++i) table.Remove(std::exchange(handles[i], 0));
+  return result;
+}
+
+Result CheckGroup(const farandole_submission& from, const farandole_submission& first) {
+  const OpKind op = static_cast<OpKind>(from.operation);
+  if (op != OpKind::kAllreduce && op != OpKind::kAllgather && op != OpKind::kReducescatter) {
+    return Invalid("a group has allreduces, allgathers or reducescatters; operation ", from.operation, " is none");
+  }
+  if (from.operation == first.operation && from.process_set == first.process_set) return {};
+  return Invalid("the members of a group have one operation and one process set; there are ", first.operation, " of ",
+                 first.process_set, " and ", from.operation, " of ", from.process_set);
+}
+
+Result SubmitStructs(const farandole_submission* submissions, int count, const char* group_name, int64_t* handles) {
+  const std::shared_ptr<Runtime> runtime = Library::Get().runtime();
+  if (runtime == nullptr) return NotInitialized();
+  if (submissions == nullptr || count < 1) return Invalid("farandole_submit wants at least one submission");
+  if (group_name != nullptr && *group_name == '\0') {
+    return Invalid("a group has a name of at least one byte, or NULL for one of its own");
+  }
+  const bool grouped = group_name != nullptr || count > 1;
+  farandole_submission first, from;
+  GroupOf group;
+  Operations operations;
+  for (int i = 0; i < count; ++i) {
+    Result valid = ReadSubmission(submissions, i, &from);
+    if (grouped && i == 0) first = from;
+    if (valid.ok() && grouped) valid = CheckGroup(from, first);
+    if (!valid.ok()) return valid;
+    if (grouped && i == 0) {
+      const OpKind op = static_cast<OpKind>(from.operation);
+      group.name = group_name != nullptr ? group_name : Library::Get().NextName(op, from.process_set);
+      group.count = count;
+    }
+    operations.emplace_back();
+    valid = MakeOperation(runtime.get(), from, group, i, handles != nullptr, &operations.back());
+    if (!valid.ok()) return valid;
+  }
+  return SubmitMade(runtime.get(), operations, handles);
+}
+
+}  // namespace
+
+Result Submit(const farandole_submission* submissions, int count, const char* group, int64_t* handles) {
+  Result result = SubmitStructs(submissions, count, group, handles);
+  if (!result.ok() && handles != nullptr) {
+    for (int i = 0; i < count; ++i) handles[i] = 0;
+  }
+  return result;
+}
+
+Result SubmitChange(OpKind op, std::vector<int64_t> numbers, int64_t* handle) {
+  const std::shared_ptr<Runtime> runtime = Library::Get().runtime();
+  if (runtime == nullptr) return NotInitialized();
+  Request request;
+  request.signature.op = op;
+  request.signature.shape = std::move(numbers);
+  request.name = Library::Get().NextName(op, 0);
+  return SubmitMade(runtime.get(), {std::make_shared<Operation>(std::move(request), nullptr, nullptr)}, handle);
+}
+
+}  // namespace farandole
