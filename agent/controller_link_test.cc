@@ -42,9 +42,9 @@ class ControllerLinkTest : public testing::Test {
   ControllerLinkTest() {
     controller_.Start();
     ControllerLinkConfig config;
-    config.address = controller_.address();
-    config.job = "test";
-    config.token = "secret";
+    config.channel.address = controller_.address();
+    config.channel.job = "test";
+    config.channel.token = "secret";
     config.hello.agent_id = "a";
     const auto on_state = [this](const LinkState& state) {
       states_.push_back(state);

@@ -10,12 +10,12 @@
 #include "controller/gather.h"
 #include "controller/generation.h"
 #include "controller/generation_count.h"
+#include "controller/job_report.h"
 #include "controller/job_settings.h"
 #include "controller/membership.h"
 #include "controller/rank_text.h"
 #include "controller/recovery.h"
 #include "controller/turned_away.h"
-#include "controller/wait_report.h"
 #include "proto/version.h"
 
 namespace farandole {
@@ -68,9 +68,6 @@ struct Job::State {
   }
   void ForgetIfUnused(const std::string& agent_id);
   absl::Status CheckGeneration(const GenerationId& id) const;
-  void FillCandidates(TimePoint now, JobStatus* status) const;
-  void FillInitWait(TimePoint now, JobStatus* status) const;
-  void FillGather(TimePoint now, JobStatus* status) const;
 
   const std::string name;
   const JobConfig config;
@@ -518,65 +515,6 @@ absl::StatusOr<std::string> Job::Find(const GenerationId& generation, const std:
   return state_->generation->FindKey(key);
 }
 
-void Job::State::FillCandidates(TimePoint now, JobStatus* status) const {
-  status->size = waiting.size();
-  for (const Candidate& c : waiting.candidates()) {
-    MemberStatus m;
-    m.member.rank = c.hello.rank;
-    m.member.host = c.host;
-    m.member.pid = c.hello.pid;
-    m.member.agent_id = c.agent_id;
-    m.member.worker_incarnation = c.hello.worker_incarnation;
-    m.cause = agents.Suspicion(c.agent_id, now);
-    m.responsive = m.cause.empty();
-    status->members.push_back(std::move(m));
-  }
-}
-
-// Who has called init, and who has not, as a wait.
-void Job::State::FillInitWait(TimePoint now, JobStatus* status) const {
-  if (waiting.elastic() || (Running() && elastic.elastic())) {
-    elastic.FillWaits(waiting, Running() ? &generation->roster() : nullptr, now, &status->waits);
-    return;
-  }
-  if (waiting.candidates().empty()) return;
-  OpenWait wait;
-  wait.kind = WaitKind::kInit;
-  wait.name = "init";
-  wait.since = now;
-  for (const Candidate& c : waiting.candidates()) {
-    if (c.hello.rank.known()) wait.ready.Add(c.hello.rank);
-    if (c.since < wait.since) wait.since = c.since;
-  }
-  for (Rank rank : waiting.Missing(waiting.size())) wait.missing.Add(rank);
-  for (const WaitGroup& group : GroupWaits({wait})) status->waits.push_back(ToStatus(group, now));
-}
-
-// Who of a generation has registered with this controller, which was started again, and who has not.
-void Job::State::FillGather(TimePoint now, JobStatus* status) const {
-  status->generation = gather->generation();
-  status->reason = "the controller was started again; members register";
-  const View* view = gather->view();
-  if (view == nullptr) return;
-  OpenWait wait;
-  wait.kind = WaitKind::kRegister;
-  wait.name = "registration";
-  wait.since = gather->since();
-  wait.missing = gather->awaited();
-  status->size = static_cast<uint32_t>(view->members.size());
-  for (const Member& member : view->members) {
-    MemberStatus m;
-    m.member = member;
-    const bool missing = wait.missing.Contains(member.rank);
-    if (missing) m.cause = "has not registered again";
-    if (!missing) wait.ready.Add(member.rank);
-    m.responsive = !missing;
-    status->members.push_back(std::move(m));
-  }
-  if (wait.missing.empty()) return;
-  for (const WaitGroup& group : GroupWaits({wait})) status->waits.push_back(ToStatus(group, now));
-}
-
 JobStatus Job::Status(TimePoint now) const {
   const State& s = *state_;
   JobStatus status;
@@ -588,15 +526,19 @@ JobStatus Job::Status(TimePoint now) const {
   }
   if (s.gather) {
     status.state = JobState::kRecovering;
-    s.FillGather(now, &status);
+    ReportRegistration(*s.gather, now, &status);
   } else if (s.Occupied() && (s.Running() || !s.waiting.elastic())) {
     status.state = s.Running() ? JobState::kRunning : JobState::kFailed;
     s.generation->FillStatus(s.agents, now, &status);
   } else {
     status.state = JobState::kGathering;
-    s.FillCandidates(now, &status);
+    ReportCandidates(s.waiting, s.agents, now, &status);
   }
-  s.FillInitWait(now, &status);
+  if (s.waiting.elastic() || (s.Running() && s.elastic.elastic())) {
+    s.elastic.FillWaits(s.waiting, s.Running() ? &s.generation->roster() : nullptr, now, &status.waits);
+  } else {
+    ReportInit(s.waiting, now, &status);
+  }
   return status;
 }
 
