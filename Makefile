@@ -35,6 +35,7 @@ product: deps
 
 .PHONY: test
 test: deps  ## lint, build and every test; ends with "N passed, M failed"
+	@scripts/install_deps.sh --lint
 	@$(VENV)/python scripts/run_tests.py
 
 .PHONY: test-asan
@@ -47,10 +48,11 @@ test-tsan: deps  ## the C++ tests that do without gRPC under ThreadSanitizer
 
 .PHONY: test-large
 test-large: deps  ## counts beyond 2^31: some minutes, 12 GB of memory
-	bazel test //worker:large_count_test --test_output=all
+	bazel test //worker/select:large_count_test --test_output=all
 
 .PHONY: lint
-lint: deps  ## clang-format and ruff, changes nothing
+lint: deps  ## clang-format, ruff and clang's analysis of locks; changes nothing
+	@scripts/install_deps.sh --lint
 	@$(VENV)/python scripts/lint.py
 
 .PHONY: format

@@ -5,7 +5,7 @@
 
 #include "base/unique_fd.h"
 
-namespace farandole {
+namespace farandole::agent {
 namespace {
 
 // Empty: no route.
@@ -41,4 +41,4 @@ std::string AddressTowards(const std::string& address) {
   return source;
 }
 
-}  // namespace farandole
+}  // namespace farandole::agent

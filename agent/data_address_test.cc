@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 
-namespace farandole {
+namespace farandole::agent {
 namespace {
 
 TEST(DataAddressTest, LoopbackIsReachedFromLoopback) {
@@ -20,4 +20,4 @@ TEST(DataAddressTest, WhatCannotBeToldIsEmpty) {
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::agent

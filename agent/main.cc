@@ -13,17 +13,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "agent/agent.h"
+#include "agent/core/agent.h"
 #include "agent/data_address.h"
-#include "agent/launch.h"
-#include "agent/launcher_store.h"
-#include "agent/memory_budget.h"
-#include "agent/options.h"
+#include "agent/launch/launch.h"
+#include "agent/launch/options.h"
+#include "agent/launcher/launcher_store.h"
+#include "agent/segments/memory_budget.h"
 #include "base/event_loop.h"
 #include "base/unique_fd.h"
 #include "proto/version.h"
 
-namespace farandole {
+namespace farandole::agent {
 namespace {
 
 constexpr int kUsageError = 2;
@@ -37,8 +37,8 @@ void Print(const std::string& text) {
   (void)!write(STDERR_FILENO, line.data(), line.size());
 }
 
-AgentConfig ConfigOf(const AgentOptions& options, const MemoryBudget& budget) {
-  AgentConfig config;
+core::AgentConfig ConfigOf(const launch::AgentOptions& options, const segments::MemoryBudget& budget) {
+  core::AgentConfig config;
   config.link.channel.address = options.controller;
   config.link.channel.job = options.job;
   config.link.channel.token = options.token;
@@ -53,11 +53,11 @@ AgentConfig ConfigOf(const AgentOptions& options, const MemoryBudget& budget) {
 // Wires the parts to the loop, the signals and the descriptors of the command line.
 class Program {
  public:
-  Program(const AgentOptions& options, const sigset_t& handled, const sigset_t& inherited)
+  Program(const launch::AgentOptions& options, const sigset_t& handled, const sigset_t& inherited)
       : options_(options),
         loop_("farandole-agent"),
         store_(&loop_, UniqueFd(options.launcher_fd)),
-        budget_(ReadMemoryBudget()),
+        budget_(segments::ReadMemoryBudget()),
         agent_(&loop_, ConfigOf(options, budget_), &store_, Print) {
     signals_.Reset(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
     loop_.AddFdFromLoop(signals_.get(), EPOLLIN, [this](uint32_t) { ReadSignal(); });
@@ -66,8 +66,8 @@ class Program {
       loop_.AddFdFromLoop(lifeline_.get(), EPOLLIN, [this](uint32_t) { ReadLifeline(); });
     }
     if (!options_.command.empty()) {
-      launch_ = std::make_unique<Launch>(&loop_, &options_, &agent_, &store_, inherited,
-                                         Launch::Callbacks{Print, [this](int code) { Finish(code); }});
+      launch_ = std::make_unique<launch::Launch>(&loop_, &options_, &agent_, &store_, inherited,
+                                                 launch::Launch::Callbacks{Print, [this](int code) { Finish(code); }});
     }
   }
 
@@ -85,7 +85,7 @@ class Program {
  private:
   // An exit code if the agent cannot begin, otherwise 0.
   int StartFromLoop() {
-    absl::StatusOr<std::vector<KeptEntry>> kept = store_.TakeAll();
+    absl::StatusOr<std::vector<launcher::KeptEntry>> kept = store_.TakeAll();
     if (!kept.ok()) return Fail(kept.status(), 1);
     if (options_.verbose) Print(Describe(budget_));
     absl::Status status = Listen(!kept->empty());
@@ -150,12 +150,12 @@ class Program {
     loop_.AddTimerFromLoop(loop_.Now().PlusMs(kStopPollMs), [this, deadline] { StopWhenIdle(deadline); });
   }
 
-  const AgentOptions options_;
+  const launch::AgentOptions options_;
   EventLoop loop_;
-  LauncherStore store_;
-  const MemoryBudget budget_;
-  Agent agent_;
-  std::unique_ptr<Launch> launch_;
+  launcher::LauncherStore store_;
+  const segments::MemoryBudget budget_;
+  core::Agent agent_;
+  std::unique_ptr<launch::Launch> launch_;
   UniqueFd signals_;
   UniqueFd lifeline_;
   bool finishing_ = false;
@@ -172,13 +172,13 @@ int Main(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     if (argument == "--") break;
     if (argument == "--help" || argument == "--version") {
-      const std::string text = argument == "--help" ? UsageText() : absl::StrCat(kVersion, "\n");
+      const std::string text = argument == "--help" ? launch::UsageText() : absl::StrCat(kVersion, "\n");
       return write(STDOUT_FILENO, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1;
     }
   }
-  absl::StatusOr<AgentOptions> options = ParseAgentOptions(arguments);
+  absl::StatusOr<launch::AgentOptions> options = launch::ParseAgentOptions(arguments);
   if (!options.ok()) {
-    Print(absl::StrCat(options.status().message(), "\n", UsageText()));
+    Print(absl::StrCat(options.status().message(), "\n", launch::UsageText()));
     return kUsageError;
   }
   if (options->data_address.empty()) options->data_address = AddressTowards(options->controller);
@@ -188,6 +188,6 @@ int Main(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::agent
 
-int main(int argc, char** argv) { return farandole::Main(std::vector<std::string>(argv + 1, argv + argc)); }
+int main(int argc, char** argv) { return farandole::agent::Main(std::vector<std::string>(argv + 1, argv + argc)); }

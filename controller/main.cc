@@ -22,14 +22,14 @@
 #include "base/event_loop.h"
 #include "base/read_file.h"
 #include "base/unique_fd.h"
-#include "controller/log.h"
+#include "controller/hub/log.h"
 #include "controller/options.h"
-#include "controller/pinned_certificate.h"
-#include "controller/query_main.h"
-#include "controller/server.h"
+#include "controller/query/query_main.h"
+#include "controller/rpc/pinned_certificate.h"
+#include "controller/rpc/server.h"
 #include "proto/version.h"
 
-namespace farandole {
+namespace farandole::controller {
 namespace {
 
 absl::StatusOr<std::string> ReadPem(const std::string& path) {
@@ -40,8 +40,8 @@ absl::StatusOr<std::string> ReadPem(const std::string& path) {
   return text;
 }
 
-absl::StatusOr<ServerConfig> MakeConfig(const Options& options) {
-  ServerConfig config;
+absl::StatusOr<rpc::ServerConfig> MakeConfig(const Options& options) {
+  rpc::ServerConfig config;
   config.listen = options.listen;
   config.health_listen = options.health_listen;
   config.metrics_listen = options.metrics_listen;
@@ -56,7 +56,7 @@ absl::StatusOr<ServerConfig> MakeConfig(const Options& options) {
     config.tls = {*chain, *private_key};
   }
   if (options.tls_pinned) {
-    auto made = MakePinnedCertificate(config.controller_key);
+    auto made = rpc::MakePinnedCertificate(config.controller_key);
     if (!made.ok()) return made.status();
     config.tls = {made->certificate, made->private_key};
   }
@@ -103,9 +103,9 @@ void SayReady(int fd, const std::string& address) {
 
 int Run(const Options& options) {
   RaiseDescriptorLimit();
-  const Log log(options.log_level);
+  const hub::Log log(options.log_level);
   EventLoop loop("controller");
-  std::unique_ptr<Server> server;
+  std::unique_ptr<rpc::Server> server;
   // None is handled before the loop runs.
   const UniqueFd signals = HandleSignals(&loop, [&loop, &server](uint32_t number) {
     if (number != SIGUSR1) return loop.Stop();
@@ -113,28 +113,28 @@ int Run(const Options& options) {
   });
   const auto config = MakeConfig(options);
   if (!config.ok()) {
-    log.Write(LogLevel::kError, config.status().message());
+    log.Write(hub::LogLevel::kError, config.status().message());
     return 2;
   }
-  auto started = Server::Start(*config, &loop, &log);
+  auto started = rpc::Server::Start(*config, &loop, &log);
   if (!started.ok()) {
-    log.Write(LogLevel::kError, started.status().message());
+    log.Write(hub::LogLevel::kError, started.status().message());
     return 1;
   }
   server = *std::move(started);
   const std::string address = absl::StrCat(HostOf(options.listen), ":", server->port());
-  log.Write(LogLevel::kInfo, absl::StrCat("version ", kVersion, " listens on ", address,
-                                          config->tls.private_key.empty() ? ", without TLS" : ", with TLS"));
+  log.Write(hub::LogLevel::kInfo, absl::StrCat("version ", kVersion, " listens on ", address,
+                                               config->tls.private_key.empty() ? ", without TLS" : ", with TLS"));
   if (options.ready_fd >= 0) SayReady(options.ready_fd, address);
   if (options.lifeline_fd >= 0) StopAtEndOf(options.lifeline_fd, &loop);
   loop.Run();
-  log.Write(LogLevel::kInfo, "ends");
+  log.Write(hub::LogLevel::kInfo, "ends");
   return 0;
 }
 
 int PrintCertificate(const Options& options) {
   const auto key = options.key_fd >= 0 ? ReadSecretFd(options.key_fd) : ReadSecretFile(options.key_file);
-  const auto made = key.ok() ? MakePinnedCertificate(*key) : key.status();
+  const auto made = key.ok() ? rpc::MakePinnedCertificate(*key) : key.status();
   if (!made.ok()) {
     std::fprintf(stderr, "farandole-controller: %s\n", std::string(made.status().message()).c_str());
     return 2;
@@ -144,7 +144,8 @@ int PrintCertificate(const Options& options) {
 }
 
 int Main(int argc, char** argv) {
-  if (argc > 1 && std::string(argv[1]) == "query") return QueryMain(std::vector<std::string>(argv + 2, argv + argc));
+  if (argc > 1 && std::string(argv[1]) == "query")
+    return query::QueryMain(std::vector<std::string>(argv + 2, argv + argc));
   const auto options = ParseOptions(std::vector<std::string>(argv + 1, argv + argc));
   if (!options.ok()) {
     std::fprintf(stderr, "farandole-controller: %s\n%s", std::string(options.status().message()).c_str(), kUsage);
@@ -158,6 +159,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::controller
 
-int main(int argc, char** argv) { return farandole::Main(argc, argv); }
+int main(int argc, char** argv) { return farandole::controller::Main(argc, argv); }

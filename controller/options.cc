@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/address.h"
 
-namespace farandole {
+namespace farandole::controller {
 
 const char kUsage[] =
     "usage: farandole-controller (--key-fd N | --key-file FILE) [options]\n"
@@ -50,11 +50,11 @@ absl::Status ToAddress(const std::string& name, const std::string& value, std::s
   return absl::InvalidArgumentError(absl::StrCat(name, " wants HOST:PORT, not \"", value, "\""));
 }
 
-absl::Status ToLevel(const std::string& value, LogLevel* level) {
+absl::Status ToLevel(const std::string& value, hub::LogLevel* level) {
   static const char* const kLevels[] = {"debug", "info", "warning", "error"};
   for (int i = 0; i < 4; ++i) {
     if (value != kLevels[i]) continue;
-    *level = static_cast<LogLevel>(i);
+    *level = static_cast<hub::LogLevel>(i);
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
@@ -136,4 +136,4 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args) {
   return options;
 }
 
-}  // namespace farandole
+}  // namespace farandole::controller

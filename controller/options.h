@@ -7,10 +7,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "controller/job_settings.h"
-#include "controller/log.h"
+#include "controller/hub/log.h"
+#include "controller/types/job_settings.h"
 
-namespace farandole {
+namespace farandole::controller {
 
 inline JobSettings DefaultSettings() {
   JobSettings settings;
@@ -33,7 +33,7 @@ struct Options {
   bool tls_pinned = false;
   // Only print the certificate of tls_pinned.
   bool print_certificate = false;
-  LogLevel log_level = LogLevel::kWarning;
+  hub::LogLevel log_level = hub::LogLevel::kWarning;
   // What the environment says, for jobs whose rank 0 says nothing else.
   JobSettings settings = DefaultSettings();
   bool help = false;
@@ -46,6 +46,6 @@ extern const char kUsage[];
 // key, and an address beyond loopback with neither TLS files nor --insecure.
 absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args);
 
-}  // namespace farandole
+}  // namespace farandole::controller
 
 #endif  // FARANDOLE_CONTROLLER_OPTIONS_H_

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace farandole {
+namespace farandole::controller {
 namespace {
 
 using ::testing::HasSubstr;
@@ -23,7 +23,7 @@ TEST(OptionsTest, DefaultsServeLoopback) {
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->listen, "127.0.0.1:0");
   EXPECT_EQ(options->key_fd, 3);
-  EXPECT_EQ(options->log_level, LogLevel::kWarning);
+  EXPECT_EQ(options->log_level, hub::LogLevel::kWarning);
   EXPECT_EQ(options->settings.fusion_threshold_bytes, 128 << 20);
 }
 
@@ -32,7 +32,7 @@ TEST(OptionsTest, ValuesMayFollowAnEqualsSign) {
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->key_file, "/k");
   EXPECT_EQ(options->listen, "[::1]:7");
-  EXPECT_EQ(options->log_level, LogLevel::kDebug);
+  EXPECT_EQ(options->log_level, hub::LogLevel::kDebug);
   EXPECT_EQ(options->ready_fd, 4);
 }
 
@@ -113,4 +113,4 @@ TEST(OptionsTest, TheFusionThresholdIsTheLaunchers) {
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::controller

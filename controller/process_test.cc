@@ -17,10 +17,10 @@
 
 #include "base/auth.h"
 #include "base/unique_fd.h"
-#include "controller/fake_agent.h"
+#include "controller/rpc/fake_agent.h"
 #include "gtest/gtest.h"
 
-namespace farandole {
+namespace farandole::controller {
 namespace {
 
 const char kBinary[] = "controller/farandole-controller";
@@ -75,15 +75,15 @@ class Controller {
     pid_ = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  std::unique_ptr<FakeAgent> Agent(const std::shared_ptr<grpc::ChannelCredentials>& credentials,
-                                   const std::string& token = "") {
+  std::unique_ptr<rpc::FakeAgent> Agent(const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+                                        const std::string& token = "") {
     grpc::ChannelArguments args;
     args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     const std::string shown = MakeToken("secret", "j", "member");
-    OpenDoor(address_, "j", shown, &args);
-    return std::make_unique<FakeAgent>(grpc::CreateCustomChannel(address_, credentials, args), "j",
-                                       token.empty() ? shown : token);
+    rpc::OpenDoor(address_, "j", shown, &args);
+    return std::make_unique<rpc::FakeAgent>(grpc::CreateCustomChannel(address_, credentials, args), "j",
+                                            token.empty() ? shown : token);
   }
 
  private:
@@ -188,4 +188,4 @@ TEST(ProcessTest, WhatIsWrongWithItsArgumentsIsAUsageError) {
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::controller

@@ -6,18 +6,18 @@
 #include "frameworks/c_api_answer.h"
 #include "proto/version.h"
 #include "worker/library.h"
-#include "worker/shared_memory.h"
+#include "worker/shm/shared_memory.h"
 
 namespace {
 
-using farandole::Answer;
-using farandole::Code;
-using farandole::Fail;
-using farandole::InChild;
-using farandole::Library;
 using farandole::Member;
-using farandole::NotInitialized;
-using farandole::Runtime;
+using farandole::frameworks::Answer;
+using farandole::frameworks::Fail;
+using farandole::frameworks::InChild;
+using farandole::frameworks::NotInitialized;
+using farandole::worker::Library;
+using farandole::worker::Runtime;
+using farandole::worker::completion::Code;
 
 int FromMember(int (*get)(const Member& self)) {
   int code;
@@ -32,7 +32,7 @@ extern "C" {
 
 const char* farandole_version(void) { return farandole::kVersion; }
 
-const char* farandole_last_error(void) { return farandole::LastError(); }
+const char* farandole_last_error(void) { return farandole::frameworks::LastError(); }
 
 int farandole_init_begin(void) {
   int code;
@@ -158,7 +158,7 @@ int farandole_memory_allocate(uint32_t process_set, int64_t bytes, void** data) 
 int farandole_memory_free(void* data) {
   int code;
   if (InChild(&code)) return code;
-  if (farandole::SharedMemory::Process().Free(static_cast<char*>(data))) return FARANDOLE_OK;
+  if (farandole::worker::shm::SharedMemory::Process().Free(static_cast<char*>(data))) return FARANDOLE_OK;
   return Fail({Code::kInvalidArgument, "memory_free: this is no address that memory_allocate has returned"});
 }
 

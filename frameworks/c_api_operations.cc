@@ -12,16 +12,16 @@
 
 namespace {
 
-using farandole::Answer;
-using farandole::CallbackOwner;
-using farandole::Code;
-using farandole::Fail;
-using farandole::InChild;
-using farandole::Library;
-using farandole::Operation;
 using farandole::OpKind;
-using farandole::Result;
-using farandole::Runtime;
+using farandole::frameworks::Answer;
+using farandole::frameworks::Fail;
+using farandole::frameworks::InChild;
+using farandole::worker::Library;
+using farandole::worker::Runtime;
+using farandole::worker::completion::CallbackOwner;
+using farandole::worker::completion::Code;
+using farandole::worker::completion::Result;
+using farandole::worker::session::Operation;
 
 // The operation if it is an allgather that is done; otherwise nullptr and what to return.
 std::shared_ptr<Operation> FindGathered(int64_t handle, int* code) {
@@ -42,7 +42,7 @@ extern "C" {
 
 int farandole_submit(const farandole_submission* submissions, int count, const char* group, int64_t* handles) {
   int code;
-  return InChild(&code) ? code : Answer(farandole::Submit(submissions, count, group, handles));
+  return InChild(&code) ? code : Answer(farandole::frameworks::Submit(submissions, count, group, handles));
 }
 
 int farandole_callbacks_begin(void) {

@@ -12,20 +12,20 @@
 
 namespace {
 
-using farandole::Code;
-using farandole::Fail;
-using farandole::InChild;
-using farandole::Library;
-using farandole::NotInitialized;
 using farandole::OpKind;
-using farandole::Runtime;
+using farandole::frameworks::Fail;
+using farandole::frameworks::InChild;
+using farandole::frameworks::NotInitialized;
+using farandole::worker::Library;
+using farandole::worker::Runtime;
+using farandole::worker::completion::Code;
 
-int FromSet(uint32_t process_set, int (*get)(const farandole::Place& place)) {
+int FromSet(uint32_t process_set, int (*get)(const farandole::worker::session::Place& place)) {
   int code;
   if (InChild(&code)) return code;
   std::shared_ptr<Runtime> runtime = Library::Get().runtime();
   if (runtime == nullptr) return Fail(NotInitialized());
-  const farandole::Place place = runtime->PlaceIn(process_set);
+  const farandole::worker::session::Place place = runtime->PlaceIn(process_set);
   if (place.size > 0) return get(place);
   return Fail({Code::kInvalidArgument, absl::StrCat("process set ", process_set, " does not exist")});
 }
@@ -33,7 +33,8 @@ int FromSet(uint32_t process_set, int (*get)(const farandole::Place& place)) {
 // The handle.
 int64_t SubmitChange(OpKind op, std::vector<int64_t> ranks_or_set) {
   int64_t handle = 0;
-  const farandole::Result result = farandole::SubmitChange(op, std::move(ranks_or_set), &handle);
+  const farandole::worker::completion::Result result =
+      farandole::frameworks::SubmitChange(op, std::move(ranks_or_set), &handle);
   return result.ok() ? handle : Fail(result);
 }
 
@@ -62,28 +63,29 @@ int64_t farandole_add_process_set(int count, const int* ranks) {
 int64_t farandole_remove_process_set(uint32_t process_set) {
   int code;
   if (InChild(&code)) return code;
-  const int size = FromSet(process_set, [](const farandole::Place& place) { return place.size; });
+  const int size = FromSet(process_set, [](const farandole::worker::session::Place& place) { return place.size; });
   if (size < 0) return size;
   if (process_set == 0) return Fail({Code::kInvalidArgument, "the process set of all ranks cannot be removed"});
   return SubmitChange(OpKind::kRemoveProcessSet, {process_set});
 }
 
 int farandole_process_set_size(uint32_t process_set) {
-  return FromSet(process_set, [](const farandole::Place& place) { return place.size; });
+  return FromSet(process_set, [](const farandole::worker::session::Place& place) { return place.size; });
 }
 
 int farandole_process_set_rank(uint32_t process_set) {
-  const int rank = FromSet(process_set, [](const farandole::Place& place) { return place.position; });
+  const int rank = FromSet(process_set, [](const farandole::worker::session::Place& place) { return place.position; });
   if (rank != -1 || farandole_process_set_included(process_set) != 0) return rank;
   return Fail({Code::kInvalidArgument, absl::StrCat("this process is not a member of process set ", process_set)});
 }
 
 int farandole_process_set_included(uint32_t process_set) {
-  return FromSet(process_set, [](const farandole::Place& place) { return place.position >= 0 ? 1 : 0; });
+  return FromSet(process_set,
+                 [](const farandole::worker::session::Place& place) { return place.position >= 0 ? 1 : 0; });
 }
 
 int farandole_process_set_ranks(uint32_t process_set, int* ranks) {
-  const int size = FromSet(process_set, [](const farandole::Place& place) { return place.size; });
+  const int size = FromSet(process_set, [](const farandole::worker::session::Place& place) { return place.size; });
   if (size < 0) return size;
   std::shared_ptr<Runtime> runtime = Library::Get().runtime();
   absl::optional<farandole::ProcessSet> set;

@@ -25,13 +25,13 @@ extern "C" int __lsan_is_turned_off() { return forked_child ? 1 : 0; }
 
 namespace {
 
-using farandole::Allgather;
-using farandole::Allreduce;
-using farandole::Barrier;
-using farandole::Broadcast;
-using farandole::InitNow;
-using farandole::ShutdownNow;
-using farandole::WaitFor;
+using farandole::frameworks::Allgather;
+using farandole::frameworks::Allreduce;
+using farandole::frameworks::Barrier;
+using farandole::frameworks::Broadcast;
+using farandole::frameworks::InitNow;
+using farandole::frameworks::ShutdownNow;
+using farandole::frameworks::WaitFor;
 using testing::HasSubstr;
 
 constexpr int kFloat32 = 7;
@@ -167,7 +167,7 @@ TEST_F(LoneTest, ANameThatIsNotTextIsRefused) {
 TEST_F(LoneTest, AGroupHasANameOfTextOrNone) {
   float value = 1;
   farandole_submission one =
-      farandole::MakeSubmission(FARANDOLE_ALLREDUCE, nullptr, &value, &value, kFloat32, 0, nullptr);
+      farandole::frameworks::MakeSubmission(FARANDOLE_ALLREDUCE, nullptr, &value, &value, kFloat32, 0, nullptr);
   one.reduce_op = kSum;
   int64_t handle = 0;
   const auto submit = [&](const char* name) { return farandole_submit(&one, 1, name, &handle); };

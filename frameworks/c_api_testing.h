@@ -6,7 +6,7 @@
 #include "frameworks/c_api.h"
 
 // Submissions of one operation in one line, for tests.
-namespace farandole {
+namespace farandole::frameworks {
 
 inline farandole_submission MakeSubmission(int operation, const char* name, const void* input, void* output, int dtype,
                                            int ndim, const int64_t* shape) {
@@ -81,6 +81,6 @@ inline int ShutdownNow() {
   return begun == FARANDOLE_OK ? Await(farandole_shutdown_poll) : begun;
 }
 
-}  // namespace farandole
+}  // namespace farandole::frameworks
 
 #endif  // FARANDOLE_FRAMEWORKS_C_API_TESTING_H_

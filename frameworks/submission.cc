@@ -5,11 +5,11 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "proto/codec.h"
-#include "proto/utf8.h"
-#include "worker/adasum.h"
+#include "proto/codec/codec.h"
+#include "proto/codec/utf8.h"
+#include "worker/arithmetic/adasum.h"
 
-namespace farandole {
+namespace farandole::frameworks {
 namespace {
 
 constexpr int64_t kTensorBytesMax = int64_t{1} << 62;
@@ -24,16 +24,16 @@ bool WantsRows(OpKind op) {
 }
 
 template <typename... Args>
-Result Invalid(const Args&... args) {
-  return {Code::kInvalidArgument, absl::StrCat(args...)};
+worker::completion::Result Invalid(const Args&... args) {
+  return {worker::completion::Code::kInvalidArgument, absl::StrCat(args...)};
 }
 
 template <typename... Args>
-Result Unsupported(const Args&... args) {
-  return {Code::kUnsupported, absl::StrCat(args...)};
+worker::completion::Result Unsupported(const Args&... args) {
+  return {worker::completion::Code::kUnsupported, absl::StrCat(args...)};
 }
 
-Result ValidateSplits(const Signature& signature, int members) {
+worker::completion::Result ValidateSplits(const Signature& signature, int members) {
   const int64_t rows = signature.shape[0];
   const std::vector<int64_t>& splits = signature.splits;
   if (splits.empty()) {
@@ -56,7 +56,8 @@ Result ValidateSplits(const Signature& signature, int members) {
 
 }  // namespace
 
-Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t process_set, Signature* signature) {
+worker::completion::Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t process_set,
+                                      Signature* signature) {
   signature->op = op;
   signature->process_set = process_set;
   if (dtype < 0 || dtype > static_cast<int>(DataType::kBfloat16)) return Invalid("dtype ", dtype, " does not exist");
@@ -75,7 +76,7 @@ Result FillTensor(OpKind op, int dtype, int ndim, const int64_t* shape, uint32_t
   return {};
 }
 
-Result FillReduction(int reduce_op, double prescale, double postscale, Signature* signature) {
+worker::completion::Result FillReduction(int reduce_op, double prescale, double postscale, Signature* signature) {
   if (reduce_op < static_cast<int>(ReduceOp::kAverage) || reduce_op > static_cast<int>(ReduceOp::kProduct)) {
     return Invalid("reduce operation ", reduce_op,
                    " does not exist; 0 is Average, 1 Sum, 2 Adasum, 3 Min, 4 Max, 5 Product");
@@ -84,7 +85,7 @@ Result FillReduction(int reduce_op, double prescale, double postscale, Signature
     return Unsupported("reducescatter does not take ", Name(static_cast<ReduceOp>(reduce_op)),
                        "; it takes average and sum");
   }
-  if (reduce_op == static_cast<int>(ReduceOp::kAdasum) && !HasAdasum(signature->dtype)) {
+  if (reduce_op == static_cast<int>(ReduceOp::kAdasum) && !worker::arithmetic::HasAdasum(signature->dtype)) {
     return Unsupported("adasum does not take ", Name(signature->dtype), "; it takes floating-point numbers");
   }
   if (signature->dtype == DataType::kBool) {
@@ -102,7 +103,8 @@ Result FillReduction(int reduce_op, double prescale, double postscale, Signature
   return {};
 }
 
-Result Validate(const char* name, const Signature& signature, const void* input, bool has_output, const Place& place) {
+worker::completion::Result Validate(const char* name, const Signature& signature, const void* input, bool has_output,
+                                    const worker::session::Place& place) {
   if (name != nullptr && (*name == '\0' || std::strlen(name) > kNameBytesMax)) {
     return Invalid("a name has 1 to ", kNameBytesMax, " bytes");
   }
@@ -123,7 +125,7 @@ Result Validate(const char* name, const Signature& signature, const void* input,
     reads = signature.root_rank == place.rank;
   }
   if (signature.op == OpKind::kAlltoall) {
-    if (Result splits = ValidateSplits(signature, place.size); !splits.ok()) return splits;
+    if (worker::completion::Result splits = ValidateSplits(signature, place.size); !splits.ok()) return splits;
   }
   if (ElementCount(signature.shape) == 0) return {};
   if (reads && input == nullptr) return Invalid("input is NULL");
@@ -133,4 +135,4 @@ Result Validate(const char* name, const Signature& signature, const void* input,
   return {};
 }
 
-}  // namespace farandole
+}  // namespace farandole::frameworks

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/version.h"
 
-namespace farandole {
+namespace farandole::frameworks {
 namespace {
 
 // Front ends are compiled with these.
@@ -15,11 +15,11 @@ static_assert(offsetof(farandole_submission, priority) == FARANDOLE_SUBMISSION_B
 static_assert(sizeof(farandole_submission) == 144);
 
 template <typename... Args>
-Result Invalid(const Args&... args) {
-  return {Code::kInvalidArgument, absl::StrCat(args...)};
+worker::completion::Result Invalid(const Args&... args) {
+  return {worker::completion::Code::kInvalidArgument, absl::StrCat(args...)};
 }
 
-Result CheckBuffer(const char* which, const farandole_buffer& buffer) {
+worker::completion::Result CheckBuffer(const char* which, const farandole_buffer& buffer) {
   if (buffer.kind == FARANDOLE_CUDA) {
     return Invalid("`", which,
                    "` is in CUDA memory; this build executes on host memory only. Copy it there, or take a "
@@ -32,7 +32,8 @@ Result CheckBuffer(const char* which, const farandole_buffer& buffer) {
 
 }  // namespace
 
-Result ReadSubmission(const farandole_submission* submissions, int index, farandole_submission* read) {
+worker::completion::Result ReadSubmission(const farandole_submission* submissions, int index,
+                                          farandole_submission* read) {
   const size_t bytes = submissions->struct_bytes;
   if (bytes < FARANDOLE_SUBMISSION_BYTES_MIN || bytes > FARANDOLE_SUBMISSION_BYTES_MAX || bytes % 8 != 0) {
     return Invalid("struct_bytes is ", bytes, "; a farandole_submission has ", FARANDOLE_SUBMISSION_BYTES_MIN, " to ",
@@ -55,8 +56,8 @@ Result ReadSubmission(const farandole_submission* submissions, int index, farand
                    FARANDOLE_JOIN);
   }
   if (read->ready_stream != nullptr) return Invalid("ready_stream is not NULL, but host memory has no streams");
-  if (Result in = CheckBuffer("in", read->in); !in.ok()) return in;
+  if (worker::completion::Result in = CheckBuffer("in", read->in); !in.ok()) return in;
   return CheckBuffer("out", read->out);
 }
 
-}  // namespace farandole
+}  // namespace farandole::frameworks

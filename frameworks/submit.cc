@@ -10,18 +10,18 @@
 #include "frameworks/submission_struct.h"
 #include "worker/library.h"
 
-namespace farandole {
+namespace farandole::frameworks {
 namespace {
 
-using Operations = std::vector<std::shared_ptr<Operation>>;
+using Operations = std::vector<std::shared_ptr<worker::session::Operation>>;
 
 template <typename... Args>
-Result Invalid(const Args&... args) {
-  return {Code::kInvalidArgument, absl::StrCat(args...)};
+worker::completion::Result Invalid(const Args&... args) {
+  return {worker::completion::Code::kInvalidArgument, absl::StrCat(args...)};
 }
 
 // Of what travels, all but names.
-Result FillSignature(const farandole_submission& from, Signature* signature) {
+worker::completion::Result FillSignature(const farandole_submission& from, Signature* signature) {
   const OpKind op = static_cast<OpKind>(from.operation);
   if (op == OpKind::kBarrier || op == OpKind::kJoin) {
     signature->op = op;
@@ -29,7 +29,7 @@ Result FillSignature(const farandole_submission& from, Signature* signature) {
     if (op == OpKind::kJoin && from.process_set != 0) return Invalid("join is of all ranks; no process set can join");
     return {};
   }
-  Result valid = FillTensor(op, from.dtype, from.ndim, from.shape, from.process_set, signature);
+  worker::completion::Result valid = FillTensor(op, from.dtype, from.ndim, from.shape, from.process_set, signature);
   if (!valid.ok()) return valid;
   if (op == OpKind::kBroadcast) signature->root_rank = Rank(from.root_rank);
   if (op == OpKind::kAllreduce || op == OpKind::kReducescatter) {
@@ -44,7 +44,7 @@ Result FillSignature(const farandole_submission& from, Signature* signature) {
 }
 
 // Where the result goes, and who hears of the end.
-Result CheckOutcome(const farandole_submission& from, bool has_handle) {
+worker::completion::Result CheckOutcome(const farandole_submission& from, bool has_handle) {
   const OpKind op = static_cast<OpKind>(from.operation);
   const bool makes_output = op == OpKind::kAllgather || op == OpKind::kAlltoall;
   if (makes_output && from.out.data != nullptr) {
@@ -61,27 +61,29 @@ Result CheckOutcome(const farandole_submission& from, bool has_handle) {
 }
 
 // `*callbacks` stays null if there are none.
-Result MakeCallbacks(const farandole_submission& from, std::unique_ptr<const Callbacks>* callbacks) {
+worker::completion::Result MakeCallbacks(const farandole_submission& from,
+                                         std::unique_ptr<const worker::completion::Callbacks>* callbacks) {
   if (from.allocate == nullptr && from.done == nullptr) return {};
-  std::shared_ptr<CallbackOwner> owner;
+  std::shared_ptr<worker::completion::CallbackOwner> owner;
   if (from.owner != 0) {
-    owner = Library::Get().callback_owners().Find(from.owner);
+    owner = worker::Library::Get().callback_owners().Find(from.owner);
     if (owner == nullptr || owner->withdrawn()) {
       return Invalid("owner ", from.owner, " of callbacks was never given out, or was withdrawn");
     }
   }
   // The life that this is submitted to ends after the operation, and keeps the completer until then.
-  const std::shared_ptr<Completer> completer = Library::Get().completer();
+  const std::shared_ptr<worker::completion::Completer> completer = worker::Library::Get().completer();
   if (completer == nullptr) return NotInitialized();
   if (from.done != nullptr) {
     const absl::Status started = completer->Start();
     if (!started.ok()) {
       const bool over = absl::IsFailedPrecondition(started);
-      return {over ? Code::kShutDown : Code::kInternal, std::string(started.message())};
+      return {over ? worker::completion::Code::kShutDown : worker::completion::Code::kInternal,
+              std::string(started.message())};
     }
   }
-  *callbacks = std::make_unique<const Callbacks>(Callbacks::Functions{from.allocate, from.done, from.ctx},
-                                                 std::move(owner), completer.get());
+  *callbacks = std::make_unique<const worker::completion::Callbacks>(
+      worker::completion::Callbacks::Functions{from.allocate, from.done, from.ctx}, std::move(owner), completer.get());
   return {};
 }
 
@@ -92,11 +94,12 @@ struct GroupOf {
 };
 
 // Checked and named, but not submitted.
-Result MakeOperation(Runtime* runtime, const farandole_submission& from, const GroupOf& group, int number,
-                     bool has_handle, std::shared_ptr<Operation>* operation) {
+worker::completion::Result MakeOperation(worker::Runtime* runtime, const farandole_submission& from,
+                                         const GroupOf& group, int number, bool has_handle,
+                                         std::shared_ptr<worker::session::Operation>* operation) {
   Request request;
   Signature& signature = request.signature;
-  Result valid = FillSignature(from, &signature);
+  worker::completion::Result valid = FillSignature(from, &signature);
   if (valid.ok()) valid = CheckOutcome(from, has_handle);
   if (!valid.ok()) return valid;
   const OpKind op = signature.op;
@@ -110,34 +113,35 @@ Result MakeOperation(Runtime* runtime, const farandole_submission& from, const G
   const bool has_output = from.out.data != nullptr || (op == OpKind::kReducescatter && from.allocate != nullptr);
   valid = Validate(name, signature, from.in.data, has_output, runtime->PlaceIn(from.process_set, signature.root_rank));
   if (!valid.ok()) return valid;
-  std::unique_ptr<const Callbacks> callbacks;
+  std::unique_ptr<const worker::completion::Callbacks> callbacks;
   valid = MakeCallbacks(from, &callbacks);
   if (!valid.ok()) return valid;
   // Ranks that joined at different times have made up different numbers of names.
-  if (op == OpKind::kJoin) Library::Get().ResetNames();
-  request.name = name != nullptr ? name : Library::Get().NextName(op, from.process_set);
+  if (op == OpKind::kJoin) worker::Library::Get().ResetNames();
+  request.name = name != nullptr ? name : worker::Library::Get().NextName(op, from.process_set);
   signature.priority = from.priority;
   if (!group.name.empty()) {
     signature.group = group.name;
     signature.group_size = static_cast<uint32_t>(group.count);
   }
-  *operation = std::make_shared<Operation>(std::move(request), from.in.data, from.out.data, std::move(callbacks));
+  *operation = std::make_shared<worker::session::Operation>(std::move(request), from.in.data, from.out.data,
+                                                            std::move(callbacks));
   return {};
 }
 
 // The handles are there before any callback; none is if nothing was submitted.
-Result SubmitMade(Runtime* runtime, const Operations& operations, int64_t* handles) {
-  HandleTable<Operation>& table = Library::Get().handles();
+worker::completion::Result SubmitMade(worker::Runtime* runtime, const Operations& operations, int64_t* handles) {
+  worker::HandleTable<worker::session::Operation>& table = worker::Library::Get().handles();
   if (handles != nullptr) {
     for (size_t i = 0; i < operations.size(); ++i) handles[i] = table.Add(operations[i]);
   }
-  Result result = runtime->Submit(operations);
+  worker::completion::Result result = runtime->Submit(operations);
   if (result.ok() || handles == nullptr) return result;
   for (size_t i = 0; i < operations.size(); ++i) table.Remove(std::exchange(handles[i], 0));
   return result;
 }
 
-Result CheckGroup(const farandole_submission& from, const farandole_submission& first) {
+worker::completion::Result CheckGroup(const farandole_submission& from, const farandole_submission& first) {
   const OpKind op = static_cast<OpKind>(from.operation);
   if (op != OpKind::kAllreduce && op != OpKind::kAllgather && op != OpKind::kReducescatter) {
     return Invalid("a group has allreduces, allgathers or reducescatters; operation ", from.operation, " is none");
@@ -147,8 +151,9 @@ Result CheckGroup(const farandole_submission& from, const farandole_submission& 
                  first.process_set, " and ", from.operation, " of ", from.process_set);
 }
 
-Result SubmitStructs(const farandole_submission* submissions, int count, const char* group_name, int64_t* handles) {
-  const std::shared_ptr<Runtime> runtime = Library::Get().runtime();
+worker::completion::Result SubmitStructs(const farandole_submission* submissions, int count, const char* group_name,
+                                         int64_t* handles) {
+  const std::shared_ptr<worker::Runtime> runtime = worker::Library::Get().runtime();
   if (runtime == nullptr) return NotInitialized();
   if (submissions == nullptr || count < 1) return Invalid("farandole_submit wants at least one submission");
   if (group_name != nullptr && *group_name == '\0') {
@@ -159,13 +164,13 @@ Result SubmitStructs(const farandole_submission* submissions, int count, const c
   GroupOf group;
   Operations operations;
   for (int i = 0; i < count; ++i) {
-    Result valid = ReadSubmission(submissions, i, &from);
+    worker::completion::Result valid = ReadSubmission(submissions, i, &from);
     if (grouped && i == 0) first = from;
     if (valid.ok() && grouped) valid = CheckGroup(from, first);
     if (!valid.ok()) return valid;
     if (grouped && i == 0) {
       const OpKind op = static_cast<OpKind>(from.operation);
-      group.name = group_name != nullptr ? group_name : Library::Get().NextName(op, from.process_set);
+      group.name = group_name != nullptr ? group_name : worker::Library::Get().NextName(op, from.process_set);
       group.count = count;
     }
     operations.emplace_back();
@@ -177,22 +182,24 @@ Result SubmitStructs(const farandole_submission* submissions, int count, const c
 
 }  // namespace
 
-Result Submit(const farandole_submission* submissions, int count, const char* group, int64_t* handles) {
-  Result result = SubmitStructs(submissions, count, group, handles);
+worker::completion::Result Submit(const farandole_submission* submissions, int count, const char* group,
+                                  int64_t* handles) {
+  worker::completion::Result result = SubmitStructs(submissions, count, group, handles);
   if (!result.ok() && handles != nullptr) {
     for (int i = 0; i < count; ++i) handles[i] = 0;
   }
   return result;
 }
 
-Result SubmitChange(OpKind op, std::vector<int64_t> numbers, int64_t* handle) {
-  const std::shared_ptr<Runtime> runtime = Library::Get().runtime();
+worker::completion::Result SubmitChange(OpKind op, std::vector<int64_t> numbers, int64_t* handle) {
+  const std::shared_ptr<worker::Runtime> runtime = worker::Library::Get().runtime();
   if (runtime == nullptr) return NotInitialized();
   Request request;
   request.signature.op = op;
   request.signature.shape = std::move(numbers);
-  request.name = Library::Get().NextName(op, 0);
-  return SubmitMade(runtime.get(), {std::make_shared<Operation>(std::move(request), nullptr, nullptr)}, handle);
+  request.name = worker::Library::Get().NextName(op, 0);
+  return SubmitMade(runtime.get(), {std::make_shared<worker::session::Operation>(std::move(request), nullptr, nullptr)},
+                    handle);
 }
 
-}  // namespace farandole
+}  // namespace farandole::frameworks

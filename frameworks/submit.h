@@ -6,18 +6,19 @@
 
 #include "frameworks/c_api.h"
 #include "proto/types.h"
-#include "worker/result.h"
+#include "worker/completion/result.h"
 
 // The one way from the C ABI to the runtime.
-namespace farandole {
+namespace farandole::frameworks {
 
 // farandole_submit.
-Result Submit(const farandole_submission* submissions, int count, const char* group, int64_t* handles);
+worker::completion::Result Submit(const farandole_submission* submissions, int count, const char* group,
+                                  int64_t* handles);
 
 // A change of process sets, which has no tensor: adding `numbers`, which are its ranks, or removing the one of this
 // number.
-Result SubmitChange(OpKind op, std::vector<int64_t> numbers, int64_t* handle);
+worker::completion::Result SubmitChange(OpKind op, std::vector<int64_t> numbers, int64_t* handle);
 
-}  // namespace farandole
+}  // namespace farandole::frameworks
 
 #endif  // FARANDOLE_FRAMEWORKS_SUBMIT_H_

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 
 // farandole_submit and its callbacks in a lone process.
-namespace farandole {
+namespace farandole::frameworks {
 namespace {
 
 using testing::ElementsAre;
@@ -376,4 +376,4 @@ TEST(SubmitLifeTest, ShutdownEndsWhenAllCallbacksHaveRun) {
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::frameworks

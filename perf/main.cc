@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "perf/control_load.h"
-#include "perf/tune.h"
+#include "perf/control/control_load.h"
+#include "perf/data/tune.h"
 
 namespace farandole::perf {
 namespace {
@@ -44,7 +44,7 @@ std::string Beside(const std::string& program, const std::string& name) {
   return slash == std::string::npos ? name : program.substr(0, slash + 1) + name;
 }
 
-bool Parse(const std::vector<std::string>& args, ControlLoadOptions* options) {
+bool Parse(const std::vector<std::string>& args, control::ControlLoadOptions* options) {
   for (size_t i = 0; i < args.size(); i += 2) {
     if (i + 1 == args.size()) return false;
     const std::string& value = args[i + 1];
@@ -83,7 +83,7 @@ bool ParseRanks(const std::string& list, std::vector<int>* ranks) {
   return true;
 }
 
-bool Parse(const std::vector<std::string>& args, TuneOptions* options, std::string* out) {
+bool Parse(const std::vector<std::string>& args, data::TuneOptions* options, std::string* out) {
   for (size_t i = 0; i < args.size(); i += 2) {
     if (i + 1 == args.size()) return false;
     const std::string& value = args[i + 1];
@@ -108,10 +108,10 @@ int Failed(const absl::Status& status) {
 }
 
 int RunTune(const std::vector<std::string>& args) {
-  TuneOptions options;
+  data::TuneOptions options;
   std::string out;
   if (!Parse(args, &options, &out)) return Usage();
-  const auto table = Tune(options);
+  const auto table = data::Tune(options);
   if (!table.ok()) return Failed(table.status());
   std::fputs(table->c_str(), stdout);
   if (out.empty()) return 0;
@@ -125,7 +125,7 @@ int RunTune(const std::vector<std::string>& args) {
 
 int Main(const std::vector<std::string>& args) {
   if (args.size() >= 2 && args[1] == "tune") return RunTune({args.begin() + 2, args.end()});
-  ControlLoadOptions options;
+  control::ControlLoadOptions options;
   options.controller = Beside(args[0], "farandole-controller");
   if (args.size() < 2 || args[1] != "control" || !Parse({args.begin() + 2, args.end()}, &options)) return Usage();
   // One descriptor for each agent, here and in the controller.
@@ -133,7 +133,7 @@ int Main(const std::vector<std::string>& args) {
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
-  const auto figures = ControlLoad::Run(options);
+  const auto figures = control::ControlLoad::Run(options);
   if (!figures.ok()) return Failed(figures.status());
   for (const auto& [name, value] : *figures) std::printf("%-28s %.10g\n", name.c_str(), value);
   return 0;

@@ -9,7 +9,7 @@
 #include "proto/types.h"
 
 // Plain counterparts of worker.proto, coordination.proto and local.proto, field for field; comments stand there.
-// proto/codec.h turns them into protobuf bytes and back.
+// proto/codec/codec.h turns them into protobuf bytes and back.
 namespace farandole {
 
 // ---- worker.proto, upward

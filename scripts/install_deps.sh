@@ -7,7 +7,8 @@
 #   3. .venv with the pip packages of requirements-dev.txt. The first of $PYTHON, python3 on the PATH and
 #      /usr/bin/python3 that is >= 3.9, has venv and for which every package can be installed.
 #
-# With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of `make fuzz`.
+# With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of `make fuzz`, with --lint those of
+# `make lint`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,6 +31,11 @@ packages=(
 bench_packages=(
   # The peer of `make bench-data` that MPI programs would use.
   libopenmpi-dev openmpi-bin
+)
+
+lint_packages=(
+  # clang knows who has to hold which lock (-Wthread-safety).
+  clang-14
 )
 
 fuzz_packages=(
@@ -126,6 +132,7 @@ link_source() {
 
 case ${1:-} in
   --bench) packages=("${bench_packages[@]}") ;;
+  --lint) packages=("${lint_packages[@]}") ;;
   --fuzz) packages=("${fuzz_packages[@]}") ;;
 esac
 if [[ -n ${1:-} ]]; then

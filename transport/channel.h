@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 
-namespace farandole {
+namespace farandole::transport {
 
 // Names one transfer on a channel. Its owner makes it unique among the transfers that are in flight; here only the
 // order means something, see Channel::Discard.
@@ -71,6 +71,6 @@ class Channel {
   virtual void Close(absl::Status reason) = 0;
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport
 
 #endif  // FARANDOLE_TRANSPORT_CHANNEL_H_

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace farandole {
+namespace farandole::transport {
 
 DeadlineTimer::DeadlineTimer(EventLoop* loop, Expire expire) : loop_(loop), expire_(std::move(expire)) {}
 
@@ -31,4 +31,4 @@ void DeadlineTimer::FireFromLoop() {
   if (!stopped_) ArmFromLoop(next);
 }
 
-}  // namespace farandole
+}  // namespace farandole::transport

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/event_loop.h"
 
-namespace farandole {
+namespace farandole::transport {
 
 // Watches the deadlines of many operations with one timer of a loop. It is set for the earliest deadline it was told
 // and is not touched when operations complete: a timer that fires with nothing overdue is set again for what is left.
@@ -36,6 +36,6 @@ class DeadlineTimer : public std::enable_shared_from_this<DeadlineTimer> {
   bool stopped_ = false;
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport
 
 #endif  // FARANDOLE_TRANSPORT_DEADLINE_TIMER_H_

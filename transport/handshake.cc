@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/auth.h"
 
-namespace farandole {
+namespace farandole::transport {
 namespace {
 
 constexpr size_t kNonceBytes = 32;
@@ -142,4 +142,4 @@ std::string ResponderHandshake::WaitMessage() { return std::string(1, kWait); }
 
 std::string ResponderHandshake::VerdictMessage(bool accepted) { return std::string(1, accepted ? kAccepted : kDenied); }
 
-}  // namespace farandole
+}  // namespace farandole::transport

@@ -21,7 +21,7 @@
 // A MAC is HMAC-SHA256(key, role, transport name, domain, id of the connecting end, id of the accepting end, nonce of
 // the connecting end, nonce of the accepting end), each with its length in front. Different roles make a reflected MAC
 // worthless.
-namespace farandole {
+namespace farandole::transport {
 
 // Longer messages are refused before they are read.
 inline constexpr size_t kHandshakeMessageBytesMax = 2048;
@@ -79,6 +79,6 @@ class ResponderHandshake {
   std::string nonce_;
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport
 
 #endif  // FARANDOLE_TRANSPORT_HANDSHAKE_H_

@@ -2,7 +2,7 @@
 
 #include "gtest/gtest.h"
 
-namespace farandole {
+namespace farandole::transport {
 namespace {
 
 Pairing Connecting() { return {"job/1", "1", "0", "secret"}; }
@@ -80,4 +80,4 @@ TEST(HandshakeTest, TheLongestHelloFitsTheBound) {
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::transport

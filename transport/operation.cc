@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace farandole {
+namespace farandole::transport {
 
 absl::Status CheckBlock(const Block& block) {
   if (block.bytes == 0) return absl::OkStatus();
@@ -56,4 +56,4 @@ TimePoint EarliestDeadline(const std::deque<Operation>& operations) {
   return earliest;
 }
 
-}  // namespace farandole
+}  // namespace farandole::transport

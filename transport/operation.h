@@ -10,7 +10,7 @@
 #include "transport/channel.h"
 
 // What every transport's channels keep about a posted send or receive.
-namespace farandole {
+namespace farandole::transport {
 
 struct Operation {
   Tag tag;
@@ -43,6 +43,6 @@ absl::Status Discarded(Tag tag);
 // Infinite if there is none.
 TimePoint EarliestDeadline(const std::deque<Operation>& operations);
 
-}  // namespace farandole
+}  // namespace farandole::transport
 
 #endif  // FARANDOLE_TRANSPORT_OPERATION_H_

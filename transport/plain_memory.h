@@ -3,7 +3,7 @@
 
 #include "transport/channel.h"
 
-namespace farandole {
+namespace farandole::transport {
 
 // Memory for media that need no registration.
 class PlainMemory final : public Memory {
@@ -17,6 +17,6 @@ class PlainMemory final : public Memory {
   const size_t bytes_;
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport
 
 #endif  // FARANDOLE_TRANSPORT_PLAIN_MEMORY_H_

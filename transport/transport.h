@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "transport/channel.h"
 
-namespace farandole {
+namespace farandole::transport {
 
 // What two ends must agree on before they become a channel. The key is a shared secret: each end proves that it knows
 // it with HMACs over both nonces, the roles, the transport's name and all fields here.
@@ -55,6 +55,6 @@ class Transport {
   virtual bool Drive(const std::function<bool()>& done, int64_t look_ns, TimePoint until) { return false; }
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport
 
 #endif  // FARANDOLE_TRANSPORT_TRANSPORT_H_

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/job_variables.h"
 
-namespace farandole {
+namespace farandole::worker {
 namespace {
 
 constexpr int kRanksMax = 65536;
@@ -117,13 +117,13 @@ void ReadLogLevel(Reader* reader, Config* config) {
   if (!reader->Find({"FARANDOLE_LOG_LEVEL", "HOROVOD_LOG_LEVEL"})) return;
   const std::string level = absl::AsciiStrToLower(reader->value());
   if (level == "trace" || level == "debug") {
-    config->log_level = LogLevel::kDebug;
+    config->log_level = os::LogLevel::kDebug;
   } else if (level == "info") {
-    config->log_level = LogLevel::kInfo;
+    config->log_level = os::LogLevel::kInfo;
   } else if (level == "warning") {
-    config->log_level = LogLevel::kWarning;
+    config->log_level = os::LogLevel::kWarning;
   } else if (level == "error" || level == "fatal") {
-    config->log_level = LogLevel::kError;
+    config->log_level = os::LogLevel::kError;
   } else {
     reader->Refuse("trace, debug, info, warning, error or fatal");
   }
@@ -211,4 +211,4 @@ std::string ToString(const Config& config) {
                       " timeline_mark_cycles=", config.timeline_mark_cycles);
 }
 
-}  // namespace farandole
+}  // namespace farandole::worker

@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "proto/messages.h"
 #include "proto/types.h"
-#include "worker/log.h"
+#include "worker/os/log.h"
 
-namespace farandole {
+namespace farandole::worker {
 
 // Everything that a worker can be told from outside. config.cc is the one place that reads the environment; the names
 // of the variables stand there and in docs/configuration.md.
@@ -45,7 +45,7 @@ struct Config {
   bool data_encryption = false;
   // Whether front ends get memory for tensors that peers can map.
   bool shared_tensors = true;
-  LogLevel log_level = LogLevel::kWarning;
+  os::LogLevel log_level = os::LogLevel::kWarning;
   // Where rank 0 writes the timeline from init() on; empty: nothing until it is asked to.
   std::string timeline;
   bool timeline_mark_cycles = false;
@@ -65,6 +65,6 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment);
 // One line, all fields.
 std::string ToString(const Config& config);
 
-}  // namespace farandole
+}  // namespace farandole::worker
 
 #endif  // FARANDOLE_WORKER_CONFIG_H_

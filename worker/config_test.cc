@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace farandole {
+namespace farandole::worker {
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -45,7 +45,7 @@ TEST(ConfigTest, ReadsWhatAnAgentSets) {
   EXPECT_EQ(config.start_timeout_ms, 1500u);
   EXPECT_EQ(config.communicator, "tcp");
   EXPECT_FALSE(config.shared_tensors);
-  EXPECT_EQ(config.log_level, LogLevel::kInfo);
+  EXPECT_EQ(config.log_level, os::LogLevel::kInfo);
   ASSERT_EQ(config.job_variables.size(), 1u);
   EXPECT_EQ(config.job_variables[0].name, "HOROVOD_FUSION_THRESHOLD");
   EXPECT_EQ(config.job_variables[0].value, "0");
@@ -131,4 +131,4 @@ TEST(ConfigTest, ToStringShowsEveryField) {
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::worker

@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 
-namespace farandole {
+namespace farandole::worker {
 
 // Handles of objects that the other side of the C ABI holds. They outlive shutdown(): a handle answers until it is
 // released. Numbers are never reused. Bounded by what the script does not release, as its own memory is. Any thread.
@@ -44,6 +44,6 @@ class HandleTable {
   absl::flat_hash_map<int64_t, std::shared_ptr<T>> objects_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace farandole
+}  // namespace farandole::worker
 
 #endif  // FARANDOLE_WORKER_HANDLE_TABLE_H_

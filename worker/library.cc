@@ -3,20 +3,20 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "worker/agent_client.h"
-#include "worker/communicator_factory.h"
-#include "worker/fork_guard.h"
-#include "worker/log.h"
-#include "worker/lone_controller.h"
-#include "worker/schedule_table.h"
-#include "worker/scheduled_communicator.h"
+#include "worker/link/agent_client.h"
+#include "worker/link/lone_controller.h"
+#include "worker/os/fork_guard.h"
+#include "worker/os/log.h"
+#include "worker/schedule/schedule_table.h"
+#include "worker/schedule/scheduled_communicator.h"
+#include "worker/select/communicator_factory.h"
 
-namespace farandole {
+namespace farandole::worker {
 namespace {
 
-std::unique_ptr<ControlLink> MakeLink(const Config& config, EventLoop* loop, Incarnation worker) {
-  if (!config.lone()) return std::make_unique<AgentClient>(loop, config.agent_socket, worker);
-  return std::make_unique<LoneController>(loop, worker);
+std::unique_ptr<link::ControlLink> MakeLink(const Config& config, EventLoop* loop, Incarnation worker) {
+  if (!config.lone()) return std::make_unique<link::AgentClient>(loop, config.agent_socket, worker);
+  return std::make_unique<link::LoneController>(loop, worker);
 }
 
 }  // namespace
@@ -26,51 +26,52 @@ Library& Library::Get() {
   return *library;
 }
 
-Result Library::InitBegin() {
+completion::Result Library::InitBegin() {
   absl::MutexLock lock(&mutex_);
   if (state_ == State::kStarting || state_ == State::kRunning) return {};
-  if (state_ == State::kLeaving) return {Code::kShutDown, "a shutdown() of this process is still under way"};
+  if (state_ == State::kLeaving)
+    return {completion::Code::kShutDown, "a shutdown() of this process is still under way"};
   absl::StatusOr<Config> config = ReadConfig(ProcessEnvironment());
-  if (!config.ok()) return {Code::kInvalidArgument, std::string(config.status().message())};
-  ScheduledOptions scheduled;
-  absl::StatusOr<ScheduleTable> table = ScheduleTable::Load(config->schedule_table);
+  if (!config.ok()) return {completion::Code::kInvalidArgument, std::string(config.status().message())};
+  schedule::ScheduledOptions scheduled;
+  absl::StatusOr<schedule::ScheduleTable> table = schedule::ScheduleTable::Load(config->schedule_table);
   if (!table.ok()) {
-    return {Code::kInvalidArgument, absl::StrCat("FARANDOLE_SCHEDULE_TABLE: ", table.status().message())};
+    return {completion::Code::kInvalidArgument, absl::StrCat("FARANDOLE_SCHEDULE_TABLE: ", table.status().message())};
   }
   scheduled.table = *std::move(table);
   scheduled.connections = config->tcp_connections;
   scheduled.encrypted = config->data_encryption;
-  SetLogLevel(config->log_level);
-  Log(LogLevel::kDebug, ToString(*config));
-  GuardForks();
+  os::SetLogLevel(config->log_level);
+  os::Log(os::LogLevel::kDebug, ToString(*config));
+  os::GuardForks();
   runtime_ = std::make_shared<Runtime>(
       *config, [config = *config](EventLoop* loop, Incarnation worker) { return MakeLink(config, loop, worker); },
-      [factory = std::make_shared<CommunicatorFactory>(config->communicator, config->data_address, scheduled)](
-          const Group& group, Bootstrap* bootstrap) { return factory->Make(group, bootstrap); },
+      [factory = std::make_shared<select::CommunicatorFactory>(config->communicator, config->data_address, scheduled)](
+          const collective::Group& group, collective::Bootstrap* bootstrap) { return factory->Make(group, bootstrap); },
       Runtime::Limits(), past_);
-  completer_ = std::make_shared<Completer>();
+  completer_ = std::make_shared<completion::Completer>();
   const absl::Status started = runtime_->Start();
   if (!started.ok()) {
     runtime_->Stop();
     runtime_ = nullptr;
     completer_ = nullptr;
-    UnguardForks();
-    return {Code::kInternal, absl::StrCat("init(): ", started.message())};
+    os::UnguardForks();
+    return {completion::Code::kInternal, absl::StrCat("init(): ", started.message())};
   }
   names_.clear();
   state_ = State::kStarting;
   return {};
 }
 
-Result Library::InitPoll(int timeout_ms) {
+completion::Result Library::InitPoll(int timeout_ms) {
   std::shared_ptr<Runtime> runtime;
   {
     absl::MutexLock lock(&mutex_);
     if (state_ == State::kRunning) return {};
-    if (state_ != State::kStarting) return {Code::kNotInitialized, "no init() is under way"};
+    if (state_ != State::kStarting) return {completion::Code::kNotInitialized, "no init() is under way"};
     runtime = runtime_;
   }
-  Result result = runtime->WaitReady(timeout_ms);
+  completion::Result result = runtime->WaitReady(timeout_ms);
   if (result.ok()) {
     absl::MutexLock lock(&mutex_);
     if (runtime_ == runtime && state_ == State::kStarting) state_ = State::kRunning;
@@ -103,30 +104,30 @@ void Library::ShutdownBegin() {
   runtime->BeginLeave();
 }
 
-Result Library::ShutdownPoll(int timeout_ms) {
+completion::Result Library::ShutdownPoll(int timeout_ms) {
   std::shared_ptr<Runtime> runtime;
-  std::shared_ptr<Completer> completer;
+  std::shared_ptr<completion::Completer> completer;
   {
     absl::MutexLock lock(&mutex_);
     if (state_ != State::kLeaving) return {};
     runtime = runtime_;
     completer = completer_;
   }
-  if (CallbackOwner::InCall()) {
-    return {Code::kInvalidArgument,
+  if (completion::CallbackOwner::InCall()) {
+    return {completion::Code::kInvalidArgument,
             "shutdown_poll: a callback cannot wait for the end of all callbacks; let another thread ask"};
   }
-  if (!runtime->WaitLeft(timeout_ms)) return {Code::kPending, ""};
+  if (!runtime->WaitLeft(timeout_ms)) return {completion::Code::kPending, ""};
   // Ends what is still open, and then nothing posts callbacks any more.
   runtime->Stop();
-  if (!completer->Drain(timeout_ms)) return {Code::kPending, ""};
+  if (!completer->Drain(timeout_ms)) return {completion::Code::kPending, ""};
   Drop(runtime);
   return {};
 }
 
 void Library::Drop(const std::shared_ptr<Runtime>& runtime) {
   runtime->Stop();
-  std::shared_ptr<Completer> completer;
+  std::shared_ptr<completion::Completer> completer;
   {
     absl::MutexLock lock(&mutex_);
     if (runtime_ != runtime) return;
@@ -140,8 +141,8 @@ void Library::Drop(const std::shared_ptr<Runtime>& runtime) {
   runtime_ = nullptr;
   completer_ = nullptr;
   state_ = State::kNone;
-  SetLogRank(-1);
-  UnguardForks();
+  os::SetLogRank(-1);
+  os::UnguardForks();
 }
 
 bool Library::running() const {
@@ -154,7 +155,7 @@ std::shared_ptr<Runtime> Library::runtime() const {
   return state_ == State::kRunning || state_ == State::kLeaving ? runtime_ : nullptr;
 }
 
-std::shared_ptr<Completer> Library::completer() const {
+std::shared_ptr<completion::Completer> Library::completer() const {
   absl::MutexLock lock(&mutex_);
   return state_ == State::kRunning || state_ == State::kLeaving ? completer_ : nullptr;
 }
@@ -169,4 +170,4 @@ void Library::ResetNames() {
   names_.clear();
 }
 
-}  // namespace farandole
+}  // namespace farandole::worker

@@ -6,17 +6,17 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "worker/callback_owner.h"
-#include "worker/completer.h"
+#include "worker/completion/callback_owner.h"
+#include "worker/completion/completer.h"
 #include "worker/config.h"
 #include "worker/handle_table.h"
-#include "worker/operation.h"
 #include "worker/runtime.h"
+#include "worker/session/operation.h"
 
-namespace farandole {
+namespace farandole::worker {
 
 // The state of this process behind the C ABI: at most one Runtime at a time, and the handles, which outlive it. Any
-// thread. Nothing here may be called in a forked child (worker/fork_guard.h).
+// thread. Nothing here may be called in a forked child (worker/os/fork_guard.h).
 //
 //   NONE --InitBegin--> STARTING --InitPoll OK--> RUNNING --ShutdownBegin--> LEAVING --ShutdownPoll OK--> NONE
 //                          \--InitPoll failed, InitCancel, ShutdownBegin--> NONE
@@ -25,20 +25,20 @@ class Library {
   // Never destroyed: threads of the script may call us while the process exits.
   static Library& Get();
 
-  Result InitBegin();
-  Result InitPoll(int timeout_ms);
+  completion::Result InitBegin();
+  completion::Result InitPoll(int timeout_ms);
   void InitCancel();
   void ShutdownBegin();
   // OK: every operation has ended and every callback has run.
-  Result ShutdownPoll(int timeout_ms);
+  completion::Result ShutdownPoll(int timeout_ms);
 
   bool running() const;
   // nullptr unless RUNNING or LEAVING.
   std::shared_ptr<Runtime> runtime() const;
   // Calls callbacks as long as runtime() is the present one; nullptr as that.
-  std::shared_ptr<Completer> completer() const;
-  HandleTable<Operation>& handles() { return handles_; }
-  HandleTable<CallbackOwner>& callback_owners() { return callback_owners_; }
+  std::shared_ptr<completion::Completer> completer() const;
+  HandleTable<session::Operation>& handles() { return handles_; }
+  HandleTable<completion::CallbackOwner>& callback_owners() { return callback_owners_; }
   // "allreduce.noname.7": the same on all ranks as long as they make the same calls. Counts from 1 after each init.
   std::string NextName(OpKind op, uint32_t process_set);
   // Counts from 1 again, in all process sets.
@@ -51,16 +51,16 @@ class Library {
   // Ends `runtime` if it is still the current one.
   void Drop(const std::shared_ptr<Runtime>& runtime);
 
-  HandleTable<Operation> handles_;
-  HandleTable<CallbackOwner> callback_owners_;
+  HandleTable<session::Operation> handles_;
+  HandleTable<completion::CallbackOwner> callback_owners_;
   mutable absl::Mutex mutex_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kNone;
   std::shared_ptr<Runtime> runtime_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<Completer> completer_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<completion::Completer> completer_ ABSL_GUARDED_BY(mutex_);
   Runtime::Past past_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint32_t, uint64_t> names_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace farandole
+}  // namespace farandole::worker
 
 #endif  // FARANDOLE_WORKER_LIBRARY_H_

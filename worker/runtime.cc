@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/auth.h"
-#include "worker/cpu_budget.h"
-#include "worker/log.h"
-#include "worker/shared_memory.h"
+#include "worker/os/cpu_budget.h"
+#include "worker/os/log.h"
+#include "worker/shm/shared_memory.h"
 
-namespace farandole {
+namespace farandole::worker {
 namespace {
 
 // Submissions that follow each other faster than this are announced together, by the control loop or by the first
@@ -21,8 +21,8 @@ constexpr int64_t kBurstGapNs = 30000;
 constexpr size_t kBurstRequestsMax = 64;
 constexpr int kAckMs = 1000;
 
-Session::Identity MakeIdentity(const Config& config, Incarnation incarnation, const Runtime::Past& past) {
-  Session::Identity identity;
+session::Session::Identity MakeIdentity(const Config& config, Incarnation incarnation, const Runtime::Past& past) {
+  session::Session::Identity identity;
   identity.incarnation = incarnation;
   identity.pid = getpid();
   identity.rank = config.rank;
@@ -41,11 +41,12 @@ std::string Seconds(uint32_t ms) { return absl::StrCat(ms / 1000.0, " s"); }
 
 }  // namespace
 
-Runtime::Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits, Past past)
+Runtime::Runtime(Config config, const LinkFactory& link, execute::Executor::Factory communicators, Limits limits,
+                 Past past)
     : Runtime(std::move(config), link, std::move(communicators), limits, past, Incarnation(RandomId())) {}
 
-Runtime::Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits, Past past,
-                 Incarnation incarnation)
+Runtime::Runtime(Config config, const LinkFactory& link, execute::Executor::Factory communicators, Limits limits,
+                 Past past, Incarnation incarnation)
     : config_(std::move(config)),
       limits_(limits),
       link_(link(&loop_, incarnation)),
@@ -74,22 +75,23 @@ void Runtime::StartFromLoop() {
   const uint32_t ask_ms = std::min<uint32_t>(1000, timeout_ms / 4);
   loop_.AddTimerFromLoop(now.PlusMs(timeout_ms - ask_ms), [this] {
     Step step(this);
-    if (session_.state() == Session::State::kJoining) Apply(session_.AskAgain());
+    if (session_.state() == session::Session::State::kJoining) Apply(session_.AskAgain());
   });
   link_->StartFromLoop(this);
 }
 
 void Runtime::StartTimeOver() {
   Step step(this);
-  if (session_.state() != Session::State::kJoining) return;
-  const Code code = link_state_.connected && session_.answered() ? Code::kTimeout : Code::kUnavailable;
+  if (session_.state() != session::Session::State::kJoining) return;
+  const completion::Code code =
+      link_state_.connected && session_.answered() ? completion::Code::kTimeout : completion::Code::kUnavailable;
   Apply(session_.GiveUp({code, WhatIsMissing()}));
 }
 
 void Runtime::AnswerTimeOver() {
   Step step(this);
-  if (session_.state() != Session::State::kJoining || session_.answered()) return;
-  Apply(session_.GiveUp({Code::kUnavailable, WhatIsMissing()}));
+  if (session_.state() != session::Session::State::kJoining || session_.answered()) return;
+  Apply(session_.GiveUp({completion::Code::kUnavailable, WhatIsMissing()}));
 }
 
 std::string Runtime::WhatIsMissing() const {
@@ -123,20 +125,20 @@ std::string Runtime::WhatIsMissing() const {
                       "; look at their output, and whether all processes of the job were started");
 }
 
-Result Runtime::WaitReady(int timeout_ms) {
+completion::Result Runtime::WaitReady(int timeout_ms) {
   for (bool last = timeout_ms == 0;; last = true) {
     const uint32_t seen = changed_.Value();
     bool joined;
     {
       absl::MutexLock lock(&mutex_);
       joined = joined_;
-      if (!joined && session_.state() != Session::State::kJoining) return session_.end();
+      if (!joined && session_.state() != session::Session::State::kJoining) return session_.end();
     }
     if (joined) {
       PrepareMember();
       return {};
     }
-    if (last || !changed_.WaitPast(seen, timeout_ms)) return {Code::kPending, ""};
+    if (last || !changed_.WaitPast(seen, timeout_ms)) return {completion::Code::kPending, ""};
   }
 }
 
@@ -155,9 +157,9 @@ Member Runtime::self() const {
   return session_.self();
 }
 
-Place Runtime::PlaceIn(uint32_t process_set, Rank root) const {
+session::Place Runtime::PlaceIn(uint32_t process_set, Rank root) const {
   absl::MutexLock lock(&mutex_);
-  Place place;
+  session::Place place;
   const ProcessSet* set = session_.process_sets().Find(process_set);
   if (set == nullptr) return place;
   place.rank = session_.self().rank;
@@ -197,29 +199,30 @@ absl::StatusOr<char*> Runtime::AllocateShared(uint32_t process_set, int64_t byte
     generation = view.generation;
     rank = session_.self().rank;
   }
-  absl::StatusOr<char*> memory = SharedMemory::Process().Allocate(bootstrap_.get(), generation, rank, bytes);
+  absl::StatusOr<char*> memory = shm::SharedMemory::Process().Allocate(bootstrap_.get(), generation, rank, bytes);
   const std::string what = absl::StrCat(bytes, " bytes of tensors of process set ", process_set);
   if (memory.ok()) {
-    Log(LogLevel::kDebug, absl::StrCat(what, " lie in shared memory"));
+    os::Log(os::LogLevel::kDebug, absl::StrCat(what, " lie in shared memory"));
   } else {
-    Log(LogLevel::kWarning, absl::StrCat(what, " stay outside of shared memory, so that each allreduce copies them: ",
-                                         memory.status().message()));
+    os::Log(os::LogLevel::kWarning,
+            absl::StrCat(what, " stay outside of shared memory, so that each allreduce copies them: ",
+                         memory.status().message()));
   }
   return memory;
 }
 
-Result Runtime::Submit(std::shared_ptr<Operation> operation) { return SubmitAll(&operation, 1); }
+completion::Result Runtime::Submit(std::shared_ptr<session::Operation> operation) { return SubmitAll(&operation, 1); }
 
-Result Runtime::Submit(const std::vector<std::shared_ptr<Operation>>& operations) {
+completion::Result Runtime::Submit(const std::vector<std::shared_ptr<session::Operation>>& operations) {
   return SubmitAll(operations.data(), operations.size());
 }
 
-Result Runtime::SubmitAll(const std::shared_ptr<Operation>* operations, size_t count) {
+completion::Result Runtime::SubmitAll(const std::shared_ptr<session::Operation>* operations, size_t count) {
   Step step(this);
   const TimePoint now = loop_.Now();
   for (size_t i = 0; i < count; ++i) operations[i]->submitted_ns = now.ns();
-  Effects effects;
-  Result result = session_.Submit(operations, count, now, &effects);
+  session::Effects effects;
+  completion::Result result = session_.Submit(operations, count, now, &effects);
   if (!result.ok()) return result;
   Apply(std::move(effects));
   if (!session_.has_unannounced()) return result;
@@ -244,7 +247,7 @@ void Runtime::Flush() {
   Apply(session_.Flush());
 }
 
-void Runtime::Wait(Operation* operation, int timeout_ms) {
+void Runtime::Wait(session::Operation* operation, int timeout_ms) {
   Flush();
   if (operation->done() || patience_.Look([operation] { return operation->done(); })) return;
   {
@@ -284,8 +287,9 @@ void Runtime::BeginLeave() {
   loop_.Post([this] {
     loop_.AddTimerFromLoop(loop_.Now().PlusMs(limits_.leave_ms), [this] {
       Step step(this);
-      Apply(session_.GiveUp({Code::kShutDown, absl::StrCat("shutdown(): the controller did not answer within ",
-                                                           Seconds(limits_.leave_ms))}));
+      Apply(session_.GiveUp(
+          {completion::Code::kShutDown,
+           absl::StrCat("shutdown(): the controller did not answer within ", Seconds(limits_.leave_ms))}));
     });
   });
 }
@@ -295,8 +299,8 @@ bool Runtime::WaitLeft(int timeout_ms) {
     const uint32_t seen = changed_.Value();
     {
       absl::MutexLock lock(&mutex_);
-      const Session::State state = session_.state();
-      if (state == Session::State::kLeft || state == Session::State::kRemoved) return true;
+      const session::Session::State state = session_.state();
+      if (state == session::Session::State::kLeft || state == session::Session::State::kRemoved) return true;
     }
     if (last || !changed_.WaitPast(seen, timeout_ms)) return false;
   }
@@ -305,7 +309,7 @@ bool Runtime::WaitLeft(int timeout_ms) {
 void Runtime::Stop() {
   {
     Step step(this);
-    Apply(session_.GiveUp({Code::kShutDown, "shutdown() was called"}));
+    Apply(session_.GiveUp({completion::Code::kShutDown, "shutdown() was called"}));
   }
   absl::MutexLock stop_lock(&stop_mutex_);
   if (stopped_) return;
@@ -331,17 +335,17 @@ void Runtime::OnLinkState(const LinkState& state) {
   outage_.Lost(state.text, loop_.Now());
   if (!std::exchange(outage_watched_, true)) loop_.Post([this] { LookAtOutageFromLoop(); });
   session_.LinkDown();
-  if (session_.state() != Session::State::kJoining) {
-    LogAfterStep(LogLevel::kInfo, absl::StrCat("the way to the controller is interrupted: ", state.text));
+  if (session_.state() != session::Session::State::kJoining) {
+    LogAfterStep(os::LogLevel::kInfo, absl::StrCat("the way to the controller is interrupted: ", state.text));
   } else if (state.permanent) {
-    Apply(session_.GiveUp({Code::kRefused, state.text}));
+    Apply(session_.GiveUp({completion::Code::kRefused, state.text}));
   }
 }
 
 void Runtime::LookAtOutageFromLoop() {
   Step step(this);
-  outage_watched_ =
-      outage_.lost() && (session_.state() == Session::State::kJoining || session_.state() == Session::State::kMember);
+  outage_watched_ = outage_.lost() && (session_.state() == session::Session::State::kJoining ||
+                                       session_.state() == session::Session::State::kMember);
   if (!outage_watched_) return;
   const TimePoint now = loop_.Now();
   WorkerReport report;
@@ -349,8 +353,8 @@ void Runtime::LookAtOutageFromLoop() {
   tally_.Fill(&report, now);
   const int64_t left_ms = outage_.LeftMs(report, now);
   // Who has not joined yet has the bound of init().
-  if (left_ms == 0 && session_.state() == Session::State::kMember) {
-    return Apply(session_.GiveUp({Code::kPeerLost, outage_.Sentence(report, now)}));
+  if (left_ms == 0 && session_.state() == session::Session::State::kMember) {
+    return Apply(session_.GiveUp({completion::Code::kPeerLost, outage_.Sentence(report, now)}));
   }
   loop_.AddTimerFromLoop(now.PlusMs(std::max<int64_t>(left_ms, kOutageLookMs)), [this] { LookAtOutageFromLoop(); });
 }
@@ -394,7 +398,7 @@ void Runtime::AckTimeOver() {
   if (again) ArmAckTimerFromLoop();
 }
 
-void Runtime::OnDone(Work work) {
+void Runtime::OnDone(session::Work work) {
   timeline_.Executed(work);
   {
     absl::MutexLock lock(&mutex_);
@@ -409,10 +413,10 @@ void Runtime::OnDone(Work work) {
     Step step(this);
     Apply(session_.AfterCompleted(loop_.Now()));
   }
-  if (work.kind == Work::Kind::kLeaveDone) changed_.Advance();
+  if (work.kind == session::Work::Kind::kLeaveDone) changed_.Advance();
 }
 
-void Runtime::OnWithdrawn(Work work) {
+void Runtime::OnWithdrawn(session::Work work) {
   Step step(this);
   tally_.Done(work, loop_.Now(), false);
   Apply(session_.Withdrawn(std::move(work), loop_.Now()));
@@ -439,7 +443,7 @@ void Runtime::BatchEnds() {
   link_->ReceiveSoon();
 }
 
-void Runtime::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
+void Runtime::OnBroken(session::Work work, const absl::Status& reason, Rank suspect) {
   // Zeros of a rank that has joined are nobody's.
   work.operations.erase(std::remove(work.operations.begin(), work.operations.end(), nullptr), work.operations.end());
   Step step(this);
@@ -451,39 +455,39 @@ void Runtime::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
     absl::StrAppend(&text, " failed: ", reason.message());
   }
   Apply(session_.DataPlaneFailed(text, suspect));
-  if (session_.state() != Session::State::kBroken) return End(std::move(work.operations));
-  LogAfterStep(LogLevel::kInfo, text);
+  if (session_.state() != session::Session::State::kBroken) return End(std::move(work.operations));
+  LogAfterStep(os::LogLevel::kInfo, text);
   for (auto& operation : work.operations) parked_.push_back(std::move(operation));
   loop_.Post([this, text] {
     loop_.AddTimerFromLoop(loop_.Now().PlusMs(limits_.verdict_ms), [this, text] {
       Step step(this);
-      Apply(session_.GiveUp({Code::kPeerLost, text}));
+      Apply(session_.GiveUp({completion::Code::kPeerLost, text}));
     });
   });
 }
 
-void Runtime::Apply(Effects effects) {
+void Runtime::Apply(session::Effects effects) {
   for (const WorkerUp& up : effects.send) link_->Send(up);
   // Before the executor gets something to do.
   silent_.store(!session_.replayer().negotiates(), std::memory_order_relaxed);
   tally_.Sent(effects.send.size());
   if (effects.joined) Joined();
-  for (Work& work : effects.work) {
+  for (session::Work& work : effects.work) {
     timeline_.Dispatched(&work);
     tally_.Given(work, loop_.Now());
     executor_.Push(std::move(work));
     wake_executor_ = true;
   }
-  for (const TakeBack& back : effects.withdraw) executor_.Withdraw(back.process_set, back.instance);
-  if (!effects.notice.empty()) LogAfterStep(LogLevel::kWarning, std::move(effects.notice));
+  for (const session::TakeBack& back : effects.withdraw) executor_.Withdraw(back.process_set, back.instance);
+  if (!effects.notice.empty()) LogAfterStep(os::LogLevel::kWarning, std::move(effects.notice));
   if (effects.removed || !effects.endings.empty()) EndAll(std::move(effects));
   WatchPatience();
 }
 
-void Runtime::EndAll(Effects effects) {
+void Runtime::EndAll(session::Effects effects) {
   if (effects.removed) {
     const std::string& reason = session_.end().text;
-    for (Work& work : executor_.Abort(reason)) {
+    for (session::Work& work : executor_.Abort(reason)) {
       for (auto& operation : work.operations) {
         if (operation != nullptr) effects.endings.push_back(std::move(operation));
       }
@@ -496,7 +500,7 @@ void Runtime::EndAll(Effects effects) {
   End(std::move(effects.endings));
 }
 
-void Runtime::End(std::vector<std::shared_ptr<Operation>> operations) {
+void Runtime::End(std::vector<std::shared_ptr<session::Operation>> operations) {
   ++endings_;
   after_step_.push_back([this, operations = std::move(operations), end = session_.end()] {
     for (const auto& operation : operations) operation->Finish(end);
@@ -508,9 +512,9 @@ void Runtime::End(std::vector<std::shared_ptr<Operation>> operations) {
   });
 }
 
-void Runtime::LogAfterStep(LogLevel level, std::string text) {
-  if (!LogEnabled(level)) return;
-  after_step_.push_back([level, text = std::move(text)] { Log(level, text); });
+void Runtime::LogAfterStep(os::LogLevel level, std::string text) {
+  if (!os::LogEnabled(level)) return;
+  after_step_.push_back([level, text = std::move(text)] { os::Log(level, text); });
 }
 
 void Runtime::EndStep() {
@@ -526,7 +530,7 @@ void Runtime::EndStep() {
 
 void Runtime::Joined() {
   const View& view = session_.view();
-  Group group;
+  collective::Group group;
   group.job = config_.job;
   group.generation = view.generation;
   group.members = view.members;
@@ -534,10 +538,10 @@ void Runtime::Joined() {
   group.data_key = view.data_key;
   group.setup_timeout_ms = config_.start_timeout_ms;
   group.op_timeout_ms = config_.op_timeout_ms;
-  bootstrap_ = std::make_unique<LinkBootstrap>(link_.get(), view.generation);
+  bootstrap_ = std::make_unique<link::LinkBootstrap>(link_.get(), view.generation);
   timeline_.Joined(view.generation, session_.self().rank, static_cast<int>(view.members.size()));
   executor_.SetGroup(std::move(group), bootstrap_.get());
-  SetLogRank(session_.self().rank.value());
+  os::SetLogRank(session_.self().rank.value());
   joined_ = true;
   after_step_.push_back([this] { changed_.Advance(); });
 }
@@ -545,10 +549,10 @@ void Runtime::Joined() {
 void Runtime::PrepareMember() {
   absl::MutexLock prepare(&prepare_mutex_);
   if (std::exchange(prepared_, true)) return;
-  patience_.Enable(HasCpuForEach(self().local_size));
+  patience_.Enable(os::HasCpuForEach(self().local_size));
   if (config_.timeline.empty()) return;
   const absl::Status started = timeline_.Start(config_.timeline, config_.timeline_mark_cycles);
-  if (!started.ok()) Log(LogLevel::kError, absl::StrCat(started.message(), " (HOROVOD_TIMELINE)"));
+  if (!started.ok()) os::Log(os::LogLevel::kError, absl::StrCat(started.message(), " (HOROVOD_TIMELINE)"));
 }
 
-}  // namespace farandole
+}  // namespace farandole::worker

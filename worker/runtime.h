@@ -15,20 +15,20 @@
 #include "absl/types/optional.h"
 #include "base/event_loop.h"
 #include "worker/config.h"
-#include "worker/control_link.h"
-#include "worker/event_count.h"
-#include "worker/executor.h"
-#include "worker/job_timeline.h"
-#include "worker/link_bootstrap.h"
-#include "worker/log.h"
-#include "worker/operation.h"
-#include "worker/outage_watch.h"
-#include "worker/patience.h"
-#include "worker/place.h"
-#include "worker/session.h"
-#include "worker/tally.h"
+#include "worker/execute/executor.h"
+#include "worker/link/control_link.h"
+#include "worker/link/link_bootstrap.h"
+#include "worker/os/event_count.h"
+#include "worker/os/log.h"
+#include "worker/os/patience.h"
+#include "worker/session/operation.h"
+#include "worker/session/outage_watch.h"
+#include "worker/session/place.h"
+#include "worker/session/session.h"
+#include "worker/session/tally.h"
+#include "worker/timeline/job_timeline.h"
 
-namespace farandole {
+namespace farandole::worker {
 
 // One life of the library in this process, from init() to shutdown(): takes submissions, talks to the controller,
 // executes what it dispatches, answers. Threads: the control loop "farandole-ctl" (link, timers) and the executor
@@ -37,9 +37,11 @@ namespace farandole {
 //
 // Operation::Finish is called without any lock of ours, the control loop included, and never inside a Submit: what
 // follows from it may submit the next operation at once. It must not wait for other operations, nor call Stop.
-class Runtime final : private ControlLink::Listener, private Executor::Owner, private Executor::Idle {
+class Runtime final : private link::ControlLink::Listener,
+                      private execute::Executor::Owner,
+                      private execute::Executor::Idle {
  public:
-  using LinkFactory = std::function<std::unique_ptr<ControlLink>(EventLoop* loop, Incarnation worker)>;
+  using LinkFactory = std::function<std::unique_ptr<link::ControlLink>(EventLoop* loop, Incarnation worker)>;
 
   struct Limits {
     // A shutdown without an answer ends by itself.
@@ -55,10 +57,10 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
     Rank rank;
   };
 
-  Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits, Past past);
-  Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits)
+  Runtime(Config config, const LinkFactory& link, execute::Executor::Factory communicators, Limits limits, Past past);
+  Runtime(Config config, const LinkFactory& link, execute::Executor::Factory communicators, Limits limits)
       : Runtime(std::move(config), link, std::move(communicators), limits, Past()) {}
-  Runtime(Config config, const LinkFactory& link, Executor::Factory communicators)
+  Runtime(Config config, const LinkFactory& link, execute::Executor::Factory communicators)
       : Runtime(std::move(config), link, std::move(communicators), Limits()) {}
   // Stop().
   ~Runtime() override;
@@ -67,14 +69,14 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   // then.
   absl::Status Start();
   // OK: this process is a member of the job. PENDING, or why it did not become one.
-  Result WaitReady(int timeout_ms);
+  completion::Result WaitReady(int timeout_ms);
   // After WaitReady() was OK, also when the membership has ended since.
   View view() const;
   Member self() const;
   // How the next membership would differ from this one as things stand; zeros outside of elastic jobs.
   MembershipNotice membership_notice() const;
   // Size 0 also when the membership has never begun.
-  Place PlaceIn(uint32_t process_set, Rank root = Rank()) const;
+  session::Place PlaceIn(uint32_t process_set, Rank root = Rank()) const;
   // nullopt: there is none of this id.
   absl::optional<ProcessSet> process_set(uint32_t id) const;
 
@@ -83,13 +85,13 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   absl::StatusOr<char*> AllocateShared(uint32_t process_set, int64_t bytes);
 
   // Does not block. The operation finishes exactly once if this is OK, otherwise never.
-  Result Submit(std::shared_ptr<Operation> operation);
+  completion::Result Submit(std::shared_ptr<session::Operation> operation);
   // All or none of them.
-  Result Submit(const std::vector<std::shared_ptr<Operation>>& operations);
+  completion::Result Submit(const std::vector<std::shared_ptr<session::Operation>>& operations);
   // Announces now what is held back to be announced together.
   void Flush();
   // Flush(), then waits until the operation is done, at most `timeout_ms`.
-  void Wait(Operation* operation, int timeout_ms);
+  void Wait(session::Operation* operation, int timeout_ms);
 
   // After WaitReady() was OK: see JobTimeline.
   absl::Status StartTimeline(const std::string& path, bool mark_cycles) { return timeline_.Start(path, mark_cycles); }
@@ -117,20 +119,20 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
     Runtime* const runtime_;
   };
 
-  Runtime(Config config, const LinkFactory& link, Executor::Factory communicators, Limits limits, Past past,
+  Runtime(Config config, const LinkFactory& link, execute::Executor::Factory communicators, Limits limits, Past past,
           Incarnation incarnation);
 
   void OnLinkState(const LinkState& state) override;
   void OnReceived(WorkerDown message) override;
   WorkerReport Report() override;
-  void OnDone(Work work) override;
-  void OnBroken(Work work, const absl::Status& reason, Rank suspect) override;
-  void OnWithdrawn(Work work) override;
+  void OnDone(session::Work work) override;
+  void OnBroken(session::Work work, const absl::Status& reason, Rank suspect) override;
+  void OnWithdrawn(session::Work work) override;
   bool Wait(int wake_fd) override;
   void BatchBegins() override;
   void BatchEnds() override;
 
-  Result SubmitAll(const std::shared_ptr<Operation>* operations, size_t count);
+  completion::Result SubmitAll(const std::shared_ptr<session::Operation>* operations, size_t count);
   void StartFromLoop();
   void StartTimeOver();
   // Of an elastic job, which may have to wait for processes for long, but not for the controller.
@@ -145,12 +147,12 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   // Ends the membership if the controller has been away for too long.
   void LookAtOutageFromLoop();
   // Within a Step.
-  void Apply(Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndAll(Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Apply(session::Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndAll(session::Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After the step: ends them with Session::end().
-  void End(std::vector<std::shared_ptr<Operation>> operations) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void End(std::vector<std::shared_ptr<session::Operation>> operations) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Joined() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LogAfterStep(LogLevel level, std::string text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LogAfterStep(os::LogLevel level, std::string text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndStep() ABSL_UNLOCK_FUNCTION(mutex_);
   // The part of joining that reads and writes files, once, in the thread that waits for it.
   void PrepareMember();
@@ -158,13 +160,13 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   const Config config_;
   const Limits limits_;
   EventLoop loop_{"farandole-ctl"};
-  const std::unique_ptr<ControlLink> link_;
-  std::unique_ptr<LinkBootstrap> bootstrap_;
-  JobTimeline timeline_{&loop_, link_.get()};
-  Executor executor_;
+  const std::unique_ptr<link::ControlLink> link_;
+  std::unique_ptr<link::LinkBootstrap> bootstrap_;
+  timeline::JobTimeline timeline_{&loop_, link_.get()};
+  execute::Executor executor_;
   // Something that WaitReady or WaitLeft looks at has changed.
-  EventCount changed_;
-  Patience patience_{Clock::Monotonic()};
+  os::EventCount changed_;
+  os::Patience patience_{Clock::Monotonic()};
   bool ack_timer_armed_ = false;           // control loop only
   EventLoop::TimerId patience_timer_ = 0;  // control loop only
   // Nothing comes for the executor through the link: what it does next, the script says.
@@ -172,8 +174,8 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   bool receives_ = false;  // executor's thread only: it receives in place of the control loop
 
   mutable absl::Mutex mutex_;
-  Session session_ ABSL_GUARDED_BY(mutex_);
-  Tally tally_ ABSL_GUARDED_BY(mutex_);
+  session::Session session_ ABSL_GUARDED_BY(mutex_);
+  session::Tally tally_ ABSL_GUARDED_BY(mutex_);
   bool joined_ ABSL_GUARDED_BY(mutex_) = false;
   // What steps leave: see Step.
   bool wake_executor_ ABSL_GUARDED_BY(mutex_) = false;
@@ -181,20 +183,20 @@ class Runtime final : private ControlLink::Listener, private Executor::Owner, pr
   // Calls of End whose operations have not all finished.
   int endings_ ABSL_GUARDED_BY(mutex_) = 0;
   LinkState link_state_ ABSL_GUARDED_BY(mutex_);
-  OutageWatch outage_ ABSL_GUARDED_BY(mutex_);
+  session::OutageWatch outage_ ABSL_GUARDED_BY(mutex_);
   bool outage_watched_ ABSL_GUARDED_BY(mutex_) = false;
   TimePoint last_announce_ ABSL_GUARDED_BY(mutex_);
   bool flush_posted_ ABSL_GUARDED_BY(mutex_) = false;
   // The loop will look at the session's deadline then or earlier; Infinite: it will not.
   TimePoint patience_watched_ ABSL_GUARDED_BY(mutex_) = TimePoint::Infinite();
   // Failed in the data plane, wait for the controller's word.
-  std::vector<std::shared_ptr<Operation>> parked_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<session::Operation>> parked_ ABSL_GUARDED_BY(mutex_);
   absl::Mutex prepare_mutex_;
   bool prepared_ ABSL_GUARDED_BY(prepare_mutex_) = false;
   absl::Mutex stop_mutex_;
   bool stopped_ ABSL_GUARDED_BY(stop_mutex_) = false;
 };
 
-}  // namespace farandole
+}  // namespace farandole::worker
 
 #endif  // FARANDOLE_WORKER_RUNTIME_H_

@@ -14,11 +14,11 @@
 #include "base/scarcity_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/event_count.h"
+#include "worker/os/event_count.h"
 #include "worker/runtime.h"
 #include "worker/runtime_testing.h"
 
-namespace farandole {
+namespace farandole::worker {
 namespace {
 
 using testing::HasSubstr;
@@ -30,8 +30,8 @@ class RuntimeAnswersTest : public RuntimeTest {
   ~RuntimeAnswersTest() override { runtime_.reset(); }
 
   // The runtime holds the only reference; it drops that behind Finish, in the same thread.
-  Result SubmitThen(const std::string& name, const std::function<void(const Result&)>& then) {
-    auto act = [this, then](Operation* operation) {
+  completion::Result SubmitThen(const std::string& name, const std::function<void(const completion::Result&)>& then) {
+    auto act = [this, then](session::Operation* operation) {
       EXPECT_FALSE(submitting) << "answered inside the call that submits";
       EXPECT_TRUE(operation->done()) << operation->request.name;
       runtime_->view();
@@ -40,17 +40,17 @@ class RuntimeAnswersTest : public RuntimeTest {
       delete operation;
       answers_.Advance();
     };
-    std::shared_ptr<Operation> operation(new Operation(MakeRequest(name), &value_, &value_), act);
+    std::shared_ptr<session::Operation> operation(new session::Operation(MakeRequest(name), &value_, &value_), act);
     submitting = true;
-    const Result result = runtime_->Submit(std::move(operation));
+    const completion::Result result = runtime_->Submit(std::move(operation));
     submitting = false;
     return result;
   }
   // When it ends, the next one must be refused, as all that comes after the end.
-  void SubmitToEnd(const std::string& name, Code code) {
-    EXPECT_TRUE(SubmitThen(name, [this, code](const Result& result) {
+  void SubmitToEnd(const std::string& name, completion::Code code) {
+    EXPECT_TRUE(SubmitThen(name, [this, code](const completion::Result& result) {
                   EXPECT_EQ(result.code, code) << result.text;
-                  auto late = std::make_shared<Operation>(MakeRequest("late"), &value_, &value_);
+                  auto late = std::make_shared<session::Operation>(MakeRequest("late"), &value_, &value_);
                   EXPECT_EQ(runtime_->Submit(late).code, code);
                   EXPECT_FALSE(late->done());
                 }).ok());
@@ -65,16 +65,16 @@ class RuntimeAnswersTest : public RuntimeTest {
   }
 
   static thread_local bool submitting;
-  EventCount answers_;
+  os::EventCount answers_;
 };
 
 thread_local bool RuntimeAnswersTest::submitting = false;
 
 TEST_F(RuntimeAnswersTest, Done) {
   Join();
-  EXPECT_TRUE(SubmitThen("a", [this](const Result& a) {
+  EXPECT_TRUE(SubmitThen("a", [this](const completion::Result& a) {
                 EXPECT_TRUE(a.ok()) << a.text;
-                EXPECT_TRUE(SubmitThen("b", [](const Result& b) { EXPECT_TRUE(b.ok()) << b.text; }).ok());
+                EXPECT_TRUE(SubmitThen("b", [](const completion::Result& b) { EXPECT_TRUE(b.ok()) << b.text; }).ok());
               }).ok());
   EXPECT_EQ(link_->Hear<Announce>().requests[0].name, "a");
   Dispatch(1, "a");
@@ -88,7 +88,7 @@ TEST_F(RuntimeAnswersTest, Done) {
 TEST_F(RuntimeAnswersTest, RemovedWhileRunningQueuedAndOpen) {
   Join();
   control_.hang = true;
-  for (const char* name : {"running", "queued", "open"}) SubmitToEnd(name, Code::kPeerLost);
+  for (const char* name : {"running", "queued", "open"}) SubmitToEnd(name, completion::Code::kPeerLost);
   runtime_->Flush();
   Dispatch(1, "running");
   Dispatch(2, "queued");
@@ -100,7 +100,7 @@ TEST_F(RuntimeAnswersTest, RemovedWhileRunningQueuedAndOpen) {
 TEST_F(RuntimeAnswersTest, WithdrawnAndRemovedMeanwhile) {
   Join();
   control_.hang = true;
-  SubmitToEnd("a", Code::kPeerLost);
+  SubmitToEnd("a", completion::Code::kPeerLost);
   BeginReplay(1, {{"a"}});
   AwaitRunning();
   link_->Say(Halt{kGeneration, 1});
@@ -114,12 +114,12 @@ TEST_F(RuntimeAnswersTest, WithdrawnAndRemovedMeanwhile) {
 TEST_F(RuntimeAnswersTest, BrokenUntilTheVerdict) {
   Join();
   control_.status = absl::UnavailableError("connection reset");
-  SubmitToEnd("failed", Code::kPeerLost);
+  SubmitToEnd("failed", completion::Code::kPeerLost);
   runtime_->Flush();
   Dispatch(1, "failed");
   link_->Hear<Announce>();
   link_->Hear<Failed>();
-  SubmitToEnd("open", Code::kPeerLost);
+  SubmitToEnd("open", completion::Code::kPeerLost);
   EXPECT_EQ(answers_.Value(), 0u);
   link_->Say(Removed{kGeneration, RemovedKind::kPeerLost, "rank 1 was killed"});
   AwaitAnswers(2);
@@ -128,8 +128,8 @@ TEST_F(RuntimeAnswersTest, BrokenUntilTheVerdict) {
 TEST_F(RuntimeAnswersTest, BrokenWhileLeaving) {
   Join();
   control_.status = absl::UnavailableError("connection reset");
-  SubmitToEnd("failed", Code::kShutDown);
-  SubmitToEnd("open", Code::kShutDown);
+  SubmitToEnd("failed", completion::Code::kShutDown);
+  SubmitToEnd("open", completion::Code::kShutDown);
   runtime_->BeginLeave();
   Dispatch(1, "failed");
   AwaitAnswers(2);
@@ -137,7 +137,7 @@ TEST_F(RuntimeAnswersTest, BrokenWhileLeaving) {
 
 TEST_F(RuntimeAnswersTest, LeaveDone) {
   Join();
-  SubmitToEnd("open", Code::kShutDown);
+  SubmitToEnd("open", completion::Code::kShutDown);
   runtime_->BeginLeave();
   link_->Say(Item{kGeneration, 0, 1, LeaveDone{}});
   AwaitAnswers(1);
@@ -146,8 +146,8 @@ TEST_F(RuntimeAnswersTest, LeaveDone) {
 TEST_F(RuntimeAnswersTest, Shutdown) {
   Join();
   control_.hang = true;
-  SubmitToEnd("running", Code::kShutDown);
-  SubmitToEnd("open", Code::kShutDown);
+  SubmitToEnd("running", completion::Code::kShutDown);
+  SubmitToEnd("open", completion::Code::kShutDown);
   runtime_->Flush();
   Dispatch(1, "running");
   AwaitRunning();
@@ -168,7 +168,7 @@ TEST_F(RuntimeLocksTest, AStderrThatNobodyReadsHoldsUpTheWriterAlone) {
   ASSERT_EQ(fcntl(pipe_fds[1], F_SETFL, 0), 0);
   const int old_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
   ASSERT_EQ(dup2(pipe_fds[1], STDERR_FILENO), STDERR_FILENO);
-  EventCount said;
+  os::EventCount said;
   std::thread says([&] { link_->SayHere(Notice{kGeneration, "rank 1 is late"}, [&] { said.Advance(); }); });
   EXPECT_TRUE(said.WaitPast(0, kLong)) << "written inside the step";
   if (said.Value() > 0) {
@@ -197,7 +197,7 @@ TEST_F(RuntimeLocksTest, ATimelineThatIsSlowToOpenHoldsUpItsCallerAlone) {
   Make(config, {kLong, kLong});
   BecomeMember();
   std::thread init([&] { EXPECT_TRUE(runtime_->WaitReady(kLong).ok()); });
-  EventCount asked;
+  os::EventCount asked;
   std::thread asks([&] {
     while (runtime_->view().members.empty()) sched_yield();
     link_->Report();
@@ -215,7 +215,7 @@ TEST_F(RuntimeLocksTest, ATimelineThatIsSlowToOpenHoldsUpItsCallerAlone) {
 
 TEST_F(RuntimeLocksTest, SaysWhatItCannotStart) {
   const auto no_link = [](EventLoop* loop, Incarnation worker) { return std::make_unique<FakeLink>(loop, worker); };
-  const auto none = [](const Group&, Bootstrap*) { return absl::InternalError("not asked"); };
+  const auto none = [](const collective::Group&, collective::Bootstrap*) { return absl::InternalError("not asked"); };
   Config config;
   config.agent_socket = "fake";
   {
@@ -234,4 +234,4 @@ TEST_F(RuntimeLocksTest, SaysWhatItCannotStart) {
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::worker

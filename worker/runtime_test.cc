@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "worker/runtime_testing.h"
 
-namespace farandole {
+namespace farandole::worker {
 namespace {
 
 using testing::HasSubstr;
@@ -59,7 +59,7 @@ TEST_F(RuntimeTest, ErrorItemsAndBarriersAreAnswers) {
   link_->Say(Item{kGeneration, 0, 1, ErrorItem{0, {"a"}, ErrorKind::kMismatch, "shapes differ"}});
   link_->Say(Item{kGeneration, 0, 2, BarrierDone{0, "b"}});
   ASSERT_TRUE(a->Wait(kLong));
-  EXPECT_EQ(a->result().code, Code::kMismatch);
+  EXPECT_EQ(a->result().code, completion::Code::kMismatch);
   EXPECT_EQ(a->result().text, "shapes differ");
   ASSERT_TRUE(b->Wait(kLong));
   EXPECT_TRUE(b->result().ok());
@@ -78,10 +78,10 @@ TEST_F(RuntimeTest, RemovedEndsWhatIsInFlightQueuedAndOpen) {
   link_->Say(Removed{kGeneration, RemovedKind::kPeerLost, "rank 1 (pid 9 on host b) was killed"});
   for (const auto& operation : {running, queued, open}) {
     ASSERT_TRUE(operation->Wait(kLong)) << operation->request.name;
-    EXPECT_EQ(operation->result().code, Code::kPeerLost);
+    EXPECT_EQ(operation->result().code, completion::Code::kPeerLost);
     EXPECT_EQ(operation->result().text, "rank 1 (pid 9 on host b) was killed");
   }
-  auto late = std::make_shared<Operation>(open->request, &value_, &value_);
+  auto late = std::make_shared<session::Operation>(open->request, &value_, &value_);
   EXPECT_EQ(runtime_->Submit(late).text, "rank 1 (pid 9 on host b) was killed");
   EXPECT_TRUE(runtime_->WaitLeft(0)) << "nothing is left to leave";
 }
@@ -108,7 +108,7 @@ TEST_F(RuntimeTest, BrokenDataPlaneEndsByItselfInTime) {
   auto operation = Submit("a");
   Dispatch(1, "a");
   ASSERT_TRUE(operation->Wait(kLong));
-  EXPECT_EQ(operation->result().code, Code::kPeerLost);
+  EXPECT_EQ(operation->result().code, completion::Code::kPeerLost);
   EXPECT_THAT(operation->result().text, HasSubstr("no shared memory"));
 }
 
@@ -131,7 +131,7 @@ TEST_F(RuntimeTest, WhatWaitsForAControllerOutOfReachIsBounded) {
   link_->Hear<Announce>();
   link_->State(false, "no route");
   ASSERT_TRUE(operation->Wait(kLong));
-  EXPECT_EQ(operation->result().code, Code::kPeerLost);
+  EXPECT_EQ(operation->result().code, completion::Code::kPeerLost);
   EXPECT_THAT(operation->result().text, HasSubstr("the controller has been out of reach for"));
   EXPECT_THAT(operation->result().text, HasSubstr("\"a\" has waited"));
   EXPECT_THAT(operation->result().text, HasSubstr("no route"));
@@ -221,7 +221,7 @@ TEST_F(RuntimeTest, LeavesAfterWhatWasDispatched) {
   EXPECT_TRUE(runtime_->WaitLeft(kLong));
   runtime_->Stop();
   EXPECT_TRUE(a->result().ok());
-  EXPECT_EQ(b->result().code, Code::kShutDown);
+  EXPECT_EQ(b->result().code, completion::Code::kShutDown);
 }
 
 TEST_F(RuntimeTest, LeaveIsBounded) {
@@ -230,7 +230,7 @@ TEST_F(RuntimeTest, LeaveIsBounded) {
   runtime_->BeginLeave();
   EXPECT_TRUE(runtime_->WaitLeft(kLong));
   ASSERT_TRUE(open->Wait(kLong));
-  EXPECT_EQ(open->result().code, Code::kShutDown);
+  EXPECT_EQ(open->result().code, completion::Code::kShutDown);
 }
 
 TEST_F(RuntimeTest, StopAnswersEverything) {
@@ -241,8 +241,8 @@ TEST_F(RuntimeTest, StopAnswersEverything) {
   Dispatch(1, "running");
   while (control_.entered.Value() == 0) control_.entered.WaitPast(0, kLong);
   runtime_->Stop();
-  EXPECT_EQ(running->result().code, Code::kShutDown);
-  EXPECT_EQ(open->result().code, Code::kShutDown);
+  EXPECT_EQ(running->result().code, completion::Code::kShutDown);
+  EXPECT_EQ(open->result().code, completion::Code::kShutDown);
 }
 
 TEST_F(RuntimeTest, StartTimeNamesTheMissingRanks) {
@@ -252,8 +252,8 @@ TEST_F(RuntimeTest, StartTimeNamesTheMissingRanks) {
   link_->Say(Welcome{1, 100, {Rank(0), Rank(1)}});
   EXPECT_EQ(link_->Hear<Hello>().session, 2u) << "asks again";
   link_->Say(Welcome{2, 100, {Rank(1)}});
-  const Result result = runtime_->WaitReady(kLong);
-  EXPECT_EQ(result.code, Code::kTimeout);
+  const completion::Result result = runtime_->WaitReady(kLong);
+  EXPECT_EQ(result.code, completion::Code::kTimeout);
   EXPECT_THAT(result.text, HasSubstr("rank 1 of 2 has not called init() within 1 s"));
 }
 
@@ -275,40 +275,40 @@ TEST_F(RuntimeTest, AnElasticJobThatIsTooSmallSaysSo) {
   link_->Say(Welcome{1, 100, {}, 2, 2});
   EXPECT_EQ(link_->Hear<Hello>().session, 2u) << "asks again";
   link_->Say(Welcome{2, 100, {}, 1, 2});
-  const Result result = runtime_->WaitReady(kLong);
-  EXPECT_EQ(result.code, Code::kTimeout);
+  const completion::Result result = runtime_->WaitReady(kLong);
+  EXPECT_EQ(result.code, completion::Code::kTimeout);
   EXPECT_THAT(result.text, HasSubstr("only 1 of the 2 processes that the job needs have called init() within 1 s"));
 }
 
 TEST_F(RuntimeTest, AControllerThatDoesNotAnswerIsNotWaitedForSoLong) {
   MakeElastic(500, 1000000);
   link_->State(false, "127.0.0.1:1: connection refused");
-  const Result result = runtime_->WaitReady(kLong);
-  EXPECT_EQ(result.code, Code::kUnavailable);
+  const completion::Result result = runtime_->WaitReady(kLong);
+  EXPECT_EQ(result.code, completion::Code::kUnavailable);
   EXPECT_THAT(result.text, HasSubstr("within 0.5 s (FARANDOLE_START_TIMEOUT): 127.0.0.1:1: connection refused"));
 }
 
 TEST_F(RuntimeTest, StartTimeNamesTheWayThatIsMissing) {
   Make(500);  // long enough for the way to be heard of on a busy machine
   link_->State(false, "127.0.0.1:1: connection refused");
-  const Result result = runtime_->WaitReady(kLong);
-  EXPECT_EQ(result.code, Code::kUnavailable);
+  const completion::Result result = runtime_->WaitReady(kLong);
+  EXPECT_EQ(result.code, completion::Code::kUnavailable);
   EXPECT_THAT(result.text, HasSubstr("127.0.0.1:1: connection refused"));
 }
 
 TEST_F(RuntimeTest, PermanentRefusalEndsInitAtOnce) {
   Make();
   link_->State(false, "the token is wrong", true);
-  const Result result = runtime_->WaitReady(kLong);
-  EXPECT_EQ(result.code, Code::kRefused);
+  const completion::Result result = runtime_->WaitReady(kLong);
+  EXPECT_EQ(result.code, completion::Code::kRefused);
   EXPECT_EQ(result.text, "the token is wrong");
 }
 
 TEST_F(RuntimeTest, WaitReadyIsPendingMeanwhile) {
   Make();
-  EXPECT_EQ(runtime_->WaitReady(0).code, Code::kPending);
-  EXPECT_EQ(runtime_->WaitReady(1).code, Code::kPending);
+  EXPECT_EQ(runtime_->WaitReady(0).code, completion::Code::kPending);
+  EXPECT_EQ(runtime_->WaitReady(1).code, completion::Code::kPending);
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::worker

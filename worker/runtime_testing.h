@@ -13,16 +13,16 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "worker/event_count.h"
+#include "worker/os/event_count.h"
 #include "worker/runtime.h"
 
-namespace farandole {
+namespace farandole::worker {
 
 inline constexpr GenerationId kGeneration{1, 100};
 inline constexpr int kLong = 20000;  // milliseconds; a bound for what must come
 
 // A controller played by the test: hears what the runtime says, says what the test wants.
-class FakeLink final : public ControlLink {
+class FakeLink final : public link::ControlLink {
  public:
   FakeLink(EventLoop* loop, Incarnation worker) : loop_(loop), worker(worker) {}
 
@@ -87,21 +87,21 @@ class FakeLink final : public ControlLink {
  private:
   const absl::Status ended_ = absl::AbortedError("over");
   Listener* listener_ = nullptr;
-  EventCount started_;
-  EventCount heard_count_;
+  os::EventCount started_;
+  os::EventCount heard_count_;
   absl::Mutex mutex_;
   std::deque<WorkerUp> heard_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Two ranks that contribute the same; can be told to fail, or to wait in a collective until Abort.
-class FakeCommunicator final : public Communicator {
+class FakeCommunicator final : public collective::Communicator {
  public:
   struct Control {
     absl::Status status;
     bool hang = false;
     std::atomic<bool> withdrawn{false};  // an allreduce that hangs ends with CANCELLED
-    EventCount entered;
-    EventCount aborted;
+    os::EventCount entered;
+    os::EventCount aborted;
   };
   explicit FakeCommunicator(Control* control) : control_(control) {}
 
@@ -109,7 +109,8 @@ class FakeCommunicator final : public Communicator {
   int position() const override { return 0; }
   int size() const override { return 2; }
   void* Buffer(int64_t) override { return nullptr; }
-  absl::Status Allreduce(const Instance&, const Reduction&, void* data, int64_t count) override {
+  absl::Status Allreduce(const collective::Instance&, const arithmetic::Reduction&, void* data,
+                         int64_t count) override {
     control_->entered.Advance();
     if (control_->hang) {
       while (control_->aborted.Value() == 0) control_->aborted.WaitPast(0, -1);
@@ -119,17 +120,17 @@ class FakeCommunicator final : public Communicator {
     for (int64_t i = 0; i < count; ++i) static_cast<float*>(data)[i] *= 2;
     return control_->status;
   }
-  absl::Status Allgather(const Instance&, const void*, void*, const std::vector<int64_t>&) override {
+  absl::Status Allgather(const collective::Instance&, const void*, void*, const std::vector<int64_t>&) override {
     return control_->status;
   }
-  absl::Status Alltoall(const Instance&, const void*, void*, const std::vector<int64_t>&,
+  absl::Status Alltoall(const collective::Instance&, const void*, void*, const std::vector<int64_t>&,
                         const std::vector<int64_t>&) override {
     return control_->status;
   }
-  absl::Status Broadcast(const Instance&, int, void*, int64_t) override { return control_->status; }
-  absl::Status Barrier(const Instance&) override { return control_->status; }
+  absl::Status Broadcast(const collective::Instance&, int, void*, int64_t) override { return control_->status; }
+  absl::Status Barrier(const collective::Instance&) override { return control_->status; }
   bool CanWithdraw() const override { return false; }
-  void Withdraw(const Instance&) override { control_->withdrawn = true; }
+  void Withdraw(const collective::Instance&) override { control_->withdrawn = true; }
   void Abort(const std::string&) override { control_->aborted.Advance(); }
   Rank SuspectRank() const override { return Rank(1); }
 
@@ -165,12 +166,13 @@ class RuntimeTest : public testing::Test {
           link_ = link.get();
           return link;
         },
-        [this](const Group& group, Bootstrap* bootstrap) { return Build(group, bootstrap); }, limits,
-        Runtime::Past{6, Rank(5)});
+        [this](const collective::Group& group, collective::Bootstrap* bootstrap) { return Build(group, bootstrap); },
+        limits, Runtime::Past{6, Rank(5)});
     ASSERT_TRUE(runtime_->Start().ok());
   }
 
-  absl::StatusOr<std::unique_ptr<Communicator>> Build(const Group& group, Bootstrap* bootstrap) {
+  absl::StatusOr<std::unique_ptr<collective::Communicator>> Build(const collective::Group& group,
+                                                                  collective::Bootstrap* bootstrap) {
     if (!build_.ok()) return build_;
     return std::make_unique<FakeCommunicator>(&control_);
   }
@@ -178,7 +180,7 @@ class RuntimeTest : public testing::Test {
   void Join(Runtime::Limits limits = {kLong, kLong}) {
     Make(kLong, limits);
     BecomeMember();
-    ASSERT_EQ(runtime_->WaitReady(kLong).code, Code::kOk);
+    ASSERT_EQ(runtime_->WaitReady(kLong).code, completion::Code::kOk);
   }
   void BecomeMember() {
     link_->State(true);
@@ -202,10 +204,10 @@ class RuntimeTest : public testing::Test {
     request.signature.reduce_op = ReduceOp::kSum;
     return request;
   }
-  std::shared_ptr<Operation> Submit(const std::string& name) {
-    auto operation = std::make_shared<Operation>(MakeRequest(name), &value_, &value_);
-    const Result result = runtime_->Submit(operation);
-    EXPECT_EQ(result.code, Code::kOk) << result.text;
+  std::shared_ptr<session::Operation> Submit(const std::string& name) {
+    auto operation = std::make_shared<session::Operation>(MakeRequest(name), &value_, &value_);
+    const completion::Result result = runtime_->Submit(operation);
+    EXPECT_EQ(result.code, completion::Code::kOk) << result.text;
     return operation;
   }
   void Dispatch(uint64_t index, const std::string& name) {
@@ -230,6 +232,6 @@ class RuntimeTest : public testing::Test {
   std::unique_ptr<Runtime> runtime_;
 };
 
-}  // namespace farandole
+}  // namespace farandole::worker
 
 #endif  // FARANDOLE_WORKER_RUNTIME_TESTING_H_

@@ -22,17 +22,17 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "perf/rank_page.h"
+#include "perf/data/rank_page.h"
 #include "tests/bench/driver_link.h"
 #include "tests/bench/measured_blocks.h"
 #include "tests/bench/socket_ring.h"
 #include "tests/bench/sum_loops.h"
 #include "transport/tcp/transport.h"
-#include "worker/communicator_testing.h"
-#include "worker/local_bootstrap.h"
-#include "worker/scheduled_communicator.h"
-#include "worker/shm_buffers.h"
-#include "worker/shm_communicator.h"
+#include "worker/collective/communicator_testing.h"
+#include "worker/collective/local_bootstrap.h"
+#include "worker/schedule/scheduled_communicator.h"
+#include "worker/shm/shm_buffers.h"
+#include "worker/shm/shm_communicator.h"
 
 namespace farandole::bench {
 namespace {
@@ -47,8 +47,8 @@ DataType TypeOf(const std::string& name) {
 
 class DataRank {
  public:
-  DataRank(const char* driver, perf::RankSlot* slots, int rank, int size, LocalBootstrap* bootstrap,
-           const SocketRing* ring)
+  DataRank(const char* driver, perf::data::RankSlot* slots, int rank, int size,
+           worker::collective::LocalBootstrap* bootstrap, const SocketRing* ring)
       : link_(driver, rank),
         page_(slots, rank, size, LooksOf(size)),
         bootstrap_(bootstrap),
@@ -74,8 +74,9 @@ class DataRank {
     link_.Fail("nobody can measure " + command.what);
   }
 
-  std::vector<double> Allreduces(const Command& command, Communicator* communicator, char* operands, char* packed) {
-    const Reduction how(TypeOf(command.dtype));
+  std::vector<double> Allreduces(const Command& command, worker::collective::Communicator* communicator, char* operands,
+                                 char* packed) {
+    const worker::arithmetic::Reduction how(TypeOf(command.dtype));
     const int64_t count = command.bytes / SizeOf(how.dtype);
     return MeasureBlocks(command, &page_, &link_, operands, [&](char* data) {
       char* const place = packed != nullptr ? packed : data;
@@ -87,10 +88,11 @@ class DataRank {
 
   std::vector<double> Shm(const Command& command) {
     if (shm_ == nullptr) {
-      ShmOptions options;
+      worker::shm::ShmOptions options;
       options.buffer_bytes = kBufferBytes;
       options.buffers_total_bytes = kBuffersTotalBytes;
-      auto made = ShmCommunicator::Create(TestGroup(page_.size(), page_.rank()), bootstrap_, options);
+      auto made = worker::shm::ShmCommunicator::Create(worker::collective::TestGroup(page_.size(), page_.rank()),
+                                                       bootstrap_, options);
       Require(made.status());
       shm_ = *std::move(made);
     }
@@ -103,10 +105,10 @@ class DataRank {
 
   std::vector<double> Tcp(const Command& command) {
     if (tcp_ == nullptr) {
-      transport_ = std::make_unique<TcpTransport>();
-      Group group = TestGroup(page_.size(), page_.rank());
+      transport_ = std::make_unique<transport::tcp::TcpTransport>();
+      worker::collective::Group group = worker::collective::TestGroup(page_.size(), page_.rank());
       group.data_key = "benchmark";
-      auto made = ScheduledCommunicator::Create(group, transport_.get(), bootstrap_);
+      auto made = worker::schedule::ScheduledCommunicator::Create(group, transport_.get(), bootstrap_);
       Require(made.status());
       tcp_ = *std::move(made);
     }
@@ -120,7 +122,7 @@ class DataRank {
     char* const own = loop_buffers_.Own(command.bytes);
     if (own == nullptr) link_.Fail("no segment for the loops");
     page_.Barrier();
-    const ShmPlace place = loop_buffers_.PlaceOf(own, command.bytes);
+    const worker::shm::ShmPlace place = loop_buffers_.PlaceOf(own, command.bytes);
     const auto other = loop_buffers_.At(1 - page_.rank(), place, command.bytes);
     Require(other.status());
     return MeasureBlocks(command, &page_, &link_, own, [&](char* mine) {
@@ -139,14 +141,14 @@ class DataRank {
     for (int block = 0; block < command.blocks; ++block) {
       own = 0;
       page_.Barrier();
-      const int64_t begin_ns = perf::NowNs();
+      const int64_t begin_ns = perf::data::NowNs();
       for (int64_t i = 1; i <= command.calls; ++i) {
         if (!in_turn || page_.rank() == 0) own.store(i, std::memory_order_release);
         while (other.load(std::memory_order_acquire) < i) {
         }
         if (in_turn && page_.rank() == 1) own.store(i, std::memory_order_release);
       }
-      seconds.push_back(static_cast<double>(perf::NowNs() - begin_ns) * 1e-9 / command.calls);
+      seconds.push_back(static_cast<double>(perf::data::NowNs() - begin_ns) * 1e-9 / command.calls);
       page_.Barrier();
     }
     return seconds;
@@ -162,9 +164,9 @@ class DataRank {
       const char sign = static_cast<char>(++sockets_call_ % 100 + page_.rank());
       std::memset(own_.data(), sign, moved);
       page_.Barrier();
-      const int64_t begin_ns = perf::NowNs();
+      const int64_t begin_ns = perf::data::NowNs();
       if (!ring_->Move(page_.rank(), own_.data(), received_.data(), moved, piece_bytes)) link_.Fail("sockets failed");
-      seconds.push_back(static_cast<double>(perf::NowNs() - begin_ns) * 1e-9);
+      seconds.push_back(static_cast<double>(perf::data::NowNs() - begin_ns) * 1e-9);
       const int before = (page_.rank() + page_.size() - 1) % page_.size();
       const std::vector<char> expected(moved, static_cast<char>(sign - page_.rank() + before));
       if (std::memcmp(expected.data(), received_.data(), moved) != 0) link_.Fail("sockets: wrong bytes");
@@ -177,13 +179,13 @@ class DataRank {
   }
 
   DriverLink link_;
-  perf::RankPage page_;
-  LocalBootstrap* const bootstrap_;
+  perf::data::RankPage page_;
+  worker::collective::LocalBootstrap* const bootstrap_;
   const SocketRing* const ring_;
-  ShmBuffers loop_buffers_;
-  std::unique_ptr<ShmCommunicator> shm_;
-  std::unique_ptr<TcpTransport> transport_;
-  std::unique_ptr<ScheduledCommunicator> tcp_;
+  worker::shm::ShmBuffers loop_buffers_;
+  std::unique_ptr<worker::shm::ShmCommunicator> shm_;
+  std::unique_ptr<transport::tcp::TcpTransport> transport_;
+  std::unique_ptr<worker::schedule::ScheduledCommunicator> tcp_;
   std::vector<char> own_, received_;
   uint64_t anchor_ = 0;
   int64_t sockets_call_ = 0;
@@ -193,16 +195,16 @@ class DataRank {
 
 int Main(int argc, char** argv) {
   const int size = argc == 3 ? std::atoi(argv[2]) : 0;
-  if (size < 2 || size > perf::RankPage::kRanksMax) {
+  if (size < 2 || size > perf::data::RankPage::kRanksMax) {
     std::fprintf(stderr, "usage: data_ranks SOCKET RANKS\n");
     return 2;
   }
-  LocalBootstrap bootstrap;
+  worker::collective::LocalBootstrap bootstrap;
   const SocketRing ring(size);
-  perf::RankSlot* const slots = perf::RankPage::Map(nullptr);
+  perf::data::RankSlot* const slots = perf::data::RankPage::Map(nullptr);
   for (int rank = 0; rank < size; ++rank) {
     if (fork() != 0) continue;
-    perf::PinToCpuOf(rank);
+    perf::data::PinToCpuOf(rank);
     DataRank(argv[1], slots, rank, size, &bootstrap, &ring).Run();
     _exit(0);
   }

@@ -25,16 +25,16 @@
 #include <vector>
 
 #include "base/call_step.h"
-#include "perf/rank_page.h"
+#include "perf/data/rank_page.h"
 
 namespace {
 
 using farandole::CallStep;
 using farandole::CompletionThread;
-using farandole::perf::NowNs;
-using farandole::perf::QuantileUs;
-using farandole::perf::RankPage;
-using farandole::perf::RankSlot;
+using farandole::perf::data::NowNs;
+using farandole::perf::data::QuantileUs;
+using farandole::perf::data::RankPage;
+using farandole::perf::data::RankSlot;
 
 constexpr int kMessageBytes = 64;
 

@@ -24,15 +24,15 @@
 #include <string>
 #include <vector>
 
-#include "agent/controller_channel.h"
-#include "agent/controller_stream.h"
+#include "agent/link/controller_channel.h"
+#include "agent/link/controller_stream.h"
 #include "base/call_step.h"
 #include "base/clock.h"
 #include "base/event_loop.h"
-#include "perf/process_sample.h"
-#include "perf/server_process.h"
+#include "perf/control/process_sample.h"
+#include "perf/control/server_process.h"
 
-namespace farandole {
+namespace farandole::bench {
 namespace {
 
 using Options = std::map<std::string, std::string>;
@@ -145,7 +145,7 @@ class Call final : public std::enable_shared_from_this<Call> {
 
 class Client {
  public:
-  Client(const Options& options, const perf::ServerProcess* server)
+  Client(const Options& options, const perf::control::ServerProcess* server)
       : server_(server),
         streams_count_(Number(options, "--streams")),
         opening_(Number(options, "--opening")),
@@ -159,8 +159,8 @@ class Client {
   bool Run() {
     loop_.Post([this] {
       since_ = loop_.Now();
-      before_ = perf::ProcessSample::Of(server_->pid());
-      own_cpu_before_ns_ = perf::ProcessSample::Of(getpid()).cpu_ns;
+      before_ = perf::control::ProcessSample::Of(server_->pid());
+      own_cpu_before_ns_ = perf::control::ProcessSample::Of(getpid()).cpu_ns;
       empty_bytes_ = before_.resident_bytes;
       Open();
     });
@@ -180,18 +180,19 @@ class Client {
     if (failed_) return loop_.Stop();
     if (answers_ < streams_count_) return Later(1, [this] { Open(); });
     Say("open_s", static_cast<double>(loop_.Now().ns() - since_.ns()) * 1e-9);
-    const perf::ProcessSample now = perf::ProcessSample::Of(server_->pid());
+    const perf::control::ProcessSample now = perf::control::ProcessSample::Of(server_->pid());
     Say("open_server_cpu_s", static_cast<double>(now.cpu_ns - before_.cpu_ns) * 1e-9);
-    Say("open_client_cpu_s", static_cast<double>(perf::ProcessSample::Of(getpid()).cpu_ns - own_cpu_before_ns_) * 1e-9);
+    Say("open_client_cpu_s",
+        static_cast<double>(perf::control::ProcessSample::Of(getpid()).cpu_ns - own_cpu_before_ns_) * 1e-9);
     Later(1000, [this] { Opened(); });
   }
 
   // Again if it ends before its first answer, as an agent would.
   void OpenOne(size_t i) {
-    auto stream = std::make_shared<ControllerStream>(&loop_, &thread_, &outstanding_);
+    auto stream = std::make_shared<agent::link::ControllerStream>(&loop_, &thread_, &outstanding_);
     const auto answered = std::make_shared<bool>(false);
     stream->StartFromLoop(
-        NewControllerChannel({server_->address(), "", "", tls_ca_pem_}),
+        agent::link::NewControllerChannel({server_->address(), "", "", tls_ca_pem_}),
         [this, answered](const std::string&) {
           *answered = true;
           ++answers_;
@@ -205,13 +206,13 @@ class Client {
   }
 
   void Opened() {
-    const perf::ProcessSample now = perf::ProcessSample::Of(server_->pid());
+    const perf::control::ProcessSample now = perf::control::ProcessSample::Of(server_->pid());
     Say("resident_bytes", static_cast<double>(now.resident_bytes - before_.resident_bytes));
     Begin();
   }
 
   void Begin() {
-    before_ = perf::ProcessSample::Of(server_->pid());
+    before_ = perf::control::ProcessSample::Of(server_->pid());
     since_ = loop_.Now();
     Exchange();
   }
@@ -229,7 +230,7 @@ class Client {
   }
 
   void End() {
-    const perf::ProcessSample now = perf::ProcessSample::Of(server_->pid());
+    const perf::control::ProcessSample now = perf::control::ProcessSample::Of(server_->pid());
     const double messages = static_cast<double>(sent_) * streams_count_;
     if (messages > 0) Say("cpu_us_per_message", static_cast<double>(now.cpu_ns - before_.cpu_ns) * 1e-3 / messages);
     Say("resident_bytes_after_steps", static_cast<double>(now.resident_bytes - empty_bytes_));
@@ -245,15 +246,15 @@ class Client {
   }
   static void Say(const char* name, double value) { std::printf("%-28s %.10g\n", name, value); }
 
-  const perf::ServerProcess* const server_;
+  const perf::control::ServerProcess* const server_;
   const int streams_count_, opening_, steps_, messages_, per_answer_, step_ms_;
   const std::string up_, tls_ca_pem_;
   EventLoop loop_{"bare"};
-  Outstanding outstanding_;
+  agent::link::Outstanding outstanding_;
   CompletionThread thread_{"bare-grpc", std::make_unique<grpc::CompletionQueue>()};
-  std::vector<std::shared_ptr<ControllerStream>> streams_;
+  std::vector<std::shared_ptr<agent::link::ControllerStream>> streams_;
   TimePoint since_;
-  perf::ProcessSample before_;
+  perf::control::ProcessSample before_;
   int64_t own_cpu_before_ns_ = 0;
   int64_t empty_bytes_ = 0;
   int64_t sent_ = 0;
@@ -273,7 +274,7 @@ int Main(int argc, char** argv) {
   options.emplace("--opening", "64");
   if (options.count("--ready-fd") > 0) Serve(options);
   std::vector<std::string> command(argv, argv + argc);
-  const auto server = perf::ServerProcess::Start(command, "no secret");
+  const auto server = perf::control::ServerProcess::Start(command, "no secret");
   if (!server.ok()) {
     std::fprintf(stderr, "grpc_streams: %s\n", std::string(server.status().message()).c_str());
     return 1;
@@ -282,6 +283,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::bench
 
-int main(int argc, char** argv) { return farandole::Main(argc, argv); }
+int main(int argc, char** argv) { return farandole::bench::Main(argc, argv); }

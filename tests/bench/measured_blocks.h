@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "perf/rank_page.h"
+#include "perf/data/rank_page.h"
 #include "tests/bench/driver_link.h"
 #include "tests/bench/pattern.h"
 
@@ -24,7 +24,7 @@ inline int64_t BlockBytes(const Command& command) { return StrideOf(command.byte
 // Seconds of a call in each block. `operands` has room for BlockBytes(). Every block: all operands are written anew,
 // the ranks meet, `call(operand)` runs once for each, and every cell of every result is checked.
 template <typename Call>
-std::vector<double> MeasureBlocks(const Command& command, perf::RankPage* page, DriverLink* link, char* operands,
+std::vector<double> MeasureBlocks(const Command& command, perf::data::RankPage* page, DriverLink* link, char* operands,
                                   Call call) {
   static int64_t number = 0;  // the same on all ranks
   const Pattern pattern(command.dtype, page->rank(), page->size());
@@ -34,9 +34,9 @@ std::vector<double> MeasureBlocks(const Command& command, perf::RankPage* page, 
     const int64_t stride = StrideOf(command.bytes), first = number;
     for (char* at = operands; at < end; at += stride) pattern.Fill(at, command.bytes, number++);
     page->Barrier();
-    const int64_t begin_ns = perf::NowNs();
+    const int64_t begin_ns = perf::data::NowNs();
     for (char* at = operands; at < end; at += stride) call(at);
-    seconds.push_back(static_cast<double>(perf::NowNs() - begin_ns) * 1e-9 / command.calls);
+    seconds.push_back(static_cast<double>(perf::data::NowNs() - begin_ns) * 1e-9 / command.calls);
     number = first;
     for (char* at = operands; at < end; at += stride) {
       if (!pattern.IsSum(at, command.bytes, number++)) link->Fail(command.what + ": wrong sum");

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "perf/rank_page.h"
+#include "perf/data/rank_page.h"
 #include "tests/bench/driver_link.h"
 #include "tests/bench/measured_blocks.h"
 
@@ -22,9 +22,9 @@ int Main(int argc, char** argv) {
     return 2;
   }
   DriverLink link(argv[1], rank);
-  perf::RankSlot* const slots = perf::RankPage::Map(argv[2]);
+  perf::data::RankSlot* const slots = perf::data::RankPage::Map(argv[2]);
   if (slots == nullptr) link.Fail("no page to share");
-  perf::RankPage page(slots, rank, size, LooksOf(size));
+  perf::data::RankPage page(slots, rank, size, LooksOf(size));
   std::vector<char> operands;
   for (Command command; link.Next(&command);) {
     if (operands.size() < static_cast<size_t>(BlockBytes(command))) operands.resize(BlockBytes(command));

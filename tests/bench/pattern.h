@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/half.h"
+#include "worker/arithmetic/half.h"
 
 namespace farandole::bench {
 
@@ -55,7 +55,8 @@ class Pattern {
   int64_t BlockBytes() const { return kBlock * element_; }
 
   void Append(std::vector<char>* cells, float value) const {
-    const uint16_t narrow = half_ ? Float16FromFloat(value) : Bfloat16FromFloat(value);
+    const uint16_t narrow =
+        half_ ? worker::arithmetic::Float16FromFloat(value) : worker::arithmetic::Bfloat16FromFloat(value);
     const char* const bits =
         element_ == 4 ? reinterpret_cast<const char*>(&value) : reinterpret_cast<const char*>(&narrow);
     cells->insert(cells->end(), bits, bits + element_);

@@ -50,10 +50,10 @@ TEST(PatternTest, HasExactSumsOfTwoInBothTypesOf16Bits) {
       cells[rank].resize(kCount);
       Pattern(dtype, rank, 2).Fill(reinterpret_cast<char*>(cells[rank].data()), kCount * 2, 3);
     }
-    const auto widen = half ? FloatFromFloat16 : FloatFromBfloat16;
+    const auto widen = half ? worker::arithmetic::FloatFromFloat16 : worker::arithmetic::FloatFromBfloat16;
     for (int64_t i = 0; i < kCount; ++i) {
       const float exact = widen(cells[0][i]) + widen(cells[1][i]);
-      sum[i] = half ? Float16FromFloat(exact) : Bfloat16FromFloat(exact);
+      sum[i] = half ? worker::arithmetic::Float16FromFloat(exact) : worker::arithmetic::Bfloat16FromFloat(exact);
       ASSERT_EQ(widen(sum[i]), exact);
     }
     EXPECT_TRUE(Pattern(dtype, 0, 2).IsSum(reinterpret_cast<const char*>(sum.data()), kCount * 2, 3));

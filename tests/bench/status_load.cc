@@ -11,11 +11,11 @@
 #include <iostream>
 #include <string>
 
-#include "agent/controller_channel.h"
+#include "agent/link/controller_channel.h"
 #include "base/clock.h"
 #include "farandole/v1/status.grpc.pb.h"
 
-namespace farandole {
+namespace farandole::bench {
 namespace {
 
 constexpr int64_t kIntervalMs = 100;
@@ -32,7 +32,7 @@ int Main(const std::string& address, const std::string& job) {
   std::ios::sync_with_stdio(false);
   std::string token;
   std::getline(std::cin, token);
-  const auto stub = v1::Status::NewStub(NewControllerChannel({address, job, token, ""}));
+  const auto stub = v1::Status::NewStub(agent::link::NewControllerChannel({address, job, token, ""}));
   bool on = false;
   int answers = 0;
   const auto tell = [&] {
@@ -60,6 +60,6 @@ int Main(const std::string& address, const std::string& job) {
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::bench
 
-int main(int argc, char** argv) { return argc == 3 ? farandole::Main(argv[1], argv[2]) : 2; }
+int main(int argc, char** argv) { return argc == 3 ? farandole::bench::Main(argv[1], argv[2]) : 2; }

@@ -14,7 +14,7 @@
 #include "tests/conformance/media.h"
 #include "tests/conformance/outcome.h"
 
-namespace farandole {
+namespace farandole::conformance {
 namespace {
 
 class ChannelTest : public testing::TestWithParam<Medium> {
@@ -198,7 +198,7 @@ TEST_P(ChannelTest, ABlockOutsideItsMemoryIsRefused) {
 TEST_P(ChannelTest, ManyChannelsAtOnce) {
   constexpr int kChannels = 40;
   constexpr size_t kBytes = 200000;
-  std::vector<std::unique_ptr<Channel>> a(kChannels), b(kChannels);
+  std::vector<std::unique_ptr<transport::Channel>> a(kChannels), b(kChannels);
   std::vector<std::unique_ptr<Bytes>> out, in;
   std::vector<Outcome> sent(kChannels), received(kChannels);
   for (int i = 0; i < kChannels; ++i) {
@@ -314,4 +314,4 @@ TEST_P(ChannelTest, DiscardInTheMiddleOfAFrame) {
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::conformance

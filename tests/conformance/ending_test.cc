@@ -13,7 +13,7 @@
 #include "tests/conformance/media.h"
 #include "tests/conformance/outcome.h"
 
-namespace farandole {
+namespace farandole::conformance {
 namespace {
 
 constexpr absl::StatusCode kCancelled = absl::StatusCode::kCancelled;
@@ -23,7 +23,7 @@ constexpr absl::StatusCode kDeadlineExceeded = absl::StatusCode::kDeadlineExceed
 class EndingTest : public testing::TestWithParam<Medium> {
  protected:
   // Sends that cannot finish, and receives for which nothing comes, on one end.
-  void PostPending(Channel* channel, std::vector<Outcome>* outcomes) {
+  void PostPending(transport::Channel* channel, std::vector<Outcome>* outcomes) {
     for (Outcome& outcome : *outcomes) {
       const uint64_t tag = next_tag_++;
       if (tag % 2 == 0) {
@@ -100,7 +100,7 @@ TEST_P(EndingTest, TheDestructorReturnsAfterTheLastDone) {
 
 TEST_P(EndingTest, BothEndsCloseWhileDataFlows) {
   for (int round = 0; round < 20; ++round) {
-    std::unique_ptr<Channel> a, b;
+    std::unique_ptr<transport::Channel> a, b;
     ends_.Add("flow" + std::to_string(round), &a, &b);
     Bytes in_a(16 << 20), in_b(16 << 20);
     Outcome outcomes[4];
@@ -209,7 +209,7 @@ TEST_P(BufferingEndingTest, APatientReceiveDoesNotSpoilWhatWasSentBeforeTheClose
   ends_.a.reset();
   // Longer than the transport waits on behalf of operations that are in a hurry.
   Outcome timer;
-  std::unique_ptr<Channel> other_a, other_b;
+  std::unique_ptr<transport::Channel> other_a, other_b;
   ends_.Add("timer", &other_a, &other_b);
   other_a->Receive({0, 1}, small_.block(), InMs(800), timer.done());
   EXPECT_EQ(timer.Wait().code(), kDeadlineExceeded);
@@ -233,4 +233,4 @@ TEST_P(EndingTest, AFrameThatNobodyFetchesDoesNotHideThatThePeerIsGone) {
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::conformance

@@ -6,34 +6,35 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 
-namespace farandole {
+namespace farandole::conformance {
 
 TimePoint InMs(int64_t ms) { return Clock::Monotonic().Now().PlusMs(ms); }
 
 struct Meeting::State {
   absl::Mutex mutex;
   int calls = 0;
-  absl::StatusOr<std::unique_ptr<Channel>> result = absl::InternalError("`ready` was not called in 20 s");
+  absl::StatusOr<std::unique_ptr<transport::Channel>> result = absl::InternalError("`ready` was not called in 20 s");
 };
 
-Transport::Ready Meeting::Ready() {
+transport::Transport::Ready Meeting::Ready() {
   state_ = std::make_shared<State>();
-  return [state = state_](absl::StatusOr<std::unique_ptr<Channel>> result) {
+  return [state = state_](absl::StatusOr<std::unique_ptr<transport::Channel>> result) {
     absl::MutexLock lock(&state->mutex);
     ++state->calls;
     state->result = std::move(result);
   };
 }
 
-void Meeting::Connect(Transport* transport, const std::string& address, const Pairing& pairing, TimePoint deadline) {
+void Meeting::Connect(transport::Transport* transport, const std::string& address, const transport::Pairing& pairing,
+                      TimePoint deadline) {
   transport->Connect(address, pairing, deadline, Ready());
 }
 
-void Meeting::Accept(Transport* transport, const Pairing& pairing, TimePoint deadline) {
+void Meeting::Accept(transport::Transport* transport, const transport::Pairing& pairing, TimePoint deadline) {
   transport->Accept(pairing, deadline, Ready());
 }
 
-absl::StatusOr<std::unique_ptr<Channel>> Meeting::Wait() {
+absl::StatusOr<std::unique_ptr<transport::Channel>> Meeting::Wait() {
   absl::MutexLock lock(&state_->mutex);
   state_->mutex.AwaitWithTimeout(absl::Condition(
                                      +[](State* state) { return state->calls > 0; }, state_.get()),
@@ -55,12 +56,13 @@ Ends::Ends(const Medium& medium) : transport_a(medium.make()), transport_b(mediu
   Add("main", &a, &b);
 }
 
-void Ends::Add(const std::string& id, std::unique_ptr<Channel>* connecting, std::unique_ptr<Channel>* accepting) {
+void Ends::Add(const std::string& id, std::unique_ptr<transport::Channel>* connecting,
+               std::unique_ptr<transport::Channel>* accepting) {
   Meeting connect, accept;
   connect.Connect(transport_a.get(), address_b, {"job/1", "a" + id, "b" + id, "key"}, InMs(10000));
   accept.Accept(transport_b.get(), {"job/1", "b" + id, "a" + id, "key"}, InMs(10000));
-  absl::StatusOr<std::unique_ptr<Channel>> one = connect.Wait();
-  absl::StatusOr<std::unique_ptr<Channel>> other = accept.Wait();
+  absl::StatusOr<std::unique_ptr<transport::Channel>> one = connect.Wait();
+  absl::StatusOr<std::unique_ptr<transport::Channel>> other = accept.Wait();
   ASSERT_TRUE(one.ok()) << one.status();
   ASSERT_TRUE(other.ok()) << other.status();
   *connecting = *std::move(one);
@@ -73,4 +75,4 @@ std::string Bytes::Pattern(size_t size, unsigned seed) {
   return bytes;
 }
 
-}  // namespace farandole
+}  // namespace farandole::conformance

@@ -10,24 +10,25 @@
 #include "transport/plain_memory.h"
 #include "transport/transport.h"
 
-namespace farandole {
+namespace farandole::conformance {
 
 TimePoint InMs(int64_t ms);
 
 // Calls Connect or Accept and waits for the channel.
 class Meeting {
  public:
-  void Connect(Transport* transport, const std::string& address, const Pairing& pairing, TimePoint deadline);
-  void Accept(Transport* transport, const Pairing& pairing, TimePoint deadline);
+  void Connect(transport::Transport* transport, const std::string& address, const transport::Pairing& pairing,
+               TimePoint deadline);
+  void Accept(transport::Transport* transport, const transport::Pairing& pairing, TimePoint deadline);
   // INTERNAL after 20 s.
-  absl::StatusOr<std::unique_ptr<Channel>> Wait();
+  absl::StatusOr<std::unique_ptr<transport::Channel>> Wait();
   // True if `ready` has been called.
   bool over();
   int calls();
 
  private:
   struct State;
-  Transport::Ready Ready();
+  transport::Transport::Ready Ready();
   std::shared_ptr<State> state_;
 };
 
@@ -35,11 +36,12 @@ class Meeting {
 struct Ends {
   explicit Ends(const Medium& medium);
   // Another channel between the same transports.
-  void Add(const std::string& id, std::unique_ptr<Channel>* connecting, std::unique_ptr<Channel>* accepting);
+  void Add(const std::string& id, std::unique_ptr<transport::Channel>* connecting,
+           std::unique_ptr<transport::Channel>* accepting);
 
-  std::unique_ptr<Transport> transport_a, transport_b;
+  std::unique_ptr<transport::Transport> transport_a, transport_b;
   std::string address_b;
-  std::unique_ptr<Channel> a, b;
+  std::unique_ptr<transport::Channel> a, b;
 };
 
 // Bytes with the memory that describes them.
@@ -48,17 +50,17 @@ class Bytes {
   explicit Bytes(size_t size, char fill = 0) : bytes_(size, fill), memory_(&bytes_[0], size) {}
   explicit Bytes(std::string text) : bytes_(std::move(text)), memory_(&bytes_[0], bytes_.size()) {}
   Bytes(const Bytes&) = delete;
-  Block block() const { return {&memory_, 0, bytes_.size()}; }
-  Block part(size_t offset, size_t bytes) const { return {&memory_, offset, bytes}; }
+  transport::Block block() const { return {&memory_, 0, bytes_.size()}; }
+  transport::Block part(size_t offset, size_t bytes) const { return {&memory_, offset, bytes}; }
   const std::string& text() const { return bytes_; }
   // Every byte of a closed formula of its position.
   static std::string Pattern(size_t size, unsigned seed);
 
  private:
   std::string bytes_;
-  PlainMemory memory_;
+  transport::PlainMemory memory_;
 };
 
-}  // namespace farandole
+}  // namespace farandole::conformance
 
 #endif  // FARANDOLE_TESTS_CONFORMANCE_ENDS_H_

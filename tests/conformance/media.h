@@ -9,12 +9,12 @@
 
 #include "transport/transport.h"
 
-namespace farandole {
+namespace farandole::conformance {
 
 // One transport in one configuration; everything in this folder holds for each of them.
 struct Medium {
   std::string name;
-  std::function<std::unique_ptr<Transport>()> make;
+  std::function<std::unique_ptr<transport::Transport>()> make;
   // A send can be done before its receive is posted.
   bool buffers;
 };
@@ -23,6 +23,6 @@ inline void PrintTo(const Medium& medium, std::ostream* out) { *out << medium.na
 
 std::vector<Medium> Media();
 
-}  // namespace farandole
+}  // namespace farandole::conformance
 
 #endif  // FARANDOLE_TESTS_CONFORMANCE_MEDIA_H_

@@ -10,12 +10,12 @@
 #include "absl/time/time.h"
 #include "transport/channel.h"
 
-namespace farandole {
+namespace farandole::conformance {
 
 // What became of one operation: counts calls of `done` and notes their thread. Outlives the operation, which shares it.
 class Outcome {
  public:
-  Channel::Done done() {
+  transport::Channel::Done done() {
     return [state = state_](absl::Status status) {
       absl::MutexLock lock(&state->mutex);
       ++state->calls;
@@ -53,6 +53,6 @@ class Outcome {
   const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-}  // namespace farandole
+}  // namespace farandole::conformance
 
 #endif  // FARANDOLE_TESTS_CONFORMANCE_OUTCOME_H_

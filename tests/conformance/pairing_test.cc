@@ -10,7 +10,7 @@
 #include "tests/conformance/media.h"
 #include "tests/conformance/outcome.h"
 
-namespace farandole {
+namespace farandole::conformance {
 namespace {
 
 class PairingTest : public testing::TestWithParam<Medium> {
@@ -22,8 +22,8 @@ class PairingTest : public testing::TestWithParam<Medium> {
     EXPECT_FALSE(accept->over());
     Meeting connect;
     connect.Connect(a_.get(), address_, {"job/1", "1", "0", "key"}, InMs(10000));
-    absl::StatusOr<std::unique_ptr<Channel>> one = connect.Wait();
-    absl::StatusOr<std::unique_ptr<Channel>> other = accept->Wait();
+    absl::StatusOr<std::unique_ptr<transport::Channel>> one = connect.Wait();
+    absl::StatusOr<std::unique_ptr<transport::Channel>> other = accept->Wait();
     ASSERT_TRUE(one.ok()) << one.status();
     ASSERT_TRUE(other.ok()) << other.status();
     Bytes out("hello"), in(5);
@@ -34,15 +34,15 @@ class PairingTest : public testing::TestWithParam<Medium> {
     EXPECT_EQ(in.text(), "hello");
   }
 
-  absl::StatusCode ConnectCode(const Pairing& pairing, int64_t ms) {
+  absl::StatusCode ConnectCode(const transport::Pairing& pairing, int64_t ms) {
     Meeting connect;
     connect.Connect(a_.get(), address_, pairing, InMs(ms));
     return connect.Wait().status().code();
   }
 
-  std::unique_ptr<Transport> a_, b_;
+  std::unique_ptr<transport::Transport> a_, b_;
   std::string address_;
-  const Pairing accepting_{"job/1", "0", "1", "key"};
+  const transport::Pairing accepting_{"job/1", "0", "1", "key"};
 };
 
 INSTANTIATE_TEST_SUITE_P(Media, PairingTest, testing::ValuesIn(Media()),
@@ -134,12 +134,12 @@ TEST_P(PairingTest, ManyMeetAtOnce) {
     accepts[i].Accept(b_.get(), {"job/1", "0", std::to_string(i), "key"}, InMs(15000));
   }
   for (int i = 0; i < kCount; ++i) {
-    absl::StatusOr<std::unique_ptr<Channel>> one = connects[i].Wait();
-    absl::StatusOr<std::unique_ptr<Channel>> other = accepts[i].Wait();
+    absl::StatusOr<std::unique_ptr<transport::Channel>> one = connects[i].Wait();
+    absl::StatusOr<std::unique_ptr<transport::Channel>> other = accepts[i].Wait();
     EXPECT_TRUE(one.ok()) << one.status();
     EXPECT_TRUE(other.ok()) << other.status();
   }
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::conformance

@@ -25,14 +25,14 @@
 #include "transport/tcp/socket.h"
 #include "transport/tcp/transport.h"
 
-namespace farandole {
+namespace farandole::conformance {
 namespace {
 
-const Pairing kConnecting{"job/1", "1", "0", "key"};
-const Pairing kAccepting{"job/1", "0", "1", "key"};
+const transport::Pairing kConnecting{"job/1", "1", "0", "key"};
+const transport::Pairing kAccepting{"job/1", "0", "1", "key"};
 
 UniqueFd Dial(const std::string& address) {
-  absl::StatusOr<SocketAddress> parsed = ParseAddress(address);
+  absl::StatusOr<transport::tcp::SocketAddress> parsed = transport::tcp::ParseAddress(address);
   UniqueFd fd(socket(parsed->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(connect(fd.get(), parsed->get(), parsed->length), 0);
   return fd;
@@ -54,15 +54,15 @@ class TcpTest : public testing::Test {
  protected:
   void ExpectStillMeets(Meeting* accept) {
     EXPECT_FALSE(accept->over());
-    TcpTransport other;
+    transport::tcp::TcpTransport other;
     Meeting connect;
     connect.Connect(&other, address_, kConnecting, InMs(10000));
-    absl::StatusOr<std::unique_ptr<Channel>> one = connect.Wait();
+    absl::StatusOr<std::unique_ptr<transport::Channel>> one = connect.Wait();
     EXPECT_TRUE(one.ok()) << one.status();
     EXPECT_TRUE(accept->Wait().ok());
   }
 
-  TcpTransport transport_;
+  transport::tcp::TcpTransport transport_;
   const std::string address_ = transport_.Listen().value_or("");
 };
 
@@ -70,7 +70,7 @@ TEST_F(TcpTest, AStrangerWhoSaysNothingIsDropped) {
   Meeting accept;
   accept.Accept(&transport_, kAccepting, InMs(20000));
   UniqueFd stranger = Dial(address_);
-  EXPECT_TRUE(ClosesWithin(stranger.get(), Acceptor::kGuestMs + 3000));
+  EXPECT_TRUE(ClosesWithin(stranger.get(), transport::tcp::Acceptor::kGuestMs + 3000));
   ExpectStillMeets(&accept);
 }
 
@@ -82,7 +82,7 @@ TEST_F(TcpTest, AStrangerWhoTalksNonsenseIsDroppedAtOnce) {
   for (const std::string& bytes : garbage) {
     UniqueFd stranger = Dial(address_);
     (void)!send(stranger.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    EXPECT_TRUE(ClosesWithin(stranger.get(), Acceptor::kGuestMs / 2));
+    EXPECT_TRUE(ClosesWithin(stranger.get(), transport::tcp::Acceptor::kGuestMs / 2));
   }
   ExpectStillMeets(&accept);
 }
@@ -91,8 +91,8 @@ TEST_F(TcpTest, AStrangerWhoKnowsTheNamesButNotTheKeyGetsNowhere) {
   Meeting accept;
   accept.Accept(&transport_, kAccepting, InMs(20000));
   UniqueFd stranger = Dial(address_);
-  MessageStream stream(stranger.get());
-  const InitiatorHandshake initiator("tcp", kConnecting);
+  transport::tcp::MessageStream stream(stranger.get());
+  const transport::InitiatorHandshake initiator("tcp", kConnecting);
   ASSERT_TRUE(stream.Write(initiator.Hello()).ok());
   pollfd entry{stranger.get(), POLLIN, 0};
   ASSERT_EQ(poll(&entry, 1, 5000), 1);
@@ -100,7 +100,7 @@ TEST_F(TcpTest, AStrangerWhoKnowsTheNamesButNotTheKeyGetsNowhere) {
   ASSERT_TRUE(challenge.ok() && challenge->has_value());
   // It gives the acceptor's own MAC back.
   ASSERT_TRUE(stream.Write("P" + (*challenge)->substr((*challenge)->size() - 32)).ok());
-  EXPECT_TRUE(ClosesWithin(stranger.get(), Acceptor::kGuestMs / 2));
+  EXPECT_TRUE(ClosesWithin(stranger.get(), transport::tcp::Acceptor::kGuestMs / 2));
   ExpectStillMeets(&accept);
 }
 
@@ -109,21 +109,23 @@ TEST_F(TcpTest, HalfOpenHandshakesAreBoundedInNumber) {
   accept.Accept(&transport_, kAccepting, InMs(20000));
   const TimePoint start = Clock::Monotonic().Now();
   std::vector<UniqueFd> strangers;
-  for (int i = 0; i < Acceptor::kGuestsMax + 40; ++i) strangers.push_back(Dial(address_));
+  for (int i = 0; i < transport::tcp::Acceptor::kGuestsMax + 40; ++i) strangers.push_back(Dial(address_));
   // The first 40 were pushed out, long before their time was over (a machine too slow for that proves nothing).
   bool closed = true;
-  for (int i = 0; i < 40 && closed; ++i) closed = ClosesWithin(strangers[i].get(), Acceptor::kGuestMs / 2);
-  if (Clock::Monotonic().Now().MsSince(start) < Acceptor::kGuestMs) {
+  for (int i = 0; i < 40 && closed; ++i)
+    closed = ClosesWithin(strangers[i].get(), transport::tcp::Acceptor::kGuestMs / 2);
+  if (Clock::Monotonic().Now().MsSince(start) < transport::tcp::Acceptor::kGuestMs) {
     EXPECT_TRUE(closed);
   }
   ExpectStillMeets(&accept);
 }
 
 TEST_F(TcpTest, AWrongServiceOnThePortIsNamed) {
-  absl::StatusOr<PrivateFd> listener = ListenOn("127.0.0.1");
+  absl::StatusOr<PrivateFd> listener = transport::tcp::ListenOn("127.0.0.1");
   ASSERT_TRUE(listener.ok());
   Meeting connect;
-  connect.Connect(&transport_, FormatAddress(LocalAddress(listener->get()).value()), kConnecting, InMs(10000));
+  connect.Connect(&transport_, transport::tcp::FormatAddress(transport::tcp::LocalAddress(listener->get()).value()),
+                  kConnecting, InMs(10000));
   pollfd entry{listener->get(), POLLIN, 0};
   ASSERT_EQ(poll(&entry, 1, 5000), 1);
   absl::StatusOr<UniqueFd> guest = AcceptNext(listener->get());
@@ -134,10 +136,11 @@ TEST_F(TcpTest, AWrongServiceOnThePortIsNamed) {
 }
 
 TEST_F(TcpTest, ASilentServiceOnThePortEndsAtTheDeadline) {
-  absl::StatusOr<PrivateFd> listener = ListenOn("127.0.0.1");
+  absl::StatusOr<PrivateFd> listener = transport::tcp::ListenOn("127.0.0.1");
   ASSERT_TRUE(listener.ok());
   Meeting connect;
-  connect.Connect(&transport_, FormatAddress(LocalAddress(listener->get()).value()), kConnecting, InMs(100));
+  connect.Connect(&transport_, transport::tcp::FormatAddress(transport::tcp::LocalAddress(listener->get()).value()),
+                  kConnecting, InMs(100));
   EXPECT_EQ(connect.Wait().status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
@@ -148,8 +151,8 @@ TEST_F(TcpTest, AddressesAreCheckedBeforeUse) {
     connect.Connect(&transport_, address, kConnecting, InMs(10000));
     EXPECT_EQ(connect.Wait().status().code(), absl::StatusCode::kInvalidArgument) << address;
   }
-  EXPECT_EQ(TcpTransport({"0.0.0.0"}).Listen().status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(TcpTransport({"192.0.2.1"}).Usable().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(transport::tcp::TcpTransport({"0.0.0.0"}).Listen().status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(transport::tcp::TcpTransport({"192.0.2.1"}).Usable().code(), absl::StatusCode::kUnavailable);
 }
 
 // A process at the other end. Forked while this one has no threads, told the address later; ends by itself when the
@@ -186,10 +189,10 @@ class Peer {
     close(lifeline_[1]);
     char text[64] = {};
     if (read(address_[0], text, sizeof text - 1) <= 0) _exit(1);
-    TcpTransport transport;
+    transport::tcp::TcpTransport transport;
     Meeting connect;
     connect.Connect(&transport, text, kConnecting, InMs(20000));
-    absl::StatusOr<std::unique_ptr<Channel>> channel = connect.Wait();
+    absl::StatusOr<std::unique_ptr<transport::Channel>> channel = connect.Wait();
     if (!channel.ok()) _exit(1);
     Bytes hello("hello"), large(32 << 20);
     Outcome sent, flood;
@@ -213,11 +216,11 @@ INSTANTIATE_TEST_SUITE_P(SendingAndForked, PeerDeathTest, testing::Combine(testi
 TEST_P(PeerDeathTest, EndsEverythingWithinABound) {
   const bool sends = std::get<0>(GetParam());
   Peer peer(sends, std::get<1>(GetParam()));
-  TcpTransport transport;
+  transport::tcp::TcpTransport transport;
   Meeting accept;
   accept.Accept(&transport, kAccepting, InMs(20000));
   peer.Tell(transport.Listen().value());
-  absl::StatusOr<std::unique_ptr<Channel>> channel = accept.Wait();
+  absl::StatusOr<std::unique_ptr<transport::Channel>> channel = accept.Wait();
   ASSERT_TRUE(channel.ok()) << channel.status();
   Bytes hello(5), in(32 << 20), large(32 << 20);
   Outcome greeted, receiving, sending, other;
@@ -239,4 +242,4 @@ TEST_P(PeerDeathTest, EndsEverythingWithinABound) {
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::conformance

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "absl/strings/string_view.h"
-#include "proto/codec.h"
+#include "proto/codec/codec.h"
 
 namespace {
 

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "proto/codec.h"
-#include "proto/hosted_view.h"
+#include "proto/codec/codec.h"
+#include "proto/rules/hosted_view.h"
 #include "proto/version.h"
 #include "tests/fuzz/record.h"
 #include "transport/handshake.h"
 
-namespace farandole {
+namespace farandole::fuzz {
 namespace {
 
 constexpr GenerationId kEarlier{3, 4};  // of the controller before the one of hub_fuzz
@@ -181,28 +181,28 @@ void PutOthers(const Corpus& corpus) {
   };
   corpus.Put("frame", "two", std::string(1, '\x07') + frame(local) + frame("x"));
   corpus.Put("frame", "too_long", std::string("\xff\xff\xff\xff\xff", 5));
-  Pairing pairing;
+  transport::Pairing pairing;
   pairing.domain = "job/3";
   pairing.self_id = "1";
   pairing.peer_id = "0";
   pairing.key = "key";
-  const std::string hello = InitiatorHandshake("tcp", pairing).Hello();
+  const std::string hello = transport::InitiatorHandshake("tcp", pairing).Hello();
   corpus.Put("handshake", "hello", WriteRecord(0, hello) + WriteRecord(0, "P" + std::string(32, 'm')));
   corpus.Put("handshake", "challenge", WriteRecord(1, "C" + std::string(64, 'n')));
-  corpus.Put("handshake", "wait", WriteRecord(1, ResponderHandshake::WaitMessage()));
+  corpus.Put("handshake", "wait", WriteRecord(1, transport::ResponderHandshake::WaitMessage()));
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::fuzz
 
 int main(int argc, char** argv) {
   if (argc != 2) {
     std::fprintf(stderr, "usage: write_corpus FOLDER\n");
     return 2;
   }
-  const farandole::Corpus corpus(argv[1]);
-  farandole::PutHub(corpus);
-  farandole::PutSession(corpus);
-  farandole::PutOthers(corpus);
+  const farandole::fuzz::Corpus corpus(argv[1]);
+  farandole::fuzz::PutHub(corpus);
+  farandole::fuzz::PutSession(corpus);
+  farandole::fuzz::PutOthers(corpus);
   return 0;
 }

@@ -6,11 +6,11 @@
 #include "tests/fuzz/record.h"
 #include "transport/handshake.h"
 
-namespace farandole {
+namespace farandole::fuzz {
 namespace {
 
-Pairing PairingOf(const char* self, const char* peer) {
-  Pairing pairing;
+transport::Pairing PairingOf(const char* self, const char* peer) {
+  transport::Pairing pairing;
   pairing.domain = "job/3";
   pairing.self_id = self;
   pairing.peer_id = peer;
@@ -19,9 +19,9 @@ Pairing PairingOf(const char* self, const char* peer) {
 }
 
 void Respond(absl::string_view hello, absl::string_view proof) {
-  const auto responder = ResponderHandshake::Parse("tcp", hello);
+  const auto responder = transport::ResponderHandshake::Parse("tcp", hello);
   if (!responder.ok()) return;
-  const Pairing pairing = PairingOf("0", "1");
+  const transport::Pairing pairing = PairingOf("0", "1");
   responder->Matches(pairing);
   responder->Claim();
   responder->Challenge(pairing);
@@ -30,24 +30,25 @@ void Respond(absl::string_view hello, absl::string_view proof) {
 }
 
 void Initiate(absl::string_view message) {
-  const InitiatorHandshake initiator("tcp", PairingOf("1", "0"));
+  const transport::InitiatorHandshake initiator("tcp", PairingOf("1", "0"));
   const auto answer = initiator.Classify(message);
-  if (answer.ok() && *answer == InitiatorHandshake::Answer::kChallenge && initiator.Prove(message).ok()) std::abort();
+  if (answer.ok() && *answer == transport::InitiatorHandshake::Answer::kChallenge && initiator.Prove(message).ok())
+    std::abort();
   (void)initiator.Finish(message);
 }
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   absl::string_view rest(reinterpret_cast<const char*>(data), size);
-  farandole::Record first, second;
-  if (!farandole::TakeRecord(&rest, &first)) return 0;
-  farandole::TakeRecord(&rest, &second);
+  farandole::fuzz::Record first, second;
+  if (!farandole::fuzz::TakeRecord(&rest, &first)) return 0;
+  farandole::fuzz::TakeRecord(&rest, &second);
   if (first.what % 2 == 0) {
-    farandole::Respond(first.bytes, second.bytes);
+    farandole::fuzz::Respond(first.bytes, second.bytes);
   } else {
-    farandole::Initiate(first.bytes);
+    farandole::fuzz::Initiate(first.bytes);
   }
   return 0;
 }

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "controller/hub.h"
-#include "proto/codec.h"
+#include "controller/hub/hub.h"
+#include "proto/codec/codec.h"
 #include "tests/fuzz/record.h"
 
-namespace farandole {
+namespace farandole::fuzz {
 namespace {
 
 constexpr int kRecordsMax = 64;
@@ -22,17 +22,17 @@ class FakeClock final : public Clock {
   TimePoint now{1000000};
 };
 
-struct Sink final : AgentStream {
-  void Send(std::string, SharedBytes) override {}
+struct Sink final : controller::hub::AgentStream {
+  void Send(std::string, controller::hub::SharedBytes) override {}
   void Close(absl::Status) override {}
 };
 
 class Play {
  public:
   Play() {
-    HubConfig config;
+    controller::hub::HubConfig config;
     config.job.controller_incarnation = 5;
-    hub_ = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+    hub_ = std::make_unique<controller::hub::Hub>(config, &clock_, &log_, [](TimePoint) {});
     Connect(0);
     Connect(1);
   }
@@ -66,18 +66,18 @@ class Play {
   }
 
   FakeClock clock_;
-  Log log_{LogLevel::kError};
-  std::unique_ptr<Hub> hub_;
+  controller::hub::Log log_{controller::hub::LogLevel::kError};
+  std::unique_ptr<controller::hub::Hub> hub_;
   std::shared_ptr<Sink> streams_[2];
 };
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   absl::string_view rest(reinterpret_cast<const char*>(data), size);
-  farandole::Play play;
-  farandole::Record record;
-  for (int i = 0; i < farandole::kRecordsMax && farandole::TakeRecord(&rest, &record); ++i) play.Do(record);
+  farandole::fuzz::Play play;
+  farandole::fuzz::Record record;
+  for (int i = 0; i < farandole::fuzz::kRecordsMax && farandole::fuzz::TakeRecord(&rest, &record); ++i) play.Do(record);
   return 0;
 }

@@ -7,7 +7,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace farandole {
+namespace farandole::fuzz {
 
 // Inputs that play several messages are records: a byte that says what to do, the length in two bytes (the lower one
 // first), and as many bytes.
@@ -33,6 +33,6 @@ inline std::string WriteRecord(uint8_t what, absl::string_view bytes) {
   return record.append(bytes.data(), bytes.size());
 }
 
-}  // namespace farandole
+}  // namespace farandole::fuzz
 
 #endif  // FARANDOLE_TESTS_FUZZ_RECORD_H_

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "proto/codec.h"
+#include "proto/codec/codec.h"
 #include "tests/fuzz/record.h"
-#include "worker/session.h"
+#include "worker/session/session.h"
 
-namespace farandole {
+namespace farandole::fuzz {
 namespace {
 
 constexpr int kRecordsMax = 64;
@@ -48,9 +48,9 @@ class Play {
     if (!message.ok()) return;
     if (auto* down = std::get_if<WorkerDown>(&*message)) Take(session_.Received(std::move(*down), kNow));
     if (record.what % 2 == 0) return;
-    std::vector<Work> done = std::move(work_);
+    std::vector<worker::session::Work> done = std::move(work_);
     work_.clear();
-    for (Work& work : done) {
+    for (worker::session::Work& work : done) {
       session_.Completed(work);
       for (auto& operation : work.operations) {
         if (operation != nullptr) operation->Finish({});
@@ -65,27 +65,27 @@ class Play {
     request.name = name;
     request.signature.op = op;
     request.signature.shape = {1};
-    Effects effects;
-    (void)session_.Submit(std::make_shared<Operation>(request, nullptr, nullptr), kNow, &effects);
+    worker::session::Effects effects;
+    (void)session_.Submit(std::make_shared<worker::session::Operation>(request, nullptr, nullptr), kNow, &effects);
     Take(std::move(effects));
     Take(session_.Flush());
   }
-  void Take(Effects effects) {
-    for (Work& work : effects.work) work_.push_back(std::move(work));
+  void Take(worker::session::Effects effects) {
+    for (worker::session::Work& work : effects.work) work_.push_back(std::move(work));
     for (auto& operation : effects.endings) operation->Finish(session_.end());
   }
 
-  Session session_;
-  std::vector<Work> work_;
+  worker::session::Session session_;
+  std::vector<worker::session::Work> work_;
 };
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   absl::string_view rest(reinterpret_cast<const char*>(data), size);
-  farandole::Play play;
-  farandole::Record record;
-  for (int i = 0; i < farandole::kRecordsMax && farandole::TakeRecord(&rest, &record); ++i) play.Do(record);
+  farandole::fuzz::Play play;
+  farandole::fuzz::Record record;
+  for (int i = 0; i < farandole::fuzz::kRecordsMax && farandole::fuzz::TakeRecord(&rest, &record); ++i) play.Do(record);
   return 0;
 }

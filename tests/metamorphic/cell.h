@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "proto/types.h"
-#include "worker/half.h"
+#include "worker/arithmetic/half.h"
 
 // Single elements, read and written without the product's kernels.
 namespace farandole::metamorphic {
@@ -35,7 +35,8 @@ inline void WriteFloat(DataType dtype, char* cell, double value) {
   const float single = static_cast<float>(value);
   if (dtype == DataType::kFloat64) return put(value);
   if (dtype == DataType::kFloat32) return put(single);
-  put(dtype == DataType::kFloat16 ? Float16FromFloat(single) : Bfloat16FromFloat(single));
+  put(dtype == DataType::kFloat16 ? worker::arithmetic::Float16FromFloat(single)
+                                  : worker::arithmetic::Bfloat16FromFloat(single));
 }
 
 inline double ReadFloat(DataType dtype, const char* cell) {
@@ -51,7 +52,8 @@ inline double ReadFloat(DataType dtype, const char* cell) {
     return single;
   }
   std::memcpy(&half, cell, sizeof half);
-  return dtype == DataType::kFloat16 ? FloatFromFloat16(half) : FloatFromBfloat16(half);
+  return dtype == DataType::kFloat16 ? worker::arithmetic::FloatFromFloat16(half)
+                                     : worker::arithmetic::FloatFromBfloat16(half);
 }
 
 // Half the distance from 1 to the next number: the relative error of one rounding.

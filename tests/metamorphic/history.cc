@@ -49,7 +49,7 @@ int64_t RandomCount(int64_t count_max, Random* random) {
 
 void ChooseReduction(Call* call, Random* random) {
   const DataType dtype = OneOf(kReducible, random);
-  call->how = Reduction(dtype, OneOf(kOps, random));
+  call->how = worker::arithmetic::Reduction(dtype, OneOf(kOps, random));
   const bool extreme = call->how.op == ReduceOp::kMin || call->how.op == ReduceOp::kMax;
   const uint64_t fill = random->Below(4);
   call->fill = fill < 2 ? Call::Fill::kSmall : Call::Fill::kAny;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/reduction.h"
+#include "worker/arithmetic/reduction.h"
 
 namespace farandole::metamorphic {
 
@@ -17,7 +17,7 @@ struct Call {
   enum class Fill { kSmall, kAny, kSpecial };
 
   Kind kind = Kind::kBarrier;
-  Reduction how = DataType::kUint8;
+  worker::arithmetic::Reduction how = DataType::kUint8;
   Fill fill = Fill::kSmall;
   // In elements. Allreduce and broadcast: one number. Reducescatter and allgather: of each member. Alltoall: the
   // matrix.

@@ -7,32 +7,34 @@
 #include <utility>
 
 #include "gtest/gtest.h"
-#include "worker/fake_hosts_testing.h"
-#include "worker/local_bootstrap.h"
-#include "worker/piece.h"
-#include "worker/scheduled_communicator.h"
-#include "worker/shm_communicator.h"
+#include "worker/collective/local_bootstrap.h"
+#include "worker/collective/piece.h"
+#include "worker/hier/fake_hosts_testing.h"
+#include "worker/schedule/scheduled_communicator.h"
+#include "worker/shm/shm_communicator.h"
 
 namespace farandole::metamorphic {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Communicator>> Make(const Medium& medium, int ranks, int position, Transport* transport,
-                                                   Bootstrap* bootstrap) {
-  const HierarchicalOptions options = SmallHierarchicalOptions();
+absl::StatusOr<std::unique_ptr<worker::collective::Communicator>> Make(const Medium& medium, int ranks, int position,
+                                                                       transport::Transport* transport,
+                                                                       worker::collective::Bootstrap* bootstrap) {
+  const worker::hier::HierarchicalOptions options = worker::hier::SmallHierarchicalOptions();
   const std::vector<int> one_host(ranks, 0);
-  const Group group = KeyedGroupOnHosts(medium.hosts.empty() ? one_host : medium.hosts, position);
+  const worker::collective::Group group =
+      worker::hier::KeyedGroupOnHosts(medium.hosts.empty() ? one_host : medium.hosts, position);
   switch (medium.kind) {
     case Medium::Kind::kShm:
-      return ShmCommunicator::Create(group, bootstrap, options.shm);
+      return worker::shm::ShmCommunicator::Create(group, bootstrap, options.shm);
     case Medium::Kind::kHierarchical:
-      return HierarchicalCommunicator::Create(group, transport, bootstrap, options);
+      return worker::hier::HierarchicalCommunicator::Create(group, transport, bootstrap, options);
     default:
-      return ScheduledCommunicator::Create(group, transport, bootstrap, options.scheduled);
+      return worker::schedule::ScheduledCommunicator::Create(group, transport, bootstrap, options.scheduled);
   }
 }
 
 // Memory with these bytes in it: the communicator's buffer if the call asks for it and it has one so large.
-char* Place(const Call& call, std::vector<char>* operand, Communicator* communicator) {
+char* Place(const Call& call, std::vector<char>* operand, worker::collective::Communicator* communicator) {
   const int64_t bytes = static_cast<int64_t>(operand->size());
   void* const buffer = call.in_buffer ? communicator->Buffer(bytes) : nullptr;
   if (buffer == nullptr || bytes == 0) return operand->data();
@@ -42,12 +44,13 @@ char* Place(const Call& call, std::vector<char>* operand, Communicator* communic
 
 int64_t Sum(const std::vector<int64_t>& values) { return std::accumulate(values.begin(), values.end(), int64_t{0}); }
 
-absl::Status Reducescatter(const Call& call, const Instance& instance, Communicator* communicator, Result* result) {
+absl::Status Reducescatter(const Call& call, const worker::collective::Instance& instance,
+                           worker::collective::Communicator* communicator, Result* result) {
   const int ranks = communicator->size(), position = communicator->position();
   std::vector<char> operand = OperandOf(call, position, ranks);
   const int64_t count = Sum(call.counts);
   result->whole = operand;
-  Instance next = instance;
+  worker::collective::Instance next = instance;
   next.part = 2;
   absl::Status status = communicator->Allreduce(instance, call.how, result->whole.data(), count);
   if (!status.ok()) return status;
@@ -56,7 +59,8 @@ absl::Status Reducescatter(const Call& call, const Instance& instance, Communica
   return communicator->Reducescatter(next, call.how, data, result->bytes.data(), call.counts);
 }
 
-absl::Status Move(const Call& call, const Instance& instance, Communicator* communicator, Result* result) {
+absl::Status Move(const Call& call, const worker::collective::Instance& instance,
+                  worker::collective::Communicator* communicator, Result* result) {
   const int ranks = communicator->size(), position = communicator->position();
   const int64_t size = SizeOf(call.how.dtype);
   std::vector<char> operand = OperandOf(call, position, ranks);
@@ -77,12 +81,13 @@ absl::Status Move(const Call& call, const Instance& instance, Communicator* comm
 }
 
 // Pieces of different sizes, some of them empty.
-absl::Status AllreducePieces(const Call& call, const Instance& instance, Communicator* communicator, Result* result) {
+absl::Status AllreducePieces(const Call& call, const worker::collective::Instance& instance,
+                             worker::collective::Communicator* communicator, Result* result) {
   const std::vector<char> operand = OperandOf(call, communicator->position(), communicator->size());
   const std::vector<char> before = operand;
   const int64_t size = SizeOf(call.how.dtype);
   result->bytes.assign(operand.size(), 'x');
-  std::vector<Piece> pieces;
+  std::vector<worker::collective::Piece> pieces;
   for (int64_t at = 0, p = 0; p < call.pieces; ++p) {
     const int64_t left = call.counts[0] - at, count = p + 1 == call.pieces ? left : left * ((p * 5 + 2) % 4) / 5;
     pieces.push_back({operand.data() + at * size, result->bytes.data() + at * size, count});
@@ -93,7 +98,8 @@ absl::Status AllreducePieces(const Call& call, const Instance& instance, Communi
   return status;
 }
 
-absl::Status Execute(const Call& call, const Instance& instance, Communicator* communicator, Result* result) {
+absl::Status Execute(const Call& call, const worker::collective::Instance& instance,
+                     worker::collective::Communicator* communicator, Result* result) {
   switch (call.kind) {
     case Call::Kind::kBarrier:
       return communicator->Barrier(instance);
@@ -135,13 +141,13 @@ std::vector<Medium> AllMedia(int ranks) {
 }
 
 std::vector<std::vector<Result>> RunHistory(const Medium& medium, int ranks, const std::vector<Call>& history) {
-  LocalBootstrap bootstrap;
+  worker::collective::LocalBootstrap bootstrap;
   std::vector<std::vector<Result>> results(ranks);
   std::vector<std::thread> threads;
   for (int position = 0; position < ranks; ++position) {
     threads.emplace_back([&, position] {
-      const std::unique_ptr<Transport> transport =
-          MakeTestTransport(medium.over_tcp || medium.kind == Medium::Kind::kTcp ? "tcp" : "inproc");
+      const std::unique_ptr<transport::Transport> transport =
+          worker::hier::MakeTestTransport(medium.over_tcp || medium.kind == Medium::Kind::kTcp ? "tcp" : "inproc");
       auto made = Make(medium, ranks, position, transport.get(), &bootstrap);
       ASSERT_TRUE(made.ok()) << made.status();
       uint64_t anchor = 0;

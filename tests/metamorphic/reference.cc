@@ -14,7 +14,7 @@ namespace {
 
 using Operands = std::vector<std::vector<char>>;
 
-uint64_t CombineIntegers(const Reduction& how, int64_t a, int64_t b) {
+uint64_t CombineIntegers(const worker::arithmetic::Reduction& how, int64_t a, int64_t b) {
   const uint64_t ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b);
   switch (how.op) {
     case ReduceOp::kMin:
@@ -43,7 +43,7 @@ long double CombineFloats(ReduceOp op, long double a, long double b) {
 
 // Cells [begin, begin + count) of the combination.
 Expected Combined(const Call& call, const Operands& operands, int64_t begin, int64_t count) {
-  const Reduction& how = call.how;
+  const worker::arithmetic::Reduction& how = call.how;
   const int64_t size = SizeOf(how.dtype);
   const int n = static_cast<int>(operands.size());
   const bool extreme = how.op == ReduceOp::kMin || how.op == ReduceOp::kMax;

@@ -13,10 +13,10 @@
 
 namespace {
 
-using farandole::Allgather;
-using farandole::Allreduce;
-using farandole::Barrier;
-using farandole::Broadcast;
+using farandole::frameworks::Allgather;
+using farandole::frameworks::Allreduce;
+using farandole::frameworks::Barrier;
+using farandole::frameworks::Broadcast;
 
 constexpr int kInt64 = 5;
 constexpr int kFloat32 = 7;
@@ -37,7 +37,7 @@ int rank, size;
 
 int WaitFor(int64_t handle) {
   EXPECT(handle > 0);
-  return farandole::WaitFor(handle);
+  return farandole::frameworks::WaitFor(handle);
 }
 
 void Finish(int64_t handle) {
@@ -134,7 +134,7 @@ void ANameIsTakenUntilItsAnswer() {
 
 int main() {
   for (int life = 0; life < kLives; ++life) {
-    EXPECT(farandole::InitNow() == FARANDOLE_OK);
+    EXPECT(farandole::frameworks::InitNow() == FARANDOLE_OK);
     rank = farandole_rank();
     size = farandole_size();
     EXPECT(size == std::atoi(std::getenv("FARANDOLE_SIZE")) && rank == std::atoi(std::getenv("FARANDOLE_RANK")));
@@ -143,7 +143,7 @@ int main() {
     GatherBroadcastBarrier();
     if (size > 1) ANameIsTakenUntilItsAnswer();
     if (size > 1) ErrorsOfOneTensorLeaveTheOthersAlone();
-    EXPECT(farandole::ShutdownNow() == FARANDOLE_OK);
+    EXPECT(farandole::frameworks::ShutdownNow() == FARANDOLE_OK);
   }
   return 0;
 }

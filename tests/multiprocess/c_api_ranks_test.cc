@@ -13,7 +13,7 @@
 #include "base/unique_fd.h"
 #include "gtest/gtest.h"
 
-namespace farandole {
+namespace farandole::multiprocess {
 namespace {
 
 constexpr char kKey[] = "0123456789abcdef";
@@ -81,4 +81,4 @@ TEST_P(CApiRanksTest, EveryAnswerIsRight) {
 INSTANTIATE_TEST_SUITE_P(Ranks, CApiRanksTest, testing::Values(1, 2, 4));
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::multiprocess

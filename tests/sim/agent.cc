@@ -11,7 +11,7 @@
 namespace farandole::sim {
 namespace {
 
-// As in agent/agent.cc and agent/controller_link.cc.
+// As in agent/core/agent.cc and agent/link/controller_link.cc.
 constexpr int64_t kAnnouncementsMs = 1;
 constexpr int64_t kRetryFirstMs = 50;
 constexpr int64_t kRetryMaxMs = 250;
@@ -36,9 +36,9 @@ void Agent::Start() {
 }
 
 void Agent::Restore() {
-  const std::vector<WorkerMemory> kept = world_->stores[host_];
-  for (const WorkerMemory& memory : kept) {
-    const Worker& worker = workers_.Restore(memory, world_->simulation.now());
+  const std::vector<agent::processes::WorkerMemory> kept = world_->stores[host_];
+  for (const agent::processes::WorkerMemory& memory : kept) {
+    const agent::core::Worker& worker = workers_.Restore(memory, world_->simulation.now());
     if (memory.left) KeepEnd(WorkerEnded{memory.incarnation, memory.pid, "has left the job", true});
     const Process* const process = world_->processes.at(memory.pid);
     if (memory.ended) {
@@ -54,10 +54,11 @@ void Agent::Restore() {
   }
 }
 
-void Agent::Put(const WorkerMemory& memory) {
-  std::vector<WorkerMemory>& store = world_->stores[host_];
-  const auto at = std::find_if(store.begin(), store.end(),
-                               [&](const WorkerMemory& m) { return m.incarnation == memory.incarnation; });
+void Agent::Put(const agent::processes::WorkerMemory& memory) {
+  std::vector<agent::processes::WorkerMemory>& store = world_->stores[host_];
+  const auto at = std::find_if(store.begin(), store.end(), [&](const agent::processes::WorkerMemory& m) {
+    return m.incarnation == memory.incarnation;
+  });
   if (at == store.end()) {
     store.push_back(memory);
   } else {
@@ -104,7 +105,7 @@ void Agent::Received(FromController from) {
   if (down == nullptr || !connected_) return;
   announcements_.NoteDown(down->message);
   for (size_t i = 0; i < down->worker_incarnations.size(); ++i) {
-    Worker* worker = workers_.Find(down->worker_incarnations[i]);
+    agent::core::Worker* worker = workers_.Find(down->worker_incarnations[i]);
     if (worker == nullptr) continue;
     const bool had_left = worker->left;
     if (workers_.NoteDown(worker, down->message)) Put(workers_.MemoryOf(*worker));
@@ -126,7 +127,7 @@ void Agent::LinkChanged() {
   announcements_.Take();
   announcements_.Forget();
   workers_.ForgetReported();
-  for (Worker* worker : workers_.All()) {
+  for (agent::core::Worker* worker : workers_.All()) {
     worker->said_hello = false;
     Connection* connection = ConnectionOf(worker->incarnation);
     if (connection != nullptr) ToLocal(connection, LinkState{connected_, connected_ ? "" : "lost", false}, {});
@@ -135,7 +136,7 @@ void Agent::LinkChanged() {
   if (!world_->bugs.end_not_reported_again) {
     for (const WorkerEnded& end : ends_) Say(end);
   }
-  for (Worker* worker : workers_.All()) {
+  for (agent::core::Worker* worker : workers_.All()) {
     if (!worker->responsive) Say(WorkerHealth{worker->incarnation, false, worker->cause});
   }
 }
@@ -191,7 +192,7 @@ void Agent::ToLocal(Connection* connection, LocalDown message, Origin origin) {
 
 void Agent::FromLocal(Connection* connection, LocalUp message) {
   if (const auto* attach = std::get_if<Attach>(&message)) return Attaches(connection, *attach);
-  Worker* worker = workers_.Find(connection->incarnation);
+  agent::core::Worker* worker = workers_.Find(connection->incarnation);
   if (worker == nullptr || ConnectionOf(worker->incarnation) != connection) {
     ToLocal(connection, Refused{"Attach has to come first"}, {});
     return connection->stream->CloseFromAbove();
@@ -202,10 +203,10 @@ void Agent::FromLocal(Connection* connection, LocalUp message) {
 
 void Agent::Attaches(Connection* connection, const Attach& attach) {
   const pid_t pid = static_cast<pid_t>(connection->worker->pid);
-  Worker* known = workers_.Find(attach.worker_incarnation);
+  agent::core::Worker* known = workers_.Find(attach.worker_incarnation);
   if (!connection->worker->alive()) return connection->stream->CloseFromAbove();
   watched_[pid] = connection->worker;
-  for (Worker* old : workers_.OfProcess(pid)) {
+  for (agent::core::Worker* old : workers_.OfProcess(pid)) {
     Connection* const replaced = ConnectionOf(old->incarnation);
     by_worker_.erase(old->incarnation);
     if (replaced != nullptr) replaced->stream->CloseFromAbove();
@@ -213,7 +214,7 @@ void Agent::Attaches(Connection* connection, const Attach& attach) {
     if (!old->left) ReportEnd(*old, "was initialised anew in the same process");
     Forget(old->incarnation);
   }
-  Worker& worker = workers_.Add(attach.worker_incarnation, pid);
+  agent::core::Worker& worker = workers_.Add(attach.worker_incarnation, pid);
   by_worker_[worker.incarnation] = connection;
   worker.said_hello = false;
   worker.heard = world_->simulation.now();
@@ -222,7 +223,7 @@ void Agent::Attaches(Connection* connection, const Attach& attach) {
   ToLocal(connection, LinkState{connected_, connected_ ? "" : "not yet", false}, {});
 }
 
-void Agent::FromWorkerUp(Worker* worker, const WorkerUp& message) {
+void Agent::FromWorkerUp(agent::core::Worker* worker, const WorkerUp& message) {
   if (workers_.NoteUp(worker, message, world_->simulation.now())) Put(workers_.MemoryOf(*worker));
   if (!worker->said_hello) return;
   if (const auto* announce = std::get_if<Announce>(&message)) {
@@ -254,7 +255,7 @@ void Agent::FlushAnnouncements() {
 }
 
 void Agent::ConnectionClosed(Connection* connection) {
-  Worker* worker = workers_.Find(connection->incarnation);
+  agent::core::Worker* worker = workers_.Find(connection->incarnation);
   if (worker == nullptr || ConnectionOf(worker->incarnation) != connection) return;
   by_worker_.erase(worker->incarnation);
   connection->stream->CloseFromAbove();
@@ -277,7 +278,7 @@ void Agent::ProcessDied(const Process* worker, const std::string& cause) {
 void Agent::ProcessEnded(const Process* worker, const std::string& cause) {
   const pid_t pid = static_cast<pid_t>(worker->pid);
   if (watched_.erase(pid) == 0) return;
-  for (Worker* gone : workers_.OfProcess(pid)) {
+  for (agent::core::Worker* gone : workers_.OfProcess(pid)) {
     Connection* const connection = ConnectionOf(gone->incarnation);
     if (connection != nullptr) connection->stream->CloseFromAbove();
     if (!gone->left) ReportEnd(*gone, cause);
@@ -285,8 +286,8 @@ void Agent::ProcessEnded(const Process* worker, const std::string& cause) {
   }
 }
 
-void Agent::ReportEnd(const Worker& worker, const std::string& cause) {
-  WorkerMemory memory = workers_.MemoryOf(worker);
+void Agent::ReportEnd(const agent::core::Worker& worker, const std::string& cause) {
+  agent::processes::WorkerMemory memory = workers_.MemoryOf(worker);
   memory.ended = true;
   memory.cause = cause;
   Put(memory);
@@ -300,7 +301,7 @@ void Agent::Forget(Incarnation incarnation) {
 }
 
 void Agent::CheckHealth() {
-  for (Worker* worker : workers_.All()) {
+  for (agent::core::Worker* worker : workers_.All()) {
     const auto watched = watched_.find(worker->pid);
     const bool responsive = watched == watched_.end() || !watched->second->stopped();
     if (responsive == worker->responsive) continue;

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "agent/announcement_merger.h"
-#include "agent/worker_table.h"
+#include "agent/core/announcement_merger.h"
+#include "agent/core/worker_table.h"
 #include "tests/sim/world.h"
 
 namespace farandole::sim {
 
-// agent/agent.h and agent/controller_link.h without sockets and gRPC, around the real table of workers and the real
-// merger. Processes are watched as by a pidfd.
+// agent/core/agent.h and agent/link/controller_link.h without sockets and gRPC, around the real table of workers and
+// the real merger. Processes are watched as by a pidfd.
 class Agent {
  public:
   Agent(World* world, int host, int life);
@@ -53,14 +53,14 @@ class Agent {
   void ToLocal(Connection* connection, LocalDown message, Origin origin);
   void FromLocal(Connection* connection, LocalUp message);
   void Attaches(Connection* connection, const Attach& attach);
-  void FromWorkerUp(Worker* worker, const WorkerUp& message);
+  void FromWorkerUp(agent::core::Worker* worker, const WorkerUp& message);
   void Keeps(bool complete);
   void FlushAnnouncements();
   void ConnectionClosed(Connection* connection);
   void ProcessEnded(const Process* worker, const std::string& cause);
-  void ReportEnd(const Worker& worker, const std::string& cause);
+  void ReportEnd(const agent::core::Worker& worker, const std::string& cause);
   void KeepEnd(WorkerEnded end);
-  void Put(const WorkerMemory& memory);
+  void Put(const agent::processes::WorkerMemory& memory);
   void Restore();
   void Forget(Incarnation incarnation);
   void CheckHealth();
@@ -71,8 +71,8 @@ class Agent {
   const int host_;
   const std::string host_name_;
   const std::string id_;
-  WorkerTable workers_;
-  AnnouncementMerger announcements_;
+  agent::core::WorkerTable workers_;
+  agent::core::AnnouncementMerger announcements_;
   std::deque<WorkerEnded> ends_;
   std::deque<Connection> connections_;
   std::map<Incarnation, Connection*> by_worker_;

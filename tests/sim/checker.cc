@@ -96,8 +96,8 @@ void Checker::Taken(const GenerationId& id, Rank rank, uint64_t item) {
   member.last_item = item;
 }
 
-void Checker::Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions, const Result& result,
-                       uint64_t item) {
+void Checker::Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions,
+                       const worker::completion::Result& result, uint64_t item) {
   Generation& g = Find(id);
   execution_->Answered(id, rank, submissions);
   for (const auto& operation : submissions) {
@@ -112,13 +112,13 @@ void Checker::AnsweredTwice(const GenerationId& id, Rank rank, const Submission&
   Fail(absl::StrCat("I3: ", Who(id, rank, submission), " was answered twice"));
 }
 
-void Checker::CheckAnswer(Generation* g, Rank rank, const Submission& submission, const Result& result, uint64_t item,
-                          const Namer& who) {
+void Checker::CheckAnswer(Generation* g, Rank rank, const Submission& submission,
+                          const worker::completion::Result& result, uint64_t item, const Namer& who) {
   switch (result.code) {
-    case Code::kOk:
+    case worker::completion::Code::kOk:
       if (submission.mismatches) Fail(absl::StrCat(who(), " was executed although ranks disagree"));
       break;
-    case Code::kMismatch: {
+    case worker::completion::Code::kMismatch: {
       if (!submission.mismatches) Fail(absl::StrCat(who(), " was refused: ", result.text));
       Mismatch& mismatch = g->mismatches[item];
       if (mismatch.text.empty()) mismatch.text = result.text;
@@ -127,8 +127,8 @@ void Checker::CheckAnswer(Generation* g, Rank rank, const Submission& submission
       mismatch.told.insert(rank.value());
       break;
     }
-    case Code::kPeerLost:
-    case Code::kShutDown:
+    case worker::completion::Code::kPeerLost:
+    case worker::completion::Code::kShutDown:
       if (result.text.empty()) Fail(absl::StrCat(who(), " ended without a reason"));
       break;
     default:

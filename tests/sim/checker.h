@@ -38,8 +38,8 @@ class Checker {
   void Taken(const GenerationId& id, Rank rank, uint64_t item);
   // By an item (index > 0) or by the end of everything (0): exactly once, and as the program says. Said before they
   // are finished.
-  void Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions, const Result& result,
-                uint64_t item);
+  void Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions,
+                const worker::completion::Result& result, uint64_t item);
   void AnsweredTwice(const GenerationId& id, Rank rank, const Submission& submission);
   // Has done all of its program and was let go.
   void Finished(const GenerationId& id, Rank rank);
@@ -71,8 +71,8 @@ class Checker {
     bool Finished() const;
   };
   Generation& Find(const GenerationId& id);
-  void CheckAnswer(Generation* g, Rank rank, const Submission& submission, const Result& result, uint64_t item,
-                   const Namer& who);
+  void CheckAnswer(Generation* g, Rank rank, const Submission& submission, const worker::completion::Result& result,
+                   uint64_t item, const Namer& who);
 
   Verdict* const verdict_;
   ExecutionChecker* const execution_;

@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "proto/codec.h"
+#include "proto/codec/codec.h"
 
 namespace farandole::sim {
 namespace {
@@ -31,7 +31,7 @@ uint64_t Controller::NextIncarnation() {
 
 void Controller::Start() {
   process_ = world_->NewProcess();
-  HubConfig config;
+  controller::hub::HubConfig config;
   config.job.controller_incarnation = NextIncarnation();
   config.job.settings.fusion_threshold_bytes = world_->setting.fusion_threshold_bytes;
   config.job.unstable_items_max = world_->setting.unstable_items_max;
@@ -42,7 +42,8 @@ void Controller::Start() {
   incarnations_.insert(config.job.controller_incarnation);
   armed_ = TimePoint::Infinite();
   incarnation_ = 0;
-  hub_ = std::make_unique<Hub>(std::move(config), &clock_, &log_, [this](TimePoint when) { Arm(when); });
+  hub_ =
+      std::make_unique<controller::hub::Hub>(std::move(config), &clock_, &log_, [this](TimePoint when) { Arm(when); });
   neighbours_ = std::make_unique<Neighbours>(world_, process_, hub_.get());
   LookWhetherForgotten();
 }
@@ -148,11 +149,11 @@ void Controller::LookWhetherForgotten() {
   if (known_) world_->coverage->Hit("job forgotten");
   known_ = false;
   bugs_ = std::make_unique<ControllerBugs>(&world_->bugs);
-  state_ = JobState::kGathering;
-  activity_ = Activity::kNone;
+  state_ = controller::JobState::kGathering;
+  activity_ = controller::Activity::kNone;
 }
 
-void Controller::Link::Send(std::string head, SharedBytes body) {
+void Controller::Link::Send(std::string head, controller::hub::SharedBytes body) {
   if (body != nullptr) head += *body;
   absl::StatusOr<AgentDown> message = DecodeAgentDown(head);
   if (!message.ok()) {
@@ -226,7 +227,7 @@ void Controller::Observe(const std::string& reason) {
   if (absl::StrContains(reason, "has been silent")) world_->coverage->Hit("agent suspect");
   if (absl::StrContains(reason, "is over, all have left")) world_->coverage->Hit("generation over");
   if (absl::StrContains(reason, " failed: ")) world_->coverage->Hit("generation failed");
-  const absl::StatusOr<JobStatus> status = hub_->Status(kJob);
+  const absl::StatusOr<controller::JobStatus> status = hub_->Status(kJob);
   if (!status.ok()) return;
   world_->coverage->Job(state_, status->state);
   world_->coverage->Controller(activity_, status->activity);
@@ -253,11 +254,11 @@ void Controller::Disturbed(const std::string& host, TimePoint until) {
 
 std::string Controller::Describe() const {
   if (!running()) return "the controller does not run";
-  const absl::StatusOr<JobStatus> status = hub_->Status(kJob);
+  const absl::StatusOr<controller::JobStatus> status = hub_->Status(kJob);
   if (!status.ok()) return "the controller does not know the job";
   std::string text = absl::StrCat("job state ", static_cast<int>(status->state), ", generation ",
                                   status->generation.number, ", ", status->reason);
-  for (const Wait& wait : status->waits) absl::StrAppend(&text, "; ", wait.text);
+  for (const controller::Wait& wait : status->waits) absl::StrAppend(&text, "; ", wait.text);
   return text;
 }
 

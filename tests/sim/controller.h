@@ -9,15 +9,15 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "controller/hub.h"
+#include "controller/hub/hub.h"
 #include "tests/sim/controller_bugs.h"
 #include "tests/sim/neighbours.h"
 #include "tests/sim/world.h"
 
 namespace farandole::sim {
 
-// A controller's process: controller/server.h without threads and gRPC, around the real Hub. The job that is looked at
-// is one of several; the others are Neighbours.
+// A controller's process: controller/rpc/server.h without threads and gRPC, around the real Hub. The job that is looked
+// at is one of several; the others are Neighbours.
 class Controller {
  public:
   explicit Controller(World* world) : world_(world), log_(this), clock_(&world->simulation) {}
@@ -49,19 +49,20 @@ class Controller {
     const Simulation* const simulation_;
   };
   // What the hub says of its jobs.
-  class HubLog final : public Log {
+  class HubLog final : public controller::hub::Log {
    public:
-    explicit HubLog(Controller* controller) : Log(LogLevel::kDebug), controller_(controller) {}
-    void Write(LogLevel, absl::string_view text) const override { controller_->Logged(text); }
+    explicit HubLog(Controller* controller)
+        : controller::hub::Log(controller::hub::LogLevel::kDebug), controller_(controller) {}
+    void Write(controller::hub::LogLevel, absl::string_view text) const override { controller_->Logged(text); }
 
    private:
     Controller* const controller_;
   };
   // The hub's way to one agent.
-  class Link final : public AgentStream {
+  class Link final : public controller::hub::AgentStream {
    public:
     Link(Controller* controller, ControllerStream* stream) : controller_(controller), stream_(stream) {}
-    void Send(std::string head, SharedBytes body) override;
+    void Send(std::string head, controller::hub::SharedBytes body) override;
     // What the agent still has on its way comes, and must not matter.
     void Close(absl::Status) override { stream_->down.Close(false); }
 
@@ -93,7 +94,7 @@ class Controller {
   const HubLog log_;
   HubClock clock_;
   Process* process_ = nullptr;
-  std::unique_ptr<Hub> hub_;
+  std::unique_ptr<controller::hub::Hub> hub_;
   std::unique_ptr<ControllerBugs> bugs_;  // of this life of the job
   std::unique_ptr<Neighbours> neighbours_;
   uint64_t incarnation_ = 0;                         // of the job's life that has welcomed agents last
@@ -108,8 +109,8 @@ class Controller {
   TimePoint armed_ = TimePoint::Infinite();
   bool on_time_ = false;  // the wake-up that is handled came when it was wanted
   bool hears_stale_ = false;
-  JobState state_ = JobState::kGathering;
-  Activity activity_ = Activity::kNone;
+  controller::JobState state_ = controller::JobState::kGathering;
+  controller::Activity activity_ = controller::Activity::kNone;
   uint64_t next_key_ = 1;
 };
 

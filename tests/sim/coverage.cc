@@ -7,17 +7,17 @@
 namespace farandole::sim {
 namespace {
 
-const char* NameOf(Session::State state) {
+const char* NameOf(worker::session::Session::State state) {
   static constexpr const char* kNames[] = {"JOINING", "MEMBER", "LEAVING", "LEFT", "BROKEN", "REMOVED"};
   return kNames[static_cast<int>(state)];
 }
 
-const char* NameOf(JobState state) {
+const char* NameOf(controller::JobState state) {
   static constexpr const char* kNames[] = {"?", "GATHERING", "RUNNING", "FAILED", "RECOVERING"};
   return kNames[static_cast<int>(state)];
 }
 
-const char* NameOf(Activity activity) {
+const char* NameOf(controller::Activity activity) {
   static constexpr const char* kNames[] = {"NONE", "NEGOTIATE", "REPLAY", "HALTING"};
   return kNames[static_cast<int>(activity)];
 }
@@ -188,15 +188,15 @@ constexpr const char* kRest[] = {
 
 }  // namespace
 
-void Coverage::Session(Session::State from, Session::State to) {
+void Coverage::Session(worker::session::Session::State from, worker::session::Session::State to) {
   if (from != to) Hit(absl::StrCat("session ", NameOf(from), " -> ", NameOf(to)));
 }
 
-void Coverage::Job(JobState from, JobState to) {
+void Coverage::Job(controller::JobState from, controller::JobState to) {
   if (from != to) Hit(absl::StrCat("job ", NameOf(from), " -> ", NameOf(to)));
 }
 
-void Coverage::Starts(const Work& batch) {
+void Coverage::Starts(const worker::session::Work& batch) {
   if (batch.operations.size() > 1) ++batches_of_several_;
   if (std::find(batch.operations.begin(), batch.operations.end(), nullptr) != batch.operations.end()) {
     ++batches_with_zeros_;
@@ -208,13 +208,13 @@ void Coverage::Mode(WorkerState from, WorkerState to) {
   if (from != to) Hit(absl::StrCat("worker ", NameOf(from), " -> ", NameOf(to)));
 }
 
-void Coverage::Controller(Activity from, Activity to) {
+void Coverage::Controller(controller::Activity from, controller::Activity to) {
   if (from != to) Hit(absl::StrCat("controller ", NameOf(from), " -> ", NameOf(to)));
 }
 
-void Coverage::Controller(JobState state, Activity activity, const WorkerUp& message) {
-  const bool gathers = state == JobState::kRecovering;
-  if (!gathers && activity == Activity::kNone) return;
+void Coverage::Controller(controller::JobState state, controller::Activity activity, const WorkerUp& message) {
+  const bool gathers = state == controller::JobState::kRecovering;
+  if (!gathers && activity == controller::Activity::kNone) return;
   const bool told = message.index() == 1 || message.index() == 2 || message.index() == 6 || message.index() == 7;
   if (told) Hit(absl::StrCat("controller ", gathers ? "GATHER" : NameOf(activity), " ", kUp[message.index()]));
 }
@@ -265,10 +265,11 @@ std::map<std::string, uint64_t> Coverage::hits() const {
     if (submits_[mode] > 0)
       all[absl::StrCat("worker ", NameOf(static_cast<WorkerState>(mode)), " submits")] = submits_[mode];
   }
-  static constexpr std::pair<Code, const char*> kAnswers[] = {{Code::kOk, "answer ok"},
-                                                              {Code::kMismatch, "answer mismatch"},
-                                                              {Code::kPeerLost, "answer peer lost"},
-                                                              {Code::kShutDown, "answer shut down"}};
+  static constexpr std::pair<worker::completion::Code, const char*> kAnswers[] = {
+      {worker::completion::Code::kOk, "answer ok"},
+      {worker::completion::Code::kMismatch, "answer mismatch"},
+      {worker::completion::Code::kPeerLost, "answer peer lost"},
+      {worker::completion::Code::kShutDown, "answer shut down"}};
   for (const auto& [code, name] : kAnswers) {
     if (answers_[-static_cast<int>(code)] > 0) all[name] = answers_[-static_cast<int>(code)];
   }

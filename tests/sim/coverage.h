@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "controller/job_status.h"
+#include "controller/types/job_status.h"
 #include "proto/messages.h"
-#include "worker/result.h"
-#include "worker/session.h"
-#include "worker/work.h"
+#include "worker/completion/result.h"
+#include "worker/session/session.h"
+#include "worker/session/work.h"
 
 namespace farandole::sim {
 
@@ -18,18 +18,18 @@ namespace farandole::sim {
 class Coverage {
  public:
   void Hit(const std::string& what) { ++hits_[what]; }
-  void Session(Session::State from, Session::State to);
-  void Job(JobState from, JobState to);
+  void Session(worker::session::Session::State from, worker::session::Session::State to);
+  void Job(controller::JobState from, controller::JobState to);
   void Submits(WorkerState mode, size_t count) { submits_[static_cast<int>(mode)] += count; }
-  void Starts(const Work& batch);
-  void Answer(Code code) { ++answers_[-static_cast<int>(code)]; }
+  void Starts(const worker::session::Work& batch);
+  void Answer(worker::completion::Code code) { ++answers_[-static_cast<int>(code)]; }
   void Mode(WorkerState from, WorkerState to);
   // Events of the table in section 3 of docs/replay.md.
   void Worker(WorkerState mode, const char* event);
   void Worker(WorkerState mode, const WorkerDown& message);
   // Events of the table in section 4.
-  void Controller(Activity from, Activity to);
-  void Controller(JobState state, Activity activity, const WorkerUp& message);
+  void Controller(controller::Activity from, controller::Activity to);
+  void Controller(controller::JobState state, controller::Activity activity, const WorkerUp& message);
   void Said(const WorkerUp& message);
   void Said(const AgentUp& message);
   void Said(const WorkerDown& message);

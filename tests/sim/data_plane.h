@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "proto/types.h"
 #include "tests/sim/simulation.h"
-#include "worker/communicator.h"
+#include "worker/collective/communicator.h"
 
 namespace farandole::sim {
 
@@ -33,7 +33,7 @@ class DataPlane {
   struct Entry {
     GenerationId generation;
     uint32_t set = 0;
-    Instance instance;
+    worker::collective::Instance instance;
     Rank rank;
     const std::vector<int>* ranks = nullptr;  // of the set, as the member knows it
     bool alone = false;                       // may complete before the others come

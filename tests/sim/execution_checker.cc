@@ -7,7 +7,7 @@
 namespace farandole::sim {
 namespace {
 
-std::string Who(const GenerationId& id, Rank rank, const Work& work) {
+std::string Who(const GenerationId& id, Rank rank, const worker::session::Work& work) {
   return absl::StrCat("instance (", work.instance.anchor, ",", work.instance.seq, ") of set ", work.process_set,
                       " in generation ", id.number, " of controller ", id.controller_incarnation, " at rank ",
                       rank.value());
@@ -133,7 +133,7 @@ ExecutionChecker::SetRecord* ExecutionChecker::FindSet(Generation* g, Rank rank,
 }
 
 void ExecutionChecker::CheckSubmitted(Generation* g, const SetRecord& set, const std::vector<bool>& zeros,
-                                      const Work& work, size_t i, const Namer& who) {
+                                      const worker::session::Work& work, size_t i, const Namer& who) {
   if (work.operations[i] == nullptr) return;
   const Submission& submission = Submission::Of(*work.operations[i]);
   const CallRecord* const found = g->calls.Find(submission.label);
@@ -157,8 +157,9 @@ void ExecutionChecker::CheckSubmitted(Generation* g, const SetRecord& set, const
   }
 }
 
-void ExecutionChecker::Taken(const GenerationId& id, Rank rank, const Work& work) {
-  if (work.kind != Work::Kind::kBatch && work.kind != Work::Kind::kBarrierDone) return;
+void ExecutionChecker::Taken(const GenerationId& id, Rank rank, const worker::session::Work& work) {
+  if (work.kind != worker::session::Work::Kind::kBatch && work.kind != worker::session::Work::Kind::kBarrierDone)
+    return;
   Generation& g = Find(id);
   const Namer who = [&] { return Who(id, rank, work); };
   const SetRecord* set = FindSet(&g, rank, work.process_set);
@@ -166,7 +167,7 @@ void ExecutionChecker::Taken(const GenerationId& id, Rank rank, const Work& work
     CheckSubmitted(&g, *set, g.joined, work, i, who);
 }
 
-void ExecutionChecker::Started(const GenerationId& id, Rank rank, const Work& work) {
+void ExecutionChecker::Started(const GenerationId& id, Rank rank, const worker::session::Work& work) {
   Generation& g = Find(id);
   const Namer who = [&] { return Who(id, rank, work); };
   SetRecord* set = FindSet(&g, rank, work.process_set);
@@ -185,7 +186,8 @@ void ExecutionChecker::Started(const GenerationId& id, Rank rank, const Work& wo
   CheckLead(work, rank, set, who);
 }
 
-void ExecutionChecker::CheckComposition(const GenerationId& id, Rank rank, const Work& work, InstanceRecord* instance) {
+void ExecutionChecker::CheckComposition(const GenerationId& id, Rank rank, const worker::session::Work& work,
+                                        InstanceRecord* instance) {
   std::vector<uint64_t>& labels = instance->labels;
   if (labels.empty()) labels.resize(work.operations.size(), 0);
   bool equal = labels.size() == work.operations.size();
@@ -206,7 +208,7 @@ void ExecutionChecker::CheckComposition(const GenerationId& id, Rank rank, const
   verdict_->Fail(absl::StrCat("I1, I2: ", Who(id, rank, work), " is", Text(here), ", elsewhere", Text(labels)));
 }
 
-void ExecutionChecker::CheckGroups(const Work& work, const Namer& who) {
+void ExecutionChecker::CheckGroups(const worker::session::Work& work, const Namer& who) {
   for (const auto& operation : work.operations) {
     if (operation == nullptr || operation->request.signature.group.empty()) continue;
     const Signature& s = operation->request.signature;
@@ -227,7 +229,7 @@ void ExecutionChecker::Moves(SetRecord* set, Rank rank, int by) {
 }
 
 // I4, within one set and one replay: what others have not started cannot have completed here.
-void ExecutionChecker::CheckLead(const Work& work, Rank rank, SetRecord* set, const Namer& who) {
+void ExecutionChecker::CheckLead(const worker::session::Work& work, Rank rank, SetRecord* set, const Namer& who) {
   if (work.instance.anchor < set->anchor) return;
   if (work.instance.anchor > set->anchor) {
     set->anchor = work.instance.anchor;
@@ -239,7 +241,7 @@ void ExecutionChecker::CheckLead(const Work& work, Rank rank, SetRecord* set, co
   if (lead > window_) verdict_->Fail(absl::StrCat("I4: ", who(), " is ", lead, " ahead"));
 }
 
-void ExecutionChecker::Completed(const GenerationId& id, Rank rank, const Work& work) {
+void ExecutionChecker::Completed(const GenerationId& id, Rank rank, const worker::session::Work& work) {
   Generation& g = Find(id);
   const Namer who = [&] { return Who(id, rank, work); };
   SetRecord* set = FindSet(&g, rank, work.process_set);
@@ -264,7 +266,7 @@ void ExecutionChecker::Completed(const GenerationId& id, Rank rank, const Work& 
   g.completed_somewhere.erase(key);
 }
 
-void ExecutionChecker::CheckSequence(const Work& work, Rank rank, SetRecord* set, const Namer& who) {
+void ExecutionChecker::CheckSequence(const worker::session::Work& work, Rank rank, SetRecord* set, const Namer& who) {
   const uint64_t position = set->position[rank.value()]++;
   if (position == set->first + set->sequence.size()) {
     set->sequence.push_back({work.instance.anchor, work.instance.seq, 0});
@@ -279,7 +281,7 @@ void ExecutionChecker::CheckSequence(const Work& work, Rank rank, SetRecord* set
   ++set->first;
 }
 
-void ExecutionChecker::Cancelled(const GenerationId& id, Rank rank, const Work& work) {
+void ExecutionChecker::Cancelled(const GenerationId& id, Rank rank, const worker::session::Work& work) {
   Generation& g = Find(id);
   const InstanceKey key(work.process_set, work.instance.anchor, work.instance.seq);
   --g.in_flight[rank.value()];

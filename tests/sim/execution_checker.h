@@ -14,7 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "tests/sim/submission.h"
 #include "tests/sim/verdict.h"
-#include "worker/work.h"
+#include "worker/session/work.h"
 
 namespace farandole::sim {
 
@@ -33,11 +33,11 @@ class ExecutionChecker {
   // Those that are not done.
   void Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions);
   // An item of the log took effect, not a batch of a replay.
-  void Taken(const GenerationId& id, Rank rank, const Work& work);
+  void Taken(const GenerationId& id, Rank rank, const worker::session::Work& work);
   // Handed to the data plane; completed there; taken back.
-  void Started(const GenerationId& id, Rank rank, const Work& work);
-  void Completed(const GenerationId& id, Rank rank, const Work& work);
-  void Cancelled(const GenerationId& id, Rank rank, const Work& work);
+  void Started(const GenerationId& id, Rank rank, const worker::session::Work& work);
+  void Completed(const GenerationId& id, Rank rank, const worker::session::Work& work);
+  void Cancelled(const GenerationId& id, Rank rank, const worker::session::Work& work);
   // The controller withdraws it.
   void Withdrawn(const GenerationId& id, uint32_t set, uint64_t anchor, uint64_t seq);
   // All members have done everything.
@@ -108,14 +108,14 @@ class ExecutionChecker {
   };
   Generation& Find(const GenerationId& id);
   SetRecord* FindSet(Generation* g, Rank rank, uint32_t set);
-  void CheckComposition(const GenerationId& id, Rank rank, const Work& work, InstanceRecord* instance);
-  void CheckGroups(const Work& work, const Namer& who);
+  void CheckComposition(const GenerationId& id, Rank rank, const worker::session::Work& work, InstanceRecord* instance);
+  void CheckGroups(const worker::session::Work& work, const Namer& who);
   // `zeros`: by whom.
-  void CheckSubmitted(Generation* g, const SetRecord& set, const std::vector<bool>& zeros, const Work& work, size_t i,
-                      const Namer& who);
+  void CheckSubmitted(Generation* g, const SetRecord& set, const std::vector<bool>& zeros,
+                      const worker::session::Work& work, size_t i, const Namer& who);
   void Moves(SetRecord* set, Rank rank, int by);
-  void CheckLead(const Work& work, Rank rank, SetRecord* set, const Namer& who);
-  void CheckSequence(const Work& work, Rank rank, SetRecord* set, const Namer& who);
+  void CheckLead(const worker::session::Work& work, Rank rank, SetRecord* set, const Namer& who);
+  void CheckSequence(const worker::session::Work& work, Rank rank, SetRecord* set, const Namer& who);
 
   Verdict* const verdict_;
   const int window_;

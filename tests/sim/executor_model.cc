@@ -13,14 +13,14 @@ void ExecutorModel::SetGroup(const GenerationId& generation, Rank rank, int size
   std::iota(sets_[0].begin(), sets_[0].end(), 0);
 }
 
-void ExecutorModel::Push(Work work) {
+void ExecutorModel::Push(worker::session::Work work) {
   queue_.push_back(std::move(work));
   Next();
 }
 
 void ExecutorModel::Next() {
   while (!ended_ && !queue_.empty()) {
-    const bool batch = queue_.front().kind == Work::Kind::kBatch;
+    const bool batch = queue_.front().kind == worker::session::Work::Kind::kBatch;
     const int bound = batch ? world_->setting.window : 1;
     if (static_cast<int>(in_flight_.size()) >= bound || (!in_flight_.empty() && !in_flight_.front().batch)) return;
     in_flight_.push_back({std::move(queue_.front()), batch});
@@ -34,7 +34,7 @@ void ExecutorModel::Next() {
   }
 }
 
-DataPlane::Entry ExecutorModel::EntryOf(uint32_t process_set, const Instance& instance) const {
+DataPlane::Entry ExecutorModel::EntryOf(uint32_t process_set, const worker::collective::Instance& instance) const {
   const auto ranks = sets_.find(process_set);
   DataPlane::Entry entry;
   entry.generation = generation_;
@@ -45,14 +45,14 @@ DataPlane::Entry ExecutorModel::EntryOf(uint32_t process_set, const Instance& in
   return entry;
 }
 
-bool ExecutorModel::Alone(const Work& work) const {
+bool ExecutorModel::Alone(const worker::session::Work& work) const {
   if (work.operations.size() != 1 || work.operations[0] == nullptr) return false;
   const Signature& s = work.operations[0]->request.signature;
   return s.op == OpKind::kBroadcast && s.root_rank == rank_;
 }
 
 void ExecutorModel::StartBatch(Place place) {
-  const Work& work = place->work;
+  const worker::session::Work& work = place->work;
   Submission::Prefetch(work.operations);
   DataPlane::Entry entry = EntryOf(work.process_set, work.instance);
   // Instances of one set complete in order.
@@ -72,16 +72,16 @@ void ExecutorModel::StartBatch(Place place) {
 }
 
 void ExecutorModel::Done(Place place) {
-  Work work = std::move(place->work);
+  worker::session::Work work = std::move(place->work);
   Submission::Prefetch(work.operations);
   in_flight_.erase(place);
-  if (work.kind == Work::Kind::kBatch) world_->execution.Completed(generation_, rank_, work);
-  if (work.kind == Work::Kind::kSetChanged) LearnSet(work);
+  if (work.kind == worker::session::Work::Kind::kBatch) world_->execution.Completed(generation_, rank_, work);
+  if (work.kind == worker::session::Work::Kind::kSetChanged) LearnSet(work);
   callbacks_.on_done(std::move(work));
   Next();
 }
 
-void ExecutorModel::LearnSet(const Work& work) {
+void ExecutorModel::LearnSet(const worker::session::Work& work) {
   std::vector<int> ranks;
   for (Rank rank : work.changed_set.ranks) ranks.push_back(rank.value());
   if (work.removed) {
@@ -94,23 +94,24 @@ void ExecutorModel::LearnSet(const Work& work) {
 
 void ExecutorModel::Broken(Place place, const absl::Status& status, Rank suspect) {
   ended_ = true;
-  Work work = std::move(place->work);
+  worker::session::Work work = std::move(place->work);
   in_flight_.erase(place);
   // Its channels are closed, so that the failure spreads (W11).
   world_->data_plane.Gone(generation_, rank_, status);
   callbacks_.on_broken(std::move(work), status, suspect);
 }
 
-bool ExecutorModel::Runs(const Instance& instance) const {
+bool ExecutorModel::Runs(const worker::collective::Instance& instance) const {
   return std::any_of(in_flight_.begin(), in_flight_.end(),
                      [&](const Running& running) { return running.batch && running.work.instance == instance; });
 }
 
-void ExecutorModel::Withdraw(uint32_t process_set, const Instance& instance) {
-  const auto same = [&](const Work& work) {
-    return work.kind == Work::Kind::kBatch && work.process_set == process_set && work.instance == instance;
+void ExecutorModel::Withdraw(uint32_t process_set, const worker::collective::Instance& instance) {
+  const auto same = [&](const worker::session::Work& work) {
+    return work.kind == worker::session::Work::Kind::kBatch && work.process_set == process_set &&
+           work.instance == instance;
   };
-  Work work;
+  worker::session::Work work;
   const auto queued = std::find_if(queue_.begin(), queue_.end(), same);
   const Place place =
       std::find_if(in_flight_.begin(), in_flight_.end(), [&](const Running& running) { return same(running.work); });
@@ -133,10 +134,11 @@ void ExecutorModel::Withdraw(uint32_t process_set, const Instance& instance) {
   Next();
 }
 
-std::vector<Work> ExecutorModel::Abort(const std::string& reason) {
+std::vector<worker::session::Work> ExecutorModel::Abort(const std::string& reason) {
   ended_ = true;
   if (rank_.known()) world_->data_plane.Gone(generation_, rank_, absl::AbortedError(reason));
-  std::vector<Work> rest(std::make_move_iterator(queue_.begin()), std::make_move_iterator(queue_.end()));
+  std::vector<worker::session::Work> rest(std::make_move_iterator(queue_.begin()),
+                                          std::make_move_iterator(queue_.end()));
   queue_.clear();
   return rest;
 }

@@ -11,36 +11,36 @@
 
 #include "absl/status/status.h"
 #include "tests/sim/world.h"
-#include "worker/work.h"
+#include "worker/session/work.h"
 
 namespace farandole::sim {
 
-// worker/executor.h without its thread (W5): items in order, at most W batches in flight through the simulated data
-// plane, everything else when nothing is in flight.
+// worker/execute/executor.h without its thread (W5): items in order, at most W batches in flight through the simulated
+// data plane, everything else when nothing is in flight.
 class ExecutorModel {
  public:
   struct Callbacks {
-    std::function<void(Work)> on_done;
-    std::function<void(Work, const absl::Status&, Rank)> on_broken;
-    std::function<void(Work)> on_withdrawn;
+    std::function<void(worker::session::Work)> on_done;
+    std::function<void(worker::session::Work, const absl::Status&, Rank)> on_broken;
+    std::function<void(worker::session::Work)> on_withdrawn;
   };
   ExecutorModel(World* world, Process* process, Callbacks callbacks)
       : world_(world), process_(process), callbacks_(std::move(callbacks)) {}
 
   void SetGroup(const GenerationId& generation, Rank rank, int size);
-  void Push(Work work);
+  void Push(worker::session::Work work);
   // W8: takes this instance back, unless all members have entered it.
-  void Withdraw(uint32_t process_set, const Instance& instance);
+  void Withdraw(uint32_t process_set, const worker::collective::Instance& instance);
   // Hands back what was not begun. Batches that run end with ABORTED.
-  std::vector<Work> Abort(const std::string& reason);
+  std::vector<worker::session::Work> Abort(const std::string& reason);
   // The batches that run fail, as if the network had broken.
   void Fail();
-  bool Runs(const Instance& instance) const;
+  bool Runs(const worker::collective::Instance& instance) const;
   bool running() const { return !in_flight_.empty() || withdrawing_ > 0; }
 
  private:
   struct Running {
-    Work work;
+    worker::session::Work work;
     bool batch;
   };
   using Place = std::list<Running>::iterator;
@@ -48,9 +48,9 @@ class ExecutorModel {
   void StartBatch(Place place);
   void Done(Place place);
   void Broken(Place place, const absl::Status& status, Rank suspect);
-  void LearnSet(const Work& work);
-  bool Alone(const Work& work) const;
-  DataPlane::Entry EntryOf(uint32_t process_set, const Instance& instance) const;
+  void LearnSet(const worker::session::Work& work);
+  bool Alone(const worker::session::Work& work) const;
+  DataPlane::Entry EntryOf(uint32_t process_set, const worker::collective::Instance& instance) const;
 
   World* const world_;
   Process* const process_;
@@ -58,7 +58,7 @@ class ExecutorModel {
   GenerationId generation_;
   Rank rank_;
   std::map<uint32_t, std::vector<int>> sets_;
-  std::deque<Work> queue_;
+  std::deque<worker::session::Work> queue_;
   std::list<Running> in_flight_;
   int withdrawing_ = 0;  // taken back and not yet told so
   bool ended_ = false;

@@ -21,18 +21,19 @@ constexpr int64_t kRetryMaxMs = 500;
 
 }  // namespace
 
-Life::Life(World* world, Process* process, int host, Session::Identity identity, Callbacks callbacks)
+Life::Life(World* world, Process* process, int host, worker::session::Session::Identity identity, Callbacks callbacks)
     : world_(world),
       process_(process),
       host_(host),
       identity_(identity),
       callbacks_(std::move(callbacks)),
       session_(identity),
-      executor_(
-          world, process,
-          {[this](Work work) { OnDone(std::move(work)); },
-           [this](Work work, const absl::Status& status, Rank suspect) { OnBroken(std::move(work), status, suspect); },
-           [this](Work work) { OnWithdrawn(std::move(work)); }}) {}
+      executor_(world, process,
+                {[this](worker::session::Work work) { OnDone(std::move(work)); },
+                 [this](worker::session::Work work, const absl::Status& status, Rank suspect) {
+                   OnBroken(std::move(work), status, suspect);
+                 },
+                 [this](worker::session::Work work) { OnWithdrawn(std::move(work)); }}) {}
 
 void Life::Start() {
   const int64_t timeout_ms = world_->setting.start_timeout_ms;
@@ -41,7 +42,7 @@ void Life::Start() {
     if (session_.state() != State::kJoining) return;
     // Who has heard of a view with it loses a member.
     world_->nobody_lost = false;
-    Apply(session_.GiveUp({Code::kTimeout, "start timeout"}));
+    Apply(session_.GiveUp({worker::completion::Code::kTimeout, "start timeout"}));
   });
   process_->At(now.PlusMs(timeout_ms - std::min<int64_t>(1000, timeout_ms / 4)), [this] {
     if (session_.state() == State::kJoining) Apply(session_.AskAgain());
@@ -107,7 +108,7 @@ void Life::OnReceived(WorkerDown message, const Origin& origin) {
   }
   if (world_->bugs.enter_by_what_is_in_flight) DecideByInFlight(&message);
   const uint32_t phase = session_.replayer().phase();
-  Effects effects = session_.Received(std::move(message), world_->simulation.now());
+  worker::session::Effects effects = session_.Received(std::move(message), world_->simulation.now());
   const bool matters =
       effects.joined || !effects.work.empty() || !effects.withdraw.empty() || session_.replayer().phase() != phase;
   if (matters && (origin.session != session || origin.controller_incarnation != registered_)) {
@@ -133,7 +134,7 @@ bool Life::ReceiveStale(Item item) {
   if (world_->bugs.generation_not_checked) item.generation = generation();
   // What was possible before it does not come from it.
   Apply(session_.Tick(world_->simulation.now()));
-  Effects effects = session_.Received(std::move(item), world_->simulation.now());
+  worker::session::Effects effects = session_.Received(std::move(item), world_->simulation.now());
   if (!effects.work.empty() || !effects.send.empty() || effects.removed) {
     world_->checker.Fail("an item of an older generation took effect");
   }
@@ -167,10 +168,11 @@ bool Life::Answered(const Submission::Many& submissions) const {
          std::all_of(submissions.begin(), submissions.end(), [](const auto& submission) { return submission->done(); });
 }
 
-Result Life::Submit(Submission::Many submissions) {
-  Effects effects;
+worker::completion::Result Life::Submit(Submission::Many submissions) {
+  worker::session::Effects effects;
   const WorkerState mode = session_.replayer().mode();
-  const Result result = session_.Submit(submissions.data(), submissions.size(), world_->simulation.now(), &effects);
+  const worker::completion::Result result =
+      session_.Submit(submissions.data(), submissions.size(), world_->simulation.now(), &effects);
   if (!result.ok()) return result;
   world_->coverage->Submits(mode, submissions.size());
   unanswered_ += submissions.size();
@@ -213,13 +215,13 @@ void Life::BeginLeave() {
   Apply(session_.Flush());
   Apply(session_.BeginLeave(world_->simulation.now()));
   process_->At(world_->simulation.now().PlusMs(kLeaveMs), [this] {
-    Apply(session_.GiveUp({Code::kShutDown, "shutdown(): the controller did not answer"}));
+    Apply(session_.GiveUp({worker::completion::Code::kShutDown, "shutdown(): the controller did not answer"}));
   });
 }
 
 void Life::Stop() {
   stopping_ = true;
-  Apply(session_.GiveUp({Code::kShutDown, "shutdown() was called"}));
+  Apply(session_.GiveUp({worker::completion::Code::kShutDown, "shutdown() was called"}));
   StoppedIfIdle();
 }
 
@@ -234,13 +236,14 @@ void Life::StoppedIfIdle() {
   process_->AfterUs(world_->random().Between(1, 100), callbacks_.on_stopped);
 }
 
-void Life::OnDone(Work work) {
+void Life::OnDone(worker::session::Work work) {
   executed_.push_back(std::move(work));
-  Work* const done = &executed_.back();
+  worker::session::Work* const done = &executed_.back();
   session_.Completed(*done);
   Observe();
-  if (world_->bugs.batch_applied_twice && done->kind == Work::Kind::kBatch) last_batch_ = std::make_shared<Work>(*done);
-  if (done->kind == Work::Kind::kSetChanged) {
+  if (world_->bugs.batch_applied_twice && done->kind == worker::session::Work::Kind::kBatch)
+    last_batch_ = std::make_shared<worker::session::Work>(*done);
+  if (done->kind == worker::session::Work::Kind::kSetChanged) {
     for (const auto& operation : done->operations) operation->value = static_cast<int32_t>(done->changed_set.id);
   }
   Answer(done->operations, done->error, done->item);
@@ -253,7 +256,7 @@ void Life::OnDone(Work work) {
   });
 }
 
-void Life::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
+void Life::OnBroken(worker::session::Work work, const absl::Status& reason, Rank suspect) {
   const std::string text = absl::StrCat("a collective failed: ", reason.message());
   Apply(session_.DataPlaneFailed(text, suspect));
   if (session_.state() == State::kBroken) {
@@ -261,7 +264,7 @@ void Life::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
       if (operation != nullptr) parked_.push_back(std::move(operation));
     }
     process_->At(world_->simulation.now().PlusMs(kVerdictMs), [this, text] {
-      Apply(session_.GiveUp({Code::kPeerLost, text}));
+      Apply(session_.GiveUp({worker::completion::Code::kPeerLost, text}));
     });
   } else {
     Answer(work.operations, session_.end(), 0);
@@ -269,7 +272,7 @@ void Life::OnBroken(Work work, const absl::Status& reason, Rank suspect) {
   StoppedIfIdle();
 }
 
-void Life::OnWithdrawn(Work work) {
+void Life::OnWithdrawn(worker::session::Work work) {
   Apply(session_.Withdrawn(std::move(work), world_->simulation.now()));
   StoppedIfIdle();
 }
@@ -287,21 +290,21 @@ std::string Life::Unanswered() const {
   return text;
 }
 
-void Life::Apply(Effects&& effects) {
+void Life::Apply(worker::session::Effects&& effects) {
   for (WorkerUp& up : effects.send) Send(std::move(up));
   if (effects.joined) {
     world_->checker.Joined(session_.view(), identity_.incarnation);
     executor_.SetGroup(generation(), session_.self().rank, static_cast<int>(session_.view().members.size()));
     process_->AfterUs(world_->random().Between(1, 100), callbacks_.on_joined);
   }
-  for (Work& work : effects.work) {
+  for (worker::session::Work& work : effects.work) {
     if (work.item != 0) {
       world_->checker.Taken(generation(), session_.self().rank, work.item);
       world_->execution.Taken(generation(), session_.self().rank, work);
     }
     executor_.Push(std::move(work));
   }
-  for (const TakeBack& back : effects.withdraw) executor_.Withdraw(back.process_set, back.instance);
+  for (const worker::session::TakeBack& back : effects.withdraw) executor_.Withdraw(back.process_set, back.instance);
   Observe();
   if (effects.removed || !effects.endings.empty()) EndAll(&effects);
   const bool over = session_.state() == State::kLeft || session_.state() == State::kRemoved;
@@ -357,10 +360,10 @@ void Life::CheckSilence(const WorkerUp& up) {
   }
 }
 
-void Life::EndAll(Effects* effects) {
-  const Result end = session_.end();
+void Life::EndAll(worker::session::Effects* effects) {
+  const worker::completion::Result end = session_.end();
   if (effects->removed) {
-    for (Work& work : executor_.Abort(end.text)) {
+    for (worker::session::Work& work : executor_.Abort(end.text)) {
       for (auto& operation : work.operations) {
         if (operation != nullptr) effects->endings.push_back(std::move(operation));
       }
@@ -371,7 +374,7 @@ void Life::EndAll(Effects* effects) {
   if (!effects->endings.empty()) Answer(effects->endings, end, 0);
 }
 
-void Life::Answer(const Submission::Many& submissions, const Result& result, uint64_t item) {
+void Life::Answer(const Submission::Many& submissions, const worker::completion::Result& result, uint64_t item) {
   world_->checker.Answered(generation(), session_.self().rank, submissions, result, item);
   const bool together = world_->setting.shape != nullptr;
   const size_t told = told_.size();
@@ -393,10 +396,10 @@ void Life::Answer(const Submission::Many& submissions, const Result& result, uin
     }
   }
   if (told_.size() > told && told == told_count_) TellTogether();
-  if (any && result.code == Code::kPeerLost) CheckLost(result);
+  if (any && result.code == worker::completion::Code::kPeerLost) CheckLost(result);
 }
 
-void Life::CheckLost(const Result& result) {
+void Life::CheckLost(const worker::completion::Result& result) {
   if (MayEnd(result.text)) return;
   // One whose start timeout ended just then is no fault.
   if (world_->quiet_from <= world_->checker.opened(generation())) {
@@ -416,9 +419,9 @@ bool Life::MayEnd(const std::string& text) const {
          absl::StrContains(text, "ended while the agent");
 }
 
-void Life::Tell(const std::shared_ptr<Operation>& submission) {
+void Life::Tell(const std::shared_ptr<worker::session::Operation>& submission) {
   process_->AfterUs(world_->random().Between(1, 60), [this, submission] {
-    const Operation* const told = submission.get();
+    const worker::session::Operation* const told = submission.get();
     callbacks_.on_answered(&told, 1);
   });
 }

@@ -11,32 +11,32 @@
 #include "tests/sim/executor_model.h"
 #include "tests/sim/submission.h"
 #include "tests/sim/world.h"
-#include "worker/session.h"
+#include "worker/session/session.h"
 
 namespace farandole::sim {
 
-// One life of the library in a training process: worker/runtime.h and worker/agent_client.h without threads and
+// One life of the library in a training process: worker/runtime.h and worker/link/agent_client.h without threads and
 // sockets, around the real Session.
 class Life {
  public:
   // Called on the process, never inside a call of this class.
   struct Callbacks {
     std::function<void()> on_joined;
-    std::function<void(const Operation* const* submissions, size_t count)> on_answered;
+    std::function<void(const worker::session::Operation* const* submissions, size_t count)> on_answered;
     std::function<void()> on_end;      // left or removed
     std::function<void()> on_stopped;  // after Stop()
   };
-  Life(World* world, Process* process, int host, Session::Identity identity, Callbacks callbacks);
+  Life(World* world, Process* process, int host, worker::session::Session::Identity identity, Callbacks callbacks);
 
   void Start();
   // What the script has been told is let go: the next submissions are about to need its memory.
   void ForgetAnswered();
   // All or none.
-  Result Submit(Submission::Many submissions);
+  worker::completion::Result Submit(Submission::Many submissions);
   void BeginLeave();
   void Stop();
 
-  const Session& session() const { return session_; }
+  const worker::session::Session& session() const { return session_; }
   bool joined() const { return !session_.view().members.empty(); }
   Incarnation incarnation() const { return identity_.incarnation; }
   const GenerationId& generation() const { return session_.view().generation; }
@@ -57,42 +57,42 @@ class Life {
   void Vanish();
 
  private:
-  using State = Session::State;
+  using State = worker::session::Session::State;
   void Connect();
   void LinkClosed();
   void OnLocal(FromAgent from);
   void OnLinkState(const LinkState& state);
   void OnReceived(WorkerDown message, const Origin& origin);
-  void OnDone(Work work);
-  void OnBroken(Work work, const absl::Status& reason, Rank suspect);
-  void OnWithdrawn(Work work);
+  void OnDone(worker::session::Work work);
+  void OnBroken(worker::session::Work work, const absl::Status& reason, Rank suspect);
+  void OnWithdrawn(worker::session::Work work);
   void ArmAckTimer();
   void AckTimeOver();
   void WatchPatience();
   void PatienceOver();
-  void CheckOrigin(const Origin& origin, uint64_t session, const Effects& effects);
+  void CheckOrigin(const Origin& origin, uint64_t session, const worker::session::Effects& effects);
   void CheckSilence(const WorkerUp& up);
   // Planted bugs.
   void ListAnswered(Hello* hello) const;
   void DecideByInFlight(WorkerDown* message) const;
-  void Apply(Effects&& effects);
+  void Apply(worker::session::Effects&& effects);
   void Send(WorkerUp up);
-  void EndAll(Effects* effects);
-  void Answer(const Submission::Many& submissions, const Result& result, uint64_t item);
+  void EndAll(worker::session::Effects* effects);
+  void Answer(const Submission::Many& submissions, const worker::completion::Result& result, uint64_t item);
   void Observe();
   void StoppedIfIdle();
   bool MayEnd(const std::string& text) const;
-  void CheckLost(const Result& result);
-  void Tell(const std::shared_ptr<Operation>& submission);
+  void CheckLost(const worker::completion::Result& result);
+  void Tell(const std::shared_ptr<worker::session::Operation>& submission);
   void TellTogether();
   bool Answered(const Submission::Many& submissions) const;
 
   World* const world_;
   Process* const process_;
   const int host_;
-  const Session::Identity identity_;
+  const worker::session::Session::Identity identity_;
   const Callbacks callbacks_;
-  Session session_;
+  worker::session::Session session_;
   ExecutorModel executor_;
   LocalStream* stream_ = nullptr;
   bool attached_ = false;
@@ -113,15 +113,15 @@ class Life {
   int breaks_ = 0;
   int acks_ = 0;
   Item last_item_;
-  std::shared_ptr<Work> last_batch_;
+  std::shared_ptr<worker::session::Work> last_batch_;
   std::deque<Submission::Many> submitted_;  // what was submitted together, as long as one of them is not told
   size_t unanswered_ = 0;
   // See ForgetAnswered.
-  std::vector<Work> executed_;
+  std::vector<worker::session::Work> executed_;
   // Answered; the first `told_count_` of them have been told to the script, all others are about to be.
-  std::vector<const Operation*> told_;
+  std::vector<const worker::session::Operation*> told_;
   size_t told_count_ = 0;
-  std::vector<std::shared_ptr<Operation>> parked_;
+  std::vector<std::shared_ptr<worker::session::Operation>> parked_;
 };
 
 }  // namespace farandole::sim

@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "proto/codec.h"
+#include "proto/codec/codec.h"
 #include "proto/version.h"
 
 namespace farandole::sim {
@@ -29,10 +29,10 @@ struct Neighbours::Neighbour {
   bool put_off = false;
 };
 
-class Neighbours::Link final : public AgentStream {
+class Neighbours::Link final : public controller::hub::AgentStream {
  public:
   Link(Neighbours* all, Neighbour* neighbour) : all_(all), neighbour_(neighbour) {}
-  void Send(std::string head, SharedBytes body) override {
+  void Send(std::string head, controller::hub::SharedBytes body) override {
     if (body != nullptr) head += *body;
     const absl::StatusOr<AgentDown> message = DecodeAgentDown(head);
     if (!message.ok()) return all_->Fail(*neighbour_, std::string(message.status().message()));
@@ -60,7 +60,7 @@ class Neighbours::Link final : public AgentStream {
   Neighbour* const neighbour_;
 };
 
-Neighbours::Neighbours(World* world, Process* process, Hub* hub)
+Neighbours::Neighbours(World* world, Process* process, controller::hub::Hub* hub)
     : world_(world), process_(process), hub_(hub), random_(world->seed ^ (static_cast<uint64_t>(process->pid) << 32)) {
   const int64_t count = world->setting.shape != nullptr ? 0 : random_.Between(0, 3);
   for (int64_t i = 0; i < count; ++i) {

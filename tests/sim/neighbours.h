@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "controller/hub.h"
+#include "controller/hub/hub.h"
 #include "tests/sim/world.h"
 
 namespace farandole::sim {
@@ -18,7 +18,7 @@ namespace farandole::sim {
 class Neighbours {
  public:
   // For one life of a controller; `process` is its process.
-  Neighbours(World* world, Process* process, Hub* hub);
+  Neighbours(World* world, Process* process, controller::hub::Hub* hub);
   ~Neighbours();
 
   // The hub says "job NAME: ..." of one of them.
@@ -41,7 +41,7 @@ class Neighbours {
 
   World* const world_;
   Process* const process_;
-  Hub* const hub_;
+  controller::hub::Hub* const hub_;
   Random random_;
   std::vector<std::unique_ptr<Neighbour>> all_;
 };

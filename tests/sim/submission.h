@@ -6,15 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include "worker/operation.h"
+#include "worker/session/operation.h"
 
 namespace farandole::sim {
 
 // One call of the script's, with what the checkers want to know about it.
-class Submission : public Operation {
+class Submission : public worker::session::Operation {
  public:
   Submission(std::shared_ptr<const Request> request, uint64_t label, int step, int set, bool mismatches)
-      : Operation(std::move(request), nullptr, nullptr),
+      : worker::session::Operation(std::move(request), nullptr, nullptr),
         label(label),
         step(step),
         script_set(static_cast<int16_t>(set)),
@@ -26,7 +26,8 @@ class Submission : public Operation {
   // By the program, this one must not be executed: some rank submits it differently, or has joined.
   const bool mismatches;
 
-  using Many = std::vector<std::shared_ptr<Operation>>;  // all of them are Submissions; null: zeros of who has joined
+  using Many = std::vector<std::shared_ptr<worker::session::Operation>>;  // all of them are Submissions; null: zeros of
+                                                                          // who has joined
 
   // Soon all of them are looked at; what thousands of ranks have submitted is in no cache.
   static void Prefetch(const Many& submissions) {
@@ -43,7 +44,9 @@ class Submission : public Operation {
     }
   }
 
-  static const Submission& Of(const Operation& operation) { return static_cast<const Submission&>(operation); }
+  static const Submission& Of(const worker::session::Operation& operation) {
+    return static_cast<const Submission&>(operation);
+  }
 };
 
 }  // namespace farandole::sim

@@ -21,7 +21,7 @@ Trainer::Trainer(World* world, int place)
     : world_(world), place_(place), host_(HostOf(*world, place)), process_(world->NewProcess()) {}
 
 void Trainer::BeginLife() {
-  Session::Identity identity;
+  worker::session::Session::Identity identity;
   identity.incarnation = Incarnation(world_->next_incarnation++);
   identity.pid = process_->pid;
   identity.rank = world_->setting.free_ranks ? Rank() : Rank(place_);
@@ -31,7 +31,9 @@ void Trainer::BeginLife() {
   shutting_down_ = false;
   Life::Callbacks callbacks;
   callbacks.on_joined = [this] { Joined(); };
-  callbacks.on_answered = [this](const Operation* const* submissions, size_t count) { Answered(submissions, count); };
+  callbacks.on_answered = [this](const worker::session::Operation* const* submissions, size_t count) {
+    Answered(submissions, count);
+  };
   callbacks.on_end = [this] { Ended(); };
   callbacks.on_stopped = [this] { Stopped(); };
   auto life = std::make_shared<Life>(world_, process_, host_, identity, std::move(callbacks));
@@ -150,11 +152,11 @@ void Trainer::SubmitNow() {
     submissions.push_back(
         submissions_.Make(RequestOf(call), Program::LabelIn(step, call), step, call.set, call.mismatches));
   } while (uniform && at_ < statements_->size() && (*statements_)[at_].kind == Statement::Kind::kSubmit);
-  const Operation* const last = submissions.back().get();
+  const worker::session::Operation* const last = submissions.back().get();
   const int count = static_cast<int>(submissions.size());
-  const Result result = life_->Submit(std::move(submissions));
+  const worker::completion::Result result = life_->Submit(std::move(submissions));
   if (!result.ok()) {
-    if (result.code != Code::kPeerLost && result.code != Code::kShutDown) {
+    if (result.code != worker::completion::Code::kPeerLost && result.code != worker::completion::Code::kShutDown) {
       world_->checker.Fail(absl::StrCat("a submission was refused: ", result.text));
     }
     return Shutdown();
@@ -170,16 +172,16 @@ void Trainer::SubmitNow() {
 
 void Trainer::SubmitTwice(const Submission& first) {
   if (first.done()) return;
-  const Result result =
+  const worker::completion::Result result =
       life_->Submit({submissions_.Make(first.shared_request, first.label, first.step, first.script_set, false)});
-  if (result.code == Code::kDuplicateName) {
+  if (result.code == worker::completion::Code::kDuplicateName) {
     world_->coverage->Hit("answer duplicate name");
   } else if (result.ok()) {
     world_->checker.Fail(absl::StrCat("a second \"", first.request.name, "\" was taken"));
   }
 }
 
-void Trainer::Answered(const Operation* const* submissions, size_t count) {
+void Trainer::Answered(const worker::session::Operation* const* submissions, size_t count) {
   // One that is not yet, of those submitted last, is still the last.
   if (last_ != nullptr && last_->done()) last_ = nullptr;
   if (program_ == nullptr || shutting_down_) return;
@@ -188,7 +190,7 @@ void Trainer::Answered(const Operation* const* submissions, size_t count) {
     const int step = Submission::Of(*submissions[i]).step;
     for (end = i; end < count && Submission::Of(*submissions[end]).step == step; ++end) {
       const Submission& submission = Submission::Of(*submissions[end]);
-      const bool nothing_to_learn = submission.code() == Code::kOk && submission.script_set == 0;
+      const bool nothing_to_learn = submission.code() == worker::completion::Code::kOk && submission.script_set == 0;
       if (nothing_to_learn || Answered(submission)) goes_on = true;
     }
     const auto open = unanswered_.find(step);
@@ -198,11 +200,12 @@ void Trainer::Answered(const Operation* const* submissions, size_t count) {
 }
 
 bool Trainer::Answered(const Submission& submission) {
-  const Code code = submission.code();
-  if (code == Code::kOk && submission.script_set != 0 && submission.request.signature.op == OpKind::kAddProcessSet) {
+  const worker::completion::Code code = submission.code();
+  if (code == worker::completion::Code::kOk && submission.script_set != 0 &&
+      submission.request.signature.op == OpKind::kAddProcessSet) {
     set_ids_[submission.script_set] = static_cast<uint32_t>(submission.value);
   }
-  if (code == Code::kOk || code == Code::kMismatch) return true;
+  if (code == worker::completion::Code::kOk || code == worker::completion::Code::kMismatch) return true;
   process_->AfterUs(world_->random().Skewed(10, 50000), [this, life = life_] {
     if (life == life_) Shutdown();
   });
@@ -228,7 +231,7 @@ void Trainer::Shutdown() {
 }
 
 void Trainer::Ended() {
-  if (life_->session().state() == Session::State::kLeft && program_ != nullptr) {
+  if (life_->session().state() == worker::session::Session::State::kLeft && program_ != nullptr) {
     const bool complete =
         next_step_ == program_->steps() && statements_ != nullptr && at_ == statements_->size() && unanswered_.empty();
     if (complete) world_->checker.Finished(life_->generation(), life_->session().self().rank);

@@ -54,7 +54,7 @@ class Trainer {
   void SubmitNow();
   void SubmitTwice(const Submission& first);
   bool AnsweredThrough(int step) const { return unanswered_.empty() || unanswered_.begin()->first > step; }
-  void Answered(const Operation* const* submissions, size_t count);
+  void Answered(const worker::session::Operation* const* submissions, size_t count);
   // True if the script goes on.
   bool Answered(const Submission& submission);
   void Shutdown();

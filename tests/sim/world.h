@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/worker_memory.h"
+#include "agent/processes/worker_memory.h"
 #include "proto/messages.h"
 #include "tests/sim/bugs.h"
 #include "tests/sim/checker.h"
@@ -91,9 +91,9 @@ struct World {
   // The next one that leaves while it executes something.
   std::function<void(Trainer*)> on_busy_leave;
   Controller* controller = nullptr;
-  std::vector<Agent*> agents;                     // one per host: the one that lives there now
-  std::vector<std::vector<WorkerMemory>> stores;  // one per host: what its launcher keeps, in order
-  std::vector<Trainer*> trainers;                 // one per place in the job: the process that fills it now
+  std::vector<Agent*> agents;                                       // one per host: the one that lives there now
+  std::vector<std::vector<agent::processes::WorkerMemory>> stores;  // one per host: what its launcher keeps, in order
+  std::vector<Trainer*> trainers;  // one per place in the job: the process that fills it now
   int64_t next_pid = 1000;
   uint64_t next_incarnation = 1;
 

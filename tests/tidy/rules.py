@@ -7,29 +7,19 @@ import functools
 import re
 from collections.abc import Callable
 
+import rooms
 from source_tree import Source, Tree
 
 FILE_LINES_MAX = 600
 FILE_LINES_USUAL = 400
 LARGE_FILES_ONE_IN = 10
 FUNCTION_LINES_MAX = 70
+README_LINES_MAX = 16
 
-# Folder -> folders whose headers it may include, and single headers beyond them. The third column of the table in
-# docs/architecture.md.
-MAY_INCLUDE: dict[str, tuple[str, ...]] = {
-    "base": ("base/",),
-    "proto": ("proto/", "base/"),
-    "transport": ("transport/", "base/"),
-    "controller": ("controller/", "proto/", "base/"),
-    "agent": ("agent/", "proto/", "base/"),
-    "worker": ("worker/", "transport/", "proto/", "base/", "controller/job.h", "controller/job_status.h"),
-    "perf": ("perf/", "agent/", "controller/", "worker/", "transport/", "proto/", "base/"),
-    "frameworks": ("frameworks/", "worker/", "proto/codec.h", "proto/types.h", "proto/utf8.h", "proto/version.h"),
-}
 # What enters a user's process: the closure of these must know neither gRPC nor a protobuf runtime.
 EMBEDDED = ("frameworks/c_api.cc", "frameworks/c_api_operations.cc", "frameworks/c_api_process_sets.cc")
 # The controller's decisions: the closure of this must have no thread, no I/O, no clock.
-PURE = "controller/job.h"
+PURE = "controller/job/job.h"
 RUNTIMES = ("grpc", "google/protobuf", ".pb.h")
 IMPURE = RUNTIMES + ("thread", "mutex", "chrono", "sys/", "unistd.h", "absl/synchronization", "base/event_loop.h")
 
@@ -88,14 +78,8 @@ def function_sizes(tree: Tree) -> list[str]:
 
 
 def includes(tree: Tree) -> list[str]:
-    """Folders include only what the design lets them; what is pure or embedded stays so, through all headers."""
+    """What is pure or embedded stays so, through all headers."""
     bad = []
-    for source in tree.cpp:
-        allowed = MAY_INCLUDE.get(source.folder)
-        for line, name in source.includes:
-            ours = name.split("/")[0] in MAY_INCLUDE
-            if ours and allowed is not None and not name.startswith(allowed):
-                bad.append(f'{source.path}:{line}: {source.folder}/ must not include "{name}"')
     for start, banned in (*((file, RUNTIMES) for file in EMBEDDED), (PURE, IMPURE)):
         for source in tree.pair_closure(start):
             for line, name in source.includes:
@@ -109,7 +93,7 @@ _PRODUCT = ("agent/", "base/", "controller/", "frameworks/", "perf/", "proto/", 
 _IN_USER_PROCESS = ("base/", "controller/", "frameworks/", "proto/", "transport/", "worker/")
 _READS_ENVIRONMENT = re.compile(r"(^worker/config\.cc|/options\.cc|_main\.cc|/main\.cc)$")
 # protozero reports by exceptions; the codec turns all of them into a Status.
-_MAY_THROW = ("proto/codec_reader.h",)
+_MAY_THROW = ("proto/codec/codec_reader.h",)
 BANNED_CALLS: list[tuple[str, Callable[[Source], bool], str]] = [
     (r"\b(sleep_for|sleep_until|SleepFor|usleep|nanosleep|sleep)\s*\(", lambda s: s.is_test, "tests do not sleep"),
     (
@@ -266,10 +250,26 @@ def documented_variables(tree: Tree) -> list[str]:
     ]
 
 
+def readmes(tree: Tree) -> list[str]:
+    """Every top-level folder says in about ten lines what lives there, where to begin, and what may not enter."""
+    bad = []
+    for folder in sorted({source.folder for source in tree.sources.values()}):
+        page = tree.sources.get(f"{folder}/README.md")
+        if page is None:
+            bad.append(f"{folder}/README.md:1: missing")
+        elif page.text.count("\n") > README_LINES_MAX or "May not enter" not in page.text:
+            bad.append(f"{folder}/README.md:1: more than {README_LINES_MAX} lines, or no word on what may not enter")
+    return bad
+
+
 RULES: list[Callable[[Tree], list[str]]] = [
     file_sizes,
     function_sizes,
     includes,
+    rooms.edges,
+    rooms.no_cycles,
+    rooms.namespaces,
+    rooms.types_once,
     banned_calls,
     marker_comments,
     build_targets,
@@ -278,4 +278,5 @@ RULES: list[Callable[[Tree], list[str]]] = [
     python_imports,
     versions,
     documented_variables,
+    readmes,
 ]

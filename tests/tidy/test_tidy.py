@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import rooms
 import rules
 from source_tree import Source, Tree
 
@@ -31,17 +32,30 @@ def test_tree_keeps(rule: Callable[[Tree], list[str]], tree: Tree) -> None:
 # Rule, file to write or extend, text that breaks the rule, part of the complaint.
 LONG_CPP = "int Long(int a,\n         int b) {\n" + "  ++a;\n" * 70 + "  return a;\n}\n"
 LONG_PYTHON = "def long():\n" + "    x = 1\n" * 71
+TWICE = "namespace farandole::worker::shm {\nclass ShmSync {\n};\n}\n"
 BREAKS = [
     (rules.file_sizes, "base/huge.h", "// x\n" * 601, "601 lines"),
     (rules.function_sizes, "base/clock.cc", LONG_CPP, "function of 74 lines"),
     (rules.function_sizes, "base/clock.cc", "namespace a {\nclass B {\n public:\n  " + LONG_CPP + "};\n}\n", "of 74"),
     (rules.function_sizes, "scripts/lint.py", LONG_PYTHON, "function of 72 lines"),
-    (rules.includes, "base/clock.cc", '#include "proto/types.h"\n', "base/ must not include"),
-    (rules.includes, "transport/channel.h", '#include "proto/types.h"\n', "transport/ must not include"),
-    (rules.includes, "worker/group.h", '#include "controller/server.h"\n', "worker/ must not include"),
-    (rules.includes, "frameworks/c_api.h", '#include "transport/channel.h"\n', "frameworks/ must not include"),
-    (rules.includes, "controller/job_status.h", "#include <thread>\n", "controller/job.h must not come to depend"),
-    (rules.includes, "proto/types.cc", "#include <grpcpp/grpcpp.h>\n", "controller/job.h must not come to depend"),
+    (rooms.edges, "base/clock.cc", '#include "proto/types.h"\n', "base/ must not include"),
+    (rooms.edges, "transport/channel.h", '#include "proto/types.h"\n', "transport/ must not include"),
+    (rooms.edges, "transport/channel.h", '#include "transport/tcp/socket.h"\n', "transport/ must not include"),
+    (rooms.edges, "worker/collective/group.h", '#include "controller/rpc/server.h"\n', "collective/ must not include"),
+    (rooms.edges, "worker/shm/shm_sync.h", '#include "worker/schedule/schedule.h"\n', "shm/ must not include"),
+    (rooms.edges, "controller/job/job.cc", '#include "controller/hub/hub.h"\n', "job/ must not include"),
+    (rooms.edges, "frameworks/c_api.h", '#include "transport/channel.h"\n', "frameworks/ must not include"),
+    (rooms.edges, "worker/attic/box.h", "int x;\n", "no room"),
+    (rooms.namespaces, "worker/shm/shm_sync.cc", "namespace farandole::worker {\n}\n", "namespace farandole::worker;"),
+    (rooms.types_once, "worker/shm/extra.h", TWICE, "is defined in"),
+    (rules.readmes, "scripts/README.md", "May not enter\n" * 20, "scripts/README.md"),
+    (
+        rules.includes,
+        "controller/types/job_status.h",
+        "#include <thread>\n",
+        "must not come to depend",
+    ),
+    (rules.includes, "proto/types.cc", "#include <grpcpp/grpcpp.h>\n", "must not come to depend"),
     (rules.banned_calls, "base/auth_test.cc", "void F() { absl::SleepFor(d); }\n", "tests do not sleep"),
     (rules.banned_calls, "base/clock.cc", "auto x = std::chrono::system_clock::now();\n", "only clock"),
     (rules.banned_calls, "base/clock.cc", 'auto x = getenv("A");\n', "environment"),
@@ -74,6 +88,12 @@ def test_rule_bites(tree: Tree, rule: Callable[[Tree], list[str]], path: str, te
     before = complaints(rule, tree)
     new = [c for c in rule(tree.extended(path, text)) if c not in before]
     assert any(complaint in c for c in new), f"the rule did not complain; it said {new}"
+
+
+def test_a_circle_of_rooms_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not rooms.cycle()
+    monkeypatch.setitem(rooms.MAY_INCLUDE, "base", ("worker/shm",))
+    assert {"base", "worker/shm"} <= set(rooms.cycle())
 
 
 def test_share_of_large_files_bites(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@
 #include "absl/strings/strip.h"
 #include "tests/transcripts/print.h"
 
-namespace farandole {
+namespace farandole::transcripts {
 namespace {
 
 absl::Status What(absl::string_view what) {
@@ -32,8 +32,8 @@ Play::Play() {
   config_.new_data_key = [] { return "key"; };
 }
 
-Job& Play::job() {
-  if (job_ == nullptr) job_ = std::make_unique<Job>("play", config_);
+controller::job::Job& Play::job() {
+  if (job_ == nullptr) job_ = std::make_unique<controller::job::Job>("play", config_);
   return *job_;
 }
 
@@ -163,10 +163,10 @@ void Play::SayAgent(const std::string& agent, const AgentUp& message, std::vecto
   Write(job().AgentSaid(agent, message, now_), output);
 }
 
-void Play::Write(const Actions& actions, std::vector<std::string>* output) {
+void Play::Write(const controller::Actions& actions, std::vector<std::string>* output) {
   if (!actions.reason.empty()) output->push_back(absl::StrCat("  ; ", actions.reason));
-  for (const Send& sent : actions.sends) {
-    for (const AgentSend& send : EachAgent(sent)) {
+  for (const controller::Send& sent : actions.sends) {
+    for (const controller::AgentSend& send : controller::EachAgent(sent)) {
       if (const AgentWelcome* welcome = std::get_if<AgentWelcome>(&send.message)) {
         output->push_back(absl::StrCat("  ", send.agent_id, " <- ", Print(*welcome)));
       } else {
@@ -191,14 +191,14 @@ std::string Play::Sent(const ToWorkers& message) {
 std::string Play::NameOf(Incarnation worker) const { return absl::StrCat("w", worker.value() - 1); }
 
 void Play::WriteStatus(std::vector<std::string>* output) const {
-  const JobStatus status = const_cast<Play*>(this)->job().Status(now_);
+  const controller::JobStatus status = const_cast<Play*>(this)->job().Status(now_);
   output->push_back(absl::StrCat("  ", Print(status.state), ", generation ", status.generation.number, ", size ",
                                  status.size, ", ", status.items, " items, ", status.tensors, " tensors",
                                  status.reason.empty() ? "" : "; ", status.reason));
   if (status.replay.index != 0) output->push_back(absl::StrCat("  ", Print(status.activity, status.replay)));
-  for (const MemberStatus& member : status.members) output->push_back(absl::StrCat("  ", Print(member)));
+  for (const controller::MemberStatus& member : status.members) output->push_back(absl::StrCat("  ", Print(member)));
   if (!status.divergence.empty()) output->push_back(absl::StrCat("  ", status.divergence));
-  for (const Wait& wait : status.waits) output->push_back(absl::StrCat("  ", wait.text));
+  for (const controller::Wait& wait : status.waits) output->push_back(absl::StrCat("  ", wait.text));
 }
 
-}  // namespace farandole
+}  // namespace farandole::transcripts

@@ -9,11 +9,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "base/clock.h"
-#include "controller/job.h"
+#include "controller/job/job.h"
 #include "proto/messages.h"
 #include "tests/transcripts/played_worker.h"
 
-namespace farandole {
+namespace farandole::transcripts {
 
 // Plays a transcript against a Job on a clock of its own and writes down what happens.
 //
@@ -61,19 +61,19 @@ class Play {
   absl::Status Agent(const Words& words, std::vector<std::string>* output);
   absl::Status OfWorker(const Words& words, absl::string_view text, std::vector<std::string>* output);
   void SayAgent(const std::string& agent, const AgentUp& message, std::vector<std::string>* output);
-  void Write(const Actions& actions, std::vector<std::string>* output);
+  void Write(const controller::Actions& actions, std::vector<std::string>* output);
   std::string Sent(const ToWorkers& message);
   void WriteStatus(std::vector<std::string>* output) const;
   std::string NameOf(Incarnation worker) const;
-  Job& job();
+  controller::job::Job& job();
 
-  JobConfig config_;
-  std::unique_ptr<Job> job_;
+  controller::JobConfig config_;
+  std::unique_ptr<controller::job::Job> job_;
   TimePoint now_{1000000};
   std::map<std::string, PlayedWorker> workers_;
   GenerationId newest_;
 };
 
-}  // namespace farandole
+}  // namespace farandole::transcripts
 
 #endif  // FARANDOLE_TESTS_TRANSCRIPTS_PLAY_H_

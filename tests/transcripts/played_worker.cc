@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "tests/transcripts/requests.h"
 
-namespace farandole {
+namespace farandole::transcripts {
 namespace {
 
 using Words = PlayedWorker::Words;
@@ -325,4 +325,4 @@ void PlayedWorker::Apply(const Item& item) {
   }
 }
 
-}  // namespace farandole
+}  // namespace farandole::transcripts

@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "proto/messages.h"
 
-namespace farandole {
+namespace farandole::transcripts {
 
 // A worker of a transcript: keeps what it was sent, and says what a script makes it say. It executes nothing, and every
 // batch is done when it arrives.
@@ -70,6 +70,6 @@ class PlayedWorker {
   std::map<uint32_t, ProcessSet> sets_;
 };
 
-}  // namespace farandole
+}  // namespace farandole::transcripts
 
 #endif  // FARANDOLE_TESTS_TRANSCRIPTS_PLAYED_WORKER_H_

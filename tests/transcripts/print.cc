@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace farandole {
+namespace farandole::transcripts {
 namespace {
 
 std::string Ranks(const std::vector<Rank>& ranks) {
@@ -110,7 +110,7 @@ std::string Print(const AgentWelcome& welcome) {
 
 std::string Print(const WorkerDown& message) { return std::visit(Printer(), message); }
 
-std::string Print(const MemberStatus& member) {
+std::string Print(const controller::MemberStatus& member) {
   std::string text =
       absl::StrCat("rank ", member.member.rank.value(), " pid ", member.member.pid, " received ",
                    member.received_through, " completed ", member.completed_through, " open ", member.open_requests);
@@ -124,15 +124,15 @@ std::string Print(const MemberStatus& member) {
   return text;
 }
 
-const char* Print(JobState state) {
+const char* Print(controller::JobState state) {
   static const char* const kStates[] = {"?", "gathering", "running", "failed", "recovering"};
   return kStates[static_cast<int>(state)];
 }
 
-std::string Print(Activity activity, const ReplayStatus& replay) {
-  return absl::StrCat(activity == Activity::kReplaying ? "replaying" : "halting", " replay ", replay.index, ": ",
-                      replay.batches, " batches, ", replay.tensors, " tensors, ", replay.repetitions,
+std::string Print(controller::Activity activity, const controller::ReplayStatus& replay) {
+  return absl::StrCat(activity == controller::Activity::kReplaying ? "replaying" : "halting", " replay ", replay.index,
+                      ": ", replay.batches, " batches, ", replay.tensors, " tensors, ", replay.repetitions,
                       " repetitions reported, for ", replay.age_ms, " ms");
 }
 
-}  // namespace farandole
+}  // namespace farandole::transcripts

@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
-namespace farandole {
+namespace farandole::transcripts {
 namespace {
 
 absl::Status Bad(absl::string_view word) { return absl::InvalidArgumentError(absl::StrCat("what is \"", word, "\"?")); }
@@ -119,4 +119,4 @@ absl::StatusOr<std::vector<Request>> ParseRequests(absl::string_view word) {
   return requests;
 }
 
-}  // namespace farandole
+}  // namespace farandole::transcripts

@@ -18,7 +18,7 @@
 #include "gtest/gtest.h"
 #include "tests/transcripts/play.h"
 
-namespace farandole {
+namespace farandole::transcripts {
 namespace {
 
 bool rewrite = false;
@@ -87,10 +87,10 @@ INSTANTIATE_TEST_SUITE_P(All, TranscriptTest, ::testing::ValuesIn(Scripts()),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace farandole
+}  // namespace farandole::transcripts
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  farandole::rewrite = argc > 1 && std::string(argv[1]) == "--rewrite";
+  farandole::transcripts::rewrite = argc > 1 && std::string(argv[1]) == "--rewrite";
   return RUN_ALL_TESTS();
 }

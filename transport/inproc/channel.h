@@ -7,7 +7,7 @@
 #include "transport/channel.h"
 #include "transport/inproc/connection.h"
 
-namespace farandole {
+namespace farandole::transport::inproc {
 
 // One end of an InprocConnection.
 class InprocChannel final : public Channel {
@@ -30,6 +30,6 @@ class InprocChannel final : public Channel {
   const int end_;
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport::inproc
 
 #endif  // FARANDOLE_TRANSPORT_INPROC_CHANNEL_H_

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 
-namespace farandole {
+namespace farandole::transport::inproc {
 namespace {
 
 // Copied before the lock is free for others.
@@ -183,4 +183,4 @@ TimePoint InprocConnection::ExpireFromLoop(int end, TimePoint now) {
   return TimePoint::Infinite();
 }
 
-}  // namespace farandole
+}  // namespace farandole::transport::inproc

@@ -13,7 +13,7 @@
 #include "transport/deadline_timer.h"
 #include "transport/operation.h"
 
-namespace farandole {
+namespace farandole::transport::inproc {
 
 // What lies between two channels of one process. Nothing is buffered: bytes go from the sender's memory to the
 // receiver's when both have been posted, so a send is done no sooner than its receive. It is the strictest medium that
@@ -62,6 +62,6 @@ class InprocConnection : public std::enable_shared_from_this<InprocConnection> {
   End ends_[2] ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport::inproc
 
 #endif  // FARANDOLE_TRANSPORT_INPROC_CONNECTION_H_

@@ -8,7 +8,7 @@
 #include "transport/inproc/channel.h"
 #include "transport/inproc/connection.h"
 
-namespace farandole {
+namespace farandole::transport::inproc {
 namespace {
 
 // Runs the handshake between two ends that name each other, without a wire.
@@ -129,4 +129,4 @@ void Exchange::End(Waiter waiter, absl::Status status) {
   waiter.loop->Post([ready = std::move(waiter.ready), status = std::move(status)] { ready(status); });
 }
 
-}  // namespace farandole
+}  // namespace farandole::transport::inproc

@@ -11,7 +11,7 @@
 #include "base/event_loop.h"
 #include "transport/transport.h"
 
-namespace farandole {
+namespace farandole::transport::inproc {
 
 // Where Connects and Accepts of one process find each other. Lives for ever.
 class Exchange {
@@ -53,6 +53,6 @@ class Exchange {
   Waiters accepts_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport::inproc
 
 #endif  // FARANDOLE_TRANSPORT_INPROC_EXCHANGE_H_

@@ -9,7 +9,7 @@
 #include "transport/inproc/exchange.h"
 #include "transport/plain_memory.h"
 
-namespace farandole {
+namespace farandole::transport::inproc {
 
 InprocTransport::InprocTransport()
     : loop_("fdl-inproc"), address_(absl::StrCat("inproc:", absl::Hex(RandomId()))), started_(loop_.Start()) {}
@@ -59,4 +59,4 @@ void InprocTransport::ExpireFromLoop(uint64_t id, TimePoint deadline) {
   loop_.AddTimerFromLoop(deadline, [id] { Exchange::OfThisProcess().Expire(id); });
 }
 
-}  // namespace farandole
+}  // namespace farandole::transport::inproc

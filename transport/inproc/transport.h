@@ -7,7 +7,7 @@
 #include "base/event_loop.h"
 #include "transport/transport.h"
 
-namespace farandole {
+namespace farandole::transport::inproc {
 
 // Channels between parts of one process, for tests and simulations. One thread, "fdl-inproc". Several transports in
 // one process behave as several processes with tcp would.
@@ -31,6 +31,6 @@ class InprocTransport final : public Transport {
   const absl::Status started_;  // of the loop
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport::inproc
 
 #endif  // FARANDOLE_TRANSPORT_INPROC_TRANSPORT_H_

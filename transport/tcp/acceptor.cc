@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/tcp/socket.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 
 Acceptor::Acceptor(EventLoop* loop, HandOver hand_over)
     : loop_(loop),
@@ -129,4 +129,4 @@ void Acceptor::Finish(GuestIt guest) {
   Drop(guest, absl::FailedPreconditionError("the Accept it was meant for is over"));
 }
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp

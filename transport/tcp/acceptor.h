@@ -15,7 +15,7 @@
 #include "transport/tcp/message_stream.h"
 #include "transport/transport.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 
 // The listening socket, the Accepts that wait, and the guests: connections that have not proved yet who they are. All
 // on the loop's thread.
@@ -80,6 +80,6 @@ class Acceptor {
   std::string last_drop_;
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp
 
 #endif  // FARANDOLE_TRANSPORT_TCP_ACCEPTOR_H_

@@ -4,7 +4,7 @@
 
 #include "absl/synchronization/notification.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 
 TcpChannel::TcpChannel(EventLoop* loop, std::shared_ptr<Connection> connection)
     : loop_(loop), connection_(std::move(connection)) {}
@@ -35,4 +35,4 @@ void TcpChannel::Discard(Tag below) { connection_->Discard(below); }
 
 void TcpChannel::Close(absl::Status reason) { connection_->Close(std::move(reason)); }
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp

@@ -6,7 +6,7 @@
 #include "transport/channel.h"
 #include "transport/tcp/connection.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 
 // The caller's end of a Connection, whose lifetime it decides.
 class TcpChannel final : public Channel {
@@ -25,6 +25,6 @@ class TcpChannel final : public Channel {
   const std::shared_ptr<Connection> connection_;
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp
 
 #endif  // FARANDOLE_TRANSPORT_TCP_CHANNEL_H_

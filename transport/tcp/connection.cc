@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 namespace {
 
 // What a posting thread moves itself before it leaves the rest to the loop.
@@ -256,4 +256,4 @@ bool Connection::Waiting() {
   return receives_.EarliestDeadline() != TimePoint::Infinite();
 }
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp

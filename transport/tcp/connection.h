@@ -16,7 +16,7 @@
 #include "transport/tcp/receive_queue.h"
 #include "transport/tcp/send_queue.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 
 // An authenticated socket between two ends: where state, errors and I/O meet.
 //
@@ -85,6 +85,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   EventLoop::TimerId wait_limit_ = 0;
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp
 
 #endif  // FARANDOLE_TRANSPORT_TCP_CONNECTION_H_

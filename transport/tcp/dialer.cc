@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 namespace {
 
 // Pauses between attempts double from the first to the second.
@@ -141,4 +141,4 @@ void Dialer::Finish(DialIt dial) {
   hand_over_(std::move(taken.socket), taken.pairing, std::move(taken.ready));
 }
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp

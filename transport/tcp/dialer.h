@@ -15,7 +15,7 @@
 #include "transport/tcp/socket.h"
 #include "transport/transport.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 
 // The Connects that are under way. All on the loop's thread.
 //
@@ -69,6 +69,6 @@ class Dialer {
   std::list<Dial> dials_;
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp
 
 #endif  // FARANDOLE_TRANSPORT_TCP_DIALER_H_

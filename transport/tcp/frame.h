@@ -5,7 +5,7 @@
 
 #include "transport/channel.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 
 // What precedes the bytes of every send on a connection. Little endian, as all machines we run on.
 struct FrameHeader {
@@ -25,6 +25,6 @@ enum class IoProgress {
   kBudget,  // more could be done at once
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp
 
 #endif  // FARANDOLE_TRANSPORT_TCP_FRAME_H_

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/handshake.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 namespace {
 
 constexpr size_t kLengthBytes = 2;
@@ -54,4 +54,4 @@ absl::StatusOr<bool> MessageStream::Fill(size_t bytes) {
   return true;
 }
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp

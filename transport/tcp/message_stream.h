@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 
 // The messages of a handshake on a fresh socket, each behind its length in two bytes, little endian. Reads not one byte
 // beyond the message, since frames may follow. The socket is the caller's.
@@ -31,6 +31,6 @@ class MessageStream {
   std::string buffer_;
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp
 
 #endif  // FARANDOLE_TRANSPORT_TCP_MESSAGE_STREAM_H_

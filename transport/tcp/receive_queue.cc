@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 namespace {
 
 constexpr size_t kDroppedBytes = 64 << 10;
@@ -127,8 +127,8 @@ void ReceiveQueue::Fail(const absl::Status& status, std::vector<Completion>* com
 }
 
 TimePoint ReceiveQueue::EarliestDeadline() const {
-  const TimePoint earliest = farandole::EarliestDeadline(operations_);
+  const TimePoint earliest = farandole::transport::EarliestDeadline(operations_);
   return active_ && current_.deadline < earliest ? current_.deadline : earliest;
 }
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp

@@ -10,7 +10,7 @@
 #include "transport/operation.h"
 #include "transport/tcp/frame.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 
 // The receiving half of a connection: takes the stream of frames apart, straight into the memory of the receive with
 // the frame's tag. When there is none yet, reading stops behind the header (`blocked`), and TCP's flow control holds
@@ -52,6 +52,6 @@ class ReceiveQueue {
   std::vector<char> dropped_;
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp
 
 #endif  // FARANDOLE_TRANSPORT_TCP_RECEIVE_QUEUE_H_

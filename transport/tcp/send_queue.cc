@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 namespace {
 
 // For frames whose memory was taken back; `data` is null in their operations.
@@ -95,4 +95,4 @@ void SendQueue::Fail(const absl::Status& status, std::vector<Completion>* comple
   FailAll(&operations_, status, completed);
 }
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp

@@ -12,7 +12,7 @@
 #include "transport/operation.h"
 #include "transport/tcp/frame.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 
 // The sending half of a connection: operations in the order posted, as a stream of frames. Not thread-safe.
 class SendQueue {
@@ -30,7 +30,7 @@ class SendQueue {
 
   // Ends everything.
   void Fail(const absl::Status& status, std::vector<Completion>* completed);
-  TimePoint EarliestDeadline() const { return farandole::EarliestDeadline(operations_); }
+  TimePoint EarliestDeadline() const { return farandole::transport::EarliestDeadline(operations_); }
 
  private:
   // Frames that leave in one system call.
@@ -46,6 +46,6 @@ class SendQueue {
   FrameHeader headers_[kFramesPerCall];
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp
 
 #endif  // FARANDOLE_TRANSPORT_TCP_SEND_QUEUE_H_

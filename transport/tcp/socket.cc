@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 namespace {
 
 constexpr int kBacklog = 1024;
@@ -142,4 +142,4 @@ void SetDataOptions(int fd) {
   SetInt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, kRetransmitMsMax);
 }
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp

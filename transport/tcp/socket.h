@@ -9,7 +9,7 @@
 #include "base/private_fd.h"
 
 // The few socket calls that the transport makes, with errors that name the address. All sockets are non-blocking.
-namespace farandole {
+namespace farandole::transport::tcp {
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -39,6 +39,6 @@ absl::Status ConnectResult(int fd);
 // attempts often enough to go on soon after a cut.
 void SetDataOptions(int fd);
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp
 
 #endif  // FARANDOLE_TRANSPORT_TCP_SOCKET_H_

@@ -9,7 +9,7 @@
 #include "transport/tcp/connection.h"
 #include "transport/tcp/socket.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 
 TcpTransport::TcpTransport(TcpOptions options)
     : options_(std::move(options)),
@@ -78,4 +78,4 @@ void TcpTransport::OpenFromLoop(PrivateFd socket, const Pairing& pairing, Ready 
   ready(std::unique_ptr<Channel>(std::make_unique<TcpChannel>(&loop_, std::move(connection))));
 }
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp

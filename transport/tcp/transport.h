@@ -11,7 +11,7 @@
 #include "transport/tcp/dialer.h"
 #include "transport/transport.h"
 
-namespace farandole {
+namespace farandole::transport::tcp {
 
 struct TcpOptions {
   // Numeric IPv4 or IPv6 address of the interface to listen on; peers connect to it. Not a wildcard.
@@ -47,6 +47,6 @@ class TcpTransport final : public Transport {
   std::string address_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace farandole
+}  // namespace farandole::transport::tcp
 
 #endif  // FARANDOLE_TRANSPORT_TCP_TRANSPORT_H_

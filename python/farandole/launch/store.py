@@ -1,4 +1,7 @@
-"""What the launcher keeps for an agent that takes over from a killed one. agent/launcher_store.h is the other end."""
+"""What the launcher keeps for an agent that takes over from a killed one.
+
+The other end is agent/launcher/launcher_store.h.
+"""
 
 from __future__ import annotations
 

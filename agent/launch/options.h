@@ -1,0 +1,47 @@
+#ifndef FARANDOLE_AGENT_LAUNCH_OPTIONS_H_
+#define FARANDOLE_AGENT_LAUNCH_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace farandole::agent::launch {
+
+// All configuration of an agent. Filled here and nowhere else.
+struct AgentOptions {
+  std::string job;
+  std::string controller;  // host:port
+  std::string token;
+  std::string tls_ca_pem;   // empty: no TLS
+  bool tls_pinned = false;  // tls_ca_pem is the controller's own certificate, whatever its address
+  int32_t size = 0;         // of the whole job
+  int32_t first_rank = 0;
+  int32_t local_size = 0;
+  std::vector<int32_t> local_sizes;  // of all hosts; empty: all have as many as this one
+  int32_t host_index = 0;            // of this one among them
+  std::string host_name;
+  std::string data_address;  // where workers listen for those of other hosts; empty: their default
+  std::string agent_id;
+  std::string socket_name;
+  int ready_fd = -1;
+  int lifeline_fd = -1;
+  int launcher_fd = -1;
+  bool prefix_output = false;
+  bool verbose = false;  // the environment's log level is info or below
+  int64_t grace_ms = 3000;
+  std::vector<std::string> command;      // empty: serves workers that others start
+  std::vector<std::string> environment;  // this process's own, "NAME=value"
+};
+
+// How to call the program; ends with a newline.
+const char* UsageText();
+
+// Reads the arguments without the program's name, the token and the TLS file. INVALID_ARGUMENT with one sentence for
+// everything that a user can get wrong.
+absl::StatusOr<AgentOptions> ParseAgentOptions(const std::vector<std::string>& arguments);
+
+}  // namespace farandole::agent::launch
+
+#endif  // FARANDOLE_AGENT_LAUNCH_OPTIONS_H_

@@ -1,0 +1,182 @@
+#include "agent/link/controller_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/door_proof.h"
+#include "proto/codec/codec.h"
+#include "proto/rules/version_check.h"
+#include "proto/version.h"
+
+namespace farandole::agent::link {
+namespace {
+
+constexpr int64_t kRetryFirstMs = 50;
+constexpr int64_t kRetryMaxMs = 250;
+// Nobody has said Welcome: then it is said, and later the stream is given up. A controller to which all agents come at
+// once may need so long.
+constexpr int64_t kSilentMs = 5000;
+constexpr int64_t kWelcomeMs = 30000;
+// The controller's bound on one message.
+constexpr size_t kUpBytesMax = 64 << 20;
+// At the end, for the last reports to go out.
+constexpr int64_t kLingerMs = 500;
+
+bool IsPermanent(grpc::StatusCode code) {
+  return code == grpc::UNAUTHENTICATED || code == grpc::FAILED_PRECONDITION || code == grpc::INVALID_ARGUMENT;
+}
+
+std::string Explain(const std::string& address, const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::UNAUTHENTICATED:
+      return absl::StrCat("the controller at ", address, " refuses the token: ", status.error_message(),
+                          "; check that controller and launcher were given the same key and job name");
+    case grpc::FAILED_PRECONDITION:
+    case grpc::INVALID_ARGUMENT:
+      return absl::StrCat("the controller at ", address, " refuses this agent: ", status.error_message());
+    case grpc::UNIMPLEMENTED:
+      return absl::StrCat("what listens at ", address, " is not a Farandole controller: ", status.error_message());
+    case grpc::OK:
+      return absl::StrCat("the controller at ", address, " closed the stream");
+    default:
+      return absl::StrCat("no connection to the controller at ", address, ": ", status.error_message(),
+                          "; check that it runs and that the address is right");
+  }
+}
+
+}  // namespace
+
+ControllerLink::ControllerLink(EventLoop* loop, Outstanding* outstanding, ControllerLinkConfig config,
+                               Callbacks callbacks)
+    : loop_(loop), outstanding_(outstanding), config_(std::move(config)), callbacks_(std::move(callbacks)) {}
+
+ControllerLink::~ControllerLink() {
+  if (!stopped_) StopFromLoop();
+}
+
+void ControllerLink::Authorize(grpc::ClientContext* context) const {
+  context->AddMetadata("farandole-job", config_.channel.job);
+  context->AddMetadata("authorization", absl::StrCat("Bearer ", config_.channel.token));
+}
+
+void ControllerLink::StartFromLoop() {
+  thread_ = std::make_unique<CompletionThread>("farandole-grpc", std::make_unique<grpc::CompletionQueue>());
+  retry_ms_ = kRetryFirstMs;
+  SetState(false, false, absl::StrCat("connecting to the controller at ", config_.channel.address));
+  Connect();
+}
+
+void ControllerLink::StopFromLoop() {
+  stopped_ = true;
+  CancelTimers();
+  if (stream_ != nullptr) stream_->AbandonFromLoop(state_.connected ? kLingerMs : 0);
+  stream_ = nullptr;
+  channel_ = nullptr;
+}
+
+void ControllerLink::SendFromLoop(const AgentUp& message) {
+  if (!state_.connected || stream_ == nullptr) return;
+  const std::string bytes = Encode(message);
+  if (bytes.size() <= kUpBytesMax) return stream_->SendFromLoop(bytes);
+  if (const auto* several = std::get_if<FromWorkers>(&message)) {
+    for (const FromWorker& one : several->messages) SendFromLoop(AgentUp(one));
+    return;
+  }
+  // The next stream would have to carry it as well.
+  too_large_ = true;
+  failure_ =
+      absl::StrCat("what a worker of this host has submitted at once takes ", bytes.size(),
+                   " bytes in a message to the controller at ", config_.channel.address, ", which takes at most ",
+                   kUpBytesMax, "; submit fewer tensors at once, or with shorter names");
+  stream_->CancelFromLoop();
+}
+
+void ControllerLink::Connect() {
+  failure_.clear();
+  // Ends only after the next one has begun: the last channel of a process takes gRPC's threads with it.
+  const std::shared_ptr<grpc::Channel> previous = std::move(channel_);
+  channel_ = NewControllerChannel(config_.channel);
+  stream_ = std::make_shared<ControllerStream>(loop_, thread_.get(), outstanding_);
+  Authorize(stream_->context());
+  stream_->StartFromLoop(
+      channel_, [this](const std::string& bytes) { Received(bytes); },
+      [this](const grpc::Status& status) { Lost(status); });
+  AgentHello hello = config_.hello;
+  hello.controller_incarnation = controller_incarnation_;
+  stream_->SendFromLoop(Encode(AgentUp(hello)));
+  welcome_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kSilentMs), [this] {
+    const std::string silent =
+        absl::StrCat("the controller at ", config_.channel.address, " does not answer; check that it is not stopped");
+    SetState(false, false, silent);
+    welcome_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kWelcomeMs - kSilentMs), [this, silent] {
+      failure_ = silent;
+      stream_->CancelFromLoop();
+    });
+  });
+}
+
+void ControllerLink::Received(const std::string& bytes) {
+  absl::StatusOr<AgentDown> message = DecodeAgentDown(bytes);
+  if (!message.ok()) {
+    failure_ = absl::StrCat("the controller at ", config_.channel.address,
+                            " sent what is no message: ", message.status().message());
+    return stream_->CancelFromLoop();
+  }
+  if (const auto* welcome = std::get_if<AgentWelcome>(&*message)) return Welcomed(*welcome);
+  const auto* to_workers = std::get_if<ToWorkers>(&*message);
+  if (to_workers != nullptr && state_.connected) callbacks_.on_message(*to_workers);
+}
+
+void ControllerLink::Welcomed(const AgentWelcome& welcome) {
+  if (state_.connected || !failure_.empty()) return;
+  const std::string controller = absl::StrCat("the controller at ", config_.channel.address);
+  if (const absl::Status version = CheckVersion(controller, welcome.version, "this agent"); !version.ok()) {
+    failure_ = std::string(version.message());
+    return stream_->CancelFromLoop();
+  }
+  if (welcome.controller_incarnation < controller_incarnation_) {
+    failure_ = absl::StrCat("an older controller answers at ", config_.channel.address, ": incarnation ",
+                            welcome.controller_incarnation, " after ", controller_incarnation_);
+    return stream_->CancelFromLoop();
+  }
+  loop_->CancelTimerFromLoop(welcome_timer_);
+  controller_incarnation_ = welcome.controller_incarnation;
+  lease_interval_ms_ = std::max<uint32_t>(welcome.lease_interval_ms, 10);
+  retry_ms_ = kRetryFirstMs;
+  SetState(true, false, "");
+  if (lease_timer_ == 0) SayLease();
+}
+
+void ControllerLink::SayLease() {
+  if (state_.connected) SendFromLoop(AgentUp(Lease{callbacks_.take_reports()}));
+  lease_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(lease_interval_ms_), [this] { SayLease(); });
+}
+
+void ControllerLink::Lost(const grpc::Status& how) {
+  const grpc::Status status =
+      IsDoorRefusal(how.error_message()) ? grpc::Status(grpc::UNAUTHENTICATED, kWrongToken) : how;
+  CancelTimers();
+  stream_ = nullptr;
+  const bool ours = !failure_.empty();
+  const bool permanent = too_large_ || (!ours && IsPermanent(status.error_code()));
+  SetState(false, permanent, ours ? failure_ : Explain(config_.channel.address, status));
+  if (permanent || stopped_) return;
+  retry_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(retry_ms_), [this] { Connect(); });
+  retry_ms_ = std::min(2 * retry_ms_, kRetryMaxMs);
+}
+
+void ControllerLink::SetState(bool connected, bool permanent, std::string text) {
+  if (state_.connected == connected && state_.permanent == permanent && state_.text == text) return;
+  state_ = LinkState{connected, std::move(text), permanent};
+  callbacks_.on_state(state_);
+}
+
+void ControllerLink::CancelTimers() {
+  for (EventLoop::TimerId* timer : {&retry_timer_, &welcome_timer_, &lease_timer_}) {
+    loop_->CancelTimerFromLoop(*timer);
+    *timer = 0;
+  }
+}
+
+}  // namespace farandole::agent::link

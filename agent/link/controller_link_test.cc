@@ -1,0 +1,107 @@
+#include "agent/link/controller_link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "agent/link/fake_controller.h"
+#include "agent/link/outstanding.h"
+#include "base/clock.h"
+#include "base/event_loop.h"
+#include "proto/messages.h"
+
+namespace farandole::agent::link {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr size_t kNameBytes = 4000;
+
+// Of a worker that has submitted so much at once; nothing else says the same.
+FromWorker Large(uint64_t worker, size_t bytes) {
+  Announce announce;
+  announce.generation = {1, 1};
+  for (size_t i = 0; i < bytes / kNameBytes; ++i) {
+    Request request;
+    request.signature.op = OpKind::kAllreduce;
+    request.name = absl::StrCat(worker, ".", i, std::string(kNameBytes, 'x')).substr(0, kNameBytes);
+    announce.requests.push_back(std::move(request));
+  }
+  return FromWorker{Incarnation(worker), std::move(announce)};
+}
+
+class ControllerLinkTest : public testing::Test {
+ protected:
+  ControllerLinkTest() {
+    controller_.Start();
+    ControllerLinkConfig config;
+    config.channel.address = controller_.address();
+    config.channel.job = "test";
+    config.channel.token = "secret";
+    config.hello.agent_id = "a";
+    const auto on_state = [this](const LinkState& state) {
+      states_.push_back(state);
+      if (state.connected && to_say_) link_->SendFromLoop(*to_say_);
+      if (state.permanent && !ended_.HasBeenNotified()) ended_.Notify();
+    };
+    link_ = std::make_unique<ControllerLink>(
+        &loop_, &outstanding_, std::move(config),
+        ControllerLink::Callbacks{on_state, [](const ToWorkers&) {}, [] { return std::vector<WorkerReport>(); }});
+  }
+  ~ControllerLinkTest() override {
+    loop_.RunHere([this] { link_->StopFromLoop(); });
+    controller_.Stop();
+    // gRPC lets go of all calls soon; the link has to be there until then.
+    const TimePoint until = Clock::Monotonic().Now().PlusMs(20000);
+    while (!outstanding_.none() && Clock::Monotonic().Now() < until) std::this_thread::yield();
+    loop_.RunHere([this] { link_ = nullptr; });
+    loop_.Join();
+  }
+
+  void Say(AgentUp message) {
+    to_say_ = std::make_unique<AgentUp>(std::move(message));
+    loop_.Start();
+    loop_.Post([this] { link_->StartFromLoop(); });
+  }
+
+  FakeController controller_{"secret"};
+  EventLoop loop_{"test"};
+  Outstanding outstanding_;
+  std::unique_ptr<AgentUp> to_say_;
+  std::vector<LinkState> states_;
+  absl::Notification ended_;
+  std::unique_ptr<ControllerLink> link_;
+};
+
+TEST_F(ControllerLinkTest, WhatIsTooMuchTogetherGoesOutOneByOne) {
+  Say(AgentUp(FromWorkers{{Large(1, 40 << 20), Large(2, 40 << 20)}}));
+  const auto said_by = [](const AgentUp& message, uint64_t worker) {
+    const auto* from = std::get_if<FromWorker>(&message);
+    return from != nullptr && from->worker_incarnation == Incarnation(worker);
+  };
+  for (uint64_t worker : {1, 2}) {
+    EXPECT_TRUE(controller_.WaitUntil([&](const std::vector<AgentUp>& messages) {
+      for (const AgentUp& message : messages) {
+        if (said_by(message, worker)) return true;
+      }
+      return false;
+    })) << worker;
+  }
+}
+
+TEST_F(ControllerLinkTest, WhatNoMessageCarriesIsSaidAndEndsTheLink) {
+  Say(AgentUp(Large(1, 66 << 20)));
+  ASSERT_TRUE(ended_.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  EXPECT_TRUE(states_.back().permanent);
+  EXPECT_THAT(states_.back().text, HasSubstr("submit fewer tensors at once"));
+}
+
+}  // namespace
+}  // namespace farandole::agent::link

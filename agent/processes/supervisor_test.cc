@@ -1,0 +1,147 @@
+#include "agent/processes/supervisor.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+namespace farandole::agent::processes {
+namespace {
+
+TimePoint At(int64_t ms) { return TimePoint().PlusMs(ms); }
+
+WorkerEnd Exited(int rank, int code) {
+  WorkerEnd end;
+  end.rank = Rank(rank);
+  end.process = ProcessEnd{100 + rank, code, "exited with code " + std::to_string(code)};
+  return end;
+}
+
+WorkerEnd Killed(int rank) {
+  WorkerEnd end = Exited(rank, 137);
+  end.process.cause = "was killed by signal 9 (SIGKILL)";
+  return end;
+}
+
+TEST(Supervisor, AllWellIsSilent) {
+  Supervisor supervisor(2, 3000, "h");
+  EXPECT_FALSE(supervisor.Ended(Exited(0, 0), At(1)).finished);
+  EXPECT_EQ(supervisor.NextDeadline(), TimePoint::Infinite());
+  const Supervisor::Step step = supervisor.Ended(Exited(1, 0), At(2));
+  EXPECT_TRUE(step.finished);
+  EXPECT_EQ(step.exit_code, 0);
+  EXPECT_EQ(step.sentence, "");
+}
+
+TEST(Supervisor, OthersGetGraceThenTermThenKill) {
+  Supervisor supervisor(3, 3000, "h");
+  EXPECT_EQ(supervisor.Ended(Killed(1), At(1000)).signal, 0);
+  EXPECT_EQ(supervisor.NextDeadline(), At(4000));
+  EXPECT_EQ(supervisor.Tick(At(3999)).signal, 0);
+  const Supervisor::Step term = supervisor.Tick(At(4000));
+  EXPECT_EQ(term.signal, SIGTERM);
+  EXPECT_EQ(term.sentence, "");
+  // Dies of our signal: not a failure of its own.
+  EXPECT_FALSE(supervisor.Ended(Exited(0, 143), At(4001)).finished);
+  EXPECT_EQ(supervisor.NextDeadline(), At(9000));
+  EXPECT_EQ(supervisor.Tick(At(9000)).signal, SIGKILL);
+  const Supervisor::Step last = supervisor.Ended(Killed(2), At(9001));
+  EXPECT_TRUE(last.finished);
+  EXPECT_EQ(last.exit_code, 137);
+  EXPECT_EQ(last.sentence, "rank 1 (pid 101 on host h) failed first: it was killed by signal 9 (SIGKILL)");
+}
+
+TEST(Supervisor, TheFirstFailureGivesTheExitCode) {
+  Supervisor supervisor(2, 3000, "h");
+  supervisor.Ended(Exited(1, 3), At(1));
+  const Supervisor::Step step = supervisor.Ended(Exited(0, 1), At(2));
+  EXPECT_EQ(step.exit_code, 3);
+  EXPECT_EQ(step.sentence, "rank 1 (pid 101 on host h) failed first: it exited with code 3");
+}
+
+TEST(Supervisor, AnAgentThatStoodStillBlamesItselfFirst) {
+  Supervisor supervisor(2, 3000, "h");
+  WorkerEnd end = Exited(1, 1);
+  end.agent_stood_still_ms = 59400;
+  supervisor.Ended(end, At(1));
+  EXPECT_EQ(
+      supervisor.Ended(Exited(0, 0), At(2)).sentence,
+      "the agent on host h was silent for 59 s, as a signal had stopped it or its machine was paused; the "
+      "controller gives up the workers of such an agent. Meanwhile rank 1 (pid 101 on host h) exited with code 1");
+}
+
+TEST(Supervisor, WhoStoppedTakingPartFirstFailedFirst) {
+  // Rank 1 raises, says Leave, and takes long to exit; rank 0 fails because of that and exits sooner.
+  Supervisor supervisor(2, 3000, "h");
+  WorkerEnd consequence = Exited(0, 1), cause = Exited(1, 7);
+  consequence.stopped_taking_part = At(20);
+  cause.stopped_taking_part = At(10);
+  supervisor.Ended(consequence, At(100));
+  EXPECT_EQ(supervisor.Ended(cause, At(200)).exit_code, 7);
+}
+
+TEST(Supervisor, WhoStoppedTakingPartFirstFailedFirstAlsoWhenItOutlivesTheGrace) {
+  for (int code : {7, 128 + SIGTERM}) {
+    Supervisor supervisor(3, 500, "h");
+    WorkerEnd cause = Exited(1, code), other = Exited(2, 9);
+    cause.stopped_taking_part = At(10);
+    other.stopped_taking_part = At(700);
+    supervisor.Ended(Exited(0, 1), At(100));
+    EXPECT_EQ(supervisor.Tick(At(600)).signal, SIGTERM);
+    supervisor.Ended(cause, At(900));
+    // Killed by our signal it may have been about to end well; the third only reacts to the signal.
+    EXPECT_EQ(supervisor.Ended(other, At(1000)).exit_code, code == 7 ? 7 : 1);
+  }
+}
+
+TEST(Supervisor, WhoHasLeftIsSignalledOneStageLater) {
+  Supervisor supervisor(3, 1000, "h");
+  supervisor.Ended(Exited(0, 1), At(0));
+  const Supervisor::Step first = supervisor.Tick(At(1000)), second = supervisor.Tick(At(6000));
+  EXPECT_EQ(first.signal, SIGTERM);
+  EXPECT_EQ(first.signal_to_left, 0);
+  EXPECT_EQ(second.signal, SIGKILL);
+  EXPECT_EQ(second.signal_to_left, SIGTERM);
+  EXPECT_EQ(supervisor.NextDeadline(), At(11000));
+  EXPECT_EQ(supervisor.Tick(At(11000)).signal_to_left, SIGKILL);
+  EXPECT_EQ(supervisor.NextDeadline(), TimePoint::Infinite());
+}
+
+TEST(Supervisor, WhoWasToldIsNotTheCulprit) {
+  WorkerEnd told = Exited(0, 1);
+  told.removed_because = "rank 9 (pid 5 on host b) was killed";
+  {
+    Supervisor supervisor(2, 3000, "h");
+    supervisor.Ended(told, At(1));
+    EXPECT_EQ(supervisor.Ended(Exited(1, 4), At(2)).exit_code, 4);
+  }
+  Supervisor supervisor(1, 3000, "h");
+  const Supervisor::Step step = supervisor.Ended(told, At(1));
+  EXPECT_EQ(step.exit_code, 1);
+  EXPECT_EQ(step.sentence, "no worker of this host failed first: rank 9 (pid 5 on host b) was killed");
+}
+
+TEST(Supervisor, EndingWithoutLeavingIsAFailure) {
+  Supervisor supervisor(1, 3000, "h");
+  WorkerEnd end = Exited(0, 0);
+  end.without_leaving = true;
+  const Supervisor::Step step = supervisor.Ended(end, At(1));
+  EXPECT_EQ(step.exit_code, 1);
+  EXPECT_EQ(step.sentence, "rank 0 (pid 100 on host h) failed first: it exited with code 0 without leaving the job");
+}
+
+TEST(Supervisor, WithoutItsLauncherEverythingEndsSoon) {
+  Supervisor supervisor(2, 3000, "h");
+  const Supervisor::Step term = supervisor.LauncherGone(At(100));
+  EXPECT_EQ(term.signal, SIGTERM);
+  EXPECT_EQ(term.signal_to_left, SIGTERM);
+  const Supervisor::Step kill = supervisor.Tick(At(2100));
+  EXPECT_EQ(kill.signal, SIGKILL);
+  EXPECT_EQ(kill.signal_to_left, SIGKILL);
+  supervisor.Ended(Killed(0), At(2101));
+  const Supervisor::Step last = supervisor.Ended(Killed(1), At(2102));
+  EXPECT_TRUE(last.finished);
+  EXPECT_EQ(last.exit_code, 1);
+  EXPECT_EQ(last.sentence, "the launcher has ended or let go of this host, so its workers were ended");
+}
+
+}  // namespace
+}  // namespace farandole::agent::processes

@@ -1,0 +1,142 @@
+#ifndef FARANDOLE_CONTROLLER_HUB_HUB_H_
+#define FARANDOLE_CONTROLLER_HUB_HUB_H_
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "controller/hub/agent_stream.h"
+#include "controller/hub/key_waits.h"
+#include "controller/hub/log.h"
+#include "controller/hub/strand.h"
+#include "controller/job/job.h"
+#include "controller/members/ended_generations.h"
+#include "controller/members/last_generations.h"
+#include "controller/types/job_config.h"
+#include "controller/types/job_status.h"
+#include "proto/messages.h"
+
+namespace farandole::controller::hub {
+
+struct HubConfig {
+  JobConfig job;
+  size_t jobs_max = 1024;
+  size_t streams_max = 65536;
+  // Of one job and its parts together, which its tokens open: they leave room for others.
+  size_t parts_max = 256;
+  size_t streams_per_job_max = 32768;
+  // Get calls that wait, per job.
+  size_t waiting_gets_max = 65536;
+  // Answers a greater one; with some chance in it, as two controllers whose clocks were set back may both need one.
+  std::function<uint64_t(uint64_t incarnation)> greater_incarnation = [](uint64_t than) { return than + 1; };
+};
+
+// All jobs of a controller and the streams of their agents. Owns them on one strand: every method but strand() runs on
+// it. Asks for a wake-up through `arm` and is woken by Tick().
+class Hub {
+ public:
+  using GetDone = KeyWaits::Done;
+  using Arm = std::function<void(TimePoint)>;
+
+  // Greater ones are no incarnation of a controller, which are nanoseconds since 1970, and a little more.
+  static constexpr uint64_t kIncarnationMax = uint64_t{1} << 63;
+
+  // `arm` is called on the strand to ask for the one wake-up that is wanted; it takes the place of the one asked for
+  // last. `clock` and `log` outlive the hub.
+  Hub(HubConfig config, const Clock* clock, const Log* log, Arm arm);
+
+  Strand& strand() { return strand_; }
+
+  // A stream of this job begins; it has said nothing yet. RESOURCE_EXHAUSTED: there are too many. Otherwise
+  // StreamEnded() follows once.
+  absl::Status StreamBegins(const std::string& job);
+  void StreamEnded(const std::string& job);
+
+  // A stream said AgentHello, of a version that fits. An older stream of the same agent is closed with ABORTED. If a
+  // bound is reached the stream is closed and false returned. A job whose agents have been welcomed by a greater
+  // incarnation than this one's, as the clock was set back since, begins anew under a greater one.
+  bool Opened(const std::shared_ptr<AgentStream>& stream, const std::string& job, const AgentHello& hello);
+  // `stream` was opened as this agent's; ignored if a newer one took over.
+  void Said(const AgentStream* stream, const std::string& job, const std::string& agent_id, const AgentUp& message);
+  void Closed(const AgentStream* stream, const std::string& job, const std::string& agent_id);
+
+  absl::Status Put(const std::string& job, const GenerationId& generation, const std::string& key,
+                   const std::string& value);
+  // Calls `done` once, now or when the key has a value or cannot get one any more; not after CancelGet. `id` is unique.
+  void Get(const std::string& job, const GenerationId& generation, const std::string& key, uint64_t id, GetDone done);
+  void CancelGet(const std::string& job, uint64_t id);
+
+  // NOT_FOUND; UNAVAILABLE once this has shut down.
+  absl::StatusOr<JobStatus> Status(const std::string& job) const;
+  // Rises, from 1 on, with all that may change the status; the same codes.
+  absl::StatusOr<uint64_t> Changes(const std::string& job) const;
+  // Of all jobs, by name.
+  std::vector<JobStatus> AllStatus() const;
+  TimePoint Now() const { return clock_->Now(); }
+
+  // Calls `done` once, now or as soon as no job is left.
+  void WhenEmpty(std::function<void()> done);
+
+  // One that comes late because this process stood still (its machine or container was paused) decides nothing: what
+  // others have said meanwhile is read first.
+  void Tick();
+  // Closes all streams and ends all waiting Gets with UNAVAILABLE; new ones are refused alike.
+  void Shutdown();
+
+ private:
+  struct Entry {
+    Entry(const std::string& name, const JobConfig& config)
+        : incarnation(config.controller_incarnation), job(name, config) {}
+    const uint64_t incarnation;  // of the controller, for this job
+    job::Job job;
+    absl::flat_hash_map<std::string, std::shared_ptr<AgentStream>> streams;  // by agent
+    KeyWaits gets;
+    uint64_t changes = 1;
+  };
+  // Jobs whose last number is kept; far more than come and go while a host still holds anything of one.
+  static constexpr size_t kForgottenMax = 16384;
+
+  // A job and its parts.
+  struct Whole {
+    size_t jobs = 0;
+    size_t streams = 0;
+  };
+  Entry* Find(const std::string& job);
+  absl::StatusOr<Entry*> FindOrMake(const std::string& job);
+  std::unique_ptr<Entry> Make(const std::string& job, uint64_t incarnation) const;
+  Entry* BeginAnew(const std::string& job, uint64_t above);
+  void ForgetWholeIfEmpty(const std::string& whole);
+  void Apply(const std::string& name, Entry* entry, const Actions& actions);
+  static void Deliver(const Entry& entry, const Send& send);
+  static void DeliverView(const Entry& entry, const std::vector<Route>& routes, const View& view);
+  void WakeBy(TimePoint when);
+  void StoodStill(int64_t ms, TimePoint now);
+  static KeyWaits::Find FindIn(const Entry* entry);
+  void ForgetIfIdle(const std::string& job);
+
+  const HubConfig config_;
+  const Clock* const clock_;
+  const Log* const log_;
+  const Arm arm_;
+  Strand strand_;
+  std::map<std::string, std::unique_ptr<Entry>> jobs_;
+  absl::flat_hash_map<std::string, Whole> wholes_;  // by the whole job's name
+  members::LastGenerations forgotten_{kForgottenMax};
+  members::EndedGenerations forgotten_ends_;
+  size_t streams_ = 0;
+  TimePoint armed_ = TimePoint::Infinite();  // the wake-up that was asked for
+  TimePoint catching_up_until_;              // after a standstill; long ago if there was none
+  bool shut_down_ = false;
+  std::function<void()> when_empty_;  // null: nobody asks
+};
+
+}  // namespace farandole::controller::hub
+
+#endif  // FARANDOLE_CONTROLLER_HUB_HUB_H_

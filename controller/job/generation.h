@@ -1,0 +1,153 @@
+#ifndef FARANDOLE_CONTROLLER_JOB_GENERATION_H_
+#define FARANDOLE_CONTROLLER_JOB_GENERATION_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+#include "base/clock.h"
+#include "controller/job/trace_relay.h"
+#include "controller/log/outbox.h"
+#include "controller/members/agent_table.h"
+#include "controller/members/failure_reports.h"
+#include "controller/members/key_store.h"
+#include "controller/members/roster.h"
+#include "controller/ready/negotiator.h"
+#include "controller/recovery/recovery.h"
+#include "controller/replay/replay_control.h"
+#include "controller/types/actions.h"
+#include "controller/types/job_config.h"
+#include "controller/types/job_status.h"
+#include "controller/waits/wait_watch.h"
+
+namespace farandole::controller::job {
+
+// One membership from its opening to its end: who takes part, what is ready, what is executed next. Pure. Rules named
+// in comments are those of docs/replay.md. While it runs, ReplayState says what stage it is in.
+//
+//   kRunning --all left--> kOver
+//   kRunning --a member ended without leaving, was given up, or reported a failure--> kFailed
+class Generation {
+ public:
+  enum class Life { kRunning, kFailed, kOver };
+
+  // `members` as from Membership::Take(). What rank 0's environment says takes the place of config.settings.
+  Generation(GenerationId id, const std::vector<members::Candidate>& members, const JobConfig& config);
+
+  // One that an earlier incarnation of the controller opened; Restore() has to follow.
+  Generation(const recovery::Recovery& recovery, const JobConfig& config);
+
+  // Sends the view to all.
+  void Open(Actions* actions);
+
+  // Rule C9, steps 3 to 6: everybody gets what it lacks, and what everybody has said counts from now on.
+  void Restore(const recovery::Recovery& recovery, TimePoint now, Actions* actions);
+
+  const GenerationId& id() const { return id_; }
+  Life life() const { return life_; }
+  // Why it failed.
+  const std::string& reason() const { return reason_; }
+  const members::Roster& roster() const { return roster_; }
+
+  // What members leave for each other; see Job.
+  absl::Status PutKey(const std::string& key, const std::string& value);
+  absl::StatusOr<std::string> FindKey(const std::string& key) const { return keys_.Find(key); }
+  // Those that were put while the generation was gathered.
+  void TakeKeys(members::KeyStore keys);
+
+  void TellAll(WorkerDown message, Actions* actions) { roster_.ToAll(std::move(message), actions); }
+  void TellOne(Rank rank, WorkerDown message, Actions* actions) const {
+    roster_.ToOne(rank, std::move(message), actions);
+  }
+
+  // What a member says. Of Hello the caller has compared the generation.
+  void OnHello(Rank rank, const Hello& hello, const std::string& agent_id, TimePoint now, Actions* actions);
+  // A rank that says something, with its own progress: its agent merges what several say alike (rule A2).
+  struct Progressed {
+    Rank rank;
+    uint64_t received_through;
+    uint64_t completed_through;
+  };
+  void OnAnnounce(absl::Span<const Progressed> who, const Announce& announce, TimePoint now, Actions* actions);
+  void OnBreak(Rank rank, const Break& said, TimePoint now, Actions* actions);
+  void OnHalted(absl::Span<const Progressed> who, const Halted& halted, TimePoint now, Actions* actions);
+  void OnAck(Rank rank, const Ack& ack, TimePoint now, Actions* actions);
+  void OnTraceControl(Rank rank, const TraceControl& control, Actions* actions) {
+    if (Listens(rank, control.generation)) trace_.OnControl(rank, control, &roster_, actions);
+  }
+  void OnTrace(Rank rank, const Trace& trace, Actions* actions) {
+    if (Listens(rank, trace.generation)) trace_.OnTrace(rank, trace, roster_, actions);
+  }
+  void OnLeave(Rank rank, const farandole::Leave& leave, TimePoint now, Actions* actions);
+  void OnFailed(Rank rank, const Failed& failed, TimePoint now, Actions* actions);
+
+  // What its agent says, or its silence. `cause` completes "rank 1 (pid 7 on host b) ...".
+  void OnEnded(Rank rank, const std::string& cause, Actions* actions);
+  // The process has begun another life.
+  void OnReborn(Rank rank, Actions* actions);
+  void OnHealth(Rank rank, bool responsive, const std::string& cause, Actions* actions);
+  void OnReport(Rank rank, const WorkerReport& report, TimePoint now);
+  void OnAgentLost(const std::string& agent_id, const std::string& text, Actions* actions);
+  void CloseSessions(const std::string& agent_id) { roster_.CloseSessions(agent_id); }
+
+  void Tick(TimePoint now, Actions* actions);
+  TimePoint NextDeadline() const;
+
+  void FillStatus(const members::AgentTable& agents, TimePoint now, JobStatus* status) const;
+
+ private:
+  // What each rank's environment says about the job. Empty: nothing is known of that rank.
+  using Variables = std::vector<const std::vector<Variable>*>;
+  Generation(GenerationId id, members::Roster roster, std::string data_key, log::ItemLog log,
+             const Variables& variables, const JobConfig& config);
+  void TakeSeat(Rank rank, const recovery::Registered& member);
+  // Rule C8, after the Welcome.
+  void GoOn(Rank rank, const Hello& hello, TimePoint now, Actions* actions);
+  bool Listens(Rank rank, const GenerationId& generation) const;
+  bool Progress(Rank rank, uint64_t received_through, uint64_t completed_through, Actions* actions);
+  void AnnounceAll(const std::vector<ready::Negotiator::Teller>& who, const std::vector<Request>& requests,
+                   const std::vector<CachedRequests>& cached, TimePoint now, Actions* actions);
+  // While instances of the last replay are open.
+  void AnnounceBeside(const ready::Negotiator::Teller& teller, const Request& request, TimePoint now, Actions* actions);
+  std::string LeftText(const std::vector<Rank>& left) const;
+  void Leave(Rank rank, TimePoint now, Actions* actions);
+  void LetGo(Rank rank, Actions* actions);
+  bool Resend(Rank rank, const Hello& hello, std::vector<Request>* requests, Actions* actions);
+  // What Hello says about the phase it was sent in.
+  void TakePosition(Rank rank, const Hello& hello, std::vector<Request> requests, TimePoint now, Actions* actions);
+  void Withdraw(uint32_t process_set, const std::string& reason, TimePoint now, Actions* actions);
+  bool KeepsOthersWaiting(uint32_t process_set) const;
+  void Pump(TimePoint now, Actions* actions);
+  bool SendBatches(TimePoint now, Actions* actions);
+  void TryReplay(Actions* actions);
+  std::vector<OpenWait> Waits(TimePoint now) const;
+  void LookAtWaits(TimePoint now, Actions* actions);
+  const RankSet* MembersOf(uint32_t process_set) const;
+  void Fail(const std::string& sentence, Actions* actions);
+
+  const GenerationId id_;
+  const JobConfig config_;
+  // For rank 0: what other ranks wanted.
+  const std::vector<std::string> disregarded_;
+  const std::string data_key_;
+  Life life_ = Life::kRunning;
+  std::string reason_;
+  TraceRelay trace_;
+  members::Roster roster_;
+  log::Outbox outbox_;
+  ready::Negotiator negotiator_;
+  replay::ReplayControl replay_;
+  members::KeyStore keys_;
+  waits::WaitWatch watch_;
+  // Failures that wait for evidence of a death, or for what other members report; until when.
+  members::FailureReports failures_;
+  TimePoint verdict_due_;
+  uint64_t tensors_ = 0;
+};
+
+}  // namespace farandole::controller::job
+
+#endif  // FARANDOLE_CONTROLLER_JOB_GENERATION_H_

@@ -1,0 +1,223 @@
+#include "controller/members/elastic_rules.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "controller/types/open_wait.h"
+
+namespace farandole::controller::members {
+namespace {
+
+// Workers of all lives of a job that are to leave; an agent that says more of them is not believed.
+constexpr size_t kRetiredMax = 65536;
+constexpr size_t kNamedMax = 8;
+
+std::string Count(size_t count, const char* one, const char* several) {
+  return absl::StrCat(count, count == 1 ? one : several);
+}
+
+std::string Seconds(TimePoint now, TimePoint since) {
+  const int64_t tenths = now.MsSince(since) / 100;
+  return absl::StrCat(tenths / 10, ".", tenths % 10, " s");
+}
+
+// The first few.
+std::string Names(const std::vector<std::string>& names) {
+  const size_t shown = std::min(names.size(), kNamedMax);
+  std::string text = absl::StrJoin(names.begin(), names.begin() + shown, ", ");
+  if (shown < names.size()) absl::StrAppend(&text, " and ", names.size() - shown, " more");
+  return text;
+}
+
+}  // namespace
+
+void ElasticRules::Begun(const Elastic& sizes, int32_t size, const std::vector<Member>& members) {
+  sizes_ = sizes;
+  size_ = size;
+  begun_ = elastic();
+  over_since_.reset();
+  told_ = {};
+  may_return_.clear();
+  if (!elastic()) return;
+  for (const Member& member : members) {
+    may_return_[{member.agent_id, member.pid}] = retired(member.worker_incarnation);
+  }
+}
+
+void ElasticRules::Over(TimePoint now) {
+  if (!over_since_) over_since_ = now;
+}
+
+void ElasticRules::LostAgent(const std::string& agent_id) {
+  for (auto it = may_return_.begin(); it != may_return_.end();)
+    it = it->first.first == agent_id ? may_return_.erase(it) : std::next(it);
+}
+
+bool ElasticRules::Retire(Incarnation worker) {
+  return retired_.size() < kRetiredMax && retired_.insert(worker).second;
+}
+
+void ElasticRules::ToLeave(const std::string& agent_id, int64_t pid) {
+  const auto it = may_return_.find({agent_id, pid});
+  if (it != may_return_.end()) it->second = true;
+}
+
+bool ElasticRules::AllToLeave() const {
+  return std::all_of(may_return_.begin(), may_return_.end(), [](const auto& process) { return process.second; });
+}
+
+bool ElasticRules::Needed(const std::string& agent_id, int64_t pid) const {
+  return may_return_.count({agent_id, pid}) > 0 && AllToLeave();
+}
+
+std::string ElasticRules::Unlike(const Hello& hello) const {
+  const Elastic& own = hello.elastic;
+  if (own.min_size == sizes_.min_size && own.max_size == sizes_.max_size && hello.size == size_) return "";
+  return absl::StrCat("this worker was told ", ElasticText(hello), ", the members of the job say ",
+                      ElasticText(size_, sizes_), "; compare how they were started");
+}
+
+// Otherwise it begins, for all that is known here.
+bool ElasticRules::GoesOn(const Membership& waiting) const {
+  const auto& candidates = waiting.candidates();
+  return begun_ && (!may_return_.empty() || std::any_of(candidates.begin(), candidates.end(), [](const Candidate& c) {
+           return c.hello.elastic.previous_generation != 0;
+         }));
+}
+
+bool ElasticRules::AllBack(const Membership& waiting) const {
+  const bool all_to_leave = AllToLeave();
+  return std::all_of(may_return_.begin(), may_return_.end(), [&](const auto& entry) {
+    const auto& [process, to_leave] = entry;
+    return (to_leave && !all_to_leave) || waiting.HasProcess(process.first, process.second);
+  });
+}
+
+// Survivors by the rank they had, then newcomers as they came. Of survivors that are to leave one stands first, if all
+// of them are, and the others last.
+std::vector<const Candidate*> ElasticRules::InOrder(const Membership& waiting) const {
+  std::vector<const Candidate*> order;
+  uint64_t newest = 0;
+  for (const Candidate& c : waiting.candidates()) {
+    order.push_back(&c);
+    newest = std::max(newest, c.hello.elastic.previous_generation);
+  }
+  const auto key = [&](const Candidate* c) {
+    // One that was missing in the newest generation has nothing that the others want to have.
+    const bool survived = newest != 0 && c->hello.elastic.previous_generation == newest;
+    const int group = !survived ? 1 : retired(c->hello.worker_incarnation) ? 2 : 0;
+    return std::make_tuple(group, survived ? c->hello.elastic.previous_rank.value() : 0, c->since.ns());
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&key](const Candidate* a, const Candidate* b) { return key(a) < key(b); });
+  const auto leaving = std::find_if(order.begin(), order.end(), [&key](auto* c) { return std::get<0>(key(c)) == 2; });
+  if (leaving != order.end() && std::get<0>(key(order.front())) != 0) std::rotate(order.begin(), leaving, leaving + 1);
+  return order;
+}
+
+std::vector<Incarnation> ElasticRules::Choose(const Membership& waiting, TimePoint now) const {
+  if (!waiting.elastic()) return {};
+  const Elastic& sizes = waiting.candidates().front().hello.elastic;
+  const int32_t count = static_cast<int32_t>(waiting.candidates().size());
+  if (count < sizes.min_size) return {};
+  const bool settled = Deadline(waiting) <= now;
+  const bool complete = GoesOn(waiting) ? AllBack(waiting) : count >= std::max(waiting.size(), sizes.min_size);
+  if (!complete && !settled) return {};
+  std::vector<const Candidate*> members = InOrder(waiting);
+  if (sizes.max_size > 0 && count > sizes.max_size) members.resize(sizes.max_size);
+  // Hosts as their first members stand.
+  std::map<std::string, size_t> hosts;
+  for (const Candidate* c : members) hosts.emplace(c->agent_id, hosts.size());
+  std::stable_sort(members.begin(), members.end(), [&hosts](const Candidate* a, const Candidate* b) {
+    return hosts.at(a->agent_id) < hosts.at(b->agent_id);
+  });
+  std::vector<Incarnation> chosen;
+  for (const Candidate* c : members) chosen.push_back(c->hello.worker_incarnation);
+  return chosen;
+}
+
+TimePoint ElasticRules::Deadline(const Membership& waiting) const {
+  if (!waiting.elastic()) return TimePoint::Infinite();
+  const Elastic& sizes = waiting.candidates().front().hello.elastic;
+  if (static_cast<int32_t>(waiting.candidates().size()) < sizes.min_size) return TimePoint::Infinite();
+  if (GoesOn(waiting)) return over_since_ ? over_since_->PlusMs(sizes.settle_ms) : TimePoint::Infinite();
+  TimePoint first = waiting.candidates().front().since;
+  for (const Candidate& c : waiting.candidates()) first = std::min(first, c.since);
+  return first.PlusMs(sizes.settle_ms);
+}
+
+absl::optional<MembershipNotice> ElasticRules::Changes(const Membership& waiting, const Roster& roster) {
+  // Usual, and asked for with every message.
+  if (waiting.candidates().empty() && retired_.empty() && told_.added == 0 && told_.removed == 0) return absl::nullopt;
+  uint32_t stay = 0;
+  MembershipNotice notice;
+  for (int r = 0; r < roster.size(); ++r) {
+    const Seat& seat = roster.seat(Rank(r));
+    if (seat.left || seat.gone()) continue;
+    ++(retired(seat.member.worker_incarnation) ? notice.removed : stay);
+  }
+  if (stay == 0 && notice.removed > 0) {
+    // They go on, and once others wait to join, one of them at least takes part until those have the state.
+    notice.removed = 0;
+    stay = 1;
+  }
+  notice.added = static_cast<uint32_t>(waiting.candidates().size());
+  const uint32_t max = static_cast<uint32_t>(sizes_.max_size);
+  if (max > 0) notice.added = std::min(notice.added, max > stay ? max - stay : 0);
+  if (notice.added == told_.added && notice.removed == told_.removed) return absl::nullopt;
+  told_ = notice;
+  return notice;
+}
+
+void ElasticRules::FillWaits(const Membership& waiting, const Roster* running, TimePoint now,
+                             std::vector<Wait>* waits) const {
+  for (std::string& text : Describe(waiting, running, now)) {
+    Wait wait;
+    wait.kind = WaitKind::kInit;
+    wait.names = {"init"};
+    wait.name_count = 1;
+    wait.text = std::move(text);
+    waits->push_back(std::move(wait));
+  }
+}
+
+std::vector<std::string> ElasticRules::Describe(const Membership& waiting, const Roster* running, TimePoint now) const {
+  std::vector<std::string> sentences, names;
+  TimePoint first = now;
+  for (const Candidate& c : waiting.candidates()) {
+    names.push_back(absl::StrCat("pid ", c.hello.pid, " on host ", c.host));
+    first = std::min(first, c.since);
+  }
+  if (!names.empty()) {
+    sentences.push_back(absl::StrCat("for ", Seconds(now, first), " ",
+                                     Count(names.size(), " process has", " processes have"),
+                                     " waited in init(): ", Names(names)));
+    if (running == nullptr) {
+      absl::StrAppend(&sentences.back(), "; at least ", waiting.candidates().front().hello.elastic.min_size,
+                      " are needed");
+    }
+  }
+  names.clear();
+  if (running == nullptr) {
+    const bool all_to_leave = AllToLeave();
+    for (const auto& [process, to_leave] : may_return_) {
+      if (to_leave && !all_to_leave) continue;
+      if (!waiting.HasProcess(process.first, process.second)) names.push_back(absl::StrCat("pid ", process.second));
+    }
+    if (!names.empty() && waiting.elastic())
+      sentences.push_back(absl::StrCat("members of the last generation that have not come back: ", Names(names)));
+    return sentences;
+  }
+  for (int r = 0; r < running->size(); ++r) {
+    const Seat& seat = running->seat(Rank(r));
+    if (!seat.left && !seat.gone() && retired(seat.member.worker_incarnation))
+      names.push_back(farandole::Describe(seat.member));
+  }
+  if (!names.empty())
+    sentences.push_back(absl::StrCat(Count(names.size(), " member is", " members are"), " to leave: ", Names(names)));
+  return sentences;
+}
+
+}  // namespace farandole::controller::members

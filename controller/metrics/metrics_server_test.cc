@@ -1,0 +1,107 @@
+#include "controller/metrics/metrics_server.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <string>
+
+#include "controller/metrics/metrics_text.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole::controller::metrics {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class MetricsServerTest : public ::testing::Test {
+ protected:
+  MetricsServerTest() {
+    loop_.RunHere([this] {
+      server_ =
+          *MetricsServer::Start("127.0.0.1:0", &loop_, [](std::function<void(std::string)> done) { done("a 1\n"); });
+    });
+    EXPECT_TRUE(loop_.Start().ok());
+  }
+  ~MetricsServerTest() override {
+    loop_.Join();
+    server_ = nullptr;
+  }
+  UniqueFd Dial() {
+    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(server_->port()));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+    return fd;
+  }
+  static std::string ReadAll(int fd) {
+    std::string text;
+    char buffer[1024];
+    for (ssize_t n; (n = recv(fd, buffer, sizeof buffer, 0)) > 0;) text.append(buffer, n);
+    return text;
+  }
+  std::string Ask(const std::string& request) {
+    const UniqueFd fd = Dial();
+    EXPECT_EQ(send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
+    return ReadAll(fd.get());
+  }
+
+  EventLoop loop_{"controller"};
+  std::unique_ptr<MetricsServer> server_;
+};
+
+TEST_F(MetricsServerTest, AnswersOneRequestAndCloses) {
+  const std::string answer = Ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.0 200 OK\r\n"));
+  EXPECT_THAT(answer, HasSubstr("Content-Length: 4\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\n\r\na 1\n"));
+}
+
+TEST_F(MetricsServerTest, EverythingElseIsRefused) {
+  EXPECT_THAT(Ask("GET / HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.0 404 "));
+  EXPECT_THAT(Ask("POST /metrics HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.0 405 "));
+  EXPECT_THAT(Ask(std::string(4097, 'x')), StartsWith("HTTP/1.0 413 "));
+}
+
+TEST_F(MetricsServerTest, ConnectionsAreBounded) {
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 16; ++i) silent.push_back(Dial());
+  // Closed at once; it could not be answered before one of the others has ended.
+  EXPECT_EQ(ReadAll(Dial().get()), "");
+  silent.pop_back();
+  std::string answer;
+  while (answer.empty()) answer = Ask("GET /metrics HTTP/1.0\r\n\r\n");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.0 200 "));
+}
+
+TEST(MetricsTextTest, JobsAndRanksAreLabels) {
+  JobStatus job;
+  job.job = "run-1";
+  job.state = JobState::kRunning;
+  job.activity = Activity::kReplaying;
+  job.size = 2;
+  job.traffic.bytes = 123456789012;
+  job.waits.resize(1);
+  job.waits[0].age_ms = 2500;
+  job.members.resize(2);
+  for (int r = 0; r < 2; ++r) job.members[r].member.rank = Rank(r);
+  job.members[1].lateness = {12500, 30000, 7};
+  job.members[1].responsive = false;
+  const std::string text = MetricsText({job});
+  for (const char* line :
+       {"# TYPE farandole_job_bytes_total counter\n", "farandole_jobs 1\n",
+        "farandole_job_state{job=\"run-1\",state=\"running\"} 1\n", "farandole_job_replaying{job=\"run-1\"} 1\n",
+        "farandole_job_size{job=\"run-1\"} 2\n", "farandole_job_unresponsive{job=\"run-1\"} 1\n",
+        "farandole_job_longest_wait_seconds{job=\"run-1\"} 2.5\n",
+        "farandole_job_bytes_total{job=\"run-1\"} 123456789012\n",
+        "farandole_rank_lateness_seconds{job=\"run-1\",rank=\"1\"} 0.0125\n",
+        "farandole_rank_last_total{job=\"run-1\",rank=\"1\"} 7\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
+}  // namespace
+}  // namespace farandole::controller::metrics

@@ -1,0 +1,17 @@
+#ifndef FARANDOLE_CONTROLLER_METRICS_METRICS_TEXT_H_
+#define FARANDOLE_CONTROLLER_METRICS_METRICS_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "controller/types/job_status.h"
+
+namespace farandole::controller::metrics {
+
+// The jobs in Prometheus' text format, version 0.0.4. Names and meanings: docs/metrics.md. Of single ranks, the first
+// 1,024 of each job.
+std::string MetricsText(const std::vector<JobStatus>& jobs);
+
+}  // namespace farandole::controller::metrics
+
+#endif  // FARANDOLE_CONTROLLER_METRICS_METRICS_TEXT_H_

@@ -1,0 +1,22 @@
+#include "controller/query/query_main.h"
+
+#include <cstdio>
+
+#include "controller/query/status_query.h"
+
+namespace farandole::controller::query {
+
+int QueryMain(const std::vector<std::string>& args) {
+  const auto options = ParseQuery(args);
+  if (!options.ok()) {
+    std::fprintf(stderr, "farandole-controller query: %s\n%s", std::string(options.status().message()).c_str(),
+                 kQueryUsage);
+    return 2;
+  }
+  const absl::Status status =
+      Query(*options, [](const std::string& line) { return std::puts(line.c_str()) >= 0 && std::fflush(stdout) == 0; });
+  if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  return ExitCode(status);
+}
+
+}  // namespace farandole::controller::query

@@ -1,0 +1,207 @@
+#include "controller/ready/announcement_table.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+
+namespace farandole::controller::ready {
+namespace {
+
+WaitKind KindOf(OpKind op) {
+  if (op == OpKind::kBarrier) return WaitKind::kBarrier;
+  const bool set_change = op == OpKind::kAddProcessSet || op == OpKind::kRemoveProcessSet;
+  return set_change ? WaitKind::kSetChange : WaitKind::kTensor;
+}
+
+// Notes what the members at these positions give to, or expect of, the others.
+void NoteRows(AnnouncementTable::Entry* entry, Rank rank, const Request& request,
+              const std::vector<int64_t>* known_dims) {
+  const Signature& signature = request.signature;
+  const SetMembers& set = *entry->set;
+  std::vector<int64_t>& dims = entry->first_dims;
+  if (signature.op == OpKind::kAllgather && !signature.shape.empty()) {
+    if (dims.empty()) dims.resize(set.size(), 0);
+    const int position = set.PositionOf(rank);
+    dims[position] = known_dims != nullptr ? (*known_dims)[position] : signature.shape[0];
+  } else if (signature.op == OpKind::kAlltoall) {
+    absl::optional<std::string> wrong = CheckSplits(signature, set.size());
+    if (wrong) entry->impossible.emplace_back(rank, *std::move(wrong));
+  }
+}
+
+}  // namespace
+
+AnnouncementTable::Entry* AnnouncementTable::Announce(const SetMembers& set, absl::Span<const Rank> who,
+                                                      const Request& request, const std::vector<int64_t>* known_dims,
+                                                      TimePoint now) {
+  const Signature& signature = request.signature;
+  auto it = table_.find(KeyView(set.id(), request.name));
+  if (it == table_.end()) {
+    it = table_.emplace(Key(set.id(), request.name), std::make_unique<Entry>()).first;
+    Entry& fresh = *it->second;
+    fresh.set = &set;
+    fresh.common = signature;
+    fresh.since = now;
+    fresh.sequence = next_sequence_++;
+  }
+  Entry& entry = *it->second;
+  if (entry.ready) return nullptr;
+  const bool same = entry.announced.empty() || SameCollective(entry.common, signature);
+  const bool has_rows = signature.op == OpKind::kAllgather || signature.op == OpKind::kAlltoall;
+  bool changed = false;
+  for (Rank rank : who) {
+    if (!entry.announced.Add(rank)) continue;
+    changed = true;
+    ++open_[rank.value()];
+    if (!same) entry.deviations.push_back({rank, signature});
+    if (has_rows) NoteRows(&entry, rank, request, known_dims);
+  }
+  if (!changed) return nullptr;
+  entry.common.priority = std::max(entry.common.priority, signature.priority);
+  return &entry;
+}
+
+AnnouncementTable::Entry* AnnouncementTable::Find(uint32_t process_set, absl::string_view name) {
+  const auto it = table_.find(KeyView(process_set, name));
+  return it == table_.end() ? nullptr : it->second.get();
+}
+
+void AnnouncementTable::Erase(uint32_t process_set, absl::string_view name) {
+  const auto it = table_.find(KeyView(process_set, name));
+  if (it != table_.end()) Erase(it);
+}
+
+void AnnouncementTable::Erase(Table::iterator it) {
+  const RankSet& announced = it->second->announced;
+  if (announced.count() == static_cast<int>(open_.size())) {
+    for (uint32_t& count : open_) --count;
+  } else {
+    for (Rank rank : announced.ToVector()) --open_[rank.value()];
+  }
+  table_.erase(it);
+}
+
+void AnnouncementTable::Clear() {
+  table_.clear();
+  std::fill(open_.begin(), open_.end(), 0);
+}
+
+void AnnouncementTable::Retain(Rank rank, const std::vector<Request>& requests) {
+  if (OpenCount(rank) == 0) return;
+  absl::flat_hash_set<KeyView> listed;
+  for (const Request& r : requests) listed.insert(KeyView(r.signature.process_set, r.name));
+  for (auto it = table_.begin(); it != table_.end();) {
+    auto current = it++;
+    Entry& entry = *current->second;
+    if (entry.ready || !entry.announced.Contains(rank) || listed.contains(current->first)) continue;
+    Unannounce(&entry, rank);
+    if (entry.announced.empty()) table_.erase(current);
+  }
+}
+
+void AnnouncementTable::Unannounce(Entry* entry, Rank rank) {
+  entry->announced.Remove(rank);
+  --open_[rank.value()];
+  auto& impossible = entry->impossible;
+  impossible.erase(
+      std::remove_if(impossible.begin(), impossible.end(), [&](const auto& wrong) { return wrong.first == rank; }),
+      impossible.end());
+  auto& deviations = entry->deviations;
+  const auto own =
+      std::find_if(deviations.begin(), deviations.end(), [&](const Deviation& d) { return d.rank == rank; });
+  if (own != deviations.end()) deviations.erase(own);
+  if (entry->announced.empty() || entry->announced.count() > static_cast<int>(deviations.size())) return;
+  // Nobody is left who announced the common signature: another one takes its place.
+  entry->common = deviations.front().signature;
+  deviations.erase(std::remove_if(deviations.begin(), deviations.end(),
+                                  [&](const Deviation& d) { return SameCollective(d.signature, entry->common); }),
+                   deviations.end());
+}
+
+std::vector<const AnnouncementTable::Table::value_type*> AnnouncementTable::InOrder() const {
+  std::vector<const Table::value_type*> order;
+  order.reserve(table_.size());
+  for (const auto& key_and_entry : table_) order.push_back(&key_and_entry);
+  std::sort(order.begin(), order.end(), [](const Table::value_type* a, const Table::value_type* b) {
+    return a->second->sequence < b->second->sequence;
+  });
+  return order;
+}
+
+std::vector<AnnouncementTable::Abandoned> AnnouncementTable::Abandon(Rank leaver) {
+  std::vector<Abandoned> all;
+  std::vector<Key> over;
+  for (const auto* at : InOrder()) {
+    if (!at->second->set->Contains(leaver)) continue;
+    over.push_back(at->first);
+    RankSet ranks = at->second->announced;
+    ranks.Remove(leaver);
+    if (ranks.empty()) continue;
+    // Usually all names are waited for by the same ranks; looking at the last few bounds the work.
+    constexpr size_t kLookBack = 8;
+    Abandoned* same = nullptr;
+    for (size_t i = all.size() > kLookBack ? all.size() - kLookBack : 0; i < all.size() && same == nullptr; ++i) {
+      if (all[i].process_set == at->first.first && all[i].ranks == ranks) same = &all[i];
+    }
+    if (same == nullptr) {
+      all.push_back({at->first.first, {}, std::move(ranks)});
+      same = &all.back();
+    }
+    same->names.push_back(at->first.second);
+  }
+  for (const Key& key : over) Erase(key.first, key.second);
+  return all;
+}
+
+bool AnnouncementTable::Within(const Period& period) const {
+  if (table_.empty()) return true;
+  absl::flat_hash_map<KeyView, const Signature*> has;
+  for (const PeriodBatch& batch : period.batches) {
+    for (const Request& r : batch.requests) has[KeyView(batch.process_set, r.name)] = &r.signature;
+  }
+  return std::all_of(table_.begin(), table_.end(), [&](const auto& entry) {
+    const auto it = has.find(entry.first);
+    return it != has.end() && entry.second->deviations.empty() && *it->second == entry.second->common;
+  });
+}
+
+void AnnouncementTable::ForEachWaiting(const std::function<void(const std::string&, Entry*)>& fn) {
+  std::vector<Key> waiting;
+  for (const auto* at : InOrder()) {
+    if (!at->second->ready) waiting.push_back(at->first);
+  }
+  for (const Key& key : waiting) {
+    Entry* entry = Find(key.first, key.second);
+    if (entry != nullptr && !entry->ready) fn(key.second, entry);
+  }
+}
+
+std::vector<OpenWait> AnnouncementTable::Waits(const RankSet& joined, size_t max) const {
+  std::vector<OpenWait> waits;
+  for (const auto* at : InOrder()) {
+    if (waits.size() >= max) break;
+    const Entry& entry = *at->second;
+    if (entry.ready) continue;
+    OpenWait wait;
+    wait.kind = KindOf(entry.common.op);
+    wait.process_set = at->first.first;
+    wait.name = at->first.second;
+    wait.ready = entry.announced;
+    wait.missing = entry.set->set();
+    wait.missing.RemoveAll(entry.announced);
+    wait.missing.RemoveAll(joined);
+    wait.since = entry.since;
+    waits.push_back(std::move(wait));
+  }
+  return waits;
+}
+
+std::string AnnouncementTable::FirstOf(uint32_t process_set) const {
+  for (const auto* at : InOrder()) {
+    if (at->first.first == process_set) return at->first.second;
+  }
+  return "";
+}
+
+}  // namespace farandole::controller::ready

@@ -1,0 +1,448 @@
+#include "controller/ready/negotiator.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "controller/ready/signature_check.h"
+#include "controller/types/rank_text.h"
+#include "proto/version.h"
+
+namespace farandole::controller::ready {
+namespace {
+
+bool Cacheable(OpKind op) {
+  return op == OpKind::kAllreduce || op == OpKind::kBroadcast || op == OpKind::kReducescatter ||
+         op == OpKind::kAllgather;
+}
+
+bool OfSetZeroOnly(OpKind op) {
+  return op == OpKind::kJoin || op == OpKind::kAddProcessSet || op == OpKind::kRemoveProcessSet;
+}
+
+// What the checks of signatures cannot see, since every member has its own.
+absl::optional<std::string> CheckRows(const std::string& name, const AnnouncementTable::Entry& entry) {
+  if (entry.common.op == OpKind::kAllgather) {
+    const auto negative =
+        std::find_if(entry.first_dims.begin(), entry.first_dims.end(), [](int64_t d) { return d < 0; });
+    if (negative == entry.first_dims.end()) return absl::nullopt;
+    const Rank rank = entry.set->ranks()[negative - entry.first_dims.begin()];
+    return absl::StrCat("Negative dimension: rank ", rank.value(), " submitted ", name, " with one");
+  }
+  if (entry.impossible.empty()) return absl::nullopt;
+  const auto& first = *std::min_element(entry.impossible.begin(), entry.impossible.end());
+  return absl::StrCat("Invalid ALLTOALL splits: rank ", first.first.value(), " submitted ", name, " ", first.second);
+}
+
+RankSet SetOf(const std::vector<Rank>& ranks) {
+  RankSet set;
+  for (Rank rank : ranks) set.Add(rank);
+  return set;
+}
+
+}  // namespace
+
+Negotiator::Negotiator(int size, const JobConfig& config, log::Outbox* outbox, LeftText left_text, Note note)
+    : size_(size),
+      cache_capacity_(config.settings.cache_capacity),
+      outbox_(outbox),
+      left_text_(std::move(left_text)),
+      note_(std::move(note)),
+      sets_(size),
+      table_(size),
+      batcher_(
+          {config.settings.fusion_threshold_bytes, config.settings.batch_window_ms, config.settings.deterministic}) {
+  NotePacers();
+}
+
+// ---- what ranks say
+
+bool Negotiator::Announce(absl::Span<const Teller> who, const std::vector<Request>& requests,
+                          const std::vector<CachedRequests>& cached, TimePoint now, Actions* actions) {
+  std::vector<Rank> ranks;
+  ranks.reserve(who.size());
+  for (const Teller& teller : who) ranks.push_back(teller.rank);
+  bool good = true;
+  for (const CachedRequests& slots : cached) good = AnnounceSlots(who, slots, now, actions) && good;
+  for (const Request& request : requests) {
+    AnnounceOne(ranks, request, nullptr, now, actions);
+  }
+  SendRefusals();
+  return good;
+}
+
+bool Negotiator::AnnounceSlots(absl::Span<const Teller> who, const CachedRequests& cached, TimePoint now,
+                               Actions* actions) {
+  const auto cache = caches_.find(cached.process_set);
+  if (cache == caches_.end()) return cached.slots.empty();
+  std::vector<Rank> ranks;
+  uint64_t received = UINT64_MAX;
+  for (const Teller& teller : who) {
+    ranks.push_back(teller.rank);
+    received = std::min(received, teller.received_through);
+  }
+  if (who.size() > 1 && received < cache->second.last_defined()) {
+    // They may mean different things by one slot.
+    bool good = true;
+    for (const Teller& teller : who) good = AnnounceSlots({&teller, 1}, cached, now, actions) && good;
+    return good;
+  }
+  for (uint32_t slot : cached.slots) {
+    const SignatureCache::Content meant = cache->second.Meant(slot, received);
+    if (meant.request == nullptr) return false;
+    AnnounceOne(ranks, *meant.request, meant.first_dims, now, actions);
+  }
+  return true;
+}
+
+bool Negotiator::Resolve(const Teller& teller, const std::vector<CachedRequests>& cached,
+                         std::vector<Request>* requests) const {
+  for (const CachedRequests& slots : cached) {
+    const auto cache = caches_.find(slots.process_set);
+    for (uint32_t slot : slots.slots) {
+      if (cache == caches_.end()) return false;
+      const SignatureCache::Content meant = cache->second.Meant(slot, teller.received_through);
+      if (meant.request == nullptr) return false;
+      requests->push_back(*meant.request);
+      Signature& signature = requests->back().signature;
+      const SetMembers* set = sets_.Find(slots.process_set);
+      if (signature.op == OpKind::kAllgather && set != nullptr && set->Contains(teller.rank)) {
+        signature.shape[0] = (*meant.first_dims)[set->PositionOf(teller.rank)];
+      }
+    }
+  }
+  return true;
+}
+
+void Negotiator::AnnounceOne(const std::vector<Rank>& who, const Request& request,
+                             const std::vector<int64_t>* known_dims, TimePoint now, Actions* actions) {
+  const SetMembers* set = SetFor(who, request);
+  if (set == nullptr) return;
+  if (request.signature.op == OpKind::kJoin) return Join(who, request, now, actions);
+  if (set->id() == 0) return Enter(*set, who, request, known_dims, now, actions);
+  std::vector<Rank> members;
+  std::vector<Rank> others;
+  for (Rank rank : who) (set->Contains(rank) ? members : others).push_back(rank);
+  if (!others.empty()) {
+    Refuse(set->id(), request.name, ErrorKind::kMismatch,
+           absl::StrCat(RankText(others), others.size() == 1 ? " is no member" : " are no members", " of process set ",
+                        set->id(), ", which has ", RankText(set->ranks()), ", but submitted ", request.name, " in it"),
+           others);
+  }
+  if (!members.empty()) Enter(*set, members, request, known_dims, now, actions);
+}
+
+void Negotiator::Enter(const SetMembers& set, const std::vector<Rank>& who, const Request& request,
+                       const std::vector<int64_t>* known_dims, TimePoint now, Actions* actions) {
+  Entry* entry = table_.Announce(set, who, request, known_dims, now);
+  if (entry == nullptr) return;
+  const bool complete = Complete(*entry);
+  for (Rank rank : who) note_(rank, entry->since, complete && rank == who.back(), now);
+  if (complete) Finish(request.name, entry, now, actions);
+}
+
+const SetMembers* Negotiator::SetFor(const std::vector<Rank>& who, const Request& request) {
+  const uint32_t id = request.signature.process_set;
+  if (!Known(request.signature)) {
+    Refuse(
+        id, request.name, ErrorKind::kMismatch,
+        absl::StrCat(request.name, " has an operation, an element type, a reduction or a device that this controller, ",
+                     "release ", kVersion, ", does not know; start one of the release of the workers"),
+        who);
+    return nullptr;
+  }
+  const SetMembers* set = sets_.Find(id);
+  if (set == nullptr) {
+    Refuse(id, request.name, ErrorKind::kMismatch, absl::StrCat("Unknown process set ", id, " for ", request.name),
+           who);
+    return nullptr;
+  }
+  if (id != 0 && OfSetZeroOnly(request.signature.op)) {
+    Refuse(id, request.name, ErrorKind::kMismatch,
+           absl::StrCat(Name(request.signature.op), " concerns all ranks; ", request.name, " named process set ", id),
+           who);
+    return nullptr;
+  }
+  if (left_.Intersects(set->set())) {
+    Refuse(id, request.name, ErrorKind::kLeft, LeftIn(*set), who);
+    return nullptr;
+  }
+  return set;
+}
+
+void Negotiator::Refuse(uint32_t process_set, const std::string& name, ErrorKind kind, std::string text,
+                        const std::vector<Rank>& ranks) {
+  if (!refusals_.empty()) {
+    Refusal& last = refusals_.back();
+    if (last.process_set == process_set && last.kind == kind && last.text == text && last.ranks == ranks) {
+      last.names.push_back(name);
+      return;
+    }
+  }
+  refusals_.push_back({process_set, kind, std::move(text), ranks, {name}});
+}
+
+void Negotiator::SendRefusals() {
+  for (Refusal& refusal : refusals_) {
+    outbox_->Queue(ErrorItem{refusal.process_set, std::move(refusal.names), refusal.kind, std::move(refusal.text)},
+                   SetOf(refusal.ranks));
+  }
+  refusals_.clear();
+}
+
+void Negotiator::Join(const std::vector<Rank>& who, const Request& request, TimePoint now, Actions* actions) {
+  bool changed = false;
+  for (Rank rank : who) changed = joins_.Join(rank, request.name, now) || changed;
+  if (!changed) return;
+  // Others may have waited for nobody else.
+  table_.ForEachWaiting([&](const std::string& name, Entry* entry) {
+    if (Complete(*entry)) Finish(name, entry, now, actions);
+  });
+}
+
+void Negotiator::Retain(Rank rank, const std::vector<Request>& requests) {
+  table_.Retain(rank, requests);
+  const bool joins =
+      std::any_of(requests.begin(), requests.end(), [](const Request& r) { return r.signature.op == OpKind::kJoin; });
+  if (!joins) joins_.TakeBack(rank);
+}
+
+void Negotiator::Leave(Rank rank) {
+  left_.Add(rank);
+  const auto over = [&](uint32_t id) { return sets_.Find(id) == nullptr || sets_.Find(id)->Contains(rank); };
+  batcher_.Drop(over);
+  groups_.Drop(over);
+  for (AnnouncementTable::Abandoned& abandoned : table_.Abandon(rank)) {
+    const std::string text = LeftIn(*sets_.Find(abandoned.process_set));
+    outbox_->Queue(ErrorItem{abandoned.process_set, std::move(abandoned.names), ErrorKind::kLeft, text},
+                   std::move(abandoned.ranks));
+  }
+  joins_.TakeBack(rank);
+  for (const auto& [name, ranks] : joins_.names()) {
+    outbox_->Queue(ErrorItem{0, {name}, ErrorKind::kLeft, LeftIn(*sets_.Find(0))}, ranks);
+  }
+  joins_.Reset();
+}
+
+void Negotiator::Clear() {
+  table_.Clear();
+  joins_.Reset();
+  groups_.Drop([](uint32_t) { return true; });
+  batcher_.Clear();
+}
+
+// ---- what follows from it
+
+bool Negotiator::Complete(const Entry& entry) const {
+  if (entry.ready) return false;
+  int absent = entry.set->size() - entry.announced.count();
+  if (absent > 0 && !joined().empty()) absent -= joined().CountIn(entry.set->set(), entry.announced);
+  return absent == 0;
+}
+
+void Negotiator::Finish(const std::string& name, Entry* entry, TimePoint now, Actions* actions) {
+  const SetMembers& set = *entry->set;
+  const Signature& common = entry->common;
+  auto mismatch = FindMismatch({name, common, entry->deviations, entry->announced, set, joined()});
+  if (!mismatch) mismatch = CheckRows(name, *entry);
+  if (mismatch) {
+    actions->Because(*mismatch);
+    const Signature signature = common;
+    table_.Erase(set.id(), name);
+    if (signature.group.empty()) return AnswerError(set, {name}, *mismatch);
+    return EndGroup(set, groups_.Fail(set, name, signature, *mismatch));
+  }
+  const Signature signature = common;
+  switch (signature.op) {
+    case OpKind::kBarrier:
+      table_.Erase(set.id(), name);
+      return outbox_->Queue(BarrierDone{set.id(), name}, To(set));
+    case OpKind::kAddProcessSet:
+      table_.Erase(set.id(), name);
+      return AddSet(name, signature);
+    case OpKind::kRemoveProcessSet:
+      table_.Erase(set.id(), name);
+      return RemoveSet(name, signature);
+    default:
+      return FinishTensor(name, entry, now);
+  }
+}
+
+void Negotiator::FinishTensor(const std::string& name, Entry* entry, TimePoint now) {
+  const SetMembers& set = *entry->set;
+  entry->ready = true;
+  ReadyTensor tensor{name, std::move(entry->common), std::move(entry->first_dims)};
+  if (tensor.signature.group.empty()) {
+    std::vector<ReadyTensor> unit;
+    unit.push_back(std::move(tensor));
+    return batcher_.Add(set.id(), std::move(unit), now);
+  }
+  RequestGroups::Outcome outcome = groups_.Add(set, std::move(tensor), now);
+  if (outcome.verdict == RequestGroups::Verdict::kComplete) {
+    batcher_.Add(set.id(), std::move(outcome.members), now);
+  } else if (outcome.verdict == RequestGroups::Verdict::kFailed) {
+    EndGroup(set, outcome);
+  }
+}
+
+void Negotiator::EndGroup(const SetMembers& set, const RequestGroups::Outcome& outcome) {
+  for (const std::string& name : outcome.names) table_.Erase(set.id(), name);
+  AnswerError(set, outcome.names, outcome.text);
+}
+
+void Negotiator::AnswerError(const SetMembers& set, std::vector<std::string> names, const std::string& text) {
+  outbox_->Queue(ErrorItem{set.id(), std::move(names), ErrorKind::kMismatch, text}, To(set));
+}
+
+void Negotiator::AddSet(const std::string& name, const Signature& signature) {
+  std::vector<Rank> ranks;
+  bool good = !signature.shape.empty();
+  for (int64_t rank : signature.shape) {
+    good = good && rank >= 0 && rank < size_ && (ranks.empty() || ranks.back().value() < rank);
+    if (good) ranks.push_back(Rank(static_cast<int32_t>(rank)));
+  }
+  if (!good) {
+    return AnswerError(*sets_.Find(0), {name},
+                       absl::StrCat("Invalid process set: ", name, " has the ranks ", ShapeString(signature.shape),
+                                    "; they must ascend, and be from 0 to ", size_ - 1));
+  }
+  if (const SetMembers* same = sets_.FindRanks(ranks)) {
+    return outbox_->Queue(SetChanged{name, {same->id(), same->ranks()}, false, true}, absl::nullopt);
+  }
+  const SetMembers* set = sets_.Add(std::move(ranks));
+  if (set == nullptr) {
+    return AnswerError(*sets_.Find(0), {name},
+                       absl::StrCat("There are ", ProcessSets::kSetsMax, " process sets already, so ", name,
+                                    " cannot be one; remove some"));
+  }
+  caches_.erase(set->id());
+  NotePacers();
+  outbox_->Queue(SetChanged{name, {set->id(), set->ranks()}, false, false}, absl::nullopt);
+}
+
+void Negotiator::RemoveSet(const std::string& name, const Signature& signature) {
+  const int64_t id = signature.shape.size() == 1 ? signature.shape[0] : -1;
+  const SetMembers* set = id < 0 || id > UINT32_MAX ? nullptr : sets_.Find(static_cast<uint32_t>(id));
+  std::string wrong;
+  if (set == nullptr) {
+    wrong = absl::StrCat("Unknown process set ", ShapeString(signature.shape), ": it cannot be removed");
+  } else if (id == 0) {
+    wrong = "Process set 0 has all ranks and cannot be removed";
+  } else if (const std::string open = table_.FirstOf(set->id()); !open.empty()) {
+    wrong = absl::StrCat("Process set ", id, " cannot be removed: ", open,
+                         " is still being processed in it; wait for its operations first");
+  }
+  if (!wrong.empty()) return AnswerError(*sets_.Find(0), {name}, wrong);
+  SetChanged changed{name, {set->id(), set->ranks()}, true, false};
+  sets_.Remove(set->id());
+  NotePacers();
+  outbox_->Queue(std::move(changed), absl::nullopt);
+}
+
+// ---- what is sent
+
+bool Negotiator::NextBatch(uint64_t index, uint64_t stable, TimePoint now, const Held& held, Dispatch* dispatch) {
+  std::vector<ReadyTensor> ready;
+  uint32_t id;
+  if (!batcher_.Next(now, held, &id, &ready)) return false;
+  dispatch->set = sets_.Find(id);
+  dispatch->batch.process_set = id;
+  dispatch->batch.entries.clear();
+  dispatch->executed.clear();
+  const bool some_joined = joined().Intersects(dispatch->set->set());
+  for (ReadyTensor& tensor : ready) {
+    table_.Erase(id, tensor.name);
+    Request request{std::move(tensor.name), std::move(tensor.signature)};
+    SignatureCache::Place place;
+    if (cache_capacity_ > 0 && Cacheable(request.signature.op)) {
+      place =
+          caches_.try_emplace(id, cache_capacity_).first->second.Dispatch(request, tensor.first_dims, index, stable);
+    }
+    BatchEntry entry;
+    entry.slot = place.slot;
+    if (place.slot == 0 || place.defines) {
+      entry.name = request.name;
+      if (some_joined) entry.signature = request.signature;
+    }
+    entry.first_dims = std::move(tensor.first_dims);
+    dispatch->batch.entries.push_back(std::move(entry));
+    dispatch->executed.push_back(std::move(request));
+  }
+  batcher_.Sent(id, index);
+  return true;
+}
+
+bool Negotiator::EndJoin() {
+  if (joined().count() < size_ || !outbox_->queue_empty() || !batcher_.empty()) return false;
+  const auto incomplete = groups_.TakeAll();
+  for (const auto& [id, name] : incomplete) {
+    table_.Erase(id, name);
+    AnswerError(*sets_.Find(id), {name},
+                absl::StrCat(name, " belongs to a group that is not complete, and all ranks have joined"));
+  }
+  if (!incomplete.empty()) return true;
+  outbox_->Queue(JoinDone{joins_.last()}, absl::nullopt);
+  joins_.Reset();
+  return true;
+}
+
+void Negotiator::Completed(Rank rank, uint64_t through) {
+  const auto paced = paced_by_.find(rank);
+  if (paced == paced_by_.end()) return;
+  for (uint32_t id : paced->second) batcher_.Completed(id, through);
+}
+
+void Negotiator::RestoreSets(const std::vector<ProcessSet>& sets, const std::map<uint32_t, uint64_t>& removals) {
+  for (const ProcessSet& set : sets) sets_.Restore(set);
+  for (const auto& removal : removals) sets_.RestoreRemoval(removal.first, removal.second);
+  NotePacers();
+}
+
+void Negotiator::NotePacers() {
+  paced_by_.clear();
+  for (const auto& [id, set] : sets_.all()) paced_by_[set->ranks()[0]].push_back(id);
+}
+
+std::vector<uint32_t> Negotiator::Sent(uint64_t last, uint64_t stable) {
+  std::vector<uint32_t> removed = sets_.RemovalsSent(last);
+  sets_.Stable(stable);
+  return removed;
+}
+
+// ---- what others ask
+
+absl::optional<RankSet> Negotiator::To(const SetMembers& set) const {
+  if (set.id() == 0) return absl::nullopt;
+  return set.set();
+}
+
+std::string Negotiator::LeftIn(const SetMembers& set) const {
+  std::vector<Rank> left;
+  for (Rank rank : left_.ToVector()) {
+    if (set.Contains(rank)) left.push_back(rank);
+  }
+  return left_text_(left);
+}
+
+std::string Negotiator::NameIn(uint32_t process_set, uint32_t slot, uint64_t index) const {
+  const auto cache = caches_.find(process_set);
+  if (cache == caches_.end()) return "";
+  const SignatureCache::Content content = cache->second.Meant(slot, index);
+  return content.request == nullptr ? "" : content.request->name;
+}
+
+std::vector<OpenWait> Negotiator::Waits(size_t max) const {
+  std::vector<OpenWait> waits = table_.Waits(joined(), max);
+  for (OpenWait& wait : groups_.Waits(max - waits.size())) waits.push_back(std::move(wait));
+  if (joined().empty() || joined().count() == size_ || waits.size() == max) return waits;
+  OpenWait join;
+  join.kind = WaitKind::kJoin;
+  join.name = joins_.names()[0].first;
+  join.ready = joined();
+  join.missing = RankSet::All(size_);
+  join.missing.RemoveAll(joined());
+  join.since = joins_.since();
+  waits.push_back(std::move(join));
+  return waits;
+}
+
+}  // namespace farandole::controller::ready

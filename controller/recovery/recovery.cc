@@ -1,0 +1,220 @@
+#include "controller/recovery/recovery.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "controller/recovery/recovered_check.h"
+
+namespace farandole::controller::recovery {
+namespace {
+
+// Above what an incarnation may have left unstable, whatever it was configured to.
+constexpr uint64_t kUnstableMax = 1 << 16;
+
+RankSet ToSet(const std::vector<Rank>& ranks) {
+  RankSet set;
+  for (Rank rank : ranks) set.Add(rank);
+  return set;
+}
+
+uint32_t SetOf(const ItemBody& body) {
+  if (const Batch* batch = std::get_if<Batch>(&body)) return batch->process_set;
+  if (const BarrierDone* done = std::get_if<BarrierDone>(&body)) return done->process_set;
+  if (const Enter* enter = std::get_if<Enter>(&body)) return enter->process_set;
+  if (const Withdraw* withdraw = std::get_if<Withdraw>(&body)) return withdraw->process_set;
+  return 0;
+}
+
+}  // namespace
+
+Recovery::Recovery(Recovered found) : found_(std::move(found)), fault_(found_.fault) {
+  for (size_t r = 0; r < found_.members.size(); ++r) {
+    const Registered& member = found_.members[r];
+    all_.Add(Rank(static_cast<int32_t>(r)));
+    if (Counts(member)) phase_ = std::max(phase_, member.hello.phase);
+    if (!member.dead.empty() && !member.left && fault_.empty()) {
+      fault_ = absl::StrCat(Describe(found_.view.members[r]), " ", member.dead);
+    }
+  }
+  if (fault_.empty()) fault_ = FindImpossible(found_);
+  if (!fault_.empty()) return;
+  FindSets();
+  FindLog();
+  FindReplay();
+  if (fault_.empty() && stage_ == replay::ReplayState::Stage::kNegotiate) FindBegun();
+}
+
+void Recovery::FindSets() {
+  for (const ProcessSet& set : found_.process_sets) {
+    sets_[set.id] = ToSet(set.ranks);
+    exists_[set.id] = true;
+  }
+  for (const auto& entry : found_.items) {
+    const SetChanged* changed = std::get_if<SetChanged>(&entry.second.body);
+    if (changed == nullptr || changed->process_set.id == 0) continue;
+    sets_[changed->process_set.id] = ToSet(changed->process_set.ranks);
+    if (entry.first > found_.sets_through) exists_[changed->process_set.id] = !changed->removed;
+    if (changed->removed) removals_[changed->process_set.id] = entry.first;
+  }
+  for (const auto& entry : exists_) {
+    if (entry.second) removals_.erase(entry.first);
+  }
+}
+
+std::vector<ProcessSet> Recovery::process_sets() const {
+  std::vector<ProcessSet> sets;
+  for (const auto& entry : exists_) {
+    if (entry.second) sets.push_back({entry.first, sets_.at(entry.first).ToVector()});
+  }
+  return sets;
+}
+
+// Steps 1 and 6.
+void Recovery::FindReplay() {
+  if (phase_ % 2 == 0) return;
+  stage_ = replay::ReplayState::Stage::kReplay;
+  uint64_t digest = 0;
+  for (const Registered& member : found_.members) {
+    if (!Counts(member) || member.hello.phase != phase_) continue;
+    if (replay_index_ != 0 && (member.hello.replay_index != replay_index_ || member.hello.replay_digest != digest)) {
+      fault_ = "its members believe in different replays; this is a fault of Farandole";
+      return;
+    }
+    replay_index_ = member.hello.replay_index;
+    digest = member.hello.replay_digest;
+    if (member.hello.state == WorkerState::kHalted || member.hello.wants_break)
+      stage_ = replay::ReplayState::Stage::kHalting;
+  }
+  const auto item = found_.items.find(replay_index_);
+  const Replay* replay = item == found_.items.end() ? nullptr : std::get_if<Replay>(&item->second.body);
+  if (replay == nullptr || replay->period.batches.empty()) {
+    fault_ = absl::StrCat("nobody has the Replay item ", replay_index_, " any more; this is a fault of Farandole");
+    return;
+  }
+  for (const PeriodBatch& batch : replay->period.batches) {
+    const auto exists = exists_.find(batch.process_set);
+    if (batch.process_set == 0 || (exists != exists_.end() && exists->second)) continue;
+    fault_ = absl::StrCat("its replay has process set ", batch.process_set,
+                          ", which was removed; this is a fault of Farandole");
+    return;
+  }
+  period_ = replay->period;
+}
+
+// Step 4.
+void Recovery::FindBegun() {
+  const Resume* resume = nullptr;
+  for (const auto& entry : found_.items) {
+    const Resume* r = std::get_if<Resume>(&entry.second.body);
+    if (r != nullptr && entry.second.phase + 1 == phase_) resume = r;
+  }
+  if (resume == nullptr || resume->begun.empty()) {
+    // Whoever has an open begun instance retains the Resume that says so.
+    for (const Registered& member : found_.members) {
+      if (Counts(member) && member.hello.phase == phase_ && !member.hello.begun.empty()) {
+        fault_ = "nobody has the Resume of what has begun any more; this is a fault of Farandole";
+      }
+    }
+    return;
+  }
+  replay_index_ = resume->replay_index;
+  const auto item = found_.items.find(replay_index_);
+  const Replay* replay = item == found_.items.end() ? nullptr : std::get_if<Replay>(&item->second.body);
+  if (replay != nullptr && !replay->period.batches.empty()) period_ = replay->period;
+  for (const Begun& begun : resume->begun) {
+    // Without the period nobody has any of it open.
+    if (period_.batches.empty()) return;
+    const uint32_t set = period_.batches[begun.seq % period_.batches.size()].process_set;
+    const auto exists = exists_.find(set);
+    // It was removed since, after all of it was closed.
+    if (set != 0 && (exists == exists_.end() || !exists->second)) continue;
+    if (!Closed(begun, set == 0 ? all_ : sets_.at(set))) begun_.push_back(begun);
+  }
+}
+
+bool Recovery::Closed(const Begun& begun, const RankSet& members) const {
+  for (const auto& entry : found_.items) {
+    if (const Enter* enter = std::get_if<Enter>(&entry.second.body)) {
+      if (enter->replay_index == replay_index_ && enter->seq == begun.seq) return true;
+    } else if (const Withdraw* withdraw = std::get_if<Withdraw>(&entry.second.body)) {
+      const auto& seqs = withdraw->seqs;
+      const bool lists = std::find(seqs.begin(), seqs.end(), begun.seq) != seqs.end();
+      if (withdraw->replay_index == replay_index_ && lists) return true;
+    }
+  }
+  // A member that stands here and does not list it has seen the item that closed it, which all others may have dropped.
+  for (Rank rank : members.ToVector()) {
+    const Registered& member = found_.members[rank.value()];
+    if (!Counts(member) || member.hello.phase != phase_) continue;
+    const auto& listed = member.hello.begun;
+    if (std::find(listed.begin(), listed.end(), begun.seq) == listed.end()) return true;
+  }
+  return false;
+}
+
+bool Recovery::HasOpen(const Registered& member, uint32_t process_set, const std::vector<std::string>& names) const {
+  const std::vector<Request>& open = member.hello.open_requests;
+  return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return std::any_of(open.begin(), open.end(), [&](const Request& request) {
+      return request.signature.process_set == process_set && request.name == name;
+    });
+  });
+}
+
+RankSet Recovery::Concerned(const Item& item) const {
+  RankSet ranks;
+  // Goes to a leaver alone, so that whoever retains it has it.
+  if (std::holds_alternative<LeaveDone>(item.body)) return ranks;
+  if (const ErrorItem* error = std::get_if<ErrorItem>(&item.body)) {
+    // Went to some only. Whoever has all of it open and has not seen the item is one of them, or would get the same.
+    for (size_t r = 0; r < found_.members.size(); ++r) {
+      if (HasOpen(found_.members[r], error->process_set, error->names)) ranks.Add(Rank(static_cast<int32_t>(r)));
+    }
+    return ranks;
+  }
+  const uint32_t set = SetOf(item.body);
+  if (set == 0) return all_;
+  const auto members = sets_.find(set);
+  return members == sets_.end() ? ranks : members->second;
+}
+
+// Step 2. Indices that nobody retains reached nobody, or everybody.
+void Recovery::FindLog() {
+  uint64_t left = 0;
+  last_ = found_.items.empty() ? 0 : found_.items.rbegin()->first;
+  for (const Registered& member : found_.members) {
+    // The LeaveDone of one that has left may be behind everything that the others know.
+    if (member.left) ++left;
+    received_.push_back(Counts(member) ? member.hello.received_through : 0);
+    last_ = std::max(last_, received_.back());
+  }
+  last_ += left;
+  for (const auto& entry : found_.items) {
+    RankSet to = Concerned(entry.second);
+    bool lacking = false;
+    for (Rank rank : to.ToVector()) {
+      lacking = lacking || (Counts(found_.members[rank.value()]) && received_[rank.value()] < entry.first);
+    }
+    if (!lacking) continue;
+    Item item = entry.second;
+    if (Batch* batch = std::get_if<Batch>(&item.body)) {
+      // Slots are those of the incarnation that gave them.
+      for (BatchEntry& e : batch->entries) e.slot = 0;
+    }
+    kept_[entry.first] = {std::move(item), std::move(to)};
+  }
+  if (!kept_.empty() && last_ - kept_.begin()->first > kUnstableMax) {
+    fault_ =
+        absl::StrCat("somebody lacks item ", kept_.begin()->first, " of ", last_, "; this is a fault of Farandole");
+  }
+}
+
+log::ItemLog Recovery::MakeLog(uint32_t unstable_max) const {
+  if (!fault_.empty())
+    return log::ItemLog(found_.view.generation, static_cast<int>(found_.members.size()), unstable_max);
+  return log::ItemLog(found_.view.generation, unstable_max, last_, kept_, received_);
+}
+
+}  // namespace farandole::controller::recovery

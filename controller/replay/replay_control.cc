@@ -1,0 +1,153 @@
+#include "controller/replay/replay_control.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "controller/replay/break_text.h"
+
+namespace farandole::controller::replay {
+namespace {
+
+constexpr size_t kNamedMax = 16;
+constexpr size_t kReplayedMax = 8;
+
+std::string Count(uint64_t n, const char* one, const char* several) {
+  return absl::StrCat(n, " ", n == 1 ? one : several);
+}
+
+}  // namespace
+
+ReplayControl::ReplayControl(const JobConfig& config, members::Roster* roster, log::Outbox* outbox,
+                             MembersOf members_of)
+    : config_(config), roster_(roster), outbox_(outbox), members_of_(std::move(members_of)), state_(roster->size()) {}
+
+void ReplayControl::Restore(const Found& found, TimePoint now) {
+  state_.Restore(found.phase, found.replay_index, found.period);
+  digest_ = Detector::DigestOf(found.period);
+  if (found.stage == Stage::kHalting) state_.Halt(now);
+  if (found.begun.empty()) return;
+  begun_.Open(found.replay_index, found.period, found.begun, members_of_);
+  overdue_ = OverdueAt(now);
+}
+
+void ReplayControl::OnBreak(Rank rank, const Break& said, TimePoint now, Actions* actions) {
+  if (said.phase != phase() || state_.stage() != Stage::kReplay) return;
+  actions->Because(absl::StrCat(Describe(roster_->seat(rank).member), " breaks the replay: ", BreakText(said)));
+  Halt(now, actions);
+}
+
+// Rule C5.
+void ReplayControl::Halt(TimePoint now, Actions* actions) {
+  state_.Halt(now);
+  roster_->ToAll(farandole::Halt{outbox_->log().generation(), phase()}, actions);
+}
+
+void ReplayControl::OnHalted(Rank rank, const Halted& halted) {
+  if (halted.phase == phase() && state_.stage() == Stage::kHalting) state_.Halted(rank, halted.next);
+}
+
+// Rule C8.
+void ReplayControl::OnHello(Rank rank, const Hello& hello, TimePoint now, Actions* actions) {
+  // One that is behind sees the Replay item only now.
+  const bool behind = hello.phase != phase();
+  if (state_.stage() == Stage::kHalting) {
+    if (!behind && hello.state == WorkerState::kHalted) {
+      state_.Halted(rank, hello.next);
+    } else {
+      roster_->ToOne(rank, farandole::Halt{outbox_->log().generation(), phase()}, actions);
+    }
+  } else if (!behind && hello.wants_break) {
+    actions->Because(absl::StrCat(Describe(roster_->seat(rank).member), " breaks the replay"));
+    Halt(now, actions);
+  }
+}
+
+std::vector<std::pair<Rank, Request>> ReplayControl::Withdraw(uint32_t process_set, const std::string& reason,
+                                                              Actions* actions) {
+  BegunList::Withdrawing withdrawing = begun_.TakeWithdraw(process_set, reason);
+  actions->Because(
+      absl::StrCat(Count(withdrawing.item.seqs.size(), "begun batch", "begun batches"), " withdrawn: ", reason));
+  outbox_->Queue(std::move(withdrawing.item), std::move(withdrawing.members));
+  back_off_.Withdrawn(digest_);
+  return std::move(withdrawing.announced);
+}
+
+std::vector<uint32_t> ReplayControl::Overdue(TimePoint now) {
+  if (begun_.empty() || now < overdue_) return {};
+  overdue_ = OverdueAt(now);
+  return begun_.OpenSets();
+}
+
+std::string ReplayControl::LackText(uint32_t process_set) const {
+  for (const BegunList::Instance& instance : begun_.instances()) {
+    if (instance.process_set != process_set) continue;
+    for (Rank rank : instance.members.ToVector()) {
+      if (instance.covered.Contains(rank)) continue;
+      std::vector<std::string> lacks;
+      for (size_t i = 0; i < instance.requests.size() && lacks.size() < kNamedMax; ++i) {
+        if (!instance.heard[i].Contains(rank)) lacks.push_back(instance.requests[i].name);
+      }
+      return absl::StrCat(Describe(roster_->seat(rank).member), " has not submitted ", absl::StrJoin(lacks, ", "));
+    }
+  }
+  return "other batches have to come first";
+}
+
+absl::Status ReplayControl::Resume(TimePoint now, Actions* actions) {
+  if (!state_.all_halted() || outbox_->Full()) return absl::OkStatus();
+  const auto begun = state_.FindBegun(members_of_);
+  if (!begun) {
+    return absl::InternalError("members have halted at positions that cannot be; this is a fault of Farandole");
+  }
+  actions->Because(absl::StrCat("the replay ends after ", Count(state_.Repetitions(), "repetition", "repetitions"),
+                                ", ", Count(begun->size(), "batch", "batches"), " begun"));
+  begun_.Open(state_.index(), state_.period(), *begun, members_of_);
+  back_off_.Broke(digest_, state_.Repetitions());
+  outbox_->Send(phase(), farandole::Resume{state_.index(), *begun}, nullptr, actions);
+  state_.Resume();
+  overdue_ = OverdueAt(now);
+  return absl::OkStatus();
+}
+
+void ReplayControl::SendEnters(Actions* actions) {
+  while (!begun_.empty() && !outbox_->Full()) {
+    auto entering = begun_.TakeEnter();
+    if (!entering) return;
+    PeriodBatch batch{entering->item.process_set, entering->item.requests};
+    outbox_->Send(phase(), std::move(entering->item), &entering->members, actions);
+    detector_.Dispatched(std::move(batch));
+  }
+}
+
+absl::optional<Detector::Found> ReplayControl::Wanted() const {
+  if (!config_.replay || !negotiating() || !begun_.empty() || outbox_->Full()) return absl::nullopt;
+  return detector_.Find(back_off_);
+}
+
+void ReplayControl::TakeFewestBatches(Detector::Found* found) {
+  const auto known = std::find_if(replayed_.begin(), replayed_.end(),
+                                  [&](const Detector::Found& f) { return f.digest == found->digest; });
+  if (known == replayed_.end()) {
+    if (replayed_.size() == kReplayedMax) replayed_.erase(replayed_.begin());
+    replayed_.push_back(*found);
+  } else if (known->period.batches.size() <= found->period.batches.size()) {
+    found->period = known->period;
+  } else {
+    known->period = found->period;
+  }
+}
+
+void ReplayControl::Begin(Detector::Found found, Actions* actions) {
+  TakeFewestBatches(&found);
+  size_t tensors = 0;
+  for (const PeriodBatch& batch : found.period.batches) tensors += batch.requests.size();
+  actions->Because(absl::StrCat("a period of ", Count(found.period.batches.size(), "batch", "batches"), ", ",
+                                Count(tensors, "tensor", "tensors"), ", is replayed from now on"));
+  const uint64_t index = outbox_->Send(phase(), Replay{found.period}, nullptr, actions);
+  digest_ = found.digest;
+  state_.Begin(index, std::move(found.period));
+  detector_.Interrupted();
+}
+
+}  // namespace farandole::controller::replay

@@ -1,0 +1,112 @@
+#ifndef FARANDOLE_CONTROLLER_REPLAY_REPLAY_CONTROL_H_
+#define FARANDOLE_CONTROLLER_REPLAY_REPLAY_CONTROL_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "controller/log/outbox.h"
+#include "controller/members/roster.h"
+#include "controller/replay/back_off.h"
+#include "controller/replay/begun_list.h"
+#include "controller/replay/detector.h"
+#include "controller/replay/replay_state.h"
+#include "controller/types/actions.h"
+#include "controller/types/job_config.h"
+#include "proto/messages.h"
+
+namespace farandole::controller::replay {
+
+// When a generation replays, how a replay ends, and what is done about instances that only some had begun by then
+// (rules C2 to C6 of docs/replay.md). Pure. Knows nothing of the table of requests.
+class ReplayControl {
+ public:
+  using Stage = ReplayState::Stage;
+
+  // What a restarted controller has found out about the replay of a generation.
+  struct Found {
+    uint32_t phase;
+    Stage stage;
+    // The Replay item of the replay that runs, or that left something begun; 0 = none.
+    uint64_t replay_index;
+    const Period& period;
+    // Open begun instances.
+    const std::vector<Begun>& begun;
+  };
+
+  // All but `members_of`, which is copied, outlive this.
+  ReplayControl(const JobConfig& config, members::Roster* roster, log::Outbox* outbox, MembersOf members_of);
+
+  const ReplayState& state() const { return state_; }
+  const BegunList& begun() const { return begun_; }
+  uint32_t phase() const { return state_.phase(); }
+  bool negotiating() const { return state_.stage() == Stage::kNegotiate; }
+  // Rule C1: nothing but Enter and Withdraw goes to a busy member.
+  bool Busy(const RankSet* members) const { return begun_.Busy(members); }
+
+  // As a restarted controller finds it. Nobody is told anything.
+  void Restore(const Found& found, TimePoint now);
+
+  // What a member says in or after a replay; other phases change nothing.
+  void OnBreak(Rank rank, const Break& said, TimePoint now, Actions* actions);
+  void OnHalted(Rank rank, const Halted& halted);
+  // Of a session that opens in a replay, or while it ends.
+  void OnHello(Rank rank, const Hello& hello, TimePoint now, Actions* actions);
+
+  // While negotiating.
+  BegunList::Heard Announce(Rank rank, const Request& request) { return begun_.Announce(rank, request); }
+  void Forget(Rank rank) { begun_.Forget(rank); }
+  std::vector<uint32_t> Joined(Rank rank) { return begun_.Joined(rank); }
+  std::vector<uint32_t> LackedBy(Rank rank) const { return begun_.LackedBy(rank); }
+  // Rule C3. Answers what members had announced of these instances; it belongs to the table now.
+  std::vector<std::pair<Rank, Request>> Withdraw(uint32_t process_set, const std::string& reason, Actions* actions);
+  // Process sets whose open instances have waited too long; the wait begins anew.
+  std::vector<uint32_t> Overdue(TimePoint now);
+  // Why: "rank 1 (pid 7 on host b) has not submitted x".
+  std::string LackText(uint32_t process_set) const;
+
+  // Rule C6, if all have halted and there is room for it. An error if that cannot be; the generation has to fail.
+  absl::Status Resume(TimePoint now, Actions* actions);
+  // Rule C2.
+  void SendEnters(Actions* actions);
+  // For the detector.
+  void Dispatched(PeriodBatch batch) { detector_.Dispatched(std::move(batch)); }
+  void Interrupted() { detector_.Interrupted(); }
+  // Rule C4, as far as it is known here: the period to replay now.
+  absl::optional<Detector::Found> Wanted() const;
+  void Begin(Detector::Found found, Actions* actions);
+
+  // When Overdue() may have something.
+  TimePoint NextDeadline() const { return begun_.empty() ? TimePoint::Infinite() : overdue_; }
+
+ private:
+  void Halt(TimePoint now, Actions* actions);
+  void TakeFewestBatches(Detector::Found* found);
+  // When what waits from `now` on has waited too long.
+  TimePoint OverdueAt(TimePoint now) const {
+    if (config_.can_withdraw) return now.PlusMs(config_.withdraw_after_ms);
+    const int64_t ms = config_.settings.watch.divergence_after_ms;
+    return ms == 0 ? TimePoint::Infinite() : now.PlusMs(ms);
+  }
+
+  const JobConfig& config_;
+  members::Roster* const roster_;
+  log::Outbox* const outbox_;
+  const MembersOf members_of_;
+  ReplayState state_;
+  BegunList begun_;
+  Detector detector_;
+  BackOff back_off_;
+  // By digest: the composition with the fewest batches of the last few that were replayed. One that returns after a
+  // single repetition, whose batches may have come apart, is replayed as it was before.
+  std::vector<Detector::Found> replayed_;
+  uint64_t digest_ = 0;  // of the replay that runs or ended last
+  TimePoint overdue_ = TimePoint::Infinite();
+};
+
+}  // namespace farandole::controller::replay
+
+#endif  // FARANDOLE_CONTROLLER_REPLAY_REPLAY_CONTROL_H_

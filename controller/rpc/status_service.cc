@@ -1,0 +1,38 @@
+#include "controller/rpc/status_service.h"
+
+#include "controller/rpc/grpc_status.h"
+#include "controller/rpc/status_proto.h"
+#include "controller/rpc/unary_call.h"
+#include "controller/rpc/watch_call.h"
+
+namespace farandole::controller::rpc {
+
+void StatusService::Serve(grpc::ServerCompletionQueue* queue, CompletionThread* thread) {
+  using Get = UnaryCall<v1::GetJobRequest, v1::JobStatus>;
+  Get::Serve([this, queue](grpc::ServerContext* context, v1::GetJobRequest* request, auto* writer,
+                           void* tag) { RequestGetJob(context, request, writer, queue, queue, tag); },
+             thread,
+             [hub = hub_](const Get::Ref& call) {
+               hub->strand().Post([hub, call] {
+                 const auto status = hub->Status(JobOf(call->context()));
+                 if (status.ok()) ToProto(*status, call->reply());
+                 call->Finish(ToGrpc(status.status()));
+               });
+             });
+  using List = UnaryCall<v1::ListJobsRequest, v1::ListJobsReply>;
+  List::Serve([this, queue](grpc::ServerContext* context, v1::ListJobsRequest* request, auto* writer,
+                            void* tag) { RequestListJobs(context, request, writer, queue, queue, tag); },
+              thread,
+              [hub = hub_](const List::Ref& call) {
+                hub->strand().Post([hub, call] {
+                  const auto status = hub->Status(JobOf(call->context()));
+                  if (status.ok()) ToSummary(*status, call->reply()->add_jobs());
+                  call->Finish(absl::IsNotFound(status.status()) ? grpc::Status::OK : ToGrpc(status.status()));
+                });
+              });
+  WatchCall::Serve([this, queue](grpc::ServerContext* context, v1::WatchRequest* request, auto* writer,
+                                 void* tag) { RequestWatch(context, request, writer, queue, queue, tag); },
+                   hub_, thread);
+}
+
+}  // namespace farandole::controller::rpc

@@ -1,0 +1,102 @@
+#include "controller/rpc/token_guard.h"
+
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/auth.h"
+#include "base/door_proof.h"
+#include "base/job_name.h"
+
+namespace farandole::controller::rpc {
+namespace {
+
+absl::string_view View(const grpc_slice& slice) {
+  return absl::string_view(reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(slice)), GRPC_SLICE_LENGTH(slice));
+}
+
+CallIdentity IdentityOf(const grpc_metadata* entries, size_t count) {
+  CallIdentity call;
+  int jobs = 0;
+  int authorizations = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const absl::string_view key = View(entries[i].key);
+    const absl::string_view value = View(entries[i].value);
+    if (key == ":path") {
+      call.path = std::string(value);
+    } else if (key == kJobMetadata) {
+      call.job = std::string(value);
+      ++jobs;
+    } else if (key == "authorization") {
+      call.authorization = std::string(value);
+      ++authorizations;
+    }
+  }
+  call.ambiguous = jobs > 1 || authorizations > 1;
+  return call;
+}
+
+void Process(void* state, grpc_auth_context*, const grpc_metadata* entries, size_t count,
+             grpc_process_auth_metadata_done_cb done, void* user_data) {
+  const absl::Status status = (*static_cast<CallCheck*>(state))(IdentityOf(entries, count));
+  done(user_data, nullptr, 0, nullptr, 0, static_cast<grpc_status_code>(status.code()),
+       status.ok() ? nullptr : std::string(status.message()).c_str());
+}
+
+void Destroy(void* state) { delete static_cast<CallCheck*>(state); }
+
+// gRPC's own C++ credentials refuse a metadata processor without TLS; the C interface beneath takes one.
+class Credentials final : public grpc::ServerCredentials {
+ public:
+  Credentials(TlsFiles tls, CallCheck check) : tls_(std::move(tls)), check_(std::move(check)) {}
+
+  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
+
+ private:
+  int AddPortToServer(const std::string& address, grpc_server* server) override {
+    grpc_server_credentials* credentials = Make();
+    grpc_server_credentials_set_auth_metadata_processor(credentials, {Process, Destroy, new CallCheck(check_)});
+    const int port = grpc_server_add_http2_port(server, address.c_str(), credentials);
+    grpc_server_credentials_release(credentials);
+    return port;
+  }
+  grpc_server_credentials* Make() const {
+    if (tls_.private_key.empty()) return grpc_insecure_server_credentials_create();
+    grpc_ssl_pem_key_cert_pair pair{tls_.private_key.c_str(), tls_.certificate_chain.c_str()};
+    return grpc_ssl_server_credentials_create_ex(nullptr, &pair, 1, GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, nullptr);
+  }
+
+  const TlsFiles tls_;
+  const CallCheck check_;
+};
+
+}  // namespace
+
+absl::Status CheckCall(const CallIdentity& call, absl::string_view controller_key) {
+  constexpr absl::string_view kBearer = "Bearer ";
+  const absl::Status wrong = absl::UnauthenticatedError(kWrongToken);
+  if (call.ambiguous || !absl::StartsWith(call.authorization, kBearer)) return wrong;
+  if (!IsJobName(call.job)) {
+    return absl::InvalidArgumentError(absl::StrCat("the job's name must be ", kJobNameRule));
+  }
+  const absl::string_view token = absl::string_view(call.authorization).substr(kBearer.size());
+  const absl::string_view job = WholeJob(call.job);
+  if (EqualSecrets(token, MakeToken(controller_key, job, "member"))) return absl::OkStatus();
+  if (!EqualSecrets(token, MakeToken(controller_key, job, "observer"))) return wrong;
+  if (!absl::StartsWith(call.path, "/farandole.v1.Coordination/")) return absl::OkStatus();
+  return absl::UnauthenticatedError("an observer's token may not take part in a job; a member's is wanted");
+}
+
+absl::Status CheckHealthCall(const CallIdentity& call) {
+  if (absl::StartsWith(call.path, "/grpc.health.v1.Health/")) return absl::OkStatus();
+  return absl::InvalidArgumentError("this port answers health checks only");
+}
+
+std::shared_ptr<grpc::ServerCredentials> GuardedCredentials(const TlsFiles& tls, CallCheck check) {
+  return std::make_shared<Credentials>(tls, std::move(check));
+}
+
+}  // namespace farandole::controller::rpc

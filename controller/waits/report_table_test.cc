@@ -1,0 +1,107 @@
+#include "controller/waits/report_table.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole::controller::waits {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+const TimePoint kNow(1000000000000);
+constexpr uint32_t kPhase = 1;
+
+WorkerReport InReplay(uint64_t next, uint64_t in_flight_ms, std::vector<std::string> lacks = {}, uint32_t count = 0) {
+  WorkerReport report;
+  report.generation = {1, 7};
+  report.phase = kPhase;
+  report.state = WorkerState::kReplay;
+  report.next = next;
+  report.in_flight_ms = in_flight_ms;
+  report.head_missing = std::move(lacks);
+  report.head_missing_count = count;
+  return report;
+}
+
+Period PeriodOf(int batches) {
+  Period period;
+  for (int i = 0; i < batches; ++i) {
+    period.batches.push_back({0, {{"t" + std::to_string(i), {}}, {"u" + std::to_string(i), {}}}});
+  }
+  return period;
+}
+
+TEST(ReportTableTest, InAReplayTellsWhoIsWaitedForAndWhatItLacks) {
+  ReportTable table(4);
+  for (int r = 0; r < 3; ++r) table.Store(Rank(r), InReplay(28, 11000), kNow);
+  table.Store(Rank(3), InReplay(27, 0, {"conv1.weight", "b", "c", "d"}, 5), kNow);
+  const auto waits = table.ReplayWaits(kPhase, PeriodOf(10), kNow.PlusMs(1000));
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_EQ(waits[0].kind, WaitKind::kReplay);
+  EXPECT_EQ(waits[0].name, "batch 7");
+  EXPECT_THAT(waits[0].ready.ToVector(), ElementsAre(Rank(0), Rank(1), Rank(2)));
+  EXPECT_THAT(waits[0].missing.ToVector(), ElementsAre(Rank(3)));
+  EXPECT_EQ(kNow.PlusMs(1000).MsSince(waits[0].since), 12000);
+  EXPECT_EQ(waits[0].detail, "rank 3 lacks `conv1.weight`, `b`, `c` and 2 more");
+  EXPECT_EQ(table.Furthest(kPhase), 28u);
+  EXPECT_EQ(table.PhaseAgeMs(kPhase, kNow.PlusMs(1000)), 1000u);
+  EXPECT_EQ(table.PhaseAgeMs(kPhase + 1, kNow.PlusMs(1000)), 0u);
+}
+
+TEST(ReportTableTest, WhoStepsDoesNotWait) {
+  ReportTable table(2);
+  table.Store(Rank(0), InReplay(28, 3), kNow);
+  table.Store(Rank(1), InReplay(20, 0), kNow);
+  EXPECT_TRUE(table.ReplayWaits(kPhase, PeriodOf(10), kNow).empty());
+  // Nor does one of whom nothing new is known, or of another phase.
+  table.Store(Rank(0), InReplay(28, 3000), kNow);
+  EXPECT_EQ(table.ReplayWaits(kPhase, PeriodOf(10), kNow).size(), 1u);
+  EXPECT_TRUE(table.ReplayWaits(kPhase, PeriodOf(10), kNow.PlusMs(6000)).empty());
+  EXPECT_TRUE(table.ReplayWaits(kPhase + 2, PeriodOf(10), kNow).empty());
+}
+
+TEST(ReportTableTest, OneThatSaysNothingLacksItsNextBatch) {
+  ReportTable table(2);
+  table.Store(Rank(0), InReplay(28, 3000), kNow);
+  table.Store(Rank(1), InReplay(27, 0), kNow);
+  EXPECT_EQ(table.ReplayWaits(kPhase, PeriodOf(10), kNow)[0].detail, "rank 1 lacks `t7` and `u7`");
+  Period other = PeriodOf(10);
+  other.batches[7].process_set = 1;
+  EXPECT_EQ(table.ReplayWaits(kPhase, other, kNow)[0].detail, "rank 1 is not that far");
+}
+
+TEST(ReportTableTest, AnOldReportCountsAndNoneIsSaid) {
+  ReportTable table(3);
+  table.Store(Rank(0), InReplay(2, 4000), kNow.PlusMs(60000));
+  table.Store(Rank(1), InReplay(1, 0), kNow);
+  const auto waits = table.ReplayWaits(kPhase, PeriodOf(1), kNow.PlusMs(60000));
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_EQ(waits[0].detail, "rank 1 lacks `t0` and `u0`; rank 2 has not reported yet");
+}
+
+TEST(ReportTableTest, CountersAreSummedAndReplaced) {
+  ReportTable table(2);
+  WorkerReport report = InReplay(1, 0);
+  report.bytes = 100;
+  table.Store(Rank(0), report, kNow);
+  table.Store(Rank(1), report, kNow);
+  report.bytes = 150;
+  table.Store(Rank(1), report, kNow.PlusMs(500));
+  EXPECT_EQ(table.total().bytes, 250u);
+  EXPECT_EQ(table.TrafficOf(Rank(1)).bytes, 150u);
+  EXPECT_EQ(table.AgeMs(Rank(0), kNow.PlusMs(700)), 700u);
+}
+
+TEST(ReportTableTest, SlackCountsWhileItIsFresh) {
+  ReportTable table(2);
+  WorkerReport report = InReplay(1, 0);
+  report.slack_us = 5;
+  table.Store(Rank(0), report, kNow);
+  table.Store(Rank(1), report, kNow.PlusMs(2000));
+  EXPECT_THAT(table.FreshSlack(kNow.PlusMs(2400)), ElementsAre(Pair(Rank(0), 5), Pair(Rank(1), 5)));
+  EXPECT_THAT(table.FreshSlack(kNow.PlusMs(3000)), ElementsAre(Pair(Rank(1), 5)));
+}
+
+}  // namespace
+}  // namespace farandole::controller::waits

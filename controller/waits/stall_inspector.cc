@@ -1,0 +1,39 @@
+#include "controller/waits/stall_inspector.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace farandole::controller::waits {
+namespace {
+
+constexpr int64_t kAgainMs = 10000;
+
+}  // namespace
+
+StallInspector::Finding StallInspector::Look(const std::vector<WaitGroup>& waits, TimePoint now) {
+  Finding finding;
+  std::map<Key, Said> open;
+  for (const WaitGroup& group : waits) {
+    const int64_t age_ms = now.MsSince(group.since);
+    if (config_.shutdown_after_ms > 0 && age_ms >= config_.shutdown_after_ms && finding.fatal.empty()) {
+      finding.fatal = absl::StrCat("stalled: ", WaitText(group, now), "; HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is ",
+                                   config_.shutdown_after_ms / 1000);
+    }
+    if (config_.warn_after_ms == 0 || age_ms < config_.warn_after_ms) continue;
+    // A wait of the replay is known from reports, so that its beginning is not exact.
+    const Key key{{group.kind, group.process_set}, group.kind == WaitKind::kReplay ? 0 : group.since.ns()};
+    const auto before = said_.find(key);
+    if (before != said_.end() &&
+        (before->second.missing == group.missing || now.MsSince(before->second.at) < kAgainMs)) {
+      open[key] = before->second;
+      continue;
+    }
+    finding.warnings.push_back(WaitText(group, now));
+    open[key] = {group.missing, now};
+  }
+  said_ = std::move(open);
+  return finding;
+}
+
+}  // namespace farandole::controller::waits

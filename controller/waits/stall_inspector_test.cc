@@ -1,0 +1,54 @@
+#include "controller/waits/stall_inspector.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole::controller::waits {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const TimePoint kBegin(1000000000);
+
+std::vector<WaitGroup> Waiting(std::initializer_list<int> missing) {
+  OpenWait wait;
+  wait.name = "a";
+  wait.ready.Add(Rank(0));
+  for (int r : missing) wait.missing.Add(Rank(r));
+  wait.since = kBegin;
+  return GroupWaits({wait});
+}
+
+TEST(StallInspectorTest, WarnsOnceAndAgainWhenOthersAreMissing) {
+  StallInspector inspector({60000, 0});
+  EXPECT_THAT(inspector.Look(Waiting({1, 2}), kBegin.PlusMs(59999)).warnings, IsEmpty());
+  EXPECT_THAT(inspector.Look(Waiting({1, 2}), kBegin.PlusMs(60000)).warnings,
+              ElementsAre(HasSubstr("for 60 s rank 0 has waited for ranks 1 and 2 with `a`")));
+  EXPECT_THAT(inspector.Look(Waiting({1, 2}), kBegin.PlusMs(90000)).warnings, IsEmpty());
+  EXPECT_THAT(inspector.Look(Waiting({2}), kBegin.PlusMs(90500)).warnings, ElementsAre(HasSubstr("for rank 2")));
+  // Not at every arrival.
+  EXPECT_THAT(inspector.Look(Waiting({1, 2}), kBegin.PlusMs(91000)).warnings, IsEmpty());
+  EXPECT_THAT(inspector.Look(Waiting({1, 2}), kBegin.PlusMs(100500)).warnings, ElementsAre(HasSubstr("ranks 1 and 2")));
+}
+
+TEST(StallInspectorTest, AWaitThatEndedIsForgotten) {
+  StallInspector inspector({1000, 0});
+  EXPECT_EQ(inspector.Look(Waiting({1}), kBegin.PlusMs(1000)).warnings.size(), 1u);
+  EXPECT_THAT(inspector.Look({}, kBegin.PlusMs(1500)).warnings, IsEmpty());
+  EXPECT_EQ(inspector.Look(Waiting({1}), kBegin.PlusMs(2000)).warnings.size(), 1u);
+}
+
+TEST(StallInspectorTest, TheShutdownTimeIsFatalWithASentence) {
+  StallInspector inspector({0, 120000});
+  EXPECT_EQ(inspector.Look(Waiting({1}), kBegin.PlusMs(119999)).fatal, "");
+  const auto finding = inspector.Look(Waiting({1}), kBegin.PlusMs(120000));
+  EXPECT_THAT(finding.warnings, IsEmpty());
+  EXPECT_EQ(finding.fatal,
+            "stalled: for 120 s rank 0 has waited for rank 1 with `a`; rank 1 has submitted nothing else; "
+            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is 120");
+}
+
+}  // namespace
+}  // namespace farandole::controller::waits

@@ -1,0 +1,141 @@
+#include "proto/rules/hosted_view.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+
+namespace farandole {
+namespace {
+
+// Of a view that somebody else sent.
+constexpr size_t kRanksMax = 65536;
+
+// The ranks host by host, each host's in a row.
+struct Stretch {
+  uint32_t host = 0;
+  uint32_t ranks = 0;
+};
+
+void Append(const Stretch& stretch, std::vector<HostRun>* runs) {
+  if (!runs->empty()) {
+    HostRun& last = runs->back();
+    if (last.first + last.hosts == stretch.host && last.ranks_each == stretch.ranks) {
+      ++last.hosts;
+      return;
+    }
+  }
+  runs->push_back({stretch.host, 1, stretch.ranks});
+}
+
+std::vector<HostRun> RunsOf(const std::vector<Member>& members) {
+  std::vector<HostRun> runs;
+  Stretch stretch;
+  for (const Member& member : members) {
+    const auto host = static_cast<uint32_t>(member.host_number);
+    if (stretch.ranks > 0 && stretch.host != host) {
+      Append(stretch, &runs);
+      stretch.ranks = 0;
+    }
+    stretch.host = host;
+    ++stretch.ranks;
+  }
+  if (stretch.ranks > 0) Append(stretch, &runs);
+  return runs;
+}
+
+// Positions, of members with a host number.
+void PlaceNumbered(std::vector<Member>* members) {
+  std::vector<int32_t> local_sizes;  // by host
+  std::vector<int32_t> cross_sizes;  // by local rank
+  for (Member& member : *members) {
+    const auto host = static_cast<size_t>(member.host_number);
+    if (host >= local_sizes.size()) local_sizes.resize(host + 1);
+    member.local_rank = local_sizes[host]++;
+    if (member.local_rank >= static_cast<int32_t>(cross_sizes.size())) cross_sizes.push_back(0);
+    member.cross_rank = cross_sizes[member.local_rank]++;
+  }
+  for (Member& member : *members) {
+    member.local_size = local_sizes[member.host_number];
+    member.cross_size = cross_sizes[member.local_rank];
+  }
+}
+
+const char* Unroll(const std::vector<HostRun>& runs, std::vector<Member>* members) {
+  size_t hosts = 0;
+  for (const HostRun& run : runs) {
+    if (run.hosts == 0 || run.ranks_each == 0) return "a run of no ranks";
+    if (run.first > hosts) return "hosts are not numbered by their first ranks";
+    if (run.hosts > kRanksMax || run.ranks_each > kRanksMax ||
+        members->size() + size_t{run.hosts} * run.ranks_each > kRanksMax) {
+      return "too many ranks";
+    }
+    hosts = std::max(hosts, size_t{run.first} + run.hosts);
+    for (uint32_t i = 0; i < run.hosts * run.ranks_each; ++i) {
+      Member member;
+      member.rank = Rank(static_cast<int32_t>(members->size()));
+      member.host_number = static_cast<int32_t>(run.first + i / run.ranks_each);
+      members->push_back(member);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+HostedView ByHost(const View& view) {
+  HostedView hosted;
+  hosted.generation = view.generation;
+  hosted.data_key = view.data_key;
+  hosted.runs = RunsOf(view.members);
+  absl::flat_hash_map<int32_t, size_t> places;  // by host number
+  for (const Member& member : view.members) {
+    if (!member.known()) continue;
+    const size_t at = places.emplace(member.host_number, hosted.hosts.size()).first->second;
+    if (at == hosted.hosts.size()) {
+      hosted.hosts.push_back({member.host, member.agent_id, static_cast<uint32_t>(member.host_number), {}, {}});
+    }
+    hosted.hosts[at].pids.push_back(member.pid);
+    hosted.hosts[at].worker_incarnations.push_back(member.worker_incarnation);
+  }
+  return hosted;
+}
+
+const char* ByRank(const HostedView& hosted, View* view) {
+  view->generation = hosted.generation;
+  view->data_key = hosted.data_key;
+  view->members.clear();
+  if (const char* problem = Unroll(hosted.runs, &view->members)) return problem;
+  PlaceNumbered(&view->members);
+  absl::flat_hash_map<int32_t, const ViewHost*> told;
+  for (const ViewHost& host : hosted.hosts) {
+    if (host.pids.size() != host.worker_incarnations.size() ||
+        !told.emplace(static_cast<int32_t>(host.number), &host).second) {
+      return "a host twice, or lists of different lengths";
+    }
+  }
+  size_t found = 0;
+  for (Member& member : view->members) {
+    const auto it = told.find(member.host_number);
+    if (it == told.end()) continue;
+    const ViewHost& host = *it->second;
+    if (host.pids.size() != static_cast<size_t>(member.local_size)) return "a host with another number of ranks";
+    if (member.local_rank == 0) ++found;
+    member.host = host.name;
+    member.agent_id = host.agent_id;
+    member.pid = host.pids[member.local_rank];
+    member.worker_incarnation = host.worker_incarnations[member.local_rank];
+  }
+  return found == told.size() ? nullptr : "a host without ranks";
+}
+
+void SetPositions(std::vector<Member>* members) {
+  absl::flat_hash_map<absl::string_view, int32_t> numbers;  // by agent
+  for (Member& member : *members) {
+    member.host_number = numbers.emplace(member.agent_id, static_cast<int32_t>(numbers.size())).first->second;
+  }
+  PlaceNumbered(members);
+}
+
+}  // namespace farandole

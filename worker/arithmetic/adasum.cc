@@ -1,0 +1,163 @@
+#include "worker/arithmetic/adasum.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "worker/arithmetic/reduce.h"
+#include "worker/arithmetic/reduction.h"
+
+namespace farandole::worker::arithmetic {
+namespace {
+
+// Elements of each operand that are converted to double at a time.
+constexpr int64_t kPiece = 512;
+// Sums side by side, which a vector can hold.
+constexpr int kSums = 8;
+static_assert(kPiece % kSums == 0, "the rest of a piece is filled up with zeros");
+
+template <typename T>
+void LoadAs(const char* from, int64_t count, double* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    T value;
+    std::memcpy(&value, from + i * sizeof(T), sizeof(T));
+    to[i] = static_cast<double>(value);
+  }
+}
+
+// At most kPiece elements.
+void Load(DataType dtype, const char* from, int64_t count, double* to) {
+  if (dtype == DataType::kFloat64) return LoadAs<double>(from, count, to);
+  if (dtype == DataType::kFloat32) return LoadAs<float>(from, count, to);
+  float wide[kPiece];
+  Widen(dtype, wide, from, count);
+  LoadAs<float>(reinterpret_cast<const char*>(wide), count, to);
+}
+
+// 16-bit floats by way of float32.
+void Store(DataType dtype, const double* from, int64_t count, char* to) {
+  if (dtype == DataType::kFloat64) {
+    std::memcpy(to, from, count * sizeof(double));
+    return;
+  }
+  float single[kPiece];
+  for (int64_t i = 0; i < count; ++i) single[i] = static_cast<float>(from[i]);
+  if (IsHalf(dtype)) return Narrow(dtype, to, single, count);
+  std::memcpy(to, single, count * sizeof(float));
+}
+
+double Dot(const double* a, const double* b, int64_t count) {
+  double sums[kSums] = {};
+  for (int64_t i = 0; i < count; i += kSums) {
+    for (int k = 0; k < kSums; ++k) sums[k] += a[i + k] * b[i + k];
+  }
+  double sum = 0;
+  for (double part : sums) sum += part;
+  return sum;
+}
+
+double ProductOf(absl::Span<const double> products, int i, int j) {
+  return i >= j ? products[i * (i + 1) / 2 + j] : products[j * (j + 1) / 2 + i];
+}
+
+// A result of the tree: the operands [begin, end) with these weights.
+struct Node {
+  int begin, end;
+  double square;  // of its norm
+};
+
+struct Product {
+  double value;
+  double terms;  // sum of the magnitudes that made it up
+};
+
+Product ProductOf(absl::Span<const double> products, const std::vector<double>& weights, const Node& a, const Node& b) {
+  Product product = {0, 0};
+  for (int i = a.begin; i < a.end; ++i) {
+    for (int j = b.begin; j < b.end; ++j) {
+      const double term = weights[i] * weights[j] * ProductOf(products, i, j);
+      product.value += term;
+      product.terms += std::fabs(weights[i] * weights[j]) * std::sqrt(ProductOf(products, i, i)) *
+                       std::sqrt(ProductOf(products, j, j));
+    }
+  }
+  return product;
+}
+
+// What becomes of the weights of a node beside another.
+double FactorOf(const Node& node, double product) { return node.square == 0 ? 1 : 1 - product / (2 * node.square); }
+
+Node Joined(absl::Span<const double> products, const Node& a, const Node& b, std::vector<double>* weights) {
+  const double product = ProductOf(products, *weights, a, b).value;
+  const double of_a = FactorOf(a, product), of_b = FactorOf(b, product);
+  for (int i = a.begin; i < a.end; ++i) (*weights)[i] *= of_a;
+  for (int i = b.begin; i < b.end; ++i) (*weights)[i] *= of_b;
+  Node joined = {a.begin, b.end, 0};
+  const Product square = ProductOf(products, *weights, joined, joined);
+  // Below that it is what rounding left over.
+  const double least = 64 * std::numeric_limits<double>::epsilon() * square.terms;
+  joined.square = square.value <= least ? 0 : square.value;
+  return joined;
+}
+
+}  // namespace
+
+bool HasAdasum(DataType dtype) {
+  return dtype == DataType::kFloat16 || dtype == DataType::kBfloat16 || dtype == DataType::kFloat32 ||
+         dtype == DataType::kFloat64;
+}
+
+int64_t AdasumProducts(int operands) { return int64_t{operands} * (operands + 1) / 2; }
+
+void AddDotProducts(DataType dtype, absl::Span<const char* const> operands, int64_t count,
+                    absl::Span<double> products) {
+  const int number = static_cast<int>(operands.size());
+  const int64_t size = SizeOf(dtype);
+  std::vector<double> pieces(number * kPiece);
+  for (int64_t at = 0; at < count; at += kPiece) {
+    const int64_t n = std::min(kPiece, count - at), padded = (n + kSums - 1) / kSums * kSums;
+    for (int i = 0; i < number; ++i) {
+      double* const piece = pieces.data() + i * kPiece;
+      Load(dtype, operands[i] + at * size, n, piece);
+      std::fill(piece + n, piece + padded, 0.0);
+    }
+    double* product = products.data();
+    for (int i = 0; i < number; ++i) {
+      for (int j = 0; j <= i; ++j) {
+        *product++ += Dot(pieces.data() + i * kPiece, pieces.data() + j * kPiece, padded);
+      }
+    }
+  }
+}
+
+std::vector<double> AdasumWeights(absl::Span<const double> products, int operands) {
+  std::vector<double> weights(operands, 1.0);
+  std::vector<Node> nodes;
+  for (int i = 0; i < operands; ++i) nodes.push_back({i, i + 1, ProductOf(products, i, i)});
+  while (nodes.size() > 1) {
+    std::vector<Node> next;
+    for (size_t i = 0; i + 1 < nodes.size(); i += 2) {
+      next.push_back(Joined(products, nodes[i], nodes[i + 1], &weights));
+    }
+    if (nodes.size() % 2 == 1) next.push_back(nodes.back());
+    nodes = std::move(next);
+  }
+  return weights;
+}
+
+void WeightedSum(DataType dtype, absl::Span<const char* const> operands, absl::Span<const double> weights, char* out,
+                 int64_t count) {
+  const int64_t size = SizeOf(dtype);
+  double sums[kPiece], piece[kPiece];
+  for (int64_t at = 0; at < count; at += kPiece) {
+    const int64_t n = std::min(kPiece, count - at);
+    for (size_t i = 0; i < operands.size(); ++i) {
+      Load(dtype, operands[i] + at * size, n, piece);
+      for (int64_t k = 0; k < n; ++k) sums[k] = i == 0 ? weights[i] * piece[k] : sums[k] + weights[i] * piece[k];
+    }
+    Store(dtype, sums, n, out + at * size);
+  }
+}
+
+}  // namespace farandole::worker::arithmetic

@@ -1,0 +1,27 @@
+#ifndef FARANDOLE_WORKER_COLLECTIVE_BATCH_BUFFER_H_
+#define FARANDOLE_WORKER_COLLECTIVE_BATCH_BUFFER_H_
+
+#include <cstdint>
+
+namespace farandole::worker::collective {
+
+// Memory in which the tensors of a batch lie side by side when the communicator has none of its own for that. Grows to
+// the largest batch and stays; page-aligned. One thread at a time.
+class BatchBuffer {
+ public:
+  BatchBuffer() = default;
+  ~BatchBuffer();
+  BatchBuffer(const BatchBuffer&) = delete;
+  BatchBuffer& operator=(const BatchBuffer&) = delete;
+
+  // nullptr: the kernel has no memory for it. What was there before is lost when it grows.
+  void* Get(int64_t bytes);
+
+ private:
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace farandole::worker::collective
+
+#endif  // FARANDOLE_WORKER_COLLECTIVE_BATCH_BUFFER_H_

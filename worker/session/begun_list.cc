@@ -1,0 +1,31 @@
+#include "worker/session/begun_list.h"
+
+#include <algorithm>
+
+namespace farandole::worker::session {
+
+void BegunList::Reset(uint64_t replay_index, const std::vector<Begun>& own, Rank self) {
+  replay_index_ = replay_index;
+  entries_.clear();
+  for (const Begun& begun : own) {
+    const bool here = std::find(begun.started.begin(), begun.started.end(), self) != begun.started.end();
+    entries_.push_back({begun.seq, here});
+  }
+}
+
+bool BegunList::Strike(uint64_t replay_index, uint64_t seq) {
+  if (replay_index != replay_index_) return false;
+  auto it = std::find_if(entries_.begin(), entries_.end(), [seq](const Entry& entry) { return entry.seq == seq; });
+  if (it == entries_.end()) return false;
+  const bool started_here = it->started_here;
+  entries_.erase(it);
+  return started_here;
+}
+
+std::vector<uint64_t> BegunList::Seqs() const {
+  std::vector<uint64_t> seqs;
+  for (const Entry& entry : entries_) seqs.push_back(entry.seq);
+  return seqs;
+}
+
+}  // namespace farandole::worker::session

@@ -1,0 +1,44 @@
+#ifndef FARANDOLE_WORKER_SESSION_IN_FLIGHT_H_
+#define FARANDOLE_WORKER_SESSION_IN_FLIGHT_H_
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "worker/session/work.h"
+
+namespace farandole::worker::session {
+
+// What the executor was given and has not given back (W5 of docs/replay.md), and how far the log is executed.
+class InFlight {
+ public:
+  // An item that gives the executor nothing to do; executed once everything before it is.
+  void Note(uint64_t item);
+  // The same, but executed only when this instance is, if it is in flight.
+  void Note(uint64_t item, const collective::Instance& instance);
+  void Give(const Work& work);
+  // Executed, or withdrawn.
+  void Done(const Work& work);
+
+  size_t size() const { return instances_.size(); }
+  // Nothing but batches.
+  bool only_batches() const { return others_ == 0; }
+  // Greatest index up to which every item that came is executed.
+  uint64_t completed_through() const { return completed_through_; }
+
+ private:
+  struct Item {
+    uint64_t index;
+    collective::Instance waits_for;  // anchor 0: nothing
+  };
+  void Advance();
+
+  std::deque<Item> items_;                       // rising; the front one waits for something
+  std::vector<collective::Instance> instances_;  // given and not given back
+  size_t others_ = 0;
+  uint64_t completed_through_ = 0;
+};
+
+}  // namespace farandole::worker::session
+
+#endif  // FARANDOLE_WORKER_SESSION_IN_FLIGHT_H_

@@ -1,0 +1,54 @@
+#include "worker/session/in_flight.h"
+
+#include "gtest/gtest.h"
+
+namespace farandole::worker::session {
+namespace {
+
+Work MakeWork(uint64_t item, collective::Instance instance, Work::Kind kind = Work::Kind::kBatch) {
+  Work work;
+  work.kind = kind;
+  work.item = item;
+  work.instance = instance;
+  return work;
+}
+
+TEST(InFlightTest, CompletedThroughWaitsForTheOldest) {
+  InFlight in_flight;
+  const Work a = MakeWork(2, {1, 2, 0}), b = MakeWork(5, {1, 5, 0});
+  in_flight.Give(a);
+  in_flight.Give(b);
+  in_flight.Note(6);
+  EXPECT_EQ(in_flight.size(), 2u);
+  in_flight.Done(b);
+  EXPECT_EQ(in_flight.completed_through(), 0u);
+  in_flight.Done(a);
+  EXPECT_EQ(in_flight.completed_through(), 6u);
+  EXPECT_EQ(in_flight.size(), 0u);
+}
+
+TEST(InFlightTest, ReplayedBatchesHoldUpNoItemButTheirEnter) {
+  InFlight in_flight;
+  const Work replayed = MakeWork(0, {1, 3, 7});
+  in_flight.Give(replayed);
+  in_flight.Note(4);
+  EXPECT_EQ(in_flight.completed_through(), 4u) << "a Resume";
+  in_flight.Note(5, {1, 3, 7});
+  in_flight.Note(6, {1, 3, 6});
+  EXPECT_EQ(in_flight.completed_through(), 4u);
+  in_flight.Done(replayed);
+  EXPECT_EQ(in_flight.completed_through(), 6u) << "3/6 was complete before its Enter";
+}
+
+TEST(InFlightTest, KnowsWhatIsNoBatch) {
+  InFlight in_flight;
+  const Work barrier = MakeWork(1, {1, 1, 0}, Work::Kind::kBarrierDone);
+  EXPECT_TRUE(in_flight.only_batches());
+  in_flight.Give(barrier);
+  EXPECT_FALSE(in_flight.only_batches());
+  in_flight.Done(barrier);
+  EXPECT_TRUE(in_flight.only_batches());
+}
+
+}  // namespace
+}  // namespace farandole::worker::session

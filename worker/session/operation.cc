@@ -1,0 +1,47 @@
+#include "worker/session/operation.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace farandole::worker::session {
+
+void Operation::Fail(const completion::Result& result) {
+  if (done()) std::abort();
+  failure_ = std::make_unique<const completion::Result>(result);
+}
+
+void* Operation::PlaceResult(std::vector<int64_t> shape, int64_t bytes) {
+  if (gathered != nullptr && gathered->shape == shape) return gathered->place;
+  failure_ = nullptr;
+  gathered = std::make_unique<Gathered>();
+  gathered->shape = std::move(shape);
+  if (callbacks != nullptr && callbacks->allocates()) {
+    gathered->place = callbacks->Allocate(gathered->shape);
+    if (gathered->place == nullptr && bytes > 0) {
+      failure_ = std::make_unique<const completion::Result>(completion::Result{
+          completion::Code::kNoMemory,
+          absl::StrCat(Name(request.signature.op), " of \"", request.name, "\": `allocate` gave ", "no memory for the ",
+                       bytes, " bytes of this rank's result of shape ", ShapeString(gathered->shape),
+                       ", or was withdrawn; the other ranks have ", "theirs. Look at this process's memory")});
+    }
+  }
+  if (gathered->place != nullptr) return gathered->place;
+  gathered->data.reset(std::malloc(bytes > 0 ? bytes : 1));
+  gathered->place = gathered->data.get();
+  return gathered->place;
+}
+
+const completion::Result& Operation::Well() {
+  static const completion::Result* const kWell = new completion::Result();
+  return *kWell;
+}
+
+bool Operation::Wait(int timeout_ms) {
+  if (done()) return true;
+  // A signal may end the wait early: the caller looks again.
+  finished_.WaitPast(0, timeout_ms);
+  return done();
+}
+
+}  // namespace farandole::worker::session

@@ -1,0 +1,90 @@
+#ifndef FARANDOLE_WORKER_SESSION_REPLAYER_H_
+#define FARANDOLE_WORKER_SESSION_REPLAYER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "base/clock.h"
+#include "proto/messages.h"
+#include "worker/session/begun_list.h"
+#include "worker/session/effects.h"
+#include "worker/session/in_flight.h"
+#include "worker/session/process_set_table.h"
+#include "worker/session/replay_cursor.h"
+#include "worker/session/request_table.h"
+
+namespace farandole::worker::session {
+
+// The modes of a member, over phases that both ends count, and what it knows of the replay that lasts or lasted last:
+// W2 to W4 and W7 to W9 of docs/replay.md. Pure.
+//
+//   NEGOTIATE --Replay--> REPLAY --Halt--> HALTED --Resume--> NEGOTIATE
+class Replayer {
+ public:
+  // All outlive this object. `window` is W: how many batches may be in flight.
+  Replayer(size_t window, RequestTable* table, InFlight* in_flight, const ProcessSetTable* sets)
+      : window_(window), table_(table), in_flight_(in_flight), sets_(sets) {}
+
+  // A generation begins, in phase 0.
+  void Reset(const GenerationId& generation, Rank self);
+
+  WorkerState mode() const { return mode_; }
+  uint32_t phase() const { return phase_; }
+  bool negotiates() const { return mode_ == WorkerState::kNegotiate; }
+  // In REPLAY and HALTED, otherwise nullptr.
+  const ReplayCursor* cursor() const { return cursor_.get(); }
+  const BegunList& begun() const { return begun_; }
+  void Fill(Hello* hello) const;
+  void Fill(WorkerReport* report, TimePoint now) const;
+
+  // W2. Every open request is looked at again.
+  void Begin(uint64_t index, Period period, TimePoint now);
+  // REPLAY -> HALTED. False, and nothing changes, while negotiating or in another phase.
+  bool Halt(uint32_t phase);
+  // W9. False: that is not the replay that lasts.
+  bool End(const Resume& resume);
+  // W7. True: this worker had not begun the instance and executes it now.
+  bool Enters(const Enter& enter);
+  // W8.
+  void TakeBackInto(const Withdraw& withdraw, Effects* effects);
+
+  // In REPLAY: a request is open, again or for the first time. It becomes part of a batch, or ground for a Break (W3a).
+  void Open(const Operation& operation, TimePoint now) {
+    BreakReason why_not;
+    if (!cursor_->Open(operation, now, &why_not)) WantBreak(why_not, {operation.request.name});
+  }
+  // W4, in REPLAY; nothing otherwise.
+  void StartInto(TimePoint now, Effects* effects);
+
+  // W3, in REPLAY, the first time in a phase; nothing otherwise.
+  void WantBreak(BreakReason reason, std::vector<std::string> names);
+  // W3b.
+  TimePoint PatienceEnds() const;
+  void Tick(TimePoint now);
+  bool Blocked(const Operation& operation, TimePoint now);
+  // Set once after W3 came to hold, if not said in a Hello meanwhile: to be sent.
+  absl::optional<Break> TakeBreak();
+  // A Hello has said whether W3 holds.
+  void BreakTold() { break_told_ = break_.has_value(); }
+
+ private:
+  const size_t window_;
+  RequestTable* const table_;
+  InFlight* const in_flight_;
+  const ProcessSetTable* const sets_;
+  GenerationId generation_;
+  Rank self_;
+  WorkerState mode_ = WorkerState::kNegotiate;
+  uint32_t phase_ = 0;
+  std::unique_ptr<ReplayCursor> cursor_;
+  absl::optional<Break> break_;
+  bool break_told_ = false;
+  BegunList begun_;
+};
+
+}  // namespace farandole::worker::session
+
+#endif  // FARANDOLE_WORKER_SESSION_REPLAYER_H_

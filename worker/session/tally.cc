@@ -1,0 +1,52 @@
+#include "worker/session/tally.h"
+
+#include <algorithm>
+
+namespace farandole::worker::session {
+
+void Tally::Given(const Work& work, TimePoint now) {
+  if (work.kind == Work::Kind::kBatch) in_flight_.push_back({work.instance, now, work.operations[0]});
+}
+
+void Tally::Done(const Work& work, TimePoint now, bool executed) {
+  if (work.kind != Work::Kind::kBatch) return;
+  auto it = std::find_if(in_flight_.begin(), in_flight_.end(),
+                         [&work](const Batch& batch) { return batch.instance == work.instance; });
+  if (it != in_flight_.end()) in_flight_.erase(it);
+  if (!executed) return;
+  ++batches_;
+  int64_t ready_ns = 0;
+  for (const auto& operation : work.operations) {
+    if (operation == nullptr) continue;
+    const Signature& signature = operation->request.signature;
+    ++tensors_;
+    bytes_ += static_cast<uint64_t>(ElementCount(signature.shape) * SizeOf(signature.dtype));
+    ready_ns = std::max(ready_ns, operation->submitted_ns);
+  }
+  if (ready_ns == 0) return;
+  if (slacks_ns_.size() < kSlacksMax) {
+    slacks_ns_.push_back(now.ns() - ready_ns);
+  } else {
+    slacks_ns_[next_slack_++ % kSlacksMax] = now.ns() - ready_ns;
+  }
+}
+
+void Tally::Fill(WorkerReport* report, TimePoint now) {
+  if (!in_flight_.empty()) {
+    report->in_flight_ms = std::max<int64_t>(now.MsSince(in_flight_.front().since), 1);
+    if (in_flight_.front().first != nullptr) report->in_flight = in_flight_.front().first->request.name;
+  }
+  if (!slacks_ns_.empty()) {
+    const auto middle = slacks_ns_.begin() + slacks_ns_.size() / 2;
+    std::nth_element(slacks_ns_.begin(), middle, slacks_ns_.end());
+    report->slack_us = std::max<int64_t>(*middle / 1000, 1);
+    slacks_ns_.clear();
+    next_slack_ = 0;
+  }
+  report->batches = batches_;
+  report->tensors = tensors_;
+  report->bytes = bytes_;
+  report->messages = messages_;
+}
+
+}  // namespace farandole::worker::session

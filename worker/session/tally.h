@@ -1,0 +1,49 @@
+#ifndef FARANDOLE_WORKER_SESSION_TALLY_H_
+#define FARANDOLE_WORKER_SESSION_TALLY_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "proto/messages.h"
+#include "worker/session/work.h"
+
+namespace farandole::worker::session {
+
+// What a worker has executed and is executing, for its reports (WorkerReport in worker.proto). Not thread-safe.
+class Tally {
+ public:
+  // To the controller, reports aside.
+  void Sent(size_t messages) { messages_ += messages; }
+  void Given(const Work& work, TimePoint now);
+  // Executed, or taken back.
+  void Done(const Work& work, TimePoint now, bool executed);
+  // The membership is over: nothing is in flight any more.
+  void Ended() { in_flight_.clear(); }
+
+  // Begins anew with the slack.
+  void Fill(WorkerReport* report, TimePoint now);
+
+ private:
+  struct Batch {
+    collective::Instance instance;
+    TimePoint since;
+    std::shared_ptr<Operation> first;  // null: zeros
+  };
+  // As many batches tell the median well enough.
+  static constexpr size_t kSlacksMax = 64;
+
+  std::deque<Batch> in_flight_;
+  std::vector<int64_t> slacks_ns_;
+  size_t next_slack_ = 0;
+  uint64_t batches_ = 0;
+  uint64_t tensors_ = 0;
+  uint64_t bytes_ = 0;
+  uint64_t messages_ = 0;
+};
+
+}  // namespace farandole::worker::session
+
+#endif  // FARANDOLE_WORKER_SESSION_TALLY_H_

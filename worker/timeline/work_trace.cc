@@ -1,0 +1,50 @@
+#include "worker/timeline/work_trace.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace farandole::worker::timeline {
+namespace {
+
+BatchTrace::Tensor TensorOf(const session::Operation& operation) {
+  const Signature& signature = operation.request.signature;
+  BatchTrace::Tensor tensor;
+  tensor.name = operation.request.name;
+  tensor.args =
+      absl::StrCat(R"("dtype":")", Name(signature.dtype), R"(","shape":")", ShapeString(signature.shape), "\"");
+  tensor.ready_ns = operation.submitted_ns;
+  return tensor;
+}
+
+}  // namespace
+
+BatchTrace TraceOf(const session::Work& work, int64_t end_ns) {
+  BatchTrace batch;
+  batch.instance = work.instance;
+  batch.dispatched_ns = work.trace->dispatched_ns;
+  batch.replayed = work.item == 0;
+  batch.begin_ns = work.trace->begin_ns;
+  batch.end_ns = end_ns;
+  // A rank that has joined has no tensors to show.
+  for (const auto& operation : work.operations) {
+    if (operation == nullptr) continue;
+    if (batch.operation.empty()) batch.operation = absl::AsciiStrToUpper(Name(operation->request.signature.op));
+    batch.tensors.push_back(TensorOf(*operation));
+  }
+  // What lies between the collectives of a batch is copying.
+  int64_t at_ns = batch.begin_ns;
+  const char* copying = "MEMCPY_IN_FUSION_BUFFER";
+  for (const session::Work::Trace::Collective& collective : work.trace->collectives) {
+    batch.activities.push_back({copying, at_ns, collective.begin_ns});
+    batch.activities.push_back({absl::AsciiStrToUpper(absl::StrCat(collective.medium, "_", batch.operation)),
+                                collective.begin_ns, collective.end_ns});
+    at_ns = collective.end_ns;
+    copying = "MEMCPY_OUT_FUSION_BUFFER";
+  }
+  if (!work.trace->collectives.empty()) batch.activities.push_back({copying, at_ns, end_ns});
+  return batch;
+}
+
+}  // namespace farandole::worker::timeline
