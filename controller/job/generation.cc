@@ -490,7 +490,7 @@ bool Generation::SendBatches(TimePoint now, Actions* actions) {
   ready::Negotiator::Dispatch dispatch;
   bool sent = false;
   const auto held = [this](uint32_t set) { return replay_.Busy(MembersOf(set)); };
-  while (!outbox_.Full() &&
+  while (outbox_.MakeRoom() &&
          negotiator_.NextBatch(outbox_.log().last() + 1, outbox_.log().stable(), now, held, &dispatch)) {
     tensors_ += dispatch.batch.entries.size();
     replay_.Dispatched({dispatch.batch.process_set, std::move(dispatch.executed)});

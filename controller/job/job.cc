@@ -47,13 +47,13 @@ struct Job::State {
   std::vector<Generation::Progressed> Everybody(Rank rank, const Message& message, const std::string& agent_id,
                                                 const FromWorker& said) const;
   void OnHello(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
-  bool Gathers(const Hello& hello, TimePoint now, Actions* actions);
+  bool TakeToGather(const Hello& hello, TimePoint now, Actions* actions);
   void AfterGather(TimePoint now, Actions* actions);
   void TakeElastic(const recovery::Recovered& found);
   void TurnAway(const std::string& agent_id, const Hello& hello, Actions* actions) const;
   void Join(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
   void Welcomes(const std::string& agent_id, const Hello& hello, Actions* actions) const;
-  void Retired(const std::string& agent_id, const Hello& hello, Actions* actions);
+  void TurnRetiredAway(const std::string& agent_id, const Hello& hello, Actions* actions);
   std::string HeldSeat(const Hello& hello) const;
   void OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);
   void RefuseWaiting(Actions* actions);
@@ -217,7 +217,7 @@ void Job::State::OnHello(const std::string& agent_id, const Hello& hello, TimePo
     TryOpen(now, actions);
     return;
   }
-  if (Gathers(hello, now, actions)) {
+  if (TakeToGather(hello, now, actions)) {
     gather->OnHello(agent_id, hello, actions);
     AfterGather(now, actions);
   } else if (hello.generation.number == 0) {
@@ -228,8 +228,8 @@ void Job::State::OnHello(const std::string& agent_id, const Hello& hello, TimePo
   }
 }
 
-// True if this is of the generation that registers; of one that is to register now, a Gather begins.
-bool Job::State::Gathers(const Hello& hello, TimePoint now, Actions* actions) {
+// A Gather begins if this is of a generation that is to register now. True if it is of the one that registers.
+bool Job::State::TakeToGather(const Hello& hello, TimePoint now, Actions* actions) {
   const auto age = [](const GenerationId& id) { return std::make_pair(id.controller_incarnation, id.number); };
   if (gather && hello.generation == gather->generation()) return true;
   if (gather && hello.generation.number == 0) return gather->HasMember(hello.worker_incarnation);
@@ -344,7 +344,7 @@ void Job::State::Join(const std::string& agent_id, const Hello& hello, TimePoint
                                  ", which cannot be; the last of this job is ", generations.last());
   }
   if (elastic.retired(hello.worker_incarnation) && !elastic.Needed(agent_id, hello.pid)) {
-    return Retired(agent_id, hello, actions);
+    return TurnRetiredAway(agent_id, hello, actions);
   }
   if (Running() && answer.reason.empty()) answer.reason = elastic.elastic() ? elastic.Unlike(hello) : HeldSeat(hello);
   if (JobSettings settings; answer.reason.empty()) {
@@ -374,7 +374,7 @@ void Job::State::Welcomes(const std::string& agent_id, const Hello& hello, Actio
   actions->ToWorker(agent_id, hello.worker_incarnation, std::move(welcome));
 }
 
-void Job::State::Retired(const std::string& agent_id, const Hello& hello, Actions* actions) {
+void Job::State::TurnRetiredAway(const std::string& agent_id, const Hello& hello, Actions* actions) {
   elastic.Lost(agent_id, hello.pid);
   waiting.Drop(hello.worker_incarnation);
   actions->ToWorker(agent_id, hello.worker_incarnation,
@@ -391,7 +391,7 @@ void Job::State::OnRetire(const std::string& agent_id, const Retire& retire, Act
     const Hello hello = candidate->hello;
     elastic.ToLeave(agent_id, hello.pid);
     if (elastic.Needed(agent_id, hello.pid)) return;
-    return Retired(agent_id, hello, actions);
+    return TurnRetiredAway(agent_id, hello, actions);
   }
   const auto rank = generation ? generation->roster().Find(worker) : absl::nullopt;
   if (!rank || generation->roster().seat(*rank).agent_id != agent_id) return;
@@ -443,7 +443,7 @@ void Job::State::Open(std::vector<members::Candidate> members, Actions* actions)
   // Who was needed so far, and has found no room.
   const std::vector<members::Candidate> candidates = waiting.candidates();
   for (const members::Candidate& c : candidates) {
-    if (elastic.retired(c.hello.worker_incarnation)) Retired(c.agent_id, c.hello, actions);
+    if (elastic.retired(c.hello.worker_incarnation)) TurnRetiredAway(c.agent_id, c.hello, actions);
   }
 }
 

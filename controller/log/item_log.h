@@ -25,11 +25,11 @@ class ItemLog {
   ItemLog(GenerationId generation, uint32_t unstable_max, uint64_t last,
           std::map<uint64_t, std::pair<Item, RankSet>> kept, const std::vector<uint64_t>& received);
 
-  // True when so many items are not stable that no further one may be appended (rule C11).
-  // Looks again before it says so: who lacks nothing does not report anything.
-  bool Full() {
+  // False when so many items are not stable that no further one may be appended (rule C11). Forgets what is stable by
+  // now before it says so: who lacks nothing does not report anything.
+  bool MakeRoom() {
     if (last_ - stable_ >= unstable_max_) Advance();
-    return last_ - stable_ >= unstable_max_;
+    return last_ - stable_ < unstable_max_;
   }
   // Gives the body the next index. `to` = nullptr: concerns all members. The reference holds until the next call.
   const Item& Append(uint32_t phase, ItemBody body, const RankSet* to);

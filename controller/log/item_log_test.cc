@@ -76,12 +76,12 @@ TEST(ItemLogTest, ItIsNotFullOfWhatOnlyOthersReceive) {
   log.Release(Rank(2));
   for (int i = 0; i < 3; ++i) log.Append(0, JoinDone{}, &first);
   log.Append(0, JoinDone{}, &last);
-  EXPECT_TRUE(log.Full());
+  EXPECT_FALSE(log.MakeRoom());
   // Rank 0 was looked at last; rank 1 has nothing to report.
   EXPECT_TRUE(log.Received(Rank(0), 3));
-  EXPECT_FALSE(log.Full());
+  EXPECT_TRUE(log.MakeRoom());
   for (int i = 0; i < 4; ++i) log.Append(0, JoinDone{}, &last);
-  EXPECT_FALSE(log.Full());
+  EXPECT_TRUE(log.MakeRoom());
 }
 
 TEST(ItemLogTest, NobodyIsToldThatOthersHaveLeft) {
@@ -108,7 +108,7 @@ TEST(ItemLogTest, StableFollowsItsDefinitionInStepsAndNeverFalls) {
   std::vector<uint64_t> received(kMembers, 0);
   uint64_t before = 0;
   for (int round = 0; round < 20000; ++round) {
-    if (!log.Full() && random() % 3 == 0) {
+    if (log.MakeRoom() && random() % 3 == 0) {
       const bool all = random() % 2 == 0;
       RankSet to;
       for (int r = 0; r < kMembers; ++r) {
@@ -137,13 +137,13 @@ TEST(ItemLogTest, StableFollowsItsDefinitionInStepsAndNeverFalls) {
 TEST(ItemLogTest, FullUntilTheLaggardCatchesUp) {
   ItemLog log(kGeneration, 3, 4);
   for (int i = 0; i < 4; ++i) log.Append(0, JoinDone{}, nullptr);
-  EXPECT_TRUE(log.Full());
+  EXPECT_FALSE(log.MakeRoom());
   EXPECT_TRUE(log.Received(Rank(0), 4));
   EXPECT_TRUE(log.Received(Rank(2), 4));
-  EXPECT_TRUE(log.Full());
+  EXPECT_FALSE(log.MakeRoom());
   EXPECT_EQ(log.laggard(), Rank(1));
   EXPECT_TRUE(log.Received(Rank(1), 2));
-  EXPECT_FALSE(log.Full());
+  EXPECT_TRUE(log.MakeRoom());
   EXPECT_EQ(log.stable(), 2u);
 }
 

@@ -29,7 +29,7 @@ size_t Outbox::QueuedFor(Rank rank) const {
 
 int Outbox::SendQueue(uint32_t phase, const Held& held, Actions* actions) {
   int answers = 0;
-  for (auto it = queue_.begin(); it != queue_.end() && !log_.Full();) {
+  for (auto it = queue_.begin(); it != queue_.end() && log_.MakeRoom();) {
     const RankSet* to = it->to ? &*it->to : nullptr;
     if (held(it->body, to)) {
       ++it;
@@ -55,7 +55,7 @@ bool Outbox::Resend(Rank rank, uint64_t received_through, Answered* answered, Ac
 
 void Outbox::Finish(bool more, Actions* actions) {
   if (const auto stable = log_.TakeStable()) roster_->ToAll(Stable{log_.generation(), *stable}, actions);
-  const bool held = (more || !queue_.empty()) && log_.Full();
+  const bool held = (more || !queue_.empty()) && !log_.MakeRoom();
   if (held && !full_said_) {
     actions->Because(absl::StrCat(log_.last() - log_.stable(), " items are not received by all; ",
                                   Describe(roster_->seat(log_.laggard()).member), " is at item ",

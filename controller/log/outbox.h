@@ -24,8 +24,8 @@ class Outbox {
   Outbox(ItemLog log, members::Roster* roster) : log_(std::move(log)), roster_(roster) {}
 
   const ItemLog& log() const { return log_; }
-  // True when no further item may be sent (rule C11).
-  bool Full() { return log_.Full(); }
+  // False when no further item may be sent (rule C11).
+  bool MakeRoom() { return log_.MakeRoom(); }
 
   // The body gets its place now; answers its index. `to` = nullptr: all members.
   uint64_t Send(uint32_t phase, ItemBody body, const RankSet* to, Actions* actions);

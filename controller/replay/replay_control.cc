@@ -95,7 +95,7 @@ std::string ReplayControl::LackText(uint32_t process_set) const {
 }
 
 absl::Status ReplayControl::Resume(TimePoint now, Actions* actions) {
-  if (!state_.all_halted() || outbox_->Full()) return absl::OkStatus();
+  if (!state_.all_halted() || !outbox_->MakeRoom()) return absl::OkStatus();
   const auto begun = state_.FindBegun(members_of_);
   if (!begun) {
     return absl::InternalError("members have halted at positions that cannot be; this is a fault of Farandole");
@@ -111,7 +111,7 @@ absl::Status ReplayControl::Resume(TimePoint now, Actions* actions) {
 }
 
 void ReplayControl::SendEnters(Actions* actions) {
-  while (!begun_.empty() && !outbox_->Full()) {
+  while (!begun_.empty() && outbox_->MakeRoom()) {
     auto entering = begun_.TakeEnter();
     if (!entering) return;
     PeriodBatch batch{entering->item.process_set, entering->item.requests};
@@ -121,7 +121,7 @@ void ReplayControl::SendEnters(Actions* actions) {
 }
 
 absl::optional<Detector::Found> ReplayControl::Wanted() const {
-  if (!config_.replay || !negotiating() || !begun_.empty() || outbox_->Full()) return absl::nullopt;
+  if (!config_.replay || !negotiating() || !begun_.empty() || !outbox_->MakeRoom()) return absl::nullopt;
   return detector_.Find(back_off_);
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/arithmetic/integer_average.h"
 #include "worker/arithmetic/reduce.h"
+#include "worker/collective/share.h"
 
 namespace farandole::worker::execute {
 namespace {
@@ -81,9 +82,6 @@ std::vector<int64_t> ShapeOfRows(const Signature& signature, int64_t rows) {
   shape[0] = rows;
   return shape;
 }
-
-// Of `rows`, cut as evenly as possible: the first parts have one more.
-int64_t RowsOfPart(int64_t rows, int part, int parts) { return rows / parts + (part < rows % parts ? 1 : 0); }
 
 absl::Status TooLarge(const session::Operation& operation) {
   return absl::ResourceExhaustedError(absl::StrCat("the result of ", Name(operation.request.signature.op), " \"",
@@ -189,11 +187,11 @@ absl::Status BatchRunner::Reducescatter(const session::Work& work, const BatchPa
   const int size = communicator->size();
   const Scaling scaling = ScalingOf(work, part);
   std::vector<int64_t> counts;
-  for (int m = 0; m < size; ++m) counts.push_back(RowsOfPart(signature.shape[0], m, size) * row);
+  for (int m = 0; m < size; ++m) counts.push_back(collective::EvenShare(signature.shape[0], size, m).count * row);
   const int64_t own = counts[communicator->position()], bytes = BytesOf(signature);
   void* output = operation.output;
   if (output == nullptr && operation.callbacks != nullptr && operation.callbacks->allocates()) {
-    const int64_t own_rows = RowsOfPart(signature.shape[0], communicator->position(), size);
+    const int64_t own_rows = collective::EvenShare(signature.shape[0], size, communicator->position()).count;
     const int64_t own_bytes = own * SizeOf(signature.dtype);
     output = operation.PlaceResult(ShapeOfRows(signature, own_rows), own_bytes);
     if (output == nullptr) return NoMemory(own_bytes);

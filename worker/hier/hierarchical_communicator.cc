@@ -8,25 +8,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "worker/arithmetic/reduce.h"
+#include "worker/collective/share.h"
 #include "worker/hier/alltoall_route.h"
 
 namespace farandole::worker::hier {
 namespace {
 
-constexpr int64_t kLineBytes = 64;
 // Instances that a collective may take in each layer.
 constexpr uint32_t kStepsMax = 4;
-
-// `count` elements cut into `parts`, whole cache lines but for the last.
-std::vector<int64_t> SharesOf(int64_t count, int64_t element_bytes, int parts) {
-  const int64_t line = kLineBytes / element_bytes;
-  const int64_t each = ((count + parts - 1) / parts + line - 1) / line * line;
-  std::vector<int64_t> shares;
-  for (int64_t begin = 0; static_cast<int>(shares.size()) < parts; begin += each) {
-    shares.push_back(std::max<int64_t>(0, std::min(each, count - begin)));
-  }
-  return shares;
-}
 
 int64_t SumOf(const std::vector<int64_t>& values, size_t end) {
   return std::accumulate(values.begin(), values.begin() + end, int64_t{0});
@@ -154,7 +143,9 @@ absl::Status HierarchicalCommunicator::AllreduceByAll(const collective::Instance
   arithmetic::Reduction first = how, last = how;
   first.postscale = first.mean = last.prescale = 1;
   const int64_t element = SizeOf(how.dtype);
-  const std::vector<int64_t> shares = SharesOf(count, element, layers_.local->size());
+  const int in_host = layers_.local->size();
+  std::vector<int64_t> shares;
+  for (int l = 0; l < in_host; ++l) shares.push_back(collective::LineShare(count, element, in_host, l).count);
   const int64_t own = shares[local()], bytes = own * element;
   void* const share = share_.Get(bytes);
   if (share == nullptr && bytes > 0) return Break(NoMemory(bytes), Rank());
@@ -163,7 +154,7 @@ absl::Status HierarchicalCommunicator::AllreduceByAll(const collective::Instance
   });
   if (!status.ok()) return status;
   // From there the others of the host can read it.
-  char* const place = data + SumOf(shares, local()) * element;
+  char* const place = data + collective::LineShare(count, element, in_host, local()).begin * element;
   if (bytes > 0) std::memcpy(place, share, bytes);
   status = Across(instance, 0, [&](collective::Communicator* layer, const collective::Instance& step) {
     return layer->Allreduce(step, last, place, own);

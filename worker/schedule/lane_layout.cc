@@ -2,20 +2,10 @@
 
 #include <algorithm>
 
+#include "worker/collective/share.h"
+
 namespace farandole::worker::schedule {
 namespace {
-
-struct Range {
-  int64_t first;
-  int64_t count;
-};
-
-// Part `index` of `parts` nearly equal ones; the first ones have one element more.
-Range Split(int64_t count, int64_t parts, int64_t index) {
-  const int64_t each = count / parts;
-  const int64_t more = count % parts;
-  return {index * each + std::min(index, more), each + (index < more ? 1 : 0)};
-}
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -84,9 +74,9 @@ Extent LaneLayout::Block(int64_t lane, int block) const {
     const size_t at = pairs_ ? block / bytes_.size() : block;
     return Cut(lane, starts_[at], bytes_[at]);
   }
-  const Range whole = Split(count_, lanes_, lane);
-  const Range part = Split(whole.count, blocks_, block);
-  return {(whole.first + part.first) * element_bytes_, part.count * element_bytes_};
+  const collective::Share whole = collective::EvenShare(count_, lanes_, lane);
+  const collective::Share part = collective::EvenShare(whole.count, blocks_, block);
+  return {(whole.begin + part.begin) * element_bytes_, part.count * element_bytes_};
 }
 
 Extent LaneLayout::Blocks(int64_t lane, int first, int count) const {

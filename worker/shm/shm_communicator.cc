@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/arithmetic/ordered_reduce.h"
 #include "worker/arithmetic/reduce.h"
+#include "worker/collective/share.h"
 #include "worker/shm/shm_setup.h"
 
 namespace farandole::worker::shm {
@@ -58,17 +59,6 @@ int64_t HashOf(const std::vector<int64_t>& values) {
 // Tells an instance from a withdrawn one in the same phase; see ShmSync for its range.
 uint32_t MarkOf(const collective::Instance& instance) {
   return Hash({instance.anchor + 1, instance.seq, instance.part}) % 0x7fffffff + 1;
-}
-
-// The elements that position `rank` of `ranks` sums: whole cache lines.
-struct Share {
-  int64_t begin, count;
-};
-Share ShareOf(int rank, int ranks, int64_t count, int64_t size) {
-  const int64_t line = kLineBytes / size;
-  const int64_t each = ((count + ranks - 1) / ranks + line - 1) / line * line;
-  const int64_t begin = std::min(count, rank * each);
-  return {begin, std::min(each, count - begin)};
 }
 
 }  // namespace
@@ -309,7 +299,7 @@ absl::Status ShmCommunicator::AllreduceInMemory(const arithmetic::Reduction& how
   }
   // The own share of the elements of all pieces in a row.
   const int64_t element = SizeOf(how.dtype);
-  const Share share = ShareOf(position(), size(), count, element);
+  const collective::Share share = collective::LineShare(count, element, size(), position());
   int64_t before = 0;
   for (const collective::Piece& piece : pieces) {
     const int64_t begin = std::max(share.begin, before),
@@ -446,7 +436,7 @@ absl::Status ShmCommunicator::AllreduceChunks(const arithmetic::Reduction& how, 
 
 void ShmCommunicator::ReduceOwnShare(const arithmetic::Reduction& how, Operands operands, int64_t count) {
   const int64_t element = SizeOf(how.dtype);
-  const Share share = ShareOf(position(), size(), count, element);
+  const collective::Share share = collective::LineShare(count, element, size(), position());
   for (char*& operand : operands) operand += share.begin * element;
   arithmetic::OrderedReduceToAll(how, absl::MakeSpan(operands), share.count);
 }
