@@ -35,6 +35,10 @@ class Communicator {
   virtual int position() const = 0;
   virtual int size() const = 0;
 
+  // Tensors of more bytes together are better reduced in several calls: packed whole, they would leave the caches
+  // before they are reduced and unpacked. The same on all members.
+  virtual int64_t FusedBytesMax() const { return 4 << 20; }
+
   // Memory of at least `bytes`, 64-byte aligned, on which the collectives below work with the fewest copies. Valid
   // until the next call of Buffer. nullptr: it has none so large, bring your own.
   virtual void* Buffer(int64_t bytes) = 0;

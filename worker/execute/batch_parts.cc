@@ -19,9 +19,15 @@ Kind KindOf(const Signature& signature) {
 
 }  // namespace
 
-std::vector<BatchPart> PartsOf(const session::Work& work) {
+std::vector<BatchPart> PartsOf(const session::Work& work, int64_t bytes_max) {
   std::vector<BatchPart> parts;
-  std::vector<std::pair<Kind, size_t>> allreduces;
+  // Of each kind the part that is being filled.
+  struct Filling {
+    Kind kind;
+    size_t part;
+    int64_t bytes;
+  };
+  std::vector<Filling> allreduces;
   for (size_t i = 0; i < work.operations.size(); ++i) {
     const Signature& signature = work.signature(i);
     if (signature.op != OpKind::kAllreduce) {
@@ -29,14 +35,17 @@ std::vector<BatchPart> PartsOf(const session::Work& work) {
       continue;
     }
     const Kind kind = KindOf(signature);
-    const auto known =
-        std::find_if(allreduces.begin(), allreduces.end(), [&kind](const auto& part) { return part.first == kind; });
-    if (known != allreduces.end()) {
-      parts[known->second].push_back(i);
-    } else {
-      allreduces.emplace_back(kind, parts.size());
-      parts.push_back({i});
+    const int64_t bytes = ElementCount(signature.shape) * SizeOf(signature.dtype);
+    auto filling =
+        std::find_if(allreduces.begin(), allreduces.end(), [&kind](const Filling& one) { return one.kind == kind; });
+    const bool fits = filling != allreduces.end() && bytes <= bytes_max - filling->bytes;
+    if (filling == allreduces.end()) filling = allreduces.insert(filling, {kind, 0, 0});
+    if (!fits) {
+      *filling = {kind, parts.size(), 0};
+      parts.emplace_back();
     }
+    parts[filling->part].push_back(i);
+    filling->bytes += bytes;
   }
   return parts;
 }

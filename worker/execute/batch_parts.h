@@ -2,6 +2,7 @@
 #define FARANDOLE_WORKER_EXECUTE_BATCH_PARTS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "worker/session/work.h"
@@ -13,8 +14,9 @@ using BatchPart = std::vector<size_t>;
 
 // Allreduces of one element type that combine alike together, averages with sums, whatever their factors; of 16-bit
 // floats those with the same operation and factors, since these are rounded once, with the combination. Everything else
-// alone. In the order in which the batch has the first of each, hence the same on all members.
-std::vector<BatchPart> PartsOf(const session::Work& work);
+// alone. A part holds one tensor or at most `bytes_max`. In the order in which the batch has the first of each, hence
+// the same on all members if `bytes_max` is.
+std::vector<BatchPart> PartsOf(const session::Work& work, int64_t bytes_max);
 
 }  // namespace farandole::worker::execute
 

@@ -98,7 +98,7 @@ absl::Status BatchRunner::Run(const session::Work& work, const collective::Group
                               collective::Communicator* communicator) {
   if (work.operations.empty()) return absl::InternalError("a batch without tensors");
   collective::Instance instance = work.instance;
-  for (const BatchPart& part : PartsOf(work)) {
+  for (const BatchPart& part : PartsOf(work, communicator->FusedBytesMax())) {
     const absl::Status status = RunPart(work, part, group, instance, communicator);
     if (!status.ok()) return status;
     instance.part += kInstancePartsPerPart;

@@ -22,6 +22,7 @@ class Mirror final : public collective::Communicator {
   std::string name() const override { return "mirror"; }
   int position() const override { return 1; }
   int size() const override { return size_; }
+  int64_t FusedBytesMax() const override { return fused_bytes_max; }
   void* Buffer(int64_t bytes) override {
     if (!own_buffer_) return nullptr;
     memory_.resize(bytes);
@@ -76,6 +77,7 @@ class Mirror final : public collective::Communicator {
   void Abort(const std::string&) override {}
   Rank SuspectRank() const override { return Rank(); }
 
+  int64_t fused_bytes_max = INT64_MAX;
   std::vector<std::string> calls;
   std::vector<collective::Instance> instances;
   std::vector<arithmetic::Reduction> reductions;
@@ -165,6 +167,27 @@ TEST_P(BatchRunnerTest, TheCollectiveScalesWhatHasTheSameFactors) {
   EXPECT_THAT(a, ElementsAre(24 * 24, 48 * 24, 72 * 24));
   EXPECT_THAT(b, ElementsAre(96 * 24));
   EXPECT_EQ(c, 96 * 12);
+}
+
+TEST_F(BatchRunnerTest, NoMoreIsFusedThanTheCommunicatorWants) {
+  std::vector<float> tensors[] = {std::vector<float>(3, 1), std::vector<float>(5, 2), std::vector<float>(1, 3),
+                                  std::vector<float>(20, 4), std::vector<float>(4, 5)};
+  int64_t other = 1;
+  for (std::vector<float>& t : tensors) {
+    const std::string name = std::to_string(t.size());
+    Add(name, Allreduce(DataType::kFloat32, {static_cast<int64_t>(t.size())}, ReduceOp::kSum), t.data(), t.data());
+    if (t.size() == 5) Add("other", Allreduce(DataType::kInt64, {}, ReduceOp::kSum), &other, &other);
+  }
+  Mirror mirror(2);
+  mirror.fused_bytes_max = 8 * sizeof(float);
+  ASSERT_TRUE(Run(&mirror).ok());
+  // The first two fill a part; one that is larger than a part is one.
+  EXPECT_THAT(mirror.calls, ElementsAre("allreduce 8", "allreduce 1", "allreduce 1", "allreduce 20", "allreduce 4"));
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_THAT(tensors[i], testing::Each(2 * (i + 1.f))) << i;
+    if (i > 0) EXPECT_GT(mirror.instances[i].part, mirror.instances[i - 1].part);
+  }
+  EXPECT_EQ(other, 2);
 }
 
 TEST_F(BatchRunnerTest, HalvesOfDifferentFactorsAreApart) {

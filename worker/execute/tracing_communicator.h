@@ -19,6 +19,7 @@ class TracingCommunicator final : public collective::Communicator {
   std::string name() const override { return traced_->name(); }
   int position() const override { return traced_->position(); }
   int size() const override { return traced_->size(); }
+  int64_t FusedBytesMax() const override { return traced_->FusedBytesMax(); }
   void* Buffer(int64_t bytes) override { return traced_->Buffer(bytes); }
   absl::Status Allreduce(const collective::Instance& instance, const arithmetic::Reduction& how, void* data,
                          int64_t count) override;

@@ -68,6 +68,8 @@ class ShmCommunicator : public collective::Communicator {
   std::string name() const override { return "shm"; }
   int position() const override { return group_.position; }
   int size() const override { return static_cast<int>(group_.members.size()); }
+  // Chunks are filled from any number of tensors, and tensors in SharedMemory are not packed at all.
+  int64_t FusedBytesMax() const override { return INT64_MAX; }
   void* Buffer(int64_t bytes) override;
   absl::Status Allreduce(const collective::Instance& instance, const arithmetic::Reduction& how, void* data,
                          int64_t count) override;
