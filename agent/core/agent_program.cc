@@ -120,7 +120,7 @@ bool AgentProgram::WaitFor(const std::string& text) {
 }
 
 std::vector<std::string> FakeWorkerCommand(std::vector<std::string> verbs) {
-  verbs.insert(verbs.begin(), "agent/fake_worker");
+  verbs.insert(verbs.begin(), "agent/core/fake_worker");
   return verbs;
 }
 

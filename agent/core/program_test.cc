@@ -273,7 +273,7 @@ TEST_F(ProgramTest, WithoutACommandItServesUntilTold) {
   // A worker that the agent did not start, killed: nobody but its pidfd tells.
   joiner.wrapper = {"env",
                     "FARANDOLE_AGENT_SOCKET=" + socket,
-                    "agent/fake_worker",
+                    "agent/core/fake_worker",
                     "attach",
                     "expect",
                     "link-up",

@@ -138,7 +138,8 @@ void Controller::Closed(ControllerStream* stream) {
   agents_.erase(it);
   open_.erase(std::find(open_.begin(), open_.end(), stream));
   stream->CloseFromAbove();
-  if (newest_[agent.id] == stream) newest_.erase(agent.id);
+  const auto newest = newest_.find(agent.id);
+  if (newest != newest_.end() && newest->second == stream) newest_.erase(newest);
   hub_->Closed(agent.link.get(), kJob, agent.id);
   LookWhetherForgotten();
 }

@@ -61,6 +61,9 @@ class SealedChannel::Message {
                                                       sizeof tag_, Unsigned(sealed_.get()), Unsigned(key.data())) == 0;
   }
 
+  // True of what a sender that has discarded it in the middle leaves: zeros in place of the rest, of the MAC's end too.
+  bool cut_short() const { return memory_.data()[memory_.size() - 1] == 0; }
+
  private:
   const unsigned char* tag() const { return reinterpret_cast<const unsigned char*>(tag_); }
 
@@ -90,16 +93,23 @@ void SealedChannel::Receive(Tag tag, Block block, TimePoint deadline, Done done)
   if (!CheckBlock(block).ok()) return under_->Receive(tag, block, deadline, std::move(done));
   const auto message = std::make_shared<Message>(tag, block.bytes);
   char* const plain = block.bytes > 0 ? block.memory->data() + block.offset : nullptr;
-  under_->Receive(tag, message->block(), deadline,
-                  [this, message, tag, plain, under = under_.get(), done = std::move(done)](absl::Status status) {
-                    if (status.ok() && !message->Open(plain, keys_.receive)) {
-                      status = absl::UnauthenticatedError(absl::StrCat(
-                          "what came with tag ", ToString(tag),
-                          " was not encrypted by the peer, or changed on its way; look at what is between the hosts"));
-                      under->Close(status);
-                    }
-                    done(std::move(status));
-                  });
+  ReceiveInto(message, tag, plain, deadline, std::move(done));
+}
+
+void SealedChannel::ReceiveInto(const std::shared_ptr<Message>& message, Tag tag, char* plain, TimePoint deadline,
+                                Done done) {
+  const auto opened = [this, message, tag, plain, deadline, under = under_.get(),
+                       done = std::move(done)](absl::Status status) {
+    if (!status.ok() || message->Open(plain, keys_.receive)) return done(std::move(status));
+    // It comes no more: this end hears of that, too, or waits until the deadline as for any message that is lost.
+    if (message->cut_short()) return ReceiveInto(message, tag, plain, deadline, done);
+    status = absl::UnauthenticatedError(
+        absl::StrCat("what came with tag ", ToString(tag),
+                     " was not encrypted by the peer, or changed on its way; look at what is between the hosts"));
+    under->Close(status);
+    done(std::move(status));
+  };
+  under_->Receive(tag, message->block(), deadline, opened);
 }
 
 }  // namespace farandole::transport::layers

@@ -28,6 +28,7 @@ SealKeys MakeSealKeys(const Pairing& pairing);
 // none. Sealing is done by the thread that posts, opening by the one that reports; a large message costs one copy on
 // each end.
 //   UNAUTHENTICATED  what came was not sealed by the peer for this tag; the channel is broken
+// A message that its sender discarded in the middle ends when this end discards it as well.
 class SealedChannel final : public Channel {
  public:
   SealedChannel(std::unique_ptr<Channel> under, SealKeys keys);
@@ -39,6 +40,8 @@ class SealedChannel final : public Channel {
 
  private:
   class Message;
+
+  void ReceiveInto(const std::shared_ptr<Message>& message, Tag tag, char* plain, TimePoint deadline, Done done);
 
   const SealKeys keys_;
   std::atomic<uint64_t> sent_{0};

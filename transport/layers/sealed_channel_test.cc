@@ -1,5 +1,6 @@
 #include "transport/layers/sealed_channel.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -118,6 +119,28 @@ TEST_F(SealedChannelTest, WhatIsChangedBreaksTheChannel) {
   EXPECT_EQ(Pass(a_end_.get(), b_end_.get(), wire, &received).code(), absl::StatusCode::kUnauthenticated);
   EXPECT_EQ(received.find('z'), std::string::npos);
   EXPECT_FALSE(Pass(a_end_.get(), b_end_.get(), SealedMessage(std::string(100, 'z')), &received).ok());
+}
+
+// What a sender leaves that has discarded a message while it was on its way.
+TEST_F(SealedChannelTest, WhatIsDiscardedOnItsWayIsNoForgery) {
+  b_end_ = Sealed(std::move(b_end_), Other(kPairing));
+  std::string wire = SealedMessage(std::string(100, 'z')), received(100, '?');
+  std::fill(wire.begin() + 60, wire.end(), '\0');
+  const PlainMemory sent_memory(&wire[0], wire.size()), received_memory(&received[0], received.size());
+  absl::Notification sent, ended;
+  absl::Status status;
+  b_end_->Receive({1, 2}, {&received_memory, 0, received.size()}, TimePoint::Infinite(), [&](absl::Status s) {
+    status = s;
+    ended.Notify();
+  });
+  a_end_->Send({1, 2}, {&sent_memory, 0, wire.size()}, TimePoint::Infinite(), [&](absl::Status) { sent.Notify(); });
+  sent.WaitForNotification();
+  b_end_->Discard({1, 3});
+  ended.WaitForNotification();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_EQ(received.find('z'), std::string::npos);
+  a_end_ = Sealed(std::move(a_end_), kPairing);
+  EXPECT_TRUE(Pass(a_end_.get(), b_end_.get(), std::string(100, 'y'), &received, {1, 4}).ok());
 }
 
 TEST_F(SealedChannelTest, WhatBelongsToAnotherTagIsRefused) {
