@@ -53,8 +53,8 @@ FARANDOLE_API int farandole_init_poll(int timeout_ms);
 // Gives up an init that is under way (Ctrl-C). Idempotent.
 FARANDOLE_API int farandole_init_cancel(void);
 
-// Ends open operations with FARANDOLE_SHUT_DOWN, leaves the job, frees everything. Idempotent. Bounded: after a few
-// seconds without an answer it leaves anyway.
+// Ends open operations with FARANDOLE_SHUT_DOWN, leaves the job, frees everything. Idempotent. Bounded, callbacks that
+// run aside: after a few seconds without an answer it leaves anyway.
 FARANDOLE_API int farandole_shutdown_begin(void);
 FARANDOLE_API int farandole_shutdown_poll(int timeout_ms);
 
@@ -167,7 +167,8 @@ typedef struct farandole_submission {
 // Callbacks. They get `ctx`, must not throw, and no lock of ours is held.
 //   allocate: from the thread that executes ("farandole-exec"), once per operation, also for a result without elements.
 //     Once more if another rank has changed its part before the collective began: then the last memory counts. All
-//     ranks wait for it, so it must be quick and call nothing of this library. NULL, where elements are to come: the
+//     ranks wait for it, and farandole_shutdown_poll does, so it must be quick, call nothing of this library, and need
+//     no lock that a thread holds which calls farandole_shutdown_poll. NULL, where elements are to come: the
 //     collective is gone through for the other ranks' sake, in memory of ours that is freed with the operation, which
 //     ends with FARANDOLE_NO_MEMORY on this rank only.
 //   done: exactly once, when the operation is done (its handle as well), from a thread of its own ("farandole-done"),

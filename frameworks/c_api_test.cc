@@ -172,9 +172,13 @@ TEST_F(LoneTest, AGroupHasANameOfTextOrNone) {
   int64_t handle = 0;
   const auto submit = [&](const char* name) { return farandole_submit(&one, 1, name, &handle); };
   EXPECT_EQ(submit(""), FARANDOLE_INVALID_ARGUMENT);
-  EXPECT_THAT(farandole_last_error(), HasSubstr("a group has a name"));
+  EXPECT_THAT(farandole_last_error(), HasSubstr("a name has 1 to"));
   EXPECT_EQ(submit("\xff"), FARANDOLE_INVALID_ARGUMENT);
   EXPECT_THAT(farandole_last_error(), HasSubstr("UTF-8"));
+  // Also where the members' names are not made from it.
+  one.name = "a";
+  EXPECT_EQ(submit("\xff"), FARANDOLE_INVALID_ARGUMENT);
+  EXPECT_EQ(submit(std::string(5000, 'g').c_str()), FARANDOLE_INVALID_ARGUMENT);
   ASSERT_EQ(submit("layers"), FARANDOLE_OK);
   EXPECT_EQ(WaitFor(handle), FARANDOLE_OK);
 }

@@ -103,14 +103,19 @@ worker::completion::Result FillReduction(int reduce_op, double prescale, double 
   return {};
 }
 
+worker::completion::Result CheckName(const char* name) {
+  if (name == nullptr) return {};
+  if (*name == '\0' || std::strlen(name) > kNameBytesMax) {
+    return Invalid("a name has 1 to ", kNameBytesMax, " bytes, or is NULL for one that is made");
+  }
+  if (!IsUtf8(name)) return Invalid("a name is text in UTF-8; \"", absl::CHexEscape(name), "\" is not");
+  return {};
+}
+
 worker::completion::Result Validate(const char* name, const Signature& signature, const void* input, bool has_output,
                                     const worker::session::Place& place) {
-  if (name != nullptr && (*name == '\0' || std::strlen(name) > kNameBytesMax)) {
-    return Invalid("a name has 1 to ", kNameBytesMax, " bytes");
-  }
-  if (name != nullptr && !IsUtf8(name)) {
-    return Invalid("a name is text in UTF-8; \"", absl::CHexEscape(name), "\" is not");
-  }
+  worker::completion::Result named = CheckName(name);
+  if (!named.ok()) return named;
   if (place.size == 0) return Invalid("process set ", signature.process_set, " does not exist");
   if (place.position < 0) {
     return Invalid("rank ", place.rank.value(), " is not a member of process set ", signature.process_set);

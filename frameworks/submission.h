@@ -18,6 +18,9 @@ worker::completion::Result FillTensor(OpKind op, int dtype, int ndim, const int6
 // `reduce_op` known, and one for the type that the signature has already; scales finite.
 worker::completion::Result FillReduction(int reduce_op, double prescale, double postscale, Signature* signature);
 
+// INVALID_ARGUMENT: a controller would not read such a name. Null: one is made.
+worker::completion::Result CheckName(const char* name);
+
 // What needs the job: membership in the process set, root, splits, memory that is read or written here. `name` may
 // be null.
 worker::completion::Result Validate(const char* name, const Signature& signature, const void* input, bool has_output,

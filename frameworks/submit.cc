@@ -156,9 +156,8 @@ worker::completion::Result SubmitStructs(const farandole_submission* submissions
   const std::shared_ptr<worker::Runtime> runtime = worker::Library::Get().runtime();
   if (runtime == nullptr) return NotInitialized();
   if (submissions == nullptr || count < 1) return Invalid("farandole_submit wants at least one submission");
-  if (group_name != nullptr && *group_name == '\0') {
-    return Invalid("a group has a name of at least one byte, or NULL for one of its own");
-  }
+  worker::completion::Result named = CheckName(group_name);
+  if (!named.ok()) return named;
   const bool grouped = group_name != nullptr || count > 1;
   farandole_submission first, from;
   GroupOf group;

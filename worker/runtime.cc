@@ -350,7 +350,7 @@ void Runtime::LookAtOutageFromLoop() {
   const TimePoint now = loop_.Now();
   WorkerReport report;
   session_.Fill(&report, now);
-  tally_.Fill(&report, now);
+  tally_.FillInFlight(&report, now);
   const int64_t left_ms = outage_.LeftMs(report, now);
   // Who has not joined yet has the bound of init().
   if (left_ms == 0 && session_.state() == session::Session::State::kMember) {

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
+import lint
 import pytest
 import rooms
 import rules
@@ -88,6 +89,27 @@ def test_rule_bites(tree: Tree, rule: Callable[[Tree], list[str]], path: str, te
     before = complaints(rule, tree)
     new = [c for c in rule(tree.extended(path, text)) if c not in before]
     assert any(complaint in c for c in new), f"the rule did not complain; it said {new}"
+
+
+def test_a_read_without_the_lock_is_found(tmp_path: Path) -> None:
+    text = """#include "absl/synchronization/mutex.h"
+class A {
+ public:
+  int Get() {
+    LOCK
+    return x_;
+  }
+ private:
+  absl::Mutex mutex_;
+  int x_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+int F(A* a) { return a->Get(); }
+"""
+    good, bad = tmp_path / "good.cc", tmp_path / "bad.cc"
+    good.write_text(text.replace("LOCK", "absl::MutexLock lock(&mutex_);"))
+    bad.write_text(text.replace("LOCK", ""))
+    assert lint.thread_safety([str(good)])
+    assert not lint.thread_safety([str(bad)])
 
 
 def test_a_circle_of_rooms_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

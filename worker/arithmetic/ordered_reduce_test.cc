@@ -226,13 +226,16 @@ TEST(OrderedReduceOfHalvesTest, FactorsRoundWhatTheyMake) {
   EXPECT_EQ(ReduceHalves({DataType::kFloat16, ReduceOp::kSum, 1, 0.5}, {large, large}), 0x7c00);
 }
 
-TEST(OrderedReduceOfFloatsTest, TheAverageOfEqualNumbersIsThatNumber) {
+TEST(OrderedReduceOfFloatsTest, TheMeanOfFloatsIsAProductInDouble) {
   const std::vector<float> values = {0.1f, 1.0f / 3, 16777213, 1e-3f};
   std::vector<const char*> sources(3, reinterpret_cast<const char*>(values.data()));
   std::vector<float> result(values.size());
   OrderedReduce({DataType::kFloat32, ReduceOp::kSum, 1, 1, 1.0 / 3}, sources, reinterpret_cast<char*>(result.data()),
                 4);
-  EXPECT_EQ(result, values);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double sum = values[i] + values[i] + values[i];
+    EXPECT_EQ(result[i], static_cast<float>(sum * (1.0 / 3))) << i;
+  }
 }
 
 TEST(OrderedReduceOfHalvesTest, NanAndInfinityStay) {

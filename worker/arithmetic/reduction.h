@@ -14,7 +14,7 @@ namespace farandole::worker::arithmetic {
 //   16-bit floats  prescale and postscale rounded to float32, products in float32; combined in float32 in order of
 //                  position and multiplied with the mean there, rounded to the own type once
 //   float32        prescale and postscale rounded to float32; combined in float32; the product with the mean in double,
-//                  so that the average of equal numbers is that number
+//                  rounded once
 //   float64        all in double
 // A factor of 1 changes no bit.
 struct Reduction {

@@ -11,7 +11,7 @@ struct Instance {
   uint64_t generation = 0;
   uint64_t anchor = 0;
   uint64_t seq = 0;
-  // A batch may need several collectives. Parts are given out in steps of two: an AllreducePieces may take the next.
+  // A batch may need several collectives. Parts are given out in steps of four: a tensor's may take the next ones, too.
   uint32_t part = 0;
 
   bool operator==(const Instance& o) const {

@@ -60,7 +60,9 @@ absl::Status AdasumRunner::Run(collective::Instance instance, DataType dtype,
   }
   const int64_t own_bytes = share_bytes[communicator->position()];
   // At least one byte: null means that there is no memory.
-  char* const data = communicator->Scratch(std::max<int64_t>(count * size, 1));
+  const int64_t data_bytes = std::max<int64_t>(count * size, 1);
+  void* const buffer = communicator->Buffer(data_bytes);
+  char* const data = static_cast<char*>(buffer != nullptr ? buffer : operands_.Get(data_bytes));
   char* const shares = static_cast<char*>(shares_.Get(std::max<int64_t>(own_bytes * members, 1)));
   if (data == nullptr || shares == nullptr) return NoMemory(count * size + own_bytes * members);
   collective::Pack(dtype, pieces, data);

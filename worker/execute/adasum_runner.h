@@ -34,6 +34,8 @@ class AdasumRunner {
 
  private:
   collective::BatchBuffer shares_;
+  // For communicators without a buffer; their own scratch memory serves the allreduce in between.
+  collective::BatchBuffer operands_;
 };
 
 }  // namespace farandole::worker::execute

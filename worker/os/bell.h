@@ -10,7 +10,7 @@
 namespace farandole::worker::os {
 
 // Ends the poll() in which one thread waits, from any other. An eventfd that is written at most once for each wait, so
-// that who rings pays a system call only while that thread waits, and that is not left readable behind a wait.
+// that who rings pays a system call only while that thread waits. A write that comes too late is read by the next End.
 class Bell {
  public:
   Bell();

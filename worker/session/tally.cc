@@ -31,11 +31,14 @@ void Tally::Done(const Work& work, TimePoint now, bool executed) {
   }
 }
 
+void Tally::FillInFlight(WorkerReport* report, TimePoint now) const {
+  if (in_flight_.empty()) return;
+  report->in_flight_ms = std::max<int64_t>(now.MsSince(in_flight_.front().since), 1);
+  if (in_flight_.front().first != nullptr) report->in_flight = in_flight_.front().first->request.name;
+}
+
 void Tally::Fill(WorkerReport* report, TimePoint now) {
-  if (!in_flight_.empty()) {
-    report->in_flight_ms = std::max<int64_t>(now.MsSince(in_flight_.front().since), 1);
-    if (in_flight_.front().first != nullptr) report->in_flight = in_flight_.front().first->request.name;
-  }
+  FillInFlight(report, now);
   if (!slacks_ns_.empty()) {
     const auto middle = slacks_ns_.begin() + slacks_ns_.size() / 2;
     std::nth_element(slacks_ns_.begin(), middle, slacks_ns_.end());

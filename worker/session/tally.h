@@ -23,7 +23,9 @@ class Tally {
   // The membership is over: nothing is in flight any more.
   void Ended() { in_flight_.clear(); }
 
-  // Begins anew with the slack.
+  // What is in flight, and since when.
+  void FillInFlight(WorkerReport* report, TimePoint now) const;
+  // That and all else; begins anew with the slack.
   void Fill(WorkerReport* report, TimePoint now);
 
  private:
