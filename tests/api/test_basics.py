@@ -10,7 +10,7 @@ import torch
 
 import farandole
 import farandole.torch
-from farandole import _library, _locate
+from farandole import _library, _locate, _submission
 
 QUERIES = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size", "is_homogeneous")
 
@@ -116,8 +116,12 @@ def test_prototypes_cover_the_header() -> None:
     for name, arguments in declared:
         count = 0 if arguments.strip() == "void" else arguments.count(",") + 1
         assert len(ours[name][1]) == count, name
-    codes = dict(re.findall(r"FARANDOLE_(\w+) = (-?\d+)", header))
-    assert {name: str(getattr(_library, name)) for name in codes} == codes
+    enums = [
+        dict(re.findall(r"FARANDOLE_(\w+) = (-?\d+)", body)) for body in re.findall(r"enum \{(.*?)\}", header, re.S)
+    ]
+    for module, first in ((_library, "OK"), (_submission, "ALLREDUCE")):
+        (numbers,) = [enum for enum in enums if first in enum]
+        assert {name: str(getattr(module, name)) for name in numbers} == numbers
 
 
 def test_override_of_a_folder_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
