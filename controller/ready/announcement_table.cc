@@ -21,11 +21,10 @@ size_t BytesOf(const Signature& signature) {
 
 size_t BytesOf(const std::pair<Rank, std::string>& wrong) { return sizeof wrong + wrong.second.size(); }
 
-// What an entry takes that this request begins. The numbers by rank and by position have their full size soon.
+// What an entry takes that this request begins. The set of ranks has its full size soon.
 size_t BytesOf(const SetMembers& set, const Request& request) {
-  const size_t dims = request.signature.op == OpKind::kAllgather ? set.size() * sizeof(int64_t) : 0;
   return sizeof(AnnouncementTable::Key) + sizeof(AnnouncementTable::Entry) + request.name.size() +
-         BytesOf(request.signature) + set.ranks().back().value() / 8 + dims;
+         BytesOf(request.signature) + set.ranks().back().value() / 8;
 }
 
 // Notes what the members at these positions give to, or expect of, the others.
@@ -51,7 +50,7 @@ AnnouncementTable::Entry* AnnouncementTable::Announce(const SetMembers& set, abs
                                                       TimePoint now) {
   const Signature& signature = request.signature;
   auto it = table_.find(KeyView(set.id(), request.name));
-  // The few bytes that each rank of one call adds may go beyond the bound.
+  // What one call adds to an entry may go beyond the bound.
   if (bytes_ + (it == table_.end() ? BytesOf(set, request) : 0) > bytes_max_) {
     full_ = true;
     return nullptr;
@@ -71,6 +70,7 @@ AnnouncementTable::Entry* AnnouncementTable::Announce(const SetMembers& set, abs
   const bool has_rows = signature.op == OpKind::kAllgather || signature.op == OpKind::kAlltoall;
   std::shared_ptr<const Signature> own;
   const size_t wrong_before = entry.impossible.size();
+  const size_t dims_before = entry.first_dims.size();
   size_t more = 0;
   bool changed = false;
   for (Rank rank : who) {
@@ -86,6 +86,7 @@ AnnouncementTable::Entry* AnnouncementTable::Announce(const SetMembers& set, abs
   }
   if (!changed) return nullptr;
   for (size_t i = wrong_before; i < entry.impossible.size(); ++i) more += BytesOf(entry.impossible[i]);
+  more += (entry.first_dims.size() - dims_before) * sizeof(int64_t);
   Take(&entry, more);
   entry.common.priority = std::max(entry.common.priority, signature.priority);
   return &entry;

@@ -144,10 +144,19 @@ TEST(AnnouncementTableBoundTest, OneMemberOfALargeJobDoesNotTakeAllMemory) {
   EXPECT_TRUE(table.full());
   EXPECT_GT(taken, 2000);
   EXPECT_LT(taken, 3000);
-  EXPECT_LE(table.bytes(), table.bytes_max());
+  EXPECT_LE(table.bytes(), table.bytes_max() + kSize * sizeof(int64_t));
   table.Clear();
   EXPECT_FALSE(table.full());
   EXPECT_EQ(table.bytes(), 0u);
+}
+
+TEST_F(AnnouncementTableTest, DimensionsThatADeviatingRankBringsTakeRoom) {
+  Announce({0}, Tensor("x"));
+  const size_t before = table_.bytes();
+  Announce({1}, Tensor("x", {4}, OpKind::kBroadcast));
+  const size_t with_another = table_.bytes() - before;
+  Announce({2}, Tensor("x", {4}, OpKind::kAllgather));
+  EXPECT_EQ(table_.bytes(), before + 2 * with_another + 3 * sizeof(int64_t));
 }
 
 TEST_F(AnnouncementTableTest, TheGreatestPriorityCounts) {
