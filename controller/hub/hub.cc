@@ -21,16 +21,16 @@ constexpr int64_t kCatchUpMs = 1000;
 absl::Status ShuttingDown() { return absl::UnavailableError("the controller is shutting down"); }
 
 // The greatest incarnation of a controller that a worker of these has been welcomed by; 0 if none says so.
-uint64_t GreatestIncarnation(const FromWorker& said) {
+uint64_t GreatestTold(const FromWorker& said) {
   const Hello* const hello = std::get_if<Hello>(&said.message);
   if (hello == nullptr) return 0;
   return std::max(hello->last_controller_incarnation, hello->generation.controller_incarnation);
 }
-uint64_t GreatestIncarnation(const AgentUp& message) {
-  if (const FromWorker* said = std::get_if<FromWorker>(&message)) return GreatestIncarnation(*said);
+uint64_t GreatestTold(const AgentUp& message) {
+  if (const FromWorker* said = std::get_if<FromWorker>(&message)) return GreatestTold(*said);
   uint64_t greatest = 0;
   if (const FromWorkers* several = std::get_if<FromWorkers>(&message)) {
-    for (const FromWorker& said : several->messages) greatest = std::max(greatest, GreatestIncarnation(said));
+    for (const FromWorker& said : several->messages) greatest = std::max(greatest, GreatestTold(said));
   }
   return greatest;
 }
@@ -62,7 +62,24 @@ absl::StatusOr<Hub::Entry*> Hub::FindOrMake(const std::string& job) {
         absl::StrCat("job ", whole, " has ", config_.parts_max, " parts already, the most it is allowed to"));
   }
   ++wholes_[whole].jobs;
-  return (jobs_[job] = Make(job, config_.job.controller_incarnation)).get();
+  return (jobs_[job] = Make(job, LeastIncarnation(job))).get();
+}
+
+uint64_t Hub::LeastIncarnation(const std::string& job) const {
+  return std::max(config_.job.controller_incarnation, forgotten_incarnations_.Of(job));
+}
+
+uint64_t Hub::GreatestIncarnation(const std::string& job) const {
+  const auto it = jobs_.find(job);
+  return std::max(config_.job.controller_incarnation + kIncarnationStepMax,
+                  it == jobs_.end() ? forgotten_incarnations_.Of(job) : it->second->incarnation);
+}
+
+void Hub::KeepLast(const std::string& job, const Entry& entry) {
+  forgotten_.Keep(job, entry.job.last_generation());
+  const JobStatus last = entry.job.Status(clock_->Now());
+  forgotten_ends_.Keep(job, {last.generation, last.reason});
+  if (entry.incarnation > config_.job.controller_incarnation) forgotten_incarnations_.Keep(job, entry.incarnation);
 }
 
 std::unique_ptr<Hub::Entry> Hub::Make(const std::string& job, uint64_t incarnation) const {
@@ -77,7 +94,7 @@ std::unique_ptr<Hub::Entry> Hub::Make(const std::string& job, uint64_t incarnati
 // agents connect again; a generation of before registers (rule C9).
 Hub::Entry* Hub::BeginAnew(const std::string& job, uint64_t above) {
   std::unique_ptr<Entry>& entry = jobs_[job];
-  forgotten_.Keep(job, entry->job.last_generation());
+  KeepLast(job, *entry);
   const std::unique_ptr<Entry> old = std::exchange(entry, Make(job, config_.greater_incarnation(above)));
   entry->changes = old->changes + 1;
   log_->Write(LogLevel::kWarning,
@@ -125,7 +142,7 @@ bool Hub::Opened(const std::shared_ptr<AgentStream>& stream, const std::string& 
     stream->Close(ShuttingDown());
     return false;
   }
-  if (hello.controller_incarnation > kIncarnationMax) {
+  if (hello.controller_incarnation > GreatestIncarnation(job)) {
     stream->Close(absl::InvalidArgumentError(absl::StrCat("the agent on host ", hello.host, " says that controller ",
                                                           hello.controller_incarnation,
                                                           " has welcomed it; there is none of so great a number")));
@@ -151,8 +168,8 @@ void Hub::Said(const AgentStream* stream, const std::string& job, const std::str
   if (entry == nullptr) return;
   const auto it = entry->streams.find(agent_id);
   if (it == entry->streams.end() || it->second.get() != stream) return;
-  const uint64_t known = GreatestIncarnation(message);
-  if (known > entry->incarnation && known <= kIncarnationMax) {
+  const uint64_t known = GreatestTold(message);
+  if (known > entry->incarnation && known <= GreatestIncarnation(job)) {
     BeginAnew(job, known);
     return;
   }
@@ -167,7 +184,8 @@ void Hub::Closed(const AgentStream* stream, const std::string& job, const std::s
   Entry* entry = Find(job);
   if (entry == nullptr) return;
   const auto it = entry->streams.find(agent_id);
-  if (it == entry->streams.end() || it->second.get() != stream) return;
+  // Of a job that began anew: perhaps its agents do not come back.
+  if (it == entry->streams.end() || it->second.get() != stream) return ForgetIfIdle(job);
   entry->streams.erase(it);
   Apply(job, entry, entry->job.AgentDisconnected(agent_id, clock_->Now()));
   WakeBy(entry->job.NextDeadline());
@@ -277,9 +295,7 @@ void Hub::ForgetIfIdle(const std::string& job) {
   entry->gets.AnswerAll([&job](const GenerationId&, const std::string&) {
     return absl::FailedPreconditionError(absl::StrCat("job ", job, " is over"));
   });
-  forgotten_.Keep(job, entry->job.last_generation());
-  const JobStatus last = entry->job.Status(clock_->Now());
-  forgotten_ends_.Keep(job, {last.generation, last.reason});
+  KeepLast(job, *entry);
   jobs_.erase(job);
   const std::string whole(WholeJob(job));
   --wholes_[whole].jobs;

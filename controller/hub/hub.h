@@ -45,8 +45,9 @@ class Hub {
   using GetDone = KeyWaits::Done;
   using Arm = std::function<void(TimePoint)>;
 
-  // Greater ones are no incarnation of a controller, which are nanoseconds since 1970, and a little more.
-  static constexpr uint64_t kIncarnationMax = uint64_t{1} << 63;
+  // An incarnation of a controller is nanoseconds since 1970, and a little more: one that is so much greater than this
+  // one's is none, unless this controller has begun the job anew under it.
+  static constexpr uint64_t kIncarnationStepMax = uint64_t{1} << 62;
 
   // `arm` is called on the strand to ask for the one wake-up that is wanted; it takes the place of the one asked for
   // last. `clock` and `log` outlive the hub.
@@ -111,6 +112,9 @@ class Hub {
   Entry* Find(const std::string& job);
   absl::StatusOr<Entry*> FindOrMake(const std::string& job);
   std::unique_ptr<Entry> Make(const std::string& job, uint64_t incarnation) const;
+  // The least that an entry of this job may have, and the greatest that its agents may have been welcomed by.
+  uint64_t LeastIncarnation(const std::string& job) const;
+  uint64_t GreatestIncarnation(const std::string& job) const;
   Entry* BeginAnew(const std::string& job, uint64_t above);
   void ForgetWholeIfEmpty(const std::string& whole);
   void Apply(const std::string& name, Entry* entry, const Actions& actions);
@@ -120,6 +124,8 @@ class Hub {
   void StoodStill(int64_t ms, TimePoint now);
   static KeyWaits::Find FindIn(const Entry* entry);
   void ForgetIfIdle(const std::string& job);
+  // What is to be known of a job when it comes back.
+  void KeepLast(const std::string& job, const Entry& entry);
 
   const HubConfig config_;
   const Clock* const clock_;
@@ -129,6 +135,8 @@ class Hub {
   std::map<std::string, std::unique_ptr<Entry>> jobs_;
   absl::flat_hash_map<std::string, Whole> wholes_;  // by the whole job's name
   members::LastGenerations forgotten_{kForgottenMax};
+  // Those of jobs that began anew, for which the controller's own is too small.
+  members::LastGenerations forgotten_incarnations_{kForgottenMax};
   members::EndedGenerations forgotten_ends_;
   size_t streams_ = 0;
   TimePoint armed_ = TimePoint::Infinite();  // the wake-up that was asked for

@@ -199,6 +199,76 @@ TEST_F(HubTest, ThereIsNoControllerOfAnyNumber) {
   EXPECT_EQ(hub->Status("j")->controller_incarnation, 5u);
 }
 
+TEST_F(HubTest, ABeginningAnewUnderTheGreatestNumberLocksNobodyOut) {
+  HubConfig config;
+  config.job.controller_incarnation = 5;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+  const auto join = [&](uint64_t known) {
+    auto stream = std::make_shared<FakeStream>();
+    hub->Opened(stream, "j", {"a", "h", "", known});
+    return stream;
+  };
+  const uint64_t most = 5 + Hub::kIncarnationStepMax;
+  EXPECT_EQ(join(most + 1)->closed.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(hub->Status("j").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(join(most)->closed.ok());
+  ASSERT_EQ(hub->Status("j")->controller_incarnation, most + 1);
+  const auto again = join(most + 1);
+  EXPECT_TRUE(again->closed.ok());
+  EXPECT_EQ(hub->Status("j")->controller_incarnation, most + 1);
+  EXPECT_EQ(join(most + 2)->closed.code(), absl::StatusCode::kInvalidArgument);
+  // Also when the job was forgotten.
+  hub->Closed(again.get(), "j", "a");
+  ASSERT_EQ(hub->Status("j").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(join(most + 1)->closed.ok());
+  EXPECT_EQ(hub->Status("j")->controller_incarnation, most + 1);
+}
+
+TEST_F(HubTest, AJobThatBeganAnewIsForgottenIfNobodyComesBack) {
+  HubConfig config;
+  config.job.controller_incarnation = 5;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+  auto stream = std::make_shared<FakeStream>();
+  hub->Opened(stream, "j", {"a", "h", "", 0});
+  AgentUp said = HelloOf(1, 1);
+  std::get<Hello>(std::get<FromWorker>(said).message).generation = {3, 9};
+  hub->Said(stream.get(), "j", "a", said);
+  EXPECT_EQ(stream->closed.code(), absl::StatusCode::kUnavailable);
+  hub->Closed(stream.get(), "j", "a");
+  EXPECT_EQ(hub->Status("j").status().code(), absl::StatusCode::kNotFound);
+  // Whoever comes back later is not told to come back once more.
+  auto again = std::make_shared<FakeStream>();
+  hub->Opened(again, "j", {"a", "h", "", 5});
+  hub->Said(again.get(), "j", "a", said);
+  EXPECT_TRUE(again->closed.ok());
+  EXPECT_EQ(hub->Status("j")->controller_incarnation, 10u);
+  EXPECT_EQ(hub->Status("j")->state, JobState::kRecovering);
+}
+
+TEST_F(HubTest, AGenerationThatHasFailedIsNotGatheredWhenTheJobBeginsAnew) {
+  HubConfig config;
+  config.job.controller_incarnation = 5;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+  auto stream = std::make_shared<FakeStream>();
+  hub->Opened(stream, "j", {"a", "h", "", 0});
+  for (uint64_t worker : {1, 2}) {
+    AgentUp joins = HelloOf(worker, 2);
+    std::get<Hello>(std::get<FromWorker>(joins).message).pid = static_cast<int64_t>(worker);
+    hub->Said(stream.get(), "j", "a", joins);
+  }
+  ASSERT_EQ(hub->Status("j")->state, JobState::kRunning);
+  const GenerationId generation = hub->Status("j")->generation;
+  hub->Said(stream.get(), "j", "a", WorkerEnded{Incarnation(1), 0, "exited with code 1"});
+  ASSERT_EQ(hub->Status("j")->state, JobState::kFailed);
+  auto again = std::make_shared<FakeStream>();
+  hub->Opened(again, "j", {"a", "h", "", 9});
+  AgentUp said = HelloOf(2, 2);
+  std::get<Hello>(std::get<FromWorker>(said).message).generation = generation;
+  hub->Said(again.get(), "j", "a", said);
+  EXPECT_EQ(hub->Status("j")->state, JobState::kGathering);
+  EXPECT_THAT(again->sent.back(), HasSubstr("exited with code 1"));
+}
+
 TEST_F(HubTest, WhatAnOlderStreamSaysOrItsEndChangeNothing) {
   auto hub = std::make_unique<Hub>(HubConfig{}, &clock_, &log_, [](TimePoint) {});
   auto older = std::make_shared<FakeStream>();

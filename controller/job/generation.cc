@@ -142,6 +142,11 @@ void Generation::Restore(const recovery::Recovery& recovery, TimePoint now, Acti
     Fail(recovery.fault(), actions);
     return;
   }
+  if (!members[0].present) {
+    actions->Because(absl::StrCat(Describe(roster_.seat(Rank(0)).member),
+                                  " has left before, so that what it set for the job with variables is not known: "
+                                  "from now on the values of the controller's environment count"));
+  }
   replay_.Restore({recovery.phase(), recovery.stage(), recovery.replay_index(), recovery.period(), recovery.begun()},
                   now);
   for (int r = 0; r < roster_.size() && life_ == Life::kRunning; ++r) {
@@ -460,6 +465,10 @@ void Generation::LookAtWaits(TimePoint now, Actions* actions) {
 
 void Generation::Pump(TimePoint now, Actions* actions) {
   if (life_ == Life::kFailed) return;
+  if (negotiator_.full()) {
+    FailFull(actions);
+    return;
+  }
   const absl::Status resumed = replay_.Resume(now, actions);
   if (!resumed.ok()) {
     Fail(std::string(resumed.message()), actions);
@@ -483,6 +492,17 @@ void Generation::Pump(TimePoint now, Actions* actions) {
     if (sent) TryReplay(actions);
   }
   outbox_.Finish(negotiator_.has_ready(), actions);
+}
+
+void Generation::FailFull(Actions* actions) {
+  Rank most(0);
+  for (int r = 1; r < roster_.size(); ++r) {
+    if (negotiator_.OpenCount(Rank(r)) > negotiator_.OpenCount(most)) most = Rank(r);
+  }
+  Fail(absl::StrCat("what its members have announced takes more than the ", negotiator_.bytes_max() >> 20,
+                    " MiB that it may; ", Describe(roster_.seat(most).member), " has the most, ",
+                    negotiator_.OpenCount(most), " open requests; look for what submits them and never waits"),
+       actions);
 }
 
 // True if one was sent.

@@ -121,6 +121,7 @@ class Generation {
   void Withdraw(uint32_t process_set, const std::string& reason, TimePoint now, Actions* actions);
   bool KeepsOthersWaiting(uint32_t process_set) const;
   void Pump(TimePoint now, Actions* actions);
+  void FailFull(Actions* actions);
   bool SendBatches(TimePoint now, Actions* actions);
   void TryReplay(Actions* actions);
   std::vector<OpenWait> Waits(TimePoint now) const;

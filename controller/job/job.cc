@@ -187,16 +187,19 @@ void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& s
   }
 }
 
-// Rule A2: the workers of one agent that say the same. `rank` is that of the first.
+// Rule A2: the workers of one agent that say the same, each once. `rank` is that of the first.
 template <typename Message>
 std::vector<Generation::Progressed> Job::State::Everybody(Rank rank, const Message& message,
                                                           const std::string& agent_id, const FromWorker& said) const {
   std::vector<Generation::Progressed> all;
   all.reserve(1 + said.same.size());
   all.push_back({rank, message.received_through, message.completed_through});
+  RankSet seen;
+  seen.Add(rank);
   for (const SameFrom& same : said.same) {
     const auto other = generation->roster().Find(same.worker_incarnation);
     if (!other || generation->roster().seat(*other).agent_id != agent_id) continue;
+    if (!seen.Add(*other)) continue;
     all.push_back({*other, same.received_through, same.completed_through});
   }
   return all;
@@ -235,6 +238,7 @@ bool Job::State::TakeToGather(const Hello& hello, TimePoint now, Actions* action
   if (gather && hello.generation.number == 0) return gather->HasMember(hello.worker_incarnation);
   const bool earlier = hello.generation.controller_incarnation < config.controller_incarnation;
   if (hello.generation.number == 0 || !earlier || generation) return false;
+  if (hello.generation == ended.id && !ended.reason.empty()) return false;
   if (gather && age(hello.generation) < age(gather->generation())) return false;
   if (!generations.Learn(hello.generation.number)) return false;
   if (gather) {

@@ -203,5 +203,75 @@ TEST(JobTest, TheNextDeadlineIsThatOfTheAgentOrOfTheEvidence) {
   EXPECT_EQ(std::get<Removed>(Inner(failed.sends[0])).reason, "rank 0 (pid 100 on host here) reports: broken");
 }
 
+TEST(JobTest, AWorkerThatIsNamedTwiceInOneMessageSaysItOnce) {
+  Job job("j", JobConfig());
+  const TimePoint now(1000);
+  job.AgentConnected({"a", "h", "0.1.0"}, now);
+  job.AgentSaid("a", FromWorker{Incarnation(5), HelloOf(5, 0, 2), {}}, now);
+  job.AgentSaid("a", FromWorker{Incarnation(6), HelloOf(6, 1, 2), {}}, now);
+  ASSERT_EQ(job.Status(now).state, JobState::kRunning);
+  Announce announce;
+  announce.generation = job.Status(now).generation;
+  announce.requests.push_back({"x", {OpKind::kAllreduce, DataType::kFloat32, {4}}});
+  // What cannot be is not read where the worker is named again.
+  const std::vector<SameFrom> same = {{Incarnation(6), 0, 0}, {Incarnation(6), 99, 0}, {Incarnation(5), 99, 0}};
+  job.AgentSaid("a", FromWorker{Incarnation(5), announce, same}, now);
+  EXPECT_EQ(job.Status(now).state, JobState::kRunning) << job.Status(now).reason;
+  EXPECT_EQ(job.Status(now).items, 1u);
+}
+
+TEST(JobTest, AGenerationThatTakesTooMuchMemoryFails) {
+  Job job("j", JobConfig());
+  const TimePoint now(1000);
+  job.AgentConnected({"a", "h", "0.1.0"}, now);
+  job.AgentSaid("a", FromWorker{Incarnation(5), HelloOf(5, 0, 2), {}}, now);
+  job.AgentSaid("a", FromWorker{Incarnation(6), HelloOf(6, 1, 2), {}}, now);
+  Announce announce;
+  announce.generation = job.Status(now).generation;
+  announce.requests.push_back({"", {OpKind::kAlltoall, DataType::kFloat32, {4}}});
+  announce.requests[0].signature.splits.resize(65536);
+  int open = 0;
+  for (; open < 1000 && job.Status(now).state == JobState::kRunning; ++open) {
+    announce.requests[0].name = absl::StrCat(open);
+    job.AgentSaid("a", FromWorker{Incarnation(6), announce, {}}, now);
+  }
+  EXPECT_GT(open, 400);
+  EXPECT_EQ(job.Status(now).state, JobState::kFailed);
+  EXPECT_EQ(
+      job.Status(now).reason.find("what its members have announced takes more than the 256 MiB that it may; rank 1"),
+      0u)
+      << job.Status(now).reason;
+}
+
+TEST(JobTest, ItIsSaidThatTheVariablesOfARankZeroThatHasLeftAreNotKnown) {
+  JobConfig config;
+  config.controller_incarnation = 9;
+  Job job("j", config);
+  const TimePoint now(1000);
+  job.AgentConnected({"a", "h", "0.1.0"}, now);
+  Recalled recalled;
+  recalled.generation = recalled.view.generation = {3, 7};
+  for (int r = 0; r < 2; ++r) {
+    Member member;
+    member.rank = Rank(r);
+    member.host = "h";
+    member.agent_id = "a";
+    member.worker_incarnation = Incarnation(5 + r);
+    recalled.view.members.push_back(member);
+  }
+  Hello hello = HelloOf(6, 1, 2);
+  hello.generation = recalled.generation;
+  hello.knows_all_hosts = true;
+  job.AgentSaid("a", FromWorker{Incarnation(6), hello, {}}, now);
+  job.AgentSaid("a", FromWorker{Incarnation(6), recalled, {}}, now);
+  WorkerEnded left{Incarnation(5), 100, "exited"};
+  left.left = true;
+  const Actions actions = job.AgentSaid("a", left, now);
+  EXPECT_EQ(job.Status(now).state, JobState::kRunning) << actions.reason;
+  EXPECT_NE(actions.reason.find("has left before, so that what it set for the job with variables is not known"),
+            std::string::npos)
+      << actions.reason;
+}
+
 }  // namespace
 }  // namespace farandole::controller::job

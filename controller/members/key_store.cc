@@ -47,7 +47,7 @@ absl::Status KeyStore::Put(const std::string& key, const std::string& value) {
     }
   }
   const size_t bytes = key.size() + value.size() + kBytesPerKey;
-  if (bytes > bytes_max_ - bytes_) {
+  if (bytes_ + bytes > bytes_max_) {
     return absl::ResourceExhaustedError(absl::StrCat("what the members of this job leave for each other takes ", bytes_,
                                                      " bytes of at most ", bytes_max_,
                                                      " already; remove process sets that are not needed any more"));

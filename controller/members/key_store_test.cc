@@ -40,6 +40,17 @@ TEST(KeyStoreTest, TheBoundGrowsWithTheJob) {
   EXPECT_TRUE(store.Put("0/7", large).ok()) << "the same again";
 }
 
+TEST(KeyStoreTest, ABoundThatSinksBelowWhatIsHeldHolds) {
+  KeyStore store;
+  store.AllowFor(1000);
+  const std::string large(64 << 10, 'v');
+  for (int i = 0; store.bytes() <= KeyStore::kBytesMax + KeyStore::kBytesMaxPerMember; ++i) {
+    ASSERT_TRUE(store.Put(absl::StrCat("0/", i), large).ok());
+  }
+  store.AllowFor(1);
+  EXPECT_EQ(store.Put("0/more", "v").code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST(KeyStoreTest, WhatIsForAProcessSetGoesWithIt) {
   KeyStore store;
   const std::string large(64 << 10, 'v');

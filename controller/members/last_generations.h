@@ -3,8 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 
@@ -23,8 +24,8 @@ class LastGenerations {
 
  private:
   const size_t jobs_max_;
-  absl::flat_hash_map<std::string, uint64_t> numbers_;
-  std::deque<std::string> order_;  // the jobs of `numbers_`, in the order in which they came
+  std::list<std::pair<std::string, uint64_t>> by_age_;  // the one that was kept longest ago first
+  absl::flat_hash_map<std::string, std::list<std::pair<std::string, uint64_t>>::iterator> places_;  // by job
 };
 
 }  // namespace farandole::controller::members

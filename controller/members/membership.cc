@@ -105,6 +105,13 @@ Membership::Answer Membership::Join(const Hello& hello, const std::string& agent
     asked_for_.Add(hello.rank);
   }
   candidates_.push_back({hello, agent_id, host, true, since});
+  if (hello.generation.number == 0) {
+    // Of no use without a generation, and as large as a message may be.
+    Hello& kept = candidates_.back().hello;
+    kept.open_requests = std::vector<Request>();
+    kept.begun = std::vector<uint64_t>();
+    kept.retained = std::vector<uint64_t>();
+  }
   return answer;
 }
 

@@ -33,6 +33,18 @@ class MembershipTest : public ::testing::Test {
   Membership membership_{100};
 };
 
+TEST_F(MembershipTest, WhatIsOfNoUseToAJoinerIsNotKept) {
+  Hello hello = HelloOf(1, 0, 2);
+  hello.open_requests.resize(1000);
+  hello.begun.resize(1000);
+  hello.retained.resize(1000);
+  EXPECT_EQ(Join(hello).admission, Admission::kAdmitted);
+  const Hello& kept = membership_.candidates()[0].hello;
+  EXPECT_EQ(kept.open_requests.capacity(), 0u);
+  EXPECT_EQ(kept.begun.capacity(), 0u);
+  EXPECT_EQ(kept.retained.capacity(), 0u);
+}
+
 // Refusals are in tests/transcripts/rank_held.txt.
 TEST_F(MembershipTest, ExplicitRanksComeBeforeFreeOnes) {
   EXPECT_EQ(Join(HelloOf(1, -1, 3)).admission, Admission::kAdmitted);

@@ -14,6 +14,19 @@ WaitKind KindOf(OpKind op) {
   return set_change ? WaitKind::kSetChange : WaitKind::kTensor;
 }
 
+size_t BytesOf(const Signature& signature) {
+  return sizeof signature + signature.group.size() +
+         sizeof(int64_t) * (signature.shape.size() + signature.splits.size());
+}
+
+size_t BytesOf(const std::pair<Rank, std::string>& wrong) { return sizeof wrong + wrong.second.size(); }
+
+// What an entry takes that this request begins. The set of ranks has its full size soon.
+size_t BytesOf(const SetMembers& set, const Request& request) {
+  return sizeof(AnnouncementTable::Key) + sizeof(AnnouncementTable::Entry) + request.name.size() +
+         BytesOf(request.signature) + set.ranks().back().value() / 8;
+}
+
 // Notes what the members at these positions give to, or expect of, the others.
 void NoteRows(AnnouncementTable::Entry* entry, Rank rank, const Request& request,
               const std::vector<int64_t>* known_dims) {
@@ -37,6 +50,11 @@ AnnouncementTable::Entry* AnnouncementTable::Announce(const SetMembers& set, abs
                                                       TimePoint now) {
   const Signature& signature = request.signature;
   auto it = table_.find(KeyView(set.id(), request.name));
+  // What one call adds to an entry may go beyond the bound.
+  if (bytes_ + (it == table_.end() ? BytesOf(set, request) : 0) > bytes_max_) {
+    full_ = true;
+    return nullptr;
+  }
   if (it == table_.end()) {
     it = table_.emplace(Key(set.id(), request.name), std::make_unique<Entry>()).first;
     Entry& fresh = *it->second;
@@ -44,22 +62,39 @@ AnnouncementTable::Entry* AnnouncementTable::Announce(const SetMembers& set, abs
     fresh.common = signature;
     fresh.since = now;
     fresh.sequence = next_sequence_++;
+    Take(&fresh, BytesOf(set, request));
   }
   Entry& entry = *it->second;
   if (entry.ready) return nullptr;
   const bool same = entry.announced.empty() || SameCollective(entry.common, signature);
   const bool has_rows = signature.op == OpKind::kAllgather || signature.op == OpKind::kAlltoall;
+  std::shared_ptr<const Signature> own;
+  const size_t wrong_before = entry.impossible.size();
+  const size_t dims_before = entry.first_dims.size();
+  size_t more = 0;
   bool changed = false;
   for (Rank rank : who) {
     if (!entry.announced.Add(rank)) continue;
     changed = true;
     ++open_[rank.value()];
-    if (!same) entry.deviations.push_back({rank, signature});
+    if (!same) {
+      if (own == nullptr) more += BytesOf(*(own = std::make_shared<const Signature>(signature)));
+      entry.deviations.push_back({rank, own});
+      more += sizeof(Deviation);
+    }
     if (has_rows) NoteRows(&entry, rank, request, known_dims);
   }
   if (!changed) return nullptr;
+  for (size_t i = wrong_before; i < entry.impossible.size(); ++i) more += BytesOf(entry.impossible[i]);
+  more += (entry.first_dims.size() - dims_before) * sizeof(int64_t);
+  Take(&entry, more);
   entry.common.priority = std::max(entry.common.priority, signature.priority);
   return &entry;
+}
+
+void AnnouncementTable::Take(Entry* entry, size_t bytes) {
+  entry->bytes += bytes;
+  bytes_ += bytes;
 }
 
 AnnouncementTable::Entry* AnnouncementTable::Find(uint32_t process_set, absl::string_view name) {
@@ -79,11 +114,14 @@ void AnnouncementTable::Erase(Table::iterator it) {
   } else {
     for (Rank rank : announced.ToVector()) --open_[rank.value()];
   }
+  bytes_ -= it->second->bytes;
   table_.erase(it);
 }
 
 void AnnouncementTable::Clear() {
   table_.clear();
+  bytes_ = 0;
+  full_ = false;
   std::fill(open_.begin(), open_.end(), 0);
 }
 
@@ -96,26 +134,35 @@ void AnnouncementTable::Retain(Rank rank, const std::vector<Request>& requests) 
     Entry& entry = *current->second;
     if (entry.ready || !entry.announced.Contains(rank) || listed.contains(current->first)) continue;
     Unannounce(&entry, rank);
-    if (entry.announced.empty()) table_.erase(current);
+    if (entry.announced.empty()) Erase(current);
   }
 }
 
 void AnnouncementTable::Unannounce(Entry* entry, Rank rank) {
   entry->announced.Remove(rank);
   --open_[rank.value()];
+  size_t less = 0;
   auto& impossible = entry->impossible;
-  impossible.erase(
-      std::remove_if(impossible.begin(), impossible.end(), [&](const auto& wrong) { return wrong.first == rank; }),
-      impossible.end());
+  const auto wrong =
+      std::find_if(impossible.begin(), impossible.end(), [&](const auto& other) { return other.first == rank; });
+  if (wrong != impossible.end()) {
+    less += BytesOf(*wrong);
+    impossible.erase(wrong);
+  }
   auto& deviations = entry->deviations;
   const auto own =
       std::find_if(deviations.begin(), deviations.end(), [&](const Deviation& d) { return d.rank == rank; });
-  if (own != deviations.end()) deviations.erase(own);
+  if (own != deviations.end()) {
+    less += sizeof(Deviation) + (own->signature.use_count() == 1 ? BytesOf(*own->signature) : 0);
+    deviations.erase(own);
+  }
+  entry->bytes -= less;
+  bytes_ -= less;
   if (entry->announced.empty() || entry->announced.count() > static_cast<int>(deviations.size())) return;
   // Nobody is left who announced the common signature: another one takes its place.
-  entry->common = deviations.front().signature;
+  entry->common = *deviations.front().signature;
   deviations.erase(std::remove_if(deviations.begin(), deviations.end(),
-                                  [&](const Deviation& d) { return SameCollective(d.signature, entry->common); }),
+                                  [&](const Deviation& d) { return SameCollective(*d.signature, entry->common); }),
                    deviations.end());
 }
 

@@ -27,8 +27,13 @@ namespace farandole::controller::ready {
 // An entry: absent -> waiting (some have announced) -> ready (Negotiator says so) -> absent.
 class AnnouncementTable {
  public:
+  // What everything that is announced may take, about: a job where all ranks have thousands of tensors open takes a
+  // part of it, and one member that announces what the others never do does not take the memory of other jobs.
+  static constexpr size_t kBytesMax = size_t{256} << 20;
+  static constexpr size_t kBytesMaxPerRank = 16 << 10;
+
   // Ranks 0 .. size-1.
-  explicit AnnouncementTable(int size) : open_(size, 0) {}
+  explicit AnnouncementTable(int size) : bytes_max_(kBytesMax + size * kBytesMaxPerRank), open_(size, 0) {}
 
   struct Entry {
     const SetMembers* set = nullptr;
@@ -42,12 +47,14 @@ class AnnouncementTable {
     TimePoint since;
     uint64_t sequence = 0;
     bool ready = false;
+    size_t bytes = 0;  // what it takes, about
   };
   using Key = std::pair<uint32_t, std::string>;
 
   // These members of `set` announce the request. `known_dims`: of an allgather that they announce by its slot,
   // dimension 0 of every member; otherwise nullptr, and that of the request is theirs. What a rank has announced
-  // already stays as it is. Answers the entry, nullptr if nothing changed; valid until it is erased.
+  // already stays as it is. Answers the entry, nullptr if nothing changed; valid until it is erased. Once there is no
+  // room any more nothing changes: see full().
   Entry* Announce(const SetMembers& set, absl::Span<const Rank> who, const Request& request,
                   const std::vector<int64_t>* known_dims, TimePoint now);
 
@@ -74,6 +81,10 @@ class AnnouncementTable {
   // Requests announced by `rank` and not erased.
   uint32_t OpenCount(Rank rank) const { return open_[rank.value()]; }
   bool empty() const { return table_.empty(); }
+  // Something was not taken since the last Clear(), as what is announced takes bytes_max() already.
+  bool full() const { return full_; }
+  size_t bytes_max() const { return bytes_max_; }
+  size_t bytes() const { return bytes_; }
   // What is not ready, oldest first. `fn` may erase entries.
   void ForEachWaiting(const std::function<void(const std::string& name, Entry* entry)>& fn);
   // The same as a wait for those who have neither announced nor `joined`, at most `max`.
@@ -94,10 +105,15 @@ class AnnouncementTable {
   };
   using Table = absl::flat_hash_map<Key, std::unique_ptr<Entry>, KeyHash, KeyEqual>;
 
+  // What `entry` takes from now on, more.
+  void Take(Entry* entry, size_t bytes);
   void Unannounce(Entry* entry, Rank rank);
   void Erase(Table::iterator it);
   std::vector<const Table::value_type*> InOrder() const;
 
+  const size_t bytes_max_;
+  size_t bytes_ = 0;  // of all entries
+  bool full_ = false;
   Table table_;
   std::vector<uint32_t> open_;
   uint64_t next_sequence_ = 1;

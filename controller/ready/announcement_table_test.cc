@@ -101,6 +101,64 @@ TEST_F(AnnouncementTableTest, ADeviatingRankMayComeBackWithTheCommonSignature) {
   EXPECT_TRUE(Announce({1}, Tensor("x", {4}))->deviations.empty());
 }
 
+TEST_F(AnnouncementTableTest, RanksThatSayTheSameShareTheirSignature) {
+  Announce({0}, Tensor("x", {4}));
+  const auto* entry = Announce({1, 2}, Tensor("x", {9}));
+  ASSERT_EQ(entry->deviations.size(), 2u);
+  EXPECT_EQ(entry->deviations[0].signature, entry->deviations[1].signature);
+}
+
+TEST_F(AnnouncementTableTest, WhatIsTakenBackOrErasedTakesNoRoom) {
+  Announce({0}, Tensor("x", {4}));
+  const size_t before = table_.bytes();
+  EXPECT_GT(before, 0u);
+  for (int session = 0; session < 2; ++session) {
+    Announce({1, 2}, Tensor("x", {9}));
+    EXPECT_GT(table_.bytes(), before);
+    table_.Retain(Rank(1), {});
+    table_.Retain(Rank(2), {});
+    EXPECT_EQ(table_.bytes(), before);
+  }
+  table_.Retain(Rank(0), {});
+  EXPECT_EQ(table_.bytes(), 0u);
+  Announce({0}, Tensor("a", {3}, OpKind::kAlltoall));
+  const size_t alone = table_.bytes();
+  Announce({1}, Tensor("a", {4}, OpKind::kAlltoall));
+  EXPECT_GT(table_.bytes(), alone) << "the text of what is wrong";
+  table_.Retain(Rank(1), {});
+  EXPECT_EQ(table_.bytes(), alone);
+  table_.Erase(0, "a");
+  EXPECT_EQ(table_.bytes(), 0u);
+}
+
+TEST(AnnouncementTableBoundTest, OneMemberOfALargeJobDoesNotTakeAllMemory) {
+  constexpr int kSize = 65536;
+  const ProcessSets sets(kSize);
+  AnnouncementTable table(kSize);
+  const std::vector<Rank> who = {Rank(kSize - 1)};
+  int taken = 0;
+  for (; taken < 65000; ++taken) {
+    const Request request = Tensor(std::to_string(taken), {1, 2}, OpKind::kAllgather);
+    if (table.Announce(*sets.Find(0), who, request, nullptr, kNow) == nullptr) break;
+  }
+  EXPECT_TRUE(table.full());
+  EXPECT_GT(taken, 2000);
+  EXPECT_LT(taken, 3000);
+  EXPECT_LE(table.bytes(), table.bytes_max() + kSize * sizeof(int64_t));
+  table.Clear();
+  EXPECT_FALSE(table.full());
+  EXPECT_EQ(table.bytes(), 0u);
+}
+
+TEST_F(AnnouncementTableTest, DimensionsThatADeviatingRankBringsTakeRoom) {
+  Announce({0}, Tensor("x"));
+  const size_t before = table_.bytes();
+  Announce({1}, Tensor("x", {4}, OpKind::kBroadcast));
+  const size_t with_another = table_.bytes() - before;
+  Announce({2}, Tensor("x", {4}, OpKind::kAllgather));
+  EXPECT_EQ(table_.bytes(), before + 2 * with_another + 3 * sizeof(int64_t));
+}
+
 TEST_F(AnnouncementTableTest, TheGreatestPriorityCounts) {
   Request urgent = Tensor("x");
   urgent.signature.priority = 3;

@@ -302,7 +302,7 @@ void Negotiator::AddSet(const std::string& name, const Signature& signature) {
   }
   if (!good) {
     return AnswerError(*sets_.Find(0), {name},
-                       absl::StrCat("Invalid process set: ", name, " has the ranks ", ShapeString(signature.shape),
+                       absl::StrCat("Invalid process set: ", name, " has the ranks ", NumbersText(signature.shape),
                                     "; they must ascend, and be from 0 to ", size_ - 1));
   }
   if (const SetMembers* same = sets_.FindRanks(ranks)) {
@@ -324,7 +324,7 @@ void Negotiator::RemoveSet(const std::string& name, const Signature& signature) 
   const SetMembers* set = id < 0 || id > UINT32_MAX ? nullptr : sets_.Find(static_cast<uint32_t>(id));
   std::string wrong;
   if (set == nullptr) {
-    wrong = absl::StrCat("Unknown process set ", ShapeString(signature.shape), ": it cannot be removed");
+    wrong = absl::StrCat("Unknown process set ", NumbersText(signature.shape), ": it cannot be removed");
   } else if (id == 0) {
     wrong = "Process set 0 has all ranks and cannot be removed";
   } else if (const std::string open = table_.FirstOf(set->id()); !open.empty()) {

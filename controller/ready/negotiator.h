@@ -86,6 +86,9 @@ class Negotiator {
   bool Within(const Period& period) const { return table_.Within(period); }
   // Some batch may go out later.
   bool has_ready() const { return !batcher_.empty(); }
+  // What is announced takes all the memory that it may, bytes_max(), and something was not taken.
+  bool full() const { return table_.full(); }
+  size_t bytes_max() const { return table_.bytes_max(); }
   uint32_t OpenCount(Rank rank) const { return table_.OpenCount(rank) + (joined().Contains(rank) ? 1 : 0); }
   std::vector<OpenWait> Waits(size_t max) const;
 

@@ -27,16 +27,19 @@ class Comparison {
  public:
   explicit Comparison(const Announced& announced) : a_(announced) {}
 
+  using ValueOf = std::function<std::string(const Signature&)>;
+
   // "float64 on rank 1 and float32 on ranks 0, 2 and 3", fewest ranks first; nullopt if `value` is the same on all.
-  absl::optional<std::string> Differs(const std::function<std::string(const Signature&)>& value) const {
+  // `shown`: a shorter text that may be the same for different values; nullptr if `value` is short.
+  absl::optional<std::string> Differs(const ValueOf& value, const ValueOf& shown = nullptr) const {
     if (a_.deviations.empty()) return absl::nullopt;
-    std::vector<Group> groups{{value(a_.common), {}}};
-    absl::flat_hash_map<std::string, size_t> index{{groups[0].value, 0}};
+    const ValueOf& text_of = shown == nullptr ? value : shown;
+    std::vector<Group> groups{{text_of(a_.common), {}}};
+    absl::flat_hash_map<std::string, size_t> index{{value(a_.common), 0}};
     RankSet placed;
     for (const Deviation& d : a_.deviations) {
-      const std::string text = value(d.signature);
-      const auto it = index.emplace(text, groups.size()).first;
-      if (it->second == groups.size()) groups.push_back({text, {}});
+      const auto it = index.emplace(value(*d.signature), groups.size()).first;
+      if (it->second == groups.size()) groups.push_back({text_of(*d.signature), {}});
       if (it->second == 0) continue;
       groups[it->second].ranks.push_back(d.rank);
       placed.Add(d.rank);
@@ -56,7 +59,7 @@ class Comparison {
     if (a_.deviations.empty() && !common_is_bad) return {};
     RankSet good;
     RankSet bad_ones;
-    for (const Deviation& d : a_.deviations) (bad(d.signature) ? bad_ones : good).Add(d.rank);
+    for (const Deviation& d : a_.deviations) (bad(*d.signature) ? bad_ones : good).Add(d.rank);
     std::vector<Rank> ranks;
     for (Rank rank : a_.ranks.ToVector()) {
       if (bad_ones.Contains(rank) || (common_is_bad && !good.Contains(rank))) ranks.push_back(rank);
@@ -220,7 +223,8 @@ Text CheckRest(const Announced& a, const Comparison& c) {
 // What is said about process sets must be the same on all ranks.
 Text CheckSetChange(const Announced& a, const Comparison& c) {
   if (a.common.op == OpKind::kBarrier) return absl::nullopt;
-  if (Text text = c.Differs([](const Signature& s) { return ShapeString(s.shape); })) {
+  if (Text text = c.Differs([](const Signature& s) { return ShapeString(s.shape); },
+                            [](const Signature& s) { return NumbersText(s.shape); })) {
     return absl::StrCat("Mismatched process sets: ", a.name,
                         a.common.op == OpKind::kAddProcessSet ? " has the ranks " : " removes ", *text);
   }
@@ -281,7 +285,7 @@ absl::optional<std::string> CheckSplits(const Signature& alltoall, int members) 
     if (good) sum += split;
   }
   if (!good) {
-    return absl::StrCat("of shape ", ShapeString(alltoall.shape), " with splits ", ShapeString(alltoall.splits),
+    return absl::StrCat("of shape ", ShapeString(alltoall.shape), " with splits ", NumbersText(alltoall.splits),
                         "; there must be ", members, " of them, with a sum of at most dimension 0");
   }
   return absl::nullopt;

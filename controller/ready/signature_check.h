@@ -2,6 +2,7 @@
 #define FARANDOLE_CONTROLLER_READY_SIGNATURE_CHECK_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,10 +13,10 @@
 
 namespace farandole::controller::ready {
 
-// A rank whose signature is not the common one.
+// A rank whose signature is not the common one. Ranks that said it together share it.
 struct Deviation {
   Rank rank;
-  Signature signature;
+  std::shared_ptr<const Signature> signature;
 };
 
 // What the members of a process set announced under one name: `common`, except for the deviating ranks.

@@ -70,15 +70,28 @@ TEST(SignatureCheckTest, FactorsAreShownWithTheDigitsThatTellThemApart) {
   common.prescale = 1.0 / 3;
   Signature other = common;
   other.prescale = 0.33333333333333337;
-  EXPECT_THAT(Mismatch(common, {{Rank(1), other}}, 2),
+  EXPECT_THAT(Mismatch(common, {{Rank(1), std::make_shared<const Signature>(other)}}, 2),
               HasSubstr("(0.3333333333333333, 1) on rank 0 and (0.33333333333333337, 1) on rank 1"));
 }
 
 TEST(SignatureCheckTest, ManyDifferentValuesAreCounted) {
   const Signature common = Tensor(OpKind::kAllreduce, {0});
   std::vector<Deviation> deviations;
-  for (int r = 1; r < 10; ++r) deviations.push_back({Rank(r), Tensor(OpKind::kAllreduce, {r})});
+  for (int r = 1; r < 10; ++r) {
+    deviations.push_back({Rank(r), std::make_shared<const Signature>(Tensor(OpKind::kAllreduce, {r}))});
+  }
   EXPECT_THAT(Mismatch(common, deviations, 10), HasSubstr("[3] on rank 3 and 6 other values"));
+}
+
+TEST(SignatureCheckTest, ALongListOfRanksMakesNoLongText) {
+  std::vector<int64_t> odd;
+  for (int64_t r = 0; r < 30000; ++r) odd.push_back(2 * r + 1);
+  const Signature common = Tensor(OpKind::kAddProcessSet, odd);
+  odd.back() = 65535;
+  const auto other = std::make_shared<const Signature>(Tensor(OpKind::kAddProcessSet, odd));
+  const std::string text = Mismatch(common, {{Rank(1), other}}, 2);
+  EXPECT_THAT(text, HasSubstr("29, 31 and 29984 more] on rank 0 and [1, 3, "));
+  EXPECT_LT(text.size(), 1000u);
 }
 
 TEST(SignatureCheckTest, AnOperationThatNobodyKnowsIsRefused) {

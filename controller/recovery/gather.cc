@@ -12,8 +12,6 @@ namespace {
 
 // More than a generation allows; it fails over the excess.
 constexpr size_t kOpenRequestsMax = 65537;
-// Workers that ended before anybody told the view.
-constexpr size_t kWorkersMax = 1 << 20;
 
 bool Has(const std::map<uint64_t, std::vector<Incarnation>>& by_item, uint64_t item, Incarnation worker) {
   const auto it = by_item.find(item);
@@ -23,6 +21,7 @@ bool Has(const std::map<uint64_t, std::vector<Incarnation>>& by_item, uint64_t i
 }  // namespace
 
 void Gather::OnHello(const std::string& agent_id, const Hello& hello, Actions* actions) {
+  if (!HasRoomFor(hello.worker_incarnation)) return;
   Registered& worker = workers_[hello.worker_incarnation];
   if (worker.present && hello.session <= worker.hello.session) return;
   Unask(hello.worker_incarnation);
@@ -54,7 +53,9 @@ void Gather::OnSaid(const std::string& agent_id, const FromWorker& said, Actions
     const Recalled* recalled = std::get_if<Recalled>(&said.message);
     if (recalled != nullptr && recalled->generation == generation_) OnRecalled(said.worker_incarnation, *recalled);
   }
+  absl::flat_hash_set<Incarnation> folded = {said.worker_incarnation};
   for (const SameFrom& same : said.same) {
+    if (!folded.insert(same.worker_incarnation).second) continue;
     if (Registered* other = listens(same.worker_incarnation)) Fold(other, said.message, same);
   }
   Step(actions);
@@ -145,7 +146,7 @@ void Gather::Settle(Incarnation incarnation) {
 }
 
 void Gather::OnEnded(Incarnation incarnation, const std::string& cause, bool left, Actions* actions) {
-  if (!workers_.contains(incarnation) && workers_.size() >= kWorkersMax) return;
+  if (!HasRoomFor(incarnation)) return;
   Registered& worker = workers_[incarnation];
   if (left) {
     worker.left = true;

@@ -50,6 +50,9 @@ struct Recovered {
 // Whoever is asked may be stopped: others that have the same are asked as well when no answer comes.
 class Gather {
  public:
+  // Workers that say Hello or end before anybody has told the view; as many again as a generation can have.
+  static constexpr size_t kWorkersMax = 2 * RankSet::kRanksMax;
+
   Gather(GenerationId generation, uint64_t incarnation, TimePoint now, int64_t wait_ms)
       : generation_(generation),
         incarnation_(incarnation),
@@ -96,6 +99,9 @@ class Gather {
   void OnRecalled(Incarnation worker, const Recalled& recalled);
   void TakeView(const View& view);
   void Settle(Incarnation worker);
+  bool HasRoomFor(Incarnation worker) const {
+    return workers_.contains(worker) || ranks_.contains(worker) || workers_.size() < kWorkersMax;
+  }
   void Unask(Incarnation worker);
   // Does what can be done now.
   void Step(Actions* actions);

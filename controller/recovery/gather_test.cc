@@ -241,5 +241,34 @@ TEST_F(GatherTest, WithoutAViewThereIsNoHope) {
   EXPECT_FALSE(gather_.complete());
 }
 
+TEST_F(GatherTest, AWorkerThatIsNamedTwiceSaysItOnce) {
+  gather_.OnHello("a", HelloOf(1), &actions_);
+  gather_.OnHello("a", HelloOf(2), &actions_);
+  Announce announce;
+  announce.generation = kGeneration;
+  announce.requests.push_back({"x", {}});
+  const SameFrom first{Incarnation(1), 0, 0};
+  const SameFrom second{Incarnation(2), 0, 0};
+  gather_.OnSaid("a", FromWorker{Incarnation(1), announce, {second, second, first}}, &actions_);
+  for (uint64_t worker : {1, 2}) {
+    EXPECT_EQ(gather_.workers().at(Incarnation(worker)).hello.open_requests.size(), 1u) << worker;
+  }
+}
+
+TEST_F(GatherTest, WorkersThatNobodyKnowsAreBounded) {
+  gather_.OnHello("a", HelloOf(1), &actions_);
+  for (uint64_t worker = 3; gather_.workers().size() < Gather::kWorkersMax; ++worker) {
+    gather_.OnEnded(Incarnation(worker), "ended", false, &actions_);
+  }
+  actions_.sends.clear();
+  gather_.OnHello("a", HelloOf(2), &actions_);
+  EXPECT_THAT(actions_.sends, IsEmpty());
+  EXPECT_EQ(gather_.workers().size(), Gather::kWorkersMax);
+  // A member has room.
+  TellView(1);
+  gather_.OnHello("a", HelloOf(2), &actions_);
+  EXPECT_TRUE(gather_.workers().at(Incarnation(2)).present);
+}
+
 }  // namespace
 }  // namespace farandole::controller::recovery

@@ -154,23 +154,27 @@ bool Recovery::Closed(const Begun& begun, const RankSet& members) const {
   return false;
 }
 
-bool Recovery::HasOpen(const Registered& member, uint32_t process_set, const std::vector<std::string>& names) const {
-  const std::vector<Request>& open = member.hello.open_requests;
-  return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-    return std::any_of(open.begin(), open.end(), [&](const Request& request) {
-      return request.signature.process_set == process_set && request.name == name;
-    });
-  });
+std::vector<Recovery::OpenNames> Recovery::FindOpen() const {
+  std::vector<OpenNames> all(found_.members.size());
+  for (size_t r = 0; r < all.size(); ++r) {
+    for (const Request& request : found_.members[r].hello.open_requests) {
+      all[r].insert({request.signature.process_set, request.name});
+    }
+  }
+  return all;
 }
 
-RankSet Recovery::Concerned(const Item& item) const {
+RankSet Recovery::Concerned(const Item& item, const std::vector<OpenNames>& open) const {
   RankSet ranks;
   // Goes to a leaver alone, so that whoever retains it has it.
   if (std::holds_alternative<LeaveDone>(item.body)) return ranks;
   if (const ErrorItem* error = std::get_if<ErrorItem>(&item.body)) {
     // Went to some only. Whoever has all of it open and has not seen the item is one of them, or would get the same.
-    for (size_t r = 0; r < found_.members.size(); ++r) {
-      if (HasOpen(found_.members[r], error->process_set, error->names)) ranks.Add(Rank(static_cast<int32_t>(r)));
+    for (size_t r = 0; r < open.size(); ++r) {
+      const bool all = std::all_of(error->names.begin(), error->names.end(), [&](const std::string& name) {
+        return open[r].contains({error->process_set, name});
+      });
+      if (all) ranks.Add(Rank(static_cast<int32_t>(r)));
     }
     return ranks;
   }
@@ -191,8 +195,9 @@ void Recovery::FindLog() {
     last_ = std::max(last_, received_.back());
   }
   last_ += left;
+  const std::vector<OpenNames> open = FindOpen();
   for (const auto& entry : found_.items) {
-    RankSet to = Concerned(entry.second);
+    RankSet to = Concerned(entry.second, open);
     bool lacking = false;
     for (Rank rank : to.ToVector()) {
       lacking = lacking || (Counts(found_.members[rank.value()]) && received_[rank.value()] < entry.first);

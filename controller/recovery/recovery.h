@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
 #include "controller/log/item_log.h"
 #include "controller/recovery/gather.h"
 #include "controller/replay/replay_state.h"
@@ -39,6 +41,9 @@ class Recovery {
   log::ItemLog MakeLog(uint32_t unstable_max) const;
 
  private:
+  // Process sets and names, which `found_` holds.
+  using OpenNames = absl::flat_hash_set<std::pair<uint32_t, absl::string_view>>;
+
   bool Counts(const Registered& member) const { return member.present && !member.left; }
   void FindSets();
   void FindLog();
@@ -46,8 +51,9 @@ class Recovery {
   void FindBegun();
   bool Closed(const Begun& begun, const RankSet& members) const;
   // To whom an item goes that is sent again.
-  RankSet Concerned(const Item& item) const;
-  bool HasOpen(const Registered& member, uint32_t process_set, const std::vector<std::string>& names) const;
+  RankSet Concerned(const Item& item, const std::vector<OpenNames>& open) const;
+  // What each member has open.
+  std::vector<OpenNames> FindOpen() const;
 
   Recovered found_;
   std::string fault_;

@@ -77,6 +77,28 @@ TEST_F(RecoveryTest, TheLogIsTheUnionOfWhatIsRetained) {
   });
 }
 
+// Name by name and request by request it would take minutes.
+TEST_F(RecoveryTest, ManyOpenRequestsAreLookedUp) {
+  constexpr int kNames = 65536;
+  ErrorItem error{0, {}, ErrorKind::kLeft, "left"};
+  std::vector<Request> open;
+  for (int i = 0; i < kNames; ++i) {
+    error.names.push_back(std::to_string(i));
+    open.push_back(Of(std::to_string(kNames - 1 - i)));
+  }
+  Put(1, 0, error);
+  for (int rank = 0; rank < 2; ++rank) {
+    Stand(rank, 0, WorkerState::kNegotiate, rank);
+    hello(rank).open_requests = open;
+  }
+  for (uint64_t index = 2; index < 12; ++index) Put(index, 0, error);
+  hello(1).open_requests.pop_back();
+  const Recovery recovery(found_);
+  EXPECT_EQ(recovery.fault(), "");
+  EXPECT_THAT(Lacks(recovery, 0, 0), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(Lacks(recovery, 1, 1), ElementsAre());
+}
+
 TEST_F(RecoveryTest, AReplayGoesOnUnlessSomebodyHasHaltedOrWantsABreak) {
   PutReplay();
   Stand(0, 1, WorkerState::kReplay, 4);

@@ -1,8 +1,9 @@
 #include "controller/types/job_settings.h"
 
 #include <cmath>
-#include <cstdlib>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -59,9 +60,16 @@ class Reader {
     if (seconds >= 0) *out_ms = static_cast<int64_t>(seconds * 1000);
   }
 
-  // Like Horovod's own: a number above 0 is yes.
   void Truth(const JobVariable& variable, bool* out) {
-    if (const char* const value = Find(variable)) *out = std::atoi(value) > 0;
+    const char* const value = Find(variable);
+    if (value == nullptr) return;
+    for (const auto& [yes, no] : {std::pair("1", "0"), {"true", "false"}, {"yes", "no"}, {"on", "off"}}) {
+      const bool is = absl::EqualsIgnoreCase(value, yes);
+      if (!is && !absl::EqualsIgnoreCase(value, no)) continue;
+      *out = is;
+      return;
+    }
+    Refuse(value, "1, true, yes or on, or 0, false, no or off");
   }
 
   const absl::Status& status() const { return status_; }

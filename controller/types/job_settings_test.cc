@@ -39,6 +39,20 @@ TEST(JobSettingsTest, AStallCheckThatIsOffCanBeTurnedOnAgain) {
   EXPECT_EQ(settings.Watch().stall.warn_after_ms, 60000);
 }
 
+TEST(JobSettingsTest, ATruthValueMayBeAWord) {
+  for (const char* yes : {"1", "true", "True", "YES", "on"}) {
+    JobSettings settings;
+    ASSERT_TRUE(ReadSettings(Said{{"FARANDOLE_DETERMINISTIC", yes}}, &settings).ok()) << yes;
+    EXPECT_TRUE(settings.deterministic) << yes;
+  }
+  for (const char* no : {"0", "false", "No", "OFF"}) {
+    JobSettings settings;
+    settings.deterministic = true;
+    ASSERT_TRUE(ReadSettings(Said{{"FARANDOLE_DETERMINISTIC", no}}, &settings).ok()) << no;
+    EXPECT_FALSE(settings.deterministic) << no;
+  }
+}
+
 TEST(JobSettingsTest, OwnNamesComeFirst) {
   JobSettings settings;
   const Said said = {{"HOROVOD_CYCLE_TIME", "2"}, {"FARANDOLE_CYCLE_TIME", "3"}};
@@ -53,10 +67,12 @@ TEST(JobSettingsTest, WhatMakesNoSenseIsNamedAndChangesNothing) {
                     {"FARANDOLE_CACHE_CAPACITY", "65537"},
                     {"HOROVOD_STALL_CHECK_TIME_SECONDS", "nan"},
                     {"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "soon"},
+                    {"HOROVOD_STALL_CHECK_DISABLE", "2"},
+                    {"FARANDOLE_DETERMINISTIC", "maybe"},
                     {"FARANDOLE_DIVERGENCE_SECONDS", "-3"}};
   for (const Variable& variable : bad) {
     JobSettings settings;
-    const absl::Status status = ReadSettings(Said{{"FARANDOLE_DETERMINISTIC", "1"}, variable}, &settings);
+    const absl::Status status = ReadSettings(Said{variable, {"FARANDOLE_DETERMINISTIC", "1"}}, &settings);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr(variable.name + "=\"" + variable.value + "\": expected "));
     EXPECT_FALSE(settings.deterministic);

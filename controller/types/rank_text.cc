@@ -24,4 +24,17 @@ std::string RankText(const std::vector<Rank>& ranks) {
   return text;
 }
 
+std::string NumbersText(const std::vector<int64_t>& numbers) {
+  constexpr size_t kShown = 16;
+  if (numbers.size() <= kShown) return ShapeString(numbers);
+  bool in_turn = numbers[0] >= 0;
+  for (size_t i = 1; i < numbers.size() && in_turn; ++i)
+    in_turn = numbers[i - 1] < numbers[i] && numbers[i - 1] + 1 == numbers[i];
+  if (in_turn) return absl::StrCat("[", numbers.front(), " to ", numbers.back(), "]");
+  std::string text = "[";
+  for (size_t i = 0; i < kShown; ++i) absl::StrAppend(&text, i == 0 ? "" : ", ", numbers[i]);
+  absl::StrAppend(&text, " and ", numbers.size() - kShown, " more]");
+  return text;
+}
+
 }  // namespace farandole::controller

@@ -20,5 +20,17 @@ TEST(RankTextTest, ReadsLikeASentence) {
   EXPECT_EQ(RankText(Ranks({0, 2, 4, 6, 8, 10, 12, 14, 16, 18})), "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 2 more");
 }
 
+TEST(RankTextTest, NumbersAreShortenedBeyondSixteen) {
+  std::vector<int64_t> numbers;
+  EXPECT_EQ(NumbersText(numbers), "[]");
+  for (int64_t i = 0; i < 16; ++i) numbers.push_back(i);
+  EXPECT_EQ(NumbersText(numbers), "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]");
+  numbers.push_back(16);
+  EXPECT_EQ(NumbersText(numbers), "[0 to 16]");
+  numbers.push_back(INT64_MAX);
+  numbers.push_back(INT64_MIN);
+  EXPECT_EQ(NumbersText(numbers), "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 and 3 more]");
+}
+
 }  // namespace
 }  // namespace farandole::controller

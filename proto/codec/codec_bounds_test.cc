@@ -63,6 +63,20 @@ TEST(Codec, BoundsAreNamed) {
             "AgentUp.hello: wrong wire type");
 }
 
+TEST(Codec, ATextThatIsTooLongIsCutBetweenCharacters) {
+  const auto reason = [](const std::string& text) {
+    const auto read = DecodeLocalUp(Encode(LocalUp(WorkerUp(Failed{{1, 1}, text, Rank(0)}))));
+    if (!read.ok()) return std::string(read.status().message());
+    return std::get<Failed>(std::get<WorkerUp>(*read)).reason;
+  };
+  const std::string most(kTextBytesMax, 'x');
+  EXPECT_EQ(reason(most), most);
+  EXPECT_EQ(reason(most + "y"), most);
+  const std::string less(kTextBytesMax - 2, 'x');
+  EXPECT_EQ(reason(less + "\u20ac" + most), less) << "a character of three bytes";
+  EXPECT_EQ(reason(less + "\u00e9" + most), less + "\u00e9");
+}
+
 TEST(Codec, ARankThatNoJobCanHaveIsRefused) {
   const auto refusal = [](const std::function<void(v1::WorkerUp*)>& fill) {
     v1::LocalUp up;

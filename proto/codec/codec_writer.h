@@ -44,8 +44,12 @@ class FieldWriter {
   void Bytes(uint32_t tag, const char*, const std::string& value, size_t) {
     if (!value.empty()) writer_.add_bytes(tag, value);
   }
+  // Cut before the character that goes beyond the bound: a peer refuses a longer one, and the message with it.
   void Text(uint32_t tag, const char* field, const std::string& value, size_t bytes_max) {
-    Bytes(tag, field, value, bytes_max);
+    if (value.size() <= bytes_max) return Bytes(tag, field, value, bytes_max);
+    size_t end = bytes_max;
+    while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xC0) == 0x80) --end;
+    writer_.add_bytes(tag, value.data(), end);
   }
 
   // Also when all its fields are zero: that an entry or a case is there is information.
