@@ -51,6 +51,10 @@ bool IsDoorRefusal(absl::string_view error) {
   return absl::StrContains(error, "HTTP proxy returned response code 407");
 }
 
+bool IsProofFromElsewhere(absl::string_view error) {
+  return absl::StrContains(error, "HTTP proxy returned response code 403");
+}
+
 std::string DoorCredentials(absl::string_view head) {
   for (absl::string_view line : absl::StrSplit(head, '\n')) {
     const size_t colon = line.find(':');
@@ -64,7 +68,7 @@ std::string DoorCredentials(absl::string_view head) {
   return "";
 }
 
-std::string DoorNonce(absl::string_view credentials) { return std::string(Split(credentials).nonce); }
+std::string DoorProof(absl::string_view credentials) { return std::string(Split(credentials).proof); }
 
 bool ProvesToken(absl::string_view credentials, absl::string_view token) {
   const Parts parts = Split(credentials);

@@ -13,6 +13,10 @@ namespace farandole {
 // What the controller says to a wrong token, wherever it notices.
 inline constexpr char kWrongToken[] =
     "the token is missing or wrong for this job; look at the key that controller and launcher were given";
+// What it says to a proof that came from another address before.
+inline constexpr char kProofFromElsewhere[] =
+    "the proof of the token came from another address before; make a new one, and if that happens again, look for who "
+    "overhears this connection";
 
 // Names of the arguments of a gRPC channel that make it say CONNECT to the server that it dials; the first gets the
 // server's address, the second a DoorHeader.
@@ -22,13 +26,16 @@ inline constexpr char kDoorHeadersArgument[] = "grpc.http_connect_headers";
 // With a new nonce, each time.
 std::string DoorHeader(absl::string_view job, absl::string_view token);
 
-// Whether gRPC's text for a connection that failed says that the door refused the proof.
+// Whether gRPC's text for a connection that failed says that the door refused the token.
 bool IsDoorRefusal(absl::string_view error);
+// Whether it says that the token may be good, but the proof came from another address before.
+bool IsProofFromElsewhere(absl::string_view error);
 
 // The credentials of a request that a DoorHeader made, JOB:NONCE.PROOF; "" if there are none. `head` is an HTTP head.
 std::string DoorCredentials(absl::string_view head);
-// The nonce of well-formed credentials, else "".
-std::string DoorNonce(absl::string_view credentials);
+// The PROOF of well-formed credentials, else "". It stands for token and nonce; the job's name may be exchanged for
+// that of one of its parts, which have the same tokens.
+std::string DoorProof(absl::string_view credentials);
 // Whether `credentials` prove this token, for whatever job.
 bool ProvesToken(absl::string_view credentials, absl::string_view token);
 // Whether they prove a token of the job that they name, a member's or an observer's.

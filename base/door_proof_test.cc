@@ -38,8 +38,8 @@ TEST(DoorProofTest, ItDoesNotTellTheTokenAndIsAnotherEachTime) {
   const std::string token = MakeToken(kKey, "j", "member");
   const std::string once = CredentialsOf("j", token);
   EXPECT_EQ(once.find(token), std::string::npos);
-  EXPECT_NE(DoorNonce(once), DoorNonce(CredentialsOf("j", token)));
-  EXPECT_EQ(DoorNonce(once).size(), 32u);
+  EXPECT_NE(DoorProof(once), DoorProof(CredentialsOf("j", token)));
+  EXPECT_EQ(DoorProof(once).size(), 64u);
 }
 
 TEST(DoorProofTest, HeadersWithoutCredentialsHaveNone) {

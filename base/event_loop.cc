@@ -69,17 +69,17 @@ void EventLoop::Run() {
       absl::MutexLock lock(&mutex_);
       if (stopped_) return;
     }
-    Turn(true);
+    Turn(/*own=*/true, /*wait=*/true, TimePoint::Infinite());
   }
 }
 
-bool EventLoop::Turn(bool wait, TimePoint until) {
+bool EventLoop::Turn(bool own, bool wait, TimePoint until) {
   constexpr int kEvents = 64;
   epoll_event events[kEvents];
   int wait_ms = 0;
   if (wait) {
     Hold();
-    wait_ms = WaitMs(until);
+    wait_ms = WaitMs(own, until);
     LetGo();
   }
   const int n = epoll_wait(epoll_.get(), events, kEvents, wait_ms);
@@ -88,6 +88,7 @@ bool EventLoop::Turn(bool wait, TimePoint until) {
     ++active_;
   }
   Hold();
+  if (own) own_waits_until_ns_ = 0;
   HandleEvents(events, n);
   RunTimers();
   RunPosted();
@@ -125,7 +126,7 @@ bool EventLoop::Drive(const std::function<bool()>& done, int64_t look_ns, TimePo
   const bool bounded = until != TimePoint::Infinite();
   while (!done() && !stopped && !(bounded && until <= Now())) {
     const bool look = look_ns > 0 && Now().ns() < look_until_ns;
-    if (Turn(!look, until) && look_ns > 0) look_until_ns = Now().ns() + look_ns;
+    if (Turn(/*own=*/false, !look, until) && look_ns > 0) look_until_ns = Now().ns() + look_ns;
     absl::MutexLock lock(&mutex_);
     stopped = stopped_;
   }
@@ -134,6 +135,11 @@ bool EventLoop::Drive(const std::function<bool()>& done, int64_t look_ns, TimePo
 }
 
 void EventLoop::EndDrive() {
+  // From here on the loop's own thread looks for timers, which the driver may have set while that one waited.
+  Hold();
+  waits_until_ns_ = own_waits_until_ns_;
+  WakeForTimer();
+  LetGo();
   bool rise, wake;
   {
     absl::MutexLock lock(&mutex_);
@@ -294,7 +300,7 @@ void EventLoop::RunTimers() {
   }
 }
 
-int EventLoop::WaitMs(TimePoint until) {
+int EventLoop::WaitMs(bool own, TimePoint until) {
   waits_until_ns_ = 0;
   {
     absl::MutexLock lock(&mutex_);
@@ -303,6 +309,7 @@ int EventLoop::WaitMs(TimePoint until) {
   }
   waits_until_ns_ = until.ns();
   if (!timers_.empty()) waits_until_ns_ = std::min(waits_until_ns_, timers_.begin()->first.first);
+  if (own) own_waits_until_ns_ = waits_until_ns_;
   if (waits_until_ns_ == TimePoint::Infinite().ns()) return -1;
   const int64_t ns = waits_until_ns_ - Now().ns();
   if (ns <= 0) return 0;

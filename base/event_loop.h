@@ -80,19 +80,20 @@ class EventLoop {
   TimePoint Now() const { return Clock::Monotonic().Now(); }
 
  private:
-  // Waits for events and handles them, timers and what is posted. True if there was an event.
-  bool Turn(bool wait, TimePoint until = TimePoint::Infinite());
+  // Waits for events and handles them, timers and what is posted. True if there was an event. `own`: in the loop's own
+  // thread, not a driver's.
+  bool Turn(bool own, bool wait, TimePoint until);
   void HandleEvents(const epoll_event* events, int count);
   void RunPosted();
   void RunTimers();
-  int WaitMs(TimePoint until);
+  int WaitMs(bool own, TimePoint until);
   // Of the loop's own thread: returns when no other one has driven the loop for a while, or this one is needed.
   void RestWhileDriven();
   void EndDrive();
   // Takes and gives back the right to run functions.
   void Hold() ABSL_EXCLUSIVE_LOCK_FUNCTION(run_mutex_);
   void LetGo() ABSL_UNLOCK_FUNCTION(run_mutex_);
-  // The thread waits for longer than a timer that another thread has set.
+  // If who waits would wait for longer than the next timer, which another thread may have set.
   void WakeForTimer();
   void Wake();
   void Rise();
@@ -106,8 +107,10 @@ class EventLoop {
   // Held while functions and handlers run, not while the thread waits.
   absl::Mutex run_mutex_;
   std::atomic<std::thread::id> holder_{};
-  // Until when the thread waits, if it waits; the holder's.
+  // Until when the thread that looks for timers waits, a driver or the loop's own, if it waits; the holder's.
   int64_t waits_until_ns_ = INT64_MAX;
+  // The same of the loop's own alone, which may wait while another one drives; 0: it is awake. The holder's.
+  int64_t own_waits_until_ns_ = 0;
   std::vector<Function> afterwards_;  // the holder's
   absl::Mutex mutex_;
   std::vector<Function> posted_ ABSL_GUARDED_BY(mutex_);

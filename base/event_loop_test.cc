@@ -233,6 +233,41 @@ TEST(EventLoopTest, WhatADriverLeavesInTheQueueIsRun) {
   }
 }
 
+TEST(EventLoopTest, ATimerThatADriverLeavesIsRun) {
+  EventLoop loop("test");
+  ASSERT_TRUE(loop.Start().ok());
+  for (int round = 0; round < 50; ++round) {
+    // Then its own thread goes to wait, for ever.
+    OnLoop(&loop, [] {});
+    std::promise<void> timed;
+    bool set = false;
+    EXPECT_TRUE(loop.Drive(
+        [&] {
+          if (set) return true;
+          loop.Post([&] {
+            set = true;
+            loop.AddTimerFromLoop(loop.Now().PlusMs(1), [&] { timed.set_value(); });
+          });
+          return false;
+        },
+        0));
+    ASSERT_EQ(timed.get_future().wait_for(std::chrono::seconds(5)), std::future_status::ready) << round;
+  }
+}
+
+// How long a driver would have waited says nothing about the loop's own thread.
+TEST(EventLoopTest, ATimerSetFromOutsideAfterADriveIsRun) {
+  EventLoop loop("test");
+  ASSERT_TRUE(loop.Start().ok());
+  for (int round = 0; round < 50; ++round) {
+    OnLoop(&loop, [] {});
+    EXPECT_TRUE(loop.Drive([] { return false; }, 0, loop.Now().PlusMs(1)));
+    std::promise<void> timed;
+    loop.RunHere([&] { loop.AddTimerFromLoop(loop.Now().PlusMs(1), [&] { timed.set_value(); }); });
+    ASSERT_EQ(timed.get_future().wait_for(std::chrono::seconds(5)), std::future_status::ready) << round;
+  }
+}
+
 // Whoever runs the loop: its own thread, one that drives it, one that borrows it.
 TEST(EventLoopTest, AfterwardsTheLoopIsFree) {
   EventLoop loop("test");

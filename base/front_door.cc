@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/descriptor_limit.h"
 #include "base/door_proof.h"
 #include "base/tcp_listen.h"
@@ -23,6 +24,12 @@ constexpr char kWelcome[] = "HTTP/1.1 200 Connection Established\r\n\r\n";
 constexpr char kRefusal[] =
     "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"farandole\"\r\n"
     "Content-Length: 0\r\nConnection: close\r\n\r\n";
+const std::string& ElsewhereAnswer() {
+  static const auto* const answer = new std::string(
+      absl::StrCat("HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: ", sizeof kProofFromElsewhere,
+                   "\r\nConnection: close\r\n\r\n", kProofFromElsewhere, "\n"));
+  return *answer;
+}
 // As gRPC sets it on sockets that it accepts itself: what was sent and not confirmed for so long ends the connection.
 constexpr int kUnconfirmedMs = 5000;
 
@@ -103,10 +110,10 @@ void FrontDoor::Decide(GuestIt guest) {
   const std::string& head = guest->head;
   const std::string credentials = DoorCredentials(head);
   // Nobody speaks on before the answer.
-  if (!absl::StartsWith(head, "CONNECT ") || !absl::EndsWith(head, "\r\n\r\n") || !check_(credentials) ||
-      !IsAtHome(DoorNonce(credentials), PeerAddress(guest->fd.get()))) {
-    return Refuse(guest);
+  if (!absl::StartsWith(head, "CONNECT ") || !absl::EndsWith(head, "\r\n\r\n") || !check_(credentials)) {
+    return Refuse(guest, kRefusal);
   }
+  if (!IsAtHome(DoorProof(credentials), PeerAddress(guest->fd.get()))) return Refuse(guest, ElsewhereAnswer());
   UniqueFd connection = Take(guest);
   SetOptions(connection.get());
   // Nothing has been sent yet: there is room.
@@ -114,20 +121,20 @@ void FrontDoor::Decide(GuestIt guest) {
   if (send(connection.get(), kWelcome, kBytes, MSG_NOSIGNAL) == kBytes) hand_over_(std::move(connection));
 }
 
-bool FrontDoor::IsAtHome(const std::string& nonce, const std::string& address) {
-  const auto [home, fresh] = homes_.try_emplace(nonce, address);
+bool FrontDoor::IsAtHome(const std::string& proof, const std::string& address) {
+  const auto [home, fresh] = homes_.try_emplace(proof, address);
   if (!fresh) return home->second == address;
-  nonces_.push_back(nonce);
-  if (nonces_.size() > kProofsMax) {
-    homes_.erase(nonces_.front());
-    nonces_.pop_front();
+  proofs_.push_back(proof);
+  if (proofs_.size() > kProofsMax) {
+    homes_.erase(proofs_.front());
+    proofs_.pop_front();
   }
   return true;
 }
 
-void FrontDoor::Refuse(GuestIt guest) {
+void FrontDoor::Refuse(GuestIt guest, const std::string& answer) {
   const UniqueFd connection = Take(guest);
-  (void)!send(connection.get(), kRefusal, sizeof kRefusal - 1, MSG_NOSIGNAL);
+  (void)!send(connection.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
   shutdown(connection.get(), SHUT_WR);
 }
 

@@ -20,10 +20,12 @@ namespace farandole {
 // Stands before a gRPC server and keeps off who has no token: gRPC parses whatever anybody sends, at a cost that is
 // not bounded, and stops to accept for good when descriptors run out. A guest says one HTTP request, CONNECT with the
 // proof of a token (base/door_proof.h), is answered 200 and handed over; from then on the connection is gRPC's, with
-// TLS or without. Who says anything else is refused. The same proof opens again from the same address only, so that
-// who overhears it cannot use it.
+// TLS or without. Who says anything else is refused. As long as a proof is remembered it opens from the address only
+// from which it came first. Who overhears it, as it travels before TLS, learns no token; but gRPC can be reached with
+// it behind the same address, and after a restart or kProofsMax newer proofs.
 //
 //   guest: NEW --CONNECT, good proof--> handed over
+//          NEW --CONNECT, proof known from another address--> 403, dropped
 //          any --anything else, too much, closed, kGuestMs passed, pushed out by newer guests--> dropped
 //
 // Everything on the loop.
@@ -67,8 +69,8 @@ class FrontDoor {
   void Read(GuestIt guest);
   void Decide(GuestIt guest);
   // Notes from where this proof came first.
-  bool IsAtHome(const std::string& nonce, const std::string& address);
-  void Refuse(GuestIt guest);
+  bool IsAtHome(const std::string& proof, const std::string& address);
+  void Refuse(GuestIt guest, const std::string& answer);
   UniqueFd Take(GuestIt guest);
 
   EventLoop* const loop_;
@@ -79,8 +81,8 @@ class FrontDoor {
   const size_t guests_max_;
   Listener listener_;
   std::list<Guest> guests_;                              // oldest first
-  absl::flat_hash_map<std::string, std::string> homes_;  // nonce -> address
-  std::deque<std::string> nonces_;                       // of `homes_`, oldest first
+  absl::flat_hash_map<std::string, std::string> homes_;  // proof -> address
+  std::deque<std::string> proofs_;                       // of `homes_`, oldest first
 };
 
 }  // namespace farandole

@@ -10,6 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/auth.h"
 #include "base/descriptor_limit.h"
 #include "base/door_proof.h"
 #include "gtest/gtest.h"
@@ -17,7 +20,11 @@
 namespace farandole {
 namespace {
 
-const char kToken[] = "token";
+const char kKey[] = "key";
+const std::string& Token() {
+  static const std::string token = MakeToken(kKey, "j", "member");
+  return token;
+}
 
 class FrontDoorTest : public ::testing::Test {
  protected:
@@ -57,12 +64,21 @@ class FrontDoorTest : public ::testing::Test {
   static std::string Connect(const std::string& header) {
     return "CONNECT c:1 HTTP/1.0\r\nHost: c:1\r\n" + header + "\r\n\r\n";
   }
+  static std::string ConnectWith(const std::string& credentials) {
+    return Connect("Proxy-Authorization: Basic " + absl::Base64Escape(credentials));
+  }
+  // The first bytes of the answer to this.
+  std::string Answer(const std::string& said, int from) {
+    const UniqueFd guest = Dial(from);
+    Say(guest, said);
+    return Hear(guest, 12).substr(0, 12);
+  }
 
   EventLoop loop_{"test"};
   std::vector<UniqueFd> inside_;
   std::unique_ptr<FrontDoor> door_ =
       FrontDoor::OpenFromLoop(
-          "127.0.0.1:0", &loop_, [](absl::string_view shown) { return ProvesToken(shown, kToken); },
+          "127.0.0.1:0", &loop_, [](absl::string_view shown) { return ProvesAnyToken(shown, kKey); },
           [this](UniqueFd fd) { inside_.push_back(std::move(fd)); }, nullptr)
           .value();
 };
@@ -71,7 +87,7 @@ constexpr char kWelcome[] = "HTTP/1.1 200 Connection Established\r\n\r\n";
 
 TEST_F(FrontDoorTest, HandsOverWhoProvesTheTokenAndReadsNothingBeyond) {
   const UniqueFd guest = Dial();
-  Say(guest, Connect(DoorHeader("j", kToken)));
+  Say(guest, Connect(DoorHeader("j", Token())));
   EXPECT_EQ(Hear(guest, sizeof kWelcome - 1), kWelcome);
   ASSERT_EQ(inside_.size(), 1u);
   Say(guest, "next");
@@ -80,12 +96,12 @@ TEST_F(FrontDoorTest, HandsOverWhoProvesTheTokenAndReadsNothingBeyond) {
 }
 
 TEST_F(FrontDoorTest, RefusesEverythingElseAndCloses) {
-  const std::string good = Connect(DoorHeader("j", kToken));
+  const std::string good = Connect(DoorHeader("j", Token()));
   const std::pair<std::string, std::string> cases[] = {
       {Connect(DoorHeader("j", "wrong")), "HTTP/1.1 407"},
       {Connect("Accept: all"), "HTTP/1.1 407"},
       {good + "and more", "HTTP/1.1 407"},
-      {"GET / HTTP/1.0\r\n" + DoorHeader("j", kToken) + "\r\n\r\n", "HTTP/1.1 407"},
+      {"GET / HTTP/1.0\r\n" + DoorHeader("j", Token()) + "\r\n\r\n", "HTTP/1.1 407"},
       {std::string(FrontDoor::kHeadBytesMax, 'x'), ""},
       // The first bytes of a gRPC client.
       {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1 407"},
@@ -99,16 +115,24 @@ TEST_F(FrontDoorTest, RefusesEverythingElseAndCloses) {
 }
 
 TEST_F(FrontDoorTest, AProofThatWasOverheardOpensFromNowhereElse) {
-  const std::string once = Connect(DoorHeader("j", kToken));
-  for (const int from : {2, 2}) {
-    const UniqueFd guest = Dial(from);
-    Say(guest, once);
-    EXPECT_EQ(Hear(guest, sizeof kWelcome - 1), kWelcome);
-  }
-  const UniqueFd other = Dial(3);
-  Say(other, once);
-  EXPECT_EQ(Hear(other).substr(0, 12), "HTTP/1.1 407");
+  const std::string once = Connect(DoorHeader("j", Token()));
+  for (const int from : {2, 2}) EXPECT_EQ(Answer(once, from), "HTTP/1.1 200");
+  // The token is good: it is another answer than that to a wrong one.
+  EXPECT_EQ(Answer(once, 3), "HTTP/1.1 403");
+  // A part of the job has the same tokens.
+  std::string as_a_part = DoorCredentials(once);
+  as_a_part.insert(as_a_part.find(':'), "/part");
+  EXPECT_EQ(Answer(ConnectWith(as_a_part), 3), "HTTP/1.1 403");
   EXPECT_EQ(inside_.size(), 2u);
+}
+
+TEST_F(FrontDoorTest, WhoHasAnotherTokenCannotClaimANonce) {
+  const std::string mine = DoorCredentials(Connect(DoorHeader("j", Token())));
+  const std::string nonce = mine.substr(2, mine.find('.') - 2);
+  const std::string proof =
+      absl::BytesToHexString(HmacSha256(MakeToken(kKey, "other", "member"), absl::StrCat("door/", nonce)));
+  EXPECT_EQ(Answer(ConnectWith(absl::StrCat("other:", nonce, ".", proof)), 3), "HTTP/1.1 200");
+  EXPECT_EQ(Answer(ConnectWith(mine), 2), "HTTP/1.1 200");
 }
 
 TEST_F(FrontDoorTest, WhoSaysNothingIsSentAwayAfterAWhile) {
@@ -125,7 +149,7 @@ TEST_F(FrontDoorTest, AnyNumberOfSilentOnesKeepsNobodyOut) {
   for (size_t i = 0; i < crowd; ++i) silent.push_back(Dial());
   const TimePoint start = loop_.Now();
   const UniqueFd guest = Dial();
-  Say(guest, Connect(DoorHeader("j", kToken)));
+  Say(guest, Connect(DoorHeader("j", Token())));
   EXPECT_EQ(Hear(guest, sizeof kWelcome - 1), kWelcome);
   EXPECT_EQ(Hear(silent.front()), "");
   // Pushed out, long before its time was over.

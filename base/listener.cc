@@ -11,15 +11,38 @@
 
 namespace farandole {
 
+namespace {
+
+// A connection that died in the queue, and has left it (accept(2), "Error handling"); the next one may be well.
+bool ConcernsOneConnection(int error) {
+  switch (error) {
+    case ECONNABORTED:
+    case EINTR:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case ENONET:
+    case ENOPROTOOPT:
+    case EOPNOTSUPP:
+    case EPROTO:
+    case ETIMEDOUT:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<UniqueFd> AcceptNext(int listening_fd) {
   for (;;) {
     UniqueFd fd(accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd.valid() || errno == EAGAIN || errno == EWOULDBLOCK) return fd;
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+    if (errno == EBADF || errno == EINVAL || errno == ENOTSOCK) return fd;
+    if (!ConcernsOneConnection(errno)) {
       return absl::ResourceExhaustedError(absl::StrCat("cannot accept a connection: ", std::strerror(errno)));
     }
-    // Everything else concerns a connection that died in the queue; the next one may be well.
-    if (errno == EBADF || errno == EINVAL || errno == ENOTSOCK) return fd;
   }
 }
 

@@ -11,12 +11,12 @@
 namespace farandole {
 
 // Next connection of a listening socket, non-blocking; an invalid descriptor when there is none. RESOURCE_EXHAUSTED:
-// no descriptors or memory; the connection stays in the queue.
+// no descriptors or memory, or something denies it, such as a security module; the connection may stay in the queue.
 absl::StatusOr<UniqueFd> AcceptNext(int listening_fd);
 
-// Takes the connections of a listening socket, on a loop. When the process has run out of descriptors the socket stays
-// readable: it is left alone for a moment, so that the loop does not spin, and then asked again, for ever. Everything
-// on the loop's thread, or while the loop does not run.
+// Takes the connections of a listening socket, on a loop. When none can be taken, as there are no descriptors, the
+// socket stays readable: it is left alone for a moment, so that the loop does not spin, and then asked again, for ever.
+// Everything on the loop's thread, or while the loop does not run.
 class Listener {
  public:
   using OnConnection = std::function<void(UniqueFd connection)>;

@@ -4,12 +4,30 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <vector>
 
 #include "base/tcp_listen.h"
 #include "gtest/gtest.h"
+
+namespace {
+
+// What accept4 answers instead of a connection; 0: as ever. So a security module denies it.
+int denied_errno = 0;
+int denied_count = 0;
+
+}  // namespace
+
+// In place of the C library's.
+extern "C" int accept4(int fd, sockaddr* __restrict address, socklen_t* __restrict size, int flags) {
+  if (denied_errno == 0) return static_cast<int>(syscall(SYS_accept4, fd, address, size, flags));
+  errno = ++denied_count < 1000 ? denied_errno : EAGAIN;
+  return -1;
+}
 
 namespace farandole {
 namespace {
@@ -85,6 +103,22 @@ TEST_F(ListenerTest, WithoutDescriptorsItWaitsAndDoesNotSpin) {
   }
   RunFor(20000, 1);
   EXPECT_EQ(taken_.size(), 1u);
+}
+
+TEST_F(ListenerTest, WhatIsDeniedIsAskedForAgainAfterAWhile) {
+  for (const int why : {EPERM, EACCES}) {
+    const UniqueFd dialled = Dial(PortOf(socket_.get()));
+    denied_count = exhausted_ = 0;
+    denied_errno = why;
+    RunFor(Listener::kPauseMs / 2);
+    denied_errno = 0;
+    EXPECT_EQ(denied_count, 1) << why;
+    EXPECT_EQ(exhausted_, 1) << why;
+    EXPECT_TRUE(taken_.empty());
+    RunFor(20000, 1);
+    EXPECT_EQ(taken_.size(), 1u);
+    taken_.clear();
+  }
 }
 
 TEST_F(ListenerTest, StopsAlsoWhileItWaits) {

@@ -9,7 +9,8 @@
 namespace farandole {
 
 // A socket that listens on HOST:PORT and does not block; HOST is a name, an address or an IPv6 address in brackets,
-// port 0 is any free one. The first address of a name counts. UNAVAILABLE: it cannot be bound.
+// port 0 is any free one. 0.0.0.0, [::] and "" are all addresses, those of IPv6 as well as of IPv4 where the machine
+// has both. Of a name the first address counts that this machine has. UNAVAILABLE: it cannot be bound.
 absl::StatusOr<UniqueFd> ListenTcp(const std::string& host_and_port);
 // Of a bound socket.
 int PortOf(int fd);

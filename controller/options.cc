@@ -22,7 +22,7 @@ const char kUsage[] =
     "  --key-file FILE            read it from this file of mode 0600\n"
     "  --ready-fd N               write HOST:PORT and a newline here when listening, then close it\n"
     "  --lifeline-fd N            end when this descriptor reads end of file\n"
-    "  --health-listen HOST:PORT  answer gRPC health checks here, without a token\n"
+    "  --health-listen HOST:PORT  answer gRPC health checks here, without a token: for readiness, not for liveness\n"
     "  --metrics-listen HOST:PORT answer Prometheus (GET /metrics) here, without a token\n"
     "  --tls-cert FILE, --tls-key FILE  certificate chain and private key (PEM); wanted beyond loopback\n"
     "  --tls-pinned               TLS with a certificate that follows from the key, for agents that were handed it\n"

@@ -27,6 +27,14 @@ bool IsPermanent(grpc::StatusCode code) {
   return code == grpc::UNAUTHENTICATED || code == grpc::FAILED_PRECONDITION || code == grpc::INVALID_ARGUMENT;
 }
 
+// What the front door meant.
+grpc::Status AtTheDoor(const grpc::Status& how) {
+  if (IsDoorRefusal(how.error_message())) return grpc::Status(grpc::UNAUTHENTICATED, kWrongToken);
+  // The next attempt has a new proof.
+  if (IsProofFromElsewhere(how.error_message())) return grpc::Status(grpc::PERMISSION_DENIED, kProofFromElsewhere);
+  return how;
+}
+
 std::string Explain(const std::string& address, const grpc::Status& status) {
   switch (status.error_code()) {
     case grpc::UNAUTHENTICATED:
@@ -35,6 +43,8 @@ std::string Explain(const std::string& address, const grpc::Status& status) {
     case grpc::FAILED_PRECONDITION:
     case grpc::INVALID_ARGUMENT:
       return absl::StrCat("the controller at ", address, " refuses this agent: ", status.error_message());
+    case grpc::PERMISSION_DENIED:
+      return absl::StrCat("the controller at ", address, " refuses this connection: ", status.error_message());
     case grpc::UNIMPLEMENTED:
       return absl::StrCat("what listens at ", address, " is not a Farandole controller: ", status.error_message());
     case grpc::OK:
@@ -154,8 +164,7 @@ void ControllerLink::SayLease() {
 }
 
 void ControllerLink::Lost(const grpc::Status& how) {
-  const grpc::Status status =
-      IsDoorRefusal(how.error_message()) ? grpc::Status(grpc::UNAUTHENTICATED, kWrongToken) : how;
+  const grpc::Status status = AtTheDoor(how);
   CancelTimers();
   stream_ = nullptr;
   const bool ours = !failure_.empty();

@@ -2,19 +2,26 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "agent/link/fake_controller.h"
 #include "agent/link/outstanding.h"
 #include "base/clock.h"
+#include "base/door_proof.h"
 #include "base/event_loop.h"
+#include "base/tcp_listen.h"
+#include "base/unique_fd.h"
 #include "proto/messages.h"
 
 namespace farandole::agent::link {
@@ -41,14 +48,18 @@ class ControllerLinkTest : public testing::Test {
  protected:
   ControllerLinkTest() {
     controller_.Start();
+    MakeLink(controller_.address());
+  }
+  void MakeLink(const std::string& address) {
     ControllerLinkConfig config;
-    config.channel.address = controller_.address();
+    config.channel.address = address;
     config.channel.job = "test";
     config.channel.token = "secret";
     config.hello.agent_id = "a";
     const auto on_state = [this](const LinkState& state) {
       states_.push_back(state);
       if (state.connected && to_say_) link_->SendFromLoop(*to_say_);
+      if (absl::StrContains(state.text, kProofFromElsewhere) && !elsewhere_.HasBeenNotified()) elsewhere_.Notify();
       if (state.permanent && !ended_.HasBeenNotified()) ended_.Notify();
     };
     link_ = std::make_unique<ControllerLink>(
@@ -77,6 +88,7 @@ class ControllerLinkTest : public testing::Test {
   std::unique_ptr<AgentUp> to_say_;
   std::vector<LinkState> states_;
   absl::Notification ended_;
+  absl::Notification elsewhere_;
   std::unique_ptr<ControllerLink> link_;
 };
 
@@ -94,6 +106,31 @@ TEST_F(ControllerLinkTest, WhatIsTooMuchTogetherGoesOutOneByOne) {
       return false;
     })) << worker;
   }
+}
+
+TEST_F(ControllerLinkTest, AProofThatIsKnownFromElsewhereIsTriedAgainAsANewOne) {
+  const UniqueFd socket = ListenTcp("127.0.0.1:0").value();
+  std::set<std::string> proofs;
+  std::thread door([&] {
+    // gRPC may come again with the same one before the link makes another channel.
+    for (int i = 0; i < 100 && proofs.size() < 2; ++i) {
+      pollfd entry{socket.get(), POLLIN, 0};
+      if (poll(&entry, 1, 20000) != 1) return;
+      const UniqueFd guest(accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      std::string head;
+      char byte;
+      while (!absl::EndsWith(head, "\r\n\r\n") && recv(guest.get(), &byte, 1, 0) == 1) head.push_back(byte);
+      proofs.insert(DoorProof(DoorCredentials(head)));
+      constexpr absl::string_view kAnswer = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
+      EXPECT_GT(send(guest.get(), kAnswer.data(), kAnswer.size(), MSG_NOSIGNAL), 0);
+    }
+  });
+  MakeLink(absl::StrCat("127.0.0.1:", PortOf(socket.get())));
+  Say(AgentUp(Lease{}));
+  EXPECT_TRUE(elsewhere_.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  door.join();
+  EXPECT_FALSE(ended_.HasBeenNotified());
+  EXPECT_EQ(proofs.size(), 2u);
 }
 
 TEST_F(ControllerLinkTest, WhatNoMessageCarriesIsSaidAndEndsTheLink) {

@@ -43,7 +43,7 @@ MetricsServer::~MetricsServer() {
 }
 
 void MetricsServer::Welcome(UniqueFd socket) {
-  if (connections_.size() >= kConnectionsMax) return;
+  if (connections_.size() >= kConnectionsMax) Close(connections_.begin()->first);
   const uint64_t id = next_id_++;
   Connection& connection = connections_[id];
   connection.fd = std::move(socket);

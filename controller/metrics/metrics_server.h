@@ -15,8 +15,8 @@
 namespace farandole::controller::metrics {
 
 // Answers GET /metrics, and nothing else, over HTTP/1.0: one request a connection. Bounded: 16 connections at a time,
-// further ones are closed at once; 4 KiB a request; 5 s from the connection to its end. On the owner's loop, which has
-// stopped or not begun when this is destroyed.
+// a further one takes the place of the oldest; 4 KiB a request; 5 s from the connection to its end. On the owner's
+// loop, which has stopped or not begun when this is destroyed.
 class MetricsServer {
  public:
   // Hands the page to `done`, any thread, once.

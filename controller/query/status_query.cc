@@ -133,7 +133,8 @@ grpc::Status GetJob(const QueryOptions& options, grpc::Channel* channel, v1::Sta
     return stub->GetJob(&context, v1::GetJobRequest(), status);
   };
   const grpc::Status got = ask();
-  const bool absent = got.error_code() == grpc::UNAVAILABLE && !IsDoorRefusal(got.error_message());
+  const bool refused = IsDoorRefusal(got.error_message()) || IsProofFromElsewhere(got.error_message());
+  const bool absent = got.error_code() == grpc::UNAVAILABLE && !refused;
   return absent && channel->WaitForConnected(deadline) ? ask() : got;
 }
 
@@ -141,6 +142,7 @@ absl::Status Explain(const QueryOptions& options, const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   const std::string& why = status.error_message();
   if (IsDoorRefusal(why)) return absl::UnauthenticatedError(kWrongToken);
+  if (IsProofFromElsewhere(why)) return absl::UnavailableError(kProofFromElsewhere);
   switch (status.error_code()) {
     case grpc::UNAVAILABLE:
     case grpc::DEADLINE_EXCEEDED:

@@ -1,5 +1,8 @@
 #include "controller/rpc/status_service.h"
 
+#include <utility>
+
+#include "absl/status/statusor.h"
 #include "controller/rpc/grpc_status.h"
 #include "controller/rpc/status_proto.h"
 #include "controller/rpc/unary_call.h"
@@ -12,7 +15,10 @@ void StatusService::Serve(grpc::ServerCompletionQueue* queue, CompletionThread* 
   Get::Serve([this, queue](grpc::ServerContext* context, v1::GetJobRequest* request, auto* writer,
                            void* tag) { RequestGetJob(context, request, writer, queue, queue, tag); },
              thread,
-             [hub = hub_](const Get::Ref& call) {
+             [hub = hub_, asks = asks_](const Get::Ref& call) {
+               absl::StatusOr<CallCount::Place> place = asks.Take(JobOf(call->context()));
+               if (!place.ok()) return call->Finish(ToGrpc(place.status()));
+               call->Keep(*std::move(place));
                hub->strand().Post([hub, call] {
                  const auto status = hub->Status(JobOf(call->context()));
                  if (status.ok()) ToProto(*status, call->reply());
@@ -23,7 +29,10 @@ void StatusService::Serve(grpc::ServerCompletionQueue* queue, CompletionThread* 
   List::Serve([this, queue](grpc::ServerContext* context, v1::ListJobsRequest* request, auto* writer,
                             void* tag) { RequestListJobs(context, request, writer, queue, queue, tag); },
               thread,
-              [hub = hub_](const List::Ref& call) {
+              [hub = hub_, asks = asks_](const List::Ref& call) {
+                absl::StatusOr<CallCount::Place> place = asks.Take(JobOf(call->context()));
+                if (!place.ok()) return call->Finish(ToGrpc(place.status()));
+                call->Keep(*std::move(place));
                 hub->strand().Post([hub, call] {
                   const auto status = hub->Status(JobOf(call->context()));
                   if (status.ok()) ToSummary(*status, call->reply()->add_jobs());

@@ -5,13 +5,18 @@
 
 #include "base/completion_thread.h"
 #include "controller/hub/hub.h"
+#include "controller/rpc/call_count.h"
 #include "farandole/v1/status.grpc.pb.h"
 
 namespace farandole::controller::rpc {
 
-// The service of status.proto.
+// The service of status.proto. So many calls of one job and its parts are under way at a time: kAsksOfJobMax that ask
+// once, WatchCall::kOfJobMax that watch; further ones end with RESOURCE_EXHAUSTED.
 class StatusService final : public v1::Status::AsyncService {
  public:
+  static constexpr int kAsksOfJobMax = 16;
+  static constexpr int kAsksMax = 1024;
+
   // `hub` outlives all calls.
   explicit StatusService(hub::Hub* hub) : hub_(hub) {}
 
@@ -20,6 +25,7 @@ class StatusService final : public v1::Status::AsyncService {
 
  private:
   hub::Hub* const hub_;
+  const CallCount asks_{"calls that ask for the status", kAsksOfJobMax, kAsksMax};
 };
 
 }  // namespace farandole::controller::rpc

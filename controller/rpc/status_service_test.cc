@@ -1,11 +1,18 @@
 // The status service behind a real server.
 
+#include "controller/rpc/status_service.h"
+
 #include <grpcpp/create_channel.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "base/auth.h"
 #include "base/event_loop.h"
 #include "controller/query/status_query.h"
@@ -122,15 +129,50 @@ TEST_F(StatusServiceTest, WatchesAreBounded) {
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::JobStatus>>> readers;
   v1::JobStatus status;
-  for (int i = 0; i < WatchCall::kWatchersMax; ++i) {
+  for (int i = 0; i < WatchCall::kOfJobMax; ++i) {
     contexts.push_back(std::make_unique<grpc::ClientContext>());
     Prepare(contexts.back().get(), "j", Observer("j"));
     readers.push_back(stub_->Watch(contexts.back().get(), v1::WatchRequest()));
     ASSERT_TRUE(readers.back()->Read(&status)) << i;
   }
   EXPECT_EQ(WatchEnd("j", Observer("j"), 1), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(WatchEnd("j/part", Observer("j"), 1), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(WatchEnd("nobody", Observer("nobody"), 1), grpc::StatusCode::NOT_FOUND) << "others may";
   for (auto& context : contexts) context->TryCancel();
   for (auto& reader : readers) EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(StatusServiceTest, CallsThatAskAreBounded) {
+  // Holds up the hub, which answers them.
+  absl::Notification held, release, refused;
+  std::thread holder([&] {
+    server_->WhenEmpty([&] {
+      held.Notify();
+      release.WaitForNotification();
+    });
+  });
+  held.WaitForNotification();
+  std::atomic<int> not_found{0}, exhausted{0};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < StatusService::kAsksOfJobMax + 1; ++i) {
+    callers.emplace_back([&] {
+      grpc::ClientContext context;
+      Prepare(&context, "j", Observer("j"));
+      v1::JobStatus status;
+      const grpc::StatusCode code = stub_->GetJob(&context, v1::GetJobRequest(), &status).error_code();
+      if (code == grpc::StatusCode::NOT_FOUND) ++not_found;
+      if (code == grpc::StatusCode::RESOURCE_EXHAUSTED && ++exhausted == 1) refused.Notify();
+    });
+  }
+  EXPECT_TRUE(refused.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  EXPECT_EQ(not_found, 0);
+  v1::ListJobsReply reply;
+  EXPECT_EQ(List("j/part", Observer("j"), &reply).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  release.Notify();
+  holder.join();
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(not_found, StatusService::kAsksOfJobMax);
+  EXPECT_EQ(exhausted, 1);
 }
 
 TEST_F(StatusServiceTest, AQueryPrintsALineAndSaysWhyNot) {

@@ -46,6 +46,9 @@ class UnaryCall final : public std::enable_shared_from_this<UnaryCall<RequestTyp
   // Before Finish.
   ReplyType* reply() { return &reply_; }
 
+  // Has `kept` as long as there is the call: until its answer has gone out, or the caller. Only from the handler.
+  void Keep(std::shared_ptr<void> kept) { kept_ = std::move(kept); }
+
   // `fn` runs in the completion thread if the caller gives up (its deadline is that, too). Only from the handler, not
   // after Finish.
   void OnCancel(std::function<void()> fn) {
@@ -74,6 +77,7 @@ class UnaryCall final : public std::enable_shared_from_this<UnaryCall<RequestTyp
   ReplyType reply_;
   grpc::ServerAsyncResponseWriter<ReplyType> writer_;
   CallStep open_step_, done_step_, finish_step_;
+  std::shared_ptr<void> kept_;
   bool done_ = false;  // completion thread
   std::function<void()> on_cancel_;
   std::atomic<bool> finished_{false};

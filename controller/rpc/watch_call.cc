@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "controller/rpc/grpc_status.h"
 #include "controller/rpc/status_proto.h"
@@ -20,17 +21,16 @@ constexpr int64_t kRanksPerMs = 10;
 }  // namespace
 
 void WatchCall::Serve(const Request& request, hub::Hub* hub, CompletionThread* thread) {
-  ServeNext(request, hub, thread, std::make_shared<int>(0));
+  ServeNext(request, hub, thread, CallCount("watches", kOfJobMax, kAllMax));
 }
 
-void WatchCall::ServeNext(const Request& request, hub::Hub* hub, CompletionThread* thread,
-                          const std::shared_ptr<int>& watchers) {
-  auto call = std::make_shared<WatchCall>(hub, thread, watchers);
+void WatchCall::ServeNext(const Request& request, hub::Hub* hub, CompletionThread* thread, const CallCount& watches) {
+  auto call = std::make_shared<WatchCall>(hub, thread, watches);
   call->context_.AsyncNotifyWhenDone(call->done_step_.Arm([call](bool) { call->OnDone(); }));
   request(&call->context_, &call->request_, &call->writer_, call->open_step_.Arm([=](bool ok) {
     // The server shuts down; of a call that never was gRPC does not tell the end.
     if (!ok) return call->done_step_.Disarm();
-    ServeNext(request, hub, thread, watchers);
+    ServeNext(request, hub, thread, watches);
     thread->Hold();  // until it has finished
     call->Begin();
   }));
@@ -43,12 +43,9 @@ void WatchCall::Begin() {
     return Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
                                absl::StrCat("at most ", kPerSecondMax, " per second may be watched")));
   }
-  if (*watchers_ >= kWatchersMax) {
-    return Finish(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                               absl::StrCat(*watchers_, " calls watch this controller already, the most that may")));
-  }
-  counted_ = true;
-  ++*watchers_;
+  absl::StatusOr<CallCount::Place> place = watches_.Take(job_);
+  if (!place.ok()) return Finish(ToGrpc(place.status()));
+  place_ = *std::move(place);
   interval_ms_ = 1000 / per_second;
   Look();
 }
@@ -99,9 +96,7 @@ void WatchCall::OnDone() {
 }
 
 void WatchCall::Finish(const grpc::Status& status) {
-  writer_.Finish(status, finish_step_.Arm([self = shared_from_this()](bool) {
-    if (self->counted_) --*self->watchers_;
-  }));
+  writer_.Finish(status, finish_step_.Arm([self = shared_from_this()](bool) {}));
   thread_->Release();
 }
 

@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/call_step.h"
 #include "controller/hub/hub.h"
+#include "controller/rpc/call_count.h"
 #include "farandole/v1/status.pb.h"
 
 namespace farandole::controller::rpc {
@@ -32,15 +33,17 @@ class WatchCall final : public std::enable_shared_from_this<WatchCall> {
   // Asks gRPC for the next call.
   using Request = std::function<void(grpc::ServerContext*, v1::WatchRequest*, Writer*, void* tag)>;
   static constexpr uint32_t kPerSecondMax = 10;
-  static constexpr int kWatchersMax = 64;
+  // Of one job and its parts, and in all, at a time.
+  static constexpr int kOfJobMax = 16;
+  static constexpr int kAllMax = 64;
 
   // Serves calls, one after the other, until the server shuts down. `hub` outlives all of them.
   static void Serve(const Request& request, hub::Hub* hub, CompletionThread* thread);
 
-  WatchCall(hub::Hub* hub, CompletionThread* thread, std::shared_ptr<int> watchers)
+  WatchCall(hub::Hub* hub, CompletionThread* thread, const CallCount& watches)
       : hub_(hub),
         thread_(thread),
-        watchers_(std::move(watchers)),
+        watches_(watches),
         writer_(&context_),
         open_step_(thread),
         done_step_(thread),
@@ -49,8 +52,7 @@ class WatchCall final : public std::enable_shared_from_this<WatchCall> {
         finish_step_(thread) {}
 
  private:
-  static void ServeNext(const Request& request, hub::Hub* hub, CompletionThread* thread,
-                        const std::shared_ptr<int>& watchers);
+  static void ServeNext(const Request& request, hub::Hub* hub, CompletionThread* thread, const CallCount& watches);
   void Begin();
   void Look();
   // On the strand.
@@ -61,8 +63,8 @@ class WatchCall final : public std::enable_shared_from_this<WatchCall> {
 
   hub::Hub* const hub_;
   CompletionThread* const thread_;
-  const std::shared_ptr<int> watchers_;  // how many are open; touched in the completion thread
-  bool counted_ = false;
+  const CallCount watches_;
+  CallCount::Place place_;
   grpc::ServerContext context_;
   v1::WatchRequest request_;
   Writer writer_;

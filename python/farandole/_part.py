@@ -12,6 +12,7 @@ from typing import Any
 
 from farandole import _library, _mpi, _placement
 from farandole._placement import Place
+from farandole._truth import is_elastic
 
 # What says who this process is, for the library and for scripts.
 _NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
@@ -50,7 +51,7 @@ def adopt(comm: Any) -> None:
     ranks = _ranks(comm)
     told = _placement.told(os.environ)
     rank, size = (told.rank, told.size) if told else (0, 1)
-    if ranks is not None and os.environ.get("FARANDOLE_ELASTIC"):
+    if ranks is not None and is_elastic():
         raise ValueError(f"hvd.init(comm={comm!r}): the ranks of an elastic job change, so all of them take part")
     if _mpi.is_communicator(comm):
         ranks = _mpi.ranks_of_world(comm, rank, size)

@@ -11,6 +11,8 @@ import time
 ANSWER_BYTES_MAX = 65536
 # How long a listening socket is left alone when this process has no descriptors left.
 PAUSE_S = 0.1
+# How long one waits at a socket whose queue is full before one comes again.
+QUEUE_PAUSE_S = 0.01
 
 
 class ForeignSocketError(Exception):
@@ -57,8 +59,21 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
     return pid, user
 
 
+def _connect(connection: socket.socket, name: str, timeout_s: float) -> bool:
+    """False if the socket's queue stays full; the kernel lets nobody with a timeout wait in it."""
+    until = time.monotonic() + timeout_s
+    while True:
+        try:
+            connection.connect(f"\0{name}")
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(QUEUE_PAUSE_S)
+
+
 def ask(name: str, request: dict | None, timeout_s: float) -> dict | None:
-    """What is answered at a socket; None if nobody is there, or just ending, or does not answer in time.
+    """What is answered at a socket; None if nobody is there, or just ending, or takes or answers nobody in time.
 
     Args:
         name: of the socket, without the zero byte.
@@ -72,7 +87,8 @@ def ask(name: str, request: dict | None, timeout_s: float) -> dict | None:
         connection.settimeout(timeout_s)
         received = b""
         try:
-            connection.connect(f"\0{name}")
+            if not _connect(connection, name, timeout_s):
+                return None
             owner = peer_of(connection)[1]
             if owner != os.geteuid():
                 raise ForeignSocketError(f"the socket @{name} belongs to user {owner}, not to this one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 _NAMES = (
@@ -26,3 +27,9 @@ def spelled_as_words(variables: Mapping[str, str]) -> dict[str, str]:
     """The variables among `variables` that are on or off by a word, as numbers."""
     words = {name: _WORDS.get(variables.get(name, "").strip().lower()) for name in BOOLEANS}
     return {name: number for name, number in words.items() if number is not None}
+
+
+def is_elastic() -> bool:
+    """Whether the job goes on without those that are lost: its size and members may change while this process lives."""
+    values = (os.environ.get(name, "").strip() for name in ("FARANDOLE_ELASTIC", "HOROVOD_ELASTIC"))
+    return any(_WORDS.get(value.lower(), value) not in ("", "0") for value in values)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from typing import Any, Callable, NoReturn
 
 from farandole import exceptions
+from farandole._truth import is_elastic
 from farandole.elastic import membership
 from farandole.elastic.state import State
 
@@ -51,7 +51,7 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
             except _NOT_RETRIED:
                 raise
             except exceptions.HorovodInternalError as error:
-                if isinstance(error, exceptions.PeerLostError) and not _elastic():
+                if isinstance(error, exceptions.PeerLostError) and not is_elastic():
                     raise
                 _say(f"going back to the last commit: {error}")
                 state.restore()
@@ -62,11 +62,6 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
             changed = True
 
     return wrapper
-
-
-def _elastic() -> bool:
-    """Whether the job goes on without those that are lost."""
-    return any(os.environ.get(name, "0") not in ("", "0") for name in ("FARANDOLE_ELASTIC", "HOROVOD_ELASTIC"))
 
 
 def _join_again(reset: Callable[[], None]) -> None:

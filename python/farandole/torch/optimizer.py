@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import Any, Callable
 import torch
 
 from farandole import _basics, process_sets
+from farandole._truth import is_elastic
 from farandole.exceptions import HorovodInternalError
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import gradient_groups, reduce_ops
@@ -110,7 +110,7 @@ class _DistributedOptimizer:
         self._reducer = GradientReducer(
             op, 1.0 / factor, factor, compression, backward_passes_per_step, process_set, groups, sparse_as_dense
         )
-        self._reduces = _several(process_set) and (_elastic() or bool(process_set.included()))
+        self._reduces = _several(process_set) and (is_elastic() or bool(process_set.included()))
         if self._reduces:
             for group in self.param_groups:
                 self._watch(group["params"])
@@ -257,13 +257,8 @@ class _DistributedOptimizer:
         super().zero_grad(*args, **kwargs)
 
 
-def _elastic() -> bool:
-    """Whether size and members may change while this process lives."""
-    return bool(os.environ.get("HOROVOD_ELASTIC"))
-
-
 def _several(process_set: ProcessSet) -> bool:
-    return _elastic() or process_set.size() > 1
+    return is_elastic() or process_set.size() > 1
 
 
 def DistributedOptimizer(

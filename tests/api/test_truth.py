@@ -1,0 +1,34 @@
+"""Variables that are on or off."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+import torch
+
+from farandole import _truth
+
+
+@pytest.mark.parametrize(
+    ("variables", "elastic"),
+    [
+        ({}, False),
+        ({"HOROVOD_ELASTIC": "0"}, False),
+        ({"HOROVOD_ELASTIC": ""}, False),
+        ({"HOROVOD_ELASTIC": "false", "FARANDOLE_ELASTIC": "0"}, False),
+        ({"HOROVOD_ELASTIC": "1"}, True),
+        ({"FARANDOLE_ELASTIC": "true"}, True),
+    ],
+)
+def test_a_job_is_elastic_if_a_variable_is_on(
+    variables: dict[str, str], elastic: bool, hvd: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HOROVOD_ELASTIC", "FARANDOLE_ELASTIC"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert _truth.is_elastic() == elastic
+    # Alone, a job that stays so has nothing to reduce.
+    weight = torch.nn.Parameter(torch.ones(1))
+    assert hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0))._reduces == elastic
