@@ -127,7 +127,7 @@ std::vector<std::string> FakeWorkerCommand(std::vector<std::string> verbs) {
 std::vector<std::string> FakeWorkersByRank(const std::vector<std::string>& verbs) {
   std::string script = "case $FARANDOLE_RANK in ";
   for (size_t rank = 0; rank < verbs.size(); ++rank) {
-    script += std::to_string(rank) + ") exec agent/fake_worker " + verbs[rank] + ";; ";
+    script += std::to_string(rank) + ") exec agent/core/fake_worker " + verbs[rank] + ";; ";
   }
   return {"sh", "-c", script + "esac"};
 }

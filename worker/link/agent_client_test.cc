@@ -195,6 +195,20 @@ TEST_F(AgentClientTest, ComesBackAfterTheAgentCloses) {
   EXPECT_EQ(std::get<Ack>(agent_.Hear<WorkerUp>()).received_through, 5u);
 }
 
+// What a script has submitted at once, of at least so many bytes.
+WorkerUp Large(size_t bytes) {
+  constexpr size_t kNameBytes = 4000;
+  Announce announce;
+  announce.generation = {1, 1};
+  for (size_t i = 0; i <= bytes / kNameBytes; ++i) {
+    Request request;
+    request.signature.op = OpKind::kAllreduce;
+    request.name = std::string(kNameBytes, 'x');
+    announce.requests.push_back(std::move(request));
+  }
+  return WorkerUp(std::move(announce));
+}
+
 TEST_F(AgentClientTest, AnAgentThatLeavesTooMuchUnreadIsLeft) {
   Start();
   Attach();
@@ -203,7 +217,7 @@ TEST_F(AgentClientTest, AnAgentThatLeavesTooMuchUnreadIsLeft) {
   PrivateFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   client_.ReceiveSoon();
   std::thread receiver([&] { client_.ReceiveHere(wake.get()); });
-  const WorkerUp large(Failed{{1, 1}, std::string(1 << 20, 'x'), Rank(0)});
+  const WorkerUp large = Large(1 << 20);
   for (size_t sent = 0; sent <= kUnsentBytesMax; sent += 1 << 20) client_.Send(large);
   receiver.join();
   EXPECT_THAT(listener_.Next(), AllOf(HasSubstr("00no agent on the socket"), HasSubstr("has left")));
@@ -219,7 +233,7 @@ TEST_F(AgentClientTest, AMessageThatFitsNoFrameIsSaidAndIsTheLast) {
   Start();
   Attach();
   EXPECT_EQ(listener_.Next(), "10");
-  client_.Send(Failed{{1, 1}, std::string(kFrameBytesMax, 'x'), Rank(0)});
+  client_.Send(Large(kFrameBytesMax));
   client_.Send(Ack{{1, 1}, 5, 5});
   EXPECT_THAT(listener_.Next(), AllOf(HasSubstr("01this process cannot tell its agent what it has submitted"),
                                       HasSubstr("submit fewer tensors at once")));
