@@ -78,7 +78,9 @@ uint64_t Hub::GreatestIncarnation(const std::string& job) const {
 void Hub::KeepLast(const std::string& job, const Entry& entry) {
   forgotten_.Keep(job, entry.job.last_generation());
   const JobStatus last = entry.job.Status(clock_->Now());
-  forgotten_ends_.Keep(job, {last.generation, last.reason});
+  // One that lives, or registers, has not ended with the job's beginning anew.
+  const bool ended = last.state != JobState::kRunning && last.state != JobState::kRecovering;
+  if (ended) forgotten_ends_.Keep(job, {last.generation, last.reason});
   if (entry.incarnation > config_.job.controller_incarnation) forgotten_incarnations_.Keep(job, entry.incarnation);
 }
 

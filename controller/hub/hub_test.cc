@@ -269,6 +269,30 @@ TEST_F(HubTest, AGenerationThatHasFailedIsNotGatheredWhenTheJobBeginsAnew) {
   EXPECT_THAT(again->sent.back(), HasSubstr("exited with code 1"));
 }
 
+// Neither by the first nor, while it registers, by the second beginning anew.
+TEST_F(HubTest, AGenerationThatLivesIsGatheredHoweverOftenTheJobBeginsAnew) {
+  HubConfig config;
+  config.job.controller_incarnation = 5;
+  auto hub = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+  auto stream = std::make_shared<FakeStream>();
+  hub->Opened(stream, "j", {"a", "h", "", 0});
+  for (uint64_t worker : {1, 2}) {
+    AgentUp joins = HelloOf(worker, 2);
+    std::get<Hello>(std::get<FromWorker>(joins).message).pid = static_cast<int64_t>(worker);
+    hub->Said(stream.get(), "j", "a", joins);
+  }
+  ASSERT_EQ(hub->Status("j")->state, JobState::kRunning);
+  const GenerationId generation = hub->Status("j")->generation;
+  for (uint64_t known : {9, 20}) {
+    auto again = std::make_shared<FakeStream>();
+    hub->Opened(again, "j", {"a", "h", "", known});
+    AgentUp said = HelloOf(2, 2);
+    std::get<Hello>(std::get<FromWorker>(said).message).generation = generation;
+    hub->Said(again.get(), "j", "a", said);
+    EXPECT_EQ(hub->Status("j")->state, JobState::kRecovering) << known;
+  }
+}
+
 TEST_F(HubTest, WhatAnOlderStreamSaysOrItsEndChangeNothing) {
   auto hub = std::make_unique<Hub>(HubConfig{}, &clock_, &log_, [](TimePoint) {});
   auto older = std::make_shared<FakeStream>();

@@ -40,6 +40,12 @@ void Controller::Start() {
   config.job.can_withdraw = world_->setting.can_withdraw;
   config.job.new_data_key = [this] { return absl::StrCat("key", next_key_++); };
   incarnations_.insert(config.job.controller_incarnation);
+  // The product draws the step at random, so that no number is given twice.
+  config.greater_incarnation = [this](uint64_t than) {
+    while (incarnations_.count(++than) > 0) {
+    }
+    return than;
+  };
   armed_ = TimePoint::Infinite();
   incarnation_ = 0;
   hub_ =
