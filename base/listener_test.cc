@@ -1,8 +1,6 @@
 #include "base/listener.h"
 
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -53,6 +51,8 @@ UniqueFd Dial(int port) {
 class ListenerTest : public ::testing::Test {
  protected:
   ListenerTest() { listener_.StartFromLoop(socket_.get()); }
+  // A sanitizer that sees this object for the first time needs descriptors itself.
+  void SetUp() override { RunFor(1); }
   // Runs the loop for so long, or until so many connections have come.
   void RunFor(int64_t ms, size_t connections = SIZE_MAX) {
     loop_.Drive([&] { return taken_.size() >= connections; }, 0, loop_.Now().PlusMs(ms));
@@ -75,8 +75,6 @@ TEST_F(ListenerTest, TakesAllThatCome) {
 }
 
 TEST_F(ListenerTest, WithoutDescriptorsItWaitsAndDoesNotSpin) {
-  // A sanitizer that sees this object for the first time needs descriptors itself.
-  RunFor(1);
   const UniqueFd dialled = Dial(PortOf(socket_.get()));
   {
     const NoDescriptors none;

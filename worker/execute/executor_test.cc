@@ -169,7 +169,8 @@ class AbortsBetween final : public Executor::Idle {
   explicit AbortsBetween(std::unique_ptr<Executor>* executor) : executor_(executor) {}
   bool Wait(int) override { return false; }
   void BatchBegins() override {
-    if (!std::exchange(aborted_, true)) EXPECT_TRUE((*executor_)->Abort("over").empty());
+    if (std::exchange(aborted_, true)) return;
+    EXPECT_TRUE((*executor_)->Abort("over").empty());
   }
   void BatchEnds() override {}
 
