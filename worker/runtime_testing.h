@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "worker/collective/blocking_adapter.h"
 #include "worker/os/event_count.h"
 #include "worker/runtime.h"
 
@@ -94,7 +95,7 @@ class FakeLink final : public link::ControlLink {
 };
 
 // Two ranks that contribute the same; can be told to fail, or to wait in a collective until Abort.
-class FakeCommunicator final : public collective::Communicator {
+class FakeCommunicator final : public collective::BlockingCommunicator {
  public:
   struct Control {
     absl::Status status;
@@ -129,7 +130,6 @@ class FakeCommunicator final : public collective::Communicator {
   }
   absl::Status Broadcast(const collective::Instance&, int, void*, int64_t) override { return control_->status; }
   absl::Status Barrier(const collective::Instance&) override { return control_->status; }
-  bool CanWithdraw() const override { return false; }
   void Withdraw(const collective::Instance&) override { control_->withdrawn = true; }
   void Abort(const std::string&) override { control_->aborted.Advance(); }
   Rank SuspectRank() const override { return Rank(1); }
@@ -174,7 +174,7 @@ class RuntimeTest : public testing::Test {
   absl::StatusOr<std::unique_ptr<collective::Communicator>> Build(const collective::Group& group,
                                                                   collective::Bootstrap* bootstrap) {
     if (!build_.ok()) return build_;
-    return std::make_unique<FakeCommunicator>(&control_);
+    return std::make_unique<collective::BlockingAdapter>(std::make_unique<FakeCommunicator>(&control_));
   }
 
   void Join(Runtime::Limits limits = {kLong, kLong}) {

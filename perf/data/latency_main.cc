@@ -21,6 +21,7 @@
 #include "perf/control/process_sample.h"
 #include "perf/control/resnet50.h"
 #include "perf/data/rank_page.h"
+#include "worker/collective/blocking_adapter.h"
 #include "worker/config.h"
 #include "worker/link/agent_client.h"
 #include "worker/os/event_count.h"
@@ -38,7 +39,7 @@ constexpr int64_t kAckMs = 1500;
 // Long enough for every thread to have parked.
 constexpr int64_t kParkedNs = 3000000;
 
-class NotingCommunicator final : public worker::collective::Communicator {
+class NotingCommunicator final : public worker::collective::BlockingCommunicator {
  public:
   explicit NotingCommunicator(RankPage* page) : page_(page) {}
   std::string name() const override { return "none"; }
@@ -60,7 +61,6 @@ class NotingCommunicator final : public worker::collective::Communicator {
   }
   absl::Status Broadcast(const worker::collective::Instance&, int, void*, int64_t) override { return absl::OkStatus(); }
   absl::Status Barrier(const worker::collective::Instance&) override { return absl::OkStatus(); }
-  bool CanWithdraw() const override { return false; }
   void Withdraw(const worker::collective::Instance&) override {}
   void Abort(const std::string&) override {}
   Rank SuspectRank() const override { return Rank(); }
@@ -147,7 +147,8 @@ class Latency {
                   std::make_unique<worker::link::AgentClient>(loop, config.agent_socket, worker), &said_);
             },
             [this](const worker::collective::Group&, worker::collective::Bootstrap*) {
-              return std::make_unique<NotingCommunicator>(&page_);
+              return std::make_unique<worker::collective::BlockingAdapter>(
+                  std::make_unique<NotingCommunicator>(&page_));
             }) {}
 
   bool Run(int rounds, int steps, int tensors) {

@@ -88,7 +88,7 @@ class MeasuringRank {
   }
 
   // Nanoseconds of one call, of the slowest rank.
-  int64_t Time(OpKind op, worker::collective::Communicator* communicator, int64_t bytes) {
+  int64_t Time(OpKind op, worker::collective::BlockingCommunicator* communicator, int64_t bytes) {
     const int64_t calls = std::clamp<int64_t>(kBytesInARow / std::max<int64_t>(bytes, 1), 1, kCallsMax);
     page_.Barrier();
     const int64_t begin_ns = NowNs();
@@ -96,7 +96,7 @@ class MeasuringRank {
     return -page_.Least(-(NowNs() - begin_ns)) / calls;
   }
 
-  absl::Status Call(OpKind op, worker::collective::Communicator* communicator, int64_t bytes) {
+  absl::Status Call(OpKind op, worker::collective::BlockingCommunicator* communicator, int64_t bytes) {
     const worker::collective::Instance instance{1, ++anchor_, 0};
     const int64_t size = page_.size();
     const std::vector<int64_t> even(size, bytes / size);

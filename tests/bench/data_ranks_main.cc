@@ -74,8 +74,8 @@ class DataRank {
     link_.Fail("nobody can measure " + command.what);
   }
 
-  std::vector<double> Allreduces(const Command& command, worker::collective::Communicator* communicator, char* operands,
-                                 char* packed) {
+  std::vector<double> Allreduces(const Command& command, worker::collective::BlockingCommunicator* communicator,
+                                 char* operands, char* packed) {
     const worker::arithmetic::Reduction how(TypeOf(command.dtype));
     const int64_t count = command.bytes / SizeOf(how.dtype);
     return MeasureBlocks(command, &page_, &link_, operands, [&](char* data) {

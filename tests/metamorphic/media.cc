@@ -16,9 +16,9 @@
 namespace farandole::metamorphic {
 namespace {
 
-absl::StatusOr<std::unique_ptr<worker::collective::Communicator>> Make(const Medium& medium, int ranks, int position,
-                                                                       transport::Transport* transport,
-                                                                       worker::collective::Bootstrap* bootstrap) {
+absl::StatusOr<std::unique_ptr<worker::collective::BlockingCommunicator>> Make(
+    const Medium& medium, int ranks, int position, transport::Transport* transport,
+    worker::collective::Bootstrap* bootstrap) {
   const worker::hier::HierarchicalOptions options = worker::hier::SmallHierarchicalOptions();
   const std::vector<int> one_host(ranks, 0);
   const worker::collective::Group group =
@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<worker::collective::Communicator>> Make(const Med
 }
 
 // Memory with these bytes in it: the communicator's buffer if the call asks for it and it has one so large.
-char* Place(const Call& call, std::vector<char>* operand, worker::collective::Communicator* communicator) {
+char* Place(const Call& call, std::vector<char>* operand, worker::collective::BlockingCommunicator* communicator) {
   const int64_t bytes = static_cast<int64_t>(operand->size());
   void* const buffer = call.in_buffer ? communicator->Buffer(bytes) : nullptr;
   if (buffer == nullptr || bytes == 0) return operand->data();
@@ -45,7 +45,7 @@ char* Place(const Call& call, std::vector<char>* operand, worker::collective::Co
 int64_t Sum(const std::vector<int64_t>& values) { return std::accumulate(values.begin(), values.end(), int64_t{0}); }
 
 absl::Status Reducescatter(const Call& call, const worker::collective::Instance& instance,
-                           worker::collective::Communicator* communicator, Result* result) {
+                           worker::collective::BlockingCommunicator* communicator, Result* result) {
   const int ranks = communicator->size(), position = communicator->position();
   std::vector<char> operand = OperandOf(call, position, ranks);
   const int64_t count = Sum(call.counts);
@@ -60,7 +60,7 @@ absl::Status Reducescatter(const Call& call, const worker::collective::Instance&
 }
 
 absl::Status Move(const Call& call, const worker::collective::Instance& instance,
-                  worker::collective::Communicator* communicator, Result* result) {
+                  worker::collective::BlockingCommunicator* communicator, Result* result) {
   const int ranks = communicator->size(), position = communicator->position();
   const int64_t size = SizeOf(call.how.dtype);
   std::vector<char> operand = OperandOf(call, position, ranks);
@@ -82,7 +82,7 @@ absl::Status Move(const Call& call, const worker::collective::Instance& instance
 
 // Pieces of different sizes, some of them empty.
 absl::Status AllreducePieces(const Call& call, const worker::collective::Instance& instance,
-                             worker::collective::Communicator* communicator, Result* result) {
+                             worker::collective::BlockingCommunicator* communicator, Result* result) {
   const std::vector<char> operand = OperandOf(call, communicator->position(), communicator->size());
   const std::vector<char> before = operand;
   const int64_t size = SizeOf(call.how.dtype);
@@ -99,7 +99,7 @@ absl::Status AllreducePieces(const Call& call, const worker::collective::Instanc
 }
 
 absl::Status Execute(const Call& call, const worker::collective::Instance& instance,
-                     worker::collective::Communicator* communicator, Result* result) {
+                     worker::collective::BlockingCommunicator* communicator, Result* result) {
   switch (call.kind) {
     case Call::Kind::kBarrier:
       return communicator->Barrier(instance);

@@ -123,6 +123,8 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
         "worker/os",
     ),
     "worker/select": (
+        "base",
+        "proto",
         "transport",
         "transport/tcp",
         "worker/collective",

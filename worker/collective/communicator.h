@@ -2,104 +2,67 @@
 #define FARANDOLE_WORKER_COLLECTIVE_COMMUNICATOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "proto/types.h"
-#include "worker/arithmetic/reduction.h"
-#include "worker/collective/batch_buffer.h"
+#include "worker/collective/collective.h"
 #include "worker/collective/instance.h"
-#include "worker/collective/piece.h"
 
 namespace farandole::worker::collective {
 
-// The collectives among the members of one process set in one generation, on host memory.
+// The collectives among the members of one process set in one generation. What executes batches sees nothing else of
+// the data plane; media whose calls block are behind BlockingAdapter.
 //
-// Called by one thread at a time (the executor), and by all members in the same order with the same instance. Instances
-// rise: by anchor, then seq, then part. Each call blocks until the result is in place, the peers' part fails, Withdraw,
-// or Abort. Status codes of every collective:
+// Start is called by one thread at a time (the executor's), and by all members in the same order with the same
+// instance. Instances rise: by anchor, then seq, then part. A collective may be started while earlier ones last; what
+// they read and write is then not the same memory. Status codes of every collective:
 //   UNAVAILABLE        a peer is gone; SuspectRank() tells which, if known
 //   ABORTED            Abort was called; the reason given there
 //   DEADLINE_EXCEEDED  the configured bound on one collective passed
 //   CANCELLED          Withdraw was called for this instance
-// After any other failure than CANCELLED the communicator is broken and every later call fails with the same status.
+// After any other failure than CANCELLED the communicator is broken: what is under way and all that is started later
+// ends with a failure, in bounded time.
 class Communicator {
  public:
+  using Done = std::function<void(const absl::Status&)>;
+
+  // Ends what is under way, with ABORTED, and returns after the last `done` has.
   virtual ~Communicator() = default;
 
-  // "shm", "tcp": for logs, status, the selector's table.
+  // "shm", "tcp": of what serves most; for logs and status.
   virtual std::string name() const = 0;
   // Position of this worker among the members, and their number.
   virtual int position() const = 0;
   virtual int size() const = 0;
 
-  // Tensors of more bytes together are better reduced in several calls: packed whole, they would leave the caches
-  // before they are reduced and unpacked. The same on all members.
-  virtual int64_t FusedBytesMax() const { return 4 << 20; }
+  // Tensors of more bytes together are better reduced in several allreduces: packed whole, they would leave the caches
+  // before they are reduced and unpacked. The same on all members. By the thread that calls Start, and may last as
+  // long.
+  virtual int64_t FusedBytesMax(DeviceKind memory) = 0;
 
-  // Memory of at least `bytes`, 64-byte aligned, on which the collectives below work with the fewest copies. Valid
-  // until the next call of Buffer. nullptr: it has none so large, bring your own.
-  virtual void* Buffer(int64_t bytes) = 0;
+  // Starts a collective, and calls `done` exactly once when nothing of its memory is used any more: inside Start or
+  // later, from any thread, without a lock held. `collective` has to stay until then. `done` does not block and starts
+  // nothing here. How many may be under way at a time is for the caller to bound.
+  //
+  // Start may last as long as the collective, as with media that block. On the memory of a device it only enqueues:
+  // behind what is on `stream` so far, and OK says that what is put on the stream from then on comes after the result.
+  // Null: host memory.
+  virtual void Start(const Instance& instance, const Collective& collective, void* stream, Done done) = 0;
 
-  // data[i] = combination over members of data[i], in place, with the factors of `how`; all members get the same bits.
-  // reduction.h says what is rounded when. Which members' elements are combined first may depend on the size of the
-  // operand and of the group (schedule_table.h); in shared memory it is always the order of position. `count` in
-  // elements, 0 allowed.
-  virtual absl::Status Allreduce(const Instance& instance, const arithmetic::Reduction& how, void* data,
-                                 int64_t count) = 0;
-
-  // The same for tensors at places of their own, as if they lay one behind the other; inputs that are not outputs stay
-  // as they are. No output changes before all members have come (D3). Here: by way of Buffer, or in place where that
-  // costs less.
-  virtual absl::Status AllreducePieces(const Instance& instance, const arithmetic::Reduction& how,
-                                       absl::Span<const Piece> pieces);
-
-  // Member m gets in `output` the combination of elements [sum of counts before m, + counts[m]) of the operands of all,
-  // with the bits that Allreduce would give it in shared memory; over channels as schedule_table.h says. `data`, of as
-  // many elements as all counts together, is used up; `output` does not overlap it. Here: an allreduce, of which each
-  // keeps its own part.
-  virtual absl::Status Reducescatter(const Instance& instance, const arithmetic::Reduction& how, void* data,
-                                     void* output, const std::vector<int64_t>& counts);
-
-  // This member sends send_bytes[m] bytes to member m and gets receive_bytes[m] from it, which is what m sends to it:
-  // those for 0, 1, ... lie one behind the other in `input`, what comes from 0, 1, ... in `output`, which does not
-  // overlap it. No member needs to know more, nor holds more of others' data than it passes on. RESOURCE_EXHAUSTED: no
-  // memory for that.
-  virtual absl::Status Alltoall(const Instance& instance, const void* input, void* output,
-                                const std::vector<int64_t>& send_bytes, const std::vector<int64_t>& receive_bytes) = 0;
-
-  // Member m contributes byte_counts[m] bytes; `output` receives all, in order of position. `input` may lie at its own
-  // place inside `output`.
-  virtual absl::Status Allgather(const Instance& instance, const void* input, void* output,
-                                 const std::vector<int64_t>& byte_counts) = 0;
-
-  // `data` of the member at position `root` is copied to all.
-  virtual absl::Status Broadcast(const Instance& instance, int root, void* data, int64_t bytes) = 0;
-
-  // Returns after every member has called it.
-  virtual absl::Status Barrier(const Instance& instance) = 0;
-
-  // True if what has not been entered by all members can be withdrawn: an allreduce that ends with CANCELLED has
-  // changed nothing but its operand.
-  virtual bool CanWithdraw() const = 0;
-  // Any thread, never blocks; only if CanWithdraw(). A collective of this instance, running or yet to be called, ends
-  // with CANCELLED, unless all members are known to have entered it. Used only for instances that at least one member
-  // never enters. Peers may be inside it for longer, and others, which never saw it, in a later instance already (D1).
+  // Any thread, never blocks. A collective of this instance, on host memory, running or yet to be started, ends with
+  // CANCELLED and has changed nothing, unless all members are known to have entered it. Used only for instances that at
+  // least one member never enters. Peers may be inside it for longer, and others, which never saw it, in a later
+  // instance already (D1). What is enqueued on a device is never withdrawn: it completes, or Abort ends it.
   virtual void Withdraw(const Instance& instance) = 0;
 
-  // Any thread, never blocks, idempotent: ends the running and all later calls with ABORTED and this reason.
+  // Any thread, never blocks, idempotent: ends what is under way and all that is started later with ABORTED and this
+  // reason.
   virtual void Abort(const std::string& reason) = 0;
 
   // After a failure: the peer it points to, as a rank of the job.
   virtual Rank SuspectRank() const = 0;
-
-  // Buffer, or plain memory if there is none so large; null: the process has no memory either.
-  char* Scratch(int64_t bytes);
-
- private:
-  BatchBuffer plain_;
 };
 
 }  // namespace farandole::worker::collective

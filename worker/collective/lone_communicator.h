@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "worker/arithmetic/ordered_reduce.h"
-#include "worker/collective/communicator.h"
+#include "worker/collective/blocking_communicator.h"
 
 namespace farandole::worker::collective {
 
 // A member that is alone: what it has is the result already, but for the factors of a reduction.
-class LoneCommunicator : public Communicator {
+class LoneCommunicator : public BlockingCommunicator {
  public:
   std::string name() const override { return "lone"; }
   int position() const override { return 0; }
@@ -38,7 +38,6 @@ class LoneCommunicator : public Communicator {
   absl::Status Barrier(const Instance& instance) override { return absl::OkStatus(); }
 
   // Nothing here blocks or depends on anybody: what is entered is complete.
-  bool CanWithdraw() const override { return true; }
   void Withdraw(const Instance& instance) override {}
   void Abort(const std::string& reason) override {}
   Rank SuspectRank() const override { return Rank(); }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "worker/collective/communicator.h"
+#include "worker/collective/blocking_communicator.h"
 #include "worker/collective/communicator_testing.h"
 
 // Reducescatter and alltoall with parts of very different sizes, and reductions with factors, for the tests of all
@@ -15,13 +15,13 @@
 namespace farandole::worker::collective {
 
 // Memory of a test: the communicator's buffer if it has one so large and that is asked for, or `own`.
-inline char* PlaceFor(int64_t bytes, bool in_buffer, Communicator* communicator, std::vector<char>* own) {
+inline char* PlaceFor(int64_t bytes, bool in_buffer, BlockingCommunicator* communicator, std::vector<char>* own) {
   own->resize(bytes + 1);
   void* const buffer = in_buffer ? communicator->Buffer(bytes) : nullptr;
   return buffer != nullptr ? static_cast<char*>(buffer) : own->data();
 }
 
-inline void CheckReducescatter(Communicator* communicator) {
+inline void CheckReducescatter(BlockingCommunicator* communicator) {
   const int ranks = communicator->size(), own = communicator->position();
   int round = 0;
   for (DataType dtype : {DataType::kFloat16, DataType::kFloat32, DataType::kInt64}) {
@@ -48,7 +48,7 @@ inline void CheckReducescatter(Communicator* communicator) {
 }
 
 // Operands times 4, the sum times a half: exact in every type.
-inline void CheckFactors(Communicator* communicator) {
+inline void CheckFactors(BlockingCommunicator* communicator) {
   const int ranks = communicator->size(), own = communicator->position();
   uint64_t round = 0;
   for (DataType dtype : {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
@@ -87,7 +87,7 @@ inline char AlltoallByte(int s, int d, int64_t at, int round) {
   return static_cast<char>(s * 31 + d * 7 + at * 3 + round);
 }
 
-inline void CheckAlltoall(Communicator* communicator) {
+inline void CheckAlltoall(BlockingCommunicator* communicator) {
   const int ranks = communicator->size(), own = communicator->position();
   int round = 0;
   for (int64_t unit : {0, 1, 60, 1000, 20011}) {

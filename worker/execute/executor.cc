@@ -6,11 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/start_thread.h"
-#include "worker/execute/tracing_communicator.h"
 
 namespace farandole::worker::execute {
 
-Executor::Executor(Factory factory, Owner* owner) : factory_(std::move(factory)), owner_(owner) {}
+Executor::UnderWay::UnderWay(Executor* executor)
+    : run({[executor] { executor->Wake(); }, [executor, this] { executor->OnEnded(this); }}) {}
+
+Executor::Executor(Factory factory, Owner* owner, size_t window)
+    : factory_(std::move(factory)), owner_(owner), window_(window) {}
 
 Executor::~Executor() { Stop(); }
 
@@ -37,18 +40,19 @@ void Executor::Push(session::Work work) {
 }
 
 void Executor::Withdraw(uint32_t process_set, const collective::Instance& instance) {
+  const auto is_it = [&](const session::Work& work) {
+    return work.kind == session::Work::Kind::kBatch && work.process_set == process_set && work.instance == instance;
+  };
   {
     absl::MutexLock lock(&mutex_);
-    if (running_.has_value() && running_->process_set == process_set && running_->instance == instance) {
-      running_->withdrawn = true;
-      auto it = communicators_.find(process_set);
+    for (const auto& batch : under_way_) {
+      if (batch->handed_back || !is_it(batch->work)) continue;
+      batch->withdrawn = true;
       // Otherwise it is being built.
-      if (it != communicators_.end()) it->second->Withdraw(instance);
+      if (batch->communicator != nullptr) batch->communicator->Withdraw(instance);
       return;
     }
-    auto queued = std::find_if(queue_.begin(), queue_.end(), [&](const session::Work& work) {
-      return work.kind == session::Work::Kind::kBatch && work.process_set == process_set && work.instance == instance;
-    });
+    auto queued = std::find_if(queue_.begin(), queue_.end(), is_it);
     if (queued == queue_.end()) return;
     withdrawn_.push_back(std::move(*queued));
     queue_.erase(queued);
@@ -60,9 +64,9 @@ std::vector<session::Work> Executor::Abort(const std::string& reason) {
   std::vector<session::Work> not_begun;
   absl::MutexLock lock(&mutex_);
   if (end_.ok()) end_ = absl::AbortedError(reason);
-  if (building_.has_value()) {
-    not_begun.push_back(*std::move(building_));
-    building_.reset();
+  for (const auto& batch : under_way_) {
+    if (batch->communicator != nullptr || batch->ended || std::exchange(batch->handed_back, true)) continue;
+    not_begun.push_back(std::move(batch->work));
   }
   for (std::deque<session::Work>* queue : {&withdrawn_, &queue_}) {
     for (session::Work& work : *queue) not_begun.push_back(std::move(work));
@@ -85,29 +89,19 @@ void Executor::Stop() {
 }
 
 void Executor::Run() {
+  issuer_ = std::this_thread::get_id();
   for (;;) {
     const uint32_t seen = changed_.Value();
-    session::Work work;
-    if (NextWithdrawn(&work)) {
-      owner_->OnWithdrawn(std::move(work));
-      continue;
-    }
-    if (Next(&work)) {
-      if (work.kind == session::Work::Kind::kBatch) {
-        RunBatch(std::move(work));
-      } else {
-        if (work.kind == session::Work::Kind::kSetChanged) ChangeSet(work);
-        owner_->OnDone(std::move(work));
-      }
-      continue;
-    }
-    {
-      absl::MutexLock lock(&mutex_);
-      if (stopping_) break;
-    }
+    if (DoNext()) continue;
+    if (Over()) break;
     Wait(seen);
   }
   if (idle_ != nullptr) idle_->BatchBegins();
+}
+
+bool Executor::Over() {
+  absl::MutexLock lock(&mutex_);
+  return stopping_ && under_way_.empty() && !delivering_;
 }
 
 void Executor::Wait(uint32_t seen) {
@@ -126,96 +120,181 @@ void Executor::Wake() {
   bell_.Ring();
 }
 
-bool Executor::Next(session::Work* work) {
+bool Executor::DoNext() {
+  if (Deliver()) return true;
+  if (issuing_ != nullptr) return Issue();
+  session::Work work;
+  UnderWay* batch = nullptr;
+  if (!Next(&work, &batch)) return false;
+  if (batch != nullptr) {
+    Begin(batch);
+    return true;
+  }
+  if (work.kind == session::Work::Kind::kSetChanged) ChangeSet(work);
+  owner_->OnDone(std::move(work));
+  return true;
+}
+
+bool Executor::Next(session::Work* work, UnderWay** batch) {
   absl::MutexLock lock(&mutex_);
   if (stopping_ || !end_.ok() || queue_.empty()) return false;
-  *work = std::move(queue_.front());
+  const bool is_batch = queue_.front().kind == session::Work::Kind::kBatch;
+  if (is_batch ? under_way_.size() >= window_ : delivering_ || !under_way_.empty()) return false;
+  if (is_batch) {
+    *batch = Enter(std::move(queue_.front()));
+  } else {
+    *work = std::move(queue_.front());
+  }
   queue_.pop_front();
-  if (work->kind == session::Work::Kind::kBatch) running_ = Running{work->process_set, work->instance};
   return true;
 }
 
-bool Executor::NextWithdrawn(session::Work* work) {
-  absl::MutexLock lock(&mutex_);
-  if (withdrawn_.empty()) return false;
-  *work = std::move(withdrawn_.front());
-  withdrawn_.pop_front();
-  return true;
+Executor::UnderWay* Executor::Enter(session::Work work) {
+  if (spare_.empty()) spare_.push_back(std::make_unique<UnderWay>(this));
+  under_way_.push_back(std::move(spare_.back()));
+  spare_.pop_back();
+  UnderWay* const batch = under_way_.back().get();
+  batch->work = std::move(work);
+  batch->communicator = nullptr;
+  batch->withdrawn = batch->handed_back = batch->ended = false;
+  batch->failed = absl::OkStatus();
+  return batch;
 }
 
-bool Executor::EndRunning() {
-  absl::MutexLock lock(&mutex_);
-  const bool withdrawn = running_->withdrawn;
-  running_.reset();
-  return withdrawn;
-}
-
-void Executor::RunBatch(session::Work work) {
+void Executor::Begin(UnderWay* batch) {
   if (idle_ != nullptr) idle_->BatchBegins();
-  collective::Communicator* communicator = Prepare(&work);
-  if (communicator == nullptr) return;
-  const absl::Status status = RunOn(communicator, work);
-  const bool withdrawn = EndRunning();
+  collective::Communicator* communicator = CommunicatorFor(batch);
+  if (communicator == nullptr) {
+    Deliver();
+    return;
+  }
+  if (batch->work.trace != nullptr) {
+    batch->work.trace->begin_ns = Clock::Monotonic().Now().ns();
+    communicator = &batch->traced.emplace(communicator, batch->work.trace.get());
+  }
+  batch->run.Begin(&batch->work, &groups_.at(batch->work.process_set), communicator);
+  issuing_ = batch;
+  Issue();
+}
+
+bool Executor::Issue() {
+  // When all is started, it may be over and in use for another batch.
+  const bool all = issuing_->run.Issue();
+  if (all) issuing_ = nullptr;
   // Before the script is told: it may take the CPU from this thread at once.
   if (idle_ != nullptr) idle_->BatchEnds();
-  if (withdrawn && absl::IsCancelled(status)) {
+  Deliver();
+  return all;
+}
+
+collective::Communicator* Executor::CommunicatorFor(UnderWay* batch) {
+  const uint32_t process_set = batch->work.process_set;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (batch->handed_back) {
+      spare_.push_back(Remove(batch));
+      return nullptr;
+    }
+    const auto it = communicators_.find(process_set);
+    if (it != communicators_.end()) return batch->communicator = it->second.get();
+  }
+  const auto group = groups_.find(process_set);
+  if (group != groups_.end()) return TakeBuilt(batch, factory_(group->second, bootstrap_));
+  return TakeBuilt(batch, absl::InternalError(absl::StrCat("this process is not in process set ", process_set)));
+}
+
+collective::Communicator* Executor::TakeBuilt(UnderWay* batch,
+                                              absl::StatusOr<std::unique_ptr<collective::Communicator>> built) {
+  absl::MutexLock lock(&mutex_);
+  if (batch->handed_back) {
+    spare_.push_back(Remove(batch));
+    return nullptr;
+  }
+  if (end_.ok() && !built.ok()) end_ = built.status();
+  if (!end_.ok()) {
+    batch->failed = end_;
+    batch->ended = true;
+    return nullptr;
+  }
+  batch->communicator = (communicators_[batch->work.process_set] = *std::move(built)).get();
+  if (batch->withdrawn) batch->communicator->Withdraw(batch->work.instance);
+  return batch->communicator;
+}
+
+void Executor::OnEnded(UnderWay* batch) {
+  {
+    absl::MutexLock lock(&mutex_);
+    batch->ended = true;
+  }
+  // The issuer looks when it has started all.
+  if (std::this_thread::get_id() == issuer_) return;
+  Deliver();
+  Wake();
+}
+
+bool Executor::Deliver() {
+  bool told = false;
+  mutex_.Lock();
+  if (delivering_) {
+    mutex_.Unlock();
+    return false;
+  }
+  delivering_ = true;
+  for (;; told = true) {
+    if (std::unique_ptr<UnderWay> batch = TakeEnded(); batch != nullptr) {
+      mutex_.Unlock();
+      Tell(batch.get());
+      mutex_.Lock();
+      spare_.push_back(std::move(batch));
+      continue;
+    }
+    if (withdrawn_.empty()) break;
+    session::Work work = std::move(withdrawn_.front());
+    withdrawn_.pop_front();
+    mutex_.Unlock();
     owner_->OnWithdrawn(std::move(work));
-    return;
+    mutex_.Lock();
   }
-  if (status.ok()) {
-    owner_->OnDone(std::move(work));
-    return;
+  delivering_ = false;
+  mutex_.Unlock();
+  return told;
+}
+
+std::unique_ptr<Executor::UnderWay> Executor::TakeEnded() {
+  for (auto it = under_way_.begin(); it != under_way_.end(); ++it) {
+    const uint32_t process_set = (*it)->work.process_set;
+    const bool first = std::none_of(under_way_.begin(), it, [process_set](const auto& earlier) {
+      return earlier->work.process_set == process_set;
+    });
+    if ((*it)->ended && first) return Remove(it->get());
   }
+  return nullptr;
+}
+
+std::unique_ptr<Executor::UnderWay> Executor::Remove(UnderWay* batch) {
+  const auto it =
+      std::find_if(under_way_.begin(), under_way_.end(), [batch](const auto& u) { return u.get() == batch; });
+  std::unique_ptr<UnderWay> removed = std::move(*it);
+  under_way_.erase(it);
+  return removed;
+}
+
+void Executor::Tell(UnderWay* batch) {
+  const absl::Status status = batch->failed.ok() ? batch->run.status() : batch->failed;
+  if (status.ok()) return owner_->OnDone(std::move(batch->work));
+  if (batch->withdrawn && absl::IsCancelled(status)) return owner_->OnWithdrawn(std::move(batch->work));
   {
     absl::MutexLock lock(&mutex_);
     if (end_.ok()) end_ = status;
-    // Peers notice without a controller (W11).
-    communicator->Abort(std::string(status.message()));
-  }
-  owner_->OnBroken(std::move(work), status, communicator->SuspectRank());
-}
-
-absl::Status Executor::RunOn(collective::Communicator* communicator, const session::Work& work) {
-  const collective::Group& group = groups_.at(work.process_set);
-  if (work.trace == nullptr) return runner_.Run(work, group, communicator);
-  work.trace->begin_ns = Clock::Monotonic().Now().ns();
-  TracingCommunicator traced(communicator, work.trace.get());
-  return runner_.Run(work, group, &traced);
-}
-
-collective::Communicator* Executor::Prepare(session::Work* work) {
-  const uint32_t process_set = work->process_set;
-  absl::Status ended;
-  {
-    absl::MutexLock lock(&mutex_);
-    auto it = communicators_.find(process_set);
-    if (it != communicators_.end()) return it->second.get();
-    // An abort that found this work neither in the queue nor in building_: it would not reach what is built now.
-    ended = end_;
-    if (ended.ok()) building_ = std::move(*work);
-  }
-  if (!ended.ok()) {
-    owner_->OnBroken(std::move(*work), ended, Rank());
-    return nullptr;
-  }
-  const auto group = groups_.find(process_set);
-  absl::StatusOr<std::unique_ptr<collective::Communicator>> built =
-      group != groups_.end() ? factory_(group->second, bootstrap_)
-                             : absl::InternalError(absl::StrCat("this process is not in process set ", process_set));
-  {
-    absl::MutexLock lock(&mutex_);
-    if (!building_.has_value()) return nullptr;  // Abort has handed it back
-    *work = *std::move(building_);
-    building_.reset();
-    if (built.ok()) {
-      collective::Communicator* const communicator = (communicators_[process_set] = *std::move(built)).get();
-      if (running_->withdrawn) communicator->Withdraw(running_->instance);
-      return communicator;
+    // Peers notice without a controller (W11), and nothing that is under way waits for them.
+    const std::string reason(status.message());
+    if (batch->communicator != nullptr) batch->communicator->Abort(reason);
+    for (const auto& other : under_way_) {
+      if (other->communicator != nullptr) other->communicator->Abort(reason);
     }
-    end_ = built.status();
   }
-  owner_->OnBroken(std::move(*work), built.status(), Rank());
-  return nullptr;
+  const Rank suspect = batch->communicator != nullptr ? batch->communicator->SuspectRank() : Rank();
+  owner_->OnBroken(std::move(batch->work), status, suspect);
 }
 
 void Executor::ChangeSet(const session::Work& work) {

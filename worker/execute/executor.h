@@ -17,35 +17,38 @@
 #include "worker/collective/bootstrap.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/group.h"
-#include "worker/execute/batch_runner.h"
+#include "worker/execute/batch_run.h"
+#include "worker/execute/tracing_communicator.h"
 #include "worker/os/bell.h"
 #include "worker/os/event_count.h"
 #include "worker/session/work.h"
 
 namespace farandole::worker::execute {
 
-// One thread ("farandole-exec") that executes the items of the log in order, one at a time (W5; the window W is 1), so
-// that barriers, errors, changes of process sets and the end of a leave find nothing in flight. Builds the communicator
-// of a process set when its first batch comes, drops it with the set. One generation.
+// One thread ("farandole-exec"), the issuer, that starts the items of the log in order (W5): batches while fewer than W
+// are under way; barriers, errors, changes of process sets and the end of a leave once nothing is. Batches of one set
+// complete in order, told by the thread in which the last of what they wait for ends. Builds the communicator of a
+// process set when its first batch comes, drops it with the set. One generation.
 class Executor {
  public:
   using Factory = std::function<absl::StatusOr<std::unique_ptr<collective::Communicator>>(const collective::Group&,
                                                                                           collective::Bootstrap*)>;
 
-  // Called on the executor's thread, without a lock held.
+  // Called without a lock held, by one thread at a time: the issuer, or one of a communicator's.
   class Owner {
    public:
     virtual ~Owner() = default;
     // The item is executed; the owner answers its operations.
     virtual void OnDone(session::Work work) = 0;
-    // The data plane failed. The owner answers the operations, whose memory is not in use any more. Nothing further is
-    // executed.
+    // The data plane failed, now or while this was under way. The owner answers the operations, whose memory is not in
+    // use any more. Nothing further is executed.
     virtual void OnBroken(session::Work work, const absl::Status& reason, Rank suspect) = 0;
     // Withdraw took the batch back before it was complete; its operations are unanswered and their memory unchanged.
     virtual void OnWithdrawn(session::Work work) = 0;
   };
 
-  Executor(Factory factory, Owner* owner);
+  // `window`: W, at least 1.
+  Executor(Factory factory, Owner* owner, size_t window = 1);
   // Stop().
   ~Executor();
   Executor(const Executor&) = delete;
@@ -57,7 +60,7 @@ class Executor {
     virtual ~Idle() = default;
     // Returns when it has brought something or `wake_fd` can be read. False: nothing of that kind can be done now.
     virtual bool Wait(int wake_fd) = 0;
-    // Around batches, whose collectives may block for long.
+    // Around the starts of batches, which may block for long.
     virtual void BatchBegins() = 0;
     virtual void BatchEnds() = 0;
   };
@@ -71,56 +74,83 @@ class Executor {
   // The executor may not notice before Wake.
   void Push(session::Work work);
   void Wake();
-  // W8. Any thread, does not wait: a batch of this instance that is queued is taken out, a running one is cancelled in
+  // W8. Any thread, does not wait: a batch of this instance that is queued is taken out, one under way is cancelled in
   // the data plane; then OnWithdrawn. One that all members have entered completes. Ignored if there is none.
   void Withdraw(uint32_t process_set, const collective::Instance& instance);
 
-  // Any thread, does not wait: ends the running collective with ABORTED (then OnBroken is called), executes nothing
-  // further, and hands back what it had not begun; the caller answers that.
+  // Any thread, does not wait: ends what is under way with ABORTED (then OnBroken is called), executes nothing further,
+  // and hands back what it had not begun; the caller answers that.
   std::vector<session::Work> Abort(const std::string& reason);
 
-  // Joins the thread and destroys the communicators. What was not begun is dropped: call Abort before.
+  // Waits for what is under way, joins the thread and destroys the communicators. What was not begun is dropped: call
+  // Abort before.
   void Stop();
 
  private:
-  // The batch that the executor's thread is at.
-  struct Running {
-    uint32_t process_set;
-    collective::Instance instance;
+  // A batch that has left the queue and has not been told.
+  struct UnderWay {
+    explicit UnderWay(Executor* executor);
+    session::Work work;
+    // Null until it is there.
+    collective::Communicator* communicator = nullptr;
     bool withdrawn = false;
+    bool handed_back = false;  // to Abort, before it had begun
+    bool ended = false;
+    absl::Status failed;  // it could not begin
+    absl::optional<TracingCommunicator> traced;
+    BatchRun run;
   };
 
   void Run();
-  void RunBatch(session::Work work);
-  absl::Status RunOn(collective::Communicator* communicator, const session::Work& work);
-  // The communicator of the work's set; nullptr if it could not be built, or after an abort: the owner knows already
-  // what has become of the work. Keeps the work in building_ meanwhile.
-  collective::Communicator* Prepare(session::Work* work);
+  // False: there is nothing to do now.
+  bool DoNext();
+  // Takes the next item; of a batch, `batch` instead of `work`.
+  bool Next(session::Work* work, UnderWay** batch);
+  UnderWay* Enter(session::Work work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Begin(UnderWay* batch);
+  // Goes on starting the collectives of issuing_. False: they wait.
+  bool Issue();
+  // The communicator of the batch's set; nullptr if the batch has ended or was handed back.
+  collective::Communicator* CommunicatorFor(UnderWay* batch);
+  // The same out of what was built for it.
+  collective::Communicator* TakeBuilt(UnderWay* batch, absl::StatusOr<std::unique_ptr<collective::Communicator>> built);
   // Makes or forgets a process set.
   void ChangeSet(const session::Work& work);
-  // The batch is over. True if Withdraw was called for it meanwhile.
-  bool EndRunning();
-  bool Next(session::Work* work);
-  bool NextWithdrawn(session::Work* work);
+
+  // Of the batch's run, whose last call this is. Any thread.
+  void OnEnded(UnderWay* batch);
+  // Tells the owner what has ended or was taken out of the queue, unless another thread is at it. True if it told
+  // anything.
+  bool Deliver();
+  // A batch that has ended and that no earlier one of its set holds up; nullptr: none.
+  std::unique_ptr<UnderWay> TakeEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Tell(UnderWay* batch);
+  std::unique_ptr<UnderWay> Remove(UnderWay* batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Over();
   void Wait(uint32_t seen);
 
   const Factory factory_;
   Owner* const owner_;
+  const size_t window_;
   std::thread thread_;
   os::EventCount changed_;
   Idle* idle_ = nullptr;
-  os::Bell bell_;       // ends idle_->Wait()
-  BatchRunner runner_;  // executor's thread only
-  // By process set, those that this worker is in. Executor's thread only, after the first Push.
-  std::map<uint32_t, collective::Group> groups_;
+  os::Bell bell_;  // ends idle_->Wait()
+  // The rest up to the mutex: issuer only, after the first Push.
+  std::map<uint32_t, collective::Group> groups_;  // by process set, those that this worker is in
   collective::Bootstrap* bootstrap_ = nullptr;
+  UnderWay* issuing_ = nullptr;  // not all of its collectives have been started
+  std::thread::id issuer_;
 
   absl::Mutex mutex_;
   std::deque<session::Work> queue_ ABSL_GUARDED_BY(mutex_);
   // Taken out of the queue, the owner is to be told.
   std::deque<session::Work> withdrawn_ ABSL_GUARDED_BY(mutex_);
-  absl::optional<Running> running_ ABSL_GUARDED_BY(mutex_);
-  absl::optional<session::Work> building_ ABSL_GUARDED_BY(mutex_);
+  // In the order of the log.
+  std::vector<std::unique_ptr<UnderWay>> under_way_ ABSL_GUARDED_BY(mutex_);
+  // Of batches that are over.
+  std::vector<std::unique_ptr<UnderWay>> spare_ ABSL_GUARDED_BY(mutex_);
+  bool delivering_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<uint32_t, std::unique_ptr<collective::Communicator>> communicators_ ABSL_GUARDED_BY(mutex_);
   absl::Status end_ ABSL_GUARDED_BY(mutex_);  // not OK: nothing further is executed
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

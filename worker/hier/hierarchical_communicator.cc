@@ -64,7 +64,8 @@ absl::Status HierarchicalCommunicator::Across(const collective::Instance& instan
   return Ended(collective(layers_.across.get(), StepOf(instance, step)), *layers_.across);
 }
 
-absl::Status HierarchicalCommunicator::Ended(const absl::Status& status, const collective::Communicator& layer) {
+absl::Status HierarchicalCommunicator::Ended(const absl::Status& status,
+                                             const collective::BlockingCommunicator& layer) {
   if (status.ok() || absl::IsCancelled(status)) return status;
   const Rank suspect = layer.SuspectRank();
   for (const Member& member : group_.members) {
@@ -124,16 +125,17 @@ absl::Status HierarchicalCommunicator::AllreduceByLeaders(const collective::Inst
                                                           const arithmetic::Reduction& how, char* data, int64_t count) {
   arithmetic::Reduction first = how, last = how;
   first.postscale = first.mean = last.prescale = 1;
-  absl::Status status = InHost(instance, 0, [&](collective::Communicator* layer, const collective::Instance& step) {
-    return layer->Allreduce(step, first, data, count);
-  });
+  absl::Status status =
+      InHost(instance, 0, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
+        return layer->Allreduce(step, first, data, count);
+      });
   if (status.ok() && leads()) {
-    status = Across(instance, 0, [&](collective::Communicator* layer, const collective::Instance& step) {
+    status = Across(instance, 0, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
       return layer->Allreduce(step, last, data, count);
     });
   }
   if (!status.ok()) return status;
-  return InHost(instance, 1, [&](collective::Communicator* layer, const collective::Instance& step) {
+  return InHost(instance, 1, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
     return layer->Broadcast(step, 0, data, count * SizeOf(how.dtype));
   });
 }
@@ -149,20 +151,21 @@ absl::Status HierarchicalCommunicator::AllreduceByAll(const collective::Instance
   const int64_t own = shares[local()], bytes = own * element;
   void* const share = share_.Get(bytes);
   if (share == nullptr && bytes > 0) return Break(NoMemory(bytes), Rank());
-  absl::Status status = InHost(instance, 0, [&](collective::Communicator* layer, const collective::Instance& step) {
-    return layer->Reducescatter(step, first, data, share, shares);
-  });
+  absl::Status status =
+      InHost(instance, 0, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
+        return layer->Reducescatter(step, first, data, share, shares);
+      });
   if (!status.ok()) return status;
   // From there the others of the host can read it.
   char* const place = data + collective::LineShare(count, element, in_host, local()).begin * element;
   if (bytes > 0) std::memcpy(place, share, bytes);
-  status = Across(instance, 0, [&](collective::Communicator* layer, const collective::Instance& step) {
+  status = Across(instance, 0, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
     return layer->Allreduce(step, last, place, own);
   });
   if (!status.ok()) return status;
   std::vector<int64_t> byte_counts;
   for (int64_t elements : shares) byte_counts.push_back(elements * element);
-  return InHost(instance, 1, [&](collective::Communicator* layer, const collective::Instance& step) {
+  return InHost(instance, 1, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
     return layer->Allgather(step, place, data, byte_counts);
   });
 }
@@ -197,16 +200,17 @@ absl::Status HierarchicalCommunicator::Allgather(const collective::Instance& ins
   for (int m = 0; m < size(); ++m) of_hosts[map_.host_of(m)] += byte_counts[m];
   for (int m : map_.members(host())) of_members.push_back(byte_counts[m]);
   char* const of_host = gathered + SumOf(of_hosts, host());
-  absl::Status status = InHost(instance, 0, [&](collective::Communicator* layer, const collective::Instance& step) {
-    return layer->Allgather(step, input, of_host, of_members);
-  });
+  absl::Status status =
+      InHost(instance, 0, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
+        return layer->Allgather(step, input, of_host, of_members);
+      });
   if (status.ok() && leads()) {
-    status = Across(instance, 0, [&](collective::Communicator* layer, const collective::Instance& step) {
+    status = Across(instance, 0, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
       return layer->Allgather(step, of_host, gathered, of_hosts);
     });
   }
   if (!status.ok()) return status;
-  status = InHost(instance, 1, [&](collective::Communicator* layer, const collective::Instance& step) {
+  status = InHost(instance, 1, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
     return layer->Broadcast(step, 0, gathered, all);
   });
   if (!status.ok() || in_order) return status;
@@ -227,14 +231,14 @@ absl::Status HierarchicalCommunicator::Broadcast(const collective::Instance& ins
   const int root_host = map_.host_of(root), root_local = map_.local_of(root), carrier = map_.even() ? root_local : 0;
   const bool first_in_host = host() == root_host && carrier != root_local;
   const auto in_host = [&](uint32_t step, int from) {
-    return InHost(instance, step, [&](collective::Communicator* layer, const collective::Instance& of_step) {
+    return InHost(instance, step, [&](collective::BlockingCommunicator* layer, const collective::Instance& of_step) {
       return layer->Broadcast(of_step, from, data, bytes);
     });
   };
   absl::Status status;
   if (first_in_host) status = in_host(0, root_local);
   if (status.ok() && local() == carrier) {
-    status = Across(instance, 0, [&](collective::Communicator* layer, const collective::Instance& step) {
+    status = Across(instance, 0, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
       return layer->Broadcast(step, root_host, data, bytes);
     });
   }
@@ -243,7 +247,7 @@ absl::Status HierarchicalCommunicator::Broadcast(const collective::Instance& ins
 }
 
 absl::Status HierarchicalCommunicator::Barrier(const collective::Instance& instance) {
-  const auto barrier = [](collective::Communicator* layer, const collective::Instance& step) {
+  const auto barrier = [](collective::BlockingCommunicator* layer, const collective::Instance& step) {
     return layer->Barrier(step);
   };
   absl::Status status = InHost(instance, 0, barrier);
@@ -258,9 +262,10 @@ absl::Status HierarchicalCommunicator::Alltoall(const collective::Instance& inst
   AlltoallRoute route(&map_, position(), send_bytes, receive_bytes);
   const std::vector<int64_t> told = route.Told(), hear_bytes = route.HearBytes();
   std::vector<int64_t> heard(SumOf(hear_bytes, hear_bytes.size()) / sizeof(int64_t));
-  absl::Status status = InHost(instance, 0, [&](collective::Communicator* layer, const collective::Instance& step) {
-    return layer->Alltoall(step, told.data(), heard.data(), route.TellBytes(), hear_bytes);
-  });
+  absl::Status status =
+      InHost(instance, 0, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
+        return layer->Alltoall(step, told.data(), heard.data(), route.TellBytes(), hear_bytes);
+      });
   if (!status.ok()) return status;
   if (!route.Hear(heard)) return Break(absl::InternalError("a member of this host sends impossibly much"), Rank());
   const int64_t sends =
@@ -272,18 +277,18 @@ absl::Status HierarchicalCommunicator::Alltoall(const collective::Instance& inst
   if ((sent == nullptr && sends > 0) || (got == nullptr && gets > 0)) return Break(NoMemory(sends + gets), Rank());
 
   route.Repack(route.Input(), static_cast<const char*>(input), route.ToCarriers(), sent);
-  status = InHost(instance, 1, [&](collective::Communicator* layer, const collective::Instance& step) {
+  status = InHost(instance, 1, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
     return layer->Alltoall(step, sent, got, route.ToCarrierBytes(), route.AtCarrierBytes());
   });
   if (status.ok() && layers_.across != nullptr) {
     route.Repack(route.AtCarrier(), got, route.ToHosts(), sent);
-    status = Across(instance, 0, [&](collective::Communicator* layer, const collective::Instance& step) {
+    status = Across(instance, 0, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
       return layer->Alltoall(step, sent, got, route.ToHostBytes(), route.FromHostBytes());
     });
   }
   if (status.ok() && !map_.even()) {
     route.Repack(route.FromHosts(), got, route.ToMembers(), sent);
-    status = InHost(instance, 2, [&](collective::Communicator* layer, const collective::Instance& step) {
+    status = InHost(instance, 2, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
       return layer->Alltoall(step, sent, got, route.ToMemberBytes(), route.ArrivedBytes());
     });
   }

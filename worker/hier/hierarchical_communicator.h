@@ -11,8 +11,8 @@
 #include "absl/types/optional.h"
 #include "transport/transport.h"
 #include "worker/collective/batch_buffer.h"
+#include "worker/collective/blocking_communicator.h"
 #include "worker/collective/bootstrap.h"
-#include "worker/collective/communicator.h"
 #include "worker/collective/group.h"
 #include "worker/collective/host_map.h"
 #include "worker/hier/hierarchical_setup.h"
@@ -36,7 +36,7 @@ namespace farandole::worker::hier {
 // member passes before all members of its layer have come, so one that some member never enters can be withdrawn in
 // whatever step the others are. A failure of one layer ends the other one on this member; the notices of both layers
 // tell the members that wait for it. Who waits for a member that hangs on a third one's death waits for Abort.
-class HierarchicalCommunicator final : public collective::Communicator {
+class HierarchicalCommunicator final : public collective::BlockingCommunicator {
  public:
   // Blocks until all members have theirs; `transport` and `bootstrap` outlive the communicator.
   //   UNAVAILABLE    shared memory is refused on one of the hosts; the same answer, with the reason, on all members
@@ -59,7 +59,6 @@ class HierarchicalCommunicator final : public collective::Communicator {
                          const std::vector<int64_t>& byte_counts) override;
   absl::Status Broadcast(const collective::Instance& instance, int root, void* data, int64_t bytes) override;
   absl::Status Barrier(const collective::Instance& instance) override;
-  bool CanWithdraw() const override { return true; }
   void Withdraw(const collective::Instance& instance) override;
   void Abort(const std::string& reason) override;
   Rank SuspectRank() const override;
@@ -79,7 +78,7 @@ class HierarchicalCommunicator final : public collective::Communicator {
   absl::Status InHost(const collective::Instance& instance, uint32_t step, F collective);
   template <typename F>
   absl::Status Across(const collective::Instance& instance, uint32_t step, F collective);
-  absl::Status Ended(const absl::Status& status, const collective::Communicator& layer);
+  absl::Status Ended(const absl::Status& status, const collective::BlockingCommunicator& layer);
   absl::Status Break(const absl::Status& status, Rank suspect);
 
   absl::Status AllreduceByLeaders(const collective::Instance& instance, const arithmetic::Reduction& how, char* data,

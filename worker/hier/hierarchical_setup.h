@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "transport/transport.h"
+#include "worker/collective/blocking_communicator.h"
 #include "worker/collective/bootstrap.h"
-#include "worker/collective/communicator.h"
 #include "worker/collective/group.h"
 #include "worker/collective/host_map.h"
 #include "worker/schedule/scheduled_communicator.h"
@@ -26,10 +26,10 @@ struct HierarchicalOptions {
 // The two layers of a member.
 struct HierarchicalLayers {
   // Members of this host. `shm` is the same, or null if this member is alone there.
-  std::unique_ptr<collective::Communicator> local;
+  std::unique_ptr<collective::BlockingCommunicator> local;
   shm::ShmCommunicator* shm = nullptr;
   // One member of each host, at the position of the host. Null if this member does not go across.
-  std::unique_ptr<collective::Communicator> across;
+  std::unique_ptr<collective::BlockingCommunicator> across;
 };
 
 // Blocks. Shared memory is agreed on by all: leaders leave the answer of their host under "hier/<key>/<host>", position

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "proto/types.h"
 #include "transport/transport.h"
-#include "worker/collective/communicator.h"
+#include "worker/collective/blocking_communicator.h"
 #include "worker/os/event_count.h"
 #include "worker/schedule/lane_layout.h"
 #include "worker/schedule/peer_links.h"

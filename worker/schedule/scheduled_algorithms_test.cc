@@ -77,7 +77,7 @@ TEST_P(AllreduceScheduleTest, AllreducesEveryCell) {
 
 TEST_P(AllreduceScheduleTest, AppliesFactors) {
   RunRanks(GetParam().ranks, Options(),
-           [](collective::Communicator* communicator, int) { collective::CheckFactors(communicator); });
+           [](collective::BlockingCommunicator* communicator, int) { collective::CheckFactors(communicator); });
 }
 
 // Operands whose sum depends on the order, and on how often it is rounded.
@@ -146,13 +146,14 @@ TEST(RowScheduleTest, ReducescatterAllgatherAndAlltoallByEverySchedule) {
         const std::string rows = std::string(" 0 any 1 any ") + schedule;
         ScheduledOptions options = SmallChunks("reducescatter" + rows + "\nallgather" + rows);
         options.mesh_members_max = mesh_members_max;
+        RunRanks(ranks, options, [](collective::BlockingCommunicator* communicator, int) {
+          collective::CheckReducescatter(communicator);
+        });
         RunRanks(ranks, options,
-                 [](collective::Communicator* communicator, int) { collective::CheckReducescatter(communicator); });
+                 [](collective::BlockingCommunicator* communicator, int) { collective::CheckAlltoall(communicator); });
         RunRanks(ranks, options,
-                 [](collective::Communicator* communicator, int) { collective::CheckAlltoall(communicator); });
-        RunRanks(ranks, options,
-                 [](collective::Communicator* communicator, int) { collective::CheckFactors(communicator); });
-        RunRanks(ranks, options, [ranks](collective::Communicator* communicator, int rank) {
+                 [](collective::BlockingCommunicator* communicator, int) { collective::CheckFactors(communicator); });
+        RunRanks(ranks, options, [ranks](collective::BlockingCommunicator* communicator, int rank) {
           std::vector<int64_t> counts;
           std::string expected;
           for (int m = 0; m < ranks; ++m) {

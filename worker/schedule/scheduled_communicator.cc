@@ -177,7 +177,7 @@ absl::Status ScheduledCommunicator::Reducescatter(const collective::Instance& in
   // all have come (D2): an allreduce does not.
   const bool all_have_parts = std::find(counts.begin(), counts.end(), 0) == counts.end();
   if (!all_have_parts || size() == 1 || (arithmetic::IsHalf(how.dtype) && !mesh_)) {
-    return collective::Communicator::Reducescatter(instance, how, data, output, counts);
+    return collective::BlockingCommunicator::Reducescatter(instance, how, data, output, counts);
   }
   const Algorithm algorithm = Choose(ScheduledOp::kReducescatter, how, all * element);
   std::vector<int64_t> byte_counts;

@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "transport/transport.h"
+#include "worker/collective/blocking_communicator.h"
 #include "worker/collective/bootstrap.h"
-#include "worker/collective/communicator.h"
 #include "worker/collective/group.h"
 #include "worker/schedule/peer_links.h"
 #include "worker/schedule/relayed_alltoall.h"
@@ -37,7 +37,7 @@ struct ScheduledOptions {
 // Collectives as schedules over the channels of a transport. schedule.h has the steps and bytes of each, the table of
 // schedules says which one an operand takes. In groups without a mesh an alltoall is relayed, and 16-bit floats are
 // reduced as float32.
-class ScheduledCommunicator final : public collective::Communicator {
+class ScheduledCommunicator final : public collective::BlockingCommunicator {
  public:
   // Blocks until the channels to all peers are open; errors as OpenChannels. `transport` outlives the communicator.
   static absl::StatusOr<std::unique_ptr<ScheduledCommunicator>> Create(const collective::Group& group,
@@ -61,7 +61,6 @@ class ScheduledCommunicator final : public collective::Communicator {
   absl::Status Broadcast(const collective::Instance& instance, int root, void* data, int64_t bytes) override;
   absl::Status Barrier(const collective::Instance& instance) override;
   // What peers have sent of a withdrawn collective is dropped by its tag. The operand may hold anything.
-  bool CanWithdraw() const override { return true; }
   void Withdraw(const collective::Instance& instance) override { runner_->Withdraw(instance); }
   void Abort(const std::string& reason) override;
   Rank SuspectRank() const override;

@@ -71,17 +71,17 @@ TEST_P(ScheduledCommunicatorTest, AllreducesEveryCellOfEveryType) {
 
 TEST_P(ScheduledCommunicatorTest, ReducescattersUnevenParts) {
   RunRanks(GetParam().ranks, SmallChunks(),
-           [](collective::Communicator* communicator, int) { collective::CheckReducescatter(communicator); });
+           [](collective::BlockingCommunicator* communicator, int) { collective::CheckReducescatter(communicator); });
 }
 
 TEST_P(ScheduledCommunicatorTest, Factors) {
   RunRanks(GetParam().ranks, SmallChunks(),
-           [](collective::Communicator* communicator, int) { collective::CheckFactors(communicator); });
+           [](collective::BlockingCommunicator* communicator, int) { collective::CheckFactors(communicator); });
 }
 
 TEST_P(ScheduledCommunicatorTest, AlltoallOfDifferentSizes) {
   RunRanks(GetParam().ranks, SmallChunks(),
-           [](collective::Communicator* communicator, int) { collective::CheckAlltoall(communicator); });
+           [](collective::BlockingCommunicator* communicator, int) { collective::CheckAlltoall(communicator); });
 }
 
 TEST_P(ScheduledCommunicatorTest, LargeAllreduceWithTheUsualChunks) {

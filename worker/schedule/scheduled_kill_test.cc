@@ -46,7 +46,7 @@ class Worker {
  public:
   explicit Worker(const Shape& shape) : shape_(shape), data_(shape.count * kRanks), output_(shape.count * kRanks) {}
 
-  absl::Status Run(collective::Communicator* communicator, const collective::Instance& instance) {
+  absl::Status Run(collective::BlockingCommunicator* communicator, const collective::Instance& instance) {
     const int64_t count = shape_.count;
     if (shape_.op == "allreduce") return communicator->Allreduce(instance, kType, data_.data(), count);
     if (shape_.op == "broadcast") return communicator->Broadcast(instance, 1, data_.data(), count * 4);

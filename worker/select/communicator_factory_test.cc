@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "worker/collective/communicator_testing.h"
 #include "worker/collective/local_bootstrap.h"
+#include "worker/collective/run_testing.h"
 
 namespace farandole::worker::select {
 namespace {
@@ -27,15 +28,16 @@ std::string BuiltBy(const std::string& override_name, bool one_agent) {
       names[rank] = (*communicator)->name();
       for (int round = 1; round <= 3; ++round) {
         constexpr int64_t kCount = 100000;
-        std::vector<char> data(kCount * 4);
-        collective::FillOperand(DataType::kFloat32, data.data(), kCount, rank, round);
+        std::vector<float> data(kCount);
+        char* const bytes = reinterpret_cast<char*>(data.data());
+        collective::FillOperand(DataType::kFloat32, bytes, kCount, rank, round);
         const collective::Instance instance{1, static_cast<uint64_t>(round), 0};
-        const absl::Status s = (*communicator)->Allreduce(instance, DataType::kFloat32, data.data(), kCount);
+        const absl::Status s = collective::SumToEnd(communicator->get(), instance, data.data(), kCount);
         ASSERT_TRUE(s.ok()) << s;
-        ASSERT_EQ(collective::WrongCell(DataType::kFloat32, data.data(), kCount, 2, round), -1);
+        ASSERT_EQ(collective::WrongCell(DataType::kFloat32, bytes, kCount, 2, round), -1);
       }
       // Nobody closes while the other may still receive.
-      ASSERT_TRUE((*communicator)->Barrier(collective::Instance{1, 9, 0}).ok());
+      ASSERT_TRUE(collective::RunToEnd(communicator->get(), {1, 9, 0}, collective::Barrier()).ok());
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -68,8 +70,7 @@ TEST(CommunicatorFactoryTest, AProcessSetOnOneHostSharesMemory) {
         EXPECT_EQ((*communicator)->name(), "shm");
         float value = 1 + position;
         for (uint64_t anchor = 1; anchor <= 5; ++anchor) {
-          ASSERT_TRUE(
-              (*communicator)->Allreduce(collective::Instance{1, anchor, 0}, DataType::kFloat32, &value, 1).ok());
+          ASSERT_TRUE(collective::SumToEnd(communicator->get(), {1, anchor, 0}, &value, 1).ok());
         }
         EXPECT_EQ(value, 48);
       }
@@ -90,9 +91,9 @@ TEST(CommunicatorFactoryTest, BothWhereSomeShareAnAgent) {
       ASSERT_TRUE(communicator.ok()) << communicator.status();
       EXPECT_EQ((*communicator)->name(), "hier");
       float value = 1;
-      EXPECT_TRUE((*communicator)->Allreduce(collective::Instance{1, 1, 0}, DataType::kFloat32, &value, 1).ok());
+      EXPECT_TRUE(collective::SumToEnd(communicator->get(), {1, 1, 0}, &value, 1).ok());
       EXPECT_EQ(value, 3);
-      EXPECT_TRUE((*communicator)->Barrier(collective::Instance{1, 2, 0}).ok());
+      EXPECT_TRUE(collective::RunToEnd(communicator->get(), {1, 2, 0}, collective::Barrier()).ok());
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -103,7 +104,7 @@ TEST(CommunicatorFactoryTest, AloneNeedsNobody) {
   auto communicator = factory.Make(collective::TestGroup(1, 0), nullptr);
   ASSERT_TRUE(communicator.ok()) << communicator.status();
   float values[] = {1, 2};
-  EXPECT_TRUE((*communicator)->Allreduce(collective::Instance{}, DataType::kFloat32, values, 2).ok());
+  EXPECT_TRUE(collective::SumToEnd(communicator->get(), {}, values, 2).ok());
   EXPECT_EQ(values[1], 2);
 }
 

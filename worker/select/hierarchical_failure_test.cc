@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/collective/run_testing.h"
 #include "worker/hier/fake_hosts_testing.h"
 #include "worker/select/communicator_factory.h"
 
@@ -222,7 +223,7 @@ TEST(HierarchicalSetupTest, AHostWithoutMemoryMeansTcpForAll) {
                                position == 0 ? static_cast<collective::Bootstrap*>(&bootstrap) : &without);
       ASSERT_TRUE(made.ok()) << made.status();
       EXPECT_EQ((*made)->name().substr(0, 3), "tcp");
-      EXPECT_TRUE((*made)->Barrier(At(1)).ok());
+      EXPECT_TRUE(collective::RunToEnd(made->get(), At(1), collective::Barrier()).ok());
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -35,7 +35,7 @@ void AtMany(int64_t count, F look) {
 
 class LargeCountTest : public testing::TestWithParam<const char*> {
  protected:
-  void RunRanks(const std::function<void(collective::Communicator& communicator)>& body) {
+  void RunRanks(const std::function<void(collective::BlockingCommunicator& communicator)>& body) {
     if (std::strcmp(GetParam(), "tcp") == 0) {
       return schedule::RunScheduledRanks(
           kRanks, "tcp", schedule::ScheduledOptions(),
@@ -62,7 +62,7 @@ std::vector<char> Operand(int rank, int64_t count) {
 }
 
 TEST_P(LargeCountTest, Allreduce) {
-  RunRanks([](collective::Communicator& communicator) {
+  RunRanks([](collective::BlockingCommunicator& communicator) {
     std::vector<char> data = Operand(communicator.position(), kCount);
     const absl::Status s = communicator.Allreduce({1, 1, 0}, kType, data.data(), kCount);
     ASSERT_TRUE(s.ok()) << s;
@@ -73,7 +73,7 @@ TEST_P(LargeCountTest, Allreduce) {
 }
 
 TEST_P(LargeCountTest, AllgatherOfPartsThatAreLargeTogether) {
-  RunRanks([](collective::Communicator& communicator) {
+  RunRanks([](collective::BlockingCommunicator& communicator) {
     const std::vector<int64_t> counts = {kCount - 777, 1000};
     const std::vector<char> data = Operand(communicator.position(), counts[communicator.position()]);
     std::vector<char> all(counts[0] + counts[1]);
@@ -87,7 +87,7 @@ TEST_P(LargeCountTest, AllgatherOfPartsThatAreLargeTogether) {
 }
 
 TEST_P(LargeCountTest, Broadcast) {
-  RunRanks([](collective::Communicator& communicator) {
+  RunRanks([](collective::BlockingCommunicator& communicator) {
     std::vector<char> data = Operand(communicator.position(), kCount);
     const absl::Status s = communicator.Broadcast({1, 1, 0}, 1, data.data(), kCount);
     ASSERT_TRUE(s.ok()) << s;
@@ -98,7 +98,7 @@ TEST_P(LargeCountTest, Broadcast) {
 }
 
 TEST_P(LargeCountTest, ReducescatterWithPartsBeyondThePowerOfTwo) {
-  RunRanks([](collective::Communicator& communicator) {
+  RunRanks([](collective::BlockingCommunicator& communicator) {
     const std::vector<int64_t> counts = {kCount - 1000, 1000};
     std::vector<char> data = Operand(communicator.position(), kCount);
     const int64_t own = counts[communicator.position()], before = communicator.position() == 0 ? 0 : counts[0];
@@ -112,7 +112,7 @@ TEST_P(LargeCountTest, ReducescatterWithPartsBeyondThePowerOfTwo) {
 }
 
 TEST_P(LargeCountTest, AlltoallWithALargeBlock) {
-  RunRanks([](collective::Communicator& communicator) {
+  RunRanks([](collective::BlockingCommunicator& communicator) {
     const int own = communicator.position();
     // By sender: to 0, to 1.
     const std::vector<int64_t> bytes = {100, kCount, 50, 10};

@@ -35,9 +35,10 @@ struct World {
 };
 
 // The victim is on a host with position 2, where hosts matter.
-absl::StatusOr<std::unique_ptr<collective::Communicator>> Make(const std::string& medium, int position,
-                                                               uint32_t op_timeout_ms, transport::Transport* transport,
-                                                               collective::Bootstrap* bootstrap) {
+absl::StatusOr<std::unique_ptr<collective::BlockingCommunicator>> Make(const std::string& medium, int position,
+                                                                       uint32_t op_timeout_ms,
+                                                                       transport::Transport* transport,
+                                                                       collective::Bootstrap* bootstrap) {
   const hier::HierarchicalOptions options = hier::SmallHierarchicalOptions();
   const std::vector<int> hosts = medium == "hier" ? std::vector<int>{0, 0, 1, 1} : std::vector<int>(kRanks, 0);
   collective::Group group = hier::KeyedGroupOnHosts(hosts, position);
@@ -47,7 +48,7 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> Make(const std::string
   return hier::HierarchicalCommunicator::Create(group, transport, bootstrap, options);
 }
 
-absl::Status SumWithoutEnd(collective::Communicator* communicator, int64_t count, int started_fd) {
+absl::Status SumWithoutEnd(collective::BlockingCommunicator* communicator, int64_t count, int started_fd) {
   std::vector<float> data(count, 0.0f);
   for (uint64_t i = 0;; ++i) {
     const absl::Status status =
@@ -109,7 +110,7 @@ class ProcessFaultsTest : public testing::TestWithParam<World> {
   pid_t victim_ = 0;
   // Made after the fork: each has a thread.
   std::unique_ptr<transport::tcp::TcpTransport> transports_[kVictim];
-  std::unique_ptr<collective::Communicator> communicators_[kVictim];
+  std::unique_ptr<collective::BlockingCommunicator> communicators_[kVictim];
   absl::Status statuses_[kVictim];
   os::EventCount built_;
   std::vector<std::thread> threads_;

@@ -2,11 +2,9 @@
 
 #include <limits>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 
 namespace farandole::worker::select {
 namespace {
@@ -14,10 +12,10 @@ namespace {
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 constexpr SelectorRow kTable[] = {
-    {"any", "host", 0, kNoLimit, WorldShape::kAlone, "lone"},
-    {"any", "host", 0, kNoLimit, WorldShape::kOneHost, "shm"},
-    {"any", "host", 0, kNoLimit, WorldShape::kShared, "hier"},
-    {"any", "host", 0, kNoLimit, WorldShape::kAny, "tcp"},
+    {OpKind::kUnspecified, DeviceKind::kHost, 0, kNoLimit, WorldShape::kAlone, "lone"},
+    {OpKind::kUnspecified, DeviceKind::kHost, 0, kNoLimit, WorldShape::kOneHost, "shm"},
+    {OpKind::kUnspecified, DeviceKind::kHost, 0, kNoLimit, WorldShape::kShared, "hier"},
+    {OpKind::kUnspecified, DeviceKind::kHost, 0, kNoLimit, WorldShape::kAny, "tcp"},
 };
 
 const char* NameOf(WorldShape world) {
@@ -34,7 +32,8 @@ const char* NameOf(WorldShape world) {
   return "unknown";
 }
 
-std::string WhyNot(const collective::Group& group, WorldShape wanted) {
+// The shape of the group is not the wanted one.
+std::string WhyNotServed(const collective::Group& group, WorldShape wanted) {
   if (wanted == WorldShape::kAlone) return absl::StrCat("there are ", group.members.size(), " members");
   if (wanted == WorldShape::kShared) {
     return ShapeOf(group) == WorldShape::kOneHost ? "all members share an agent" : "no two members share an agent";
@@ -47,14 +46,10 @@ std::string WhyNot(const collective::Group& group, WorldShape wanted) {
   return "members differ";
 }
 
-const CommunicatorBuilder& BuilderOf(const CommunicatorBuilders& builders, absl::string_view name) {
-  return name == "lone" ? builders.lone : name == "shm" ? builders.shm : name == "hier" ? builders.hier : builders.tcp;
-}
-
 bool Serves(WorldShape row, WorldShape group) { return row == WorldShape::kShared ? group == row : group <= row; }
 
-bool Admits(absl::string_view override_name, absl::string_view communicator, WorldShape group) {
-  if (override_name == "auto" || override_name == communicator || group == WorldShape::kAlone) return true;
+bool Admits(absl::string_view override_name, absl::string_view medium, WorldShape group) {
+  if (override_name == "auto" || override_name == medium || group == WorldShape::kAlone) return true;
   return override_name == "hier" && group != WorldShape::kShared;
 }
 
@@ -63,12 +58,13 @@ bool Admits(absl::string_view override_name, absl::string_view communicator, Wor
 absl::Span<const SelectorRow> BuiltInSelectorTable() { return kTable; }
 
 std::string SelectorTableText(absl::Span<const SelectorRow> table) {
-  std::string text = absl::StrFormat("%-12s %-8s %12s %12s  %-12s %s\n", "operation", "memory", "from bytes",
-                                     "to bytes", "members on", "communicator");
+  std::string text = absl::StrFormat("%-14s %-12s %12s %12s  %-12s %s\n", "operation", "memory", "from bytes",
+                                     "to bytes", "members on", "medium");
   for (const SelectorRow& row : table) {
+    const std::string op = row.op == OpKind::kUnspecified ? "any" : std::string(Name(row.op));
     const std::string to = row.bytes_max == kNoLimit ? "any" : absl::StrCat(row.bytes_max);
-    absl::StrAppendFormat(&text, "%-12s %-8s %12d %12s  %-12s %s\n", row.op, row.memory, row.bytes_min, to,
-                          NameOf(row.world), row.communicator);
+    absl::StrAppendFormat(&text, "%-14s %-12s %12d %12s  %-12s %s\n", op, Name(row.memory), row.bytes_min, to,
+                          NameOf(row.world), row.medium);
   }
   return text;
 }
@@ -83,38 +79,16 @@ WorldShape ShapeOf(const collective::Group& group) {
   return hosts.size() < group.members.size() ? WorldShape::kShared : WorldShape::kAny;
 }
 
-absl::StatusOr<Selection> SelectCommunicator(const collective::Group& group, absl::string_view override_name,
-                                             const CommunicatorBuilders& builders) {
-  if (override_name != "auto" && override_name != "shm" && override_name != "hier" && override_name != "tcp") {
-    return absl::InvalidArgumentError(absl::StrCat("no communicator is called \"", override_name,
-                                                   "\"; FARANDOLE_COMMUNICATOR is auto, shm, hier or tcp"));
-  }
+bool Asks(const SelectorRow& row, const Question& question) {
+  const bool of_op = row.op == OpKind::kUnspecified || row.op == question.op;
+  return of_op && row.memory == question.memory && row.bytes_min <= question.bytes && question.bytes <= row.bytes_max;
+}
+
+std::string WhyNot(const SelectorRow& row, const collective::Group& group, absl::string_view override_name) {
   const WorldShape shape = ShapeOf(group);
-  std::vector<std::string> passed_over;
-  for (const SelectorRow& row : BuiltInSelectorTable()) {
-    const absl::string_view name = row.communicator;
-    if (!Serves(row.world, shape)) {
-      passed_over.push_back(absl::StrCat("not ", name, ": ", WhyNot(group, row.world)));
-      continue;
-    }
-    if (!Admits(override_name, name, shape)) {
-      passed_over.push_back(absl::StrCat("not ", name, ": FARANDOLE_COMMUNICATOR=", override_name));
-      continue;
-    }
-    absl::StatusOr<std::unique_ptr<collective::Communicator>> built = BuilderOf(builders, name)(group);
-    if (absl::IsUnavailable(built.status())) {
-      passed_over.push_back(absl::StrCat("not ", name, ": ", built.status().message()));
-      continue;
-    }
-    if (!built.ok()) return built.status();
-    Selection selection;
-    selection.communicator = *std::move(built);
-    passed_over.insert(passed_over.begin(), selection.communicator->name());
-    selection.reason = absl::StrJoin(passed_over, "; ");
-    return selection;
-  }
-  return absl::FailedPreconditionError(absl::StrCat("no communicator serves these ", group.members.size(),
-                                                    " members: ", absl::StrJoin(passed_over, "; ")));
+  if (!Serves(row.world, shape)) return WhyNotServed(group, row.world);
+  if (!Admits(override_name, row.medium, shape)) return absl::StrCat("FARANDOLE_COMMUNICATOR=", override_name);
+  return "";
 }
 
 }  // namespace farandole::worker::select

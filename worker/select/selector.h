@@ -2,15 +2,12 @@
 #define FARANDOLE_WORKER_SELECT_SELECTOR_H_
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "worker/collective/communicator.h"
+#include "proto/types.h"
 #include "worker/collective/group.h"
 
 namespace farandole::worker::select {
@@ -19,18 +16,27 @@ namespace farandole::worker::select {
 // a host of its own. A row of the table serves its shape and, but for kShared, those before it; that of kAny all.
 enum class WorldShape { kAlone, kOneHost, kShared, kAny };
 
-// One line of the table: what serves an operation on some memory, for sizes in a range, among members of a shape.
+// One line of the table: which medium serves an operation on some memory, for sizes in a range, among members of a
+// shape. Of a collective the first row counts that serves it and whose medium can be had.
 struct SelectorRow {
-  const char* op;      // "any" or an operation
-  const char* memory;  // "host"
+  // kUnspecified: any.
+  OpKind op;
+  DeviceKind memory;
+  // As collective::BytesOf counts them; both included.
   int64_t bytes_min;
   int64_t bytes_max;
   WorldShape world;
-  const char* communicator;  // "lone", "shm", "hier", "tcp"
+  const char* medium;
 };
 
-// The table that is built in. For a group the first row counts whose world contains it, that the override admits and
-// that can be had.
+// What a collective asks the table.
+struct Question {
+  OpKind op;
+  DeviceKind memory;
+  int64_t bytes;
+};
+
+// The table that is built in.
 absl::Span<const SelectorRow> BuiltInSelectorTable();
 // For people: one line per row under a heading.
 std::string SelectorTableText(absl::Span<const SelectorRow> table);
@@ -38,27 +44,10 @@ std::string SelectorTableText(absl::Span<const SelectorRow> table);
 // What the members of the group have in common, from the view alone, so that all members find the same.
 WorldShape ShapeOf(const collective::Group& group);
 
-// Makes the communicator of a row. UNAVAILABLE means that all members got this answer and go on to the next row
-// together; anything else fails the selection.
-using CommunicatorBuilder =
-    std::function<absl::StatusOr<std::unique_ptr<collective::Communicator>>(const collective::Group&)>;
-struct CommunicatorBuilders {
-  CommunicatorBuilder lone, shm, hier, tcp;
-};
-
-struct Selection {
-  std::unique_ptr<collective::Communicator> communicator;
-  // One line: what was chosen, and for each row before it why not.
-  std::string reason;
-};
-
-// Blocks as the builders do; on all members of the group with the same override. `override_name` is "auto", or the
-// communicator that groups of more than one member have to use; "hier" binds only groups that it can serve.
-//   INVALID_ARGUMENT     no such override
-//   FAILED_PRECONDITION  nothing in the table serves this group; says why of each row
-//   otherwise            what a builder said
-absl::StatusOr<Selection> SelectCommunicator(const collective::Group& group, absl::string_view override_name,
-                                             const CommunicatorBuilders& builders);
+bool Asks(const SelectorRow& row, const Question& question);
+// Empty if a row serves this group and the override admits it, otherwise why not. `override_name` is "auto", or the
+// medium that groups of more than one member have to use; "hier" binds only groups that it can serve.
+std::string WhyNot(const SelectorRow& row, const collective::Group& group, absl::string_view override_name);
 
 }  // namespace farandole::worker::select
 

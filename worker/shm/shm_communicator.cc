@@ -339,12 +339,12 @@ absl::Status ShmCommunicator::Reducescatter(const collective::Instance& instance
   const int64_t before = std::accumulate(counts.begin(), counts.begin() + position(), int64_t{0});
   const int64_t bytes = std::accumulate(counts.begin() + position(), counts.end(), before) * element;
   // What is small takes one phase as an allreduce, and outside of buffers everything passes through everybody anyway.
-  if (bytes <= tiny_bytes_) return collective::Communicator::Reducescatter(instance, how, data, output, counts);
+  if (bytes <= tiny_bytes_) return collective::BlockingCommunicator::Reducescatter(instance, how, data, output, counts);
   const uint32_t check = CheckOf(OpKind::kReducescatter, KindOf(how), HashOf(counts));
   if (absl::Status s = Begin("reducescatter", instance, check); !s.ok()) return s;
   if (absl::Status s = Step(buffers_.PlaceOf(data, bytes)); !s.ok()) return s;
   if (PlacesOfAll() != Places::kBuffers) {
-    return collective::Communicator::Reducescatter(instance, how, data, output, counts);
+    return collective::BlockingCommunicator::Reducescatter(instance, how, data, output, counts);
   }
   const absl::StatusOr<Operands> operands = OperandsOfAll(std::vector<int64_t>(size(), bytes));
   if (!operands.ok()) return operands.status();

@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
+#include "worker/collective/blocking_communicator.h"
 #include "worker/collective/bootstrap.h"
-#include "worker/collective/communicator.h"
 #include "worker/collective/group.h"
 #include "worker/collective/piece.h"
 #include "worker/shm/peer_memory.h"
@@ -52,7 +52,7 @@ struct ShmOptions {
 // Everything that a rank writes for others alternates between two places, see ShmSync. A peer that aborts ends
 // the others' calls; one that dies leaves them waiting until Abort or the time limit: the control plane knows of
 // deaths.
-class ShmCommunicator : public collective::Communicator {
+class ShmCommunicator : public collective::BlockingCommunicator {
  public:
   static constexpr int kRanksMax = 64;
 
@@ -84,7 +84,6 @@ class ShmCommunicator : public collective::Communicator {
   absl::Status Broadcast(const collective::Instance& instance, int root, void* data, int64_t bytes) override;
   absl::Status Barrier(const collective::Instance& instance) override;
   // Until all ranks have passed the first phase of a collective, operands have only been read.
-  bool CanWithdraw() const override { return true; }
   void Withdraw(const collective::Instance& instance) override;
   void Abort(const std::string& reason) override { GiveUp(reason, Rank()); }
   // As Abort; the others, whose calls end with UNAVAILABLE, are told that `suspect` is to blame, a rank of the job.

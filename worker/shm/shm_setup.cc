@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "worker/collective/agreement.h"
 #include "worker/os/cpu_budget.h"
 
 namespace farandole::worker::shm {
@@ -30,26 +30,15 @@ absl::StatusOr<ShmSegment> GetAndMap(const collective::Group& group, collective:
 
 absl::StatusOr<ShmSegment> SetUpShmSegment(const collective::Group& group, collective::Bootstrap* bootstrap,
                                            const ShmSegment::Sizes& sizes) {
-  absl::StatusOr<ShmSegment> segment = GetAndMap(group, bootstrap, sizes);
-  const auto key = [&](size_t position) { return absl::StrCat(group.key, "/shm/", position); };
-  const std::string good = absl::StrCat("ok ", sizes.ranks, " ", sizes.chunk_bytes);
-  const std::string said = segment.ok() ? good : std::string(segment.status().message());
-  if (absl::Status s = bootstrap->Put(key(group.position), said); !s.ok()) return s;
-
   const TimePoint deadline = Clock::Monotonic().Now().PlusMs(group.setup_timeout_ms);
-  absl::Status verdict;
-  for (size_t other = 0; other < group.members.size(); ++other) {
-    const int64_t left_ms = std::max<int64_t>(1, deadline.MsSince(Clock::Monotonic().Now()));
-    const absl::StatusOr<std::string> answer = static_cast<int>(other) == group.position
-                                                   ? absl::StatusOr<std::string>(said)
-                                                   : bootstrap->Get(key(other), static_cast<uint32_t>(left_ms));
-    if (!answer.ok()) return answer.status();
-    if (*answer == good || !verdict.ok()) continue;
-    verdict = absl::UnavailableError(
-        absl::StrCat("shared memory of ", Describe(group.members[other]), ": ",
-                     absl::StartsWith(*answer, "ok ") ? "it wants other sizes than the others" : *answer));
-  }
-  if (!verdict.ok()) return verdict;
+  absl::StatusOr<ShmSegment> segment = GetAndMap(group, bootstrap, sizes);
+  const std::string why(segment.status().message());
+  const std::string who = Describe(group.members[group.position]);
+  const collective::Say say = {
+      segment.ok() ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("shared memory of ", who, ": ", why)),
+      absl::StrCat("shared memory of ", sizes.ranks, " ranks with chunks of ", sizes.chunk_bytes, " bytes")};
+  const absl::Status agreed = collective::Agree(group, "shm", say, bootstrap, deadline);
+  if (!agreed.ok()) return agreed;
   return segment;
 }
 

@@ -37,7 +37,8 @@ BatchTrace TraceOf(const session::Work& work, int64_t end_ns) {
   int64_t at_ns = batch.begin_ns;
   const char* copying = "MEMCPY_IN_FUSION_BUFFER";
   for (const session::Work::Trace::Collective& collective : work.trace->collectives) {
-    batch.activities.push_back({copying, at_ns, collective.begin_ns});
+    // One that began while another lasted has nothing before it.
+    if (at_ns <= collective.begin_ns) batch.activities.push_back({copying, at_ns, collective.begin_ns});
     batch.activities.push_back({absl::AsciiStrToUpper(absl::StrCat(collective.medium, "_", batch.operation)),
                                 collective.begin_ns, collective.end_ns});
     at_ns = collective.end_ns;

@@ -1,4 +1,4 @@
-#include "worker/collective/communicator.h"
+#include "worker/collective/blocking_communicator.h"
 
 #include <cstring>
 #include <numeric>
@@ -13,13 +13,13 @@ constexpr int64_t kInPlaceBytesMin = 2 << 20;
 
 }  // namespace
 
-char* Communicator::Scratch(int64_t bytes) {
+char* BlockingCommunicator::Scratch(int64_t bytes) {
   void* const scratch = Buffer(bytes);
   return static_cast<char*>(scratch != nullptr ? scratch : plain_.Get(bytes));
 }
 
-absl::Status Communicator::AllreducePieces(const Instance& instance, const arithmetic::Reduction& how,
-                                           absl::Span<const Piece> pieces) {
+absl::Status BlockingCommunicator::AllreducePieces(const Instance& instance, const arithmetic::Reduction& how,
+                                                   absl::Span<const Piece> pieces) {
   const int64_t count = CountOf(pieces), bytes = count * SizeOf(how.dtype);
   Instance last = instance;
   // All members decide alike, also one that adds zeros and has no place of its own.
@@ -42,8 +42,8 @@ absl::Status Communicator::AllreducePieces(const Instance& instance, const arith
   return status;
 }
 
-absl::Status Communicator::Reducescatter(const Instance& instance, const arithmetic::Reduction& how, void* data,
-                                         void* output, const std::vector<int64_t>& counts) {
+absl::Status BlockingCommunicator::Reducescatter(const Instance& instance, const arithmetic::Reduction& how, void* data,
+                                                 void* output, const std::vector<int64_t>& counts) {
   const int64_t before = std::accumulate(counts.begin(), counts.begin() + position(), int64_t{0});
   const int64_t all = std::accumulate(counts.begin() + position(), counts.end(), before);
   const absl::Status status = Allreduce(instance, how, data, all);

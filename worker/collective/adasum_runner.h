@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_WORKER_EXECUTE_ADASUM_RUNNER_H_
-#define FARANDOLE_WORKER_EXECUTE_ADASUM_RUNNER_H_
+#ifndef FARANDOLE_WORKER_COLLECTIVE_ADASUM_RUNNER_H_
+#define FARANDOLE_WORKER_COLLECTIVE_ADASUM_RUNNER_H_
 
 #include <cstdint>
 #include <vector>
@@ -7,10 +7,10 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "worker/collective/batch_buffer.h"
-#include "worker/collective/communicator.h"
+#include "worker/collective/blocking_communicator.h"
 #include "worker/collective/piece.h"
 
-namespace farandole::worker::execute {
+namespace farandole::worker::collective {
 
 // Adasum of several tensors, each of which is a layer of its own, made of other collectives of any communicator. Of B
 // bytes on N members each member
@@ -29,15 +29,15 @@ class AdasumRunner {
 
   // Each piece's output becomes its factor times the Adasum of its inputs. Status as Communicator; INTERNAL: the type
   // has no Adasum; RESOURCE_EXHAUSTED: no memory.
-  absl::Status Run(collective::Instance instance, DataType dtype, absl::Span<const collective::Piece> pieces,
-                   const std::vector<double>& factors, collective::Communicator* communicator);
+  absl::Status Run(Instance instance, DataType dtype, absl::Span<const Piece> pieces,
+                   const std::vector<double>& factors, BlockingCommunicator* communicator);
 
  private:
-  collective::BatchBuffer shares_;
+  BatchBuffer shares_;
   // For communicators without a buffer; their own scratch memory serves the allreduce in between.
-  collective::BatchBuffer operands_;
+  BatchBuffer operands_;
 };
 
-}  // namespace farandole::worker::execute
+}  // namespace farandole::worker::collective
 
-#endif  // FARANDOLE_WORKER_EXECUTE_ADASUM_RUNNER_H_
+#endif  // FARANDOLE_WORKER_COLLECTIVE_ADASUM_RUNNER_H_

@@ -1,4 +1,4 @@
-#include "worker/execute/batch_runner.h"
+#include "worker/execute/batch_run.h"
 
 #include <cstring>
 #include <memory>
@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/collective/blocking_adapter.h"
 #include "worker/collective/communicator_testing.h"
 
 namespace farandole::worker::execute {
@@ -15,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 
 // The member at position 1 of `size`, whose peers all contribute the same as it does.
-class Mirror final : public collective::Communicator {
+class Mirror final : public collective::BlockingCommunicator {
  public:
   explicit Mirror(int size, bool own_buffer = false) : size_(size), own_buffer_(own_buffer) {}
 
@@ -72,7 +73,6 @@ class Mirror final : public collective::Communicator {
     instances.push_back(instance);
     return status;
   }
-  bool CanWithdraw() const override { return false; }
   void Withdraw(const collective::Instance&) override {}
   void Abort(const std::string&) override {}
   Rank SuspectRank() const override { return Rank(); }
@@ -102,7 +102,7 @@ Signature Allreduce(DataType dtype, std::vector<int64_t> shape, ReduceOp op, dou
   return signature;
 }
 
-class BatchRunnerTest : public testing::TestWithParam<bool> {
+class BatchRunTest : public testing::TestWithParam<bool> {
  protected:
   void Add(const std::string& name, Signature signature, const void* input, void* output,
            std::vector<int64_t> first_dims = {}) {
@@ -111,14 +111,23 @@ class BatchRunnerTest : public testing::TestWithParam<bool> {
         std::make_shared<session::Operation>(Request{name, std::move(signature)}, input, output));
     work_.first_dims.push_back(std::move(first_dims));
   }
-  absl::Status Run(Mirror* mirror) {
-    return BatchRunner().Run(work_, collective::TestGroup(mirror->size(), 1), mirror);
+  absl::Status Run(Mirror* mirror) { return Run(work_, mirror); }
+  static absl::Status Run(const session::Work& work, Mirror* mirror) {
+    collective::BlockingAdapter communicator(
+        std::shared_ptr<collective::BlockingCommunicator>(mirror, [](collective::BlockingCommunicator*) {}));
+    const collective::Group group = collective::TestGroup(mirror->size(), 1);
+    int ended = 0;
+    BatchRun run({[] {}, [&ended] { ++ended; }});
+    run.Begin(&work, &group, &communicator);
+    EXPECT_TRUE(run.Issue());
+    EXPECT_EQ(ended, 1);
+    return run.status();
   }
 
   session::Work work_;
 };
 
-TEST_P(BatchRunnerTest, FusesScalesAndPutsBack) {
+TEST_P(BatchRunTest, FusesScalesAndPutsBack) {
   const std::vector<float> a = {1, 2, 3};
   const std::vector<float> c = {10, 20};
   std::vector<float> a_out(3), c_out(2);
@@ -137,7 +146,7 @@ TEST_P(BatchRunnerTest, FusesScalesAndPutsBack) {
   EXPECT_THAT(a, ElementsAre(1, 2, 3)) << "inputs stay";
 }
 
-TEST_P(BatchRunnerTest, LoneTensor) {
+TEST_P(BatchRunTest, LoneTensor) {
   const std::vector<float> a = {1, 2, 3};
   std::vector<float> out(3);
   Add("a", Allreduce(DataType::kFloat32, {3}, ReduceOp::kAverage, 3, 1), a.data(), out.data());
@@ -147,7 +156,7 @@ TEST_P(BatchRunnerTest, LoneTensor) {
   EXPECT_THAT(out, ElementsAre(3, 6, 9));
 }
 
-TEST_P(BatchRunnerTest, TheCollectiveScalesWhatHasTheSameFactors) {
+TEST_P(BatchRunTest, TheCollectiveScalesWhatHasTheSameFactors) {
   std::vector<float> a = {1, 2, 3}, b = {4};
   Add("a", Allreduce(DataType::kFloat32, {3}, ReduceOp::kAverage, 3, 8), a.data(), a.data());
   Add("b", Allreduce(DataType::kFloat32, {1}, ReduceOp::kAverage, 3, 8), b.data(), b.data());
@@ -169,7 +178,7 @@ TEST_P(BatchRunnerTest, TheCollectiveScalesWhatHasTheSameFactors) {
   EXPECT_EQ(c, 96 * 12);
 }
 
-TEST_F(BatchRunnerTest, NoMoreIsFusedThanTheCommunicatorWants) {
+TEST_F(BatchRunTest, NoMoreIsFusedThanTheCommunicatorWants) {
   std::vector<float> tensors[] = {std::vector<float>(3, 1), std::vector<float>(5, 2), std::vector<float>(1, 3),
                                   std::vector<float>(20, 4), std::vector<float>(4, 5)};
   int64_t other = 1;
@@ -191,7 +200,7 @@ TEST_F(BatchRunnerTest, NoMoreIsFusedThanTheCommunicatorWants) {
   EXPECT_EQ(other, 2);
 }
 
-TEST_F(BatchRunnerTest, HalvesOfDifferentFactorsAreApart) {
+TEST_F(BatchRunTest, HalvesOfDifferentFactorsAreApart) {
   uint16_t a = 0, b = 0, c = 0;
   Add("a", Allreduce(DataType::kFloat16, {}, ReduceOp::kSum, 1, 2), &a, &a);
   Add("b", Allreduce(DataType::kFloat16, {}, ReduceOp::kSum), &b, &b);
@@ -203,7 +212,7 @@ TEST_F(BatchRunnerTest, HalvesOfDifferentFactorsAreApart) {
   EXPECT_EQ(mirror.reductions[1].postscale, 1);
 }
 
-TEST_P(BatchRunnerTest, IntegerAverageIsExact) {
+TEST_P(BatchRunTest, IntegerAverageIsExact) {
   std::vector<int64_t> a = {1, -7, 0};
   Add("a", Allreduce(DataType::kInt64, {3}, ReduceOp::kAverage), a.data(), a.data());
   Mirror mirror(49, GetParam());
@@ -211,7 +220,7 @@ TEST_P(BatchRunnerTest, IntegerAverageIsExact) {
   EXPECT_THAT(a, ElementsAre(1, -7, 0));
 }
 
-TEST_F(BatchRunnerTest, AllgathersHaveInstancesOfTheirOwn) {
+TEST_F(BatchRunTest, AllgathersHaveInstancesOfTheirOwn) {
   const std::vector<float> a = {1, 2, 3, 4};
   Signature signature;
   signature.op = OpKind::kAllgather;
@@ -230,7 +239,7 @@ TEST_F(BatchRunnerTest, AllgathersHaveInstancesOfTheirOwn) {
   EXPECT_EQ(std::vector<float>(gathered + 6, gathered + 10), a);
 }
 
-TEST_F(BatchRunnerTest, AllgatherBeyondTheAddressSpace) {
+TEST_F(BatchRunTest, AllgatherBeyondTheAddressSpace) {
   const float a = 1;
   Signature signature;
   signature.op = OpKind::kAllgather;
@@ -241,7 +250,7 @@ TEST_F(BatchRunnerTest, AllgatherBeyondTheAddressSpace) {
   EXPECT_EQ(Run(&mirror).code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(BatchRunnerTest, BroadcastReadsInputAtTheRootOnly) {
+TEST_F(BatchRunTest, BroadcastReadsInputAtTheRootOnly) {
   const std::vector<char> input = {1, 2};
   std::vector<char> here(2), there(2);
   Signature signature;
@@ -258,7 +267,7 @@ TEST_F(BatchRunnerTest, BroadcastReadsInputAtTheRootOnly) {
   EXPECT_THAT(there, ElementsAre(7, 7));
 }
 
-TEST_F(BatchRunnerTest, FailureOfTheCollectiveIsHandedOn) {
+TEST_F(BatchRunTest, FailureOfTheCollectiveIsHandedOn) {
   float a = 1;
   Add("a", Allreduce(DataType::kFloat32, {1}, ReduceOp::kSum), &a, &a);
   Mirror mirror(2);
@@ -266,7 +275,7 @@ TEST_F(BatchRunnerTest, FailureOfTheCollectiveIsHandedOn) {
   EXPECT_EQ(Run(&mirror), mirror.status);
 }
 
-TEST_P(BatchRunnerTest, MixedBatchesAreExecutedPartByPart) {
+TEST_P(BatchRunTest, MixedBatchesAreExecutedPartByPart) {
   float a = 1, c[2] = {5, 6};
   int64_t b = 3, d = 4;
   Signature gather;
@@ -290,7 +299,7 @@ TEST_P(BatchRunnerTest, MixedBatchesAreExecutedPartByPart) {
   EXPECT_EQ(d, 8);
 }
 
-TEST_P(BatchRunnerTest, AJoinedMemberAddsZerosAndKeepsNothing) {
+TEST_P(BatchRunTest, AJoinedMemberAddsZerosAndKeepsNothing) {
   float a = 1;
   Add("a", Allreduce(DataType::kFloat32, {}, ReduceOp::kAverage), &a, &a);
   for (int64_t count : {3, 1 << 20}) {
@@ -307,7 +316,7 @@ TEST_P(BatchRunnerTest, AJoinedMemberAddsZerosAndKeepsNothing) {
 }
 
 // As an item that the controller enters, or a period that it replays, would have it: no sizes of others.
-TEST_F(BatchRunnerTest, SizesThatAreMissingOrNotOursAreRefused) {
+TEST_F(BatchRunTest, SizesThatAreMissingOrNotOursAreRefused) {
   const std::vector<float> input = {1, 2};
   Signature gather;
   gather.op = OpKind::kAllgather;
@@ -317,13 +326,13 @@ TEST_F(BatchRunnerTest, SizesThatAreMissingOrNotOursAreRefused) {
   missing.instance = {1, 9, 0};
   missing.operations.push_back(std::make_shared<session::Operation>(Request{"g", gather}, input.data(), nullptr));
   Mirror mirror(2);
-  EXPECT_EQ(BatchRunner().Run(missing, collective::TestGroup(2, 1), &mirror).code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(Run(missing, &mirror).code(), absl::StatusCode::kInternal);
   Add("g", gather, input.data(), nullptr, {1000, 1000});
   EXPECT_THAT(Run(&mirror).message(), testing::HasSubstr("1000 rows as this rank's part of \"g\", which has 2"));
   EXPECT_THAT(mirror.calls, testing::IsEmpty());
 }
 
-TEST_F(BatchRunnerTest, AloneAJoinedMemberDoesAsTheOthersDo) {
+TEST_F(BatchRunTest, AloneAJoinedMemberDoesAsTheOthersDo) {
   work_.instance = {1, 9, 0};
   work_.operations.push_back(nullptr);
   work_.signatures = {Allreduce(DataType::kFloat32, {1 << 20}, ReduceOp::kSum)};
@@ -334,7 +343,7 @@ TEST_F(BatchRunnerTest, AloneAJoinedMemberDoesAsTheOthersDo) {
   EXPECT_EQ(Run(&mirror).code(), absl::StatusCode::kInternal);
 }
 
-TEST_F(BatchRunnerTest, TheScriptsMemoryChangesOnlyAfterAllHaveEntered) {
+TEST_F(BatchRunTest, TheScriptsMemoryChangesOnlyAfterAllHaveEntered) {
   std::vector<float> a(1 << 20, 1), out(1 << 20, 5);
   Add("a", Allreduce(DataType::kFloat32, {1 << 20}, ReduceOp::kSum, 3), a.data(), out.data());
   Mirror mirror(2);
@@ -354,7 +363,7 @@ TEST_F(BatchRunnerTest, TheScriptsMemoryChangesOnlyAfterAllHaveEntered) {
 }
 
 // Its peers send to it as many rows as it sends to itself; nobody tells it but they.
-TEST_P(BatchRunnerTest, AnAlltoallLearnsFromTheOthersWhatItGets) {
+TEST_P(BatchRunTest, AnAlltoallLearnsFromTheOthersWhatItGets) {
   const std::vector<int32_t> a = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   Signature signature;
   signature.op = OpKind::kAlltoall;
@@ -383,7 +392,7 @@ TEST_P(BatchRunnerTest, AnAlltoallLearnsFromTheOthersWhatItGets) {
   EXPECT_EQ(Run(&mirror).code(), absl::StatusCode::kInternal);
 }
 
-INSTANTIATE_TEST_SUITE_P(Buffers, BatchRunnerTest, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Buffers, BatchRunTest, testing::Bool());
 
 }  // namespace
 }  // namespace farandole::worker::execute

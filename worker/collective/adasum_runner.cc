@@ -1,4 +1,4 @@
-#include "worker/execute/adasum_runner.h"
+#include "worker/collective/adasum_runner.h"
 
 #include <algorithm>
 #include <functional>
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/arithmetic/adasum.h"
 
-namespace farandole::worker::execute {
+namespace farandole::worker::collective {
 namespace {
 
 // Of the operands of all members the elements [begin, begin + count) of all pieces together.
@@ -29,7 +29,7 @@ int64_t ShareBegin(int64_t count, int member, int members) {
 
 // Calls `visit` for each piece of which something lies in the share: its number, its operands there, the first element
 // of the share and how many these are.
-void ForEachPiece(const Share& share, int64_t element_bytes, absl::Span<const collective::Piece> pieces,
+void ForEachPiece(const Share& share, int64_t element_bytes, absl::Span<const Piece> pieces,
                   const std::function<void(size_t, absl::Span<const char* const>, int64_t, int64_t)>& visit) {
   int64_t piece_begin = 0;
   std::vector<const char*> operands;
@@ -47,13 +47,12 @@ void ForEachPiece(const Share& share, int64_t element_bytes, absl::Span<const co
 
 }  // namespace
 
-absl::Status AdasumRunner::Run(collective::Instance instance, DataType dtype,
-                               absl::Span<const collective::Piece> pieces, const std::vector<double>& factors,
-                               collective::Communicator* communicator) {
+absl::Status AdasumRunner::Run(Instance instance, DataType dtype, absl::Span<const Piece> pieces,
+                               const std::vector<double>& factors, BlockingCommunicator* communicator) {
   if (!arithmetic::HasAdasum(dtype))
     return absl::InternalError(absl::StrCat("a batch with an Adasum of ", Name(dtype)));
   const int members = communicator->size();
-  const int64_t size = SizeOf(dtype), count = collective::CountOf(pieces);
+  const int64_t size = SizeOf(dtype), count = CountOf(pieces);
   std::vector<int64_t> share_bytes;
   for (int m = 0; m < members; ++m) {
     share_bytes.push_back((ShareBegin(count, m + 1, members) - ShareBegin(count, m, members)) * size);
@@ -65,7 +64,7 @@ absl::Status AdasumRunner::Run(collective::Instance instance, DataType dtype,
   char* const data = static_cast<char*>(buffer != nullptr ? buffer : operands_.Get(data_bytes));
   char* const shares = static_cast<char*>(shares_.Get(std::max<int64_t>(own_bytes * members, 1)));
   if (data == nullptr || shares == nullptr) return NoMemory(count * size + own_bytes * members);
-  collective::Pack(dtype, pieces, data);
+  Pack(dtype, pieces, data);
 
   absl::Status status = communicator->Barrier(instance);
   if (!status.ok()) return status;
@@ -91,8 +90,8 @@ absl::Status AdasumRunner::Run(collective::Instance instance, DataType dtype,
   });
   ++instance.part;
   status = communicator->Allgather(instance, own, data, share_bytes);
-  if (status.ok()) collective::Unpack(dtype, data, pieces);
+  if (status.ok()) Unpack(dtype, data, pieces);
   return status;
 }
 
-}  // namespace farandole::worker::execute
+}  // namespace farandole::worker::collective

@@ -1,4 +1,4 @@
-#include "worker/execute/adasum_runner.h"
+#include "worker/collective/adasum_runner.h"
 
 #include <cmath>
 #include <cstring>
@@ -19,7 +19,7 @@
 #include "worker/schedule/scheduled_communicator.h"
 #include "worker/shm/shm_communicator.h"
 
-namespace farandole::worker::execute {
+namespace farandole::worker::collective {
 namespace {
 
 const std::vector<int64_t> kCounts = {1500, 0, 3, 700, 1};
@@ -70,9 +70,9 @@ std::string Expected(DataType dtype, int layer, int ranks, int joined) {
 }
 
 // The results of one rank; `joined` has nothing to add.
-std::vector<std::string> RunRank(collective::Communicator* communicator, DataType dtype, uint64_t anchor, int joined) {
+std::vector<std::string> RunRank(BlockingCommunicator* communicator, DataType dtype, uint64_t anchor, int joined) {
   std::vector<std::string> inputs, outputs;
-  std::vector<collective::Piece> pieces;
+  std::vector<Piece> pieces;
   for (size_t layer = 0; layer < kCounts.size(); ++layer) {
     inputs.push_back(Input(dtype, communicator->position(), static_cast<int>(layer)));
     outputs.emplace_back(inputs.back().size(), 'x');
@@ -106,19 +106,18 @@ void CheckResults(DataType dtype, const std::vector<std::vector<std::string>>& o
   }
 }
 
-using Make = std::function<std::unique_ptr<collective::Communicator>(int ranks, int rank,
-                                                                     collective::LocalBootstrap* bootstrap)>;
+using Make = std::function<std::unique_ptr<BlockingCommunicator>(int ranks, int rank, LocalBootstrap* bootstrap)>;
 
 void CheckAll(const Make& make) {
   for (int ranks : {2, 3, 4, 5}) {
     uint64_t anchor = 0;
     std::vector<std::vector<std::vector<std::string>>> results(3 * 2, std::vector<std::vector<std::string>>(ranks));
-    collective::LocalBootstrap bootstrap;
+    LocalBootstrap bootstrap;
     std::vector<std::thread> threads;
     const DataType dtypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
     for (int rank = 0; rank < ranks; ++rank) {
       threads.emplace_back([&, rank, anchor]() mutable {
-        const std::unique_ptr<collective::Communicator> communicator = make(ranks, rank, &bootstrap);
+        const std::unique_ptr<BlockingCommunicator> communicator = make(ranks, rank, &bootstrap);
         ASSERT_NE(communicator, nullptr);
         for (int k = 0; k < 6; ++k) {
           results[k][rank] = RunRank(communicator.get(), dtypes[k / 2], ++anchor, k % 2 == 0 ? -1 : 1);
@@ -134,10 +133,10 @@ void CheckAll(const Make& make) {
 
 TEST(AdasumRunnerTest, InSharedMemory) {
   for (int64_t buffer_bytes : {1 << 20, 64}) {
-    CheckAll([buffer_bytes](int ranks, int rank, collective::LocalBootstrap* bootstrap) {
+    CheckAll([buffer_bytes](int ranks, int rank, LocalBootstrap* bootstrap) {
       shm::ShmOptions options;
       options.buffer_bytes = buffer_bytes;
-      auto made = shm::ShmCommunicator::Create(collective::TestGroup(ranks, rank), bootstrap, options);
+      auto made = shm::ShmCommunicator::Create(TestGroup(ranks, rank), bootstrap, options);
       return made.ok() ? *std::move(made) : std::unique_ptr<shm::ShmCommunicator>();
     });
   }
@@ -145,9 +144,9 @@ TEST(AdasumRunnerTest, InSharedMemory) {
 
 TEST(AdasumRunnerTest, OverChannels) {
   std::vector<std::unique_ptr<transport::inproc::InprocTransport>> transports(5);
-  CheckAll([&](int ranks, int rank, collective::LocalBootstrap* bootstrap) {
+  CheckAll([&](int ranks, int rank, LocalBootstrap* bootstrap) {
     transports[rank] = std::make_unique<transport::inproc::InprocTransport>();
-    collective::Group group = collective::TestGroup(ranks, rank);
+    Group group = TestGroup(ranks, rank);
     group.data_key = "key";
     auto made = schedule::ScheduledCommunicator::Create(group, transports[rank].get(), bootstrap);
     return made.ok() ? *std::move(made) : std::unique_ptr<schedule::ScheduledCommunicator>();
@@ -155,14 +154,14 @@ TEST(AdasumRunnerTest, OverChannels) {
 }
 
 TEST(AdasumRunnerTest, Alone) {
-  collective::LoneCommunicator lone;
+  LoneCommunicator lone;
   CheckResults(DataType::kFloat16, {RunRank(&lone, DataType::kFloat16, 1, -1)}, -1);
 }
 
 TEST(AdasumRunnerTest, WhatHasNone) {
-  collective::LoneCommunicator lone;
+  LoneCommunicator lone;
   EXPECT_EQ(AdasumRunner().Run({}, DataType::kInt32, {}, {}, &lone).code(), absl::StatusCode::kInternal);
 }
 
 }  // namespace
-}  // namespace farandole::worker::execute
+}  // namespace farandole::worker::collective

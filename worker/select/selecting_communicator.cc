@@ -1,0 +1,181 @@
+#include "worker/select/selecting_communicator.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/clock.h"
+#include "worker/collective/agreement.h"
+#include "worker/os/log.h"
+
+namespace farandole::worker::select {
+namespace {
+
+constexpr int64_t kLarge = std::numeric_limits<int64_t>::max();
+
+}  // namespace
+
+SelectingCommunicator::SelectingCommunicator(collective::Group group, collective::Bootstrap* bootstrap, Choices choices)
+    : group_(std::move(group)), bootstrap_(bootstrap), choices_(std::move(choices)) {
+  for (const SelectorRow& row : choices_.table) {
+    rows_.push_back({&row, WhyNot(row, group_, choices_.override_name)});
+    const collective::Medium* const medium = MediumOf(row);
+    if (medium == nullptr || !rows_.back().why_not.empty()) continue;
+    const std::vector<DeviceKind>& memory = medium->memory;
+    if (std::find(memory.begin(), memory.end(), row.memory) != memory.end()) continue;
+    rows_.back().why_not = absl::StrCat("it does not work on ", Name(row.memory), " memory");
+  }
+}
+
+SelectingCommunicator::~SelectingCommunicator() = default;
+
+absl::Status SelectingCommunicator::Prepare() {
+  const absl::Status known = CheckOverride();
+  if (!known.ok()) return known;
+  return Select({OpKind::kAllreduce, DeviceKind::kHost, kLarge}).status();
+}
+
+absl::Status SelectingCommunicator::CheckOverride() const {
+  std::vector<std::string> names = {"auto"};
+  for (const collective::Medium& medium : choices_.media) names.push_back(medium.name);
+  // It is chosen by itself.
+  names.erase(std::remove(names.begin(), names.end(), "lone"), names.end());
+  if (std::find(names.begin(), names.end(), choices_.override_name) != names.end()) return absl::OkStatus();
+  const std::string last = std::move(names.back());
+  names.pop_back();
+  return absl::InvalidArgumentError(absl::StrCat("no communicator is called \"", choices_.override_name,
+                                                 "\"; FARANDOLE_COMMUNICATOR is ", absl::StrJoin(names, ", "), " or ",
+                                                 last));
+}
+
+const collective::Medium* SelectingCommunicator::MediumOf(const SelectorRow& row) const {
+  const auto medium = std::find_if(choices_.media.begin(), choices_.media.end(),
+                                   [&row](const collective::Medium& medium) { return medium.name == row.medium; });
+  return medium == choices_.media.end() ? nullptr : &*medium;
+}
+
+collective::Communicator* SelectingCommunicator::Find(const Question& question) const {
+  for (const Row& row : rows_) {
+    if (!row.why_not.empty() || !Asks(*row.row, question)) continue;
+    if (row.made == nullptr || row.made->communicator != nullptr) {
+      return row.made == nullptr ? nullptr : row.made->communicator.get();
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<collective::Communicator*> SelectingCommunicator::Select(const Question& question) {
+  if (collective::Communicator* const found = Find(question); found != nullptr) return found;
+  std::vector<std::string> passed_over;
+  for (Row& row : rows_) {
+    if (!Asks(*row.row, question)) continue;
+    if (row.why_not.empty()) {
+      const absl::Status status = Make(&row, passed_over);
+      if (!status.ok()) return status;
+      if (row.made->communicator != nullptr) return row.made->communicator.get();
+    }
+    const std::string& why_not = row.why_not.empty() ? row.made->why_not : row.why_not;
+    passed_over.push_back(absl::StrCat("not ", row.row->medium, ": ", why_not));
+  }
+  const std::string what = absl::StrCat("no communicator serves these ", group_.members.size(), " members");
+  if (!passed_over.empty())
+    return absl::FailedPreconditionError(absl::StrCat(what, ": ", absl::StrJoin(passed_over, "; ")));
+  return absl::FailedPreconditionError(
+      absl::StrCat(what, ": the table has nothing for ", Name(question.op), " on ", Name(question.memory), " memory"));
+}
+
+absl::Status SelectingCommunicator::Make(Row* row, const std::vector<std::string>& passed_over) {
+  const char* const name = row->row->medium;
+  const auto known = made_.find(name);
+  if (known != made_.end()) {
+    row->made = &known->second;
+    return absl::OkStatus();
+  }
+  const collective::Medium* const medium = MediumOf(*row->row);
+  if (medium == nullptr) {
+    return absl::InternalError(
+        absl::StrCat("the selector's table names a medium \"", name, "\" that is not registered"));
+  }
+  absl::StatusOr<std::unique_ptr<collective::Communicator>> built = Build(*medium);
+  if (!built.ok() && !absl::IsUnavailable(built.status())) return built.status();
+  Made& made = made_[name];
+  row->made = &made;
+  if (!built.ok()) {
+    made.why_not = std::string(built.status().message());
+    return absl::OkStatus();
+  }
+  made.communicator = *std::move(built);
+  Show(made.communicator.get());
+  std::vector<std::string> reasons = passed_over;
+  reasons.insert(reasons.begin(), made.communicator->name());
+  os::Log(os::LogLevel::kDebug, absl::StrCat("process set ", group_.process_set, " of ", group_.members.size(),
+                                             " members communicates by ", absl::StrJoin(reasons, "; ")));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<collective::Communicator>> SelectingCommunicator::Build(
+    const collective::Medium& medium) {
+  if (medium.usable != nullptr && size() > 1) {
+    collective::Say say;
+    if (const absl::Status usable = medium.usable(); !usable.ok()) {
+      say.status =
+          absl::UnavailableError(absl::StrCat(Describe(group_.members[group_.position]), ": ", usable.message()));
+    }
+    const TimePoint deadline = Clock::Monotonic().Now().PlusMs(group_.setup_timeout_ms);
+    const absl::Status agreed =
+        collective::Agree(group_, absl::StrCat("usable/", medium.name), say, bootstrap_, deadline);
+    if (!agreed.ok()) return agreed;
+  }
+  return medium.make(group_, bootstrap_);
+}
+
+void SelectingCommunicator::Show(collective::Communicator* communicator) {
+  absl::MutexLock lock(&mutex_);
+  shown_.push_back(communicator);
+  if (withdrawn_.has_value()) communicator->Withdraw(*withdrawn_);
+  if (!aborted_.ok()) communicator->Abort(std::string(aborted_.message()));
+}
+
+std::string SelectingCommunicator::name() const {
+  absl::MutexLock lock(&mutex_);
+  return shown_.empty() ? "none" : shown_.front()->name();
+}
+
+int64_t SelectingCommunicator::FusedBytesMax(DeviceKind memory) {
+  const absl::StatusOr<collective::Communicator*> chosen = Select({OpKind::kAllreduce, memory, kLarge});
+  // What fails here fails in Start as well.
+  return chosen.ok() ? (*chosen)->FusedBytesMax(memory) : kLarge;
+}
+
+void SelectingCommunicator::Start(const collective::Instance& instance, const collective::Collective& collective,
+                                  void* stream, Done done) {
+  const Question question = {OpOf(collective), collective.memory, BytesOf(collective)};
+  const absl::StatusOr<collective::Communicator*> chosen = Select(question);
+  if (!chosen.ok()) return done(chosen.status());
+  (*chosen)->Start(instance, collective, stream, std::move(done));
+}
+
+void SelectingCommunicator::Withdraw(const collective::Instance& instance) {
+  absl::MutexLock lock(&mutex_);
+  withdrawn_ = instance;
+  for (collective::Communicator* communicator : shown_) communicator->Withdraw(instance);
+}
+
+void SelectingCommunicator::Abort(const std::string& reason) {
+  absl::MutexLock lock(&mutex_);
+  if (aborted_.ok()) aborted_ = absl::AbortedError(reason);
+  for (collective::Communicator* communicator : shown_) communicator->Abort(reason);
+}
+
+Rank SelectingCommunicator::SuspectRank() const {
+  absl::MutexLock lock(&mutex_);
+  for (const collective::Communicator* communicator : shown_) {
+    const Rank suspect = communicator->SuspectRank();
+    if (suspect.known()) return suspect;
+  }
+  return Rank();
+}
+
+}  // namespace farandole::worker::select
