@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import peers
@@ -31,6 +33,7 @@ LOOPS = ("loop_plain", "loop_streaming", "loop_plain_chunked", "loop_streaming_c
 SOCKETS = ("sockets_128", "sockets_512", "sockets_2048")
 PYTHON_CALLS = 50
 STEPS = 2 if QUICK else 3
+NEIGHBOURS = 4
 # Of gloo at small sizes, to our and Open MPI's.
 
 Rows = list[report.Row]
@@ -202,32 +205,63 @@ def tcp(world: int, samples: dict[int, dict[str, Samples]]) -> Rows:
         samples[size] = found
         name = f"tcp, {world} ranks, {size_label(size)}"
         rows.append(microseconds(name, found["ours"], gloo=found["gloo"], sockets=found["sockets"]))
-        row = ratios(f"{name}, gloo / ours", found["gloo"].over(found["ours"]))
-        goals.append(judged(row, "at least 1.5", row.value >= 1.5, f"tcp, {world} ranks, gloo / ours"))
+        rows.append(ratios(f"{name}, gloo / ours", found["gloo"].over(found["ours"])))
         share = [100 * r for r in found["sockets"].over(found["ours"])]
         row = ratios(f"{name}: share of the plain sockets' rate", share, "%")
         goals.append(
-            judged(row, "at least 90 %", row.value >= 90, f"tcp, {world} ranks: share of the plain sockets' rate")
+            judged(row, "at least 95 %", row.value >= 95, f"tcp, {world} ranks: share of the plain sockets' rate")
         )
     ours.close()
     gloo.close()
     return rows + goals
 
 
-def training(network: str) -> Rows:
-    """A step beside DDP."""
+def trained(network: str) -> tuple[dict[str, Samples], list[int]]:
+    """Steps of ours, of DDP and of DDP without communication, by turns; bytes of gradients that differ, and all."""
     os.environ["OMP_NUM_THREADS"] = "1"
     result = ranks.start(2, "train_ranks.py", network, str(ROUNDS), str(STEPS))
-    ours, ddp, alone = (Samples(result["times"][name]) for name in ("farandole", "ddp", "ddp_alone"))
-    differing, total = result["gradients"]
+    return {name: Samples(times) for name, times in result["times"].items()}, result["gradients"]
+
+
+def training(network: str) -> Rows:
+    """A step beside DDP."""
+    found, (differing, total) = trained(network)
+    ours, ddp, alone = (found[name] for name in ("farandole", "ddp", "ddp_alone"))
     row = ratios(f"step of {network}, ours / DDP with gloo", ours.over(ddp))
     exposed = ratios(f"step of {network}: DDP's exposed communication", [100 * (1 - r) for r in alone.over(ddp)], "%")
+    shares = [(a - c) / (b - c) for a, b, c in zip(ours.medians, ddp.medians, alone.medians) if b > c]
+    share = ratios(f"step of {network}: exposed communication, ours / DDP's", shares)
     same = report.Row(f"step of {network}: bytes of gradients other than DDP's, of {total}", differing, "")
     return [
         times("ms", 1e3, f"step of {network}, 2 processes", ours, ddp_gloo=ddp, ddp_without_communication=alone),
         exposed,
+        judged(share, "at most 0.25", share.value <= 0.25),
         judged(row, "at most 0.8", row.value <= 0.8),
         judged(same, "none", differing == 0),
+    ]
+
+
+@contextmanager
+def busy_neighbours(count: int) -> Iterator[None]:
+    """So many other processes that never rest."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+        yield
+
+
+def training_beside_others(network: str) -> Rows:
+    """A step beside DDP on a machine that is busy with something else."""
+    with busy_neighbours(NEIGHBOURS):
+        found, _ = trained(network)
+    ours, ddp = found["farandole"], found["ddp"]
+    what = f"step of {network} beside {NEIGHBOURS} busy processes"
+    row = ratios(f"{what}, ours / DDP with gloo", ours.over(ddp))
+    return [
+        times("ms", 1e3, f"{what}, 2 processes", ours, ddp_gloo=ddp, ddp_without_communication=found["ddp_alone"]),
+        judged(row, "at most 1.0", row.value <= 1.0),
     ]
 
 
@@ -279,6 +313,8 @@ def main() -> None:
         "tcp, 4 ranks": lambda: tcp(4, over_tcp[4]),
         "resnet18": lambda: training("resnet18"),
         "gpt": lambda: training("gpt"),
+        "resnet18, busy": lambda: training_beside_others("resnet18"),
+        "gpt, busy": lambda: training_beside_others("gpt"),
     }
     with tempfile.TemporaryDirectory(prefix="farandole-bench-") as scratch:
         for name, measure in parts.items():
