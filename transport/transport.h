@@ -53,6 +53,11 @@ class Transport {
   // completions meanwhile, and looks for `look_ns` after the last thing that happened before it sleeps. False if the
   // medium does without, also because another thread is lent to it: wait in another way. Holding no lock.
   virtual bool Drive(const std::function<bool()>& done, int64_t look_ns, TimePoint until) { return false; }
+
+ protected:
+  // For Register of media that read and write any memory. Only they make memory of a channel: what was not registered
+  // cannot reach one.
+  static std::unique_ptr<Memory> Unregistered(void* data, size_t bytes);
 };
 
 }  // namespace farandole::transport

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "tests/conformance/media.h"
-#include "transport/plain_memory.h"
 #include "transport/transport.h"
+#include "transport/unregistered_testing.h"
 
 namespace farandole::conformance {
 
@@ -47,18 +47,18 @@ struct Ends {
 // Bytes with the memory that describes them.
 class Bytes {
  public:
-  explicit Bytes(size_t size, char fill = 0) : bytes_(size, fill), memory_(&bytes_[0], size) {}
-  explicit Bytes(std::string text) : bytes_(std::move(text)), memory_(&bytes_[0], bytes_.size()) {}
+  explicit Bytes(size_t size, char fill = 0) : bytes_(size, fill) {}
+  explicit Bytes(std::string text) : bytes_(std::move(text)) {}
   Bytes(const Bytes&) = delete;
-  transport::Block block() const { return {&memory_, 0, bytes_.size()}; }
-  transport::Block part(size_t offset, size_t bytes) const { return {&memory_, offset, bytes}; }
+  transport::Block block() const { return {memory_.get(), 0, bytes_.size()}; }
+  transport::Block part(size_t offset, size_t bytes) const { return {memory_.get(), offset, bytes}; }
   const std::string& text() const { return bytes_; }
   // Every byte of a closed formula of its position.
   static std::string Pattern(size_t size, unsigned seed);
 
  private:
   std::string bytes_;
-  transport::PlainMemory memory_;
+  std::unique_ptr<transport::Memory> memory_ = transport::UnregisteredTesting::Make(&bytes_[0], bytes_.size());
 };
 
 }  // namespace farandole::conformance

@@ -73,10 +73,10 @@ class LayeredTransport final : public transport::Transport {
 
   Ready Sealing(const transport::Pairing& pairing, Ready ready) const {
     if (!sealed_) return ready;
-    return [pairing, ready = std::move(ready)](absl::StatusOr<std::unique_ptr<transport::Channel>> channel) {
+    return [this, pairing, ready = std::move(ready)](absl::StatusOr<std::unique_ptr<transport::Channel>> channel) {
       if (!channel.ok()) return ready(channel.status());
       ready(std::unique_ptr<transport::Channel>(std::make_unique<transport::layers::SealedChannel>(
-          *std::move(channel), transport::layers::MakeSealKeys(pairing))));
+          under_.get(), *std::move(channel), transport::layers::MakeSealKeys(pairing))));
     };
   }
 

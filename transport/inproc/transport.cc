@@ -7,7 +7,6 @@
 #include "base/auth.h"
 #include "transport/handshake.h"
 #include "transport/inproc/exchange.h"
-#include "transport/plain_memory.h"
 
 namespace farandole::transport::inproc {
 
@@ -35,7 +34,7 @@ absl::StatusOr<std::string> InprocTransport::Listen() {
 }
 
 absl::StatusOr<std::unique_ptr<Memory>> InprocTransport::Register(void* data, size_t bytes) {
-  return std::unique_ptr<Memory>(std::make_unique<PlainMemory>(data, bytes));
+  return Unregistered(data, bytes);
 }
 
 void InprocTransport::Connect(const std::string& address, const Pairing& pairing, TimePoint deadline, Ready ready) {

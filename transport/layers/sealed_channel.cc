@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/auth.h"
 #include "transport/operation.h"
-#include "transport/plain_memory.h"
 
 namespace farandole::transport::layers {
 namespace {
@@ -37,12 +36,15 @@ SealKeys MakeSealKeys(const Pairing& pairing) {
 class SealedChannel::Message {
  public:
   Message(Tag tag, size_t bytes)
-      : tag_{tag.high, tag.low},
-        bytes_(bytes),
-        sealed_(new char[kNonceBytes + bytes + kMacBytes]),
-        memory_(sealed_.get(), kNonceBytes + bytes + kMacBytes) {}
+      : tag_{tag.high, tag.low}, bytes_(bytes), sealed_(new char[kNonceBytes + bytes + kMacBytes]) {}
 
-  Block block() const { return {&memory_, 0, memory_.size()}; }
+  // Status as Transport::Register. Before block().
+  absl::Status Register(Transport* transport) {
+    absl::StatusOr<std::unique_ptr<Memory>> memory = transport->Register(sealed_.get(), size());
+    if (memory.ok()) memory_ = *std::move(memory);
+    return memory.status();
+  }
+  Block block() const { return {memory_.get(), 0, size()}; }
 
   void Seal(const char* plain, const std::string& first_nonce, uint64_t number, const std::string& key) {
     std::memcpy(sealed_.get(), first_nonce.data(), kNonceBytes);
@@ -62,19 +64,20 @@ class SealedChannel::Message {
   }
 
   // True of what a sender that has discarded it in the middle leaves: zeros in place of the rest, of the MAC's end too.
-  bool cut_short() const { return memory_.data()[memory_.size() - 1] == 0; }
+  bool cut_short() const { return sealed_[size() - 1] == 0; }
 
  private:
+  size_t size() const { return kNonceBytes + bytes_ + kMacBytes; }
   const unsigned char* tag() const { return reinterpret_cast<const unsigned char*>(tag_); }
 
   const uint64_t tag_[2];
   const size_t bytes_;
   const std::unique_ptr<char[]> sealed_;
-  const PlainMemory memory_;
+  std::unique_ptr<Memory> memory_;
 };
 
-SealedChannel::SealedChannel(std::unique_ptr<Channel> under, SealKeys keys)
-    : keys_(std::move(keys)), first_nonce_(RandomBytes(kNonceBytes)), under_(std::move(under)) {
+SealedChannel::SealedChannel(Transport* transport, std::unique_ptr<Channel> under, SealKeys keys)
+    : transport_(transport), keys_(std::move(keys)), first_nonce_(RandomBytes(kNonceBytes)), under_(std::move(under)) {
   // Chooses the code for this CPU; without it the library takes portable code. Any thread, any number of times.
   (void)sodium_init();
 }
@@ -83,6 +86,10 @@ void SealedChannel::Send(Tag tag, Block block, TimePoint deadline, Done done) {
   // Fails there, with nothing sent.
   if (!CheckBlock(block).ok()) return under_->Send(tag, block, deadline, std::move(done));
   const auto message = std::make_shared<Message>(tag, block.bytes);
+  if (const absl::Status s = message->Register(transport_); !s.ok()) {
+    under_->Close(s);
+    return under_->Send(tag, Block(), deadline, std::move(done));
+  }
   const char* const plain = block.bytes > 0 ? block.memory->data() + block.offset : nullptr;
   message->Seal(plain, first_nonce_, ++sent_, keys_.send);
   under_->Send(tag, message->block(), deadline,
@@ -92,6 +99,10 @@ void SealedChannel::Send(Tag tag, Block block, TimePoint deadline, Done done) {
 void SealedChannel::Receive(Tag tag, Block block, TimePoint deadline, Done done) {
   if (!CheckBlock(block).ok()) return under_->Receive(tag, block, deadline, std::move(done));
   const auto message = std::make_shared<Message>(tag, block.bytes);
+  if (const absl::Status s = message->Register(transport_); !s.ok()) {
+    under_->Close(s);
+    return under_->Receive(tag, Block(), deadline, std::move(done));
+  }
   char* const plain = block.bytes > 0 ? block.memory->data() + block.offset : nullptr;
   ReceiveInto(message, tag, plain, deadline, std::move(done));
 }

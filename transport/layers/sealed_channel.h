@@ -28,10 +28,12 @@ SealKeys MakeSealKeys(const Pairing& pairing);
 // none. Sealing is done by the thread that posts, opening by the one that reports; a large message costs one copy on
 // each end.
 //   UNAUTHENTICATED  what came was not sealed by the peer for this tag; the channel is broken
+//   RESOURCE_EXHAUSTED  a buffer could not be registered; the channel is broken
 // A message that its sender discarded in the middle ends when this end discards it as well.
 class SealedChannel final : public Channel {
  public:
-  SealedChannel(std::unique_ptr<Channel> under, SealKeys keys);
+  // `transport` made `under`, and outlives it.
+  SealedChannel(Transport* transport, std::unique_ptr<Channel> under, SealKeys keys);
 
   void Send(Tag tag, Block block, TimePoint deadline, Done done) override;
   void Receive(Tag tag, Block block, TimePoint deadline, Done done) override;
@@ -43,6 +45,7 @@ class SealedChannel final : public Channel {
 
   void ReceiveInto(const std::shared_ptr<Message>& message, Tag tag, char* plain, TimePoint deadline, Done done);
 
+  Transport* const transport_;
   const SealKeys keys_;
   std::atomic<uint64_t> sent_{0};
   const std::string first_nonce_;

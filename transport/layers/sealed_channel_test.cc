@@ -7,7 +7,7 @@
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
 #include "transport/inproc/transport.h"
-#include "transport/plain_memory.h"
+#include "transport/unregistered_testing.h"
 
 namespace farandole::transport::layers {
 namespace {
@@ -35,19 +35,21 @@ class SealedChannelTest : public testing::Test {
   }
 
   std::unique_ptr<Channel> Sealed(std::unique_ptr<Channel> end, const Pairing& pairing) {
-    return std::make_unique<SealedChannel>(std::move(end), MakeSealKeys(pairing));
+    return std::make_unique<SealedChannel>(&a_, std::move(end), MakeSealKeys(pairing));
   }
 
   // What a receive of `to` ends with when `from` sends `sent` under the tag.
   absl::Status Pass(Channel* from, Channel* to, std::string sent, std::string* received, Tag tag = {1, 2}) {
-    const PlainMemory sent_memory(&sent[0], sent.size()), received_memory(&(*received)[0], received->size());
+    const auto sent_memory = UnregisteredTesting::Make(&sent[0], sent.size());
+    const auto received_memory = UnregisteredTesting::Make(&(*received)[0], received->size());
     absl::Notification sent_done, received_done;
     absl::Status result;
-    to->Receive(tag, {&received_memory, 0, received->size()}, TimePoint::Infinite(), [&](absl::Status status) {
+    to->Receive(tag, {received_memory.get(), 0, received->size()}, TimePoint::Infinite(), [&](absl::Status status) {
       result = status;
       received_done.Notify();
     });
-    from->Send(tag, {&sent_memory, 0, sent.size()}, TimePoint::Infinite(), [&](absl::Status) { sent_done.Notify(); });
+    from->Send(tag, {sent_memory.get(), 0, sent.size()}, TimePoint::Infinite(),
+               [&](absl::Status) { sent_done.Notify(); });
     sent_done.WaitForNotification();
     received_done.WaitForNotification();
     return result;
@@ -98,9 +100,10 @@ std::string SealedMessage(const std::string& text) {
     std::string* const wire_;
   };
   std::string wire, plain = text;
-  const PlainMemory memory(&plain[0], plain.size());
-  SealedChannel channel(std::make_unique<Recorder>(&wire), MakeSealKeys(kPairing));
-  channel.Send({1, 2}, {&memory, 0, plain.size()}, TimePoint::Infinite(), [](absl::Status) {});
+  const auto memory = UnregisteredTesting::Make(&plain[0], plain.size());
+  inproc::InprocTransport transport;
+  SealedChannel channel(&transport, std::make_unique<Recorder>(&wire), MakeSealKeys(kPairing));
+  channel.Send({1, 2}, {memory.get(), 0, plain.size()}, TimePoint::Infinite(), [](absl::Status) {});
   return wire;
 }
 
@@ -126,14 +129,16 @@ TEST_F(SealedChannelTest, WhatIsDiscardedOnItsWayIsNoForgery) {
   b_end_ = Sealed(std::move(b_end_), Other(kPairing));
   std::string wire = SealedMessage(std::string(100, 'z')), received(100, '?');
   std::fill(wire.begin() + 60, wire.end(), '\0');
-  const PlainMemory sent_memory(&wire[0], wire.size()), received_memory(&received[0], received.size());
+  const auto sent_memory = UnregisteredTesting::Make(&wire[0], wire.size());
+  const auto received_memory = UnregisteredTesting::Make(&received[0], received.size());
   absl::Notification sent, ended;
   absl::Status status;
-  b_end_->Receive({1, 2}, {&received_memory, 0, received.size()}, TimePoint::Infinite(), [&](absl::Status s) {
+  b_end_->Receive({1, 2}, {received_memory.get(), 0, received.size()}, TimePoint::Infinite(), [&](absl::Status s) {
     status = s;
     ended.Notify();
   });
-  a_end_->Send({1, 2}, {&sent_memory, 0, wire.size()}, TimePoint::Infinite(), [&](absl::Status) { sent.Notify(); });
+  a_end_->Send({1, 2}, {sent_memory.get(), 0, wire.size()}, TimePoint::Infinite(),
+               [&](absl::Status) { sent.Notify(); });
   sent.WaitForNotification();
   b_end_->Discard({1, 3});
   ended.WaitForNotification();

@@ -4,7 +4,6 @@
 
 #include "absl/synchronization/notification.h"
 #include "transport/handshake.h"
-#include "transport/plain_memory.h"
 #include "transport/tcp/channel.h"
 #include "transport/tcp/connection.h"
 #include "transport/tcp/socket.h"
@@ -53,7 +52,7 @@ absl::StatusOr<std::string> TcpTransport::Listen() {
 }
 
 absl::StatusOr<std::unique_ptr<Memory>> TcpTransport::Register(void* data, size_t bytes) {
-  return std::unique_ptr<Memory>(std::make_unique<PlainMemory>(data, bytes));
+  return Unregistered(data, bytes);
 }
 
 void TcpTransport::Connect(const std::string& address, const Pairing& pairing, TimePoint deadline, Ready ready) {

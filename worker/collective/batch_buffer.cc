@@ -12,8 +12,18 @@ constexpr int64_t kStepBytes = 1 << 20;
 
 }  // namespace
 
-BatchBuffer::~BatchBuffer() {
-  if (data_ != nullptr) munmap(data_, bytes_);
+BatchBuffer::~BatchBuffer() { Free(); }
+
+void BatchBuffer::Free() {
+  if (data_ == nullptr) return;
+  if (watcher_ != nullptr) watcher_->Goes(data_);
+  munmap(data_, bytes_);
+}
+
+void BatchBuffer::Watch(Watcher* watcher) {
+  if (data_ != nullptr && watcher_ != nullptr) watcher_->Goes(data_);
+  watcher_ = watcher;
+  if (data_ != nullptr && watcher_ != nullptr) watcher_->Comes(data_, bytes_);
 }
 
 void* BatchBuffer::Get(int64_t bytes) {
@@ -22,9 +32,10 @@ void* BatchBuffer::Get(int64_t bytes) {
   const int64_t wanted = (std::max<int64_t>(bytes, 2 * bytes_) + kStepBytes - 1) / kStepBytes * kStepBytes;
   void* data = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return nullptr;
-  if (data_ != nullptr) munmap(data_, bytes_);
+  Free();
   data_ = data;
   bytes_ = wanted;
+  if (watcher_ != nullptr) watcher_->Comes(data_, bytes_);
   return data_;
 }
 

@@ -9,6 +9,14 @@ namespace farandole::worker::collective {
 // the largest batch and stays; page-aligned. One thread at a time.
 class BatchBuffer {
  public:
+  // Who wants to know of the memory while there is some, to register it once.
+  class Watcher {
+   public:
+    virtual ~Watcher() = default;
+    virtual void Comes(void* data, int64_t bytes) = 0;
+    virtual void Goes(void* data) = 0;
+  };
+
   BatchBuffer() = default;
   ~BatchBuffer();
   BatchBuffer(const BatchBuffer&) = delete;
@@ -17,7 +25,13 @@ class BatchBuffer {
   // nullptr: the kernel has no memory for it. What was there before is lost when it grows.
   void* Get(int64_t bytes);
 
+  // From here on; null: nobody. The watcher outlives the buffer or the next call.
+  void Watch(Watcher* watcher);
+
  private:
+  void Free();
+
+  Watcher* watcher_ = nullptr;
   void* data_ = nullptr;
   int64_t bytes_ = 0;
 };

@@ -89,6 +89,13 @@ class BlockingCommunicator {
   // Buffer, or plain memory if there is none so large; null: the process has no memory either.
   char* Scratch(int64_t bytes);
 
+  // Whom buffers should tell that are often given to this communicator; null: it makes no difference.
+  virtual BatchBuffer::Watcher* watcher() { return nullptr; }
+
+ protected:
+  // By who has a watcher: of its own scratch memory.
+  void WatchScratch(BatchBuffer::Watcher* watcher) { plain_.Watch(watcher); }
+
  private:
   BatchBuffer plain_;
 };

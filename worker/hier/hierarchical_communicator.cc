@@ -38,7 +38,14 @@ absl::StatusOr<std::unique_ptr<HierarchicalCommunicator>> HierarchicalCommunicat
 
 HierarchicalCommunicator::HierarchicalCommunicator(const collective::Group& group, HierarchicalLayers layers,
                                                    const HierarchicalOptions& options)
-    : group_(group), options_(options), map_(group), layers_(std::move(layers)) {}
+    : group_(group), options_(options), map_(group), layers_(std::move(layers)) {
+  collective::BatchBuffer::Watcher* const watcher = layers_.across != nullptr ? layers_.across->watcher() : nullptr;
+  for (collective::BatchBuffer* buffer : {&share_, &widened_, &gathered_}) buffer->Watch(watcher);
+}
+
+HierarchicalCommunicator::~HierarchicalCommunicator() {
+  for (collective::BatchBuffer* buffer : {&share_, &widened_, &gathered_}) buffer->Watch(nullptr);
+}
 
 collective::Instance HierarchicalCommunicator::StepOf(const collective::Instance& instance, uint32_t step) {
   collective::Instance result = instance;

@@ -46,6 +46,8 @@ class HierarchicalCommunicator final : public collective::BlockingCommunicator {
                                                                           collective::Bootstrap* bootstrap,
                                                                           const HierarchicalOptions& options);
 
+  ~HierarchicalCommunicator() override;
+
   std::string name() const override { return "hier"; }
   int position() const override { return group_.position; }
   int size() const override { return static_cast<int>(group_.members.size()); }

@@ -139,7 +139,7 @@ absl::Status StillExpected(const collective::Group& group, const std::vector<int
 // The connections to each peer as one channel, sealed if that is wanted.
 std::map<int, std::unique_ptr<transport::Channel>> Join(
     std::map<Opening::Key, std::unique_ptr<transport::Channel>> opened, const collective::Group& group,
-    const ChannelTerms& terms) {
+    const ChannelTerms& terms, transport::Transport* transport) {
   std::map<int, std::unique_ptr<transport::Channel>> channels;
   std::map<int, std::vector<std::unique_ptr<transport::Channel>>> stripes;
   for (auto& [key, channel] : opened) stripes[key.first].push_back(std::move(channel));
@@ -149,7 +149,7 @@ std::map<int, std::unique_ptr<transport::Channel>> Join(
                                      : std::make_unique<transport::layers::StripedChannel>(std::move(parts));
     if (!terms.encrypted) continue;
     channel = std::make_unique<transport::layers::SealedChannel>(
-        std::move(channel), transport::layers::MakeSealKeys(PairingWith(group, peer, 0)));
+        transport, std::move(channel), transport::layers::MakeSealKeys(PairingWith(group, peer, 0)));
   }
   return channels;
 }
@@ -174,7 +174,7 @@ absl::StatusOr<std::map<int, std::unique_ptr<transport::Channel>>> OpenChannels(
     if (opening->changed().WaitPast(seen, kSliceMs)) continue;
     status = StillExpected(group, peers, terms, opened, *transport, bootstrap);
   }
-  if (status.ok()) return Join(std::move(opened), group, terms);
+  if (status.ok()) return Join(std::move(opened), group, terms, transport);
   opening->Abandon();
   return status;
 }

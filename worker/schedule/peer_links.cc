@@ -14,14 +14,30 @@ constexpr int kLeaveWaitMs = 100;
 
 }  // namespace
 
-PeerLinks::PeerLinks(int size, std::map<int, std::unique_ptr<transport::Channel>> channels)
-    : incoming_(size), heard_(size, false), ended_(size, false), channels_(size) {
-  for (Message& message : incoming_) incoming_memory_.emplace_back(&message, sizeof message);
+absl::StatusOr<std::unique_ptr<PeerLinks>> PeerLinks::Create(
+    int size, std::map<int, std::unique_ptr<transport::Channel>> channels, transport::Transport* transport) {
+  std::unique_ptr<PeerLinks> links(new PeerLinks(size));
+  const absl::Status registered = links->Register(transport);
+  if (!registered.ok()) return registered;
+  links->Begin(std::move(channels));
+  return links;
+}
+
+PeerLinks::PeerLinks(int size) : messages_(size + 1), heard_(size, false), ended_(size, false), channels_(size) {}
+
+absl::Status PeerLinks::Register(transport::Transport* transport) {
+  absl::StatusOr<std::unique_ptr<transport::Memory>> memory =
+      transport->Register(messages_.data(), messages_.size() * sizeof(Message));
+  if (memory.ok()) memory_ = *std::move(memory);
+  return memory.status();
+}
+
+void PeerLinks::Begin(std::map<int, std::unique_ptr<transport::Channel>> channels) {
   for (auto& [position, channel] : channels) channels_[position] = std::move(channel);
-  for (int peer = 0; peer < size; ++peer) {
+  for (int peer = 0; peer < static_cast<int>(channels_.size()); ++peer) {
     if (channels_[peer] == nullptr) continue;
     ++unheard_;
-    channels_[peer]->Receive(kNoticeTag, {&incoming_memory_[peer], 0, sizeof(Message)}, TimePoint::Infinite(),
+    channels_[peer]->Receive(kNoticeTag, BlockOf(peer), TimePoint::Infinite(),
                              [this, peer](absl::Status status) { OnNotice(peer, status); });
   }
 }
@@ -52,12 +68,12 @@ void PeerLinks::Close(Notice notice, int suspect, const absl::Status& reason, in
     if (closed_) return;
     closed_ = true;
   }
-  outgoing_ = {static_cast<int32_t>(notice), suspect};
+  messages_.back() = {static_cast<int32_t>(notice), suspect};
   const TimePoint deadline = Clock::Monotonic().Now().PlusMs(wait_ms);
   for (const std::unique_ptr<transport::Channel>& channel : channels_) {
     if (channel == nullptr) continue;
     ++untold_;
-    channel->Send(kNoticeTag, {&outgoing_memory_, 0, sizeof outgoing_}, TimePoint::Infinite(), [this](absl::Status) {
+    channel->Send(kNoticeTag, BlockOf(messages_.size() - 1), TimePoint::Infinite(), [this](absl::Status) {
       --untold_;
       told_.Advance();
     });
@@ -95,16 +111,16 @@ void PeerLinks::OnNotice(int peer, const absl::Status& status) {
 
 bool PeerLinks::HasGivenUp(int peer) const {
   if (!heard_[peer]) return false;
-  const int32_t notice = incoming_[peer].notice;
+  const int32_t notice = messages_[peer].notice;
   return notice == static_cast<int32_t>(Notice::kFailed) || notice == static_cast<int32_t>(Notice::kTimedOut);
 }
 
 int PeerLinks::Suspect(int peer) const {
   absl::MutexLock lock(&mutex_);
   if (first_silent_ != kNobody) return first_silent_;
-  if (!heard_[peer] || incoming_[peer].notice == static_cast<int32_t>(Notice::kLeft)) return peer;
-  if (incoming_[peer].notice == static_cast<int32_t>(Notice::kTimedOut)) return kSilent;
-  const int suspect = incoming_[peer].suspect;
+  if (!heard_[peer] || messages_[peer].notice == static_cast<int32_t>(Notice::kLeft)) return peer;
+  if (messages_[peer].notice == static_cast<int32_t>(Notice::kTimedOut)) return kSilent;
+  const int suspect = messages_[peer].suspect;
   return suspect >= 0 && suspect < static_cast<int>(heard_.size()) ? suspect : kNobody;
 }
 

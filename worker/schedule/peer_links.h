@@ -10,9 +10,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "transport/channel.h"
-#include "transport/plain_memory.h"
+#include "transport/transport.h"
 #include "worker/os/event_count.h"
 
 namespace farandole::worker::schedule {
@@ -31,7 +32,11 @@ class PeerLinks {
   // A suspect yet to be found: FindSilent, after Close.
   static constexpr int kSilent = -2;
 
-  PeerLinks(int size, std::map<int, std::unique_ptr<transport::Channel>> channels);
+  // Status as Transport::Register, of a few bytes for each channel; the transport is that of the channels, and outlives
+  // this object.
+  static absl::StatusOr<std::unique_ptr<PeerLinks>> Create(int size,
+                                                           std::map<int, std::unique_ptr<transport::Channel>> channels,
+                                                           transport::Transport* transport);
   // Says kLeft if nothing was said before.
   ~PeerLinks();
 
@@ -60,13 +65,17 @@ class PeerLinks {
     int32_t suspect = kNobody;
   };
 
+  explicit PeerLinks(int size);
+  absl::Status Register(transport::Transport* transport);
+  void Begin(std::map<int, std::unique_ptr<transport::Channel>> channels);
+  transport::Block BlockOf(size_t message) const { return {memory_.get(), message * sizeof(Message), sizeof(Message)}; }
+
   void OnNotice(int peer, const absl::Status& status);
   bool HasGivenUp(int peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  Message outgoing_;
-  const transport::PlainMemory outgoing_memory_{&outgoing_, sizeof outgoing_};
-  std::vector<Message> incoming_;
-  std::vector<transport::PlainMemory> incoming_memory_;
+  // What comes from each position, and behind it what goes out.
+  std::vector<Message> messages_;
+  std::unique_ptr<transport::Memory> memory_;
   os::EventCount told_;
   std::atomic<int> untold_{0};
   // Peers that have neither spoken nor ended.

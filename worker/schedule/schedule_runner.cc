@@ -44,7 +44,7 @@ transport::Tag TagOf(const collective::Instance& instance, uint64_t number) {
 }  // namespace
 
 ScheduleRunner::ScheduleRunner(transport::Transport* transport, PeerLinks* links, RunnerOptions options)
-    : transport_(transport), links_(links), options_(options) {
+    : transport_(transport), links_(links), options_(options), memory_(transport) {
   for (int i = 0; i < options_.lanes; ++i) {
     slots_.push_back(std::make_unique<Slot>());
     slots_.back()->index = i;
@@ -66,13 +66,12 @@ absl::Status ScheduleRunner::Prepare(const Call& call) {
     return absl::InvalidArgumentError(absl::StrCat("batch ", instance.anchor, "/", instance.seq, " or its part ",
                                                    instance.part, " has a number too large for a tag"));
   }
-  absl::StatusOr<std::unique_ptr<transport::Memory>> data = transport_->Register(call.data, call.layout->total_bytes());
+  absl::StatusOr<transport::MemoryCache::Use> data = memory_.Get(call.data, call.layout->total_bytes());
   if (!data.ok()) return data.status();
-  data_memory_ = *std::move(data);
-  absl::StatusOr<std::unique_ptr<transport::Memory>> input =
-      transport_->Register(const_cast<char*>(call.input), call.input_bytes);
+  data_ = *std::move(data);
+  absl::StatusOr<transport::MemoryCache::Use> input = memory_.Get(const_cast<char*>(call.input), call.input_bytes);
   if (!input.ok()) return input.status();
-  input_memory_ = *std::move(input);
+  input_ = *std::move(input);
   call_ = call;
   caller_ = std::this_thread::get_id();
   slots_used_ =
@@ -90,18 +89,24 @@ absl::Status ScheduleRunner::PrepareScratch() {
   }
   aside_bytes_ = (blocks * call_.layout->block_bytes_max() + kAlignment - 1) / kAlignment * kAlignment;
   const size_t bytes = slots_used_ * asides_ * aside_bytes_;
-  if (bytes <= scratch_bytes_) return absl::OkStatus();
-  scratch_memory_.reset();
+  if (bytes > scratch_bytes_) {
+    const absl::Status grown = GrowScratch(bytes);
+    if (!grown.ok()) return grown;
+  }
+  absl::StatusOr<transport::MemoryCache::Use> aside = memory_.Get(scratch_.get(), bytes);
+  if (aside.ok()) aside_ = *std::move(aside);
+  return aside.status();
+}
+
+absl::Status ScheduleRunner::GrowScratch(size_t bytes) {
+  memory_.Drop(scratch_.get());
   scratch_.reset(new (std::nothrow) char[bytes]);
   scratch_bytes_ = scratch_ == nullptr ? 0 : bytes;
   if (scratch_ == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat("no memory for the ", bytes, " bytes that a ",
                                                      call_.schedule->name, " receives before it reduces them"));
   }
-  absl::StatusOr<std::unique_ptr<transport::Memory>> scratch = transport_->Register(scratch_.get(), bytes);
-  if (!scratch.ok()) return scratch.status();
-  scratch_memory_ = *std::move(scratch);
-  return absl::OkStatus();
+  return memory_.Keep(scratch_.get(), bytes);
 }
 
 size_t ScheduleRunner::ScratchOffset(const Slot& slot, int aside) const {
@@ -128,8 +133,8 @@ absl::Status ScheduleRunner::Run(const Call& call) {
     }
     if (failed_ && !std::exchange(closed_, true)) Close();
   } while (active_ > 0);
-  data_memory_.reset();
-  input_memory_.reset();
+  data_ = transport::MemoryCache::Use();
+  input_ = transport::MemoryCache::Use();
   FindSilent();
   status = failure();
   if (!status.ok() || !cancelled_) return status;
@@ -206,9 +211,9 @@ void ScheduleRunner::PostStep(Slot* slot, const Step& step, const Extent& extent
   const uint64_t number =
       (uint64_t{call_.stage} << kStageBits) + slot->lane * call_.schedule->rounds.size() + slot->round;
   const transport::Tag tag = TagOf(call_.instance, number);
-  transport::Block block{data_memory_.get(), static_cast<size_t>(extent.offset), static_cast<size_t>(extent.bytes)};
-  if (step.kind == Kind::kSendInput) block.memory = input_memory_.get();
-  if (IsAside(step)) block = {scratch_memory_.get(), ScratchOffset(*slot, aside), block.bytes};
+  const transport::MemoryCache::Use& use = step.kind == Kind::kSendInput ? input_ : data_;
+  const transport::Block block =
+      IsAside(step) ? aside_.Part(ScratchOffset(*slot, aside), extent.bytes) : use.Part(extent.offset, extent.bytes);
   transport::Channel::Done done = [this, slot, peer = step.peer](absl::Status status) { OnDone(slot, peer, status); };
   transport::Channel* channel = links_->channel(step.peer);
   // Later than that of the call: it would end the channel, on which the peer is to say that it lives.

@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "proto/types.h"
+#include "transport/memory_cache.h"
 #include "transport/transport.h"
 #include "worker/collective/blocking_communicator.h"
 #include "worker/os/event_count.h"
@@ -78,6 +79,9 @@ class ScheduleRunner {
   // Any thread, never blocks: `status` becomes the first failure, if there is none.
   void Cancel(const absl::Status& status);
 
+  // Of operands; used by the thread that calls Run.
+  transport::MemoryCache* memory() { return &memory_; }
+
   // After a failure: a position or PeerLinks::kNobody.
   int suspect() const;
 
@@ -92,6 +96,7 @@ class ScheduleRunner {
 
   absl::Status Prepare(const Call& call);
   absl::Status PrepareScratch();
+  absl::Status GrowScratch(size_t bytes);
   // Until Proceed() is content.
   void WaitUntil(TimePoint moment);
   // What the calling thread has to do now. The first time, that is to begin: it drives the transport then already, so
@@ -130,7 +135,7 @@ class ScheduleRunner {
   // Grows to what the calls need. Of each slot `asides_` pieces of `aside_bytes_`.
   std::unique_ptr<char[]> scratch_;
   size_t scratch_bytes_ = 0;
-  std::unique_ptr<transport::Memory> scratch_memory_;
+  transport::MemoryCache memory_;
   std::vector<std::unique_ptr<Slot>> slots_;
 
   // Of the running call; constant while slots are active.
@@ -138,8 +143,7 @@ class ScheduleRunner {
   std::thread::id caller_;
   bool begun_ = false;
   bool closed_ = false;
-  std::unique_ptr<transport::Memory> data_memory_;
-  std::unique_ptr<transport::Memory> input_memory_;
+  transport::MemoryCache::Use data_, input_, aside_;
   int64_t slots_used_ = 0;
   size_t aside_bytes_ = 0;
   size_t asides_ = 0;

@@ -86,21 +86,31 @@ absl::StatusOr<std::unique_ptr<ScheduledCommunicator>> ScheduledCommunicator::Cr
   absl::StatusOr<std::map<int, std::unique_ptr<transport::Channel>>> channels =
       OpenChannels(group, peers, {Terms(options), options.connections, options.encrypted}, transport, bootstrap);
   if (!channels.ok()) return channels.status();
+  absl::StatusOr<std::unique_ptr<PeerLinks>> links = PeerLinks::Create(size, *std::move(channels), transport);
+  if (!links.ok()) return links.status();
   return std::unique_ptr<ScheduledCommunicator>(
-      new ScheduledCommunicator(group, transport, *std::move(channels), options));
+      new ScheduledCommunicator(group, transport, *std::move(links), options));
 }
 
 ScheduledCommunicator::ScheduledCommunicator(const collective::Group& group, transport::Transport* transport,
-                                             std::map<int, std::unique_ptr<transport::Channel>> channels,
-                                             const ScheduledOptions& options)
+                                             std::unique_ptr<PeerLinks> links, const ScheduledOptions& options)
     : group_(group),
       transport_name_(transport->name()),
       options_(options),
       mesh_(size() <= options.mesh_members_max),
       alltoall_(mesh_ ? DirectAlltoall(position(), size()) : Schedule()),
       barrier_(DisseminationBarrier(position(), size())),
-      links_(std::make_unique<PeerLinks>(size(), std::move(channels))) {
+      links_(std::move(links)) {
   runner_ = std::make_unique<ScheduleRunner>(transport, links_.get(), ForGroup(group, options.runner));
+  keeper_.runner = runner_.get();
+  WatchScratch(&keeper_);
+}
+
+ScheduledCommunicator::~ScheduledCommunicator() { WatchScratch(nullptr); }
+
+// What cannot be kept is registered for each use, which says why it cannot.
+void ScheduledCommunicator::Keeper::Comes(void* data, int64_t bytes) {
+  runner->memory()->Keep(data, static_cast<size_t>(bytes)).IgnoreError();
 }
 
 std::string ScheduledCommunicator::name() const { return transport_name_; }

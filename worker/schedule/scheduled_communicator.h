@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "transport/transport.h"
+#include "worker/collective/batch_buffer.h"
 #include "worker/collective/blocking_communicator.h"
 #include "worker/collective/bootstrap.h"
 #include "worker/collective/group.h"
@@ -45,6 +46,8 @@ class ScheduledCommunicator final : public collective::BlockingCommunicator {
                                                                        collective::Bootstrap* bootstrap,
                                                                        const ScheduledOptions& options = {});
 
+  ~ScheduledCommunicator() override;
+
   std::string name() const override;
   int position() const override { return group_.position; }
   int size() const override { return static_cast<int>(group_.members.size()); }
@@ -64,10 +67,19 @@ class ScheduledCommunicator final : public collective::BlockingCommunicator {
   void Withdraw(const collective::Instance& instance) override { runner_->Withdraw(instance); }
   void Abort(const std::string& reason) override;
   Rank SuspectRank() const override;
+  // Keeps the memory of buffers registered.
+  collective::BatchBuffer::Watcher* watcher() override { return &keeper_; }
 
  private:
+  struct Keeper final : public collective::BatchBuffer::Watcher {
+    void Comes(void* data, int64_t bytes) override;
+    void Goes(void* data) override { runner->memory()->Drop(data); }
+
+    ScheduleRunner* runner = nullptr;
+  };
+
   ScheduledCommunicator(const collective::Group& group, transport::Transport* transport,
-                        std::map<int, std::unique_ptr<transport::Channel>> channels, const ScheduledOptions& options);
+                        std::unique_ptr<PeerLinks> links, const ScheduledOptions& options);
 
   // What a reduction of so many bytes takes.
   Algorithm Choose(ScheduledOp op, const arithmetic::Reduction& how, int64_t bytes) const;
@@ -90,6 +102,7 @@ class ScheduledCommunicator final : public collective::BlockingCommunicator {
   // Before the links: their channels go first.
   std::unique_ptr<ScheduleRunner> runner_;
   std::unique_ptr<PeerLinks> links_;
+  Keeper keeper_;
 };
 
 }  // namespace farandole::worker::schedule

@@ -1,11 +1,8 @@
-#ifndef FARANDOLE_TRANSPORT_PLAIN_MEMORY_H_
-#define FARANDOLE_TRANSPORT_PLAIN_MEMORY_H_
-
-#include "transport/channel.h"
+#include "transport/transport.h"
 
 namespace farandole::transport {
+namespace {
 
-// Memory for media that need no registration.
 class PlainMemory final : public Memory {
  public:
   PlainMemory(void* data, size_t bytes) : data_(static_cast<char*>(data)), bytes_(bytes) {}
@@ -17,6 +14,10 @@ class PlainMemory final : public Memory {
   const size_t bytes_;
 };
 
-}  // namespace farandole::transport
+}  // namespace
 
-#endif  // FARANDOLE_TRANSPORT_PLAIN_MEMORY_H_
+std::unique_ptr<Memory> Transport::Unregistered(void* data, size_t bytes) {
+  return std::make_unique<PlainMemory>(data, bytes);
+}
+
+}  // namespace farandole::transport
