@@ -23,7 +23,7 @@ ReplayControl::ReplayControl(const JobConfig& config, members::Roster* roster, l
     : config_(config), roster_(roster), outbox_(outbox), members_of_(std::move(members_of)), state_(roster->size()) {}
 
 void ReplayControl::Restore(const Found& found, TimePoint now) {
-  state_.Restore(found.phase, found.replay_index, found.period);
+  state_.Restore(found.phase, found.replay_index, found.period, now);
   digest_ = Detector::DigestOf(found.period);
   if (found.stage == Stage::kHalting) state_.Halt(now);
   if (found.begun.empty()) return;
