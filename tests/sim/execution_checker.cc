@@ -109,12 +109,13 @@ void ExecutionChecker::Submitted(const GenerationId& id, Rank rank, const Submis
   }
 }
 
-void ExecutionChecker::Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions) {
+void ExecutionChecker::Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions, bool by_item) {
   Generation& g = Find(id);
   for (const auto& operation : submissions) {
     if (operation == nullptr || operation->done()) continue;
     const Submission& submission = Submission::Of(*operation);
-    if (submission.request.signature.op == OpKind::kJoin) g.joined[rank.value()] = false;
+    // Otherwise what was dispatched before may still be on its way to others.
+    if (by_item && submission.request.signature.op == OpKind::kJoin) g.joined[rank.value()] = false;
     CallRecord* const call = g.calls.Find(submission.label);
     if (call != nullptr && ++call->answered == g.size) g.calls.Erase(call);
   }

@@ -30,8 +30,8 @@ class ExecutionChecker {
   // A member has learned who is in this set; `ranks` empty: it was removed.
   void SetChanged(const GenerationId& id, Rank rank, uint32_t set, const std::vector<int>& ranks);
   void Submitted(const GenerationId& id, Rank rank, const Submission::Many& submissions);
-  // Those that are not done.
-  void Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions);
+  // Those that are not done, by an item of the log or by the end of the generation.
+  void Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions, bool by_item);
   // An item of the log took effect, not a batch of a replay.
   void Taken(const GenerationId& id, Rank rank, const worker::session::Work& work);
   // Handed to the data plane; completed there; taken back.
