@@ -33,7 +33,6 @@ Setting Draw(uint64_t seed) {
   if (random->Percent(20)) s.fusion_threshold_bytes = random->Percent(50) ? 0 : 1000;
   s.start_timeout_ms = random->Skewed(500, 30000);
   s.cache_capacity = random->Percent(30) ? 0 : static_cast<uint32_t>(random->Skewed(1, 1024));
-  s.can_withdraw = random->Percent(85);
   s.launcher_store = random->Percent(70);
   s.window = random->Percent(50) ? 1 : 2;
   return s;

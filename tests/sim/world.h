@@ -58,7 +58,6 @@ struct Setting {
   int64_t start_timeout_ms = 30000;
   // Somebody on each host keeps what the next agent has to know when one is killed.
   bool launcher_store = true;
-  bool can_withdraw = true;
   uint32_t cache_capacity = 0;
   // What all generations run, instead of what their seeds say.
   std::shared_ptr<const Shape> shape;
