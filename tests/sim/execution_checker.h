@@ -20,7 +20,8 @@ namespace farandole::sim {
 
 // What members submit, start and complete, held against I1, I2, I4 and I6 of docs/replay.md: in each process set one
 // sequence of instances with equal composition; what belongs together meets; nothing completes that not all have
-// submitted; a withdrawn instance completes nowhere; groups stay whole.
+// submitted; a withdrawn instance completes nowhere, any other one everywhere; groups stay whole, and nothing else is
+// fused across kinds of memory.
 class ExecutionChecker {
  public:
   ExecutionChecker(Verdict* verdict, int window) : verdict_(verdict), window_(window) {}

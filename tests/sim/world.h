@@ -78,7 +78,7 @@ struct World {
   Coverage* const coverage;
   Verdict verdict{&simulation};
   ExecutionChecker execution{&verdict, setting.window};
-  LogChecker log{&verdict, &execution};
+  LogChecker log{&verdict, &execution, coverage};
   Checker checker{&verdict, &execution};
   DataPlane data_plane{&simulation};
   // From here on nothing that happened before disturbs: a generation that opens later has to end well.
