@@ -94,6 +94,7 @@ void LogChecker::First(const Item& item, Generation* g) {
     for (const Begun& begun : resume->begun) {
       const InstanceKey instance(resume->replay_index, begun.seq);
       g->open[instance] = g->opened[instance] = item.index;
+      g->begun_by[instance] = {begun.started.begin(), begun.started.end()};
       if (!IsFinal(*g, instance)) continue;
       coverage_->Hit("final begun");
       if (begun.seq != resume->begun.front().seq) coverage_->Hit("final begun behind another");
@@ -133,6 +134,7 @@ void LogChecker::Withdrawn(const Item& item, const Withdraw& withdraw, Generatio
   for (uint64_t seq : withdraw.seqs) {
     Close(item, g, {withdraw.replay_index, seq});
     execution_->Withdrawn(item.generation, withdraw.process_set, withdraw.replay_index, seq);
+    CheckBehind(item, *g, {withdraw.replay_index, seq});
     if (!IsFinal(*g, {withdraw.replay_index, seq})) continue;
     verdict_->Fail(absl::StrCat("I11: item ", item.index, " withdraws (", withdraw.replay_index, ",", seq,
                                 "), which has a tensor on an accelerator"));
@@ -141,6 +143,21 @@ void LogChecker::Withdrawn(const Item& item, const Withdraw& withdraw, Generatio
     if (!IsFinal(*g, instance)) continue;
     if (instance.second < withdraw.seqs.back()) coverage_->Hit("withdrawn behind a final one");
     return;
+  }
+}
+
+// A member that has started the later one has started the earlier one, too, if it is in that one's set.
+void LogChecker::CheckBehind(const Item& item, const Generation& g, InstanceKey withdrawn) {
+  const auto starters = g.begun_by.find(withdrawn);
+  if (starters == g.begun_by.end()) return;
+  for (const auto& [instance, opened] : g.open) {
+    if (instance.second < withdrawn.second || !IsFinal(g, instance)) continue;
+    for (Rank rank : g.begun_by.at(instance)) {
+      if (starters->second.count(rank) == 0) continue;
+      return verdict_->Fail(absl::StrCat("I11: item ", item.index, " withdraws (", withdrawn.first, ",",
+                                         withdrawn.second, "), behind which rank ", rank.value(), " is inside (",
+                                         instance.first, ",", instance.second, "), on an accelerator"));
+    }
   }
 }
 

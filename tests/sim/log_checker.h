@@ -16,8 +16,8 @@
 namespace farandole::sim {
 
 // The controllers' log from outside, held against I5 to I8 and I11 of docs/replay.md: an index means one thing
-// whichever incarnation sends it, phases rise with their markers, an instance is entered or withdrawn once, a final one
-// never withdrawn, a replay begins with nothing open and nobody joined.
+// whichever incarnation sends it, phases rise with their markers, an instance is entered or withdrawn once, neither a
+// final one nor what is kept for one is ever withdrawn, a replay begins with nothing open and nobody joined.
 class LogChecker {
  public:
   LogChecker(Verdict* verdict, ExecutionChecker* execution, Coverage* coverage)
@@ -49,6 +49,7 @@ class LogChecker {
     std::map<Incarnation, uint64_t> received;  // by member that has not left: through which item
     std::map<uint32_t, uint64_t> removed;      // process sets, with the item
     std::map<uint64_t, Period> periods;        // by Replay item
+    std::map<InstanceKey, std::set<Rank>> begun_by;
     std::set<Incarnation> joined;
     uint64_t last_join_done = 0;
     uint64_t join_done_before = 0;  // what is being read
@@ -66,6 +67,7 @@ class LogChecker {
   void Close(const Item& item, Generation* g, InstanceKey instance);
   bool IsFinal(const Generation& g, InstanceKey instance) const;
   void Withdrawn(const Item& item, const Withdraw& withdraw, Generation* g);
+  void CheckBehind(const Item& item, const Generation& g, InstanceKey withdrawn);
 
   Verdict* const verdict_;
   ExecutionChecker* const execution_;
