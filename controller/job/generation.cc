@@ -243,12 +243,22 @@ void Generation::OnHalted(absl::Span<const Progressed> who, const Halted& halted
   Pump(now, actions);
 }
 
-// Rule C3.
-void Generation::Withdraw(uint32_t process_set, const std::string& reason, TimePoint now, Actions* actions) {
-  if (!config_.can_withdraw) {
-    Fail(absl::StrCat("a batch that some ranks have begun cannot be executed: ", reason), actions);
+// Rule C3a.
+void Generation::GiveUp(const std::vector<uint64_t>& seqs, const std::string& reason, TimePoint now, Actions* actions) {
+  const std::string kept = replay_.KeptText(&seqs);
+  if (!kept.empty()) {
+    Fail(absl::StrCat(kept, ": ", reason), actions);
     return;
   }
+  for (uint64_t seq : seqs) {
+    // One that went together with another is no longer open.
+    const replay::BegunList::Instance* const open = replay_.begun().Find(seq);
+    if (open != nullptr) Withdraw(open->process_set, reason, now, actions);
+  }
+}
+
+// Rule C3.
+void Generation::Withdraw(uint32_t process_set, const std::string& reason, TimePoint now, Actions* actions) {
   for (auto& announced : replay_.Withdraw(process_set, reason, actions)) {
     negotiator_.Announce({{announced.first, 0}}, {std::move(announced.second)}, {}, now, actions);
   }
@@ -301,15 +311,13 @@ void Generation::AnnounceBeside(const ready::Negotiator::Teller& teller, const R
   if (heard == replay::BegunList::Heard::kTaken) return;
   const std::string who = Describe(roster_.seat(teller.rank).member);
   if (heard == replay::BegunList::Heard::kChanged) {
-    Withdraw(request.signature.process_set,
-             absl::StrCat(who, " submitted ", request.name, " with another signature than in the replay"), now,
-             actions);
+    GiveUp({replay_.begun().Find(teller.rank, request)->seq},
+           absl::StrCat(who, " submitted ", request.name, " with another signature than in the replay"), now, actions);
+    if (life_ != Life::kRunning) return;
   }
   negotiator_.Announce({{teller}}, {request}, {}, now, actions);
   if (request.signature.op != OpKind::kJoin) return;
-  for (uint32_t set : replay_.Joined(teller.rank)) {
-    if (life_ == Life::kRunning) Withdraw(set, absl::StrCat(who, " has joined"), now, actions);
-  }
+  GiveUp(replay_.Joined(teller.rank), absl::StrCat(who, " has joined"), now, actions);
 }
 
 std::string Generation::LeftText(const std::vector<Rank>& left) const {
@@ -330,10 +338,8 @@ void Generation::OnLeave(Rank rank, const farandole::Leave& leave, TimePoint now
 }
 
 void Generation::Leave(Rank rank, TimePoint now, Actions* actions) {
-  for (uint32_t set : replay_.LackedBy(rank)) {
-    Withdraw(set, absl::StrCat(Describe(roster_.seat(rank).member), " leaves"), now, actions);
-    if (life_ != Life::kRunning) return;
-  }
+  GiveUp(replay_.begun().LackedBy(rank), absl::StrCat(Describe(roster_.seat(rank).member), " leaves"), now, actions);
+  if (life_ != Life::kRunning) return;
   roster_.MarkLeft(rank);
   outbox_.Part(rank);
   actions->Because(absl::StrCat(Describe(roster_.seat(rank).member), " left"));
@@ -430,19 +436,16 @@ void Generation::Tick(TimePoint now, Actions* actions) {
   }
   if (watch_.next_look() <= now) LookAtWaits(now, actions);
   if (life_ != Life::kRunning) return;
-  for (uint32_t set : replay_.Overdue(now)) {
-    if (!KeepsOthersWaiting(set)) continue;
-    Withdraw(set, replay_.LackText(set), now, actions);
-    if (life_ != Life::kRunning) return;
+  for (const replay::ReplayControl::Overdue& overdue : replay_.TakeOverdue(now)) {
+    if (KeepsOthersWaiting(overdue.lacking)) Withdraw(overdue.process_set, overdue.reason, now, actions);
   }
   negotiator_.Tick(now);
   Pump(now, actions);
 }
 
-// Rule C3b: what has begun in this process set holds back something that plain negotiation would not.
-bool Generation::KeepsOthersWaiting(uint32_t process_set) const {
+// Rule C3b: what waits for these holds back something that plain negotiation would not.
+bool Generation::KeepsOthersWaiting(const std::vector<Rank>& lacking) const {
   if (negotiator_.has_ready() || !outbox_.queue_empty()) return true;
-  const std::vector<Rank> lacking = replay_.begun().Lacking(process_set);
   return std::any_of(lacking.begin(), lacking.end(), [this](Rank rank) {
     return negotiator_.OpenCount(rank) > 0 || replay_.begun().HasAnnounced(rank);
   });
@@ -460,7 +463,9 @@ void Generation::LookAtWaits(TimePoint now, Actions* actions) {
     actions->Because(sentence);
     roster_.ToOne(Rank(0), Notice{id_, std::move(sentence)}, actions);
   }
-  if (!verdict.fatal.empty()) Fail(verdict.fatal, actions);
+  if (verdict.fatal.empty()) return;
+  const std::string kept = replay_.KeptText();
+  Fail(kept.empty() ? verdict.fatal : absl::StrCat(verdict.fatal, "; ", kept), actions);
 }
 
 void Generation::Pump(TimePoint now, Actions* actions) {

@@ -119,7 +119,9 @@ class Generation {
   // What Hello says about the phase it was sent in.
   void TakePosition(Rank rank, const Hello& hello, std::vector<Request> requests, TimePoint now, Actions* actions);
   void Withdraw(uint32_t process_set, const std::string& reason, TimePoint now, Actions* actions);
-  bool KeepsOthersWaiting(uint32_t process_set) const;
+  // Rule C3a: these begun instances cannot take place, for this reason.
+  void GiveUp(const std::vector<uint64_t>& seqs, const std::string& reason, TimePoint now, Actions* actions);
+  bool KeepsOthersWaiting(const std::vector<Rank>& lacking) const;
   void Pump(TimePoint now, Actions* actions);
   void FailFull(Actions* actions);
   bool SendBatches(TimePoint now, Actions* actions);

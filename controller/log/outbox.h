@@ -33,6 +33,10 @@ class Outbox {
   // Waits for its place. Errors, barriers and the like; bounded by the open requests, as each answers at least one,
   // and those that QueuedFor() counts are open.
   void Queue(ItemBody body, absl::optional<RankSet> to) { queue_.push_back({std::move(body), std::move(to)}); }
+  template <typename F>  // void (const ItemBody& body, const RankSet* to), as of Held
+  void ForEachQueued(F&& visit) const {
+    for (const Waiting& waiting : queue_) visit(waiting.body, waiting.to ? &*waiting.to : nullptr);
+  }
   bool queue_empty() const { return queue_.empty(); }
   // How many requests of this member the queue answers.
   size_t QueuedFor(Rank rank) const;

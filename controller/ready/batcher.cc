@@ -133,6 +133,23 @@ void Batcher::Drop(const std::function<bool(uint32_t)>& which) {
                lanes_.end());
 }
 
+std::vector<OpenWait> Batcher::Waits(size_t max) const {
+  std::vector<OpenWait> waits;
+  for (const Lane& lane : lanes_) {
+    for (const Unit& unit : lane.queue) {
+      for (const ReadyTensor& tensor : unit.tensors) {
+        if (waits.size() == max) return waits;
+        OpenWait wait;
+        wait.process_set = lane.process_set;
+        wait.name = tensor.name;
+        wait.since = lane.since;
+        waits.push_back(std::move(wait));
+      }
+    }
+  }
+  return waits;
+}
+
 bool Batcher::Empty(uint32_t process_set) const {
   return std::none_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) { return lane.process_set == process_set; });
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "controller/types/open_wait.h"
 #include "controller/types/ready_tensor.h"
 
 namespace farandole::controller::ready {
@@ -53,6 +54,8 @@ class Batcher {
   void Drop(const std::function<bool(uint32_t process_set)>& which);
   void Clear() { lanes_.clear(); }
   bool empty() const { return lanes_.empty(); }
+  // What waits; whose it is has to be filled in.
+  std::vector<OpenWait> Waits(size_t max) const;
   // Nothing of this set waits.
   bool Empty(uint32_t process_set) const;
 

@@ -1,6 +1,7 @@
 #include "controller/ready/negotiator.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "controller/ready/signature_check.h"
@@ -31,6 +32,14 @@ absl::optional<std::string> CheckRows(const std::string& name, const Announcemen
   if (entry.impossible.empty()) return absl::nullopt;
   const auto& first = *std::min_element(entry.impossible.begin(), entry.impossible.end());
   return absl::StrCat("Invalid ALLTOALL splits: rank ", first.first.value(), " submitted ", name, " ", first.second);
+}
+
+// One that this answers; nullptr: it answers none.
+const std::string* AnsweredBy(const ItemBody& body) {
+  if (const auto* error = std::get_if<ErrorItem>(&body)) return &error->names[0];
+  if (const auto* barrier = std::get_if<BarrierDone>(&body)) return &barrier->name;
+  if (const auto* changed = std::get_if<SetChanged>(&body)) return &changed->name;
+  return nullptr;
 }
 
 RankSet SetOf(const std::vector<Rank>& ranks) {
@@ -442,6 +451,20 @@ std::vector<OpenWait> Negotiator::Waits(size_t max) const {
   join.missing.RemoveAll(joined());
   join.since = joins_.since();
   waits.push_back(std::move(join));
+  return waits;
+}
+
+std::vector<OpenWait> Negotiator::Ready(size_t max) const {
+  std::vector<OpenWait> waits = batcher_.Waits(max);
+  for (OpenWait& wait : waits) wait.ready = sets_.Find(wait.process_set)->set();
+  outbox_->ForEachQueued([&](const ItemBody& body, const RankSet* to) {
+    const std::string* const name = AnsweredBy(body);
+    if (name == nullptr || waits.size() >= max) return;
+    OpenWait wait;
+    wait.name = *name;
+    wait.ready = to == nullptr ? RankSet::All(size_) : *to;
+    waits.push_back(std::move(wait));
+  });
   return waits;
 }
 

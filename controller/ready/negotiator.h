@@ -90,7 +90,10 @@ class Negotiator {
   bool full() const { return table_.full(); }
   size_t bytes_max() const { return table_.bytes_max(); }
   uint32_t OpenCount(Rank rank) const { return table_.OpenCount(rank) + (joined().Contains(rank) ? 1 : 0); }
+  // What is announced and not ready.
   std::vector<OpenWait> Waits(size_t max) const;
+  // What is ready, or answered, and has no place in the log yet: nobody is missing. `since` is not known of all.
+  std::vector<OpenWait> Ready(size_t max) const;
 
  private:
   using Entry = AnnouncementTable::Entry;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "controller/ready/signature_check.h"
+#include "proto/rules/finality.h"
 #include "proto/rules/fit.h"
 
 namespace farandole::controller::replay {
@@ -10,8 +11,8 @@ namespace {
 
 bool HasZeros(const Request& request) { return ready::JoinedMayTakePart(request.signature); }
 
-void AddOnce(uint32_t process_set, std::vector<uint32_t>* sets) {
-  if (std::find(sets->begin(), sets->end(), process_set) == sets->end()) sets->push_back(process_set);
+std::vector<Request>::const_iterator Named(const std::vector<Request>& requests, const std::string& name) {
+  return std::find_if(requests.begin(), requests.end(), [&](const Request& r) { return r.name == name; });
 }
 
 }  // namespace
@@ -29,6 +30,7 @@ void BegunList::Open(uint64_t replay_index, const Period& period, const std::vec
     instance.members = *members_of(batch.process_set);
     for (Rank rank : b.started) instance.started.Add(rank);
     instance.covered = instance.started;
+    instance.final = FindFinal(instance.requests) != nullptr;
     instance.heard.resize(instance.requests.size());
     instances_.push_back(std::move(instance));
   }
@@ -41,21 +43,30 @@ bool BegunList::Busy(const RankSet* members) const {
 
 // No name is in two open instances of a set that the same member lacks: one request of a name is outstanding at a time,
 // so nobody can have started the later one before the earlier one was complete.
+const BegunList::Instance* BegunList::Find(Rank rank, const Request& request) const {
+  const auto it = std::find_if(instances_.begin(), instances_.end(), [&](const Instance& i) {
+    return i.process_set == request.signature.process_set && i.members.Contains(rank) && !i.started.Contains(rank) &&
+           Named(i.requests, request.name) != i.requests.end();
+  });
+  return it == instances_.end() ? nullptr : &*it;
+}
+
+const BegunList::Instance* BegunList::Find(uint64_t seq) const {
+  const auto it = std::find_if(instances_.begin(), instances_.end(), [seq](const Instance& i) { return i.seq == seq; });
+  return it == instances_.end() ? nullptr : &*it;
+}
+
 BegunList::Heard BegunList::Announce(Rank rank, const Request& request) {
-  for (Instance& instance : instances_) {
-    if (instance.process_set != request.signature.process_set) continue;
-    if (!instance.members.Contains(rank) || instance.started.Contains(rank)) continue;
-    const auto it = std::find_if(instance.requests.begin(), instance.requests.end(),
-                                 [&](const Request& r) { return r.name == request.name; });
-    if (it == instance.requests.end()) continue;
-    if (!Fits(it->signature, request.signature)) return Heard::kChanged;
-    const size_t which = it - instance.requests.begin();
-    if (!instance.heard[which].Add(rank)) return Heard::kTaken;
-    instance.announced.emplace_back(rank, which);
-    if (++instance.count[rank] == instance.requests.size()) instance.covered.Add(rank);
-    return Heard::kTaken;
-  }
-  return Heard::kOther;
+  const Instance* const found = Find(rank, request);
+  if (found == nullptr) return Heard::kOther;
+  Instance& instance = instances_[found - instances_.data()];
+  const auto it = Named(instance.requests, request.name);
+  if (!Fits(it->signature, request.signature)) return Heard::kChanged;
+  const size_t which = it - instance.requests.begin();
+  if (!instance.heard[which].Add(rank)) return Heard::kTaken;
+  instance.announced.emplace_back(rank, which);
+  if (++instance.count[rank] == instance.requests.size()) instance.covered.Add(rank);
+  return Heard::kTaken;
 }
 
 void BegunList::Forget(Rank rank) {
@@ -71,25 +82,38 @@ void BegunList::Forget(Rank rank) {
   }
 }
 
-std::vector<uint32_t> BegunList::Joined(Rank rank) {
-  std::vector<uint32_t> sets;
+std::vector<uint64_t> BegunList::Joined(Rank rank) {
+  std::vector<uint64_t> seqs;
   for (Instance& instance : instances_) {
     if (!instance.members.Contains(rank) || instance.started.Contains(rank)) continue;
     if (std::all_of(instance.requests.begin(), instance.requests.end(), HasZeros)) {
       instance.covered.Add(rank);
     } else if (!instance.covered.Contains(rank)) {
-      AddOnce(instance.process_set, &sets);
+      seqs.push_back(instance.seq);
     }
   }
-  return sets;
+  return seqs;
 }
 
-std::vector<uint32_t> BegunList::LackedBy(Rank rank) const {
-  std::vector<uint32_t> sets;
+std::vector<uint64_t> BegunList::LackedBy(Rank rank) const {
+  std::vector<uint64_t> seqs;
   for (const Instance& instance : instances_) {
-    if (instance.members.Contains(rank) && !instance.started.Contains(rank)) AddOnce(instance.process_set, &sets);
+    if (instance.members.Contains(rank) && !instance.started.Contains(rank)) seqs.push_back(instance.seq);
   }
-  return sets;
+  return seqs;
+}
+
+// From the last one back, as what keeps an instance is later.
+std::vector<const BegunList::Instance*> BegunList::KeptFor() const {
+  std::vector<const Instance*> kept(instances_.size(), nullptr);
+  if (std::none_of(instances_.begin(), instances_.end(), [](const Instance& i) { return i.final; })) return kept;
+  for (size_t i = instances_.size(); i-- > 0;) {
+    if (instances_[i].final) kept[i] = &instances_[i];
+    for (size_t later = i + 1; kept[i] == nullptr && later < instances_.size(); ++later) {
+      if (instances_[later].started.Intersects(instances_[i].members)) kept[i] = kept[later];
+    }
+  }
+  return kept;
 }
 
 // Rule C2: some member has to run another open instance first.
@@ -123,37 +147,22 @@ BegunList::Withdrawing BegunList::TakeWithdraw(uint32_t process_set, std::string
   withdrawing.item.replay_index = replay_index_;
   withdrawing.item.process_set = process_set;
   withdrawing.item.reason = std::move(reason);
-  for (auto it = instances_.begin(); it != instances_.end();) {
-    if (it->process_set != process_set) {
-      ++it;
+  const std::vector<const Instance*> kept = KeptFor();
+  std::vector<Instance> rest;
+  for (size_t i = 0; i < instances_.size(); ++i) {
+    Instance& instance = instances_[i];
+    if (instance.process_set != process_set || kept[i] != nullptr) {
+      rest.push_back(std::move(instance));
       continue;
     }
-    withdrawing.item.seqs.push_back(it->seq);
-    for (const auto& said : it->announced) withdrawing.announced.emplace_back(said.first, it->requests[said.second]);
-    withdrawing.members = std::move(it->members);
-    it = instances_.erase(it);
-  }
-  return withdrawing;
-}
-
-std::vector<uint32_t> BegunList::OpenSets() const {
-  std::vector<uint32_t> sets;
-  for (const Instance& instance : instances_) AddOnce(instance.process_set, &sets);
-  std::sort(sets.begin(), sets.end());
-  return sets;
-}
-
-std::vector<Rank> BegunList::Lacking(uint32_t process_set) const {
-  std::vector<Rank> ranks;
-  for (const Instance& instance : instances_) {
-    if (instance.process_set != process_set) continue;
-    for (Rank rank : instance.members.ToVector()) {
-      if (!instance.covered.Contains(rank)) ranks.push_back(rank);
+    withdrawing.item.seqs.push_back(instance.seq);
+    for (const auto& said : instance.announced) {
+      withdrawing.announced.emplace_back(said.first, instance.requests[said.second]);
     }
+    withdrawing.members = std::move(instance.members);
   }
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  return ranks;
+  instances_ = std::move(rest);
+  return withdrawing;
 }
 
 bool BegunList::HasAnnounced(Rank rank) const {

@@ -15,7 +15,7 @@
 namespace farandole::controller::replay {
 
 // Instances of the last replay that some but not all members of their set have started, until the others enter them or
-// they are withdrawn (rules C2 and C3 of docs/replay.md). What those others announce of them is kept here, not in the
+// they are withdrawn (rules C2 and C3 of docs/replay.md). What those others announce of them is noted here, not in the
 // table. Pure.
 class BegunList {
  public:
@@ -27,15 +27,15 @@ class BegunList {
   bool Busy(const RankSet* members) const;
 
   enum class Heard { kOther, kTaken, kChanged };
-  // kOther: belongs to no open instance. kChanged: to one, but with another signature, so the instances of its set have
-  // to be withdrawn.
+  // kOther: belongs to no open instance. kChanged: to one, see Find(), but with another signature, so that it cannot
+  // take place.
   Heard Announce(Rank rank, const Request& request);
   // What it announced is void.
   void Forget(Rank rank);
-  // Answers the process sets whose instances have to be withdrawn, because a joined member has no zeros for them.
-  std::vector<uint32_t> Joined(Rank rank);
-  // The process sets whose instances cannot take place without this member, who starts nothing any more.
-  std::vector<uint32_t> LackedBy(Rank rank) const;
+  // Answers those that cannot take place, because a joined member has no zeros for them. By seq, as below.
+  std::vector<uint64_t> Joined(Rank rank);
+  // Those that cannot take place without this member, who starts nothing any more.
+  std::vector<uint64_t> LackedBy(Rank rank) const;
 
   // Closes the first instance that may be entered now, and says to whom; nullopt if there is none.
   struct Entering {
@@ -43,8 +43,8 @@ class BegunList {
     RankSet members;
   };
   absl::optional<Entering> TakeEnter();
-  // Closes all open instances of this set, of which there are some. `announced` is what was kept of them, in the order
-  // in which it came.
+  // Closes the open instances of this set that are not kept; there may be none. `announced` is what was noted of them,
+  // in the order in which it came.
   struct Withdrawing {
     Withdraw item;
     RankSet members;
@@ -52,10 +52,6 @@ class BegunList {
   };
   Withdrawing TakeWithdraw(uint32_t process_set, std::string reason);
 
-  // Rising.
-  std::vector<uint32_t> OpenSets() const;
-  // Whom the open instances of this set wait for.
-  std::vector<Rank> Lacking(uint32_t process_set) const;
   // True if it has announced something that belongs to an open instance.
   bool HasAnnounced(Rank rank) const;
   struct Instance {
@@ -64,6 +60,7 @@ class BegunList {
     std::vector<Request> requests;
     RankSet members;
     RankSet started;
+    bool final = false;
     // Started, announced all of it, or joined.
     RankSet covered;
     std::vector<RankSet> heard;                      // by request: who announced it
@@ -71,6 +68,13 @@ class BegunList {
     absl::flat_hash_map<Rank, size_t> count;         // by rank
   };
   const std::vector<Instance>& instances() const { return instances_; }
+  // The one that this belongs to: it has the name, and waits for this member. Nullptr: none.
+  const Instance* Find(Rank rank, const Request& request) const;
+  const Instance* Find(uint64_t seq) const;
+  // For each open instance the final one for which it is kept, that is, not withdrawn: itself, or a later one that a
+  // member of its set has started and that is kept. Withdrawn it would come after that one, which others may reach only
+  // after it. Nullptr: it can be withdrawn.
+  std::vector<const Instance*> KeptFor() const;
 
  private:
   bool HeldBack(const Instance& instance) const;

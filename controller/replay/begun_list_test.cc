@@ -8,12 +8,19 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::IsNull;
 using Heard = BegunList::Heard;
 
 Request Of(const std::string& name, uint32_t set = 0, OpKind op = OpKind::kAllreduce) {
   Request request{name, {}};
   request.signature.op = op;
   request.signature.process_set = set;
+  return request;
+}
+
+Request OnAccelerator(const std::string& name, uint32_t set = 0) {
+  Request request = Of(name, set);
+  request.signature.device = DeviceKind::kAccelerator;
   return request;
 }
 
@@ -99,7 +106,8 @@ TEST_F(BegunListTest, WithdrawsAllOfASetAndGivesBackWhatWasAnnounced) {
   EXPECT_EQ(withdrawing.members, members_[1]);
   ASSERT_EQ(withdrawing.announced.size(), 1u);
   EXPECT_EQ(withdrawing.announced[0].second.name, "b");
-  EXPECT_THAT(list_.OpenSets(), ElementsAre(2));
+  EXPECT_EQ(list_.Find(0), nullptr);
+  EXPECT_EQ(list_.Find(2)->process_set, 2u);
   EXPECT_FALSE(list_.Busy(&(members_[1] = Ranks({0}))));
 }
 
@@ -115,6 +123,33 @@ TEST_F(BegunListTest, WhoLeavesIsMissedWhereItHasNotStarted) {
   EXPECT_THAT(list_.LackedBy(Rank(0)), ElementsAre(1));
   EXPECT_THAT(list_.LackedBy(Rank(1)), ElementsAre(0));
   EXPECT_THAT(list_.LackedBy(Rank(2)), ElementsAre(0));
+}
+
+TEST_F(BegunListTest, WhatIsBeforeAFinalOneIsKeptAndWhatIsBehindItIsWithdrawn) {
+  Open({{1, {Of("a", 1)}}, {1, {OnAccelerator("b", 1)}}, {1, {Of("c", 1)}}},
+       {{0, {Rank(0)}}, {1, {Rank(0)}}, {2, {Rank(0)}}});
+  const auto kept = list_.KeptFor();
+  EXPECT_THAT(kept, ElementsAre(list_.Find(1), list_.Find(1), IsNull()));
+  EXPECT_THAT(list_.TakeWithdraw(1, "why").item.seqs, ElementsAre(2));
+  EXPECT_THAT(list_.TakeWithdraw(1, "why").item.seqs, IsEmpty());
+  EXPECT_EQ(list_.Announce(Rank(1), OnAccelerator("b", 1)), Heard::kTaken);
+  EXPECT_EQ(list_.Announce(Rank(1), Of("a", 1)), Heard::kTaken);
+  EXPECT_EQ(list_.TakeEnter()->item.seq, 0u);
+  EXPECT_EQ(list_.TakeEnter()->item.seq, 1u);
+}
+
+// Rank 1 is inside all three: a of set 1 would come after b of set 2, and that after c, which cannot be withdrawn.
+TEST_F(BegunListTest, WhatIsKeptKeepsWhatAMemberHasBegunBeforeIt) {
+  members_.push_back(Ranks({2, 3}));
+  Open({{1, {Of("a", 1)}}, {2, {Of("b", 2)}}, {3, {OnAccelerator("c", 3)}}, {1, {Of("d", 1)}}},
+       {{0, {Rank(1)}}, {1, {Rank(1), Rank(2)}}, {2, {Rank(2)}}, {3, {Rank(1)}}});
+  EXPECT_THAT(list_.KeptFor(), ElementsAre(list_.Find(2), list_.Find(2), list_.Find(2), IsNull()));
+}
+
+TEST_F(BegunListTest, AFinalOneOfMembersThatHaveNoPartInItKeepsNothing) {
+  members_.push_back(Ranks({2, 3}));
+  Open({{1, {Of("a", 1)}}, {3, {OnAccelerator("c", 3)}}}, {{0, {Rank(1)}}, {1, {Rank(2)}}});
+  EXPECT_THAT(list_.KeptFor(), ElementsAre(IsNull(), list_.Find(1)));
 }
 
 }  // namespace

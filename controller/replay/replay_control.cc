@@ -1,10 +1,13 @@
 #include "controller/replay/replay_control.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/replay/break_text.h"
+#include "controller/types/rank_text.h"
+#include "proto/rules/finality.h"
 
 namespace farandole::controller::replay {
 namespace {
@@ -23,7 +26,7 @@ ReplayControl::ReplayControl(const JobConfig& config, members::Roster* roster, l
     : config_(config), roster_(roster), outbox_(outbox), members_of_(std::move(members_of)), state_(roster->size()) {}
 
 void ReplayControl::Restore(const Found& found, TimePoint now) {
-  state_.Restore(found.phase, found.replay_index, found.period);
+  state_.Restore(found.phase, found.replay_index, found.period, now);
   digest_ = Detector::DigestOf(found.period);
   if (found.stage == Stage::kHalting) state_.Halt(now);
   if (found.begun.empty()) return;
@@ -66,6 +69,7 @@ void ReplayControl::OnHello(Rank rank, const Hello& hello, TimePoint now, Action
 std::vector<std::pair<Rank, Request>> ReplayControl::Withdraw(uint32_t process_set, const std::string& reason,
                                                               Actions* actions) {
   BegunList::Withdrawing withdrawing = begun_.TakeWithdraw(process_set, reason);
+  if (withdrawing.item.seqs.empty()) return {};
   actions->Because(
       absl::StrCat(Count(withdrawing.item.seqs.size(), "begun batch", "begun batches"), " withdrawn: ", reason));
   outbox_->Queue(std::move(withdrawing.item), std::move(withdrawing.members));
@@ -73,25 +77,51 @@ std::vector<std::pair<Rank, Request>> ReplayControl::Withdraw(uint32_t process_s
   return std::move(withdrawing.announced);
 }
 
-std::vector<uint32_t> ReplayControl::Overdue(TimePoint now) {
+std::vector<ReplayControl::Overdue> ReplayControl::TakeOverdue(TimePoint now) {
   if (begun_.empty() || now < overdue_) return {};
   overdue_ = OverdueAt(now);
-  return begun_.OpenSets();
+  const std::vector<const BegunList::Instance*> kept = begun_.KeptFor();
+  std::map<uint32_t, Overdue> by_set;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (kept[i] != nullptr) continue;
+    const BegunList::Instance& instance = begun_.instances()[i];
+    Overdue& overdue = by_set[instance.process_set];
+    if (overdue.reason.empty()) overdue.reason = LackText(instance);
+    overdue.process_set = instance.process_set;
+    RankSet lacking = instance.members;
+    lacking.RemoveAll(instance.covered);
+    for (Rank rank : lacking.ToVector()) overdue.lacking.push_back(rank);
+  }
+  std::vector<Overdue> all;
+  for (auto& entry : by_set) all.push_back(std::move(entry.second));
+  return all;
 }
 
-std::string ReplayControl::LackText(uint32_t process_set) const {
-  for (const BegunList::Instance& instance : begun_.instances()) {
-    if (instance.process_set != process_set) continue;
-    for (Rank rank : instance.members.ToVector()) {
-      if (instance.covered.Contains(rank)) continue;
-      std::vector<std::string> lacks;
-      for (size_t i = 0; i < instance.requests.size() && lacks.size() < kNamedMax; ++i) {
-        if (!instance.heard[i].Contains(rank)) lacks.push_back(instance.requests[i].name);
-      }
-      return absl::StrCat(Describe(roster_->seat(rank).member), " has not submitted ", absl::StrJoin(lacks, ", "));
+std::string ReplayControl::LackText(const BegunList::Instance& instance) const {
+  for (Rank rank : instance.members.ToVector()) {
+    if (instance.covered.Contains(rank)) continue;
+    std::vector<std::string> lacks;
+    for (size_t i = 0; i < instance.requests.size() && lacks.size() < kNamedMax; ++i) {
+      if (!instance.heard[i].Contains(rank)) lacks.push_back(instance.requests[i].name);
     }
+    return absl::StrCat(Describe(roster_->seat(rank).member), " has not submitted ", absl::StrJoin(lacks, ", "));
   }
   return "other batches have to come first";
+}
+
+std::string ReplayControl::KeptText(const std::vector<uint64_t>* among) const {
+  const std::vector<const BegunList::Instance*> kept = begun_.KeptFor();
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const BegunList::Instance& instance = begun_.instances()[i];
+    if (kept[i] == nullptr) continue;
+    if (among != nullptr && std::find(among->begin(), among->end(), instance.seq) == among->end()) continue;
+    const std::string& final = FindFinal(kept[i]->requests)->name;
+    const bool own = kept[i] == &instance;
+    return absl::StrCat("`", own ? final : instance.requests[0].name, "` was begun in the replay by ",
+                        RankText(instance.started.ToVector()), " and cannot be withdrawn",
+                        own ? ", as it" : absl::StrCat(" before `", final, "`, which"), " lies on an accelerator");
+  }
+  return "";
 }
 
 absl::Status ReplayControl::Resume(TimePoint now, Actions* actions) {

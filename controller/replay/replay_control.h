@@ -59,14 +59,20 @@ class ReplayControl {
   // While negotiating.
   BegunList::Heard Announce(Rank rank, const Request& request) { return begun_.Announce(rank, request); }
   void Forget(Rank rank) { begun_.Forget(rank); }
-  std::vector<uint32_t> Joined(Rank rank) { return begun_.Joined(rank); }
-  std::vector<uint32_t> LackedBy(Rank rank) const { return begun_.LackedBy(rank); }
-  // Rule C3. Answers what members had announced of these instances; it belongs to the table now.
+  std::vector<uint64_t> Joined(Rank rank) { return begun_.Joined(rank); }
+  // Rule C3, for all of this set that is not kept. Answers what members had announced of these instances; it belongs to
+  // the table now.
   std::vector<std::pair<Rank, Request>> Withdraw(uint32_t process_set, const std::string& reason, Actions* actions);
-  // Process sets whose open instances have waited too long; the wait begins anew.
-  std::vector<uint32_t> Overdue(TimePoint now);
-  // Why: "rank 1 (pid 7 on host b) has not submitted x".
-  std::string LackText(uint32_t process_set) const;
+  // Rule C3b: instances that have waited too long and could be withdrawn, by process set; the wait begins anew.
+  struct Overdue {
+    uint32_t process_set = 0;
+    std::vector<Rank> lacking;  // for whom they wait, maybe more than once
+    std::string reason;         // "rank 1 (pid 7 on host b) has not submitted x"
+  };
+  std::vector<Overdue> TakeOverdue(TimePoint now);
+  // Of the first open instance, among these or of all, that is kept: "`x` was begun in the replay by rank 0 and cannot
+  // be withdrawn, as it lies on an accelerator"; "" if none is.
+  std::string KeptText(const std::vector<uint64_t>* among = nullptr) const;
 
   // Rule C6, if all have halted and there is room for it. An error if that cannot be; the generation has to fail.
   absl::Status Resume(TimePoint now, Actions* actions);
@@ -79,18 +85,15 @@ class ReplayControl {
   absl::optional<Detector::Found> Wanted() const;
   void Begin(Detector::Found found, Actions* actions);
 
-  // When Overdue() may have something.
+  // When TakeOverdue() may have something.
   TimePoint NextDeadline() const { return begun_.empty() ? TimePoint::Infinite() : overdue_; }
 
  private:
   void Halt(TimePoint now, Actions* actions);
   void TakeFewestBatches(Detector::Found* found);
   // When what waits from `now` on has waited too long.
-  TimePoint OverdueAt(TimePoint now) const {
-    if (config_.can_withdraw) return now.PlusMs(config_.withdraw_after_ms);
-    const int64_t ms = config_.settings.watch.divergence_after_ms;
-    return ms == 0 ? TimePoint::Infinite() : now.PlusMs(ms);
-  }
+  TimePoint OverdueAt(TimePoint now) const { return now.PlusMs(config_.withdraw_after_ms); }
+  std::string LackText(const BegunList::Instance& instance) const;
 
   const JobConfig& config_;
   members::Roster* const roster_;

@@ -15,11 +15,12 @@ void ReplayState::Begin(uint64_t index, Period period) {
   period_ = std::move(period);
 }
 
-void ReplayState::Restore(uint32_t phase, uint64_t index, Period period) {
+void ReplayState::Restore(uint32_t phase, uint64_t index, Period period, TimePoint now) {
   phase_ = phase;
   stage_ = phase % 2 == 0 ? Stage::kNegotiate : Stage::kReplay;
   index_ = index;
   period_ = std::move(period);
+  halting_since_ = now;
 }
 
 void ReplayState::Halt(TimePoint now) {

@@ -39,7 +39,7 @@ class ReplayState {
   // The item `index` is Replay: the phase rises, the replay runs.
   void Begin(uint64_t index, Period period);
   // As a restarted controller finds it: a phase, and the replay that runs or left something begun, if there is one.
-  void Restore(uint32_t phase, uint64_t index, Period period);
+  void Restore(uint32_t phase, uint64_t index, Period period, TimePoint now);
   // C5: everybody is told to halt.
   void Halt(TimePoint now);
   // A member has halted there; counts once.
@@ -48,6 +48,7 @@ class ReplayState {
   bool all_halted() const { return stage_ == Stage::kHalting && halted_.count() == static_cast<int>(next_.size()); }
   // The first `max` of those who have not.
   std::vector<Rank> Awaited(size_t max) const;
+  // Of the last halt; not before this controller knows of it.
   TimePoint halting_since() const { return halting_since_; }
   // Repetitions of the period that some member has started.
   uint64_t Repetitions() const;

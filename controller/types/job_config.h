@@ -34,11 +34,8 @@ struct JobConfig {
   // Whether what repeats itself is replayed by the members; they have to know how.
   bool replay = true;
   // After the end of a replay: how long what only some members had begun may wait for the others before it is
-  // withdrawn.
+  // withdrawn, unless it is kept.
   uint32_t withdraw_after_ms = 1000;
-  // False if the members' communicators cannot give up what they have started; then the generation fails instead, at
-  // once if ranks disagree, after `settings.watch.divergence_after_ms` if somebody does not come.
-  bool can_withdraw = true;
   int32_t size_max = 65536;
   // Generations up to this number may have been opened in a job of this name that was forgotten since.
   uint64_t last_generation = 0;

@@ -21,6 +21,7 @@ enum class WaitKind : uint8_t {
   kHalt = 8,       // answers to Halt
   kRegister = 9,   // registrations with a restarted controller
   kReplay = 10,    // a batch of a replay that goes on
+  kHeld = 11,      // what nobody has to submit any more, but an instance of the replay holds back that some have begun
 };
 
 // Something that some ranks wait for and others have not come to.

@@ -43,10 +43,12 @@ std::string CrosswiseText(const std::vector<OpenWait>& waits, const RankSet& ran
   for (const WaitGroup& group : GroupWaits(among)) {
     if (sentences++ == kSentencesMax) break;
     const bool one = group.ready.count() == 1;
+    const bool one_lacks = group.missing.count() == 1;
     absl::StrAppend(&text, text.empty() ? "" : "; ", RankText(group.ready.ToVector()),
-                    one ? " waits for " : " wait for ", NamesText(group.names, group.name_count), ", which ",
-                    RankText(group.missing.ToVector()), group.missing.count() == 1 ? " has" : " have",
-                    " not submitted");
+                    one ? " waits for " : " wait for ", NamesText(group.names, group.name_count), ", ",
+                    group.kind == WaitKind::kHeld ? HeldText(group.missing)
+                                                  : absl::StrCat("which ", RankText(group.missing.ToVector()),
+                                                                 one_lacks ? " has" : " have", " not submitted"));
   }
   return text;
 }

@@ -9,9 +9,10 @@
 namespace farandole::controller::waits {
 
 // The ranks in a crosswise wait (docs/replay.md, section 8): all of them have open requests, and each of these lacks
-// another one of them, so that none can be answered before one of them submits something else. The greatest such set
-// within `candidates`; empty if there is none. A rank that is merely late has nothing open and is in no such set; nor
-// are those that wait for it alone. `waits` must be all open requests of the candidates, begun instances included.
+// one of them, so that none can be answered before one of them submits something else. The greatest such set within
+// `candidates`; empty if there is none. A rank that is merely late has nothing open and is in no such set; nor are
+// those that wait for it alone. `waits` must be all open requests of the candidates, begun instances and what is held
+// back by those that are kept included.
 //
 // Starts with all candidates that have something open, and drops those with a request that lacks none of the rest until
 // nothing changes: as many passes as the longest chain of such requests, at most a few dozen. After that nothing is

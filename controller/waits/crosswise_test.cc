@@ -53,6 +53,18 @@ TEST(CrosswiseTest, ACycleOverProcessSetsIsFoundAndOthersAreLeftOut) {
   EXPECT_TRUE(FindCrosswise(waits, RankSet::All(6)) == Set({0, 1, 2}));
 }
 
+// Rank 1 is inside a begun batch of a and b that cannot be withdrawn. Rank 0 has submitted a of it and waits for that.
+TEST(CrosswiseTest, OneThatLacksItselfIsFound) {
+  std::vector<OpenWait> waits = {Tensor("a", {0, 1}, {0}), Tensor("b", {1}, {0})};
+  waits[0].kind = WaitKind::kHeld;
+  waits[1].kind = WaitKind::kEnter;
+  const RankSet found = FindCrosswise(waits, RankSet::All(2));
+  EXPECT_TRUE(found == Set({0, 1}));
+  EXPECT_EQ(CrosswiseText(waits, found),
+            "ranks 0 and 1 wait for `a`, held back by a batch, begun in the replay, that rank 0 has not entered; "
+            "rank 1 waits for `b`, which rank 0 has not submitted");
+}
+
 TEST(CrosswiseTest, ALongChainTakesAsManyPassesAsAreAllowedAndThenFindsNothing) {
   // Each waits for the next one, the last one for somebody late: everyone drops out, the last one first.
   std::vector<OpenWait> waits;

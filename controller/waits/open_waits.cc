@@ -1,5 +1,6 @@
 #include "controller/waits/open_waits.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace farandole::controller::waits {
@@ -16,26 +17,80 @@ OpenWait HaltWait(const replay::ReplayState& replay, int size) {
   return wait;
 }
 
-// Whoever has started the instance, or has announced this request of it, waits for the others. Some of an instance's
-// requests may have nobody to wait for.
-std::vector<OpenWait> EnterWaits(const replay::BegunList& begun, const replay::ReplayState& replay, size_t max) {
+// What begun instances that are kept hold back until somebody has entered them. Of one that can be withdrawn nothing is
+// said: it will be, as soon as it holds back anything (C3b).
+class Holds {
+ public:
+  explicit Holds(const replay::BegunList& begun) {
+    const std::vector<const replay::BegunList::Instance*> kept = begun.KeptFor();
+    for (size_t i = 0; i < kept.size(); ++i) {
+      const replay::BegunList::Instance& instance = begun.instances()[i];
+      RankSet lacking;
+      if (kept[i] != nullptr) {
+        lacking = instance.members;
+        lacking.RemoveAll(instance.covered);
+        // It has to come after those (C2).
+        lacking.AddAll(Back(instance.members));
+      }
+      holds_.push_back({kept[i] != nullptr, instance.started, std::move(lacking)});
+    }
+  }
+  // Who has to enter something before an item may go to these, since one of them is busy (C1).
+  RankSet Back(const RankSet& members) const {
+    RankSet lacking;
+    for (const Hold& hold : holds_) {
+      if (hold.kept && hold.started.Intersects(members)) lacking.AddAll(hold.lacking);
+    }
+    return lacking;
+  }
+  // Who has to submit something before the instance is entered at its other members.
+  const RankSet& LackedBy(size_t instance) const { return holds_[instance].lacking; }
+
+ private:
+  struct Hold {
+    bool kept;
+    RankSet started;
+    RankSet lacking;
+  };
+  std::vector<Hold> holds_;  // by instance
+};
+
+// Whoever has started the instance, or has announced this request of it, waits for the others. A request that nobody
+// lacks waits for the rest of its instance.
+std::vector<OpenWait> EnterWaits(const replay::BegunList& begun, const Holds& holds, TimePoint since, size_t max) {
   std::vector<OpenWait> waits;
-  for (const replay::BegunList::Instance& instance : begun.instances()) {
+  for (size_t n = 0; n < begun.instances().size(); ++n) {
+    const replay::BegunList::Instance& instance = begun.instances()[n];
     for (size_t i = 0; i < instance.requests.size() && waits.size() < max; ++i) {
       OpenWait wait;
       wait.kind = WaitKind::kEnter;
       wait.process_set = instance.process_set;
       wait.name = instance.requests[i].name;
-      wait.since = replay.halting_since();
+      wait.since = since;
       wait.ready = instance.started;
       wait.ready.AddAll(instance.heard[i]);
       wait.missing = instance.members;
       wait.missing.RemoveAll(wait.ready);
       wait.missing.RemoveAll(instance.covered);
+      if (wait.missing.empty()) {
+        wait.kind = WaitKind::kHeld;
+        wait.missing = holds.LackedBy(n);
+      }
       if (!wait.missing.empty()) waits.push_back(std::move(wait));
     }
   }
   return waits;
+}
+
+// What all have announced and busy members hold back.
+void AddHeld(const ready::Negotiator& negotiator, const Holds& holds, TimePoint since, size_t max,
+             std::vector<OpenWait>* waits) {
+  for (OpenWait& wait : negotiator.Ready(max - waits->size())) {
+    wait.kind = WaitKind::kHeld;
+    wait.missing = holds.Back(wait.ready);
+    wait.since = std::max(wait.since, since);
+    if (!wait.missing.empty()) waits->push_back(std::move(wait));
+  }
 }
 
 }  // namespace
@@ -51,7 +106,10 @@ std::vector<OpenWait> OpenWaits(const ready::Negotiator& negotiator, const repla
       if (replay.all_halted()) return {};
       return {HaltWait(replay, reports.size())};
   }
-  std::vector<OpenWait> waits = EnterWaits(begun, replay, max);
+  if (begun.empty()) return negotiator.Waits(max);
+  const Holds holds(begun);
+  std::vector<OpenWait> waits = EnterWaits(begun, holds, replay.halting_since(), max);
+  AddHeld(negotiator, holds, replay.halting_since(), max, &waits);
   for (OpenWait& wait : negotiator.Waits(max - waits.size())) waits.push_back(std::move(wait));
   return waits;
 }

@@ -14,8 +14,8 @@
 namespace farandole::controller::waits {
 
 // Everything that members of a generation wait for, oldest first, at most `max`: while negotiating requests, and before
-// them the instances that were begun in the last replay; answers to Halt while halting; in a replay what the members
-// report.
+// them the instances that were begun in the last replay, and what those hold back that are kept; answers to Halt while
+// halting; in a replay what the members report.
 std::vector<OpenWait> OpenWaits(const ready::Negotiator& negotiator, const replay::ReplayState& replay,
                                 const replay::BegunList& begun, const ReportTable& reports, size_t max, TimePoint now);
 

@@ -117,6 +117,10 @@ std::string NamesText(const std::vector<std::string>& names, size_t count) {
   return text;
 }
 
+std::string HeldText(const RankSet& missing) {
+  return absl::StrCat("held back by a batch, begun in the replay, that ", Text(missing), Have(missing), " not entered");
+}
+
 std::string WaitText(const WaitGroup& group, TimePoint now) {
   const std::string age = AgeText(AgeMs(group, now));
   switch (group.kind) {
@@ -125,6 +129,9 @@ std::string WaitText(const WaitGroup& group, TimePoint now) {
     case WaitKind::kRegister:
       return absl::StrCat("for ", age, " the controller, which was restarted, has waited for ", Text(group.missing),
                           " to register again");
+    case WaitKind::kHeld:
+      return absl::StrCat("for ", age, " ", Text(group.ready), Have(group.ready), " waited", Where(group), ", ",
+                          HeldText(group.missing));
     case WaitKind::kReplay:
       return absl::StrCat("for ", age, " ", Text(group.ready), Have(group.ready), " been in ", group.names.front(),
                           " of the replay; ", group.detail);

@@ -37,6 +37,9 @@ std::vector<WaitGroup> GroupWaits(const std::vector<OpenWait>& waits);
 // "for 12 s ranks 0 and 1 have waited for rank 2 with `a` and 3 more; rank 2 has submitted `b` instead".
 std::string WaitText(const WaitGroup& group, TimePoint now);
 
+// "held back by a batch, begun in the replay, that rank 2 has not entered".
+std::string HeldText(const RankSet& missing);
+
 // "`a`, `b` and 159 more".
 std::string NamesText(const std::vector<std::string>& names, size_t count);
 

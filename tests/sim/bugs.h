@@ -43,6 +43,10 @@ struct Bugs {
   bool resume_before_all_halted = false;
   // Whether a worker enters a begun instance is decided by what it has in flight then.
   bool enter_by_what_is_in_flight = false;
+  // The controller takes what lies on an accelerator for something that can be withdrawn.
+  bool final_withdrawn = false;
+  // The window has room for any number of batches on accelerators.
+  bool final_not_counted = false;
   // W3b never holds.
   bool patience_without_end = false;
   // Hello does not say that the worker wants to break, which items are retained.
@@ -76,6 +80,8 @@ inline constexpr NamedBug kBugs[] = {
     {"set_id_reused", &Bugs::set_id_reused},
     {"resume_before_all_halted", &Bugs::resume_before_all_halted},
     {"enter_by_what_is_in_flight", &Bugs::enter_by_what_is_in_flight},
+    {"final_withdrawn", &Bugs::final_withdrawn},
+    {"final_not_counted", &Bugs::final_not_counted},
     {"patience_without_end", &Bugs::patience_without_end},
     {"wants_break_left_out", &Bugs::wants_break_left_out},
     {"retained_left_out", &Bugs::retained_left_out},

@@ -99,7 +99,7 @@ void Checker::Taken(const GenerationId& id, Rank rank, uint64_t item) {
 void Checker::Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions,
                        const worker::completion::Result& result, uint64_t item) {
   Generation& g = Find(id);
-  execution_->Answered(id, rank, submissions);
+  execution_->Answered(id, rank, submissions, item != 0);
   for (const auto& operation : submissions) {
     if (operation == nullptr || operation->done()) continue;
     const Submission& submission = Submission::Of(*operation);

@@ -37,7 +37,6 @@ void Controller::Start() {
   config.job.unstable_items_max = world_->setting.unstable_items_max;
   config.job.replay = true;
   config.job.settings.cache_capacity = world_->setting.cache_capacity;
-  config.job.can_withdraw = world_->setting.can_withdraw;
   config.job.new_data_key = [this] { return absl::StrCat("key", next_key_++); };
   incarnations_.insert(config.job.controller_incarnation);
   // The product draws the step at random, so that no number is given twice.

@@ -13,6 +13,44 @@ void Ungroup(std::vector<Request>* requests) {
   }
 }
 
+// A controller that does not know accelerators. It keeps apart what lies there by the sign of a factor, so that all
+// else is as if it did; of others than allreduces, which no replay has here, it compares no factors.
+void Forget(Signature* signature) {
+  if (signature->device == DeviceKind::kHost || signature->op != OpKind::kAllreduce) return;
+  signature->device = DeviceKind::kHost;
+  signature->prescale = -signature->prescale;
+}
+
+void Recall(Signature* signature) {
+  if (signature->prescale >= 0) return;
+  signature->device = DeviceKind::kAccelerator;
+  signature->prescale = -signature->prescale;
+}
+
+template <typename Change>
+void ForEachSignature(std::vector<Request>* requests, const Change& change) {
+  for (Request& request : *requests) change(&request.signature);
+}
+
+template <typename Change>
+void ForEachSignature(ItemBody* body, const Change& change) {
+  if (auto* batch = std::get_if<Batch>(body)) {
+    for (BatchEntry& entry : batch->entries) change(&entry.signature);
+  } else if (auto* enter = std::get_if<Enter>(body)) {
+    ForEachSignature(&enter->requests, change);
+  } else if (auto* replay = std::get_if<Replay>(body)) {
+    for (PeriodBatch& batch : replay->period.batches) ForEachSignature(&batch.requests, change);
+  }
+}
+
+void ForgetDevices(FromWorker* said) {
+  if (auto* announce = std::get_if<Announce>(&said->message)) ForEachSignature(&announce->requests, Forget);
+  if (auto* hello = std::get_if<Hello>(&said->message)) ForEachSignature(&hello->open_requests, Forget);
+  auto* recalled = std::get_if<Recalled>(&said->message);
+  if (recalled == nullptr) return;
+  for (Item& item : recalled->items) ForEachSignature(&item.body, Forget);
+}
+
 void Ungroup(FromWorker* said) {
   if (auto* announce = std::get_if<Announce>(&said->message)) Ungroup(&announce->requests);
   if (auto* hello = std::get_if<Hello>(&said->message)) Ungroup(&hello->open_requests);
@@ -25,11 +63,13 @@ std::vector<AgentUp> ControllerBugs::Heard(AgentUp message) {
   std::vector<FromWorker> said;
   if (auto* one = std::get_if<FromWorker>(&message)) {
     if (bugs_->group_split) Ungroup(one);
+    if (bugs_->final_withdrawn) ForgetDevices(one);
     if (bugs_->set_id_reused) sets_.Hears(&one->message);
     said.push_back(*one);
   } else if (auto* several = std::get_if<FromWorkers>(&message)) {
     for (FromWorker& each : several->messages) {
       if (bugs_->group_split) Ungroup(&each);
+      if (bugs_->final_withdrawn) ForgetDevices(&each);
       if (bugs_->set_id_reused) sets_.Hears(&each.message);
       said.push_back(each);
     }
@@ -80,6 +120,7 @@ void ControllerBugs::Says(ToWorkers* down) {
   if (const auto* view = std::get_if<View>(&down->message)) RememberMembers(*view);
   if (bugs_->set_id_reused) sets_.Says(&down->message);
   auto* item = std::get_if<Item>(&down->message);
+  if (bugs_->final_withdrawn && item != nullptr) ForEachSignature(&item->body, Recall);
   auto* batch = item == nullptr ? nullptr : std::get_if<Batch>(&item->body);
   if (!bugs_->cache_slot_reused || batch == nullptr) return;
   for (size_t i = 0; i < batch->entries.size(); ++i) {

@@ -14,6 +14,7 @@ void DataPlane::Enter(const Entry& entry, Process* process, Done done) {
   // Each member waits for those whom it knows as members.
   if (meeting.ranks.empty()) {
     meeting.ranks = *entry.ranks;
+    meeting.final = entry.final;
     meeting.parts.reserve(meeting.ranks.size());
   }
   meeting.parts.push_back(Part{entry.rank, process, std::move(done), false, false});
@@ -63,7 +64,7 @@ void DataPlane::Fail(Generation* generation, Part* part, int64_t after_us, const
 
 // Who waits for somebody that is gone is told.
 void DataPlane::Notice(Generation* generation, Meeting* meeting) {
-  if (!notices_ || generation->gone.empty()) return;
+  if (!notices_ || meeting->final || generation->gone.empty()) return;
   for (int r : meeting->ranks) {
     if (r >= static_cast<int>(generation->gone.size()) || !generation->gone[r]) continue;
     const auto own = std::find_if(meeting->parts.begin(), meeting->parts.end(),

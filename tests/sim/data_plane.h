@@ -19,7 +19,8 @@ namespace farandole::sim {
 
 // The collectives between workers, by instance (D1): one completes at a member some time after all members have entered
 // it (at the root of a broadcast maybe before), or fails when somebody it needs is gone. Instances of one set complete
-// in order, those of different sets as it happens.
+// in order, those of different sets as it happens. Of one that is final nobody is told who is gone: work that was
+// issued to an accelerator waits until it is aborted there.
 class DataPlane {
  public:
   // Once per Enter that is not taken back, on the process of the member. Suspect as of Communicator.
@@ -37,6 +38,7 @@ class DataPlane {
     Rank rank;
     const std::vector<int>* ranks = nullptr;  // of the set, as the member knows it
     bool alone = false;                       // may complete before the others come
+    bool final = false;                       // only the member's own Gone takes it out
   };
   void Enter(const Entry& entry, Process* process, Done done);
   // W8, D4: the member takes back what it contributed. False if it has completed, or is about to.
@@ -58,6 +60,7 @@ class DataPlane {
   using GenerationKey = std::pair<uint64_t, uint64_t>;
   struct Meeting {
     std::vector<int> ranks;
+    bool final = false;
     Parts parts;
   };
   struct Generation {

@@ -109,12 +109,13 @@ void ExecutionChecker::Submitted(const GenerationId& id, Rank rank, const Submis
   }
 }
 
-void ExecutionChecker::Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions) {
+void ExecutionChecker::Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions, bool by_item) {
   Generation& g = Find(id);
   for (const auto& operation : submissions) {
     if (operation == nullptr || operation->done()) continue;
     const Submission& submission = Submission::Of(*operation);
-    if (submission.request.signature.op == OpKind::kJoin) g.joined[rank.value()] = false;
+    // Otherwise what was dispatched before may still be on its way to others.
+    if (by_item && submission.request.signature.op == OpKind::kJoin) g.joined[rank.value()] = false;
     CallRecord* const call = g.calls.Find(submission.label);
     if (call != nullptr && ++call->answered == g.size) g.calls.Erase(call);
   }
@@ -218,6 +219,10 @@ void ExecutionChecker::CheckGroups(const worker::session::Work& work, const Name
     if (same == s.group_size) continue;
     return verdict_->Fail(absl::StrCat(who(), " holds ", same, " of ", s.group_size, " members of group ", s.group));
   }
+  for (size_t i = 1; i < work.operations.size(); ++i) {
+    if (work.signature(i).device == work.signature(0).device || !work.signature(i).group.empty()) continue;
+    return verdict_->Fail(absl::StrCat(who(), " has tensors in two kinds of memory"));
+  }
 }
 
 void ExecutionChecker::Moves(SetRecord* set, Rank rank, int by) {
@@ -312,6 +317,11 @@ void ExecutionChecker::Finished(const GenerationId& id) {
       verdict_->Fail(
           absl::StrCat("I1: rank ", r, " finished generation ", id.number, " without all batches of set ", set));
     }
+  }
+  for (const auto& [key, instance] : g.instances) {
+    verdict_->Fail(absl::StrCat("I11: instance (", std::get<1>(key), ",", std::get<2>(key), ") of set ",
+                                std::get<0>(key), " was neither withdrawn nor completed by all in generation ",
+                                id.number));
   }
 }
 

@@ -20,7 +20,8 @@ namespace farandole::sim {
 
 // What members submit, start and complete, held against I1, I2, I4 and I6 of docs/replay.md: in each process set one
 // sequence of instances with equal composition; what belongs together meets; nothing completes that not all have
-// submitted; a withdrawn instance completes nowhere; groups stay whole.
+// submitted; a withdrawn instance completes nowhere, any other one everywhere; groups stay whole, and nothing else is
+// fused across kinds of memory.
 class ExecutionChecker {
  public:
   ExecutionChecker(Verdict* verdict, int window) : verdict_(verdict), window_(window) {}
@@ -30,8 +31,8 @@ class ExecutionChecker {
   // A member has learned who is in this set; `ranks` empty: it was removed.
   void SetChanged(const GenerationId& id, Rank rank, uint32_t set, const std::vector<int>& ranks);
   void Submitted(const GenerationId& id, Rank rank, const Submission::Many& submissions);
-  // Those that are not done.
-  void Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions);
+  // Those that are not done, by an item of the log or by the end of the generation.
+  void Answered(const GenerationId& id, Rank rank, const Submission::Many& submissions, bool by_item);
   // An item of the log took effect, not a batch of a replay.
   void Taken(const GenerationId& id, Rank rank, const worker::session::Work& work);
   // Handed to the data plane; completed there; taken back.

@@ -5,6 +5,16 @@
 #include <utility>
 
 namespace farandole::sim {
+namespace {
+
+bool IsFinal(const worker::session::Work& work) {
+  for (size_t i = 0; i < work.operations.size(); ++i) {
+    if (work.signature(i).device != DeviceKind::kHost) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 void ExecutorModel::SetGroup(const GenerationId& generation, Rank rank, int size) {
   generation_ = generation;
@@ -21,8 +31,8 @@ void ExecutorModel::Push(worker::session::Work work) {
 void ExecutorModel::Next() {
   while (!ended_ && !queue_.empty()) {
     const bool batch = queue_.front().kind == worker::session::Work::Kind::kBatch;
-    const int bound = batch ? world_->setting.window : 1;
-    if (static_cast<int>(in_flight_.size()) >= bound || (!in_flight_.empty() && !in_flight_.front().batch)) return;
+    if (batch ? Counted() >= world_->setting.window : !in_flight_.empty()) return;
+    if (!in_flight_.empty() && !in_flight_.front().batch) return;
     in_flight_.push_back({std::move(queue_.front()), batch});
     queue_.pop_front();
     const Place place = std::prev(in_flight_.end());
@@ -32,6 +42,12 @@ void ExecutorModel::Next() {
       process_->AfterUs(world_->random().Between(1, 30), [this, place] { Done(place); });
     }
   }
+}
+
+int ExecutorModel::Counted() const {
+  if (!world_->bugs.final_not_counted) return static_cast<int>(in_flight_.size());
+  return static_cast<int>(std::count_if(in_flight_.begin(), in_flight_.end(),
+                                        [](const Running& running) { return !IsFinal(running.work); }));
 }
 
 DataPlane::Entry ExecutorModel::EntryOf(uint32_t process_set, const worker::collective::Instance& instance) const {
@@ -60,6 +76,7 @@ void ExecutorModel::StartBatch(Place place) {
                   return earlier.work.process_set == work.process_set;
                 });
   if (entry.ranks == nullptr) return world_->verdict.Fail("a batch of a set that this worker does not know");
+  entry.final = IsFinal(work);
   world_->execution.Started(generation_, rank_, work);
   world_->coverage->Starts(work);
   world_->data_plane.Enter(entry, process_, [this, place](const absl::Status& status, Rank suspect) {
@@ -115,6 +132,8 @@ void ExecutorModel::Withdraw(uint32_t process_set, const worker::collective::Ins
   const auto queued = std::find_if(queue_.begin(), queue_.end(), same);
   const Place place =
       std::find_if(in_flight_.begin(), in_flight_.end(), [&](const Running& running) { return same(running.work); });
+  const bool final = queued != queue_.end() ? IsFinal(*queued) : place != in_flight_.end() && IsFinal(place->work);
+  if (final) return world_->verdict.Fail("I11: what was issued to an accelerator is to be taken back");
   if (queued != queue_.end()) {
     work = std::move(*queued);
     queue_.erase(queued);

@@ -412,8 +412,14 @@ void Life::CheckLost(const worker::completion::Result& result) {
 bool Life::MayEnd(const std::string& text) const {
   const auto program = world_->programs.find({generation().controller_incarnation, generation().number});
   if (program != world_->programs.end() && !program->second->shape().stays()) return true;
-  // C3, where the data plane cannot take anything back.
-  if (!world_->setting.can_withdraw && absl::StrContains(text, "cannot be executed")) return true;
+  // C3: what was begun can neither be withdrawn nor entered by all.
+  if (absl::StrContains(text, "cannot be withdrawn") && program != world_->programs.end() &&
+      program->second->shape().has_final() && !program->second->shape().enters_all()) {
+    const bool crosswise = absl::StrContains(text, "diverged");
+    world_->coverage->Hit(crosswise ? "generation ended by a final one that nobody enters"
+                                    : "generation ended by a final one that cannot be entered");
+    return true;
+  }
   return absl::StrContains(text, "by calling shutdown") || absl::StrContains(text, "gave up init()") ||
          absl::StrContains(text, "initialised anew") || absl::StrContains(text, "exited with code 0") ||
          absl::StrContains(text, "ended while the agent");

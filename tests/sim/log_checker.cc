@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "proto/rules/finality.h"
 
 namespace farandole::sim {
 namespace {
@@ -84,22 +85,25 @@ void LogChecker::Sent(const Item& item) {
 // An item may be told later than those behind it, to one who was away.
 void LogChecker::First(const Item& item, Generation* g) {
   const bool marker = std::holds_alternative<Replay>(item.body) || std::holds_alternative<Resume>(item.body);
-  if (std::holds_alternative<Replay>(item.body)) {
+  if (const auto* replay = std::get_if<Replay>(&item.body)) {
+    g->periods[item.index] = replay->period;
     if (!g->open.empty()) verdict_->Fail("I7: a replay begins while a begun instance is open");
     if (!g->joined.empty()) verdict_->Fail("I7: a replay begins while somebody has joined");
   } else if (const auto* resume = std::get_if<Resume>(&item.body)) {
     g->joined.clear();
     for (const Begun& begun : resume->begun) {
-      g->open[{resume->replay_index, begun.seq}] = g->opened[{resume->replay_index, begun.seq}] = item.index;
+      const InstanceKey instance(resume->replay_index, begun.seq);
+      g->open[instance] = g->opened[instance] = item.index;
+      g->begun_by[instance] = {begun.started.begin(), begun.started.end()};
+      if (!IsFinal(*g, instance)) continue;
+      coverage_->Hit("final begun");
+      if (begun.seq != resume->begun.front().seq) coverage_->Hit("final begun behind another");
     }
   } else if (const auto* enter = std::get_if<Enter>(&item.body)) {
     Close(item, g, {enter->replay_index, enter->seq});
+    if (IsFinal(*g, {enter->replay_index, enter->seq})) coverage_->Hit("final entered");
   } else if (const auto* withdraw = std::get_if<Withdraw>(&item.body)) {
-    ++g->withdrawals;
-    for (uint64_t seq : withdraw->seqs) {
-      Close(item, g, {withdraw->replay_index, seq});
-      execution_->Withdrawn(item.generation, withdraw->process_set, withdraw->replay_index, seq);
-    }
+    Withdrawn(item, *withdraw, g);
   } else if (const auto* changed = std::get_if<SetChanged>(&item.body)) {
     Changed(item, *changed, g);
   } else if (std::holds_alternative<JoinDone>(item.body)) {
@@ -116,6 +120,45 @@ void LogChecker::First(const Item& item, Generation* g) {
     verdict_->Fail(absl::StrCat("I10: item ", item.index, " is sent during a replay"));
   }
   if (marker) g->markers.push_back(item.index);
+}
+
+bool LogChecker::IsFinal(const Generation& g, InstanceKey instance) const {
+  const auto period = g.periods.find(instance.first);
+  if (period == g.periods.end()) return false;
+  const std::vector<PeriodBatch>& batches = period->second.batches;
+  return FindFinal(batches[instance.second % batches.size()].requests) != nullptr;
+}
+
+void LogChecker::Withdrawn(const Item& item, const Withdraw& withdraw, Generation* g) {
+  ++g->withdrawals;
+  for (uint64_t seq : withdraw.seqs) {
+    Close(item, g, {withdraw.replay_index, seq});
+    execution_->Withdrawn(item.generation, withdraw.process_set, withdraw.replay_index, seq);
+    CheckBehind(item, *g, {withdraw.replay_index, seq});
+    if (!IsFinal(*g, {withdraw.replay_index, seq})) continue;
+    verdict_->Fail(absl::StrCat("I11: item ", item.index, " withdraws (", withdraw.replay_index, ",", seq,
+                                "), which has a tensor on an accelerator"));
+  }
+  for (const auto& [instance, opened] : g->open) {
+    if (!IsFinal(*g, instance)) continue;
+    if (instance.second < withdraw.seqs.back()) coverage_->Hit("withdrawn behind a final one");
+    return;
+  }
+}
+
+// A member that has started the later one has started the earlier one, too, if it is in that one's set.
+void LogChecker::CheckBehind(const Item& item, const Generation& g, InstanceKey withdrawn) {
+  const auto starters = g.begun_by.find(withdrawn);
+  if (starters == g.begun_by.end()) return;
+  for (const auto& [instance, opened] : g.open) {
+    if (instance.second < withdrawn.second || !IsFinal(g, instance)) continue;
+    for (Rank rank : g.begun_by.at(instance)) {
+      if (starters->second.count(rank) == 0) continue;
+      return verdict_->Fail(absl::StrCat("I11: item ", item.index, " withdraws (", withdrawn.first, ",",
+                                         withdrawn.second, "), behind which rank ", rank.value(), " is inside (",
+                                         instance.first, ",", instance.second, "), on an accelerator"));
+    }
+  }
 }
 
 void LogChecker::Opened(const View& view) {

@@ -9,17 +9,19 @@
 #include <vector>
 
 #include "proto/messages.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/execution_checker.h"
 #include "tests/sim/verdict.h"
 
 namespace farandole::sim {
 
-// The controllers' log from outside, held against I5 to I8 of docs/replay.md: an index means one thing whichever
-// incarnation sends it, phases rise with their markers, an instance is entered or withdrawn once, a replay begins with
-// nothing open and nobody joined.
+// The controllers' log from outside, held against I5 to I8 and I11 of docs/replay.md: an index means one thing
+// whichever incarnation sends it, phases rise with their markers, an instance is entered or withdrawn once, neither a
+// final one nor what is kept for one is ever withdrawn, a replay begins with nothing open and nobody joined.
 class LogChecker {
  public:
-  LogChecker(Verdict* verdict, ExecutionChecker* execution) : verdict_(verdict), execution_(execution) {}
+  LogChecker(Verdict* verdict, ExecutionChecker* execution, Coverage* coverage)
+      : verdict_(verdict), execution_(execution), coverage_(coverage) {}
 
   void Opened(const View& view);
   // A controller starts again. Items that reached nobody, or only such as have left since, are forgotten with the one
@@ -46,6 +48,8 @@ class LogChecker {
     std::map<InstanceKey, uint64_t> closed;    // by which item
     std::map<Incarnation, uint64_t> received;  // by member that has not left: through which item
     std::map<uint32_t, uint64_t> removed;      // process sets, with the item
+    std::map<uint64_t, Period> periods;        // by Replay item
+    std::map<InstanceKey, std::set<Rank>> begun_by;
     std::set<Incarnation> joined;
     uint64_t last_join_done = 0;
     uint64_t join_done_before = 0;  // what is being read
@@ -61,9 +65,13 @@ class LogChecker {
   void Changed(const Item& item, const SetChanged& changed, Generation* g);
   void Received(const GenerationId& id, Incarnation worker, uint64_t through);
   void Close(const Item& item, Generation* g, InstanceKey instance);
+  bool IsFinal(const Generation& g, InstanceKey instance) const;
+  void Withdrawn(const Item& item, const Withdraw& withdraw, Generation* g);
+  void CheckBehind(const Item& item, const Generation& g, InstanceKey withdrawn);
 
   Verdict* const verdict_;
   ExecutionChecker* const execution_;
+  Coverage* const coverage_;
   std::map<std::pair<uint64_t, uint64_t>, Generation> generations_;
 };
 

@@ -14,6 +14,8 @@ constexpr int kRefusedIndex = 201;
 constexpr int kDivergeIndex = 202;
 constexpr int kSetIndex = 210;
 constexpr int kJoinWindow = 3;
+constexpr int kDawdlesEvery = 10;
+constexpr int64_t kDawdlesUs = 3000000;
 
 Shape Draw(uint64_t seed, int size, bool calm) {
   Random random(seed);
@@ -142,7 +144,16 @@ void Program::Segment(int step, int segment, int rank, std::vector<Statement>* o
   }
   Random order(Mix(step, segment, 1000 + rank));
   for (size_t i = shape_.uniform ? 0 : calls.size(); i > 1; --i) std::swap(calls[i - 1], calls[order.Below(i)]);
-  for (Statement& call : calls) out->push_back(std::move(call));
+  const bool dawdles = rank == shape_.dawdler && step % kDawdlesEvery == kDawdlesEvery - 1;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (dawdles && i == calls.size() / 2) {
+      Statement pause;
+      pause.kind = Statement::Kind::kCompute;
+      pause.compute_us = kDawdlesUs;
+      out->push_back(std::move(pause));
+    }
+    out->push_back(std::move(calls[i]));
+  }
 }
 
 void Program::Repeats(int step, int rank, std::vector<Statement>* out) const {
@@ -201,6 +212,7 @@ Call Program::Collective(int step, int index, int rank, int repetition) const {
   s.op = tensor.op;
   if (s.op == OpKind::kBarrier) return call;
   s.dtype = tensor.dtype;
+  s.device = tensor.device;
   s.shape = {1 + index, tensor.changes_at >= 0 && step >= tensor.changes_at ? 32 : 64};
   if (tensor.group >= 0) {
     s.group = absl::StrCat("g", tensor.group, ".", step % shape_.depth);
@@ -214,10 +226,15 @@ Call Program::Collective(int step, int index, int rank, int repetition) const {
   if (s.op == OpKind::kBroadcast) s.root_rank = Rank(members[index % members.size()]);
   call.mismatches = Mismatches(step, index);
   if (call.mismatches && rank == members[Mix(step, index, 2) % members.size()]) {
-    if (Mix(step, index, 3) % 2 == 0) {
-      s.dtype = DataType::kInt32;
-    } else {
-      s.shape[1] = 65;
+    switch (Mix(step, index, 3) % (shape_.has_final() ? 3 : 2)) {
+      case 0:
+        s.dtype = DataType::kInt32;
+        break;
+      case 1:
+        s.shape[1] = 65;
+        break;
+      default:
+        s.device = s.device == DeviceKind::kHost ? DeviceKind::kAccelerator : DeviceKind::kHost;
     }
   }
   return call;

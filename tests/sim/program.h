@@ -27,6 +27,7 @@ struct Statement {
   Kind kind = Kind::kSubmit;
   Call call;
   int back = 0;
+  int64_t compute_us = 0;  // 0: as the shape has it
 };
 using Statements = std::shared_ptr<const std::vector<Statement>>;
 

@@ -10,6 +10,7 @@ constexpr bool kSets = true;
 constexpr bool kJoin = true;
 constexpr bool kGroups = true;
 constexpr bool kDivergence = true;
+constexpr bool kDevices = true;
 
 OpKind AnyOp(Random* random) {
   const uint64_t dice = random->Below(10);
@@ -33,12 +34,34 @@ Shape::Shape(Random* random, int size, bool calm) : size(size) {
   if (kSets && size > 1 && random->Percent(30)) DrawSets(random);
   if (kJoin && random->Percent(25)) DrawJoin(random);
   if (random->Percent(4)) pauses_before = static_cast<int>(random->Below(steps));
-  if (calm || size < 2) return;
-  if (random->Percent(20)) {
-    early_leaver = static_cast<int>(random->Below(size));
-    leaves_before = static_cast<int>(random->Below(steps));
-  } else if (kDivergence && random->Percent(10)) {
-    diverges_at = static_cast<int>(random->Below(steps));
+  if (!calm && size > 1) {
+    if (random->Percent(20)) {
+      early_leaver = static_cast<int>(random->Below(size));
+      leaves_before = static_cast<int>(random->Below(steps));
+    } else if (kDivergence && random->Percent(10)) {
+      diverges_at = static_cast<int>(random->Below(steps));
+    }
+  }
+  if (size > 1 && random->Percent(15)) dawdler = static_cast<int>(random->Below(size));
+  // What cannot be withdrawn may end the generation of others.
+  if (kDevices && (!calm || enters_all())) DrawDevices(random);
+}
+
+bool Shape::joins_unevenly() const {
+  if (join_at < 0 || joins_early.empty()) return false;
+  const auto [least, most] = std::minmax_element(joins_early.begin(), joins_early.end());
+  return *least != *most;
+}
+
+bool Shape::has_final() const {
+  return std::any_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.device != DeviceKind::kHost; });
+}
+
+// All on accelerators, or some; groups may have tensors of both kinds.
+void Shape::DrawDevices(Random* random) {
+  const int percent = random->Percent(40) ? 0 : random->Percent(25) ? 100 : static_cast<int>(random->Between(20, 80));
+  for (Tensor& tensor : tensors) {
+    if (random->Percent(percent)) tensor.device = DeviceKind::kAccelerator;
   }
 }
 

@@ -13,6 +13,7 @@ namespace farandole::sim {
 struct Tensor {
   OpKind op = OpKind::kAllreduce;
   DataType dtype = DataType::kFloat32;
+  DeviceKind device = DeviceKind::kHost;
   int set = 0;      // position in Shape::sets + 1; 0 = all ranks
   int group = -1;   // tensors of one group are dispatched together
   int segment = 0;  // see Shape::segments
@@ -63,6 +64,8 @@ struct Shape {
   // Nothing is submitted for longer than a silent agent is borne with.
   int pauses_before = -1;
   int64_t compute_us = 60000;  // greatest time between two steps
+  // One rank that pauses for longer than a begun instance waits for it, in the middle of every tenth step.
+  int dawdler = -1;
   int early_leaver = -1;
   int leaves_before = 0;
   // All ranks submit the same in the same order, all of a step at once: for long runs of many.
@@ -73,6 +76,11 @@ struct Shape {
   // Every rank does all of it, if nothing happens.
   bool stays() const { return early_leaver < 0 && diverges_at < 0; }
   bool in_step() const { return waiting_rank < 0 && diverges_at < 0; }
+  // Some rank joins a step before another one. What is fused across steps may then have begun on one of them alone.
+  bool joins_unevenly() const;
+  // Whatever is begun in a replay is entered by all in the end, however late some of them are.
+  bool enters_all() const { return in_step() && stays() && mismatch_percent == 0 && !joins_unevenly(); }
+  bool has_final() const;
 
  private:
   void DrawTensors(Random* random);
@@ -80,6 +88,7 @@ struct Shape {
   void DrawSets(Random* random);
   void DrawEvents(Random* random);
   void DrawJoin(Random* random);
+  void DrawDevices(Random* random);
 };
 
 }  // namespace farandole::sim

@@ -33,7 +33,6 @@ Setting Draw(uint64_t seed) {
   if (random->Percent(20)) s.fusion_threshold_bytes = random->Percent(50) ? 0 : 1000;
   s.start_timeout_ms = random->Skewed(500, 30000);
   s.cache_capacity = random->Percent(30) ? 0 : static_cast<uint32_t>(random->Skewed(1, 1024));
-  s.can_withdraw = random->Percent(85);
   s.launcher_store = random->Percent(70);
   s.window = random->Percent(50) ? 1 : 2;
   return s;
@@ -52,21 +51,14 @@ void Begin(World* world, Controller* controller) {
   for (int place = 0; place < world->setting.workers; ++place) Trainer::Spawn(world, place);
 }
 
-// Some rank joins a step before another one. What is fused across steps may then have begun on one of them alone.
-bool JoinUnevenly(const Shape& shape) {
-  if (shape.join_at < 0 || shape.joins_early.empty()) return false;
-  const auto [least, most] = std::minmax_element(shape.joins_early.begin(), shape.joins_early.end());
-  return *least != *most;
-}
-
 // I8: scripts in step end without Withdraw, where nothing delays anybody for long and all ranks agree. A log that is
 // soon full waits for acknowledgements, which are in no hurry.
 void CheckWithdrawals(World* world) {
   if (world->setting.unstable_items_max < 100) return;
   for (const auto& [key, program] : world->programs) {
     const Shape& shape = program->shape();
-    const bool plain = shape.in_step() && shape.pauses_before < 0 && shape.mismatch_percent == 0 &&
-                       shape.early_leaver < 0 && !shape.refused_while_joined && !JoinUnevenly(shape);
+    const bool plain =
+        shape.enters_all() && shape.pauses_before < 0 && shape.dawdler < 0 && !shape.refused_while_joined;
     const int count = world->log.withdrawals({key.second, key.first});
     if (plain && count > 0) world->checker.Fail(absl::StrCat("I8: ", count, " withdrawals though all are in step"));
   }

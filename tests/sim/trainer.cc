@@ -26,7 +26,7 @@ void Trainer::BeginLife() {
   identity.pid = process_->pid;
   identity.rank = world_->setting.free_ranks ? Rank() : Rank(place_);
   identity.size = world_->setting.workers;
-  identity.window = static_cast<size_t>(world_->setting.window);
+  identity.window = world_->bugs.final_not_counted ? 64 : static_cast<size_t>(world_->setting.window);
   program_ = nullptr;
   shutting_down_ = false;
   Life::Callbacks callbacks;
@@ -106,6 +106,7 @@ void Trainer::AfterProgram() {
 
 int64_t Trainer::PauseBefore(const Statement& statement) {
   if (statement.kind == Statement::Kind::kSubmit) return world_->random().Skewed(1, 2000);
+  if (statement.compute_us > 0) return statement.compute_us;
   const int64_t us = world_->random().Skewed(100, program_->shape().compute_us);
   return next_step_ - 1 == program_->shape().pauses_before ? us + 40000000 : us;
 }

@@ -58,7 +58,6 @@ struct Setting {
   int64_t start_timeout_ms = 30000;
   // Somebody on each host keeps what the next agent has to know when one is killed.
   bool launcher_store = true;
-  bool can_withdraw = true;
   uint32_t cache_capacity = 0;
   // What all generations run, instead of what their seeds say.
   std::shared_ptr<const Shape> shape;
@@ -79,7 +78,7 @@ struct World {
   Coverage* const coverage;
   Verdict verdict{&simulation};
   ExecutionChecker execution{&verdict, setting.window};
-  LogChecker log{&verdict, &execution};
+  LogChecker log{&verdict, &execution, coverage};
   Checker checker{&verdict, &execution};
   DataPlane data_plane{&simulation};
   // From here on nothing that happened before disturbs: a generation that opens later has to end well.

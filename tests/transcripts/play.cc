@@ -87,8 +87,6 @@ absl::Status Play::Config(const Words& words) {
     config_.settings.deterministic = value != 0;
   } else if (words[1] == "cache_capacity") {
     config_.settings.cache_capacity = value;
-  } else if (words[1] == "can_withdraw") {
-    config_.can_withdraw = value != 0;
   } else {
     return What(words[1]);
   }

@@ -1,16 +1,13 @@
 #include "worker/session/begun_list.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace farandole::worker::session {
 
-void BegunList::Reset(uint64_t replay_index, const std::vector<Begun>& own, Rank self) {
+void BegunList::Reset(uint64_t replay_index, std::vector<Entry> own) {
   replay_index_ = replay_index;
-  entries_.clear();
-  for (const Begun& begun : own) {
-    const bool here = std::find(begun.started.begin(), begun.started.end(), self) != begun.started.end();
-    entries_.push_back({begun.seq, here});
-  }
+  entries_ = std::move(own);
 }
 
 bool BegunList::Strike(uint64_t replay_index, uint64_t seq) {
@@ -20,6 +17,12 @@ bool BegunList::Strike(uint64_t replay_index, uint64_t seq) {
   const bool started_here = it->started_here;
   entries_.erase(it);
   return started_here;
+}
+
+bool BegunList::AnyFinal(uint64_t replay_index, const std::vector<uint64_t>& seqs) const {
+  return replay_index == replay_index_ && std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+           return entry.final && std::find(seqs.begin(), seqs.end(), entry.seq) != seqs.end();
+         });
 }
 
 std::vector<uint64_t> BegunList::Seqs() const {

@@ -12,21 +12,26 @@ namespace farandole::worker::session {
 // members had started when everybody had halted (W7 to W9 of docs/replay.md). At most W per member of the own sets.
 class BegunList {
  public:
+  struct Entry {
+    uint64_t seq;
+    bool started_here;
+    // Cannot be withdrawn.
+    bool final;
+  };
   // W9: forgets the older ones. `own` are those of process sets that include this worker.
-  void Reset(uint64_t replay_index, const std::vector<Begun>& own, Rank self);
+  void Reset(uint64_t replay_index, std::vector<Entry> own);
 
   // An item closes it. True if this worker had started it.
   bool Strike(uint64_t replay_index, uint64_t seq);
+
+  // True if one of these is open and final.
+  bool AnyFinal(uint64_t replay_index, const std::vector<uint64_t>& seqs) const;
 
   uint64_t replay_index() const { return replay_index_; }
   std::vector<uint64_t> Seqs() const;
   bool empty() const { return entries_.empty(); }
 
  private:
-  struct Entry {
-    uint64_t seq;
-    bool started_here;
-  };
   uint64_t replay_index_ = 0;
   std::vector<Entry> entries_;
 };

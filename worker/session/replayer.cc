@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/rules/finality.h"
 #include "proto/rules/period_digest.h"
 
 namespace farandole::worker::session {
@@ -10,6 +11,10 @@ namespace {
 
 // As many of the head batch's missing names are told.
 constexpr size_t kNamesMax = 8;
+
+bool Has(const std::vector<Rank>& ranks, Rank rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
 
 }  // namespace
 
@@ -63,11 +68,14 @@ bool Replayer::End(const Resume& resume) {
   if (mode_ != WorkerState::kHalted || resume.replay_index != cursor_->index()) return false;
   ++phase_;
   mode_ = WorkerState::kNegotiate;
-  std::vector<Begun> own;
+  std::vector<BegunList::Entry> own;
   for (const Begun& begun : resume.begun) {
-    if (sets_->Includes(cursor_->BatchOf(begun.seq).process_set)) own.push_back(begun);
+    const PeriodBatch& batch = cursor_->BatchOf(begun.seq);
+    if (sets_->Includes(batch.process_set)) {
+      own.push_back({begun.seq, Has(begun.started, self_), FindFinal(batch.requests) != nullptr});
+    }
   }
-  begun_.Reset(resume.replay_index, own, self_);
+  begun_.Reset(resume.replay_index, std::move(own));
   cursor_.reset();
   return true;
 }
@@ -75,14 +83,16 @@ bool Replayer::End(const Resume& resume) {
 bool Replayer::Enters(const Enter& enter) {
   begun_.Strike(enter.replay_index, enter.seq);
   // The list in the item decides: who had begun the instance may have completed it meanwhile.
-  return std::find(enter.had_begun.begin(), enter.had_begun.end(), self_) == enter.had_begun.end();
+  return !Has(enter.had_begun, self_);
 }
 
-void Replayer::TakeBackInto(const Withdraw& withdraw, Effects* effects) {
+bool Replayer::TakeBackInto(const Withdraw& withdraw, Effects* effects) {
+  if (begun_.AnyFinal(withdraw.replay_index, withdraw.seqs)) return false;
   for (uint64_t seq : withdraw.seqs) {
     if (!begun_.Strike(withdraw.replay_index, seq)) continue;
     effects->withdraw.push_back({withdraw.process_set, {generation_.number, withdraw.replay_index, seq}});
   }
+  return true;
 }
 
 void Replayer::StartInto(TimePoint now, Effects* effects) {

@@ -48,8 +48,8 @@ class Replayer {
   bool End(const Resume& resume);
   // W7. True: this worker had not begun the instance and executes it now.
   bool Enters(const Enter& enter);
-  // W8.
-  void TakeBackInto(const Withdraw& withdraw, Effects* effects);
+  // W8. False, and nothing changes: it names a final instance.
+  bool TakeBackInto(const Withdraw& withdraw, Effects* effects);
 
   // In REPLAY: a request is open, again or for the first time. It becomes part of a batch, or ground for a Break (W3a).
   void Open(const Operation& operation, TimePoint now) {

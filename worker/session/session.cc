@@ -216,7 +216,10 @@ void Session::TakeItem(Item item, TimePoint now, Effects* effects) {
     FlushInto(effects);
   } else if (const auto* withdraw = std::get_if<Withdraw>(&item.body)) {
     in_flight_.Note(item.index);
-    replayer_.TakeBackInto(*withdraw, effects);
+    if (!replayer_.TakeBackInto(*withdraw, effects)) {
+      return Fail("the controller withdraws a batch with a tensor on an accelerator, which cannot be withdrawn",
+                  effects);
+    }
   } else if (const auto* enter = std::get_if<Enter>(&item.body); enter != nullptr && !replayer_.Enters(*enter)) {
     in_flight_.Note(item.index, {view_.generation.number, enter->replay_index, enter->seq});
   } else {

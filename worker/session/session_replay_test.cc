@@ -333,6 +333,44 @@ TEST(SessionReplayTest, WithdrawnRequestsAreOpenAgain) {
   EXPECT_THAT(Texts(w.Say(MakeBatch("ba")).work), ElementsAre("4/0 b a"));
 }
 
+// What was issued to an accelerator cannot be taken back: a controller that says so is not obeyed.
+TEST(SessionReplayTest, TheWithdrawalOfAFinalInstanceEndsTheGeneration) {
+  for (const int rank : {0, 1}) {
+    SCOPED_TRACE(rank);
+    Worker w(rank, 2);
+    Request on_accelerator = MakeRequest("b");
+    on_accelerator.signature.device = DeviceKind::kAccelerator;
+    w.Say(Replay{{{{0, {MakeRequest("a")}}, {0, {on_accelerator}}}}});
+    w.Submit("a");
+    w.Submit(on_accelerator);
+    w.Hear(Halt{kGeneration, 1});
+    w.Say(Resume{1, {{0, {Rank(0)}}, {1, {Rank(0)}}}});
+    const Effects withdraw = w.Say(Withdraw{1, 0, {0, 1}, "nobody comes"});
+    EXPECT_THAT(withdraw.withdraw, IsEmpty());
+    EXPECT_TRUE(withdraw.removed);
+    EXPECT_THAT(Sent<Failed>(withdraw).reason, testing::HasSubstr("on an accelerator, which cannot be withdrawn"));
+    EXPECT_EQ(w.session.state(), Session::State::kRemoved);
+  }
+}
+
+TEST(SessionReplayTest, BesideAFinalInstanceAnotherIsWithdrawn) {
+  Worker w(0, 2);
+  Request on_accelerator = MakeRequest("a");
+  on_accelerator.signature.device = DeviceKind::kAccelerator;
+  w.Say(Replay{{{{0, {on_accelerator}}, {0, {MakeRequest("b")}}}}});
+  w.Submit(on_accelerator);
+  w.Submit("b");
+  w.Hear(Halt{kGeneration, 1});
+  w.Say(Resume{1, {{0, {Rank(0)}}, {1, {Rank(0)}}}});
+  ASSERT_EQ(w.Say(Withdraw{1, 0, {1}, "nobody comes"}).withdraw.size(), 1u);
+  EXPECT_EQ(Sent<Announce>(w.session.Withdrawn(w.in_flight[1], w.now)).requests[0].name, "b");
+  w.in_flight.pop_back();
+  EXPECT_THAT(w.session.replayer().begun().Seqs(), ElementsAre(0u));
+  EXPECT_THAT(w.Say(MakeEnter(1, 0, "a", {Rank(0)})).work, IsEmpty());
+  w.Complete();
+  EXPECT_THAT(Texts(w.Say(MakeBatch("b")).work), ElementsAre("5/0 b"));
+}
+
 TEST(SessionReplayTest, LeaveWaitsForTheResume) {
   Worker w(0);
   w.Say(MakeReplay({"a"}));
