@@ -11,11 +11,14 @@ namespace farandole::worker::os {
 // Decides whether a thread that waits for an answer looks for it a while, giving its CPU away between looks, before it
 // parks. Being woken on a CPU that has gone idle costs tens of microseconds, a good part of a small collective. Looking
 // in vain costs CPU time that others may need; so after it the next waits park at once: 1, 3, 7, ... up to 63 of them.
-// Any thread.
+// A look ends when the CPU comes back late, and without an answer: something else on this host wants it, and who has
+// slept gets it sooner than who gives it away again and again. Any thread.
 class Patience {
  public:
   // How long one look lasts: a small collective of two busy ranks, negotiation included, is answered within it.
   static constexpr int64_t kLookNs = 500 * 1000;
+  // The CPU was away for longer than a peer that shares it needs for an answer; a time slice is 3 ms or more.
+  static constexpr int64_t kTakenNs = 300 * 1000;
 
   explicit Patience(const Clock& clock) : clock_(clock) {}
 
@@ -26,14 +29,17 @@ class Patience {
   template <typename Done>
   bool Look(Done done) {
     if (!Worthwhile()) return false;
-    const int64_t end = clock_.Now().ns() + kLookNs;
-    do {
+    int64_t before = clock_.Now().ns(), now = before;
+    const int64_t end = now + kLookNs;
+    for (; now < end && now - before <= kTakenNs; now = clock_.Now().ns()) {
+      before = now;
       if (done()) {
         InTime();
         return true;
       }
       GiveWay();
-    } while (clock_.Now().ns() < end);
+    }
+    if (done()) return true;
     InVain();
     return false;
   }

@@ -20,6 +20,11 @@ constexpr int kFirstLooksCrowded = 10;
 constexpr int kLooksPerYield = 20;
 // Longer than a wake-up of a parked peer (3 to 50 us), shorter than anybody misses of a CPU.
 constexpr int64_t kSpinNs = 50 * 1000;
+// The CPU was away for longer than a peer that shares it needs for its part; a time slice is 3 ms or more.
+constexpr int64_t kTakenNs = 300 * 1000;
+constexpr int64_t kTakenCrowdedNs = 2000 * 1000;
+// How long it is taken for granted that others want it.
+constexpr int64_t kContendedNs = 20 * 1000 * 1000;
 // How often a crowded rank offers its CPU to the others before it parks.
 constexpr int kYields = 8;
 // An Abort or Withdraw whose wake-up comes just before the wait is seen after one slice.
@@ -120,28 +125,31 @@ ShmSync::Result ShmSync::WaitForAll() {
   return {};
 }
 
+int64_t ShmSync::GiveWay(int64_t now_ns) {
+  sched_yield();
+  const int64_t after_ns = Clock::Monotonic().Now().ns();
+  if (after_ns - now_ns > (crowded_ ? kTakenCrowdedNs : kTakenNs)) contended_until_ns_ = after_ns + kContendedNs;
+  return after_ns;
+}
+
 template <typename Done>
-bool ShmSync::Spin(Done done) const {
+bool ShmSync::Spin(Done done) {
   const int first_looks = crowded_ ? kFirstLooksCrowded : kFirstLooks;
   for (int i = 0; i < first_looks; ++i) {
     if (done()) return true;
     Pause();
   }
-  if (crowded_) {
-    for (int i = 0; i < kYields; ++i) {
-      sched_yield();
-      if (done()) return true;
-    }
-    return false;
-  }
-  const int64_t end = Clock::Monotonic().Now().ns() + kSpinNs;
-  do {
-    sched_yield();
-    for (int i = 0; i < kLooksPerYield; ++i) {
+  int64_t now_ns = Clock::Monotonic().Now().ns();
+  const int64_t end_ns = now_ns + kSpinNs;
+  const int looks = crowded_ ? 1 : kLooksPerYield;
+  for (int yields = 0; now_ns >= contended_until_ns_ && !aborted_.load(std::memory_order_relaxed); ++yields) {
+    if (crowded_ ? yields == kYields : now_ns >= end_ns) break;
+    now_ns = GiveWay(now_ns);
+    for (int i = 0; i < looks; ++i) {
       if (done()) return true;
       Pause();
     }
-  } while (Clock::Monotonic().Now().ns() < end && !aborted_.load(std::memory_order_relaxed));
+  }
   return false;
 }
 

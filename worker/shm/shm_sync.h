@@ -19,9 +19,10 @@ namespace farandole::worker::shm {
 // A rank that has passed phase k knows that all others have published k and hence are done with whatever they read
 // before that: slots and chunks that alternate between two places may be overwritten two phases later.
 //
-// Waits spin for a moment, then park in the kernel. Where ranks have a CPU each, a waiter looks at its peers' slots one
-// by one; where they have not, all wait for the last one at a common counter, which spares the others a wake-up for
-// every peer.
+// Waits spin for a moment, then park in the kernel; at once if a CPU that was given away between looks came back late
+// shortly before, since something else on the host wants it and who has slept gets it sooner. Where ranks have a CPU
+// each, a waiter looks at its peers' slots one by one; where they have not, all wait for the last one at a common
+// counter, which spares the others a wake-up for every peer.
 //
 // One thread calls everything but Abort.
 class ShmSync {
@@ -80,7 +81,9 @@ class ShmSync {
   bool Retract();
   void WakeAll();
   template <typename Done>
-  bool Spin(Done done) const;
+  bool Spin(Done done);
+  // Gives the CPU away, and notices whether it comes back late. Returns the time after it.
+  int64_t GiveWay(int64_t now_ns);
 
   const ShmSegment* segment_;
   const int position_;
@@ -90,10 +93,11 @@ class ShmSync {
   uint32_t phase_ = 0;
   uint32_t mark_ = 0;
   uint32_t check_ = 0;
-  uint64_t arrival_ = 0;   // what slots say of this phase
-  bool entering_ = false;  // in the first phase of a collective
-  int gone_ = -1;          // what Park has found
-  bool timed_ = false;     // whether deadline_ is set for this op; the clock is read only when a wait is long
+  uint64_t arrival_ = 0;            // what slots say of this phase
+  bool entering_ = false;           // in the first phase of a collective
+  int gone_ = -1;                   // what Park has found
+  int64_t contended_until_ns_ = 0;  // others want this CPU
+  bool timed_ = false;              // whether deadline_ is set for this op; the clock is read only when a wait is long
   TimePoint deadline_;
   std::atomic<uint32_t> withdrawn_mark_{0};
   std::atomic<bool> aborted_{false};
