@@ -16,8 +16,8 @@ from pathlib import Path
 import processes
 
 from farandole import _locate
-from farandole.launch.children import Child, member_token, pipe_with, read_line
-from farandole.launch.store import Store
+from farandole.launch.processes.children import Child, member_token, pipe_with, read_line
+from farandole.launch.processes.store import Store
 
 START_S = 20.0
 _PR_SET_PDEATHSIG = 1

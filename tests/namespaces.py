@@ -22,7 +22,7 @@ from pathlib import Path
 import processes
 
 from farandole import _locate
-from farandole.launch.children import member_token, pipe_with
+from farandole.launch.processes.children import member_token, pipe_with
 
 PR_SET_PDEATHSIG = 1
 # The controller listens within milliseconds; a machine under heavy load gets this long.

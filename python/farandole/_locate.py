@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__))
-_SOURCE_BIN = os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "bazel-bin")
+# Folder of the package.
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+_SOURCE_BIN = os.path.join(os.path.dirname(os.path.dirname(PACKAGE)), "bazel-bin")
 
 # name: (variable that overrides, folder in the package, folder under bazel-bin)
 _FILES = {
@@ -22,7 +23,7 @@ def candidates(name: str) -> list[str]:
     override = os.environ.get(variable)
     if override:
         return [os.path.join(override, name)]
-    return [os.path.join(_PACKAGE, in_package, name), os.path.join(_SOURCE_BIN, in_source, name)]
+    return [os.path.join(PACKAGE, in_package, name), os.path.join(_SOURCE_BIN, in_source, name)]
 
 
 def find(name: str) -> str:

@@ -1,6 +1,6 @@
 """Who this process is when no launcher of ours started it: mpirun, srun, torchrun, or plain variables.
 
-The first process of a host that calls init() starts a keeper for all of them (farandole/launch/on_demand.py), which
+The first process of a host that calls init() starts a keeper for all of them (farandole/launch/keeper/keeper.py), which
 runs the host's agent and, on one host, the controller. They meet at a socket whose name follows from the job's and a
 secret of the user. Of several hosts rank 0's process starts the controller, in a keeper of its own, for the whole job
 and for all its parts.
@@ -207,7 +207,7 @@ def _start_keeper(place: Place) -> bool:
                 return False
             raise
         listener.listen(1024)
-        command = [sys.executable, "-m", "farandole.launch.on_demand", str(listener.fileno())]
+        command = [sys.executable, "-m", "farandole.launch.keeper.keeper", str(listener.fileno())]
         # It leaves this process at once, and holds no stdout that somebody waits for.
         started = subprocess.run(
             command,

@@ -12,7 +12,9 @@ from pathlib import Path
 import processes
 import pytest
 
-from farandole.launch import children, cli, settings
+from farandole.launch import cli
+from farandole.launch.processes import children
+from farandole.launch.settings import settings
 
 COMMAND = [sys.executable, "-m", "farandole", "run"]
 HOROVODRUN = [sys.executable, "-c", "import sys; from farandole.launch import horovodrun; sys.exit(horovodrun.main())"]

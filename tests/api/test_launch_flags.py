@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from farandole.launch import cli, flags, horovodrun, hosts, settings, tunables
+from farandole.launch import cli, horovodrun
+from farandole.launch.hosts import hosts
+from farandole.launch.settings import flags, settings, tunables
 
 
 def parse(*arguments: str) -> settings.Settings:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from farandole.launch import agents, tickets
+from farandole.launch.processes import agents, tickets
 
 TICKET = tickets.Ticket("run-1", "10.0.0.1:7", "t" * 64, "-----BEGIN CERTIFICATE\n" + "c" * 2000)
 NOBODY = 65534

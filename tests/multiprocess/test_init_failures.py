@@ -16,7 +16,7 @@ import processes
 import pytest
 
 from farandole import _locate
-from farandole.launch import children
+from farandole.launch.processes import children
 
 SCRIPT = """
         start = time.monotonic()

@@ -18,7 +18,7 @@ import pytest
 from job_parts import children, kill, part, pids, running, wait_for_another, wait_for_attached
 
 from farandole import _locate
-from farandole.launch import job_files, query
+from farandole.launch.status import job_files, query
 
 STEPS = 250
 PAUSE_S = 0.01

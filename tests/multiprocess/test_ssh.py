@@ -90,7 +90,7 @@ def test_no_secret_on_any_command_line(hosts: ssh_hosts.SshHosts, tmp_path: Path
         pids = [pid for _, pid in ranks(job, 2).values()]
         lines = [processes.command_line(int(entry)) for entry in os.listdir("/proc") if entry.isdigit()]
         ours = [line for line in lines if "farandole" in line and "pytest" not in line]
-        assert sum("farandole.launch.remote" in line for line in ours) >= 2, lines
+        assert sum("farandole.launch.remote.host" in line for line in ours) >= 2, lines
         assert not any(re.fullmatch(r"[0-9a-f]{64}", word) for line in ours for word in line.split()), ours
         variables = Path(f"/proc/{pids[0]}/environ").read_text()
         assert not re.search(r"=[0-9a-f]{64}\0", variables) and "BEGIN CERTIFICATE" not in variables

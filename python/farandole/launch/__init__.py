@@ -1,1 +1,1 @@
-"""The launcher: ``farandole run``. Imports neither a framework nor the library."""
+"""The launcher. Here the programs; each folder has one part of them, python/README.md says which."""

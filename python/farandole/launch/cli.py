@@ -6,8 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from farandole.launch import flags, status
-from farandole.launch.settings import Settings
+from farandole.launch.settings import flags
+from farandole.launch.settings.settings import Settings
+from farandole.launch.status import status
 from farandole.version import __version__
 
 
@@ -55,9 +56,9 @@ def start(parsed: argparse.Namespace, name: str) -> int:
 def launch(settings: Settings) -> int:
     """Runs a job; returns its exit code."""
     if settings.elastic:
-        from farandole.launch.elastic import run
+        from farandole.launch.elastic.driver import run
     else:
-        from farandole.launch.run import run
+        from farandole.launch.job.run import run
 
     return run(settings)
 

@@ -16,7 +16,7 @@ import time
 
 from farandole import _sockets
 from farandole._placement import Place
-from farandole.launch.kept import KeptAgent, KeptController
+from farandole.launch.keeper.kept import KeptAgent, KeptController
 
 LINE_BYTES_MAX = 65536
 # A process that has connected says at once who it is.

@@ -1,6 +1,6 @@
 """What another host does for ``farandole.run``: takes the function, and at the end hands over what came of it.
 
-``python -m farandole.launch.function_remote``, started there through ssh, reads a line of JSON on stdin: where the
+``python -m farandole.launch.function.remote``, started there through ssh, reads a line of JSON on stdin: where the
 folder is, and what is to be called, or nothing at the end.
 """
 
@@ -11,11 +11,13 @@ import json
 import sys
 from collections.abc import Sequence
 
-from farandole.launch import function_files, hosts, ssh
-from farandole.launch.settings import Settings
+from farandole.launch.function import call_files
+from farandole.launch.hosts import hosts
+from farandole.launch.remote import ssh
+from farandole.launch.settings.settings import Settings
 from farandole.version import __version__
 
-MODULE = "farandole.launch.function_remote"
+MODULE = "farandole.launch.function.remote"
 
 
 def make(request: dict) -> bool:
@@ -24,14 +26,14 @@ def make(request: dict) -> bool:
     Raises:
         OSError: there is no folder to make it in; it is somebody else's.
     """
-    return function_files.make_with(request["place"], base64.b64decode(request["call"]))
+    return call_files.make_with(request["place"], base64.b64decode(request["call"]))
 
 
 def _answer(request: dict) -> dict:
     if "call" in request:
         return {"made": make(request)}
     place = request["place"]
-    files = {name: base64.b64encode(content).decode() for name, content in function_files.take_all(place).items()}
+    files = {name: base64.b64encode(content).decode() for name, content in call_files.take_all(place).items()}
     return {"files": files}
 
 
@@ -68,7 +70,7 @@ class RemoteFolders:
 
     def request(self) -> dict:
         """What a host needs to make its folder."""
-        call = base64.b64encode(function_files.read_bytes(self._place)).decode()
+        call = base64.b64encode(call_files.read_bytes(self._place)).decode()
         return {"place": self._place, "call": call}
 
     def note_made(self, host: str) -> None:
@@ -93,7 +95,7 @@ class RemoteFolders:
         def collect(host: str) -> dict:
             answer = self._ask(host, {"place": self._place})
             for name, content in answer["files"].items():
-                function_files.write_file(self._place, name, base64.b64decode(content))
+                call_files.write_file(self._place, name, base64.b64decode(content))
             return answer
 
         return not self._made or ssh.ask_all(self._made, collect, self._settings.say) is not None

@@ -8,8 +8,9 @@ import shutil
 import sys
 from collections.abc import Callable
 
-from farandole.launch import config_file, hosts, tunables
-from farandole.launch.settings import Settings
+from farandole.launch.hosts import hosts
+from farandole.launch.settings import config_file, tunables
+from farandole.launch.settings.settings import Settings
 
 PROCESSES_MAX = 65536
 # Accepted as Horovod has them: (spellings, has a value, why it does nothing).

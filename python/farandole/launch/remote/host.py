@@ -15,9 +15,9 @@ import sys
 import time
 
 from farandole import _locate
-from farandole.launch.agents import AgentSpec, LocalAgent
-from farandole.launch.interfaces import address_of
-from farandole.launch.ssh import MARK
+from farandole.launch.hosts.addresses import address_of
+from farandole.launch.processes.agents import AgentSpec, LocalAgent
+from farandole.launch.remote.ssh import MARK
 from farandole.version import __version__
 
 LINE_BYTES_MAX = 64 << 20

@@ -1,6 +1,6 @@
 """What an elastic job has on each of its hosts: an agent, and worker processes that come and go.
 
-``python -m farandole.launch.elastic_host`` is started by the driver (elastic.py), here or through ssh, and does what it
+``python -m farandole.launch.elastic.host`` is started by the driver (driver.py), here or through ssh, and does what it
 is told on stdin, a JSON object a line. The first says what the job is, with its secret. Then
 
     {"do": "start", "slot": 0}                        a worker in this slot
@@ -26,8 +26,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from farandole.launch.agents import AgentSpec, LocalAgent
-from farandole.launch.interfaces import address_of, address_towards
+from farandole.launch.hosts.addresses import address_of, address_towards
+from farandole.launch.processes.agents import AgentSpec, LocalAgent
 
 # A worker that has ended keeps its number for so long: agents look there for how it has ended.
 KEPT_S = 60.0
@@ -160,10 +160,10 @@ class Host:
         if function is None:
             return True
         # Other jobs do without what this brings.
-        from farandole.launch import function_remote
+        from farandole.launch.function import remote
 
         try:
-            if function_remote.make(function):
+            if remote.make(function):
                 self._tell("function")
         except OSError as error:
             self._tell("failed", text=str(error))

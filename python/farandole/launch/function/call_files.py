@@ -1,7 +1,7 @@
 """How a function gets to the processes of ``farandole.run``, and what comes back: files of a private folder.
 
 Only the user who runs it can have written what is unpickled here: the folder has mode 0700 and is his. On another host
-it lies at the same place; what is in it goes there and comes back through ssh (function_remote.py).
+it lies at the same place; what is in it goes there and comes back through ssh (remote.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import cloudpickle
 
 from farandole.exceptions import PeerLostError
-from farandole.launch.job_files import is_private
+from farandole.launch.status.job_files import is_private
 
 CALL = "call"
 _RESULT = re.compile(r"(result|failure)\.-?\d+")

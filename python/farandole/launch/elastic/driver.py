@@ -1,6 +1,6 @@
 """The driver of an elastic job: which processes there are, while the controller decides who are members.
 
-docs/elastic.md says what users see, elastic_slots.py holds the decisions, elastic_host.py runs on each host.
+docs/elastic.md says what users see, slots.py holds the decisions, host.py runs on each host.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO
 
 from farandole import _locate
-from farandole.launch import job_files, ssh
-from farandole.launch.children import member_token, observer_token
-from farandole.launch.controller import Controller, certificate
+from farandole.launch.elastic.link import HostLink
+from farandole.launch.elastic.slots import Bounds, Slot, Slots, Verdict
 from farandole.launch.elastic_discovery import HostDiscoveryScript, RepeatedDiscovery
-from farandole.launch.elastic_link import HostLink
-from farandole.launch.elastic_slots import Bounds, Slot, Slots, Verdict
-from farandole.launch.hosts import is_local
-from farandole.launch.interfaces import address_of, own_address
-from farandole.launch.run import RELAYED, start_timeout_s
-from farandole.launch.settings import Settings, allowed_cores
+from farandole.launch.hosts.addresses import address_of, own_address
+from farandole.launch.hosts.hosts import is_local
+from farandole.launch.job.run import RELAYED, start_timeout_s
+from farandole.launch.processes.children import member_token, observer_token
+from farandole.launch.processes.controller import Controller, certificate
+from farandole.launch.remote import ssh
+from farandole.launch.settings.settings import Settings, allowed_cores
+from farandole.launch.status import job_files
 
 if TYPE_CHECKING:
-    from farandole.launch.function_remote import RemoteFolders
+    from farandole.launch.function.remote import RemoteFolders
 
 ELASTIC_TIMEOUT_S = 600.0
 # Between a slot's disappearance and the end of its process, which leaves at a commit by itself.
@@ -39,7 +40,7 @@ RETIRE_GRACE_S = 300.0
 END_GRACE_S = 5.0
 # For the workers to end after Ctrl-C and the like.
 INTERRUPT_GRACE_S = 10.0
-HELPER = "farandole.launch.elastic_host"
+HELPER = "farandole.launch.elastic.host"
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 

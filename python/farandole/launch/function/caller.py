@@ -1,7 +1,7 @@
 """What ``farandole.run`` does: a launcher, the wait for its end, and the results.
 
 The launcher is a process of its own, so that nothing of the caller's is touched: no signal handler, no thread, no child
-that is not its own. Function and results are files (function_files.py); nothing is unpickled but what this user has
+that is not its own. Function and results are files (call_files.py); nothing is unpickled but what this user has
 written, here or on hosts that ssh has authenticated.
 """
 
@@ -16,27 +16,29 @@ from typing import Any
 
 import cloudpickle
 
+from farandole import _locate
 from farandole.exceptions import RunError
-from farandole.launch import function_files, function_launcher
+from farandole.launch.function import call_files
 
-# A launcher that was told to end has ended after this time.
-END_S = function_launcher.GRACE_S + 10.0
+# Workers have this time to heed SIGTERM once the caller is gone, and their launcher this time to end.
+GRACE_S = 10.0
+END_S = GRACE_S + 10.0
 
 
 def run(call: tuple[Any, ...], processes: int, options: Sequence[str], executable: str | None) -> list[Any]:
     """Results by rank of `call`, which is (function, args, kwargs); `options` are those of `farandole run`."""
     # The function apart, so that its modules are found when it is unpickled.
     pickled = (list(sys.path), cloudpickle.dumps(call))
-    with function_files.folder() as place:
-        function_files.write_call(place, pickled)
-        worker = [executable or sys.executable, "-m", "farandole.launch.function_worker", place]
+    with call_files.folder() as place:
+        call_files.write_call(place, pickled)
+        worker = [executable or sys.executable, "-m", "farandole.launch.function.worker", place]
         code, interrupted = _launch([place, "run", *options, "--", *worker])
         if interrupted:
             raise KeyboardInterrupt
-        missing = function_files.ranks_without_result(place, processes)
+        missing = call_files.ranks_without_result(place, processes)
         if code or missing:
-            raise _error(code, function_files.read_failures(place), missing)
-        return [function_files.read_result(place, rank) for rank in range(processes)]
+            raise _error(code, call_files.read_failures(place), missing)
+        return [call_files.read_result(place, rank) for rank in range(processes)]
 
 
 def _launch(arguments: Sequence[str]) -> tuple[int, bool]:
@@ -69,14 +71,14 @@ def _launch(arguments: Sequence[str]) -> tuple[int, bool]:
 
 def _environment() -> dict[str, str]:
     """In which the other Pythons find this package, if this one has it from a path of its own."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    root = os.path.dirname(_locate.PACKAGE)
     if os.path.basename(root) in ("site-packages", "dist-packages"):
         return dict(os.environ)
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path}
 
 
-def _error(code: int, failures: Sequence[function_files.Failure], missing: Sequence[int]) -> RunError:
+def _error(code: int, failures: Sequence[call_files.Failure], missing: Sequence[int]) -> RunError:
     # Scripts look for the first words.
     text = "Horovod detected that one or more processes exited without a result: "
     rank, trace = None, ""

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from farandole.launch import job_files, query, status_view
+from farandole.launch.status import job_files, query, view
 
 # A terminal is redrawn so often; a log gets a line a second at most.
 LIVE_PER_SECOND, PLAIN_PER_SECOND = 4, 1
@@ -117,7 +117,7 @@ def _find(arguments: argparse.Namespace) -> list[_Job]:
 
 def _show(jobs: list[_Job], as_json: bool) -> int:
     if len(jobs) == 1 and not as_json:
-        print("\n".join(status_view.full(jobs[0].get(), jobs[0].command)))
+        print("\n".join(view.full(jobs[0].get(), jobs[0].command)))
         return 0
     answers: list[dict | query.QueryError] = []
     for job in jobs:
@@ -129,9 +129,9 @@ def _show(jobs: list[_Job], as_json: bool) -> int:
     if as_json:
         print(json.dumps([job.as_json(answer) for job, answer in found], ensure_ascii=False))
     else:
-        texts = [job.explain(a) if isinstance(a, Exception) else status_view.summary(a) for job, a in found]
+        texts = [job.explain(a) if isinstance(a, Exception) else view.summary(a) for job, a in found]
         rows = [(job.target.job, text, job.command) for job, text in zip(jobs, texts)]
-        print("\n".join(status_view.job_list(rows)))
+        print("\n".join(view.job_list(rows)))
     return int(any(isinstance(answer, query.QueryError) for answer in answers))
 
 
@@ -151,10 +151,10 @@ def _watch(job: _Job, as_json: bool) -> int:
             print(json.dumps(job.as_json(answer), ensure_ascii=False), flush=True)
         elif live:
             last = last if failed else answer
-            shown = status_view.full(last, job.command) if last else []
+            shown = view.full(last, job.command) if last else []
             _draw(([f"! {job.explain(answer)}", ""] if failed else []) + shown)
         else:
-            text = job.explain(answer) if failed else status_view.summary(answer)
+            text = job.explain(answer) if failed else view.summary(answer)
             if text != printed:
                 printed = text
                 print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)

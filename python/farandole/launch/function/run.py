@@ -111,13 +111,13 @@ def _run(given: dict[str, Any]) -> list[Any]:
             given[new] = given[old]
     _check(given)
     # Whoever only imports the package does without what this brings.
-    from farandole.launch import function_run
+    from farandole.launch.function import caller
 
     call = (given["func"], tuple(given["args"]), dict(given["kwargs"] or {}))
     least = given["min_num_proc"]
     expected = given["num_proc"] if least is None else least
     given["num_proc"] = max(given["num_proc"], least or 1)
-    return function_run.run(call, expected, _options(given), given["executable"])
+    return caller.run(call, expected, _options(given), given["executable"])
 
 
 def _check(given: dict[str, Any]) -> None:
@@ -138,7 +138,7 @@ def _check(given: dict[str, Any]) -> None:
 
 def _check_hosts(text: str | None, path: str | None) -> None:
     """Raises ValueError."""
-    from farandole.launch import hosts
+    from farandole.launch.hosts import hosts
 
     if text is not None:
         hosts.parse_hosts(text)

@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
-from farandole.launch.agents import AgentSpec, Say
-from farandole.launch.children import Child
-from farandole.launch.settings import Settings
+from farandole.launch.processes.agents import AgentSpec, Say
+from farandole.launch.processes.children import Child
+from farandole.launch.settings.settings import Settings
 from farandole.version import __version__
 
 # Before what the program on the other host answers; shells print greetings.
@@ -27,7 +27,7 @@ MARK = "farandole-remote: "
 ALIVE_S, ALIVE_TIMES = 15, 3
 AT_ONCE = 64
 SSH_FAILED = 255
-REMOTE = "farandole.launch.remote"
+REMOTE = "farandole.launch.remote.host"
 _NOT_FORWARDED = ("OLDPWD", "PWD", "HOSTNAME", "SHLVL", "DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "_")
 
 

@@ -1,4 +1,4 @@
-"""How a keeper of a part (on_demand.py) learns from our launcher where the job's controller is, and what opens it.
+"""How a keeper of a part (launch/keeper) learns from our launcher where the job's controller is, and what opens it.
 
 Whoever keeps the agent of a host, the launcher or what it has started there through ssh, has a window: a socket whose
 name follows from the agent's, open to processes of the same user alone. So the secret stands on no command line, in no

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from farandole._truth import spelled_as_words
-from farandole.launch.hosts import Host, Place, place
+from farandole.launch.hosts.hosts import Host, Place, place
 
 
 @dataclass(frozen=True)

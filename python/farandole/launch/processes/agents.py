@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from farandole import _locate
-from farandole.launch.children import Child, Restarts, end_leftovers, pipe_with
-from farandole.launch.store import Store
-from farandole.launch.tickets import Ticket, Window
+from farandole.launch.processes.children import Child, Restarts, end_leftovers, pipe_with
+from farandole.launch.processes.store import Store
+from farandole.launch.processes.tickets import Ticket, Window
 
 # After the first failure the agent sends the other workers SIGTERM after this time. In a worker that waits or computes
 # elsewhere this becomes the exception that names the failure (farandole/_ending.py); one that has it already gets

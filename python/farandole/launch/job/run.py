@@ -12,15 +12,16 @@ from collections.abc import Mapping
 from types import FrameType
 
 from farandole import _locate
-from farandole.launch import job_files, ssh
-from farandole.launch.agents import AgentSpec, LocalAgent
-from farandole.launch.children import end_leftovers, member_token, observer_token
-from farandole.launch.controller import Controller, certificate
-from farandole.launch.hosts import is_local
-from farandole.launch.interfaces import address_of
-from farandole.launch.output import Output
-from farandole.launch.settings import Settings, allowed_cores
-from farandole.launch.ssh import RemoteAgent
+from farandole.launch.hosts.addresses import address_of
+from farandole.launch.hosts.hosts import is_local
+from farandole.launch.job.output import Output
+from farandole.launch.processes.agents import AgentSpec, LocalAgent
+from farandole.launch.processes.children import end_leftovers, member_token, observer_token
+from farandole.launch.processes.controller import Controller, certificate
+from farandole.launch.remote import ssh
+from farandole.launch.remote.ssh import RemoteAgent
+from farandole.launch.settings.settings import Settings, allowed_cores
+from farandole.launch.status import job_files
 
 # The controller tells ranks on other hosts of a failure; what has not ended after this time is ended, and what does not
 # end by that is killed.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from farandole.launch.tunables import TUNABLES
+from farandole.launch.settings.tunables import TUNABLES
 
 BYTES_MAX = 1 << 20
 

@@ -1,4 +1,4 @@
-"""A process of ``farandole.run``: ``python -m farandole.launch.function_worker FOLDER`` calls the function once."""
+"""A process of ``farandole.run``: ``python -m farandole.launch.function.worker FOLDER`` calls the function once."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import sys
 import cloudpickle
 
 from farandole import _basics
-from farandole.launch import function_files
+from farandole.launch.function import call_files
 
 
 def _call(place: str) -> bytes:
     """What the function has returned, pickled."""
     # The function may be one of a module that only the caller's path leads to.
-    path, pickled = pickle.loads(function_files.read_bytes(place))
+    path, pickled = pickle.loads(call_files.read_bytes(place))
     sys.path += [entry for entry in path if entry not in sys.path]
     function, args, kwargs = pickle.loads(pickled)
     return cloudpickle.dumps(function(*args, **kwargs))
@@ -38,9 +38,9 @@ def main() -> None:
         if rank < 0:
             raise RuntimeError("this process has no rank, for want of init() or because of shutdown()")
     except BaseException as error:
-        function_files.write_failure(place, _rank(), error)
+        call_files.write_failure(place, _rank(), error)
         raise
-    function_files.write_result(place, rank, result)
+    call_files.write_result(place, rank, result)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a keeper (on_demand.py) keeps for processes that ask it: the agent of a host, or the controller of all hosts."""
+"""What a keeper (keeper.py) keeps for processes that ask it: the agent of a host, or the controller of all hosts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 from farandole import _placement
 from farandole._placement import Place
-from farandole.launch import tickets
-from farandole.launch.agents import AgentSpec, LocalAgent, Say
-from farandole.launch.children import member_token
-from farandole.launch.controller import Controller, certificate
-from farandole.launch.interfaces import address_towards, own_address
-from farandole.launch.tickets import Ticket
+from farandole.launch.hosts.addresses import address_towards, own_address
+from farandole.launch.processes import tickets
+from farandole.launch.processes.agents import AgentSpec, LocalAgent, Say
+from farandole.launch.processes.children import member_token
+from farandole.launch.processes.controller import Controller, certificate
+from farandole.launch.processes.tickets import Ticket
 
 
 def read_key(path: str) -> str:
