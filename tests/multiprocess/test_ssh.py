@@ -24,8 +24,9 @@ END_S = 15.0
 # No framework: what is tried is who starts, finds and ends whom.
 SCRIPT = """
 import os, signal, socket, sys, time
-from farandole import _basics as hvd
-hvd.init()
+from farandole.process import basics as hvd
+from farandole.session.init import init
+init()
 print("rank", hvd.rank(), socket.gethostname(), os.getpid(), hvd.local_rank(), hvd.cross_rank(), flush=True)
 """
 

@@ -4,30 +4,6 @@ Tensors live on the CPU; one that is not contiguous, or lives on another device,
 memory.
 """
 
-from farandole._basics import (
-    ccl_built,
-    cross_rank,
-    cross_size,
-    cuda_built,
-    ddl_built,
-    gloo_built,
-    gloo_enabled,
-    init,
-    is_homogeneous,
-    is_initialized,
-    local_rank,
-    local_size,
-    mpi_built,
-    mpi_enabled,
-    mpi_threads_supported,
-    nccl_built,
-    rank,
-    rocm_built,
-    shutdown,
-    size,
-    start_timeline,
-    stop_timeline,
-)
 from farandole.exceptions import (
     HorovodInternalError,
     HorovodVersionMismatchError,
@@ -38,7 +14,30 @@ from farandole.exceptions import (
     TensorMismatchError,
     UnsupportedOperationError,
 )
+from farandole.process.basics import (
+    ccl_built,
+    cross_rank,
+    cross_size,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rank,
+    rocm_built,
+    size,
+    start_timeline,
+    stop_timeline,
+)
 from farandole.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from farandole.session.init import init, shutdown
 from farandole.torch import elastic
 from farandole.torch.collectives import allgather, allreduce, alltoall, broadcast, reducescatter
 from farandole.torch.compression import Compression

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from farandole import _basics, process_sets
+from farandole import process_sets
+from farandole.process import basics
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import compiled, handles, operations, reduce_ops
 from farandole.torch.compression import Compression, Compressor, compress
@@ -126,7 +127,7 @@ class _Broadcast(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
         reduced = _Allreduce.apply(gradient, ctx.name, reduce_ops.Average, 1.0, 1.0, ctx.process_set)
-        if _basics.rank() != ctx.root_rank:
+        if basics.rank() != ctx.root_rank:
             reduced = torch.zeros_like(reduced)
         return reduced, None, None, None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from farandole import _submission
+from farandole.library import submission
 from farandole.torch import grouped
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Group:
     def __init__(self, slots: list[Slot]) -> None:
         self.slots = slots
         self.missing = -1  # gradients that are still to come in this step; -1: none has come yet
-        self.name: _submission.Text | None = None  # on the wire; set when it is first used in a life of the job
+        self.name: submission.Text | None = None  # on the wire; set when it is first used in a life of the job
 
     def parameters(self) -> tuple[torch.Tensor, ...]:
         """Those whose gradients are in the group."""
@@ -70,12 +70,12 @@ def submit(group: Group, slots: Sequence[Slot], arguments: tuple) -> None:
     """Submits what lies in the slots' buffers, in place: all of it or nothing.
 
     Args:
-        arguments: of `_submission.packed`, from the process set on.
+        arguments: of `submission.packed`, from the process set on.
 
     Raises:
         What the C call answers.
     """
     buffers = [slot.buffer for slot in slots]
-    handles = grouped.Group(buffers).submit(_submission.ALLREDUCE, group.name, buffers, *arguments)
+    handles = grouped.Group(buffers).submit(submission.ALLREDUCE, group.name, buffers, *arguments)
     for slot, handle in zip(slots, handles):
         slot.handle = handle

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from farandole import _library
+from farandole.library import abi
 from farandole.torch import heap, memory
 
 # Places begin on cache lines: what two ranks write at a time lies on different ones.
@@ -20,7 +20,7 @@ class _Region:
 
     def __init__(self, address: int, bytes_: int) -> None:
         self.address, self.bytes = address, bytes_
-        weakref.finalize(self, _library.load().memory_free, address)
+        weakref.finalize(self, abi.load().memory_free, address)
         _regions.add(self)
 
 
@@ -89,7 +89,7 @@ def lay_out(parameters: Sequence[torch.Tensor], process_set_id: int) -> list[Pla
     if total == 0:
         return none
     address = ctypes.c_void_p()
-    if _library.load().memory_allocate(process_set_id, total, ctypes.byref(address)) != _library.OK:
+    if abi.load().memory_allocate(process_set_id, total, ctypes.byref(address)) != abi.OK:
         return none
     region = _Region(address.value or 0, total)
     heap.keep(sum(each.bytes for each in _regions))

@@ -9,7 +9,7 @@ import torch
 from farandole.torch import memory
 
 if TYPE_CHECKING:
-    from farandole._submission import Text
+    from farandole.library.submission import Text
     from farandole.torch.gradient_groups import Group
     from farandole.torch.gradient_memory import Place
     from farandole.torch.sparse_gradients import SparseGradient

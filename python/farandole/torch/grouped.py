@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
-from farandole import _errors, _submission, process_sets
-from farandole._basics import library_in_use
+from farandole import process_sets
+from farandole.library import errors, submission
+from farandole.process.basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import handles, memory, reduce_ops
 from farandole.torch.handles import synchronize
@@ -46,7 +47,7 @@ class Group:
     def submit(
         self,
         operation: int,
-        name: _submission.Text | None,
+        name: submission.Text | None,
         targets: list[torch.Tensor] | None,
         set_id: int,
         *reducing: Any,
@@ -55,9 +56,9 @@ class Group:
         library_in_use()
         shapes = [memory.shape_of(source) for source in self.sources]
         places = [0] * len(shapes) if targets is None else [target.data_ptr() for target in targets]
-        code, given = _submission.submit_group(
+        code, given = submission.submit_group(
             [
-                _submission.packed(
+                submission.packed(
                     operation, None, source.data_ptr(), place, dtype, source.dim(), shape, set_id, *reducing
                 )
                 for source, place, dtype, shape in zip(self.sources, places, self._codes, shapes)
@@ -65,7 +66,7 @@ class Group:
             name,
         )
         if code < 0:
-            _errors.raise_error(code)
+            errors.raise_error(code)
         return given
 
 
@@ -91,7 +92,7 @@ def _submit_allreduces(
         memory.place_for_result(tensor, source, in_place) for tensor, source in zip(group.tensors, group.sources)
     ]
     given = group.submit(
-        _submission.ALLREDUCE,
+        submission.ALLREDUCE,
         handles.wire_name("grouped_allreduce", name),
         targets,
         process_sets.id_of(process_set),
@@ -176,7 +177,7 @@ def grouped_allgather_async(
     group = Group(as_list(tensors))
     group.want_rows("allgather")
     given = group.submit(
-        _submission.ALLGATHER,
+        submission.ALLGATHER,
         handles.wire_name("grouped_allgather", name),
         None,
         process_sets.id_of(process_set),
@@ -216,7 +217,7 @@ def grouped_reducescatter_async(
     set_id = process_sets.id_of(process_set)
     targets = [memory.place_for_rows(source, set_id) for source in group.sources]
     given = group.submit(
-        _submission.REDUCESCATTER,
+        submission.REDUCESCATTER,
         handles.wire_name("grouped_reducescatter", name),
         targets,
         set_id,

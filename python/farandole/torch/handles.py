@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from farandole import _basics, _errors, _library, _submission, _waiting
 from farandole.exceptions import HorovodInternalError
+from farandole.library import abi, errors, submission, waiting
+from farandole.process import basics
 
 Finish = Callable[[int], Any]
 
@@ -16,7 +17,7 @@ _greatest = 0
 _abandoned: set[int] = set()
 
 
-def wire_name(operation: str, name: str | None) -> _submission.Text | None:
+def wire_name(operation: str, name: str | None) -> submission.Text | None:
     """The name of a submission as the C ABI takes it; None: it makes one.
 
     Raises:
@@ -26,7 +27,7 @@ def wire_name(operation: str, name: str | None) -> _submission.Text | None:
         return None
     if not isinstance(name, str):
         raise ValueError(f"name must be a str, got {type(name).__name__}")
-    return _submission.text(f"{operation}.{name}")
+    return submission.text(f"{operation}.{name}")
 
 
 def factor(value: float, which: str) -> float:
@@ -49,7 +50,7 @@ def track(handle: int, tensors: tuple, finish: Finish, others: tuple[int, ...] =
     """
     global _greatest
     if handle < 0:
-        _errors.raise_error(handle)
+        errors.raise_error(handle)
     _pending[handle] = ((handle, *others), tensors, finish)
     _greatest = max(_greatest, handle, *others)
     return handle
@@ -78,11 +79,11 @@ def poll(handle: int | Deferred) -> bool:
     _check(handle)
     if handle not in _pending:
         raise ValueError(f"Handle {handle} has been synchronized already.")
-    library = _library.load()
+    library = abi.load()
     codes = [library.wait(each, 0) for each in _pending[handle][0]]
-    if _library.FORKED in codes:
-        _errors.raise_error(_library.FORKED)
-    return _library.PENDING not in codes
+    if abi.FORKED in codes:
+        errors.raise_error(abi.FORKED)
+    return abi.PENDING not in codes
 
 
 def synchronize(handle: int | Deferred) -> Any:
@@ -108,7 +109,7 @@ def synchronize(handle: int | Deferred) -> Any:
     error: Exception | None = None
     for one in each:
         try:
-            _waiting.wait(one)
+            waiting.wait(one)
         except Exception as first:
             error = error or first
     # None is in use any more; an interrupt above leaves all as they are.
@@ -119,19 +120,19 @@ def synchronize(handle: int | Deferred) -> Any:
         return finish(handle)
     finally:
         for one in each:
-            _library.load().release(one)
+            abi.load().release(one)
 
 
 def finish(handle: int, tensors: tuple, make_result: Finish) -> Any:
     """`synchronize(track(...))` without the bookkeeping, for what needs the library no more to make its result."""
     if handle < 0:
-        _errors.raise_error(handle)
-    library = _library.load()
+        errors.raise_error(handle)
+    library = abi.load()
     try:
-        _waiting.wait(handle)
+        waiting.wait(handle)
     except BaseException:
         # Interrupted: the library goes on using their memory.
-        if library.wait(handle, 0) == _library.PENDING:
+        if library.wait(handle, 0) == abi.PENDING:
             track(handle, tensors, make_result)
         raise
     library.release(handle)
@@ -149,4 +150,4 @@ def _abandon_all() -> None:
     _pending.clear()
 
 
-_basics.after_shutdown(_abandon_all)
+basics.after_shutdown(_abandon_all)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from farandole import _library
+from farandole.library import abi
 
 # malloc.h of glibc.
 _M_TRIM_THRESHOLD = -1
@@ -26,7 +26,7 @@ def keep(bytes_: int) -> None:
     """
     if any(name in os.environ for name in _VARIABLES) or "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
         return
-    mallopt = _library.c_function("mallopt")
+    mallopt = abi.c_function("mallopt")
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _MMAP_BYTES)
         mallopt(_M_TRIM_THRESHOLD, min(max(bytes_, _TRIM_BYTES_MIN), _INT_MAX))

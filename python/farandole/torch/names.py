@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 
-from farandole import _basics
+from farandole.process import basics
 from farandole.process_sets import ProcessSet
 
 # Who has asked for each name since init, by process set: ids are used again, objects are the same for all members.
@@ -35,4 +35,4 @@ def _end_life() -> None:
 
 
 _life = 0
-_basics.after_shutdown(_end_life)
+basics.after_shutdown(_end_life)

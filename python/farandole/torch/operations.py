@@ -15,9 +15,9 @@ from ctypes import c_int64
 
 import torch
 
-from farandole import _library, _waiting, process_sets
-from farandole._basics import library_in_use
-from farandole._submission import (
+from farandole import process_sets
+from farandole.library import abi, waiting
+from farandole.library.submission import (
     ALLGATHER,
     ALLREDUCE,
     ALLTOALL,
@@ -29,6 +29,7 @@ from farandole._submission import (
     submit,
     submit_plain,
 )
+from farandole.process.basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import handles, memory, reduce_ops
 
@@ -167,7 +168,7 @@ def _splits_array(splits: torch.Tensor | Sequence[int]) -> ctypes.Array | None:
             raise ValueError(f"splits is a vector of integers, got {splits!r}") from None
     if splits.dim() != 1 or splits.dtype not in (torch.int32, torch.int64):
         raise ValueError(f"splits is a vector of integers, got {splits.dtype} of {splits.dim()} dimensions")
-    return _library.shape_array(splits.tolist()) if splits.numel() else None
+    return abi.shape_array(splits.tolist()) if splits.numel() else None
 
 
 def alltoall_async(
@@ -219,7 +220,7 @@ def alltoall_async(
         if splits is None:
             return result
         received = (c_int64 * size)()
-        if library.result_splits(done, received) != _library.OK:
+        if library.result_splits(done, received) != abi.OK:
             raise RuntimeError(library.error_text())
         device = splits.device if isinstance(splits, torch.Tensor) else "cpu"
         return result, torch.tensor(list(received), dtype=torch.int32, device=device)
@@ -368,4 +369,4 @@ def join(device: int = -1) -> int:
         HorovodInternalError: a peer was lost.
     """
     library_in_use()
-    return _waiting.value_of(submit_plain(JOIN))
+    return waiting.value_of(submit_plain(JOIN))

@@ -10,9 +10,10 @@ from typing import Any, Callable
 
 import torch
 
-from farandole import _basics, process_sets
-from farandole._truth import is_elastic
+from farandole import process_sets
+from farandole.base.variables import is_elastic
 from farandole.exceptions import HorovodInternalError
+from farandole.process import basics
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import gradient_groups, reduce_ops
 from farandole.torch.adasum_optimizer import DistributedAdasumOptimizer
@@ -302,7 +303,7 @@ def DistributedOptimizer(
     _check(op, backward_passes_per_step, gradient_predivide_factor, process_set)
     groups = _resolve_groups(num_groups, groups)
     names = _names(optimizer, named_parameters)
-    _basics.size()
+    basics.size()
     if op == reduce_ops.Adasum and _several(process_set):
         result = _derive(optimizer, DistributedAdasumOptimizer)
         result._distribute(names, compression, backward_passes_per_step, process_set)

@@ -7,9 +7,11 @@ from typing import Any, Callable
 
 import torch
 
-from farandole import _basics, _errors, _library, _submission, _waiting, process_sets
-from farandole._submission import ALLREDUCE, packed, submit
+from farandole import process_sets
 from farandole.exceptions import TensorMismatchError
+from farandole.library import abi, errors, submission, waiting
+from farandole.library.submission import ALLREDUCE, packed, submit
+from farandole.process import basics
 from farandole.process_sets import ProcessSet
 from farandole.torch import functions, gradient_groups, gradient_memory, memory, names, reduce_ops
 from farandole.torch.compression import Compression, Compressor
@@ -35,13 +37,13 @@ def _forget_job() -> None:
         reducer.forget_job()
 
 
-_basics.after_shutdown(_forget_job)
+basics.after_shutdown(_forget_job)
 
 
 def _release_abandoned() -> None:
-    library = _library.load()
+    library = abi.load()
     for entry in list(_abandoned):
-        if library.wait(entry[0], 0) != _library.PENDING:
+        if library.wait(entry[0], 0) != abi.PENDING:
             library.release(entry[0])
             _abandoned.remove(entry)
 
@@ -84,8 +86,8 @@ class GradientReducer:
         self.groups_wanted = groups
         self._sparse_as_dense = sparse_as_dense
         self._compression = None if compression is Compression.none else compression
-        self._library = _library.load()
-        # Of `_submission.packed`, from the process set on; () until something is reduced in this job.
+        self._library = abi.load()
+        # Of `submission.packed`, from the process set on; () until something is reduced in this job.
         self._arguments: tuple = ()
         self._laid_out = False
         self._excluded = False  # this process is not a member of the process set
@@ -145,11 +147,11 @@ class GradientReducer:
             if group.missing >= 0:
                 self._submit_group(group)
         first_error = None
-        waiting = [slot for slot in self.slots if slot.open()]
+        begun = [slot for slot in self.slots if slot.open()]
         # Three rounds at most: in a group, alone, as sparse.
-        while waiting:
+        while begun:
             again = []
-            for slot in waiting:
+            for slot in begun:
                 try:
                     if not self._finish_one(slot):
                         again.append(slot)
@@ -158,7 +160,7 @@ class GradientReducer:
             for slot in again:
                 if not slot.open():
                     self._start(slot)
-            waiting = again
+            begun = again
         for slot in self.slots:
             slot.delay = self.passes
         if first_error is not None:
@@ -188,7 +190,7 @@ class GradientReducer:
         gradient a name, a group, and a place once all parameters are known."""
         first = not self._arguments
         if first:
-            _basics.size()  # raises when not initialised
+            basics.size()  # raises when not initialised
             # In an elastic job hooks are there whoever will be a member.
             self._excluded = not self._process_set.included()
             self._arguments = (process_sets.id_of(self._process_set), *self._scaling)
@@ -198,7 +200,7 @@ class GradientReducer:
         for slot in self.slots:
             if not slot.own_name:
                 slot.own_name = names.claim(self._process_set, slot.name)
-                slot.wire_name = _submission.Text(f"allreduce.{slot.own_name}".encode())
+                slot.wire_name = submission.Text(f"allreduce.{slot.own_name}".encode())
         if first and self.groups_wanted is not None:
             self._form_groups()
         if self._compression is not None:
@@ -225,7 +227,7 @@ class GradientReducer:
             lists = [[slots[each] for each in group if each in slots] for group in self.groups_wanted]
         self.groups = [Group(members) for members in lists if len(members) > 1]
         for group in self.groups:
-            group.name = _submission.Text(f"grouped_allreduce.{group.slots[0].own_name}".encode())
+            group.name = submission.Text(f"grouped_allreduce.{group.slots[0].own_name}".encode())
             for slot in group.slots:
                 slot.group = group
 
@@ -297,7 +299,7 @@ class GradientReducer:
             packed(ALLREDUCE, slot.wire_name, pointer, pointer, code, slot.dimensions, slot.shape, *self._arguments)
         )
         if handle < 0:
-            _errors.raise_error(handle)
+            errors.raise_error(handle)
         slot.buffer = buffer
         slot.handle = handle
 
@@ -367,7 +369,7 @@ class GradientReducer:
 
     def _finish_dense(self, slot: Slot) -> None:
         try:
-            _waiting.wait(slot.handle)
+            waiting.wait(slot.handle)
         except Exception:
             slot.handle, slot.buffer, slot.context = 0, None, None
             raise

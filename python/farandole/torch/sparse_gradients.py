@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from farandole import _errors, _library, _submission, _waiting
+from farandole.library import abi, errors, submission, waiting
 from farandole.torch import memory
 from farandole.torch.compression import Compressor
 
@@ -21,21 +21,21 @@ class _Gather:
         source = self.source
         code = memory.dtype_code(source)
         shape = memory.shape_of(source)
-        submitted = _submission.text(name)
-        handle = _submission.submit(
-            _submission.packed(
-                _submission.ALLGATHER, submitted, source.data_ptr(), 0, code, source.dim(), shape, process_set_id
+        submitted = submission.text(name)
+        handle = submission.submit(
+            submission.packed(
+                submission.ALLGATHER, submitted, source.data_ptr(), 0, code, source.dim(), shape, process_set_id
             )
         )
         if handle < 0:
-            _errors.raise_error(handle)
+            errors.raise_error(handle)
         self.handle = handle
 
     def result(self) -> torch.Tensor:
         """Waits. Raises what went wrong; then it may be started again."""
         handle = self.handle
         try:
-            _waiting.wait(handle)
+            waiting.wait(handle)
         except Exception:
             self.handle = 0
             raise
@@ -43,7 +43,7 @@ class _Gather:
         try:
             return memory.gathered(handle, self._like)
         finally:
-            _library.load().release(handle)
+            abi.load().release(handle)
 
 
 def _parts(parameter: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

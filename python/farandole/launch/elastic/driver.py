@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO
 
-from farandole import _locate
+from farandole.base import locate
 from farandole.launch.elastic.link import HostLink
 from farandole.launch.elastic.slots import Bounds, Slot, Slots, Verdict
 from farandole.launch.elastic_discovery import HostDiscoveryScript, RepeatedDiscovery
@@ -54,7 +54,7 @@ def run(settings: Settings, folders: RemoteFolders | None = None) -> int:
         return 0
     try:
         for name in ("farandole-controller", "farandole-agent"):
-            _locate.find(name)
+            locate.find(name)
     except FileNotFoundError as error:
         settings.say(str(error))
         return 1

@@ -16,7 +16,7 @@ from typing import Any
 
 import cloudpickle
 
-from farandole import _locate
+from farandole.base import locate
 from farandole.exceptions import RunError
 from farandole.launch.function import call_files
 
@@ -71,7 +71,7 @@ def _launch(arguments: Sequence[str]) -> tuple[int, bool]:
 
 def _environment() -> dict[str, str]:
     """In which the other Pythons find this package, if this one has it from a path of its own."""
-    root = os.path.dirname(_locate.PACKAGE)
+    root = os.path.dirname(locate.PACKAGE)
     if os.path.basename(root) in ("site-packages", "dist-packages"):
         return dict(os.environ)
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))

@@ -8,8 +8,8 @@ import sys
 
 import cloudpickle
 
-from farandole import _basics
 from farandole.launch.function import call_files
+from farandole.process import basics
 
 
 def _call(place: str) -> bytes:
@@ -25,7 +25,7 @@ def _rank() -> int:
     """Of this process: in an elastic job the one that it has at the end, if it has one; -1 if it has none."""
     if "FARANDOLE_RANK" in os.environ:
         return int(os.environ["FARANDOLE_RANK"])
-    return _basics.rank() if _basics.is_initialized() else -1
+    return basics.rank() if basics.is_initialized() else -1
 
 
 def main() -> None:

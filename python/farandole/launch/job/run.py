@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from types import FrameType
 
-from farandole import _locate
+from farandole.base import locate
 from farandole.launch.hosts.addresses import address_of
 from farandole.launch.hosts.hosts import is_local
 from farandole.launch.job.output import Output
@@ -38,7 +38,7 @@ def run(settings: Settings) -> int:
         return 0
     try:
         for name in ("farandole-controller", "farandole-agent"):
-            _locate.find(name)
+            locate.find(name)
     except FileNotFoundError as error:
         settings.say(str(error))
         return 1

@@ -14,9 +14,9 @@ import socket
 import sys
 import time
 
-from farandole import _sockets
-from farandole._placement import Place
+from farandole.base import sockets
 from farandole.launch.keeper.kept import KeptAgent, KeptController
+from farandole.session.placement import Place
 
 LINE_BYTES_MAX = 65536
 # A process that has connected says at once who it is.
@@ -40,7 +40,7 @@ class Keeper:
     """
 
     def __init__(self, place: Place, pid: int, listener: socket.socket) -> None:
-        self._listener = _sockets.Listener(listener)
+        self._listener = sockets.Listener(listener)
         self._kept = (KeptController if place.keeps_controller else KeptAgent)(place, os.environ, say)
         self._error = ""
         self._processes: dict[int, int] = {}  # pidfd by pid
@@ -87,7 +87,7 @@ class Keeper:
             return
         with connection:
             connection.settimeout(ASK_S)
-            pid, owner = _sockets.peer_of(connection)
+            pid, owner = sockets.peer_of(connection)
             if owner != os.geteuid():
                 return
             try:

@@ -9,14 +9,14 @@ import socket
 import time
 from collections.abc import Mapping
 
-from farandole import _placement
-from farandole._placement import Place
 from farandole.launch.hosts.addresses import address_towards, own_address
 from farandole.launch.processes import tickets
 from farandole.launch.processes.agents import AgentSpec, LocalAgent, Say
 from farandole.launch.processes.children import member_token
 from farandole.launch.processes.controller import Controller, certificate
 from farandole.launch.processes.tickets import Ticket
+from farandole.session import placement
+from farandole.session.placement import Place
 
 
 def read_key(path: str) -> str:
@@ -127,7 +127,7 @@ class KeptController:
     def __init__(self, place: Place, environment: Mapping[str, str], say: Say) -> None:
         self._place, self._environment, self._say = place, environment, say
         self._controller: Controller | None = None
-        self._patience_s = _placement.start_timeout_s(environment)
+        self._patience_s = placement.start_timeout_s(environment)
         # Agents may be on their way until then.
         self._until = 0.0
 

@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from farandole import _locate
+from farandole.base import locate
 from farandole.launch.processes.children import Child, Restarts, end_leftovers, pipe_with
 from farandole.launch.processes.store import Store
 from farandole.launch.processes.tickets import Ticket, Window
 
 # After the first failure the agent sends the other workers SIGTERM after this time. In a worker that waits or computes
-# elsewhere this becomes the exception that names the failure (farandole/_ending.py); one that has it already gets
-# the agent's further patience before SIGKILL.
+# elsewhere this becomes the exception that names the failure (session/ending.py); one that has it already gets the
+# agent's further patience before SIGKILL.
 GRACE_S = 0.5
 Say = Callable[[str], None]
 
@@ -78,7 +78,7 @@ class LocalAgent:
     def __init__(self, spec: AgentSpec, environment: Mapping[str, str], say: Say, output: Sequence[int] = ()) -> None:
         self.name = f"the agent of host {socket.gethostname()}"
         self._spec, self._environment, self._say, self._output = spec, environment, say, output
-        self._program = _locate.find("farandole-agent")
+        self._program = locate.find("farandole-agent")
         self._agent_id, self.socket_name = secrets.token_hex(8), f"farandole-{secrets.token_hex(16)}"
         self._store = Store()
         # Parts of a job that runs on several hosts find their way to the controller by it.

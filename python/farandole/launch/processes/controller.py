@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 
-from farandole import _locate
+from farandole.base import locate
 from farandole.launch.processes.agents import Say
 from farandole.launch.processes.children import Child, Restarts, pipe_with, read_line
 from farandole.launch.settings.settings import log_level
@@ -24,7 +24,7 @@ def certificate(key: str) -> str:
     """The certificate, in PEM, of a controller with this key and ``--tls-pinned``. Raises RuntimeError."""
     key_fd = pipe_with(key)
     try:
-        command = [_locate.find("farandole-controller"), "--print-certificate", "--key-fd", str(key_fd)]
+        command = [locate.find("farandole-controller"), "--print-certificate", "--key-fd", str(key_fd)]
         done = subprocess.run(command, pass_fds=[key_fd], capture_output=True, text=True, timeout=START_S)
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"{command[0]} printed no certificate within {START_S:g} s") from None
@@ -62,7 +62,7 @@ class Controller:
         self.key = key or secrets.token_hex(32)
         self.address = listen
         self.child: Child | None = None
-        self._program = _locate.find("farandole-controller")
+        self._program = locate.find("farandole-controller")
         self._tls, self._environment, self._say, self._metrics_port = tls, environment, say, metrics_port
         # It learns of our death, however that comes, by end of file.
         self._lifeline, self._life = os.pipe()

@@ -12,7 +12,7 @@ import os
 import socket
 from dataclasses import asdict, dataclass
 
-from farandole import _sockets
+from farandole.base import sockets
 
 # Askers that wait; beyond them the kernel has others wait.
 WAITING_MAX = 128
@@ -53,7 +53,7 @@ class Window:
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listening.bind(f"\0{_name(agent_socket)}")
         listening.listen(WAITING_MAX)
-        self._listener = _sockets.Listener(listening)
+        self._listener = sockets.Listener(listening)
 
     def waits_on(self) -> list[socket.socket]:
         """What to select on before `serve`."""
@@ -68,7 +68,7 @@ class Window:
             with connection:
                 connection.setblocking(False)
                 try:
-                    if _sockets.peer_of(connection)[1] == os.geteuid():
+                    if sockets.peer_of(connection)[1] == os.geteuid():
                         connection.sendall(self._answer)
                 except OSError:
                     pass  # it has gone
@@ -85,8 +85,8 @@ def fetch(agent_socket: str) -> Ticket:
         RuntimeError: there is none within seconds.
     """
     try:
-        answer = _sockets.ask(_name(agent_socket), None, FETCH_S)
-    except _sockets.ForeignSocketError as error:
+        answer = sockets.ask(_name(agent_socket), None, FETCH_S)
+    except sockets.ForeignSocketError as error:
         raise RuntimeError(str(error)) from None
     if answer is None:
         raise RuntimeError(

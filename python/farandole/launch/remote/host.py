@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 
-from farandole import _locate
+from farandole.base import locate
 from farandole.launch.hosts.addresses import address_of
 from farandole.launch.processes.agents import AgentSpec, LocalAgent
 from farandole.launch.remote.ssh import MARK
@@ -39,7 +39,7 @@ def _enter(request: dict) -> None:
 def _problem(request: dict) -> str:
     try:
         _enter(request)
-        _locate.find("farandole-agent")
+        locate.find("farandole-agent")
     except OSError as error:
         return (
             str(error)

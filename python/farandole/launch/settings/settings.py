@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from farandole._truth import spelled_as_words
+from farandole.base.variables import spelled_as_words
 from farandole.launch.hosts.hosts import Host, Place, place
 
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from farandole import _locate
+from farandole.base import locate
 from farandole.launch.processes.children import pipe_with
 
 # Exit codes of `farandole-controller query`.
@@ -46,7 +46,7 @@ class Target:
     insecure: bool = False
 
     def _start(self, *more: str) -> subprocess.Popen:
-        command = [_locate.find("farandole-controller"), "query", "--controller", self.controller, "--job", self.job]
+        command = [locate.find("farandole-controller"), "query", "--controller", self.controller, "--job", self.job]
         command += ["--tls-ca", self.tls_ca] if self.tls_ca else []
         command += ["--insecure"] if self.insecure else []
         descriptors = [pipe_with(self.token)] if self.token else []

@@ -1,6 +1,6 @@
 """Who this process is in the job that it joins: all that was started together, or a part of it by ``init(comm=...)``.
 
-What no launcher of ours has told it, it asks a keeper (_placement.py).
+What no launcher of ours has told it, it asks a keeper (placement.py).
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from farandole import _library, _mpi, _placement
-from farandole._placement import Place
-from farandole._truth import is_elastic
+from farandole.base.variables import is_elastic
+from farandole.library import abi
+from farandole.process import mpi
+from farandole.session import placement
+from farandole.session.placement import Place
 
 # What says who this process is, for the library and for scripts.
 _NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
@@ -47,17 +49,17 @@ def adopt(comm: Any) -> None:
     """
     _set(_before)
     _before.clear()
-    _mpi.use(None)
+    mpi.use(None)
     ranks = _ranks(comm)
-    told = _placement.told(os.environ)
+    told = placement.told(os.environ)
     rank, size = (told.rank, told.size) if told else (0, 1)
     if ranks is not None and is_elastic():
         raise ValueError(f"hvd.init(comm={comm!r}): the ranks of an elastic job change, so all of them take part")
-    if _mpi.is_communicator(comm):
-        ranks = _mpi.ranks_of_world(comm, rank, size)
-        _mpi.use(comm)
+    if mpi.is_communicator(comm):
+        ranks = mpi.ranks_of_world(comm, rank, size)
+        mpi.use(comm)
     # None: a launcher of ours has told the library.
-    world = _placement.find(os.environ)
+    world = placement.find(os.environ)
     if ranks is None or ranks == list(range(size)):
         _join(world, world)
         return
@@ -70,17 +72,17 @@ def _join(world: Place | None, own: Place | None) -> None:
     global _controller
     _controller = world.controller if world is not None else ""
     if _controller and world.rank == 0:
-        _placement.ask_keeper(replace(world, is_part=own.is_part, keeps_controller=True))
+        placement.ask_keeper(replace(world, is_part=own.is_part, keeps_controller=True))
     if own is None:
         return
-    told = _placement.ask_keeper(own) if own.size > 1 else {}
+    told = placement.ask_keeper(own) if own.size > 1 else {}
     _before.update({name: os.environ.get(name) for name in _VARIABLES})
     _set(dict.fromkeys(_VARIABLES))
     if told:
         _set({**told, "FARANDOLE_RANK": str(own.rank), "FARANDOLE_SIZE": str(own.size)})
 
 
-def tell(library: _library.Library) -> None:
+def tell(library: abi.Library) -> None:
     """Tells scripts, by variables, who this process has become, unless a launcher of ours has done so."""
     if _before:
         values = {name: str(getattr(library, name.lower())()) for name in _NAMES}
@@ -89,7 +91,7 @@ def tell(library: _library.Library) -> None:
 
 def advice(code: int) -> str:
     """What to look at beyond what the library says of the failure of init(): "; ..." or nothing."""
-    if code != _library.UNAVAILABLE or not _controller:
+    if code != abi.UNAVAILABLE or not _controller:
         return ""
     return (
         f"; the process of rank 0 starts the controller at {_controller} when it calls hvd.init(), with any ranks: "
@@ -99,7 +101,7 @@ def advice(code: int) -> str:
 
 def _ranks(comm: Any) -> list[int] | None:
     """`comm` as a list of ranks; None if it is none. Raises ValueError if it is neither that nor a communicator."""
-    if comm is None or _mpi.is_communicator(comm):
+    if comm is None or mpi.is_communicator(comm):
         return None
     ranks = list(comm) if isinstance(comm, Iterable) and not isinstance(comm, (str, bytes)) else [None]
     if any(not isinstance(rank, int) or isinstance(rank, bool) for rank in ranks):

@@ -20,8 +20,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from farandole import _sockets
-from farandole._user_secret import user_secret
+from farandole.base import sockets
+from farandole.base.private import user_secret
 from farandole.exceptions import InitializationError
 
 START_TIMEOUT_S = 30.0
@@ -240,8 +240,8 @@ def ask_keeper(place: Place) -> dict[str, str]:
             )
         _start_keeper(place)
         try:
-            answer = _sockets.ask(place.socket_name(), asdict(place), left)
-        except _sockets.ForeignSocketError as error:
+            answer = sockets.ask(place.socket_name(), asdict(place), left)
+        except sockets.ForeignSocketError as error:
             raise InitializationError(str(error)) from None
         if answer is not None:
             break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 # Folder of the package.
-PACKAGE = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _SOURCE_BIN = os.path.join(os.path.dirname(os.path.dirname(PACKAGE)), "bazel-bin")
 
 # name: (variable that overrides, folder in the package, folder under bazel-bin)

@@ -9,8 +9,8 @@ import sys
 import threading
 from types import FrameType, TracebackType
 
-from farandole import _errors, _library, _submission
 from farandole.exceptions import InitializationError, PeerLostError, WorkerRetiredError
+from farandole.library import abi, errors, submission
 
 _previous_hook = None
 _owner_pid = 0
@@ -93,13 +93,13 @@ def _on_sigterm(number: int, frame: FrameType | None) -> None:
     then busy elsewhere (computing, waiting for data) and learns the reason here. Once told, it gets the time until the
     agent's SIGKILL to save what it wants. Otherwise SIGTERM means what it always does."""
     signal.signal(number, signal.SIG_DFL)
-    library = _library.loaded()
+    library = abi.loaded()
     if os.getpid() == _owner_pid and library is not None:
-        if _errors.peer_lost_told:
+        if errors.peer_lost_told:
             _forget_children()
             return
-        code = _submission.submit_plain(_submission.BARRIER)
-        if code == _library.PEER_LOST:
+        code = submission.submit_plain(submission.BARRIER)
+        if code == abi.PEER_LOST:
             _forget_children()
-            _errors.raise_error(code)
+            errors.raise_error(code)
     os.kill(os.getpid(), number)

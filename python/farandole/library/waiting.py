@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ctypes import c_int64
 
-from farandole import _errors, _library
+from farandole.library import abi, errors
 
 
 def wait(handle: int) -> None:
@@ -12,14 +12,14 @@ def wait(handle: int) -> None:
 
     After Ctrl-C the handle stays valid. Otherwise it is done; a failed one has been released.
     """
-    library = _library.load()
+    library = abi.load()
     library_wait = library.wait
-    code = library_wait(handle, _library.SLICE_MS)
-    while code == _library.PENDING:
-        code = library_wait(handle, _library.SLICE_MS)
+    code = library_wait(handle, abi.SLICE_MS)
+    while code == abi.PENDING:
+        code = library_wait(handle, abi.SLICE_MS)
     if code < 0:
         try:
-            _errors.raise_error(code)
+            errors.raise_error(code)
         finally:
             library.release(handle)
 
@@ -27,9 +27,9 @@ def wait(handle: int) -> None:
 def value_of(handle: int) -> int:
     """Waits for a submission that was given `handle`, or raises the error that it was, and returns its value."""
     if handle < 0:
-        _errors.raise_error(handle)
+        errors.raise_error(handle)
     wait(handle)
-    library = _library.load()
+    library = abi.load()
     value = c_int64()
     library.result_value(handle, value)
     library.release(handle)

@@ -1,4 +1,4 @@
-"""The C ABI of libfarandole.so (frameworks/c_api.h). Nothing else in the package touches ctypes."""
+"""The C ABI of libfarandole.so (frameworks/c_api.h). Nothing else in the package loads a library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_uint32, c_void_p
 
-from farandole import _locate
+from farandole.base import locate
 from farandole.version import __version__
 
 OK = 0
@@ -135,7 +135,7 @@ def load() -> Library:
 
 def _open() -> Library:
     try:
-        library = Library(_locate.find("libfarandole.so"))
+        library = Library(locate.find("libfarandole.so"))
     except (OSError, AttributeError) as error:
         raise ImportError(f"farandole cannot load its library: {error}") from None
     version = library.version().decode()

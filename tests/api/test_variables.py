@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from farandole import _truth
+from farandole.base.variables import is_elastic
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_job_is_elastic_if_a_variable_is_on(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert _truth.is_elastic() == elastic
+    assert is_elastic() == elastic
     # Alone, a job that stays so has nothing to reduce.
     weight = torch.nn.Parameter(torch.ones(1))
     assert hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0))._reduces == elastic

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ctypes import c_int64
 from typing import Any
 
-from farandole import _library
+from farandole.library import abi
 
 ALLREDUCE, ALLGATHER, BROADCAST, BARRIER, ALLTOALL, REDUCESCATTER, JOIN = range(1, 8)
 
@@ -65,7 +65,7 @@ def packed(
     Args:
         name: None: the library makes one.
         source, target: addresses of contiguous host memory; 0: none.
-        shape, splits: as `_library.shape_array` makes them.
+        shape, splits: as `abi.shape_array` makes them.
     """
     return _pack(
         _BYTES,
@@ -93,7 +93,7 @@ def packed(
 def submit(submission: bytes) -> int:
     """Submits one; its handle, or a negative code."""
     handle = _One()
-    code = _library.load().submit(submission, 1, None, handle)
+    code = abi.load().submit(submission, 1, None, handle)
     return handle[0] if code == 0 else code
 
 
@@ -102,7 +102,7 @@ def submit_group(submissions: Sequence[bytes], name: Text | None) -> tuple[int, 
     handles = (c_int64 * len(submissions))()
     # Without a name the number tells that it is a group; a group of one is a lone tensor then, on all ranks alike.
     address: Any = None if name is None else name.address
-    code = _library.load().submit(b"".join(submissions), len(submissions), address, handles)
+    code = abi.load().submit(b"".join(submissions), len(submissions), address, handles)
     return code, tuple(handles)
 
 
