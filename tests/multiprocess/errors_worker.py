@@ -9,7 +9,8 @@ import torch
 
 import farandole.torch as hvd
 from farandole.library import submission
-from farandole.torch import handles, memory
+from farandole.torch import memory
+from farandole.torch.collectives import handles
 
 
 def other_kind(odd: bool) -> object:

@@ -18,7 +18,7 @@ from torch import nn
 
 import farandole.torch as hvd
 from farandole.library import abi
-from farandole.torch import reducer
+from farandole.torch.gradients import reducer
 
 Loss = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 

@@ -39,25 +39,21 @@ from farandole.process.basics import (
 from farandole.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from farandole.session.init import init, shutdown
 from farandole.torch import elastic
-from farandole.torch.collectives import allgather, allreduce, alltoall, broadcast, reducescatter
-from farandole.torch.compression import Compression
-from farandole.torch.functions import (
-    allgather_object,
-    broadcast_object,
-    broadcast_optimizer_state,
-    broadcast_parameters,
+from farandole.torch.collectives.differentiable import allgather, allreduce, alltoall, broadcast, reducescatter
+from farandole.torch.collectives.differentiable_groups import (
+    grouped_allgather,
+    grouped_allreduce,
+    grouped_reducescatter,
 )
-from farandole.torch.grouped import (
+from farandole.torch.collectives.grouped import (
     grouped_allgather_async,
     grouped_allreduce_,
     grouped_allreduce_async,
     grouped_allreduce_async_,
     grouped_reducescatter_async,
 )
-from farandole.torch.grouped_collectives import grouped_allgather, grouped_allreduce, grouped_reducescatter
-from farandole.torch.handles import poll, synchronize
-from farandole.torch.memory import _check_has_gpu  # noqa: F401
-from farandole.torch.operations import (
+from farandole.torch.collectives.handles import poll, synchronize
+from farandole.torch.collectives.operations import (
     allgather_async,
     allreduce_,
     allreduce_async,
@@ -70,9 +66,17 @@ from farandole.torch.operations import (
     join,
     reducescatter_async,
 )
+from farandole.torch.collectives.reduce_ops import Adasum, Average, Max, Min, Product, Sum
+from farandole.torch.collectives.sparse import sparse_allreduce_async
+from farandole.torch.compression import Compression
+from farandole.torch.functions import (
+    allgather_object,
+    broadcast_object,
+    broadcast_optimizer_state,
+    broadcast_parameters,
+)
+from farandole.torch.memory import _check_has_gpu  # noqa: F401
 from farandole.torch.optimizer import DistributedOptimizer
-from farandole.torch.reduce_ops import Adasum, Average, Max, Min, Product, Sum
-from farandole.torch.sparse import sparse_allreduce_async
 from farandole.torch.sync_batch_norm import SyncBatchNorm
 from farandole.version import __version__
 

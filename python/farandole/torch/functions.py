@@ -11,8 +11,9 @@ import torch
 from farandole.exceptions import HorovodInternalError
 from farandole.process import basics
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch import memory, operations
-from farandole.torch.handles import synchronize
+from farandole.torch import memory
+from farandole.torch.collectives import operations
+from farandole.torch.collectives.handles import synchronize
 
 
 def broadcast_parameters(

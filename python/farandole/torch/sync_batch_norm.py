@@ -12,8 +12,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from farandole.process import basics
 from farandole.process_sets import global_process_set
-from farandole.torch import names, operations, reduce_ops
-from farandole.torch.handles import synchronize
+from farandole.torch.collectives import names, operations, reduce_ops
+from farandole.torch.collectives.handles import synchronize
 
 # Not attributes of the modules, or they would be saved and loaded with these.
 _own_names: weakref.WeakKeyDictionary[SyncBatchNorm, str] = weakref.WeakKeyDictionary()

@@ -9,9 +9,9 @@ import torch
 
 from farandole.elastic import ObjectState
 from farandole.process import basics
-from farandole.torch import reducer
 from farandole.torch.elastic.sampler import ElasticSampler
 from farandole.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
+from farandole.torch.gradients import reducer
 
 
 class StateHandler:

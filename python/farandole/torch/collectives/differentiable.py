@@ -10,7 +10,7 @@ import torch
 from farandole import process_sets
 from farandole.process import basics
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch import compiled, handles, operations, reduce_ops
+from farandole.torch.collectives import compiled, handles, operations, reduce_ops
 from farandole.torch.compression import Compression, Compressor, compress
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch import grouped, operations, reduce_ops
-from farandole.torch.collectives import gradient_name, reducescatter_gradient_factor
+from farandole.torch.collectives import grouped, operations, reduce_ops
+from farandole.torch.collectives.differentiable import gradient_name, reducescatter_gradient_factor
+from farandole.torch.collectives.handles import synchronize
 from farandole.torch.compression import Compression, Compressor, compress
-from farandole.torch.handles import synchronize
 
 
 def _spread(results: Sequence[torch.Tensor], places: list[int], count: int) -> list[torch.Tensor | None]:

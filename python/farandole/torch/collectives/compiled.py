@@ -14,8 +14,8 @@ from typing import Any, Callable, Optional
 import torch
 
 from farandole import process_sets
-from farandole.torch import operations
-from farandole.torch.handles import synchronize
+from farandole.torch.collectives import operations
+from farandole.torch.collectives.handles import synchronize
 
 _available = hasattr(torch.library, "custom_op")
 # Whether the caller is being traced.
@@ -45,7 +45,7 @@ def _operator(fake: Callable, backward: Optional[Callable] = None, setup: Option
 
 
 def _keep_arguments(ctx: Any, inputs: tuple, output: Any) -> None:
-    from farandole.torch.collectives import gradient_name
+    from farandole.torch.collectives.differentiable import gradient_name
 
     tensor, name, *others = inputs
     ctx.rows = tensor.shape[0] if tensor.dim() else 0
@@ -66,10 +66,10 @@ def _given_rows(tensor: torch.Tensor, rows: int, *arguments: Any) -> torch.Tenso
 
 def _backward_of(function: str, gradients: tuple, **call: Any) -> torch.Tensor:
     """What the autograd function of this name makes of gradients; `call`: what its forward keeps."""
-    from farandole.torch import collectives
+    from farandole.torch.collectives import differentiable
 
     with torch.no_grad():
-        return getattr(collectives, function).backward(SimpleNamespace(**call), *gradients)[0].contiguous()
+        return getattr(differentiable, function).backward(SimpleNamespace(**call), *gradients)[0].contiguous()
 
 
 @_operator(_alike, lambda ctx, gradient: (allreduce(gradient, *ctx.arguments), None, None, None, None, None))
@@ -112,7 +112,7 @@ def reducescatter_backward(
     gradient: torch.Tensor, rows: int, name: Optional[str], op: int, prescale: float, postscale: float, set_id: int
 ) -> torch.Tensor:
     """The gradients of all rows."""
-    from farandole.torch.collectives import reducescatter_gradient_factor
+    from farandole.torch.collectives.differentiable import reducescatter_gradient_factor
 
     ranks = process_sets.of_id(set_id)
     factor = reducescatter_gradient_factor(op, prescale, postscale, ranks)

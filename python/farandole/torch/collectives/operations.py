@@ -31,7 +31,8 @@ from farandole.library.submission import (
 )
 from farandole.process.basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch import handles, memory, reduce_ops
+from farandole.torch import memory
+from farandole.torch.collectives import handles, reduce_ops
 
 # What a submission returned, the tensors whose memory it uses, and what makes the result once it is done.
 _Begun = tuple[int, tuple, handles.Finish]

@@ -10,9 +10,9 @@ from farandole.torch import memory
 
 if TYPE_CHECKING:
     from farandole.library.submission import Text
-    from farandole.torch.gradient_groups import Group
-    from farandole.torch.gradient_memory import Place
-    from farandole.torch.sparse_gradients import SparseGradient
+    from farandole.torch.gradients.grouping import Group
+    from farandole.torch.gradients.shared_memory import Place
+    from farandole.torch.gradients.sparse import SparseGradient
 
 
 class Slot:

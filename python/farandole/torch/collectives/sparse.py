@@ -6,7 +6,7 @@ import torch
 
 from farandole.exceptions import TensorMismatchError
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch import grouped, handles, reduce_ops
+from farandole.torch.collectives import grouped, handles, reduce_ops
 
 
 class SparseHandle(handles.Deferred):

@@ -13,8 +13,9 @@ from farandole import process_sets
 from farandole.library import errors, submission
 from farandole.process.basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch import handles, memory, reduce_ops
-from farandole.torch.handles import synchronize
+from farandole.torch import memory
+from farandole.torch.collectives import handles, reduce_ops
+from farandole.torch.collectives.handles import synchronize
 
 
 def as_list(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:

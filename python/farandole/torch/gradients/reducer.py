@@ -13,11 +13,13 @@ from farandole.library import abi, errors, submission, waiting
 from farandole.library.submission import ALLREDUCE, packed, submit
 from farandole.process import basics
 from farandole.process_sets import ProcessSet
-from farandole.torch import functions, gradient_groups, gradient_memory, memory, names, reduce_ops
+from farandole.torch import functions, memory
+from farandole.torch.collectives import names, reduce_ops
 from farandole.torch.compression import Compression, Compressor
-from farandole.torch.gradient_groups import Group
-from farandole.torch.gradient_slot import Slot
-from farandole.torch.sparse_gradients import SparseGradient
+from farandole.torch.gradients import grouping, shared_memory
+from farandole.torch.gradients.grouping import Group
+from farandole.torch.gradients.slot import Slot
+from farandole.torch.gradients.sparse import SparseGradient
 
 # (handle, what it works on) of optimizers that were dropped meanwhile.
 _abandoned: list[tuple[int, torch.Tensor | None]] = []
@@ -63,7 +65,7 @@ class GradientReducer:
         compression: what travels.
         passes: backward passes whose gradients add up before the allreduce starts.
         process_set: the ranks whose gradients are reduced.
-        groups: which gradients are reduced together (`gradient_groups.check`).
+        groups: which gradients are reduced together (`grouping.check`).
         sparse_as_dense: reduces sparse gradients as dense ones.
     """
 
@@ -208,7 +210,7 @@ class GradientReducer:
         elif not self.outstanding():
             self._laid_out = True
             set_id = self._arguments[0]
-            places = gradient_memory.lay_out([slot.parameter for slot in self.slots], set_id)
+            places = shared_memory.lay_out([slot.parameter for slot in self.slots], set_id)
             for slot, place in zip(self.slots, places):
                 slot.place = place
 
@@ -221,7 +223,7 @@ class GradientReducer:
             if set(order) != set(trained):
                 differing = sorted(set(order) ^ set(trained))
                 raise ValueError(f"rank {root} and this rank train different parameters, among them {differing[0]!r}")
-            lists = [[trained[name] for name in part] for part in gradient_groups.split(order, self.groups_wanted)]
+            lists = [[trained[name] for name in part] for part in grouping.split(order, self.groups_wanted)]
         else:
             slots = {slot.parameter: slot for slot in self.slots}
             lists = [[slots[each] for each in group if each in slots] for group in self.groups_wanted]
@@ -326,7 +328,7 @@ class GradientReducer:
                     slot.buffer = self._to_reduce(slot)
             members.append(slot)
         try:
-            gradient_groups.submit(group, members, self._arguments)
+            grouping.submit(group, members, self._arguments)
         except Exception:
             for slot in members:
                 slot.buffer, slot.context = None, None

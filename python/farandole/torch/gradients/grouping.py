@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from farandole.library import submission
-from farandole.torch import grouped
+from farandole.torch.collectives import grouped
 
 if TYPE_CHECKING:
-    from farandole.torch.gradient_slot import Slot
+    from farandole.torch.gradients.slot import Slot
 
 
 def check(groups: Any) -> None:

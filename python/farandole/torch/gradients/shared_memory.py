@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import torch
 
 from farandole.library import abi
-from farandole.torch import heap, memory
+from farandole.torch import memory
+from farandole.torch.gradients import heap
 
 # Places begin on cache lines: what two ranks write at a time lies on different ones.
 _LINE = 64
