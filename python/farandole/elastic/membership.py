@@ -42,9 +42,7 @@ def largest(name: str, values: Sequence[int]) -> list[int]:
     address = ctypes.addressof(cells)
     shape = abi.shape_array([len(values)])
     submitted = submission.text(name)
-    handle = submission.submit(
-        submission.packed(submission.ALLREDUCE, submitted, address, address, _INT64, 1, shape, 0, _MAX)
-    )
+    handle = submission.submit(submission.ALLREDUCE, submitted, address, address, _INT64, shape, 0, _MAX)
     if handle < 0:
         errors.raise_error(handle)
     try:

@@ -1,5 +1,9 @@
 """Submissions as the C ABI takes them: `farandole_submission` of frameworks/c_api.h, up to the fields that have to be
-there. Packed at once, which takes half of what a call with as many arguments does."""
+there. Packed at once, which takes half of what a call with as many arguments does.
+
+Names and shapes come from caches, out of which another thread may push them at any time. So what is packed never leaves
+a function of this module: it holds addresses, and the arguments beside it what lies there.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +49,12 @@ def text(value: str) -> Text:
     return Text(value.encode())
 
 
-def packed(
+def submit(
     operation: int,
     name: Text | None,
     source: int,
     target: int,
     dtype: int,
-    dimensions: int,
     shape: ctypes.Array,
     process_set: int,
     reduce_op: int = 0,
@@ -59,21 +62,24 @@ def packed(
     postscale: float = 1.0,
     root_rank: int = 0,
     splits: ctypes.Array | None = None,
-) -> bytes:
-    """One submission. It refers to `name`, `shape` and `splits`, which have to live until it is submitted.
+) -> int:
+    """Submits one. The library copies name, shape and splits; until then nothing but these arguments need keep them.
 
     Args:
         name: None: the library makes one.
         source, target: addresses of contiguous host memory; 0: none.
         shape, splits: as `abi.shape_array` makes them.
+
+    Returns:
+        Its handle, or a negative code.
     """
-    return _pack(
+    submission = _pack(
         _BYTES,
         operation,
         0 if name is None else name.address,
         _address(shape),
         0 if splits is None else _address(splits),
-        dimensions,
+        len(shape),
         0 if splits is None else len(splits),
         dtype,
         reduce_op,
@@ -88,17 +94,33 @@ def packed(
         0,
         0,
     )
-
-
-def submit(submission: bytes) -> int:
-    """Submits one; its handle, or a negative code."""
     handle = _One()
     code = abi.load().submit(submission, 1, None, handle)
     return handle[0] if code == 0 else code
 
 
-def submit_group(submissions: Sequence[bytes], name: Text | None) -> tuple[int, Sequence[int]]:
-    """Submits several that are executed together; a code, and their handles if it is not negative."""
+def submit_group(
+    operation: int,
+    name: Text | None,
+    tensors: Sequence[tuple[int, int, int, ctypes.Array]],
+    process_set: int,
+    reduce_op: int = 0,
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+) -> tuple[int, Sequence[int]]:
+    """Submits the same operation of several tensors, which are executed together.
+
+    Args:
+        tensors: source, target, dtype and shape of each, as `submit` takes them.
+
+    Returns:
+        A code, and their handles if it is not negative.
+    """
+    of_all = (reduce_op, prescale, postscale, 0, process_set)
+    submissions = [
+        _pack(_BYTES, operation, 0, _address(shape), 0, len(shape), 0, dtype, *of_all, source, 0, 0, target, 0, 0)
+        for source, target, dtype, shape in tensors
+    ]
     handles = (c_int64 * len(submissions))()
     # Without a name the number tells that it is a group; a group of one is a lone tensor then, on all ranks alike.
     address: Any = None if name is None else name.address
@@ -108,7 +130,7 @@ def submit_group(submissions: Sequence[bytes], name: Text | None) -> tuple[int, 
 
 def submit_plain(operation: int, process_set: int = 0) -> int:
     """Submits a barrier or a join; its handle, or a negative code."""
-    return submit(packed(operation, None, 0, 0, 0, 0, _NO_DIMENSIONS, process_set))
+    return submit(operation, None, 0, 0, 0, _NO_DIMENSIONS, process_set)
 
 
 _NO_DIMENSIONS = (c_int64 * 0)()

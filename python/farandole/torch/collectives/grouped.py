@@ -55,17 +55,12 @@ class Group:
     ) -> Sequence[int]:
         """Submits an operation of each; `reducing` are its reduce operation and factors. Raises the library's error."""
         library_in_use()
-        shapes = [memory.shape_of(source) for source in self.sources]
-        places = [0] * len(shapes) if targets is None else [target.data_ptr() for target in targets]
-        code, given = submission.submit_group(
-            [
-                submission.packed(
-                    operation, None, source.data_ptr(), place, dtype, source.dim(), shape, set_id, *reducing
-                )
-                for source, place, dtype, shape in zip(self.sources, places, self._codes, shapes)
-            ],
-            name,
-        )
+        places = [0] * len(self.sources) if targets is None else [target.data_ptr() for target in targets]
+        parts = [
+            (source.data_ptr(), place, dtype, memory.shape_of(source))
+            for source, place, dtype in zip(self.sources, places, self._codes)
+        ]
+        code, given = submission.submit_group(operation, name, parts, set_id, *reducing)
         if code < 0:
             errors.raise_error(code)
         return given

@@ -25,7 +25,6 @@ from farandole.library.submission import (
     BROADCAST,
     JOIN,
     REDUCESCATTER,
-    packed,
     submit,
     submit_plain,
 )
@@ -51,19 +50,16 @@ def _begin_allreduce(
     library_in_use()
     source, target = memory.operands(tensor, in_place)
     handle = submit(
-        packed(
-            ALLREDUCE,
-            handles.wire_name("allreduce", name),
-            source.data_ptr(),
-            target.data_ptr(),
-            code,
-            source.dim(),
-            memory.shape_of(source),
-            process_sets.id_of(process_set),
-            op,
-            handles.factor(prescale_factor, "prescale_factor"),
-            handles.factor(postscale_factor, "postscale_factor"),
-        )
+        ALLREDUCE,
+        handles.wire_name("allreduce", name),
+        source.data_ptr(),
+        target.data_ptr(),
+        code,
+        memory.shape_of(source),
+        process_sets.id_of(process_set),
+        op,
+        handles.factor(prescale_factor, "prescale_factor"),
+        handles.factor(postscale_factor, "postscale_factor"),
     )
     return handle, (source, target, tensor), lambda _: memory.deliver(target, tensor, in_place)
 
@@ -146,16 +142,13 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
     library_in_use()
     source = memory.staged(tensor)
     handle = submit(
-        packed(
-            ALLGATHER,
-            handles.wire_name("allgather", name),
-            source.data_ptr(),
-            0,
-            code,
-            source.dim(),
-            memory.shape_of(source),
-            process_sets.id_of(process_set),
-        )
+        ALLGATHER,
+        handles.wire_name("allgather", name),
+        source.data_ptr(),
+        0,
+        code,
+        memory.shape_of(source),
+        process_sets.id_of(process_set),
     )
     return handles.track(handle, (source,), lambda done: memory.gathered(done, tensor))
 
@@ -201,17 +194,14 @@ def alltoall_async(
     given = None if splits is None else _splits_array(splits)
     set_id = process_sets.id_of(process_set)
     handle = submit(
-        packed(
-            ALLTOALL,
-            handles.wire_name("alltoall", name),
-            source.data_ptr(),
-            0,
-            code,
-            source.dim(),
-            memory.shape_of(source),
-            set_id,
-            splits=given,
-        )
+        ALLTOALL,
+        handles.wire_name("alltoall", name),
+        source.data_ptr(),
+        0,
+        code,
+        memory.shape_of(source),
+        set_id,
+        splits=given,
     )
 
     size = library.process_set_size(set_id)
@@ -261,19 +251,16 @@ def reducescatter_async(
     set_id = process_sets.id_of(process_set)
     target = memory.place_for_rows(source, set_id)
     handle = submit(
-        packed(
-            REDUCESCATTER,
-            handles.wire_name("reducescatter", name),
-            source.data_ptr(),
-            target.data_ptr(),
-            code,
-            source.dim(),
-            memory.shape_of(source),
-            set_id,
-            reduce_ops.resolve(op),
-            handles.factor(prescale_factor, "prescale_factor"),
-            handles.factor(postscale_factor, "postscale_factor"),
-        )
+        REDUCESCATTER,
+        handles.wire_name("reducescatter", name),
+        source.data_ptr(),
+        target.data_ptr(),
+        code,
+        memory.shape_of(source),
+        set_id,
+        reduce_ops.resolve(op),
+        handles.factor(prescale_factor, "prescale_factor"),
+        handles.factor(postscale_factor, "postscale_factor"),
     )
     return handles.track(handle, (source, target), lambda _: target if tensor.is_cpu else target.to(tensor.device))
 
@@ -296,17 +283,14 @@ def _begin_broadcast(
     library_in_use()
     source, target = memory.operands(tensor, in_place)
     handle = submit(
-        packed(
-            BROADCAST,
-            handles.wire_name("broadcast", name),
-            source.data_ptr(),
-            target.data_ptr(),
-            code,
-            source.dim(),
-            memory.shape_of(source),
-            process_sets.id_of(process_set),
-            root_rank=_root(root_rank),
-        )
+        BROADCAST,
+        handles.wire_name("broadcast", name),
+        source.data_ptr(),
+        target.data_ptr(),
+        code,
+        memory.shape_of(source),
+        process_sets.id_of(process_set),
+        root_rank=_root(root_rank),
     )
     return handle, (source, target, tensor), lambda _: memory.deliver(target, tensor, in_place)
 

@@ -70,7 +70,7 @@ def submit(group: Group, slots: Sequence[Slot], arguments: tuple) -> None:
     """Submits what lies in the slots' buffers, in place: all of it or nothing.
 
     Args:
-        arguments: of `submission.packed`, from the process set on.
+        arguments: of `submission.submit_group`, from the process set on.
 
     Raises:
         What the C call answers.

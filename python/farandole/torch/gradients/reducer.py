@@ -10,7 +10,7 @@ import torch
 from farandole import process_sets
 from farandole.exceptions import TensorMismatchError
 from farandole.library import abi, errors, submission, waiting
-from farandole.library.submission import ALLREDUCE, packed, submit
+from farandole.library.submission import ALLREDUCE, submit
 from farandole.process import basics
 from farandole.process_sets import ProcessSet
 from farandole.torch import functions, memory
@@ -89,7 +89,7 @@ class GradientReducer:
         self._sparse_as_dense = sparse_as_dense
         self._compression = None if compression is Compression.none else compression
         self._library = abi.load()
-        # Of `submission.packed`, from the process set on; () until something is reduced in this job.
+        # Of `submission.submit`, from the process set on; () until something is reduced in this job.
         self._arguments: tuple = ()
         self._laid_out = False
         self._excluded = False  # this process is not a member of the process set
@@ -297,9 +297,7 @@ class GradientReducer:
         code = memory.REDUCIBLE.get(buffer.dtype)
         if code is None:
             raise ValueError(f"Tensor type {buffer.dtype} is not supported")
-        handle = submit(
-            packed(ALLREDUCE, slot.wire_name, pointer, pointer, code, slot.dimensions, slot.shape, *self._arguments)
-        )
+        handle = submit(ALLREDUCE, slot.wire_name, pointer, pointer, code, slot.shape, *self._arguments)
         if handle < 0:
             errors.raise_error(handle)
         slot.buffer = buffer

@@ -24,7 +24,6 @@ class Slot:
         "own_name",
         "wire_name",
         "shape",
-        "dimensions",
         "delay",
         "handle",
         "buffer",
@@ -43,7 +42,6 @@ class Slot:
         self.parameter = parameter
         self.name = name
         self.shape = memory.shape_of(parameter)
-        self.dimensions = parameter.dim()
         self.hook: Any = None
         self.forget_job(delay)
 

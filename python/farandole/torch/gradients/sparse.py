@@ -20,13 +20,8 @@ class _Gather:
     def start(self, name: str, process_set_id: int) -> None:
         source = self.source
         code = memory.dtype_code(source)
-        shape = memory.shape_of(source)
-        submitted = submission.text(name)
-        handle = submission.submit(
-            submission.packed(
-                submission.ALLGATHER, submitted, source.data_ptr(), 0, code, source.dim(), shape, process_set_id
-            )
-        )
+        wire_name, shape = submission.text(name), memory.shape_of(source)
+        handle = submission.submit(submission.ALLGATHER, wire_name, source.data_ptr(), 0, code, shape, process_set_id)
         if handle < 0:
             errors.raise_error(handle)
         self.handle = handle
