@@ -145,12 +145,17 @@ def test_import_starts_nothing(tmp_path: Path) -> None:
     assert job.stdout.split() == ["tasks", "1", "library", "False"], job.report()
 
 
-def test_top_level_import_loads_no_framework(tmp_path: Path) -> None:
+def test_top_level_import_brings_little(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
-    path.write_text("import sys, farandole\nprint([m for m in ('torch', 'numpy', 'ctypes') if m in sys.modules])\n")
+    path.write_text(
+        "import sys, farandole\n"
+        "foreign = ('torch', 'numpy', 'ctypes', 'numbers', 'json', 'subprocess')\n"
+        "print(*sorted(m for m in sys.modules if m in foreign or m.startswith('farandole')))\n"
+    )
     with processes.running([processes.sys.executable, str(path)], tmp_path) as job:
         assert job.wait() == 0
-    assert job.stdout.strip() == "[]"
+    ours = ["farandole", "farandole.launch", "farandole.launch.function", "farandole.launch.function.run"]
+    assert job.stdout.split() == [*ours, "farandole.version"]
 
 
 def test_lone_process_opens_no_socket_and_starts_no_process(tmp_path: Path) -> None:

@@ -87,13 +87,6 @@ def test_threads_per_process() -> None:
     assert 1 <= settings.allowed_cores() <= len(os.sched_getaffinity(0))
 
 
-def test_log_level() -> None:
-    assert settings.log_level({}) == "warning"
-    assert settings.log_level({"HOROVOD_LOG_LEVEL": "TRACE", "FARANDOLE_LOG_LEVEL": ""}) == "debug"
-    assert settings.log_level({"HOROVOD_LOG_LEVEL": "debug", "FARANDOLE_LOG_LEVEL": "info"}) == "info"
-    assert settings.log_level({"FARANDOLE_LOG_LEVEL": "nonsense"}) == "warning"
-
-
 def test_token() -> None:
     expected = hmac.new(b"00ff", b"job/member", hashlib.sha256).hexdigest()
     assert children.member_token("00ff", "job") == expected

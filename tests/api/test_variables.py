@@ -1,4 +1,4 @@
-"""Variables that are on or off."""
+"""Variables of the environment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from farandole.base.variables import is_elastic
+from farandole.base.variables import is_elastic, log_level
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,10 @@ def test_a_job_is_elastic_if_a_variable_is_on(
     # Alone, a job that stays so has nothing to reduce.
     weight = torch.nn.Parameter(torch.ones(1))
     assert hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0))._reduces == elastic
+
+
+def test_log_level() -> None:
+    assert log_level({}) == "warning"
+    assert log_level({"HOROVOD_LOG_LEVEL": "TRACE", "FARANDOLE_LOG_LEVEL": ""}) == "debug"
+    assert log_level({"HOROVOD_LOG_LEVEL": "debug", "FARANDOLE_LOG_LEVEL": "info"}) == "info"
+    assert log_level({"FARANDOLE_LOG_LEVEL": "nonsense"}) == "warning"

@@ -1,4 +1,4 @@
-"""A secret of this user, from which names follow that other users of the host cannot guess."""
+"""What no other user of the host has: a secret, from which names follow that they cannot guess, and private folders."""
 
 from __future__ import annotations
 
@@ -50,3 +50,12 @@ def user_secret() -> str:
         return _read(path)
     except (OSError, ValueError):
         return ""
+
+
+def is_private(path: str) -> bool:
+    """Whether it is a folder, not a link to one, that is ours and that nobody else may look into."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077

@@ -1,1 +1,1 @@
-"""The launcher. Here the programs; each folder has one part of them, python/README.md says which."""
+"""The launcher: here the programs that it consists of, in each package below one part of what they do."""

@@ -30,9 +30,9 @@ def _end_with_caller() -> None:
 
 def main() -> int:
     """Runs the job; returns its exit code."""
-    place, *arguments = sys.argv[1:]
+    folder, *arguments = sys.argv[1:]
     settings = cli.parse(arguments)
-    folders = RemoteFolders(place, settings, run.start_timeout_s(settings, os.environ))
+    folders = RemoteFolders(folder, settings, settings.remote_timeout_s(os.environ))
     if not folders.make():
         folders.take()
         return 1

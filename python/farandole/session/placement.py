@@ -22,9 +22,9 @@ from dataclasses import asdict, dataclass, replace
 
 from farandole.base import sockets
 from farandole.base.private import user_secret
+from farandole.base.variables import START_TIMEOUT_S, start_timeout_s
 from farandole.exceptions import InitializationError
 
-START_TIMEOUT_S = 30.0
 PAUSE_S = 0.05
 
 
@@ -186,15 +186,6 @@ def find(variables: Mapping[str, str]) -> Place | None:
             "into a file of mode 0600 on every host (openssl rand -hex 32), and set FARANDOLE_KEY_FILE to its path"
         )
     return place
-
-
-def start_timeout_s(variables: Mapping[str, str]) -> float:
-    """How long init() waits for the other ranks."""
-    try:
-        given = variables.get("FARANDOLE_START_TIMEOUT") or variables.get("HOROVOD_START_TIMEOUT")
-        return float(given or START_TIMEOUT_S)
-    except ValueError:
-        return START_TIMEOUT_S  # the library complains
 
 
 def _start_keeper(place: Place) -> bool:

@@ -6,7 +6,6 @@ docs/elastic.md says what users see, slots.py holds the decisions, host.py runs 
 from __future__ import annotations
 
 import os
-import secrets
 import select
 import shlex
 import signal
@@ -14,21 +13,17 @@ import sys
 import time
 from datetime import datetime
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, BinaryIO
 
-from farandole.base import locate
 from farandole.launch.elastic.link import HostLink
 from farandole.launch.elastic.slots import Bounds, Slot, Slots, Verdict
 from farandole.launch.elastic_discovery import HostDiscoveryScript, RepeatedDiscovery
-from farandole.launch.hosts.addresses import address_of, own_address
+from farandole.launch.hosts.addresses import LOOPBACK, address_for, address_of, own_address
 from farandole.launch.hosts.hosts import is_local
-from farandole.launch.job.run import RELAYED, start_timeout_s
-from farandole.launch.processes.children import member_token, observer_token
-from farandole.launch.processes.controller import Controller, certificate
+from farandole.launch.job.control import Control, missing_program
+from farandole.launch.job.signals import Signals
 from farandole.launch.remote import ssh
 from farandole.launch.settings.settings import Settings, allowed_cores
-from farandole.launch.status import job_files
 
 if TYPE_CHECKING:
     from farandole.launch.function.remote import RemoteFolders
@@ -52,11 +47,9 @@ def run(settings: Settings, folders: RemoteFolders | None = None) -> int:
     if settings.dry_run:
         print(f"{_where(settings)} run {shlex.join(settings.command)}")
         return 0
-    try:
-        for name in ("farandole-controller", "farandole-agent"):
-            locate.find(name)
-    except FileNotFoundError as error:
-        settings.say(str(error))
+    missing = missing_program()
+    if missing:
+        settings.say(missing)
         return 1
     return _ElasticRun(settings, settings.environment(os.environ, allowed_cores()), folders).run()
 
@@ -103,19 +96,14 @@ class _ElasticRun:
     def __init__(self, settings: Settings, environment: dict[str, str], folders: RemoteFolders | None) -> None:
         self._settings, self._environment, self._folders = settings, environment, folders
         self._say = settings.say
-        self._job = f"run-{secrets.token_hex(8)}"
+        self._control = Control(settings, environment)
         self._bounds = _bounds(settings)
         self._slots = Slots(self._bounds)
-        self._controller: Controller | None = None
-        self._certificate = ""
         self._own: dict[str, str] = {}  # by other host, the address under which it finds us
         self._links: dict[str, HostLink] = {}
         self._files: dict[tuple[Slot, str], BinaryIO] = {}
         self._discovery: RepeatedDiscovery | None = None
-        self._interrupts = 0
-        self._signals: list[int] = []  # not passed on yet
-        self._wake_reader, self._wake_writer = os.pipe()
-        os.set_blocking(self._wake_writer, False)
+        self._signals = Signals()
         if settings.discovery_script is None:
             self._slots.discovered(_given_hosts(settings))
         else:
@@ -123,25 +111,18 @@ class _ElasticRun:
             self._discovery = RepeatedDiscovery(script, settings.say)
 
     def run(self) -> int:
-        previous = {number: signal.signal(number, self._on_signal) for number in RELAYED}
-        previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        wakeup = signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
-        try:
-            verdict = self._drive()
-            if verdict.sentence:
-                self._say(f"{verdict.sentence}; ending the job")
-            self._end_workers()
-            return verdict.code
-        except (OSError, RuntimeError) as error:
-            self._say(str(error))
-            return 1
-        finally:
-            self._end()
-            signal.set_wakeup_fd(wakeup)
-            for number, handler in previous.items():
-                signal.signal(number, handler)
-            for descriptor in (self._wake_reader, self._wake_writer):
-                os.close(descriptor)
+        with self._signals:
+            try:
+                verdict = self._drive()
+                if verdict.sentence:
+                    self._say(f"{verdict.sentence}; ending the job")
+                self._end_workers()
+                return verdict.code
+            except (OSError, RuntimeError) as error:
+                self._say(str(error))
+                return 1
+            finally:
+                self._end()
 
     def _end(self) -> None:
         if self._discovery is not None:
@@ -152,16 +133,7 @@ class _ElasticRun:
             link.wait()
         for file in self._files.values():
             file.close()
-        if self._controller is not None:
-            self._controller.end()
-        job_files.remove(self._job)
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        """Notes it: it goes to all workers. The second Ctrl-C is a SIGTERM, the third ends at once."""
-        if number == signal.SIGINT:
-            self._interrupts += 1
-            number = {1: signal.SIGINT, 2: signal.SIGTERM}.get(self._interrupts, signal.SIGKILL)
-        self._signals.append(number)
+        self._control.end()
 
     def _drive(self) -> Verdict:
         while True:
@@ -174,25 +146,25 @@ class _ElasticRun:
             asked = self._slots.next(now)
             if self._slots.nowhere and not nowhere:
                 self._say("no slot is left: the processes go on where they are until there is another one")
-            if asked and self._controller is None:
+            if asked and not self._control.started:
                 self._start_controller()
             for ask in asked:
                 self._do(ask.verb, ask.slot)
             verdict = self._slots.verdict(now) or self._signalled()
             if verdict is not None:
                 return verdict
-            if self._controller is not None and not self._controller.alive():
+            if self._control.started and not self._control.alive():
                 return Verdict(1, "there is no controller")
             self._turn(0.5)
 
     def _turn(self, timeout_s: float) -> None:
         """Waits for something to happen and takes note of it."""
         links = {link.reader: link for link in self._links.values()}
-        readers = [self._wake_reader, *links, *(self._discovery.readers() if self._discovery is not None else [])]
+        wakeup = self._signals.wakeup
+        readers = [wakeup.reader, *links, *(self._discovery.readers() if self._discovery is not None else [])]
         writers = [fd for link in self._links.values() for fd in link.writers]
         ready = select.select(readers, writers, [], timeout_s)[0]
-        if self._wake_reader in ready:
-            os.read(self._wake_reader, 4096)
+        wakeup.drain(ready)
         for fd in ready:
             if fd in links:
                 self._read(links[fd])
@@ -216,7 +188,7 @@ class _ElasticRun:
     def _start_host(self, host: str) -> HostLink:
         """Raises OSError, or RuntimeError when the host cannot be used."""
         local = is_local(host)
-        if not local and not self._certificate:
+        if not local and not self._control.certificate:
             raise RuntimeError(
                 "the job began on this machine alone, whose address for others was not known: name its network "
                 "interface (--network-interfaces)"
@@ -224,10 +196,10 @@ class _ElasticRun:
         ours = self._own_address("" if local else host)
         workers = self._of_workers()
         job = {
-            "job": self._job,
-            "controller": f"[{ours}]:{self._controller.port}" if ":" in ours else f"{ours}:{self._controller.port}",
-            "token": member_token(self._controller.key, self._job),
-            "certificate": self._certificate,
+            "job": self._control.job,
+            "controller": self._control.endpoint(ours),
+            "token": self._control.token(),
+            "certificate": self._control.certificate,
             "size": self._bounds.wanted,
             "host": host,
             "interfaces": self._settings.network_interfaces,
@@ -239,7 +211,7 @@ class _ElasticRun:
         if local:
             command = [sys.executable, "-m", HELPER]
         else:
-            timeout_s = start_timeout_s(self._settings, self._environment)
+            timeout_s = self._settings.remote_timeout_s(self._environment)
             command = ssh.command(self._settings, host, timeout_s, module=HELPER)
         self._links[host] = HostLink(host, command, self._environment, job)
         return self._links[host]
@@ -253,43 +225,30 @@ class _ElasticRun:
             address = address_of(self._settings.network_interfaces) or own_address()
             self._own = {"": address} if address else {}
         beyond = bool(self._own)
-        listen = ("[::]:0" if ":" in self._own_address("") else "0.0.0.0:0") if beyond else "127.0.0.1:0"
-        settings = self._settings
-        self._controller = Controller(
-            listen, beyond, self._environment, self._say, settings.metrics_port, verbose=settings.verbose
-        )
-        if not self._controller.start():
+        listen = ("::" if ":" in self._own_address("") else "0.0.0.0") if beyond else LOOPBACK
+        if not self._control.start(listen, beyond):
             raise RuntimeError("there is no controller")
-        if beyond:
-            self._certificate = certificate(self._controller.key)
-        token = observer_token(self._controller.key, self._job)
-        address = f"{self._own_address('')}:{self._controller.port}"
-        processes, command = settings.processes, settings.command
-        try:
-            job_files.write(self._job, address, token, processes, command, self._certificate)
-        except OSError as error:
-            self._say(f"`farandole status` will not show this job: {error}")
+        self._control.show(self._own_address(""))
 
     def _own_address(self, host: str) -> str:
         """Ours, under which `host` finds us; "": for this one, whose workers others must find too. Raises RuntimeError
         when it cannot be told."""
         named = address_of(self._settings.network_interfaces)
         if not named and host and host not in self._own:
-            self._own[host] = ssh.address_towards(host)
-        found = named or self._own.get(host) or next(iter(self._own.values()), "127.0.0.1")
+            self._own[host] = address_for(host)
+        found = named or self._own.get(host) or next(iter(self._own.values()), LOOPBACK)
         if not found:
             raise RuntimeError(f"no way to host {host} is known: is its name right?")
         return found
 
     def _look_at(self, hosts: list[str]) -> None:
         """Checks other machines, and finds out where they see us. Raises RuntimeError if one cannot be used."""
-        timeout_s = start_timeout_s(self._settings, self._environment)
+        timeout_s = self._settings.remote_timeout_s(self._environment)
         answers = ssh.preflight(self._settings, hosts, self._environment, timeout_s)
         if answers is None:
             raise RuntimeError("the job does not begin without these hosts")
         for host, answer in answers.items():
-            seen = answer["seen"]
-            self._own[host] = seen if seen and ssh.is_own(seen) else ssh.address_towards(host)
+            self._own[host] = address_for(host, answer["seen"])
 
     def _of_workers(self) -> dict[str, str]:
         timeout = f"{self._bounds.timeout_s:g}"
@@ -361,8 +320,8 @@ class _ElasticRun:
     def _signalled(self) -> Verdict | None:
         """Passes signals on; those that end have the workers end within a while."""
         verdict = None
-        while self._signals:
-            number = self._signals.pop(0)
+        while self._signals.pending:
+            number = self._signals.pending.pop(0)
             if number == signal.SIGKILL:
                 return Verdict(128 + signal.SIGKILL)
             self._tell_all(number)
@@ -379,7 +338,7 @@ class _ElasticRun:
     def _await_ends(self, patience_s: float) -> None:
         """Until no worker runs, or for so long, or until another signal comes."""
         deadline = time.monotonic() + patience_s
-        while self._slots.running and not self._signals and time.monotonic() < deadline:
+        while self._slots.running and not self._signals.pending and time.monotonic() < deadline:
             self._turn(0.2)
 
     def _end_workers(self) -> None:

@@ -26,8 +26,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from farandole.launch.hosts.addresses import address_of, address_towards
+from farandole.launch.hosts.addresses import address_of, address_towards_controller
 from farandole.launch.processes.agents import AgentSpec, LocalAgent
+from farandole.launch.processes.wakeup import Wakeup
 
 # A worker that has ended keeps its number for so long: agents look there for how it has ended.
 KEPT_S = 60.0
@@ -81,14 +82,11 @@ class Host:
         self._agent: LocalAgent | None = None
         self._address = ""  # under which others find workers of this host
         self._workers: list[Worker] = []
-        self._wake_reader, self._wake_writer = os.pipe()
-        os.set_blocking(self._wake_writer, False)
+        self._wakeup = Wakeup()
         os.set_blocking(self._events, False)
 
     def run(self) -> int:
         """Until stdin ends."""
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
         try:
             while self._turn():
                 pass
@@ -96,17 +94,17 @@ class Host:
             pass
         finally:
             self._end()
+            self._wakeup.close()
         return 0
 
     def _turn(self) -> bool:
         """Waits for something to do, and does it; False at the end of stdin."""
         pipes = {fd: worker for worker in self._workers for fd in worker.pipes}
         full = len(self._unsent) > OUTPUT_BYTES_MAX
-        readers = [0, self._wake_reader, *self._agent_ends(), *([] if full else pipes)]
+        readers = [0, self._wakeup.reader, *self._agent_ends(), *([] if full else pipes)]
         # SIGCHLD writes to the pipe; the time-out is for patience that ends.
         ready, writable, _ = select.select(readers, [self._events] if self._unsent else [], [], 1.0)
-        if self._wake_reader in ready:
-            os.read(self._wake_reader, 4096)
+        self._wakeup.drain(ready)
         if 0 in ready and not self._read_commands():
             return False
         for fd in ready:
@@ -174,7 +172,7 @@ class Host:
         job = self._job
         os.chdir(job["folder"])
         os.environ.update(job["environment"])
-        self._address = address_of(job["interfaces"]) or address_towards(job["controller"])
+        self._address = address_of(job["interfaces"]) or address_towards_controller(job["controller"])
         spec = AgentSpec(
             job=job["job"],
             controller=job["controller"],

@@ -45,7 +45,7 @@ class _Phase(Enum):
 
 
 @dataclass
-class _Place:
+class _SlotState:
     phase: _Phase = _Phase.FREE
     failures: int = 0
     avoided_until: float = 0.0  # no process is started there before
@@ -88,7 +88,7 @@ class Slots:
         # Slots that failed together do not come back together.
         self._chance = chance or random.Random()
         self._hosts: dict[str, int] = {}
-        self._places: dict[Slot, _Place] = {}
+        self._states: dict[Slot, _SlotState] = {}
         self._began = False  # processes were started
         self._done = False  # a process has ended well: nothing is started any more
         self._changed = False  # processes were lost, or hosts have changed, since `next`
@@ -104,7 +104,7 @@ class Slots:
     @property
     def running(self) -> list[Slot]:
         """Slots with a process, also one that is to leave."""
-        return [slot for slot, place in self._places.items() if place.phase is not _Phase.FREE]
+        return [slot for slot, state in self._states.items() if state.phase is not _Phase.FREE]
 
     @property
     def hosts(self) -> list[str]:
@@ -118,22 +118,22 @@ class Slots:
         self._changed = self._changed or new != self._hosts
         self._hosts = new
         for slot in self._ordered():
-            self._places.setdefault(slot, _Place())
+            self._states.setdefault(slot, _SlotState())
 
     def next(self, now: float) -> list[Ask]:
         """What to do now. What it says is taken as done."""
         there = set(self._ordered())
-        gone = [s for s, place in self._places.items() if place.phase is _Phase.RUNNING and s not in there]
+        gone = [s for s, state in self._states.items() if state.phase is _Phase.RUNNING and s not in there]
         # They would take the state with them.
         self._nowhere = bool(gone) and not any(self._holds(slot, now) for slot in there)
         if self._nowhere:
             gone = []
         for slot in gone:
-            self._places[slot].phase = _Phase.RETIRING
+            self._states[slot].phase = _Phase.RETIRING
         dismissed = self._to_dismiss()
         starts = self._to_start(now)
         for slot in starts:
-            self._places[slot].phase = _Phase.RUNNING
+            self._states[slot].phase = _Phase.RUNNING
         if self._began and self._changed:
             self._count_reset()
         self._changed = False
@@ -148,15 +148,15 @@ class Slots:
 
     def ended(self, slot: Slot, code: int, killed: bool, now: float) -> None:
         """The process in `slot` has ended. `killed`: by a signal, 128 plus its number is in `code`."""
-        place = self._places[slot]
-        retiring = place.phase is _Phase.RETIRING
-        place.phase = _Phase.FREE
+        state = self._states[slot]
+        retiring = state.phase is _Phase.RETIRING
+        state.phase = _Phase.FREE
         if retiring:
             self._acquit(slot)
         elif code == 0:
             self._done = True
         else:
-            self._failed(place, code, now)
+            self._failed(state, code, now)
             if killed:
                 self._acquit(slot)
             else:
@@ -184,7 +184,7 @@ class Slots:
 
     def describe(self, slot: Slot, now: float) -> str:
         """What becomes of a slot whose process has failed, after a comma; "" if nothing is known against it."""
-        until = self._places[slot].avoided_until
+        until = self._states[slot].avoided_until
         if until == _NEVER:
             return ", the slot is not used again"
         return f", the slot is not used for {until - now:.1f} s" if until > now else ""
@@ -193,27 +193,27 @@ class Slots:
         return [Slot(host, index) for host, count in self._hosts.items() for index in range(count)]
 
     def _staying(self) -> int:
-        return sum(place.phase is _Phase.RUNNING for place in self._places.values())
+        return sum(state.phase is _Phase.RUNNING for state in self._states.values())
 
     def _free(self, slot: Slot, now: float) -> bool:
-        place = self._places[slot]
-        return place.phase is _Phase.FREE and place.avoided_until <= now
+        state = self._states[slot]
+        return state.phase is _Phase.FREE and state.avoided_until <= now
 
     def _holds(self, slot: Slot, now: float) -> bool:
         """Whether a process stays there, or may be started there now."""
-        return self._places[slot].phase is _Phase.RUNNING or self._free(slot, now)
+        return self._states[slot].phase is _Phase.RUNNING or self._free(slot, now)
 
     def _usable(self, slot: Slot) -> bool:
         """Whether a process may be started there, now or after a cool-down."""
-        place = self._places[slot]
-        return place.phase is not _Phase.RUNNING and place.avoided_until < _NEVER
+        state = self._states[slot]
+        return state.phase is not _Phase.RUNNING and state.avoided_until < _NEVER
 
     def _to_dismiss(self) -> list[Slot]:
         if not self._done:
             return []
-        found = [s for s, place in self._places.items() if place.phase is _Phase.RUNNING and not place.dismissed]
+        found = [s for s, state in self._states.items() if state.phase is _Phase.RUNNING and not state.dismissed]
         for slot in found:
-            self._places[slot].dismissed = True
+            self._states[slot].dismissed = True
         return found
 
     def _to_start(self, now: float) -> list[Slot]:
@@ -224,18 +224,18 @@ class Slots:
             return free[: self._bounds.wanted] if len(free) >= self._bounds.least else []
         return free[: max(0, self._bounds.most - self._staying())]
 
-    def _failed(self, place: _Place, code: int, now: float) -> None:
+    def _failed(self, state: _SlotState, code: int, now: float) -> None:
         self._changed = True
         self._first_code = self._first_code or code
         if self._done:
             self._code_at_end = self._code_at_end or code
         cooldown = self._bounds.cooldown_s
         if cooldown is None:
-            place.avoided_until = _NEVER
+            state.avoided_until = _NEVER
         else:
-            longest = min(cooldown[1], cooldown[0] * 2.0 ** min(place.failures, 64))
-            place.avoided_until = now + self._chance.uniform(0.75, 1.0) * longest
-        place.failures += 1
+            longest = min(cooldown[1], cooldown[0] * 2.0 ** min(state.failures, 64))
+            state.avoided_until = now + self._chance.uniform(0.75, 1.0) * longest
+        state.failures += 1
 
     def _accuse(self, slot: Slot, now: float) -> None:
         """Whether the script is at fault: then what is started in other slots ends like those before it."""
@@ -265,7 +265,7 @@ class Slots:
     def _describe(self, now: float) -> str:
         if not self._hosts:
             return "no host was discovered"
-        avoided = [slot for slot, place in self._places.items() if place.avoided_until > now]
+        avoided = [slot for slot, state in self._states.items() if state.avoided_until > now]
         slots = ", ".join(f"{host}:{count}" for host, count in self._hosts.items())
         return f"discovered are {slots}" + (
             f"; avoided after failures are {', '.join(map(str, avoided))}" if avoided else ""

@@ -21,8 +21,8 @@ from typing import Any
 
 import cloudpickle
 
+from farandole.base.private import is_private
 from farandole.exceptions import PeerLostError
-from farandole.launch.status.job_files import is_private
 
 CALL = "call"
 _RESULT = re.compile(r"(result|failure)\.-?\d+")
@@ -48,7 +48,7 @@ class Failure:
 
 
 @contextmanager
-def folder() -> Iterator[str]:
+def new_folder() -> Iterator[str]:
     """A new folder below $TMPDIR or /tmp; removed at the end with all that is in it."""
     path = tempfile.mkdtemp(prefix="farandole-function-")
     try:
@@ -65,63 +65,63 @@ def _write(path: str, content: bytes) -> None:
     os.rename(unfinished, path)
 
 
-def write_call(place: str, call: tuple[Any, ...]) -> None:
+def write_call(folder: str, call: tuple[Any, ...]) -> None:
     """Leaves a function, its arguments, and what else the processes need, for `read_bytes`."""
-    _write(os.path.join(place, CALL), cloudpickle.dumps(call))
+    _write(os.path.join(folder, CALL), cloudpickle.dumps(call))
 
 
-def read_bytes(place: str) -> bytes:
+def read_bytes(folder: str) -> bytes:
     """What `write_call` has pickled.
 
     Raises:
         PermissionError: somebody else could have written it.
     """
-    if not is_private(place):
-        raise PermissionError(f"{place} is not a folder that only this user may look into")
-    with open(os.path.join(place, CALL), "rb") as file:
+    if not is_private(folder):
+        raise PermissionError(f"{folder} is not a folder that only this user may look into")
+    with open(os.path.join(folder, CALL), "rb") as file:
         return file.read()
 
 
-def make_with(place: str, call: bytes) -> bool:
+def make_with(folder: str, call: bytes) -> bool:
     """Leaves what another host has pickled, for `read_bytes`. Whether the folder had to be made.
 
     Raises:
         OSError: there is no folder to make it in; it is somebody else's.
     """
     try:
-        os.mkdir(place, 0o700)
+        os.mkdir(folder, 0o700)
     except FileNotFoundError:
-        parent = os.path.dirname(place)
+        parent = os.path.dirname(folder)
         raise FileNotFoundError(f"there is no folder {parent} there: set TMPDIR to one that all hosts have") from None
     except FileExistsError:
-        read_bytes(place)
+        read_bytes(folder)
         return False
-    _write(os.path.join(place, CALL), call)
+    _write(os.path.join(folder, CALL), call)
     return True
 
 
-def take_all(place: str) -> dict[str, bytes]:
+def take_all(folder: str) -> dict[str, bytes]:
     """All results and failures by their names; the folder is gone then."""
     files = {}
-    for name in filter(_RESULT.fullmatch, os.listdir(place)):
-        with open(os.path.join(place, name), "rb") as file:
+    for name in filter(_RESULT.fullmatch, os.listdir(folder)):
+        with open(os.path.join(folder, name), "rb") as file:
             files[name] = file.read()
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     return files
 
 
-def write_file(place: str, name: str, content: bytes) -> None:
+def write_file(folder: str, name: str, content: bytes) -> None:
     """Leaves a result or a failure that another host has taken."""
     if _RESULT.fullmatch(name):
-        _write(os.path.join(place, name), content)
+        _write(os.path.join(folder, name), content)
 
 
-def write_result(place: str, rank: int, pickled: bytes) -> None:
+def write_result(folder: str, rank: int, pickled: bytes) -> None:
     """Leaves what the function has returned in this process."""
-    _write(os.path.join(place, f"result.{rank}"), pickled)
+    _write(os.path.join(folder, f"result.{rank}"), pickled)
 
 
-def write_failure(place: str, rank: int, error: BaseException) -> None:
+def write_failure(folder: str, rank: int, error: BaseException) -> None:
     """Leaves what the function has raised in this process, without the frames of the file that caught it."""
     inner = error.__traceback__
     ours = inner.tb_frame.f_code.co_filename if inner is not None else ""
@@ -135,25 +135,25 @@ def write_failure(place: str, rank: int, error: BaseException) -> None:
         isinstance(error, PeerLostError),
         time.time_ns(),
     )
-    _write(os.path.join(place, f"failure.{rank}"), json.dumps(asdict(failure)).encode())
+    _write(os.path.join(folder, f"failure.{rank}"), json.dumps(asdict(failure)).encode())
 
 
-def ranks_without_result(place: str, processes: int) -> list[int]:
+def ranks_without_result(folder: str, processes: int) -> list[int]:
     """Those of `processes` ranks that have left none."""
-    return [rank for rank in range(processes) if not os.path.exists(os.path.join(place, f"result.{rank}"))]
+    return [rank for rank in range(processes) if not os.path.exists(os.path.join(folder, f"result.{rank}"))]
 
 
-def read_result(place: str, rank: int) -> Any:
+def read_result(folder: str, rank: int) -> Any:
     """What this rank has left."""
-    with open(os.path.join(place, f"result.{rank}"), "rb") as file:
+    with open(os.path.join(folder, f"result.{rank}"), "rb") as file:
         return pickle.load(file)
 
 
-def read_failures(place: str) -> list[Failure]:
+def read_failures(folder: str) -> list[Failure]:
     """What went wrong, the cause before its consequences."""
     found = []
-    for name in os.listdir(place):
+    for name in os.listdir(folder):
         if re.fullmatch(r"failure\.-?\d+", name):
-            with open(os.path.join(place, name), "rb") as file:
+            with open(os.path.join(folder, name), "rb") as file:
                 found.append(Failure(**json.load(file)))
     return sorted(found, key=lambda failure: (failure.consequence, failure.when))

@@ -29,16 +29,16 @@ def run(call: tuple[Any, ...], processes: int, options: Sequence[str], executabl
     """Results by rank of `call`, which is (function, args, kwargs); `options` are those of `farandole run`."""
     # The function apart, so that its modules are found when it is unpickled.
     pickled = (list(sys.path), cloudpickle.dumps(call))
-    with call_files.folder() as place:
-        call_files.write_call(place, pickled)
-        worker = [executable or sys.executable, "-m", "farandole.launch.function.worker", place]
-        code, interrupted = _launch([place, "run", *options, "--", *worker])
+    with call_files.new_folder() as folder:
+        call_files.write_call(folder, pickled)
+        worker = [executable or sys.executable, "-m", "farandole.launch.function.worker", folder]
+        code, interrupted = _launch([folder, "run", *options, "--", *worker])
         if interrupted:
             raise KeyboardInterrupt
-        missing = call_files.ranks_without_result(place, processes)
+        missing = call_files.ranks_without_result(folder, processes)
         if code or missing:
-            raise _error(code, call_files.read_failures(place), missing)
-        return [call_files.read_result(place, rank) for rank in range(processes)]
+            raise _error(code, call_files.read_failures(folder), missing)
+        return [call_files.read_result(folder, rank) for rank in range(processes)]
 
 
 def _launch(arguments: Sequence[str]) -> tuple[int, bool]:

@@ -26,14 +26,14 @@ def make(request: dict) -> bool:
     Raises:
         OSError: there is no folder to make it in; it is somebody else's.
     """
-    return call_files.make_with(request["place"], base64.b64decode(request["call"]))
+    return call_files.make_with(request["folder"], base64.b64decode(request["call"]))
 
 
 def _answer(request: dict) -> dict:
     if "call" in request:
         return {"made": make(request)}
-    place = request["place"]
-    files = {name: base64.b64encode(content).decode() for name, content in call_files.take_all(place).items()}
+    folder = request["folder"]
+    files = {name: base64.b64encode(content).decode() for name, content in call_files.take_all(folder).items()}
     return {"files": files}
 
 
@@ -53,16 +53,16 @@ class RemoteFolders:
     """The folders of one call on all other hosts of a job; on those of an elastic one, the driver has them made.
 
     Args:
-        place: of the folder here, and there.
+        folder: its path here, and there.
         settings: of the job.
         timeout_s: for each connection.
     """
 
-    def __init__(self, place: str, settings: Settings, timeout_s: float) -> None:
-        self._place, self._settings, self._timeout_s = place, settings, timeout_s
+    def __init__(self, folder: str, settings: Settings, timeout_s: float) -> None:
+        self._folder, self._settings, self._timeout_s = folder, settings, timeout_s
         self._hosts: Sequence[str] = ()
         if not settings.elastic:
-            self._hosts = [each.host for each in settings.places() if not hosts.is_local(each.host)]
+            self._hosts = [each.host for each in settings.ranks_by_host() if not hosts.is_local(each.host)]
         self._made: list[str] = []
 
     def _ask(self, host: str, request: dict) -> dict:
@@ -70,8 +70,8 @@ class RemoteFolders:
 
     def request(self) -> dict:
         """What a host needs to make its folder."""
-        call = base64.b64encode(call_files.read_bytes(self._place)).decode()
-        return {"place": self._place, "call": call}
+        call = base64.b64encode(call_files.read_bytes(self._folder)).decode()
+        return {"folder": self._folder, "call": call}
 
     def note_made(self, host: str) -> None:
         """A host has made its folder. Of hosts with a file system in common, or of two names of one, only one has."""
@@ -93,9 +93,9 @@ class RemoteFolders:
         """Brings all results here and removes the folders there. Whether that was done on all hosts."""
 
         def collect(host: str) -> dict:
-            answer = self._ask(host, {"place": self._place})
+            answer = self._ask(host, {"folder": self._folder})
             for name, content in answer["files"].items():
-                call_files.write_file(self._place, name, base64.b64decode(content))
+                call_files.write_file(self._folder, name, base64.b64decode(content))
             return answer
 
         return not self._made or ssh.ask_all(self._made, collect, self._settings.say) is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral
 from typing import Any
 
 
@@ -103,6 +102,7 @@ _FLAGS = {
 }
 
 
+# Whoever only imports the package does without what these functions import.
 def _run(given: dict[str, Any]) -> list[Any]:
     """`run` with its arguments by name."""
     for old, new in _FORMER_NAMES.items():
@@ -110,7 +110,6 @@ def _run(given: dict[str, Any]) -> list[Any]:
             warnings.warn(f"{old} is deprecated: call it {new}", DeprecationWarning, stacklevel=3)
             given[new] = given[old]
     _check(given)
-    # Whoever only imports the package does without what this brings.
     from farandole.launch.function import caller
 
     call = (given["func"], tuple(given["args"]), dict(given["kwargs"] or {}))
@@ -121,6 +120,8 @@ def _run(given: dict[str, Any]) -> list[Any]:
 
 
 def _check(given: dict[str, Any]) -> None:
+    from numbers import Integral
+
     func, args, kwargs, processes = (given[name] for name in ("func", "args", "kwargs", "num_proc"))
     if not callable(func):
         raise TypeError(f"farandole.run calls a function, not a {type(func).__name__}: farandole.run(train)")

@@ -12,10 +12,10 @@ from farandole.launch.function import call_files
 from farandole.process import basics
 
 
-def _call(place: str) -> bytes:
+def _call(folder: str) -> bytes:
     """What the function has returned, pickled."""
     # The function may be one of a module that only the caller's path leads to.
-    path, pickled = pickle.loads(call_files.read_bytes(place))
+    path, pickled = pickle.loads(call_files.read_bytes(folder))
     sys.path += [entry for entry in path if entry not in sys.path]
     function, args, kwargs = pickle.loads(pickled)
     return cloudpickle.dumps(function(*args, **kwargs))
@@ -30,17 +30,17 @@ def _rank() -> int:
 
 def main() -> None:
     """Leaves a result or a failure in the folder. What the function raises ends the process as it would a script."""
-    place = sys.argv[1]
+    folder = sys.argv[1]
     del sys.argv[1:]
     try:
-        result = _call(place)
+        result = _call(folder)
         rank = _rank()
         if rank < 0:
             raise RuntimeError("this process has no rank, for want of init() or because of shutdown()")
     except BaseException as error:
-        call_files.write_failure(place, _rank(), error)
+        call_files.write_failure(folder, _rank(), error)
         raise
-    call_files.write_result(place, rank, result)
+    call_files.write_result(folder, rank, result)
 
 
 if __name__ == "__main__":

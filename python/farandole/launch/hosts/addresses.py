@@ -1,4 +1,4 @@
-"""Addresses of network interfaces."""
+"""Addresses: of network interfaces, and those under which hosts find each other."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ SIOCGIFADDR = 0x8915
 NAME_BYTES_MAX = 15
 # Of documentation (RFC 5737): whatever is not near lies behind the default route, as this does.
 FAR_AWAY = ("192.0.2.1", 9)
+# The way to a host does not depend on the port; this one is always named.
+SSH_PORT = 22
+LOOPBACK = "127.0.0.1"
 
 
 def _ipv4(name: str) -> str:
@@ -53,14 +56,44 @@ def own_address() -> str:
     return addresses[0] if len(addresses) == 1 else ""
 
 
-def address_towards(controller: str) -> str:
-    """Numeric address of this host from which it reaches the controller at HOST:PORT; loopback if it cannot be told."""
-    host, _, port = controller.rpartition(":")
-    host = host.strip("[]")
+def is_own(address: str) -> bool:
+    """Whether an address is one of this host's."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)[0]
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((address, 0))
+        return True
+    except OSError:
+        return False
+
+
+def address_towards(host: str, port: int) -> str:
+    """Numeric address of this host from which it reaches another one by its name; empty: it cannot be told."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as probe:
             probe.connect(address)  # sends nothing
             return probe.getsockname()[0]
     except OSError:
-        return "127.0.0.1"
+        return ""
+
+
+def address_towards_controller(controller: str) -> str:
+    """Numeric address of this host from which it reaches the controller at HOST:PORT; loopback if it cannot be told."""
+    host, _, port = controller.rpartition(":")
+    return address_towards(host.strip("[]"), int(port)) or LOOPBACK
+
+
+def address_for(host: str, seen: str = "") -> str:
+    """Ours, under which a remote host finds us; empty: it cannot be told.
+
+    Args:
+        host: its name, perhaps USER@NAME.
+        seen: how it sees us; empty: it has not said so.
+    """
+    return seen if seen and is_own(seen) else address_towards(host.rpartition("@")[2], SSH_PORT)
+
+
+def endpoint(host: str, port: str) -> str:
+    """HOST:PORT; an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -21,7 +21,7 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Place:
+class HostRanks:
     """Ranks `first_rank` to `first_rank + local_size - 1` run on `host`."""
 
     host: str
@@ -96,16 +96,16 @@ def is_local(name: str) -> bool:
     return name in ("localhost", "::1", own, own.split(".")[0]) or bool(_LOOPBACK.fullmatch(name))
 
 
-def place(hosts: Sequence[Host], processes: int) -> tuple[Place, ...]:
+def assign_ranks(hosts: Sequence[Host], processes: int) -> tuple[HostRanks, ...]:
     """Fills the hosts in their order. Raises ValueError if they have not enough slots."""
     slots = sum(host.slots for host in hosts)
     if processes > slots:
         named = ", ".join(f"{host.name}:{host.slots}" for host in hosts)
         raise ValueError(f"{processes} processes, but only {slots} slots: {named}")
-    places, first = [], 0
+    assigned, first = [], 0
     for host in hosts:
         taken = min(host.slots, processes - first)
         if taken:
-            places.append(Place(host.name, first, taken))
+            assigned.append(HostRanks(host.name, first, taken))
         first += taken
-    return tuple(places)
+    return tuple(assigned)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 import socket
 import sys
 import time
 
 from farandole.base import sockets
 from farandole.launch.keeper.kept import KeptAgent, KeptController
+from farandole.launch.processes.wakeup import Wakeup
 from farandole.session.placement import Place
 
 LINE_BYTES_MAX = 65536
@@ -51,28 +51,25 @@ class Keeper:
 
     def run(self) -> None:
         """Until the last process has ended, and what is kept is not needed by others."""
-        wake_reader, wake_writer = os.pipe()
-        os.set_blocking(wake_writer, False)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
+        wakeup = Wakeup()
         try:
             try:
                 self._kept.start()
             except (OSError, ValueError, RuntimeError) as error:
                 self._error = str(error)
-            self._serve(wake_reader)
+            self._serve(wakeup)
         finally:
             self._listener.close()
             self._kept.end()
+            wakeup.close()
 
-    def _serve(self, wake_reader: int) -> None:
+    def _serve(self, wakeup: Wakeup) -> None:
         deadline = 0.0 if self._processes else time.monotonic() + FIRST_S
         while self._processes or time.monotonic() < deadline or not (self._error or self._kept.leave()):
             ends = [] if self._error else self._kept.waits_on()
             askers = self._listener.waits_on()
-            ready = select.select([*askers, wake_reader, *ends, *self._processes.values()], [], [], 1.0)[0]
-            if wake_reader in ready:
-                os.read(wake_reader, 4096)
+            ready = select.select([*askers, wakeup.reader, *ends, *self._processes.values()], [], [], 1.0)[0]
+            wakeup.drain(ready)
             for pid in [pid for pid, pidfd in self._processes.items() if pidfd in ready]:
                 os.close(self._processes.pop(pid))
             if any(asker in ready for asker in askers):

@@ -9,13 +9,13 @@ import socket
 import time
 from collections.abc import Mapping
 
-from farandole.launch.hosts.addresses import address_towards, own_address
+from farandole.base.variables import start_timeout_s
+from farandole.launch.hosts.addresses import address_towards_controller, own_address
 from farandole.launch.processes import tickets
 from farandole.launch.processes.agents import AgentSpec, LocalAgent, Say
 from farandole.launch.processes.children import member_token
 from farandole.launch.processes.controller import Controller, certificate
 from farandole.launch.processes.tickets import Ticket
-from farandole.session import placement
 from farandole.session.placement import Place
 
 
@@ -127,7 +127,7 @@ class KeptController:
     def __init__(self, place: Place, environment: Mapping[str, str], say: Say) -> None:
         self._place, self._environment, self._say = place, environment, say
         self._controller: Controller | None = None
-        self._patience_s = placement.start_timeout_s(environment)
+        self._patience_s = start_timeout_s(environment)
         # Agents may be on their way until then.
         self._until = 0.0
 
@@ -178,5 +178,5 @@ def _start(controller: Controller) -> Controller:
 
 def _data_address(controller: str) -> str:
     """Where workers of other hosts find those of this one. The controller's own host may know itself by loopback."""
-    address = address_towards(controller)
+    address = address_towards_controller(controller)
     return own_address() or address if ipaddress.ip_address(address).is_loopback else address

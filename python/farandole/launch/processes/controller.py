@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping
 
 from farandole.base import locate
+from farandole.base.variables import log_level
 from farandole.launch.processes.agents import Say
 from farandole.launch.processes.children import Child, Restarts, pipe_with, read_line
-from farandole.launch.settings.settings import log_level
 
 # It listens within milliseconds; a machine under heavy load gets this long.
 START_S = 20.0

@@ -17,6 +17,7 @@ import time
 from farandole.base import locate
 from farandole.launch.hosts.addresses import address_of
 from farandole.launch.processes.agents import AgentSpec, LocalAgent
+from farandole.launch.processes.wakeup import Wakeup
 from farandole.launch.remote.ssh import MARK
 from farandole.version import __version__
 
@@ -63,7 +64,7 @@ def _answer(request: dict) -> dict:
     }
 
 
-class _Keeper:
+class _Host:
     """Keeps the agent until it ends, or the connection does."""
 
     def __init__(self, request: dict, pending: bytes) -> None:
@@ -73,30 +74,27 @@ class _Keeper:
         self._pending = pending
         self._connected = True
         self._deadline = float("inf")
-        self._wake_reader, self._wake_writer = os.pipe()
-        os.set_blocking(self._wake_writer, False)
 
     def run(self) -> int:
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, frame: self._disconnect())
-        signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
+        wakeup = Wakeup()
         try:
-            return self._wait() if self._agent.start() else 1
+            return self._wait(wakeup) if self._agent.start() else 1
         finally:
             self._agent.end()
+            wakeup.close()
 
-    def _wait(self) -> int:
+    def _wait(self, wakeup: Wakeup) -> int:
         while True:
             code = self._agent.poll()
             if code is not None:
                 return code
             if time.monotonic() > self._deadline:
                 return 1
-            watched = [self._wake_reader, *self._agent.waits_on(), *([0] if self._connected else [])]
+            watched = [wakeup.reader, *self._agent.waits_on(), *([0] if self._connected else [])]
             ready = select.select(watched, [], [], 1.0)[0]
-            if self._wake_reader in ready:
-                os.read(self._wake_reader, 4096)
+            wakeup.drain(ready)
             if 0 in ready:
                 self._read()
 
@@ -137,7 +135,7 @@ def main() -> int:
         print(MARK + json.dumps(_answer(request)), flush=True)
         return 0
     _enter(request)
-    return _Keeper(request, rest).run()
+    return _Host(request, rest).run()
 
 
 if __name__ == "__main__":

@@ -221,7 +221,7 @@ def _check(settings: Settings) -> None:
                 raise UsageError(
                     f"{flag} belongs to elastic training, which --min-np or --host-discovery-script begins"
                 )
-        settings.places()
+        settings.ranks_by_host()
 
 
 def _tunables(parsed: argparse.Namespace, name: str) -> dict[str, str]:

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from farandole.base.variables import spelled_as_words
-from farandole.launch.hosts.hosts import Host, Place, place
+from farandole.base.variables import spelled_as_words, start_timeout_s
+from farandole.launch.hosts.hosts import Host, HostRanks, assign_ranks
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,19 @@ class Settings:
         """Whether ranks may come and go."""
         return self.min_processes is not None or self.discovery_script is not None
 
-    def places(self) -> tuple[Place, ...]:
+    def remote_timeout_s(self, environment: Mapping[str, str]) -> float:
+        """How long the checks of remote hosts may take."""
+        return self.start_timeout_s or start_timeout_s(environment)
+
+    def ranks_by_host(self) -> tuple[HostRanks, ...]:
         """Which ranks run on which host. Raises ValueError if the hosts have not enough slots."""
-        return place(self.hosts or (Host("localhost", self.processes),), self.processes)
+        return assign_ranks(self.hosts or (Host("localhost", self.processes),), self.processes)
 
     def environment(self, inherited: Mapping[str, str], cores: int) -> dict[str, str]:
         """Variables of the agent, the controller and the workers, without what the agent adds for each worker."""
         result = {name: value for name, value in inherited.items() if name not in _OF_ANOTHER_JOB}
         result.update(spelled_as_words(result))
-        here = self.processes if self.elastic else max(p.local_size for p in self.places())
+        here = self.processes if self.elastic else max(each.local_size for each in self.ranks_by_host())
         result.setdefault("OMP_NUM_THREADS", str(threads_per_process(cores, here)))
         given = dict(self.tunables)
         if self.start_timeout_s is not None:
@@ -95,12 +99,6 @@ class Settings:
         if self.verbose and "LOG_LEVEL" not in given:
             result.setdefault("FARANDOLE_LOG_LEVEL", "info")
         return result
-
-
-def log_level(environment: Mapping[str, str]) -> str:
-    """What FARANDOLE_LOG_LEVEL or HOROVOD_LOG_LEVEL asks for, as the controller takes it."""
-    level = (environment.get("FARANDOLE_LOG_LEVEL") or environment.get("HOROVOD_LOG_LEVEL") or "").lower()
-    return {"trace": "debug", "fatal": "error"}.get(level, level if level in ("debug", "info", "error") else "warning")
 
 
 # A run inside of a worker of another run is a job of its own.

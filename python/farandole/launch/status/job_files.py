@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+
+from farandole.base.private import is_private
 
 FILES_MAX = 10000
 BYTES_MAX = 65536
@@ -60,15 +61,6 @@ def folder() -> str:
     if runtime and is_private(runtime):
         return os.path.join(runtime, "farandole")
     return f"/tmp/farandole-{os.getuid()}"
-
-
-def is_private(path: str) -> bool:
-    """Whether it is a folder, not a link to one, that is ours and that nobody else may look into."""
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 def write(job: str, controller: str, token: str, processes: int, command: Sequence[str], certificate: str = "") -> None:

@@ -18,26 +18,6 @@ LIVE_PER_SECOND, PLAIN_PER_SECOND = 4, 1
 AGAIN_S = 0.25
 
 
-def add_arguments(commands: argparse._SubParsersAction) -> None:
-    """The subcommand of the command line."""
-    parser = commands.add_parser(
-        "status",
-        usage="farandole status [JOB] [--watch] [--json]\n       farandole status --controller HOST:PORT --job JOB "
-        "--token-file FILE [--tls-ca FILE] [--watch] [--json]",
-        help="shows what a job does, who waits for whom, and who is late",
-        description="Shows the jobs that this user has started with `farandole run` on this host, or one job of a "
-        "deployed controller. Exit code 1: a controller does not answer, or there is no such job.",
-    )
-    parser.add_argument("name", nargs="?", metavar="JOB", help="one of the jobs of this host; its beginning is enough")
-    parser.add_argument("--watch", action="store_true", help="go on showing it; a line per change when not a terminal")
-    parser.add_argument("--json", action="store_true", help="an array of jobs; with --watch an object per line")
-    parser.add_argument("--controller", metavar="HOST:PORT", help="a deployed controller")
-    parser.add_argument("--job", help="the job to ask it for")
-    parser.add_argument("--token-file", metavar="FILE", help="an observer's token for it, in a file of mode 0600")
-    parser.add_argument("--tls-ca", default="", metavar="FILE", help="certificates that may have signed its own")
-    parser.add_argument("--insecure", action="store_true", help="send the token beyond loopback without TLS")
-
-
 def say(sentence: str) -> None:
     """One line on stderr."""
     print(f"farandole status: {sentence}", file=sys.stderr, flush=True)
