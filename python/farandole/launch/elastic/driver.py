@@ -1,6 +1,6 @@
 """The driver of an elastic job: which processes there are, while the controller decides who are members.
 
-docs/elastic.md says what users see, slots.py holds the decisions, host.py runs on each host.
+docs/elastic.md says what users see, slots.py holds the decisions, helper.py runs on each host.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RETIRE_GRACE_S = 300.0
 END_GRACE_S = 5.0
 # For the workers to end after Ctrl-C and the like.
 INTERRUPT_GRACE_S = 10.0
-HELPER = "farandole.launch.elastic.host"
+HELPER = "farandole.launch.elastic.helper"
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 

@@ -1,4 +1,4 @@
-"""The driver's end of what runs on one host (host.py is the other): commands down, events up, never waiting."""
+"""The driver's end of what runs on one host (helper.py is the other): commands down, events up, never waiting."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ def _answer(request: dict) -> dict:
     }
 
 
-class _Host:
-    """Keeps the agent until it ends, or the connection does."""
+class _Proxy:
+    """Does on this host what a launcher would: keeps the agent until it ends, or the connection does."""
 
     def __init__(self, request: dict, pending: bytes) -> None:
         fields = request["spec"]
@@ -135,7 +135,7 @@ def main() -> int:
         print(MARK + json.dumps(_answer(request)), flush=True)
         return 0
     _enter(request)
-    return _Host(request, rest).run()
+    return _Proxy(request, rest).run()
 
 
 if __name__ == "__main__":

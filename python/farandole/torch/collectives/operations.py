@@ -123,6 +123,15 @@ def allreduce_(
     return handles.finish(*_begin_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
 
 
+def _with_rows(tensor: torch.Tensor, operation: str) -> tuple[int, torch.Tensor]:
+    """Element type of `tensor`, and the tensor staged. Raises ValueError for a scalar, and when not initialised."""
+    code = memory.dtype_code(tensor)
+    if tensor.dim() == 0:
+        raise ValueError(f"{operation} needs a tensor with at least one dimension, got a scalar")
+    library_in_use()
+    return code, memory.staged(tensor)
+
+
 def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
     """Starts the concatenation of the tensors of all ranks along dimension 0, in order of rank.
 
@@ -136,11 +145,7 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
         ValueError: unsupported type, no dimension, name in use, not initialised.
         HorovodInternalError: a peer was lost.
     """
-    code = memory.dtype_code(tensor)
-    if tensor.dim() == 0:
-        raise ValueError("allgather needs a tensor with at least one dimension, got a scalar")
-    library_in_use()
-    source = memory.staged(tensor)
+    code, source = _with_rows(tensor, "allgather")
     handle = submit(
         ALLGATHER,
         handles.wire_name("allgather", name),
@@ -186,11 +191,7 @@ def alltoall_async(
         ValueError: unsupported type, no dimension, bad splits, name in use, not initialised.
         HorovodInternalError: a peer was lost.
     """
-    code = memory.dtype_code(tensor)
-    if tensor.dim() == 0:
-        raise ValueError("alltoall needs a tensor with at least one dimension, got a scalar")
-    library = library_in_use()
-    source = memory.staged(tensor)
+    code, source = _with_rows(tensor, "alltoall")
     given = None if splits is None else _splits_array(splits)
     set_id = process_sets.id_of(process_set)
     handle = submit(
@@ -204,6 +205,7 @@ def alltoall_async(
         splits=given,
     )
 
+    library = library_in_use()
     size = library.process_set_size(set_id)
 
     def finish(done: int) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
@@ -243,11 +245,7 @@ def reducescatter_async(
         UnsupportedOperationError: another operation.
         HorovodInternalError: a peer was lost.
     """
-    code = memory.dtype_code(tensor)
-    if tensor.dim() == 0:
-        raise ValueError("reducescatter needs a tensor with at least one dimension, got a scalar")
-    library_in_use()
-    source = memory.staged(tensor)
+    code, source = _with_rows(tensor, "reducescatter")
     set_id = process_sets.id_of(process_set)
     target = memory.place_for_rows(source, set_id)
     handle = submit(

@@ -1,7 +1,7 @@
 """What an elastic job has on each of its hosts: an agent, and worker processes that come and go.
 
-``python -m farandole.launch.elastic.host`` is started by the driver (driver.py), here or through ssh, and does what it
-is told on stdin, a JSON object a line. The first says what the job is, with its secret. Then
+The driver (driver.py) starts ``python -m farandole.launch.elastic.helper``, here or through ssh. It does what it is
+told on stdin, a JSON object a line. The first says what the job is, with its secret. Then
 
     {"do": "start", "slot": 0}                        a worker in this slot
     {"do": "retire", "slot": 0, "grace_s": 300}       it leaves at its next commit, or is ended then; null: not
@@ -71,7 +71,7 @@ class Worker:
             pass
 
 
-class Host:
+class Helper:
     """One host of one job."""
 
     def __init__(self, events: int) -> None:
@@ -309,7 +309,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
         # Not ignored: that would be passed on to the workers.
         signal.signal(number, lambda number, frame: None)
-    return Host(events).run()
+    return Helper(events).run()
 
 
 if __name__ == "__main__":
