@@ -85,7 +85,7 @@ def training(folder: Path, count: int, *options: str, extra: str = "pass", **var
         yield Elastic(job, folder)
 
 
-HELPER = "farandole.launch.elastic_host"
+HELPER = "farandole.launch.elastic.helper"
 
 
 def children_named(job: Job, name: str) -> list[int]:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import processes
 
-from farandole import _locate
-from farandole.launch.children import Child, member_token, pipe_with, read_line
-from farandole.launch.store import Store
+from farandole.base import locate
+from farandole.launch.processes.children import Child, member_token, pipe_with, read_line
+from farandole.launch.processes.store import Store
 
 START_S = 20.0
 _PR_SET_PDEATHSIG = 1
@@ -42,7 +42,7 @@ class ElasticParts:
         """Again on the same port, once it has had one."""
         reader, writer = os.pipe()
         key = pipe_with(self._key)
-        command = [_locate.find("farandole-controller"), "--listen", self._address, "--key-fd", str(key)]
+        command = [locate.find("farandole-controller"), "--listen", self._address, "--key-fd", str(key)]
         command += ["--ready-fd", str(writer), "--lifeline-fd", str(self.lifeline)]
         self.controller = Child("controller", command, processes.environment(), [key, writer, self.lifeline])
         for descriptor in (key, writer):
@@ -56,7 +56,7 @@ class ElasticParts:
         """In companion mode; one that takes over knows what the one before it knew."""
         reader, writer = os.pipe()
         token = pipe_with(member_token(self._key, self._job))
-        command = [_locate.find("farandole-agent"), "--job", self._job, "--controller", self._address]
+        command = [locate.find("farandole-agent"), "--job", self._job, "--controller", self._address]
         command += ["--token-fd", str(token), "--size", str(self._np), "--lifeline-fd", str(self.lifeline)]
         command += ["--agent-id", self._agent_id, "--socket", self._socket_name, "--ready-fd", str(writer)]
         with self._store.connect() as end:

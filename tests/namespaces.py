@@ -21,8 +21,8 @@ from pathlib import Path
 
 import processes
 
-from farandole import _locate
-from farandole.launch.children import member_token, pipe_with
+from farandole.base import locate
+from farandole.launch.processes.children import member_token, pipe_with
 
 PR_SET_PDEATHSIG = 1
 # The controller listens within milliseconds; a machine under heavy load gets this long.
@@ -185,7 +185,7 @@ def _start_controller(job: SpreadJob, key: str, lifeline: int, variables: dict[s
     """Starts it in the first host; its address."""
     ready_reader, ready_writer = os.pipe()
     key_fd = pipe_with(key)
-    command = [_locate.find("farandole-controller"), "--listen", f"{job.network.address(0)}:0", "--insecure"]
+    command = [locate.find("farandole-controller"), "--listen", f"{job.network.address(0)}:0", "--insecure"]
     command += ["--key-fd", str(key_fd), "--ready-fd", str(ready_writer), "--lifeline-fd", str(lifeline)]
     with job.controller_log.open("wb") as err:
         job.controller = subprocess.Popen(
@@ -232,7 +232,7 @@ def spread(
         for host, local_size in enumerate(workers):
             place = folder / f"host{host}"
             place.mkdir()
-            command = [_locate.find("farandole-agent"), "--job", name, "--controller", address, "--insecure"]
+            command = [locate.find("farandole-agent"), "--job", name, "--controller", address, "--insecure"]
             command += ["--token-file", str(token_file), "--size", str(sum(workers)), "--host-name", f"host{host}"]
             command += ["--first-rank", str(sum(workers[:host])), "--local-size", str(local_size), "--prefix-output"]
             command += ["--", sys.executable, *script]

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from ctypes import c_int
 from typing import Any
 
-from farandole import _basics, _errors, _mpi, _waiting
+from farandole.library import errors, waiting
+from farandole.process import basics, mpi
 
 # Registered ones by id, so that they lose it at shutdown.
 _registered: dict[int, ProcessSet] = {}
@@ -31,7 +32,7 @@ class ProcessSet:
 
     def __init__(self, ranks_or_comm: Sequence[int] | Any) -> None:
         self._ranks: list[int] | None = None
-        self.mpi_comm = ranks_or_comm if _mpi.is_communicator(ranks_or_comm) else None
+        self.mpi_comm = ranks_or_comm if mpi.is_communicator(ranks_or_comm) else None
         if self.mpi_comm is not None:
             return
         try:
@@ -48,7 +49,7 @@ class ProcessSet:
     def ranks(self) -> list[int] | None:
         """Sorted ranks of the job; of the global set: None before init."""
         if self.process_set_id == 0:
-            return list(range(_basics.size())) if _basics.is_initialized() else None
+            return list(range(basics.size())) if basics.is_initialized() else None
         return self._ranks
 
     def size(self) -> int | None:
@@ -66,14 +67,14 @@ class ProcessSet:
     def included(self) -> bool | None:
         """Whether this process is a member; None while the ranks are unknown."""
         ranks = self.ranks
-        return None if ranks is None else _basics.rank() in ranks
+        return None if ranks is None else basics.rank() in ranks
 
     def _query(self, name: str) -> int | None:
         if self.process_set_id is None:
             return None
-        value = getattr(_basics.library_in_use(), name)(self.process_set_id)
+        value = getattr(basics.library_in_use(), name)(self.process_set_id)
         if value < 0:
-            _errors.raise_error(value)
+            errors.raise_error(value)
         return value
 
     def __str__(self) -> str:
@@ -129,7 +130,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
-    library = _basics.library_in_use()
+    library = basics.library_in_use()
     if process_set.process_set_id is not None:
         raise ValueError(f"{process_set} is registered already")
     if process_set.mpi_comm is not None:
@@ -137,20 +138,20 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     ranks = process_set.ranks or []
     too_large = [rank for rank in ranks if abs(rank) > 0x7FFFFFFF]
     if too_large:
-        raise ValueError(f"the ranks of a process set are in 0..{_basics.size() - 1}, got {too_large[0]}")
-    process_set.process_set_id = _waiting.value_of(library.add_process_set(len(ranks), (c_int * len(ranks))(*ranks)))
+        raise ValueError(f"the ranks of a process set are in 0..{basics.size() - 1}, got {too_large[0]}")
+    process_set.process_set_id = waiting.value_of(library.add_process_set(len(ranks), (c_int * len(ranks))(*ranks)))
     _registered[process_set.process_set_id] = process_set
     return process_set
 
 
 def _add_split(own: ProcessSet) -> ProcessSet:
     """Registers the sets into which communicators divide the job: on each rank its own one, as all ranks do."""
-    for ranks in _mpi.parts_of(own.mpi_comm, _basics.rank(), _basics.size()):
-        member = _basics.rank() in ranks
+    for ranks in mpi.parts_of(own.mpi_comm, basics.rank(), basics.size()):
+        member = basics.rank() in ranks
         one = own if member else ProcessSet(ranks)
         one._ranks = ranks
         count = len(ranks)
-        one.process_set_id = _waiting.value_of(_basics.library_in_use().add_process_set(count, (c_int * count)(*ranks)))
+        one.process_set_id = waiting.value_of(basics.library_in_use().add_process_set(count, (c_int * count)(*ranks)))
         _registered[one.process_set_id] = one
     return own
 
@@ -166,7 +167,7 @@ def remove_process_set(process_set: ProcessSet) -> bool:
         TensorMismatchError: ranks disagree about the set.
         HorovodInternalError: a peer was lost.
     """
-    _basics.rank()  # raises if there is no job
+    basics.rank()  # raises if there is no job
     if not isinstance(process_set, ProcessSet):
         raise ValueError(f"process_set must be a ProcessSet, got {type(process_set).__name__}")
     process_set_id = process_set.process_set_id
@@ -174,7 +175,7 @@ def remove_process_set(process_set: ProcessSet) -> bool:
         return False
     process_set.process_set_id = None
     _registered.pop(process_set_id, None)
-    _waiting.value_of(_basics.library_in_use().remove_process_set(process_set_id))
+    waiting.value_of(basics.library_in_use().remove_process_set(process_set_id))
     return True
 
 
@@ -211,4 +212,4 @@ def _forget_all() -> None:
     _registered.clear()
 
 
-_basics.after_shutdown(_forget_all)
+basics.after_shutdown(_forget_all)

@@ -10,7 +10,8 @@ import torch
 
 import farandole
 import farandole.torch
-from farandole import _library, _locate, _submission
+from farandole.base import locate
+from farandole.library import abi, submission
 
 QUERIES = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size", "is_homogeneous")
 
@@ -96,14 +97,14 @@ def test_unregistered_process_set(hvd: ModuleType) -> None:
 
 def test_missing_library_names_the_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FARANDOLE_LIBRARY_DIR", str(tmp_path))
-    monkeypatch.setattr(_library, "_library", None)
+    monkeypatch.setattr(abi, "_library", None)
     with pytest.raises(ImportError, match=re.escape(f"{tmp_path}/libfarandole.so") + ".*FARANDOLE_LIBRARY_DIR"):
         farandole.torch.init()
 
 
 def test_library_of_another_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_library, "__version__", "9.9.9")
-    monkeypatch.setattr(_library, "_library", None)
+    monkeypatch.setattr(abi, "__version__", "9.9.9")
+    monkeypatch.setattr(abi, "_library", None)
     with pytest.raises(ImportError, match=r"9\.9\.9 found .* of release " + re.escape(farandole.__version__)):
         farandole.torch.init()
 
@@ -111,7 +112,7 @@ def test_library_of_another_release_is_refused(monkeypatch: pytest.MonkeyPatch) 
 def test_prototypes_cover_the_header() -> None:
     header = (processes.ROOT / "frameworks" / "c_api.h").read_text()
     declared = re.findall(r"FARANDOLE_API [^;(]*?(farandole_\w+)\(([^;]*)\);", header)
-    ours = {**_library._WAITING, **_library._QUICK}
+    ours = {**abi._WAITING, **abi._QUICK}
     assert {name for name, _ in declared} == set(ours)
     for name, arguments in declared:
         count = 0 if arguments.strip() == "void" else arguments.count(",") + 1
@@ -119,7 +120,7 @@ def test_prototypes_cover_the_header() -> None:
     enums = [
         dict(re.findall(r"FARANDOLE_(\w+) = (-?\d+)", body)) for body in re.findall(r"enum \{(.*?)\}", header, re.S)
     ]
-    for module, first in ((_library, "OK"), (_submission, "ALLREDUCE")):
+    for module, first in ((abi, "OK"), (submission, "ALLREDUCE")):
         (numbers,) = [enum for enum in enums if first in enum]
         assert {name: str(getattr(module, name)) for name in numbers} == numbers
 
@@ -127,9 +128,9 @@ def test_prototypes_cover_the_header() -> None:
 def test_override_of_a_folder_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "farandole-agent").write_text("")
     monkeypatch.setenv("FARANDOLE_BIN_DIR", str(tmp_path))
-    assert _locate.find("farandole-agent") == str(tmp_path / "farandole-agent")
+    assert locate.find("farandole-agent") == str(tmp_path / "farandole-agent")
     with pytest.raises(FileNotFoundError, match="farandole-controller was not found at"):
-        _locate.find("farandole-controller")
+        locate.find("farandole-controller")
 
 
 def test_import_starts_nothing(tmp_path: Path) -> None:
@@ -144,12 +145,17 @@ def test_import_starts_nothing(tmp_path: Path) -> None:
     assert job.stdout.split() == ["tasks", "1", "library", "False"], job.report()
 
 
-def test_top_level_import_loads_no_framework(tmp_path: Path) -> None:
+def test_top_level_import_brings_little(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
-    path.write_text("import sys, farandole\nprint([m for m in ('torch', 'numpy', 'ctypes') if m in sys.modules])\n")
+    path.write_text(
+        "import sys, farandole\n"
+        "foreign = ('torch', 'numpy', 'ctypes', 'numbers', 'json', 'subprocess')\n"
+        "print(*sorted(m for m in sys.modules if m in foreign or m.startswith('farandole')))\n"
+    )
     with processes.running([processes.sys.executable, str(path)], tmp_path) as job:
         assert job.wait() == 0
-    assert job.stdout.strip() == "[]"
+    ours = ["farandole", "farandole.launch", "farandole.launch.function", "farandole.launch.function.run"]
+    assert job.stdout.split() == [*ours, "farandole.version"]
 
 
 def test_lone_process_opens_no_socket_and_starts_no_process(tmp_path: Path) -> None:

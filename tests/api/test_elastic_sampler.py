@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from torch.utils.data import DataLoader
 
-from farandole import _basics
+from farandole.process import basics
 from farandole.torch.elastic import ElasticSampler
 
 
@@ -22,8 +22,8 @@ class World:
         self.divide()
 
     def _place(self, rank: int, size: int) -> None:
-        self._patch.setattr(_basics, "rank", lambda: rank)
-        self._patch.setattr(_basics, "size", lambda: size)
+        self._patch.setattr(basics, "rank", lambda: rank)
+        self._patch.setattr(basics, "size", lambda: size)
 
     def divide(self) -> None:
         for rank, sampler in enumerate(self.samplers):

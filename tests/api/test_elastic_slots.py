@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from farandole.launch.elastic_slots import Bounds, Slot, Slots, Verdict
+from farandole.launch.elastic.slots import Bounds, Slot, Slots, Verdict
 
 KILLED = 128 + 9
 

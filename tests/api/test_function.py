@@ -10,8 +10,9 @@ import pytest
 
 import farandole
 from farandole.exceptions import RunError
-from farandole.launch import cli, function_run
-from farandole.launch.hosts import Host
+from farandole.launch import cli
+from farandole.launch.function import caller
+from farandole.launch.hosts.hosts import Host
 
 # horovod.run of Horovod 0.28.1, names, order and defaults.
 SIGNATURE = (
@@ -56,7 +57,7 @@ def test_what_makes_no_sense_is_refused(arguments: dict, kind: type[Exception], 
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
     """What would have been started: expected results and options."""
     calls: list[tuple] = []
-    monkeypatch.setattr(function_run, "run", lambda call, expected, options, _: calls.append((expected, options)))
+    monkeypatch.setattr(caller, "run", lambda call, expected, options, _: calls.append((expected, options)))
     return calls
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 import processes
 import pytest
 
-from farandole.launch import children, cli, settings
+from farandole.launch import cli
+from farandole.launch.processes import children
+from farandole.launch.settings import settings
 
 COMMAND = [sys.executable, "-m", "farandole", "run"]
 HOROVODRUN = [sys.executable, "-c", "import sys; from farandole.launch import horovodrun; sys.exit(horovodrun.main())"]
@@ -83,13 +85,6 @@ def test_options() -> None:
 def test_threads_per_process() -> None:
     assert [settings.threads_per_process(8, n) for n in (1, 2, 3, 8, 9)] == [8, 4, 2, 1, 1]
     assert 1 <= settings.allowed_cores() <= len(os.sched_getaffinity(0))
-
-
-def test_log_level() -> None:
-    assert settings.log_level({}) == "warning"
-    assert settings.log_level({"HOROVOD_LOG_LEVEL": "TRACE", "FARANDOLE_LOG_LEVEL": ""}) == "debug"
-    assert settings.log_level({"HOROVOD_LOG_LEVEL": "debug", "FARANDOLE_LOG_LEVEL": "info"}) == "info"
-    assert settings.log_level({"FARANDOLE_LOG_LEVEL": "nonsense"}) == "warning"
 
 
 def test_token() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from farandole.launch.controller import Controller
+from farandole.launch.processes.controller import Controller
 
 END_S = 20.0
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from farandole.launch import cli, flags, horovodrun, hosts, settings, tunables
+from farandole.launch import cli, horovodrun
+from farandole.launch.hosts import hosts
+from farandole.launch.settings import flags, settings, tunables
 
 
 def parse(*arguments: str) -> settings.Settings:
@@ -234,8 +236,8 @@ def test_host_lists(tmp_path: Path) -> None:
 
 def test_ranks_fill_hosts_in_order() -> None:
     named = hosts.parse_hosts("a:2,b:3,c:1")
-    assert hosts.place(named, 4) == (hosts.Place("a", 0, 2), hosts.Place("b", 2, 2))
-    assert hosts.place(named, 6)[2] == hosts.Place("c", 5, 1)
+    assert hosts.assign_ranks(named, 4) == (hosts.HostRanks("a", 0, 2), hosts.HostRanks("b", 2, 2))
+    assert hosts.assign_ranks(named, 6)[2] == hosts.HostRanks("c", 5, 1)
     assert parse("-H", "a:2,b:3").processes == 5
 
 

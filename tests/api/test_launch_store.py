@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from farandole.launch.children import Restarts
-from farandole.launch.store import Store
+from farandole.launch.processes.children import Restarts
+from farandole.launch.processes.store import Store
 
 
 @pytest.fixture

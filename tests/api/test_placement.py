@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from farandole import _placement
-from farandole._user_secret import user_secret
+from farandole.base.private import user_secret
 from farandole.exceptions import InitializationError
+from farandole.session import placement
 
 MPIRUN = {
     "OMPI_COMM_WORLD_RANK": "1",
@@ -42,7 +42,7 @@ KEY = {"FARANDOLE_KEY_FILE": "/key"}
 
 
 def numbers(variables: dict[str, str]) -> tuple[int, int, int, int]:
-    place = _placement.find(variables)
+    place = placement.find(variables)
     return place.rank, place.size, place.local_rank, place.local_size
 
 
@@ -69,24 +69,24 @@ def test_families() -> None:
     ],
 )
 def test_alone_or_launched(variables: dict[str, str]) -> None:
-    assert _placement.find(variables) is None
+    assert placement.find(variables) is None
 
 
 def test_where_the_controller_is() -> None:
-    assert _placement.find(MPIRUN).controller == ""
-    assert _placement.find({**TORCHRUN, **KEY}).controller == "node0:29501"
-    assert _placement.find({**TORCHRUN, **KEY, "FARANDOLE_CONTROLLER": "a:1"}).controller == "a:1"
-    assert _placement.find({**TORCHRUN, "LOCAL_WORLD_SIZE": "4"}).controller == ""
+    assert placement.find(MPIRUN).controller == ""
+    assert placement.find({**TORCHRUN, **KEY}).controller == "node0:29501"
+    assert placement.find({**TORCHRUN, **KEY, "FARANDOLE_CONTROLLER": "a:1"}).controller == "a:1"
+    assert placement.find({**TORCHRUN, "LOCAL_WORLD_SIZE": "4"}).controller == ""
 
 
 def test_names_of_sockets_tell_jobs_apart() -> None:
-    places = [_placement.find({**MPIRUN, "PMIX_NAMESPACE": name}) for name in ("77", "78")]
-    assert places[0].socket_name() == _placement.find({**MPIRUN, "OMPI_COMM_WORLD_RANK": "0"}).socket_name()
+    places = [placement.find({**MPIRUN, "PMIX_NAMESPACE": name}) for name in ("77", "78")]
+    assert places[0].socket_name() == placement.find({**MPIRUN, "OMPI_COMM_WORLD_RANK": "0"}).socket_name()
     assert places[0].socket_name() != places[1].socket_name()
 
 
 def test_other_users_cannot_guess_names_of_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = _placement.find(MPIRUN)
+    place = placement.find(MPIRUN)
     names = set()
     for user in ("one", "other"):
         (tmp_path / user).mkdir()
@@ -98,7 +98,7 @@ def test_other_users_cannot_guess_names_of_sockets(tmp_path: Path, monkeypatch: 
 
 def test_all_processes_of_a_user_have_one_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    script = "from farandole._user_secret import user_secret; print(user_secret())"
+    script = "from farandole.base.private import user_secret; print(user_secret())"
     found = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(8)]
     said = {process.communicate(timeout=60)[0].strip() for process in found}
     assert said == {user_secret()} and len(user_secret()) == 64
@@ -120,26 +120,26 @@ def test_what_others_may_have_read_is_no_secret(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_name_that_somebody_holds_and_does_not_serve_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = _placement.find({**MPIRUN, "PMIX_NAMESPACE": "held"})
+    place = placement.find({**MPIRUN, "PMIX_NAMESPACE": "held"})
     monkeypatch.setenv("FARANDOLE_START_TIMEOUT", "0.2")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as holder:
         holder.bind(f"\0{place.socket_name()}")
         with pytest.raises(InitializationError, match=f"does not answer at the socket @{place.socket_name()}; ss -xp"):
-            _placement.ask_keeper(place)
+            placement.ask_keeper(place)
 
 
 def test_parts() -> None:
-    place = _placement.told({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "x"})
-    assert place.part([3, 1]) == _placement.told({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "y"}).part([3, 1])
+    place = placement.told({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "x"})
+    assert place.part([3, 1]) == placement.told({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "y"}).part([3, 1])
     assert (place.part([3, 1]).rank, place.part([3, 1]).size, place.part([3, 1]).local_size) == (1, 2, -1)
     assert (
         len({place.part(ranks).socket_name() for ranks in ([3, 1], [1, 3], [1], [1, 2, 3])} | {place.socket_name()})
         == 5
     )
     # On several hosts its keeper asks the launcher's program, or the controller that the others ask, too.
-    spread = _placement.told({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "x", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
+    spread = placement.told({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "x", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
     assert spread.part([3, 1]).launcher == "x"
-    assert _placement.find({**TORCHRUN, **KEY}).part([3, 1]).controller == "node0:29501"
+    assert placement.find({**TORCHRUN, **KEY}).part([3, 1]).controller == "node0:29501"
 
 
 @pytest.mark.parametrize(
@@ -158,4 +158,4 @@ def test_parts() -> None:
 )
 def test_what_does_not_suffice(variables: dict[str, str], sentence: str) -> None:
     with pytest.raises(InitializationError, match=sentence):
-        _placement.find(variables)
+        placement.find(variables)

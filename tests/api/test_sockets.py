@@ -13,14 +13,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from farandole import _sockets
+from farandole.base import sockets
 
 
 def test_a_listener_without_descriptors_is_left_alone_for_a_moment() -> None:
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listening.bind(f"\0farandole-test-{os.urandom(8).hex()}")
     listening.listen(8)
-    listener = _sockets.Listener(listening)
+    listener = sockets.Listener(listening)
     assert listener.accept() is None and listener.waits_on() == [listening]
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
@@ -34,7 +34,7 @@ def test_a_listener_without_descriptors_is_left_alone_for_a_moment() -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
         while not listener.waits_on():
-            select.select([], [], [], _sockets.PAUSE_S / 10)
+            select.select([], [], [], sockets.PAUSE_S / 10)
         connection = listener.accept()
         assert connection is not None
         connection.close()
@@ -78,13 +78,13 @@ def test_where_many_wait_one_asks_again(
             waiting.close()
             server.start()
 
-    monkeypatch.setattr(_sockets.time, "sleep", instead_of_sleeping)
-    assert _sockets.ask(name, {"what": 1}, 20.0) == [1]
+    monkeypatch.setattr(sockets.time, "sleep", instead_of_sleeping)
+    assert sockets.ask(name, {"what": 1}, 20.0) == [1]
     server.join()
     assert heard == b'{"what": 1}\n'
 
 
 def test_where_many_wait_one_gives_up_in_time(busy: tuple[socket.socket, str, contextlib.ExitStack]) -> None:
     before = time.monotonic()
-    assert _sockets.ask(busy[1], {"what": 1}, 0.2) is None
+    assert sockets.ask(busy[1], {"what": 1}, 0.2) is None
     assert 0.2 <= time.monotonic() - before < 20.0

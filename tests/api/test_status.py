@@ -11,7 +11,7 @@ from pathlib import Path
 import processes
 import pytest
 
-from farandole.launch import job_files, status_view
+from farandole.launch.status import job_files, view
 
 COMMAND = [sys.executable, "-m", "farandole", "status"]
 
@@ -37,7 +37,7 @@ def test_a_job_is_found_while_its_launcher_runs(runtime: Path) -> None:
 
 
 def test_what_a_killed_launcher_leaves_is_removed(runtime: Path) -> None:
-    body = "from farandole.launch import job_files; job_files.write('run-2', '127.0.0.1:5', 'secret', 1, ['x'])"
+    body = "from farandole.launch.status import job_files; job_files.write('run-2', '127.0.0.1:5', 'secret', 1, ['x'])"
     subprocess.run([sys.executable, "-c", body], check=True, env=processes.environment())
     assert (runtime / "farandole" / "run-2").exists()
     assert job_files.read_all() == []
@@ -107,7 +107,7 @@ def status(ranks: int, **fields: object) -> dict:
 
 
 def test_view_of_a_replay() -> None:
-    lines = status_view.full(status(2), ("python", "train.py"))
+    lines = view.full(status(2), ("python", "train.py"))
     assert lines == [
         "job run-1: python train.py",
         "replaying, 2 ranks on 1 host, generation 1, phase 3",
@@ -121,23 +121,23 @@ def test_view_of_a_replay() -> None:
         "   0     h  1000       0.0 ms  20.0 ms     0  1,234,567  5.0 GB  ok",
         "   1     h  1001       1.5 ms  20.0 ms     1  1,234,567  5.0 GB  ok",
     ]
-    assert status_view.summary(status(2)) == "run-1: replaying, 2 ranks; 1.2 GB/s"
+    assert view.summary(status(2)) == "run-1: replaying, 2 ranks; 1.2 GB/s"
 
 
 def test_view_of_waits_and_of_those_who_do_not_answer() -> None:
     bad = status(3, waits=[{"text": "for 12 s ranks 0 and 1 have waited for rank 2"}], state="failed", reason="why")
     bad["members"][2].update(responsive=False, cause="is stopped by a signal")
-    lines = status_view.full(bad)
+    lines = view.full(bad)
     assert "failed, 3 ranks on 1 host, generation 1, phase 3: why" in lines
     assert "! for 12 s ranks 0 and 1 have waited for rank 2" in lines
     assert lines[-1].endswith("unresponsive: is stopped by a signal")
-    assert status_view.summary(bad) == (
+    assert view.summary(bad) == (
         "run-1: failed, 3 ranks; 1 unresponsive; for 12 s ranks 0 and 1 have waited for rank 2; why"
     )
 
 
 def test_of_many_ranks_the_latest_are_shown() -> None:
-    lines = status_view.full(status(1000))
+    lines = view.full(status(1000))
     assert lines[-1] == "984 more ranks, less late than these"
     shown = [line.split()[0] for line in lines[lines.index("") + 2 : -1]]
     assert shown == [str(rank) for rank in range(984, 1000)]
@@ -147,4 +147,4 @@ def test_of_many_ranks_the_latest_are_shown() -> None:
     ("ms", "text"), [(0, "0.0 s"), (9999, "10.0 s"), (59999, "59 s"), (60000, "1 min 0 s"), (7440000, "2 h 4 min")]
 )
 def test_durations(ms: int, text: str) -> None:
-    assert status_view.duration_text(ms) == text
+    assert view.duration_text(ms) == text

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from farandole.launch import agents, tickets
+from farandole.launch.processes import agents, tickets
 
 TICKET = tickets.Ticket("run-1", "10.0.0.1:7", "t" * 64, "-----BEGIN CERTIFICATE\n" + "c" * 2000)
 NOBODY = 65534
@@ -69,7 +69,7 @@ def test_other_users_get_nothing_and_are_not_believed() -> None:
             # Not even asked for: it is no socket of this user's.
             told = []
             for foreign in (False, True):
-                tickets._sockets.os.geteuid = (lambda: 0) if foreign else (lambda: NOBODY)
+                tickets.sockets.os.geteuid = (lambda: 0) if foreign else (lambda: NOBODY)
                 try:
                     told.append(tickets.fetch(name).token)
                 except RuntimeError as error:
@@ -90,7 +90,7 @@ def test_other_users_get_nothing_and_are_not_believed() -> None:
 def test_only_agents_of_jobs_on_several_hosts_have_one(
     monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...], command: tuple[str, ...], opens: bool
 ) -> None:
-    monkeypatch.setattr(agents._locate, "find", lambda name: name)
+    monkeypatch.setattr(agents.locate, "find", lambda name: name)
     spec = agents.AgentSpec("j", "c:1", "token", "", 0, sizes, 0, "", False, command)
     agent = agents.LocalAgent(spec, {}, print)
     assert len(agent.waits_on()) == int(opens)

@@ -11,7 +11,7 @@ import step_ranks
 import torch
 
 import farandole.torch as hvd
-from farandole.launch import job_files
+from farandole.launch.status import job_files
 
 
 class Queries:

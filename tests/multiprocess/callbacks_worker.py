@@ -13,8 +13,10 @@ import struct
 import sys
 import threading
 
-from farandole import _basics, _library
-from farandole._submission import ALLGATHER, ALLREDUCE, ALLTOALL, BARRIER, BROADCAST, REDUCESCATTER
+from farandole.library import abi
+from farandole.library.submission import ALLGATHER, ALLREDUCE, ALLTOALL, BARRIER, BROADCAST, REDUCESCATTER
+from farandole.process import basics
+from farandole.session import init
 
 FLOAT32, SUM = 7, 1
 LATE_S = 60.0
@@ -63,13 +65,13 @@ class Operation:
         )
 
     def submit(self) -> Operation:
-        code = _library.load().submit(self.packed(), 1, None, None)
-        assert code == 0, _library.load().error_text()
+        code = abi.load().submit(self.packed(), 1, None, None)
+        assert code == 0, abi.load().error_text()
         return self
 
     def wait(self) -> list[float]:
         """The values of the result."""
-        self.wait_for(_library.OK)
+        self.wait_for(abi.OK)
         return list(self.result)
 
     def wait_for(self, code: int) -> str:
@@ -89,7 +91,7 @@ def every_operation(rank: int) -> None:
     # Each rank in an order of its own.
     for i in range(len(operations)):
         operations[(i * 5 + rank) % len(operations)].submit()
-    barrier.wait_for(_library.OK)
+    barrier.wait_for(abi.OK)
     assert gathered.wait() == [2.0, 3.0, 3.0]
     assert scattered.wait() == [[3.0, 6.0], [9.0], [12.0]][rank]
     assert exchanged.wait() == [float(rank), 10.0 + rank, 20.0 + rank]
@@ -100,7 +102,7 @@ def every_operation(rank: int) -> None:
 def a_group(rank: int) -> None:
     members = [Operation(ALLREDUCE, f"member {i}", [float(rank + i)]) for i in range(20)]
     packed = b"".join(member.packed() for member in members)
-    assert _library.load().submit(packed, len(members), b"group", None) == 0, _library.load().error_text()
+    assert abi.load().submit(packed, len(members), b"group", None) == 0, abi.load().error_text()
     for i, member in enumerate(members):
         assert member.wait() == [3.0 + 3 * i]
 
@@ -110,7 +112,7 @@ def one_rank_without_memory(rank: int) -> None:
         values = [float(rank)] if kind == ALLGATHER else [float(rank)] * 3
         operation = Operation(kind, f"refused {kind}", values, refuses=rank == 1).submit()
         if rank == 1:
-            text = operation.wait_for(_library.NO_MEMORY)
+            text = operation.wait_for(abi.NO_MEMORY)
             assert f"refused {kind}" in text, text
         else:
             result = operation.wait()
@@ -121,7 +123,7 @@ def one_rank_without_memory(rank: int) -> None:
 def ranks_that_disagree(rank: int) -> None:
     wrong = Operation(ALLREDUCE, "wrong", [1.0] * (2 if rank == 1 else 1)).submit()
     right = Operation(ALLREDUCE, "right", [1.0]).submit()
-    assert "rank 1" in wrong.wait_for(_library.MISMATCH)
+    assert "rank 1" in wrong.wait_for(abi.MISMATCH)
     assert right.wait() == [3.0]
 
 
@@ -142,24 +144,24 @@ def a_chain(rank: int) -> None:
 
 
 def a_front_end_that_is_unloaded(rank: int) -> None:
-    library = _library.load()
+    library = abi.load()
     owner = library.callbacks_begin()
     operations = [Operation(ALLREDUCE, f"late {i}", [1.0], owner=owner) for i in range(10)]
     if rank == 0:
         for operation in operations:
             operation.submit()
-        assert library.callbacks_withdraw(owner, 1000) == _library.OK
-    Operation(BARRIER, "withdrawn", []).submit().wait_for(_library.OK)
+        assert library.callbacks_withdraw(owner, 1000) == abi.OK
+    Operation(BARRIER, "withdrawn", []).submit().wait_for(abi.OK)
     if rank != 0:
         for operation in operations:
             operation.submit().wait()
-    Operation(BARRIER, "over", []).submit().wait_for(_library.OK)
+    Operation(BARRIER, "over", []).submit().wait_for(abi.OK)
     assert all(len(operation.told) == (rank != 0) for operation in operations)
     if rank == 0:
         # Nobody told it, but it took place.
         assert [list(operation.values) for operation in operations] == [[3.0]] * 10
     else:
-        assert library.callbacks_withdraw(owner, 1000) == _library.OK
+        assert library.callbacks_withdraw(owner, 1000) == abi.OK
 
 
 def shutdown_with_open_operations(rank: int) -> None:
@@ -167,23 +169,23 @@ def shutdown_with_open_operations(rank: int) -> None:
     never = Operation(ALLREDUCE, f"never {rank}", [1.0])
 
     def retry() -> None:
-        again.append(_library.load().submit(never.packed(), 1, None, None))
+        again.append(abi.load().submit(never.packed(), 1, None, None))
 
     never.options["then"] = retry
     never.submit()
     if rank != 0:
         # Rank 0 leaves first.
-        assert "shutdown" in never.wait_for(_library.PEER_LOST)
+        assert "shutdown" in never.wait_for(abi.PEER_LOST)
         return
-    _basics.shutdown()
+    init.shutdown()
     assert never.over.is_set(), "shutdown() was over before the callback"
-    never.wait_for(_library.SHUT_DOWN)
-    assert again and again[0] in (_library.SHUT_DOWN, _library.NOT_INITIALIZED), again
+    never.wait_for(abi.SHUT_DOWN)
+    assert again and again[0] in (abi.SHUT_DOWN, abi.NOT_INITIALIZED), again
 
 
 def main() -> None:
-    _basics.init()
-    rank = _basics.rank()
+    init.init()
+    rank = basics.rank()
     if sys.argv[1] == "all":
         for part in (
             every_operation,
@@ -200,8 +202,8 @@ def main() -> None:
     assert Operation(ALLREDUCE, "first", [1.0]).submit().wait() == [3.0]
     if rank == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-    text = Operation(ALLREDUCE, "second", [1.0]).submit().wait_for(_library.PEER_LOST)
-    print(f"told {_library.PEER_LOST} {text}", flush=True)
+    text = Operation(ALLREDUCE, "second", [1.0]).submit().wait_for(abi.PEER_LOST)
+    print(f"told {abi.PEER_LOST} {text}", flush=True)
 
 
 if __name__ == "__main__":

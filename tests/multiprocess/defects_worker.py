@@ -7,8 +7,9 @@ import sys
 import torch
 
 import farandole.torch as hvd
-from farandole import _submission
-from farandole.torch import handles, memory
+from farandole.library import submission
+from farandole.torch import memory
+from farandole.torch.collectives import handles
 
 ONES = torch.ones(3)
 
@@ -24,8 +25,8 @@ def refused(call: object, kind: type) -> str:
 def submit(wire_name: str) -> int:
     """An allreduce of a name that the functions of the package make for members of groups."""
     tensor = torch.ones(3)
-    name, place, shape = _submission.text(wire_name), tensor.data_ptr(), memory.shape_of(tensor)
-    handle = _submission.submit(_submission.packed(_submission.ALLREDUCE, name, place, place, 7, 1, shape, 0, hvd.Sum))
+    name, place, shape = submission.text(wire_name), tensor.data_ptr(), memory.shape_of(tensor)
+    handle = submission.submit(submission.ALLREDUCE, name, place, place, 7, shape, 0, hvd.Sum)
     return handles.track(handle, (tensor,), lambda _: tensor)
 
 

@@ -10,31 +10,32 @@ import sys
 import time
 from pathlib import Path
 
-from farandole import _basics, _errors, _library, _submission, exceptions
+from farandole import exceptions
+from farandole.library import abi, errors, submission
+from farandole.process import basics
+from farandole.session import init
 
 FLOAT32 = 7
 MAX = 4
 
 
-def changes(library: _library.Library) -> tuple[int, int]:
+def changes(library: abi.Library) -> tuple[int, int]:
     added, removed = ctypes.c_int64(), ctypes.c_int64()
     if library.membership_changes(ctypes.byref(added), ctypes.byref(removed)) < 0:
         raise RuntimeError(library.error_text())
     return added.value, removed.value
 
 
-def maximum(library: _library.Library, values: list[float]) -> list[float]:
+def maximum(library: abi.Library, values: list[float]) -> list[float]:
     data = (ctypes.c_float * len(values))(*values)
-    shape = _library.shape_array([len(values)])
-    place, name = ctypes.addressof(data), _submission.text("x")
-    handle = _submission.submit(
-        _submission.packed(_submission.ALLREDUCE, name, place, place, FLOAT32, 1, shape, 0, MAX)
-    )
+    shape = abi.shape_array([len(values)])
+    place, name = ctypes.addressof(data), submission.text("x")
+    handle = submission.submit(submission.ALLREDUCE, name, place, place, FLOAT32, shape, 0, MAX)
     code = handle
-    while handle > 0 and (code := library.wait(handle, _library.SLICE_MS)) == _library.PENDING:
+    while handle > 0 and (code := library.wait(handle, abi.SLICE_MS)) == abi.PENDING:
         pass
-    error = _errors.make_error(code) if code < 0 else None
-    while handle > 0 and library.release(handle) == _library.PENDING:
+    error = errors.make_error(code) if code < 0 else None
+    while handle > 0 and library.release(handle) == abi.PENDING:
         time.sleep(0.001)
     if error is not None:
         raise error
@@ -43,7 +44,7 @@ def maximum(library: _library.Library, values: list[float]) -> list[float]:
 
 def train(stop: Path) -> bool:
     """False: there is to be another membership."""
-    library = _basics.library_in_use()
+    library = basics.library_in_use()
     while True:
         try:
             stops, added, removed = maximum(library, [float(stop.exists()), *changes(library)])
@@ -62,14 +63,14 @@ def main() -> None:
     count, done = 0, False
     while not done:
         try:
-            _basics.init()
+            init.init()
         except exceptions.InitializationError as error:
             print(f"failed {type(error).__name__}: {error}")
             return
         count += 1
-        print(f"member {count} {_basics.rank()} {_basics.size()} {time.monotonic():.6f}")
+        print(f"member {count} {basics.rank()} {basics.size()} {time.monotonic():.6f}")
         done = train(Path(sys.argv[1]))
-        _basics.shutdown()
+        init.shutdown()
     print("done")
 
 

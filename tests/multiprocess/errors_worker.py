@@ -8,17 +8,18 @@ from collections.abc import Callable
 import torch
 
 import farandole.torch as hvd
-from farandole import _submission
-from farandole.torch import handles, memory
+from farandole.library import submission
+from farandole.torch import memory
+from farandole.torch.collectives import handles
 
 
 def other_kind(odd: bool) -> object:
     """The same name on the wire for two kinds of operation, which the Python interface never makes."""
     tensor = torch.ones(2)
-    operation = _submission.ALLGATHER if odd else _submission.ALLREDUCE
+    operation = submission.ALLGATHER if odd else submission.ALLREDUCE
     target = 0 if odd else tensor.data_ptr()
-    name, shape = _submission.text("kind"), memory.shape_of(tensor)
-    handle = _submission.submit(_submission.packed(operation, name, tensor.data_ptr(), target, 7, 1, shape, 0, hvd.Sum))
+    name, shape = submission.text("kind"), memory.shape_of(tensor)
+    handle = submission.submit(operation, name, tensor.data_ptr(), target, 7, shape, 0, hvd.Sum)
     return handles.synchronize(handles.track(handle, (tensor,), lambda _: None))
 
 

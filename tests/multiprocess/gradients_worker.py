@@ -17,8 +17,8 @@ import torch.utils.checkpoint
 from torch import nn
 
 import farandole.torch as hvd
-from farandole import _library
-from farandole.torch import reducer
+from farandole.library import abi
+from farandole.torch.gradients import reducer
 
 Loss = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 
@@ -318,10 +318,10 @@ def case_other_layouts_stay_outside() -> None:
 
 
 def case_refused_memory() -> None:
-    library = _library.load()
-    address = _library.c_void_p()
+    library = abi.load()
+    address = abi.c_void_p()
     code = library.memory_allocate(0, 1 << 50, address)
-    assert code == _library.UNAVAILABLE and "more than" in library.error_text(), library.error_text()
+    assert code == abi.UNAVAILABLE and "more than" in library.error_text(), library.error_text()
     pair = Pair(model_of())
     pair.step()
     assert all(pair.shared())

@@ -15,7 +15,7 @@ import processes
 import pytest
 from job_parts import kill, pids, wait_for_attached
 
-from farandole.launch import job_files
+from farandole.launch.status import job_files
 
 # Of a step, while somebody attacks.
 STEP_MAX_MS = 1000.0

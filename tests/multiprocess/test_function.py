@@ -83,7 +83,7 @@ def test_exception_comes_back(tmp_path: Path) -> None:
         assert "rank 1 raised KeyError: 'no such thing'" in text, text
         assert "without a result: 0, 1, 2" in text and "exit code of the job: 1" in text, text
         error = None
-        assert "On rank 1:\\nTraceback" in text and "in deep\\n" in text and "function_worker" not in text, text
+        assert "On rank 1:\\nTraceback" in text and "in deep\\n" in text and "function/worker.py" not in text, text
         """.replace("        error = None\n", ""),
     )
 
@@ -194,7 +194,7 @@ def test_folder_of_somebody_else_is_not_trusted(tmp_path: Path) -> None:
     open_folder.mkdir(mode=0o777)
     open_folder.chmod(0o777)
     (open_folder / "call").write_bytes(b"cos\nabort\n(tR.")
-    worker = [sys.executable, "-m", "farandole.launch.function_worker", str(open_folder)]
+    worker = [sys.executable, "-m", "farandole.launch.function.worker", str(open_folder)]
     with processes.running(worker, tmp_path, {"FARANDOLE_RANK": "0"}) as job:
         assert job.wait() == 1, job.report()
     assert "is not a folder that only this user may look into" in job.stderr

@@ -15,8 +15,8 @@ from pathlib import Path
 import processes
 import pytest
 
-from farandole import _locate
-from farandole.launch import children
+from farandole.base import locate
+from farandole.launch.processes import children
 
 SCRIPT = """
         start = time.monotonic()
@@ -52,7 +52,7 @@ def controller(key: str) -> Iterator[str]:
     """Yields its address."""
     reader, writer = os.pipe()
     key_fd = children.pipe_with(key)
-    command = [_locate.find("farandole-controller"), "--key-fd", str(key_fd), "--ready-fd", str(writer)]
+    command = [locate.find("farandole-controller"), "--key-fd", str(key_fd), "--ready-fd", str(writer)]
     with child(command, [key_fd, writer]):
         os.close(key_fd)
         yield first_line(reader, writer)
@@ -63,7 +63,7 @@ def agent(address: str, token: str, program: str | None = None) -> Iterator[str]
     """Yields the name of its socket."""
     reader, writer = os.pipe()
     token_fd = children.pipe_with(token)
-    command = [program or _locate.find("farandole-agent"), "--job", "j", "--controller", address, "--size", "1"]
+    command = [program or locate.find("farandole-agent"), "--job", "j", "--controller", address, "--size", "1"]
     command += ["--token-fd", str(token_fd), "--ready-fd", str(writer)]
     with child(command, [token_fd, writer]) as process:
         os.close(token_fd)
@@ -153,7 +153,7 @@ def test_wrong_token(tmp_path: Path) -> None:
 
 def test_another_version(tmp_path: Path) -> None:
     program = tmp_path / "farandole-agent"
-    program.write_bytes(Path(_locate.find("farandole-agent")).read_bytes().replace(b"\x000.1.0\x00", b"\x009.1.0\x00"))
+    program.write_bytes(Path(locate.find("farandole-agent")).read_bytes().replace(b"\x000.1.0\x00", b"\x009.1.0\x00"))
     program.chmod(0o755)
     with controller("key") as address, agent(address, children.member_token("key", "j"), str(program)) as name:
         sentence = init_with(tmp_path, name)

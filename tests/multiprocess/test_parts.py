@@ -164,7 +164,7 @@ while True:
     with processes.running(command, tmp_path, {"FARANDOLE_SSH": hosts.ssh}) as job:
         job.wait_for(lambda: all(job.lines(f"step {rank}") for rank in range(4)), "steps of all")
         ours = [pid for pid in processes.marked(job.mark) if "farandole" in processes.command_line(pid)]
-        assert sum("on_demand" in processes.command_line(pid) for pid in ours) == 4, job.report()
+        assert sum("farandole.launch.keeper.keeper" in processes.command_line(pid) for pid in ours) == 4, job.report()
         for pid in ours:
             text = processes.command_line(pid) + Path(f"/proc/{pid}/environ").read_text()
             assert not re.search(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])", text) and "BEGIN CERT" not in text, text

@@ -9,7 +9,7 @@ from pathlib import Path
 import processes
 import pytest
 
-from farandole.launch import job_files, query
+from farandole.launch.status import job_files, query
 
 PARTS = 8
 

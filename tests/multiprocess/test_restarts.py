@@ -17,8 +17,8 @@ import processes
 import pytest
 from job_parts import children, kill, part, pids, running, wait_for_another, wait_for_attached
 
-from farandole import _locate
-from farandole.launch import job_files, query
+from farandole.base import locate
+from farandole.launch.status import job_files, query
 
 STEPS = 250
 PAUSE_S = 0.01
@@ -333,7 +333,7 @@ def test_a_part_that_cannot_start_again(tmp_path: Path, name: str, how: str) -> 
     programs = tmp_path / "bin"
     programs.mkdir()
     for each in ("agent", "controller"):
-        shutil.copy(_locate.find(f"farandole-{each}"), programs)
+        shutil.copy(locate.find(f"farandole-{each}"), programs)
     command = processes.launch_command(2, "sleep", "60")
     with processes.running(command, tmp_path, {"FARANDOLE_BIN_DIR": str(programs)}) as job:
         workers = job.wait_for(lambda: len(sleeping(job)) == 2 and sleeping(job), "the start")

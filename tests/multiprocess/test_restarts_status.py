@@ -14,7 +14,7 @@ import processes
 import pytest
 from job_parts import part, pids, wait_for_another
 
-from farandole.launch import job_files, query
+from farandole.launch.status import job_files, query
 
 COMMAND = [sys.executable, "-m", "farandole", "status"]
 TRAINS = """

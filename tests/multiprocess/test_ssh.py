@@ -24,8 +24,9 @@ END_S = 15.0
 # No framework: what is tried is who starts, finds and ends whom.
 SCRIPT = """
 import os, signal, socket, sys, time
-from farandole import _basics as hvd
-hvd.init()
+from farandole.process import basics as hvd
+from farandole.session.init import init
+init()
 print("rank", hvd.rank(), socket.gethostname(), os.getpid(), hvd.local_rank(), hvd.cross_rank(), flush=True)
 """
 
@@ -90,7 +91,7 @@ def test_no_secret_on_any_command_line(hosts: ssh_hosts.SshHosts, tmp_path: Path
         pids = [pid for _, pid in ranks(job, 2).values()]
         lines = [processes.command_line(int(entry)) for entry in os.listdir("/proc") if entry.isdigit()]
         ours = [line for line in lines if "farandole" in line and "pytest" not in line]
-        assert sum("farandole.launch.remote" in line for line in ours) >= 2, lines
+        assert sum("farandole.launch.remote.host" in line for line in ours) >= 2, lines
         assert not any(re.fullmatch(r"[0-9a-f]{64}", word) for line in ours for word in line.split()), ours
         variables = Path(f"/proc/{pids[0]}/environ").read_text()
         assert not re.search(r"=[0-9a-f]{64}\0", variables) and "BEGIN CERTIFICATE" not in variables

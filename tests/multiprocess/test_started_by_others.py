@@ -17,8 +17,9 @@ import pytest
 MPIRUN = shutil.which("mpirun")
 SCRIPT = """
 import os, sys, time
-from farandole import _basics as hvd
-hvd.init()
+from farandole.process import basics as hvd
+from farandole.session.init import init
+init()
 # One write, also where torchrun asks for no buffer: the other rank writes to the same file.
 place = (hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank())
 sys.stdout.write("rank " + " ".join(map(str, place)) + "\\n")

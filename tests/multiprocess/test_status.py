@@ -15,7 +15,7 @@ from pathlib import Path
 import processes
 import pytest
 
-from farandole.launch import job_files, query
+from farandole.launch.status import job_files, query
 
 COMMAND = [sys.executable, "-m", "farandole", "status"]
 HEAD = """

@@ -7,6 +7,7 @@ import functools
 import re
 from collections.abc import Callable
 
+import python_rooms
 import rooms
 from source_tree import Source, Tree
 
@@ -270,6 +271,9 @@ RULES: list[Callable[[Tree], list[str]]] = [
     rooms.no_cycles,
     rooms.namespaces,
     rooms.types_once,
+    python_rooms.edges,
+    python_rooms.no_cycles,
+    python_rooms.started_modules,
     banned_calls,
     marker_comments,
     build_targets,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import lint
 import pytest
+import python_rooms
 import rooms
 import rules
 from source_tree import Source, Tree
@@ -34,6 +35,8 @@ def test_tree_keeps(rule: Callable[[Tree], list[str]], tree: Tree) -> None:
 LONG_CPP = "int Long(int a,\n         int b) {\n" + "  ++a;\n" * 70 + "  return a;\n}\n"
 LONG_PYTHON = "def long():\n" + "    x = 1\n" * 71
 TWICE = "namespace farandole::worker::shm {\nclass ShmSync {\n};\n}\n"
+UPWARDS = "from farandole.library import abi\n"
+LATE = "def late():\n    from farandole.launch.elastic import driver\n    driver.run()\n"
 BREAKS = [
     (rules.file_sizes, "base/huge.h", "// x\n" * 601, "601 lines"),
     (rules.function_sizes, "base/clock.cc", LONG_CPP, "function of 74 lines"),
@@ -49,6 +52,34 @@ BREAKS = [
     (rooms.edges, "worker/attic/box.h", "int x;\n", "no room"),
     (rooms.namespaces, "worker/shm/shm_sync.cc", "namespace farandole::worker {\n}\n", "namespace farandole::worker;"),
     (rooms.types_once, "worker/shm/extra.h", TWICE, "is defined in"),
+    (python_rooms.edges, "python/farandole/base/locate.py", UPWARDS, "base must not import farandole.library.abi"),
+    (
+        python_rooms.edges,
+        "python/farandole/launch/hosts/hosts.py",
+        "import farandole.launch.job.run\n",
+        "hosts must not",
+    ),
+    (
+        python_rooms.edges,
+        "python/farandole/launch/job/run.py",
+        LATE,
+        "job must not import farandole.launch.elastic.driver",
+    ),
+    (
+        python_rooms.edges,
+        "python/farandole/torch/memory.py",
+        "from farandole.torch import optimizer\n",
+        "memory must not",
+    ),
+    (python_rooms.edges, "python/farandole/session/part.py", "from farandole import run\n", "session must not"),
+    (python_rooms.edges, "alias/horovod/_modules.py", UPWARDS, "horovod must not import farandole.library.abi"),
+    (python_rooms.edges, "python/farandole/attic/box.py", "x = 1\n", "in no room"),
+    (
+        python_rooms.started_modules,
+        "scripts/build_wheel.py",
+        "# farandole." + "launch.attic:main\n",
+        "there is no module",
+    ),
     (rules.readmes, "scripts/README.md", "May not enter\n" * 20, "scripts/README.md"),
     (
         rules.includes,
@@ -112,10 +143,16 @@ int F(A* a) { return a->Get(); }
     assert not lint.thread_safety([str(bad)])
 
 
-def test_a_circle_of_rooms_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not rooms.cycle()
-    monkeypatch.setitem(rooms.MAY_INCLUDE, "base", ("worker/shm",))
-    assert {"base", "worker/shm"} <= set(rooms.cycle())
+@pytest.mark.parametrize(
+    ("table", "room", "other"),
+    [(rooms.MAY_INCLUDE, "base", "worker/shm"), (python_rooms.MAY_IMPORT, "base", "launch.job")],
+)
+def test_a_circle_of_rooms_is_found(
+    table: dict[str, tuple[str, ...]], room: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not rooms.cycle(table)
+    monkeypatch.setitem(table, room, (other,))
+    assert {room, other} <= set(rooms.cycle(table))
 
 
 def test_share_of_large_files_bites(tmp_path: Path) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from farandole import _basics
+from farandole.process import basics
+from farandole.session import init
 
 _NAMES = (
-    "init",
-    "shutdown",
     "is_initialized",
     "start_timeline",
     "stop_timeline",
@@ -38,5 +37,6 @@ class HorovodBasics:
     """
 
     def __init__(self, pkg_path: str = "", *args: str) -> None:
+        self.init, self.shutdown = init.init, init.shutdown
         for name in _NAMES:
-            setattr(self, name, getattr(_basics, name))
+            setattr(self, name, getattr(basics, name))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from farandole import _basics
+from farandole.process import basics
 
 
 def check_extension(ext_name: str, ext_env_var: str = "", pkg_path: str = "", *args: str) -> None:
@@ -27,37 +27,37 @@ def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
 
 def mpi_built(verbose: bool = False) -> bool:
     """As ``hvd.mpi_built``."""
-    return _basics.mpi_built()
+    return basics.mpi_built()
 
 
 def gloo_built(verbose: bool = False) -> bool:
     """As ``hvd.gloo_built``."""
-    return _basics.gloo_built()
+    return basics.gloo_built()
 
 
 def nccl_built(verbose: bool = False) -> int:
     """As ``hvd.nccl_built``."""
-    return _basics.nccl_built()
+    return basics.nccl_built()
 
 
 def ddl_built(verbose: bool = False) -> bool:
     """As ``hvd.ddl_built``."""
-    return _basics.ddl_built()
+    return basics.ddl_built()
 
 
 def ccl_built(verbose: bool = False) -> bool:
     """As ``hvd.ccl_built``."""
-    return _basics.ccl_built()
+    return basics.ccl_built()
 
 
 def cuda_built(verbose: bool = False) -> bool:
     """As ``hvd.cuda_built``."""
-    return _basics.cuda_built()
+    return basics.cuda_built()
 
 
 def rocm_built(verbose: bool = False) -> bool:
     """As ``hvd.rocm_built``."""
-    return _basics.rocm_built()
+    return basics.rocm_built()
 
 
 @contextmanager

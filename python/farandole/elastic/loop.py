@@ -7,7 +7,7 @@ import sys
 from typing import Any, Callable, NoReturn
 
 from farandole import exceptions
-from farandole._truth import is_elastic
+from farandole.base.variables import is_elastic
 from farandole.elastic import membership
 from farandole.elastic.state import State
 

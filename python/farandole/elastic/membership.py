@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from farandole import _basics, _errors, _library, _submission, _waiting
+from farandole.library import abi, errors, submission, waiting
+from farandole.process import basics
 
 # Numbers of proto/farandole/v1/types.proto.
 _INT64 = 5
@@ -15,14 +16,14 @@ _MAX = 4
 def changes() -> tuple[int, int]:
     """How many workers wait to join, and how many are to leave, as far as this worker has been told since the present
     workers have come together. (0, 0) when not initialised and outside of elastic jobs."""
-    if not _basics.is_initialized():
+    if not basics.is_initialized():
         return 0, 0
     added, removed = ctypes.c_int64(), ctypes.c_int64()
-    code = _library.load().membership_changes(ctypes.byref(added), ctypes.byref(removed))
-    if code == _library.NOT_INITIALIZED:
+    code = abi.load().membership_changes(ctypes.byref(added), ctypes.byref(removed))
+    if code == abi.NOT_INITIALIZED:
         return 0, 0
     if code < 0:
-        _errors.raise_error(code)
+        errors.raise_error(code)
     return added.value, removed.value
 
 
@@ -35,26 +36,24 @@ def largest(name: str, values: Sequence[int]) -> list[int]:
     Raises:
         HorovodInternalError: a peer was lost.
     """
-    if not _basics.is_initialized():
+    if not basics.is_initialized():
         return list(values)
     cells = (ctypes.c_int64 * len(values))(*values)
     address = ctypes.addressof(cells)
-    shape = _library.shape_array([len(values)])
-    submitted = _submission.text(name)
-    handle = _submission.submit(
-        _submission.packed(_submission.ALLREDUCE, submitted, address, address, _INT64, 1, shape, 0, _MAX)
-    )
+    shape = abi.shape_array([len(values)])
+    submitted = submission.text(name)
+    handle = submission.submit(submission.ALLREDUCE, submitted, address, address, _INT64, shape, 0, _MAX)
     if handle < 0:
-        _errors.raise_error(handle)
+        errors.raise_error(handle)
     try:
-        _waiting.wait(handle)
+        waiting.wait(handle)
     except KeyboardInterrupt:
         # The library may still write.
         _kept.append(cells)
         raise
-    _library.load().release(handle)
+    abi.load().release(handle)
     return list(cells)
 
 
 _kept: list[ctypes.Array] = []
-_basics.after_shutdown(_kept.clear)
+basics.after_shutdown(_kept.clear)

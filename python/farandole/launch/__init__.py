@@ -1,1 +1,1 @@
-"""The launcher: ``farandole run``. Imports neither a framework nor the library."""
+"""The launcher: here the programs that it consists of, in each package below one part of what they do."""

@@ -9,7 +9,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 
-from farandole import _locate
+from farandole.base import locate
 from farandole.version import __version__
 
 # name: (module of the framework, its distribution, our front end for it)
@@ -45,7 +45,7 @@ def _framework(module: str, distribution: str, front_end: str) -> tuple[bool, st
 
 def _program(name: str) -> tuple[bool, str]:
     try:
-        path = _locate.find(name)
+        path = locate.find(name)
         if not name.endswith(".so"):
             done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=PROGRAM_S)
             if done.returncode:

@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from farandole.launch import flags, status
-from farandole.launch.settings import Settings
+from farandole.launch.settings import flags
+from farandole.launch.settings.settings import Settings
 from farandole.version import __version__
 
 
@@ -24,8 +24,28 @@ def make_parser() -> argparse.ArgumentParser:
         "well; when one fails the others are ended, and the exit code is that of the first failure.",
     )
     flags.add_arguments(run)
-    status.add_arguments(commands)
+    _add_status(commands)
     return parser
+
+
+def _add_status(commands: argparse._SubParsersAction) -> None:
+    """`farandole status`: its flags stand here so that a run imports nothing else of it."""
+    parser = commands.add_parser(
+        "status",
+        usage="farandole status [JOB] [--watch] [--json]\n       farandole status --controller HOST:PORT --job JOB "
+        "--token-file FILE [--tls-ca FILE] [--watch] [--json]",
+        help="shows what a job does, who waits for whom, and who is late",
+        description="Shows the jobs that this user has started with `farandole run` on this host, or one job of a "
+        "deployed controller. Exit code 1: a controller does not answer, or there is no such job.",
+    )
+    parser.add_argument("name", nargs="?", metavar="JOB", help="one of the jobs of this host; its beginning is enough")
+    parser.add_argument("--watch", action="store_true", help="go on showing it; a line per change when not a terminal")
+    parser.add_argument("--json", action="store_true", help="an array of jobs; with --watch an object per line")
+    parser.add_argument("--controller", metavar="HOST:PORT", help="a deployed controller")
+    parser.add_argument("--job", help="the job to ask it for")
+    parser.add_argument("--token-file", metavar="FILE", help="an observer's token for it, in a file of mode 0600")
+    parser.add_argument("--tls-ca", default="", metavar="FILE", help="certificates that may have signed its own")
+    parser.add_argument("--insecure", action="store_true", help="send the token beyond loopback without TLS")
 
 
 def parse(arguments: Sequence[str] | None = None) -> Settings:
@@ -55,9 +75,9 @@ def start(parsed: argparse.Namespace, name: str) -> int:
 def launch(settings: Settings) -> int:
     """Runs a job; returns its exit code."""
     if settings.elastic:
-        from farandole.launch.elastic import run
+        from farandole.launch.elastic.driver import run
     else:
-        from farandole.launch.run import run
+        from farandole.launch.job.run import run
 
     return run(settings)
 
@@ -66,5 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     parsed = make_parser().parse_args(arguments)
     if parsed.subcommand == "status":
+        from farandole.launch.status import status
+
         return status.run(parsed)
     return start(parsed, "farandole run")

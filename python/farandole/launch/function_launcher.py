@@ -12,11 +12,11 @@ import sys
 import threading
 import time
 
-from farandole.launch import cli, elastic, run
-from farandole.launch.function_remote import RemoteFolders
-
-# Workers have this time to heed SIGTERM once the caller is gone.
-GRACE_S = 10.0
+from farandole.launch import cli
+from farandole.launch.elastic import driver
+from farandole.launch.function.caller import GRACE_S
+from farandole.launch.function.remote import RemoteFolders
+from farandole.launch.job import run
 
 
 def _end_with_caller() -> None:
@@ -30,15 +30,15 @@ def _end_with_caller() -> None:
 
 def main() -> int:
     """Runs the job; returns its exit code."""
-    place, *arguments = sys.argv[1:]
+    folder, *arguments = sys.argv[1:]
     settings = cli.parse(arguments)
-    folders = RemoteFolders(place, settings, run.start_timeout_s(settings, os.environ))
+    folders = RemoteFolders(folder, settings, settings.remote_timeout_s(os.environ))
     if not folders.make():
         folders.take()
         return 1
     threading.Thread(target=_end_with_caller, daemon=True).start()
     try:
-        code = elastic.run(settings, folders) if settings.elastic else run.run(settings)
+        code = driver.run(settings, folders) if settings.elastic else run.run(settings)
     finally:
         taken = folders.take()
     # An elastic job may have lost a host, and be whole without what lies there.

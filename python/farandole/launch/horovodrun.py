@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from farandole.launch import cli, flags
+from farandole.launch import cli
+from farandole.launch.settings import flags
 from farandole.version import __version__
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
-from farandole import _locate
+from farandole.base import locate
 
 
 def main() -> None:
     """Becomes the compiled program, with the arguments as they are."""
     try:
-        program = _locate.find("farandole-perf")
+        program = locate.find("farandole-perf")
     except FileNotFoundError as error:
         sys.exit(f"farandole-perf: {error}")
     os.execv(program, ["farandole-perf", *sys.argv[1:]])

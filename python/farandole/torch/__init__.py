@@ -4,30 +4,6 @@ Tensors live on the CPU; one that is not contiguous, or lives on another device,
 memory.
 """
 
-from farandole._basics import (
-    ccl_built,
-    cross_rank,
-    cross_size,
-    cuda_built,
-    ddl_built,
-    gloo_built,
-    gloo_enabled,
-    init,
-    is_homogeneous,
-    is_initialized,
-    local_rank,
-    local_size,
-    mpi_built,
-    mpi_enabled,
-    mpi_threads_supported,
-    nccl_built,
-    rank,
-    rocm_built,
-    shutdown,
-    size,
-    start_timeline,
-    stop_timeline,
-)
 from farandole.exceptions import (
     HorovodInternalError,
     HorovodVersionMismatchError,
@@ -38,27 +14,46 @@ from farandole.exceptions import (
     TensorMismatchError,
     UnsupportedOperationError,
 )
-from farandole.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
-from farandole.torch import elastic
-from farandole.torch.collectives import allgather, allreduce, alltoall, broadcast, reducescatter
-from farandole.torch.compression import Compression
-from farandole.torch.functions import (
-    allgather_object,
-    broadcast_object,
-    broadcast_optimizer_state,
-    broadcast_parameters,
+from farandole.process.basics import (
+    ccl_built,
+    cross_rank,
+    cross_size,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rank,
+    rocm_built,
+    size,
+    start_timeline,
+    stop_timeline,
 )
-from farandole.torch.grouped import (
+from farandole.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from farandole.session.init import init, shutdown
+from farandole.torch import elastic
+from farandole.torch.collectives.differentiable import allgather, allreduce, alltoall, broadcast, reducescatter
+from farandole.torch.collectives.differentiable_groups import (
+    grouped_allgather,
+    grouped_allreduce,
+    grouped_reducescatter,
+)
+from farandole.torch.collectives.grouped import (
     grouped_allgather_async,
     grouped_allreduce_,
     grouped_allreduce_async,
     grouped_allreduce_async_,
     grouped_reducescatter_async,
 )
-from farandole.torch.grouped_collectives import grouped_allgather, grouped_allreduce, grouped_reducescatter
-from farandole.torch.handles import poll, synchronize
-from farandole.torch.memory import _check_has_gpu  # noqa: F401
-from farandole.torch.operations import (
+from farandole.torch.collectives.handles import poll, synchronize
+from farandole.torch.collectives.operations import (
     allgather_async,
     allreduce_,
     allreduce_async,
@@ -71,9 +66,17 @@ from farandole.torch.operations import (
     join,
     reducescatter_async,
 )
+from farandole.torch.collectives.reduce_ops import Adasum, Average, Max, Min, Product, Sum
+from farandole.torch.collectives.sparse import sparse_allreduce_async
+from farandole.torch.compression import Compression
+from farandole.torch.functions import (
+    allgather_object,
+    broadcast_object,
+    broadcast_optimizer_state,
+    broadcast_parameters,
+)
+from farandole.torch.memory import _check_has_gpu  # noqa: F401
 from farandole.torch.optimizer import DistributedOptimizer
-from farandole.torch.reduce_ops import Adasum, Average, Max, Min, Product, Sum
-from farandole.torch.sparse import sparse_allreduce_async
 from farandole.torch.sync_batch_norm import SyncBatchNorm
 from farandole.version import __version__
 

@@ -9,10 +9,10 @@ from typing import Any, Callable
 import torch
 
 from farandole.process_sets import ProcessSet
-from farandole.torch import names, operations, reduce_ops
+from farandole.torch.collectives import names, operations, reduce_ops
+from farandole.torch.collectives.handles import synchronize
 from farandole.torch.compression import Compressor
-from farandole.torch.handles import synchronize
-from farandole.torch.reducer import check_passes
+from farandole.torch.gradients.reducer import check_passes
 
 
 class DistributedAdasumOptimizer:

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-from farandole import _basics
 from farandole.exceptions import HorovodInternalError
+from farandole.process import basics
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch import memory, operations
-from farandole.torch.handles import synchronize
+from farandole.torch import memory
+from farandole.torch.collectives import operations
+from farandole.torch.collectives.handles import synchronize
 
 
 def broadcast_parameters(
@@ -156,7 +157,7 @@ def broadcast_optimizer_state(
         raise ValueError(f"expected a torch.optim.Optimizer, got {type(optimizer).__name__}")
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")
-    is_root = _basics.rank() == root_rank
+    is_root = basics.rank() == root_rank
     description = _describe(optimizer) if is_root else _Description()
     sources, description.sources = description.sources, []
     description = broadcast_object(description, root_rank, name="optimizer_state")
@@ -213,7 +214,7 @@ def broadcast_object(
             cloudpickle's own error.
     """
     name = name or "object"
-    is_root = _basics.rank() == root_rank
+    is_root = basics.rank() == root_rank
     payload, error = _dumps(obj) if is_root else (torch.empty(0, dtype=torch.uint8), None)
     size = torch.tensor([payload.numel() if error is None else -1], dtype=torch.int64)
     size = operations.broadcast_(size, root_rank, f"{name}.sz", process_set)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from farandole import _errors, _library
+from farandole.library import abi, errors
 
 # Numbers of proto/farandole/v1/types.proto. torch gained uint16 in 2.3.
 DTYPES = {
@@ -103,10 +103,10 @@ def place_for_rows(source: torch.Tensor, process_set_id: int) -> torch.Tensor:
     Raises:
         ValueError: there is no such set, or this process is not a member.
     """
-    library = _library.load()
+    library = abi.load()
     size, position = library.process_set_size(process_set_id), library.process_set_rank(process_set_id)
     if size < 0 or position < 0:
-        _errors.raise_error(min(size, position))
+        errors.raise_error(min(size, position))
     rows = source.shape[0] // size + (position < source.shape[0] % size)
     return torch.empty((rows, *source.shape[1:]), dtype=source.dtype)
 
@@ -125,11 +125,11 @@ def deliver(result: torch.Tensor, tensor: torch.Tensor, in_place: bool) -> torch
 
 def gathered(done: int, tensor: torch.Tensor) -> torch.Tensor:
     """The result that belongs to a handle, in the type and on the device of `tensor`."""
-    library = _library.load()
+    library = abi.load()
     result = torch.empty(library.result_dimensions(done), dtype=tensor.dtype)
     code = library.result_copy(done, result.data_ptr(), result.numel() * result.element_size())
-    if code != _library.OK:
-        _errors.raise_error(code)
+    if code != abi.OK:
+        errors.raise_error(code)
     return result if tensor.is_cpu else result.to(tensor.device)
 
 
@@ -140,4 +140,4 @@ def shape_of(tensor: torch.Tensor) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def _array_of(shape: torch.Size) -> Any:
-    return _library.shape_array(shape)
+    return abi.shape_array(shape)

@@ -10,14 +10,16 @@ from typing import Any, Callable
 
 import torch
 
-from farandole import _basics, process_sets
-from farandole._truth import is_elastic
+from farandole import process_sets
+from farandole.base.variables import is_elastic
 from farandole.exceptions import HorovodInternalError
+from farandole.process import basics
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch import gradient_groups, reduce_ops
 from farandole.torch.adasum_optimizer import DistributedAdasumOptimizer
+from farandole.torch.collectives import reduce_ops
 from farandole.torch.compression import Compression, Compressor
-from farandole.torch.reducer import GradientReducer, check_passes
+from farandole.torch.gradients import grouping
+from farandole.torch.gradients.reducer import GradientReducer, check_passes
 
 NamedParameters = Iterable[tuple[str, torch.Tensor]]
 
@@ -78,7 +80,7 @@ def _resolve_groups(num_groups: int, groups: Any) -> Any:
         warnings.warn("num_groups is deprecated; use groups", DeprecationWarning, stacklevel=3)
         if groups is None:
             groups = num_groups
-    gradient_groups.check(groups)
+    grouping.check(groups)
     return groups
 
 
@@ -302,7 +304,7 @@ def DistributedOptimizer(
     _check(op, backward_passes_per_step, gradient_predivide_factor, process_set)
     groups = _resolve_groups(num_groups, groups)
     names = _names(optimizer, named_parameters)
-    _basics.size()
+    basics.size()
     if op == reduce_ops.Adasum and _several(process_set):
         result = _derive(optimizer, DistributedAdasumOptimizer)
         result._distribute(names, compression, backward_passes_per_step, process_set)

@@ -10,14 +10,14 @@ import torch.nn.functional as F
 from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from farandole import _basics
+from farandole.process import basics
 from farandole.process_sets import global_process_set
-from farandole.torch import names, operations, reduce_ops
-from farandole.torch.handles import synchronize
+from farandole.torch.collectives import names, operations, reduce_ops
+from farandole.torch.collectives.handles import synchronize
 
 # Not attributes of the modules, or they would be saved and loaded with these.
 _own_names: weakref.WeakKeyDictionary[SyncBatchNorm, str] = weakref.WeakKeyDictionary()
-_basics.after_shutdown(_own_names.clear)
+basics.after_shutdown(_own_names.clear)
 
 
 def _sum(tensor: torch.Tensor, name: str) -> torch.Tensor:
@@ -36,8 +36,8 @@ def _moments(rows: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor,
         rows: (n, channels, ...); n may differ between ranks, and be 0.
     """
     channels, axes = rows.shape[1], [axis for axis in range(rows.dim()) if axis != 1]
-    table = torch.zeros(_basics.size(), 2 * channels + 1, dtype=torch.float64, device=rows.device)
-    own = table[_basics.rank()]
+    table = torch.zeros(basics.size(), 2 * channels + 1, dtype=torch.float64, device=rows.device)
+    own = table[basics.rank()]
     count = rows.numel() // channels
     if count:
         variance, mean = torch.var_mean(rows.to(_accumulation_type(rows)), axes, unbiased=False)
@@ -49,7 +49,7 @@ def _moments(rows: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor,
     total = counts.sum()
     if total < 2:
         raise ValueError(
-            f"Expected more than 1 value per channel when training, got {int(total)} from {_basics.size()} ranks"
+            f"Expected more than 1 value per channel when training, got {int(total)} from {basics.size()} ranks"
         )
     # Of several samples: Chan, Golub, LeVeque, Updating Formulae and a Pairwise Algorithm, 1979.
     mean = (counts * means).sum(0) / total
@@ -145,7 +145,7 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Normalises each channel of `input`; the result has its shape and type."""
         self._check_input_dim(input)
-        if not self.training or _basics.size() == 1:
+        if not self.training or basics.size() == 1:
             return super().forward(input)
         mean, variance, total = _moments(input.detach(), f"{self._own_name()}.moments")
         if self.track_running_stats:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from farandole import _basics
 from farandole.elastic import HostsUpdatedInterrupt, ObjectState, State, WorkerRetiredError, run_fn
+from farandole.session import init
 from farandole.torch.elastic.sampler import ElasticSampler
 from farandole.torch.elastic.state import TorchState
 
@@ -28,7 +28,7 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def reset() -> None:
-        _basics.shutdown()
-        _basics.init()
+        init.shutdown()
+        init.init()
 
     return run_fn(func, reset)

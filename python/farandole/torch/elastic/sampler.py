@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from farandole import _basics
+from farandole.process import basics
 
 
 class ElasticSampler(torch.utils.data.Sampler):
@@ -77,8 +77,8 @@ class ElasticSampler(torch.utils.data.Sampler):
 
     def reset(self) -> None:
         """Divides what is left among the present workers. Iterators that exist already do not change."""
-        self.num_replicas = _basics.size()
-        self.rank = _basics.rank()
+        self.num_replicas = basics.size()
+        self.rank = basics.rank()
         indices = list(range(len(self.dataset)))
         if self.shuffle:
             random.Random(self.seed + self.epoch).shuffle(indices)

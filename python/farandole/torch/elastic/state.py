@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from farandole import _basics
 from farandole.elastic import ObjectState
-from farandole.torch import reducer
+from farandole.process import basics
 from farandole.torch.elastic.sampler import ElasticSampler
 from farandole.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
+from farandole.torch.gradients import reducer
 
 
 class StateHandler:
@@ -61,7 +61,7 @@ class StateDictHandler(StateHandler):
     def sync(self) -> None:
         """Takes over the state of rank 0, and saves it. Raises HorovodInternalError when a peer was lost."""
         received = broadcast_object(self.value.state_dict(), root_rank=0, name="elastic.state_dict")
-        if _basics.rank() != 0:
+        if basics.rank() != 0:
             self.value.load_state_dict(received)
         self.save()
 
@@ -151,7 +151,7 @@ class TorchState(ObjectState):
             else:
                 super().__setattr__(name, value)
                 self._handlers[name] = handler(value)
-        super().__init__(bcast_object=broadcast_object, get_rank=_basics.rank, **objects)
+        super().__init__(bcast_object=broadcast_object, get_rank=basics.rank, **objects)
 
     def __setattr__(self, name: str, value: Any) -> None:
         handler = self.__dict__.get("_handlers", {}).get(name)

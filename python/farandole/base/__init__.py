@@ -1,0 +1,1 @@
+"""What front ends and launcher share. Builds on nothing of ours."""

@@ -1,0 +1,1 @@
+"""``farandole.run``: one Python function as several processes."""

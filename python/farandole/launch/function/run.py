@@ -1,0 +1,165 @@
+"""``farandole.run``: one function as several processes, from a script or a notebook."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+def run(
+    func: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    num_proc: int = 1,
+    min_num_proc: int | None = None,
+    max_num_proc: int | None = None,
+    slots: int | None = None,
+    reset_limit: int | None = None,
+    cooldown_range: Sequence[int] | None = None,
+    hosts: str | None = None,
+    hostfile: str | None = None,
+    host_discovery_script: str | None = None,
+    start_timeout: float | None = None,
+    ssh_port: int | None = None,
+    ssh_identity_file: str | None = None,
+    disable_cache: bool | None = None,
+    output_filename: str | None = None,
+    verbose: int | bool | None = None,
+    use_gloo: bool | None = None,
+    use_mpi: bool | None = None,
+    mpi_args: str | None = None,
+    network_interface: str | None = None,
+    network_interfaces: str | None = None,
+    executable: str | None = None,
+    np: int | None = None,
+    min_np: int | None = None,
+    max_np: int | None = None,
+) -> list[Any]:
+    """Calls a function in `num_proc` new processes, which find each other in ``hvd.init()``, and waits for all.
+
+    Their output appears as that of `farandole run` does. Ctrl-C interrupts the function everywhere and raises
+    KeyboardInterrupt here; a second one ends the processes, a third kills them.
+
+    Args:
+        func: what every process calls. It travels by cloudpickle: one defined in a notebook or script by value, one of
+            a module by name, looked for on this process' sys.path.
+        args: its positional arguments.
+        kwargs: its named arguments.
+        num_proc: processes; `min_num_proc` if that is more.
+        min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, host_discovery_script: of an elastic run. The
+            results are those of the first `min_num_proc` ranks then.
+        hosts, hostfile: hosts with slots. Others are reached by ssh, with this package at the same place; function and
+            results travel by ssh, too.
+        start_timeout: seconds that ``hvd.init()`` waits for the other processes (30).
+        output_filename: folder into which the output is written, too.
+        network_interfaces, ssh_port, ssh_identity_file: as the flags of `farandole run`.
+        verbose: true: tells what launcher, agent and controller do.
+        executable: Python for the processes; it needs this package (default: this one).
+        disable_cache, use_gloo, use_mpi, mpi_args: accepted for Horovod's sake, without effect.
+        np, min_np, max_np, network_interface: former names, which win over the new ones.
+
+    Returns:
+        What the function returned in each process, in the order of ranks.
+
+    Raises:
+        RunError: (a RuntimeError) the function raised something, or a process ended without a result; the text names
+            the rank and holds its traceback.
+        ValueError: arguments that contradict each other or make no sense.
+        TypeError: `func` cannot be called, or its arguments are not a list and a dict.
+        pickle.PicklingError: (or a TypeError) function or arguments cannot travel.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    return _run(locals())
+
+
+_FORMER_NAMES = {
+    "np": "num_proc",
+    "min_np": "min_num_proc",
+    "max_np": "max_num_proc",
+    "network_interface": "network_interfaces",
+}
+# Those that are flags of `farandole run`, in its terms.
+_FLAGS = {
+    "num_proc": "-np",
+    "min_num_proc": "--min-np",
+    "max_num_proc": "--max-np",
+    "slots": "--slots-per-host",
+    "reset_limit": "--reset-limit",
+    "cooldown_range": "--blacklist-cooldown-range",
+    "hosts": "--hosts",
+    "hostfile": "--hostfile",
+    "host_discovery_script": "--host-discovery-script",
+    "start_timeout": "--start-timeout",
+    "ssh_port": "--ssh-port",
+    "ssh_identity_file": "--ssh-identity-file",
+    "disable_cache": "--disable-cache",
+    "output_filename": "--output-filename",
+    "verbose": "--verbose",
+    "use_mpi": "--mpi",
+    "mpi_args": "--mpi-args",
+    "network_interfaces": "--network-interfaces",
+}
+
+
+# Whoever only imports the package does without what these functions import.
+def _run(given: dict[str, Any]) -> list[Any]:
+    """`run` with its arguments by name."""
+    for old, new in _FORMER_NAMES.items():
+        if given[old] is not None:
+            warnings.warn(f"{old} is deprecated: call it {new}", DeprecationWarning, stacklevel=3)
+            given[new] = given[old]
+    _check(given)
+    from farandole.launch.function import caller
+
+    call = (given["func"], tuple(given["args"]), dict(given["kwargs"] or {}))
+    least = given["min_num_proc"]
+    expected = given["num_proc"] if least is None else least
+    given["num_proc"] = max(given["num_proc"], least or 1)
+    return caller.run(call, expected, _options(given), given["executable"])
+
+
+def _check(given: dict[str, Any]) -> None:
+    from numbers import Integral
+
+    func, args, kwargs, processes = (given[name] for name in ("func", "args", "kwargs", "num_proc"))
+    if not callable(func):
+        raise TypeError(f"farandole.run calls a function, not a {type(func).__name__}: farandole.run(train)")
+    if isinstance(args, (str, bytes)) or not isinstance(args, Sequence):
+        raise TypeError(f"args are a {type(args).__name__}; they have to be a tuple or a list: args=(value,)")
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise TypeError(f"kwargs are a {type(kwargs).__name__}; they have to be a dict, or None")
+    for one, other in (("use_gloo", "use_mpi"), ("hosts", "hostfile")):
+        if given[one] and given[other]:
+            raise ValueError(f"{one} and {other} exclude each other; give one of them")
+    if not isinstance(processes, Integral) or isinstance(processes, bool) or processes < 1:
+        raise ValueError(f"num_proc is {processes!r}; it has to be a whole number from 1 on")
+    _check_hosts(given["hosts"], given["hostfile"])
+
+
+def _check_hosts(text: str | None, path: str | None) -> None:
+    """Raises ValueError."""
+    from farandole.launch.hosts import hosts
+
+    if text is not None:
+        hosts.parse_hosts(text)
+    elif path is not None:
+        hosts.read_hostfile(path)
+
+
+def _options(given: dict[str, Any]) -> list[str]:
+    """As `farandole run` takes them. What is wrong with a value is for it to say."""
+    options = []
+    for name, flag in _FLAGS.items():
+        value = given[name]
+        if value is None or value is False:
+            continue
+        if flag in ("--verbose", "--disable-cache", "--mpi"):
+            options += [flag] if value else []
+        elif name == "cooldown_range":
+            options += [flag, *map(str, value)]
+        elif name == "num_proc":
+            options += [flag, str(value)]
+        else:
+            options.append(f"{flag}={value}")
+    return options

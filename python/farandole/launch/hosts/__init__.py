@@ -1,0 +1,1 @@
+"""Hosts: how they are named, which ranks run where, and under which addresses they find each other."""

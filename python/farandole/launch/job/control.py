@@ -1,0 +1,87 @@
+"""What every job of the launcher has, elastic or not: a name, a controller, and the file that tells of both."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+
+from farandole.base import locate
+from farandole.launch.hosts.addresses import endpoint
+from farandole.launch.processes.children import member_token, observer_token
+from farandole.launch.processes.controller import Controller, certificate
+from farandole.launch.settings.settings import Settings
+from farandole.launch.status import job_files
+
+
+def missing_program() -> str:
+    """Which of the programs that a job needs is not here, as a sentence; empty: none."""
+    try:
+        for name in ("farandole-controller", "farandole-agent"):
+            locate.find(name)
+    except FileNotFoundError as error:
+        return str(error)
+    return ""
+
+
+class Control:
+    """A job and its controller.
+
+    Args:
+        settings: of the job.
+        environment: of the controller.
+
+    Attributes:
+        job: the name.
+        certificate: the controller's, in PEM; empty: no TLS.
+    """
+
+    def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
+        self._settings, self._environment = settings, environment
+        self.job = f"run-{secrets.token_hex(8)}"
+        self.certificate = ""
+        self._controller: Controller | None = None
+
+    @property
+    def started(self) -> bool:
+        """Whether `start` has been called."""
+        return self._controller is not None
+
+    def start(self, address: str, beyond: bool) -> bool:
+        """Whether the controller listens at an address of this host; beyond loopback with TLS. Raises RuntimeError."""
+        settings, say = self._settings, self._settings.say
+        port = settings.metrics_port
+        self._controller = Controller(
+            endpoint(address, "0"), beyond, self._environment, say, port, verbose=settings.verbose
+        )
+        if not self._controller.start():
+            return False
+        if beyond:
+            self.certificate = certificate(self._controller.key)
+        return True
+
+    def endpoint(self, own: str) -> str:
+        """HOST:PORT for those who find this host under the address `own`."""
+        return endpoint(own, self._controller.port)
+
+    def token(self) -> str:
+        """Of a member of the job."""
+        return member_token(self._controller.key, self.job)
+
+    def show(self, own: str) -> None:
+        """Lets ``farandole status`` find the job; `own` is an address of this host at which the controller listens."""
+        settings = self._settings
+        token = observer_token(self._controller.key, self.job)
+        try:
+            job_files.write(self.job, self.endpoint(own), token, settings.processes, settings.command, self.certificate)
+        except OSError as error:
+            settings.say(f"`farandole status` will not show this job: {error}")
+
+    def alive(self) -> bool:
+        """Whether the controller runs, perhaps again; False: it does not, for good."""
+        return self._controller.alive()
+
+    def end(self) -> None:
+        """Returns when the controller has ended and the file is gone."""
+        if self._controller is not None:
+            self._controller.end()
+        job_files.remove(self.job)

@@ -1,0 +1,43 @@
+"""Signals to the launcher, which are meant for the workers."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+from farandole.launch.processes.wakeup import Wakeup
+
+RELAYED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+class Signals:
+    """Those that have come and were not passed on yet. Taken down while it is entered; afterwards all is as before.
+
+    Attributes:
+        pending: their numbers.
+        wakeup: tells of new ones, and of children that have ended.
+    """
+
+    wakeup: Wakeup
+
+    def __init__(self) -> None:
+        self.pending: list[int] = []
+        self._interrupts = 0
+        self._handlers: dict[int, object] = {}
+
+    def __enter__(self) -> Signals:
+        self._handlers = {number: signal.signal(number, self._take) for number in RELAYED}
+        self.wakeup = Wakeup()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.wakeup.close()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        """The second Ctrl-C is a SIGTERM, the third ends at once."""
+        if number == signal.SIGINT:
+            self._interrupts += 1
+            number = {1: signal.SIGINT, 2: signal.SIGTERM}.get(self._interrupts, signal.SIGKILL)
+        self.pending.append(number)

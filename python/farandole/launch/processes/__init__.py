@@ -1,0 +1,1 @@
+"""Agent and controller as children of the launcher."""

@@ -1,0 +1,1 @@
+"""Other hosts, which are reached through ssh."""

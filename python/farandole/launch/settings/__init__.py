@@ -1,0 +1,1 @@
+"""What a run was asked to do: flags, the configuration file, variables."""

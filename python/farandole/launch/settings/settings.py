@@ -1,0 +1,141 @@
+"""What one run was asked to do, and the environment that follows from it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from farandole.base.variables import spelled_as_words, start_timeout_s
+from farandole.launch.hosts.hosts import Host, HostRanks, assign_ranks
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The command line of ``farandole run``, checked. None: not given.
+
+    Attributes:
+        processes: how many to start; with elastic training, at first.
+        command: what they run.
+        hosts: where, in this order; empty: here.
+        start_timeout_s: how long init() and the checks of remote hosts may take.
+        tunables: values of variables, by their names without FARANDOLE_ and HOROVOD_.
+        network_interfaces: names of those that everything uses; empty: any.
+        ssh_port: of all remote hosts; None: what ssh's configuration says.
+        ssh_identity_file: the private key; None: what ssh's configuration says.
+        output_folder: where the ranks' output goes too, a folder ``rank.N`` each; None: nowhere.
+        timestamps: a time stands before every line of output.
+        nccl_without_ib: NCCL_IB_DISABLE=1 for the workers.
+        metrics_port: where the controller answers Prometheus; None: nowhere.
+        prefix_output: the rank stands before every line of output.
+        verbose: the launcher, the agents and the controller tell what they do.
+        dry_run: only print what would be started.
+        name: of the command line, before messages.
+        min_processes, max_processes: bounds of an elastic job; None: not elastic, or no upper bound.
+        discovery_script: prints the hosts of an elastic job; None: none.
+        slots_per_host: of hosts that it prints without a number; None: 1.
+        elastic_timeout_s: how long an elastic job waits for enough slots; None: 600, or the variable.
+        reset_limit: an elastic job ends after this many resets; None: never for that.
+        cooldown_range_s: shortest and longest time for which a failed host of an elastic job is left alone; None: ever.
+    """
+
+    processes: int
+    command: tuple[str, ...]
+    hosts: tuple[Host, ...] = ()
+    start_timeout_s: float | None = None
+    tunables: Mapping[str, str] = field(default_factory=dict)
+    network_interfaces: tuple[str, ...] = ()
+    ssh_port: int | None = None
+    ssh_identity_file: str | None = None
+    output_folder: str | None = None
+    timestamps: bool = False
+    nccl_without_ib: bool = False
+    metrics_port: int | None = None
+    prefix_output: bool = True
+    verbose: bool = False
+    dry_run: bool = False
+    name: str = "farandole run"
+    min_processes: int | None = None
+    max_processes: int | None = None
+    discovery_script: str | None = None
+    slots_per_host: int | None = None
+    elastic_timeout_s: float | None = None
+    reset_limit: int | None = None
+    cooldown_range_s: tuple[float, float] | None = None
+
+    def say(self, sentence: str) -> None:
+        """One line on stderr."""
+        print(f"{self.name}: {sentence}", file=sys.stderr, flush=True)
+
+    @property
+    def elastic(self) -> bool:
+        """Whether ranks may come and go."""
+        return self.min_processes is not None or self.discovery_script is not None
+
+    def remote_timeout_s(self, environment: Mapping[str, str]) -> float:
+        """How long the checks of remote hosts may take."""
+        return self.start_timeout_s or start_timeout_s(environment)
+
+    def ranks_by_host(self) -> tuple[HostRanks, ...]:
+        """Which ranks run on which host. Raises ValueError if the hosts have not enough slots."""
+        return assign_ranks(self.hosts or (Host("localhost", self.processes),), self.processes)
+
+    def environment(self, inherited: Mapping[str, str], cores: int) -> dict[str, str]:
+        """Variables of the agent, the controller and the workers, without what the agent adds for each worker."""
+        result = {name: value for name, value in inherited.items() if name not in _OF_ANOTHER_JOB}
+        result.update(spelled_as_words(result))
+        here = self.processes if self.elastic else max(each.local_size for each in self.ranks_by_host())
+        result.setdefault("OMP_NUM_THREADS", str(threads_per_process(cores, here)))
+        given = dict(self.tunables)
+        if self.start_timeout_s is not None:
+            given["START_TIMEOUT"] = f"{self.start_timeout_s:g}"
+        for name, value in given.items():
+            # Not under our own name, which would come before what a script says under Horovod's.
+            result[f"HOROVOD_{name}"] = value
+            result.pop(f"FARANDOLE_{name}", None)
+        if self.nccl_without_ib:
+            result["NCCL_IB_DISABLE"] = "1"
+        if self.verbose and "LOG_LEVEL" not in given:
+            result.setdefault("FARANDOLE_LOG_LEVEL", "info")
+        return result
+
+
+# A run inside of a worker of another run is a job of its own.
+_OF_ANOTHER_JOB = frozenset(
+    f"{prefix}_{name}"
+    for prefix in ("FARANDOLE", "HOROVOD")
+    for name in (
+        "AGENT_SOCKET",
+        "DATA_ADDRESS",
+        "ELASTIC",
+        "JOB",
+        "MAX_SIZE",
+        "MIN_SIZE",
+        "RANK",
+        "SIZE",
+        "LOCAL_RANK",
+        "LOCAL_SIZE",
+        "CROSS_RANK",
+        "CROSS_SIZE",
+        "HOSTNAME",
+    )
+)
+
+
+def threads_per_process(cores: int, processes: int) -> int:
+    """Computing threads for each of `processes` that share `cores`."""
+    return max(1, cores // processes)
+
+
+def allowed_cores() -> int:
+    """Cores that this process may use: its affinity, and the CPU quota of its cgroup rounded up."""
+    cores = len(os.sched_getaffinity(0))
+    try:
+        with open("/sys/fs/cgroup/cpu.max") as file:
+            quota, period = file.read().split()
+        if quota != "max":
+            cores = min(cores, max(1, -(-int(quota) // int(period))))
+    except (OSError, ValueError):
+        pass
+    return cores

@@ -1,0 +1,1 @@
+"""``farandole status``, and the files by which it finds jobs."""

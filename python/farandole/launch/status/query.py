@@ -1,0 +1,100 @@
+"""Asks a controller for the status of a job, by way of the controller's own program: the package brings no gRPC."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from farandole.base import locate
+from farandole.launch.processes.children import pipe_with
+
+# Exit codes of `farandole-controller query`.
+USAGE, NO_ANSWER, REFUSED, NO_JOB = 2, 3, 4, 5
+
+
+class QueryError(Exception):
+    """A query has no answer. `code` is the program's exit code, the text one sentence."""
+
+    def __init__(self, code: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Target:
+    """Whom to ask, and about what. Either `token` or `token_file` is set.
+
+    Attributes:
+        job: name of the job.
+        controller: HOST:PORT.
+        token: of an observer or a member.
+        token_file: a file of mode 0600 that holds it.
+        tls_ca: a file with the certificates that may have signed the controller's; "": no TLS.
+        certificate: the controller's own, in PEM, which then need not be for its address; "": that of tls_ca, or none.
+        insecure: the token may go beyond loopback without TLS.
+    """
+
+    job: str
+    controller: str
+    token: str = ""
+    token_file: str = ""
+    tls_ca: str = ""
+    certificate: str = ""
+    insecure: bool = False
+
+    def _start(self, *more: str) -> subprocess.Popen:
+        command = [locate.find("farandole-controller"), "query", "--controller", self.controller, "--job", self.job]
+        command += ["--tls-ca", self.tls_ca] if self.tls_ca else []
+        command += ["--insecure"] if self.insecure else []
+        descriptors = [pipe_with(self.token)] if self.token else []
+        command += ["--token-fd", str(descriptors[0])] if descriptors else ["--token-file", self.token_file]
+        if self.certificate:
+            descriptors.append(pipe_with(self.certificate))
+            command += ["--tls-pinned", f"/dev/fd/{descriptors[-1]}"]
+        try:
+            return subprocess.Popen(
+                [*command, *more],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                pass_fds=descriptors,
+            )
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def get(self, timeout_s: float = 3.0) -> dict:
+        """The job's status: JobStatus of proto/farandole/v1/status.proto, field by field.
+
+        Raises:
+            QueryError: no answer within `timeout_s`, refused, or no such job.
+            FileNotFoundError: farandole-controller is not there.
+        """
+        process = self._start("--timeout-ms", str(int(timeout_s * 1000)))
+        out, err = process.communicate()
+        if process.returncode:
+            raise _error(process.returncode, err)
+        return json.loads(out)
+
+    def watch(self, per_second: int, timeout_s: float = 3.0) -> Iterator[dict]:
+        """The job's status now and on each change. As `get` otherwise; ends with an exception, or with its reader."""
+        process = self._start("--timeout-ms", str(int(timeout_s * 1000)), "--watch", str(per_second))
+        try:
+            for line in process.stdout:
+                yield json.loads(line)
+            err = process.stderr.read()
+            raise _error(process.wait(), err)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            process.stderr.close()
+
+
+def _error(code: int, err: str) -> QueryError:
+    lines = err.strip().splitlines() or ["no reason given"]
+    return QueryError(code, lines[0].partition("farandole-controller query: ")[2] or lines[0])

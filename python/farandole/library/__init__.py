@@ -1,0 +1,1 @@
+"""The C ABI as Python: libfarandole.so, its codes, submissions and waits."""

@@ -1,0 +1,136 @@
+"""Submissions as the C ABI takes them: `farandole_submission` of frameworks/c_api.h, up to the fields that have to be
+there. Packed at once, which takes half of what a call with as many arguments does.
+
+Names and shapes come from caches, out of which another thread may push them at any time. So what is packed never leaves
+a function of this module: it holds addresses, and the arguments beside it what lies there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+from collections.abc import Sequence
+from ctypes import c_int64
+from typing import Any
+
+from farandole.library import abi
+
+ALLREDUCE, ALLGATHER, BROADCAST, BARRIER, ALLTOALL, REDUCESCATTER, JOIN = range(1, 8)
+
+# struct_bytes, operation; name, shape, splits; ndim, splits_count, dtype, reduce_op; prescale, postscale; root_rank,
+# process_set; in and out, each of which is an address, a kind (0: host) and a device.
+_STRUCT = struct.Struct("=IiQQQiiiiddiIQiiQii")
+_BYTES = _STRUCT.size
+_pack = _STRUCT.pack
+_One = c_int64 * 1
+_address = ctypes.addressof
+
+
+class Text:
+    """A string of the C ABI: its bytes and where they lie."""
+
+    __slots__ = ("address", "_memory")
+
+    def __init__(self, text: bytes) -> None:
+        self._memory = ctypes.create_string_buffer(text)
+        self.address = _address(self._memory)
+
+
+@functools.lru_cache(maxsize=4096)
+def text(value: str) -> Text:
+    """`value` in UTF-8.
+
+    Raises:
+        ValueError: it has a NUL character.
+    """
+    if "\0" in value:
+        raise ValueError(f"name {value!r} has a NUL character")
+    return Text(value.encode())
+
+
+def submit(
+    operation: int,
+    name: Text | None,
+    source: int,
+    target: int,
+    dtype: int,
+    shape: ctypes.Array,
+    process_set: int,
+    reduce_op: int = 0,
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+    root_rank: int = 0,
+    splits: ctypes.Array | None = None,
+) -> int:
+    """Submits one. The library copies name, shape and splits; until then nothing but these arguments need keep them.
+
+    Args:
+        name: None: the library makes one.
+        source, target: addresses of contiguous host memory; 0: none.
+        shape, splits: as `abi.shape_array` makes them.
+
+    Returns:
+        Its handle, or a negative code.
+    """
+    submission = _pack(
+        _BYTES,
+        operation,
+        0 if name is None else name.address,
+        _address(shape),
+        0 if splits is None else _address(splits),
+        len(shape),
+        0 if splits is None else len(splits),
+        dtype,
+        reduce_op,
+        prescale,
+        postscale,
+        root_rank,
+        process_set,
+        source,
+        0,
+        0,
+        target,
+        0,
+        0,
+    )
+    handle = _One()
+    code = abi.load().submit(submission, 1, None, handle)
+    return handle[0] if code == 0 else code
+
+
+def submit_group(
+    operation: int,
+    name: Text | None,
+    tensors: Sequence[tuple[int, int, int, ctypes.Array]],
+    process_set: int,
+    reduce_op: int = 0,
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+) -> tuple[int, Sequence[int]]:
+    """Submits the same operation of several tensors, which are executed together.
+
+    Args:
+        tensors: source, target, dtype and shape of each, as `submit` takes them.
+
+    Returns:
+        A code, and their handles if it is not negative.
+    """
+    of_all = (reduce_op, prescale, postscale, 0, process_set)
+    submissions = [
+        _pack(_BYTES, operation, 0, _address(shape), 0, len(shape), 0, dtype, *of_all, source, 0, 0, target, 0, 0)
+        for source, target, dtype, shape in tensors
+    ]
+    handles = (c_int64 * len(submissions))()
+    # Without a name the number tells that it is a group; a group of one is a lone tensor then, on all ranks alike.
+    address: Any = None if name is None else name.address
+    code = abi.load().submit(b"".join(submissions), len(submissions), address, handles)
+    return code, tuple(handles)
+
+
+def submit_plain(operation: int, process_set: int = 0) -> int:
+    """Submits a barrier or a join; its handle, or a negative code."""
+    return submit(operation, None, 0, 0, 0, _NO_DIMENSIONS, process_set)
+
+
+_NO_DIMENSIONS = (c_int64 * 0)()

@@ -1,0 +1,1 @@
+"""Who this process is: rank, size, and what was built."""

@@ -1,0 +1,1 @@
+"""How a process enters its job and leaves it."""

@@ -1,0 +1,153 @@
+"""Handles of operations under way: they keep tensors alive and know what to do when the bytes are there."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from farandole.exceptions import HorovodInternalError
+from farandole.library import abi, errors, submission, waiting
+from farandole.process import basics
+
+Finish = Callable[[int], Any]
+
+# first handle: (all handles, tensors whose memory the library uses, what makes the result once they are done)
+_pending: dict[int, tuple[tuple[int, ...], tuple, Finish]] = {}
+_greatest = 0
+# Handles of the former life of the job whose operations nobody has waited for.
+_abandoned: set[int] = set()
+
+
+def wire_name(operation: str, name: str | None) -> submission.Text | None:
+    """The name of a submission as the C ABI takes it; None: it makes one.
+
+    Raises:
+        ValueError: not a str, or one with a NUL character.
+    """
+    if name is None or name == "":
+        return None
+    if not isinstance(name, str):
+        raise ValueError(f"name must be a str, got {type(name).__name__}")
+    return submission.text(f"{operation}.{name}")
+
+
+def factor(value: float, which: str) -> float:
+    """A factor of a reduction as float.
+
+    Raises:
+        ValueError: not a number. Whether it is finite the library looks itself.
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{which} must be a number, got {value!r}") from None
+
+
+def track(handle: int, tensors: tuple, finish: Finish, others: tuple[int, ...] = ()) -> int:
+    """Registers what a submission returned, or raises the error that it was.
+
+    Args:
+        others: further handles of the same submission, which end with this one.
+    """
+    global _greatest
+    if handle < 0:
+        errors.raise_error(handle)
+    _pending[handle] = ((handle, *others), tensors, finish)
+    _greatest = max(_greatest, handle, *others)
+    return handle
+
+
+class Deferred:
+    """What some asynchronous operations return instead of an int: a callable that waits and returns the result."""
+
+    def poll(self) -> bool:
+        """Whether calling would not wait."""
+        raise NotImplementedError("a Deferred defines poll()")
+
+    def __call__(self) -> Any:
+        """Waits and returns the result."""
+        raise NotImplementedError("a Deferred defines __call__()")
+
+
+def poll(handle: int | Deferred) -> bool:
+    """Whether the operation is done, so that synchronize() would not wait.
+
+    Raises:
+        ValueError: the handle was never given out, or has been synchronized; in a child of fork().
+    """
+    if isinstance(handle, Deferred):
+        return handle.poll()
+    _check(handle)
+    if handle not in _pending:
+        raise ValueError(f"Handle {handle} has been synchronized already.")
+    library = abi.load()
+    codes = [library.wait(each, 0) for each in _pending[handle][0]]
+    if abi.FORKED in codes:
+        errors.raise_error(abi.FORKED)
+    return abi.PENDING not in codes
+
+
+def synchronize(handle: int | Deferred) -> Any:
+    """Waits for an operation, returns its output and forgets the handle.
+
+    Returns:
+        The output tensor, of a group the tuple of them; None for a handle that was synchronized before.
+
+    Raises:
+        TensorMismatchError: ranks disagree about the tensor.
+        HorovodInternalError: a peer was lost, or the library was shut down.
+        ValueError: the handle was never given out.
+    """
+    if isinstance(handle, Deferred):
+        return handle()
+    _check(handle)
+    entry = _pending.get(handle)
+    if entry is None:
+        if handle in _abandoned:
+            raise HorovodInternalError("Farandole was shut down before the result of this operation was asked for")
+        return None
+    each, _, finish = entry
+    error: Exception | None = None
+    for one in each:
+        try:
+            waiting.wait(one)
+        except Exception as first:
+            error = error or first
+    # None is in use any more; an interrupt above leaves all as they are.
+    _pending.pop(handle, None)
+    try:
+        if error is not None:
+            raise error
+        return finish(handle)
+    finally:
+        for one in each:
+            abi.load().release(one)
+
+
+def finish(handle: int, tensors: tuple, make_result: Finish) -> Any:
+    """`synchronize(track(...))` without the bookkeeping, for what needs the library no more to make its result."""
+    if handle < 0:
+        errors.raise_error(handle)
+    library = abi.load()
+    try:
+        waiting.wait(handle)
+    except BaseException:
+        # Interrupted: the library goes on using their memory.
+        if library.wait(handle, 0) == abi.PENDING:
+            track(handle, tensors, make_result)
+        raise
+    library.release(handle)
+    return make_result(handle)
+
+
+def _check(handle: int) -> None:
+    if not isinstance(handle, int) or handle <= 0 or handle > _greatest:
+        raise ValueError(f"Handle {handle!r} was not given out by an asynchronous operation.")
+
+
+def _abandon_all() -> None:
+    global _abandoned
+    _abandoned = set(_pending)
+    _pending.clear()
+
+
+basics.after_shutdown(_abandon_all)

@@ -1,0 +1,1 @@
+"""The gradients of an optimizer on their way through an allreduce."""

@@ -1,0 +1,97 @@
+"""Gradients in memory that the ranks of a host share, so that reducing them needs no copy."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+
+import torch
+
+from farandole.library import abi
+from farandole.torch import memory
+from farandole.torch.gradients import heap
+
+# Places begin on cache lines: what two ranks write at a time lies on different ones.
+_LINE = 64
+
+
+class _Region:
+    """What the library has handed out; goes back when no tensor lies in it any more."""
+
+    def __init__(self, address: int, bytes_: int) -> None:
+        self.address, self.bytes = address, bytes_
+        weakref.finalize(self, abi.load().memory_free, address)
+        _regions.add(self)
+
+
+_regions: weakref.WeakSet[_Region] = weakref.WeakSet()
+
+
+class Place:
+    """Where the gradients of one parameter lie, one after the other.
+
+    Each gradient is a tensor with a storage of its own, of exactly its bytes. The place is free when that storage is
+    gone: somebody may keep the gradient of an earlier step, or a view of it, and finds it unchanged.
+    """
+
+    __slots__ = ("address", "dtype", "_shape", "_bytes", "_region", "_last")
+
+    def __init__(self, region: _Region, offset: int, parameter: torch.Tensor) -> None:
+        self.address = region.address + offset
+        self.dtype = parameter.dtype
+        self._shape = parameter.shape
+        # A class of its own, as plain arrays take no attribute and no weak reference.
+        size = parameter.numel() * parameter.element_size()
+        self._bytes = type("GradientBytes", (ctypes.c_char * size,), {})
+        self._region = region
+        self._last: weakref.ref | None = None
+
+    def free(self) -> bool:
+        """Whether no tensor lies here."""
+        return self._last is None or self._last() is None
+
+    def tensor(self) -> torch.Tensor:
+        """A tensor like the parameter, of whatever bytes are there. Only if `free`."""
+        owner = self._bytes.from_address(self.address)
+        owner.region = self._region
+        self._last = weakref.ref(owner)
+        return torch.frombuffer(owner, dtype=self.dtype).view(self._shape)
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether `tensor`, of the parameter's shape, is what lies here."""
+        return tensor.data_ptr() == self.address and tensor.dtype is self.dtype and memory.is_plain(tensor)
+
+
+def _fits(parameter: torch.Tensor) -> bool:
+    return (
+        parameter.layout is torch.strided
+        and memory.is_plain(parameter)
+        and parameter.dtype in memory.REDUCIBLE
+        and parameter.numel() > 0
+    )
+
+
+def lay_out(parameters: Sequence[torch.Tensor], process_set_id: int) -> list[Place | None]:
+    """A place for the gradient of each parameter, one behind the other; all ranks that have the same parameters get the
+    same layout.
+
+    Returns:
+        None for what stays where torch puts it: on a device, not contiguous, of a type that has no sum, empty; and for
+        all if the ranks share no memory or the host has not enough of it (the library logs why).
+    """
+    offsets: list[int | None] = []
+    total = 0
+    for parameter in parameters:
+        offsets.append(total if _fits(parameter) else None)
+        if _fits(parameter):
+            total += -(-parameter.numel() * parameter.element_size() // _LINE) * _LINE
+    none: list[Place | None] = [None] * len(offsets)
+    if total == 0:
+        return none
+    address = ctypes.c_void_p()
+    if abi.load().memory_allocate(process_set_id, total, ctypes.byref(address)) != abi.OK:
+        return none
+    region = _Region(address.value or 0, total)
+    heap.keep(sum(each.bytes for each in _regions))
+    return [None if at is None else Place(region, at, each) for at, each in zip(offsets, parameters)]
