@@ -57,7 +57,7 @@ Runtime::Runtime(Config config, const LinkFactory& link, execute::Executor::Fact
 Runtime::~Runtime() { Stop(); }
 
 absl::Status Runtime::Start() {
-  executor_.SetIdle(this);
+  executor_.SetIdle(&idle_);
   absl::Status started = loop_.Start();
   if (started.ok()) started = executor_.Start();
   if (started.ok()) loop_.Post([this] { StartFromLoop(); });
@@ -422,27 +422,6 @@ void Runtime::OnWithdrawn(session::Work work) {
   Apply(session_.Withdrawn(std::move(work), loop_.Now()));
 }
 
-// A wake-up from the link's socket costs three times one from a futex, and lending it to and fro a system call each.
-bool Runtime::Wait(int wake_fd) {
-  if (silent_.load(std::memory_order_relaxed)) {
-    BatchBegins();
-    return false;
-  }
-  receives_ = true;
-  return link_->ReceiveHere(wake_fd);
-}
-
-void Runtime::BatchBegins() {
-  if (receives_) link_->ReceiveElsewhere();
-  receives_ = false;
-}
-
-void Runtime::BatchEnds() {
-  if (silent_.load(std::memory_order_relaxed)) return;
-  receives_ = true;
-  link_->ReceiveSoon();
-}
-
 void Runtime::OnBroken(session::Work work, const absl::Status& reason, Rank suspect) {
   // Zeros of a rank that has joined are nobody's.
   work.operations.erase(std::remove(work.operations.begin(), work.operations.end(), nullptr), work.operations.end());
@@ -469,7 +448,7 @@ void Runtime::OnBroken(session::Work work, const absl::Status& reason, Rank susp
 void Runtime::Apply(session::Effects effects) {
   for (const WorkerUp& up : effects.send) link_->Send(up);
   // Before the executor gets something to do.
-  silent_.store(!session_.replayer().negotiates(), std::memory_order_relaxed);
+  idle_.SetSilent(!session_.replayer().negotiates());
   tally_.Sent(effects.send.size());
   if (effects.joined) Joined();
   for (session::Work& work : effects.work) {

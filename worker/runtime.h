@@ -1,7 +1,6 @@
 #ifndef FARANDOLE_WORKER_RUNTIME_H_
 #define FARANDOLE_WORKER_RUNTIME_H_
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +14,7 @@
 #include "absl/types/optional.h"
 #include "base/event_loop.h"
 #include "worker/config.h"
+#include "worker/control/loop_idle.h"
 #include "worker/execute/executor.h"
 #include "worker/link/control_link.h"
 #include "worker/link/link_bootstrap.h"
@@ -38,8 +38,7 @@ namespace farandole::worker {
 // Operation::Finish is called without any lock of ours, the control loop included, and never inside a Submit: what
 // follows from it may submit the next operation at once. It must not wait for other operations, nor call Stop.
 class Runtime final : private link::ControlLink::Listener,
-                      private execute::Executor::Owner,
-                      private execute::Executor::Idle {
+                      private execute::Executor::Owner {
  public:
   using LinkFactory = std::function<std::unique_ptr<link::ControlLink>(EventLoop* loop, Incarnation worker)>;
 
@@ -128,9 +127,6 @@ class Runtime final : private link::ControlLink::Listener,
   void OnDone(session::Work work) override;
   void OnBroken(session::Work work, const absl::Status& reason, Rank suspect) override;
   void OnWithdrawn(session::Work work) override;
-  bool Wait(int wake_fd) override;
-  void BatchBegins() override;
-  void BatchEnds() override;
 
   completion::Result SubmitAll(const std::shared_ptr<session::Operation>* operations, size_t count);
   void StartFromLoop();
@@ -163,15 +159,13 @@ class Runtime final : private link::ControlLink::Listener,
   const std::unique_ptr<link::ControlLink> link_;
   std::unique_ptr<link::LinkBootstrap> bootstrap_;
   timeline::JobTimeline timeline_{&loop_, link_.get()};
+  control::LoopIdle idle_{&loop_};
   execute::Executor executor_;
   // Something that WaitReady or WaitLeft looks at has changed.
   os::EventCount changed_;
   os::Patience patience_{Clock::Monotonic()};
   bool ack_timer_armed_ = false;           // control loop only
   EventLoop::TimerId patience_timer_ = 0;  // control loop only
-  // Nothing comes for the executor through the link: what it does next, the script says.
-  std::atomic<bool> silent_{false};
-  bool receives_ = false;  // executor's thread only: it receives in place of the control loop
 
   mutable absl::Mutex mutex_;
   session::Session session_ ABSL_GUARDED_BY(mutex_);

@@ -15,11 +15,6 @@ Executor::Executor(Factory factory, Owner* owner) : factory_(std::move(factory))
 Executor::~Executor() { Stop(); }
 
 absl::Status Executor::Start() {
-  if (!bell_.valid()) {
-    return absl::ResourceExhaustedError(
-        "cannot make the descriptor that wakes the thread \"farandole-exec\"; look at the limit of open files "
-        "(ulimit -n), and at what this process has open");
-  }
   absl::StatusOr<std::thread> thread = StartThread("farandole-exec", [this] { Run(); });
   if (!thread.ok()) return thread.status();
   thread_ = *std::move(thread);
@@ -107,23 +102,16 @@ void Executor::Run() {
     }
     Wait(seen);
   }
-  if (idle_ != nullptr) idle_->BatchBegins();
 }
 
 void Executor::Wait(uint32_t seen) {
-  bool idled = false;
-  if (idle_ != nullptr) {
-    // Before the look at the count, which Wake changes before it rings.
-    bell_.Begin();
-    idled = changed_.Value() != seen || idle_->Wait(bell_.fd());
-    bell_.End();
-  }
-  if (!idled) changed_.WaitPast(seen, -1);
+  const auto woken = [this, seen] { return changed_.Value() != seen; };
+  if (idle_ == nullptr || !idle_->Wait(woken)) changed_.WaitPast(seen, -1);
 }
 
 void Executor::Wake() {
   changed_.Advance();
-  bell_.Ring();
+  if (idle_ != nullptr) idle_->Wake();
 }
 
 bool Executor::Next(session::Work* work) {
@@ -151,13 +139,10 @@ bool Executor::EndRunning() {
 }
 
 void Executor::RunBatch(session::Work work) {
-  if (idle_ != nullptr) idle_->BatchBegins();
   collective::Communicator* communicator = Prepare(&work);
   if (communicator == nullptr) return;
   const absl::Status status = RunOn(communicator, work);
   const bool withdrawn = EndRunning();
-  // Before the script is told: it may take the CPU from this thread at once.
-  if (idle_ != nullptr) idle_->BatchEnds();
   if (withdrawn && absl::IsCancelled(status)) {
     owner_->OnWithdrawn(std::move(work));
     return;

@@ -18,7 +18,6 @@
 #include "worker/collective/communicator.h"
 #include "worker/collective/group.h"
 #include "worker/execute/batch_runner.h"
-#include "worker/os/bell.h"
 #include "worker/os/event_count.h"
 #include "worker/session/work.h"
 
@@ -55,16 +54,16 @@ class Executor {
   class Idle {
    public:
     virtual ~Idle() = default;
-    // Returns when it has brought something or `wake_fd` can be read. False: nothing of that kind can be done now.
-    virtual bool Wait(int wake_fd) = 0;
-    // Around batches, whose collectives may block for long.
-    virtual void BatchBegins() = 0;
-    virtual void BatchEnds() = 0;
+    // The executor's thread: returns when `woken()`, at the latest as soon as Wake has been called after that has
+    // become true, and may return earlier. False: nothing of that kind can be done now.
+    virtual bool Wait(const std::function<bool()>& woken) = 0;
+    // Any thread.
+    virtual void Wake() = 0;
   };
   // Before Start; may be null. Must outlive Stop().
   void SetIdle(Idle* idle) { idle_ = idle; }
 
-  // RESOURCE_EXHAUSTED if the system gives no thread or no descriptor.
+  // RESOURCE_EXHAUSTED if the system gives no thread.
   absl::Status Start();
   // Before the first Push: the members of process set 0. `bootstrap` must outlive Stop().
   void SetGroup(collective::Group group, collective::Bootstrap* bootstrap);
@@ -109,7 +108,6 @@ class Executor {
   std::thread thread_;
   os::EventCount changed_;
   Idle* idle_ = nullptr;
-  os::Bell bell_;       // ends idle_->Wait()
   BatchRunner runner_;  // executor's thread only
   // By process set, those that this worker is in. Executor's thread only, after the first Push.
   std::map<uint32_t, collective::Group> groups_;
