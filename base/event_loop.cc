@@ -1,8 +1,6 @@
 #include "base/event_loop.h"
 
-#include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,13 +14,18 @@
 #include "base/start_thread.h"
 
 namespace farandole {
+namespace {
 
-EventLoop::EventLoop(std::string name)
-    : name_(std::move(name)),
-      epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      rise_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!epoll_.valid() || !wake_.valid() || !rise_.valid()) {
+using Runner = LoopLending::Runner;
+
+void RunAll(const std::vector<EventLoop::Function>& functions) {
+  for (const EventLoop::Function& fn : functions) fn();
+}
+
+}  // namespace
+
+EventLoop::EventLoop(std::string name) : name_(std::move(name)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  if (!epoll_.valid() || !lending_.valid()) {
     made_ = absl::ResourceExhaustedError(
         absl::StrCat("cannot make the descriptors of the thread \"", name_, "\": ", std::strerror(errno),
                      "; look at the limit of open files (ulimit -n), and at what this process has open"));
@@ -30,8 +33,8 @@ EventLoop::EventLoop(std::string name)
   }
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.fd = wake_.get();
-  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
+  event.data.fd = lending_.wake_fd();
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, lending_.wake_fd(), &event);
 }
 
 EventLoop::~EventLoop() { Join(); }
@@ -49,12 +52,12 @@ void EventLoop::Hold() {
   holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
 }
 
-void EventLoop::LetGo() {
+std::vector<EventLoop::Function> EventLoop::LetGo() {
   std::vector<Function> afterwards;
   afterwards.swap(afterwards_);
   holder_.store(std::thread::id(), std::memory_order_relaxed);
   run_mutex_.Unlock();
-  for (Function& fn : afterwards) fn();
+  return afterwards;
 }
 
 void EventLoop::Run() {
@@ -63,45 +66,42 @@ void EventLoop::Run() {
     (void)!write(STDERR_FILENO, line.data(), line.size());
     std::abort();
   }
-  for (;;) {
-    RestWhileDriven();
-    {
-      absl::MutexLock lock(&mutex_);
-      if (stopped_) return;
-    }
-    Turn(/*own=*/true, /*wait=*/true, TimePoint::Infinite());
+  while (lending_.AwaitTurn()) {
+    std::vector<Function> afterwards;
+    Turn(Runner::kOwn, /*wait=*/true, TimePoint::Infinite(), &afterwards);
+    RunAll(afterwards);
   }
 }
 
-bool EventLoop::Turn(bool own, bool wait, TimePoint until) {
+bool EventLoop::Turn(Runner runner, bool wait, TimePoint until, std::vector<Function>* afterwards) {
   constexpr int kEvents = 64;
   epoll_event events[kEvents];
-  int wait_ms = 0;
-  if (wait) {
-    Hold();
-    wait_ms = WaitMs(own, until);
-    LetGo();
-  }
-  const int n = epoll_wait(epoll_.get(), events, kEvents, wait_ms);
-  if (wait) {
-    absl::MutexLock lock(&mutex_);
-    ++active_;
-  }
+  const int n = epoll_wait(epoll_.get(), events, kEvents, wait ? BeginWaitMs(runner, until) : 0);
+  if (wait) lending_.EndWait(runner);
   Hold();
-  if (own) own_waits_until_ns_ = 0;
   HandleEvents(events, n);
   RunTimers();
-  RunPosted();
-  LetGo();
+  RunAll(lending_.TakePosted());
+  *afterwards = LetGo();
   return n > 0;
+}
+
+int EventLoop::BeginWaitMs(Runner runner, TimePoint until) {
+  Hold();
+  until = std::min(until, NextTimer());
+  const bool waits = lending_.BeginWait(runner, until);
+  LetGo();
+  if (!waits) return 0;
+  if (until == TimePoint::Infinite()) return -1;
+  const int64_t ns = std::max<int64_t>(until.ns() - Now().ns(), 0);
+  return static_cast<int>(std::min<int64_t>((ns + 999999) / 1000000, INT_MAX));
 }
 
 void EventLoop::HandleEvents(const epoll_event* events, int count) {
   for (int i = 0; i < count; ++i) {
     const int fd = events[i].data.fd;
-    if (fd == wake_.get()) {
-      uint64_t value;
-      (void)!read(wake_.get(), &value, sizeof value);
+    if (fd == lending_.wake_fd()) {
+      lending_.ClearWake();
       continue;
     }
     // An earlier handler of this round may have removed it.
@@ -113,140 +113,56 @@ void EventLoop::HandleEvents(const epoll_event* events, int count) {
 }
 
 bool EventLoop::Drive(const std::function<bool()>& done, int64_t look_ns, TimePoint until) {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (driven_) refused_ = true;
-    if (driven_ || stopped_) return false;
-    driven_ = true;
-    ++drives_;
-    ++active_;
-  }
-  bool stopped = false;
+  if (!lending_.Borrow()) return false;
   int64_t look_until_ns = look_ns > 0 ? Now().ns() + look_ns : 0;
   const bool bounded = until != TimePoint::Infinite();
-  while (!done() && !stopped && !(bounded && until <= Now())) {
+  while (!done() && !lending_.stopped() && !(bounded && until <= Now())) {
     const bool look = look_ns > 0 && Now().ns() < look_until_ns;
-    if (Turn(/*own=*/false, !look, until) && look_ns > 0) look_until_ns = Now().ns() + look_ns;
-    absl::MutexLock lock(&mutex_);
-    stopped = stopped_;
+    std::vector<Function> afterwards;
+    if (Turn(Runner::kBorrower, !look, until, &afterwards) && look_ns > 0) look_until_ns = Now().ns() + look_ns;
+    if (afterwards.empty()) continue;
+    GiveBack();
+    RunAll(afterwards);
+    if (!lending_.Borrow()) return false;
   }
-  EndDrive();
-  return !stopped;
+  GiveBack();
+  return !lending_.stopped();
 }
 
-void EventLoop::EndDrive() {
-  // From here on the loop's own thread looks for timers, which the driver may have set while that one waited.
+void EventLoop::GiveBack() {
   Hold();
-  waits_until_ns_ = own_waits_until_ns_;
-  WakeForTimer();
+  lending_.GiveBack(NextTimer());
   LetGo();
-  bool rise, wake;
-  {
-    absl::MutexLock lock(&mutex_);
-    driven_ = false;
-    --active_;
-    const bool left = !posted_.empty() && active_ == 0;
-    rise = resting_ && (refused_ || left);
-    wake = !resting_ && left;
-    refused_ = false;
-  }
-  if (rise) Rise();
-  if (wake) Wake();
 }
 
-void EventLoop::RestWhileDriven() {
-  constexpr int kSliceMs = 10;
-  uint64_t seen;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (!driven_ || stopped_) return;
-    seen = drives_;
-    resting_ = true;
-    --active_;
-  }
-  // What this thread has just handled may be what the driver waits for.
-  Wake();
-  for (;;) {
-    pollfd rise{rise_.get(), POLLIN, 0};
-    const bool called = poll(&rise, 1, kSliceMs) > 0;
-    absl::MutexLock lock(&mutex_);
-    if (called || stopped_ || (!driven_ && drives_ == seen)) {
-      uint64_t value;
-      (void)!read(rise_.get(), &value, sizeof value);
-      resting_ = false;
-      ++active_;
-      return;
-    }
-    seen = drives_;
-  }
-}
-
-void EventLoop::Wake() {
-  const uint64_t one = 1;
-  (void)!write(wake_.get(), &one, sizeof one);
-}
-
-void EventLoop::Rise() {
-  const uint64_t one = 1;
-  (void)!write(rise_.get(), &one, sizeof one);
-}
-
-void EventLoop::Stop() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopped_ = true;
-  }
-  Wake();
-  Rise();
-}
+void EventLoop::Stop() { lending_.Stop(); }
 
 void EventLoop::Join() {
   Stop();
   if (thread_.joinable()) thread_.join();
-  std::vector<Function> dropped;
-  absl::MutexLock lock(&mutex_);
-  dropped.swap(posted_);
+  lending_.TakePosted();
 }
 
-void EventLoop::Post(Function fn) {
-  bool wake, rise;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (stopped_) return;
-    // Otherwise somebody looks at the queue before waiting again.
-    wake = posted_.empty() && active_ == 0;
-    rise = resting_ && !driven_;
-    posted_.push_back(std::move(fn));
-  }
-  if (wake) rise ? Rise() : Wake();
-}
+void EventLoop::Post(Function fn) { lending_.Post(std::move(fn)); }
 
 void EventLoop::RunOrPost(Function fn) {
   // Not from within a function of the loop, where others may have to run first and the lock is held.
   if (InLoop() || !run_mutex_.TryLock()) return Post(std::move(fn));
   holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  bool idle;
-  {
-    absl::MutexLock lock(&mutex_);
-    idle = posted_.empty() && !stopped_;
-  }
+  const bool idle = lending_.idle();
   if (idle) {
     fn();
-    WakeForTimer();
+    lending_.WakeForTimer(NextTimer());
   }
-  LetGo();
+  RunAll(LetGo());
   if (!idle) Post(std::move(fn));
 }
 
 void EventLoop::RunHere(const Function& fn) {
   Hold();
   fn();
-  WakeForTimer();
-  LetGo();
-}
-
-void EventLoop::WakeForTimer() {
-  if (!timers_.empty() && timers_.begin()->first.first < waits_until_ns_) Wake();
+  lending_.WakeForTimer(NextTimer());
+  RunAll(LetGo());
 }
 
 void EventLoop::AddFdFromLoop(int fd, uint32_t epoll_events, FdHandler handler) {
@@ -282,15 +198,6 @@ void EventLoop::CancelTimerFromLoop(TimerId id) {
   timer_times_.erase(it);
 }
 
-void EventLoop::RunPosted() {
-  std::vector<Function> batch;
-  {
-    absl::MutexLock lock(&mutex_);
-    batch.swap(posted_);
-  }
-  for (Function& fn : batch) fn();
-}
-
 void EventLoop::RunTimers() {
   while (!timers_.empty() && timers_.begin()->first.first <= Now().ns()) {
     Function fn = std::move(timers_.begin()->second);
@@ -298,22 +205,6 @@ void EventLoop::RunTimers() {
     timers_.erase(timers_.begin());
     fn();
   }
-}
-
-int EventLoop::WaitMs(bool own, TimePoint until) {
-  waits_until_ns_ = 0;
-  {
-    absl::MutexLock lock(&mutex_);
-    --active_;
-    if (!posted_.empty()) return 0;
-  }
-  waits_until_ns_ = until.ns();
-  if (!timers_.empty()) waits_until_ns_ = std::min(waits_until_ns_, timers_.begin()->first.first);
-  if (own) own_waits_until_ns_ = waits_until_ns_;
-  if (waits_until_ns_ == TimePoint::Infinite().ns()) return -1;
-  const int64_t ns = waits_until_ns_ - Now().ns();
-  if (ns <= 0) return 0;
-  return static_cast<int>(std::min<int64_t>((ns + 999999) / 1000000, INT_MAX));
 }
 
 }  // namespace farandole

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
+#include "base/loop_lending.h"
 #include "base/private_fd.h"
 
 namespace farandole {
@@ -59,11 +60,13 @@ class EventLoop {
   // and for calls of code that is not ours: the loop can serve other threads meanwhile.
   void Afterwards(Function fn) { afterwards_.push_back(std::move(fn)); }
   // Runs the loop in the calling thread, in place of its own, until `done()`, which is asked after each turn, or the
-  // moment `until`: for who would wait anyway for what this loop brings about, so that no switch of threads stands
-  // between an event and who waits for it. Looks for events for up to `look_ns` after the last one before it sleeps.
-  // False if another thread drives the loop, or it is stopped: wait in another way. The loop's own thread rests
-  // meanwhile and for up to 10 ms afterwards, in which only Post wakes it. Not from a function of this loop.
+  // moment `until`: for who would wait anyway for what this loop brings about (see LoopLending). Looks for events for
+  // up to `look_ns` after the last one before it sleeps. False if another thread drives the loop, or it is stopped:
+  // wait in another way. Not from a function of this loop. What is to run afterwards runs when the loop is given back,
+  // so that its own thread can serve others meanwhile; then the loop is borrowed again.
   bool Drive(const std::function<bool()>& done, int64_t look_ns, TimePoint until = TimePoint::Infinite());
+  // Any thread: lets who drives the loop ask `done` now. Costs little while nobody does.
+  void WakeDriver() { lending_.WakeBorrower(); }
   // True in a function or handler of this loop.
   bool InLoop() const { return holder_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
 
@@ -80,49 +83,29 @@ class EventLoop {
   TimePoint Now() const { return Clock::Monotonic().Now(); }
 
  private:
-  // Waits for events and handles them, timers and what is posted. True if there was an event. `own`: in the loop's own
-  // thread, not a driver's.
-  bool Turn(bool own, bool wait, TimePoint until);
+  // Waits for events, at most until `until`, and handles them, timers and what is posted. True if there was an event.
+  // `afterwards` is for the caller to run.
+  bool Turn(LoopLending::Runner runner, bool wait, TimePoint until, std::vector<Function>* afterwards);
+  int BeginWaitMs(LoopLending::Runner runner, TimePoint until);
   void HandleEvents(const epoll_event* events, int count);
-  void RunPosted();
   void RunTimers();
-  int WaitMs(bool own, TimePoint until);
-  // Of the loop's own thread: returns when no other one has driven the loop for a while, or this one is needed.
-  void RestWhileDriven();
-  void EndDrive();
-  // Takes and gives back the right to run functions.
+  void GiveBack();
+  TimePoint NextTimer() const {
+    return timers_.empty() ? TimePoint::Infinite() : TimePoint(timers_.begin()->first.first);
+  }
+  // Takes and gives back the right to run functions; the latter returns what is to run afterwards.
   void Hold() ABSL_EXCLUSIVE_LOCK_FUNCTION(run_mutex_);
-  void LetGo() ABSL_UNLOCK_FUNCTION(run_mutex_);
-  // If who waits would wait for longer than the next timer, which another thread may have set.
-  void WakeForTimer();
-  void Wake();
-  void Rise();
+  std::vector<Function> LetGo() ABSL_UNLOCK_FUNCTION(run_mutex_);
 
   const std::string name_;
   absl::Status made_;  // constant
   PrivateFd epoll_;
-  PrivateFd wake_;
-  PrivateFd rise_;
+  LoopLending lending_;
   std::thread thread_;
   // Held while functions and handlers run, not while the thread waits.
   absl::Mutex run_mutex_;
   std::atomic<std::thread::id> holder_{};
-  // Until when the thread that looks for timers waits, a driver or the loop's own, if it waits; the holder's.
-  int64_t waits_until_ns_ = INT64_MAX;
-  // The same of the loop's own alone, which may wait while another one drives; 0: it is awake. The holder's.
-  int64_t own_waits_until_ns_ = 0;
   std::vector<Function> afterwards_;  // the holder's
-  absl::Mutex mutex_;
-  std::vector<Function> posted_ ABSL_GUARDED_BY(mutex_);
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  // Threads that look at the queue before they wait: at first the loop's own, even if it is not started yet.
-  int active_ ABSL_GUARDED_BY(mutex_) = 1;
-  bool driven_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t drives_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The loop's own thread rests: it is woken through `rise_`.
-  bool resting_ ABSL_GUARDED_BY(mutex_) = false;
-  // Another thread wanted to drive meanwhile, and depends on the loop's own.
-  bool refused_ ABSL_GUARDED_BY(mutex_) = false;
   // Handlers are shared so that one may remove itself while it runs.
   absl::flat_hash_map<int, std::shared_ptr<FdHandler>> handlers_;
   std::map<std::pair<int64_t, TimerId>, Function> timers_;

@@ -291,6 +291,42 @@ TEST(EventLoopTest, AfterwardsTheLoopIsFree) {
   EXPECT_EQ(here.get_future().wait_for(std::chrono::seconds(0)), std::future_status::ready) << "in this thread";
 }
 
+// What runs afterwards may block: it has the loop's own thread run others meanwhile.
+TEST(EventLoopTest, ADriverServesNobodyWhileItRunsWhatComesAfterwards) {
+  EventLoop loop("test");
+  ASSERT_TRUE(loop.Start().ok());
+  const std::thread::id self = std::this_thread::get_id();
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<bool> over{false}, by_driver{false};
+    loop.Post([&] {
+      loop.Afterwards([&] {
+        by_driver = std::this_thread::get_id() == self;
+        if (by_driver) OnLoop(&loop, [&] { EXPECT_NE(std::this_thread::get_id(), self); });
+        over = true;
+        loop.WakeDriver();
+      });
+    });
+    EXPECT_TRUE(loop.Drive([&] { return over.load(); }, 0));
+    // In the first round its own thread may still be waiting for events, too.
+    if (round > 0 && by_driver) return;
+  }
+  FAIL() << "the driver ran nothing";
+}
+
+TEST(EventLoopTest, ADriverThatIsWokenLooks) {
+  EventLoop loop("test");
+  ASSERT_TRUE(loop.Start().ok());
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<bool> done{false};
+    std::thread other([&] {
+      done = true;
+      loop.WakeDriver();
+    });
+    EXPECT_TRUE(loop.Drive([&] { return done.load(); }, 0));
+    other.join();
+  }
+}
+
 TEST(EventLoopTest, SaysWhatItCannotStart) {
   EventLoop threadless("test");
   {

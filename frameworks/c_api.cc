@@ -23,7 +23,7 @@ int FromMember(int (*get)(const Member& self)) {
   int code;
   if (InChild(&code)) return code;
   std::shared_ptr<Runtime> runtime = Library::Get().runtime();
-  return runtime == nullptr ? Fail(NotInitialized()) : get(runtime->self());
+  return runtime == nullptr ? Fail(NotInitialized()) : get(runtime->membership().self());
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ int farandole_size(void) {
   int code;
   if (InChild(&code)) return code;
   std::shared_ptr<Runtime> runtime = Library::Get().runtime();
-  return runtime == nullptr ? Fail(NotInitialized()) : static_cast<int>(runtime->view().members.size());
+  return runtime == nullptr ? Fail(NotInitialized()) : static_cast<int>(runtime->membership().view().members.size());
 }
 
 int farandole_local_rank(void) {
@@ -100,7 +100,7 @@ int farandole_is_homogeneous(void) {
   if (InChild(&code)) return code;
   std::shared_ptr<Runtime> runtime = Library::Get().runtime();
   if (runtime == nullptr) return Fail(NotInitialized());
-  const farandole::View view = runtime->view();
+  const farandole::View view = runtime->membership().view();
   for (const Member& member : view.members) {
     if (member.local_size != view.members[0].local_size) return 0;
   }
@@ -115,7 +115,7 @@ int farandole_membership_changes(int64_t* added, int64_t* removed) {
   if (added == nullptr || removed == nullptr) {
     return Fail({Code::kInvalidArgument, "farandole_membership_changes: no place for the answer"});
   }
-  const farandole::MembershipNotice notice = runtime->membership_notice();
+  const farandole::MembershipNotice notice = runtime->membership().notice();
   *added = notice.added;
   *removed = notice.removed;
   return FARANDOLE_OK;
@@ -146,7 +146,7 @@ int farandole_memory_allocate(uint32_t process_set, int64_t bytes, void** data) 
   std::shared_ptr<Runtime> runtime = Library::Get().runtime();
   if (runtime == nullptr) return Fail(NotInitialized());
   if (data == nullptr) return Fail({Code::kInvalidArgument, "memory_allocate: `data` is NULL"});
-  const absl::StatusOr<char*> memory = runtime->AllocateShared(process_set, bytes);
+  const absl::StatusOr<char*> memory = runtime->membership().AllocateShared(process_set, bytes);
   if (memory.ok()) {
     *data = *memory;
     return FARANDOLE_OK;

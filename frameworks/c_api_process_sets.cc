@@ -25,7 +25,7 @@ int FromSet(uint32_t process_set, int (*get)(const farandole::worker::session::P
   if (InChild(&code)) return code;
   std::shared_ptr<Runtime> runtime = Library::Get().runtime();
   if (runtime == nullptr) return Fail(NotInitialized());
-  const farandole::worker::session::Place place = runtime->PlaceIn(process_set);
+  const farandole::worker::session::Place place = runtime->membership().PlaceIn(process_set);
   if (place.size > 0) return get(place);
   return Fail({Code::kInvalidArgument, absl::StrCat("process set ", process_set, " does not exist")});
 }
@@ -47,7 +47,7 @@ int64_t farandole_add_process_set(int count, const int* ranks) {
   if (InChild(&code)) return code;
   std::shared_ptr<Runtime> runtime = Library::Get().runtime();
   if (runtime == nullptr) return Fail(NotInitialized());
-  const int size = runtime->PlaceIn(0).size;
+  const int size = runtime->membership().PlaceIn(0).size;
   if (count < 1 || ranks == nullptr) return Fail({Code::kInvalidArgument, "a process set has at least one rank"});
   std::vector<int64_t> members(ranks, ranks + count);
   std::sort(members.begin(), members.end());
@@ -89,7 +89,7 @@ int farandole_process_set_ranks(uint32_t process_set, int* ranks) {
   if (size < 0) return size;
   std::shared_ptr<Runtime> runtime = Library::Get().runtime();
   absl::optional<farandole::ProcessSet> set;
-  if (runtime != nullptr) set = runtime->process_set(process_set);
+  if (runtime != nullptr) set = runtime->membership().process_set(process_set);
   if (!set.has_value() || ranks == nullptr) return Fail({Code::kInvalidArgument, "no such process set, or no room"});
   for (size_t i = 0; i < set->ranks.size(); ++i) ranks[i] = set->ranks[i].value();
   return FARANDOLE_OK;

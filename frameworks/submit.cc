@@ -111,7 +111,8 @@ worker::completion::Result MakeOperation(worker::Runtime* runtime, const farando
   }
   const char* const name = made.empty() ? from.name : made.c_str();
   const bool has_output = from.out.data != nullptr || (op == OpKind::kReducescatter && from.allocate != nullptr);
-  valid = Validate(name, signature, from.in.data, has_output, runtime->PlaceIn(from.process_set, signature.root_rank));
+  valid = Validate(name, signature, from.in.data, has_output,
+                   runtime->membership().PlaceIn(from.process_set, signature.root_rank));
   if (!valid.ok()) return valid;
   std::unique_ptr<const worker::completion::Callbacks> callbacks;
   valid = MakeCallbacks(from, &callbacks);

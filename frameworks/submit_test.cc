@@ -299,9 +299,10 @@ TEST_F(SubmitTest, WithdrawnCallbacksDoNotRun) {
   const int owner = farandole_callbacks_begin();
   ASSERT_GT(owner, 0);
   Kept running, waiting;
-  std::promise<void> entered, goes_on;
+  std::promise<void> submitted, entered, goes_on;
   int inside = 1;
   running.then = [&] {
+    submitted.get_future().wait();
     inside = farandole_callbacks_withdraw(owner, 1000000);
     entered.set_value();
     goes_on.get_future().wait();
@@ -311,7 +312,8 @@ TEST_F(SubmitTest, WithdrawnCallbacksDoNotRun) {
   one.owner = other.owner = owner;
   ASSERT_EQ(SubmitWithoutHandle(one), FARANDOLE_OK);
   int64_t handle = 0;
-  ASSERT_EQ(farandole_submit(&other, 1, nullptr, &handle), FARANDOLE_OK);
+  EXPECT_EQ(farandole_submit(&other, 1, nullptr, &handle), FARANDOLE_OK);
+  submitted.set_value();
   entered.get_future().wait();
   EXPECT_EQ(inside, FARANDOLE_PENDING) << "it cannot wait for itself";
   EXPECT_EQ(farandole_callbacks_withdraw(owner, 1), FARANDOLE_PENDING) << "one runs";

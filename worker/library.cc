@@ -136,8 +136,8 @@ void Library::Drop(const std::shared_ptr<Runtime>& runtime) {
   completer->Stop();
   absl::MutexLock lock(&mutex_);
   if (runtime_ != runtime) return;
-  const View view = runtime->view();
-  if (!view.members.empty()) past_ = {view.generation.number, runtime->self().rank};
+  const View view = runtime->membership().view();
+  if (!view.members.empty()) past_ = {view.generation.number, runtime->membership().self().rank};
   runtime_ = nullptr;
   completer_ = nullptr;
   state_ = State::kNone;

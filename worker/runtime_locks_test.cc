@@ -34,7 +34,7 @@ class RuntimeAnswersTest : public RuntimeTest {
     auto act = [this, then](session::Operation* operation) {
       EXPECT_FALSE(submitting) << "answered inside the call that submits";
       EXPECT_TRUE(operation->done()) << operation->request.name;
-      runtime_->view();
+      runtime_->membership().view();
       link_->loop_->RunHere([] {});
       then(operation->result());
       delete operation;
@@ -199,7 +199,7 @@ TEST_F(RuntimeLocksTest, ATimelineThatIsSlowToOpenHoldsUpItsCallerAlone) {
   std::thread init([&] { EXPECT_TRUE(runtime_->WaitReady(kLong).ok()); });
   os::EventCount asked;
   std::thread asks([&] {
-    while (runtime_->view().members.empty()) sched_yield();
+    while (runtime_->membership().view().members.empty()) sched_yield();
     link_->Report();
     link_->loop_->RunHere([] {});
     asked.Advance();

@@ -79,9 +79,6 @@ class CountingLink final : public worker::link::ControlLink {
     count_->fetch_add(1);
     link_->Send(message);
   }
-  bool ReceiveHere(int wake_fd) override { return link_->ReceiveHere(wake_fd); }
-  void ReceiveSoon() override { link_->ReceiveSoon(); }
-  void ReceiveElsewhere() override { link_->ReceiveElsewhere(); }
   absl::Status Put(const GenerationId& generation, const std::string& key, const std::string& value) override {
     return link_->Put(generation, key, value);
   }

@@ -15,8 +15,8 @@
 
 namespace farandole::sim {
 
-// One life of the library in a training process: worker/runtime.h and worker/link/agent_client.h without threads and
-// sockets, around the real Session.
+// One life of the library in a training process: worker/runtime.h, worker/control and worker/link/agent_client.h
+// without threads and sockets, around the real Session.
 class Life {
  public:
   // Called on the process, never inside a call of this class.

@@ -18,11 +18,6 @@ Executor::Executor(Factory factory, Owner* owner, size_t window)
 Executor::~Executor() { Stop(); }
 
 absl::Status Executor::Start() {
-  if (!bell_.valid()) {
-    return absl::ResourceExhaustedError(
-        "cannot make the descriptor that wakes the thread \"farandole-exec\"; look at the limit of open files "
-        "(ulimit -n), and at what this process has open");
-  }
   absl::StatusOr<std::thread> thread = StartThread("farandole-exec", [this] { Run(); });
   if (!thread.ok()) return thread.status();
   thread_ = *std::move(thread);
@@ -96,7 +91,6 @@ void Executor::Run() {
     if (Over()) break;
     Wait(seen);
   }
-  if (idle_ != nullptr) idle_->BatchBegins();
 }
 
 bool Executor::Over() {
@@ -105,19 +99,13 @@ bool Executor::Over() {
 }
 
 void Executor::Wait(uint32_t seen) {
-  bool idled = false;
-  if (idle_ != nullptr) {
-    // Before the look at the count, which Wake changes before it rings.
-    bell_.Begin();
-    idled = changed_.Value() != seen || idle_->Wait(bell_.fd());
-    bell_.End();
-  }
-  if (!idled) changed_.WaitPast(seen, -1);
+  const auto woken = [this, seen] { return changed_.Value() != seen; };
+  if (idle_ == nullptr || !idle_->Wait(woken)) changed_.WaitPast(seen, -1);
 }
 
 void Executor::Wake() {
   changed_.Advance();
-  bell_.Ring();
+  if (idle_ != nullptr) idle_->Wake();
 }
 
 bool Executor::DoNext() {
@@ -162,7 +150,6 @@ Executor::UnderWay* Executor::Enter(session::Work work) {
 }
 
 void Executor::Begin(UnderWay* batch) {
-  if (idle_ != nullptr) idle_->BatchBegins();
   collective::Communicator* communicator = CommunicatorFor(batch);
   if (communicator == nullptr) {
     Deliver();
@@ -181,8 +168,6 @@ bool Executor::Issue() {
   // When all is started, it may be over and in use for another batch.
   const bool all = issuing_->run.Issue();
   if (all) issuing_ = nullptr;
-  // Before the script is told: it may take the CPU from this thread at once.
-  if (idle_ != nullptr) idle_->BatchEnds();
   Deliver();
   return all;
 }

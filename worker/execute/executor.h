@@ -19,7 +19,6 @@
 #include "worker/collective/group.h"
 #include "worker/execute/batch_run.h"
 #include "worker/execute/tracing_communicator.h"
-#include "worker/os/bell.h"
 #include "worker/os/event_count.h"
 #include "worker/session/work.h"
 
@@ -58,16 +57,16 @@ class Executor {
   class Idle {
    public:
     virtual ~Idle() = default;
-    // Returns when it has brought something or `wake_fd` can be read. False: nothing of that kind can be done now.
-    virtual bool Wait(int wake_fd) = 0;
-    // Around the starts of batches, which may block for long.
-    virtual void BatchBegins() = 0;
-    virtual void BatchEnds() = 0;
+    // The executor's thread: returns when `woken()`, at the latest as soon as Wake has been called after that has
+    // become true, and may return earlier. False: nothing of that kind can be done now.
+    virtual bool Wait(const std::function<bool()>& woken) = 0;
+    // Any thread.
+    virtual void Wake() = 0;
   };
   // Before Start; may be null. Must outlive Stop().
   void SetIdle(Idle* idle) { idle_ = idle; }
 
-  // RESOURCE_EXHAUSTED if the system gives no thread or no descriptor.
+  // RESOURCE_EXHAUSTED if the system gives no thread.
   absl::Status Start();
   // Before the first Push: the members of process set 0. `bootstrap` must outlive Stop().
   void SetGroup(collective::Group group, collective::Bootstrap* bootstrap);
@@ -135,7 +134,6 @@ class Executor {
   std::thread thread_;
   os::EventCount changed_;
   Idle* idle_ = nullptr;
-  os::Bell bell_;  // ends idle_->Wait()
   // The rest up to the mutex: issuer only, after the first Push.
   std::map<uint32_t, collective::Group> groups_;  // by process set, those that this worker is in
   collective::Bootstrap* bootstrap_ = nullptr;

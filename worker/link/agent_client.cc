@@ -1,11 +1,8 @@
 #include "worker/link/agent_client.h"
 
-#include <poll.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 #include <variant>
 
@@ -60,8 +57,6 @@ absl::Status AgentClient::TryConnectFromLoop() {
     CloseFromLoop();
     return sent;
   }
-  ++connection_;
-  lent_ = false;
   loop_->AddFdFromLoop(fd_, EPOLLIN, [this](uint32_t events) { OnEventsFromLoop(events); });
   return absl::OkStatus();
 }
@@ -100,8 +95,6 @@ void AgentClient::FailedFromLoop() {
     too_large = too_large_;
   }
   if (failed.ok()) return;  // that connection has ended meanwhile
-  // Another thread may wait on it.
-  shutdown(fd_, SHUT_RDWR);
   if (!too_large) return LostFromLoop(failed);
   // The next session would have to say it as well.
   CloseFromLoop();
@@ -198,45 +191,7 @@ void AgentClient::SendBytes(absl::string_view bytes) {
   });
 }
 
-void AgentClient::WatchFromLoop() {
-  uint32_t events = lent_ ? 0u : EPOLLIN;
-  if (wants_out_) events |= EPOLLOUT;
-  loop_->ModifyFdFromLoop(fd_, events);
-}
-
-void AgentClient::LendFromLoop(bool lent) {
-  if (fd_ < 0 || lent_ == lent) return;
-  lent_ = lent;
-  absl::MutexLock lock(&mutex_);
-  WatchFromLoop();
-}
-
-bool AgentClient::ReceiveHere(int wake_fd) {
-  uint64_t connection = 0;
-  pollfd polled[2] = {{-1, POLLIN, 0}, {wake_fd, POLLIN, 0}};
-  loop_->RunHere([&] {
-    LendFromLoop(true);
-    connection = connection_;
-    polled[0].fd = fd_;
-  });
-  if (polled[0].fd < 0) return false;
-  while (poll(polled, 2, -1) < 0 && errno == EINTR) {
-  }
-  if (polled[0].revents == 0) return true;
-  loop_->RunHere([&] {
-    // It may have been closed meanwhile, and another one opened.
-    if (fd_ >= 0 && connection_ == connection) OnEventsFromLoop(EPOLLIN);
-  });
-  return true;
-}
-
-void AgentClient::ReceiveSoon() {
-  loop_->RunHere([this] { LendFromLoop(true); });
-}
-
-void AgentClient::ReceiveElsewhere() {
-  loop_->RunHere([this] { LendFromLoop(false); });
-}
+void AgentClient::WatchFromLoop() { loop_->ModifyFdFromLoop(fd_, EPOLLIN | (wants_out_ ? EPOLLOUT : 0u)); }
 
 void AgentClient::Send(const WorkerUp& message) {
   const std::string bytes = Encode(LocalUp(message));

@@ -15,8 +15,8 @@
 namespace farandole::worker::link {
 
 // The way to the controller through the host's agent: local.proto over its abstract Unix socket, whose peer must have
-// our uid. State belongs to the control loop, which ReceiveHere holds for a moment. Connects again when the agent
-// closes or leaves too much unread, after 50 ms to 0.5 s; says Heartbeat from the control loop.
+// our uid. State belongs to the control loop. Connects again when the agent closes or leaves too much unread, after 50
+// ms to 0.5 s; says Heartbeat from the control loop.
 //
 //   AWAY --connect, Attach--> CONNECTED --Attached--> ATTACHED
 //     ^-----------closed--------/-----------closed-------/        Refused, or a message that fits no frame: REFUSED,
@@ -29,10 +29,6 @@ class AgentClient final : public ControlLink {
   void StartFromLoop(Listener* listener) override;
   // From the calling thread straight into the socket: no other thread is woken for it.
   void Send(const WorkerUp& message) override;
-
-  bool ReceiveHere(int wake_fd) override;
-  void ReceiveSoon() override;
-  void ReceiveElsewhere() override;
 
   absl::Status Put(const GenerationId& generation, const std::string& key, const std::string& value) override;
   absl::StatusOr<std::string> Get(const GenerationId& generation, const std::string& key, uint32_t timeout_ms) override;
@@ -52,7 +48,6 @@ class AgentClient final : public ControlLink {
   bool HandleFromLoop(Frame frame);
   void OnAttachedFromLoop(const Attached& attached);
   void BeatFromLoop();
-  void LendFromLoop(bool lent);
   void WatchFromLoop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendBytes(absl::string_view bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   AgentCalls::Reply Ask(uint64_t id, const LocalUp& question, uint32_t timeout_ms);
@@ -65,8 +60,6 @@ class AgentClient final : public ControlLink {
   // Control loop only.
   Listener* listener_ = nullptr;
   int fd_ = -1;
-  uint64_t connection_ = 0;  // counts them
-  bool lent_ = false;        // messages wait for the thread that calls ReceiveHere
   int retry_ms_ = 0;
   uint32_t heartbeat_ms_ = 0;
   EventLoop::TimerId heartbeat_ = 0;

@@ -2,10 +2,10 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -15,7 +15,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/auth.h"
-#include "base/private_fd.h"
 #include "base/unix_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -214,19 +213,19 @@ TEST_F(AgentClientTest, AnAgentThatLeavesTooMuchUnreadIsLeft) {
   Attach();
   EXPECT_EQ(listener_.Next(), "10");
   // Also while another thread waits for what it says.
-  PrivateFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  client_.ReceiveSoon();
-  std::thread receiver([&] { client_.ReceiveHere(wake.get()); });
+  std::atomic<bool> over{false};
+  std::thread driver([&] { loop_.Drive([&] { return over.load(); }, 0); });
   const WorkerUp large = Large(1 << 20);
   for (size_t sent = 0; sent <= kUnsentBytesMax; sent += 1 << 20) client_.Send(large);
-  receiver.join();
   EXPECT_THAT(listener_.Next(), AllOf(HasSubstr("00no agent on the socket"), HasSubstr("has left")));
   // What the new session says is not lost.
-  client_.ReceiveElsewhere();
   Attach();
   EXPECT_EQ(listener_.Next(), "10");
   client_.Send(Ack{{1, 1}, 5, 5});
   EXPECT_EQ(std::get<Ack>(agent_.Hear<WorkerUp>()).received_through, 5u);
+  over = true;
+  loop_.WakeDriver();
+  driver.join();
 }
 
 TEST_F(AgentClientTest, AMessageThatFitsNoFrameIsSaidAndIsTheLast) {
@@ -237,39 +236,6 @@ TEST_F(AgentClientTest, AMessageThatFitsNoFrameIsSaidAndIsTheLast) {
   client_.Send(Ack{{1, 1}, 5, 5});
   EXPECT_THAT(listener_.Next(), AllOf(HasSubstr("01this process cannot tell its agent what it has submitted"),
                                       HasSubstr("submit fewer tensors at once")));
-}
-
-TEST_F(AgentClientTest, AnotherThreadMayReceive) {
-  PrivateFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  EXPECT_FALSE(client_.ReceiveHere(wake.get())) << "there is no connection yet";
-  Start();
-  Attach();
-  EXPECT_EQ(listener_.Next(), "10");
-  const std::string stable = absl::StrCat("down ", WorkerDown(Stable{}).index());
-
-  // Once borrowed, messages wait for this thread.
-  client_.ReceiveSoon();
-  agent_.Say(WorkerDown(Stable{}));
-  loop_.RunHere([] {});
-  EXPECT_TRUE(listener_.silent());
-  EXPECT_TRUE(client_.ReceiveHere(wake.get()));
-  EXPECT_EQ(listener_.Next(), stable);
-
-  // Given back, the control loop receives.
-  client_.ReceiveElsewhere();
-  agent_.Say(WorkerDown(Stable{}));
-  EXPECT_EQ(listener_.Next(), stable);
-
-  const uint64_t one = 1;
-  ASSERT_EQ(write(wake.get(), &one, sizeof one), 8);
-  EXPECT_TRUE(client_.ReceiveHere(wake.get()));
-
-  // A connection that ends while it is borrowed is replaced as ever; either thread may be the one that notices.
-  agent_.Close();
-  client_.ReceiveHere(wake.get());
-  EXPECT_THAT(listener_.Next(), HasSubstr("no agent on the socket"));
-  Attach();
-  EXPECT_EQ(listener_.Next(), "10");
 }
 
 TEST_F(AgentClientTest, NobodyListensIsSaidWithTheName) {

@@ -14,7 +14,7 @@ namespace farandole::worker::link {
 // The way from a worker to its controller: over the agent's socket, or to controller logic inside a lone process.
 class ControlLink {
  public:
-  // Called on the control loop's thread, never inside a call of this class other than StartFromLoop.
+  // Called on the control loop, never inside a call of this class other than StartFromLoop.
   class Listener {
    public:
     virtual ~Listener() = default;
@@ -33,17 +33,6 @@ class ControlLink {
   // Any thread, never blocks; messages go out in the order of the calls. Dropped while the way is not open: the Hello
   // of the next opening says it again.
   virtual void Send(const WorkerUp& message) = 0;
-
-  // One thread besides the control loop's, which has nothing to do until something comes through this link, may receive
-  // in its place and is spared a switch.
-  //
-  // Waits for the next message and handles it in the calling thread; returns early when `wake_fd` can be read. From
-  // then on messages wait for this thread, until ReceiveElsewhere. False: there is nothing to wait for in this way now.
-  virtual bool ReceiveHere(int wake_fd) { return false; }
-  // Messages wait for the thread that says this, which will call ReceiveHere at once.
-  virtual void ReceiveSoon() {}
-  // The control loop receives again: the calling thread may be busy for long.
-  virtual void ReceiveElsewhere() {}
 
   // What Bootstrap (worker/collective/bootstrap.h) offers, for one generation. Blocking; any thread but the control
   // loop's.
