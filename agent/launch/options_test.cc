@@ -87,7 +87,7 @@ TEST(AgentOptions, MistakesAreNamed) {
   EXPECT_EQ(Complaint(Good({"--first-rank", "4"})), "--first-rank must be a number from 0 to 3, not '4'");
   EXPECT_EQ(Complaint(Good({"--first-rank", "2", "--local-size", "3"})),
             "ranks 2 to 4 do not fit into a job of size 4");
-  EXPECT_EQ(Complaint(Good({"--grace-seconds", "nan"})), "--grace-seconds must be 0 to 86400, not 'nan'");
+  EXPECT_EQ(Complaint(Good({"--grace-seconds", "nan"})), "--grace-seconds must be a number from 0 to 86400, not 'nan'");
   EXPECT_EQ(Complaint(Good({"--job", "a b"})),
             "--job must be 1 to 128 characters of [A-Za-z0-9._-], or two such names with a slash between them, not "
             "'a b'");
