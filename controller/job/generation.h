@@ -9,15 +9,14 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "base/clock.h"
+#include "controller/job/sequencer.h"
 #include "controller/job/trace_relay.h"
-#include "controller/log/outbox.h"
+#include "controller/log/item_log.h"
 #include "controller/members/agent_table.h"
 #include "controller/members/failure_reports.h"
 #include "controller/members/key_store.h"
 #include "controller/members/roster.h"
-#include "controller/ready/negotiator.h"
 #include "controller/recovery/recovery.h"
-#include "controller/replay/replay_control.h"
 #include "controller/types/actions.h"
 #include "controller/types/job_config.h"
 #include "controller/types/job_status.h"
@@ -25,8 +24,8 @@
 
 namespace farandole::controller::job {
 
-// One membership from its opening to its end: who takes part, what is ready, what is executed next. Pure. Rules named
-// in comments are those of docs/replay.md. While it runs, ReplayState says what stage it is in.
+// One membership from its opening to its end: who takes part, what its Sequencer is told, whom it waits for, and why it
+// fails. Pure. Rules named in comments are those of docs/replay.md.
 //
 //   kRunning --all left--> kOver
 //   kRunning --a member ended without leaving, was given up, or reported a failure--> kFailed
@@ -107,26 +106,11 @@ class Generation {
   // Rule C8, after the Welcome.
   void GoOn(Rank rank, const Hello& hello, TimePoint now, Actions* actions);
   bool Listens(Rank rank, const GenerationId& generation) const;
-  bool Progress(Rank rank, uint64_t received_through, uint64_t completed_through, Actions* actions);
-  void AnnounceAll(const std::vector<ready::Negotiator::Teller>& who, const std::vector<Request>& requests,
-                   const std::vector<CachedRequests>& cached, TimePoint now, Actions* actions);
-  // While instances of the last replay are open.
-  void AnnounceBeside(const ready::Negotiator::Teller& teller, const Request& request, TimePoint now, Actions* actions);
-  std::string LeftText(const std::vector<Rank>& left) const;
-  void Leave(Rank rank, TimePoint now, Actions* actions);
   void LetGo(Rank rank, Actions* actions);
-  bool Resend(Rank rank, const Hello& hello, std::vector<Request>* requests, Actions* actions);
-  // What Hello says about the phase it was sent in.
-  void TakePosition(Rank rank, const Hello& hello, std::vector<Request> requests, TimePoint now, Actions* actions);
-  void Withdraw(uint32_t process_set, const std::string& reason, TimePoint now, Actions* actions);
-  bool KeepsOthersWaiting(uint32_t process_set) const;
-  void Pump(TimePoint now, Actions* actions);
-  void FailFull(Actions* actions);
-  bool SendBatches(TimePoint now, Actions* actions);
-  void TryReplay(Actions* actions);
+  bool Good(const absl::Status& status, Actions* actions);
+  void Send(TimePoint now, Actions* actions);
   std::vector<OpenWait> Waits(TimePoint now) const;
   void LookAtWaits(TimePoint now, Actions* actions);
-  const RankSet* MembersOf(uint32_t process_set) const;
   void Fail(const std::string& sentence, Actions* actions);
 
   const GenerationId id_;
@@ -138,15 +122,12 @@ class Generation {
   std::string reason_;
   TraceRelay trace_;
   members::Roster roster_;
-  log::Outbox outbox_;
-  ready::Negotiator negotiator_;
-  replay::ReplayControl replay_;
+  Sequencer sequencer_;
   members::KeyStore keys_;
   waits::WaitWatch watch_;
   // Failures that wait for evidence of a death, or for what other members report; until when.
   members::FailureReports failures_;
   TimePoint verdict_due_;
-  uint64_t tensors_ = 0;
 };
 
 }  // namespace farandole::controller::job

@@ -15,8 +15,9 @@
 namespace farandole::controller::job {
 
 // One job: its members, what is ready, what is executed next. Pure: no thread, no I/O, no clock of its own. The same
-// code runs in the server, inside a lone process and in the simulator. Composed of AgentTable, Membership
-// (who waits to join) and Generation (who takes part), which holds Roster, Negotiator, Batcher, ItemLog and KeyStore.
+// code runs in the server, inside a lone process and in the simulator. Takes what agents say to whom it concerns:
+// AgentTable (who is heard), Joining (who wants to take part), Registration (what an earlier controller opened) and
+// Generation (who takes part), which holds Roster, Sequencer and KeyStore.
 //
 //   GATHERING --all ranks said Hello--> RUNNING --all have left--> GATHERING
 //                                          |--a member died, data plane failed--> FAILED
