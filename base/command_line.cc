@@ -106,10 +106,9 @@ void CommandLine::Descriptor(const std::string& name, int* fd) {
 void CommandLine::Address(const std::string& name, std::string* address) {
   const std::string* const text = Find(name);
   if (text == nullptr) return;
-  const absl::string_view host = HostOf(*text);
+  const absl::optional<HostAndPort> split = SplitAddress(*text);
   int port;
-  if (!host.empty() && absl::SimpleAtoi(absl::string_view(*text).substr(host.size() + 1), &port) && port >= 0 &&
-      port <= UINT16_MAX) {
+  if (split && !split->host.empty() && absl::SimpleAtoi(split->port, &port) && port >= 0 && port <= UINT16_MAX) {
     *address = *text;
   } else {
     Refuse(name, "HOST:PORT");

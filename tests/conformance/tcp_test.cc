@@ -15,6 +15,7 @@
 
 #include "base/listener.h"
 #include "base/private_fd.h"
+#include "base/socket_address.h"
 #include "base/unique_fd.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/ends.h"
@@ -32,7 +33,7 @@ const transport::Pairing kConnecting{"job/1", "1", "0", "key"};
 const transport::Pairing kAccepting{"job/1", "0", "1", "key"};
 
 UniqueFd Dial(const std::string& address) {
-  absl::StatusOr<transport::tcp::SocketAddress> parsed = transport::tcp::ParseAddress(address);
+  absl::StatusOr<SocketAddress> parsed = ParseSocketAddress(address);
   UniqueFd fd(socket(parsed->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(connect(fd.get(), parsed->get(), parsed->length), 0);
   return fd;
@@ -124,8 +125,7 @@ TEST_F(TcpTest, AWrongServiceOnThePortIsNamed) {
   absl::StatusOr<PrivateFd> listener = transport::tcp::ListenOn("127.0.0.1");
   ASSERT_TRUE(listener.ok());
   Meeting connect;
-  connect.Connect(&transport_, transport::tcp::FormatAddress(transport::tcp::LocalAddress(listener->get()).value()),
-                  kConnecting, InMs(10000));
+  connect.Connect(&transport_, FormatSocketAddress(LocalAddress(listener->get()).value()), kConnecting, InMs(10000));
   pollfd entry{listener->get(), POLLIN, 0};
   ASSERT_EQ(poll(&entry, 1, 5000), 1);
   absl::StatusOr<UniqueFd> guest = AcceptNext(listener->get());
@@ -139,8 +139,7 @@ TEST_F(TcpTest, ASilentServiceOnThePortEndsAtTheDeadline) {
   absl::StatusOr<PrivateFd> listener = transport::tcp::ListenOn("127.0.0.1");
   ASSERT_TRUE(listener.ok());
   Meeting connect;
-  connect.Connect(&transport_, transport::tcp::FormatAddress(transport::tcp::LocalAddress(listener->get()).value()),
-                  kConnecting, InMs(100));
+  connect.Connect(&transport_, FormatSocketAddress(LocalAddress(listener->get()).value()), kConnecting, InMs(100));
   EXPECT_EQ(connect.Wait().status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
