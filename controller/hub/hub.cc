@@ -66,29 +66,33 @@ absl::StatusOr<Hub::Entry*> Hub::FindOrMake(const std::string& job) {
 }
 
 uint64_t Hub::LeastIncarnation(const std::string& job) const {
-  return std::max(config_.job.controller_incarnation, forgotten_incarnations_.Of(job));
+  return std::max(config_.job.controller_incarnation, forgotten_.Find(job).incarnation);
 }
 
 uint64_t Hub::GreatestIncarnation(const std::string& job) const {
   const auto it = jobs_.find(job);
   return std::max(config_.job.controller_incarnation + kIncarnationStepMax,
-                  it == jobs_.end() ? forgotten_incarnations_.Of(job) : it->second->incarnation);
+                  it == jobs_.end() ? forgotten_.Find(job).incarnation : it->second->incarnation);
 }
 
 void Hub::KeepLast(const std::string& job, const Entry& entry) {
-  forgotten_.Keep(job, entry.job.last_generation());
-  const JobStatus last = entry.job.Status(clock_->Now());
+  members::ForgottenJob last;
+  last.last_generation = entry.job.last_generation();
+  // One of a job that began anew: the controller's own is too small for it.
+  if (entry.incarnation > config_.job.controller_incarnation) last.incarnation = entry.incarnation;
+  const JobStatus status = entry.job.Status(clock_->Now());
   // One that lives, or registers, has not ended with the job's beginning anew.
-  const bool ended = last.state != JobState::kRunning && last.state != JobState::kRecovering;
-  if (ended) forgotten_ends_.Keep(job, {last.generation, last.reason});
-  if (entry.incarnation > config_.job.controller_incarnation) forgotten_incarnations_.Keep(job, entry.incarnation);
+  const bool ended = status.state != JobState::kRunning && status.state != JobState::kRecovering;
+  if (ended) last.ended = {status.generation, status.reason};
+  forgotten_.Keep(job, std::move(last));
 }
 
 std::unique_ptr<Hub::Entry> Hub::Make(const std::string& job, uint64_t incarnation) const {
   JobConfig config = config_.job;
   config.controller_incarnation = incarnation;
-  config.last_generation = forgotten_.Of(job);
-  config.ended = forgotten_ends_.Find(job);
+  const members::ForgottenJob last = forgotten_.Find(job);
+  config.last_generation = last.last_generation;
+  config.ended = last.ended;
   return std::make_unique<Entry>(job, config);
 }
 

@@ -17,8 +17,7 @@
 #include "controller/hub/log.h"
 #include "controller/hub/strand.h"
 #include "controller/job/job.h"
-#include "controller/members/ended_generations.h"
-#include "controller/members/last_generations.h"
+#include "controller/members/forgotten_jobs.h"
 #include "controller/types/job_config.h"
 #include "controller/types/job_status.h"
 #include "proto/messages.h"
@@ -101,9 +100,6 @@ class Hub {
     KeyWaits gets;
     uint64_t changes = 1;
   };
-  // Jobs whose last number is kept; far more than come and go while a host still holds anything of one.
-  static constexpr size_t kForgottenMax = 16384;
-
   // A job and its parts.
   struct Whole {
     size_t jobs = 0;
@@ -134,10 +130,7 @@ class Hub {
   Strand strand_;
   std::map<std::string, std::unique_ptr<Entry>> jobs_;
   absl::flat_hash_map<std::string, Whole> wholes_;  // by the whole job's name
-  members::LastGenerations forgotten_{kForgottenMax};
-  // Those of jobs that began anew, for which the controller's own is too small.
-  members::LastGenerations forgotten_incarnations_{kForgottenMax};
-  members::EndedGenerations forgotten_ends_;
+  members::ForgottenJobs forgotten_;
   size_t streams_ = 0;
   TimePoint armed_ = TimePoint::Infinite();  // the wake-up that was asked for
   TimePoint catching_up_until_;              // after a standstill; long ago if there was none
