@@ -14,6 +14,8 @@
 #include "base/auth.h"
 #include "base/job_name.h"
 #include "base/read_file.h"
+#include "proto/codec/schema.h"
+#include "proto/codec/utf8.h"
 #include "proto/version.h"
 
 namespace farandole::agent::launch {
@@ -43,6 +45,12 @@ absl::Status ReadNumbers(CommandLine* line, AgentOptions* options) {
 absl::Status CheckJobName(const std::string& job) {
   if (IsJobName(job)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--job must be ", kJobNameRule, ", not '", job, "'"));
+}
+
+// All members are told it, and it is never cut: what no message can hold is refused here.
+absl::Status CheckName(const char* option, const std::string& name) {
+  if (!name.empty() && name.size() <= kNameBytesMax && IsUtf8(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(option, " must be text in UTF-8 of 1 to ", kNameBytesMax, " bytes"));
 }
 
 // Numbers of ranks of all hosts, in the order of ranks; this one is where its first rank says.
@@ -196,7 +204,8 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(const std::vector<std::string>& a
   options.prefix_output = line->Has("--prefix-output");
   if (options.controller.empty()) line->Refuse("--controller", "HOST:PORT");
   for (const absl::Status& status :
-       {line->status(), CheckJobName(options.job), ReadNumbers(&*line, &options), ReadLocalSizes(*line, &options)}) {
+       {line->status(), CheckJobName(options.job), CheckName("--host-name", options.host_name),
+        CheckName("--agent-id", options.agent_id), ReadNumbers(&*line, &options), ReadLocalSizes(*line, &options)}) {
     if (!status.ok()) return status;
   }
   for (const absl::Status& status :

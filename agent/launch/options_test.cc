@@ -98,6 +98,15 @@ TEST(AgentOptions, MistakesAreNamed) {
   EXPECT_EQ(Complaint(Good({"--tls-ca", "f", "--insecure"})), "--tls-ca and --insecure exclude each other");
 }
 
+TEST(AgentOptions, NamesThatNoMessageCanHoldAreRefused) {
+  for (const char* option : {"--host-name", "--agent-id"}) {
+    EXPECT_EQ(Complaint(Good({option, std::string(4096, 'h')})), "");
+    for (const std::string& name : {std::string(4097, 'h'), std::string("\xff"), std::string()}) {
+      EXPECT_EQ(Complaint(Good({option, name})), std::string(option) + " must be text in UTF-8 of 1 to 4096 bytes");
+    }
+  }
+}
+
 TEST(AgentOptions, BeyondLoopbackSecurityIsAChoice) {
   for (const char* near : {"127.0.0.1:1", "127.8.9.1:1", "localhost:1", "[::1]:1"}) {
     EXPECT_EQ(Complaint(Good({"--controller", near})), "") << near;

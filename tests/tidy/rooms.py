@@ -86,7 +86,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
         "agent/processes",
         "agent/segments",
     ),
-    "agent/launch": ("base", "proto", "agent/core", "agent/launcher", "agent/output", "agent/processes"),
+    "agent/launch": ("base", "proto", "proto/codec", "agent/core", "agent/launcher", "agent/output", "agent/processes"),
     "agent/launcher": ("base",),
     "agent/link": ("base", "proto", "proto/codec", "proto/rules"),
     "agent/local": ("base", "proto", "proto/codec"),
