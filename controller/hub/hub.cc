@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/job_name.h"
 #include "controller/hub/view_messages.h"
@@ -243,12 +244,25 @@ void Hub::WakeBy(TimePoint when) {
   arm_(when);
 }
 
+std::vector<const Hub::Entry*> Hub::PartsWith(const std::string& job) const {
+  const std::string whole(WholeJob(job)), prefix = whole + "/";
+  std::vector<const Entry*> parts;
+  const auto own = jobs_.find(whole);
+  if (own != jobs_.end()) parts.push_back(own->second.get());
+  for (auto part = jobs_.lower_bound(prefix); part != jobs_.end() && absl::StartsWith(part->first, prefix); ++part) {
+    parts.push_back(part->second.get());
+  }
+  return parts;
+}
+
 absl::Status Hub::Put(const std::string& job, const GenerationId& generation, const std::string& key,
                       const std::string& value) {
   if (shut_down_) return ShuttingDown();
   Entry* entry = Find(job);
   if (entry == nullptr) return absl::FailedPreconditionError(UnknownJob(job).message());
-  const absl::Status status = entry->job.Put(generation, key, value);
+  size_t shared_elsewhere = 0;
+  for (const Entry* part : PartsWith(job)) shared_elsewhere += part == entry ? 0 : part->job.shared_key_bytes();
+  const absl::Status status = entry->job.Put(generation, key, value, shared_elsewhere);
   if (status.ok()) entry->gets.Answer(key, FindIn(entry));
   return status;
 }
@@ -260,9 +274,11 @@ void Hub::Get(const std::string& job, const GenerationId& generation, const std:
   if (entry == nullptr) return done(absl::FailedPreconditionError(UnknownJob(job).message()));
   absl::StatusOr<std::string> found = entry->job.Find(generation, key);
   if (!absl::IsNotFound(found.status())) return done(std::move(found));
-  if (entry->gets.size() >= config_.waiting_gets_max) {
-    return done(absl::ResourceExhaustedError(
-        absl::StrCat(entry->gets.size(), " calls of Get wait in job ", job, " already, the most that may")));
+  size_t waiting = 0;
+  for (const Entry* part : PartsWith(job)) waiting += part->gets.size();
+  if (waiting >= config_.waiting_gets_max) {
+    return done(absl::ResourceExhaustedError(absl::StrCat(waiting, " calls of Get wait in job ", WholeJob(job),
+                                                          " and its parts already, the most that may")));
   }
   entry->gets.Add(id, generation, key, std::move(done));
 }

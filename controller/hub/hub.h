@@ -31,7 +31,7 @@ struct HubConfig {
   // Of one job and its parts together, which its tokens open: they leave room for others.
   size_t parts_max = 256;
   size_t streams_per_job_max = 32768;
-  // Get calls that wait, per job.
+  // Get calls that wait, of one job and its parts together.
   size_t waiting_gets_max = 65536;
   // Answers a greater one; with some chance in it, as two controllers whose clocks were set back may both need one.
   std::function<uint64_t(uint64_t incarnation)> greater_incarnation = [](uint64_t than) { return than + 1; };
@@ -118,6 +118,8 @@ class Hub {
   static void DeliverView(const Entry& entry, const std::vector<Route>& routes, const View& view);
   void WakeBy(TimePoint when);
   void StoodStill(int64_t ms, TimePoint now);
+  // The entries of the job that this is, or is a part of, and of all its parts; at most parts_max + 1.
+  std::vector<const Entry*> PartsWith(const std::string& job) const;
   static KeyWaits::Find FindIn(const Entry* entry);
   void ForgetIfIdle(const std::string& job);
   // What is to be known of a job when it comes back.

@@ -56,7 +56,7 @@ Generation::Generation(GenerationId id, members::Roster roster, std::string data
   keys_.AllowFor(roster_.size());
 }
 
-absl::Status Generation::PutKey(const std::string& key, const std::string& value) {
+absl::Status Generation::PutKey(const std::string& key, const std::string& value, size_t shared_elsewhere) {
   keys_.Free([this](uint64_t item) {
     for (int r = 0; r < roster_.size(); ++r) {
       const members::Seat& seat = roster_.seat(Rank(r));
@@ -64,7 +64,7 @@ absl::Status Generation::PutKey(const std::string& key, const std::string& value
     }
     return true;
   });
-  return keys_.Put(key, value);
+  return keys_.Put(key, value, shared_elsewhere);
 }
 
 void Generation::TakeKeys(members::KeyStore keys) {

@@ -52,8 +52,9 @@ class Generation {
   const members::Roster& roster() const { return roster_; }
 
   // What members leave for each other; see Job.
-  absl::Status PutKey(const std::string& key, const std::string& value);
+  absl::Status PutKey(const std::string& key, const std::string& value, size_t shared_elsewhere);
   absl::StatusOr<std::string> FindKey(const std::string& key) const { return keys_.Find(key); }
+  size_t shared_key_bytes() const { return keys_.shared_bytes(); }
   // Those that were put while the generation was gathered.
   void TakeKeys(members::KeyStore keys);
 

@@ -324,12 +324,18 @@ absl::Status Job::State::CheckGeneration(const GenerationId& id) const {
       absl::StrCat("generation ", id.number, " is not, or no longer, the current one of job ", name));
 }
 
-absl::Status Job::Put(const GenerationId& generation, const std::string& key, const std::string& value) {
+size_t Job::shared_key_bytes() const {
+  if (recovery::Gather* gather = state_->registration.gather()) return gather->keys().shared_bytes();
+  return state_->generation ? state_->generation->shared_key_bytes() : 0;
+}
+
+absl::Status Job::Put(const GenerationId& generation, const std::string& key, const std::string& value,
+                      size_t shared_elsewhere) {
   recovery::Gather* const gather = state_->registration.gather();
-  if (gather != nullptr && gather->generation() == generation) return gather->keys().Put(key, value);
+  if (gather != nullptr && gather->generation() == generation) return gather->keys().Put(key, value, shared_elsewhere);
   const absl::Status current = state_->CheckGeneration(generation);
   if (!current.ok()) return current;
-  return state_->generation->PutKey(key, value);
+  return state_->generation->PutKey(key, value, shared_elsewhere);
 }
 
 absl::StatusOr<std::string> Job::Find(const GenerationId& generation, const std::string& key) const {
