@@ -99,7 +99,7 @@ void Generation::OnHello(Rank rank, const Hello& hello, const std::string& agent
   Send(now, actions);
 }
 
-// Rule C8, after the Welcome.
+// The member gets what it lacks, and what its Hello says counts (rule C8).
 void Generation::GoOn(Rank rank, const Hello& hello, TimePoint now, Actions* actions) {
   if (hello.generation.number == 0) roster_.ToOne(rank, View{id_, roster_.members(), data_key_}, actions);
   trace_.OnSession(rank, id_, roster_, actions);

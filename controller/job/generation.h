@@ -42,7 +42,8 @@ class Generation {
   // Sends the view to all.
   void Open(Actions* actions);
 
-  // Rule C9, steps 3 to 6: everybody gets what it lacks, and what everybody has said counts from now on.
+  // After a restart of the controller (rule C9, steps 3 to 6): everybody gets what it lacks, and what everybody has
+  // said counts from now on.
   void Restore(const recovery::Recovery& recovery, TimePoint now, Actions* actions);
 
   const GenerationId& id() const { return id_; }
@@ -104,7 +105,7 @@ class Generation {
   Generation(GenerationId id, members::Roster roster, std::string data_key, log::ItemLog log,
              const Variables& variables, const JobConfig& config);
   void TakeSeat(Rank rank, const recovery::Registered& member);
-  // Rule C8, after the Welcome.
+  // After the Welcome, the member gets what it lacks, and what its Hello says counts (rule C8).
   void GoOn(Rank rank, const Hello& hello, TimePoint now, Actions* actions);
   bool Listens(Rank rank, const GenerationId& generation) const;
   void LetGo(Rank rank, Actions* actions);

@@ -179,7 +179,8 @@ void Job::State::ToGeneration(Rank rank, const std::string& agent_id, const From
   }
 }
 
-// Rule A2: the workers of one agent that say the same, each once. `rank` is that of the first.
+// The workers of one agent that say the same, which it merges into one message (rule A2), each once. `rank` is that of
+// the first.
 template <typename Message>
 std::vector<Generation::Progressed> Job::State::Everybody(Rank rank, const Message& message,
                                                           const std::string& agent_id, const FromWorker& said) const {
@@ -228,7 +229,7 @@ void Job::State::OnHello(const std::string& agent_id, const Hello& hello, TimePo
   }
 }
 
-// Rule C9, once there is enough for it.
+// Goes on with the generation that registers once all of it is known (rule C9), or gives it up.
 void Job::State::AfterGather(TimePoint now, Actions* actions) {
   if (registration.gather() == nullptr) return;
   registration.TakeCandidates(joining.mutable_waiting(), actions);

@@ -69,7 +69,8 @@ absl::Status Sequencer::OnHello(Rank rank, const Hello& hello, TimePoint now, Ac
   return status.ok() && !behind && hello.leaving ? OnLeave(rank, now, actions) : status;
 }
 
-// Rule C8. Takes out of `requests` what items answer that the worker has not seen yet.
+// Sends again what the member has not received (rule C8), and takes out of `requests` what these items answer: it is
+// not open any more.
 absl::Status Sequencer::Resend(Rank rank, const Hello& hello, std::vector<Request>* requests, Actions* actions) {
   log::Answered answered(rank, [this](uint32_t process_set, uint32_t slot, uint64_t index) {
     return negotiator_.NameIn(process_set, slot, index);
@@ -148,7 +149,7 @@ absl::Status Sequencer::AnnounceBeside(const ready::Negotiator::Teller& teller, 
   return absl::OkStatus();
 }
 
-// Rule C3.
+// Gives up what only some had begun there, so that all negotiate it again (rule C3).
 absl::Status Sequencer::Withdraw(uint32_t process_set, const std::string& reason, TimePoint now, Actions* actions) {
   if (!config_.can_withdraw) {
     return absl::FailedPreconditionError(
@@ -205,7 +206,8 @@ absl::Status Sequencer::Tick(TimePoint now, Actions* actions) {
   return absl::OkStatus();
 }
 
-// Rule C3b: what has begun in this process set holds back something that plain negotiation would not.
+// What has begun in this process set holds back something that plain negotiation would not (rule C3b). Otherwise
+// somebody is merely late, and negotiation would wait as well.
 bool Sequencer::KeepsOthersWaiting(uint32_t process_set) const {
   if (negotiator_.has_ready() || !outbox_.queue_empty()) return true;
   const std::vector<Rank> lacking = replay_.begun().Lacking(process_set);
@@ -224,7 +226,8 @@ absl::Status Sequencer::Send(TimePoint now, Actions* actions) {
   if (!resumed.ok()) return resumed;
   if (replay_.negotiating()) {
     replay_.SendEnters(actions);
-    // C1: nothing but Enter and Withdraw goes to a busy member.
+    // A busy member is inside a batch that others may have to enter before anything else, or sequences differ: nothing
+    // but Enter and Withdraw goes to it (rule C1).
     const auto held = [this](const ItemBody& body, const RankSet* to) {
       return !std::holds_alternative<farandole::Withdraw>(body) && replay_.Busy(to);
     };
@@ -275,7 +278,8 @@ bool Sequencer::SendBatches(TimePoint now, Actions* actions) {
   return sent;
 }
 
-// Rule C4.
+// Only while nobody has left or joined, which the replay could not wait for, and nothing is announced that the period
+// lacks (rule C4).
 void Sequencer::TryReplay(Actions* actions) {
   if (roster_->left_count() > 0 || !outbox_.queue_empty() || negotiator_.has_ready()) return;
   if (!negotiator_.joined().empty()) return;

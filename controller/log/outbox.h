@@ -17,14 +17,14 @@
 namespace farandole::controller::log {
 
 // Everything that becomes an item of the log passes here: bodies that wait for their place, then items, kept until all
-// concerned have received them and sent again to those who ask (rules C7, C8, C11). Pure.
+// concerned have received them and sent again to those who ask (rules C7, C8, C11 of docs/replay.md). Pure.
 class Outbox {
  public:
   // `roster` outlives this.
   Outbox(ItemLog log, members::Roster* roster) : log_(std::move(log)), roster_(roster) {}
 
   const ItemLog& log() const { return log_; }
-  // False when no further item may be sent (rule C11).
+  // False when no further item may be sent, as too many are not received by all concerned yet (rule C11).
   bool MakeRoom() { return log_.MakeRoom(); }
 
   // The body gets its place now; answers its index. `to` = nullptr: all members.

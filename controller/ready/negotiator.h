@@ -26,10 +26,11 @@
 
 namespace farandole::controller::ready {
 
-// From announcements to what is executed next, while a generation negotiates: rule C1 of docs/replay.md for all process
-// sets. Pure. Composed of AnnouncementTable (who has announced what), FindMismatch (does it agree), JoinState,
-// ProcessSets, RequestGroups, Batcher and a SignatureCache per process set; what is answered without executing anything
-// goes into the Outbox at once, batches are taken by NextBatch.
+// From announcements to what is executed next, while a generation negotiates: what all members of a process set have
+// announced alike becomes an item, if none of them is busy (rule C1 of docs/replay.md). Pure. Composed of
+// AnnouncementTable (who has announced what), FindMismatch (does it agree), JoinState, ProcessSets, RequestGroups,
+// Batcher and a SignatureCache per process set; what is answered without executing anything goes into the Outbox at
+// once, batches are taken by NextBatch.
 class Negotiator {
  public:
   // The sentence that names ranks that have left.

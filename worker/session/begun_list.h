@@ -12,7 +12,8 @@ namespace farandole::worker::session {
 // members had started when everybody had halted (W7 to W9 of docs/replay.md). At most W per member of the own sets.
 class BegunList {
  public:
-  // W9: forgets the older ones. `own` are those of process sets that include this worker.
+  // A replay has ended with these (W9): forgets the older ones. `own` are those of process sets that include this
+  // worker.
   void Reset(uint64_t replay_index, const std::vector<Begun>& own, Rank self);
 
   // An item closes it. True if this worker had started it.
