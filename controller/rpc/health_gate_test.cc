@@ -81,10 +81,10 @@ TEST_F(HealthGateTest, SoManyBytesASecondGoThrough) {
 
 TEST_F(HealthGateTest, AFurtherConnectionTakesThePlaceOfTheOldest) {
   std::vector<UniqueFd> clients;
-  for (size_t i = 0; i <= HealthGate::kPlaces; ++i) clients.push_back(Dial());
+  for (size_t i = 0; i <= HealthGate::kSlots; ++i) clients.push_back(Dial());
   EXPECT_EQ(Hear(clients.front(), 1), "");
   Say(clients.back(), kPreface);
-  EXPECT_EQ(Hear(Server(HealthGate::kPlaces), kPreface.size()), kPreface);
+  EXPECT_EQ(Hear(Server(HealthGate::kSlots), kPreface.size()), kPreface);
 }
 
 }  // namespace
