@@ -19,6 +19,7 @@
 #include "agent/launch/options.h"
 #include "agent/launcher/launcher_store.h"
 #include "agent/segments/memory_budget.h"
+#include "base/command_line.h"
 #include "base/event_loop.h"
 #include "base/unique_fd.h"
 #include "proto/version.h"
@@ -169,18 +170,9 @@ int Main(const std::vector<std::string>& arguments) {
   for (int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&handled, number);
   sigprocmask(SIG_BLOCK, &handled, &inherited);
   signal(SIGPIPE, SIG_IGN);
-  for (const std::string& argument : arguments) {
-    if (argument == "--") break;
-    if (argument == "--help" || argument == "--version") {
-      const std::string text = argument == "--help" ? launch::UsageText() : absl::StrCat(kVersion, "\n");
-      return write(STDOUT_FILENO, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1;
-    }
-  }
+  if (const auto code = AnswerHelp(launch::AgentProgram(), arguments)) return *code;
   absl::StatusOr<launch::AgentOptions> options = launch::ParseAgentOptions(arguments);
-  if (!options.ok()) {
-    Print(absl::StrCat(options.status().message(), "\n", launch::UsageText()));
-    return kUsageError;
-  }
+  if (!options.ok()) return UsageError(launch::AgentProgram(), options.status());
   if (options->data_address.empty()) options->data_address = AddressTowards(options->controller);
   // gRPC reports every outage on standard error; the link does that once, in words.
   if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});

@@ -4,7 +4,18 @@
 
 #include <string>
 
+#include "absl/strings/strip.h"
+
 namespace farandole {
+
+absl::optional<HostAndPort> SplitAddress(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  if (colon == absl::string_view::npos) return absl::nullopt;
+  absl::string_view host = address.substr(0, colon);
+  const bool opened = absl::ConsumePrefix(&host, "[");
+  if (opened != absl::ConsumeSuffix(&host, "]")) return absl::nullopt;
+  return HostAndPort{std::string(host), std::string(address.substr(colon + 1))};
+}
 
 absl::string_view HostOf(absl::string_view address) {
   const size_t colon = address.rfind(':');

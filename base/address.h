@@ -1,9 +1,20 @@
 #ifndef FARANDOLE_BASE_ADDRESS_H_
 #define FARANDOLE_BASE_ADDRESS_H_
 
+#include <string>
+
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 
 namespace farandole {
+
+// The two parts of an address as people write it; the host without brackets.
+struct HostAndPort {
+  std::string host;
+  std::string port;
+};
+// Of HOST:PORT or [HOST]:PORT. Nullopt: no colon, or one bracket without the other.
+absl::optional<HostAndPort> SplitAddress(absl::string_view address);
 
 // HOST of HOST:PORT, brackets kept; empty if there is no colon.
 absl::string_view HostOf(absl::string_view address);

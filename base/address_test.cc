@@ -11,6 +11,14 @@ TEST(AddressTest, TheHostStandsBeforeTheLastColon) {
   EXPECT_EQ(HostOf("node-1"), "");
 }
 
+TEST(AddressTest, AnAddressHasTwoParts) {
+  EXPECT_EQ(SplitAddress("node-1:29400")->host, "node-1");
+  EXPECT_EQ(SplitAddress("node-1:29400")->port, "29400");
+  EXPECT_EQ(SplitAddress("[fe80::1]:0")->host, "fe80::1");
+  EXPECT_EQ(SplitAddress(":0")->host, "");
+  for (const char* half : {"", "node-1", "[::1:0", "::1]:0", "[::1]"}) EXPECT_FALSE(SplitAddress(half)) << half;
+}
+
 TEST(AddressTest, LoopbackIsAnAddressOrItsName) {
   EXPECT_TRUE(IsLoopback("127.0.0.1:0"));
   EXPECT_TRUE(IsLoopback("127.9.9.9:0"));

@@ -1,6 +1,5 @@
 #include "base/listener.h"
 
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -9,6 +8,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/dial_testing.h"
 #include "base/scarcity_testing.h"
 #include "base/tcp_listen.h"
 #include "gtest/gtest.h"
@@ -37,17 +37,6 @@ int64_t ThreadCpuMs() {
   return used.tv_sec * 1000 + used.tv_nsec / 1000000;
 }
 
-// Connects at once: nobody has to accept for that.
-UniqueFd Dial(int port) {
-  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  return fd;
-}
-
 class ListenerTest : public ::testing::Test {
  protected:
   ListenerTest() { listener_.StartFromLoop(socket_.get()); }
@@ -68,14 +57,14 @@ class ListenerTest : public ::testing::Test {
 
 TEST_F(ListenerTest, TakesAllThatCome) {
   std::vector<UniqueFd> dialled;
-  for (int i = 0; i < 2 * Listener::kConnectionsPerTurn + 1; ++i) dialled.push_back(Dial(PortOf(socket_.get())));
+  for (int i = 0; i < 2 * Listener::kConnectionsPerTurn + 1; ++i) dialled.push_back(DialPort(PortOf(socket_.get())));
   RunFor(20000, dialled.size());
   EXPECT_EQ(taken_.size(), dialled.size());
   EXPECT_EQ(exhausted_, 0);
 }
 
 TEST_F(ListenerTest, WithoutDescriptorsItWaitsAndDoesNotSpin) {
-  const UniqueFd dialled = Dial(PortOf(socket_.get()));
+  const UniqueFd dialled = DialPort(PortOf(socket_.get()));
   {
     const NoDescriptors none;
     const int64_t before_ms = ThreadCpuMs();
@@ -91,7 +80,7 @@ TEST_F(ListenerTest, WithoutDescriptorsItWaitsAndDoesNotSpin) {
 
 TEST_F(ListenerTest, WhatIsDeniedIsAskedForAgainAfterAWhile) {
   for (const int why : {EPERM, EACCES}) {
-    const UniqueFd dialled = Dial(PortOf(socket_.get()));
+    const UniqueFd dialled = DialPort(PortOf(socket_.get()));
     denied_count = exhausted_ = 0;
     denied_errno = why;
     RunFor(Listener::kPauseMs / 2);
@@ -106,7 +95,7 @@ TEST_F(ListenerTest, WhatIsDeniedIsAskedForAgainAfterAWhile) {
 }
 
 TEST_F(ListenerTest, StopsAlsoWhileItWaits) {
-  const UniqueFd dialled = Dial(PortOf(socket_.get()));
+  const UniqueFd dialled = DialPort(PortOf(socket_.get()));
   {
     const NoDescriptors none;
     RunFor(Listener::kPauseMs / 2);

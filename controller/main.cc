@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "base/address.h"
 #include "base/auth.h"
+#include "base/command_line.h"
 #include "base/descriptor_limit.h"
 #include "base/event_loop.h"
 #include "base/read_file.h"
@@ -143,22 +144,15 @@ int PrintCertificate(const Options& options) {
   return write(STDOUT_FILENO, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1;
 }
 
-int Main(int argc, char** argv) {
-  if (argc > 1 && std::string(argv[1]) == "query")
-    return query::QueryMain(std::vector<std::string>(argv + 2, argv + argc));
-  const auto options = ParseOptions(std::vector<std::string>(argv + 1, argv + argc));
-  if (!options.ok()) {
-    std::fprintf(stderr, "farandole-controller: %s\n%s", std::string(options.status().message()).c_str(), kUsage);
-    return 2;
-  }
-  if (options->help || options->version) {
-    std::fputs(options->help ? kUsage : absl::StrCat("farandole-controller ", kVersion, "\n").c_str(), stderr);
-    return 0;
-  }
+int Main(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments[0] == "query") return query::QueryMain({arguments.begin() + 1, arguments.end()});
+  if (const auto code = AnswerHelp(ControllerProgram(), arguments)) return *code;
+  const auto options = ParseOptions(arguments);
+  if (!options.ok()) return UsageError(ControllerProgram(), options.status());
   return options->print_certificate ? PrintCertificate(*options) : Run(*options);
 }
 
 }  // namespace
 }  // namespace farandole::controller
 
-int main(int argc, char** argv) { return farandole::controller::Main(argc, argv); }
+int main(int argc, char** argv) { return farandole::controller::Main({argv + 1, argv + argc}); }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "base/command_line.h"
 #include "controller/hub/log.h"
 #include "controller/types/job_settings.h"
 
@@ -36,11 +36,9 @@ struct Options {
   hub::LogLevel log_level = hub::LogLevel::kWarning;
   // What the environment says, for jobs whose rank 0 says nothing else.
   JobSettings settings = DefaultSettings();
-  bool help = false;
-  bool version = false;
 };
 
-extern const char kUsage[];
+const Program& ControllerProgram();
 
 // `args` without the program's name. INVALID_ARGUMENT says which argument is wrong and how. Refused among others: no
 // key, and an address beyond loopback with neither TLS files nor --insecure.

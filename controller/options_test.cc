@@ -39,10 +39,10 @@ TEST(OptionsTest, ValuesMayFollowAnEqualsSign) {
 TEST(OptionsTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(Error({}), HasSubstr("--key-fd and --key-file"));
   EXPECT_THAT(Error({"--key-fd", "3", "--key-file", "f"}), HasSubstr("one of"));
-  EXPECT_THAT(Error({"--key-fd", "x"}), HasSubstr("\"x\""));
+  EXPECT_THAT(Error({"--key-fd", "x"}), HasSubstr("'x'"));
   EXPECT_THAT(Error({"--key-fd", "3", "--listen", "7"}), HasSubstr("HOST:PORT"));
   EXPECT_THAT(Error({"--key-fd", "3", "--listen", "h:70000"}), HasSubstr("HOST:PORT"));
-  EXPECT_THAT(Error({"--key-fd", "3", "--log-level", "loud"}), HasSubstr("\"loud\""));
+  EXPECT_THAT(Error({"--key-fd", "3", "--log-level", "loud"}), HasSubstr("'loud'"));
   EXPECT_THAT(Error({"--key-fd", "3", "--tls-cert", "c"}), HasSubstr("go together"));
   EXPECT_THAT(Error({"--key-fd", "3", "--frobnicate", "1"}), HasSubstr("--frobnicate"));
   EXPECT_THAT(Error({"--key-fd"}), HasSubstr("--key-fd"));

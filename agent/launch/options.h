@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/command_line.h"
 
 namespace farandole::agent::launch {
 
@@ -35,8 +36,7 @@ struct AgentOptions {
   std::vector<std::string> environment;  // this process's own, "NAME=value"
 };
 
-// How to call the program; ends with a newline.
-const char* UsageText();
+const Program& AgentProgram();
 
 // Reads the arguments without the program's name, the token and the TLS file. INVALID_ARGUMENT with one sentence for
 // everything that a user can get wrong.

@@ -87,7 +87,7 @@ TEST(AgentOptions, MistakesAreNamed) {
   EXPECT_EQ(Complaint(Good({"--first-rank", "4"})), "--first-rank must be a number from 0 to 3, not '4'");
   EXPECT_EQ(Complaint(Good({"--first-rank", "2", "--local-size", "3"})),
             "ranks 2 to 4 do not fit into a job of size 4");
-  EXPECT_EQ(Complaint(Good({"--grace-seconds", "nan"})), "--grace-seconds must be 0 to 86400, not 'nan'");
+  EXPECT_EQ(Complaint(Good({"--grace-seconds", "nan"})), "--grace-seconds must be a number from 0 to 86400, not 'nan'");
   EXPECT_EQ(Complaint(Good({"--job", "a b"})),
             "--job must be 1 to 128 characters of [A-Za-z0-9._-], or two such names with a slash between them, not "
             "'a b'");
@@ -96,6 +96,15 @@ TEST(AgentOptions, MistakesAreNamed) {
   EXPECT_EQ(Complaint(Good({"--lifeline-fd", "999"})), "--lifeline-fd: descriptor 999 is not open");
   EXPECT_EQ(Complaint(Good({"--tls-ca", "/no/file"})), "cannot read /no/file");
   EXPECT_EQ(Complaint(Good({"--tls-ca", "f", "--insecure"})), "--tls-ca and --insecure exclude each other");
+}
+
+TEST(AgentOptions, NamesThatNoMessageCanHoldAreRefused) {
+  for (const char* option : {"--host-name", "--agent-id"}) {
+    EXPECT_EQ(Complaint(Good({option, std::string(4096, 'h')})), "");
+    for (const std::string& name : {std::string(4097, 'h'), std::string("\xff"), std::string()}) {
+      EXPECT_EQ(Complaint(Good({option, name})), std::string(option) + " must be text in UTF-8 of 1 to 4096 bytes");
+    }
+  }
 }
 
 TEST(AgentOptions, BeyondLoopbackSecurityIsAChoice) {

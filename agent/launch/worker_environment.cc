@@ -21,10 +21,10 @@ std::vector<std::string> WorkerEnvironment(const AgentOptions& options, int loca
     cross_rank = std::count_if(begin, begin + options.host_index, has_it);
     cross_size = std::count_if(begin, options.local_sizes.end(), has_it);
   }
-  const std::pair<const char*, int> places[] = {
+  const std::pair<const char*, int> numbers[] = {
       {"RANK", options.first_rank + local_rank}, {"SIZE", options.size},     {"LOCAL_RANK", local_rank},
       {"LOCAL_SIZE", options.local_size},        {"CROSS_RANK", cross_rank}, {"CROSS_SIZE", cross_size}};
-  for (const auto& [name, value] : places) {
+  for (const auto& [name, value] : numbers) {
     for (const char* family : {"FARANDOLE_", "HOROVOD_"}) variables[absl::StrCat(family, name)] = absl::StrCat(value);
   }
   variables["FARANDOLE_AGENT_SOCKET"] = options.socket_name;

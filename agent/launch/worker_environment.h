@@ -8,8 +8,8 @@
 
 namespace farandole::agent::launch {
 
-// The environment of the worker with this local rank: the agent's own, and what tells the worker its place. No secret
-// is in it. The agent knows ranks of other hosts only if all hosts have equally many.
+// The environment of the worker with this local rank: the agent's own, and what tells the worker which one it is. No
+// secret is in it. The agent knows ranks of other hosts only if all hosts have equally many.
 std::vector<std::string> WorkerEnvironment(const AgentOptions& options, int local_rank);
 
 }  // namespace farandole::agent::launch

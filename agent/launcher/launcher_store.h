@@ -27,7 +27,7 @@ struct KeptEntry {
 // agent that takes over when this one is killed. What has been put is safe from then on. One packet each over a
 // SOCK_SEQPACKET pair:
 //
-//   up    put LF value LF key, with descriptors   replaces the entry, which keeps its place in the order
+//   up    put LF value LF key, with descriptors   replaces the entry, which keeps its position in the order
 //         drop LF LF prefix                       forgets all whose key begins so
 //         ready                                   all workers run, signals are passed on
 //   down  put ..., for each entry, then end       when an agent starts

@@ -18,7 +18,7 @@ namespace farandole::agent::segments {
 class SegmentBroker {
  public:
   static constexpr int kSegmentsMax = 256;
-  static constexpr size_t kKeyBytesMax = 1024;
+  static constexpr size_t kKeyBytesMax = 256;
 
   // `bytes_max` bounds all segments together. `store` outlives this; a worker of the next agent that asks for a segment
   // which another has from this one must get the same.

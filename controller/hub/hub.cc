@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/job_name.h"
 #include "controller/hub/view_messages.h"
@@ -66,29 +67,33 @@ absl::StatusOr<Hub::Entry*> Hub::FindOrMake(const std::string& job) {
 }
 
 uint64_t Hub::LeastIncarnation(const std::string& job) const {
-  return std::max(config_.job.controller_incarnation, forgotten_incarnations_.Of(job));
+  return std::max(config_.job.controller_incarnation, forgotten_.Find(job).incarnation);
 }
 
 uint64_t Hub::GreatestIncarnation(const std::string& job) const {
   const auto it = jobs_.find(job);
   return std::max(config_.job.controller_incarnation + kIncarnationStepMax,
-                  it == jobs_.end() ? forgotten_incarnations_.Of(job) : it->second->incarnation);
+                  it == jobs_.end() ? forgotten_.Find(job).incarnation : it->second->incarnation);
 }
 
 void Hub::KeepLast(const std::string& job, const Entry& entry) {
-  forgotten_.Keep(job, entry.job.last_generation());
-  const JobStatus last = entry.job.Status(clock_->Now());
+  members::ForgottenJob last;
+  last.last_generation = entry.job.last_generation();
+  // One of a job that began anew: the controller's own is too small for it.
+  if (entry.incarnation > config_.job.controller_incarnation) last.incarnation = entry.incarnation;
+  const JobStatus status = entry.job.Status(clock_->Now());
   // One that lives, or registers, has not ended with the job's beginning anew.
-  const bool ended = last.state != JobState::kRunning && last.state != JobState::kRecovering;
-  if (ended) forgotten_ends_.Keep(job, {last.generation, last.reason});
-  if (entry.incarnation > config_.job.controller_incarnation) forgotten_incarnations_.Keep(job, entry.incarnation);
+  const bool ended = status.state != JobState::kRunning && status.state != JobState::kRecovering;
+  if (ended) last.ended = {status.generation, status.reason};
+  forgotten_.Keep(job, std::move(last));
 }
 
 std::unique_ptr<Hub::Entry> Hub::Make(const std::string& job, uint64_t incarnation) const {
   JobConfig config = config_.job;
   config.controller_incarnation = incarnation;
-  config.last_generation = forgotten_.Of(job);
-  config.ended = forgotten_ends_.Find(job);
+  const members::ForgottenJob last = forgotten_.Find(job);
+  config.last_generation = last.last_generation;
+  config.ended = last.ended;
   return std::make_unique<Entry>(job, config);
 }
 
@@ -239,12 +244,25 @@ void Hub::WakeBy(TimePoint when) {
   arm_(when);
 }
 
+std::vector<const Hub::Entry*> Hub::PartsWith(const std::string& job) const {
+  const std::string whole(WholeJob(job)), prefix = whole + "/";
+  std::vector<const Entry*> parts;
+  const auto own = jobs_.find(whole);
+  if (own != jobs_.end()) parts.push_back(own->second.get());
+  for (auto part = jobs_.lower_bound(prefix); part != jobs_.end() && absl::StartsWith(part->first, prefix); ++part) {
+    parts.push_back(part->second.get());
+  }
+  return parts;
+}
+
 absl::Status Hub::Put(const std::string& job, const GenerationId& generation, const std::string& key,
                       const std::string& value) {
   if (shut_down_) return ShuttingDown();
   Entry* entry = Find(job);
   if (entry == nullptr) return absl::FailedPreconditionError(UnknownJob(job).message());
-  const absl::Status status = entry->job.Put(generation, key, value);
+  size_t shared_elsewhere = 0;
+  for (const Entry* part : PartsWith(job)) shared_elsewhere += part == entry ? 0 : part->job.shared_key_bytes();
+  const absl::Status status = entry->job.Put(generation, key, value, shared_elsewhere);
   if (status.ok()) entry->gets.Answer(key, FindIn(entry));
   return status;
 }
@@ -256,9 +274,11 @@ void Hub::Get(const std::string& job, const GenerationId& generation, const std:
   if (entry == nullptr) return done(absl::FailedPreconditionError(UnknownJob(job).message()));
   absl::StatusOr<std::string> found = entry->job.Find(generation, key);
   if (!absl::IsNotFound(found.status())) return done(std::move(found));
-  if (entry->gets.size() >= config_.waiting_gets_max) {
-    return done(absl::ResourceExhaustedError(
-        absl::StrCat(entry->gets.size(), " calls of Get wait in job ", job, " already, the most that may")));
+  size_t waiting = 0;
+  for (const Entry* part : PartsWith(job)) waiting += part->gets.size();
+  if (waiting >= config_.waiting_gets_max) {
+    return done(absl::ResourceExhaustedError(absl::StrCat(waiting, " calls of Get wait in job ", WholeJob(job),
+                                                          " and its parts already, the most that may")));
   }
   entry->gets.Add(id, generation, key, std::move(done));
 }

@@ -17,8 +17,7 @@
 #include "controller/hub/log.h"
 #include "controller/hub/strand.h"
 #include "controller/job/job.h"
-#include "controller/members/ended_generations.h"
-#include "controller/members/last_generations.h"
+#include "controller/members/forgotten_jobs.h"
 #include "controller/types/job_config.h"
 #include "controller/types/job_status.h"
 #include "proto/messages.h"
@@ -32,7 +31,7 @@ struct HubConfig {
   // Of one job and its parts together, which its tokens open: they leave room for others.
   size_t parts_max = 256;
   size_t streams_per_job_max = 32768;
-  // Get calls that wait, per job.
+  // Get calls that wait, of one job and its parts together.
   size_t waiting_gets_max = 65536;
   // Answers a greater one; with some chance in it, as two controllers whose clocks were set back may both need one.
   std::function<uint64_t(uint64_t incarnation)> greater_incarnation = [](uint64_t than) { return than + 1; };
@@ -101,9 +100,6 @@ class Hub {
     KeyWaits gets;
     uint64_t changes = 1;
   };
-  // Jobs whose last number is kept; far more than come and go while a host still holds anything of one.
-  static constexpr size_t kForgottenMax = 16384;
-
   // A job and its parts.
   struct Whole {
     size_t jobs = 0;
@@ -122,6 +118,8 @@ class Hub {
   static void DeliverView(const Entry& entry, const std::vector<Route>& routes, const View& view);
   void WakeBy(TimePoint when);
   void StoodStill(int64_t ms, TimePoint now);
+  // The entries of the job that this is, or is a part of, and of all its parts; at most parts_max + 1.
+  std::vector<const Entry*> PartsWith(const std::string& job) const;
   static KeyWaits::Find FindIn(const Entry* entry);
   void ForgetIfIdle(const std::string& job);
   // What is to be known of a job when it comes back.
@@ -134,10 +132,7 @@ class Hub {
   Strand strand_;
   std::map<std::string, std::unique_ptr<Entry>> jobs_;
   absl::flat_hash_map<std::string, Whole> wholes_;  // by the whole job's name
-  members::LastGenerations forgotten_{kForgottenMax};
-  // Those of jobs that began anew, for which the controller's own is too small.
-  members::LastGenerations forgotten_incarnations_{kForgottenMax};
-  members::EndedGenerations forgotten_ends_;
+  members::ForgottenJobs forgotten_;
   size_t streams_ = 0;
   TimePoint armed_ = TimePoint::Infinite();  // the wake-up that was asked for
   TimePoint catching_up_until_;              // after a standstill; long ago if there was none

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "controller/members/key_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/codec/codec.h"
@@ -358,6 +360,64 @@ TEST_F(HubTest, WaitingGetsEndOnceWithTheGenerationOrTheServer) {
   EXPECT_THAT(ends, SizeIs(3));
   EXPECT_EQ(ends.back(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(stream->closed.code(), absl::StatusCode::kUnavailable);
+}
+
+// A job of one worker, job "j/1" its part, and another job whose name begins alike.
+class HubPartsTest : public HubTest {
+ protected:
+  void Start(const HubConfig& config) {
+    hub_ = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+    for (const char* job : {"j", "j/1", "j-1"}) {
+      hub_->Opened(stream_, job, {"a", "h", ""});
+      hub_->Said(stream_.get(), job, "a", HelloOf(1, 1));
+      generation_ = hub_->Status(job)->generation;
+    }
+  }
+  absl::StatusCode Get(const std::string& job) {
+    absl::StatusCode code = absl::StatusCode::kOk;
+    hub_->Get(job, generation_, "k", ++ids_, [&code](absl::StatusOr<std::string> value) {
+      if (absl::IsResourceExhausted(value.status())) code = value.status().code();
+    });
+    return code;
+  }
+
+  std::unique_ptr<Hub> hub_;
+  const std::shared_ptr<FakeStream> stream_ = std::make_shared<FakeStream>();
+  GenerationId generation_;
+  uint64_t ids_ = 0;
+};
+
+TEST_F(HubPartsTest, WaitingGetsAreBoundedForTheWholeJob) {
+  HubConfig config;
+  config.waiting_gets_max = 2;
+  Start(config);
+  EXPECT_EQ(Get("j"), absl::StatusCode::kOk);
+  EXPECT_EQ(Get("j/1"), absl::StatusCode::kOk);
+  EXPECT_EQ(Get("j"), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Get("j/1"), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Get("j-1"), absl::StatusCode::kOk) << "another job";
+  hub_->CancelGet("j", 1);
+  EXPECT_EQ(Get("j/1"), absl::StatusCode::kOk);
+  hub_->Shutdown();
+}
+
+TEST_F(HubPartsTest, KeysAreBoundedForTheWholeJob) {
+  Start(HubConfig());
+  const std::string value(members::KeyStore::kValueBytesMax, 'v');
+  const auto fill = [&](const std::string& job) {
+    int puts = 0;
+    while (puts < 1000 && hub_->Put(job, generation_, absl::StrCat(puts), value).ok()) ++puts;
+    return puts;
+  };
+  const int all = fill("j");
+  EXPECT_GT(all, 200);
+  EXPECT_LT(all, 300);
+  EXPECT_LT(fill("j/1"), 3) << "what its own member brings";
+  EXPECT_EQ(fill("j-1"), all) << "another job";
+  EXPECT_TRUE(hub_->Put("j", generation_, "0", value).ok()) << "the same again";
+  Start(HubConfig());
+  EXPECT_EQ(fill("j/1"), all);
+  EXPECT_LT(fill("j"), 3);
 }
 
 TEST_F(HubTest, AsksForTheEarliestWakeUpAndForgetsAbandonedJobs) {

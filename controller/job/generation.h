@@ -9,15 +9,14 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "base/clock.h"
+#include "controller/job/sequencer.h"
 #include "controller/job/trace_relay.h"
-#include "controller/log/outbox.h"
+#include "controller/log/item_log.h"
 #include "controller/members/agent_table.h"
 #include "controller/members/failure_reports.h"
 #include "controller/members/key_store.h"
 #include "controller/members/roster.h"
-#include "controller/ready/negotiator.h"
 #include "controller/recovery/recovery.h"
-#include "controller/replay/replay_control.h"
 #include "controller/types/actions.h"
 #include "controller/types/job_config.h"
 #include "controller/types/job_status.h"
@@ -25,8 +24,8 @@
 
 namespace farandole::controller::job {
 
-// One membership from its opening to its end: who takes part, what is ready, what is executed next. Pure. Rules named
-// in comments are those of docs/replay.md. While it runs, ReplayState says what stage it is in.
+// One membership from its opening to its end: who takes part, what its Sequencer is told, whom it waits for, and why it
+// fails. Pure. Rules named in comments are those of docs/replay.md.
 //
 //   kRunning --all left--> kOver
 //   kRunning --a member ended without leaving, was given up, or reported a failure--> kFailed
@@ -43,7 +42,8 @@ class Generation {
   // Sends the view to all.
   void Open(Actions* actions);
 
-  // Rule C9, steps 3 to 6: everybody gets what it lacks, and what everybody has said counts from now on.
+  // After a restart of the controller (rule C9, steps 3 to 6): everybody gets what it lacks, and what everybody has
+  // said counts from now on.
   void Restore(const recovery::Recovery& recovery, TimePoint now, Actions* actions);
 
   const GenerationId& id() const { return id_; }
@@ -53,8 +53,9 @@ class Generation {
   const members::Roster& roster() const { return roster_; }
 
   // What members leave for each other; see Job.
-  absl::Status PutKey(const std::string& key, const std::string& value);
+  absl::Status PutKey(const std::string& key, const std::string& value, size_t shared_elsewhere);
   absl::StatusOr<std::string> FindKey(const std::string& key) const { return keys_.Find(key); }
+  size_t shared_key_bytes() const { return keys_.shared_bytes(); }
   // Those that were put while the generation was gathered.
   void TakeKeys(members::KeyStore keys);
 
@@ -104,31 +105,14 @@ class Generation {
   Generation(GenerationId id, members::Roster roster, std::string data_key, log::ItemLog log,
              const Variables& variables, const JobConfig& config);
   void TakeSeat(Rank rank, const recovery::Registered& member);
-  // Rule C8, after the Welcome.
+  // After the Welcome, the member gets what it lacks, and what its Hello says counts (rule C8).
   void GoOn(Rank rank, const Hello& hello, TimePoint now, Actions* actions);
   bool Listens(Rank rank, const GenerationId& generation) const;
-  bool Progress(Rank rank, uint64_t received_through, uint64_t completed_through, Actions* actions);
-  void AnnounceAll(const std::vector<ready::Negotiator::Teller>& who, const std::vector<Request>& requests,
-                   const std::vector<CachedRequests>& cached, TimePoint now, Actions* actions);
-  // While instances of the last replay are open.
-  void AnnounceBeside(const ready::Negotiator::Teller& teller, const Request& request, TimePoint now, Actions* actions);
-  std::string LeftText(const std::vector<Rank>& left) const;
-  void Leave(Rank rank, TimePoint now, Actions* actions);
   void LetGo(Rank rank, Actions* actions);
-  bool Resend(Rank rank, const Hello& hello, std::vector<Request>* requests, Actions* actions);
-  // What Hello says about the phase it was sent in.
-  void TakePosition(Rank rank, const Hello& hello, std::vector<Request> requests, TimePoint now, Actions* actions);
-  void Withdraw(uint32_t process_set, const std::string& reason, TimePoint now, Actions* actions);
-  // Rule C3a: these begun instances cannot take place, for this reason.
-  void GiveUp(const std::vector<uint64_t>& seqs, const std::string& reason, TimePoint now, Actions* actions);
-  bool KeepsOthersWaiting(const std::vector<Rank>& lacking) const;
-  void Pump(TimePoint now, Actions* actions);
-  void FailFull(Actions* actions);
-  bool SendBatches(TimePoint now, Actions* actions);
-  void TryReplay(Actions* actions);
+  bool Good(const absl::Status& status, Actions* actions);
+  void Send(TimePoint now, Actions* actions);
   std::vector<OpenWait> Waits(TimePoint now) const;
   void LookAtWaits(TimePoint now, Actions* actions);
-  const RankSet* MembersOf(uint32_t process_set) const;
   void Fail(const std::string& sentence, Actions* actions);
 
   const GenerationId id_;
@@ -140,15 +124,12 @@ class Generation {
   std::string reason_;
   TraceRelay trace_;
   members::Roster roster_;
-  log::Outbox outbox_;
-  ready::Negotiator negotiator_;
-  replay::ReplayControl replay_;
+  Sequencer sequencer_;
   members::KeyStore keys_;
   waits::WaitWatch watch_;
   // Failures that wait for evidence of a death, or for what other members report; until when.
   members::FailureReports failures_;
   TimePoint verdict_due_;
-  uint64_t tensors_ = 0;
 };
 
 }  // namespace farandole::controller::job

@@ -5,66 +5,55 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "controller/job/generation.h"
 #include "controller/job/job_report.h"
-#include "controller/job/turned_away.h"
+#include "controller/job/joining.h"
+#include "controller/job/registration.h"
+#include "controller/job/stale_workers.h"
 #include "controller/members/agent_table.h"
-#include "controller/members/elastic_rules.h"
 #include "controller/members/generation_count.h"
-#include "controller/members/membership.h"
+#include "controller/members/key_store.h"
 #include "controller/recovery/gather.h"
 #include "controller/recovery/recovery.h"
-#include "controller/types/job_settings.h"
-#include "controller/types/rank_text.h"
+#include "controller/types/rank_set.h"
 #include "proto/version.h"
 
 namespace farandole::controller::job {
-namespace {
-
-constexpr int kMissingRanksMax = 16;
-
-}  // namespace
 
 struct Job::State {
   State(std::string job_name, JobConfig job_config)
       : name(std::move(job_name)),
         config(std::move(job_config)),
         agents(config.suspect_after_ms, config.give_up_after_ms),
-        waiting(config.size_max),
         generations(config.last_generation),
-        ended(config.ended) {}
+        stale(name, config.ended, &agents),
+        joining(&config, &agents, &generations),
+        registration(&config, &stale, &generations) {}
 
   bool Occupied() const {
-    if (gather) return true;
+    if (registration.gather() != nullptr) return true;
     if (!generation) return false;
     if (generation->life() == Generation::Life::kRunning) return true;
     return generation->life() == Generation::Life::kFailed && !generation->roster().AllGone();
   }
   bool Running() const { return generation && generation->life() == Generation::Life::kRunning; }
+  Present Found() const { return {generation ? &generation->roster() : nullptr, Running()}; }
 
   void FromWorkerSaid(const std::string& agent_id, const FromWorker& said, TimePoint now, Actions* actions);
+  void ToGeneration(Rank rank, const std::string& agent_id, const FromWorker& said, TimePoint now, Actions* actions);
   template <typename Message>
   std::vector<Generation::Progressed> Everybody(Rank rank, const Message& message, const std::string& agent_id,
                                                 const FromWorker& said) const;
   void OnHello(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
-  bool TakeToGather(const Hello& hello, TimePoint now, Actions* actions);
-  void AfterGather(TimePoint now, Actions* actions);
-  void TakeElastic(const recovery::Recovered& found);
-  void TurnAway(const std::string& agent_id, const Hello& hello, Actions* actions) const;
-  void Join(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
-  void Welcomes(const std::string& agent_id, const Hello& hello, Actions* actions) const;
-  void TurnRetiredAway(const std::string& agent_id, const Hello& hello, Actions* actions);
-  std::string HeldSeat(const Hello& hello) const;
   void OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);
-  void RefuseWaiting(Actions* actions);
-  void OnRetire(const std::string& agent_id, const Retire& retire, Actions* actions);
+  void AfterGather(TimePoint now, Actions* actions);
   void TryOpen(TimePoint now, Actions* actions);
-  void Open(std::vector<members::Candidate> members, Actions* actions);
   void TellChanges(Actions* actions);
   void CloseSessions(const std::string& agent_id, Actions* actions) {
-    waiting.CloseSessions(agent_id);
+    joining.CloseSessions(agent_id);
     if (generation) generation->CloseSessions(agent_id);
-    if (gather) gather->CloseSessions(agent_id, actions);
+    if (recovery::Gather* gather = registration.gather()) gather->CloseSessions(agent_id, actions);
   }
   void ForgetIfUnused(const std::string& agent_id);
   absl::Status CheckGeneration(const GenerationId& id) const;
@@ -72,16 +61,13 @@ struct Job::State {
   const std::string name;
   const JobConfig config;
   members::AgentTable agents;
-  members::Membership waiting;
+  members::GenerationCount generations;
+  StaleWorkers stale;
+  Joining joining;
+  // While one goes on there is no `generation`.
+  Registration registration;
   // The last one; kept after its end until the next opens, for members that missed its last items.
   std::unique_ptr<Generation> generation;
-  // While a generation of an earlier incarnation registers; there is no `generation` then.
-  std::unique_ptr<recovery::Gather> gather;
-  // What agents said before anybody of their workers did, for a Gather that may begin.
-  std::vector<WorkerEnded> ended_before;
-  members::GenerationCount generations;
-  EndedGeneration ended;  // the one before `generation`, or before this job was forgotten
-  members::ElasticRules elastic;
 };
 
 Job::Job(std::string name, JobConfig config) : state_(std::make_unique<State>(std::move(name), std::move(config))) {}
@@ -129,7 +115,7 @@ Actions Job::AgentSaid(const std::string& agent_id, const AgentUp& message, Time
     s.AfterGather(now, &actions);
     s.TryOpen(now, &actions);
   } else if (const Retire* retire = std::get_if<Retire>(&message)) {
-    s.OnRetire(agent_id, *retire, &actions);
+    s.joining.OnRetire(agent_id, *retire, s.Found(), &actions);
     s.TryOpen(now, &actions);
   } else if (const Lease* lease = std::get_if<Lease>(&message)) {
     for (const WorkerReport& report : lease->reports) {
@@ -152,42 +138,49 @@ void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& s
   const Leave* const gives_up = std::get_if<Leave>(&said.message);
   if (gives_up != nullptr && gives_up->generation.number == 0) {
     // Its process lives on, so that nothing else tells that nobody waits there any more.
-    const members::Candidate* candidate = waiting.Find(said.worker_incarnation);
+    const members::Candidate* candidate = joining.waiting().Find(said.worker_incarnation);
     const int64_t pid = candidate == nullptr ? 0 : candidate->hello.pid;
     OnEnded(agent_id, WorkerEnded{said.worker_incarnation, pid, "gave up init()"}, actions);
     TryOpen(now, actions);
     return;
   }
-  if (gather) {
+  if (recovery::Gather* gather = registration.gather()) {
     gather->OnSaid(agent_id, said, actions);
     AfterGather(now, actions);
     return;
   }
   const auto rank = generation ? generation->roster().Find(said.worker_incarnation) : absl::nullopt;
-  if (!rank || generation->roster().seat(*rank).agent_id != agent_id) return;
+  if (rank && generation->roster().seat(*rank).agent_id == agent_id) {
+    ToGeneration(*rank, agent_id, said, now, actions);
+  }
+}
+
+void Job::State::ToGeneration(Rank rank, const std::string& agent_id, const FromWorker& said, TimePoint now,
+                              Actions* actions) {
   if (const Announce* announce = std::get_if<Announce>(&said.message)) {
-    generation->OnAnnounce(Everybody(*rank, *announce, agent_id, said), *announce, now, actions);
+    generation->OnAnnounce(Everybody(rank, *announce, agent_id, said), *announce, now, actions);
   } else if (const Halted* halted = std::get_if<Halted>(&said.message)) {
-    generation->OnHalted(Everybody(*rank, *halted, agent_id, said), *halted, now, actions);
+    generation->OnHalted(Everybody(rank, *halted, agent_id, said), *halted, now, actions);
   } else if (const Break* broke = std::get_if<Break>(&said.message)) {
-    generation->OnBreak(*rank, *broke, now, actions);
+    generation->OnBreak(rank, *broke, now, actions);
   } else if (const Trace* trace = std::get_if<Trace>(&said.message)) {
-    generation->OnTrace(*rank, *trace, actions);
+    generation->OnTrace(rank, *trace, actions);
   } else if (const TraceControl* control = std::get_if<TraceControl>(&said.message)) {
-    generation->OnTraceControl(*rank, *control, actions);
+    generation->OnTraceControl(rank, *control, actions);
   } else if (const Ack* ack = std::get_if<Ack>(&said.message)) {
-    generation->OnAck(*rank, *ack, now, actions);
+    generation->OnAck(rank, *ack, now, actions);
     TryOpen(now, actions);
   } else if (const Leave* leave = std::get_if<Leave>(&said.message)) {
-    generation->OnLeave(*rank, *leave, now, actions);
+    generation->OnLeave(rank, *leave, now, actions);
     TryOpen(now, actions);
   } else if (const Failed* failed = std::get_if<Failed>(&said.message)) {
-    generation->OnFailed(*rank, *failed, now, actions);
+    generation->OnFailed(rank, *failed, now, actions);
     TryOpen(now, actions);
   }
 }
 
-// Rule A2: the workers of one agent that say the same, each once. `rank` is that of the first.
+// The workers of one agent that say the same, which it merges into one message (rule A2), each once. `rank` is that of
+// the first.
 template <typename Message>
 std::vector<Generation::Progressed> Job::State::Everybody(Rank rank, const Message& message,
                                                           const std::string& agent_id, const FromWorker& said) const {
@@ -214,246 +207,76 @@ void Job::State::OnHello(const std::string& agent_id, const Hello& hello, TimePo
   const auto rank = generation ? generation->roster().Find(hello.worker_incarnation) : absl::nullopt;
   if (rank && (hello.generation.number == 0 || hello.generation == generation->id())) {
     generation->OnHello(*rank, hello, agent_id, now, actions);
-    MembershipNotice told = elastic.told();
-    told.generation = generation->id();
-    if (Running() && (told.added > 0 || told.removed > 0)) generation->TellOne(*rank, told, actions);
+    absl::optional<MembershipNotice> told = joining.Told();
+    if (Running() && told) {
+      told->generation = generation->id();
+      generation->TellOne(*rank, *std::move(told), actions);
+    }
     TryOpen(now, actions);
     return;
   }
-  if (TakeToGather(hello, now, actions)) {
-    gather->OnHello(agent_id, hello, actions);
+  if (!generation && registration.Concerns(hello, now, actions)) {
+    registration.gather()->OnHello(agent_id, hello, actions);
     AfterGather(now, actions);
   } else if (hello.generation.number == 0) {
-    Join(agent_id, hello, now, actions);
+    // A process has one life at a time: the old one is over.
+    const auto before = generation ? generation->roster().FindProcess(agent_id, hello.pid) : absl::nullopt;
+    if (before) generation->OnReborn(*before, actions);
+    joining.OnHello(agent_id, hello, Found(), now, actions);
     TryOpen(now, actions);
   } else {
-    TurnAway(agent_id, hello, actions);
+    stale.TurnAway(agent_id, hello, actions);
   }
 }
 
-// A Gather begins if this is of a generation that is to register now. True if it is of the one that registers.
-bool Job::State::TakeToGather(const Hello& hello, TimePoint now, Actions* actions) {
-  const auto age = [](const GenerationId& id) { return std::make_pair(id.controller_incarnation, id.number); };
-  if (gather && hello.generation == gather->generation()) return true;
-  if (gather && hello.generation.number == 0) return gather->HasMember(hello.worker_incarnation);
-  const bool earlier = hello.generation.controller_incarnation < config.controller_incarnation;
-  if (hello.generation.number == 0 || !earlier || generation) return false;
-  if (hello.generation == ended.id && !ended.reason.empty()) return false;
-  if (gather && age(hello.generation) < age(gather->generation())) return false;
-  if (!generations.Learn(hello.generation.number)) return false;
-  if (gather) {
-    for (const auto& worker : gather->workers()) {
-      if (worker.second.session_open) TurnAway(worker.second.agent_id, worker.second.hello, actions);
-    }
-  }
-  gather =
-      std::make_unique<recovery::Gather>(hello.generation, config.controller_incarnation, now, config.give_up_after_ms);
-  for (const WorkerEnded& ended : ended_before) {
-    gather->OnEnded(ended.worker_incarnation, ended.cause, ended.left, actions);
-  }
-  actions->Because(absl::StrCat("generation ", hello.generation.number, " of controller ",
-                                hello.generation.controller_incarnation, " registers"));
-  return true;
-}
-
-// Rule C9, once there is enough for it.
+// Goes on with the generation that registers once all of it is known (rule C9), or gives it up.
 void Job::State::AfterGather(TimePoint now, Actions* actions) {
-  if (!gather) return;
-  if (gather->has_view()) {
-    // Those that the view was on its way to join again.
-    std::vector<members::Candidate> members;
-    for (const members::Candidate& c : waiting.candidates()) {
-      if (gather->HasMember(c.hello.worker_incarnation)) members.push_back(c);
-    }
-    for (const members::Candidate& c : members) {
-      waiting.Drop(c.hello.worker_incarnation);
-      if (c.session_open) gather->OnHello(c.agent_id, c.hello, actions);
-    }
-  }
-  if (gather->hopeless()) {
-    for (const auto& worker : gather->workers()) {
-      if (worker.second.session_open) TurnAway(worker.second.agent_id, worker.second.hello, actions);
-    }
-    gather.reset();
+  if (registration.gather() == nullptr) return;
+  registration.TakeCandidates(joining.mutable_waiting(), actions);
+  if (registration.gather()->hopeless()) {
+    registration.GiveUp(actions);
     TryOpen(now, actions);
     return;
   }
-  if (!gather->complete()) return;
-  const recovery::Recovery recovery(gather->Take());
-  TakeElastic(recovery.found());
+  if (!registration.gather()->complete()) return;
+  members::KeyStore keys;
+  const recovery::Recovery recovery = registration.Finish(&keys);
+  joining.Restored(recovery.found());
   generation = std::make_unique<Generation>(recovery, config);
-  generation->TakeKeys(std::move(gather->keys()));
-  gather.reset();
-  ended_before.clear();
+  generation->TakeKeys(std::move(keys));
   actions->Because(absl::StrCat("generation ", generation->id().number, ", size ", generation->roster().size(),
                                 recovery.fault().empty() ? ", goes on: all have registered" : ", cannot go on"));
   generation->Restore(recovery, now, actions);
-  if (Running() && !elastic.elastic()) RefuseWaiting(actions);
+  if (Running() && !joining.elastic()) joining.RefuseHeld(generation->roster(), actions);
   TryOpen(now, actions);
 }
 
-// What an earlier incarnation of the controller knew of an elastic job.
-void Job::State::TakeElastic(const recovery::Recovered& found) {
-  for (const recovery::Registered& member : found.members) {
-    if (!member.present) continue;
-    elastic.Begun(member.hello.elastic, member.hello.size, found.view.members);
-    break;
-  }
-  for (size_t r = 0; r < found.members.size(); ++r) {
-    const recovery::Registered& member = found.members[r];
-    if (member.left || !member.dead.empty()) elastic.Lost(found.view.members[r].agent_id, found.view.members[r].pid);
-  }
-}
-
-// Joiners that came while it was not known that their places are held.
-void Job::State::RefuseWaiting(Actions* actions) {
-  const std::vector<members::Candidate> candidates = waiting.candidates();
-  for (const members::Candidate& c : candidates) {
-    const std::string reason = HeldSeat(c.hello);
-    if (reason.empty()) continue;
-    waiting.Drop(c.hello.worker_incarnation);
-    actions->ToWorker(c.agent_id, c.hello.worker_incarnation, Removed{{}, RemovedKind::kRefused, reason});
-    actions->Because(absl::StrCat("pid ", c.hello.pid, " on host ", c.host, " was refused: ", reason));
-  }
-}
-
-void Job::State::TurnAway(const std::string& agent_id, const Hello& hello, Actions* actions) const {
-  const Removed removed = TurnedAway(hello.generation, name, ended);
-  actions->ToWorker(agent_id, hello.worker_incarnation, removed);
-  actions->Because(
-      absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " was turned away: ", removed.reason));
-}
-
-// Why a joiner cannot have a place after the present generation; "" if it can.
-std::string Job::State::HeldSeat(const Hello& hello) const {
-  const members::Roster& roster = generation->roster();
-  if (hello.rank.known()) {
-    if (hello.rank.value() >= roster.size() || roster.seat(hello.rank).gone()) return "";
-    return members::RankHeldText(roster.seat(hello.rank).member);
-  }
-  if (roster.left_count() > 0) return "";
-  return absl::StrCat("all ", roster.size(), " ranks are held by live processes; the first is ",
-                      Describe(roster.seat(Rank(0)).member));
-}
-
-void Job::State::Join(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions) {
-  if (generation) {
-    // A process has one life at a time: the old one is over.
-    const auto before = generation->roster().FindProcess(agent_id, hello.pid);
-    if (before) generation->OnReborn(*before, actions);
-  }
-  members::Membership::Answer answer{members::Membership::Admission::kRefused, ""};
-  if (!generations.Learn(hello.elastic.previous_generation)) {
-    answer.reason = absl::StrCat("it says that it was in generation ", hello.elastic.previous_generation,
-                                 ", which cannot be; the last of this job is ", generations.last());
-  }
-  if (elastic.retired(hello.worker_incarnation) && !elastic.Needed(agent_id, hello.pid)) {
-    return TurnRetiredAway(agent_id, hello, actions);
-  }
-  if (Running() && answer.reason.empty()) answer.reason = elastic.elastic() ? elastic.Unlike(hello) : HeldSeat(hello);
-  if (JobSettings settings; answer.reason.empty()) {
-    answer.reason = std::string(ReadSettings(hello.variables, &settings).message());
-  }
-  if (answer.reason.empty()) answer = waiting.Join(hello, agent_id, agents.Host(agent_id), now);
-  if (answer.admission == members::Membership::Admission::kAdmitted) return Welcomes(agent_id, hello, actions);
-  if (answer.admission == members::Membership::Admission::kIgnored) return;
-  actions->ToWorker(agent_id, hello.worker_incarnation, Removed{{}, RemovedKind::kRefused, answer.reason});
-  actions->Because(
-      absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " was refused: ", answer.reason));
-}
-
-void Job::State::Welcomes(const std::string& agent_id, const Hello& hello, Actions* actions) const {
-  Welcome welcome{hello.session, config.controller_incarnation, {}};
-  const std::string who = absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " waits to join as ");
-  const size_t count = waiting.candidates().size();
-  if (waiting.elastic()) {
-    if (!Running()) welcome.waiting = static_cast<uint32_t>(count);
-    if (!Running()) welcome.needed = static_cast<uint32_t>(hello.elastic.min_size);
-    actions->Because(absl::StrCat(who, "any rank, ", count, " wait"));
-  } else {
-    welcome.missing_ranks = waiting.Missing(kMissingRanksMax);
-    actions->Because(absl::StrCat(who, hello.rank.known() ? absl::StrCat("rank ", hello.rank.value()) : "any rank",
-                                  ", ", count, " of ", waiting.size()));
-  }
-  actions->ToWorker(agent_id, hello.worker_incarnation, std::move(welcome));
-}
-
-void Job::State::TurnRetiredAway(const std::string& agent_id, const Hello& hello, Actions* actions) {
-  elastic.Lost(agent_id, hello.pid);
-  waiting.Drop(hello.worker_incarnation);
-  actions->ToWorker(agent_id, hello.worker_incarnation,
-                    Removed{{}, RemovedKind::kRetired, "the launcher has taken this worker's place in the job away"});
-  actions->Because(
-      absl::StrCat("pid ", hello.pid, " on host ", agents.Host(agent_id), " is not let in again: retired"));
-}
-
-void Job::State::OnRetire(const std::string& agent_id, const Retire& retire, Actions* actions) {
-  const Incarnation worker = retire.worker_incarnation;
-  if (!elastic.Retire(worker)) return;
-  if (const members::Candidate* candidate = waiting.Find(worker)) {
-    if (candidate->agent_id != agent_id) return;
-    const Hello hello = candidate->hello;
-    elastic.ToLeave(agent_id, hello.pid);
-    if (elastic.Needed(agent_id, hello.pid)) return;
-    return TurnRetiredAway(agent_id, hello, actions);
-  }
-  const auto rank = generation ? generation->roster().Find(worker) : absl::nullopt;
-  if (!rank || generation->roster().seat(*rank).agent_id != agent_id) return;
-  elastic.ToLeave(agent_id, generation->roster().seat(*rank).member.pid);
-  if (Running()) actions->Because(absl::StrCat(Describe(generation->roster().seat(*rank).member), " is to leave"));
-}
-
 void Job::State::OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {
-  if (!generation && !gather && ended_before.size() < static_cast<size_t>(config.size_max)) {
-    ended_before.push_back(ended);
-  }
-  if (gather) gather->OnEnded(ended.worker_incarnation, ended.cause, ended.left, actions);
-  if (!ended.lives) {
-    elastic.Lost(agent_id, ended.pid);
-    elastic.Forget(ended.worker_incarnation);
-  }
-  // It was this controller that let it go, or one before it.
-  if (ended.left) return;
-  if (const members::Candidate* candidate = waiting.Find(ended.worker_incarnation)) {
-    if (candidate->agent_id != agent_id) return;
-    actions->Because(absl::StrCat("pid ", candidate->hello.pid, " on host ", candidate->host, " ", ended.cause,
-                                  " while it waited to join"));
-    waiting.Drop(ended.worker_incarnation);
-    return;
-  }
+  registration.OnEnded(ended, generation == nullptr, actions);
+  const bool waited = joining.OnEnded(agent_id, ended, actions);
+  // Of one that left this controller has let it go, or one before it.
+  if (waited || ended.left) return;
   const auto rank = generation ? generation->roster().Find(ended.worker_incarnation) : absl::nullopt;
   if (!rank || generation->roster().seat(*rank).agent_id != agent_id) return;
   generation->OnEnded(*rank, ended.cause, actions);
 }
 
 void Job::State::TryOpen(TimePoint now, Actions* actions) {
-  if (gather || Running()) return;
-  if (generation) elastic.Over(now);
-  if (waiting.elastic()) {
-    const std::vector<Incarnation> chosen = elastic.Choose(waiting, now);
-    if (!chosen.empty()) Open(waiting.Take(chosen), actions);
-  } else if (!Occupied() && waiting.Complete()) {
-    Open(waiting.Take(), actions);
-  }
-}
-
-void Job::State::Open(std::vector<members::Candidate> members, Actions* actions) {
-  if (generation) ended = {generation->id(), generation->reason()};
+  if (registration.gather() != nullptr || Running()) return;
+  const std::vector<members::Candidate> members = joining.Choose(Found(), Occupied(), now);
+  if (members.empty()) return;
+  if (generation) stale.Ended({generation->id(), generation->reason()});
   generation =
       std::make_unique<Generation>(GenerationId{generations.Next(), config.controller_incarnation}, members, config);
-  elastic.Begun(members.front().hello.elastic, members.front().hello.size, generation->roster().members());
+  joining.Begun(members, generation->roster());
   actions->Because(absl::StrCat("generation ", generation->id().number, " opens, size ", generation->roster().size()));
   generation->Open(actions);
-  // Who was needed so far, and has found no room.
-  const std::vector<members::Candidate> candidates = waiting.candidates();
-  for (const members::Candidate& c : candidates) {
-    if (elastic.retired(c.hello.worker_incarnation)) TurnRetiredAway(c.agent_id, c.hello, actions);
-  }
+  joining.TurnRetiredAway(actions);
 }
 
 void Job::State::TellChanges(Actions* actions) {
-  if (!Running() || !elastic.elastic()) return;
-  absl::optional<MembershipNotice> notice = elastic.Changes(waiting, generation->roster());
+  if (!Running() || !joining.elastic()) return;
+  absl::optional<MembershipNotice> notice = joining.Changes(generation->roster());
   if (!notice) return;
   notice->generation = generation->id();
   generation->TellAll(*notice, actions);
@@ -461,9 +284,9 @@ void Job::State::TellChanges(Actions* actions) {
 
 // An agent without stream and workers is nobody's business.
 void Job::State::ForgetIfUnused(const std::string& agent_id) {
-  if (agents.Connected(agent_id) || waiting.HasAgent(agent_id)) return;
+  if (agents.Connected(agent_id) || joining.waiting().HasAgent(agent_id)) return;
   if (generation && !generation->roster().Behind(agent_id).empty()) return;
-  if (gather && gather->HasAgent(agent_id)) return;
+  if (registration.gather() != nullptr && registration.gather()->HasAgent(agent_id)) return;
   agents.Forget(agent_id);
 }
 
@@ -475,14 +298,13 @@ Actions Job::Tick(TimePoint now) {
   for (const members::AgentTable::Change& change : s.agents.Tick(now)) {
     actions.Because(change.given_up ? absl::StrCat(change.text, ": given up") : change.text);
     if (!change.given_up) continue;
-    s.waiting.DropAgent(change.agent_id);
-    s.elastic.LostAgent(change.agent_id);
+    s.joining.OnAgentLost(change.agent_id);
     if (s.generation) s.generation->OnAgentLost(change.agent_id, change.text, &actions);
-    if (s.gather) s.gather->OnAgentLost(change.agent_id, change.text, &actions);
+    if (auto* gather = s.registration.gather()) gather->OnAgentLost(change.agent_id, change.text, &actions);
     s.ForgetIfUnused(change.agent_id);
   }
   if (s.generation) s.generation->Tick(now, &actions);
-  if (s.gather) s.gather->Tick(now, &actions);
+  if (recovery::Gather* gather = s.registration.gather()) gather->Tick(now, &actions);
   s.AfterGather(now, &actions);
   s.TryOpen(now, &actions);
   s.TellChanges(&actions);
@@ -490,12 +312,11 @@ Actions Job::Tick(TimePoint now) {
 }
 
 TimePoint Job::NextDeadline() const {
-  TimePoint agents = state_->agents.NextDeadline();
-  if (state_->gather) return std::min(agents, state_->gather->deadline());
-  if (!state_->Running()) agents = std::min(agents, state_->elastic.Deadline(state_->waiting));
-  if (!state_->generation) return agents;
-  const TimePoint generation = state_->generation->NextDeadline();
-  return generation < agents ? generation : agents;
+  const State& s = *state_;
+  TimePoint next = s.agents.NextDeadline();
+  if (s.registration.gather() != nullptr) return std::min(next, s.registration.gather()->deadline());
+  if (!s.Running()) next = std::min(next, s.joining.Deadline());
+  return s.generation ? std::min(next, s.generation->NextDeadline()) : next;
 }
 
 absl::Status Job::State::CheckGeneration(const GenerationId& id) const {
@@ -504,17 +325,23 @@ absl::Status Job::State::CheckGeneration(const GenerationId& id) const {
       absl::StrCat("generation ", id.number, " is not, or no longer, the current one of job ", name));
 }
 
-absl::Status Job::Put(const GenerationId& generation, const std::string& key, const std::string& value) {
-  const auto& gather = state_->gather;
-  if (gather && gather->generation() == generation) return gather->keys().Put(key, value);
+size_t Job::shared_key_bytes() const {
+  if (recovery::Gather* gather = state_->registration.gather()) return gather->keys().shared_bytes();
+  return state_->generation ? state_->generation->shared_key_bytes() : 0;
+}
+
+absl::Status Job::Put(const GenerationId& generation, const std::string& key, const std::string& value,
+                      size_t shared_elsewhere) {
+  recovery::Gather* const gather = state_->registration.gather();
+  if (gather != nullptr && gather->generation() == generation) return gather->keys().Put(key, value, shared_elsewhere);
   const absl::Status current = state_->CheckGeneration(generation);
   if (!current.ok()) return current;
-  return state_->generation->PutKey(key, value);
+  return state_->generation->PutKey(key, value, shared_elsewhere);
 }
 
 absl::StatusOr<std::string> Job::Find(const GenerationId& generation, const std::string& key) const {
-  const auto& gather = state_->gather;
-  if (gather && gather->generation() == generation) return gather->keys().Find(key);
+  recovery::Gather* const gather = state_->registration.gather();
+  if (gather != nullptr && gather->generation() == generation) return gather->keys().Find(key);
   const absl::Status current = state_->CheckGeneration(generation);
   if (!current.ok()) return current;
   return state_->generation->FindKey(key);
@@ -529,27 +356,23 @@ JobStatus Job::Status(TimePoint now) const {
     status.generation = s.generation->id();
     status.reason = s.generation->reason();
   }
-  if (s.gather) {
+  if (s.registration.gather() != nullptr) {
     status.state = JobState::kRecovering;
-    ReportRegistration(*s.gather, now, &status);
-  } else if (s.Occupied() && (s.Running() || !s.waiting.elastic())) {
+    ReportRegistration(*s.registration.gather(), now, &status);
+  } else if (s.Occupied() && (s.Running() || !s.joining.waiting().elastic())) {
     status.state = s.Running() ? JobState::kRunning : JobState::kFailed;
     s.generation->FillStatus(s.agents, now, &status);
   } else {
     status.state = JobState::kGathering;
-    ReportCandidates(s.waiting, s.agents, now, &status);
+    ReportCandidates(s.joining.waiting(), s.agents, now, &status);
   }
-  if (s.waiting.elastic() || (s.Running() && s.elastic.elastic())) {
-    s.elastic.FillWaits(s.waiting, s.Running() ? &s.generation->roster() : nullptr, now, &status.waits);
-  } else {
-    ReportInit(s.waiting, now, &status);
-  }
+  s.joining.FillWaits(s.Found(), now, &status);
   return status;
 }
 
 bool Job::Idle() const {
   const State& s = *state_;
-  return !s.agents.AnyConnected() && s.waiting.candidates().empty() && !s.Occupied();
+  return !s.agents.AnyConnected() && s.joining.waiting().candidates().empty() && !s.Occupied();
 }
 
 uint64_t Job::last_generation() const { return state_->generations.last(); }

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_CONTROLLER_JOB_JOB_H_
 #define FARANDOLE_CONTROLLER_JOB_JOB_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -15,8 +16,9 @@
 namespace farandole::controller::job {
 
 // One job: its members, what is ready, what is executed next. Pure: no thread, no I/O, no clock of its own. The same
-// code runs in the server, inside a lone process and in the simulator. Composed of AgentTable, Membership
-// (who waits to join) and Generation (who takes part), which holds Roster, Negotiator, Batcher, ItemLog and KeyStore.
+// code runs in the server, inside a lone process and in the simulator. Takes what agents say to whom it concerns:
+// AgentTable (who is heard), Joining (who wants to take part), Registration (what an earlier controller opened) and
+// Generation (who takes part), which holds Roster, Sequencer and KeyStore.
 //
 //   GATHERING --all ranks said Hello--> RUNNING --all have left--> GATHERING
 //                                          |--a member died, data plane failed--> FAILED
@@ -41,8 +43,13 @@ class Job {
 
   // Generation-scoped keys. Put: ALREADY_EXISTS, FAILED_PRECONDITION, RESOURCE_EXHAUSTED. Find: NOT_FOUND when it may
   // still come, FAILED_PRECONDITION when the generation is over.
-  absl::Status Put(const GenerationId& generation, const std::string& key, const std::string& value);
+  // `shared_elsewhere`: shared_key_bytes() of the other parts of this job, which have one bound together.
+  absl::Status Put(const GenerationId& generation, const std::string& key, const std::string& value,
+                   size_t shared_elsewhere = 0);
   absl::StatusOr<std::string> Find(const GenerationId& generation, const std::string& key) const;
+
+  // What its keys take beyond the share of its members (KeyStore).
+  size_t shared_key_bytes() const;
 
   JobStatus Status(TimePoint now) const;
   // True when no agent is connected and no member is left: the server may forget the job.

@@ -97,7 +97,7 @@ TEST_F(OneWorkerTest, RefusalsThatWaitAreBounded) {
   Request request{"a", {OpKind::kAllreduce, DataType::kFloat32, {4}}};
   request.signature.process_set = 7;  // there is none
   const std::vector<Request> many(8000, request);
-  // Never says that it has received anything, so that only the first two have a place in the log.
+  // Never says that it has received anything, so that only the first two have an index in the log.
   for (int i = 0; i < 20 && job_.Status(now_).state == JobState::kRunning; ++i) Announces(many);
   EXPECT_EQ(job_.Status(now_).state, JobState::kFailed);
   EXPECT_NE(job_.Status(now_).reason.find("more than 65536 open requests"), std::string::npos);

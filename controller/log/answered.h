@@ -12,7 +12,8 @@
 
 namespace farandole::controller::log {
 
-// The requests of one member that items answer which it may not have seen yet (rules C8 and C9). Pure.
+// The requests of one member that items answer which it may not have seen yet (rules C8 and C9 of docs/replay.md).
+// Pure.
 class Answered {
  public:
   // The name of a slot of the signature cache for whoever has received everything up to item `index`.

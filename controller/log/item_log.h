@@ -16,7 +16,8 @@
 namespace farandole::controller::log {
 
 // The ordered log of one generation: items 1, 2, 3, ... with the members they concern, kept until all of these have
-// received them (replay.md: C8, C11, Stable). Pure. A report costs O(1), amortised over the items.
+// received them, for those who ask again (rules C8 and C11 of docs/replay.md). Pure. A report costs O(1), amortised
+// over the items.
 class ItemLog {
  public:
   ItemLog(GenerationId generation, int members, uint32_t unstable_max);

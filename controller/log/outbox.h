@@ -16,21 +16,21 @@
 
 namespace farandole::controller::log {
 
-// Everything that becomes an item of the log passes here: bodies that wait for their place, then items, kept until all
-// concerned have received them and sent again to those who ask (rules C7, C8, C11). Pure.
+// Everything that becomes an item of the log passes here: bodies that wait for their index, then items, kept until all
+// concerned have received them and sent again to those who ask (rules C7, C8, C11 of docs/replay.md). Pure.
 class Outbox {
  public:
   // `roster` outlives this.
   Outbox(ItemLog log, members::Roster* roster) : log_(std::move(log)), roster_(roster) {}
 
   const ItemLog& log() const { return log_; }
-  // False when no further item may be sent (rule C11).
+  // False when no further item may be sent, as too many are not received by all concerned yet (rule C11).
   bool MakeRoom() { return log_.MakeRoom(); }
 
-  // The body gets its place now; answers its index. `to` = nullptr: all members.
+  // The body gets its index now, and answers it. `to` = nullptr: all members.
   uint64_t Send(uint32_t phase, ItemBody body, const RankSet* to, Actions* actions);
 
-  // Waits for its place. Errors, barriers and the like; bounded by the open requests, as each answers at least one,
+  // Waits for its index. Errors, barriers and the like; bounded by the open requests, as each answers at least one,
   // and those that QueuedFor() counts are open.
   void Queue(ItemBody body, absl::optional<RankSet> to) { queue_.push_back({std::move(body), std::move(to)}); }
   template <typename F>  // void (const ItemBody& body, const RankSet* to), as of Held
@@ -50,7 +50,7 @@ class Outbox {
   void Part(Rank rank) { log_.Part(rank); }
   void Release(Rank rank) { log_.Release(rank); }
   // Sends again what concerns this member above `received_through`; `answered` is told of that and of what waits for
-  // its place. False, sending nothing: some of it is not kept any more.
+  // its index. False, sending nothing: some of it is not kept any more.
   bool Resend(Rank rank, uint64_t received_through, Answered* answered, Actions* actions);
 
   // After each step: says what is stable, and once who holds back `more` items.

@@ -29,7 +29,7 @@ KeyStore::Scope KeyStore::ScopeOf(const std::string& key) {
   return {process_set, TakeNumber<uint64_t>(&rest)};
 }
 
-absl::Status KeyStore::Put(const std::string& key, const std::string& value) {
+absl::Status KeyStore::Put(const std::string& key, const std::string& value, size_t shared_elsewhere) {
   if (key.size() > kKeyBytesMax) {
     return absl::ResourceExhaustedError(absl::StrCat("a key has ", key.size(), " bytes, at most ", kKeyBytesMax));
   }
@@ -47,9 +47,10 @@ absl::Status KeyStore::Put(const std::string& key, const std::string& value) {
     }
   }
   const size_t bytes = key.size() + value.size() + kBytesPerKey;
-  if (bytes_ + bytes > bytes_max_) {
-    return absl::ResourceExhaustedError(absl::StrCat("what the members of this job leave for each other takes ", bytes_,
-                                                     " bytes of at most ", bytes_max_,
+  const size_t taken = bytes_ + shared_elsewhere, bytes_max = kBytesMax + bytes_of_members_;
+  if (taken + bytes > bytes_max) {
+    return absl::ResourceExhaustedError(absl::StrCat("what the members of this job leave for each other takes ", taken,
+                                                     " bytes of at most ", bytes_max,
                                                      " already; remove process sets that are not needed any more"));
   }
   scopes_[scope].emplace(key, value);

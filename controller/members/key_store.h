@@ -20,17 +20,19 @@ class KeyStore {
  public:
   static constexpr size_t kKeyBytesMax = 256;
   static constexpr size_t kValueBytesMax = 64 << 10;
-  // What all keys, values and their places may take: a communicator of n members puts at most 4 n + 2 keys of some
-  // hundred bytes, so that this is for a few dozen process sets of everybody, or for thousands of few members.
+  // What all keys, values and the table of them may take: a communicator of n members puts at most 4 n + 2 keys of some
+  // hundred bytes, so that this is for a few dozen process sets of everybody, or for thousands of few members. The
+  // first is for a job and its parts together.
   static constexpr size_t kBytesMax = 16 << 20;
   static constexpr size_t kBytesMaxPerMember = 64 << 10;
   static constexpr size_t kBytesPerKey = 128;
 
   // So many members put keys here.
-  void AllowFor(size_t members) { bytes_max_ = kBytesMax + members * kBytesMaxPerMember; }
+  void AllowFor(size_t members) { bytes_of_members_ = members * kBytesMaxPerMember; }
 
-  // The same value again is no error. ALREADY_EXISTS, RESOURCE_EXHAUSTED (one of the bounds above).
-  absl::Status Put(const std::string& key, const std::string& value);
+  // The same value again is no error. ALREADY_EXISTS, RESOURCE_EXHAUSTED (one of the bounds above). `shared_elsewhere`:
+  // what the other parts of the job have taken of kBytesMax.
+  absl::Status Put(const std::string& key, const std::string& value, size_t shared_elsewhere = 0);
   // NOT_FOUND.
   absl::StatusOr<std::string> Find(const std::string& key) const;
 
@@ -41,6 +43,8 @@ class KeyStore {
   void Free(const std::function<bool(uint64_t item)>& completed);
 
   size_t bytes() const { return bytes_; }
+  // Of these, what goes beyond the share of the members.
+  size_t shared_bytes() const { return bytes_ > bytes_of_members_ ? bytes_ - bytes_of_members_ : 0; }
 
  private:
   // A process set, and the item that made it.
@@ -52,7 +56,7 @@ class KeyStore {
   std::map<Scope, Values> scopes_;
   std::map<uint32_t, uint64_t> removals_;
   size_t bytes_ = 0;
-  size_t bytes_max_ = kBytesMax;
+  size_t bytes_of_members_ = 0;
 };
 
 }  // namespace farandole::controller::members

@@ -192,7 +192,7 @@ void Membership::Clear() {
   asked_for_.Clear();
 }
 
-std::vector<Member> PlaceMembers(const std::vector<Candidate>& candidates) {
+std::vector<Member> ToMembers(const std::vector<Candidate>& candidates) {
   std::vector<Member> members;
   members.reserve(candidates.size());
   for (const Candidate& c : candidates) {

@@ -42,7 +42,7 @@ class Membership {
     std::string reason;  // of a refusal: one sentence
   };
   // Admits, or refuses: version, sizes or rank out of range, sizes unlike those of the others, rank held by another
-  // candidate, no rank free. An elastic job hands out its ranks itself, and has a place for everybody here. A newer
+  // candidate, no rank free. An elastic job hands out its ranks itself, and has room for everybody here. A newer
   // session takes the place of the older one, an older one is ignored. A candidate with the same agent and pid is the
   // same process trying again; the new one takes its place.
   Answer Join(const Hello& hello, const std::string& agent_id, const std::string& host, TimePoint now);
@@ -86,8 +86,8 @@ class Membership {
   RankSet asked_for_;
 };
 
-// The members of a view, in their places. `candidates` as from Take().
-std::vector<Member> PlaceMembers(const std::vector<Candidate>& candidates);
+// The members of a view, with their local and cross ranks. `candidates` as from Take().
+std::vector<Member> ToMembers(const std::vector<Candidate>& candidates);
 
 }  // namespace farandole::controller::members
 

@@ -100,12 +100,12 @@ TEST_F(MembershipTest, LocalAndCrossPositionsFollowAgentsAndRanks) {
   Join(HelloOf(3, 2, 5), "c");
   Join(HelloOf(4, 3, 5), "c");
   Join(HelloOf(5, 4, 5), "a");
-  std::vector<std::vector<int>> places;
-  for (const Member& m : PlaceMembers(membership_.Take())) {
-    places.push_back({m.local_rank, m.local_size, m.cross_rank, m.cross_size});
+  std::vector<std::vector<int>> positions;
+  for (const Member& m : ToMembers(membership_.Take())) {
+    positions.push_back({m.local_rank, m.local_size, m.cross_rank, m.cross_size});
   }
-  EXPECT_THAT(places, ElementsAre(ElementsAre(0, 2, 0, 3), ElementsAre(0, 1, 1, 3), ElementsAre(0, 2, 2, 3),
-                                  ElementsAre(1, 2, 0, 2), ElementsAre(1, 2, 1, 2)));
+  EXPECT_THAT(positions, ElementsAre(ElementsAre(0, 2, 0, 3), ElementsAre(0, 1, 1, 3), ElementsAre(0, 2, 2, 3),
+                                     ElementsAre(1, 2, 0, 2), ElementsAre(1, 2, 1, 2)));
 }
 
 }  // namespace

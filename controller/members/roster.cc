@@ -5,7 +5,7 @@
 
 namespace farandole::controller::members {
 
-Roster::Roster(const std::vector<Candidate>& members_by_rank) : Roster(PlaceMembers(members_by_rank)) {
+Roster::Roster(const std::vector<Candidate>& members_by_rank) : Roster(ToMembers(members_by_rank)) {
   for (size_t i = 0; i < members_by_rank.size(); ++i) {
     seats_[i].session = members_by_rank[i].hello.session;
     seats_[i].session_open = members_by_rank[i].session_open;

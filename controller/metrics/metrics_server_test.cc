@@ -1,10 +1,10 @@
 #include "controller/metrics/metrics_server.h"
 
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <string>
 
+#include "base/dial_testing.h"
 #include "controller/metrics/metrics_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -28,15 +28,7 @@ class MetricsServerTest : public ::testing::Test {
     loop_.Join();
     server_ = nullptr;
   }
-  UniqueFd Dial() {
-    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(static_cast<uint16_t>(server_->port()));
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
-    return fd;
-  }
+  UniqueFd Dial() { return DialPort(server_->port()); }
   static std::string ReadAll(int fd) {
     std::string text;
     char buffer[1024];

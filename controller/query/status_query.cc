@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/address.h"
 #include "base/auth.h"
@@ -19,76 +18,42 @@
 #include "controller/query/json_text.h"
 #include "controller/rpc/token_guard.h"
 #include "farandole/v1/status.grpc.pb.h"
+#include "proto/version.h"
 
 namespace farandole::controller::query {
 
-const char kQueryUsage[] =
-    "usage: farandole-controller query --controller HOST:PORT --job JOB (--token-fd N | --token-file FILE) [options]\n"
-    "  prints the status of a job as a line of JSON; exit code 3: no answer, 4: refused, 5: no such job\n"
-    "  --token-fd N        read the token (member or observer) from this descriptor\n"
-    "  --token-file FILE   read it from this file of mode 0600\n"
-    "  --tls-ca FILE       certificates that may have signed the controller's (PEM)\n"
-    "  --tls-pinned FILE   the certificate of a controller with --tls-pinned\n"
-    "  --insecure          send the token beyond loopback without TLS\n"
-    "  --timeout-ms N      how long to wait for an answer (3000)\n"
-    "  --watch N           print again on each change, at most N times a second (1 to 10)\n";
-
 namespace {
 
-struct Raw {
-  std::string token_fd, token_file, tls_ca, tls_pinned, timeout_ms, watch;
-  bool insecure = false;
-};
+constexpr int64_t kTimeoutMsMax = 86400000;
 
-absl::Status SetValue(const std::string& name, const std::string& value, QueryOptions* options, Raw* raw) {
-  std::string* const text = name == "--controller"   ? &options->controller
-                            : name == "--job"        ? &options->job
-                            : name == "--token-fd"   ? &raw->token_fd
-                            : name == "--token-file" ? &raw->token_file
-                            : name == "--tls-ca"     ? &raw->tls_ca
-                            : name == "--tls-pinned" ? &raw->tls_pinned
-                            : name == "--timeout-ms" ? &raw->timeout_ms
-                            : name == "--watch"      ? &raw->watch
-                                                     : nullptr;
-  if (text == nullptr) return absl::InvalidArgumentError(absl::StrCat("unknown argument ", name));
-  *text = value;
-  return absl::OkStatus();
-}
-
-absl::Status Check(const Raw& raw, QueryOptions* options) {
-  if (HostOf(options->controller).empty()) return absl::InvalidArgumentError("--controller wants HOST:PORT");
-  if (!IsJobName(options->job)) return absl::InvalidArgumentError(absl::StrCat("--job must be ", kJobNameRule));
-  if (!raw.tls_ca.empty() && !raw.tls_pinned.empty()) {
+absl::Status Check(const CommandLine& line, const QueryOptions& options) {
+  if (options.controller.empty()) return absl::InvalidArgumentError("--controller must be HOST:PORT");
+  if (!IsJobName(options.job)) return absl::InvalidArgumentError(absl::StrCat("--job must be ", kJobNameRule));
+  if (line.Has("--tls-ca") && line.Has("--tls-pinned")) {
     return absl::InvalidArgumentError("--tls-ca and --tls-pinned exclude each other");
   }
-  if (raw.tls_ca.empty() && raw.tls_pinned.empty() && !raw.insecure && !IsLoopback(options->controller)) {
+  if (!line.Has("--tls-ca") && !line.Has("--tls-pinned") && !line.Has("--insecure") &&
+      !IsLoopback(options.controller)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        options->controller, " is beyond loopback: give --tls-ca, or say --insecure if the network can be trusted"));
+        options.controller, " is beyond loopback: give --tls-ca, or say --insecure if the network can be trusted"));
   }
-  if (!raw.timeout_ms.empty() && (!absl::SimpleAtoi(raw.timeout_ms, &options->timeout_ms) || options->timeout_ms < 1)) {
-    return absl::InvalidArgumentError("--timeout-ms wants a positive number");
-  }
-  if (!raw.watch.empty() && (!absl::SimpleAtoi(raw.watch, &options->watch_per_second) ||
-                             options->watch_per_second < 1 || options->watch_per_second > 10)) {
-    return absl::InvalidArgumentError("--watch wants a number from 1 to 10");
+  if (line.Has("--token-fd") == line.Has("--token-file")) {
+    return absl::InvalidArgumentError("give the token with one of --token-fd and --token-file");
   }
   return absl::OkStatus();
 }
 
-absl::Status ReadFiles(const Raw& raw, QueryOptions* options) {
-  int fd = -1;
-  if (raw.token_fd.empty() == raw.token_file.empty() ||
-      (!raw.token_fd.empty() && (!absl::SimpleAtoi(raw.token_fd, &fd) || fd < 0))) {
-    return absl::InvalidArgumentError("give the token with one of --token-fd and --token-file");
-  }
-  auto token = fd >= 0 ? ReadSecretFd(fd) : ReadSecretFile(raw.token_file);
+absl::Status ReadFiles(const CommandLine& line, int token_fd, QueryOptions* options) {
+  std::string token_file, certificates;
+  line.Text("--token-file", &token_file);
+  auto token = token_fd >= 0 ? ReadSecretFd(token_fd) : ReadSecretFile(token_file);
   if (!token.ok()) return token.status();
   options->token = *std::move(token);
-  options->tls_pinned = !raw.tls_pinned.empty();
-  const std::string& path = options->tls_pinned ? raw.tls_pinned : raw.tls_ca;
-  if (path.empty()) return absl::OkStatus();
-  options->tls_ca_pem = ReadFile(path);
-  if (options->tls_ca_pem.empty()) return absl::InvalidArgumentError(absl::StrCat("cannot read ", path));
+  options->tls_pinned = line.Has("--tls-pinned");
+  if (!options->tls_pinned && !line.Has("--tls-ca")) return absl::OkStatus();
+  line.Text(options->tls_pinned ? "--tls-pinned" : "--tls-ca", &certificates);
+  options->tls_ca_pem = ReadFile(certificates);
+  if (options->tls_ca_pem.empty()) return absl::InvalidArgumentError(absl::StrCat("cannot read ", certificates));
   return absl::OkStatus();
 }
 
@@ -157,23 +122,39 @@ absl::Status Explain(const QueryOptions& options, const grpc::Status& status) {
 
 }  // namespace
 
+const Program& QueryProgram() {
+  static const Program program = {
+      "farandole-controller query",
+      kVersion,
+      "--controller HOST:PORT --job JOB (--token-fd N | --token-file FILE) [options]",
+      "Prints the status of a job as a line of JSON; exit code 3: no answer, 4: refused, 5: no such job.\n",
+      {
+          {"--controller", "HOST:PORT", "whom to ask"},
+          {"--job", "JOB", "of which job"},
+          {"--token-fd", "N", "read the token (member or observer) from this descriptor"},
+          {"--token-file", "FILE", "read it from this file of mode 0600"},
+          {"--tls-ca", "FILE", "certificates that may have signed the controller's (PEM)"},
+          {"--tls-pinned", "FILE", "the certificate of a controller with --tls-pinned"},
+          {"--insecure", "", "send the token beyond loopback without TLS"},
+          {"--timeout-ms", "N", "how long to wait for an answer (3000)"},
+          {"--watch", "N", "print again on each change, at most N times a second (1 to 10)"},
+      }};
+  return program;
+}
+
 absl::StatusOr<QueryOptions> ParseQuery(const std::vector<std::string>& args) {
   QueryOptions options;
-  Raw raw;
-  for (size_t i = 0; i < args.size(); ++i) {
-    if (args[i] == "--insecure") {
-      raw.insecure = true;
-      continue;
-    }
-    if (i + 1 == args.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("unknown argument, or one without its value: ", args[i]));
-    }
-    const absl::Status set = SetValue(args[i], args[i + 1], &options, &raw);
-    if (!set.ok()) return set;
-    ++i;
-  }
-  absl::Status status = Check(raw, &options);
-  if (status.ok()) status = ReadFiles(raw, &options);
+  absl::StatusOr<CommandLine> line = CommandLine::Split(QueryProgram(), args);
+  if (!line.ok()) return line.status();
+  int token_fd = -1;
+  line->Address("--controller", &options.controller);
+  line->Text("--job", &options.job);
+  line->Descriptor("--token-fd", &token_fd);
+  line->Number<int64_t>("--timeout-ms", 1, kTimeoutMsMax, &options.timeout_ms);
+  line->Number<uint32_t>("--watch", 1, 10, &options.watch_per_second);
+  absl::Status status = line->status();
+  if (status.ok()) status = Check(*line, options);
+  if (status.ok()) status = ReadFiles(*line, token_fd, &options);
   if (!status.ok()) return status;
   return options;
 }

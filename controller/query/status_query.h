@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/command_line.h"
 
 namespace farandole::controller::query {
 
@@ -22,7 +23,7 @@ struct QueryOptions {
   uint32_t watch_per_second = 0;  // 0 = once
 };
 
-extern const char kQueryUsage[];
+const Program& QueryProgram();
 
 // `args` behind "query"; reads the secrets and files that they name. INVALID_ARGUMENT says what is wrong, among others
 // a token that would go in the clear beyond loopback.

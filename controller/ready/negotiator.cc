@@ -361,14 +361,13 @@ bool Negotiator::NextBatch(uint64_t index, uint64_t stable, TimePoint now, const
   for (ReadyTensor& tensor : ready) {
     table_.Erase(id, tensor.name);
     Request request{std::move(tensor.name), std::move(tensor.signature)};
-    SignatureCache::Place place;
+    SignatureCache::SlotUse use;
     if (cache_capacity_ > 0 && Cacheable(request.signature.op)) {
-      place =
-          caches_.try_emplace(id, cache_capacity_).first->second.Dispatch(request, tensor.first_dims, index, stable);
+      use = caches_.try_emplace(id, cache_capacity_).first->second.Dispatch(request, tensor.first_dims, index, stable);
     }
     BatchEntry entry;
-    entry.slot = place.slot;
-    if (place.slot == 0 || place.defines) {
+    entry.slot = use.slot;
+    if (use.slot == 0 || use.defines) {
       entry.name = request.name;
       if (some_joined) entry.signature = request.signature;
     }

@@ -26,10 +26,11 @@
 
 namespace farandole::controller::ready {
 
-// From announcements to what is executed next, while a generation negotiates: rule C1 of docs/replay.md for all process
-// sets. Pure. Composed of AnnouncementTable (who has announced what), FindMismatch (does it agree), JoinState,
-// ProcessSets, RequestGroups, Batcher and a SignatureCache per process set; what is answered without executing anything
-// goes into the Outbox at once, batches are taken by NextBatch.
+// From announcements to what is executed next, while a generation negotiates: what all members of a process set have
+// announced alike becomes an item, if none of them is busy (rule C1 of docs/replay.md). Pure. Composed of
+// AnnouncementTable (who has announced what), FindMismatch (does it agree), JoinState, ProcessSets, RequestGroups,
+// Batcher and a SignatureCache per process set; what is answered without executing anything goes into the Outbox at
+// once, batches are taken by NextBatch.
 class Negotiator {
  public:
   // The sentence that names ranks that have left.
@@ -55,7 +56,7 @@ class Negotiator {
   void Retain(Rank rank, const std::vector<Request>& requests);
   // Requests in all process sets of `rank` end with an error, now and from now on.
   void Leave(Rank rank);
-  // All announcements, joins among them, are void: a Replay or a Resume has its place in the log.
+  // All announcements, joins among them, are void: a Replay or a Resume has its index in the log.
   void Clear();
 
   struct Dispatch {
@@ -71,7 +72,7 @@ class Negotiator {
   bool EndJoin();
   // `rank` has executed all items up to here.
   void Completed(Rank rank, uint64_t through);
-  // The outbox is empty: removals of process sets have their places up to here, and all have received up to `stable`.
+  // The outbox is empty: removals of process sets have their indices up to here, and all have received up to `stable`.
   std::vector<uint32_t> Sent(uint64_t last, uint64_t stable);
   void Tick(TimePoint now) { batcher_.Tick(now); }
   TimePoint NextDeadline() const { return batcher_.NextDeadline(); }

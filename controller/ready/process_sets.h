@@ -48,9 +48,9 @@ class ProcessSets {
   const SetMembers* FindRanks(const std::vector<Rank>& ranks_rising) const;
   // Takes the least id that may be taken; nullptr: there are kSetsMax already.
   const SetMembers* Add(std::vector<Rank> ranks_rising);
-  // Not 0. Its id is free when the removal has its place in the log and all have received that.
+  // Not 0. Its id is free when the removal has its index in the log and all have received that.
   void Remove(uint32_t id);
-  // Removals so far have their places, none behind item `last`. Answers those of which that is news.
+  // Removals so far have their indices, none behind item `last`. Answers those of which that is news.
   std::vector<uint32_t> RemovalsSent(uint64_t last);
   // All ranks have received all items up to here.
   void Stable(uint64_t through);

@@ -40,7 +40,7 @@ TEST(ProcessSetsTest, AnIdIsFreeWhenAllHaveReceivedTheRemoval) {
   sets.Remove(1);
   EXPECT_EQ(sets.Find(1), nullptr);
   sets.Stable(100);
-  EXPECT_EQ(sets.Add(Ranks({0, 2}))->id(), 3u) << "the removal has no place in the log yet";
+  EXPECT_EQ(sets.Add(Ranks({0, 2}))->id(), 3u) << "the removal has no index in the log yet";
   sets.RemovalsSent(7);
   sets.Stable(6);
   EXPECT_EQ(sets.Add(Ranks({0, 3}))->id(), 4u) << "one rank has not received item 7";

@@ -15,8 +15,8 @@ SignatureCache::Content SignatureCache::Meant(uint32_t slot, uint64_t received_t
   return {&s.previous, &s.previous_first_dims};
 }
 
-SignatureCache::Place SignatureCache::Dispatch(const Request& request, const std::vector<int64_t>& first_dims,
-                                               uint64_t index, uint64_t stable) {
+SignatureCache::SlotUse SignatureCache::Dispatch(const Request& request, const std::vector<int64_t>& first_dims,
+                                                 uint64_t index, uint64_t stable) {
   if (capacity_ == 0) return {};
   uint32_t slot = now_.FindName(request.name);
   if (slot != 0 && now_.At(slot)->signature == request.signature && at(slot).first_dims == first_dims) {

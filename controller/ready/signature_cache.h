@@ -32,13 +32,13 @@ class SignatureCache {
   uint64_t last_defined() const { return last_defined_; }
 
   // How an entry of a Batch says it.
-  struct Place {
+  struct SlotUse {
     uint32_t slot = 0;  // 0: in full
     bool defines = false;
   };
   // The tensor is dispatched as part of item `index`; all members have received everything up to `stable`. Its
   // signature is the common one.
-  Place Dispatch(const Request& request, const std::vector<int64_t>& first_dims, uint64_t index, uint64_t stable);
+  SlotUse Dispatch(const Request& request, const std::vector<int64_t>& first_dims, uint64_t index, uint64_t stable);
 
  private:
   struct Slot {

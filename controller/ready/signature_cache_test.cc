@@ -17,12 +17,12 @@ Request Of(const std::string& name, int64_t elements, OpKind op = OpKind::kAllre
 
 TEST(SignatureCacheTest, TheSecondTimeTheSlotSaysIt) {
   SignatureCache cache(4);
-  auto place = cache.Dispatch(Of("a", 1), {}, 1, 0);
-  EXPECT_EQ(place.slot, 1u);
-  EXPECT_TRUE(place.defines);
-  place = cache.Dispatch(Of("a", 1), {}, 2, 0);
-  EXPECT_EQ(place.slot, 1u);
-  EXPECT_FALSE(place.defines);
+  auto use = cache.Dispatch(Of("a", 1), {}, 1, 0);
+  EXPECT_EQ(use.slot, 1u);
+  EXPECT_TRUE(use.defines);
+  use = cache.Dispatch(Of("a", 1), {}, 2, 0);
+  EXPECT_EQ(use.slot, 1u);
+  EXPECT_FALSE(use.defines);
   ASSERT_NE(cache.Meant(1, 1).request, nullptr);
   EXPECT_EQ(*cache.Meant(1, 1).request, Of("a", 1));
   EXPECT_EQ(cache.Meant(1, 0).request, nullptr) << "this member cannot know it";
@@ -35,9 +35,9 @@ TEST(SignatureCacheTest, LeastRecentlyUsedIsGivenUp) {
   cache.Dispatch(Of("a", 1), {}, 1, 0);
   cache.Dispatch(Of("b", 1), {}, 2, 0);
   cache.Dispatch(Of("a", 1), {}, 3, 0);
-  const auto place = cache.Dispatch(Of("c", 1), {}, 4, 3);
-  EXPECT_EQ(place.slot, 2u);
-  EXPECT_TRUE(place.defines);
+  const auto use = cache.Dispatch(Of("c", 1), {}, 4, 3);
+  EXPECT_EQ(use.slot, 2u);
+  EXPECT_TRUE(use.defines);
   EXPECT_EQ(cache.Meant(2, 4).request->name, "c");
   EXPECT_EQ(cache.Meant(2, 3).request->name, "b") << "a member behind item 4 means the old content";
 }
@@ -55,9 +55,9 @@ TEST(SignatureCacheTest, AChangedSignatureTakesItsOwnSlotOver) {
   SignatureCache cache(4);
   cache.Dispatch(Of("a", 1), {}, 1, 0);
   cache.Dispatch(Of("b", 1), {}, 2, 0);
-  const auto place = cache.Dispatch(Of("a", 7), {}, 3, 2);
-  EXPECT_EQ(place.slot, 1u);
-  EXPECT_TRUE(place.defines);
+  const auto use = cache.Dispatch(Of("a", 7), {}, 3, 2);
+  EXPECT_EQ(use.slot, 1u);
+  EXPECT_TRUE(use.defines);
   EXPECT_EQ(cache.Meant(1, 3).request->signature.shape[0], 7);
 }
 
@@ -99,8 +99,8 @@ TEST(SignatureCacheTest, AgreesWithMembersThatLagBehind) {
         }
       } else if (log.size() < received[m] + 40) {
         const Request request = Of(std::string(1, 'a' + random() % 6), random() % 8 == 0 ? 2 : 1);
-        const auto place = cache.Dispatch(request, {}, log.size(), *std::min_element(received.begin(), received.end()));
-        log.push_back({place.slot, place.defines, request});
+        const auto use = cache.Dispatch(request, {}, log.size(), *std::min_element(received.begin(), received.end()));
+        log.push_back({use.slot, use.defines, request});
       }
       for (uint32_t slot = 1; slot <= capacity; ++slot) {
         const Request* meant = members[m].At(slot);

@@ -17,7 +17,8 @@
 
 namespace farandole::controller::recovery {
 
-// What a generation is about to be, put together from what its members say (rule C9, steps 1, 2, 4 and 6). Pure.
+// What a generation is about to be, put together from what its members say to a controller that was
+// started again (rule C9 of docs/replay.md, steps 1, 2, 4 and 6). Pure.
 class Recovery {
  public:
   explicit Recovery(Recovered found);

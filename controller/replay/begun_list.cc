@@ -116,7 +116,8 @@ std::vector<const BegunList::Instance*> BegunList::KeptFor() const {
   return kept;
 }
 
-// Rule C2: some member has to run another open instance first.
+// Some member has to run another open instance first: entered now, its sequence would differ from that of others (rule
+// C2).
 bool BegunList::HeldBack(const Instance& instance) const {
   for (const Instance& other : instances_) {
     if (other.seq == instance.seq || !other.started.Intersects(instance.members)) continue;

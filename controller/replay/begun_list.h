@@ -19,7 +19,8 @@ namespace farandole::controller::replay {
 // table. Pure.
 class BegunList {
  public:
-  // Rule C6. `period` is that of the replay, `begun` in its order.
+  // All members have halted, and these are what only some had started (rule C6). `period` is that of the replay,
+  // `begun` in its order.
   void Open(uint64_t replay_index, const Period& period, const std::vector<Begun>& begun, const MembersOf& members_of);
 
   bool empty() const { return instances_.empty(); }

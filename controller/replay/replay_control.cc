@@ -40,7 +40,7 @@ void ReplayControl::OnBreak(Rank rank, const Break& said, TimePoint now, Actions
   Halt(now, actions);
 }
 
-// Rule C5.
+// Asks everybody where it stands; positions are believed only from the answers (rule C5).
 void ReplayControl::Halt(TimePoint now, Actions* actions) {
   state_.Halt(now);
   roster_->ToAll(farandole::Halt{outbox_->log().generation(), phase()}, actions);
@@ -50,7 +50,7 @@ void ReplayControl::OnHalted(Rank rank, const Halted& halted) {
   if (halted.phase == phase() && state_.stage() == Stage::kHalting) state_.Halted(rank, halted.next);
 }
 
-// Rule C8.
+// What a Hello says that was sent in a replay (rule C8).
 void ReplayControl::OnHello(Rank rank, const Hello& hello, TimePoint now, Actions* actions) {
   // One that is behind sees the Replay item only now.
   const bool behind = hello.phase != phase();

@@ -44,7 +44,8 @@ class ReplayControl {
   const BegunList& begun() const { return begun_; }
   uint32_t phase() const { return state_.phase(); }
   bool negotiating() const { return state_.stage() == Stage::kNegotiate; }
-  // Rule C1: nothing but Enter and Withdraw goes to a busy member.
+  // One of them is inside an open begun instance: nothing but Enter and Withdraw may go to it (rule C1), or its
+  // sequence would differ from that of others.
   bool Busy(const RankSet* members) const { return begun_.Busy(members); }
 
   // As a restarted controller finds it. Nobody is told anything.
@@ -60,8 +61,8 @@ class ReplayControl {
   BegunList::Heard Announce(Rank rank, const Request& request) { return begun_.Announce(rank, request); }
   void Forget(Rank rank) { begun_.Forget(rank); }
   std::vector<uint64_t> Joined(Rank rank) { return begun_.Joined(rank); }
-  // Rule C3, for all of this set that is not kept. Answers what members had announced of these instances; it belongs to
-  // the table now.
+  // What only some had begun there, and is not kept, is given up, and all negotiate it again (rule C3). Answers what
+  // members had announced of these instances; it belongs to the table now.
   std::vector<std::pair<Rank, Request>> Withdraw(uint32_t process_set, const std::string& reason, Actions* actions);
   // Rule C3b: instances that have waited too long and could be withdrawn, by process set; the wait begins anew.
   struct Overdue {
@@ -74,14 +75,15 @@ class ReplayControl {
   // be withdrawn, as it lies on an accelerator"; "" if none is.
   std::string KeptText(const std::vector<uint64_t>* among = nullptr) const;
 
-  // Rule C6, if all have halted and there is room for it. An error if that cannot be; the generation has to fail.
+  // Ends the replay (rule C6), if all have halted and there is room for the item. An error if that cannot be; the
+  // generation has to fail.
   absl::Status Resume(TimePoint now, Actions* actions);
-  // Rule C2.
+  // Lets the others enter what some have begun, where all of them have announced it (rule C2).
   void SendEnters(Actions* actions);
   // For the detector.
   void Dispatched(PeriodBatch batch) { detector_.Dispatched(std::move(batch)); }
   void Interrupted() { detector_.Interrupted(); }
-  // Rule C4, as far as it is known here: the period to replay now.
+  // The period that has repeated itself often enough to be replayed now, as far as it is known here (rule C4).
   absl::optional<Detector::Found> Wanted() const;
   void Begin(Detector::Found found, Actions* actions);
 

@@ -40,7 +40,7 @@ class ReplayState {
   void Begin(uint64_t index, Period period);
   // As a restarted controller finds it: a phase, and the replay that runs or left something begun, if there is one.
   void Restore(uint32_t phase, uint64_t index, Period period, TimePoint now);
-  // C5: everybody is told to halt.
+  // Everybody is told to halt (rule C5).
   void Halt(TimePoint now);
   // A member has halted there; counts once.
   void Halted(Rank rank, uint64_t next);
@@ -52,8 +52,8 @@ class ReplayState {
   TimePoint halting_since() const { return halting_since_; }
   // Repetitions of the period that some member has started.
   uint64_t Repetitions() const;
-  // C6, once all have halted: instances that some but not all members of their set have started, in the period's order.
-  // An error if the positions cannot be true.
+  // Once all have halted (rule C6): instances that some but not all members of their set have started, in the period's
+  // order. An error if the positions cannot be true.
   absl::optional<std::vector<Begun>> FindBegun(const MembersOf& members_of) const;
   // The phase rises, negotiation goes on.
   void Resume();

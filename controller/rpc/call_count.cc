@@ -19,7 +19,7 @@ struct CallCount::State {
 CallCount::CallCount(std::string what, int per_job_max, int all_max)
     : what_(std::move(what)), per_job_max_(per_job_max), all_max_(all_max), state_(std::make_shared<State>()) {}
 
-absl::StatusOr<CallCount::Place> CallCount::Take(absl::string_view job) const {
+absl::StatusOr<CallCount::Permit> CallCount::Take(absl::string_view job) const {
   const std::string whole(WholeJob(job));
   absl::MutexLock lock(&state_->mutex);
   const auto it = state_->of_job.find(whole);
@@ -33,7 +33,7 @@ absl::StatusOr<CallCount::Place> CallCount::Take(absl::string_view job) const {
   }
   ++state_->of_job[whole];
   ++state_->all;
-  return Place(nullptr, [state = state_, whole](void*) {
+  return Permit(nullptr, [state = state_, whole](void*) {
     absl::MutexLock lock(&state->mutex);
     --state->all;
     if (--state->of_job[whole] == 0) state->of_job.erase(whole);

@@ -14,13 +14,13 @@ namespace farandole::controller::rpc {
 class CallCount {
  public:
   // Counts a call as long as somebody has it. May outlive the count.
-  using Place = std::shared_ptr<void>;
+  using Permit = std::shared_ptr<void>;
 
   // `what` names the calls in errors, "watches".
   CallCount(std::string what, int per_job_max, int all_max);
 
   // RESOURCE_EXHAUSTED: there are as many as may be.
-  absl::StatusOr<Place> Take(absl::string_view job) const;
+  absl::StatusOr<Permit> Take(absl::string_view job) const;
 
  private:
   struct State;

@@ -12,8 +12,8 @@ using ::testing::HasSubstr;
 
 TEST(CallCountTest, AJobAndItsPartsHaveAShareAndNoMore) {
   const CallCount calls("watches", 2, 3);
-  std::vector<CallCount::Place> places;
-  for (const char* job : {"j", "j/part"}) places.push_back(calls.Take(job).value());
+  std::vector<CallCount::Permit> permits;
+  for (const char* job : {"j", "j/part"}) permits.push_back(calls.Take(job).value());
   for (const char* job : {"j", "j/part", "j/other"}) {
     const absl::Status refused = calls.Take(job).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
@@ -21,22 +21,22 @@ TEST(CallCountTest, AJobAndItsPartsHaveAShareAndNoMore) {
   }
   EXPECT_TRUE(calls.Take("other").ok()) << "and is given back";
   EXPECT_TRUE(calls.Take("other").ok());
-  places.pop_back();
+  permits.pop_back();
   EXPECT_TRUE(calls.Take("j").ok());
 }
 
 TEST(CallCountTest, AllJobsTogetherAreBounded) {
-  std::vector<CallCount::Place> places;
+  std::vector<CallCount::Permit> permits;
   {
     const CallCount calls("watches", 2, 3);
-    for (const char* job : {"a", "b", "c"}) places.push_back(calls.Take(job).value());
+    for (const char* job : {"a", "b", "c"}) permits.push_back(calls.Take(job).value());
     EXPECT_THAT(std::string(calls.Take("d").status().message()), HasSubstr("3 watches are under way at this"));
     const CallCount copy = calls;
     EXPECT_FALSE(copy.Take("d").ok());
-    places.pop_back();
+    permits.pop_back();
     EXPECT_TRUE(copy.Take("d").ok());
   }
-  places.clear();
+  permits.clear();
 }
 
 }  // namespace

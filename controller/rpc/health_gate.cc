@@ -52,73 +52,72 @@ HealthGate::HealthGate(UniqueFd socket, int port, EventLoop* loop, std::function
 HealthGate::~HealthGate() {
   listener_.StopFromLoop();
   loop_->CancelTimerFromLoop(refill_);
-  for (Place& place : places_) Free(&place);
+  for (Slot& slot : slots_) Free(&slot);
 }
 
 void HealthGate::Welcome(UniqueFd connection) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return;
-  Place* const place = &*std::min_element(places_.begin(), places_.end(),
-                                          [](const Place& a, const Place& b) { return a.since < b.since; });
-  Free(place);
-  place->client = std::move(connection);
-  place->server.Reset(ends[0]);
-  place->limit = std::make_unique<FrameLimit>();
-  place->since = ++welcomed_;
-  loop_->AddFdFromLoop(place->client.get(), 0, [this, place](uint32_t events) { Move(place, events); });
-  loop_->AddFdFromLoop(place->server.get(), 0, [this, place](uint32_t events) { Move(place, events); });
-  Watch(place);
+  Slot* const slot =
+      &*std::min_element(slots_.begin(), slots_.end(), [](const Slot& a, const Slot& b) { return a.since < b.since; });
+  Free(slot);
+  slot->client = std::move(connection);
+  slot->server.Reset(ends[0]);
+  slot->limit = std::make_unique<FrameLimit>();
+  slot->since = ++welcomed_;
+  loop_->AddFdFromLoop(slot->client.get(), 0, [this, slot](uint32_t events) { Move(slot, events); });
+  loop_->AddFdFromLoop(slot->server.get(), 0, [this, slot](uint32_t events) { Move(slot, events); });
+  Watch(slot);
   hand_over_(UniqueFd(ends[1]));
 }
 
 void HealthGate::Refill() {
   refill_ = 0;
-  for (Place& place : places_) {
-    place.bytes_left = kBytesPerSecond;
-    if (place.since > 0) Watch(&place);
+  for (Slot& slot : slots_) {
+    slot.bytes_left = kBytesPerSecond;
+    if (slot.since > 0) Watch(&slot);
   }
 }
 
-void HealthGate::Move(Place* place, uint32_t events) {
-  if (place->since == 0) return;
-  if ((events & (EPOLLERR | EPOLLHUP)) != 0 || !MoveUp(place) || !MoveDown(place)) return Free(place);
-  Watch(place);
+void HealthGate::Move(Slot* slot, uint32_t events) {
+  if (slot->since == 0) return;
+  if ((events & (EPOLLERR | EPOLLHUP)) != 0 || !MoveUp(slot) || !MoveDown(slot)) return Free(slot);
+  Watch(slot);
 }
 
-bool HealthGate::MoveUp(Place* place) {
-  if (place->up.empty() && place->bytes_left > 0) {
-    if (!ReadSome(place->client.get(), place->bytes_left, &place->up)) return false;
-    place->bytes_left -= place->up.size();
-    if (!place->limit->Allows(place->up)) return false;
-    if (place->bytes_left == 0 && refill_ == 0) {
+bool HealthGate::MoveUp(Slot* slot) {
+  if (slot->up.empty() && slot->bytes_left > 0) {
+    if (!ReadSome(slot->client.get(), slot->bytes_left, &slot->up)) return false;
+    slot->bytes_left -= slot->up.size();
+    if (!slot->limit->Allows(slot->up)) return false;
+    if (slot->bytes_left == 0 && refill_ == 0) {
       refill_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kRefillMs), [this] { Refill(); });
     }
   }
-  return place->up.empty() || SendSome(place->server.get(), &place->up);
+  return slot->up.empty() || SendSome(slot->server.get(), &slot->up);
 }
 
-bool HealthGate::MoveDown(Place* place) {
-  if (place->down.empty() && !ReadSome(place->server.get(), kBufferBytes, &place->down)) return false;
-  return place->down.empty() || SendSome(place->client.get(), &place->down);
+bool HealthGate::MoveDown(Slot* slot) {
+  if (slot->down.empty() && !ReadSome(slot->server.get(), kBufferBytes, &slot->down)) return false;
+  return slot->down.empty() || SendSome(slot->client.get(), &slot->down);
 }
 
-void HealthGate::Watch(Place* place) {
-  const bool listens = place->up.empty() && place->bytes_left > 0;
-  loop_->ModifyFdFromLoop(place->client.get(), (listens ? EPOLLIN : 0) | (place->down.empty() ? 0 : EPOLLOUT));
-  loop_->ModifyFdFromLoop(place->server.get(),
-                          (place->down.empty() ? EPOLLIN : 0) | (place->up.empty() ? 0 : EPOLLOUT));
+void HealthGate::Watch(Slot* slot) {
+  const bool listens = slot->up.empty() && slot->bytes_left > 0;
+  loop_->ModifyFdFromLoop(slot->client.get(), (listens ? EPOLLIN : 0) | (slot->down.empty() ? 0 : EPOLLOUT));
+  loop_->ModifyFdFromLoop(slot->server.get(), (slot->down.empty() ? EPOLLIN : 0) | (slot->up.empty() ? 0 : EPOLLOUT));
 }
 
-void HealthGate::Free(Place* place) {
-  if (place->since == 0) return;
-  for (UniqueFd* fd : {&place->client, &place->server}) {
+void HealthGate::Free(Slot* slot) {
+  if (slot->since == 0) return;
+  for (UniqueFd* fd : {&slot->client, &slot->server}) {
     loop_->RemoveFdFromLoop(fd->get());
     fd->Reset();
   }
-  place->limit = nullptr;
-  place->up.clear();
-  place->down.clear();
-  place->since = 0;
+  slot->limit = nullptr;
+  slot->up.clear();
+  slot->down.clear();
+  slot->since = 0;
 }
 
 }  // namespace farandole::controller::rpc

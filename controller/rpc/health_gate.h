@@ -16,12 +16,12 @@
 namespace farandole::controller::rpc {
 
 // Stands before the gRPC server that answers health checks, which anybody may ask: passes bytes on in both directions,
-// and bounds what the server gets to see. At most kPlaces connections at a time, a further one takes the place of the
-// oldest; kBytesPerSecond for each place, whoever has it; header blocks as FrameLimit allows. On the owner's loop,
+// and bounds what the server gets to see. At most kSlots connections at a time, a further one takes the place of the
+// oldest; kBytesPerSecond for each slot, whoever has it; header blocks as FrameLimit allows. On the owner's loop,
 // which has stopped or not begun when this is destroyed.
 class HealthGate {
  public:
-  static constexpr size_t kPlaces = 16;
+  static constexpr size_t kSlots = 16;
   static constexpr size_t kBytesPerSecond = 4096;
 
   // `hand_over` gets the server's ends. UNAVAILABLE: cannot be bound. From the loop, or before it runs.
@@ -32,7 +32,7 @@ class HealthGate {
   int port() const { return port_; }
 
  private:
-  struct Place {
+  struct Slot {
     UniqueFd client;
     UniqueFd server;
     std::unique_ptr<FrameLimit> limit;
@@ -45,18 +45,18 @@ class HealthGate {
   HealthGate(UniqueFd socket, int port, EventLoop* loop, std::function<void(UniqueFd)> hand_over);
   void Welcome(UniqueFd connection);
   void Refill();
-  void Move(Place* place, uint32_t events);
+  void Move(Slot* slot, uint32_t events);
   // Both false at the end of the connection.
-  bool MoveUp(Place* place);
-  bool MoveDown(Place* place);
-  void Watch(Place* place);
-  void Free(Place* place);
+  bool MoveUp(Slot* slot);
+  bool MoveDown(Slot* slot);
+  void Watch(Slot* slot);
+  void Free(Slot* slot);
 
   const UniqueFd socket_;
   const int port_;
   EventLoop* const loop_;
   const std::function<void(UniqueFd)> hand_over_;
-  std::array<Place, kPlaces> places_;
+  std::array<Slot, kSlots> slots_;
   uint64_t welcomed_ = 0;
   EventLoop::TimerId refill_ = 0;
   Listener listener_;

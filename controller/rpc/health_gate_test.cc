@@ -1,6 +1,5 @@
 #include "controller/rpc/health_gate.h"
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/dial_testing.h"
 #include "gtest/gtest.h"
 
 namespace farandole::controller::rpc {
@@ -20,15 +20,7 @@ const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 class HealthGateTest : public ::testing::Test {
  protected:
-  UniqueFd Dial() {
-    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(gate_->port()));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    return fd;
-  }
+  UniqueFd Dial() { return DialPort(gate_->port()); }
   static void Say(const UniqueFd& fd, const std::string& text) {
     EXPECT_EQ(send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
@@ -89,10 +81,10 @@ TEST_F(HealthGateTest, SoManyBytesASecondGoThrough) {
 
 TEST_F(HealthGateTest, AFurtherConnectionTakesThePlaceOfTheOldest) {
   std::vector<UniqueFd> clients;
-  for (size_t i = 0; i <= HealthGate::kPlaces; ++i) clients.push_back(Dial());
+  for (size_t i = 0; i <= HealthGate::kSlots; ++i) clients.push_back(Dial());
   EXPECT_EQ(Hear(clients.front(), 1), "");
   Say(clients.back(), kPreface);
-  EXPECT_EQ(Hear(Server(HealthGate::kPlaces), kPreface.size()), kPreface);
+  EXPECT_EQ(Hear(Server(HealthGate::kSlots), kPreface.size()), kPreface);
 }
 
 }  // namespace

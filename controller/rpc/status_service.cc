@@ -16,9 +16,9 @@ void StatusService::Serve(grpc::ServerCompletionQueue* queue, CompletionThread* 
                            void* tag) { RequestGetJob(context, request, writer, queue, queue, tag); },
              thread,
              [hub = hub_, asks = asks_](const Get::Ref& call) {
-               absl::StatusOr<CallCount::Place> place = asks.Take(JobOf(call->context()));
-               if (!place.ok()) return call->Finish(ToGrpc(place.status()));
-               call->Keep(*std::move(place));
+               absl::StatusOr<CallCount::Permit> permit = asks.Take(JobOf(call->context()));
+               if (!permit.ok()) return call->Finish(ToGrpc(permit.status()));
+               call->Keep(*std::move(permit));
                hub->strand().Post([hub, call] {
                  const auto status = hub->Status(JobOf(call->context()));
                  if (status.ok()) ToProto(*status, call->reply());
@@ -30,9 +30,9 @@ void StatusService::Serve(grpc::ServerCompletionQueue* queue, CompletionThread* 
                             void* tag) { RequestListJobs(context, request, writer, queue, queue, tag); },
               thread,
               [hub = hub_, asks = asks_](const List::Ref& call) {
-                absl::StatusOr<CallCount::Place> place = asks.Take(JobOf(call->context()));
-                if (!place.ok()) return call->Finish(ToGrpc(place.status()));
-                call->Keep(*std::move(place));
+                absl::StatusOr<CallCount::Permit> permit = asks.Take(JobOf(call->context()));
+                if (!permit.ok()) return call->Finish(ToGrpc(permit.status()));
+                call->Keep(*std::move(permit));
                 hub->strand().Post([hub, call] {
                   const auto status = hub->Status(JobOf(call->context()));
                   if (status.ok()) ToSummary(*status, call->reply()->add_jobs());

@@ -204,12 +204,12 @@ TEST(ParseQueryTest, WhatIsWrongIsSaid) {
   const auto error = [](const std::vector<std::string>& args) {
     return std::string(query::ParseQuery(args).status().message());
   };
-  EXPECT_THAT(error({}), HasSubstr("--controller wants HOST:PORT"));
+  EXPECT_THAT(error({}), HasSubstr("--controller must be HOST:PORT"));
   EXPECT_THAT(error({"--controller", "127.0.0.1:1", "--job", "a b"}), HasSubstr("--job must be 1 to 128 characters"));
   EXPECT_THAT(error({"--controller", "127.0.0.1:1", "--job", "a"}), HasSubstr("one of --token-fd and --token-file"));
   EXPECT_THAT(error({"--controller", "far.example:1", "--job", "a", "--token-fd", "0"}), HasSubstr("beyond loopback"));
   EXPECT_THAT(error({"--controller", "127.0.0.1:1", "--job", "a", "--watch", "11"}), HasSubstr("1 to 10"));
-  EXPECT_THAT(error({"--jobs", "a"}), HasSubstr("unknown argument --jobs"));
+  EXPECT_THAT(error({"--jobs", "a"}), HasSubstr("unknown argument '--jobs'"));
 }
 
 }  // namespace

@@ -43,9 +43,9 @@ void WatchCall::Begin() {
     return Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
                                absl::StrCat("at most ", kPerSecondMax, " per second may be watched")));
   }
-  absl::StatusOr<CallCount::Place> place = watches_.Take(job_);
-  if (!place.ok()) return Finish(ToGrpc(place.status()));
-  place_ = *std::move(place);
+  absl::StatusOr<CallCount::Permit> permit = watches_.Take(job_);
+  if (!permit.ok()) return Finish(ToGrpc(permit.status()));
+  permit_ = *std::move(permit);
   interval_ms_ = 1000 / per_second;
   Look();
 }

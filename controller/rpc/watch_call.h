@@ -64,7 +64,7 @@ class WatchCall final : public std::enable_shared_from_this<WatchCall> {
   hub::Hub* const hub_;
   CompletionThread* const thread_;
   const CallCount watches_;
-  CallCount::Place place_;
+  CallCount::Permit permit_;
   grpc::ServerContext context_;
   v1::WatchRequest request_;
   Writer writer_;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "base/cut_text.h"
 #include "controller/types/rank_text.h"
 #include "controller/waits/wait_report.h"
 
@@ -20,13 +21,6 @@ constexpr int64_t kStaleMs = 5000;
 constexpr uint32_t kWaitingMs = 1000;
 constexpr size_t kLackersMax = 3;
 
-// Cut between characters.
-std::string Clip(const std::string& name) {
-  size_t end = std::min(name.size(), kNameBytesMax);
-  while (end > 0 && end < name.size() && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
-  return name.substr(0, end);
-}
-
 uint32_t Clamp(uint64_t value) {
   return static_cast<uint32_t>(std::min<uint64_t>(value, std::numeric_limits<uint32_t>::max()));
 }
@@ -40,10 +34,10 @@ std::array<uint64_t*, 6> Fields(Traffic* t) {
 
 std::shared_ptr<const ReportTable::Names> ReportTable::Share(const WorkerReport& report) {
   if (report.in_flight.empty() && report.head_missing.empty()) return nullptr;
-  Names names{Clip(report.in_flight), {}};
+  Names names{std::string(CutText(report.in_flight, kNameBytesMax)), {}};
   for (const std::string& name : report.head_missing) {
     if (names.head_missing.size() == kNamesMax) break;
-    names.head_missing.push_back(Clip(name));
+    names.head_missing.emplace_back(CutText(name, kNameBytesMax));
   }
   for (const auto& known : recent_) {
     if (known != nullptr && known->in_flight == names.in_flight && known->head_missing == names.head_missing) {

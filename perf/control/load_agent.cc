@@ -28,9 +28,9 @@ LoadAgent::LoadAgent(LoadContext* context, int number, int32_t first_rank, int32
       host_(absl::StrFormat("node%05d.cluster", number)),
       agent_id_(absl::StrFormat("%016x", RandomId())),
       first_incarnation_(RandomId() / kRanksMax * kRanksMax) {
-  places_.reserve(ranks);
+  workers_.reserve(ranks);
   for (int32_t i = 0; i < ranks; ++i) {
-    places_.emplace_back(
+    workers_.emplace_back(
         worker::session::Session::Identity{IncarnationOf(i), PidOf(i), Rank(first_rank + i), context_->ranks});
     incarnations_.push_back(IncarnationOf(i));
   }
@@ -70,7 +70,7 @@ void LoadAgent::Ended(const grpc::Status& status) {
   ++context_->lost;
   if (welcomed_) {
     --context_->welcomed;
-    for (Place& place : places_) place.session->LinkDown();
+    for (Worker& who : workers_) who.session->LinkDown();
   }
   welcomed_ = false;
   context_->loop->AddTimerFromLoop(context_->loop->Now().PlusMs(kRetryMs), [this] {
@@ -92,7 +92,7 @@ void LoadAgent::Received(const std::string& bytes) {
   if (std::holds_alternative<AgentWelcome>(*message)) {
     welcomed_ = true;
     ++context_->welcomed;
-    for (Place& place : places_) Apply(&place, place.session->LinkUp());
+    for (Worker& who : workers_) Apply(&who, who.session->LinkUp());
     return;
   }
   const auto* down = std::get_if<ToWorkers>(&*message);
@@ -104,8 +104,8 @@ void LoadAgent::Received(const std::string& bytes) {
   }
   for (Incarnation worker : down->worker_incarnations) {
     const uint64_t local = worker.value() - first_incarnation_;
-    if (local >= places_.size()) return Fail("a message to a worker of another host");
-    Told(&places_[local], down->message);
+    if (local >= workers_.size()) return Fail("a message to a worker of another host");
+    Told(&workers_[local], down->message);
   }
 }
 
@@ -123,9 +123,9 @@ void LoadAgent::LearnView(const View& view) {
 bool LoadAgent::IsKnownView(const std::string& bytes) const {
   const std::string& rest = context_->view_rest;
   if (rest.empty() || !absl::EndsWith(bytes, rest)) return false;
-  const Member& first = context_->view.members[places_[0].rank.value()];
+  const Member& first = context_->view.members[workers_[0].rank.value()];
   ViewHost own{host_, agent_id_, static_cast<uint32_t>(first.host_number), {}, incarnations_};
-  for (size_t i = 0; i < places_.size(); ++i) own.pids.push_back(PidOf(static_cast<int32_t>(i)));
+  for (size_t i = 0; i < workers_.size(); ++i) own.pids.push_back(PidOf(static_cast<int32_t>(i)));
   const auto brings = [&](absl::string_view hosts) {
     const std::string head = EncodeViewHead(incarnations_, hosts.size() + rest.size());
     return bytes.size() == head.size() + hosts.size() + rest.size() && absl::StartsWith(bytes, head) &&
@@ -140,33 +140,33 @@ bool LoadAgent::TakeView(const std::string& bytes) {
   // Each session is shown itself alone.
   View view;
   view.generation = context_->view.generation;
-  for (size_t i = 0; i < places_.size(); ++i) {
-    Member self = context_->view.members[places_[i].rank.value()];
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    Member self = context_->view.members[workers_[i].rank.value()];
     self.worker_incarnation = incarnations_[i];
     view.members.assign(1, self);
-    Told(&places_[i], view);
+    Told(&workers_[i], view);
   }
   return true;
 }
 
-void LoadAgent::Told(Place* place, WorkerDown message) {
-  Apply(place, place->session->Received(std::move(message), Clock::Monotonic().Now()));
+void LoadAgent::Told(Worker* who, WorkerDown message) {
+  Apply(who, who->session->Received(std::move(message), Clock::Monotonic().Now()));
 }
 
-void LoadAgent::Apply(Place* place, worker::session::Effects effects) {
+void LoadAgent::Apply(Worker* who, worker::session::Effects effects) {
   if (effects.removed)
-    return Fail(absl::StrCat("rank ", place->rank.value(), " was removed: ", place->session->end().text));
+    return Fail(absl::StrCat("rank ", who->rank.value(), " was removed: ", who->session->end().text));
   if (effects.joined) ++context_->joined;
-  for (WorkerUp& message : effects.send) Say(*place, std::move(message));
-  for (const worker::session::Work& work : effects.work) Completed(place, work);
+  for (WorkerUp& message : effects.send) Say(*who, std::move(message));
+  for (const worker::session::Work& work : effects.work) Completed(who, work);
 }
 
-void LoadAgent::Say(const Place& place, WorkerUp message) {
-  const Incarnation incarnation = IncarnationOf(static_cast<int32_t>(&place - places_.data()));
+void LoadAgent::Say(const Worker& who, WorkerUp message) {
+  const Incarnation incarnation = IncarnationOf(static_cast<int32_t>(&who - workers_.data()));
   if (auto* announce = std::get_if<Announce>(&message)) {
     ++context_->counts.announcements;
     if (merger_.empty()) kept_round_ = round_;
-    if (merger_.Add(places_.size(), incarnation, std::move(*announce))) Flush();
+    if (merger_.Add(workers_.size(), incarnation, std::move(*announce))) Flush();
     return;
   }
   Flush();
@@ -185,42 +185,42 @@ void LoadAgent::Flush() {
   }
 }
 
-void LoadAgent::Completed(Place* place, const worker::session::Work& work) {
-  place->session->Completed(work);
+void LoadAgent::Completed(Worker* who, const worker::session::Work& work) {
+  who->session->Completed(work);
   if (work.kind == worker::session::Work::Kind::kLeaveDone) ++context_->left;
   if (work.kind == worker::session::Work::Kind::kError) Fail(work.error.text);
-  place->unanswered -= work.operations.size();
-  Apply(place, place->session->AfterCompleted(Clock::Monotonic().Now()));
-  if (place->unanswered > 0 || place->submitted < context_->requests.size()) return;
-  place->submitted = 0;
-  place->begin_round = -1;
+  who->unanswered -= work.operations.size();
+  Apply(who, who->session->AfterCompleted(Clock::Monotonic().Now()));
+  if (who->unanswered > 0 || who->submitted < context_->requests.size()) return;
+  who->submitted = 0;
+  who->begin_round = -1;
   context_->moved = true;
-  if (++place->step == context_->steps) ++context_->done;
+  if (++who->step == context_->steps) ++context_->done;
 }
 
-void LoadAgent::Step(Place* place, int delay) {
-  if (place->step == context_->steps || place->submitted == context_->requests.size()) return;
+void LoadAgent::Step(Worker* who, int delay) {
+  if (who->step == context_->steps || who->submitted == context_->requests.size()) return;
   context_->moved = true;
-  if (place->begin_round < 0) place->begin_round = round_ + delay;
-  if (round_ < place->begin_round) return;
-  ++place->unanswered;
-  const Request& request = context_->requests[place->submitted++];
+  if (who->begin_round < 0) who->begin_round = round_ + delay;
+  if (round_ < who->begin_round) return;
+  ++who->unanswered;
+  const Request& request = context_->requests[who->submitted++];
   worker::session::Effects effects;
-  const worker::completion::Result result = place->session->Submit(
+  const worker::completion::Result result = who->session->Submit(
       std::make_shared<worker::session::Operation>(request, nullptr, nullptr), Clock::Monotonic().Now(), &effects);
   if (!result.ok()) return Fail(result.text);
-  Apply(place, std::move(effects));
-  Apply(place, place->session->Flush());
+  Apply(who, std::move(effects));
+  Apply(who, who->session->Flush());
 }
 
 void LoadAgent::Round(int64_t round, const std::vector<int>& delays) {
   round_ = round;
   if (kept_round_ < round - 1) Flush();
-  for (Place& place : places_) Step(&place, delays[place.rank.value()]);
+  for (Worker& who : workers_) Step(&who, delays[who.rank.value()]);
 }
 
 void LoadAgent::Leave() {
-  for (Place& place : places_) Apply(&place, place.session->BeginLeave(Clock::Monotonic().Now()));
+  for (Worker& who : workers_) Apply(&who, who.session->BeginLeave(Clock::Monotonic().Now()));
 }
 
 }  // namespace farandole::perf::control

@@ -67,8 +67,8 @@ class LoadAgent {
   void Close();
 
  private:
-  struct Place {
-    Place(worker::session::Session::Identity identity)
+  struct Worker {
+    Worker(worker::session::Session::Identity identity)
         : rank(identity.rank), session(std::make_unique<worker::session::Session>(identity)) {}
     Rank rank;
     std::unique_ptr<worker::session::Session> session;
@@ -84,12 +84,12 @@ class LoadAgent {
   bool IsKnownView(const std::string& bytes) const;
   // What a view says that no other has said before.
   void LearnView(const View& view);
-  void Told(Place* place, WorkerDown message);
-  void Apply(Place* place, worker::session::Effects effects);
-  void Say(const Place& place, WorkerUp message);
-  void Completed(Place* place, const worker::session::Work& work);
+  void Told(Worker* who, WorkerDown message);
+  void Apply(Worker* who, worker::session::Effects effects);
+  void Say(const Worker& who, WorkerUp message);
+  void Completed(Worker* who, const worker::session::Work& work);
   // Submits the next tensor if it is time for it.
-  void Step(Place* place, int delay);
+  void Step(Worker* who, int delay);
   void Write(const AgentUp& message);
   void Fail(const std::string& what);
   static int64_t PidOf(int32_t local) { return 1000 + local; }
@@ -99,7 +99,7 @@ class LoadAgent {
   const std::string host_;
   const std::string agent_id_;
   const uint64_t first_incarnation_;
-  std::vector<Place> places_;
+  std::vector<Worker> workers_;
   std::vector<Incarnation> incarnations_;
   std::shared_ptr<grpc::Channel> channel_;
   std::shared_ptr<agent::link::ControllerStream> stream_;

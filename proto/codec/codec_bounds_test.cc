@@ -77,6 +77,24 @@ TEST(Codec, ATextThatIsTooLongIsCutBetweenCharacters) {
   EXPECT_EQ(reason(less + "\u00e9" + most), less + "\u00e9");
 }
 
+TEST(Codec, ANameOrAKeyThatIsTooLongIsRefusedAndNeverChanged) {
+  const auto name = [](size_t bytes) {
+    Announce announce;
+    announce.requests.push_back({std::string(bytes, 'n'), {OpKind::kAllreduce, DataType::kFloat32, {4}}});
+    const auto read = DecodeLocalUp(Encode(LocalUp(WorkerUp(announce))));
+    if (!read.ok()) return std::string(read.status().message());
+    return std::get<Announce>(std::get<WorkerUp>(*read)).requests[0].name;
+  };
+  EXPECT_EQ(name(kNameBytesMax), std::string(kNameBytesMax, 'n'));
+  EXPECT_EQ(name(kNameBytesMax + 1), "Request.name: 4097 bytes, at most 4096 are allowed");
+  const auto key = [](size_t bytes) {
+    const auto read = DecodeLocalUp(Encode(LocalUp(LocalPut{1, {1, 1}, std::string(bytes, 'k'), "v"})));
+    return read.ok() ? std::get<LocalPut>(*read).key : std::string(read.status().message());
+  };
+  EXPECT_EQ(key(kKeyBytesMax), std::string(kKeyBytesMax, 'k'));
+  EXPECT_EQ(key(kKeyBytesMax + 1), "LocalPut.key: 257 bytes, at most 256 are allowed");
+}
+
 TEST(Codec, ARankThatNoJobCanHaveIsRefused) {
   const auto refusal = [](const std::function<void(v1::WorkerUp*)>& fill) {
     v1::LocalUp up;

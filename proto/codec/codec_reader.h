@@ -55,6 +55,7 @@ class FieldZeroer {
     Message(tag, field, message);
   }
   // Empty in every new struct.
+  void Name(uint32_t, const char*, std::string&, size_t) {}
   void Text(uint32_t, const char*, std::string&, size_t) {}
   void Bytes(uint32_t, const char*, std::string&, size_t) {}
   template <typename T>
@@ -116,6 +117,9 @@ class FieldReader {
       return Fail(field, absl::StrCat(view.size(), " bytes, at most ", bytes_max, " are allowed"));
     }
     if (Spend(field, view.size())) value.assign(view.data(), view.size());
+  }
+  void Name(uint32_t tag, const char* field, std::string& value, size_t bytes_max) {
+    Text(tag, field, value, bytes_max);
   }
   void Text(uint32_t tag, const char* field, std::string& value, size_t bytes_max) {
     if (reader_.tag() != tag) return;

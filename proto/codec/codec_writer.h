@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "base/cut_text.h"
 #include "proto/codec/schema.h"
 #include "proto/types.h"
 
@@ -44,12 +46,14 @@ class FieldWriter {
   void Bytes(uint32_t tag, const char*, const std::string& value, size_t) {
     if (!value.empty()) writer_.add_bytes(tag, value);
   }
-  // Cut before the character that goes beyond the bound: a peer refuses a longer one, and the message with it.
-  void Text(uint32_t tag, const char* field, const std::string& value, size_t bytes_max) {
-    if (value.size() <= bytes_max) return Bytes(tag, field, value, bytes_max);
-    size_t end = bytes_max;
-    while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xC0) == 0x80) --end;
-    writer_.add_bytes(tag, value.data(), end);
+  // Whole: a part of a name is another name. Who makes one keeps to the bound; otherwise the peer refuses the message.
+  void Name(uint32_t tag, const char* field, const std::string& value, size_t bytes_max) {
+    Bytes(tag, field, value, bytes_max);
+  }
+  // For people: cut to the bound, above which the peer would refuse the message.
+  void Text(uint32_t tag, const char*, const std::string& value, size_t bytes_max) {
+    const absl::string_view text = CutText(value, bytes_max);
+    if (!text.empty()) writer_.add_bytes(tag, text.data(), text.size());
   }
 
   // Also when all its fields are zero: that an entry or a case is there is information.

@@ -7,7 +7,8 @@ namespace farandole {
 
 // Specialised in schema_types.h, schema_worker.h and schema_messages.h:
 //   kName                         name of the message in error texts
-//   Fields(visitor, message)      shows every field: number, name, reference, bound
+//   Fields(visitor, message)      shows every field: number, name, reference, bound. A Text is for people and is cut
+//                                 to its bound when it is written, a Name never is
 //   Problem(message)              what no field check can see; nullptr = fine
 template <typename M>
 struct Schema;
@@ -29,7 +30,7 @@ struct WireForm {
   static constexpr bool kOther = false;
 };
 
-// Bounds on what is decoded; encoders of our own stay far below.
+// Bounds on what is decoded; whoever makes a name or a key keeps to its bound, and says so to whoever gave it.
 inline constexpr int kNameBytesMax = 4096;
 inline constexpr int kTextBytesMax = 16384;
 inline constexpr int kKeyBytesMax = 256;

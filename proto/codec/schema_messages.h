@@ -12,9 +12,9 @@ struct Schema<AgentHello> : NoFurtherCheck {
   static constexpr char kName[] = "AgentHello";
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
-    v.Text(1, "agent_id", m.agent_id, kNameBytesMax);
-    v.Text(2, "host", m.host, kNameBytesMax);
-    v.Text(3, "version", m.version, kNameBytesMax);
+    v.Name(1, "agent_id", m.agent_id, kNameBytesMax);
+    v.Name(2, "host", m.host, kNameBytesMax);
+    v.Name(3, "version", m.version, kNameBytesMax);
     v.Value(4, "controller_incarnation", m.controller_incarnation);
   }
 };
@@ -25,7 +25,7 @@ struct Schema<AgentWelcome> : NoFurtherCheck {
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
     v.Value(1, "controller_incarnation", m.controller_incarnation);
-    v.Text(2, "version", m.version, kNameBytesMax);
+    v.Name(2, "version", m.version, kNameBytesMax);
     v.Value(3, "lease_interval_ms", m.lease_interval_ms);
     v.Value(4, "suspect_after_ms", m.suspect_after_ms);
   }
@@ -145,7 +145,7 @@ struct Schema<Attach> : NoFurtherCheck {
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
     v.Value(1, "worker_incarnation", m.worker_incarnation);
-    v.Text(2, "version", m.version, kNameBytesMax);
+    v.Name(2, "version", m.version, kNameBytesMax);
   }
 };
 
@@ -154,8 +154,8 @@ struct Schema<Attached> : NoFurtherCheck {
   static constexpr char kName[] = "Attached";
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
-    v.Text(1, "agent_id", m.agent_id, kNameBytesMax);
-    v.Text(2, "host", m.host, kNameBytesMax);
+    v.Name(1, "agent_id", m.agent_id, kNameBytesMax);
+    v.Name(2, "host", m.host, kNameBytesMax);
     v.Value(3, "heartbeat_interval_ms", m.heartbeat_interval_ms);
   }
 };
@@ -196,7 +196,7 @@ struct Schema<SegmentRequest> : NoFurtherCheck {
   static void Fields(V& v, M& m) {
     v.Value(1, "request_id", m.request_id);
     v.Message(2, "generation", m.generation);
-    v.Text(3, "key", m.key, kKeyBytesMax);
+    v.Name(3, "key", m.key, kKeyBytesMax);
     v.Value(4, "size_bytes", m.size_bytes);
   }
 };
@@ -218,7 +218,7 @@ struct Schema<LocalPut> : NoFurtherCheck {
   static void Fields(V& v, M& m) {
     v.Value(1, "request_id", m.request_id);
     v.Message(2, "generation", m.generation);
-    v.Text(3, "key", m.key, kKeyBytesMax);
+    v.Name(3, "key", m.key, kKeyBytesMax);
     v.Bytes(4, "value", m.value, kValueBytesMax);
   }
 };
@@ -230,7 +230,7 @@ struct Schema<LocalGet> : NoFurtherCheck {
   static void Fields(V& v, M& m) {
     v.Value(1, "request_id", m.request_id);
     v.Message(2, "generation", m.generation);
-    v.Text(3, "key", m.key, kKeyBytesMax);
+    v.Name(3, "key", m.key, kKeyBytesMax);
     v.Value(4, "timeout_ms", m.timeout_ms);
   }
 };

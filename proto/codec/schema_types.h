@@ -37,7 +37,7 @@ struct Schema<Signature> {
     v.Value(8, "process_set", m.process_set);
     v.Enum(9, "device", m.device, DeviceKind::kAccelerator);
     v.Repeated(10, "splits", m.splits, kMembersMax);
-    v.Text(11, "group", m.group, kNameBytesMax);
+    v.Name(11, "group", m.group, kNameBytesMax);
     v.Value(12, "group_size", m.group_size);
     v.Value(13, "priority", m.priority);
   }
@@ -58,7 +58,7 @@ struct Schema<Request> {
   static constexpr char kName[] = "Request";
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
-    v.Text(1, "name", m.name, kNameBytesMax);
+    v.Name(1, "name", m.name, kNameBytesMax);
     v.Message(2, "signature", m.signature);
   }
   static const char* Problem(const Request& m) {
@@ -71,8 +71,8 @@ struct Schema<ViewHost> : NoFurtherCheck {
   static constexpr char kName[] = "ViewHost";
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
-    v.Text(1, "name", m.name, kNameBytesMax);
-    v.Text(2, "agent_id", m.agent_id, kNameBytesMax);
+    v.Name(1, "name", m.name, kNameBytesMax);
+    v.Name(2, "agent_id", m.agent_id, kNameBytesMax);
     v.Value(3, "number", m.number);
     v.Repeated(4, "pids", m.pids, kMembersMax);
     v.Repeated(5, "worker_incarnations", m.worker_incarnations, kMembersMax);

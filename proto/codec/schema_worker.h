@@ -25,8 +25,8 @@ struct Schema<Variable> : NoFurtherCheck {
   static constexpr char kName[] = "Variable";
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
-    v.Text(1, "name", m.name, kKeyBytesMax);
-    v.Text(2, "value", m.value, kKeyBytesMax);
+    v.Name(1, "name", m.name, kKeyBytesMax);
+    v.Name(2, "value", m.value, kKeyBytesMax);
   }
 };
 
@@ -38,7 +38,7 @@ struct Schema<Hello> : NoFurtherCheck {
     v.Value(1, "session", m.session);
     v.Value(2, "worker_incarnation", m.worker_incarnation);
     v.Value(3, "pid", m.pid);
-    v.Text(4, "version", m.version, kNameBytesMax);
+    v.Name(4, "version", m.version, kNameBytesMax);
     v.Value(5, "rank", m.rank);
     v.Value(6, "size", m.size);
     v.Message(7, "generation", m.generation);
@@ -156,9 +156,9 @@ struct Schema<WorkerReport> : NoFurtherCheck {
     v.Value(5, "next", m.next);
     v.Value(6, "open_requests", m.open_requests);
     v.Value(7, "oldest_open_ms", m.oldest_open_ms);
-    v.Text(8, "oldest_open", m.oldest_open, kNameBytesMax);
+    v.Name(8, "oldest_open", m.oldest_open, kNameBytesMax);
     v.Value(9, "in_flight_ms", m.in_flight_ms);
-    v.Text(10, "in_flight", m.in_flight, kNameBytesMax);
+    v.Name(10, "in_flight", m.in_flight, kNameBytesMax);
     v.Repeated(11, "head_missing", m.head_missing, kRequestsMax);
     v.Value(12, "head_missing_count", m.head_missing_count);
     v.Value(13, "head_since_ms", m.head_since_ms);
@@ -209,7 +209,7 @@ struct Schema<BatchEntry> : NoFurtherCheck {
   static constexpr char kName[] = "BatchEntry";
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
-    v.Text(1, "name", m.name, kNameBytesMax);
+    v.Name(1, "name", m.name, kNameBytesMax);
     v.Repeated(2, "first_dims", m.first_dims, kFirstDimsMax);
     v.Value(3, "slot", m.slot);
     v.Optional(4, "signature", m.signature, m.signature.op != OpKind::kUnspecified);
@@ -244,7 +244,7 @@ struct Schema<BarrierDone> : NoFurtherCheck {
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
     v.Value(1, "process_set", m.process_set);
-    v.Text(2, "name", m.name, kNameBytesMax);
+    v.Name(2, "name", m.name, kNameBytesMax);
   }
 };
 
@@ -269,7 +269,7 @@ struct Schema<SetChanged> : NoFurtherCheck {
   static constexpr char kName[] = "SetChanged";
   template <typename V, typename M>
   static void Fields(V& v, M& m) {
-    v.Text(1, "name", m.name, kNameBytesMax);
+    v.Name(1, "name", m.name, kNameBytesMax);
     v.Message(2, "process_set", m.process_set);
     v.Value(3, "removed", m.removed);
     v.Value(4, "existed", m.existed);

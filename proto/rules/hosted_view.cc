@@ -89,10 +89,10 @@ HostedView ByHost(const View& view) {
   hosted.generation = view.generation;
   hosted.data_key = view.data_key;
   hosted.runs = RunsOf(view.members);
-  absl::flat_hash_map<int32_t, size_t> places;  // by host number
+  absl::flat_hash_map<int32_t, size_t> indices;  // by host number
   for (const Member& member : view.members) {
     if (!member.known()) continue;
-    const size_t at = places.emplace(member.host_number, hosted.hosts.size()).first->second;
+    const size_t at = indices.emplace(member.host_number, hosted.hosts.size()).first->second;
     if (at == hosted.hosts.size()) {
       hosted.hosts.push_back({member.host, member.agent_id, static_cast<uint32_t>(member.host_number), {}, {}});
     }

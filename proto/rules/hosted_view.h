@@ -37,7 +37,8 @@ struct HostedView {
 // The members of the first so many hosts are told of all.
 inline constexpr uint32_t kHostsThatKnowAll = 64;
 
-// `view.members` are ordered by rank and have their places. Hosts whose members are not known are left out.
+// `view.members` are ordered by rank and have their local and cross ranks. Hosts whose members are not known are left
+// out.
 HostedView ByHost(const View& view);
 // Null, or what is wrong with it.
 const char* ByRank(const HostedView& hosted, View* view);

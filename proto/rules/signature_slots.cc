@@ -7,14 +7,14 @@ namespace farandole {
 bool SignatureSlots::Define(uint32_t slot, Request request) {
   if (slot == 0 || slot > kSlotsMax || request.name.empty()) return false;
   if (slot > slots_.size()) slots_.resize(slot);
-  Request& place = slots_[slot - 1];
-  if (place.name != request.name) {
-    if (!place.name.empty()) by_name_.erase(place.name);
+  Request& content = slots_[slot - 1];
+  if (content.name != request.name) {
+    if (!content.name.empty()) by_name_.erase(content.name);
     uint32_t& at = by_name_[request.name];
     if (at != 0) slots_[at - 1] = Request();
     at = slot;
   }
-  place = std::move(request);
+  content = std::move(request);
   return true;
 }
 

@@ -13,8 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/dial_testing.h"
 #include "base/listener.h"
 #include "base/private_fd.h"
+#include "base/socket_address.h"
 #include "base/unique_fd.h"
 #include "gtest/gtest.h"
 #include "tests/conformance/ends.h"
@@ -30,13 +32,6 @@ namespace {
 
 const transport::Pairing kConnecting{"job/1", "1", "0", "key"};
 const transport::Pairing kAccepting{"job/1", "0", "1", "key"};
-
-UniqueFd Dial(const std::string& address) {
-  absl::StatusOr<transport::tcp::SocketAddress> parsed = transport::tcp::ParseAddress(address);
-  UniqueFd fd(socket(parsed->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(connect(fd.get(), parsed->get(), parsed->length), 0);
-  return fd;
-}
 
 // True if the other side closes within the time.
 bool ClosesWithin(int fd, int ms) {
@@ -69,7 +64,7 @@ class TcpTest : public testing::Test {
 TEST_F(TcpTest, AStrangerWhoSaysNothingIsDropped) {
   Meeting accept;
   accept.Accept(&transport_, kAccepting, InMs(20000));
-  UniqueFd stranger = Dial(address_);
+  UniqueFd stranger = DialTcp(address_);
   EXPECT_TRUE(ClosesWithin(stranger.get(), transport::tcp::Acceptor::kGuestMs + 3000));
   ExpectStillMeets(&accept);
 }
@@ -80,7 +75,7 @@ TEST_F(TcpTest, AStrangerWhoTalksNonsenseIsDroppedAtOnce) {
   const std::string garbage[] = {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", std::string(2, '\0'), std::string(100000, '\xff'),
                                  std::string("\x05\x00hello", 7)};
   for (const std::string& bytes : garbage) {
-    UniqueFd stranger = Dial(address_);
+    UniqueFd stranger = DialTcp(address_);
     (void)!send(stranger.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     EXPECT_TRUE(ClosesWithin(stranger.get(), transport::tcp::Acceptor::kGuestMs / 2));
   }
@@ -90,7 +85,7 @@ TEST_F(TcpTest, AStrangerWhoTalksNonsenseIsDroppedAtOnce) {
 TEST_F(TcpTest, AStrangerWhoKnowsTheNamesButNotTheKeyGetsNowhere) {
   Meeting accept;
   accept.Accept(&transport_, kAccepting, InMs(20000));
-  UniqueFd stranger = Dial(address_);
+  UniqueFd stranger = DialTcp(address_);
   transport::tcp::MessageStream stream(stranger.get());
   const transport::InitiatorHandshake initiator("tcp", kConnecting);
   ASSERT_TRUE(stream.Write(initiator.Hello()).ok());
@@ -109,7 +104,7 @@ TEST_F(TcpTest, HalfOpenHandshakesAreBoundedInNumber) {
   accept.Accept(&transport_, kAccepting, InMs(20000));
   const TimePoint start = Clock::Monotonic().Now();
   std::vector<UniqueFd> strangers;
-  for (int i = 0; i < transport::tcp::Acceptor::kGuestsMax + 40; ++i) strangers.push_back(Dial(address_));
+  for (int i = 0; i < transport::tcp::Acceptor::kGuestsMax + 40; ++i) strangers.push_back(DialTcp(address_));
   // The first 40 were pushed out, long before their time was over (a machine too slow for that proves nothing).
   bool closed = true;
   for (int i = 0; i < 40 && closed; ++i)
@@ -124,8 +119,7 @@ TEST_F(TcpTest, AWrongServiceOnThePortIsNamed) {
   absl::StatusOr<PrivateFd> listener = transport::tcp::ListenOn("127.0.0.1");
   ASSERT_TRUE(listener.ok());
   Meeting connect;
-  connect.Connect(&transport_, transport::tcp::FormatAddress(transport::tcp::LocalAddress(listener->get()).value()),
-                  kConnecting, InMs(10000));
+  connect.Connect(&transport_, FormatSocketAddress(LocalAddress(listener->get()).value()), kConnecting, InMs(10000));
   pollfd entry{listener->get(), POLLIN, 0};
   ASSERT_EQ(poll(&entry, 1, 5000), 1);
   absl::StatusOr<UniqueFd> guest = AcceptNext(listener->get());
@@ -139,8 +133,7 @@ TEST_F(TcpTest, ASilentServiceOnThePortEndsAtTheDeadline) {
   absl::StatusOr<PrivateFd> listener = transport::tcp::ListenOn("127.0.0.1");
   ASSERT_TRUE(listener.ok());
   Meeting connect;
-  connect.Connect(&transport_, transport::tcp::FormatAddress(transport::tcp::LocalAddress(listener->get()).value()),
-                  kConnecting, InMs(100));
+  connect.Connect(&transport_, FormatSocketAddress(LocalAddress(listener->get()).value()), kConnecting, InMs(100));
   EXPECT_EQ(connect.Wait().status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 

@@ -45,6 +45,14 @@ def test_usage_errors(arguments: list[str]) -> None:
     assert done.returncode == 2 and "farandole-perf tune [options]" in done.stderr
 
 
+@pytest.mark.parametrize("command", [[], ["control"], ["tune"]])
+def test_help_and_version_are_no_errors(command: list[str]) -> None:
+    for option, answer in (("--help", "usage: farandole-perf"), ("--version", "farandole-perf")):
+        words = [str(PERF), *command, option]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=processes.TIMEOUT_S)
+        assert done.returncode == 0 and done.stdout.startswith(answer)
+
+
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     command = [str(PERF), "tune", "--out", str(tmp_path / "no" / "file"), "--ranks", "2", "--bytes-max", "1024"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=processes.TIMEOUT_S)

@@ -1,14 +1,13 @@
-// Runs the simulator for many seeds, or for one:
-//   sim [--first=N] [--seeds=N] [--bug=NAME]    ends at the first seed that violates something
-//   sim --seed=N [--trace] [--bug=NAME]         with --trace everything that happens goes to stderr
-//   sim --scale [--ranks=N] [--steps=N]         one long run of many ranks; prints events per second
+// The simulator as a program: for many seeds, or for one.
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
+#include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/strip.h"
 #include "base/clock.h"
+#include "base/command_line.h"
+#include "proto/version.h"
 #include "tests/sim/run.h"
 
 namespace farandole::sim {
@@ -30,31 +29,37 @@ bool SetBug(const std::string& name, Bugs* bugs) {
   return false;
 }
 
-bool Parse(int argc, char** argv, Arguments* arguments) {
-  for (int i = 1; i < argc; ++i) {
-    absl::string_view value = argv[i];
-    if (value == "--trace") {
-      arguments->trace = true;
-    } else if (value == "--scale") {
-      arguments->scale = true;
-    } else if (absl::ConsumePrefix(&value, "--ranks=")) {
-      if (!absl::SimpleAtoi(value, &arguments->size.ranks)) return false;
-    } else if (absl::ConsumePrefix(&value, "--steps=")) {
-      if (!absl::SimpleAtoi(value, &arguments->size.steps)) return false;
-    } else if (absl::ConsumePrefix(&value, "--seed=")) {
-      arguments->seeds = 1;
-      if (!absl::SimpleAtoi(value, &arguments->first)) return false;
-    } else if (absl::ConsumePrefix(&value, "--first=")) {
-      if (!absl::SimpleAtoi(value, &arguments->first)) return false;
-    } else if (absl::ConsumePrefix(&value, "--seeds=")) {
-      if (!absl::SimpleAtoi(value, &arguments->seeds)) return false;
-    } else if (absl::ConsumePrefix(&value, "--bug=")) {
-      if (!SetBug(std::string(value), &arguments->bugs)) return false;
-    } else {
-      return false;
-    }
-  }
-  return true;
+const Program kSim = {
+    "sim",
+    kVersion,
+    "[--first N] [--seeds N] | --seed N [--trace] | --scale [--ranks N] [--steps N]",
+    "Runs whole jobs on simulated time, one for each seed, up to the first that violates something.\n",
+    {
+        {"--first", "N", "first seed (1)"},
+        {"--seeds", "N", "how many (1000)"},
+        {"--seed", "N", "this one alone"},
+        {"--trace", "", "write everything that happens on stderr"},
+        {"--bug", "NAME", "with this defect, which has to be found"},
+        {"--scale", "", "one long run of many ranks instead; prints events per second"},
+        {"--ranks", "N", "of that run"},
+        {"--steps", "N", "of that run"},
+    }};
+
+absl::Status Parse(const std::vector<std::string>& words, Arguments* arguments) {
+  absl::StatusOr<CommandLine> line = CommandLine::Split(kSim, words);
+  if (!line.ok()) return line.status();
+  arguments->trace = line->Has("--trace");
+  arguments->scale = line->Has("--scale");
+  line->Number("--ranks", 1, INT32_MAX, &arguments->size.ranks);
+  line->Number("--steps", 1, INT32_MAX, &arguments->size.steps);
+  line->Number<uint64_t>("--first", 0, UINT64_MAX, &arguments->first);
+  line->Number<uint64_t>("--seeds", 1, UINT64_MAX, &arguments->seeds);
+  if (line->Has("--seed")) arguments->seeds = 1;
+  line->Number<uint64_t>("--seed", 0, UINT64_MAX, &arguments->first);
+  std::string bug;
+  line->Text("--bug", &bug);
+  if (line->Has("--bug") && !SetBug(bug, &arguments->bugs)) line->Refuse("--bug", "the name of one in tests/sim");
+  return line->status();
 }
 
 int RunLarge(const Scale& scale) {
@@ -73,14 +78,11 @@ int RunLarge(const Scale& scale) {
   return result.violation.empty() ? 0 : 1;
 }
 
-int Main(int argc, char** argv) {
+int Main(const std::vector<std::string>& words) {
+  if (const auto code = AnswerHelp(kSim, words)) return *code;
   Arguments arguments;
-  if (!Parse(argc, argv, &arguments)) {
-    std::fprintf(
-        stderr,
-        "usage: sim [--seed=N | --first=N --seeds=N] [--trace] [--bug=NAME] | --scale [--ranks=N] [--steps=N]\n");
-    return 2;
-  }
+  const absl::Status parsed = Parse(words, &arguments);
+  if (!parsed.ok()) return UsageError(kSim, parsed);
   if (arguments.scale) return RunLarge(arguments.size);
   Coverage coverage;
   uint64_t events = 0;
@@ -109,4 +111,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace farandole::sim
 
-int main(int argc, char** argv) { return farandole::sim::Main(argc, argv); }
+int main(int argc, char** argv) { return farandole::sim::Main({argv + 1, argv + argc}); }

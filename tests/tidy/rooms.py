@@ -44,7 +44,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "controller/log": ("proto", "controller/members", "controller/types"),
     "controller/members": ("base", "proto", "proto/rules", "controller/types"),
     "controller/metrics": ("base", "proto", "controller/hub", "controller/types"),
-    "controller/query": ("base", "controller/rpc"),
+    "controller/query": ("base", "proto", "controller/rpc"),
     "controller/ready": ("base", "proto", "proto/rules", "controller/log", "controller/types"),
     "controller/recovery": (
         "base",
@@ -87,7 +87,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
         "agent/processes",
         "agent/segments",
     ),
-    "agent/launch": ("base", "agent/core", "agent/launcher", "agent/output", "agent/processes"),
+    "agent/launch": ("base", "proto", "proto/codec", "agent/core", "agent/launcher", "agent/output", "agent/processes"),
     "agent/launcher": ("base",),
     "agent/link": ("base", "proto", "proto/codec", "proto/rules"),
     "agent/local": ("base", "proto", "proto/codec"),
@@ -156,7 +156,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
         "worker/session",
         "worker/shm",
     ),
-    "perf": ("perf/control", "perf/data"),
+    "perf": ("base", "proto", "perf/control", "perf/data"),
     "perf/control": ("base", "proto", "proto/codec", "agent/core", "agent/link", "worker/session"),
     "perf/data": (
         "base",

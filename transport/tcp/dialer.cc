@@ -20,7 +20,7 @@ Dialer::Dialer(EventLoop* loop, HandOver hand_over) : loop_(loop), hand_over_(st
 
 void Dialer::ConnectFromLoop(const std::string& address, const Pairing& pairing, TimePoint deadline,
                              Transport::Ready ready) {
-  absl::StatusOr<SocketAddress> parsed = ParseAddress(address);
+  absl::StatusOr<SocketAddress> parsed = ParseSocketAddress(address);
   if (!parsed.ok()) return ready(parsed.status());
   dials_.emplace_back();
   const auto dial = std::prev(dials_.end());
@@ -67,7 +67,8 @@ absl::Status Dialer::Greet(DialIt dial) {
   absl::StatusOr<SocketAddress> local = LocalAddress(fd);
   if (!local.ok()) return local.status();
   // Where nobody listens, the kernel may connect a socket to itself.
-  if (FormatAddress(*local) == FormatAddress(dial->address)) return absl::UnavailableError("nobody listens");
+  if (FormatSocketAddress(*local) == FormatSocketAddress(dial->address))
+    return absl::UnavailableError("nobody listens");
   SetDataOptions(fd);
   dial->stream = std::make_unique<MessageStream>(fd);
   dial->handshake = std::make_unique<InitiatorHandshake>("tcp", dial->pairing);

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "base/event_loop.h"
 #include "base/private_fd.h"
+#include "base/socket_address.h"
 #include "transport/handshake.h"
 #include "transport/tcp/message_stream.h"
 #include "transport/tcp/socket.h"

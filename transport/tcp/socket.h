@@ -1,34 +1,18 @@
 #ifndef FARANDOLE_TRANSPORT_TCP_SOCKET_H_
 #define FARANDOLE_TRANSPORT_TCP_SOCKET_H_
 
-#include <sys/socket.h>
-
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "base/private_fd.h"
+#include "base/socket_address.h"
 
 // The few socket calls that the transport makes, with errors that name the address. All sockets are non-blocking.
 namespace farandole::transport::tcp {
 
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t length = 0;
-
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
-  int family() const { return storage.ss_family; }
-};
-
-// "127.0.0.1:4711" or "[::1]:4711": numbers only, no name is looked up. INVALID_ARGUMENT otherwise.
-absl::StatusOr<SocketAddress> ParseAddress(const std::string& text);
-std::string FormatAddress(const SocketAddress& address);
-
 // A socket that listens on a free port of the interface with this numeric address. UNAVAILABLE: the machine does not
 // have it. INVALID_ARGUMENT: not an address, or a wildcard, under which no peer could connect.
 absl::StatusOr<PrivateFd> ListenOn(const std::string& host);
-// Of a bound socket.
-absl::StatusOr<SocketAddress> LocalAddress(int fd);
 
 // Starts a connect; the socket is writable when it has succeeded or failed. UNAVAILABLE: it failed at once.
 absl::StatusOr<PrivateFd> StartConnect(const SocketAddress& address);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/synchronization/notification.h"
+#include "base/socket_address.h"
 #include "transport/handshake.h"
 #include "transport/tcp/channel.h"
 #include "transport/tcp/connection.h"
@@ -44,7 +45,7 @@ absl::StatusOr<std::string> TcpTransport::Listen() {
   if (!socket.ok()) return socket.status();
   absl::StatusOr<SocketAddress> address = LocalAddress(socket->get());
   if (!address.ok()) return address.status();
-  address_ = FormatAddress(*address);
+  address_ = FormatSocketAddress(*address);
   loop_.Post([this, shared = std::make_shared<PrivateFd>(*std::move(socket))] {
     acceptor_.StartFromLoop(std::move(*shared));
   });

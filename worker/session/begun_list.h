@@ -18,7 +18,8 @@ class BegunList {
     // Cannot be withdrawn.
     bool final;
   };
-  // W9: forgets the older ones. `own` are those of process sets that include this worker.
+  // A replay has ended with these (W9): forgets the older ones. `own` are those of process sets that include this
+  // worker.
   void Reset(uint64_t replay_index, std::vector<Entry> own);
 
   // An item closes it. True if this worker had started it.

@@ -24,7 +24,7 @@ namespace farandole::worker::session {
 // before it; a start one step per request of the batch.
 class ReplayCursor {
  public:
-  // W3b: patience with the script.
+  // How long the script may leave the head batch incomplete before a Break is wanted (W3b).
   static constexpr int64_t kPatienceFirstMs = 1000;
   static constexpr uint64_t kPeriodsFirst = 2;
   static constexpr int64_t kPatienceMs = 50;
@@ -38,15 +38,16 @@ class ReplayCursor {
   ReplayCursor(const ReplayCursor&) = delete;
   ReplayCursor& operator=(const ReplayCursor&) = delete;
 
-  // W1. Takes note of an open request if it fits; otherwise says why it does not.
+  // Takes note of an open request if the period has it with the same signature (W1); otherwise says why it does not
+  // fit.
   bool Open(const Operation& operation, TimePoint now, BreakReason* why_not);
 
   // All requests of the head batch are open.
   bool HeadComplete() const { return !own_.empty() && own_[head_].missing == 0; }
-  // W4: takes the head batch, which must be complete. Its requests are assigned now.
+  // Takes the head batch, which must be complete, to be started (W4). Its requests are assigned now.
   Work Start(TimePoint now);
 
-  // W3b: when the head batch will have been incomplete for too long; Infinite if it is not.
+  // When the head batch will have been incomplete for too long (W3b); Infinite if it is not.
   TimePoint PatienceEnds() const;
   // A thread of the script waits for this operation, which is open: true if it is one of the incomplete head batch,
   // for which there is less patience from now on.

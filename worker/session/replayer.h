@@ -40,15 +40,16 @@ class Replayer {
   void Fill(Hello* hello) const;
   void Fill(WorkerReport* report, TimePoint now) const;
 
-  // W2. Every open request is looked at again.
+  // A replay begins (W2): every open request is looked at again, as what was announced before is void.
   void Begin(uint64_t index, Period period, TimePoint now);
   // REPLAY -> HALTED. False, and nothing changes, while negotiating or in another phase.
   bool Halt(uint32_t phase);
-  // W9. False: that is not the replay that lasts.
+  // Negotiation goes on (W9). False: that is not the replay that lasts.
   bool End(const Resume& resume);
-  // W7. True: this worker had not begun the instance and executes it now.
+  // Others had begun an instance in the replay (W7). True: this worker had not, and executes it now.
   bool Enters(const Enter& enter);
-  // W8. False, and nothing changes: it names a final instance.
+  // What was begun is given up; here it is taken back, and its requests are open again (W8). False, and nothing
+  // changes: it names a final instance.
   bool TakeBackInto(const Withdraw& withdraw, Effects* effects);
 
   // In REPLAY: a request is open, again or for the first time. It becomes part of a batch, or ground for a Break (W3a).
@@ -56,18 +57,18 @@ class Replayer {
     BreakReason why_not;
     if (!cursor_->Open(operation, now, &why_not)) WantBreak(why_not, {operation.request.name});
   }
-  // W4, in REPLAY; nothing otherwise.
+  // Starts the batches that come next and are complete, in the order of the period (W4). In REPLAY; nothing otherwise.
   void StartInto(TimePoint now, Effects* effects);
 
-  // W3, in REPLAY, the first time in a phase; nothing otherwise.
+  // The script does something else than the period (W3). In REPLAY, the first time in a phase; nothing otherwise.
   void WantBreak(BreakReason reason, std::vector<std::string> names);
-  // W3b.
+  // When a batch that is first has been incomplete for too long (W3b).
   TimePoint PatienceEnds() const;
   void Tick(TimePoint now);
   bool Blocked(const Operation& operation, TimePoint now);
-  // Set once after W3 came to hold, if not said in a Hello meanwhile: to be sent.
+  // Set once after a Break came to be wanted (W3), if not said in a Hello meanwhile: to be sent.
   absl::optional<Break> TakeBreak();
-  // A Hello has said whether W3 holds.
+  // A Hello has said whether a Break is wanted.
   void BreakTold() { break_told_ = break_.has_value(); }
 
  private:

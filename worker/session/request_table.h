@@ -24,9 +24,9 @@ class RequestTable {
   // False: one of that process set and name is there already.
   bool Add(const std::shared_ptr<Operation>& operation);
 
-  // W6: open -> assigned; it is the caller's from then on. nullptr if it is not open.
+  // An item answers it (W6): open -> assigned; it is the caller's from then on. nullptr if it is not open.
   std::shared_ptr<Operation> Assign(uint32_t process_set, absl::string_view name);
-  // W4: the same of the one at this place, which must be open.
+  // A batch of the replay starts (W4): the same of the one in this slot, which must be open.
   std::shared_ptr<Operation> Assign(uint32_t place) {
     Entry& entry = entries_[place];
     std::shared_ptr<Operation> taken = std::move(entry.operation);
@@ -40,7 +40,8 @@ class RequestTable {
     return operation.place < entries_.size() && entries_[operation.place].operation.get() == &operation;
   }
 
-  // W8: assigned -> open, at its old place in the order of submission. False if it is not there any more.
+  // Its batch was taken back (W8): assigned -> open, at its old position in the order of submission. False if it is not
+  // there any more.
   bool Reopen(const std::shared_ptr<Operation>& operation);
 
   // Assigned -> answered: the name is free again.

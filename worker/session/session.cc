@@ -279,7 +279,7 @@ void Session::Opened(const std::shared_ptr<Operation>& operation, TimePoint now)
   } else if (replayer_.mode() == WorkerState::kReplay) {
     replayer_.Open(*operation, now);
   }
-  // HALTED: W9 announces it.
+  // HALTED: it is announced when negotiation goes on (W9).
 }
 
 void Session::GoOn(TimePoint now, Effects* effects) {

@@ -83,13 +83,15 @@ class Session {
   bool AckDue() const;
   Effects SendAck();
 
-  // W3b. When Tick has something to do unless a batch starts before; Infinite: never as things stand.
+  // When Tick has something to do unless a batch starts before, as the script has left one incomplete for too long
+  // (W3b); Infinite: never as things stand.
   TimePoint NextDeadline() const;
   Effects Tick(TimePoint now);
   // A thread of the script waits for this operation. True if NextDeadline may have come nearer by that.
   bool Blocked(const Operation& operation, TimePoint now) { return replayer_.Blocked(operation, now); }
 
-  // W11. Requests stay as they are until GiveUp or Removed.
+  // A collective has failed: the controller is told, and names the culprit (W11). Requests stay as they are until
+  // GiveUp or Removed.
   Effects DataPlaneFailed(const std::string& reason, Rank suspect);
   // Ends BROKEN without an answer of the controller; or any state, with this outcome for everything.
   Effects GiveUp(completion::Result end);

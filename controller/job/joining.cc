@@ -1,0 +1,180 @@
+#include "controller/job/joining.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/job/job_report.h"
+#include "controller/types/job_settings.h"
+
+namespace farandole::controller::job {
+namespace {
+
+constexpr int kMissingRanksMax = 16;
+
+// Why a joiner cannot have a rank after the present generation; "" if it can.
+std::string HeldText(const Hello& hello, const members::Roster& roster) {
+  if (hello.rank.known()) {
+    if (hello.rank.value() >= roster.size() || roster.seat(hello.rank).gone()) return "";
+    return members::RankHeldText(roster.seat(hello.rank).member);
+  }
+  if (roster.left_count() > 0) return "";
+  return absl::StrCat("all ", roster.size(), " ranks are held by live processes; the first is ",
+                      Describe(roster.seat(Rank(0)).member));
+}
+
+}  // namespace
+
+void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Present& present, TimePoint now,
+                      Actions* actions) {
+  const std::string reason = RefusalOf(hello, present);
+  if (elastic_.retired(hello.worker_incarnation) && !elastic_.Needed(agent_id, hello.pid)) {
+    return TurnAway(agent_id, hello, actions);
+  }
+  if (!reason.empty()) return Refuse(agent_id, hello, reason, actions);
+  const members::Membership::Answer answer = waiting_.Join(hello, agent_id, agents_->Host(agent_id), now);
+  switch (answer.admission) {
+    case members::Membership::Admission::kAdmitted:
+      return Welcome(agent_id, hello, present.runs, actions);
+    case members::Membership::Admission::kRefused:
+      return Refuse(agent_id, hello, answer.reason, actions);
+    case members::Membership::Admission::kIgnored:
+      return;
+  }
+}
+
+// Why it cannot even wait; "" if it can.
+std::string Joining::RefusalOf(const Hello& hello, const Present& present) {
+  if (!generations_->Learn(hello.elastic.previous_generation)) {
+    return absl::StrCat("it says that it was in generation ", hello.elastic.previous_generation,
+                        ", which cannot be; the last of this job is ", generations_->last());
+  }
+  if (present.runs) {
+    const std::string held = elastic() ? elastic_.Unlike(hello) : HeldText(hello, *present.roster);
+    if (!held.empty()) return held;
+  }
+  JobSettings settings;
+  return std::string(ReadSettings(hello.variables, &settings).message());
+}
+
+void Joining::Refuse(const std::string& agent_id, const Hello& hello, const std::string& reason,
+                     Actions* actions) const {
+  actions->ToWorker(agent_id, hello.worker_incarnation, Removed{{}, RemovedKind::kRefused, reason});
+  actions->Because(absl::StrCat("pid ", hello.pid, " on host ", agents_->Host(agent_id), " was refused: ", reason));
+}
+
+void Joining::Welcome(const std::string& agent_id, const Hello& hello, bool runs, Actions* actions) const {
+  farandole::Welcome welcome{hello.session, config_->controller_incarnation, {}};
+  const std::string who = absl::StrCat("pid ", hello.pid, " on host ", agents_->Host(agent_id), " waits to join as ");
+  const size_t count = waiting_.candidates().size();
+  if (waiting_.elastic()) {
+    if (!runs) welcome.waiting = static_cast<uint32_t>(count);
+    if (!runs) welcome.needed = static_cast<uint32_t>(hello.elastic.min_size);
+    actions->Because(absl::StrCat(who, "any rank, ", count, " wait"));
+  } else {
+    welcome.missing_ranks = waiting_.Missing(kMissingRanksMax);
+    actions->Because(absl::StrCat(who, hello.rank.known() ? absl::StrCat("rank ", hello.rank.value()) : "any rank",
+                                  ", ", count, " of ", waiting_.size()));
+  }
+  actions->ToWorker(agent_id, hello.worker_incarnation, std::move(welcome));
+}
+
+void Joining::TurnAway(const std::string& agent_id, const Hello& hello, Actions* actions) {
+  elastic_.Lost(agent_id, hello.pid);
+  waiting_.Drop(hello.worker_incarnation);
+  actions->ToWorker(agent_id, hello.worker_incarnation,
+                    Removed{{}, RemovedKind::kRetired, "the launcher has taken this worker's place in the job away"});
+  actions->Because(
+      absl::StrCat("pid ", hello.pid, " on host ", agents_->Host(agent_id), " is not let in again: retired"));
+}
+
+void Joining::OnRetire(const std::string& agent_id, const Retire& retire, const Present& present, Actions* actions) {
+  const Incarnation worker = retire.worker_incarnation;
+  if (!elastic_.Retire(worker)) return;
+  if (const members::Candidate* candidate = waiting_.Find(worker)) {
+    if (candidate->agent_id != agent_id) return;
+    const Hello hello = candidate->hello;
+    elastic_.ToLeave(agent_id, hello.pid);
+    if (!elastic_.Needed(agent_id, hello.pid)) TurnAway(agent_id, hello, actions);
+    return;
+  }
+  const auto rank = present.roster == nullptr ? absl::nullopt : present.roster->Find(worker);
+  if (!rank || present.roster->seat(*rank).agent_id != agent_id) return;
+  elastic_.ToLeave(agent_id, present.roster->seat(*rank).member.pid);
+  if (present.runs) actions->Because(absl::StrCat(Describe(present.roster->seat(*rank).member), " is to leave"));
+}
+
+bool Joining::OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {
+  if (!ended.lives) {
+    elastic_.Lost(agent_id, ended.pid);
+    elastic_.Forget(ended.worker_incarnation);
+  }
+  const members::Candidate* const candidate = waiting_.Find(ended.worker_incarnation);
+  if (candidate == nullptr) return false;
+  if (ended.left || candidate->agent_id != agent_id) return true;
+  actions->Because(absl::StrCat("pid ", candidate->hello.pid, " on host ", candidate->host, " ", ended.cause,
+                                " while it waited to join"));
+  waiting_.Drop(ended.worker_incarnation);
+  return true;
+}
+
+void Joining::OnAgentLost(const std::string& agent_id) {
+  waiting_.DropAgent(agent_id);
+  elastic_.LostAgent(agent_id);
+}
+
+std::vector<members::Candidate> Joining::Choose(const Present& present, bool occupied, TimePoint now) {
+  if (present.roster != nullptr) elastic_.Over(now);
+  if (!waiting_.elastic()) {
+    return !occupied && waiting_.Complete() ? waiting_.Take() : std::vector<members::Candidate>();
+  }
+  const std::vector<Incarnation> chosen = elastic_.Choose(waiting_, now);
+  return chosen.empty() ? std::vector<members::Candidate>() : waiting_.Take(chosen);
+}
+
+void Joining::Begun(const std::vector<members::Candidate>& members, const members::Roster& roster) {
+  elastic_.Begun(members.front().hello.elastic, members.front().hello.size, roster.members());
+}
+
+void Joining::TurnRetiredAway(Actions* actions) {
+  const std::vector<members::Candidate> candidates = waiting_.candidates();
+  for (const members::Candidate& c : candidates) {
+    if (elastic_.retired(c.hello.worker_incarnation)) TurnAway(c.agent_id, c.hello, actions);
+  }
+}
+
+void Joining::Restored(const recovery::Recovered& found) {
+  for (const recovery::Registered& member : found.members) {
+    if (!member.present) continue;
+    elastic_.Begun(member.hello.elastic, member.hello.size, found.view.members);
+    break;
+  }
+  for (size_t r = 0; r < found.members.size(); ++r) {
+    const recovery::Registered& member = found.members[r];
+    if (member.left || !member.dead.empty()) elastic_.Lost(found.view.members[r].agent_id, found.view.members[r].pid);
+  }
+}
+
+void Joining::RefuseHeld(const members::Roster& roster, Actions* actions) {
+  const std::vector<members::Candidate> candidates = waiting_.candidates();
+  for (const members::Candidate& c : candidates) {
+    const std::string reason = HeldText(c.hello, roster);
+    if (reason.empty()) continue;
+    waiting_.Drop(c.hello.worker_incarnation);
+    Refuse(c.agent_id, c.hello, reason, actions);
+  }
+}
+
+absl::optional<MembershipNotice> Joining::Told() const {
+  const MembershipNotice& told = elastic_.told();
+  return told.added > 0 || told.removed > 0 ? absl::make_optional(told) : absl::nullopt;
+}
+
+void Joining::FillWaits(const Present& present, TimePoint now, JobStatus* status) const {
+  if (waiting_.elastic() || (present.runs && elastic())) {
+    elastic_.FillWaits(waiting_, present.runs ? present.roster : nullptr, now, &status->waits);
+  } else {
+    ReportInit(waiting_, now, status);
+  }
+}
+
+}  // namespace farandole::controller::job

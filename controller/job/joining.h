@@ -1,0 +1,87 @@
+#ifndef FARANDOLE_CONTROLLER_JOB_JOINING_H_
+#define FARANDOLE_CONTROLLER_JOB_JOINING_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "base/clock.h"
+#include "controller/members/agent_table.h"
+#include "controller/members/elastic_rules.h"
+#include "controller/members/generation_count.h"
+#include "controller/members/membership.h"
+#include "controller/members/roster.h"
+#include "controller/recovery/gather.h"
+#include "controller/types/actions.h"
+#include "controller/types/job_config.h"
+#include "controller/types/job_status.h"
+#include "proto/messages.h"
+
+namespace farandole::controller::job {
+
+// The generation that a joiner finds: the last one, which runs or is over. A null roster: there was none.
+struct Present {
+  const members::Roster* roster = nullptr;
+  bool runs = false;
+};
+
+// Who wants to be a member, what each is told, and who makes up the next generation. Composed of Membership, and of
+// ElasticRules for a job that grows and shrinks. Pure.
+class Joining {
+ public:
+  // All outlive this.
+  Joining(const JobConfig* config, const members::AgentTable* agents, members::GenerationCount* generations)
+      : config_(config), agents_(agents), generations_(generations), waiting_(config->size_max) {}
+
+  const members::Membership& waiting() const { return waiting_; }
+  // For those that turn out to be members already.
+  members::Membership* mutable_waiting() { return &waiting_; }
+  // The present generation, or the last one, is elastic.
+  bool elastic() const { return elastic_.elastic(); }
+
+  // Admitted or refused, with an answer.
+  void OnHello(const std::string& agent_id, const Hello& hello, const Present& present, TimePoint now,
+               Actions* actions);
+  // The launcher wants this worker to leave.
+  void OnRetire(const std::string& agent_id, const Retire& retire, const Present& present, Actions* actions);
+  // True if it was waiting.
+  bool OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);
+  void OnAgentLost(const std::string& agent_id);
+  void CloseSessions(const std::string& agent_id) { waiting_.CloseSessions(agent_id); }
+
+  // The members of the next generation; empty: it does not begin yet. `present` does not run; `occupied`: it has
+  // members that are not gone.
+  std::vector<members::Candidate> Choose(const Present& present, bool occupied, TimePoint now);
+  // When Choose() may have another answer although nothing has happened.
+  TimePoint Deadline() const { return elastic_.Deadline(waiting_); }
+  // A generation of these has begun.
+  void Begun(const std::vector<members::Candidate>& members, const members::Roster& roster);
+  // Who was to leave, was needed so far, and has found no room.
+  void TurnRetiredAway(Actions* actions);
+  // A generation goes on that an earlier incarnation of the controller knew.
+  void Restored(const recovery::Recovered& found);
+  // Joiners that came while it was not known that their ranks are held.
+  void RefuseHeld(const members::Roster& roster, Actions* actions);
+
+  // How the next generation would differ from this one, but for its number; nullopt: its members know.
+  absl::optional<MembershipNotice> Changes(const members::Roster& roster) { return elastic_.Changes(waiting_, roster); }
+  // What its members were told last, for one that may have missed it.
+  absl::optional<MembershipNotice> Told() const;
+  void FillWaits(const Present& present, TimePoint now, JobStatus* status) const;
+
+ private:
+  std::string RefusalOf(const Hello& hello, const Present& present);
+  void Refuse(const std::string& agent_id, const Hello& hello, const std::string& reason, Actions* actions) const;
+  void Welcome(const std::string& agent_id, const Hello& hello, bool runs, Actions* actions) const;
+  void TurnAway(const std::string& agent_id, const Hello& hello, Actions* actions);
+
+  const JobConfig* const config_;
+  const members::AgentTable* const agents_;
+  members::GenerationCount* const generations_;
+  members::Membership waiting_;
+  members::ElasticRules elastic_;
+};
+
+}  // namespace farandole::controller::job
+
+#endif  // FARANDOLE_CONTROLLER_JOB_JOINING_H_

@@ -1,0 +1,150 @@
+#include "controller/job/joining.h"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace farandole::controller::job {
+namespace {
+
+constexpr TimePoint kNow(1000);
+
+class JoiningTest : public ::testing::Test {
+ protected:
+  JoiningTest() { agents_.Connect({"a", "h", "0.1.0", 0}, kNow); }
+  static Hello HelloOf(uint64_t worker, int rank, int size) {
+    Hello hello;
+    hello.session = 1;
+    hello.worker_incarnation = Incarnation(worker);
+    hello.pid = static_cast<int64_t>(100 + worker);
+    hello.version = "0.1.0";
+    hello.rank = Rank(rank);
+    hello.size = size;
+    return hello;
+  }
+  static Hello Elastic(uint64_t worker) {
+    Hello hello = HelloOf(worker, -1, 2);
+    hello.elastic.min_size = 1;
+    hello.elastic.max_size = 2;
+    return hello;
+  }
+  Actions Says(const Hello& hello, const Present& present = {}) {
+    Actions actions;
+    joining_.OnHello("a", hello, present, kNow, &actions);
+    return actions;
+  }
+  template <typename Message>
+  static Message Answer(const Actions& actions) {
+    EXPECT_EQ(actions.sends.size(), 1u);
+    return std::get<Message>(std::get<WorkerDown>(actions.sends.at(0).message));
+  }
+  // A generation of ranks 0 and 1, workers 5 and 6.
+  members::Roster Opened() {
+    Says(HelloOf(5, 0, 2));
+    Says(HelloOf(6, 1, 2));
+    const std::vector<members::Candidate> members = joining_.Choose({}, false, kNow);
+    EXPECT_EQ(members.size(), 2u);
+    members::Roster roster(members);
+    joining_.Begun(members, roster);
+    return roster;
+  }
+
+  JobConfig config_;
+  members::AgentTable agents_{3000, 30000};
+  members::GenerationCount generations_{4};
+  Joining joining_{&config_, &agents_, &generations_};
+};
+
+TEST_F(JoiningTest, TheNextGenerationIsMadeOfAllOnceTheyAreThere) {
+  const Welcome welcome = Answer<Welcome>(Says(HelloOf(5, 0, 2)));
+  EXPECT_EQ(welcome.missing_ranks, std::vector<Rank>{Rank(1)});
+  EXPECT_TRUE(joining_.Choose({}, false, kNow).empty());
+  Says(HelloOf(6, 1, 2));
+  EXPECT_TRUE(joining_.Choose({}, true, kNow).empty()) << "the last one still has members";
+  EXPECT_EQ(joining_.Choose({}, false, kNow).size(), 2u);
+  EXPECT_TRUE(joining_.waiting().candidates().empty());
+}
+
+TEST_F(JoiningTest, WhoCannotBeAMemberIsRefusedInWords) {
+  const members::Roster roster = Opened();
+  const Present runs{&roster, true};
+  EXPECT_EQ(Answer<Removed>(Says(HelloOf(7, 1, 2), runs)).kind, RemovedKind::kRefused);
+  EXPECT_NE(Says(HelloOf(7, -1, 2), runs).reason.find("all 2 ranks are held by live processes"), std::string::npos);
+  Hello impossible = HelloOf(7, 1, 2);
+  impossible.elastic.previous_generation = members::GenerationCount::kToldMax + 1;
+  EXPECT_NE(Says(impossible).reason.find("which cannot be; the last of this job is 4"), std::string::npos);
+  Hello variables = HelloOf(7, 1, 2);
+  variables.variables.push_back({"HOROVOD_FUSION_THRESHOLD", "many"});
+  EXPECT_NE(Says(variables).reason.find("HOROVOD_FUSION_THRESHOLD"), std::string::npos);
+  EXPECT_TRUE(joining_.waiting().candidates().empty());
+  Says(HelloOf(8, 1, 2), {&roster, false});
+  EXPECT_EQ(joining_.waiting().candidates().size(), 1u) << "beside one that is over";
+}
+
+TEST_F(JoiningTest, WhoCameWhileItsRankWasHeldIsRefusedLater) {
+  const members::Roster roster = Opened();
+  Says(HelloOf(7, 1, 2), {&roster, false});
+  Actions actions;
+  joining_.RefuseHeld(roster, &actions);
+  EXPECT_EQ(Answer<Removed>(actions).kind, RemovedKind::kRefused);
+  EXPECT_TRUE(joining_.waiting().candidates().empty());
+}
+
+TEST_F(JoiningTest, WhoEndsWhileItWaitsIsForgottenIfItsOwnAgentSaysSo) {
+  Says(HelloOf(5, 0, 2));
+  Actions actions;
+  EXPECT_FALSE(joining_.OnEnded("a", {Incarnation(6), 106, "ended"}, &actions)) << "nobody waits";
+  EXPECT_TRUE(joining_.OnEnded("b", {Incarnation(5), 105, "ended"}, &actions));
+  EXPECT_EQ(joining_.waiting().candidates().size(), 1u);
+  EXPECT_TRUE(joining_.OnEnded("a", {Incarnation(5), 105, "ended"}, &actions));
+  EXPECT_TRUE(joining_.waiting().candidates().empty());
+  EXPECT_EQ(actions.reason, "pid 105 on host h ended while it waited to join");
+}
+
+TEST_F(JoiningTest, AnElasticJobTellsItsMembersWhoWaitsAndLetsTheRetiredGo) {
+  Says(Elastic(5));
+  const std::vector<members::Candidate> members = joining_.Choose({}, false, kNow.PlusMs(3600000));
+  ASSERT_EQ(members.size(), 1u) << "the least that may be, after the wait for more";
+  const members::Roster roster(members);
+  joining_.Begun(members, roster);
+  EXPECT_TRUE(joining_.elastic());
+  EXPECT_FALSE(joining_.Told());
+
+  const Present runs{&roster, true};
+  const Welcome welcome = Answer<Welcome>(Says(Elastic(6), runs));
+  EXPECT_EQ(welcome.waiting, 0u) << "a generation runs";
+  const auto changes = joining_.Changes(roster);
+  ASSERT_TRUE(changes);
+  EXPECT_EQ(changes->added, 1u);
+  EXPECT_FALSE(joining_.Changes(roster)) << "they know";
+  ASSERT_TRUE(joining_.Told());
+  EXPECT_EQ(joining_.Told()->added, 1u);
+
+  Actions actions;
+  joining_.OnRetire("b", {Incarnation(6)}, runs, &actions);
+  EXPECT_EQ(joining_.waiting().candidates().size(), 1u) << "another agent's";
+}
+
+TEST_F(JoiningTest, ARetiredNewcomerIsTurnedAwayOnce) {
+  Says(Elastic(5));
+  const std::vector<members::Candidate> members = joining_.Choose({}, false, kNow.PlusMs(3600000));
+  const members::Roster roster(members);
+  joining_.Begun(members, roster);
+  const Present runs{&roster, true};
+  Says(Elastic(6), runs);
+  Actions actions;
+  joining_.OnRetire("a", {Incarnation(6)}, runs, &actions);
+  EXPECT_EQ(Answer<Removed>(actions).kind, RemovedKind::kRetired);
+  EXPECT_TRUE(joining_.waiting().candidates().empty());
+  EXPECT_EQ(Answer<Removed>(Says(Elastic(6), runs)).kind, RemovedKind::kRetired) << "comes again";
+
+  Actions leaves;
+  joining_.OnRetire("a", {Incarnation(5)}, runs, &leaves);
+  EXPECT_TRUE(leaves.sends.empty());
+  EXPECT_NE(leaves.reason.find("is to leave"), std::string::npos) << leaves.reason;
+}
+
+}  // namespace
+}  // namespace farandole::controller::job
