@@ -12,12 +12,16 @@ namespace {
 
 using Step = control::Steps::Step;
 
+// W of docs/replay.md. Starting a batch of today's media lasts as long as the batch does.
+constexpr size_t kWindow = 1;
+
 session::Session::Identity MakeIdentity(const Config& config, Incarnation incarnation, const Runtime::Past& past) {
   session::Session::Identity identity;
   identity.incarnation = incarnation;
   identity.pid = getpid();
   identity.rank = config.rank;
   identity.size = config.size;
+  identity.window = kWindow;
   identity.variables = config.job_variables;
   if (config.elastic()) {
     identity.elastic = {config.min_size, config.max_size, config.start_timeout_ms, past.generation, past.rank};
@@ -36,7 +40,7 @@ Runtime::Runtime(Config config, const LinkFactory& link, execute::Executor::Fact
     : config_(std::move(config)),
       limits_(limits),
       link_(link(&loop_, incarnation)),
-      executor_(std::move(communicators), &execution_),
+      executor_(std::move(communicators), &execution_, kWindow),
       steps_(MakeIdentity(config_, incarnation, past), {&loop_, link_.get(), &executor_, &timeline_, &idle_},
              [this] { membership_.Begin(); }),
       start_limit_({config_.elastic(), config_.size, config_.start_timeout_ms, config_.init_timeout_ms()}, &loop_,

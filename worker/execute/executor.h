@@ -73,8 +73,9 @@ class Executor {
   // The executor may not notice before Wake.
   void Push(session::Work work);
   void Wake();
-  // W8. Any thread, does not wait: a batch of this instance that is queued is taken out, one under way is cancelled in
-  // the data plane; then OnWithdrawn. One that all members have entered completes. Ignored if there is none.
+  // Takes back a batch that some member never enters (W8). Any thread, does not wait: one of this instance that is
+  // queued is taken out, one under way is cancelled in the data plane; then OnWithdrawn. One that all members have
+  // entered completes. Ignored if there is none.
   void Withdraw(uint32_t process_set, const collective::Instance& instance);
 
   // Any thread, does not wait: ends what is under way with ABORTED (then OnBroken is called), executes nothing further,
