@@ -25,9 +25,8 @@ namespace farandole {
 //   OWN       The own thread waits for events and handles them.
 //   LENT      The borrower does. The own thread rests as soon as one event more has brought it to AwaitTurn.
 //   RETURNED  Nobody waits for events. The own thread rests for kLingerMs more, because a loop that is borrowed is
-//   mostly
-//             borrowed again at once, and two switches of threads would be spared. What is posted ends that, a timer,
-//             and a thread that was refused the loop, since it depends on the own one.
+//             most often borrowed again at once, and two switches of threads would be spared. What is posted ends that,
+//             a timer, and a thread that was refused the loop, since it depends on the own one.
 //
 // Each of the two threads is busy or waits. Who is busy looks at the queue before it waits, and need not be woken; so
 // one that posts pays a system call only while nobody is busy. The own thread that rests is woken by a timer of the

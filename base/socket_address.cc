@@ -79,11 +79,15 @@ absl::StatusOr<SocketAddress> LocalAddress(int fd) {
 }
 
 absl::Status BindAndListen(int fd, const SocketAddress& address, bool both_families) {
-  // What a process before this one left on a port that was named. Two sockets that take any free port at a time could
-  // be given the same.
+  // What a process before this one left on a port that was named.
   if (address.port() != 0) SetInt(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.family() == AF_INET6) SetInt(fd, IPPROTO_IPV6, IPV6_V6ONLY, both_families ? 0 : 1);
-  if (bind(fd, address.get(), address.length) == 0 && listen(fd, SOMAXCONN) == 0) return absl::OkStatus();
+  bool bound = bind(fd, address.get(), address.length) == 0;
+  // Earlier, two sockets that take any free port at a time could be given the same. But who names this port after this
+  // process needs it: the connections that it leaves have it from here.
+  if (bound && address.port() == 0) SetInt(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  bound = bound && listen(fd, SOMAXCONN) == 0;
+  if (bound) return absl::OkStatus();
   const int error = errno;
   const std::string text = absl::StrCat("cannot listen on ", FormatSocketAddress(address), ": ", std::strerror(error));
   return error == EADDRNOTAVAIL || error == EAFNOSUPPORT ? absl::NotFoundError(text) : absl::UnavailableError(text);

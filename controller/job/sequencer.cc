@@ -198,9 +198,13 @@ const RankSet* Sequencer::MembersOf(uint32_t process_set) const {
 TimePoint Sequencer::NextDeadline() const { return std::min(replay_.NextDeadline(), negotiator_.NextDeadline()); }
 
 void Sequencer::Tick(TimePoint now, Actions* actions) {
-  for (const replay::ReplayControl::Overdue& overdue : replay_.TakeOverdue(now)) {
-    if (KeepsOthersWaiting(overdue.lacking)) Withdraw(overdue.process_set, overdue.reason, now, actions);
-  }
+  std::vector<replay::ReplayControl::Overdue> overdue = replay_.TakeOverdue(now);
+  // All are judged before one is withdrawn, whose items would look like something that is held back.
+  const auto merely_late = [this](const replay::ReplayControl::Overdue& one) {
+    return !KeepsOthersWaiting(one.lacking);
+  };
+  overdue.erase(std::remove_if(overdue.begin(), overdue.end(), merely_late), overdue.end());
+  for (const replay::ReplayControl::Overdue& one : overdue) Withdraw(one.process_set, one.reason, now, actions);
   negotiator_.Tick(now);
 }
 

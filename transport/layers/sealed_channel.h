@@ -28,7 +28,7 @@ SealKeys MakeSealKeys(const Pairing& pairing);
 // none. Sealing is done by the thread that posts, opening by the one that reports; a large message costs one copy on
 // each end.
 //   UNAUTHENTICATED  what came was not sealed by the peer for this tag; the channel is broken
-//   RESOURCE_EXHAUSTED  a buffer could not be registered; the channel is broken
+//   otherwise        as Transport::Register, if a buffer could not be registered; the channel is broken
 // A message that its sender discarded in the middle ends when this end discards it as well.
 class SealedChannel final : public Channel {
  public:

@@ -35,6 +35,11 @@ absl::Status StatusOf(absl::string_view text) {
   return absl::FailedPreconditionError(text);
 }
 
+// Of the control plane, that this member alone has heard: UNAVAILABLE would be taken for an answer of all.
+absl::Status OwnFailure(const absl::Status& status) {
+  return absl::IsUnavailable(status) ? absl::FailedPreconditionError(status.message()) : status;
+}
+
 // One agreement of a group.
 class Agreement {
  public:
@@ -50,7 +55,7 @@ class Agreement {
     const int self = group_.position;
     if (std::find(speakers_.begin(), speakers_.end(), self) != speakers_.end()) {
       const absl::Status put = bootstrap_->Put(KeyOf(self), TextOf(say.status, say.terms));
-      if (!put.ok()) return put;
+      if (!put.ok()) return OwnFailure(put);
     }
     const std::string key = absl::StrCat(prefix_, "all");
     if (self == speakers_.front()) {
@@ -58,11 +63,11 @@ class Agreement {
       const absl::Status judged = Judge(&control);
       const absl::Status put = bootstrap_->Put(key, TextOf(judged, ""));
       if (!control.ok()) return control;
-      return put.ok() ? judged : put;
+      return put.ok() ? judged : OwnFailure(put);
     }
     const absl::StatusOr<std::string> all = bootstrap_->Get(key, LeftMs(deadline_.PlusMs(kGraceMs)));
     if (absl::IsDeadlineExceeded(all.status())) return Unheard(speakers_.front());
-    return all.ok() ? StatusOf(*all) : all.status();
+    return all.ok() ? StatusOf(*all) : OwnFailure(all.status());
   }
 
  private:
@@ -80,7 +85,7 @@ class Agreement {
     for (const int position : speakers_) {
       const absl::StatusOr<std::string> said = bootstrap_->Get(KeyOf(position), LeftMs(deadline_));
       if (absl::IsDeadlineExceeded(said.status())) return Unheard(position);
-      if (!said.ok()) return *control = said.status();
+      if (!said.ok()) return *control = OwnFailure(said.status());
       if (!verdict.ok()) continue;
       verdict = StatusOf(*said);
       if (!verdict.ok()) continue;

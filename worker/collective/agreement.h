@@ -27,7 +27,7 @@ struct Say {
 //   UNAVAILABLE          what the first said that cannot, in the order of `speakers`, or whose terms differ
 //   FAILED_PRECONDITION  what the first said that failed
 //   DEADLINE_EXCEEDED    one was not heard of until then, by its name; the message tells setup_timeout_ms
-//   otherwise            the control plane failed; members may differ
+//   otherwise            the control plane failed, never UNAVAILABLE; members may differ
 // `say` of who does not speak is not looked at. The first speaker reads what all others have left; these read one
 // value.
 absl::Status Agree(const Group& group, absl::string_view topic, const std::vector<int>& speakers, const Say& say,

@@ -64,6 +64,32 @@ TEST(AgreementTest, TermsHaveToBeTheSame) {
   EXPECT_THAT(std::string(answers[0].message()), HasSubstr("rank 3 (pid 1003 on host here) wants 5 ranks, rank 0"));
 }
 
+// Its way to the controller breaks for a moment.
+class Interrupted final : public Bootstrap {
+ public:
+  explicit Interrupted(Bootstrap* under) : under_(under) {}
+  absl::Status Put(const std::string& key, const std::string& value) override { return under_->Put(key, value); }
+  absl::StatusOr<std::string> Get(const std::string& key, uint32_t timeout_ms) override {
+    return absl::UnavailableError("no channel to the controller");
+  }
+  absl::StatusOr<UniqueFd> Segment(const std::string& key, uint64_t bytes) override {
+    return under_->Segment(key, bytes);
+  }
+
+ private:
+  Bootstrap* const under_;
+};
+
+TEST(AgreementTest, AFailureThatOneMemberHearsIsNoAnswerOfAll) {
+  LocalBootstrap bootstrap;
+  Interrupted interrupted(&bootstrap);
+  const TimePoint deadline = Clock::Monotonic().Now().PlusMs(20000);
+  for (int position : {1, 0}) {
+    const absl::Status status = Agree(TestGroup(kMembers, position), "test", {}, &interrupted, deadline);
+    EXPECT_EQ(status, absl::FailedPreconditionError("no channel to the controller")) << position;
+  }
+}
+
 TEST(AgreementTest, WhoIsNotHeardOfIsNamedToAll) {
   const std::vector<absl::Status> answers = Answers(kAll, std::vector<Say>(kMembers - 1), 200);
   EXPECT_THAT(answers, Each(answers[0]));

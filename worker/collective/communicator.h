@@ -43,8 +43,9 @@ class Communicator {
   virtual int64_t FusedBytesMax(DeviceKind memory) = 0;
 
   // Starts a collective, and calls `done` exactly once when nothing of its memory is used any more: inside Start or
-  // later, from any thread, without a lock held. `collective` has to stay until then. `done` does not block and starts
-  // nothing here. How many may be under way at a time is for the caller to bound.
+  // later, from any thread, without a lock held, and never inside Withdraw or Abort. `collective` has to stay until
+  // then. `done` is short, may call Abort, and starts nothing here. How many may be under way at a time is for the
+  // caller to bound.
   //
   // Start may last as long as the collective, as with media that block. On the memory of a device it only enqueues:
   // behind what is on `stream` so far, and OK says that what is put on the stream from then on comes after the result.

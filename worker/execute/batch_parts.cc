@@ -9,12 +9,12 @@
 namespace farandole::worker::execute {
 namespace {
 
-using Kind = std::tuple<DataType, ReduceOp, double, double>;
+using Kind = std::tuple<DeviceKind, DataType, ReduceOp, double, double>;
 
 Kind KindOf(const Signature& signature) {
   if (!arithmetic::IsHalf(signature.dtype))
-    return {signature.dtype, arithmetic::CombinationOf(signature.reduce_op), 1, 1};
-  return {signature.dtype, signature.reduce_op, signature.prescale, signature.postscale};
+    return {signature.device, signature.dtype, arithmetic::CombinationOf(signature.reduce_op), 1, 1};
+  return {signature.device, signature.dtype, signature.reduce_op, signature.prescale, signature.postscale};
 }
 
 }  // namespace

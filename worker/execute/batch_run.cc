@@ -75,7 +75,7 @@ void BatchRun::Begin(const session::Work* work, const collective::Group* group,
   next_ = 0;
   told_numbers_ = false;
   parts_.clear();
-  // The controller puts what lies in different memory into different batches.
+  // An explicit group may have tensors in other memory, too; they are cut alike.
   const DeviceKind memory = work->operations.empty() ? DeviceKind::kHost : work->signature(0).device;
   const int64_t fused_bytes_max = communicator->FusedBytesMax(memory);
   for (BatchPart& entries : PartsOf(*work, fused_bytes_max)) {

@@ -24,7 +24,8 @@ namespace farandole::worker::execute {
 // members number and start alike. Puts results where the script wants them. Knows nothing of the control plane.
 //
 // What it starts may last while it starts the next; it has ended when everything that it started has. Used by one
-// thread, the issuer, but for what `done` calls. Can begin again after it has ended.
+// thread, the issuer (who starts batches: the executor's), but for what `done` calls. Can begin again after it has
+// ended.
 class BatchRun {
  public:
   // From any thread, not under a lock of ours. `go_on`: Issue can go on. `ended`: once for each Begin, the last thing

@@ -120,6 +120,8 @@ bool Executor::DoNext() {
   }
   if (work.kind == session::Work::Kind::kSetChanged) ChangeSet(work);
   owner_->OnDone(std::move(work));
+  absl::MutexLock lock(&mutex_);
+  delivering_ = false;
   return true;
 }
 
@@ -132,6 +134,7 @@ bool Executor::Next(session::Work* work, UnderWay** batch) {
     *batch = Enter(std::move(queue_.front()));
   } else {
     *work = std::move(queue_.front());
+    delivering_ = true;
   }
   queue_.pop_front();
   return true;
@@ -211,9 +214,8 @@ void Executor::OnEnded(UnderWay* batch) {
     absl::MutexLock lock(&mutex_);
     batch->ended = true;
   }
-  // The issuer looks when it has started all.
-  if (std::this_thread::get_id() == issuer_) return;
-  Deliver();
+  // The issuer looks when it has started all, or before it waits.
+  if (std::this_thread::get_id() != issuer_) Deliver();
   Wake();
 }
 

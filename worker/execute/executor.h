@@ -26,7 +26,7 @@ namespace farandole::worker::execute {
 
 // One thread ("farandole-exec"), the issuer, that starts the items of the log in order (W5): batches while fewer than W
 // are under way; barriers, errors, changes of process sets and the end of a leave once nothing is. Batches of one set
-// complete in order, told by the thread in which the last of what they wait for ends. Builds the communicator of a
+// complete in order, told by a thread in which one ends, or that is at telling already. Builds the communicator of a
 // process set when its first batch comes, drops it with the set. One generation.
 class Executor {
  public:

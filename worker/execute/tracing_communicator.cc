@@ -6,9 +6,8 @@
 
 namespace farandole::worker::execute {
 
-// "tcp ring" is the medium tcp.
 TracingCommunicator::TracingCommunicator(collective::Communicator* traced, session::Work::Trace* trace)
-    : traced_(traced), medium_(traced->name().substr(0, traced->name().find(' '))), trace_(trace) {}
+    : traced_(traced), medium_(traced->name()), trace_(trace) {}
 
 void TracingCommunicator::Start(const collective::Instance& instance, const collective::Collective& collective,
                                 void* stream, Done done) {

@@ -48,6 +48,8 @@ absl::StatusOr<HierarchicalLayers> SetUpLayers(const collective::Group& group, c
   const absl::Status agreed = collective::Agree(group, "hier", leaders, {status}, bootstrap, deadline);
   if (!status.ok() && !absl::IsUnavailable(status)) return status;
   if (!agreed.ok()) return agreed;
+  // The leader has said that there is memory.
+  if (!status.ok()) return absl::FailedPreconditionError(status.message());
   if (!map.even() && map.local_of(group.position) != 0) return layers;
   absl::StatusOr<std::unique_ptr<collective::BlockingCommunicator>> across =
       ConnectAcross(map.Across(group), transport, bootstrap, deadline, options.scheduled);

@@ -115,6 +115,7 @@ size_t ScheduleRunner::ScratchOffset(const Slot& slot, int aside) const {
 
 absl::Status ScheduleRunner::Run(const Call& call) {
   absl::Status status = Prepare(call);
+  if (!status.ok()) ForgetOperands();
   if (absl::IsResourceExhausted(status)) Cancel(status);
   if (failed_) {
     Close();
@@ -133,12 +134,17 @@ absl::Status ScheduleRunner::Run(const Call& call) {
     }
     if (failed_ && !std::exchange(closed_, true)) Close();
   } while (active_ > 0);
-  data_ = transport::MemoryCache::Use();
-  input_ = transport::MemoryCache::Use();
+  ForgetOperands();
   FindSilent();
   status = failure();
   if (!status.ok() || !cancelled_) return status;
   return absl::CancelledError(absl::StrCat(call_.schedule->name, " was withdrawn"));
+}
+
+// They may be freed from here on.
+void ScheduleRunner::ForgetOperands() {
+  data_ = transport::MemoryCache::Use();
+  input_ = transport::MemoryCache::Use();
 }
 
 void ScheduleRunner::WaitUntil(TimePoint moment) {

@@ -97,6 +97,7 @@ class ScheduleRunner {
   absl::Status Prepare(const Call& call);
   absl::Status PrepareScratch();
   absl::Status GrowScratch(size_t bytes);
+  void ForgetOperands();
   // Until Proceed() is content.
   void WaitUntil(TimePoint moment);
   // What the calling thread has to do now. The first time, that is to begin: it drives the transport then already, so

@@ -144,17 +144,37 @@ std::string SelectingCommunicator::name() const {
 }
 
 int64_t SelectingCommunicator::FusedBytesMax(DeviceKind memory) {
+  if (!failure().ok()) return kLarge;
   const absl::StatusOr<collective::Communicator*> chosen = Select({OpKind::kAllreduce, memory, kLarge});
-  // What fails here fails in Start as well.
-  return chosen.ok() ? (*chosen)->FusedBytesMax(memory) : kLarge;
+  if (chosen.ok()) return (*chosen)->FusedBytesMax(memory);
+  Break(chosen.status());
+  return kLarge;
 }
 
 void SelectingCommunicator::Start(const collective::Instance& instance, const collective::Collective& collective,
                                   void* stream, Done done) {
   const Question question = {OpOf(collective), collective.memory, BytesOf(collective)};
+  const absl::Status broken = failure();
+  if (!broken.ok()) return done(broken);
   const absl::StatusOr<collective::Communicator*> chosen = Select(question);
-  if (!chosen.ok()) return done(chosen.status());
-  (*chosen)->Start(instance, collective, stream, std::move(done));
+  if (!chosen.ok()) return done(Break(chosen.status()));
+  (*chosen)->Start(instance, collective, stream, [this, done = std::move(done)](const absl::Status& status) {
+    if (!status.ok() && !absl::IsCancelled(status)) Break(status);
+    done(status);
+  });
+}
+
+absl::Status SelectingCommunicator::failure() const {
+  absl::MutexLock lock(&mutex_);
+  return broken_;
+}
+
+absl::Status SelectingCommunicator::Break(const absl::Status& status) {
+  absl::MutexLock lock(&mutex_);
+  if (!broken_.ok()) return broken_;
+  broken_ = status;
+  for (collective::Communicator* communicator : shown_) communicator->Abort(std::string(status.message()));
+  return status;
 }
 
 void SelectingCommunicator::Withdraw(const collective::Instance& instance) {

@@ -79,6 +79,10 @@ class SelectingCommunicator final : public collective::Communicator {
   // Lets Abort and Withdraw reach it, and tells it what it has missed.
   void Show(collective::Communicator* communicator);
   absl::Status CheckOverride() const;
+  // The first failure of a medium, or of setting one up.
+  absl::Status failure() const;
+  // Ends what is under way in any medium. The first failure.
+  absl::Status Break(const absl::Status& status);
 
   const collective::Group group_;
   collective::Bootstrap* const bootstrap_;
@@ -91,6 +95,7 @@ class SelectingCommunicator final : public collective::Communicator {
   std::vector<collective::Communicator*> shown_ ABSL_GUARDED_BY(mutex_);
   absl::optional<collective::Instance> withdrawn_ ABSL_GUARDED_BY(mutex_);
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);
+  absl::Status broken_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace farandole::worker::select

@@ -158,9 +158,10 @@ TEST_F(SelectingCommunicatorTest, NothingIsGivenMemoryThatItsMediumDoesNotKnow) 
   communicator->Start({1, 1}, AllreduceOf(1, DeviceKind::kAccelerator), nullptr, [](const absl::Status& status) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("not tcp: it does not work on GPU memory"));
   });
-  communicator->Start({1, 2}, AllreduceOf(1), nullptr, [](const absl::Status& status) {
-    EXPECT_THAT(std::string(status.message()), HasSubstr("the table has nothing for allreduce on CPU memory"));
-  });
+  Make(collective::TestGroup(2, 0), "auto", kWrong)
+      ->Start({1, 1}, AllreduceOf(1), nullptr, [](const absl::Status& status) {
+        EXPECT_THAT(std::string(status.message()), HasSubstr("the table has nothing for allreduce on CPU memory"));
+      });
   EXPECT_THAT(asked_, IsEmpty());
 }
 
@@ -173,7 +174,18 @@ TEST_F(SelectingCommunicatorTest, WithdrawAndAbortReachWhatIsMadeLater) {
     communicator->Start({1, 1}, AllreduceOf(count), nullptr,
                         [](const absl::Status& status) { EXPECT_EQ(status, absl::AbortedError("over")); });
   }
-  EXPECT_THAT(log_, ElementsAre("tcp withdraws", "shm withdraws", "shm", "tcp"));
+  EXPECT_THAT(log_, ElementsAre("tcp withdraws", "shm withdraws", "shm")) << "it is broken by that";
+}
+
+TEST_F(SelectingCommunicatorTest, AFailureOfOneMediumBreaksAll) {
+  refusals_["device"] = absl::DeadlineExceededError("rank 1 did not come");
+  const auto communicator = Make(collective::TestGroup(2, 0), "auto", kMixed);
+  ASSERT_TRUE(communicator->Prepare().ok());
+  for (DeviceKind memory : {DeviceKind::kAccelerator, DeviceKind::kHost, DeviceKind::kAccelerator}) {
+    communicator->Start({1, 1}, AllreduceOf(1, memory), nullptr,
+                        [&](const absl::Status& status) { EXPECT_EQ(status, refusals_["device"]); });
+  }
+  EXPECT_THAT(asked_, ElementsAre("tcp", "device")) << "nobody is asked again";
 }
 
 // Rank 1 of three cannot use the first medium: nobody makes it, all say why.
