@@ -1,5 +1,5 @@
 // The executor over communicators whose collectives last when Start has returned, with a window of two.
-#include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <random>
@@ -46,7 +46,8 @@ class ExecutorWindowTest : public testing::Test {
     Push(std::move(work));
   }
 
-  std::map<uint32_t, collective::FakeDevice::Control> devices_;
+  // By process set.
+  std::array<collective::FakeDevice::Control, 8> devices_;
   NotingOwner owner_;
   std::unique_ptr<Executor> executor_;
 };
