@@ -46,7 +46,8 @@ std::string PeerAddress(int fd) {
 }
 
 size_t GuestsMax() {
-  return static_cast<size_t>(std::clamp<uint64_t>(DescriptorLimit() / 8, 8, FrontDoor::kGuestsMax));
+  return static_cast<size_t>(
+      std::clamp<uint64_t>(DescriptorLimit() / FrontDoor::kDescriptorsPerGuest, 8, FrontDoor::kGuestsMax));
 }
 
 void SetOptions(int fd) {

@@ -31,9 +31,11 @@ namespace farandole {
 // Everything on the loop.
 class FrontDoor {
  public:
-  // Guests at a time; when there are more, the oldest is dropped (an honest one comes again). An eighth of the
+  // Guests at a time; when there are more, the oldest is dropped. An honest one comes again, at the cost of another
+  // connection for both: of ten thousand agents that connect at once, thousands are guests at a time. A quarter of the
   // process's descriptors if that is less: the others are for who has a token.
-  static constexpr size_t kGuestsMax = 1024;
+  static constexpr size_t kGuestsMax = 8192;
+  static constexpr uint64_t kDescriptorsPerGuest = 4;
   // How long a guest may take.
   static constexpr int64_t kGuestMs = 3000;
   // Of its request.

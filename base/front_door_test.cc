@@ -15,6 +15,7 @@
 #include "base/auth.h"
 #include "base/descriptor_limit.h"
 #include "base/door_proof.h"
+#include "base/scarcity_testing.h"
 #include "gtest/gtest.h"
 
 namespace farandole {
@@ -74,6 +75,8 @@ class FrontDoorTest : public ::testing::Test {
     return Hear(guest, 12).substr(0, 12);
   }
 
+  // Makes a crowd a small one.
+  FewDescriptors few_{1024};
   EventLoop loop_{"test"};
   std::vector<UniqueFd> inside_;
   std::unique_ptr<FrontDoor> door_ =
@@ -145,7 +148,8 @@ TEST_F(FrontDoorTest, WhoSaysNothingIsSentAwayAfterAWhile) {
 
 TEST_F(FrontDoorTest, AnyNumberOfSilentOnesKeepsNobodyOut) {
   std::vector<UniqueFd> silent;
-  const size_t crowd = std::min<size_t>(FrontDoor::kGuestsMax, DescriptorLimit() / 8) + 40;
+  const size_t crowd =
+      std::min<size_t>(FrontDoor::kGuestsMax, DescriptorLimit() / FrontDoor::kDescriptorsPerGuest) + 40;
   for (size_t i = 0; i < crowd; ++i) silent.push_back(Dial());
   const TimePoint start = loop_.Now();
   const UniqueFd guest = Dial();

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+
 namespace farandole {
 
 // While it lives no thread can be started in this process: each would need a stack beyond the address space.
@@ -28,20 +30,26 @@ class NoThreads {
   pthread_attr_t old_;
 };
 
-// While it lives no descriptor can be opened in this process.
-class NoDescriptors {
+// While it lives this process may have at most so many descriptors.
+class FewDescriptors {
  public:
-  NoDescriptors() {
+  explicit FewDescriptors(rlim_t count) {
     getrlimit(RLIMIT_NOFILE, &old_);
-    const rlimit none{0, old_.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &none);
+    const rlimit few{std::min(count, old_.rlim_cur), old_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
   }
-  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &old_); }
-  NoDescriptors(const NoDescriptors&) = delete;
-  NoDescriptors& operator=(const NoDescriptors&) = delete;
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &old_); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
 
  private:
   rlimit old_;
+};
+
+// While it lives no descriptor can be opened in this process.
+class NoDescriptors : public FewDescriptors {
+ public:
+  NoDescriptors() : FewDescriptors(0) {}
 };
 
 }  // namespace farandole

@@ -23,7 +23,7 @@ OUT = ROOT / "build" / "test"
 
 @dataclass
 class Tally:
-    """What one step found; `skipped` holds "test: reason"."""
+    """What one step found; `failed` and `skipped` hold "test: reason"."""
 
     passed: int = 0
     failed: list[str] = field(default_factory=list)
@@ -42,8 +42,11 @@ def read_junit(path: Path, where: str = "") -> Tally:
     for case in ElementTree.parse(path).iter("testcase"):
         name = f"{where}{case.get('classname')}.{case.get('name')}"
         skip = case.find("skipped")
-        if case.find("failure") is not None or case.find("error") is not None:
-            tally.failed.append(name)
+        failure = case.find("failure") if case.find("failure") is not None else case.find("error")
+        if failure is not None:
+            # Of a program that died or hung, Bazel says only here what became of it.
+            reason = (failure.get("message", "").strip() or "no reason given").splitlines()[0][:200]
+            tally.failed.append(f"{name}: {reason}")
         elif skip is not None or case.get("status") == "notrun":
             reason = skip.get("message", "") if skip is not None else "disabled"
             tally.skipped.append(f"{name}: {' '.join(reason.split())}")

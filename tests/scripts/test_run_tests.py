@@ -1,0 +1,28 @@
+"""What scripts/run_tests.py reads from a JUnit file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import run_tests
+
+
+def test_a_failure_says_why(tmp_path: Path) -> None:
+    report = tmp_path / "test.xml"
+    report.write_text(
+        """<testsuites><testsuite>
+        <testcase classname="Suite" name="Good" status="run"/>
+        <testcase classname="Suite" name="Bad" status="run"><failure message="a.cc:1&#x0A;more"/></testcase>
+        <testcase name="a/b_test" status="run"><error message="exited with error code 142"/></testcase>
+        <testcase classname="Suite" name="Mute" status="run"><error message=" "/></testcase>
+        <testcase classname="Suite" name="Off" status="notrun"/>
+        </testsuite></testsuites>"""
+    )
+    tally = run_tests.read_junit(report, "//a:b_test ")
+    assert tally.passed == 1
+    assert tally.failed == [
+        "//a:b_test Suite.Bad: a.cc:1",
+        "//a:b_test None.a/b_test: exited with error code 142",
+        "//a:b_test Suite.Mute: no reason given",
+    ]
+    assert tally.skipped == ["//a:b_test Suite.Off: disabled"]
