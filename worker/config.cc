@@ -188,7 +188,7 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
     return absl::InvalidArgumentError(
         absl::StrCat("FARANDOLE_SIZE is ", config.size,
                      " but FARANDOLE_AGENT_SOCKET is not set: start the script with `farandole run -np ", config.size,
-                     "`, or unset FARANDOLE_SIZE"));
+                     "`; who starts each rank himself sets FARANDOLE_RANK, too; or unset FARANDOLE_SIZE"));
   }
   if (config.size == 0) {
     return absl::InvalidArgumentError(

@@ -78,7 +78,7 @@ class ControllerLinkTest : public testing::Test {
 
   void Say(AgentUp message) {
     to_say_ = std::make_unique<AgentUp>(std::move(message));
-    loop_.Start();
+    ASSERT_TRUE(loop_.Start().ok());
     loop_.Post([this] { link_->StartFromLoop(); });
   }
 

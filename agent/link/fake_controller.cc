@@ -37,7 +37,7 @@ void FakeController::Start() {
   if (!door.ok()) std::abort();
   door_ = *std::move(door);
   port_ = door_->port();
-  loop_->Start();
+  if (!loop_->Start().ok()) std::abort();
 }
 
 void FakeController::Stop() {

@@ -51,7 +51,7 @@ class LocalServerTest : public testing::Test {
   }
 
   void Serve(int64_t attach_ms) {
-    loop_.Start();
+    ASSERT_TRUE(loop_.Start().ok());
     loop_.RunHere([&] {
       LocalConnection::Callbacks callbacks;
       callbacks.on_message = [this](const Connection& connection, const LocalUp& message) {

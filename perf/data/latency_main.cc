@@ -149,7 +149,9 @@ class Latency {
             }) {}
 
   bool Run(int rounds, int steps, int tensors) {
-    runtime_.Start();
+    if (const absl::Status started = runtime_.Start(); !started.ok()) {
+      return Failed({worker::completion::Code::kInternal, std::string(started.message())});
+    }
     worker::completion::Result ready;
     while ((ready = runtime_.WaitReady(1000)).code == worker::completion::Code::kPending) {
     }

@@ -79,7 +79,7 @@ class SealedChannel::Message {
 SealedChannel::SealedChannel(Transport* transport, std::unique_ptr<Channel> under, SealKeys keys)
     : transport_(transport), keys_(std::move(keys)), first_nonce_(RandomBytes(kNonceBytes)), under_(std::move(under)) {
   // Chooses the code for this CPU; without it the library takes portable code. Any thread, any number of times.
-  (void)sodium_init();
+  [[maybe_unused]] const int ready = sodium_init();
 }
 
 void SealedChannel::Send(Tag tag, Block block, TimePoint deadline, Done done) {

@@ -26,6 +26,12 @@ class FakeDevice final : public Communicator {
       absl::MutexLock lock(&mutex_);
       for (int i = 0; i < count; ++i) ends_.push_back(status);
     }
+    // The next two end as soon as both are under way, the later one first.
+    void LetTwoBackwards() {
+      absl::MutexLock lock(&mutex_);
+      backwards_ = 2;
+      ends_.resize(ends_.size() + 2);
+    }
     // Waits until `count` have been started, and returns their instances and operations.
     std::vector<std::string> Started(size_t count) {
       absl::MutexLock lock(&mutex_);
@@ -38,6 +44,7 @@ class FakeDevice final : public Communicator {
     friend class FakeDevice;
     absl::Mutex mutex_;
     std::deque<absl::Status> ends_ ABSL_GUARDED_BY(mutex_);
+    int backwards_ ABSL_GUARDED_BY(mutex_) = 0;  // left of two
     std::vector<std::string> started_ ABSL_GUARDED_BY(mutex_);
   };
 
@@ -70,7 +77,9 @@ class FakeDevice final : public Communicator {
 
  private:
   bool Due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_->mutex_) {
-    return under_way_.empty() ? over_ : !aborted_.ok() || !control_->ends_.empty();
+    if (under_way_.empty()) return over_;
+    if (!aborted_.ok()) return true;
+    return !control_->ends_.empty() && (control_->backwards_ < 2 || under_way_.size() == 2);
   }
 
   void Run() {
@@ -82,6 +91,8 @@ class FakeDevice final : public Communicator {
         const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_->mutex_) { return Due(); };
         control_->mutex_.Await(absl::Condition(&due));
         if (under_way_.empty()) return;
+        if (control_->backwards_ == 2 && under_way_.size() == 2) std::swap(under_way_[0], under_way_[1]);
+        control_->backwards_ = std::max(0, control_->backwards_ - 1);
         done = std::move(under_way_.front());
         under_way_.pop_front();
         status = aborted_;

@@ -76,7 +76,7 @@ void BatchRun::Begin(const session::Work* work, const collective::Group* group,
   told_numbers_ = false;
   parts_.clear();
   // An explicit group may have tensors in other memory, too; they are cut alike.
-  const DeviceKind memory = work->operations.empty() ? DeviceKind::kHost : work->signature(0).device;
+  const DeviceKind memory = work->signature(0).device;
   const int64_t fused_bytes_max = communicator->FusedBytesMax(memory);
   for (BatchPart& entries : PartsOf(*work, fused_bytes_max)) {
     parts_.emplace_back();
@@ -89,7 +89,6 @@ void BatchRun::Begin(const session::Work* work, const collective::Group* group,
     status_ = absl::OkStatus();
   }
   open_ = 1;
-  if (parts_.empty()) Fail(absl::InternalError("a batch without tensors"));
 }
 
 bool BatchRun::Issue() {

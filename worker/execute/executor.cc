@@ -10,7 +10,7 @@
 namespace farandole::worker::execute {
 
 Executor::UnderWay::UnderWay(Executor* executor)
-    : run({[executor] { executor->Wake(); }, [executor, this] { executor->OnEnded(this); }}) {}
+    : run({[executor] { executor->WakeUnlessStarting(); }, [executor, this] { executor->OnEnded(this); }}) {}
 
 Executor::Executor(Factory factory, Owner* owner, size_t window)
     : factory_(std::move(factory)), owner_(owner), window_(window) {}
@@ -168,8 +168,10 @@ void Executor::Begin(UnderWay* batch) {
 }
 
 bool Executor::Issue() {
+  starting_ = true;
   // When all is started, it may be over and in use for another batch.
   const bool all = issuing_->run.Issue();
+  starting_ = false;
   if (all) issuing_ = nullptr;
   Deliver();
   return all;
@@ -209,14 +211,21 @@ collective::Communicator* Executor::TakeBuilt(UnderWay* batch,
   return batch->communicator;
 }
 
+bool Executor::InIssuer() const { return std::this_thread::get_id() == issuer_; }
+
+// The issuer looks by itself when it has started what it is at. At other times it may be about to wait, or lie in Idle,
+// which calls Abort as well.
+void Executor::WakeUnlessStarting() {
+  if (!InIssuer() || !starting_) Wake();
+}
+
 void Executor::OnEnded(UnderWay* batch) {
   {
     absl::MutexLock lock(&mutex_);
     batch->ended = true;
   }
-  // The issuer looks when it has started all, or before it waits.
-  if (std::this_thread::get_id() != issuer_) Deliver();
-  Wake();
+  if (!InIssuer()) Deliver();
+  WakeUnlessStarting();
 }
 
 bool Executor::Deliver() {

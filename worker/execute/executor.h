@@ -117,6 +117,9 @@ class Executor {
   // Makes or forgets a process set.
   void ChangeSet(const session::Work& work);
 
+  bool InIssuer() const;
+  // Of a batch's run, from any thread: something that the issuer may wait for has happened.
+  void WakeUnlessStarting();
   // Of the batch's run, whose last call this is. Any thread.
   void OnEnded(UnderWay* batch);
   // Tells the owner what has ended or was taken out of the queue, unless another thread is at it. True if it told
@@ -139,7 +142,8 @@ class Executor {
   std::map<uint32_t, collective::Group> groups_;  // by process set, those that this worker is in
   collective::Bootstrap* bootstrap_ = nullptr;
   UnderWay* issuing_ = nullptr;  // not all of its collectives have been started
-  std::thread::id issuer_;
+  bool starting_ = false;        // the issuer is at that, and waits for nothing
+  std::thread::id issuer_;       // read by others, which the communicators start later
 
   absl::Mutex mutex_;
   std::deque<session::Work> queue_ ABSL_GUARDED_BY(mutex_);

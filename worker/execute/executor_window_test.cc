@@ -1,10 +1,13 @@
 // The executor over communicators whose collectives last when Start has returned, with a window of two.
 #include <array>
+#include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -19,6 +22,19 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+
+// An alltoall, which asks for numbers first, and an allreduce.
+session::Work AlltoallWork(uint64_t index) {
+  session::Work work = BatchWork(index);
+  Signature alltoall;
+  alltoall.op = OpKind::kAlltoall;
+  alltoall.dtype = DataType::kFloat32;
+  alltoall.shape = {2};
+  static float* const rows = new float[2]{1, 2};
+  work.operations.insert(work.operations.begin(),
+                         std::make_shared<session::Operation>(Request{"a", alltoall}, rows, nullptr));
+  return work;
+}
 
 class ExecutorWindowTest : public testing::Test {
  protected:
@@ -62,6 +78,12 @@ TEST_F(ExecutorWindowTest, StartsAsManyAsTheWindowHasAndTellsThemInOrder) {
   EXPECT_THAT(owner_.Calls(3), ElementsAre("done 1", "done 2", "done 3"));
 }
 
+TEST_F(ExecutorWindowTest, WhatEndsEarlierThanOneOfItsSetIsToldAfterIt) {
+  devices_[0].LetTwoBackwards();
+  for (uint64_t index : {1, 2}) Push(BatchWork(index));
+  EXPECT_THAT(owner_.Calls(2), ElementsAre("done 1", "done 2"));
+}
+
 TEST_F(ExecutorWindowTest, OtherItemsWaitUntilNothingIsUnderWay) {
   Push(BatchWork(1));
   Push(ItemWork(2, session::Work::Kind::kBarrierDone));
@@ -87,15 +109,7 @@ TEST_F(ExecutorWindowTest, ABatchOfAnotherSetOvertakes) {
 
 // What comes next is started when the answer is there, in the issuer, whatever thread it came in.
 TEST_F(ExecutorWindowTest, WhatDependsOnAnAnswerWaitsForIt) {
-  session::Work work = BatchWork(1);
-  Signature alltoall;
-  alltoall.op = OpKind::kAlltoall;
-  alltoall.dtype = DataType::kFloat32;
-  alltoall.shape = {2};
-  float rows[2] = {1, 2};
-  work.operations.insert(work.operations.begin(),
-                         std::make_shared<session::Operation>(Request{"a", alltoall}, rows, nullptr));
-  Push(std::move(work));
+  Push(AlltoallWork(1));
   Push(BatchWork(2));
   EXPECT_THAT(devices_[0].Started(1), ElementsAre("1.0 alltoall"));
   devices_[0].Let(1);
@@ -125,6 +139,74 @@ TEST_F(ExecutorWindowTest, AbortEndsAllThatIsUnderWay) {
   EXPECT_EQ(left[0].instance.anchor, 3u);
   EXPECT_THAT(owner_.Calls(2), ElementsAre("over 1", "over 2"));
   executor_->Stop();
+}
+
+// Ends what it has started at once, or when it is looked at, by whoever looks.
+class Polled final : public collective::Communicator {
+ public:
+  explicit Polled(bool at_once) : at_once_(at_once) {}
+  std::string name() const override { return "polled"; }
+  int position() const override { return 0; }
+  int size() const override { return 2; }
+  int64_t FusedBytesMax(DeviceKind memory) override { return INT64_MAX; }
+  void Start(const collective::Instance& instance, const collective::Collective& collective, void* stream,
+             Done done) override {
+    started_.push_back(std::move(done));
+    if (at_once_) Look();
+  }
+  void Withdraw(const collective::Instance& instance) override {}
+  void Abort(const std::string& reason) override {}
+  Rank SuspectRank() const override { return Rank(); }
+  void Look() {
+    for (const Done& done : std::exchange(started_, {})) done(absl::OkStatus());
+  }
+
+ private:
+  const bool at_once_;
+  std::vector<Done> started_;
+};
+
+// Looks once in each wait, and leaves the rest of it to the executor.
+class ExecutorIdleTest : public testing::Test, public Executor::Idle {
+ protected:
+  bool Wait(const std::function<bool()>& woken) override {
+    if (communicator_ != nullptr) communicator_->Look();
+    return woken();
+  }
+  void Wake() override { ++wakes_; }
+
+  // What the owner has heard when the item is over.
+  std::vector<std::string> Execute(session::Work work, bool at_once) {
+    NotingOwner owner;
+    Executor executor(
+        [this, at_once](const collective::Group&, collective::Bootstrap*) {
+          auto made = std::make_unique<Polled>(at_once);
+          communicator_ = made.get();
+          return made;
+        },
+        &owner);
+    executor.SetGroup(collective::TestGroup(2, 0), nullptr);
+    executor.SetIdle(this);
+    EXPECT_TRUE(executor.Start().ok());
+    executor.Push(std::move(work));
+    executor.Wake();
+    std::vector<std::string> calls = owner.Calls(1);
+    wakes_until_then_ = wakes_;
+    return calls;
+  }
+
+  Polled* communicator_ = nullptr;
+  std::atomic<int> wakes_{0};
+  int wakes_until_then_ = 0;
+};
+
+TEST_F(ExecutorIdleTest, WhatEndsInTheIssuerWhileItWaitsIsNotOverlooked) {
+  EXPECT_THAT(Execute(AlltoallWork(1), false), ElementsAre("done 1"));
+}
+
+TEST_F(ExecutorIdleTest, TheIssuerDoesNotWakeItself) {
+  EXPECT_THAT(Execute(BatchWork(1), true), ElementsAre("done 1"));
+  EXPECT_EQ(wakes_until_then_, 1) << "for the item";
 }
 
 // Batches of three sets, ended by three threads at random, and barriers: each set's come in order, and none is lost.

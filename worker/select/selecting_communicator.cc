@@ -147,7 +147,7 @@ int64_t SelectingCommunicator::FusedBytesMax(DeviceKind memory) {
   if (!failure().ok()) return kLarge;
   const absl::StatusOr<collective::Communicator*> chosen = Select({OpKind::kAllreduce, memory, kLarge});
   if (chosen.ok()) return (*chosen)->FusedBytesMax(memory);
-  Break(chosen.status());
+  Break(chosen.status()).IgnoreError();
   return kLarge;
 }
 
@@ -159,7 +159,7 @@ void SelectingCommunicator::Start(const collective::Instance& instance, const co
   const absl::StatusOr<collective::Communicator*> chosen = Select(question);
   if (!chosen.ok()) return done(Break(chosen.status()));
   (*chosen)->Start(instance, collective, stream, [this, done = std::move(done)](const absl::Status& status) {
-    if (!status.ok() && !absl::IsCancelled(status)) Break(status);
+    if (!status.ok() && !absl::IsCancelled(status)) Break(status).IgnoreError();
     done(status);
   });
 }

@@ -37,7 +37,10 @@ class Named final : public collective::Communicator {
     done(status_);
   }
   void Withdraw(const collective::Instance& instance) override { log_->push_back(name_ + " withdraws"); }
-  void Abort(const std::string& reason) override { status_ = absl::AbortedError(reason); }
+  void Abort(const std::string& reason) override {
+    log_->push_back(name_ + " aborts");
+    status_ = absl::AbortedError(reason);
+  }
   Rank SuspectRank() const override { return Rank(); }
 
  private:
@@ -174,7 +177,9 @@ TEST_F(SelectingCommunicatorTest, WithdrawAndAbortReachWhatIsMadeLater) {
     communicator->Start({1, 1}, AllreduceOf(count), nullptr,
                         [](const absl::Status& status) { EXPECT_EQ(status, absl::AbortedError("over")); });
   }
-  EXPECT_THAT(log_, ElementsAre("tcp withdraws", "shm withdraws", "shm")) << "it is broken by that";
+  EXPECT_THAT(log_, ElementsAre("tcp withdraws", "tcp aborts", "shm withdraws", "shm aborts", "shm", "tcp aborts",
+                                "shm aborts"))
+      << "shm is broken by that, and breaks the others";
 }
 
 TEST_F(SelectingCommunicatorTest, AFailureOfOneMediumBreaksAll) {
@@ -186,12 +191,14 @@ TEST_F(SelectingCommunicatorTest, AFailureOfOneMediumBreaksAll) {
                         [&](const absl::Status& status) { EXPECT_EQ(status, refusals_["device"]); });
   }
   EXPECT_THAT(asked_, ElementsAre("tcp", "device")) << "nobody is asked again";
+  EXPECT_THAT(log_, ElementsAre("tcp aborts"));
 }
 
 // Rank 1 of three cannot use the first medium: nobody makes it, all say why.
 TEST_F(SelectingCommunicatorTest, WhatOneMemberCannotUseNobodyMakes) {
-  constexpr SelectorRow kTable[] = {{OpKind::kUnspecified, DeviceKind::kHost, 0, kNoLimit, WorldShape::kAny, "fast"},
-                                    {OpKind::kUnspecified, DeviceKind::kHost, 0, kNoLimit, WorldShape::kAny, "slow"}};
+  static constexpr SelectorRow kTable[] = {
+      {OpKind::kUnspecified, DeviceKind::kHost, 0, kNoLimit, WorldShape::kAny, "fast"},
+      {OpKind::kUnspecified, DeviceKind::kHost, 0, kNoLimit, WorldShape::kAny, "slow"}};
   for (bool usable : {false, true}) {
     collective::LocalBootstrap bootstrap;
     std::vector<std::string> names(3);

@@ -25,7 +25,6 @@ bool ItemReader::Read(Item item, Work* work) {
 }
 
 bool ItemReader::ReadBatch(Batch batch, Work* work) {
-  if (batch.entries.empty()) return false;
   work->kind = Work::Kind::kBatch;
   work->process_set = batch.process_set;
   work->operations.reserve(batch.entries.size());
@@ -38,7 +37,6 @@ bool ItemReader::ReadBatch(Batch batch, Work* work) {
 }
 
 bool ItemReader::ReadEnter(Enter enter, Work* work) {
-  if (enter.requests.empty()) return false;
   work->kind = Work::Kind::kBatch;
   work->process_set = enter.process_set;
   work->instance.anchor = enter.replay_index;

@@ -238,6 +238,9 @@ void Session::Execute(Item item, Effects* effects) {
     }
     return;
   }
+  if (work.kind == Work::Kind::kBatch && work.operations.empty()) {
+    return Fail("the controller dispatched a batch without tensors", effects);
+  }
   if (work.kind == Work::Kind::kSetChanged) {
     if (work.removed) {
       sets_.Remove(work.changed_set.id);

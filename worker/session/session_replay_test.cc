@@ -313,6 +313,18 @@ TEST(SessionReplayTest, EnterIsDecidedByItsListNotByWhatIsInFlight) {
   EXPECT_FALSE(w.session.executing());
 }
 
+TEST(SessionReplayTest, AnEnterOfNothingFailsTheGeneration) {
+  Worker w(1);
+  w.Say(MakeReplay({"a"}));
+  w.Hear(Halt{kGeneration, 1});
+  w.Say(Resume{1, {{0, {Rank(0)}}}});
+  Enter enter = MakeEnter(1, 0, "a", {Rank(0)});
+  enter.requests.clear();
+  const Effects effects = w.Say(enter);
+  EXPECT_THAT(Sent<Failed>(effects).reason, testing::HasSubstr("without tensors"));
+  EXPECT_THAT(effects.work, IsEmpty());
+}
+
 TEST(SessionReplayTest, WithdrawnRequestsAreOpenAgain) {
   Worker w(0, 2);
   w.Say(MakeReplay({"a", "b"}));

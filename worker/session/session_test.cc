@@ -251,6 +251,13 @@ TEST_F(SessionTest, DispatchOfWhatIsNotOpenFailsTheGeneration) {
   EXPECT_EQ(session_.end().code, completion::Code::kInternal);
 }
 
+TEST_F(SessionTest, ABatchOfNothingFailsTheGeneration) {
+  Join();
+  const Effects effects = Items(1, MakeBatch({}));
+  EXPECT_THAT(Sent<Failed>(effects).reason, HasSubstr("without tensors"));
+  EXPECT_THAT(effects.work, IsEmpty());
+}
+
 TEST_F(SessionTest, RemovedEndsOpenRequestsAndLaterOnes) {
   Join();
   Submit("a");

@@ -21,7 +21,7 @@ struct Work {
   // Index of the item that orders it; 0: a batch that the replay started.
   uint64_t item = 0;
   uint32_t process_set = 0;
-  // Null: this worker has joined and adds zeros, which only allreduces know.
+  // At least one of a batch. Null: this worker has joined and adds zeros, which only allreduces know.
   std::vector<std::shared_ptr<Operation>> operations;
   // kBatch with a null operation: the signature of each.
   std::vector<Signature> signatures;

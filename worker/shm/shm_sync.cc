@@ -23,8 +23,6 @@ constexpr int64_t kSpinNs = 50 * 1000;
 // The CPU was away for longer than a peer that shares it needs for its part; a time slice is 3 ms or more.
 constexpr int64_t kTakenNs = 300 * 1000;
 constexpr int64_t kTakenCrowdedNs = 2000 * 1000;
-// How long it is taken for granted that others want it.
-constexpr int64_t kContendedNs = 20 * 1000 * 1000;
 // How often a crowded rank offers its CPU to the others before it parks.
 constexpr int kYields = 8;
 // An Abort or Withdraw whose wake-up comes just before the wait is seen after one slice.
@@ -55,7 +53,8 @@ ShmSync::ShmSync(const ShmSegment* segment, int position, double cpus, uint32_t 
       position_(position),
       ranks_(segment->sizes().ranks),
       crowded_(cpus < segment->sizes().ranks),
-      op_timeout_ms_(op_timeout_ms) {}
+      op_timeout_ms_(op_timeout_ms),
+      contention_(crowded_ ? kTakenCrowdedNs : kTakenNs) {}
 
 void ShmSync::BeginOp(uint32_t mark, uint32_t check) {
   mark_ = mark;
@@ -128,7 +127,7 @@ ShmSync::Result ShmSync::WaitForAll() {
 int64_t ShmSync::GiveWay(int64_t now_ns) {
   sched_yield();
   const int64_t after_ns = Clock::Monotonic().Now().ns();
-  if (after_ns - now_ns > (crowded_ ? kTakenCrowdedNs : kTakenNs)) contended_until_ns_ = after_ns + kContendedNs;
+  contention_.CameBack(now_ns, after_ns);
   return after_ns;
 }
 
@@ -142,7 +141,7 @@ bool ShmSync::Spin(Done done) {
   int64_t now_ns = Clock::Monotonic().Now().ns();
   const int64_t end_ns = now_ns + kSpinNs;
   const int looks = crowded_ ? 1 : kLooksPerYield;
-  for (int yields = 0; now_ns >= contended_until_ns_ && !aborted_.load(std::memory_order_relaxed); ++yields) {
+  for (int yields = 0; !contention_.Expected(now_ns) && !aborted_.load(std::memory_order_relaxed); ++yields) {
     if (crowded_ ? yields == kYields : now_ns >= end_ns) break;
     now_ns = GiveWay(now_ns);
     for (int i = 0; i < looks; ++i) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "worker/os/contention.h"
 #include "worker/shm/shm_segment.h"
 
 namespace farandole::worker::shm {
@@ -93,11 +94,11 @@ class ShmSync {
   uint32_t phase_ = 0;
   uint32_t mark_ = 0;
   uint32_t check_ = 0;
-  uint64_t arrival_ = 0;            // what slots say of this phase
-  bool entering_ = false;           // in the first phase of a collective
-  int gone_ = -1;                   // what Park has found
-  int64_t contended_until_ns_ = 0;  // others want this CPU
-  bool timed_ = false;              // whether deadline_ is set for this op; the clock is read only when a wait is long
+  uint64_t arrival_ = 0;       // what slots say of this phase
+  bool entering_ = false;      // in the first phase of a collective
+  int gone_ = -1;              // what Park has found
+  os::Contention contention_;  // over the own CPU
+  bool timed_ = false;         // whether deadline_ is set for this op; the clock is read only when a wait is long
   TimePoint deadline_;
   std::atomic<uint32_t> withdrawn_mark_{0};
   std::atomic<bool> aborted_{false};
