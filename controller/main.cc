@@ -133,13 +133,15 @@ int Run(const Options& options) {
   return 0;
 }
 
+int Complain(const absl::Status& status) {
+  std::fprintf(stderr, "farandole-controller: %s\n", std::string(status.message()).c_str());
+  return 2;
+}
+
 int PrintCertificate(const Options& options) {
   const auto key = options.key_fd >= 0 ? ReadSecretFd(options.key_fd) : ReadSecretFile(options.key_file);
   const auto made = key.ok() ? rpc::MakePinnedCertificate(*key) : key.status();
-  if (!made.ok()) {
-    std::fprintf(stderr, "farandole-controller: %s\n", std::string(made.status().message()).c_str());
-    return 2;
-  }
+  if (!made.ok()) return Complain(made.status());
   const std::string& text = made->certificate;
   return write(STDOUT_FILENO, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1;
 }
@@ -148,6 +150,7 @@ int Main(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments[0] == "query") return query::QueryMain({arguments.begin() + 1, arguments.end()});
   if (const auto code = AnswerHelp(ControllerProgram(), arguments)) return *code;
   const auto options = ParseOptions(arguments);
+  if (absl::IsFailedPrecondition(options.status())) return Complain(options.status());
   if (!options.ok()) return UsageError(ControllerProgram(), options.status());
   return options->print_certificate ? PrintCertificate(*options) : Run(*options);
 }

@@ -72,7 +72,8 @@ const Program& ControllerProgram() {
 absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args) {
   Options options;
   const absl::Status read = ReadSettings([](const char* name) { return std::getenv(name); }, &options.settings);
-  if (!read.ok()) return read;
+  // Nobody's words on the command line.
+  if (!read.ok()) return absl::FailedPreconditionError(read.message());
   absl::StatusOr<CommandLine> line = CommandLine::Split(ControllerProgram(), args);
   if (!line.ok()) return line.status();
   line->Address("--listen", &options.listen);

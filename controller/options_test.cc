@@ -108,6 +108,7 @@ TEST(OptionsTest, TheFusionThresholdIsTheLaunchers) {
   EXPECT_EQ(ParseOptions({"--key-fd", "3"})->settings.fusion_threshold_bytes, 2048);
   unsetenv("FARANDOLE_FUSION_THRESHOLD");
   setenv("HOROVOD_FUSION_THRESHOLD", "many", 1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(ParseOptions({"--key-fd", "3"}).status())) << "the usage would not help";
   EXPECT_THAT(Error({"--key-fd", "3"}), HasSubstr("HOROVOD_FUSION_THRESHOLD"));
   unsetenv("HOROVOD_FUSION_THRESHOLD");
 }

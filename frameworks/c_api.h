@@ -6,9 +6,10 @@
 // The only symbols a binding may call, and the only ones that libfarandole.so exports.
 //
 // Thread-safe. Nothing here throws or ends the process. A call that fails returns a negative code and leaves a sentence
-// for people in farandole_last_error() of the calling thread. Blocking calls take a time in milliseconds and return
-// FARANDOLE_PENDING when it has passed, so that a front end can look for signals in between (50 ms is a good slice).
-// In a child of fork() every call but version and last_error fails with FARANDOLE_FORKED.
+// for people in farandole_last_error() of the calling thread. Calls that wait for other ranks take a time in
+// milliseconds and return FARANDOLE_PENDING when it has passed, so that a front end can look for signals in between (50
+// ms is a good slice). Link with -lfarandole and start the program with `farandole run -np 2 ./program`. In a child of
+// fork() every call but version and last_error fails with FARANDOLE_FORKED.
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,7 +40,8 @@ enum {
   FARANDOLE_NO_MEMORY = -14,    // a submission's `allocate` gave no memory for its result
 };
 
-// Data types and reduce operations have the numbers of proto/farandole/v1/types.proto.
+// Data types: 0 uint8, 1 int8, 2 uint16, 3 int16, 4 int32, 5 int64, 6 float16, 7 float32, 8 float64, 9 bool, 10
+// bfloat16. Reduce operations: 0 Average, 1 Sum, 2 Adasum, 3 Min, 4 Max, 5 Product. (proto/farandole/v1/types.proto.)
 
 // "major.minor.patch", static.
 FARANDOLE_API const char* farandole_version(void);
@@ -112,7 +114,9 @@ enum {
   FARANDOLE_JOIN = 7,
 };
 
-// One operation. Zeros mean "not given", so begin with a struct of zeros. What an operation does not use is ignored.
+// One operation. Begin with FARANDOLE_SUBMISSION_INITIALIZER. Zeros mean "not given", but for what an allreduce or a
+// reducescatter multiplies by (`prescale`, `postscale`: 0 gives zeros) and for `dtype`, `reduce_op` and `root_rank`,
+// where 0 is a value like others. What an operation does not use is ignored.
 //
 // The struct grows at its end. `struct_bytes` is the size that the caller was compiled with, a multiple of 8 from
 // FARANDOLE_SUBMISSION_BYTES_MIN to FARANDOLE_SUBMISSION_BYTES_MAX; of a shorter one the rest counts as zeros, and a
@@ -144,6 +148,9 @@ typedef struct farandole_submission {
   void (*done)(void* ctx, int code, const char* text, void* done_event);
   void* ctx;
 } farandole_submission;
+// Nothing given, and nothing scaled.
+#define FARANDOLE_SUBMISSION_INITIALIZER \
+  { sizeof(farandole_submission), 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, {0, 0, 0}, {0, 0, 0}, 0, 0, 0, 0, 0, 0 }
 #define FARANDOLE_SUBMISSION_BYTES_MIN 104
 #define FARANDOLE_SUBMISSION_BYTES_MAX 4096
 
@@ -206,9 +213,9 @@ FARANDOLE_API int farandole_process_set_included(uint32_t process_set);
 FARANDOLE_API int farandole_process_set_ranks(uint32_t process_set, int* ranks);
 
 // Memory that all members of a process set on one host can read and write: allreduces of tensors in it, at the same
-// places of equally large memory on all members and in place, copy nothing. Blocks for an answer of the agent. `*data`
-// is valid until it is freed, also after shutdown. Lasts for one life of the job: later ones reduce it like any other.
-// FARANDOLE_UNAVAILABLE: there is none, and why (members on several hosts, too much for the host).
+// places of equally large memory on all members and in place, copy nothing. Waits for an answer of the agent, up to 30
+// s. `*data` is valid until it is freed, also after shutdown. Lasts for one life of the job: later ones reduce it like
+// any other. FARANDOLE_UNAVAILABLE: there is none, and why (members on several hosts, too much for the host).
 FARANDOLE_API int farandole_memory_allocate(uint32_t process_set, int64_t bytes, void** data);
 // Nothing may touch it any more. Also after shutdown.
 FARANDOLE_API int farandole_memory_free(void* data);

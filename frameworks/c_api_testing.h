@@ -10,8 +10,7 @@ namespace farandole::frameworks {
 
 inline farandole_submission MakeSubmission(int operation, const char* name, const void* input, void* output, int dtype,
                                            int ndim, const int64_t* shape) {
-  farandole_submission one = {};
-  one.struct_bytes = sizeof one;
+  farandole_submission one = FARANDOLE_SUBMISSION_INITIALIZER;
   one.operation = operation;
   one.name = name;
   one.in.data = const_cast<void*>(input);
@@ -19,8 +18,6 @@ inline farandole_submission MakeSubmission(int operation, const char* name, cons
   one.dtype = dtype;
   one.ndim = ndim;
   one.shape = shape;
-  one.prescale = 1;
-  one.postscale = 1;
   return one;
 }
 

@@ -186,8 +186,9 @@ bool Sequencer::LetGo(Rank rank) {
 }
 
 std::string Sequencer::LeftText(const std::vector<Rank>& left) const {
-  if (left.size() > 1) return absl::StrCat(RankText(left), " have left the job by calling shutdown");
-  return absl::StrCat(Who(left[0]), " has left the job by calling shutdown");
+  if (left.size() > 1)
+    return absl::StrCat(RankText(left), " have left the job: their scripts have ended, or called shutdown");
+  return absl::StrCat(Who(left[0]), " has left the job: its script has ended, or called shutdown");
 }
 
 const RankSet* Sequencer::MembersOf(uint32_t process_set) const {

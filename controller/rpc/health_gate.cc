@@ -104,8 +104,9 @@ bool HealthGate::MoveDown(Slot* slot) {
 
 void HealthGate::Watch(Slot* slot) {
   const bool listens = slot->up.empty() && slot->bytes_left > 0;
-  loop_->ModifyFdFromLoop(slot->client.get(), (listens ? EPOLLIN : 0) | (slot->down.empty() ? 0 : EPOLLOUT));
-  loop_->ModifyFdFromLoop(slot->server.get(), (slot->down.empty() ? EPOLLIN : 0) | (slot->up.empty() ? 0 : EPOLLOUT));
+  const auto events = [](bool in, bool out) { return in * EPOLLIN | out * EPOLLOUT; };
+  loop_->ModifyFdFromLoop(slot->client.get(), events(listens, !slot->down.empty()));
+  loop_->ModifyFdFromLoop(slot->server.get(), events(slot->down.empty(), !slot->up.empty()));
 }
 
 void HealthGate::Free(Slot* slot) {

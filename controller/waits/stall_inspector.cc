@@ -17,8 +17,8 @@ StallInspector::Finding StallInspector::Look(const std::vector<WaitGroup>& waits
   for (const WaitGroup& group : waits) {
     const int64_t age_ms = now.MsSince(group.since);
     if (config_.shutdown_after_ms > 0 && age_ms >= config_.shutdown_after_ms && finding.fatal.empty()) {
-      finding.fatal = absl::StrCat("stalled: ", WaitText(group, now), "; HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is ",
-                                   config_.shutdown_after_ms / 1000);
+      finding.fatal = absl::StrCat("stalled: ", WaitText(group, now), "; ",
+                                   BoundText("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", config_.shutdown_after_ms));
     }
     if (config_.warn_after_ms == 0 || age_ms < config_.warn_after_ms) continue;
     // A wait of the replay is known from reports, so that its beginning is not exact.

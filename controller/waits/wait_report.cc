@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "controller/types/rank_text.h"
 
 namespace farandole::controller::waits {
@@ -115,6 +116,10 @@ std::string NamesText(const std::vector<std::string>& names, size_t count) {
   }
   if (count > shown) absl::StrAppend(&text, " and ", count - shown, " more");
   return text;
+}
+
+std::string BoundText(const char* variable, int64_t ms) {
+  return absl::StrFormat("%s is %.10g", variable, ms / 1000.0);
 }
 
 std::string HeldText(const RankSet& missing) {

@@ -82,7 +82,7 @@ void WaitWatch::LookForDivergence(const std::vector<OpenWait>& waits, const Rank
     }
   }
   if (limit_ms > 0 && age_ms >= limit_ms && verdict->fatal.empty()) {
-    verdict->fatal = absl::StrCat(divergence_, "; FARANDOLE_DIVERGENCE_SECONDS is ", limit_ms / 1000);
+    verdict->fatal = absl::StrCat(divergence_, "; ", BoundText("FARANDOLE_DIVERGENCE_SECONDS", limit_ms));
   }
 }
 

@@ -85,3 +85,8 @@ def test_those_of_groups_live_too(operation: str, hvd: ModuleType, other: OtherT
         begin([TENSOR, torch.zeros(5)], name="weights")
     assert other.read == [(None, list(SHAPE), []), (None, [5], [])]
     assert other.group == f"grouped_{operation}.weights".encode()
+
+
+def test_a_name_that_is_no_text_is_refused(hvd: ModuleType) -> None:
+    with pytest.raises(ValueError, match="a name is text in UTF-8; 'allreduce.gr.udc80d' is not"):
+        hvd.allreduce(TENSOR, name="gr\udc80d")

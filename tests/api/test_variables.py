@@ -19,6 +19,7 @@ from farandole.base.variables import is_elastic, log_level
         ({"HOROVOD_ELASTIC": "false", "FARANDOLE_ELASTIC": "0"}, False),
         ({"HOROVOD_ELASTIC": "1"}, True),
         ({"FARANDOLE_ELASTIC": "true"}, True),
+        ({"FARANDOLE_ELASTIC": "0", "HOROVOD_ELASTIC": "1"}, False),
     ],
 )
 def test_a_job_is_elastic_if_a_variable_is_on(
@@ -32,6 +33,14 @@ def test_a_job_is_elastic_if_a_variable_is_on(
     # Alone, a job that stays so has nothing to reduce.
     weight = torch.nn.Parameter(torch.ones(1))
     assert hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0))._reduces == elastic
+
+
+def test_a_word_that_is_neither_on_nor_off_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import farandole.torch as hvd
+
+    monkeypatch.setenv("HOROVOD_ELASTIC", "banana")
+    with pytest.raises(ValueError, match='HOROVOD_ELASTIC is "banana"; allowed is 1 or 0'):
+        hvd.init()
 
 
 def test_log_level() -> None:

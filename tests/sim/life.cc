@@ -420,7 +420,7 @@ bool Life::MayEnd(const std::string& text) const {
                                     : "generation ended by a final one that cannot be entered");
     return true;
   }
-  return absl::StrContains(text, "by calling shutdown") || absl::StrContains(text, "gave up init()") ||
+  return absl::StrContains(text, ", or called shutdown") || absl::StrContains(text, "gave up init()") ||
          absl::StrContains(text, "initialised anew") || absl::StrContains(text, "exited with code 0") ||
          absl::StrContains(text, "ended while the agent");
 }

@@ -36,9 +36,19 @@ def spelled_as_words(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_elastic() -> bool:
-    """Whether the job goes on without those that are lost: its size and members may change while this process lives."""
-    values = (os.environ.get(name, "").strip() for name in ("FARANDOLE_ELASTIC", "HOROVOD_ELASTIC"))
-    return any(_WORDS.get(value.lower(), value) not in ("", "0") for value in values)
+    """Whether the job goes on without those that are lost: its size and members may change while this process lives.
+
+    Raises:
+        ValueError: a variable that says so has a value that makes no sense.
+    """
+    for name in ("FARANDOLE_ELASTIC", "HOROVOD_ELASTIC"):
+        given = os.environ.get(name, "").strip()
+        value = _WORDS.get(given.lower(), given)
+        if value not in ("", "0", "1"):
+            raise ValueError(f'{name} is "{given}"; allowed is 1 or 0, or true, yes, on, false, no, off')
+        if value:
+            return value == "1"
+    return False
 
 
 def log_level(variables: Mapping[str, str]) -> str:

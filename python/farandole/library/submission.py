@@ -42,11 +42,14 @@ def text(value: str) -> Text:
     """`value` in UTF-8.
 
     Raises:
-        ValueError: it has a NUL character.
+        ValueError: it has a NUL character, or one that UTF-8 cannot say (half of a pair of surrogates).
     """
     if "\0" in value:
         raise ValueError(f"name {value!r} has a NUL character")
-    return Text(value.encode())
+    try:
+        return Text(value.encode())
+    except UnicodeEncodeError:
+        raise ValueError(f"a name is text in UTF-8; {value!r} is not") from None
 
 
 def submit(

@@ -35,7 +35,8 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str |
             variables of whoever started this process do not suffice (docs/launching.md).
         NotInitializedError: in a child of fork() of an initialised process.
         ImportError: the library is missing or of another release.
-        ValueError: process sets that cannot be; ranks or a communicator without this process, or of an elastic job.
+        ValueError: process sets that cannot be; HOROVOD_ELASTIC neither on nor off; ranks or a communicator without
+            this process, or of an elastic job.
         NotImplementedError: a process set of a communicator, but `comm` is none.
     """
     new_sets = checked_new(process_sets, mpi.is_communicator(comm))
@@ -46,6 +47,8 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str |
     if code == 1:
         return
     os.environ.update(variables.spelled_as_words(os.environ))
+    # Later it would be refused in the middle of something.
+    variables.is_elastic()
     part.adopt(comm)
     ending.install()
     # That was another life of the job.
