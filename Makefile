@@ -68,7 +68,7 @@ demo: product  ## trains a small network on scanned digits with two processes
 	$(RUN) farandole run -np 2 python examples/torch_digits.py
 
 # One of them: make bench BENCH=allreduce
-BENCH ?= allreduce burst negotiation step startup footprint status
+BENCH ?= allreduce fusion negotiation step startup footprint status
 
 .PHONY: bench
 bench: build wheel  ## figures beside their peers; tables, and build/bench/NAME.json

@@ -22,7 +22,7 @@ FLAGS = ["-std=c++17", "-O1", "-g1", "-w", "-fno-omit-frame-pointer", "-fno-sani
 RSS_MIB_MAX = 2048
 INPUT_SECONDS_MAX = 20
 # The system's libraries that the tree links; those of which a target needs nothing are not loaded.
-LIBRARIES = re.compile(r'"(-l(?:absl_\w+|sodium))"')
+LIBRARIES = re.compile(r'"(-l(?:absl_\w+|:libsodium\.a))"')
 
 
 def sources_of(target: str) -> list[str]:

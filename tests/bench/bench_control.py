@@ -23,7 +23,11 @@ PER_AGENT = 8
 BIN = report.ROOT / "bazel-bin"
 PERF = BIN / "perf" / "farandole-perf"
 CONTROLLER = BIN / "controller" / "farandole-controller"
+LATENCY = BIN / "perf" / "data" / "latency"
 BARE = BIN / "tests" / "bench" / "grpc_streams"
+BARE_EXCHANGE = BIN / "tests" / "bench" / "grpc_exchange"
+SIMULATOR = BIN / "tests" / "sim" / "sim"
+PROGRAMS = (PERF, CONTROLLER, LATENCY, BARE, BARE_EXCHANGE, SIMULATOR)
 CERTIFICATE = report.ROOT / "controller" / "testdata" / "loopback_cert.pem"
 TLS = {"tls_cert": CERTIFICATE, "tls_key": CERTIFICATE.with_name("loopback_key.pem")}
 TIMEOUT_S = 240
@@ -186,7 +190,7 @@ def latency_run(world: int, rounds: int, steps: int) -> Figures:
     """Workers of one host under the launcher, with everything but the collectives themselves."""
     with tempfile.TemporaryDirectory(prefix="farandole-bench-") as scratch:
         result = Path(scratch) / "result"
-        command = [sys.executable, "-m", "farandole", "run", "-np", str(world), str(BIN / "perf" / "latency")]
+        command = [sys.executable, "-m", "farandole", "run", "-np", str(world), str(LATENCY)]
         command += [str(Path(scratch) / "page"), str(result), str(rounds), str(steps), "161"]
         environment = {**os.environ, "PYTHONPATH": str(report.ROOT / "python"), "OMP_NUM_THREADS": "1"}
         subprocess.run(command, env=environment, timeout=TIMEOUT_S, check=True)
@@ -195,7 +199,7 @@ def latency_run(world: int, rounds: int, steps: int) -> Figures:
 
 def bare_exchange(world: int, rounds: int) -> Figures:
     """As many bare gRPC clients; the last one writes, the server writes to all."""
-    command = [str(BIN / "tests" / "bench" / "grpc_exchange"), str(world)]
+    command = [str(BARE_EXCHANGE), str(world)]
     done = subprocess.run(
         command, input=f"{rounds}\n", stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_S, check=True
     )
@@ -246,7 +250,7 @@ def latency(world: int) -> list[report.Row]:
 def simulator() -> list[report.Row]:
     """A long simulated job: nearly every step repeats the one before, and every 20 steps something fails."""
     ranks, steps = (100, 200) if QUICK else (1000, 2000)
-    command = [str(BIN / "tests" / "sim" / "sim"), "--scale", f"--ranks={ranks}", f"--steps={steps}"]
+    command = [str(SIMULATOR), "--scale", f"--ranks={ranks}", f"--steps={steps}"]
     name = f"simulator, {ranks} ranks x {steps} steps x 161 tensors"
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_S, check=True)

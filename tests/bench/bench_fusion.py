@@ -1,4 +1,5 @@
-"""161 tensors of ResNet-50's sizes (102 MB) submitted at once: the default fusion threshold beside others."""
+"""The default fusion threshold beside others: 161 tensors of ResNet-50's sizes (102 MB) submitted at once, and training
+steps."""
 
 from __future__ import annotations
 
@@ -15,14 +16,15 @@ OTHERS_MIB = (32, 8, 1)
 GOAL = 1.05
 
 
-def rows(medium: str, world: int) -> list[report.Row]:
-    """The default, with the other thresholds as its peers; the goal is a ratio within a round."""
+def rows(what: str, medium: str) -> list[report.Row]:
+    """Two ranks under the default, with the other thresholds as its peers; the goal is a ratio within a round."""
     os.environ["FARANDOLE_COMMUNICATOR"] = medium
+    os.environ["OMP_NUM_THREADS"] = "1"
     thresholds = (DEFAULT_MIB, *OTHERS_MIB)
-    times = ranks.start(world, "burst_ranks.py", str(ROUNDS), *map(str, thresholds))
+    times = ranks.start(2, "fusion_ranks.py", what, str(ROUNDS), *map(str, thresholds))
     ms = {int(threshold): [s * 1e3 for s in seconds] for threshold, seconds in times.items()}
     others = {f"{t} MiB": ms[t] for t in OTHERS_MIB}
-    whole = report.row(f"burst of 102 MB, {medium}, {world} ranks, {DEFAULT_MIB} MiB", "ms", ms[DEFAULT_MIB], **others)
+    whole = report.row(f"{what}, {medium}, 2 ranks, {DEFAULT_MIB} MiB", "ms", ms[DEFAULT_MIB], **others)
     best = min(OTHERS_MIB, key=lambda t: statistics.median(ms[t]))
     ratios = [default / other for default, other in zip(ms[DEFAULT_MIB], ms[best])]
     ratio = report.row(f"the same beside {best} MiB", "ratio", ratios)
@@ -31,8 +33,9 @@ def rows(medium: str, world: int) -> list[report.Row]:
 
 
 def main() -> None:
-    """Writes build/bench/burst.json."""
-    report.write("burst", rows("shm", 2) + rows("tcp", 2))
+    """Writes build/bench/fusion.json."""
+    whats = ("burst of 102 MB", "step of resnet18", "step of gpt")
+    report.write("fusion", [row for what in whats for medium in ("shm", "tcp") for row in rows(what, medium)])
 
 
 if __name__ == "__main__":
