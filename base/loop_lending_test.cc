@@ -48,7 +48,9 @@ class LoopLendingTest : public testing::Test {
         up = In(0);
       });
       // When it comes to rest, the borrower has to look again.
-      if (lending_.BeginWait(Runner::kBorrower, In(kLongMs))) EXPECT_TRUE(Readable(lending_, kLongMs));
+      if (lending_.BeginWait(Runner::kBorrower, In(kLongMs))) {
+        EXPECT_TRUE(Readable(lending_, kLongMs));
+      }
       lending_.EndWait(Runner::kBorrower);
       lending_.ClearWake();
       const TimePoint since = In(0);
