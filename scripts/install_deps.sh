@@ -20,8 +20,8 @@ packages=(
   protobuf-compiler protobuf-compiler-grpc
   # Tests and lint.
   clang-format libbenchmark-dev libgmock-dev libgtest-dev
-  # Jobs that ssh and mpirun start.
-  openmpi-bin openssh-client openssh-server
+  # Jobs that ssh, mpirun and mpiexec start.
+  mpich openmpi-bin openssh-client openssh-server
   # abseil's source, the Python environment.
   dpkg-dev python3 python3-venv
   # make wheel-test.

@@ -41,6 +41,19 @@ SRUN = {
 KEY = {"FARANDOLE_KEY_FILE": "/key"}
 
 
+MPIEXEC = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+HOROVOD = {
+    "HOROVOD_RANK": "3",
+    "HOROVOD_SIZE": "4",
+    "HOROVOD_LOCAL_RANK": "1",
+    "HOROVOD_LOCAL_SIZE": "2",
+    "HOROVOD_GLOO_RENDEZVOUS_PORT": "9",
+}
+# As by hand, or by a Kubernetes operator.
+RANKS = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "pod-0", "MASTER_PORT": "29500"}
+NODE_0 = {"FARANDOLE_CONTROLLER": "node0:4000"}
+
+
 def numbers(variables: dict[str, str]) -> tuple[int, int, int, int]:
     place = placement.find(variables)
     return place.rank, place.size, place.local_rank, place.local_size
@@ -49,7 +62,14 @@ def numbers(variables: dict[str, str]) -> tuple[int, int, int, int]:
 def test_families() -> None:
     assert numbers(MPIRUN) == (1, 4, 1, 4)
     assert numbers({**TORCHRUN, **KEY}) == (3, 4, 1, 2)
-    assert numbers({**SRUN, **KEY, "FARANDOLE_CONTROLLER": "node0:4000"}) == (4, 5, 0, 1)
+    assert numbers({**SRUN, **KEY, **NODE_0}) == (4, 5, 0, 1)
+    assert numbers({**SRUN, **KEY, **NODE_0, "SLURM_STEP_TASKS_PER_NODE": "1(x99999999)"}) == (4, 5, 0, 1)
+    assert numbers(MPIEXEC) == (1, 2, 1, 2)
+    # Each host has a process of srun's, too, that has started the ranks there.
+    assert numbers({**SRUN, **MPIEXEC}) == (1, 2, 1, 2)
+    assert numbers({**HOROVOD, **KEY, **NODE_0}) == (3, 4, 1, 2)
+    assert numbers({**RANKS, **KEY}) == (1, 2, -1, -1)
+    assert numbers({**RANKS, "MASTER_ADDR": "localhost"}) == (1, 2, -1, -1)
     assert numbers({"FARANDOLE_RANK": "0", "FARANDOLE_SIZE": "2"}) == (0, 2, -1, -1)
     # What the user says by hand wins.
     assert numbers({**MPIRUN, "FARANDOLE_RANK": "0", "FARANDOLE_SIZE": "2"})[:2] == (0, 2)
@@ -61,15 +81,24 @@ def test_families() -> None:
         {},
         {**MPIRUN, "FARANDOLE_AGENT_SOCKET": "x"},
         {**MPIRUN, "OMPI_COMM_WORLD_SIZE": "1"},
-        {"FARANDOLE_RANK": "1"},
-        # Of somebody else than torchrun.
-        {"RANK": "1", "WORLD_SIZE": "2"},
-        # In a batch script, outside of srun.
-        {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "4", "SLURM_JOB_ID": "9"},
+        {"FARANDOLE_RANK": "1", "FARANDOLE_SIZE": "4", "FARANDOLE_AGENT_SOCKET": "x"},
+        {"PMI_RANK": "0", "PMI_SIZE": "1"},
+        # Of a program that has nothing to do with us.
+        {"RANK": "1"},
+        {"WORLD_SIZE": "1"},
+        # Of the whole allocation.
+        {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_JOB_ID": "9"},
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_alone_or_launched(variables: dict[str, str]) -> None:
     assert placement.find(variables) is None
+
+
+@pytest.mark.parametrize("tasks", ["SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"])
+def test_a_batch_script_without_srun_is_told(tasks: str) -> None:
+    with pytest.warns(UserWarning, match="this job 4 tasks, but srun has not started this process"):
+        assert placement.find({"SLURM_PROCID": "0", tasks: "4", "SLURM_JOB_ID": "9"}) is None
 
 
 def test_where_the_controller_is() -> None:
@@ -77,6 +106,9 @@ def test_where_the_controller_is() -> None:
     assert placement.find({**TORCHRUN, **KEY}).controller == "node0:29501"
     assert placement.find({**TORCHRUN, **KEY, "FARANDOLE_CONTROLLER": "a:1"}).controller == "a:1"
     assert placement.find({**TORCHRUN, "LOCAL_WORLD_SIZE": "4"}).controller == ""
+    assert placement.find({**RANKS, **KEY}).controller == "pod-0:29501"
+    assert placement.find({**RANKS, "MASTER_ADDR": "127.0.0.1"}).controller == ""
+    assert placement.find({**RANKS, "LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "1"}).controller == ""
 
 
 def test_names_of_sockets_tell_jobs_apart() -> None:
@@ -154,6 +186,20 @@ def test_parts() -> None:
         (SRUN, "srun has put ranks on several hosts"),
         (TORCHRUN, "need a common secret to join the controller at node0:29501"),
         ({**MPIRUN, "FARANDOLE_CONTROLLER": "node"}, "FARANDOLE_CONTROLLER='node' is not HOST:PORT"),
+        (RANKS, "controller at pod-0:29501.*or, if all ranks run on this host, set LOCAL_WORLD_SIZE"),
+        (
+            {"HOROVOD_RANK": "0", "HOROVOD_SIZE": "2"},
+            "does not say how many of the 2 ranks run on this host: set HOROVOD_LOCAL_SIZE.*FARANDOLE_CONTROLLER",
+        ),
+        ({**SRUN, "SLURM_STEP_TASKS_PER_NODE": "?"}, "set SLURM_STEP_TASKS_PER_NODE to their number"),
+        ({**SRUN, "SLURM_STEP_TASKS_PER_NODE": "1,1(x9999999999)"}, "set SLURM_STEP_TASKS_PER_NODE to their number"),
+        (HOROVOD, "has put ranks on several hosts"),
+        ({"FARANDOLE_RANK": "1"}, "FARANDOLE_RANK=1 is set and FARANDOLE_SIZE is not"),
+        ({"FARANDOLE_SIZE": "2"}, "FARANDOLE_SIZE=2 says that this process is one of 2, but FARANDOLE_RANK is not set"),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, "one of 2, but MASTER_ADDR and MASTER_PORT are not set"),
+        ({"PMI_SIZE": "3"}, "PMI_SIZE=3 .* but PMI_RANK is not set"),
+        ({"OMPI_COMM_WORLD_RANK": "0"}, "OMPI_COMM_WORLD_RANK=0 is set and OMPI_COMM_WORLD_SIZE is not"),
+        ({**MPIRUN, "OMPI_COMM_WORLD_SIZE": "9" * 5000}, "is not a number"),
     ],
 )
 def test_what_does_not_suffice(variables: dict[str, str], sentence: str) -> None:

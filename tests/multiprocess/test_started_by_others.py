@@ -38,6 +38,9 @@ def mpirun(processes_: int, *command: str) -> list[str]:
     return ["mpirun", *root, "--oversubscribe", "-np", str(processes_), *command]
 
 
+needs_mpich = pytest.mark.skipif(
+    not shutil.which("mpiexec.mpich"), reason="no mpiexec.mpich: scripts/install_deps.sh installs mpich"
+)
 needs_mpirun = pytest.mark.skipif(not MPIRUN, reason="no mpirun: scripts/install_deps.sh installs openmpi-bin")
 
 
@@ -110,6 +113,44 @@ except Exception as error:
     how = re.compile(r"rank 1 \(pid \d+ on host \S+\) (ended without leaving|was killed by signal 9)")
     assert any(how.match(line) for line in job.lines("told ")), job.report()
     assert "starting it again" not in job.stderr, job.report()
+
+
+@needs_mpich
+def test_two_jobs_of_mpich_at_once(tmp_path: Path) -> None:
+    """Nothing in the environment tells them apart."""
+    command = ["mpiexec.mpich", "-n", "2", "sh", "-c", f"{sys.executable} {script(tmp_path)}"]
+    with processes.running(command, tmp_path) as first, processes.running(command, tmp_path) as second:
+        for job in (first, second):
+            assert job.wait() == 0, job.report()
+            assert sorted(job.lines("rank ")) == ["0 2 0 2 0", "1 2 1 2 0"], job.report()
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        ("HOROVOD_RANK", "HOROVOD_SIZE", {"HOROVOD_LOCAL_RANK": "{}", "HOROVOD_LOCAL_SIZE": "2"}),
+        ("RANK", "WORLD_SIZE", {"MASTER_ADDR": "localhost", "MASTER_PORT": "29511"}),
+    ],
+    ids=["horovod", "torch"],
+)
+def test_variables_of_others_set_by_hand(tmp_path: Path, family: tuple[str, str, dict[str, str]]) -> None:
+    rank, size, more = family
+
+    def variables(number: str) -> dict[str, str]:
+        return {rank: number, size: "2", **{name: value.format(number) for name, value in more.items()}}
+
+    command = [sys.executable, script(tmp_path)]
+    with processes.running(command, tmp_path, variables("0")) as first:
+        with processes.running(command, tmp_path, variables("1")) as second:
+            assert second.wait() == 0 and first.wait() == 0, first.report() + second.report()
+    assert first.lines("rank ") == ["0 2 0 2 0"] and second.lines("rank ") == ["1 2 1 2 0"]
+
+
+@pytest.mark.parametrize("variables", [{"PMI_SIZE": "2"}, {"RANK": "0", "WORLD_SIZE": "2"}, {"HOROVOD_RANK": "1"}])
+def test_nobody_trains_alone_by_mistake(tmp_path: Path, variables: dict[str, str]) -> None:
+    with processes.running([sys.executable, script(tmp_path)], tmp_path, variables) as job:
+        assert job.wait() == 1, job.report()
+    assert not job.lines("rank ") and "if this one is to train alone" in job.stderr, job.report()
 
 
 def test_torchrun(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from farandole.base import sockets
 from farandole.base.private import user_secret
 from farandole.base.variables import START_TIMEOUT_S, start_timeout_s
 from farandole.exceptions import InitializationError
+from farandole.session import started_by
 
 PAUSE_S = 0.05
 
@@ -83,91 +84,37 @@ class Place:
         return f"farandole-{what}-{os.geteuid()}-{digest}"
 
 
-# Who: rank, size, local rank, local size, and what tells the job from others.
-_FAMILIES = {
-    "FARANDOLE_RANK and FARANDOLE_SIZE": (
-        ("FARANDOLE_RANK", "FARANDOLE_SIZE", "FARANDOLE_LOCAL_RANK", "FARANDOLE_LOCAL_SIZE"),
-        ("FARANDOLE_JOB", "FARANDOLE_CONTROLLER"),
-        (),
-    ),
-    "mpirun": (
-        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
-        ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
-        (),
-    ),
-    "torchrun": (
-        ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-        ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"),
-        ("MASTER_ADDR", "MASTER_PORT"),
-    ),
-    "srun": (
-        ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""),
-        ("SLURM_JOB_ID", "SLURM_STEP_ID"),
-        ("SLURM_STEP_ID",),
-    ),
-}
-
-
-def _number(variables: Mapping[str, str], name: str) -> int:
-    text = variables.get(name, "")
-    if not text:
-        return -1
-    if not text.isdecimal():
-        raise InitializationError(f"{name}={text!r} is not a number")
-    return int(text)
-
-
-def _slurm_local_size(variables: Mapping[str, str]) -> int:
-    """Of this node from ``2(x3),1``: three nodes with two tasks each, one with one."""
-    sizes: list[int] = []
-    for part in variables.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
-        found = re.fullmatch(r"(\d+)(?:\(x(\d+)\))?", part)
-        if not found or len(sizes) > 100000:
-            return -1
-        sizes += [int(found.group(1))] * int(found.group(2) or 1)
-    node = _number(variables, "SLURM_NODEID")
-    return sizes[node] if 0 <= node < len(sizes) else -1
-
-
-def _controller(variables: Mapping[str, str], by: str, several_hosts: bool) -> str:
-    given = variables.get("FARANDOLE_CONTROLLER", "")
-    if given and not re.fullmatch(r".+:[1-9]\d{0,4}", given):
-        raise InitializationError(f"FARANDOLE_CONTROLLER={given!r} is not HOST:PORT")
-    if given or not several_hosts:
-        return given
-    if by == "torchrun" and variables.get("MASTER_PORT", "").isdecimal():
-        # The port itself is that of torch's own store.
-        return f"{variables['MASTER_ADDR']}:{int(variables['MASTER_PORT']) + 1}"
-    raise InitializationError(
-        f"{by} has put ranks on several hosts: set FARANDOLE_CONTROLLER=HOST:PORT on all of them, HOST being the one "
-        "of rank 0 and PORT a free one there, and FARANDOLE_KEY_FILE to a file with a secret"
-    )
-
-
 def told(variables: Mapping[str, str]) -> Place | None:
     """Who this process is, whoever has started it; None if it is alone.
 
     Raises:
         InitializationError: the variables contradict each other.
     """
-    for by, (names, of_job, needed) in _FAMILIES.items():
-        if not all(variables.get(name) for name in (*names[:2], *needed)):
-            continue
-        rank, size, local_rank, local_size = (_number(variables, name) for name in names)
-        if by == "srun":
-            local_size = _slurm_local_size(variables)
-        if size <= 1:
-            return None
-        if not 0 <= rank < size or local_size > size or (local_size >= 0 and local_rank >= local_size):
-            values = ", ".join(f"{name}={variables[name]}" for name in names if variables.get(name))
-            raise InitializationError(f"the place of this process makes no sense: {values}")
-        job = "/".join([by, *(variables.get(name, "") for name in of_job)])
-        launcher = variables.get("FARANDOLE_AGENT_SOCKET", "")
+    says = started_by.told(variables)
+    if says is None:
+        return None
+    launcher = variables.get("FARANDOLE_AGENT_SOCKET", "")
+    return Place(
+        says.family.by,
+        says.job,
+        says.rank,
+        says.size,
+        says.local_rank,
+        says.local_size,
         # A launcher has told its controller from others.
-        controller = "" if launcher else variables.get("FARANDOLE_CONTROLLER", "")
-        key_file, data_address = variables.get("FARANDOLE_KEY_FILE", ""), variables.get("FARANDOLE_DATA_ADDRESS", "")
-        return Place(by, job, rank, size, local_rank, local_size, controller, key_file, data_address, launcher)
-    return None
+        controller="" if launcher else _controller(variables, says),
+        key_file=variables.get("FARANDOLE_KEY_FILE", ""),
+        data_address=variables.get("FARANDOLE_DATA_ADDRESS", ""),
+        launcher=launcher,
+    )
+
+
+def _controller(variables: Mapping[str, str], says: started_by.Told) -> str:
+    """Empty: on this host, or nobody knows."""
+    given = variables.get("FARANDOLE_CONTROLLER", "")
+    if given and not re.fullmatch(r".+:[1-9]\d{0,4}", given):
+        raise InitializationError(f"FARANDOLE_CONTROLLER={given!r} is not HOST:PORT")
+    return given or ("" if says.one_host else says.meeting)
 
 
 def find(variables: Mapping[str, str]) -> Place | None:
@@ -176,16 +123,35 @@ def find(variables: Mapping[str, str]) -> Place | None:
     Raises:
         InitializationError: the variables contradict each other, or do not suffice.
     """
-    place = None if variables.get("FARANDOLE_AGENT_SOCKET") else told(variables)
-    if place is None:
+    if variables.get("FARANDOLE_AGENT_SOCKET"):
         return None
-    place = replace(place, controller=_controller(variables, place.by, place.several_hosts))
+    says, place = started_by.told(variables), told(variables)
+    if place is None:
+        started_by.refuse_half(variables)
+        return None
+    if not place.controller and not says.one_host:
+        raise InitializationError(_where_are_the_others(says))
     if place.controller and not place.key_file:
         raise InitializationError(
             f"the ranks of several hosts need a common secret to join the controller at {place.controller}: write one "
             "into a file of mode 0600 on every host (openssl rand -hex 32), and set FARANDOLE_KEY_FILE to its path"
+            + (f"; or, if all ranks run on this host, set {says.family.local_size}" if says.local_size < 0 else "")
         )
     return place
+
+
+def _where_are_the_others(says: started_by.Told) -> str:
+    how = (
+        "set FARANDOLE_CONTROLLER=HOST:PORT on all of them, HOST being the one of rank 0 and PORT a free one there, "
+        "and FARANDOLE_KEY_FILE to a file with a secret"
+    )
+    if says.local_size >= 0:
+        return f"{says.family.by} has put ranks on several hosts: {how}"
+    local = says.family.local_size or "SLURM_STEP_TASKS_PER_NODE"
+    return (
+        f"{says.family.by} does not say how many of the {says.size} ranks run on this host: set {local} to their "
+        f"number; if they run on several hosts, {how}"
+    )
 
 
 def _start_keeper(place: Place) -> bool:
