@@ -109,10 +109,8 @@ def main() -> None:
         optimizer.zero_grad()
         loss = loss_of(model, *random_batch(train, args.batch_size, args.context))
         loss.backward()
-        optimizer.synchronize()  # reduced gradients are clipped, then used as they are
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        with optimizer.skip_synchronize():
-            optimizer.step()
+        optimizer.step()
         scheduler.step()
         if step % 50 == 0 and hvd.rank() == 0:
             print(f"step {step}/{args.steps}, loss {loss.item():.3f}", flush=True)

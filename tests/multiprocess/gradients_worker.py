@@ -329,19 +329,19 @@ def case_refused_memory() -> None:
 
 def case_dropped_while_reduced() -> None:
     """Rank 0 drops an optimizer whose allreduces wait for rank 1, and makes another one of the same size."""
-    first = Pair(model_of(1), prefix="first.")
+    first = Pair(model_of(1), prefix="first.", synchronize_in_backward=False)
     if hvd.rank() == 0:
         plain_loss(first.model, batch(0, 0, torch.float32)).backward()
         first.model.zero_grad()
         del first
         gc.collect()
         assert len(reducer._abandoned) == 6
-        second = Pair(model_of(2), prefix="second.")
+        second = Pair(model_of(2), prefix="second.", synchronize_in_backward=False)
         second.backward()
         hvd.barrier()
     else:
         # The barrier is behind the other's gradients.
-        second = Pair(model_of(2), prefix="second.")
+        second = Pair(model_of(2), prefix="second.", synchronize_in_backward=False)
         second.backward()
         hvd.barrier()
         plain_loss(first.model, batch(0, 1, torch.float32)).backward()

@@ -18,7 +18,9 @@ class Part:
         self.weights = [nn.Parameter(torch.zeros(n)) for n in (3, 1000, 7)]
         # The same names in all of them.
         named = [(f"weight.{i}", weight) for i, weight in enumerate(self.weights)]
-        self.optimizer = hvd.DistributedOptimizer(torch.optim.SGD(self.weights, lr=1.0), named, **options)
+        wrapped = torch.optim.SGD(self.weights, lr=1.0)
+        # Several are under way at a time, and some for ever.
+        self.optimizer = hvd.DistributedOptimizer(wrapped, named, synchronize_in_backward=False, **options)
         self.ranks = options.get("process_set", hvd.global_process_set)
 
     def backward(self, factor: float) -> None:

@@ -19,6 +19,10 @@ def test_groups_sparse_gradients_and_names(tmp_path: Path) -> None:
     run_cases(tmp_path, 2, "optimizer_worker.py")
 
 
+def test_loops_of_one_process_train_alike_on_several(tmp_path: Path) -> None:
+    run_cases(tmp_path, 2, "plain_worker.py")
+
+
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_adasum(tmp_path: Path, size: int) -> None:
     run_cases(tmp_path, size, "adasum_worker.py")

@@ -12,6 +12,7 @@ from farandole.process_sets import ProcessSet
 from farandole.torch.collectives import names, operations, reduce_ops
 from farandole.torch.collectives.handles import synchronize
 from farandole.torch.compression import Compressor
+from farandole.torch.gradients.fingerprint import Comparison
 from farandole.torch.gradients.reducer import check_passes
 
 
@@ -30,6 +31,7 @@ class DistributedAdasumOptimizer:
         self.backward_passes_per_step = backward_passes_per_step
         self._parameter_names = parameter_names
         self._compression = compression
+        self._compared = Comparison(process_set)
         self._own_names: dict[torch.Tensor, str] = {}
         self._life = names.life()
 
@@ -65,6 +67,7 @@ class DistributedAdasumOptimizer:
         arguments = () if closure is None else (closure,)
         if not self.process_set.included() or self.process_set.size() == 1:
             return super().step(*arguments)
+        self._compared.once(self.param_groups, self._parameter_names)
         trained = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
         before = [parameter.detach().clone() for parameter in trained]
         result = super().step(*arguments)

@@ -19,6 +19,7 @@ from farandole.torch.adasum_optimizer import DistributedAdasumOptimizer
 from farandole.torch.collectives import reduce_ops
 from farandole.torch.compression import Compression, Compressor
 from farandole.torch.gradients import grouping
+from farandole.torch.gradients.fingerprint import Comparison
 from farandole.torch.gradients.reducer import GradientReducer, check_passes
 
 NamedParameters = Iterable[tuple[str, torch.Tensor]]
@@ -99,6 +100,7 @@ class _DistributedOptimizer:
         groups: Any,
         sparse_as_dense: bool,
         process_set: ProcessSet,
+        synchronize_in_backward: bool,
     ) -> None:
         self.op = op
         self.gradient_predivide_factor = gradient_predivide_factor
@@ -107,10 +109,18 @@ class _DistributedOptimizer:
         self._parameter_names = names
         self._synchronized = False
         self._should_synchronize = True
-        self._frozen: list[torch.Tensor] = []
+        self._compared = Comparison(process_set)
         factor = float(gradient_predivide_factor)
         self._reducer = GradientReducer(
-            op, 1.0 / factor, factor, compression, backward_passes_per_step, process_set, groups, sparse_as_dense
+            op,
+            1.0 / factor,
+            factor,
+            compression,
+            backward_passes_per_step,
+            process_set,
+            groups,
+            sparse_as_dense,
+            synchronize_in_backward,
         )
         self._reduces = _several(process_set) and (is_elastic() or bool(process_set.included()))
         if self._reduces:
@@ -120,17 +130,7 @@ class _DistributedOptimizer:
 
     def _watch(self, parameters: Sequence[torch.Tensor]) -> None:
         for parameter in parameters:
-            if parameter.requires_grad:
-                self._reducer.add(parameter, self._parameter_names[parameter])
-            else:
-                self._frozen.append(parameter)
-
-    def _watch_thawed(self) -> None:
-        """Parameters that were frozen when they came and are trained by now."""
-        thawed = [parameter for parameter in self._frozen if parameter.requires_grad]
-        if thawed:
-            self._frozen = [parameter for parameter in self._frozen if not parameter.requires_grad]
-            self._watch(thawed)
+            self._reducer.add(parameter, self._parameter_names[parameter])
 
     # What scripts look up although its names are private. Copies: to write to them has no effect.
 
@@ -191,16 +191,16 @@ class _DistributedOptimizer:
         super().load_state_dict(*args, **kwargs)
 
     def synchronize(self) -> None:
-        """Waits until the gradients of all parameters are reduced; a missing one counts as zeros. For work on reduced
-        gradients (clipping), followed by step() inside `skip_synchronize()`.
+        """Waits until the gradients of all parameters are reduced; a missing one counts as zeros. Needed only where the
+        end of backward() has not waited: with `synchronize_in_backward=False`, or before gradients are read or changed
+        while some parameters have none. step() follows inside `skip_synchronize()`.
 
         Raises:
             TensorMismatchError: ranks disagree about a gradient.
+            RuntimeError: the script has changed a gradient while it was being reduced.
             HorovodInternalError: a peer was lost.
         """
-        if self._reduces:
-            if self._frozen:
-                self._watch_thawed()
+        if self._reduces and not self._reducer.reduced:
             self._reducer.finish()
         self._synchronized = True
 
@@ -227,15 +227,18 @@ class _DistributedOptimizer:
                     "optimizer.skip_synchronize() context if you use optimizer.synchronize() in your code.",
                     stacklevel=2,
                 )
+                self._reducer.reduced = False
             if closure is None:
                 self.synchronize()
             else:
                 closure = self._synchronizing(closure)
         self._synchronized = False
+        if self._reduces:
+            self._compared.once(self.param_groups, self._parameter_names)
         try:
             return super().step() if closure is None else super().step(closure)
         finally:
-            self._synchronized = False  # a closure has set it
+            self._synchronized = self._reducer.reduced = False  # a closure has set it
 
     def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def call() -> Any:
@@ -256,7 +259,17 @@ class _DistributedOptimizer:
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
                 "optimizer.synchronize(). This is prohibited as it can cause a race condition."
             )
+        self._reducer.reduced = False
         super().zero_grad(*args, **kwargs)
+
+
+def _check_kind(optimizer: Any) -> None:
+    if isinstance(optimizer, (_DistributedOptimizer, DistributedAdasumOptimizer)):
+        raise TypeError("the optimizer is a DistributedOptimizer already: wrap it once, where it is made")
+    if isinstance(optimizer, torch.nn.Module) or not hasattr(optimizer, "param_groups"):
+        raise TypeError(
+            f"DistributedOptimizer takes a torch optimizer, got {type(optimizer).__name__}; the model stays as it is"
+        )
 
 
 def _several(process_set: ProcessSet) -> bool:
@@ -274,6 +287,8 @@ def DistributedOptimizer(
     groups: int | list[list[torch.Tensor]] | None = None,
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
+    *,
+    synchronize_in_backward: bool = True,
 ) -> torch.optim.Optimizer:
     """An optimizer that applies the gradients of all ranks. Each gradient's allreduce starts when backward has made it.
 
@@ -297,10 +312,17 @@ def DistributedOptimizer(
         sparse_as_dense: sparse gradients are reduced as dense ones, and are sparse again after that. Otherwise their
             rows are gathered, which suits few rows of many.
         process_set: ranks whose gradients are reduced; others keep their own.
+        synchronize_in_backward: the end of the backward pass that has made the last of the gradients waits until all
+            are reduced, so that clipping, unscaling and whatever else reads gradients sees those of all ranks. Where
+            some parameters have none yet (several losses, parts of the model that are not used) step() waits for all of
+            them. False: always step() does, as in Horovod, which hides communication behind what the script does in
+            between.
 
     Raises:
+        TypeError: `optimizer` is none, or one of these already.
         ValueError: an argument that is wrong, or not initialised.
     """
+    _check_kind(optimizer)
     _check(op, backward_passes_per_step, gradient_predivide_factor, process_set)
     groups = _resolve_groups(num_groups, groups)
     names = _names(optimizer, named_parameters)
@@ -319,6 +341,7 @@ def DistributedOptimizer(
         groups,
         sparse_as_dense,
         process_set,
+        synchronize_in_backward,
     )
     return result
 

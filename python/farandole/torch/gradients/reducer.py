@@ -67,6 +67,8 @@ class GradientReducer:
         process_set: the ranks whose gradients are reduced.
         groups: which gradients are reduced together (`grouping.check`).
         sparse_as_dense: reduces sparse gradients as dense ones.
+        synchronizes_backward: a backward pass after which every parameter has its gradient waits, at its end, until all
+            are reduced.
     """
 
     def __init__(
@@ -79,14 +81,21 @@ class GradientReducer:
         process_set: ProcessSet,
         groups: Any = None,
         sparse_as_dense: bool = False,
+        synchronizes_backward: bool = False,
     ) -> None:
         self.slots: list[Slot] = []
+        self._frozen: list[tuple[torch.Tensor, str]] = []
         self.groups: list[Group] = []
         self.passes = passes
         self._scaling = (op, prescale, postscale)
         self._process_set = process_set
         self.groups_wanted = groups
         self._sparse_as_dense = sparse_as_dense
+        self._synchronizes_backward = synchronizes_backward
+        # All gradients have been reduced since a backward pass, and nothing has been made of them yet.
+        self.reduced = False
+        self._missing = -1  # gradients that are still to be started in this step; -1: none has been
+        self._differentiable = False  # one is part of a graph, which the script may still need
         self._compression = None if compression is Compression.none else compression
         self._library = abi.load()
         # Of `submission.submit`, from the process set on; () until something is reduced in this job.
@@ -97,11 +106,22 @@ class GradientReducer:
         _reducers.add(self)
 
     def add(self, parameter: torch.Tensor, name: str) -> None:
-        """Watches a parameter from now on."""
+        """Watches a parameter from now on, or as soon as it is trained."""
+        if not parameter.requires_grad:
+            self._frozen.append((parameter, name))
+            return
         slot = Slot(parameter, name, self.passes)
         slot.hook = parameter.register_post_accumulate_grad_hook(self._make_hook(slot))
         self.slots.append(slot)
         self._laid_out = False
+
+    def add_thawed(self) -> None:
+        """Watches parameters that were frozen when they came and are trained by now."""
+        frozen = self._frozen
+        if any(parameter.requires_grad for parameter, _ in frozen):
+            self._frozen = []
+            for parameter, name in frozen:
+                self.add(parameter, name)
 
     def remove_hooks(self) -> None:
         """Watches nothing any more. The memory of what is under way stays until it is done."""
@@ -117,14 +137,16 @@ class GradientReducer:
             if slot.gathered is not None:
                 _abandoned.extend(slot.gathered.under_way())
             slot.handle, slot.buffer, slot.context, slot.gathered, slot.grouped = 0, None, None, None, False
-            slot.delay = self.passes
+            slot.gradient = None
         for group in self.groups:
             group.missing = -1
+        self.begin_step()
 
     def forget_job(self) -> None:
         """After shutdown(): nothing is under way any more, and what was agreed upon with the other ranks is void."""
         for slot in self.slots:
             slot.forget_job(self.passes)
+        self.begin_step()
         self.groups = []
         self._arguments = ()
         self._laid_out = False
@@ -132,8 +154,13 @@ class GradientReducer:
     def set_passes(self, passes: int) -> None:
         """Changes the number of backward passes, from the next one on."""
         self.passes = passes
+        self.begin_step()
+
+    def begin_step(self) -> None:
+        """No gradient of the step that begins has come yet."""
         for slot in self.slots:
-            slot.delay = passes
+            slot.delay = self.passes
+        self._missing, self._differentiable, self.reduced = -1, False, False
 
     def outstanding(self) -> bool:
         """Whether an allreduce has been started and not been waited for."""
@@ -142,6 +169,7 @@ class GradientReducer:
     def finish(self) -> None:
         """Starts the allreduce of every gradient that has not been (a missing one counts as zeros) and waits for all.
         If some fail, the first error is raised once none is under way any more."""
+        self.add_thawed()
         for slot in self.slots:
             if not slot.open() and (slot.parameter.requires_grad or slot.parameter.grad is not None):
                 self._start(slot)
@@ -163,8 +191,7 @@ class GradientReducer:
                 if not slot.open():
                     self._start(slot)
             begun = again
-        for slot in self.slots:
-            slot.delay = self.passes
+        self.begin_step()
         if first_error is not None:
             raise first_error
 
@@ -172,6 +199,8 @@ class GradientReducer:
         start = self._start
 
         def on_gradient(parameter: torch.Tensor) -> None:
+            if self.reduced:
+                self._begin_again()
             if slot.delay <= 0:
                 raise AssertionError(
                     "Gradients were computed more than backward_passes_per_step times before call to step(). "
@@ -184,8 +213,35 @@ class GradientReducer:
                 except Exception:
                     slot.delay = 1  # as if it had not come
                     raise
+                if self._missing == 1 or self._missing < 0:
+                    self._count()
+                else:
+                    self._missing -= 1
 
         return on_gradient
+
+    def _count(self) -> None:
+        """Counts the first gradient that is started in a step, and the last, which makes the pass wait at its end."""
+        if self._missing < 0:
+            self._missing = sum(slot.parameter.requires_grad for slot in self.slots)
+        self._missing -= 1
+        if self._missing == 0 and self._synchronizes_backward and not self._differentiable:
+            torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
+
+    def _end_backward(self) -> None:
+        self.finish()
+        self.reduced = True
+
+    def _begin_again(self) -> None:
+        """A gradient has come after all were reduced. An average of one part that all ranks have alike and one that
+        they have not is what it should be; a sum is not."""
+        if self._scaling[0] != reduce_ops.Average:
+            raise AssertionError(
+                "Gradients were computed more than backward_passes_per_step times before call to step(), and op=hvd.Sum"
+                " cannot add to sums. Increase backward_passes_per_step to accumulate gradients locally, or call "
+                "optimizer.zero_grad() (the model's is not enough) where a step is left out."
+            )
+        self.reduced = False
 
     def _prepare(self) -> None:
         """What has to be done before the first gradient in a job, and whenever parameters have come: gives each
@@ -259,6 +315,7 @@ class GradientReducer:
         gradient = slot.parameter.grad
         if gradient is not None and gradient.requires_grad:
             # Made with create_graph=True: the script may still differentiate it.
+            self._differentiable = True
             gradient = gradient.detach().clone()
         elif self._compression is None:
             packed = self._in_place(slot, gradient)
@@ -283,11 +340,13 @@ class GradientReducer:
         if slot.sparse or (gradient is not None and gradient.layout is torch.sparse_coo):
             if not self._sparse_as_dense:
                 self._start_sparse(slot)
+                slot.hand_over()
                 return
             slot.densified = gradient.sparse_dim()
             slot.parameter.grad = gradient.to_dense()
         with torch.no_grad():
             buffer = self._to_reduce(slot)
+        slot.hand_over()
         if slot.group is not None:
             slot.buffer = buffer
             if slot.group.arrived():
@@ -378,6 +437,7 @@ class GradientReducer:
         slot.handle, slot.buffer, slot.context, slot.grouped = 0, None, None, False
         if slot.gathered is not None:
             return  # it stood for a sparse gradient in its group
+        self._take_back(slot)
         if gradient is None:
             slot.parameter.grad = gradient = torch.zeros_like(slot.parameter)
         if buffer is not gradient and buffer.data_ptr() != gradient.data_ptr():
@@ -392,6 +452,22 @@ class GradientReducer:
         if slot.densified:
             slot.parameter.grad = slot.parameter.grad.to_sparse(slot.densified)
             slot.densified = 0
+
+    def _take_back(self, slot: Slot) -> None:
+        """Raises RuntimeError if the script has changed the gradient while it was being reduced."""
+        if slot.take_back():
+            return
+        without = [f"`{each.name}`" for each in self.slots if each.invented]
+        why = (
+            f"{', '.join(without[:3])}{' and others' if len(without) > 3 else ''} had no gradient, so that backward() "
+            "did not wait for those of the others"
+            if without and self._synchronizes_backward
+            else "it is reduced from backward() to step()"
+        )
+        raise RuntimeError(
+            f"the gradient of `{slot.name}` was changed while it was being reduced: {why}. Call "
+            "optimizer.synchronize() before gradients are changed, and step() inside optimizer.skip_synchronize()."
+        )
 
     def _finish_sparse(self, slot: Slot) -> None:
         gathered, gradient = slot.gathered, slot.parameter.grad
@@ -408,5 +484,6 @@ class GradientReducer:
             gathered.give_up()
             raise
         slot.gathered, slot.sparse = None, True
+        self._take_back(slot)
         dense = gradient is not None and gradient.layout is torch.strided
         slot.parameter.grad = result.to_dense() if dense else result

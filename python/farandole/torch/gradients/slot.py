@@ -27,6 +27,8 @@ class Slot:
         "delay",
         "handle",
         "buffer",
+        "gradient",
+        "version",
         "context",
         "hook",
         "place",
@@ -52,6 +54,8 @@ class Slot:
         self.delay = delay  # backward passes that are still to come before the allreduce starts
         self.handle = 0  # of the allreduce under way; 0 = none
         self.buffer: torch.Tensor | None = None  # what it works on: the gradient itself, or a copy
+        self.gradient: torch.Tensor | None = None  # as it was handed over, while it is being reduced
+        self.version = 0  # of `gradient` then, as autograd counts changes in place
         self.context: Any = None  # of the compressor
         self.place: Place | None = None  # in memory that the ranks share
         self.group: Group | None = None
@@ -60,6 +64,19 @@ class Slot:
         self.gathered: SparseGradient | None = None  # under way
         self.densified = 0  # sparse dimensions of the gradient that was sparse before the allreduce
         self.invented = False  # there was no gradient
+
+    def hand_over(self) -> None:
+        """Remembers the gradient that is reduced from now on."""
+        gradient = self.gradient = self.parameter.grad
+        if gradient is not None:
+            self.version = gradient._version
+
+    def take_back(self) -> bool:
+        """Once it is reduced, and before the result is written to it. False: the script has put something else into it,
+        or in its place, meanwhile. A gradient that was dropped is none that was changed."""
+        before, self.gradient = self.gradient, None
+        now = self.parameter.grad
+        return now is None or before is None or (now is before and now._version == self.version)
 
     def open(self) -> bool:
         """Whether its gradient has been made ready to be reduced, and the result not been fetched."""
