@@ -36,6 +36,7 @@ product: deps
 .PHONY: test
 test: deps  ## lint, build and every test; ends with "N passed, M failed"
 	@scripts/install_deps.sh --lint
+	@scripts/install_deps.sh --consumers
 	@$(VENV)/python scripts/run_tests.py
 
 .PHONY: test-asan

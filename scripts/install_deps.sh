@@ -130,7 +130,20 @@ link_source() {
   done
 }
 
+install_consumers() {
+  local wanted
+  wanted=$(cksum <requirements-consumers.txt)
+  [[ $(cat .venv/consumers.cksum 2>/dev/null) == "$wanted" ]] && return 0
+  echo "install_deps: installing into .venv: $(grep -v '^#' requirements-consumers.txt | xargs)"
+  .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r requirements-consumers.txt
+  echo "$wanted" >.venv/consumers.cksum
+}
+
 case ${1:-} in
+  --consumers)
+    install_consumers
+    exit
+    ;;
   --bench) packages=("${bench_packages[@]}") ;;
   --lint) packages=("${lint_packages[@]}") ;;
   --fuzz) packages=("${fuzz_packages[@]}") ;;

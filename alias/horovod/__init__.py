@@ -10,7 +10,7 @@ from farandole import run
 from horovod import _modules
 
 __version__ = "0.28.1"
-__all__ = ["__version__", "run"]
+__all__ = ["__version__", "run", "runner"]
 
 
 def _refuse_the_original() -> None:
@@ -26,3 +26,5 @@ def _refuse_the_original() -> None:
 
 _refuse_the_original()
 _modules.install()
+
+from horovod import runner  # noqa: E402 - an attribute after the import, as in Horovod

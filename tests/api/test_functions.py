@@ -12,6 +12,7 @@ def test_broadcast_parameters(hvd: ModuleType) -> None:
     before = copy.deepcopy(model.state_dict())
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_parameters(list(model.named_parameters()), root_rank=0)
+    hvd.broadcast_parameters(list(model.parameters()), root_rank=0)
     hvd.broadcast_parameters({"present": torch.ones(1), "absent": None}, root_rank=0)
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
     with pytest.raises(ValueError, match="invalid params of type"):

@@ -21,9 +21,10 @@ def test_objects_are_ours(tmp_path: Path) -> None:
         import farandole, farandole.data, farandole.exceptions, farandole.process_sets
         assert importlib.util.find_spec("horovod.torch") is not None
         import horovod
-        assert sorted(horovod.__all__) == ["__version__", "run"] and horovod.__version__ == "0.28.1"
+        assert sorted(horovod.__all__) == ["__version__", "run", "runner"] and horovod.__version__ == "0.28.1"
         assert horovod.run is farandole.run
         import horovod.torch as other
+        assert horovod.runner.run is farandole.run and other.mpi_ops is hvd and other.mpi_ops.Sum == hvd.Sum
         assert other is hvd and other.__name__ == "farandole.torch" and other.__spec__.name == "farandole.torch"
         assert horovod.torch is hvd
 
@@ -56,6 +57,11 @@ def test_objects_are_ours(tmp_path: Path) -> None:
         from horovod.runner.elastic.worker import HostUpdateResult
         assert HostUpdateResult.mixed == 3 and issubclass(TorchState, State)
 
+        hvd.init()
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1))
+        assert str(type(optimizer)) == "<class 'horovod.torch.optimizer.SGD'>", type(optimizer)
+        hvd.shutdown()
+
         copies = [n for n, m in sys.modules.items() if n.startswith("horovod.torch") and m.__name__ == n]
         assert not copies, copies
         importlib.reload(hvd)
@@ -80,6 +86,23 @@ def test_what_is_not_there_says_so(tmp_path: Path) -> None:
                 assert error.name == "horovod." + name.split(".")[0]
             else:
                 raise AssertionError(name)
+        import importlib.util
+        for name in ("tensorflow", "ray", "runner.driver"):
+            assert importlib.util.find_spec("horovod." + name) is None, name
+        for name, hint in (("runner.gloo_run", "farandole.run"), ("runner.elastic.driver", "--min-np"),
+                           ("runner.driver.driver_service", "farandole.run"), ("runner.util.lsf", "--hostfile")):
+            try:
+                importlib.import_module("horovod." + name)
+            except ImportError as error:
+                assert hint in str(error), error
+            else:
+                raise AssertionError(name)
+        try:
+            from horovod.runner.common.util.network import BasicService
+        except ImportError as error:
+            assert "hvd.broadcast_object" in str(error), error
+        else:
+            raise AssertionError("BasicService")
         for name in ("torch.nonsense", "nonsense", "torch.functions.deeper"):
             try:
                 importlib.import_module("horovod." + name)
@@ -120,14 +143,31 @@ def test_helpers(tmp_path: Path) -> None:
         assert util.gpu_available("torch") == torch.cuda.is_available()
         os.environ["THERE"] = "1"
         with util.env(THERE=None, NEW="2"):
-            assert "THERE" not in os.environ and os.environ["NEW"] == "2"
+            assert os.environ["THERE"] == "1" and os.environ["NEW"] == "2"
         assert os.environ["THERE"] == "1" and "NEW" not in os.environ
         assert [n for n in range(-1, 10) if util.num_rank_is_power_2(n)] == [1, 2, 4, 8]
         assert util.split_list(list(range(7)), 3) == [[0, 1, 2], [3, 4], [5, 6]]
-        assert util.split_list([1, 2], 4) == [[1], [2]]
+        assert util.split_list([1, 2], 4) == [[1], [2], [], []]
+        assert util.extension_available("torch") and not util.extension_available("mxnet", verbose=True)
+        assert util.is_version_greater_equal_than("2.13.0", "2.4.0")
+        assert not util.is_version_greater_equal_than("1.9.1", "1.10.0")
+        for wrong in ((2, "1.0.0"), ("2.0", "1.0")):
+            try:
+                util.is_version_greater_equal_than(*wrong)
+                raise AssertionError(wrong)
+            except ValueError as error:
+                assert "major.minor.patch" in str(error) or "strings" in str(error)
+        calls = []
+        remembered = util._cache(lambda x: calls.append(x) or x)
+        assert remembered(3) == remembered(3) == 3 and calls == [3]
+        meant = util.get_average_backwards_compatibility_fun(hvd)
+        assert (meant(None, None), meant(hvd.Max, None)) == (hvd.Average, hvd.Max)
+        util.check_installed_version("torch", "0")
         assert util.is_iterable("a") and util.is_iterable([]) and not util.is_iterable(5)
 
         basics = HorovodBasics(__file__, "mpi_lib_v2")
+        constants = ("Average", "Sum", "Adasum", "Min", "Max", "Product")
+        assert all(getattr(basics, name) == getattr(hvd, name) for name in constants)
         basics.init()
         assert hvd.is_initialized() and basics.rank() == 0 == basics.local_rank() and basics.size() == 1
         assert basics.is_homogeneous() and basics.mpi_threads_supported() == hvd.mpi_threads_supported()
@@ -137,3 +177,111 @@ def test_helpers(tmp_path: Path) -> None:
         """,
     )
     assert job.lines("well"), job.report()
+
+
+def test_launcher_helpers(tmp_path: Path) -> None:
+    job = alias(
+        tmp_path,
+        """
+        from horovod.runner.common.util import codec, env, host_hash, hosts, network, secret, timeout
+        from horovod.runner.util import threads
+        from horovod.runner.util.threads import in_thread
+        import horovod.runner.common.util.hosts as same
+        assert same is hosts and in_thread is threads.in_thread
+
+        found = hosts.parse_hosts("a:2,b:3")
+        assert [(h.hostname, h.slots) for h in found] == [("a", 2), ("b", 3)]
+        assert hosts.parse_hosts_and_slots("a:2,b:3") == (["a", "b"], {"a": 2, "b": 3})
+        slots = hosts.get_host_assignments(found, 3, 4)
+        assert [s.to_response_string() for s in slots] == ["0,4,0,2,0,2", "1,4,1,2,0,2", "2,4,0,2,1,2", "3,4,1,2,1,2"]
+        assert [s.hostname for s in slots] == list("aabb") and hosts.INVALID_SLOT_INFO.rank == -1
+        for wrong in (lambda: hosts.get_host_assignments(found, 6), lambda: hosts.parse_hosts("a:b")):
+            try:
+                wrong()
+                raise AssertionError("no error")
+            except ValueError:
+                pass
+        with open("hostfile", "w") as file:
+            file.write("a slots=2\\nb slots=1\\n")
+        assert hosts.parse_host_files("hostfile") == "a:2,b:1"
+
+        key = secret.make_secret_key()
+        digest = secret.compute_digest(key, b"text")
+        assert secret.check_digest(key, b"text", digest) and not secret.check_digest(key, b"Text", digest)
+        assert len(digest) == secret.DIGEST_LENGTH and len(key) == secret.SECRET_LENGTH
+        assert codec.loads_base64(codec.dumps_base64({"a": [1]})) == {"a": [1]}
+        assert host_hash.host_hash() == host_hash.host_hash() != host_hash.host_hash(salt="x")
+        late = timeout.Timeout(0.0, "Timed out waiting for {activity}.")
+        time.sleep(0.01)
+        try:
+            late.check_time_out_for("hosts")
+            raise AssertionError("no error")
+        except timeout.TimeoutException as error:
+            assert str(error) == "Timed out waiting for hosts. Timeout after 0.0 seconds." == error.message
+        early = timeout.Timeout(60, "{activity}")
+        early.check_time_out_for("nothing")
+        assert 0 < early.remaining() <= 60 and not early.timed_out()
+
+        assert env.get_env_rank_and_size() == (0, 1) and not env.is_kubeflow_mpi()
+        os.environ.update(PMI_RANK="1", PMI_SIZE="2", MPI_LOCALRANKID="1", MPI_LOCALNRANKS="2")
+        assert env.get_env_rank_and_size() == (1, 2)
+        assert env.is_exportable("PATH") and not env.is_exportable("CUDA_VISIBLE_DEVICES")
+
+        print("well")
+        """,
+    )
+    assert job.lines("well"), job.report()
+
+
+def test_launcher_helpers_that_run_something(tmp_path: Path) -> None:
+    job = alias(
+        tmp_path,
+        """
+        import io, subprocess
+        from horovod.runner.common.util import safe_shell_exec
+        from horovod.runner.util import threads
+        results = threads.execute_function_multithreaded(lambda a, b: a + b, [[i, 1] for i in range(20)])
+        assert results == {i: i + 1 for i in range(20)}
+        try:
+            threads.execute_function_multithreaded(lambda a: 1 / a, [[1], [0]])
+            raise AssertionError("no error")
+        except RuntimeError as error:
+            assert isinstance(error.__cause__, ZeroDivisionError)
+        event, stop, seen = threading.Event(), threading.Event(), []
+        first = threads.on_event(event, seen.append, (1,), stop=stop, check_stop_interval_s=0.01)
+        second = threads.on_event(threading.Event(), seen.append, (2,), stop=stop, check_stop_interval_s=0.01)
+        event.set()
+        first.join(20)
+        stop.set()
+        second.join(20)
+        assert seen == [1] and not second.is_alive()
+
+        out, err = io.StringIO(), io.StringIO()
+        command = "echo $A; echo problem >&2; exit 3"
+        assert safe_shell_exec.execute(command, {"A": "text"}, out, err, index=7) == 3
+        assert (out.getvalue(), err.getvalue()) == ("[7]<stdout>:text\\n", "[7]<stderr>:problem\\n")
+        end = threading.Event()
+        threading.Timer(0.3, end.set).start()
+        begun = time.monotonic()
+        code = safe_shell_exec.execute("sleep 600 & sleep 600; true", None, out, err, events=[end])
+        assert code == -signal.SIGTERM and time.monotonic() - begun < 20, code
+        assert subprocess.run(["pgrep", "-g", str(os.getpid()), "sleep"]).returncode == 1
+
+        from horovod.runner import _HorovodArgs
+        from horovod.runner.launch import _run
+        args = _HorovodArgs()
+        args.num_proc, args.verbose, args.stall_check_warning_time_seconds = 2, True, 7
+        program = "import os; print('rank', os.environ['FARANDOLE_RANK'])"
+        args.command = [sys.executable, "-c", program]
+        assert _run(args) == 0
+        args.nonsense = 1
+        try:
+            _run(args)
+            raise AssertionError("no error")
+        except ValueError as error:
+            assert "args.nonsense" in str(error)
+        print("well")
+        """,
+    )
+    assert job.lines("well"), job.report()
+    assert sorted(line.split()[-1] for line in job.stdout.splitlines() if " rank " in line) == ["0", "1"], job.report()

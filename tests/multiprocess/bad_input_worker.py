@@ -121,7 +121,6 @@ def movements() -> list[Case]:
         ("broadcast_ of an expanded tensor", "share memory", lambda: hvd.broadcast_(EXPANDED, 0)),
         ("broadcast in set 1", "must be a ProcessSet", lambda: hvd.broadcast(ONES, 0, process_set=1)),
         ("barrier in set 1", "must be a ProcessSet", lambda: hvd.barrier(1)),
-        ("synchronize 0", "not given out", lambda: hvd.synchronize(0)),
         ("synchronize text", "not given out", lambda: hvd.synchronize("x")),
         ("poll of the future", "not given out", lambda: hvd.poll(1 << 60)),
     ]

@@ -350,6 +350,12 @@ def case_parameters_that_were_never_made_equal() -> None:
             assert texts == []
 
 
+def case_tensors_without_names_are_broadcast() -> None:
+    model = model_of(hvd.rank())
+    hvd.broadcast_parameters(list(model.parameters()), root_rank=1)
+    assert torch.equal(weights(model), weights(model_of(1)))
+
+
 def main() -> None:
     hvd.init()
     for name, case in list(globals().items()):

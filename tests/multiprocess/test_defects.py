@@ -12,7 +12,7 @@ NAMES = [
     "duplicate_leaves_no_part_of_a_group",
     "groups_are_known_to_the_coordinator",
     "unnamed_operations_agree_after_those_of_a_set",
-    "synchronize_tells_unknown_handles",
+    "unknown_handles",
     "transfer_of_state_takes_no_step",
 ]
 

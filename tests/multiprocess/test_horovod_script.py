@@ -36,3 +36,21 @@ def test_trains_in_horovod_run(tmp_path: Path) -> None:
     (results,) = job.lines("results")
     first, second = map(float, results.split())
     assert first == second > 0.9
+
+
+def horovodrun(folder: Path, worker: str) -> processes.Job:
+    script = str(processes.ROOT / "tests" / "multiprocess" / worker)
+    command = [sys.executable, "-m", "horovod.runner.launch", "-np", "2", sys.executable, script]
+    with processes.running(command, folder, {"PYTHONPATH": PATH}) as job:
+        assert job.wait() == 0, job.report()
+    return job
+
+
+def test_ignite(tmp_path: Path) -> None:
+    job = horovodrun(tmp_path, "ignite_worker.py")
+    first, second = job.lines("loss ")
+    assert first == second, job.report()
+
+
+def test_lightning(tmp_path: Path) -> None:
+    assert sorted(horovodrun(tmp_path, "lightning_worker.py").lines("rank ")) == ["0", "1"]

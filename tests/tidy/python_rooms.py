@@ -16,6 +16,7 @@ ROOTS = ("python/", "alias/")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "farandole": ("launch", "launch.function", "version"),
     "base": (),
+    "core": ("process", "process_sets"),
     "data": (),
     "elastic": ("base", "exceptions", "library", "process"),
     "exceptions": (),
@@ -44,6 +45,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "launch.elastic_discovery": (),
     "launch.function": ("base", "exceptions", "launch.hosts", "launch.remote", "launch.settings", "process", "version"),
+    "launch.helpers": ("launch", "launch.hosts", "session"),
     "launch.hosts": (),
     "launch.job": ("base", "launch.hosts", "launch.processes", "launch.remote", "launch.settings", "launch.status"),
     "launch.keeper": ("base", "session", "launch.hosts", "launch.processes"),
@@ -53,6 +55,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "launch.status": ("base", "launch.processes"),
     "torch": (
         "base",
+        "core",
         "exceptions",
         "process",
         "process_sets",
@@ -65,11 +68,20 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "torch.memory",
         "version",
     ),
-    "torch.collectives": ("exceptions", "library", "process", "process_sets", "torch.compression", "torch.memory"),
+    "torch.collectives": (
+        "core",
+        "exceptions",
+        "library",
+        "process",
+        "process_sets",
+        "torch.compression",
+        "torch.memory",
+    ),
     "torch.compression": (),
     "torch.elastic": ("elastic", "process", "session", "torch.functions", "torch.gradients"),
     "torch.functions": ("exceptions", "process", "process_sets", "torch.collectives", "torch.memory"),
     "torch.gradients": (
+        "core",
         "exceptions",
         "library",
         "process",
@@ -80,9 +92,9 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "torch.memory",
     ),
     "torch.memory": ("library",),
-    "horovod": ("farandole",),
-    "horovod.common": ("process", "session"),
-    "horovod.runner": ("farandole", "launch"),
+    "horovod": ("farandole", "horovod.runner"),
+    "horovod.common": ("core", "process", "session"),
+    "horovod.runner": ("farandole", "launch", "launch.helpers"),
     "horovod.runner.elastic": (),
 }
 

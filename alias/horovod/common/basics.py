@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from farandole.core import reduce_ops
 from farandole.process import basics
 from farandole.session import init
 
@@ -40,3 +41,5 @@ class HorovodBasics:
         self.init, self.shutdown = init.init, init.shutdown
         for name in _NAMES:
             setattr(self, name, getattr(basics, name))
+        for name in ("Average", "Sum", "Adasum", "Min", "Max", "Product"):
+            setattr(self, name, getattr(reduce_ops, name))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from farandole.core.reduce_ops import resolve
 from farandole.process import basics
+
+EXTENSIONS = ["tensorflow", "torch", "mxnet"]
 
 
 def check_extension(ext_name: str, ext_env_var: str = "", pkg_path: str = "", *args: str) -> None:
@@ -18,6 +22,22 @@ def check_extension(ext_name: str, ext_env_var: str = "", pkg_path: str = "", *a
         ImportError: it is not; the text says why.
     """
     importlib.import_module(ext_name)
+
+
+def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
+    """Whether `ext_base_name` ("torch") is installed and supported; `verbose` prints why it is not."""
+    try:
+        importlib.import_module(f"horovod.{ext_base_name}")
+    except ImportError as error:
+        if verbose:
+            print(error)
+        return False
+    return True
+
+
+def _cache(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Remembers what `f` has returned for the same arguments."""
+    return functools.lru_cache(maxsize=None)(f)
 
 
 def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
@@ -62,7 +82,8 @@ def rocm_built(verbose: bool = False) -> bool:
 
 @contextmanager
 def env(**kwargs: str | None) -> Iterator[None]:
-    """Sets environment variables, or removes those that are None, for the time of a with block."""
+    """Sets environment variables, those that are not None, for the time of a with block."""
+    kwargs = {name: value for name, value in kwargs.items() if value is not None}
     before = {name: os.environ.get(name) for name in kwargs}
     _set(kwargs)
     try:
@@ -79,17 +100,36 @@ def _set(variables: dict[str, str | None]) -> None:
             os.environ[name] = value
 
 
+def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[int | None, bool | None], int]:
+    """A function of (op, average) that returns the operation which they mean; ValueError if both are given."""
+    return resolve
+
+
+def check_installed_version(name: str, version: str, exception: Exception | None = None) -> None:
+    """Does nothing: Farandole is not compiled for one release of a framework."""
+
+
+def is_version_greater_equal_than(ver: str, target: str) -> bool:
+    """Whether the version `ver` is `target`, three numbers, or a later one. Raises ValueError for what is none."""
+    if not isinstance(ver, str) or not isinstance(target, str):
+        raise ValueError(f"versions are strings, got {ver!r} and {target!r}")
+    if len(target.split(".")) != 3:
+        raise ValueError(f"the target version has the form major.minor.patch, got {target!r}")
+    from packaging.version import parse
+
+    return parse(ver) >= parse(target)
+
+
 def num_rank_is_power_2(num_rank: int) -> bool:
     """Whether `num_rank` is 1, 2, 4, 8, ..."""
     return num_rank > 0 and num_rank & (num_rank - 1) == 0
 
 
 def split_list(values: Sequence[Any], parts: int) -> list[Sequence[Any]]:
-    """`values` in `parts` pieces whose lengths differ by one at most, longer ones first; without empty pieces."""
+    """`values` in `parts` pieces whose lengths differ by one at most, longer ones first."""
     length, longer = divmod(len(values), parts)
     ends = [(i + 1) * length + min(i + 1, longer) for i in range(parts)]
-    pieces = [values[start:end] for start, end in zip([0, *ends], ends)]
-    return [piece for piece in pieces if len(piece)]
+    return [values[start:end] for start, end in zip([0, *ends], ends)]
 
 
 def is_iterable(value: Any) -> bool:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from farandole.launch.helpers.arguments import run as _run
 from farandole.launch.horovodrun import main
+
+__all__ = ["_run", "run_commandline"]
 
 
 def run_commandline() -> int:

@@ -4,6 +4,7 @@ Tensors live on the CPU; one that is not contiguous, or lives on another device,
 memory.
 """
 
+from farandole.core.reduce_ops import Adasum, Average, Max, Min, Product, Sum
 from farandole.exceptions import (
     HorovodInternalError,
     HorovodVersionMismatchError,
@@ -66,7 +67,6 @@ from farandole.torch.collectives.operations import (
     join,
     reducescatter_async,
 )
-from farandole.torch.collectives.reduce_ops import Adasum, Average, Max, Min, Product, Sum
 from farandole.torch.collectives.sparse import sparse_allreduce_async
 from farandole.torch.compression import Compression
 from farandole.torch.functions import (

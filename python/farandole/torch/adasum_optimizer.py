@@ -8,8 +8,9 @@ from typing import Any, Callable
 
 import torch
 
+from farandole.core import names, reduce_ops
 from farandole.process_sets import ProcessSet
-from farandole.torch.collectives import names, operations, reduce_ops
+from farandole.torch.collectives import operations
 from farandole.torch.collectives.handles import synchronize
 from farandole.torch.compression import Compressor
 from farandole.torch.gradients.fingerprint import Comparison

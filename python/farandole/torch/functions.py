@@ -17,13 +17,13 @@ from farandole.torch.collectives.handles import synchronize
 
 
 def broadcast_parameters(
-    params: dict[str, torch.Tensor | None] | list[tuple[str, torch.Tensor | None]], root_rank: int
+    params: dict[str, torch.Tensor | None] | list[tuple[str, torch.Tensor | None]] | list[torch.Tensor], root_rank: int
 ) -> None:
     """Replaces the values of all tensors by those of `root_rank`, in place. Entries that are None are skipped.
 
     Args:
-        params: what `state_dict()` returns, or a list of (name, tensor) pairs; the same names, types and shapes on all
-            ranks.
+        params: what `state_dict()` returns, a list of (name, tensor) pairs, or one of tensors; the same names, types
+            and shapes on all ranks, and tensors without names in the same order.
         root_rank: rank in the job.
 
     Raises:
@@ -33,8 +33,12 @@ def broadcast_parameters(
     """
     if isinstance(params, dict):
         params = sorted(params.items(), key=lambda entry: str(entry[0]))
-    elif not isinstance(params, list) or not all(isinstance(entry, tuple) and len(entry) == 2 for entry in params):
-        raise ValueError(f"invalid params of type: {type(params)}; expected a state_dict or a list of (name, tensor)")
+    elif isinstance(params, list):
+        params = [entry if isinstance(entry, tuple) else (f"parameter.{i}", entry) for i, entry in enumerate(params)]
+    if not isinstance(params, list) or not all(isinstance(entry, tuple) and len(entry) == 2 for entry in params):
+        raise ValueError(
+            f"invalid params of type: {type(params)}; expected a state_dict, tensors or (name, tensor) pairs"
+        )
     params = [(str(name), tensor) for name, tensor in params if tensor is not None]
     for name, tensor in params:
         try:

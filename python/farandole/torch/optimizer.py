@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,11 +13,11 @@ import torch
 
 from farandole import process_sets
 from farandole.base.variables import is_elastic
+from farandole.core import reduce_ops
 from farandole.exceptions import HorovodInternalError
 from farandole.process import basics
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch.adasum_optimizer import DistributedAdasumOptimizer
-from farandole.torch.collectives import reduce_ops
 from farandole.torch.compression import Compression, Compressor
 from farandole.torch.gradients import grouping
 from farandole.torch.gradients.fingerprint import Comparison
@@ -349,7 +350,9 @@ def DistributedOptimizer(
 def _derive(optimizer: torch.optim.Optimizer, first: type) -> Any:
     """An optimizer of a class with the name of the optimizer's class, derived from `first` and from it."""
     wrapped = type(optimizer)
-    result = object.__new__(type(wrapped.__name__, (first, wrapped), {}))
+    # Libraries look for Horovod's optimizer by the module of its class.
+    module = "horovod.torch.optimizer" if "horovod.torch" in sys.modules else __name__
+    result = object.__new__(type(wrapped.__name__, (first, wrapped), {"__module__": module}))
     # Everything of the wrapped optimizer but what others have put over its methods (learning-rate schedulers do).
     result.__dict__.update(
         {key: value for key, value in vars(optimizer).items() if not callable(getattr(wrapped, key, None))}

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from farandole import process_sets
+from farandole.core import reduce_ops
 from farandole.process import basics
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch.collectives import compiled, handles, operations, reduce_ops
+from farandole.torch.collectives import compiled, handles, operations
 from farandole.torch.compression import Compression, Compressor, compress
 
 

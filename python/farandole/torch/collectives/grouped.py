@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from farandole import process_sets
+from farandole.core import reduce_ops
 from farandole.library import errors, submission
 from farandole.process.basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import memory
-from farandole.torch.collectives import handles, reduce_ops
+from farandole.torch.collectives import handles
 from farandole.torch.collectives.handles import synchronize
 
 

@@ -90,16 +90,18 @@ def synchronize(handle: int | Deferred) -> Any:
     """Waits for an operation, returns its output and forgets the handle.
 
     Returns:
-        The output tensor, of a group the tuple of them; None for a handle that was synchronized before.
+        The output tensor, of a group the tuple of them; None for a handle that was synchronized before, or is of no
+        operation.
 
     Raises:
         TensorMismatchError: ranks disagree about the tensor.
         HorovodInternalError: a peer was lost, or the library was shut down.
-        ValueError: the handle was never given out.
+        ValueError: the handle is no number.
     """
     if isinstance(handle, Deferred):
         return handle()
-    _check(handle)
+    if not isinstance(handle, int):
+        raise ValueError(f"Handle {handle!r} was not given out by an asynchronous operation.")
     entry = _pending.get(handle)
     if entry is None:
         if handle in _abandoned:

@@ -16,6 +16,7 @@ from ctypes import c_int64
 import torch
 
 from farandole import process_sets
+from farandole.core import reduce_ops
 from farandole.library import abi, waiting
 from farandole.library.submission import (
     ALLGATHER,
@@ -31,7 +32,7 @@ from farandole.library.submission import (
 from farandole.process.basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import memory
-from farandole.torch.collectives import handles, reduce_ops
+from farandole.torch.collectives import handles
 
 # What a submission returned, the tensors whose memory it uses, and what makes the result once it is done.
 _Begun = tuple[int, tuple, handles.Finish]

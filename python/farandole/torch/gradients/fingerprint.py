@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import torch
 
+from farandole.core import names, reduce_ops
 from farandole.exceptions import TensorMismatchError
 from farandole.process_sets import ProcessSet
-from farandole.torch.collectives import names, operations, reduce_ops
+from farandole.torch.collectives import operations
 
 # Squares of so many bits, of every rank that there can be, add up in 64 bits.
 _BITS = 20

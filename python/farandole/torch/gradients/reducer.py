@@ -8,13 +8,13 @@ from typing import Any, Callable
 import torch
 
 from farandole import process_sets
+from farandole.core import names, reduce_ops
 from farandole.exceptions import TensorMismatchError
 from farandole.library import abi, errors, submission, waiting
 from farandole.library.submission import ALLREDUCE, submit
 from farandole.process import basics
 from farandole.process_sets import ProcessSet
 from farandole.torch import functions, memory
-from farandole.torch.collectives import names, reduce_ops
 from farandole.torch.compression import Compression, Compressor
 from farandole.torch.gradients import grouping, shared_memory
 from farandole.torch.gradients.grouping import Group

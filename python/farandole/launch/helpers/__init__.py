@@ -1,0 +1,1 @@
+"""Small helpers of a launcher, under the names that other projects import from ``horovod.runner``."""
