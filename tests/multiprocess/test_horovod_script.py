@@ -38,6 +38,22 @@ def test_trains_in_horovod_run(tmp_path: Path) -> None:
     assert first == second > 0.9
 
 
+def test_lines_begin_as_those_of_horovodrun(tmp_path: Path) -> None:
+    body = (
+        "import os, sys; print('out', os.environ['HOROVOD_RANK']); print('err', file=sys.stderr); print('end', end='')"
+    )
+    for flags, mark in ((), "[{}]<{}>:"), (("--no-prefix-output",), ""):
+        launcher = [sys.executable, "-m", "horovod.runner.launch", "-np", "2", *flags]
+        folder = tmp_path / str(len(flags))
+        folder.mkdir()
+        with processes.running([*launcher, sys.executable, "-c", body], folder, {"PYTHONPATH": PATH}) as job:
+            assert job.wait() == 0, job.report()
+        for rank in "01":
+            assert f"{mark.format(rank, 'stdout')}out {rank}\n" in job.stdout, job.report()
+            assert f"{mark.format(rank, 'stderr')}err\n" in job.stderr, job.report()
+        assert job.stdout.count(mark.format(0, "stdout") + "end") == (1 if mark else 2), job.report()
+
+
 def horovodrun(folder: Path, worker: str) -> processes.Job:
     script = str(processes.ROOT / "tests" / "multiprocess" / worker)
     command = [sys.executable, "-m", "horovod.runner.launch", "-np", "2", sys.executable, script]

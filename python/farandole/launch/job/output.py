@@ -25,16 +25,20 @@ class Output:
         processes: how many ranks there are.
         timestamps: put the time before each line.
         prefix: leave the rank before each line.
+        as_horovod: with the name of the stream.
 
     Raises:
         OSError: the folder cannot be made.
     """
 
-    def __init__(self, folder: str | None, processes: int, timestamps: bool, prefix: bool) -> None:
+    def __init__(
+        self, folder: str | None, processes: int, timestamps: bool, prefix: bool, as_horovod: bool = False
+    ) -> None:
         self._folder = folder
         self._digits = len(str(max(1, processes - 1)))
         self._timestamps = timestamps
         self._prefix = prefix
+        self._as_horovod = as_horovod
         self._files: dict[tuple[int, str], BinaryIO] = {}
         for rank in range(processes if folder is not None else 0):
             os.makedirs(self._path(rank), exist_ok=True)
@@ -77,6 +81,8 @@ class Output:
             if file is not None:
                 file.write(plain)
                 file.flush()
+            if found and self._as_horovod:
+                line = b"[%s]<%s>:" % (found.group(1), name.encode()) + plain
             shown.append(now + (line if self._prefix else plain))
         view = memoryview(b"".join(shown))
         try:

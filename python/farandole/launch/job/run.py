@@ -109,9 +109,10 @@ class _Run:
 
     def _start_agents(self, answers: Mapping[str, dict], own: Mapping[str, str]) -> bool:
         settings = self._settings
-        if settings.output_folder is not None or settings.timestamps:
+        as_horovod = settings.prefix_output and settings.prefix_as_horovod
+        if settings.output_folder is not None or settings.timestamps or as_horovod:
             self._output = Output(
-                settings.output_folder, settings.processes, settings.timestamps, settings.prefix_output
+                settings.output_folder, settings.processes, settings.timestamps, settings.prefix_output, as_horovod
             )
         for index in range(len(self._hosts)):
             agent = self._make_agent(index, answers, own)

@@ -165,6 +165,7 @@ def _settings_of(parsed: argparse.Namespace, name: str) -> Settings:
         nccl_without_ib=parsed.tcp,
         metrics_port=parsed.metrics_port,
         prefix_output=not parsed.no_prefix_output,
+        prefix_as_horovod=name == "horovodrun",
         verbose=parsed.verbose,
         dry_run=parsed.dry_run,
         name=name,

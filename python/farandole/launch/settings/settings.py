@@ -29,6 +29,7 @@ class Settings:
         nccl_without_ib: NCCL_IB_DISABLE=1 for the workers.
         metrics_port: where the controller answers Prometheus; None: nowhere.
         prefix_output: the rank stands before every line of output.
+        prefix_as_horovod: as ``[0]<stdout>:``, which scripts may look for.
         verbose: the launcher, the agents and the controller tell what they do.
         dry_run: only print what would be started.
         name: of the command line, before messages.
@@ -53,6 +54,7 @@ class Settings:
     nccl_without_ib: bool = False
     metrics_port: int | None = None
     prefix_output: bool = True
+    prefix_as_horovod: bool = False
     verbose: bool = False
     dry_run: bool = False
     name: str = "farandole run"
