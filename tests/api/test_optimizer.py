@@ -86,10 +86,10 @@ def test_zero_grad_takes_set_to_none(hvd: ModuleType, set_to_none: bool) -> None
         assert all((g is None) if set_to_none else (g == 0).all() for g in gradients)
 
 
-def test_zero_grad_while_gradients_are_reduced(hvd: ModuleType) -> None:
+def test_zero_grad_while_gradients_are_reduced(either: ModuleType) -> None:
     model = make_model()
     wrapped = torch.optim.SGD(model.parameters(), lr=0.1)
-    optimizer = hvd.DistributedOptimizer(wrapped, synchronize_in_backward=False)
+    optimizer = either.DistributedOptimizer(wrapped, synchronize_in_backward=False)
     loss_of(model, 0).backward()
     with pytest.raises(AssertionError, match="race condition"):
         optimizer.zero_grad()
@@ -97,10 +97,10 @@ def test_zero_grad_while_gradients_are_reduced(hvd: ModuleType) -> None:
     optimizer.zero_grad()
 
 
-def test_too_many_backward_passes(hvd: ModuleType) -> None:
+def test_too_many_backward_passes(either: ModuleType) -> None:
     model = make_model()
     wrapped = torch.optim.SGD(model.parameters(), lr=0.1)
-    optimizer = hvd.DistributedOptimizer(wrapped, backward_passes_per_step=2, synchronize_in_backward=False)
+    optimizer = either.DistributedOptimizer(wrapped, backward_passes_per_step=2, synchronize_in_backward=False)
     loss_of(model, 0).backward()
     loss_of(model, 1).backward()
     with pytest.raises(AssertionError, match="backward_passes_per_step"):
@@ -114,9 +114,45 @@ def test_too_many_backward_passes(hvd: ModuleType) -> None:
     optimizer.step()
 
 
-def test_synchronize_then_step(hvd: ModuleType) -> None:
+def test_a_gradient_that_is_changed_too_early(either: ModuleType) -> None:
+    used, spare = (nn.Parameter(torch.ones(2)) for _ in range(2))
+    optimizer = either.DistributedOptimizer(torch.optim.SGD([used, spare], lr=1.0), [("used", used), ("spare", spare)])
+    used.sum().backward()
+    used.grad.mul_(0.5)
+    with pytest.raises(RuntimeError, match="`used` was changed .*: `spare` had no gradient"):
+        optimizer.step()
+    optimizer.zero_grad()
+    (used + spare).sum().backward()
+    used.grad.mul_(0.5)
+    optimizer.step()
+    assert used.tolist() == [0.5, 0.5] and spare.tolist() == [0, 0]
+
+
+def test_a_gradient_that_no_rank_could_add(either: ModuleType) -> None:
+    parameter = nn.Parameter(torch.zeros(2, dtype=torch.complex64))
+    optimizer = either.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0))
+    with pytest.raises(ValueError, match="complex64"):
+        parameter.abs().sum().backward()
+    assert not optimizer._reducer.outstanding()
+
+
+def test_alone_a_missing_gradient_stays_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As without us: weight decay leaves the parameter alone."""
+    import farandole.torch as hvd
+
+    monkeypatch.delenv("HOROVOD_ELASTIC", raising=False)
+    hvd.init()
+    used, spare = (nn.Parameter(torch.ones(2)) for _ in range(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([used, spare], lr=1.0, weight_decay=0.5))
+    used.sum().backward()
+    optimizer.step()
+    assert used.tolist() == [-0.5, -0.5] and spare.tolist() == [1, 1] and spare.grad is None
+    hvd.shutdown()
+
+
+def test_synchronize_then_step(either: ModuleType) -> None:
     model = make_model()
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
+    optimizer = either.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
     loss_of(model, 0).backward()
     optimizer.synchronize()
     nn.utils.clip_grad_norm_(model.parameters(), 0.01)
@@ -137,9 +173,9 @@ def test_missing_gradients_count_as_zeros(hvd: ModuleType) -> None:
     assert used.tolist() == [0, 0] and unused.tolist() == [1, 1] and unused.grad.tolist() == [0, 0]
 
 
-def test_frozen_parameters_are_left_alone(hvd: ModuleType) -> None:
+def test_frozen_parameters_are_left_alone(either: ModuleType) -> None:
     trained, frozen = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([trained, frozen], lr=1.0, weight_decay=0.5))
+    optimizer = either.DistributedOptimizer(torch.optim.SGD([trained, frozen], lr=1.0, weight_decay=0.5))
     frozen.requires_grad_(False)
     trained.sum().backward()
     optimizer.step()
@@ -156,10 +192,10 @@ def test_gradients_that_are_not_contiguous(hvd: ModuleType) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_closure(hvd: ModuleType) -> None:
+def test_closure(either: ModuleType) -> None:
     plain, ours = make_model(), make_model()
     reference = torch.optim.LBFGS(plain.parameters(), max_iter=4)
-    optimizer = hvd.DistributedOptimizer(torch.optim.LBFGS(ours.parameters(), max_iter=4))
+    optimizer = either.DistributedOptimizer(torch.optim.LBFGS(ours.parameters(), max_iter=4))
     for opt, model in ((reference, plain), (optimizer, ours)):
 
         def closure(opt: torch.optim.Optimizer = opt, model: nn.Module = model) -> torch.Tensor:
@@ -226,27 +262,27 @@ def test_a_forgotten_optimizer_takes_its_hooks_along(hvd: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("op", ["Average", "Adasum"])
-def test_only_optimizers_are_wrapped_and_only_once(hvd: ModuleType, op: str) -> None:
+def test_only_optimizers_are_wrapped_and_only_once(either: ModuleType, op: str) -> None:
     model = make_model()
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), op=getattr(hvd, op))
+    optimizer = either.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), op=getattr(either, op))
     with pytest.raises(TypeError, match="already"):
-        hvd.DistributedOptimizer(optimizer)
+        either.DistributedOptimizer(optimizer)
     with pytest.raises(TypeError, match="got Sequential; the model stays as it is"):
-        hvd.DistributedOptimizer(model, model.named_parameters())
+        either.DistributedOptimizer(model, model.named_parameters())
     with pytest.raises(TypeError, match="got generator"):
-        hvd.DistributedOptimizer(model.parameters())
+        either.DistributedOptimizer(model.parameters())
 
 
-def test_named_parameters_are_checked(hvd: ModuleType) -> None:
+def test_named_parameters_are_checked(either: ModuleType) -> None:
     model = make_model()
     make = lambda: torch.optim.SGD(model.parameters(), lr=0.1)  # noqa: E731
     with pytest.raises(ValueError, match="sequence of tuples"):
-        hvd.DistributedOptimizer(make(), named_parameters=model.parameters())
+        either.DistributedOptimizer(make(), named_parameters=model.parameters())
     with pytest.raises(ValueError, match="duplicates: a"):
-        hvd.DistributedOptimizer(make(), named_parameters=[("a", p) for p in model.parameters()])
+        either.DistributedOptimizer(make(), named_parameters=[("a", p) for p in model.parameters()])
     with pytest.raises(ValueError, match="not named"):
-        hvd.DistributedOptimizer(make(), named_parameters=list(model.named_parameters())[:-1])
-    optimizer = hvd.DistributedOptimizer(make())
+        either.DistributedOptimizer(make(), named_parameters=list(model.named_parameters())[:-1])
+    optimizer = either.DistributedOptimizer(make())
     assert sorted(optimizer._parameter_names.values()) == [f"noname.0.{i}" for i in range(4)]
     assert optimizer.find_duplicates(["a", "b", "a"]) == {"a"}
 

@@ -81,6 +81,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "torch.elastic": ("elastic", "process", "session", "torch.functions", "torch.gradients"),
     "torch.functions": ("exceptions", "process", "process_sets", "torch.collectives", "torch.memory"),
     "torch.gradients": (
+        "base",
         "core",
         "exceptions",
         "library",

@@ -123,7 +123,8 @@ class _DistributedOptimizer:
             sparse_as_dense,
             synchronize_in_backward,
         )
-        self._reduces = _several(process_set) and (is_elastic() or bool(process_set.included()))
+        # Alone, too: what is wrong with others is to be told to who tries a script on one process.
+        self._reduces = is_elastic() or bool(process_set.included())
         if self._reduces:
             for group in self.param_groups:
                 self._watch(group["params"])

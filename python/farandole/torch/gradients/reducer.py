@@ -8,6 +8,7 @@ from typing import Any, Callable
 import torch
 
 from farandole import process_sets
+from farandole.base.variables import is_elastic
 from farandole.core import names, reduce_ops
 from farandole.exceptions import TensorMismatchError
 from farandole.library import abi, errors, submission, waiting
@@ -102,6 +103,7 @@ class GradientReducer:
         self._arguments: tuple = ()
         self._laid_out = False
         self._excluded = False  # this process is not a member of the process set
+        self._alone = False  # it is the only one, for good
         _release_abandoned()
         _reducers.add(self)
 
@@ -251,8 +253,9 @@ class GradientReducer:
             basics.size()  # raises when not initialised
             # In an elastic job hooks are there whoever will be a member.
             self._excluded = not self._process_set.included()
+            self._alone = self._process_set.size() == 1 and not is_elastic()
             self._arguments = (process_sets.id_of(self._process_set), *self._scaling)
-        if self._excluded:
+        if self._excluded or self._alone:
             self._laid_out = True
             return
         for slot in self.slots:
@@ -337,6 +340,9 @@ class GradientReducer:
             return
         gradient = slot.parameter.grad
         slot.invented = gradient is None
+        if self._alone:
+            self._start_alone(slot)
+            return
         if slot.sparse or (gradient is not None and gradient.layout is torch.sparse_coo):
             if not self._sparse_as_dense:
                 self._start_sparse(slot)
@@ -361,6 +367,15 @@ class GradientReducer:
             errors.raise_error(handle)
         slot.buffer = buffer
         slot.handle = handle
+
+    def _start_alone(self, slot: Slot) -> None:
+        """Lets the gradient be, and treats it as if it were being reduced."""
+        gradient = slot.parameter.grad
+        if gradient is not None:
+            memory.dtype_code(gradient, memory.REDUCIBLE)
+            self._differentiable |= gradient.requires_grad
+            slot.hand_over()
+            slot.buffer = gradient
 
     def _start_sparse(self, slot: Slot) -> None:
         compression = self._compression or Compression.none
@@ -400,6 +415,9 @@ class GradientReducer:
                 self._finish_dense(slot)
             if slot.gathered is not None:
                 self._finish_sparse(slot)
+            if self._alone:
+                slot.buffer = None
+                self._take_back(slot)
         except TensorMismatchError as error:
             if not self._adapts(slot, error):
                 raise
