@@ -284,4 +284,4 @@ def test_launcher_helpers_that_run_something(tmp_path: Path) -> None:
         """,
     )
     assert job.lines("well"), job.report()
-    assert sorted(line.split()[-1] for line in job.stdout.splitlines() if " rank " in line) == ["0", "1"], job.report()
+    assert sorted(job.lines("<stdout>:rank ")) == ["0", "1"], job.report()
