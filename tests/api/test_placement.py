@@ -69,7 +69,13 @@ def test_families() -> None:
     assert numbers({**SRUN, **MPIEXEC}) == (1, 2, 1, 2)
     assert numbers({**HOROVOD, **KEY, **NODE_0}) == (3, 4, 1, 2)
     assert numbers({**RANKS, **KEY}) == (1, 2, -1, -1)
-    assert numbers({**RANKS, "MASTER_ADDR": "localhost"}) == (1, 2, -1, -1)
+    # Slurm's plugins for PMI: with the same numbers, and without those of a host.
+    assert numbers({**SRUN, **KEY, **NODE_0, "PMI_RANK": "4", "PMI_SIZE": "5", "PMI_JOBID": "9.0"}) == (4, 5, 0, 1)
+    # A launcher inside another one.
+    alone = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}
+    assert numbers({**alone, **TORCHRUN, **KEY}) == (3, 4, 1, 2) == numbers({**MPIRUN, **TORCHRUN, **KEY})
+    assert numbers({**RANKS, **MPIEXEC, "RANK": "0"}) == (1, 2, 1, 2)
+    assert placement.find({**MPIRUN, "FARANDOLE_RANK": "0", "FARANDOLE_SIZE": "1"}) is None
     assert numbers({"FARANDOLE_RANK": "0", "FARANDOLE_SIZE": "2"}) == (0, 2, -1, -1)
     # What the user says by hand wins.
     assert numbers({**MPIRUN, "FARANDOLE_RANK": "0", "FARANDOLE_SIZE": "2"})[:2] == (0, 2)
@@ -86,6 +92,9 @@ def test_families() -> None:
         # Of a program that has nothing to do with us.
         {"RANK": "1"},
         {"WORLD_SIZE": "1"},
+        {"WORLD_SIZE": "auto"},
+        # One process was asked for.
+        {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "9"},
         # Of the whole allocation.
         {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_JOB_ID": "9"},
     ],
@@ -107,8 +116,19 @@ def test_where_the_controller_is() -> None:
     assert placement.find({**TORCHRUN, **KEY, "FARANDOLE_CONTROLLER": "a:1"}).controller == "a:1"
     assert placement.find({**TORCHRUN, "LOCAL_WORLD_SIZE": "4"}).controller == ""
     assert placement.find({**RANKS, **KEY}).controller == "pod-0:29501"
-    assert placement.find({**RANKS, "MASTER_ADDR": "127.0.0.1"}).controller == ""
     assert placement.find({**RANKS, "LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "1"}).controller == ""
+
+
+def test_names_of_jobs_on_several_hosts_are_the_same_on_all() -> None:
+    """What a host counts or calls by another name is left out."""
+    there = {**TORCHRUN, **KEY, "RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost"}
+    jobs = {
+        placement.find({**each, "TORCHELASTIC_RESTART_COUNT": n}).job
+        for each, n in ((TORCHRUN | KEY, "0"), (there, "1"))
+    }
+    assert len(jobs) == 1
+    one_host = {**TORCHRUN, "LOCAL_WORLD_SIZE": "4", "LOCAL_RANK": "3"}
+    assert len({placement.find({**one_host, "TORCHELASTIC_RESTART_COUNT": n}).job for n in "01"}) == 2
 
 
 def test_names_of_sockets_tell_jobs_apart() -> None:
@@ -186,6 +206,10 @@ def test_parts() -> None:
         (SRUN, "srun has put ranks on several hosts"),
         (TORCHRUN, "need a common secret to join the controller at node0:29501"),
         ({**MPIRUN, "FARANDOLE_CONTROLLER": "node"}, "FARANDOLE_CONTROLLER='node' is not HOST:PORT"),
+        (
+            {**RANKS, "MASTER_ADDR": "localhost", "MASTER_PORT": "65535"},
+            "does not say how many of the 2 ranks run on this host: set LOCAL_WORLD_SIZE",
+        ),
         (RANKS, "controller at pod-0:29501.*or, if all ranks run on this host, set LOCAL_WORLD_SIZE"),
         (
             {"HOROVOD_RANK": "0", "HOROVOD_SIZE": "2"},

@@ -275,6 +275,80 @@ def case_sums_do_not_add_to_sums() -> None:
     assert_alike(model)
 
 
+def case_sums_where_the_model_is_zeroed() -> None:
+    """There is no sum to add to: a step that is left out, and closures that are called several times."""
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters(), op=hvd.Sum)
+    for _ in range(3):
+        model.zero_grad()
+        model(batch(0, hvd.rank(), torch.float32)).square().mean().backward()
+    optimizer.step()
+    assert_alike(model)
+    del optimizer
+    searched = hvd.DistributedOptimizer(
+        torch.optim.LBFGS(model.parameters(), max_iter=4), model.named_parameters(), op=hvd.Sum
+    )
+
+    def closure() -> torch.Tensor:
+        model.zero_grad()
+        value = model(batch(1, hvd.rank(), torch.float32)).square().mean()
+        value.backward()
+        return value
+
+    for _ in range(2):
+        searched.step(closure)
+    assert_alike(model)
+
+
+def case_gradients_that_were_replaced() -> None:
+    """Those of another pass are reduced; what was made from reduced ones stays alike on all ranks."""
+    for make in ("anew", "from reduced ones"):
+        model = model_of()
+        parameters = list(model.parameters())
+        optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+        for step in range(4):
+            inputs = batch(step, hvd.rank(), torch.float32)
+            optimizer.zero_grad()
+            model(inputs).square().mean().backward()
+            gradients = [0.5 * p.grad for p in parameters]
+            if make == "anew":
+                model.zero_grad()
+                gradients = torch.autograd.grad(model(inputs).abs().mean(), parameters)
+            for parameter, gradient in zip(parameters, gradients):
+                parameter.grad = gradient
+            optimizer.step()
+            assert_alike(model)
+    model = model_of()
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters(), op=hvd.Sum)
+    model(batch(0, hvd.rank(), torch.float32)).square().mean().backward()
+    model[2].bias.grad = 0.5 * model[2].bias.grad
+    try:
+        optimizer.step()
+    except RuntimeError as error:
+        assert "`2.bias` was replaced" in str(error) and "skip_synchronize" in str(error), error
+    else:
+        raise AssertionError("no error")
+
+
+def case_a_rank_that_has_no_data_at_first() -> None:
+    """It has joined when the others compare their parameters, and does not compare its own later."""
+    model = model_of()
+    wrapped = torch.optim.SGD(model.parameters(), lr=0.2)
+    optimizer = hvd.DistributedOptimizer(wrapped, model.named_parameters())
+    if hvd.rank() == 0:
+        for step in range(3):
+            optimizer.zero_grad()
+            model(batch(step, 0, torch.float32)).square().mean().backward()
+            optimizer.step()
+    hvd.join()
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    for step in range(3):
+        optimizer.zero_grad()
+        model(batch(step, hvd.rank(), torch.float32)).square().mean().backward()
+        optimizer.step()
+    assert_alike(model)
+
+
 def case_explicit_synchronize_keeps_its_warning() -> None:
     model = model_of()
     optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())

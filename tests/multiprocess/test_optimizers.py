@@ -23,6 +23,29 @@ def test_loops_of_one_process_train_alike_on_several(tmp_path: Path) -> None:
     run_cases(tmp_path, 2, "plain_worker.py")
 
 
+@pytest.mark.parametrize("differs", ["a second loss", "a step left out"])
+def test_a_rank_that_makes_other_steps_than_the_others_is_told(tmp_path: Path, differs: str) -> None:
+    """Equally often in the end, so that nobody waits: its gradients would have met those of another step."""
+    body = f"""
+        hvd.init()
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 2)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+        for step in range(6):
+            optimizer.zero_grad()
+            model(torch.randn(3, 4)).square().mean().backward()
+            if step == (1, 3)[hvd.rank()]:
+                if {differs == "a step left out"}:
+                    continue
+                model(torch.randn(3, 4)).abs().mean().backward()
+            optimizer.step()
+        print("trained", flush=True)
+        """
+    job = processes.launch(tmp_path, 2, body, FARANDOLE_DIVERGENCE_SECONDS="2")
+    assert job.wait() != 0 and not job.lines("trained"), job.report()
+    assert "have diverged" in job.stderr and "allreduce.weight@2`" in job.stderr, job.report()
+
+
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_adasum(tmp_path: Path, size: int) -> None:
     run_cases(tmp_path, size, "adasum_worker.py")

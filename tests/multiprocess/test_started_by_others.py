@@ -129,7 +129,11 @@ def test_two_jobs_of_mpich_at_once(tmp_path: Path) -> None:
     "family",
     [
         ("HOROVOD_RANK", "HOROVOD_SIZE", {"HOROVOD_LOCAL_RANK": "{}", "HOROVOD_LOCAL_SIZE": "2"}),
-        ("RANK", "WORLD_SIZE", {"MASTER_ADDR": "localhost", "MASTER_PORT": "29511"}),
+        (
+            "RANK",
+            "WORLD_SIZE",
+            {"LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "{}", "MASTER_ADDR": "a", "MASTER_PORT": "29511"},
+        ),
     ],
     ids=["horovod", "torch"],
 )

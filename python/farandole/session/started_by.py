@@ -55,6 +55,16 @@ _FAMILIES = (
         "HOROVOD_LOCAL_SIZE",
         ("FARANDOLE_JOB", "FARANDOLE_CONTROLLER", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT"),
     ),
+    # It may be what mpirun or srun has started, once on each host.
+    Family(
+        "torchrun",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        ("TORCHELASTIC_RUN_ID", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"),
+        ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"),
+    ),
     Family(
         "mpirun",
         "OMPI_COMM_WORLD_RANK",
@@ -62,15 +72,6 @@ _FAMILIES = (
         "OMPI_COMM_WORLD_LOCAL_RANK",
         "OMPI_COMM_WORLD_LOCAL_SIZE",
         ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"),
-    ),
-    Family(
-        "torchrun",
-        "RANK",
-        "WORLD_SIZE",
-        "LOCAL_RANK",
-        "LOCAL_WORLD_SIZE",
-        ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"),
-        ("MASTER_ADDR", "MASTER_PORT"),
     ),
     # MPICH and Intel MPI, also where they have started a process on each host by srun.
     Family(
@@ -80,6 +81,16 @@ _FAMILIES = (
         "MPI_LOCALRANKID",
         "MPI_LOCALNRANKS",
         ("PMI_JOBID", "FARANDOLE_JOB", "FARANDOLE_CONTROLLER"),
+    ),
+    # By hand, or by an operator of Kubernetes.
+    Family(
+        "RANK and WORLD_SIZE",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE",
+        ("FARANDOLE_JOB", "MASTER_PORT"),
+        ("MASTER_ADDR", "MASTER_PORT"),
     ),
     Family(
         "srun",
@@ -156,36 +167,46 @@ def _process_manager() -> str:
 
 
 def _meeting(family: Family, variables: Mapping[str, str]) -> str:
-    port = variables.get("MASTER_PORT", "")
+    port = _number(variables, "MASTER_PORT") if "MASTER_PORT" in family.needed else 0
     # The port itself is that of torch's own store.
-    return f"{variables['MASTER_ADDR']}:{int(port) + 1}" if family.by == "torchrun" and port.isdecimal() else ""
+    return f"{variables['MASTER_ADDR']}:{port + 1}" if 0 < port < 65535 else ""
+
+
+def _complete(family: Family, variables: Mapping[str, str]) -> bool:
+    if not all(variables.get(name) for name in (family.rank, family.size, *family.needed)):
+        return False
+    # Slurm's plugins for PMI set these, too, and leave the ranks of a host to Slurm's own variables.
+    return family.by != "mpiexec" or "SLURM_STEP_ID" not in variables or bool(variables.get(family.local_size))
 
 
 def told(variables: Mapping[str, str]) -> Told | None:
-    """What the first family says that is complete; None if none is, or this process is the only one.
+    """What the first family says that is complete and names several processes; None if none does. FARANDOLE_SIZE=1
+    means that this process is alone, whatever others say.
 
     Raises:
         InitializationError: what it says makes no sense.
     """
     for family in _FAMILIES:
-        if not all(variables.get(name) for name in (family.rank, family.size, *family.needed)):
+        if not _complete(family, variables):
             continue
         names = (family.rank, family.size, family.local_rank, family.local_size)
         rank, size, local_rank, local_size = (_number(variables, name) for name in names)
         if family.by == "srun":
             local_size = _slurm_local_size(variables)
         if size <= 1:
-            return None
+            # It may have started the launcher of these processes.
+            if family is _FAMILIES[0]:
+                return None
+            continue
         if not 0 <= rank < size or local_size > size or (local_size >= 0 and local_rank >= local_size):
             values = ", ".join(f"{name}={variables[name]}" for name in names if variables.get(name))
             raise InitializationError(f"the place of this process makes no sense: {values}")
-        of_job = [variables.get(name, "") for name in family.of_job]
+        one_host = local_size == size or (local_size < 0 and not family.several_hosts)
+        # Each host counts its restarts.
+        skipped = () if one_host else ("TORCHELASTIC_RESTART_COUNT",)
+        of_job = [variables.get(name, "") for name in family.of_job if name not in skipped]
         if family.by == "mpiexec" and not any(of_job):
             of_job = [_process_manager()]
-        loopback = variables.get("MASTER_ADDR", "") in ("localhost", "127.0.0.1", "::1")
-        one_host = local_size == size or (
-            local_size < 0 and (not family.several_hosts or (family.by == "torchrun" and loopback))
-        )
         job = "/".join([family.by, *of_job])
         return Told(family, job, rank, size, local_rank, local_size, _meeting(family, variables), one_host)
     return None
@@ -197,20 +218,23 @@ def refuse_half(variables: Mapping[str, str]) -> None:
     Raises:
         InitializationError: it is one of several, and variables are missing that say which.
     """
+    if any(_complete(family, variables) for family in _FAMILIES):
+        return  # the only one of its launcher
     for family in _FAMILIES:
-        size = _number(variables, family.size)
+        text = variables.get(family.size, "")
+        size = int(text) if text.isdecimal() and len(text) < 10 else -1
         missing = [name for name in (family.rank, family.size, *family.needed) if not variables.get(name)]
         if family.by == "srun":
             _warn_in_batch_script(variables)
-        elif size == 1 or not missing:
-            continue
+        elif family.by == "torchrun" or size == 1 or not missing:
+            continue  # the variables of torchrun are looked at as those of RANK and WORLD_SIZE
         elif size > 1:
             raise InitializationError(
                 f"{family.size}={size} says that this process is one of {size}, but {' and '.join(missing)} "
                 f"{'is' if len(missing) == 1 else 'are'} not set: set what is missing on every process, or unset "
                 f"{family.size} if this one is to train alone"
             )
-        elif variables.get(family.rank) and all(variables.get(name) for name in family.needed):
+        elif not text and variables.get(family.rank) and all(variables.get(name) for name in family.needed):
             raise InitializationError(
                 f"{family.rank}={variables[family.rank]} is set and {family.size} is not: set it to the number of "
                 f"processes, or unset {family.rank} if this one is to train alone"

@@ -202,7 +202,7 @@ class _DistributedOptimizer:
             RuntimeError: the script has changed a gradient while it was being reduced.
             HorovodInternalError: a peer was lost.
         """
-        if self._reduces and not self._reducer.reduced:
+        if self._reduces and not self._reducer.still_reduced():
             self._reducer.finish()
         self._synchronized = True
 
@@ -240,7 +240,8 @@ class _DistributedOptimizer:
         try:
             return super().step() if closure is None else super().step(closure)
         finally:
-            self._synchronized = self._reducer.reduced = False  # a closure has set it
+            self._synchronized = False  # a closure has set it
+            self._reducer.stepped()
 
     def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def call() -> Any:
@@ -316,12 +317,12 @@ def DistributedOptimizer(
         process_set: ranks whose gradients are reduced; others keep their own.
         synchronize_in_backward: the end of the backward pass that has made the last of the gradients waits until all
             are reduced, so that clipping, unscaling and whatever else reads gradients sees those of all ranks. Where
-            some parameters have none yet (several losses, parts of the model that are not used) step() waits for all of
-            them. False: always step() does, as in Horovod, which hides communication behind what the script does in
-            between.
+            some parameters have none yet (several losses, parts of the model that are not used), or `create_graph=True`
+            was said, step() waits for all of them. False: always step() does, as in Horovod, which hides communication
+            behind what the script does in between.
 
     Raises:
-        TypeError: `optimizer` is none, or one of these already.
+        TypeError: `optimizer` is not an optimizer, or one of these already.
         ValueError: an argument that is wrong, or not initialised.
     """
     _check_kind(optimizer)

@@ -29,6 +29,7 @@ from farandole.library.submission import (
     submit,
     submit_plain,
 )
+from farandole.process import basics
 from farandole.process.basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import memory
@@ -352,5 +353,22 @@ def join(device: int = -1) -> int:
         ValueError: not initialised.
         HorovodInternalError: a peer was lost.
     """
+    global _joins
     library_in_use()
-    return waiting.value_of(submit_plain(JOIN))
+    last = waiting.value_of(submit_plain(JOIN))
+    _joins += 1
+    return last
+
+
+def joins() -> int:
+    """How often this job has joined: the same on all ranks."""
+    return _joins
+
+
+def _forget_joins() -> None:
+    global _joins
+    _joins = 0
+
+
+_joins = 0
+basics.after_shutdown(_forget_joins)

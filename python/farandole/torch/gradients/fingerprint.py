@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import zlib
 from collections.abc import Sequence
 
 import torch
@@ -60,6 +61,7 @@ class Comparison:
     def __init__(self, process_set: ProcessSet) -> None:
         self._process_set = process_set
         self._life: int | None = None
+        self._born = (names.life(), operations.joins())
 
     def once(self, groups: Sequence[dict], names_of: dict[torch.Tensor, str]) -> None:
         """Compares the parameters that are trained, unless that has been done; all ranks of the set call it. The first
@@ -69,15 +71,19 @@ class Comparison:
             groups: the optimizer's `param_groups`.
             names_of: the name of each parameter.
         """
-        if self._life == names.life():
+        if self._life == names.life() or not self._process_set.included():
             return
         self._life = names.life()
         trained = [each for group in groups for each in group["params"] if each.requires_grad]
         # Ranks may have them in another order.
         trained.sort(key=names_of.__getitem__)
-        if not self._process_set.included() or self._process_set.size() < 2 or not trained:
+        # Ranks may begin with different optimizers. Each claims a name once, whether it is used or not.
+        which = zlib.crc32("\n".join(names_of[each] for each in trained).encode())
+        name = names.claim(self._process_set, f"optimizer.parameters.{which:08x}")
+        # After a join() some ranks have compared, without those that had joined.
+        joins = self._born[1] if self._born[0] == names.life() else 0
+        if self._process_set.size() < 2 or not trained or operations.joins() != joins:
             return
-        name = names.claim(self._process_set, "optimizer.parameters")
         position = first_difference(fingerprints(trained), name, self._process_set)
         if position is not None and self._process_set.rank() == 0:
             first = names_of[trained[position]]

@@ -66,16 +66,17 @@ class Group:
         return self.missing == 0
 
 
-def submit(group: Group, slots: Sequence[Slot], arguments: tuple) -> None:
+def submit(group: Group, name: submission.Text, slots: Sequence[Slot], arguments: tuple) -> None:
     """Submits what lies in the slots' buffers, in place: all of it or nothing.
 
     Args:
+        name: on the wire.
         arguments: of `submission.submit_group`, from the process set on.
 
     Raises:
         What the C call answers.
     """
     buffers = [slot.buffer for slot in slots]
-    handles = grouped.Group(buffers).submit(submission.ALLREDUCE, group.name, buffers, *arguments)
+    handles = grouped.Group(buffers).submit(submission.ALLREDUCE, name, buffers, *arguments)
     for slot, handle in zip(slots, handles):
         slot.handle = handle

@@ -57,6 +57,10 @@ def check_passes(passes: Any) -> None:
         raise ValueError(f"backward_passes_per_step must be positive, got {passes!r}")
 
 
+# Reductions of one step that are told apart; more are named as the first ones again.
+_ROUNDS_MAX = 64
+
+
 class GradientReducer:
     """The gradients of one optimizer.
 
@@ -95,6 +99,9 @@ class GradientReducer:
         self._synchronizes_backward = synchronizes_backward
         # All gradients have been reduced since a backward pass, and nothing has been made of them yet.
         self.reduced = False
+        # Reductions since step(), and one. A rank that has made more backward passes than others, or left out a step,
+        # waits for names that they do not know, instead of adding its gradients to those of another step.
+        self._round = 1
         self._missing = -1  # gradients that are still to be started in this step; -1: none has been
         self._differentiable = False  # one is part of a graph, which the script may still need
         self._compression = None if compression is Compression.none else compression
@@ -143,12 +150,14 @@ class GradientReducer:
         for group in self.groups:
             group.missing = -1
         self.begin_step()
+        self.stepped()
 
     def forget_job(self) -> None:
         """After shutdown(): nothing is under way any more, and what was agreed upon with the other ranks is void."""
         for slot in self.slots:
             slot.forget_job(self.passes)
         self.begin_step()
+        self.stepped()
         self.groups = []
         self._arguments = ()
         self._laid_out = False
@@ -163,6 +172,29 @@ class GradientReducer:
         for slot in self.slots:
             slot.delay = self.passes
         self._missing, self._differentiable, self.reduced = -1, False, False
+
+    def stepped(self) -> None:
+        """What was reduced has been used."""
+        self.reduced = False
+        self._round = 1
+
+    def still_reduced(self) -> bool:
+        """Whether all gradients are the reduced ones of a backward pass. Not if the script has put others into their
+        place since: those are reduced like any.
+
+        Raises:
+            RuntimeError: it has, and the operation is Sum, so that nobody knows whether they were made from sums.
+        """
+        if not self.reduced or self._excluded:
+            return self.reduced
+        other = next((s for s in self.slots if s.parameter.grad is not None and not s.holds_result()), None)
+        if other is not None and self._scaling[0] != reduce_ops.Average:
+            raise RuntimeError(
+                f"the gradient of `{other.name}` was replaced after backward() had reduced it, and with op=hvd.Sum it "
+                "cannot be told whether it is still that of one rank. Change gradients in place, or call "
+                "optimizer.synchronize() after backward() and step() inside optimizer.skip_synchronize()."
+            )
+        return other is None
 
     def outstanding(self) -> bool:
         """Whether an allreduce has been started and not been waited for."""
@@ -194,6 +226,7 @@ class GradientReducer:
                     self._start(slot)
             begun = again
         self.begin_step()
+        self._round = self._round % _ROUNDS_MAX + 1
         if first_error is not None:
             raise first_error
 
@@ -202,7 +235,7 @@ class GradientReducer:
 
         def on_gradient(parameter: torch.Tensor) -> None:
             if self.reduced:
-                self._begin_again()
+                self._begin_again(slot)
             if slot.delay <= 0:
                 raise AssertionError(
                     "Gradients were computed more than backward_passes_per_step times before call to step(). "
@@ -234,10 +267,10 @@ class GradientReducer:
         self.finish()
         self.reduced = True
 
-    def _begin_again(self) -> None:
+    def _begin_again(self, slot: Slot) -> None:
         """A gradient has come after all were reduced. An average of one part that all ranks have alike and one that
         they have not is what it should be; a sum is not."""
-        if self._scaling[0] != reduce_ops.Average:
+        if self._scaling[0] != reduce_ops.Average and slot.holds_result():
             raise AssertionError(
                 "Gradients were computed more than backward_passes_per_step times before call to step(), and op=hvd.Sum"
                 " cannot add to sums. Increase backward_passes_per_step to accumulate gradients locally, or call "
@@ -362,11 +395,17 @@ class GradientReducer:
         code = memory.REDUCIBLE.get(buffer.dtype)
         if code is None:
             raise ValueError(f"Tensor type {buffer.dtype} is not supported")
-        handle = submit(ALLREDUCE, slot.wire_name, pointer, pointer, code, slot.shape, *self._arguments)
+        wire_name = slot.wire_name if self._round == 1 else submission.text(self._named("allreduce", slot))
+        handle = submit(ALLREDUCE, wire_name, pointer, pointer, code, slot.shape, *self._arguments)
         if handle < 0:
             errors.raise_error(handle)
         slot.buffer = buffer
         slot.handle = handle
+
+    def _named(self, operation: str, slot: Slot) -> str:
+        """On the wire, in this round."""
+        name = slot.own_name if self._round == 1 else f"{slot.own_name}@{self._round}"
+        return f"{operation}.{name}" if operation else name
 
     def _start_alone(self, slot: Slot) -> None:
         """Lets the gradient be, and treats it as if it were being reduced."""
@@ -380,7 +419,7 @@ class GradientReducer:
     def _start_sparse(self, slot: Slot) -> None:
         compression = self._compression or Compression.none
         set_id = self._arguments[0]
-        slot.gathered = SparseGradient(slot.parameter, slot.own_name, slot.sparse, set_id, compression)
+        slot.gathered = SparseGradient(slot.parameter, self._named("", slot), slot.sparse, set_id, compression)
         slot.gathered.start()
         if slot.group is not None and not slot.sparse and slot.group.arrived():
             self._submit_group(slot.group)
@@ -400,7 +439,9 @@ class GradientReducer:
                     slot.buffer = self._to_reduce(slot)
             members.append(slot)
         try:
-            grouping.submit(group, members, self._arguments)
+            first = self._round == 1
+            name = group.name if first else submission.text(self._named("grouped_allreduce", group.slots[0]))
+            grouping.submit(group, name, members, self._arguments)
         except Exception:
             for slot in members:
                 slot.buffer, slot.context = None, None
@@ -418,6 +459,8 @@ class GradientReducer:
             if self._alone:
                 slot.buffer = None
                 self._take_back(slot)
+            if slot.parameter.grad is not None:
+                slot.result = weakref.ref(slot.parameter.grad)
         except TensorMismatchError as error:
             if not self._adapts(slot, error):
                 raise
@@ -480,6 +523,8 @@ class GradientReducer:
             f"{', '.join(without[:3])}{' and others' if len(without) > 3 else ''} had no gradient, so that backward() "
             "did not wait for those of the others"
             if without and self._synchronizes_backward
+            else "it was made with create_graph=True, and such gradients are reduced in step()"
+            if self._differentiable
             else "it is reduced from backward() to step()"
         )
         raise RuntimeError(

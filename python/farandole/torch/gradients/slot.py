@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,6 +30,7 @@ class Slot:
         "buffer",
         "gradient",
         "version",
+        "result",
         "context",
         "hook",
         "place",
@@ -56,6 +58,7 @@ class Slot:
         self.buffer: torch.Tensor | None = None  # what it works on: the gradient itself, or a copy
         self.gradient: torch.Tensor | None = None  # as it was handed over, while it is being reduced
         self.version = 0  # of `gradient` then, as autograd counts changes in place
+        self.result: weakref.ref | None = None  # the gradient that was reduced last
         self.context: Any = None  # of the compressor
         self.place: Place | None = None  # in memory that the ranks share
         self.group: Group | None = None
@@ -77,6 +80,10 @@ class Slot:
         before, self.gradient = self.gradient, None
         now = self.parameter.grad
         return now is None or before is None or (now is before and now._version == self.version)
+
+    def holds_result(self) -> bool:
+        """Whether the gradient is the one that was reduced last, whatever has been done to it since."""
+        return self.result is not None and self.result() is self.parameter.grad
 
     def open(self) -> bool:
         """Whether its gradient has been made ready to be reduced, and the result not been fetched."""
