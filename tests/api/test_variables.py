@@ -30,9 +30,12 @@ def test_a_job_is_elastic_if_a_variable_is_on(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert is_elastic() == elastic
-    # Alone, a job that stays so has nothing to reduce.
+    # Alone, a job that stays so has nothing to reduce: its gradients never leave autograd's memory.
     weight = torch.nn.Parameter(torch.ones(1))
-    assert hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0))._reduces == elastic
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), synchronize_in_backward=False)
+    weight.sum().backward()
+    assert bool(optimizer._reducer.slots[0].handle) == elastic
+    optimizer.step()
 
 
 def test_a_word_that_is_neither_on_nor_off_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
