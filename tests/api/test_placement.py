@@ -74,6 +74,7 @@ def test_families() -> None:
     # A launcher inside another one.
     alone = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}
     assert numbers({**alone, **TORCHRUN, **KEY}) == (3, 4, 1, 2) == numbers({**MPIRUN, **TORCHRUN, **KEY})
+    assert numbers({**TORCHRUN, **KEY, "HOROVOD_RANK": "0", "HOROVOD_SIZE": "1"}) == (3, 4, 1, 2)
     assert numbers({**RANKS, **MPIEXEC, "RANK": "0"}) == (1, 2, 1, 2)
     assert placement.find({**MPIRUN, "FARANDOLE_RANK": "0", "FARANDOLE_SIZE": "1"}) is None
     assert numbers({"FARANDOLE_RANK": "0", "FARANDOLE_SIZE": "2"}) == (0, 2, -1, -1)
