@@ -17,8 +17,8 @@ import torch.utils.checkpoint
 from torch import nn
 
 import farandole.torch as hvd
+from farandole.core import handles
 from farandole.library import abi
-from farandole.torch.gradients import reducer
 
 Loss = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 
@@ -335,7 +335,7 @@ def case_dropped_while_reduced() -> None:
         first.model.zero_grad()
         del first
         gc.collect()
-        assert len(reducer._abandoned) == 6
+        assert len(handles._abandoned) == 6
         second = Pair(model_of(2), prefix="second.", synchronize_in_backward=False)
         second.backward()
         hvd.barrier()
@@ -350,7 +350,7 @@ def case_dropped_while_reduced() -> None:
     second.apply()
     second.step()
     Pair(model_of(3)).step()
-    assert all(second.shared()) and not reducer._abandoned
+    assert all(second.shared()) and not handles._abandoned
 
 
 def case_gradients_outlive_the_job() -> None:

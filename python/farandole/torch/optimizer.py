@@ -22,6 +22,7 @@ from farandole.torch.compression import Compression, Compressor
 from farandole.torch.gradients import grouping
 from farandole.torch.gradients.fingerprint import Comparison
 from farandole.torch.gradients.reducer import GradientReducer, check_passes
+from farandole.torch.gradients.slot import Reduction
 
 NamedParameters = Iterable[tuple[str, torch.Tensor]]
 
@@ -112,17 +113,8 @@ class _DistributedOptimizer:
         self._should_synchronize = True
         self._compared = Comparison(process_set)
         factor = float(gradient_predivide_factor)
-        self._reducer = GradientReducer(
-            op,
-            1.0 / factor,
-            factor,
-            compression,
-            backward_passes_per_step,
-            process_set,
-            groups,
-            sparse_as_dense,
-            synchronize_in_backward,
-        )
+        how = Reduction((op, 1.0 / factor, factor), compression, process_set, sparse_as_dense)
+        self._reducer = GradientReducer(how, backward_passes_per_step, groups, synchronize_in_backward)
         # Alone, too: what is wrong with others is to be told to who tries a script on one process.
         self._reduces = is_elastic() or bool(process_set.included())
         if self._reduces:
@@ -142,7 +134,8 @@ class _DistributedOptimizer:
 
     @property
     def _handles(self) -> dict[torch.Tensor, tuple[int, Any]]:
-        return {slot.parameter: (slot.handle, slot.context) for slot in self._reducer.slots if slot.open()}
+        open_ = [slot for slot in self._reducer.slots if slot.transfer is not None]
+        return {slot.parameter: (slot.transfer.handle, slot.transfer.context) for slot in open_}
 
     @property
     def _allreduce_delay(self) -> dict[torch.Tensor, int]:
@@ -229,7 +222,7 @@ class _DistributedOptimizer:
                     "optimizer.skip_synchronize() context if you use optimizer.synchronize() in your code.",
                     stacklevel=2,
                 )
-                self._reducer.reduced = False
+                self._reducer.reduce_again()
             if closure is None:
                 self.synchronize()
             else:
@@ -262,7 +255,7 @@ class _DistributedOptimizer:
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
                 "optimizer.synchronize(). This is prohibited as it can cause a race condition."
             )
-        self._reducer.reduced = False
+        self._reducer.reduce_again()
         super().zero_grad(*args, **kwargs)
 
 

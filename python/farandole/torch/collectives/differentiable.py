@@ -3,134 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
 from farandole import process_sets
 from farandole.core import reduce_ops
-from farandole.process import basics
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch.collectives import compiled, handles, operations
+from farandole.torch.collectives import autograd, compiled
 from farandole.torch.compression import Compression, Compressor, compress
-
-
-def gradient_name(name: str | None) -> str | None:
-    """What the operation on the gradient is called."""
-    return None if not name else f"{name}.grad"
-
-
-def reducescatter_gradient_factor(
-    op: int, prescale_factor: float, postscale_factor: float, process_set: ProcessSet
-) -> float:
-    """What gradients are multiplied with before they are gathered."""
-    size = process_set.size() if reduce_ops.resolve(op) == reduce_ops.Sum else 1
-    return float(prescale_factor) * float(postscale_factor) * size
-
-
-class _Allreduce(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        tensor: torch.Tensor,
-        name: str | None,
-        op: int,
-        prescale_factor: float,
-        postscale_factor: float,
-        process_set: ProcessSet,
-    ) -> torch.Tensor:
-        ctx.arguments = (gradient_name(name), op, prescale_factor, postscale_factor, process_set)
-        handle = operations.allreduce_async(
-            tensor,
-            name=name,
-            op=op,
-            prescale_factor=prescale_factor,
-            postscale_factor=postscale_factor,
-            process_set=process_set,
-        )
-        return handles.synchronize(handle)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
-        return (_Allreduce.apply(gradient, *ctx.arguments), None, None, None, None, None)
-
-
-class _Allgather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, name: str | None, process_set: ProcessSet) -> torch.Tensor:
-        handle = operations.allgather_async(tensor, name, process_set)
-        ctx.name, ctx.process_set, ctx.rows = gradient_name(name), process_set, tensor.shape[0]
-        return handles.synchronize(handle)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
-        reduced = _Allreduce.apply(gradient, ctx.name, reduce_ops.Average, 1.0, 1.0, ctx.process_set)
-        own = torch.tensor([ctx.rows], dtype=torch.int64)
-        rows_name = None if ctx.name is None else f"{ctx.name}.rows"
-        rows = handles.synchronize(operations.allgather_async(own, rows_name, ctx.process_set))
-        start = int(rows[: ctx.process_set.rank()].sum())
-        return reduced.narrow(0, start, ctx.rows), None, None
-
-
-class _Alltoall(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, tensor: torch.Tensor, splits: Any, name: str | None, process_set: ProcessSet
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        ctx.arguments = (gradient_name(name), process_set)
-        # Empty splits are even ones whose result has the received numbers of rows.
-        given = [] if splits is None else splits
-        result, ctx.received = handles.synchronize(operations.alltoall_async(tensor, given, name, process_set))
-        ctx.mark_non_differentiable(ctx.received)
-        ctx.rows = tensor.shape[0]
-        return result, ctx.received
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple:
-        back, _ = _Alltoall.apply(gradient, ctx.received, *ctx.arguments)
-        if len(back) < ctx.rows:  # rows that went nowhere
-            back = torch.cat([back, back.new_zeros(ctx.rows - len(back), *back.shape[1:])])
-        return back, None, None, None
-
-
-class _Reducescatter(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        tensor: torch.Tensor,
-        name: str | None,
-        op: int,
-        process_set: ProcessSet,
-        prescale_factor: float,
-        postscale_factor: float,
-    ) -> torch.Tensor:
-        handle = operations.reducescatter_async(tensor, name, op, process_set, prescale_factor, postscale_factor)
-        ctx.name, ctx.process_set = gradient_name(name), process_set
-        ctx.factor = reducescatter_gradient_factor(op, prescale_factor, postscale_factor, process_set)
-        return handles.synchronize(handle)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
-        gathered = _Allgather.apply(gradient * ctx.factor, ctx.name, ctx.process_set)
-        return gathered, None, None, None, None, None
-
-
-class _Broadcast(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
-    ) -> torch.Tensor:
-        ctx.root_rank = root_rank
-        ctx.name = gradient_name(name)
-        ctx.process_set = process_set
-        return handles.synchronize(operations.broadcast_async(tensor, root_rank, name, process_set))
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
-        reduced = _Allreduce.apply(gradient, ctx.name, reduce_ops.Average, 1.0, 1.0, ctx.process_set)
-        if basics.rank() != ctx.root_rank:
-            reduced = torch.zeros_like(reduced)
-        return reduced, None, None, None
 
 
 def allreduce(
@@ -168,7 +48,7 @@ def allreduce(
         set_id = process_sets.id_of(process_set)
         reduced = compiled.allreduce(compressed, name, op, prescale_factor, postscale_factor, set_id)
     else:
-        reduced = _Allreduce.apply(compressed, name, op, prescale_factor, postscale_factor, process_set)
+        reduced = autograd.Allreduce.apply(compressed, name, op, prescale_factor, postscale_factor, process_set)
     return compression.decompress(reduced, context)
 
 
@@ -186,7 +66,7 @@ def allgather(
     """
     if compiled.is_compiling():
         return compiled.allgather(tensor, name, process_sets.id_of(process_set))
-    return _Allgather.apply(tensor, name, process_set)
+    return autograd.Allgather.apply(tensor, name, process_set)
 
 
 def alltoall(
@@ -213,7 +93,7 @@ def alltoall(
         given = torch.as_tensor([] if splits is None else splits, dtype=torch.int64)
         result = compiled.alltoall(tensor, name, given, process_sets.id_of(process_set))
     else:
-        result = _Alltoall.apply(tensor, splits, name, process_set)
+        result = autograd.Alltoall.apply(tensor, splits, name, process_set)
     return result[0] if splits is None else result
 
 
@@ -244,7 +124,7 @@ def reducescatter(
         op = reduce_ops.resolve(op)
         reduced = compiled.reducescatter(compressed, name, op, prescale_factor, postscale_factor, set_id)
     else:
-        reduced = _Reducescatter.apply(compressed, name, op, process_set, prescale_factor, postscale_factor)
+        reduced = autograd.Reducescatter.apply(compressed, name, op, process_set, prescale_factor, postscale_factor)
     return compression.decompress(reduced, context)
 
 
@@ -262,4 +142,4 @@ def broadcast(
     """
     if compiled.is_compiling():
         return compiled.broadcast(tensor, name, root_rank, process_sets.id_of(process_set))
-    return _Broadcast.apply(tensor, root_rank, name, process_set)
+    return autograd.Broadcast.apply(tensor, root_rank, name, process_set)

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from farandole.core import reduce_ops
+from farandole.core.handles import synchronize
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch.collectives import grouped, operations
-from farandole.torch.collectives.differentiable import gradient_name, reducescatter_gradient_factor
-from farandole.torch.collectives.handles import synchronize
+from farandole.torch.collectives.autograd import gradient_name, reducescatter_gradient_factor
 from farandole.torch.compression import Compression, Compressor, compress
 
 

@@ -1,4 +1,4 @@
-"""Asynchronous and in-place operations on single tensors, barrier and join. None of them carries a gradient.
+"""Asynchronous and in-place operations on single tensors. None of them carries a gradient.
 
 Arguments that all share:
     name: must be the same on all ranks; operations under way at the same time need different names. None: named by
@@ -8,62 +8,13 @@ Arguments that all share:
 
 from __future__ import annotations
 
-import ctypes
-import operator
 from collections.abc import Sequence
-from ctypes import c_int64
 
 import torch
 
-from farandole import process_sets
-from farandole.core import reduce_ops
-from farandole.library import abi, waiting
-from farandole.library.submission import (
-    ALLGATHER,
-    ALLREDUCE,
-    ALLTOALL,
-    BARRIER,
-    BROADCAST,
-    JOIN,
-    REDUCESCATTER,
-    submit,
-    submit_plain,
-)
-from farandole.process import basics
-from farandole.process.basics import library_in_use
+from farandole.core import handles, reduce_ops
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch import memory
-from farandole.torch.collectives import handles
-
-# What a submission returned, the tensors whose memory it uses, and what makes the result once it is done.
-_Begun = tuple[int, tuple, handles.Finish]
-
-
-def _begin_allreduce(
-    tensor: torch.Tensor,
-    in_place: bool,
-    name: str | None,
-    op: int,
-    prescale_factor: float,
-    postscale_factor: float,
-    process_set: ProcessSet,
-) -> _Begun:
-    code = memory.dtype_code(tensor)
-    library_in_use()
-    source, target = memory.operands(tensor, in_place)
-    handle = submit(
-        ALLREDUCE,
-        handles.wire_name("allreduce", name),
-        source.data_ptr(),
-        target.data_ptr(),
-        code,
-        memory.shape_of(source),
-        process_sets.id_of(process_set),
-        op,
-        handles.factor(prescale_factor, "prescale_factor"),
-        handles.factor(postscale_factor, "postscale_factor"),
-    )
-    return handle, (source, target, tensor), lambda _: memory.deliver(target, tensor, in_place)
+from farandole.torch.memory import collectives
 
 
 def allreduce_async(
@@ -94,7 +45,9 @@ def allreduce_async(
         HorovodInternalError: a peer was lost.
     """
     op = reduce_ops.resolve(op, average)
-    return handles.track(*_begin_allreduce(tensor, False, name, op, prescale_factor, postscale_factor, process_set))
+    return handles.track(
+        *collectives.allreduce(tensor, False, name, op, prescale_factor, postscale_factor, process_set)
+    )
 
 
 def allreduce_async_(
@@ -108,7 +61,8 @@ def allreduce_async_(
 ) -> int:
     """Like `allreduce_async`, but the result replaces the values of `tensor`."""
     op = reduce_ops.resolve(op, average)
-    return handles.track(*_begin_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
+    arguments = (name, op, prescale_factor, postscale_factor, process_set)
+    return handles.track(*collectives.allreduce(tensor, True, *arguments))
 
 
 def allreduce_(
@@ -122,16 +76,9 @@ def allreduce_(
 ) -> torch.Tensor:
     """Like `allreduce_async_`, and waits. Returns `tensor`."""
     op = reduce_ops.resolve(op, average)
-    return handles.finish(*_begin_allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set))
-
-
-def _with_rows(tensor: torch.Tensor, operation: str) -> tuple[int, torch.Tensor]:
-    """Element type of `tensor`, and the tensor staged. Raises ValueError for a scalar, and when not initialised."""
-    code = memory.dtype_code(tensor)
-    if tensor.dim() == 0:
-        raise ValueError(f"{operation} needs a tensor with at least one dimension, got a scalar")
-    library_in_use()
-    return code, memory.staged(tensor)
+    return handles.finish(
+        *collectives.allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set)
+    )
 
 
 def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
@@ -147,29 +94,7 @@ def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: 
         ValueError: unsupported type, no dimension, name in use, not initialised.
         HorovodInternalError: a peer was lost.
     """
-    code, source = _with_rows(tensor, "allgather")
-    handle = submit(
-        ALLGATHER,
-        handles.wire_name("allgather", name),
-        source.data_ptr(),
-        0,
-        code,
-        memory.shape_of(source),
-        process_sets.id_of(process_set),
-    )
-    return handles.track(handle, (source,), lambda done: memory.gathered(done, tensor))
-
-
-def _splits_array(splits: torch.Tensor | Sequence[int]) -> ctypes.Array | None:
-    """`splits` as the C ABI takes them; None, for the same number of rows to each, if they are empty."""
-    if not isinstance(splits, torch.Tensor):
-        try:
-            splits = torch.tensor([operator.index(split) for split in splits], dtype=torch.int64)
-        except (TypeError, ValueError, RuntimeError):
-            raise ValueError(f"splits is a vector of integers, got {splits!r}") from None
-    if splits.dim() != 1 or splits.dtype not in (torch.int32, torch.int64):
-        raise ValueError(f"splits is a vector of integers, got {splits.dtype} of {splits.dim()} dimensions")
-    return abi.shape_array(splits.tolist()) if splits.numel() else None
+    return handles.track(*collectives.allgather(tensor, name, process_set))
 
 
 def alltoall_async(
@@ -193,34 +118,12 @@ def alltoall_async(
         ValueError: unsupported type, no dimension, bad splits, name in use, not initialised.
         HorovodInternalError: a peer was lost.
     """
-    code, source = _with_rows(tensor, "alltoall")
-    given = None if splits is None else _splits_array(splits)
-    set_id = process_sets.id_of(process_set)
-    handle = submit(
-        ALLTOALL,
-        handles.wire_name("alltoall", name),
-        source.data_ptr(),
-        0,
-        code,
-        memory.shape_of(source),
-        set_id,
-        splits=given,
-    )
+    device = splits.device if isinstance(splits, torch.Tensor) else "cpu"
 
-    library = library_in_use()
-    size = library.process_set_size(set_id)
+    def counts(rows: list[int]) -> torch.Tensor:
+        return torch.tensor(rows, dtype=torch.int32, device=device)
 
-    def finish(done: int) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        result = memory.gathered(done, tensor)
-        if splits is None:
-            return result
-        received = (c_int64 * size)()
-        if library.result_splits(done, received) != abi.OK:
-            raise RuntimeError(library.error_text())
-        device = splits.device if isinstance(splits, torch.Tensor) else "cpu"
-        return result, torch.tensor(list(received), dtype=torch.int32, device=device)
-
-    return handles.track(handle, (source,), finish)
+    return handles.track(*collectives.alltoall(tensor, splits, name, process_set, counts))
 
 
 def reducescatter_async(
@@ -247,52 +150,8 @@ def reducescatter_async(
         UnsupportedOperationError: another operation.
         HorovodInternalError: a peer was lost.
     """
-    code, source = _with_rows(tensor, "reducescatter")
-    set_id = process_sets.id_of(process_set)
-    target = memory.place_for_rows(source, set_id)
-    handle = submit(
-        REDUCESCATTER,
-        handles.wire_name("reducescatter", name),
-        source.data_ptr(),
-        target.data_ptr(),
-        code,
-        memory.shape_of(source),
-        set_id,
-        reduce_ops.resolve(op),
-        handles.factor(prescale_factor, "prescale_factor"),
-        handles.factor(postscale_factor, "postscale_factor"),
-    )
-    return handles.track(handle, (source, target), lambda _: target if tensor.is_cpu else target.to(tensor.device))
-
-
-def _root(root_rank: int) -> int:
-    """`root_rank` as the C ABI takes it, which says whether there is such a rank."""
-    try:
-        root = operator.index(root_rank)
-    except TypeError:
-        raise ValueError(f"root_rank must be an int, got {root_rank!r}") from None
-    if abs(root) > 0x7FFFFFFF:
-        raise ValueError(f"root rank {root} is not a rank of any job")
-    return root
-
-
-def _begin_broadcast(
-    tensor: torch.Tensor, in_place: bool, root_rank: int, name: str | None, process_set: ProcessSet
-) -> _Begun:
-    code = memory.dtype_code(tensor)
-    library_in_use()
-    source, target = memory.operands(tensor, in_place)
-    handle = submit(
-        BROADCAST,
-        handles.wire_name("broadcast", name),
-        source.data_ptr(),
-        target.data_ptr(),
-        code,
-        memory.shape_of(source),
-        process_sets.id_of(process_set),
-        root_rank=_root(root_rank),
-    )
-    return handle, (source, target, tensor), lambda _: memory.deliver(target, tensor, in_place)
+    op = reduce_ops.resolve(op)
+    return handles.track(*collectives.reducescatter(tensor, name, op, prescale_factor, postscale_factor, process_set))
 
 
 def broadcast_async(
@@ -311,64 +170,18 @@ def broadcast_async(
         ValueError: unsupported type, no such rank, name in use, not initialised.
         HorovodInternalError: a peer was lost.
     """
-    return handles.track(*_begin_broadcast(tensor, False, root_rank, name, process_set))
+    return handles.track(*collectives.broadcast(tensor, False, root_rank, name, process_set))
 
 
 def broadcast_async_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
     """Like `broadcast_async`, but the values replace those of `tensor`."""
-    return handles.track(*_begin_broadcast(tensor, True, root_rank, name, process_set))
+    return handles.track(*collectives.broadcast(tensor, True, root_rank, name, process_set))
 
 
 def broadcast_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
     """Like `broadcast_async_`, and waits. Returns `tensor`."""
-    return handles.finish(*_begin_broadcast(tensor, True, root_rank, name, process_set))
-
-
-def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Waits until all members of the process set have called it.
-
-    Raises:
-        ValueError: not initialised.
-        HorovodInternalError: a peer was lost.
-    """
-    library_in_use()
-    handles.finish(submit_plain(BARRIER, process_sets.id_of(process_set)), (), lambda _: None)
-
-
-def join(device: int = -1) -> int:
-    """Says that this rank has no more data, and waits until all ranks have said so. Until then it takes part with zeros
-    in the allreduces of the others; they may not allgather or broadcast meanwhile.
-
-    Args:
-        device: ignored; tensors of zeros live where the others' do.
-
-    Returns:
-        The rank that joined last.
-
-    Raises:
-        ValueError: not initialised.
-        HorovodInternalError: a peer was lost.
-    """
-    global _joins
-    library_in_use()
-    last = waiting.value_of(submit_plain(JOIN))
-    _joins += 1
-    return last
-
-
-def joins() -> int:
-    """How often this job has joined: the same on all ranks."""
-    return _joins
-
-
-def _forget_joins() -> None:
-    global _joins
-    _joins = 0
-
-
-_joins = 0
-basics.after_shutdown(_forget_joins)
+    return handles.finish(*collectives.broadcast(tensor, True, root_rank, name, process_set))

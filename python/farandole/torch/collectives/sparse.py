@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from farandole.core import reduce_ops
+from farandole.core import handles, reduce_ops
 from farandole.exceptions import TensorMismatchError
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch.collectives import grouped, handles
+from farandole.torch.collectives import grouped
 
 
 class SparseHandle(handles.Deferred):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from farandole.exceptions import HorovodInternalError
-from farandole.library import abi, errors, submission, waiting
+from farandole.library import abi, errors, waiting
 from farandole.process import basics
 
 Finish = Callable[[int], Any]
@@ -14,32 +14,9 @@ Finish = Callable[[int], Any]
 _pending: dict[int, tuple[tuple[int, ...], tuple, Finish]] = {}
 _greatest = 0
 # Handles of the former life of the job whose operations nobody has waited for.
-_abandoned: set[int] = set()
-
-
-def wire_name(operation: str, name: str | None) -> submission.Text | None:
-    """The name of a submission as the C ABI takes it; None: it makes one.
-
-    Raises:
-        ValueError: not a str, or one with a NUL character.
-    """
-    if name is None or name == "":
-        return None
-    if not isinstance(name, str):
-        raise ValueError(f"name must be a str, got {type(name).__name__}")
-    return submission.text(f"{operation}.{name}")
-
-
-def factor(value: float, which: str) -> float:
-    """A factor of a reduction as float.
-
-    Raises:
-        ValueError: not a number. Whether it is finite the library looks itself.
-    """
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{which} must be a number, got {value!r}") from None
+_former: set[int] = set()
+# (all handles, tensors whose memory the library uses) of what nobody waits for any more.
+_abandoned: list[tuple[tuple[int, ...], tuple]] = []
 
 
 def track(handle: int, tensors: tuple, finish: Finish, others: tuple[int, ...] = ()) -> int:
@@ -104,7 +81,7 @@ def synchronize(handle: int | Deferred) -> Any:
         raise ValueError(f"Handle {handle!r} was not given out by an asynchronous operation.")
     entry = _pending.get(handle)
     if entry is None:
-        if handle in _abandoned:
+        if handle in _former:
             raise HorovodInternalError("Farandole was shut down before the result of this operation was asked for")
         return None
     each, _, finish = entry
@@ -146,10 +123,32 @@ def _check(handle: int) -> None:
         raise ValueError(f"Handle {handle!r} was not given out by an asynchronous operation.")
 
 
-def _abandon_all() -> None:
-    global _abandoned
-    _abandoned = set(_pending)
+def abandon(handle: int, tensors: tuple = ()) -> None:
+    """Waits for an operation no more. What it works on stays until it is done.
+
+    Args:
+        tensors: what that is, if the handle is not tracked.
+    """
+    each, kept, _ = _pending.pop(handle, ((handle,), tensors, None))
+    _abandoned.append((each, kept))
+    release_abandoned()
+
+
+def release_abandoned() -> None:
+    """Forgets those of the abandoned operations that are done."""
+    library = abi.load()
+    for entry in list(_abandoned):
+        if all(library.wait(each, 0) != abi.PENDING for each in entry[0]):
+            for each in entry[0]:
+                library.release(each)
+            _abandoned.remove(entry)
+
+
+def _forget_all() -> None:
+    global _former
+    _former = set(_pending)
     _pending.clear()
+    _abandoned.clear()
 
 
-basics.after_shutdown(_abandon_all)
+basics.after_shutdown(_forget_all)
