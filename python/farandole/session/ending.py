@@ -7,10 +7,13 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 from types import FrameType, TracebackType
 
-from farandole.exceptions import InitializationError, PeerLostError, WorkerRetiredError
+from farandole.exceptions import InitializationError, PeerLostError, TensorMismatchError, WorkerRetiredError
 from farandole.library import abi, errors, submission
+
+_PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 
 _previous_hook = None
 _owner_pid = 0
@@ -48,7 +51,9 @@ def _on_uncaught(kind: type[BaseException], value: BaseException, trace: Traceba
     interactive = bool(sys.flags.interactive) or hasattr(sys, "ps1")
     failed = not interactive and os.getpid() == _owner_pid
     level = os.environ.get("FARANDOLE_LOG_LEVEL") or os.environ.get("HOROVOD_LOG_LEVEL") or ""
-    if not isinstance(value, (PeerLostError, InitializationError)) or level.lower() == "debug":
+    if level.lower() == "debug" or not isinstance(value, (PeerLostError, InitializationError)):
+        if isinstance(value, TensorMismatchError) and level.lower() != "debug":
+            _cut_at_script(trace)
         _previous_hook(kind, value, trace)
     else:
         name = "HorovodInternalError" if isinstance(value, PeerLostError) else kind.__name__
@@ -59,6 +64,19 @@ def _on_uncaught(kind: type[BaseException], value: BaseException, trace: Traceba
     if failed and isinstance(value, (PeerLostError, WorkerRetiredError)) and _in_main_thread():
         # A worker that is not wanted any more has not failed.
         _exit_soon(0 if isinstance(value, WorkerRetiredError) else 1)
+
+
+def _cut_at_script(trace: TracebackType | None) -> None:
+    """Ends a stack trace with the script's own line: how the package came to raise tells nothing about a mismatch."""
+    torch = sys.modules.get("torch")
+    inside = (_PACKAGE, f"{Path(torch.__file__).parent}{os.sep}") if torch is not None else (_PACKAGE,)
+    last = None
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(inside):
+            last = trace
+        trace = trace.tb_next
+    if last is not None:
+        last.tb_next = None
 
 
 def _exit_soon(code: int) -> None:
