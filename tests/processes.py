@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ def environment(**variables: str) -> dict[str, str]:
     """That of the test without what other jobs or tools left in it, plus `variables`."""
     result = {name: value for name, value in os.environ.items() if not name.startswith("HOROVOD_")}
     result = {n: v for n, v in result.items() if not n.startswith("FARANDOLE_") or n.endswith("_DIR")}
-    result["PYTHONPATH"] = str(ROOT / "python")
+    result["PYTHONPATH"] = f"{ROOT / 'python'}{os.pathsep}{ROOT / 'tests'}"
     result["OMP_NUM_THREADS"] = "1"
     # With it print("a", b) is several writes, between which other processes on the same descriptor write theirs.
     result.pop("PYTHONUNBUFFERED", None)
@@ -31,9 +32,14 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 def script_file(folder: Path, body: str) -> Path:
-    """A script of its own from an indented body, with the imports that all share."""
+    """A script of its own from an indented body, with the imports that all share: those of torch only if the body names
+    it, or an optimizer, because that takes two seconds of computing."""
     path = folder / "script.py"
-    head = "import os, signal, sys, threading, time\nimport torch\nimport farandole.torch as hvd\n"
+    head = "import os, signal, sys, threading, time\n"
+    if re.search(r"\b(torch|DistributedOptimizer)\b", body):
+        head += "import torch\nfrom torch import full, ones, tensor, zeros\nimport farandole.torch as hvd\n"
+    else:
+        head += "import light as hvd\nfrom light import full, ones, tensor, zeros\n"
     path.write_text(head + textwrap.dedent(body))
     return path
 

@@ -18,7 +18,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "base": (),
     "core": ("exceptions", "library", "process", "process_sets"),
     "data": (),
-    "elastic": ("base", "core", "exceptions", "library", "process", "process_sets"),
+    "elastic": ("base", "core", "exceptions", "library", "process", "process_sets", "session"),
     "exceptions": (),
     "library": ("base", "exceptions", "version"),
     "process": ("exceptions", "library"),
@@ -78,7 +78,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "torch.memory",
     ),
     "torch.compression": (),
-    "torch.elastic": ("elastic", "process", "session", "torch.functions", "torch.gradients"),
+    "torch.elastic": ("elastic", "torch.functions", "torch.gradients"),
     "torch.functions": ("core", "process", "torch.collectives", "torch.memory"),
     "torch.gradients": (
         "base",
