@@ -86,6 +86,12 @@ bench-data: build  ## the data plane beside gloo, Open MPI and bounds; build/ben
 	@scripts/install_deps.sh --bench && bazel build //tests/bench:mpi_ranks || echo "bench-data: goes on without Open MPI"
 	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_data.py
 
+# Few rounds: make bench-horovod QUICK=1
+.PHONY: bench-horovod
+bench-horovod: product  ## everything beside Horovod 0.28.1, built for this torch; build/bench/horovod.json and a picture
+	@scripts/install_horovod.sh
+	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_horovod.py
+
 # Every figure of the docs: make bench-elastic TRIALS=200
 .PHONY: bench-elastic
 bench-elastic: product  ## kill -9 to the first step of the other workers, and of a replacement; build/bench/elastic.json
