@@ -11,6 +11,8 @@ endif
 # Evaluated late: the first run installs it.
 export JAVA_HOME = $(realpath /usr/lib/jvm/default-java)
 export PYTHONPATH := $(CURDIR)/python
+# The docs' theme would announce its successor in every build.
+export NO_MKDOCS_2_WARNING := 1
 VENV := $(CURDIR)/.venv/bin
 RUN := PATH="$(VENV):$$PATH"
 
@@ -36,6 +38,7 @@ product: deps
 .PHONY: test
 test: deps  ## lint, build and every test; ends with "N passed, M failed"
 	@scripts/install_deps.sh --lint
+	@scripts/install_deps.sh --docs
 	@scripts/install_deps.sh --consumers
 	@$(VENV)/python scripts/run_tests.py
 
@@ -52,8 +55,9 @@ test-large: deps  ## counts beyond 2^31: some minutes, 12 GB of memory
 	bazel test //worker/select:large_count_test --test_output=all
 
 .PHONY: lint
-lint: deps  ## clang-format, ruff and clang's analysis of locks; changes nothing
+lint: deps  ## clang-format, ruff, clang's analysis of locks, and the docs; changes nothing
 	@scripts/install_deps.sh --lint
+	@scripts/install_deps.sh --docs
 	@$(VENV)/python scripts/lint.py
 
 .PHONY: format
@@ -61,8 +65,9 @@ format: deps  ## rewrites the sources as lint wants them
 	@$(VENV)/python scripts/lint.py --fix
 
 .PHONY: docs
-docs: deps  ## docs/api.md from the docstrings
-	@$(VENV)/python scripts/write_api.py
+docs: deps  ## the docs as a site: build/site/index.html, to be opened as a file
+	@scripts/install_deps.sh --docs
+	@$(VENV)/python -m mkdocs build --strict
 
 .PHONY: demo
 demo: product  ## trains a small network on scanned digits with two processes

@@ -8,7 +8,7 @@
 #      /usr/bin/python3 that is >= 3.9, has venv and for which every package can be installed.
 #
 # With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of `make fuzz`, with --lint those of
-# `make lint`.
+# `make lint`. With --consumers or --docs: requirements-consumers.txt or requirements-docs.txt into .venv, and nothing else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -130,18 +130,23 @@ link_source() {
   done
 }
 
-install_consumers() {
-  local wanted
-  wanted=$(cksum <requirements-consumers.txt)
-  [[ $(cat .venv/consumers.cksum 2>/dev/null) == "$wanted" ]] && return 0
-  echo "install_deps: installing into .venv: $(grep -v '^#' requirements-consumers.txt | xargs)"
-  .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r requirements-consumers.txt
-  echo "$wanted" >.venv/consumers.cksum
+# Packages of requirements-$1.txt into .venv, beside those of requirements-dev.txt; the rest are options of pip.
+install_more() {
+  local wanted file=requirements-$1.txt mark=.venv/$1.cksum
+  wanted=$(cksum <"$file")
+  [[ $(cat "$mark" 2>/dev/null) == "$wanted" ]] && return 0
+  echo "install_deps: installing into .venv: $(grep -v '^#' "$file" | xargs)"
+  .venv/bin/python -m pip install -q --disable-pip-version-check "${@:2}" -r "$file"
+  echo "$wanted" >"$mark"
 }
 
 case ${1:-} in
   --consumers)
-    install_consumers
+    install_more consumers --no-deps
+    exit
+    ;;
+  --docs)
+    install_more docs
     exit
     ;;
   --bench) packages=("${bench_packages[@]}") ;;
