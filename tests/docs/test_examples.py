@@ -1,13 +1,14 @@
 """Scripts and commands of the docs' pages work: a page is a folder with its scripts, in which its commands are run.
 
-A block "```python title=NAME" is a file of that name; in a block "```console" a line "$ COMMAND" is run, and what stands
-below it has to appear, line by line and in this order, with "..." for anything.
+A block "```python title=NAME" is a file of that name; in a block "```console" a line "$ COMMAND" is run, and what
+stands below it has to appear, line by line and in this order, with "..." for anything.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -71,6 +72,47 @@ def test_page_works_as_written(page: Path, tmp_path: Path) -> None:
         output = done.stdout + done.stderr
         assert done.returncode == 0, f"$ {command}\n{output}"
         assert_printed(expected, output, command)
+
+
+SRUN = """\
+for task in $(seq 0 $((SLURM_NTASKS - 1))); do
+  SLURM_PROCID=$task SLURM_LOCALID=$task SLURM_NODEID=0 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=$SLURM_NTASKS \\
+    SLURM_STEP_TASKS_PER_NODE=$SLURM_NTASKS "${@:2}" &
+done
+wait
+"""
+
+
+def free_port(first: int) -> int:
+    """One that nobody listens on, from `first` on."""
+    for port in range(first, first + 1000):
+        with socket.socket() as listener:
+            try:
+                listener.bind(("", port))
+                return port
+            except OSError:
+                continue
+    raise AssertionError(f"no port is free from {first} on")
+
+
+def test_batch_file_of_slurm(tmp_path: Path) -> None:
+    """As it stands, with a stand-in for srun that starts its tasks on this host, with Slurm's variables."""
+    ((title, text),) = blocks(ROOT / "docs" / "slurm.md", "bash")
+    assert title == 'title="train.sbatch"'
+    (tmp_path / "train.sbatch").write_text(text)
+    quickstart = dict(blocks(ROOT / "docs" / "quickstart-ddp.md", "python"))
+    (tmp_path / "train.py").write_text(quickstart['title="train.py"'])
+    port = free_port(20000 + os.getpid() % 9000)
+    slurm = {"SLURM_JOB_ID": str(port - 20000), "SLURM_NTASKS": "2", "SLURM_CPUS_PER_TASK": "1", "HOME": str(tmp_path)}
+    variables = {**environment(tmp_path), **slurm, "SLURM_JOB_NODELIST": "localhost"}
+    for name, script in (("srun", SRUN), ("scontrol", 'echo "${@: -1}"\n')):
+        (tmp_path / "bin" / name).write_text("#!/bin/bash\n" + script)
+        (tmp_path / "bin" / name).chmod(0o755)
+    command = ["bash", "train.sbatch"]
+    done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert "2 processes, weight 3.00, bias 1.00" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(tmp_path.glob("*.key")) == []
 
 
 def test_pages_are_found() -> None:
