@@ -32,7 +32,8 @@ build: deps  ## builds every target
 PRODUCT := //agent:farandole-agent //controller:farandole-controller //frameworks:libfarandole.so //perf:farandole-perf
 
 .PHONY: product
-product: deps
+product:
+	@scripts/install_deps.sh --product
 	bazel build $(PRODUCT)
 
 .PHONY: test
@@ -70,7 +71,7 @@ docs: deps  ## the docs as a site: build/site/index.html, to be opened as a file
 	@$(VENV)/python -m mkdocs build --strict
 
 .PHONY: demo
-demo: product  ## trains a small network on scanned digits with two processes
+demo: deps product  ## trains a small network on scanned digits with two processes
 	$(RUN) farandole run -np 2 python examples/torch_digits.py
 
 # One of them: make bench BENCH=allreduce
@@ -99,11 +100,11 @@ bench-horovod: product  ## everything beside Horovod 0.28.1, built for this torc
 
 # Every figure of the docs: make bench-elastic TRIALS=200
 .PHONY: bench-elastic
-bench-elastic: product  ## kill -9 to the first step of the other workers, and of a replacement; build/bench/elastic.json
+bench-elastic: deps product  ## kill -9 to the first step of the other workers, and of a replacement; build/bench/elastic.json
 	@TRIALS=$(TRIALS) $(VENV)/python tests/bench/bench_elastic.py
 
 .PHONY: wheel
-wheel: product  ## build/wheel/dist/farandole-*.whl, and farandole_horovod-*.whl with Horovod's names
+wheel: deps product  ## build/wheel/dist/farandole-*.whl, and farandole_horovod-*.whl with Horovod's names
 	@$(VENV)/python scripts/build_wheel.py
 
 .PHONY: wheel-test

@@ -7,23 +7,32 @@
 #   3. .venv with the pip packages of requirements-dev.txt. The first of $PYTHON, python3 on the PATH and
 #      /usr/bin/python3 that is >= 3.9, has venv and for which every package can be installed.
 #
-# With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of `make fuzz`, with --lint those of
-# `make lint`. With --consumers or --docs: requirements-consumers.txt or requirements-docs.txt into .venv, and nothing else.
+# With --product: the packages that compile and abseil's source alone; with --check says which of those packages are
+# missing, and installs nothing. With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of
+# `make fuzz`, with --lint those of `make lint`. With --consumers or --docs: requirements-consumers.txt or
+# requirements-docs.txt into .venv, and nothing else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(
+# What compiles.
+product_packages=(
   # Bazel and the rule sets that it would otherwise download.
   bazel-bootstrap bazel-platforms bazel-rules-java bazel-rules-proto bazel-skylib
   # Compiler and the libraries in third_party/system/system.BUILD.
   g++ libabsl-dev libgrpc++-dev libgrpc-dev libprotobuf-dev libprotozero-dev libsodium-dev
-  protobuf-compiler protobuf-compiler-grpc
+  make protobuf-compiler protobuf-compiler-grpc
+  # abseil's source.
+  dpkg-dev
+)
+
+packages=(
+  "${product_packages[@]}"
   # Tests and lint.
   clang-format libbenchmark-dev libgmock-dev libgtest-dev
   # Jobs that ssh, mpirun and mpiexec start.
   mpich openmpi-bin openssh-client openssh-server
-  # abseil's source, the Python environment.
-  dpkg-dev python3 python3-venv
+  # The Python environment.
+  python3 python3-venv
   # make wheel-test.
   debootstrap
 )
@@ -48,12 +57,25 @@ die() {
   exit 1
 }
 
-install_packages() {
-  local have missing=() sudo=() p
+find_missing() {
+  local have p
+  missing=()
   have=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true)
   for p in "${packages[@]}"; do
     grep -qx "installed $p" <<<"$have" || missing+=("$p")
   done
+}
+
+check_packages() {
+  local missing
+  find_missing
+  ((${#missing[@]} == 0)) ||
+    die "compiling farandole needs Debian packages that are not installed; as root run: apt-get install ${missing[*]}"
+}
+
+install_packages() {
+  local missing sudo=()
+  find_missing
   ((${#missing[@]})) || return 0
   command -v apt-get >/dev/null || die "no apt-get here; install by hand: ${missing[*]}"
   if ((EUID != 0)); then
@@ -147,6 +169,17 @@ case ${1:-} in
     ;;
   --docs)
     install_more docs
+    exit
+    ;;
+  --check)
+    packages=("${product_packages[@]}")
+    check_packages
+    exit
+    ;;
+  --product)
+    packages=("${product_packages[@]}")
+    install_packages
+    fetch_abseil
     exit
     ;;
   --bench) packages=("${bench_packages[@]}") ;;

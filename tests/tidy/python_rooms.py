@@ -93,6 +93,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "torch.memory",
     ),
     "torch.memory": ("core", "library"),
+    "build_alias": (),
     "horovod": ("farandole", "horovod.runner"),
     "horovod.common": ("core", "process", "session"),
     "horovod.runner": ("farandole", "launch", "launch.helpers"),
