@@ -4,7 +4,7 @@
 #   1. Debian packages (the list below), by apt-get; with sudo if not root.
 #   2. abseil's Debian source in .deps/abseil: the library that enters user processes compiles it in. Fetched by a
 #      private apt state made of this machine's own apt sources.
-#   3. .venv with the pip packages of requirements-dev.txt. The first of $PYTHON, python3 on the PATH and
+#   3. .venv with the pip packages of requirements-dev.txt; in .deps/wheels those that our wheels need. The first of $PYTHON, python3 on the PATH and
 #      /usr/bin/python3 that is >= 3.9, has venv and for which every package can be installed.
 #
 # With --product: the packages that compile and abseil's source alone; with --check says which of those packages are
@@ -140,6 +140,17 @@ make_venv() {
   die "no python3 (>= 3.9, with venv) for which requirements-dev.txt can be installed; set PYTHON to name one"
 }
 
+# What the wheels declare, for the tests that install them into an environment of their own, then without a network.
+download_dependencies() {
+  local wanted
+  wanted=$(cat pyproject.toml alias/pyproject.toml .venv/requirements.cksum | cksum)
+  [[ $(cat .deps/wheels.cksum 2>/dev/null) == "$wanted" ]] && return 0
+  rm -rf .deps/wheels
+  .venv/bin/python scripts/project.py |
+    xargs -d '\n' .venv/bin/python -m pip download -q --disable-pip-version-check -d .deps/wheels
+  echo "$wanted" >.deps/wheels.cksum
+}
+
 # The package of this tree and its command, as an installed wheel would give them.
 link_source() {
   local site python=$PWD/.venv/bin/python
@@ -193,4 +204,5 @@ fi
 install_packages
 fetch_abseil
 make_venv
+download_dependencies
 link_source

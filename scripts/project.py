@@ -91,5 +91,11 @@ class Project:
 FARANDOLE = Project(ROOT)
 ALIAS = Project(ROOT / "alias")
 
+
+def foreign_dependencies() -> list[str]:
+    """What both projects need of others."""
+    return sorted(r for r in {*FARANDOLE.dependencies, *ALIAS.dependencies} if not r.startswith(FARANDOLE.name))
+
+
 if __name__ == "__main__":
-    print("\n".join(FARANDOLE.dependencies))
+    print("\n".join(foreign_dependencies()))
