@@ -18,6 +18,8 @@ LIBRARY = "frameworks/libfarandole.so"
 PLATFORM_PACKAGES = ("libc6", "libgcc-s1", "libstdc++6", "zlib1g")
 # Compiled or linked statically into what is shipped; their licences go along.
 COMPILED_IN_PACKAGES = ("libabsl-dev", "libprotozero-dev", "libsodium-dev")
+# Of the examples the one that goes with the .proto files.
+QUERY_EXAMPLE = "query_controller.py"
 NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "*_test.py")
 
 
@@ -50,6 +52,9 @@ def stage_package(stage: Path) -> list[Path]:
     """Copies the package and the compiled files; returns the executables."""
     package = stage / "farandole"
     shutil.copytree(ROOT / "python" / "farandole", package, ignore=NOT_SHIPPED)
+    shutil.copytree(ROOT / "proto" / "farandole", package / "protos" / "farandole")
+    (package / "examples").mkdir()
+    shutil.copy(ROOT / "examples" / QUERY_EXAMPLE, package / "examples")
     (package / "lib").mkdir()
     (package / "bin").mkdir()
     built = {name: ROOT / "bazel-bin" / name for name in (LIBRARY, *EXECUTABLES)}
