@@ -33,7 +33,7 @@ class State:
         self._bcast_object = bcast_object
         self._rank = get_rank
         self._reset_callbacks: list[Callable[[], None]] = []
-        self._host_messages: queue.Queue = queue.Queue()
+        self._host_messages: queue.Queue[tuple[float, HostUpdateResult]] = queue.Queue()
 
     def register_reset_callbacks(self, callbacks: Iterable[Callable[[], None]]) -> None:
         """Has these called, in this order and after `reset`, whenever the workers have changed: with the new size and

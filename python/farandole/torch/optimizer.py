@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
@@ -27,10 +28,9 @@ from farandole.torch.gradients.slot import Reduction
 NamedParameters = Iterable[tuple[str, torch.Tensor]]
 
 
-def find_duplicates(lst: Iterable[Any]) -> set:
+def find_duplicates(lst: Iterable[Any]) -> set[Any]:
     """The elements that occur more than once."""
-    seen: set = set()
-    return {element for element in lst if element in seen or seen.add(element)}
+    return {element for element, count in Counter(lst).items() if count > 1}
 
 
 def _names(optimizer: torch.optim.Optimizer, named_parameters: NamedParameters | None) -> dict[torch.Tensor, str]:
@@ -87,7 +87,13 @@ def _resolve_groups(num_groups: int, groups: Any) -> Any:
     return groups
 
 
-class _DistributedOptimizer:
+if TYPE_CHECKING:
+    _Wrapped = torch.optim.Optimizer
+else:
+    _Wrapped = object
+
+
+class _DistributedOptimizer(_Wrapped):
     """What is put before the class of the wrapped optimizer; see `DistributedOptimizer`."""
 
     find_duplicates = staticmethod(find_duplicates)
@@ -285,7 +291,7 @@ def DistributedOptimizer(
     process_set: ProcessSet = global_process_set,
     *,
     synchronize_in_backward: bool = True,
-) -> torch.optim.Optimizer:
+) -> _DistributedOptimizer:
     """An optimizer that applies the gradients of all ranks. Each gradient's allreduce starts when backward has made it.
 
     The result is of a class with the name of the optimizer's class, derived from it; it shares state and parameter
