@@ -56,7 +56,7 @@ test-large: deps  ## counts beyond 2^31: some minutes, 12 GB of memory
 	bazel test //worker/select:large_count_test --test_output=all
 
 .PHONY: lint
-lint: deps  ## clang-format, ruff, clang's analysis of locks, and the docs; changes nothing
+lint: deps  ## clang-format, ruff, mypy, clang's analysis of locks, and the docs; changes nothing
 	@scripts/install_deps.sh --lint
 	@scripts/install_deps.sh --docs
 	@$(VENV)/python scripts/lint.py

@@ -80,5 +80,5 @@ class RunError(RuntimeError):
         self.exit_code = exit_code
         self.missing = missing
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[type[RunError], tuple[object, ...]]:
         return type(self), (str(self), self.rank, self.traceback, self.exit_code, self.missing)

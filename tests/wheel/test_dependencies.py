@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from environments import DOWNLOADED, Environment
-from installed import Installed
+from installed import ROOT, Installed
 
 # The launcher's own process; each rank checks what it has got.
 SCRIPT = """
@@ -61,3 +64,19 @@ def test_a_function_runs(environment: Environment, tmp_path: Path) -> None:
     script.write_text(f"import farandole\n{SCRIPT}\n{run}    print('the same')\n")
     done = environment.run("python", script)
     assert done.returncode == 0 and "the same" in done.stdout, done.stdout
+
+
+def test_a_type_checker_knows_the_names(environment: Environment, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    shutil.copy(ROOT / "tests" / "types" / "script.py", script)
+    options = [
+        "--strict",
+        "--config-file=",
+        "--python-executable",
+        environment.python,
+        "--cache-dir",
+        tmp_path / "cache",
+    ]
+    command = [sys.executable, "-m", "mypy", *map(str, options), str(script)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr

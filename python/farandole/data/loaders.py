@@ -7,7 +7,7 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 _log = logging.getLogger("farandole.data")
 # A thread that waits for room in its queue looks this often whether it is still wanted.
@@ -34,7 +34,14 @@ class BaseDataLoader(ABC):
         return batch
 
 
-class AsyncDataLoaderMixin:
+# What stands behind the mixin is said by who uses it.
+if TYPE_CHECKING:
+    _Loader = BaseDataLoader
+else:
+    _Loader = object
+
+
+class AsyncDataLoaderMixin(_Loader):
     """Lets a loader read ahead in a thread: ``class Loader(AsyncDataLoaderMixin, SomeLoader)``.
 
     Each pass has a thread that calls ``_iterate`` and puts the batches into a queue. An exception in the thread is

@@ -150,7 +150,7 @@ def rocm_built() -> bool:
     return False
 
 
-def start_timeline(file_path: str | os.PathLike, mark_cycles: bool = False) -> None:
+def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False) -> None:
     """Starts a timeline: rank 0 writes one file of Chrome trace events for all ranks (docs/timeline.md).
 
     Has no effect on the other ranks. May be called again after `stop_timeline()`, with the same file or another one.

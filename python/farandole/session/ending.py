@@ -7,15 +7,17 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, TracebackType
+from typing import Any
 
 from farandole.exceptions import InitializationError, PeerLostError, TensorMismatchError, WorkerRetiredError
 from farandole.library import abi, errors, submission
 
 _PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 
-_previous_hook = None
+_previous_hook: Callable[[type[BaseException], BaseException, TracebackType | None], Any] | None = None
 _owner_pid = 0
 
 # Whether an exception ends the process. It then leaves the job by dying, so that the others are told how it ended
@@ -54,7 +56,7 @@ def _on_uncaught(kind: type[BaseException], value: BaseException, trace: Traceba
     if level.lower() == "debug" or not isinstance(value, (PeerLostError, InitializationError)):
         if isinstance(value, TensorMismatchError) and level.lower() != "debug":
             _cut_at_script(trace)
-        _previous_hook(kind, value, trace)
+        (_previous_hook or sys.__excepthook__)(kind, value, trace)
     else:
         name = "HorovodInternalError" if isinstance(value, PeerLostError) else kind.__name__
         try:

@@ -16,7 +16,7 @@ from farandole.session import ending, part
 _atexit_registered = False
 
 
-def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str | None = None) -> None:
+def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence[Any] | str | None = None) -> None:
     """Joins the job, and waits until all of its ranks have called `init()`.
 
     A process that no launcher has started is rank 0 of 1. A second call while initialised does nothing. The wait ends

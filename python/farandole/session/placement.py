@@ -126,7 +126,7 @@ def find(variables: Mapping[str, str]) -> Place | None:
     if variables.get("FARANDOLE_AGENT_SOCKET"):
         return None
     says, place = started_by.told(variables), told(variables)
-    if place is None:
+    if place is None or says is None:
         started_by.refuse_half(variables)
         return None
     if not place.controller and not says.one_host:

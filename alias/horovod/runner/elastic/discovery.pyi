@@ -1,0 +1,1 @@
+from farandole.launch.elastic_discovery import *
