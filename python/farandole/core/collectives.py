@@ -17,9 +17,9 @@ from farandole.process.basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
 
 # What a submission returned, the tensors whose memory it uses, and what makes the result once it is done.
-Begun = tuple[int, tuple, handles.Finish]
+Begun = tuple[int, tuple[Any, ...], handles.Finish]
 # The same of a group, with the handles of all.
-BegunGroup = tuple[int, tuple, handles.Finish, tuple[int, ...]]
+BegunGroup = tuple[int, tuple[Any, ...], handles.Finish, tuple[int, ...]]
 
 _Viewed = tuple[Any, int, int, Any]
 
@@ -62,7 +62,7 @@ def _root(root_rank: int) -> int:
     return root
 
 
-def _splits_array(splits: Iterable[int]) -> Any:
+def _splits_array(splits: Any) -> Any:
     """`splits` as the C ABI takes them; None, for the same number of rows to each, if they are empty."""
     try:
         values = [operator.index(split) for split in (splits.tolist() if hasattr(splits, "tolist") else splits)]
@@ -324,7 +324,7 @@ class Collectives:
         code, given = submission.submit_group(operation, name, parts, process_sets.id_of(process_set), *reducing)
         if code < 0:
             errors.raise_error(code)
-        return given
+        return tuple(given)
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:

@@ -11,15 +11,15 @@ from farandole.process import basics
 Finish = Callable[[int], Any]
 
 # first handle: (all handles, tensors whose memory the library uses, what makes the result once they are done)
-_pending: dict[int, tuple[tuple[int, ...], tuple, Finish]] = {}
+_pending: dict[int, tuple[tuple[int, ...], tuple[Any, ...], Finish]] = {}
 _greatest = 0
 # Handles of the former life of the job whose operations nobody has waited for.
 _former: set[int] = set()
 # (all handles, tensors whose memory the library uses) of what nobody waits for any more.
-_abandoned: list[tuple[tuple[int, ...], tuple]] = []
+_abandoned: list[tuple[tuple[int, ...], tuple[Any, ...]]] = []
 
 
-def track(handle: int, tensors: tuple, finish: Finish, others: tuple[int, ...] = ()) -> int:
+def track(handle: int, tensors: tuple[Any, ...], finish: Finish, others: tuple[int, ...] = ()) -> int:
     """Registers what a submission returned, or raises the error that it was.
 
     Args:
@@ -102,7 +102,7 @@ def synchronize(handle: int | Deferred) -> Any:
             abi.load().release(one)
 
 
-def finish(handle: int, tensors: tuple, make_result: Finish) -> Any:
+def finish(handle: int, tensors: tuple[Any, ...], make_result: Finish) -> Any:
     """`synchronize(track(...))` without the bookkeeping, for what needs the library no more to make its result."""
     if handle < 0:
         errors.raise_error(handle)
@@ -123,7 +123,7 @@ def _check(handle: int) -> None:
         raise ValueError(f"Handle {handle!r} was not given out by an asynchronous operation.")
 
 
-def abandon(handle: int, tensors: tuple = ()) -> None:
+def abandon(handle: int, tensors: tuple[Any, ...] = ()) -> None:
     """Waits for an operation no more. What it works on stays until it is done.
 
     Args:

@@ -13,7 +13,7 @@ from farandole.process import basics
 from farandole.process_sets import ProcessSet, global_process_set
 
 
-def _dumps(value: Any) -> tuple[ctypes.Array, Exception | None]:
+def _dumps(value: Any) -> tuple[ctypes.Array[Any], Exception | None]:
     """`value` as bytes; or none, and why it cannot be made into bytes. Its rank says so to those that wait for it."""
     import cloudpickle
 
@@ -87,5 +87,5 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
     return [_loads(gathered[end - size : end]) for size, end in zip(sizes, itertools.accumulate(sizes))]
 
 
-def _allgather(array: ctypes.Array, name: str) -> ctypes.Array:
+def _allgather(array: ctypes.Array[Any], name: str) -> ctypes.Array[Any]:
     return handles.synchronize(handles.track(*collectives.allgather(array, name, global_process_set)))

@@ -14,7 +14,7 @@ class Tensors(Protocol):
     which keeps it alive, and its address.
     """
 
-    def view(self, tensor: Any, in_place: bool = False) -> tuple[Any, int, int, ctypes.Array]:
+    def view(self, tensor: Any, in_place: bool = False) -> tuple[Any, int, int, ctypes.Array[ctypes.c_int64]]:
         """Plain memory with the values of `tensor`: object, address, number of the type (`dtypes`), shape (as
         `abi.shape_array` makes it). The object is `tensor` itself or a copy, which may be overwritten.
 

@@ -70,8 +70,8 @@ def _on_uncaught(kind: type[BaseException], value: BaseException, trace: Traceba
 
 def _cut_at_script(trace: TracebackType | None) -> None:
     """Ends a stack trace with the script's own line: how the package came to raise tells nothing about a mismatch."""
-    torch = sys.modules.get("torch")
-    inside = (_PACKAGE, f"{Path(torch.__file__).parent}{os.sep}") if torch is not None else (_PACKAGE,)
+    torch = getattr(sys.modules.get("torch"), "__file__", None)
+    inside = (_PACKAGE, f"{Path(torch).parent}{os.sep}") if torch else (_PACKAGE,)
     last = None
     while trace is not None:
         if not trace.tb_frame.f_code.co_filename.startswith(inside):
