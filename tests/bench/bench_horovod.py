@@ -88,6 +88,8 @@ def collectives_and_steps() -> tuple[list[report.Row], dict[str, list[tuple[int,
         "farandole", WORLD, lambda path: [*launcher("farandole"), *script("horovod_ranks.py", "farandole"), path]
     )
     os.environ["PYTHONPATH"] = ""
+    # Else its ranks fail when they have been stopped for 30 s.
+    os.environ["HOROVOD_GLOO_TIMEOUT_SECONDS"] = "3600"
     theirs = Stopped(PEER, [*launcher("horovod"), *script("horovod_ranks.py", "horovod")])
     rows: list[report.Row] = []
     points: dict[str, list[tuple[int, float]]] = {"farandole": [], PEER: []}
