@@ -77,7 +77,7 @@ def test_page_works_as_written(page: Path, tmp_path: Path) -> None:
 SRUN = """\
 for task in $(seq 0 $((SLURM_NTASKS - 1))); do
   SLURM_PROCID=$task SLURM_LOCALID=$task SLURM_NODEID=0 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=$SLURM_NTASKS \\
-    SLURM_STEP_TASKS_PER_NODE=$SLURM_NTASKS "${@:2}" &
+    SLURM_STEP_TASKS_PER_NODE=$SLURM_NTASKS "${@:3}" &
 done
 wait
 """
@@ -102,6 +102,8 @@ def test_batch_file_of_slurm(tmp_path: Path) -> None:
     (tmp_path / "train.sbatch").write_text(text)
     quickstart = dict(blocks(ROOT / "docs" / "quickstart-ddp.md", "python"))
     (tmp_path / "train.py").write_text(quickstart['title="train.py"'])
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "venv" / "bin" / "activate").touch()
     port = free_port(20000 + os.getpid() % 9000)
     slurm = {"SLURM_JOB_ID": str(port - 20000), "SLURM_NTASKS": "2", "SLURM_CPUS_PER_TASK": "1", "HOME": str(tmp_path)}
     variables = {**environment(tmp_path), **slurm, "SLURM_JOB_NODELIST": "localhost"}
