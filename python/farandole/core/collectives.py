@@ -330,6 +330,9 @@ class Collectives:
 def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Waits until all members of the process set have called it.
 
+    Args:
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+
     Raises:
         ValueError: not initialised.
         HorovodInternalError: a peer was lost.
@@ -339,11 +342,13 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 
 
 def join(device: int = -1) -> int:
-    """Says that this rank has no more data, and waits until all ranks have said so. Until then it takes part with zeros
-    in the allreduces of the others; they may not allgather or broadcast meanwhile.
+    """Says that this rank has no more data, and waits until all ranks have said so.
+
+    Until then this rank takes part in the allreduces of the others with zeros. Allgather, broadcast and the other
+    collectives are not possible meanwhile.
 
     Args:
-        device: ignored; tensors of zeros live where the others' do.
+        device: ignored; Horovod has it.
 
     Returns:
         The rank that joined last.

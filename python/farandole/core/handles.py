@@ -46,10 +46,13 @@ class Deferred:
 
 
 def poll(handle: int | Deferred) -> bool:
-    """Whether the operation is done, so that synchronize() would not wait.
+    """Returns whether an operation has ended, so that `synchronize` would not wait.
+
+    Args:
+        handle: what an asynchronous operation has returned.
 
     Raises:
-        ValueError: the handle was never given out, or has been synchronized; in a child of fork().
+        ValueError: the handle was never given out, or has been synchronized already; or in a child of fork().
     """
     if isinstance(handle, Deferred):
         return handle.poll()
@@ -64,16 +67,19 @@ def poll(handle: int | Deferred) -> bool:
 
 
 def synchronize(handle: int | Deferred) -> Any:
-    """Waits for an operation, returns its output and forgets the handle.
+    """Waits for an operation and returns its result.
+
+    Args:
+        handle: what an asynchronous operation has returned. It is used up by this call.
 
     Returns:
-        The output tensor, of a group the tuple of them; None for a handle that was synchronized before, or is of no
-        operation.
+        The output tensor, or for a group a tuple of tensors; None for a handle that was synchronized before or never
+        given out.
 
     Raises:
-        TensorMismatchError: ranks disagree about the tensor.
+        TensorMismatchError: the ranks disagree about the tensor.
         HorovodInternalError: a peer was lost, or the library was shut down.
-        ValueError: the handle is no number.
+        ValueError: the handle is not a number.
     """
     if isinstance(handle, Deferred):
         return handle()

@@ -43,16 +43,22 @@ def broadcast_object(
 ) -> Any:
     """Returns the object of `root_rank` on every rank: the original there, a copy through cloudpickle elsewhere.
 
+    Unpickling runs code: all ranks have to trust the root.
+
     Args:
-        obj: anything that cloudpickle takes; ignored elsewhere than on the root.
-        root_rank: rank in the job.
-        name: the same on all ranks; by default one that does not depend on the object.
-        process_set: the ranks that take part; the root is one of them.
+        obj: anything that cloudpickle can pickle; ignored on other ranks than the root.
+        root_rank: a rank of the job, the same on all ranks.
+        name: the same on all ranks, and not that of another operation under way. None: "object".
+        process_set: the ranks that take part, the root among them; all of them have to call. Default: all ranks of the
+            job.
+
+    Returns:
+        The object.
 
     Raises:
-        ValueError: no such rank, not initialised.
-        HorovodInternalError: a peer was lost, or cloudpickle does not take the object of the root, which gets
-            cloudpickle's own error.
+        ValueError: there is no such rank, or not initialised.
+        HorovodInternalError: a peer was lost, or the root's object cannot be pickled. The root itself raises
+            cloudpickle's error.
     """
     name = name or "object"
     is_root = basics.rank() == root_rank
@@ -68,14 +74,21 @@ def broadcast_object(
 
 
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
-    """Returns the objects of all ranks, in order of rank, copied through cloudpickle.
+    """Returns the objects of all ranks, in order of rank, as copies through cloudpickle.
+
+    Unpickling runs code: all ranks have to trust each other.
 
     Args:
-        obj: anything that cloudpickle takes.
-        name: the same on all ranks; by default one that does not depend on the object.
+        obj: anything that cloudpickle can pickle.
+        name: the same on all ranks, and not that of another operation under way. None: "object".
+
+    Returns:
+        A list with one object per rank.
 
     Raises:
-        As `broadcast_object`.
+        ValueError: not initialised.
+        HorovodInternalError: a peer was lost, or the object of some rank cannot be pickled. That rank itself raises
+            cloudpickle's error.
     """
     name = name or "object"
     payload, error = _dumps(obj)

@@ -22,14 +22,14 @@ def broadcast_parameters(
     """Replaces the values of all tensors by those of `root_rank`, in place. Entries that are None are skipped.
 
     Args:
-        params: what `state_dict()` returns, a list of (name, tensor) pairs, or one of tensors; the same names, types
-            and shapes on all ranks, and tensors without names in the same order.
-        root_rank: rank in the job.
+        params: what `state_dict()` returns, a list of (name, tensor) pairs, or a list of tensors. Names, types and
+            shapes are the same on all ranks; tensors without names are in the same order.
+        root_rank: a rank of the job.
 
     Raises:
         ValueError: `params` is something else (a generator, for example), an entry is not a tensor, two entries have
-            one name, or there is no such rank; then none was changed.
-        HorovodInternalError: ranks disagree, or a peer was lost.
+            the same name, or there is no such rank. Nothing was changed then.
+        HorovodInternalError: the ranks disagree, or a peer was lost.
     """
     if isinstance(params, dict):
         params = sorted(params.items(), key=lambda entry: str(entry[0]))
@@ -144,17 +144,17 @@ def _apply(optimizer: torch.optim.Optimizer, description: _Description, received
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
 ) -> None:
-    """Gives the optimizer the state and the options that it has on `root_rank`. Weights stay as they are.
+    """Gives the optimizer the state and the options that it has on `root_rank`. The weights stay as they are.
 
-    State that exists on the root only is created, state that exists elsewhere only is dropped, no step is run.
+    State that only the root has is created on the others; state that only the others have is dropped. No step is run.
 
     Args:
         optimizer: with parameters in the same groups and order on all ranks. Not LBFGS.
-        root_rank: rank in the job.
+        root_rank: a rank of the job.
         model: not used; Horovod has it.
 
     Raises:
-        ValueError: LBFGS or no optimizer, no such rank, or the groups differ from the root's.
+        ValueError: not an optimizer, or LBFGS; no such rank; or parameter groups that differ from those of the root.
         HorovodInternalError: a peer was lost.
     """
     if not isinstance(optimizer, torch.optim.Optimizer):

@@ -292,37 +292,39 @@ def DistributedOptimizer(
     *,
     synchronize_in_backward: bool = True,
 ) -> _DistributedOptimizer:
-    """An optimizer that applies the gradients of all ranks. Each gradient's allreduce starts when backward has made it.
+    """Returns an optimizer whose steps use the gradients of all ranks.
 
-    The result is of a class with the name of the optimizer's class, derived from it; it shares state and parameter
-    groups with `optimizer`, which should not be used any more. Gradients of several backward passes are summed, not
-    averaged. Parameters that were frozen after this call and have no gradient are left alone.
+    The allreduce of a gradient starts when backward has computed it, and overlaps with the rest of backward. Gradients
+    of several backward passes are summed, not averaged.
+
+    The result is of a subclass with the same name and shares state and parameter groups; do not use `optimizer` any
+    more.
 
     Args:
         optimizer: any optimizer of torch.
-        named_parameters: (name, parameter) pairs that cover all parameters of the optimizer; names agree between ranks.
-        compression: what travels.
-        backward_passes_per_step: backward passes before each step.
-        op: Average or Sum of gradients; or Adasum (Maleki et al., MLSys 2021) of what the steps of the ranks change,
-            each made with the gradients of the own rank. Then gradients are not reduced, step() has to be called
-            equally often by all ranks, and there is no `skip_synchronize()`.
-        gradient_predivide_factor: splits the division of Average: by this before the sum, by size / this after it.
+        named_parameters: (name, parameter) pairs, usually `model.named_parameters()`. They name all parameters of the
+            optimizer, with the same names on all ranks. None: parameters are named by their place in the optimizer.
+        compression: one of `Compression`: the type in which gradients are sent.
+        backward_passes_per_step: number of backward passes before each step.
+        op: Average or Sum of the gradients; or Adasum (Maleki et al., MLSys 2021). With Adasum each rank makes a step
+            with its own gradients, and the changes are combined; all ranks call step() equally often, and there is no
+            `skip_synchronize()`.
+        gradient_predivide_factor: for Average: gradients are divided by this before the sum, and multiplied by it,
+            divided by the number of ranks, after the sum.
         num_groups: deprecated, use `groups`.
-        groups: gradients that are reduced together, when the last of them is ready: lists of parameters, or a number of
-            lists into which the parameters that are trained are divided, in their order on the first rank. Parameters
-            in none of the lists are reduced alone. Results are the same as without.
-        sparse_as_dense: sparse gradients are reduced as dense ones, and are sparse again after that. Otherwise their
-            rows are gathered, which suits few rows of many.
-        process_set: ranks whose gradients are reduced; others keep their own.
-        synchronize_in_backward: the end of the backward pass that has made the last of the gradients waits until all
-            are reduced, so that clipping, unscaling and whatever else reads gradients sees those of all ranks. Where
-            some parameters have none yet (several losses, parts of the model that are not used), or `create_graph=True`
-            was said, step() waits for all of them. False: always step() does, as in Horovod, which hides communication
-            behind what the script does in between.
+        groups: gradients that are reduced together, when the last of them is ready: lists of parameters, or the number
+            of lists into which the trained parameters are divided. Parameters in no list are reduced alone.
+        sparse_as_dense: reduces sparse gradients as dense ones. Otherwise their rows are gathered, which suits few
+            rows.
+        process_set: the ranks whose gradients are reduced. Other ranks keep their own gradients. Default: all ranks.
+        synchronize_in_backward: True: `loss.backward()` returns when all gradients are reduced, so that clipping and
+            unscaling see those of all ranks. Where some parameters have no gradient yet (several losses, parts of the
+            model that are not used), or with `create_graph=True`, step() waits. False: step() always waits, as in
+            Horovod.
 
     Raises:
-        TypeError: `optimizer` is not an optimizer, or one of these already.
-        ValueError: an argument that is wrong, or not initialised.
+        TypeError: `optimizer` is not an optimizer, or is a DistributedOptimizer already.
+        ValueError: a wrong argument, or not initialised.
     """
     _check_kind(optimizer)
     _check(op, backward_passes_per_step, gradient_predivide_factor, process_set)

@@ -41,16 +41,24 @@ def grouped_allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Like `allreduce_async` for several tensors that are reduced together: none of them before all are there.
+    """Starts an allreduce of several tensors. It begins when the last of them is there on all ranks.
 
     Args:
-        tensors: a list of at least one, of any shapes and types, in the same order on all ranks.
+        tensors: a list of at least one tensor, of any shapes and types, in the same order on all ranks.
+        average: deprecated, use `op`.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        op: as for `allreduce_async`.
+        prescale_factor: each tensor is multiplied by this before the reduction.
+        postscale_factor: each result of the reduction is multiplied by this.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
 
     Returns:
         One handle for all; `synchronize` returns a tuple of new tensors.
 
     Raises:
-        As `allreduce_async`; then none of them was started.
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        HorovodInternalError: a peer was lost.
     """
     op = reduce_ops.resolve(op, average)
     return _allreduce(tensors, False, name, op, prescale_factor, postscale_factor, process_set)
@@ -65,7 +73,26 @@ def grouped_allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Like `grouped_allreduce_async`, but the results replace the values of `tensors`, which share no memory."""
+    """Starts an allreduce of several tensors whose results replace their values.
+
+    Args:
+        tensors: a list of at least one tensor, of any shapes and types, in the same order on all ranks; no two of them
+            share memory.
+        average: deprecated, use `op`.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        op: as for `allreduce_async`.
+        prescale_factor: each tensor is multiplied by this before the reduction.
+        postscale_factor: each result of the reduction is multiplied by this.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+
+    Returns:
+        One handle for all; `synchronize` returns a tuple of the tensors.
+
+    Raises:
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        HorovodInternalError: a peer was lost.
+    """
     op = reduce_ops.resolve(op, average)
     return _allreduce(tensors, True, name, op, prescale_factor, postscale_factor, process_set)
 
@@ -79,7 +106,28 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> tuple[torch.Tensor, ...]:
-    """Like `grouped_allreduce_async_`, and waits. Returns `tensors` as a tuple."""
+    """Allreduces several tensors in place and waits. Autograd does not pass through it.
+
+    Args:
+        tensors: a list of at least one tensor, of any shapes and types, in the same order on all ranks; no two of them
+            share memory.
+        average: deprecated, use `op`.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        op: as for `allreduce`.
+        prescale_factor: each tensor is multiplied by this before the reduction.
+        postscale_factor: each result of the reduction is multiplied by this.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+
+    Returns:
+        The tensors as a tuple.
+
+    Raises:
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        UnsupportedOperationError: Adasum of a tensor that is not floating-point.
+        TensorMismatchError: the ranks disagree about the tensor.
+        HorovodInternalError: a peer was lost.
+    """
     op = reduce_ops.resolve(op, average)
     return handles.synchronize(_allreduce(tensors, True, name, op, prescale_factor, postscale_factor, process_set))
 
@@ -87,16 +135,20 @@ def grouped_allreduce_(
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """Starts the concatenation of each of several tensors along dimension 0, in order of rank.
+    """Starts an allgather of each of several tensors, together or not at all.
 
     Args:
-        tensors: a list of at least one, as `allgather_async` takes them, in the same order on all ranks.
+        tensors: a list of at least one tensor, as `allgather_async` takes them, in the same order on all ranks.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
 
     Returns:
         One handle for all; `synchronize` returns a tuple of new tensors.
 
     Raises:
-        As `allgather_async`; then none of them was started.
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        HorovodInternalError: a peer was lost.
     """
     return handles.track(*collectives.grouped_allgather(as_list(tensors), name, process_set))
 
@@ -109,17 +161,26 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Starts the reduction of several tensors over all ranks, of each of which each rank gets some rows.
+    """Starts a reducescatter of each of several tensors, together or not at all.
+
+    Each rank gets some rows of each result, divided as `reducescatter_async` does.
 
     Args:
-        tensors: a list of at least one, as `reducescatter_async` takes them, in the same order on all ranks.
+        tensors: a list of at least one tensor, as `reducescatter_async` takes them, in the same order on all ranks.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
         op: Average or Sum.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+        prescale_factor: each tensor is multiplied by this before the reduction.
+        postscale_factor: each result of the reduction is multiplied by this.
 
     Returns:
         One handle for all; `synchronize` returns a tuple of new tensors with the rows of this rank.
 
     Raises:
-        As `reducescatter_async`; then none of them was started.
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        UnsupportedOperationError: an operation other than Average and Sum.
+        HorovodInternalError: a peer was lost.
     """
     op = reduce_ops.resolve(op)
     reducing = (op, prescale_factor, postscale_factor)

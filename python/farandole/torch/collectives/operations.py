@@ -26,22 +26,26 @@ def allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Starts postscale_factor * reduce(prescale_factor * tensor) over all ranks into a new tensor.
+    """Starts an allreduce: postscale_factor * reduce(prescale_factor * tensor) over all ranks, into a new tensor.
 
     Args:
-        tensor: any type (of truth values Sum and Max are "or", Product and Min are "and"), of the same shape on all
-            ranks. Must stay untouched until the handle is synchronized.
+        tensor: any type, of the same shape on all ranks. Leave it alone until the handle is synchronized.
         average: deprecated, use `op`.
-        op: Average (the default), Sum, Adasum, Min, Max or Product. Factors give the bits of a multiplication in
-            torch; integers are scaled in double precision and truncated toward zero. Min and Max: NaN if any rank has
-            one; -0 is less than 0. Adasum (Maleki et al., MLSys 2021) takes floating-point numbers and any number of
-            ranks; neighbours are combined in a tree.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        op: Average (the default), Sum, Adasum, Min, Max or Product. Of bools Sum and Max are "or", Product and Min are
+            "and". Min and Max give NaN if any rank has one, and take -0 to be less than 0. Adasum (Maleki et al., MLSys
+            2021) takes floating-point tensors and any number of ranks; neighbours are combined in a tree.
+        prescale_factor: `tensor` is multiplied by this before the reduction. The bits are those of a multiplication in
+            torch; integers are scaled in double precision and truncated toward zero.
+        postscale_factor: the result of the reduction is multiplied by this, in the same way.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
 
     Returns:
         A handle for `poll` and `synchronize`; the latter returns the new tensor.
 
     Raises:
-        ValueError: unsupported type, bad argument, a tensor of that name is still being processed, not initialised.
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
         HorovodInternalError: a peer was lost.
     """
     op = reduce_ops.resolve(op, average)
@@ -59,7 +63,25 @@ def allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Like `allreduce_async`, but the result replaces the values of `tensor`."""
+    """Starts an allreduce whose result replaces the values of `tensor`. Otherwise as `allreduce_async`.
+
+    Args:
+        tensor: any type, of the same shape on all ranks. Leave it alone until the handle is synchronized.
+        average: deprecated, use `op`.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        op: as for `allreduce_async`.
+        prescale_factor: `tensor` is multiplied by this before the reduction.
+        postscale_factor: the result of the reduction is multiplied by this.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+
+    Returns:
+        A handle for `poll` and `synchronize`; the latter returns `tensor`.
+
+    Raises:
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        HorovodInternalError: a peer was lost.
+    """
     op = reduce_ops.resolve(op, average)
     arguments = (name, op, prescale_factor, postscale_factor, process_set)
     return handles.track(*collectives.allreduce(tensor, True, *arguments))
@@ -74,7 +96,27 @@ def allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Like `allreduce_async_`, and waits. Returns `tensor`."""
+    """Allreduces `tensor` in place and waits. Autograd does not pass through it.
+
+    Args:
+        tensor: any type, of the same shape on all ranks.
+        average: deprecated, use `op`.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        op: as for `allreduce`.
+        prescale_factor: `tensor` is multiplied by this before the reduction.
+        postscale_factor: the result of the reduction is multiplied by this.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+
+    Returns:
+        `tensor`.
+
+    Raises:
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        UnsupportedOperationError: Adasum of a tensor that is not floating-point.
+        TensorMismatchError: the ranks disagree about the tensor.
+        HorovodInternalError: a peer was lost.
+    """
     op = reduce_ops.resolve(op, average)
     return handles.finish(
         *collectives.allreduce(tensor, True, name, op, prescale_factor, postscale_factor, process_set)
@@ -82,16 +124,19 @@ def allreduce_(
 
 
 def allgather_async(tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set) -> int:
-    """Starts the concatenation of the tensors of all ranks along dimension 0, in order of rank.
+    """Starts an allgather: the tensors of all ranks, concatenated along dimension 0 in order of rank.
 
     Args:
-        tensor: any type, at least one dimension; all dimensions but the first must agree between ranks.
+        tensor: any type, at least one dimension. All dimensions but the first agree between the ranks.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
 
     Returns:
-        A handle; `synchronize` returns the new tensor.
+        A handle for `poll` and `synchronize`; the latter returns the new tensor.
 
     Raises:
-        ValueError: unsupported type, no dimension, name in use, not initialised.
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
         HorovodInternalError: a peer was lost.
     """
     return handles.track(*collectives.allgather(tensor, name, process_set))
@@ -103,19 +148,22 @@ def alltoall_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Starts to send rows of `tensor` to every rank and to get theirs.
+    """Starts an alltoall: sends rows of `tensor` to every rank and receives rows from every rank.
 
     Args:
-        tensor: any type, at least one dimension; all dimensions but the first must agree between ranks.
-        splits: how many rows go to each member of the process set, the first ones to the first. None or empty: the same
-            number to each, which must divide the rows.
+        tensor: any type, at least one dimension. All dimensions but the first agree between the ranks.
+        splits: how many rows go to each member of the process set, in order of rank. None or empty: the same number to
+            each; the rows have to be divisible by the number of members.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
 
     Returns:
-        A handle; `synchronize` returns what has come, in order of rank; if `splits` was given, a pair of that and
-        int32 with the number of rows from each.
+        A handle for `poll` and `synchronize`. The latter returns the rows that were received, in order of rank; if
+        `splits` was given, a pair of these and an int32 tensor with the number of rows from each rank.
 
     Raises:
-        ValueError: unsupported type, no dimension, bad splits, name in use, not initialised.
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
         HorovodInternalError: a peer was lost.
     """
     device = splits.device if isinstance(splits, torch.Tensor) else "cpu"
@@ -134,20 +182,26 @@ def reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Starts the reduction of `tensor` over all ranks, of which each gets some rows.
+    """Starts a reducescatter: reduces `tensor` over all ranks and gives each rank some rows of the result.
+
+    The rows are divided as evenly as possible; if they are not divisible, the lowest ranks get one more.
 
     Args:
         tensor: any type, at least one dimension, of the same shape on all ranks.
-        op: Average or Sum. Factors give the bits of a multiplication in torch; integers are scaled in double precision
-            and truncated toward zero.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        op: Average or Sum.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+        prescale_factor: `tensor` is multiplied by this before the reduction. The bits are those of a multiplication in
+            torch; integers are scaled in double precision and truncated toward zero.
+        postscale_factor: the result of the reduction is multiplied by this, in the same way.
 
     Returns:
-        A handle; `synchronize` returns the rows of this rank as a new tensor: the rows are divided as evenly as
-        possible, the lowest ranks get one more if they do not divide.
+        A handle for `poll` and `synchronize`; the latter returns the rows of this rank as a new tensor.
 
     Raises:
-        ValueError: unsupported type, no dimension, name in use, not initialised.
-        UnsupportedOperationError: another operation.
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        UnsupportedOperationError: an operation other than Average and Sum.
         HorovodInternalError: a peer was lost.
     """
     op = reduce_ops.resolve(op)
@@ -157,17 +211,20 @@ def reducescatter_async(
 def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """Starts to copy the values of `tensor` on `root_rank` into a new tensor on every rank.
+    """Starts a broadcast: copies the values that `tensor` has on `root_rank` into a new tensor on every rank.
 
     Args:
         tensor: any type, of the same shape on all ranks.
-        root_rank: rank in the job, the same on all ranks.
+        root_rank: a rank of the job, the same on all ranks.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
 
     Returns:
-        A handle; `synchronize` returns the new tensor.
+        A handle for `poll` and `synchronize`; the latter returns the new tensor.
 
     Raises:
-        ValueError: unsupported type, no such rank, name in use, not initialised.
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
         HorovodInternalError: a peer was lost.
     """
     return handles.track(*collectives.broadcast(tensor, False, root_rank, name, process_set))
@@ -176,12 +233,44 @@ def broadcast_async(
 def broadcast_async_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """Like `broadcast_async`, but the values replace those of `tensor`."""
+    """Starts a broadcast that replaces the values of `tensor` by those that it has on `root_rank`.
+
+    Args:
+        tensor: any type, of the same shape on all ranks.
+        root_rank: a rank of the job, the same on all ranks.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+
+    Returns:
+        A handle for `poll` and `synchronize`; the latter returns `tensor`.
+
+    Raises:
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        HorovodInternalError: a peer was lost.
+    """
     return handles.track(*collectives.broadcast(tensor, True, root_rank, name, process_set))
 
 
 def broadcast_(
     tensor: torch.Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """Like `broadcast_async_`, and waits. Returns `tensor`."""
+    """Replaces the values of `tensor` by those that it has on `root_rank`, and waits. Autograd does not pass through
+    it.
+
+    Args:
+        tensor: any type, of the same shape on all ranks.
+        root_rank: a rank of the job, the same on all ranks.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+
+    Returns:
+        `tensor`.
+
+    Raises:
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        TensorMismatchError: the ranks disagree about the tensor.
+        HorovodInternalError: a peer was lost.
+    """
     return handles.finish(*collectives.broadcast(tensor, True, root_rank, name, process_set))
