@@ -50,7 +50,7 @@ void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Pre
 std::string Joining::RefusalOf(const Hello& hello, const Present& present) {
   if (!generations_->Learn(hello.elastic.previous_generation)) {
     return absl::StrCat("it says that it was in generation ", hello.elastic.previous_generation,
-                        ", which cannot be; the last of this job is ", generations_->last());
+                        ", which is impossible; the last generation of this job is ", generations_->last());
   }
   if (present.runs) {
     const std::string held = elastic() ? elastic_.Unlike(hello) : HeldText(hello, *present.roster);

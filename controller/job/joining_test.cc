@@ -109,7 +109,8 @@ TEST_F(JoiningTest, WhoCannotBeAMemberIsRefusedInWords) {
   EXPECT_NE(Says(HelloOf(7, -1, 2), runs).reason.find("all 2 ranks are held by live processes"), std::string::npos);
   Hello impossible = HelloOf(7, 1, 2);
   impossible.elastic.previous_generation = members::GenerationCount::kToldMax + 1;
-  EXPECT_NE(Says(impossible).reason.find("which cannot be; the last of this job is 4"), std::string::npos);
+  EXPECT_NE(Says(impossible).reason.find("which is impossible; the last generation of this job is 4"),
+            std::string::npos);
   Hello variables = HelloOf(7, 1, 2);
   variables.variables.push_back({"HOROVOD_FUSION_THRESHOLD", "many"});
   EXPECT_NE(Says(variables).reason.find("HOROVOD_FUSION_THRESHOLD"), std::string::npos);

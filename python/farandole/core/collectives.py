@@ -58,7 +58,7 @@ def _root(root_rank: int) -> int:
     except TypeError:
         raise ValueError(f"root_rank must be an int, got {root_rank!r}") from None
     if abs(root) > 0x7FFFFFFF:
-        raise ValueError(f"root rank {root} is not a rank of any job")
+        raise ValueError(f"root_rank={root} is not a rank of any job")
     return root
 
 

@@ -24,15 +24,15 @@ class StateHandler:
 
     def save(self) -> None:
         """Keeps a copy of the value's state."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is saved")
+        raise NotImplementedError(f"{type(self).__name__} must define save()")
 
     def restore(self) -> None:
         """Takes the value back to the last copy. Must not communicate."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is restored")
+        raise NotImplementedError(f"{type(self).__name__} must define restore()")
 
     def sync(self) -> None:
         """Takes over the value's state of rank 0, and saves it."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is synchronised")
+        raise NotImplementedError(f"{type(self).__name__} must define sync()")
 
     def reset(self) -> None:
         """Called when the workers have changed. Does nothing here."""

@@ -87,7 +87,7 @@ def _join_again(reset: Callable[[], None]) -> None:
             _leave(error)
         except exceptions.PeerLostError as error:
             # Lost while the workers came together: they do once more.
-            _say(f"coming together again: {error}")
+            _say(f"joining the job again: {error}")
 
 
 def _leave(error: exceptions.WorkerRetiredError) -> NoReturn:

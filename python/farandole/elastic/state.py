@@ -92,15 +92,15 @@ class State:
 
     def save(self) -> None:
         """Keeps a copy of the state in memory."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is saved")
+        raise NotImplementedError(f"{type(self).__name__} must define save()")
 
     def restore(self) -> None:
         """Takes the state back to the last copy. Must not communicate."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is restored")
+        raise NotImplementedError(f"{type(self).__name__} must define restore()")
 
     def sync(self) -> None:
         """Takes over the state of rank 0, and saves it. Called on all ranks together."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is synchronised")
+        raise NotImplementedError(f"{type(self).__name__} must define sync()")
 
     def reset(self) -> None:
         """Called when the workers have changed, before the registered callbacks. Does nothing here."""
@@ -150,6 +150,6 @@ def _copy(name: str, value: Any) -> Any:
         return copy.deepcopy(value)
     except Exception as error:
         raise TypeError(
-            f"attribute {name!r} of the state, a {type(value).__name__}, cannot be copied ({error}): keep it outside "
-            "of the state, or put what it consists of there"
+            f"attribute {name!r} of the state, a {type(value).__name__}, cannot be copied ({error}); keep it out of "
+            "the state, or store its parts there"
         ) from error

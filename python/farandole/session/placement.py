@@ -192,7 +192,7 @@ def ask_keeper(place: Place) -> dict[str, str]:
         left = deadline - time.monotonic()
         if left <= 0:
             raise InitializationError(
-                f"the keeper of this host's processes (started for {place.by}) does not answer at the socket "
+                f"the keeper process of this host (started for {place.by}) does not answer at the socket "
                 f"@{place.socket_name()}; ss -xp tells whether it, or somebody else, has that name"
             )
         _start_keeper(place)

@@ -89,7 +89,7 @@ class Comparison:
             first = names_of[trained[position]]
             warnings.warn(
                 f"the ranks do not have the same parameters at the first optimizer.step(): `{first}` is the first that "
-                "differs. They stay different, as only gradients are exchanged. Call "
+                "differs. They stay different, because only gradients are exchanged. Call "
                 "hvd.broadcast_parameters(model.state_dict(), root_rank=0) before training.",
                 stacklevel=3,
             )
