@@ -51,6 +51,18 @@ test-asan: deps  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSa
 test-tsan: deps  ## the C++ tests that do without gRPC under ThreadSanitizer
 	@$(VENV)/python scripts/run_sanitizer.py tsan
 
+FRONT_END := tests/api $(patsubst %,tests/multiprocess/test_%.py,collectives gradients optimizers sets)
+TORCH ?= 2.1.0
+
+.PHONY: test-torch
+test-torch: deps product  ## the tests of the front end with another torch: make test-torch TORCH=2.14.1
+	@scripts/install_deps.sh --torch $(TORCH)
+	@PATH="$(CURDIR)/.deps/torch-$(TORCH)/bin:$$PATH" python -m pytest -q -rs $(FRONT_END)
+
+.PHONY: test-torch-floor
+test-torch-floor:  ## the same with the oldest torch that is supported
+	@$(MAKE) --no-print-directory test-torch TORCH=2.1.0
+
 .PHONY: test-large
 test-large: deps  ## counts beyond 2^31: some minutes, 12 GB of memory
 	bazel test //worker/select:large_count_test --test_output=all

@@ -4,9 +4,11 @@
 #   1. Debian packages (the list below), by apt-get; with sudo if not root.
 #   2. abseil's Debian source in .deps/abseil: the library that enters user processes compiles it in. Fetched by a
 #      private apt state made of this machine's own apt sources.
-#   3. .venv with the pip packages of requirements-dev.txt; in .deps/wheels those that our wheels need. The first of $PYTHON, python3 on the PATH and
+#   3. .venv with the pip packages of requirements-dev.txt. The first of $PYTHON, python3 on the PATH and
 #      /usr/bin/python3 that is >= 3.9, has venv and for which every package can be installed.
+#   4. In .deps/wheels the pip packages that our own wheels need.
 #
+# With --torch VERSION: an environment of its own with that torch, for `make test-torch`.
 # With --product: the packages that compile and abseil's source alone; with --check says which of those packages are
 # missing, and installs nothing. With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of
 # `make fuzz`, with --lint those of `make lint`. With --consumers or --docs: requirements-consumers.txt or
@@ -173,7 +175,27 @@ install_more() {
   echo "$wanted" >"$mark"
 }
 
+# A venv with another torch than .venv's, by the first Python of $PYTHON and .venv's own for which there is one.
+make_torch_venv() {
+  local venv=.deps/torch-$1 wanted python
+  wanted=$(echo "$1" | cat - requirements-torch.txt | cksum)
+  [[ $(cat "$venv/requirements.cksum" 2>/dev/null) == "$wanted" ]] && return 0
+  for python in ${PYTHON:-} .venv/bin/python; do
+    echo "install_deps: making $venv with torch $1 and $("$python" --version), which may take gigabytes of CUDA packages"
+    "$python" -m venv --clear "$venv"
+    if "$venv/bin/python" -m pip install -q --disable-pip-version-check "torch==$1" -r requirements-torch.txt; then
+      echo "$wanted" >"$venv/requirements.cksum"
+      return 0
+    fi
+  done
+  die "torch $1 cannot be installed for $("$python" --version); set PYTHON to one that it supports (torch 2.1: up to 3.11)"
+}
+
 case ${1:-} in
+  --torch)
+    make_torch_venv "$2"
+    exit
+    ;;
   --consumers)
     install_more consumers --no-deps
     exit

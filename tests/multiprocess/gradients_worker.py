@@ -226,7 +226,9 @@ def case_checkpointing() -> None:
         assert all(pair.shared())
 
 
-def case_scaler() -> None:
+def case_scaler() -> str | None:
+    if not hasattr(torch.amp, "GradScaler"):
+        return "left out"  # torch gained one for CPUs in 2.3
     pair = Pair(model_of())
     scalers = [torch.amp.GradScaler("cpu", init_scale=1024.0) for _ in range(2)]
     for step in range(4):
@@ -255,6 +257,7 @@ def case_scaler() -> None:
             scaler.update()
         for a, b in zip(pair.model.parameters(), pair.twin.parameters()):
             assert torch.equal(a, b)
+    return None
 
 
 def case_saved_and_copied() -> None:
@@ -373,8 +376,8 @@ def main() -> None:
     assert hvd.size() == 2
     for name, case in list(globals().items()):
         if name.startswith("case_"):
-            case()
-            os.write(1, b"passed %s\n" % name.encode())
+            outcome = case() or "passed"
+            os.write(1, f"{outcome} {name}\n".encode())
     hvd.shutdown()
 
 
