@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-import torch
-
-import farandole.torch as hvd
+import light as hvd
 
 RANK = int(os.environ.get("FARANDOLE_RANK") or os.environ["OMPI_COMM_WORLD_RANK"])
 
@@ -16,7 +14,7 @@ NAMES = ("rank", "size", "local_rank", "local_size", "cross_rank", "cross_size")
 
 
 def total() -> float:
-    return hvd.allreduce(torch.tensor([float(RANK)]), op=hvd.Sum).item()
+    return hvd.allreduce(hvd.tensor([float(RANK)]), op=hvd.Sum).item()
 
 
 def begin(*parts: list[int]) -> list[int]:

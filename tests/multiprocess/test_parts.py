@@ -25,13 +25,12 @@ PORT = 4711
 START_S = 10
 HEAD = """
 import os, sys, time
-import torch
-import farandole.torch as hvd
+import light as hvd
 
 RANK = int(os.environ["FARANDOLE_RANK"])
 
 def step():
-    return hvd.allreduce(torch.tensor([float(RANK)]), op=hvd.Sum).item()
+    return hvd.allreduce(hvd.tensor([float(RANK)]), op=hvd.Sum).item()
 """
 
 
@@ -132,7 +131,7 @@ for number in range(10**9):
     assert step() == 6.0
     if hvd.rank() == 0 and number % 20 == 0:
         print("step", number, flush=True)
-    if hvd.allreduce(torch.tensor(float(os.path.exists({str(done)!r}))), op=hvd.Max).item():
+    if hvd.allreduce(hvd.tensor([float(os.path.exists({str(done)!r}))]), op=hvd.Max).item():
         break
 hvd.shutdown()
 hvd.init(comm=[3, 2, 1])

@@ -98,9 +98,9 @@ def test_a_rank_of_mpirun_that_is_killed_is_named(tmp_path: Path) -> None:
 print("pid", os.getpid(), flush=True)
 if hvd.rank() == 1:
     os.kill(os.getpid(), 9)
-import torch, farandole.torch
+import light
 try:
-    farandole.torch.allreduce(torch.ones(1))
+    light.allreduce(light.ones(1))
 except Exception as error:
     print("told", error, flush=True)
 """
@@ -185,8 +185,8 @@ def test_two_hosts_with_a_key_file(tmp_path: Path) -> None:
         pytest.skip(reason)
     more = {"FARANDOLE_KEY_FILE": key_file(tmp_path), "FARANDOLE_CONTROLLER": "10.77.0.1:4711"}
     body = """
-import torch, farandole.torch
-total = farandole.torch.allreduce(torch.full((1000,), hvd.rank() + 1.0), op=farandole.torch.Sum)
+import light
+total = light.allreduce(light.full((1000,), hvd.rank() + 1.0), op=light.Sum)
 assert total.tolist() == [3.0] * 1000, total
 print("at", os.environ["FARANDOLE_AGENT_SOCKET"], flush=True)
 """
