@@ -325,7 +325,8 @@ void Agent::RankEndedFromLoop(Rank rank, const processes::ProcessEnd& end) {
 void Agent::KeepEnd(WorkerEnded end) {
   ends_.push_back(std::move(end));
   if (ends_.size() <= kEndsMax) return;
-  store_->DropFromLoop(processes::MemoryKey(ends_.front().worker_incarnation));
+  const Incarnation oldest = ends_.front().worker_incarnation;
+  if (oldest != Incarnation()) store_->DropFromLoop(processes::MemoryKey(oldest));
   ends_.pop_front();
 }
 

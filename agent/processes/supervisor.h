@@ -62,8 +62,8 @@ class Supervisor {
   Step Terminate(TimePoint now, int64_t kill_after_ms);
   // Whether a worker ended because of a signal of ours.
   bool OwnDoing(const WorkerEnd& end) const;
-  // Who had ended well before that: often the reason, as others then waited in vain. "" if nobody.
-  std::string WhoHadEnded(TimePoint before) const;
+  // Who had left before that and ended well: often the reason, as others then waited in vain. "" if nobody.
+  std::string WhoHadLeft(TimePoint before) const;
   // Fills in the sentence if there is something to say.
   void Say(Step* step) const;
   const Failure* First() const;

@@ -10,6 +10,8 @@ namespace farandole::controller::job {
 namespace {
 
 constexpr int kMissingRanksMax = 16;
+// Of which one is enough for a refusal.
+constexpr size_t kEndedRanksMax = 16;
 
 // Why a joiner cannot have a rank after the present generation; "" if it can.
 std::string HeldText(const Hello& hello, const members::Roster& roster) {
@@ -31,13 +33,11 @@ void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Pre
     return TurnAway(agent_id, hello, actions);
   }
   if (!reason.empty()) return Refuse(agent_id, hello, reason, actions);
-  if (hello.rank == ended_rank_) ended_rank_ = Rank();  // somebody calls init() for it all the same
-  if (ended_rank_.known() && hello.elastic.min_size == 0 && ended_rank_.value() < hello.size) {
-    return Refuse(agent_id, hello, ended_text_, actions);
-  }
   const members::Membership::Answer answer = waiting_.Join(hello, agent_id, agents_->Host(agent_id), now);
   switch (answer.admission) {
     case members::Membership::Admission::kAdmitted:
+      ended_ranks_.erase(hello.rank.value());  // another process than the one that was started for it
+      if (WaitsInVain()) return RefuseAll(actions);
       return Welcome(agent_id, hello, present.runs, actions);
     case members::Membership::Admission::kRefused:
       return Refuse(agent_id, hello, answer.reason, actions);
@@ -60,9 +60,9 @@ std::string Joining::RefusalOf(const Hello& hello, const Present& present) {
   return std::string(ReadSettings(hello.variables, &settings).message());
 }
 
-void Joining::Refuse(const std::string& agent_id, const Hello& hello, const std::string& reason,
-                     Actions* actions) const {
-  actions->ToWorker(agent_id, hello.worker_incarnation, Removed{{}, RemovedKind::kRefused, reason});
+void Joining::Refuse(const std::string& agent_id, const Hello& hello, const std::string& reason, Actions* actions,
+                     RemovedKind kind) const {
+  actions->ToWorker(agent_id, hello.worker_incarnation, Removed{{}, kind, reason});
   actions->Because(absl::StrCat("pid ", hello.pid, " on host ", agents_->Host(agent_id), " was refused: ", reason));
 }
 
@@ -108,15 +108,24 @@ void Joining::OnRetire(const std::string& agent_id, const Retire& retire, const 
 }
 
 void Joining::OnRankEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {
-  if (!ended.rank.known() || ended_rank_.known()) return;
-  ended_rank_ = ended.rank;
-  ended_text_ = absl::StrCat("rank ", ended.rank.value(), " (pid ", ended.pid, " on host ", agents_->Host(agent_id),
-                             ") ", ended.cause, ", so that nobody calls init() for it");
-  if (waiting_.elastic() || ended.rank.value() >= waiting_.size()) return;
+  if (!ended.rank.known() || waiting_.Waits(ended.rank) || ended_ranks_.size() >= kEndedRanksMax) return;
+  ended_ranks_[ended.rank.value()] =
+      absl::StrCat("rank ", ended.rank.value(), " (pid ", ended.pid, " on host ", agents_->Host(agent_id), ") ",
+                   ended.cause, ", so that nobody calls init() for it");
+  if (WaitsInVain()) RefuseAll(actions);
+}
+
+bool Joining::WaitsInVain() const {
+  return !waiting_.elastic() && !ended_ranks_.empty() && ended_ranks_.begin()->first < waiting_.size();
+}
+
+// Another process has failed them, as when a member is lost: it is not their fault.
+void Joining::RefuseAll(Actions* actions) {
+  const std::string reason = ended_ranks_.begin()->second;
   const std::vector<members::Candidate> candidates = waiting_.candidates();
   for (const members::Candidate& c : candidates) {
     waiting_.Drop(c.hello.worker_incarnation);
-    Refuse(c.agent_id, c.hello, ended_text_, actions);
+    Refuse(c.agent_id, c.hello, reason, actions, RemovedKind::kPeerLost);
   }
 }
 

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_CONTROLLER_JOB_JOINING_H_
 #define FARANDOLE_CONTROLLER_JOB_JOINING_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -72,8 +73,12 @@ class Joining {
   void FillWaits(const Present& present, TimePoint now, JobStatus* status) const;
 
  private:
+  // Whether a rank that is needed does not come any more.
+  bool WaitsInVain() const;
+  void RefuseAll(Actions* actions);
   std::string RefusalOf(const Hello& hello, const Present& present);
-  void Refuse(const std::string& agent_id, const Hello& hello, const std::string& reason, Actions* actions) const;
+  void Refuse(const std::string& agent_id, const Hello& hello, const std::string& reason, Actions* actions,
+              RemovedKind kind = RemovedKind::kRefused) const;
   void Welcome(const std::string& agent_id, const Hello& hello, bool runs, Actions* actions) const;
   void TurnAway(const std::string& agent_id, const Hello& hello, Actions* actions);
 
@@ -82,9 +87,9 @@ class Joining {
   members::GenerationCount* const generations_;
   members::Membership waiting_;
   members::ElasticRules elastic_;
-  // The first rank whose process has ended, and the sentence on that: a job of fixed size does not begin without it.
-  Rank ended_rank_;
-  std::string ended_text_;
+  // The sentence on each rank whose process has ended: a job of fixed size does not begin without them. At most
+  // kEndedRanksMax.
+  std::map<int32_t, std::string> ended_ranks_;
 };
 
 }  // namespace farandole::controller::job

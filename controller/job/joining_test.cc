@@ -82,13 +82,24 @@ TEST_F(JoiningTest, NobodyWaitsForARankWhoseProcessHasEnded) {
   Actions actions;
   joining_.OnRankEnded("a", RankEnded(1), &actions);
   const Removed removed = Answer<Removed>(actions);
-  EXPECT_EQ(removed.kind, RemovedKind::kRefused);
+  EXPECT_EQ(removed.kind, RemovedKind::kPeerLost) << "it is not at fault itself";
   EXPECT_EQ(removed.reason, kInVain);
   EXPECT_TRUE(joining_.waiting().candidates().empty());
   // Later ones are told as well, until somebody comes for it all the same.
   EXPECT_EQ(Answer<Removed>(Says(HelloOf(6, 2, 3))).reason, kInVain);
   Answer<Welcome>(Says(HelloOf(7, 1, 3)));
   Answer<Welcome>(Says(HelloOf(6, 2, 3)));
+  // Who waits already is not waited for in vain, whatever becomes of the process that was started for it.
+  Actions none;
+  joining_.OnRankEnded("a", RankEnded(1), &none);
+  EXPECT_TRUE(none.sends.empty());
+}
+
+TEST_F(JoiningTest, OneOfSeveralRanksThatHaveEndedIsEnough) {
+  Actions actions;
+  for (int rank = 9; rank >= 1; --rank) joining_.OnRankEnded("a", RankEnded(rank), &actions);
+  EXPECT_EQ(Answer<Removed>(Says(HelloOf(5, 0, 3))).reason, kInVain);
+  EXPECT_TRUE(actions.sends.empty());
 }
 
 TEST_F(JoiningTest, ARankThatHasEndedIsNothingToOtherJobs) {

@@ -60,6 +60,8 @@ class Membership {
   bool Complete() const { return !candidates_.empty() && static_cast<int32_t>(candidates_.size()) == size(); }
   // The first `max` ranks that nobody has come for, ascending; a candidate that left the choice to us takes a free one.
   std::vector<Rank> Missing(int max) const;
+  // Whether somebody has come for this rank.
+  bool Waits(Rank rank) const { return by_rank_.contains(rank.value()); }
   bool HasProcess(const std::string& agent_id, int64_t pid) const { return by_process_.contains({pid, agent_id}); }
   bool elastic() const { return !candidates_.empty() && candidates_.front().hello.elastic.min_size > 0; }
   bool HasAgent(const std::string& agent_id) const { return by_agent_.contains(agent_id); }

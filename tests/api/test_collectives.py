@@ -280,7 +280,9 @@ def test_gradient_of_rows_that_go_nowhere(hvd: ModuleType) -> None:
         assert tensor.grad.sum(1).tolist() == [2.0] * sent + [0.0] * (3 - sent)
 
 
-@pytest.mark.parametrize("splits", [[1, 2], [4], [-1], [[1]], torch.tensor([1.0])])
+@pytest.mark.parametrize(
+    "splits", [[1, 2], [4], [-1], [[1]], torch.tensor([1.0]), torch.tensor([True]), torch.empty(0)]
+)
 def test_bad_splits(hvd: ModuleType, splits: object) -> None:
     with pytest.raises(ValueError, match="splits"):
         hvd.alltoall(torch.ones(3, 2), splits=splits)

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 from farandole.core import arrays, dtypes, handles, objects, reduce_ops
+from farandole.library import abi
 from farandole.process_sets import global_process_set
 from farandole.torch import memory
 
@@ -59,6 +60,26 @@ def test_an_object_that_cannot_be_pickled(hvd: ModuleType) -> None:
         objects.broadcast_object(each for each in ())
     with pytest.raises(TypeError, match="generator"):
         objects.allgather_object(each for each in ())
+
+
+def test_releasing_abandoned_operations_may_be_interrupted_by_itself(
+    hvd: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a collection of garbage whose finalizers abandon more."""
+    library, released = abi.load(), []
+
+    def wait(handle: int, timeout_ms: int) -> int:
+        if handle == 1001:
+            handles.abandon(2001)
+            handles.release_abandoned()
+        return abi.OK
+
+    monkeypatch.setattr(library, "wait", wait)
+    monkeypatch.setattr(library, "release", released.append)
+    for handle in (1000, 1001, 1002):
+        handles.abandon(handle)
+    handles.release_abandoned()
+    assert sorted(released) == [1000, 1001, 1002, 2001] and not handles._abandoned
 
 
 def test_abandoned_operations_are_released(hvd: ModuleType) -> None:

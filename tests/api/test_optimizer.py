@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from farandole.base.variables import is_elastic
+
 
 def make_model(seed: int = 0) -> nn.Module:
     torch.manual_seed(seed)
@@ -130,15 +132,28 @@ def test_a_gradient_that_is_changed_too_early(either: ModuleType) -> None:
 
 def test_two_optimizers_of_one_parameter(either: ModuleType) -> None:
     shared, own = (nn.Parameter(torch.ones(2)) for _ in range(2))
-    first = either.DistributedOptimizer(torch.optim.SGD([shared, own], lr=1.0), [("shared", shared), ("own", own)])
-    second = either.DistributedOptimizer(torch.optim.SGD([shared], lr=1.0), [("shared", shared)])
+    named = [("shared", shared), ("own", own)]
+    first = either.DistributedOptimizer(torch.optim.SGD([shared, own], lr=1.0), named, groups=1)
+    second = either.DistributedOptimizer(torch.optim.SGD([shared], lr=1.0), named[:1])
     with pytest.raises(RuntimeError, match="`shared` would be reduced by two DistributedOptimizers"):
-        shared.sum().backward()
-    # A notebook's cell that is run again: the first is gone.
-    del first
-    second.zero_grad()
-    shared.sum().backward()
-    second.step()
+        (shared + own).sum().backward()
+    # As the error advises. Nothing was agreed upon before it.
+    del second
+    first.zero_grad()
+    (shared + own).sum().backward()
+    first.step()
+    assert len(first._reducer.groups) == is_elastic() and shared.tolist() == [0, 0]
+
+
+def test_an_optimizer_takes_the_place_of_one_that_is_gone(either: ModuleType) -> None:
+    """A notebook's cell that is run again."""
+    parameter = nn.Parameter(torch.ones(2))
+    for _ in range(2):
+        optimizer = either.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0))
+        parameter.sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert parameter.tolist() == [-1, -1]
 
 
 def test_a_sparse_gradient(either: ModuleType) -> None:
@@ -282,6 +297,18 @@ def test_a_forgotten_optimizer_takes_its_hooks_along(hvd: ModuleType) -> None:
     assert gone() is None
     for step in range(3):
         loss_of(model, step).backward()
+
+
+def test_a_forgotten_optimizer_takes_its_model_along(hvd: ModuleType) -> None:
+    """With the first collection: models that are made one after the other do not add up."""
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), groups=1)
+    loss_of(model, 0).backward()
+    optimizer.step()
+    gone = [weakref.ref(parameter) for parameter in model.parameters()]
+    del model, optimizer
+    gc.collect()
+    assert all(each() is None for each in gone)
 
 
 @pytest.mark.parametrize("op", ["Average", "Adasum"])

@@ -201,6 +201,17 @@ def case_sparse_as_dense() -> None:
     train_words(SOME, sparse_as_dense=True, groups=2)
 
 
+def case_sparse_as_dense_in_a_group_that_falls_apart() -> None:
+    table, other = nn.Parameter(torch.zeros(4, 2)), nn.Parameter(torch.zeros(3 + hvd.rank()))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([table, other], lr=1.0), groups=1, sparse_as_dense=True)
+    try:
+        (nn.functional.embedding(torch.tensor([1]), table, sparse=True).sum() + other.sum()).backward()
+    except hvd.TensorMismatchError:
+        pass
+    assert table.grad.is_sparse and table.grad.to_dense().tolist() == [[0, 0], [1, 1], [0, 0], [0, 0]]
+    assert not optimizer._reducer.outstanding()
+
+
 def case_a_dense_gradient_meets_a_sparse_one() -> None:
     weight = nn.Parameter(torch.zeros(4, 2))
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), op=hvd.Sum)

@@ -69,8 +69,7 @@ def _splits_array(splits: Any) -> Any:
     except (TypeError, ValueError):
         values = [_ROWS_MAX + 1]
     if any(abs(value) > _ROWS_MAX for value in values):
-        got = f"{splits.dtype} of {splits.ndim} dimensions" if hasattr(splits, "ndim") else repr(splits)
-        raise ValueError(f"splits is a vector of integers, got {got}")
+        raise ValueError(f"splits is a vector of integers, got {splits!r}")
     return abi.shape_array(values) if values else None
 
 
@@ -86,12 +85,6 @@ def _own_rows(shape: Sequence[int], set_id: int) -> tuple[int, ...]:
         errors.raise_error(min(size, position))
     rows, *others = shape
     return (rows // size + (position < rows % size), *others)
-
-
-def _check_distinct(viewed: Sequence[_Viewed]) -> None:
-    places = [address for _, address, _, shape in viewed if 0 not in shape]
-    if len(set(places)) < len(places):
-        raise ValueError("two tensors of the group share their memory, so it cannot hold both results")
 
 
 class Collectives:
@@ -225,8 +218,6 @@ class Collectives:
     ) -> BegunGroup:
         """`allreduce` of each: none before all are there."""
         viewed = [self._tensors.view(tensor, in_place) for tensor in tensors]
-        if in_place:
-            _check_distinct(viewed)
         targets = [self._target(tensor, each[0], each[1], in_place) for tensor, each in zip(tensors, viewed)]
         given = self._submit_group(
             ALLREDUCE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, Callable
 
 from farandole.exceptions import HorovodInternalError
@@ -16,7 +17,7 @@ _greatest = 0
 # Handles of the former life of the job whose operations nobody has waited for.
 _former: set[int] = set()
 # (all handles, tensors whose memory the library uses) of what nobody waits for any more.
-_abandoned: list[tuple[tuple[int, ...], tuple[Any, ...]]] = []
+_abandoned: deque[tuple[tuple[int, ...], tuple[Any, ...]]] = deque()
 
 
 def track(handle: int, tensors: tuple[Any, ...], finish: Finish, others: tuple[int, ...] = ()) -> int:
@@ -130,24 +131,29 @@ def _check(handle: int) -> None:
 
 
 def abandon(handle: int, tensors: tuple[Any, ...] = ()) -> None:
-    """Waits for an operation no more. What it works on stays until it is done.
+    """Waits for an operation no more. What it works on stays until it is done. Calls nothing, so that finalizers may.
 
     Args:
         tensors: what that is, if the handle is not tracked.
     """
-    each, kept, _ = _pending.pop(handle, ((handle,), tensors, None))
-    _abandoned.append((each, kept))
-    release_abandoned()
+    entry = _pending.pop(handle, None)
+    _abandoned.append(((handle,), tensors) if entry is None else entry[:2])
 
 
 def release_abandoned() -> None:
     """Forgets those of the abandoned operations that are done."""
     library = abi.load()
-    for entry in list(_abandoned):
-        if all(library.wait(each, 0) != abi.PENDING for each in entry[0]):
-            for each in entry[0]:
-                library.release(each)
-            _abandoned.remove(entry)
+    # Each is taken out before it is looked at: finalizers and other threads may come in between.
+    for _ in range(len(_abandoned)):
+        try:
+            entry = _abandoned.popleft()
+        except IndexError:
+            return
+        if any(library.wait(each, 0) == abi.PENDING for each in entry[0]):
+            _abandoned.append(entry)
+            continue
+        for each in entry[0]:
+            library.release(each)
 
 
 def _forget_all() -> None:

@@ -28,8 +28,18 @@ def as_list(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     return tensors
 
 
+def _check_distinct(tensors: Sequence[torch.Tensor]) -> None:
+    whole = [each for each in tensors if isinstance(each, torch.Tensor) and each.layout is torch.strided]
+    places = [each.data_ptr() for each in whole if each.numel()]
+    if len(set(places)) < len(places):
+        raise ValueError("two tensors of the group share their memory, so it cannot hold both results")
+
+
 def _allreduce(tensors: Sequence[torch.Tensor], in_place: bool, *arguments: Any) -> int:
-    return handles.track(*collectives.grouped_allreduce(as_list(tensors), in_place, *arguments))
+    group = as_list(tensors)
+    if in_place:
+        _check_distinct(group)
+    return handles.track(*collectives.grouped_allreduce(group, in_place, *arguments))
 
 
 def grouped_allreduce_async(

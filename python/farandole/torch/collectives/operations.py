@@ -166,7 +166,11 @@ def alltoall_async(
         ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
         HorovodInternalError: a peer was lost.
     """
-    device = splits.device if isinstance(splits, torch.Tensor) else "cpu"
+    device = "cpu"
+    if isinstance(splits, torch.Tensor):
+        device = splits.device
+        if splits.dim() != 1 or splits.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"splits is a vector of integers, got {splits.dtype} of {splits.dim()} dimensions")
 
     def counts(rows: list[int]) -> torch.Tensor:
         return torch.tensor(rows, dtype=torch.int32, device=device)

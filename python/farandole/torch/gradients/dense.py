@@ -34,10 +34,6 @@ class Unsent(Transfer):
 class Dense(Transfer):
     """An allreduce of one gradient; where there is none, of zeros. Sparse ones are made dense and sparse again."""
 
-    def __init__(self, slot: Slot) -> None:
-        super().__init__(slot)
-        self._sparse_dimensions = 0  # of the gradient that was sparse
-
     def start(self, how: Reduction) -> None:
         """Submits the gradient; raises what the library answers."""
         self._prepare(how)
@@ -45,9 +41,11 @@ class Dense(Transfer):
         pointer = buffer.data_ptr()
         code = memory.REDUCIBLE.get(buffer.dtype)
         if code is None:
+            self.abandon()
             raise ValueError(f"Tensor type {buffer.dtype} is not supported")
         handle = submit(ALLREDUCE, how.wire_name(slot), pointer, pointer, code, slot.shape, *how.arguments)
         if handle < 0:
+            self.abandon()
             errors.raise_error(handle)
         self.handle, slot.transfer = handle, self
 
@@ -73,7 +71,7 @@ class Dense(Transfer):
         slot = self.slot
         gradient = slot.parameter.grad
         if gradient is not None and gradient.layout is torch.sparse_coo:
-            self._sparse_dimensions = gradient.sparse_dim()
+            slot.sparse_dimensions = gradient.sparse_dim()
             slot.parameter.grad = gradient.to_dense()
         with torch.no_grad():
             self.buffer = self._plain(how)
@@ -146,9 +144,9 @@ class Dense(Transfer):
             else:
                 with torch.no_grad():
                     gradient.copy_(buffer)
-        if self._sparse_dimensions:
-            slot.parameter.grad = slot.parameter.grad.to_sparse(self._sparse_dimensions)
-            self._sparse_dimensions = 0
+        if slot.sparse_dimensions:
+            slot.parameter.grad = slot.parameter.grad.to_sparse(slot.sparse_dimensions)
+            slot.sparse_dimensions = 0
 
 
 class Grouped(Dense):
@@ -161,7 +159,7 @@ class Grouped(Dense):
         if self.slot.group.arrived():
             self.slot.group.submit(how)
 
-    def stand_in(self) -> None:
+    def start_in_place_of_rows(self) -> None:
         """Takes part in the group for a sparse gradient. Where a rank has no gradient, and so does not know of the
         others, it finds a tensor of another shape."""
         self.buffer = torch.empty(0, dtype=self.slot.parameter.dtype)
@@ -229,9 +227,11 @@ class Group:
     def submit(self, how: Reduction) -> None:
         """Submits what of the group has a gradient: all of it or nothing. Raises what the library answers."""
         self._missing = -1
-        members = [member for slot in self.slots if (member := self._member(slot, how)) is not None]
-        buffers = [member.buffer for member in members]
+        members: list[Grouped] = []
         try:
+            for slot in self.slots:
+                self._add_member(slot, how, members)
+            buffers = [member.buffer for member in members]
             name = how.name(self.slots[0])
             first, _, _, others = collectives.grouped_allreduce(buffers, True, name, *how.scaling, how.process_set)
         except Exception:
@@ -241,15 +241,14 @@ class Group:
         for member, handle in zip(members, (first, *others)):
             member.handle = handle
 
-    def _member(self, slot: Slot, how: Reduction) -> Grouped | None:
-        if slot.sparse:
-            return None
+    @staticmethod
+    def _add_member(slot: Slot, how: Reduction, members: list[Grouped]) -> None:
+        if slot.sparse or (slot.transfer is None and slot.parameter.grad is None):
+            return
+        members.append(slot.usual)
         if slot.transfer is None:
-            if slot.parameter.grad is None:
-                return None
             slot.transfer = slot.usual  # frozen meanwhile
             slot.usual._prepare(how)
         elif isinstance(slot.transfer, Sparse):
-            slot.usual.stand_in()
+            slot.usual.start_in_place_of_rows()
             slot.transfer.stand_in = slot.usual
-        return slot.usual

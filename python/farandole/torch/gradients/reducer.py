@@ -102,6 +102,10 @@ class GradientReducer:
         for slot in self.slots:
             slot.hook.remove()
         self.give_up()
+        # What is left refers to nothing in a circle: parameters and their gradients go with whoever has them.
+        for slot in self.slots:
+            slot.forget_job(0)
+        self.groups = []
 
     def give_up(self) -> None:
         """Begins a new step: waits for nothing that is under way, whose memory stays until it is done."""
@@ -290,14 +294,15 @@ class GradientReducer:
             basics.size()  # raises when not initialised
             # In an elastic job hooks are there whoever will be a member.
             self._excluded = not members.included()
-            how.arguments = (process_sets.id_of(members), *how.scaling)
         if not self._excluded:
             self._refuse_sharing()
+        set_id = process_sets.id_of(members)
         alone = members.size() == 1 and not is_elastic()
         for slot in self.slots:
             if slot.usual is None:
                 slot.usual = Unsent(slot) if alone else Dense(slot)
         if self._excluded or alone:
+            how.arguments = (set_id, *how.scaling)
             how.laid_out = True
             return
         for slot in self.slots:
@@ -306,18 +311,20 @@ class GradientReducer:
                 slot.wire_name = submission.Text(f"allreduce.{slot.own_name}".encode())
         if first and self.groups_wanted is not None:
             self._form_groups()
+        how.arguments = (set_id, *how.scaling)
         if how.compression is not None:
             how.laid_out = True
         elif not self.outstanding():
             how.laid_out = True
-            places = shared_memory.lay_out([slot.parameter for slot in self.slots], how.arguments[0])
+            places = shared_memory.lay_out([slot.parameter for slot in self.slots], set_id)
             for slot, place in zip(self.slots, places):
                 slot.place = place
 
     def _refuse_sharing(self) -> None:
         """Raises RuntimeError if another optimizer reduces one of the gradients as well."""
         for attempt in range(2):
-            others = {each.parameter for reducer in _reducers if reducer is not self for each in reducer.slots}
+            reducers = [each for each in _reducers if each is not self and each._how.process_set.included()]
+            others = {slot.parameter for reducer in reducers for slot in reducer.slots}
             shared = next((slot for slot in self.slots if slot.parameter in others), None)
             if shared is None:
                 return

@@ -108,6 +108,7 @@ class Slot:
         "place",
         "group",
         "sparse",
+        "sparse_dimensions",
         "invented",
     )
 
@@ -123,7 +124,7 @@ class Slot:
         self.own_name = ""  # the name, or one made from it, if others of this process use the same
         self.wire_name: Text | None = None  # of the allreduce
         self.delay = delay  # backward passes that are still to come before the allreduce starts
-        self.usual: Transfer | None = None  # how its gradients are reduced, unless they are sparse
+        self.usual: Transfer | None = None  # how its gradients are reduced, unless their rows are gathered
         self.transfer: Transfer | None = None  # begun, and not finished
         self.gradient: torch.Tensor | None = None  # as it was handed over, while it is being reduced
         self.version = 0  # of `gradient` then, as autograd counts changes in place
@@ -131,6 +132,7 @@ class Slot:
         self.place: Place | None = None  # in memory that the ranks share
         self.group: Any = None  # the `Group` whose gradients are reduced together with its own
         self.sparse = False  # all ranks know that this gradient is sparse
+        self.sparse_dimensions = 0  # of the gradient that is reduced as a dense one
         self.invented = False  # there was no gradient
 
     def hand_over(self) -> None:

@@ -102,7 +102,11 @@ class Sparse(Transfer):
                 raise
             # It is dense on other ranks, which know by now.
             slot.sparse = True
-            self._start_values(how)
+            try:
+                self._start_values(how)
+            except Exception:
+                self._give_up()
+                raise
             return self
         except Exception:
             self._give_up()
@@ -114,14 +118,17 @@ class Sparse(Transfer):
 
     def _stood_in(self) -> bool:
         """Waits for what its group has submitted for it. False: the group fell apart."""
-        stand_in, self.stand_in = self.stand_in, None
-        handle = stand_in.handle
+        handle = self.stand_in.handle
         try:
             waiting.wait(handle)
-        except TensorMismatchError:
+        except Exception as error:
+            self.stand_in = None
+            if not isinstance(error, TensorMismatchError):
+                raise
             if self.slot.group is not None:
                 self.slot.group.dissolve()
             return False
+        self.stand_in = None
         abi.load().release(handle)
         return True
 
