@@ -106,7 +106,7 @@ bench-data: build  ## the data plane beside gloo, Open MPI and bounds; build/ben
 
 # Few rounds: make bench-horovod QUICK=1
 .PHONY: bench-horovod
-bench-horovod: product  ## everything beside Horovod 0.28.1, built for this torch; build/bench/horovod.json and a picture
+bench-horovod: deps product  ## everything beside Horovod 0.28.1, built for this torch; build/bench/horovod.json and a picture
 	@scripts/install_horovod.sh
 	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_horovod.py
 
