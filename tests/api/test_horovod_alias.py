@@ -7,7 +7,7 @@ from pathlib import Path
 
 import processes
 
-ALIAS = f"{processes.ROOT / 'python'}:{processes.ROOT / 'alias'}"
+ALIAS = ":".join(str(processes.ROOT / folder) for folder in ("python", "alias", "tests"))
 
 
 def alias(folder: Path, body: str, path: str = ALIAS) -> processes.Job:
