@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "launch.elastic",
         "launch.function",
         "launch.job",
+        "launch.processes",
         "launch.settings",
         "launch.status",
         "version",

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from farandole.launch.processes import descriptors
 from farandole.launch.settings import flags
 from farandole.launch.settings.settings import Settings
 from farandole.version import __version__
@@ -74,6 +75,7 @@ def start(parsed: argparse.Namespace, name: str) -> int:
 
 def launch(settings: Settings) -> int:
     """Runs a job; returns its exit code."""
+    descriptors.warn_if_few(settings.descriptors, descriptors.raise_limit(), settings.say)
     if settings.elastic:
         from farandole.launch.elastic.driver import run
     else:

@@ -6,7 +6,6 @@ docs/elastic.md says what users see, slots.py holds the decisions, helper.py run
 from __future__ import annotations
 
 import os
-import select
 import shlex
 import signal
 import sys
@@ -22,6 +21,7 @@ from farandole.launch.hosts.addresses import LOOPBACK, address_for, address_of, 
 from farandole.launch.hosts.hosts import is_local
 from farandole.launch.job.control import Control, missing_program
 from farandole.launch.job.signals import Signals
+from farandole.launch.processes.descriptors import explain
 from farandole.launch.remote import ssh
 from farandole.launch.settings.settings import Settings, allowed_cores
 
@@ -119,7 +119,7 @@ class _ElasticRun:
                 self._end_workers()
                 return verdict.code
             except (OSError, RuntimeError) as error:
-                self._say(str(error))
+                self._say(explain(error))
                 return 1
             finally:
                 self._end()
@@ -160,12 +160,9 @@ class _ElasticRun:
     def _turn(self, timeout_s: float) -> None:
         """Waits for something to happen and takes note of it."""
         links = {link.reader: link for link in self._links.values()}
-        wakeup = self._signals.wakeup
-        readers = [wakeup.reader, *links, *(self._discovery.readers() if self._discovery is not None else [])]
+        readers = [*links, *(self._discovery.readers() if self._discovery is not None else [])]
         writers = [fd for link in self._links.values() for fd in link.writers]
-        ready = select.select(readers, writers, [], timeout_s)[0]
-        wakeup.drain(ready)
-        for fd in ready:
+        for fd in self._signals.loop.wait(readers, timeout_s, writers):
             if fd in links:
                 self._read(links[fd])
         for link in self._links.values():

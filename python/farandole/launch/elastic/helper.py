@@ -17,7 +17,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -28,7 +27,7 @@ from typing import Any
 
 from farandole.launch.hosts.addresses import address_of, address_towards_controller
 from farandole.launch.processes.agents import AgentSpec, LocalAgent
-from farandole.launch.processes.wakeup import Wakeup
+from farandole.launch.processes.waiting import Loop
 
 # A worker that has ended keeps its number for so long: agents look there for how it has ended.
 KEPT_S = 60.0
@@ -82,7 +81,7 @@ class Helper:
         self._agent: LocalAgent | None = None
         self._address = ""  # under which others find workers of this host
         self._workers: list[Worker] = []
-        self._wakeup = Wakeup()
+        self._loop = Loop()
         os.set_blocking(self._events, False)
 
     def run(self) -> int:
@@ -94,17 +93,16 @@ class Helper:
             pass
         finally:
             self._end()
-            self._wakeup.close()
+            self._loop.close()
         return 0
 
     def _turn(self) -> bool:
         """Waits for something to do, and does it; False at the end of stdin."""
         pipes = {fd: worker for worker in self._workers for fd in worker.pipes}
         full = len(self._unsent) > OUTPUT_BYTES_MAX
-        readers = [0, self._wakeup.reader, *self._agent_ends(), *([] if full else pipes)]
+        readers = [0, *self._agent_ends(), *([] if full else pipes)]
         # SIGCHLD writes to the pipe; the time-out is for patience that ends.
-        ready, writable, _ = select.select(readers, [self._events] if self._unsent else [], [], 1.0)
-        self._wakeup.drain(ready)
+        ready = self._loop.wait(readers, 1.0, [self._events] if self._unsent else [])
         if 0 in ready and not self._read_commands():
             return False
         for fd in ready:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import shlex
 import signal
 import time
@@ -16,6 +15,7 @@ from farandole.launch.job.output import Output
 from farandole.launch.job.signals import Signals
 from farandole.launch.processes.agents import AgentSpec, LocalAgent
 from farandole.launch.processes.children import end_leftovers
+from farandole.launch.processes.descriptors import explain
 from farandole.launch.remote import ssh
 from farandole.launch.remote.agent import RemoteAgent
 from farandole.launch.settings.settings import Settings, allowed_cores
@@ -76,7 +76,7 @@ class _Run:
             try:
                 return self._run()
             except (OSError, RuntimeError) as error:
-                self._say(str(error))
+                self._say(explain(error))
                 return 1
             finally:
                 for agent in self._agents:
@@ -188,9 +188,8 @@ class _Run:
                 self._signals.pending.append(signal.SIGTERM)
                 continue
             # The time-out covers a signal that came just before.
-            wakeup = self._signals.wakeup
-            watched = [wakeup.reader, *(end for agent in running for end in agent.waits_on())]
-            wakeup.drain(select.select(watched, [], [], 1.0 if first_failure == 0 else 0.1)[0])
+            watched = [end for agent in running for end in agent.waits_on()]
+            self._signals.loop.wait(watched, 1.0 if first_failure == 0 else 0.1)
 
     def _pass_signals_on(self, running: list[LocalAgent | RemoteAgent]) -> None:
         while self._signals.pending:

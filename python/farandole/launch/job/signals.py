@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from types import FrameType
 
-from farandole.launch.processes.wakeup import Wakeup
+from farandole.launch.processes.waiting import Loop
 
 RELAYED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -15,10 +15,10 @@ class Signals:
 
     Attributes:
         pending: their numbers.
-        wakeup: tells of new ones, and of children that have ended.
+        loop: waits for new ones, too, and for children that end.
     """
 
-    wakeup: Wakeup
+    loop: Loop
 
     def __init__(self) -> None:
         self.pending: list[int] = []
@@ -27,11 +27,11 @@ class Signals:
 
     def __enter__(self) -> Signals:
         self._handlers = {number: signal.signal(number, self._take) for number in RELAYED}
-        self.wakeup = Wakeup()
+        self.loop = Loop()
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self.wakeup.close()
+        self.loop.close()
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 

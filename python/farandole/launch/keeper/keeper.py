@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import socket
 import sys
 import time
 
 from farandole.base import sockets
 from farandole.launch.keeper.kept import KeptAgent, KeptController
-from farandole.launch.processes.wakeup import Wakeup
+from farandole.launch.processes.waiting import Loop
 from farandole.session.placement import Place
 
 LINE_BYTES_MAX = 65536
@@ -51,28 +50,27 @@ class Keeper:
 
     def run(self) -> None:
         """Until the last process has ended, and what is kept is not needed by others."""
-        wakeup = Wakeup()
+        loop = Loop()
         try:
             try:
                 self._kept.start()
             except (OSError, ValueError, RuntimeError) as error:
                 self._error = str(error)
-            self._serve(wakeup)
+            self._serve(loop)
         finally:
             self._listener.close()
             self._kept.end()
-            wakeup.close()
+            loop.close()
 
-    def _serve(self, wakeup: Wakeup) -> None:
+    def _serve(self, loop: Loop) -> None:
         deadline = 0.0 if self._processes else time.monotonic() + FIRST_S
         while self._processes or time.monotonic() < deadline or not (self._error or self._kept.leave()):
             ends = [] if self._error else self._kept.waits_on()
             askers = self._listener.waits_on()
-            ready = select.select([*askers, wakeup.reader, *ends, *self._processes.values()], [], [], 1.0)[0]
-            wakeup.drain(ready)
+            ready = loop.wait([*askers, *ends, *self._processes.values()], 1.0)
             for pid in [pid for pid, pidfd in self._processes.items() if pidfd in ready]:
                 os.close(self._processes.pop(pid))
-            if any(asker in ready for asker in askers):
+            if any(asker.fileno() in ready for asker in askers):
                 self._accept()
                 deadline = 0.0
             if not self._error and not self._kept.alive():

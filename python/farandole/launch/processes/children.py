@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import select
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+
+from farandole.launch.processes.waiting import wait
 
 
 def member_token(key: str, job: str) -> str:
@@ -137,7 +138,7 @@ def read_line(descriptor: int, child: Child, timeout_s: float) -> str | None:
     received = b""
     while not received.endswith(b"\n"):
         left = deadline - time.monotonic()
-        if left <= 0 or not select.select([descriptor], [], [], min(left, 0.5))[0]:
+        if left <= 0 or not wait([descriptor], timeout_s=min(left, 0.5)):
             if left <= 0 or child.exit_code() is not None:
                 return None
             continue

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -17,7 +16,7 @@ import time
 from farandole.base import locate
 from farandole.launch.hosts.addresses import address_of
 from farandole.launch.processes.agents import AgentSpec, LocalAgent
-from farandole.launch.processes.wakeup import Wakeup
+from farandole.launch.processes.waiting import Loop
 from farandole.launch.remote.ssh import MARK
 from farandole.version import __version__
 
@@ -78,24 +77,21 @@ class _Proxy:
     def run(self) -> int:
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, frame: self._disconnect())
-        wakeup = Wakeup()
+        loop = Loop()
         try:
-            return self._wait(wakeup) if self._agent.start() else 1
+            return self._wait(loop) if self._agent.start() else 1
         finally:
             self._agent.end()
-            wakeup.close()
+            loop.close()
 
-    def _wait(self, wakeup: Wakeup) -> int:
+    def _wait(self, loop: Loop) -> int:
         while True:
             code = self._agent.poll()
             if code is not None:
                 return code
             if time.monotonic() > self._deadline:
                 return 1
-            watched = [wakeup.reader, *self._agent.waits_on(), *([0] if self._connected else [])]
-            ready = select.select(watched, [], [], 1.0)[0]
-            wakeup.drain(ready)
-            if 0 in ready:
+            if 0 in loop.wait([*self._agent.waits_on(), *([0] if self._connected else [])], 1.0):
                 self._read()
 
     def _read(self) -> None:

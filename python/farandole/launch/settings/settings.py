@@ -83,6 +83,12 @@ class Settings:
         """Which ranks run on which host. Raises ValueError if the hosts have not enough slots."""
         return assign_ranks(self.hosts or (Host("localhost", self.processes),), self.processes)
 
+    @property
+    def descriptors(self) -> int:
+        """About so many the launcher needs: two pipes and two files for each process, four pipes for each host."""
+        per_process = 2 if self.output_folder is None else 4
+        return per_process * self.processes + 4 * len(self.hosts)
+
     def environment(self, inherited: Mapping[str, str], cores: int) -> dict[str, str]:
         """Variables of the agent, the controller and the workers, without what the agent adds for each worker."""
         result = {name: value for name, value in inherited.items() if name not in _OF_ANOTHER_JOB}
