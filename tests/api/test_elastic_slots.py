@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from farandole.launch.elastic.slots import Bounds, Slot, Slots, Verdict
+from farandole.launch.job.slots import Bounds, Slot, Slots
+from farandole.launch.job.verdict import Verdict
 
 KILLED = 128 + 9
 

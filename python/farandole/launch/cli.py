@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from farandole.launch.processes import descriptors
 from farandole.launch.settings import flags
 from farandole.launch.settings.settings import Settings
 from farandole.version import __version__
@@ -70,18 +69,9 @@ def start(parsed: argparse.Namespace, name: str) -> int:
 
         print(check_build.text(), end="")
         return 0
-    return launch(settings_or_exit(parsed, name))
+    from farandole.launch.job.run import run
 
-
-def launch(settings: Settings) -> int:
-    """Runs a job; returns its exit code."""
-    descriptors.warn_if_few(settings.descriptors, descriptors.raise_limit(), settings.say)
-    if settings.elastic:
-        from farandole.launch.elastic.driver import run
-    else:
-        from farandole.launch.job.run import run
-
-    return run(settings)
+    return run(settings_or_exit(parsed, name))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

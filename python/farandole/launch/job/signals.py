@@ -7,7 +7,8 @@ from types import FrameType
 
 from farandole.launch.processes.waiting import Loop
 
-RELAYED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+RELAYED = (*ENDING, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Signals:
@@ -15,6 +16,7 @@ class Signals:
 
     Attributes:
         pending: their numbers.
+        asked_to_end: one that ends has come.
         loop: waits for new ones, too, and for children that end.
     """
 
@@ -22,6 +24,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.pending: list[int] = []
+        self.asked_to_end = False
         self._interrupts = 0
         self._handlers: dict[int, object] = {}
 
@@ -40,4 +43,9 @@ class Signals:
         if number == signal.SIGINT:
             self._interrupts += 1
             number = {1: signal.SIGINT, 2: signal.SIGTERM}.get(self._interrupts, signal.SIGKILL)
+        self.take(number)
+
+    def take(self, number: int) -> None:
+        """As if it had come."""
+        self.asked_to_end = self.asked_to_end or number in (*ENDING, signal.SIGKILL)
         self.pending.append(number)

@@ -102,6 +102,18 @@ class Controller:
             self._say(f"controller (pid {child.process.pid}) listens on {address}")
         return True
 
+    def move(self, listen: str) -> bool:
+        """Whether it listens at another address now, HOST:PORT. Its agents connect again, as after its death; if it
+        cannot, it listens where it did."""
+        before = self.address
+        self.child.send(signal.SIGKILL)
+        self.child.process.wait()
+        self.address = listen
+        if self.start():
+            return True
+        self.address = before
+        return False
+
     @property
     def port(self) -> str:
         """On which it listens."""

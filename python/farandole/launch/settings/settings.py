@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -67,8 +66,13 @@ class Settings:
     cooldown_range_s: tuple[float, float] | None = None
 
     def say(self, sentence: str) -> None:
-        """One line on stderr."""
-        print(f"{self.name}: {sentence}", file=sys.stderr, flush=True)
+        """One line on stderr, if that can be written: a job does not end for want of it."""
+        line = f"{self.name}: {sentence}\n".encode(errors="surrogateescape")
+        try:
+            while line:
+                line = line[os.write(2, line) :]
+        except OSError:
+            pass
 
     @property
     def elastic(self) -> bool:
@@ -84,6 +88,11 @@ class Settings:
         return assign_ranks(self.hosts or (Host("localhost", self.processes),), self.processes)
 
     @property
+    def most_on_a_host(self) -> int:
+        """Processes that share the cores of a host, as far as that is known before the job begins."""
+        return self.processes if self.elastic else max(each.local_size for each in self.ranks_by_host())
+
+    @property
     def descriptors(self) -> int:
         """About so many the launcher needs: two pipes and two files for each process, four pipes for each host."""
         per_process = 2 if self.output_folder is None else 4
@@ -93,8 +102,7 @@ class Settings:
         """Variables of the agent, the controller and the workers, without what the agent adds for each worker."""
         result = {name: value for name, value in inherited.items() if name not in _OF_ANOTHER_JOB}
         result.update(spelled_as_words(result))
-        here = self.processes if self.elastic else max(each.local_size for each in self.ranks_by_host())
-        result.setdefault("OMP_NUM_THREADS", str(threads_per_process(cores, here)))
+        result.setdefault("OMP_NUM_THREADS", str(threads_per_process(cores, self.most_on_a_host)))
         given = dict(self.tunables)
         if self.start_timeout_s is not None:
             given["START_TIMEOUT"] = f"{self.start_timeout_s:g}"

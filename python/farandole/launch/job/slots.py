@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from farandole.launch.job.verdict import Verdict
+
 # When all processes end with errors of their own within this time, the script is at fault.
 SAME_FAULT_S = 60.0
 _NEVER = float("inf")
@@ -29,13 +31,6 @@ class Ask(NamedTuple):
 
     verb: str
     slot: Slot
-
-
-class Verdict(NamedTuple):
-    """How the job ends: the exit code, and a sentence unless all is well."""
-
-    code: int
-    sentence: str = ""
 
 
 class _Phase(Enum):
