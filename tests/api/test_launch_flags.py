@@ -9,7 +9,7 @@ import pytest
 
 from farandole.launch import cli, horovodrun
 from farandole.launch.hosts import hosts
-from farandole.launch.settings import flags, settings, tunables
+from farandole.launch.settings import settings, tunables
 
 
 def parse(*arguments: str) -> settings.Settings:
@@ -208,6 +208,8 @@ logging:
         ("autotune: {enabled: perhaps}", "autotune.enabled: 'perhaps' is neither true nor false"),
         ("- a list", "sections such as 'params:'"),
         ("params: [", "is not YAML"),
+        ("params: " + "[" * 5000, "nested too deeply"),
+        ("params: {cycle_time_ms: 2026-13-45}", "holds a value that cannot be: month must be in 1..12"),
         ("params: !!python/object/apply:os.system ['touch hacked']", "is not YAML"),
     ],
 )
@@ -271,4 +273,3 @@ def test_flags_of_both_commands_are_the_same() -> None:
 
     run = cli.make_parser()._subparsers._group_actions[0].choices["run"]
     assert options(horovodrun.make_parser()) - options(run) == {"-v", "--version"}
-    assert flags.PROCESSES_MAX == hosts.SLOTS_MAX

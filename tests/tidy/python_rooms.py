@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "launch.status",
         "version",
     ),
-    "launch.elastic_discovery": (),
+    "launch.elastic_discovery": ("launch.hosts", "launch.processes"),
     "launch.function": (
         "base",
         "exceptions",

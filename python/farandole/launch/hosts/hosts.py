@@ -7,7 +7,8 @@ import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-SLOTS_MAX = 65536
+# More than any host has cores.
+SLOTS_MAX = 4096
 _NAME = re.compile(r"[A-Za-z0-9_.:%@-]+")
 _LOOPBACK = re.compile(r"127\.\d+\.\d+\.\d+")
 

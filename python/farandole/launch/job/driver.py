@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from farandole.launch.hosts.addresses import LOOPBACK, address_for, address_of
 from farandole.launch.job.control import Control
 from farandole.launch.job.output import Output
-from farandole.launch.job.signals import Signals
+from farandole.launch.job.signals import ENDING, Signals
 from farandole.launch.job.verdict import Verdict
 from farandole.launch.processes.descriptors import explain
 from farandole.launch.remote import ssh
@@ -57,6 +57,7 @@ class Driver:
         self._again = again
         self._control = Control(settings, environment)
         self._hosts: dict[str, LocalHost | RemoteHost] = {}
+        self._ready: set[str] = set()  # those whose agent runs
         self._output = Output(settings, self.label, again)
         self._own: dict[str, str] = {}  # by other host, the address under which it finds us
         self._signals = Signals()
@@ -120,6 +121,8 @@ class Driver:
             self._say(event["text"])
         elif kind == "function":
             self._folders.note_made(host)
+        elif kind == "ready":
+            self._ready.add(host)
         else:
             if kind == "finished" and event["text"]:
                 self._say(event["text"])
@@ -171,6 +174,7 @@ class Driver:
         """Raises OSError."""
         if local:
             self._hosts[job.host] = LocalHost(job)
+            self._ready.add(job.host)
             return
         from farandole.launch.remote.link import RemoteHost
 
@@ -186,8 +190,13 @@ class Driver:
         return None if self._folders is None or local else self._folders.request()
 
     def _tell_all(self, number: int) -> None:
-        for host in self._hosts.values():
-            host.send(do="signal", number=int(number))
+        """Passes a signal on. Hosts that nothing was heard of yet are not waited for when it ends the job."""
+        for name, host in list(self._hosts.items()):
+            if number in ENDING and name not in self._ready and not host.over:
+                host.end()
+                self._handle(name, {"event": "finished", "code": 128 + number})
+            else:
+                host.send(do="signal", number=int(number))
 
     def _await(self, hosts: Sequence[LocalHost | RemoteHost], patience_s: float) -> None:
         """Until these have ended, or for so long; a third Ctrl-C cuts it short."""

@@ -138,7 +138,7 @@ class ElasticJob(Driver):
                 "interface (--network-interfaces)"
             )
         ours = self._control.own if local else self._own_address(host)
-        if not local and self._control.only_here:
+        if not local and self._control.only_here and ours != LOOPBACK:
             self._control.move("::" if ":" in ours else "0.0.0.0")
         spec = AgentSpec(
             job=self._control.job,
@@ -176,7 +176,7 @@ class ElasticJob(Driver):
         if others and self._discovery is not None:
             # Those that come later may find this host by another of its addresses.
             listen = "::" if ":" in listen else "0.0.0.0"
-        if not self._control.start(listen, self._data_address != LOOPBACK):
+        if not self._control.start(listen, bool(others) or self._data_address != LOOPBACK):
             return False
         self._control.show()
         return True

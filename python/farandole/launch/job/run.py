@@ -32,6 +32,7 @@ def run(settings: Settings, folders: RemoteFolders | None = None, lifeline: int 
     if missing:
         settings.say(missing)
         return 1
+    descriptors.open_standard()
     descriptors.warn_if_few(settings.descriptors, descriptors.raise_limit(), settings.say)
     cores = allowed_cores()
     environment = settings.environment(os.environ, cores)

@@ -11,6 +11,17 @@ from collections.abc import Callable
 OWN = 64
 
 
+def open_standard() -> None:
+    """Opens those of stdin, stdout and stderr that are closed: a pipe of ours would get their number, and data."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest that is free: this one.
+            os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(number, True)
+
+
 def raise_limit() -> int:
     """Takes as many as the administrator allows (`ulimit -Hn`), also for what is started from here. How many."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

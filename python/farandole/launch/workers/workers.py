@@ -62,6 +62,7 @@ class Workers:
         "output"     "stream", "text": lines, those of workers with "[N] " before them, N being the rank or the slot
         "note"       "text": to be said
         "function"   the folder of one was made
+        "ready"      the agent runs
         "started", "ended"   of a slot: "slot", "pid"; "code", "killed", "how"
         "finished"   "code", "text": nothing runs here any more; a sentence unless it was said already
 
@@ -95,7 +96,9 @@ class Workers:
 
     def _run_agent(self, spec: AgentSpec, output: Sequence[int] = ()) -> None:
         self._agent = LocalAgent(spec, self._environment, self._note, output)
-        if not self._agent.start():
+        if self._agent.start():
+            self._tell({"event": "ready"})
+        else:
             self._finish(1)
 
     def _note(self, sentence: str) -> None:
@@ -144,6 +147,7 @@ class Workers:
 
     def end(self) -> None:
         """Returns when nothing is left."""
+        self.over = True
         if self._agent is not None:
             self._agent.end()
             self._agent = None
