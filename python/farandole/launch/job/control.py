@@ -37,7 +37,7 @@ class Control:
 
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
         self._settings, self._environment = settings, environment
-        self.job = f"run-{secrets.token_hex(8)}"
+        self.job = f"{settings.job_name or 'run'}-{secrets.token_hex(8)}"
         self.certificate = ""
         self._listen = ""
         self._controller: Controller | None = None

@@ -70,6 +70,11 @@ class Driver:
         """Whether a signal has ended the job."""
         return self._signals.asked_to_end
 
+    @property
+    def began(self) -> bool:
+        """Whether anything was started on a host."""
+        return bool(self._ready)
+
     def run(self, lifeline: int | None = None) -> int:
         """Returns the exit code. At the end of file of `lifeline` the job ends as by SIGTERM."""
         self._lifeline = lifeline

@@ -145,18 +145,11 @@ class Output:
                 number = found.group(1).decode()
                 if settings.output_folder is not None:
                     self._file(host, number, stream, plain)
-                if settings.prefix_output:
-                    prefix = self._prefix(host, number, stream)
+                worker = number if self._label == "rank" else f"{host}:{number}"
+                prefix = settings.prefix(worker, stream).encode()
             # What ends a line that has ended with "\\r" already.
             shown.append(plain if line == b"\n" else now + prefix + plain)
         self._sinks[stream].write(b"".join(shown))
-
-    def _name(self, host: str, number: str) -> str:
-        return number if self._label == "rank" else f"{host}:{number}"
-
-    def _prefix(self, host: str, number: str, stream: str) -> bytes:
-        name = self._name(host, number)
-        return (f"[{name}]<{stream}>:" if self._settings.prefix_as_horovod else f"[{name}] ").encode()
 
     def _file(self, host: str, number: str, stream: str, line: bytes) -> None:
         if self._label == "rank":

@@ -58,7 +58,7 @@ class RankJob(Driver):
             host=index,
             data_address=next(iter(self._own.values()), LOOPBACK) if local else answers[here.host]["address"],
             prefix_output=settings.prefix_output or captured,
-            command=settings.command,
+            command=self._command(here),
         )
         return HostJob(
             spec,
@@ -69,6 +69,17 @@ class RankJob(Driver):
             function=self._function(local),
             captured=captured,
         )
+
+    def _command(self, here: HostRanks) -> tuple[str, ...]:
+        """With our own stdin for one rank, and our stdout and stderr where these are a terminal: a prompt has no end of
+        line. They are opened again by their names in /proc, as the agent starts all ranks alike."""
+        rank = self._settings.stdin_rank
+        if rank is None or not here.first_rank <= rank < here.first_rank + here.local_size:
+            return self._settings.command
+        signs = {0: "<", **{number: ">" for number in (1, 2) if os.isatty(number)}}
+        opened = " ".join(f"{number}{sign}/proc/{os.getpid()}/fd/{number}" for number, sign in signs.items())
+        script = f'[ "$FARANDOLE_RANK" != {rank} ] || exec {opened}; exec "$@"'
+        return ("sh", "-c", script, "sh", *self._settings.command)
 
     def _wait(self) -> Verdict:
         """Until all hosts have finished, or the others have had their time after a failure."""

@@ -35,15 +35,28 @@ def run(settings: Settings, folders: RemoteFolders | None = None, lifeline: int 
     descriptors.open_standard()
     descriptors.warn_if_few(settings.descriptors, descriptors.raise_limit(), settings.say)
     cores = allowed_cores()
-    environment = settings.environment(os.environ, cores)
+    environment = settings.environment(os.environ, cores, _terminal())
     if "OMP_NUM_THREADS" not in os.environ:
         threads, here = environment["OMP_NUM_THREADS"], settings.most_on_a_host
         settings.say(f"OMP_NUM_THREADS={threads} ({cores} cores for {here} processes); set it to choose otherwise")
-    try:
-        return _driver(settings, environment, folders, again=False).run(lifeline)
-    except RuntimeError as error:
-        settings.say(str(error))
-        return 1
+    for restarts in range(settings.max_restarts + 1):
+        try:
+            driver = _driver(settings, {**environment, "FARANDOLE_RESTARTS": str(restarts)}, folders, restarts > 0)
+        except RuntimeError as error:
+            settings.say(str(error))
+            return 1
+        code = driver.run(lifeline)
+        if not code or driver.asked_to_end or not driver.began or restarts == settings.max_restarts:
+            break
+        settings.say(f"the job has failed with exit code {code}: restart {restarts + 1} of {settings.max_restarts}")
+    return code
+
+
+def _terminal() -> os.terminal_size | None:
+    for descriptor in (1, 2):
+        if os.isatty(descriptor):
+            return os.get_terminal_size(descriptor)
+    return None
 
 
 def _driver(settings: Settings, environment: dict[str, str], folders: RemoteFolders | None, again: bool) -> Driver:

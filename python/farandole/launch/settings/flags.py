@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -41,6 +42,12 @@ _count = _number("a number of processes", 1, PROCESSES_MAX)
 _port = _number("a port", 1, 65535)
 
 
+def _name(given: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,63}", given):
+        raise argparse.ArgumentTypeError(f"{given!r} is not a name of at most 64 letters, digits and _ . -")
+    return given
+
+
 def _positive(given: str) -> float:
     try:
         value = float(given)
@@ -69,6 +76,21 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
         type=_port,
         metavar="PORT",
         help="the controller answers Prometheus (GET /metrics) at 127.0.0.1:PORT, without a token",
+    )
+    run.add_argument("--name", dest="job_name", type=_name, metavar="NAME", help="begins the job's name in `status`")
+    run.add_argument(
+        "--stdin",
+        dest="stdin_rank",
+        type=_number("a rank", 0, PROCESSES_MAX - 1),
+        metavar="RANK",
+        help="this rank, on this host, reads your terminal and writes to it: for breakpoint()",
+    )
+    run.add_argument(
+        "--max-restarts",
+        type=_number("a number of restarts", 0, 10**6),
+        default=0,
+        metavar="N",
+        help="start a job that has failed again, from scratch, at most N times (0)",
     )
     run.add_argument("--verbose", action="store_true", help="tell what the launcher, the agent and the controller do")
     _add_output(run)
@@ -143,7 +165,9 @@ def settings_of(parsed: argparse.Namespace, name: str) -> Settings:
 def _settings_of(parsed: argparse.Namespace, name: str) -> Settings:
     command = parsed.command[1:] if parsed.command[:1] == ["--"] else parsed.command
     if not command:
-        raise UsageError(f"no command given: {name} -np 2 python train.py")
+        raise UsageError(f"no command given: {name} -np 2 train.py")
+    if _is_script(command[0]):
+        command = [sys.executable, *command]
     _check_command(command[0])
     found = ()
     if parsed.hosts is not None:
@@ -174,6 +198,9 @@ def _settings_of(parsed: argparse.Namespace, name: str) -> Settings:
         discovery_script=parsed.host_discovery_script,
         slots_per_host=parsed.slots_per_host,
         elastic_timeout_s=parsed.elastic_timeout,
+        max_restarts=parsed.max_restarts,
+        job_name=parsed.job_name,
+        stdin_rank=parsed.stdin_rank,
         reset_limit=parsed.reset_limit,
         cooldown_range_s=None if cooldown is None else tuple(cooldown),
     )
@@ -182,6 +209,11 @@ def _settings_of(parsed: argparse.Namespace, name: str) -> Settings:
         if getattr(parsed, f"ignored_{flags[0]}"):
             _warn(name, f"{flags[0]} has no effect: {reason}")
     return settings
+
+
+def _is_script(program: str) -> bool:
+    """Whether it is a Python file that is no command itself."""
+    return program.endswith(".py") and os.path.isfile(program) and shutil.which(program) is None
 
 
 def _check_command(program: str) -> None:
@@ -223,6 +255,18 @@ def _check(settings: Settings) -> None:
                     f"{flag} belongs to elastic training, which --min-np or --host-discovery-script begins"
                 )
         settings.ranks_by_host()
+    if settings.stdin_rank is not None:
+        _check_stdin(settings, settings.stdin_rank)
+
+
+def _check_stdin(settings: Settings, rank: int) -> None:
+    if settings.elastic:
+        raise UsageError(f"--stdin {rank}: an elastic job has no fixed ranks")
+    if rank >= settings.processes:
+        raise UsageError(f"--stdin {rank}: the last rank is {settings.processes - 1}")
+    here = next(each for each in settings.ranks_by_host() if rank < each.first_rank + each.local_size)
+    if not hosts.is_local(here.host):
+        raise UsageError(f"--stdin {rank}: this rank runs on {here.host}, not on this host")
 
 
 def _tunables(parsed: argparse.Namespace, name: str) -> dict[str, str]:
