@@ -118,7 +118,9 @@ def test_a_job_that_fails_is_started_again(tmp_path: Path, elastic: list[str]) -
 
 def test_restarts_are_counted(tmp_path: Path) -> None:
     options = ("--max-restarts", "1")
-    with processes.running(processes.launch_command(1, *PLAIN, "raise SystemExit(5)", options=options), tmp_path) as job:
+    with processes.running(
+        processes.launch_command(1, *PLAIN, "raise SystemExit(5)", options=options), tmp_path
+    ) as job:
         assert job.wait() == 5, job.report()
     assert job.stderr.count("restart 1 of 1") == 1
 
@@ -137,6 +139,16 @@ def test_a_name(tmp_path: Path) -> None:
     with processes.running(processes.launch_command(1, *PLAIN, body, options=("--name", "resnet")), tmp_path) as job:
         assert job.wait() == 0, job.report()
     assert job.lines("job ")[0].startswith("resnet-")
+
+
+@pytest.mark.parametrize("elastic", [[], ["--min-np", "1"]])
+@pytest.mark.parametrize(("name", "hint"), [("SEGV", "PYTHONFAULTHANDLER=1"), ("KILL", "out of memory")])
+def test_what_is_behind_a_signal(tmp_path: Path, elastic: list[str], name: str, hint: str) -> None:
+    command = processes.launch_command(1, "sh", "-c", f"kill -{name} $$", options=tuple(elastic))
+    with processes.running(command, tmp_path) as job:
+        assert job.wait() > 128, job.report()
+    (line,) = [line for line in job.stderr.splitlines() if line.startswith(f"farandole run: SIG{name}: ")]
+    assert hint in line and "docs/troubleshooting.md" in line
 
 
 @pytest.mark.parametrize(

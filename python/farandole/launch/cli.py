@@ -25,6 +25,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     flags.add_arguments(run)
     _add_status(commands)
+    shell = commands.add_parser(
+        "completion",
+        help="prints what bash or zsh needs to complete flags",
+        description='For bash: eval "$(farandole completion)" in ~/.bashrc. For zsh the same in ~/.zshrc, after '
+        "autoload -U bashcompinit && bashcompinit.",
+    )
+    shell.set_defaults(commands=commands.choices)
     return parser
 
 
@@ -81,4 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from farandole.launch.status import status
 
         return status.run(parsed)
+    if parsed.subcommand == "completion":
+        from farandole.launch import completion
+
+        print(completion.bash(parsed.commands), end="")
+        return 0
     return start(parsed, "farandole run")

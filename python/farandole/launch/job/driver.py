@@ -33,6 +33,15 @@ KILL_S = 3.0
 # After SIGTERM, once whoever holds the lifeline has gone.
 LIFELINE_GRACE_S = 10.0
 
+_CRASH = "a crash in compiled code; PYTHONFAULTHANDLER=1 shows the line of the script"
+HINTS = {
+    signal.SIGKILL: "most often the kernel, out of memory: look at `dmesg | grep -i kill`",
+    signal.SIGSEGV: _CRASH,
+    signal.SIGABRT: _CRASH,
+    signal.SIGILL: _CRASH,
+    signal.SIGBUS: "memory that was promised is not there: look at `df /dev/shm` and the memory limit",
+}
+
 
 class Driver:
     """One job from start to end. Everything that it starts has ended when `run` returns.
@@ -193,6 +202,12 @@ class Driver:
 
     def _function(self, local: bool) -> dict[str, str] | None:
         return None if self._folders is None or local else self._folders.request()
+
+    def _explain(self, code: int) -> None:
+        """What most often is behind the end of a process by a signal."""
+        if code - 128 in HINTS and not self.asked_to_end:
+            name = signal.Signals(code - 128).name
+            self._say(f"{name}: {HINTS[code - 128]} (docs/troubleshooting.md, A process was killed)")
 
     def _tell_all(self, number: int) -> None:
         """Passes a signal on. Hosts that nothing was heard of yet are not waited for when it ends the job."""

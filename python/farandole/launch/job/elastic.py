@@ -210,7 +210,7 @@ class ElasticJob(Driver):
             self._hosts.pop(host).end()
             for slot in self._slots.running:
                 if slot.host == host:
-                    self._note_end(slot, 128 + signal.SIGKILL, True, "has ended with its host's agent")
+                    self._note_end(slot, 1, True, "has ended with its host's agent")
         elif self._settings.verbose:
             self._say(f"on {host}: {kind}, slot {event['slot']}, pid {event['pid']}")
 
@@ -219,6 +219,8 @@ class ElasticJob(Driver):
         self._slots.ended(slot, code, killed, now)
         if code:
             self._say(f"the process in slot {slot} has ended: {how}{self._slots.describe(slot, now)}")
+            if killed:
+                self._explain(code)
         elif self._settings.verbose:
             self._say(f"the process in slot {slot} has ended well")
 

@@ -103,6 +103,7 @@ class RankJob(Driver):
         self._running.discard(host)
         if event["code"] and not self._code:
             self._code, self._failed_at = event["code"], time.monotonic()
+            self._explain(event["code"])
 
     def _end(self) -> None:
         super()._end()

@@ -97,10 +97,13 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
     _add_hosts(run)
     _add_elastic(run)
     tunables.add_arguments(run)
-    group = run.add_argument_group("accepted, without effect")
-    for flags, valued, reason in WITHOUT_EFFECT:
+    chosen = run.add_mutually_exclusive_group()
+    for flags, valued, _ in WITHOUT_EFFECT:
         more = {"metavar": "VALUE"} if valued else {"action": "store_true"}
-        group.add_argument(*flags, dest=f"ignored_{flags[0]}", help=reason, **more)
+        group = chosen if flags[0] in ("--gloo", "--mpi", "--jsrun") else run
+        group.add_argument(*flags, dest=f"ignored_{flags[0]}", help=argparse.SUPPRESS, **more)
+    silent = [flags[0] for flags, _, _ in WITHOUT_EFFECT] + [t.flags[0] for t in tunables.TUNABLES if t.without_effect]
+    run.epilog = f"Accepted from Horovod, without effect: {', '.join(silent)}. Each says why when it is given."
     run.add_argument("command", nargs=argparse.REMAINDER, help="what to run, with its arguments")
 
 
@@ -135,12 +138,15 @@ def _add_hosts(run: argparse.ArgumentParser) -> None:
 
 def _add_elastic(run: argparse.ArgumentParser) -> None:
     group = run.add_argument_group("elastic training")
-    group.add_argument("--min-np", "--min-num-proc", dest="min_processes", type=_count, metavar="N")
-    group.add_argument("--max-np", "--max-num-proc", dest="max_processes", type=_count, metavar="N")
-    group.add_argument("--slots-per-host", type=_number("a number of slots", 1, hosts.SLOTS_MAX), metavar="N")
+    fewest, most = "fewer processes cannot train; makes the job elastic", "more are never started"
+    group.add_argument("--min-np", "--min-num-proc", dest="min_processes", type=_count, metavar="N", help=fewest)
+    group.add_argument("--max-np", "--max-num-proc", dest="max_processes", type=_count, metavar="N", help=most)
+    slots = _number("a number of slots", 1, hosts.SLOTS_MAX)
+    group.add_argument("--slots-per-host", type=slots, metavar="N", help="of hosts that the script prints without (1)")
     group.add_argument("--host-discovery-script", metavar="FILE", help="prints lines 'HOST:SLOTS' or 'HOST'")
     group.add_argument("--elastic-timeout", type=_positive, metavar="SECONDS", help="wait for enough slots (600)")
-    group.add_argument("--reset-limit", type=_number("a number of resets", 0, 10**9), metavar="N")
+    resets = _number("a number of resets", 0, 10**9)
+    group.add_argument("--reset-limit", type=resets, metavar="N", help="end at the change after the N-th (never)")
     group.add_argument(
         "--blacklist-cooldown-range",
         nargs=2,
@@ -174,6 +180,8 @@ def _settings_of(parsed: argparse.Namespace, name: str) -> Settings:
         found = hosts.parse_hosts(parsed.hosts)
     elif parsed.hostfile is not None:
         found = hosts.read_hostfile(parsed.hostfile)
+    elif parsed.host_discovery_script is None:
+        found = hosts.of_lsf(os.environ)
     cooldown = parsed.blacklist_cooldown_range
     settings = Settings(
         processes=_processes(parsed, found),
@@ -255,8 +263,19 @@ def _check(settings: Settings) -> None:
                     f"{flag} belongs to elastic training, which --min-np or --host-discovery-script begins"
                 )
         settings.ranks_by_host()
+    _check_timeline(settings)
     if settings.stdin_rank is not None:
         _check_stdin(settings, settings.stdin_rank)
+
+
+def _check_timeline(settings: Settings) -> None:
+    """Rank 0 writes it, minutes later; only a folder of this host can be looked at."""
+    path = settings.tunables.get("TIMELINE", "DYNAMIC")
+    first = settings.hosts[0].name if settings.hosts else "localhost"
+    folder = os.path.dirname(path) or "."
+    if path != "DYNAMIC" and hosts.is_local(first) and not os.access(folder, os.W_OK | os.X_OK):
+        why = "cannot be written" if os.path.isdir(folder) else "does not exist"
+        raise UsageError(f"--timeline-filename {path}: folder {folder} {why}")
 
 
 def _check_stdin(settings: Settings, rank: int) -> None:
@@ -274,13 +293,13 @@ def _tunables(parsed: argparse.Namespace, name: str) -> dict[str, str]:
     if parsed.config_file is not None:
         in_file, unknown = config_file.read(parsed.config_file)
         for key in unknown:
-            _warn(name, f"{parsed.config_file}: {key} has no effect")
+            _warn(name, f"--config-file {parsed.config_file}: {key} has no effect")
     result = {}
     for tunable in tunables.TUNABLES:
         given = getattr(parsed, tunable.dest)
         value, where = given, tunable.flags[0]
         if given is None:
-            value, where = in_file.get(tunable.dest), f"{parsed.config_file}: {tunable.key}"
+            value, where = in_file.get(tunable.dest), f"--config-file {parsed.config_file}: {tunable.key}"
         if value is None:
             continue
         try:
