@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from farandole.launch import elastic_discovery
-from farandole.launch.elastic_discovery import (
+from farandole.launch.job import discovery as discovery_module
+from farandole.launch.job.discovery import (
     LIMIT_S,
     PERIOD_S,
     DiscoveryError,
@@ -125,7 +125,7 @@ def test_what_is_missing_once_is_still_there(tmp_path: Path) -> None:
 def test_a_script_that_prints_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is ended at the bound, alone and beside other work, and not read any further."""
     bound = 1 << 17
-    monkeypatch.setattr(elastic_discovery, "OUTPUT_BYTES_MAX", bound)
+    monkeypatch.setattr(discovery_module, "OUTPUT_BYTES_MAX", bound)
     endless = HostDiscoveryScript(f"echo $$ >> {tmp_path}/pids; exec yes host:1", 1)
     with pytest.raises(DiscoveryError, match=f"prints more than {bound} bytes"):
         endless.find_available_hosts_and_slots()
@@ -137,12 +137,12 @@ def test_a_script_that_prints_without_end(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_too_many_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elastic_discovery, "SLOTS_OF_ALL_MAX", 5)
+    monkeypatch.setattr(discovery_module, "SLOTS_OF_ALL_MAX", 5)
     path = script(tmp_path, "echo a:3; echo b:2")
     assert HostDiscoveryScript(path, 1).find_available_hosts_and_slots() == {"a": 3, "b": 2}
     with pytest.raises(DiscoveryError, match="printed more than 5 slots"):
         HostDiscoveryScript(script(tmp_path, "echo a:3; echo b:3"), 1).find_available_hosts_and_slots()
-    with pytest.raises(DiscoveryError, match=f"at most {elastic_discovery.SLOTS_MAX} slots"):
+    with pytest.raises(DiscoveryError, match=f"at most {discovery_module.SLOTS_MAX} slots"):
         HostDiscoveryScript(script(tmp_path, "echo a:65536"), 1).find_available_hosts_and_slots()
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from farandole.launch import cli, horovodrun
+from farandole.launch import cli
+from farandole.launch.cli import horovodrun
 from farandole.launch.hosts import hosts
 from farandole.launch.settings import settings, tunables
 

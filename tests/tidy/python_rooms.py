@@ -14,7 +14,7 @@ ROOTS = ("python/", "alias/")
 # Every package, and the others whose modules it may import, without "farandole."; a package below another one is a room
 # of its own. So is a module that stands here by itself: rooms build on it that others of its package build on.
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
-    "farandole": ("launch", "launch.function", "version"),
+    "farandole": ("launch.cli", "launch.function", "version"),
     "base": (),
     "core": ("process", "process_sets"),
     "data": (),
@@ -25,15 +25,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "process_sets": ("library", "process"),
     "session": ("base", "exceptions", "library", "process", "process_sets"),
     "version": (),
-    "launch": (
-        "base",
-        "launch.function",
-        "launch.job",
-        "launch.settings",
-        "launch.status",
-        "version",
-    ),
-    "launch.elastic_discovery": ("launch.hosts", "launch.processes"),
+    "launch": ("base",),
+    "launch.cli": ("base", "launch.job", "launch.settings", "launch.status", "version"),
     "launch.function": (
         "base",
         "exceptions",
@@ -46,11 +39,11 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "version",
     ),
     "launch.function.call_files": ("base", "exceptions"),
-    "launch.helpers": ("launch", "launch.hosts", "session"),
+    "launch.function.launcher": ("launch.cli", "launch.function", "launch.job"),
+    "launch.helpers": ("launch.cli", "launch.hosts", "session"),
     "launch.hosts": (),
     "launch.job": (
         "base",
-        "launch.elastic_discovery",
         "launch.function",
         "launch.hosts",
         "launch.processes",
@@ -107,7 +100,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "torch.memory": ("library",),
     "horovod": ("farandole", "horovod.runner"),
     "horovod.common": ("core", "process", "session"),
-    "horovod.runner": ("farandole", "launch", "launch.helpers"),
+    "horovod.runner": ("farandole", "launch.cli", "launch.helpers"),
     "horovod.runner.elastic": (),
 }
 

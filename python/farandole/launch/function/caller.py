@@ -45,7 +45,7 @@ def _launch(arguments: Sequence[str]) -> tuple[int, bool]:
     # A session of its own: what a terminal or a notebook's server sends to the whole group reaches the job only
     # through this process, once.
     launcher = subprocess.Popen(
-        [sys.executable, "-m", "farandole.launch.function_launcher", *arguments],
+        [sys.executable, "-m", "farandole.launch.function.launcher", *arguments],
         env=_environment(),
         stdin=subprocess.PIPE,
         start_new_session=True,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from farandole.base import locate
 from farandole.launch.hosts.addresses import LOOPBACK, endpoint
-from farandole.launch.processes.children import member_token, observer_token
 from farandole.launch.processes.controller import Controller, certificate
+from farandole.launch.processes.tokens import member_token, observer_token
 from farandole.launch.settings.settings import Settings
 from farandole.launch.status import job_files
 

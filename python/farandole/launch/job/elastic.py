@@ -10,9 +10,9 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-from farandole.launch.elastic_discovery import HostDiscoveryScript, RepeatedDiscovery
 from farandole.launch.hosts.addresses import LOOPBACK, address_for, own_address
 from farandole.launch.hosts.hosts import is_local
+from farandole.launch.job.discovery import HostDiscoveryScript, RepeatedDiscovery
 from farandole.launch.job.driver import Driver
 from farandole.launch.job.signals import ENDING
 from farandole.launch.job.slots import Bounds, Slot, Slots

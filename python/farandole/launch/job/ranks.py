@@ -13,7 +13,7 @@ from farandole.launch.hosts.hosts import HostRanks, is_local
 from farandole.launch.job.driver import Driver
 from farandole.launch.job.verdict import Verdict
 from farandole.launch.processes.agents import AgentSpec
-from farandole.launch.processes.children import end_leftovers
+from farandole.launch.processes.child import end_leftovers
 from farandole.launch.workers.workers import HostJob
 
 # The controller tells ranks on other hosts of a failure; what has not ended after this time is ended, and what does not

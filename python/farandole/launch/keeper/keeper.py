@@ -13,7 +13,7 @@ import sys
 import time
 
 from farandole.base import sockets
-from farandole.launch.keeper.kept import KeptAgent, KeptController
+from farandole.launch.keeper.services import AgentService, ControllerService
 from farandole.launch.processes.waiting import Loop
 from farandole.session.placement import Place
 
@@ -40,7 +40,7 @@ class Keeper:
 
     def __init__(self, place: Place, pid: int, listener: socket.socket) -> None:
         self._listener = sockets.Listener(listener)
-        self._kept = (KeptController if place.keeps_controller else KeptAgent)(place, os.environ, say)
+        self._service = (ControllerService if place.keeps_controller else AgentService)(place, os.environ, say)
         self._error = ""
         self._processes: dict[int, int] = {}  # pidfd by pid
         try:
@@ -53,19 +53,19 @@ class Keeper:
         loop = Loop()
         try:
             try:
-                self._kept.start()
+                self._service.start()
             except (OSError, ValueError, RuntimeError) as error:
                 self._error = str(error)
             self._serve(loop)
         finally:
             self._listener.close()
-            self._kept.end()
+            self._service.end()
             loop.close()
 
     def _serve(self, loop: Loop) -> None:
         deadline = 0.0 if self._processes else time.monotonic() + FIRST_S
-        while self._processes or time.monotonic() < deadline or not (self._error or self._kept.leave()):
-            ends = [] if self._error else self._kept.waits_on()
+        while self._processes or time.monotonic() < deadline or not (self._error or self._service.leave()):
+            ends = [] if self._error else self._service.waits_on()
             askers = self._listener.waits_on()
             ready = loop.wait([*askers, *ends, *self._processes.values()], 1.0)
             for pid in [pid for pid, pidfd in self._processes.items() if pidfd in ready]:
@@ -73,7 +73,7 @@ class Keeper:
             if any(asker.fileno() in ready for asker in askers):
                 self._accept()
                 deadline = 0.0
-            if not self._error and not self._kept.alive():
+            if not self._error and not self._service.alive():
                 return
 
     def _accept(self) -> None:
@@ -90,7 +90,7 @@ class Keeper:
                     asked = Place(**json.loads(stream.readline(LINE_BYTES_MAX)))
                     if pid not in self._processes:
                         self._processes[pid] = os.pidfd_open(pid)
-                    variables = {} if self._error else self._kept.asked(asked)
+                    variables = {} if self._error else self._service.asked(asked)
                     stream.write(json.dumps({"error": self._error, "variables": variables}).encode() + b"\n")
             except (OSError, ValueError, TypeError):
                 pass  # it has gone, and asks again if not

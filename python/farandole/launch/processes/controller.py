@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from farandole.base import locate
 from farandole.base.variables import log_level
 from farandole.launch.processes.agents import Say
-from farandole.launch.processes.children import Child, Restarts, pipe_with, read_line
+from farandole.launch.processes.child import Child, Restarts, read_line
+from farandole.launch.processes.tokens import pipe_with
 
 # It listens within milliseconds; a machine under heavy load gets this long.
 START_S = 20.0

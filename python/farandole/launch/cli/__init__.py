@@ -72,7 +72,7 @@ def settings_or_exit(parsed: argparse.Namespace, name: str) -> Settings:
 def start(parsed: argparse.Namespace, name: str) -> int:
     """Does what parsed flags of a run ask for; returns the exit code."""
     if parsed.check_build:
-        from farandole.launch import check_build
+        from farandole.launch.cli import check_build
 
         print(check_build.text(), end="")
         return 0
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return status.run(parsed)
     if parsed.subcommand == "completion":
-        from farandole.launch import completion
+        from farandole.launch.cli import completion
 
         print(completion.bash(parsed.commands), end="")
         return 0

@@ -1,6 +1,6 @@
 """The launcher of ``farandole.run``: `farandole run` that ends its job when its standard input does.
 
-``python -m farandole.launch.function_launcher FOLDER run ...``; the folder is taken to the other hosts of the job when
+``python -m farandole.launch.function.launcher FOLDER run ...``; the folder is taken to the other hosts of the job when
 it begins, and what lies there brought back after.
 """
 
