@@ -105,7 +105,8 @@ def test_columns_of_workers(options: list[str], columns: int | None) -> None:
 
 @pytest.mark.parametrize("elastic", [[], ["--min-np", "2"]])
 def test_a_job_that_fails_is_started_again(tmp_path: Path, elastic: list[str]) -> None:
-    body = "import os, sys; n = int(os.environ['FARANDOLE_RESTARTS']); os.write(1, b'start %d\\n' % n); sys.exit(n < 2 and 3)"
+    body = "import os; n = int(os.environ['FARANDOLE_RESTARTS']); os.write(1, b'start %d\\n' % n); exit = n < 2 and 3"
+    body += "; raise SystemExit(exit)"
     options = ("--max-restarts", "3", "--output-filename", "out", *elastic)
     with processes.running(processes.launch_command(2, *PLAIN, body, options=options), tmp_path) as job:
         assert job.wait() == 0, job.report()

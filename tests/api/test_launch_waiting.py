@@ -101,3 +101,28 @@ def test_a_job_takes_as_many_as_it_may(tmp_path: Path) -> None:
     with processes.running(["sh", "-c", 'ulimit -S -n 64; exec "$@"', "sh", *command], tmp_path) as job:
         assert job.wait() == 0, job.report()
     assert len(job.lines("limit ")) == 40 and "open files" not in job.stderr
+
+
+# Every descriptor that the launcher opens has a number beyond those.
+OCCUPIED = """
+import os, resource, sys
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+for _ in range(%d):
+    os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[], ["-prefix-timestamp"], ["--host-discovery-script", "echo localhost:3"]],
+    ids=["agent", "here", "slots"],
+)
+def test_a_job_beside_the_descriptors_of_2000_processes(tmp_path: Path, limit: int, options: list[str]) -> None:
+    if limit < 2 * PROCESSES + descriptors.OWN:
+        pytest.skip(f"the hard limit is {limit} descriptors (ulimit -Hn)")
+    command = processes.launch_command(3, sys.executable, "-S", "-c", "print('ran')", options=tuple(options))
+    with processes.running([sys.executable, "-c", OCCUPIED % (2 * PROCESSES), *command], tmp_path) as job:
+        assert job.wait() == 0, job.report()
+    assert len(job.lines("ran")) == 3, job.report()
