@@ -11,6 +11,8 @@ endif
 # Evaluated late: the first run installs it.
 export JAVA_HOME = $(realpath /usr/lib/jvm/default-java)
 export PYTHONPATH := $(CURDIR)/python
+# The docs' theme would announce its successor in every build.
+export NO_MKDOCS_2_WARNING := 1
 VENV := $(CURDIR)/.venv/bin
 RUN := PATH="$(VENV):$$PATH"
 
@@ -30,12 +32,14 @@ build: deps  ## builds every target
 PRODUCT := //agent:farandole-agent //controller:farandole-controller //frameworks:libfarandole.so //perf:farandole-perf
 
 .PHONY: product
-product: deps
+product:
+	@scripts/install_deps.sh --product
 	bazel build $(PRODUCT)
 
 .PHONY: test
 test: deps  ## lint, build and every test; ends with "N passed, M failed"
 	@scripts/install_deps.sh --lint
+	@scripts/install_deps.sh --docs
 	@scripts/install_deps.sh --consumers
 	@$(VENV)/python scripts/run_tests.py
 
@@ -47,13 +51,26 @@ test-asan: deps  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSa
 test-tsan: deps  ## the C++ tests that do without gRPC under ThreadSanitizer
 	@$(VENV)/python scripts/run_sanitizer.py tsan
 
+FRONT_END := tests/api $(patsubst %,tests/multiprocess/test_%.py,collectives gradients optimizers sets)
+TORCH ?= 2.1.0
+
+.PHONY: test-torch
+test-torch: deps product  ## the tests of the front end with another torch: make test-torch TORCH=2.14.1
+	@scripts/install_deps.sh --torch $(TORCH)
+	@PATH="$(CURDIR)/.deps/torch-$(TORCH)/bin:$$PATH" python -m pytest -q -rs $(FRONT_END)
+
+.PHONY: test-torch-floor
+test-torch-floor:  ## the same with the oldest torch that is supported
+	@$(MAKE) --no-print-directory test-torch TORCH=2.1.0
+
 .PHONY: test-large
 test-large: deps  ## counts beyond 2^31: some minutes, 12 GB of memory
 	bazel test //worker/select:large_count_test --test_output=all
 
 .PHONY: lint
-lint: deps  ## clang-format, ruff and clang's analysis of locks; changes nothing
+lint: deps  ## clang-format, ruff, mypy, clang's analysis of locks, and the docs; changes nothing
 	@scripts/install_deps.sh --lint
+	@scripts/install_deps.sh --docs
 	@$(VENV)/python scripts/lint.py
 
 .PHONY: format
@@ -61,11 +78,12 @@ format: deps  ## rewrites the sources as lint wants them
 	@$(VENV)/python scripts/lint.py --fix
 
 .PHONY: docs
-docs: deps  ## docs/api.md from the docstrings
-	@$(VENV)/python scripts/write_api.py
+docs: deps  ## the docs as a site: build/site/index.html, to be opened as a file
+	@scripts/install_deps.sh --docs
+	@$(VENV)/python -m mkdocs build --strict
 
 .PHONY: demo
-demo: product  ## trains a small network on scanned digits with two processes
+demo: deps product  ## trains a small network on scanned digits with two processes
 	$(RUN) farandole run -np 2 python examples/torch_digits.py
 
 # One of them: make bench BENCH=allreduce
@@ -86,13 +104,19 @@ bench-data: build  ## the data plane beside gloo, Open MPI and bounds; build/ben
 	@scripts/install_deps.sh --bench && bazel build //tests/bench:mpi_ranks || echo "bench-data: goes on without Open MPI"
 	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_data.py
 
+# Few rounds: make bench-horovod QUICK=1
+.PHONY: bench-horovod
+bench-horovod: product  ## everything beside Horovod 0.28.1, built for this torch; build/bench/horovod.json and a picture
+	@scripts/install_horovod.sh
+	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_horovod.py
+
 # Every figure of the docs: make bench-elastic TRIALS=200
 .PHONY: bench-elastic
-bench-elastic: product  ## kill -9 to the first step of the other workers, and of a replacement; build/bench/elastic.json
+bench-elastic: deps product  ## kill -9 to the first step of the other workers, and of a replacement; build/bench/elastic.json
 	@TRIALS=$(TRIALS) $(VENV)/python tests/bench/bench_elastic.py
 
 .PHONY: wheel
-wheel: product  ## build/wheel/dist/farandole-*.whl, and farandole_horovod-*.whl with Horovod's names
+wheel: deps product  ## build/wheel/dist/farandole-*.whl, and farandole_horovod-*.whl with Horovod's names
 	@$(VENV)/python scripts/build_wheel.py
 
 .PHONY: wheel-test

@@ -22,7 +22,7 @@ worker::completion::Result Invalid(const Args&... args) {
 worker::completion::Result CheckBuffer(const char* which, const farandole_buffer& buffer) {
   if (buffer.kind == FARANDOLE_CUDA) {
     return Invalid("`", which,
-                   "` is in CUDA memory; this build executes on host memory only. Copy it there, or take a "
+                   "` is in CUDA memory; this build works on host memory only. Copy it to the CPU, or take a "
                    "build that can");
   }
   if (buffer.kind != FARANDOLE_HOST) return Invalid("kind ", buffer.kind, " of memory of `", which, "` does not exist");

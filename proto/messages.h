@@ -314,6 +314,7 @@ struct WorkerEnded {
   std::string cause;
   bool left = false;
   bool lives = false;
+  Rank rank = Rank(0);
 };
 
 struct Retire {

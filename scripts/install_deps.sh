@@ -6,24 +6,35 @@
 #      private apt state made of this machine's own apt sources.
 #   3. .venv with the pip packages of requirements-dev.txt. The first of $PYTHON, python3 on the PATH and
 #      /usr/bin/python3 that is >= 3.9, has venv and for which every package can be installed.
+#   4. In .deps/wheels the pip packages that our own wheels need.
 #
-# With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of `make fuzz`, with --lint those of
-# `make lint`.
+# With --torch VERSION: an environment of its own with that torch, for `make test-torch`.
+# With --product: the packages that compile and abseil's source alone; with --check says which of those packages are
+# missing, and installs nothing. With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of
+# `make fuzz`, with --lint those of `make lint`. With --consumers or --docs: requirements-consumers.txt or
+# requirements-docs.txt into .venv, and nothing else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(
+# What compiles.
+product_packages=(
   # Bazel and the rule sets that it would otherwise download.
   bazel-bootstrap bazel-platforms bazel-rules-java bazel-rules-proto bazel-skylib
   # Compiler and the libraries in third_party/system/system.BUILD.
   g++ libabsl-dev libgrpc++-dev libgrpc-dev libprotobuf-dev libprotozero-dev libsodium-dev
-  protobuf-compiler protobuf-compiler-grpc
+  make protobuf-compiler protobuf-compiler-grpc
+  # abseil's source.
+  dpkg-dev
+)
+
+packages=(
+  "${product_packages[@]}"
   # Tests and lint.
   clang-format libbenchmark-dev libgmock-dev libgtest-dev
   # Jobs that ssh, mpirun and mpiexec start.
   mpich openmpi-bin openssh-client openssh-server
-  # abseil's source, the Python environment.
-  dpkg-dev python3 python3-venv
+  # The Python environment.
+  python3 python3-venv
   # make wheel-test.
   debootstrap
 )
@@ -48,12 +59,25 @@ die() {
   exit 1
 }
 
-install_packages() {
-  local have missing=() sudo=() p
+find_missing() {
+  local have p
+  missing=()
   have=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true)
   for p in "${packages[@]}"; do
     grep -qx "installed $p" <<<"$have" || missing+=("$p")
   done
+}
+
+check_packages() {
+  local missing
+  find_missing
+  ((${#missing[@]} == 0)) ||
+    die "compiling farandole needs Debian packages that are not installed; as root run: apt-get install ${missing[*]}"
+}
+
+install_packages() {
+  local missing sudo=()
+  find_missing
   ((${#missing[@]})) || return 0
   command -v apt-get >/dev/null || die "no apt-get here; install by hand: ${missing[*]}"
   if ((EUID != 0)); then
@@ -118,6 +142,17 @@ make_venv() {
   die "no python3 (>= 3.9, with venv) for which requirements-dev.txt can be installed; set PYTHON to name one"
 }
 
+# What the wheels declare, for the tests that install them into an environment of their own, then without a network.
+download_dependencies() {
+  local wanted
+  wanted=$(cat pyproject.toml alias/pyproject.toml .venv/requirements.cksum | cksum)
+  [[ $(cat .deps/wheels.cksum 2>/dev/null) == "$wanted" ]] && return 0
+  rm -rf .deps/wheels
+  .venv/bin/python scripts/project.py |
+    xargs -d '\n' .venv/bin/python -m pip download -q --disable-pip-version-check -d .deps/wheels
+  echo "$wanted" >.deps/wheels.cksum
+}
+
 # The package of this tree and its command, as an installed wheel would give them.
 link_source() {
   local site python=$PWD/.venv/bin/python
@@ -130,18 +165,54 @@ link_source() {
   done
 }
 
-install_consumers() {
-  local wanted
-  wanted=$(cksum <requirements-consumers.txt)
-  [[ $(cat .venv/consumers.cksum 2>/dev/null) == "$wanted" ]] && return 0
-  echo "install_deps: installing into .venv: $(grep -v '^#' requirements-consumers.txt | xargs)"
-  .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r requirements-consumers.txt
-  echo "$wanted" >.venv/consumers.cksum
+# Packages of requirements-$1.txt into .venv, beside those of requirements-dev.txt; the rest are options of pip.
+install_more() {
+  local wanted file=requirements-$1.txt mark=.venv/$1.cksum
+  wanted=$(cksum <"$file")
+  [[ $(cat "$mark" 2>/dev/null) == "$wanted" ]] && return 0
+  echo "install_deps: installing into .venv: $(grep -v '^#' "$file" | xargs)"
+  .venv/bin/python -m pip install -q --disable-pip-version-check "${@:2}" -r "$file"
+  echo "$wanted" >"$mark"
+}
+
+# A venv with another torch than .venv's, by the first Python of $PYTHON and .venv's own for which there is one.
+make_torch_venv() {
+  local venv=.deps/torch-$1 wanted python
+  wanted=$(echo "$1" | cat - requirements-torch.txt | cksum)
+  [[ $(cat "$venv/requirements.cksum" 2>/dev/null) == "$wanted" ]] && return 0
+  for python in ${PYTHON:-} .venv/bin/python; do
+    echo "install_deps: making $venv with torch $1 and $("$python" --version), which may take gigabytes of CUDA packages"
+    "$python" -m venv --clear "$venv"
+    if "$venv/bin/python" -m pip install -q --disable-pip-version-check "torch==$1" -r requirements-torch.txt; then
+      echo "$wanted" >"$venv/requirements.cksum"
+      return 0
+    fi
+  done
+  die "torch $1 cannot be installed for $("$python" --version); set PYTHON to one that it supports (torch 2.1: up to 3.11)"
 }
 
 case ${1:-} in
+  --torch)
+    make_torch_venv "$2"
+    exit
+    ;;
   --consumers)
-    install_consumers
+    install_more consumers --no-deps
+    exit
+    ;;
+  --docs)
+    install_more docs
+    exit
+    ;;
+  --check)
+    packages=("${product_packages[@]}")
+    check_packages
+    exit
+    ;;
+  --product)
+    packages=("${product_packages[@]}")
+    install_packages
+    fetch_abseil
     exit
     ;;
   --bench) packages=("${bench_packages[@]}") ;;
@@ -155,4 +226,5 @@ fi
 install_packages
 fetch_abseil
 make_venv
+download_dependencies
 link_source

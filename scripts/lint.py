@@ -1,4 +1,5 @@
-"""Format, lint and lock analysis of every tracked or new source file; `--fix` rewrites what can be, and no more."""
+"""Format, lint, types and locks of every tracked or new source file, and a strict build of the docs; `--fix` rewrites
+what can be, and no more."""
 
 from __future__ import annotations
 
@@ -23,10 +24,14 @@ def checks(fix: bool) -> list[tuple[str, list[str]]]:
     """Name and command of each check."""
     ruff = str(Path(sys.executable).parent / "ruff")
     cpp = source_files("*.cc", "*.h")
+    docs = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    types = [] if fix else [("mypy", [sys.executable, "-m", "mypy", "--no-error-summary"])]
     return [
+        *([] if fix else [("docs", docs)]),
         ("clang-format", ["clang-format", *(["-i"] if fix else ["--dry-run", "-Werror"]), *cpp]),
         ("ruff check", [ruff, "check", "--quiet", *(["--fix"] if fix else []), "."]),
         ("ruff format", [ruff, "format", "--quiet", *([] if fix else ["--diff"]), "."]),
+        *types,
     ]
 
 

@@ -63,7 +63,7 @@ def at_least_one_failure(tally: Tally, what: str) -> Tally:
 
 
 def run_lint() -> Tally:
-    """clang-format and ruff."""
+    """clang-format, ruff, mypy and the analysis of locks."""
     results = lint.run_checks()
     return Tally(sum(results.values()), [f"lint: {name}" for name, ok in results.items() if not ok])
 

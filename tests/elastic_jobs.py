@@ -12,20 +12,21 @@ from processes import Job
 
 # Steps until a file says that it is enough, as one decision of all. Each turn and each new size says who is there.
 TRAIN = """
-from farandole.torch import elastic
+from farandole import elastic
+from farandole.elastic.handlers import HandledState
 
 hvd.init()
-state = elastic.TorchState(step=0, history=[])
+state = HandledState([], {"step": 0, "history": []})
 
 @elastic.run
 def train(state):
     print(f"turn {hvd.rank()} {hvd.size()} {os.getpid()} {state.step} {len(state.history)}", flush=True)
     while True:
         EXTRA
-        assert hvd.allreduce(torch.ones(5), name="gradient", op=hvd.Sum)[0] == hvd.size()
+        assert hvd.allreduce(ones(5), name="gradient", op=hvd.Sum)[0] == hvd.size()
         state.step += 1
         state.history.append(state.step)
-        enough = hvd.allreduce(torch.tensor([float(os.path.exists("enough"))]), name="enough", op=hvd.Max)
+        enough = hvd.allreduce(tensor([float(os.path.exists("enough"))]), name="enough", op=hvd.Max)
         if hvd.rank() == 0 and state.step % 20 == 0:
             print(f"step {state.step} {hvd.size()}", flush=True)
         if enough[0]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ def environment(**variables: str) -> dict[str, str]:
     """That of the test without what other jobs or tools left in it, plus `variables`."""
     result = {name: value for name, value in os.environ.items() if not name.startswith("HOROVOD_")}
     result = {n: v for n, v in result.items() if not n.startswith("FARANDOLE_") or n.endswith("_DIR")}
-    result["PYTHONPATH"] = str(ROOT / "python")
+    result["PYTHONPATH"] = f"{ROOT / 'python'}{os.pathsep}{ROOT / 'tests'}"
     result["OMP_NUM_THREADS"] = "1"
     # With it print("a", b) is several writes, between which other processes on the same descriptor write theirs.
     result.pop("PYTHONUNBUFFERED", None)
@@ -31,9 +33,14 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 def script_file(folder: Path, body: str) -> Path:
-    """A script of its own from an indented body, with the imports that all share."""
+    """A script of its own from an indented body, with the imports that all share: those of torch only if the body names
+    it, or an optimizer, because that takes two seconds of computing."""
     path = folder / "script.py"
-    head = "import os, signal, sys, threading, time\nimport torch\nimport farandole.torch as hvd\n"
+    head = "import os, signal, sys, threading, time\n"
+    if re.search(r"\b(torch|DistributedOptimizer)\b", body):
+        head += "import torch\nfrom torch import full, ones, tensor, zeros\nimport farandole.torch as hvd\n"
+    else:
+        head += "import light as hvd\nfrom light import full, ones, tensor, zeros\n"
     path.write_text(head + textwrap.dedent(body))
     return path
 
@@ -209,4 +216,17 @@ def launch_file(folder: Path, processes: int, name: str, *arguments: str) -> Job
     command = launch_command(processes, *script) if processes else script
     with running(command, folder) as job:
         job.wait()
+    return job
+
+
+def run_cases(folder: Path, size: int, name: str) -> Job:
+    """Runs a script of tests/multiprocess whose ranks say `passed CASE` of each of its cases, or `left out CASE` where
+    this torch cannot do it, which pytest lists as a warning."""
+    job = launch_file(folder, size, name)
+    assert job.wait() == 0, job.report()
+    cases = re.findall(r"^def (case_\w+)", (ROOT / "tests" / "multiprocess" / name).read_text(), re.MULTILINE)
+    left_out = job.lines("left out ")
+    assert sorted(job.lines("passed ") + left_out) == sorted(size * cases), job.report()
+    if left_out:
+        warnings.warn(f"{name} left out {', '.join(sorted(set(left_out)))}: not with this torch", stacklevel=2)
     return job

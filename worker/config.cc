@@ -185,10 +185,10 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
   ReadTimeline(&reader, &config);
   if (!reader.status().ok()) return reader.status();
   if (config.lone() && config.size != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("FARANDOLE_SIZE is ", config.size,
-                     " but FARANDOLE_AGENT_SOCKET is not set: start the script with `farandole run -np ", config.size,
-                     "`; who starts each rank himself sets FARANDOLE_RANK, too; or unset FARANDOLE_SIZE"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "FARANDOLE_SIZE is ", config.size,
+        " but FARANDOLE_AGENT_SOCKET is not set: start the script with `farandole run -np ", config.size,
+        "`; if you start each rank yourself, set FARANDOLE_RANK, too; to train alone, unset FARANDOLE_SIZE"));
   }
   if (config.size == 0) {
     return absl::InvalidArgumentError(

@@ -30,7 +30,7 @@ completion::Result Library::InitBegin() {
   absl::MutexLock lock(&mutex_);
   if (state_ == State::kStarting || state_ == State::kRunning) return {};
   if (state_ == State::kLeaving)
-    return {completion::Code::kShutDown, "a shutdown() of this process is still under way"};
+    return {completion::Code::kShutDown, "another shutdown() of this process has not ended yet"};
   absl::StatusOr<Config> config = ReadConfig(ProcessEnvironment());
   if (!config.ok()) return {completion::Code::kInvalidArgument, std::string(config.status().message())};
   schedule::ScheduledOptions scheduled;

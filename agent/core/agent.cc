@@ -317,6 +317,11 @@ void Agent::ReportEndAfterLeaving(Incarnation incarnation, const processes::Proc
   link_.SendFromLoop(AgentUp(ends_.back()));
 }
 
+void Agent::RankEndedFromLoop(Rank rank, const processes::ProcessEnd& end) {
+  KeepEnd(WorkerEnded{Incarnation(), end.pid, end.cause, false, false, rank});
+  link_.SendFromLoop(AgentUp(ends_.back()));
+}
+
 void Agent::KeepEnd(WorkerEnded end) {
   ends_.push_back(std::move(end));
   if (ends_.size() <= kEndsMax) return;

@@ -64,6 +64,8 @@ class Agent {
   // The launcher of an elastic job wants the place of this process back: the controller is told, as often as it has to
   // be.
   void RetireFromLoop(pid_t pid);
+  // The process that was started for this rank has ended: those that wait for it to call init() do so in vain.
+  void RankEndedFromLoop(Rank rank, const processes::ProcessEnd& end);
   RankRecord Record(Rank rank) const { return workers_.Record(rank); }
 
  private:

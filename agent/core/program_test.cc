@@ -30,6 +30,11 @@ template <typename T>
 bool Is(const AgentUp& message) {
   return std::holds_alternative<T>(message);
 }
+// Of a worker that had attached.
+bool EndsAWorker(const AgentUp& message) {
+  const auto* ended = std::get_if<WorkerEnded>(&message);
+  return ended != nullptr && ended->worker_incarnation != Incarnation();
+}
 template <typename T>
 const T* FromWorkerAs(const AgentUp& message) {
   const auto* from = std::get_if<FromWorker>(&message);
@@ -99,9 +104,19 @@ TEST_F(ProgramTest, AWorkerThatAttachesWorksAndLeavesIsNoFailure) {
   EXPECT_EQ(agent.out(), "attached\nlink-up\nwelcome\nleave-done\n");
   EXPECT_EQ(agent.err(), "");
   EXPECT_EQ(First<AgentHello>().host, "here");
-  EXPECT_EQ(controller_.Count(Is<WorkerEnded>), 0);
+  EXPECT_EQ(controller_.Count(EndsAWorker), 0);
   EXPECT_EQ(controller_.Count(Says<Hello>), 1);
   EXPECT_EQ(controller_.Count(Says<Leave>), 1);
+}
+
+TEST_F(ProgramTest, ARankWhoseProcessEndsWithoutAttachingIsReported) {
+  AgentProgram agent(Options({"/bin/true"}));
+  EXPECT_EQ(agent.Wait(), 0) << agent.out() << agent.err();
+  const WorkerEnded ended = First<WorkerEnded>();
+  EXPECT_EQ(ended.worker_incarnation, Incarnation());
+  EXPECT_EQ(ended.rank, Rank(0));
+  EXPECT_EQ(ended.cause, "exited with code 0");
+  EXPECT_GT(ended.pid, 0);
 }
 
 TEST_F(ProgramTest, AKilledWorkerIsReportedAndNamedOnce) {
@@ -299,7 +314,7 @@ TEST_F(ProgramTest, AProcessThatBeginsAnewEndsItsOldWorker) {
   EXPECT_EQ(ended.worker_incarnation, Incarnation(1));
   EXPECT_EQ(ended.cause, "was initialised anew in the same process");
   EXPECT_TRUE(ended.lives);
-  EXPECT_EQ(controller_.Count(Is<WorkerEnded>), 1);
+  EXPECT_EQ(controller_.Count(EndsAWorker), 1);
 }
 
 TEST_F(ProgramTest, ABrokenConnectionMayComeBack) {
@@ -307,7 +322,7 @@ TEST_F(ProgramTest, ABrokenConnectionMayComeBack) {
       Options(FakeWorkerCommand({"attach", "expect", "link-up", "hello", "expect", "welcome", "disconnect", "attach",
                                  "expect", "link-up", "hello", "expect", "welcome", "leave", "expect", "leave-done"})));
   EXPECT_EQ(agent.Wait(), 0) << agent.out() << agent.err();
-  EXPECT_EQ(controller_.Count(Is<WorkerEnded>), 0);
+  EXPECT_EQ(controller_.Count(EndsAWorker), 0);
 }
 
 TEST_F(ProgramTest, WhoLiesIsRefused) {
@@ -342,7 +357,7 @@ TEST_F(ProgramTest, AStoppedWorkerIsUnresponsiveNotDead) {
     return health != nullptr && health->responsive;
   }));
   EXPECT_TRUE(agent.WaitFor(name + " answers again")) << agent.err();
-  EXPECT_EQ(controller_.Count(Is<WorkerEnded>), 0);
+  EXPECT_EQ(controller_.Count(EndsAWorker), 0);
   kill(worker, SIGTERM);
   EXPECT_EQ(agent.Wait(), 143);
 }
@@ -381,7 +396,7 @@ TEST_F(ProgramTest, TheLinkIsBackWithinHalfASecondAfterAnOutage) {
       Options(FakeWorkersByRank({"attach serve", "attach expect link-up hello expect welcome die 9"}), 2);
   options.more = {"--grace-seconds", "1000"};
   AgentProgram agent(options);
-  ASSERT_TRUE(WaitForAny(Is<WorkerEnded>));
+  ASSERT_TRUE(WaitForAny(EndsAWorker));
   ASSERT_TRUE(WaitForAny(Says<Hello>));
   int64_t best_ms = INT64_MAX;
   for (int round = 1; round <= 3 && best_ms >= 500; ++round) {
@@ -404,7 +419,7 @@ TEST_F(ProgramTest, TheLinkIsBackWithinHalfASecondAfterAnOutage) {
     for (const AgentUp& message : messages) {
       agents += Is<AgentHello>(message);
       if (agents < 2) continue;
-      ends += Is<WorkerEnded>(message);
+      ends += EndsAWorker(message);
       hellos += Says<Hello>(message);
     }
     return ends >= 1 && hellos >= 1;
@@ -420,7 +435,7 @@ TEST_F(ProgramTest, ANewControllerIsToldWhoHasLeft) {
   AgentProgram agent(Options(FakeWorkerCommand(
       {"attach", "expect", "link-up", "hello", "expect", "welcome", "leave", "expect", "leave-done", "serve"})));
   ASSERT_TRUE(agent.WaitFor("leave-done")) << agent.out();
-  EXPECT_EQ(controller_.Count(Is<WorkerEnded>), 0);
+  EXPECT_EQ(controller_.Count(EndsAWorker), 0);
   controller_.Stop();
   controller_.Start();
   const WorkerEnded ended = First<WorkerEnded>();
@@ -428,7 +443,7 @@ TEST_F(ProgramTest, ANewControllerIsToldWhoHasLeft) {
   EXPECT_EQ(ended.worker_incarnation, Incarnation(ended.pid));
   kill(static_cast<pid_t>(ended.pid), SIGTERM);
   EXPECT_EQ(agent.Wait(), 143);
-  EXPECT_EQ(controller_.Count(Is<WorkerEnded>), 1);
+  EXPECT_EQ(controller_.Count(EndsAWorker), 1);
 }
 
 TEST_F(ProgramTest, UsageErrorsAreExitCode2) {

@@ -36,7 +36,8 @@ absl::StatusOr<std::vector<KeptEntry>> LauncherStore::TakeAll() {
     if (!packet.ok()) return packet.status();
     if (packet->bytes == "end") break;
     const std::vector<std::string> parts = absl::StrSplit(packet->bytes, absl::MaxSplits('\n', 2));
-    if (parts.size() != 3 || parts[0] != "put") return absl::InternalError("the launcher says what no launcher does");
+    if (parts.size() != 3 || parts[0] != "put")
+      return absl::InternalError("the launcher sent a message that this agent does not know");
     entries.push_back(KeptEntry{parts[2], parts[1], std::move(packet->fds)});
   }
   return entries;

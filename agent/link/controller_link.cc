@@ -95,10 +95,9 @@ void ControllerLink::SendFromLoop(const AgentUp& message) {
   }
   // The next stream would have to carry it as well.
   too_large_ = true;
-  failure_ =
-      absl::StrCat("what a worker of this host has submitted at once takes ", bytes.size(),
-                   " bytes in a message to the controller at ", config_.channel.address, ", which takes at most ",
-                   kUpBytesMax, "; submit fewer tensors at once, or with shorter names");
+  failure_ = absl::StrCat("a worker of this host has submitted so many tensors at once that its message has ",
+                          bytes.size(), " bytes; the controller at ", config_.channel.address, " takes at most ",
+                          kUpBytesMax, ". Submit fewer tensors at once, or with shorter names");
   stream_->CancelFromLoop();
 }
 

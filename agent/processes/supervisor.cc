@@ -26,6 +26,8 @@ Supervisor::Step Supervisor::Ended(const WorkerEnd& end, TimePoint now) {
       state_ = State::kGrace;
       deadline_ = now.PlusMs(grace_ms_);
     }
+  } else if (end.process.code == 0) {
+    ended_well_.emplace_back(std::min(end.stopped_taking_part, now), end.rank);
   }
   Step step;
   if (running_ > 0) return step;
@@ -81,6 +83,15 @@ const Supervisor::Failure* Supervisor::First() const {
   return first == failures_.end() ? nullptr : &*first;
 }
 
+std::string Supervisor::WhoHadEnded(TimePoint before) const {
+  const auto first = std::min_element(ended_well_.begin(), ended_well_.end());
+  if (first == ended_well_.end() || !(first->first < before)) return "";
+  const auto count = std::count_if(ended_well_.begin(), ended_well_.end(),
+                                   [before](const std::pair<TimePoint, Rank>& end) { return end.first < before; });
+  const std::string others = count > 1 ? absl::StrCat(" and ", count - 1, count > 2 ? " others" : " other") : "";
+  return absl::StrCat("; rank ", first->second.value(), others, " had ended before, with exit code 0");
+}
+
 void Supervisor::Say(Step* step) const {
   const Failure* first = First();
   if (first == nullptr && !launcher_gone_) return;
@@ -96,7 +107,7 @@ void Supervisor::Say(Step* step) const {
   const std::string how = absl::StrCat(end.process.cause, end.process.code == 0 ? " without leaving the job" : "");
   const std::string who = absl::StrCat("rank ", end.rank.value(), " (pid ", end.process.pid, " on host ", host_, ")");
   if (end.agent_stood_still_ms == 0) {
-    step->sentence = absl::StrCat(who, " failed first: it ", how);
+    step->sentence = absl::StrCat(who, " failed first: it ", how, WhoHadEnded(first->when));
     return;
   }
   step->sentence =

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/processes/process_end.h"
@@ -61,6 +62,8 @@ class Supervisor {
   Step Terminate(TimePoint now, int64_t kill_after_ms);
   // Whether a worker ended because of a signal of ours.
   bool OwnDoing(const WorkerEnd& end) const;
+  // Who had ended well before that: often the reason, as others then waited in vain. "" if nobody.
+  std::string WhoHadEnded(TimePoint before) const;
   // Fills in the sentence if there is something to say.
   void Say(Step* step) const;
   const Failure* First() const;
@@ -73,7 +76,8 @@ class Supervisor {
   TimePoint deadline_ = TimePoint::Infinite();
   TimePoint terminated_at_ = TimePoint::Infinite();
   bool launcher_gone_ = false;
-  std::vector<Failure> failures_;  // those that this process did not cause itself
+  std::vector<Failure> failures_;                       // those that this process did not cause itself
+  std::vector<std::pair<TimePoint, Rank>> ended_well_;  // and when they stopped taking part
 };
 
 }  // namespace farandole::agent::processes

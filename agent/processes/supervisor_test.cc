@@ -119,6 +119,27 @@ TEST(Supervisor, WhoWasToldIsNotTheCulprit) {
   EXPECT_EQ(step.sentence, "no worker of this host failed first: rank 9 (pid 5 on host b) was killed");
 }
 
+TEST(Supervisor, WhoEndedWellBeforeIsNamed) {
+  // Rank 1 calls sys.exit(0) early; rank 0 fails because of that.
+  Supervisor supervisor(2, 3000, "h");
+  WorkerEnd early = Exited(1, 0);
+  early.stopped_taking_part = At(10);
+  WorkerEnd consequence = Exited(0, 1);
+  consequence.stopped_taking_part = At(20);
+  supervisor.Ended(consequence, At(100));
+  EXPECT_EQ(
+      supervisor.Ended(early, At(200)).sentence,
+      "rank 0 (pid 100 on host h) failed first: it exited with code 1; rank 1 had ended before, with exit code 0");
+
+  Supervisor late(4, 3000, "h");
+  late.Ended(Exited(2, 0), At(1));
+  late.Ended(Exited(3, 0), At(2));
+  late.Ended(Exited(1, 5), At(3));
+  EXPECT_EQ(late.Ended(Exited(0, 0), At(4)).sentence,
+            "rank 1 (pid 101 on host h) failed first: it exited with code 5; rank 2 and 1 other had ended before, with "
+            "exit code 0");
+}
+
 TEST(Supervisor, EndingWithoutLeavingIsAFailure) {
   Supervisor supervisor(1, 3000, "h");
   WorkerEnd end = Exited(0, 0);

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import FrameType, ModuleType
 
 SAME = {
     "horovod.torch": "farandole.torch",
@@ -104,7 +104,7 @@ class Finder(MetaPathFinder):
 
 def _imports() -> bool:
     """Whether a finder is asked on behalf of an import, not by importlib.util.find_spec."""
-    caller = sys._getframe(2)  # of the finder
+    caller: FrameType | None = sys._getframe(2)  # of the finder
     while caller is not None and caller.f_code.co_name == "_find_spec":
         caller = caller.f_back
     return caller is not None and caller.f_code.co_name == "_find_and_load_unlocked"
@@ -124,4 +124,4 @@ class _Alias(Loader):
         same = sys.modules[module.__name__] = importlib.import_module(self._name)
         # What Horovod's has imported is an attribute of it.
         if module.__name__ == "horovod.torch":
-            same.mpi_ops = same
+            vars(same)["mpi_ops"] = same

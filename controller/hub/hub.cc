@@ -152,7 +152,7 @@ bool Hub::Opened(const std::shared_ptr<AgentStream>& stream, const std::string& 
   if (hello.controller_incarnation > GreatestIncarnation(job)) {
     stream->Close(absl::InvalidArgumentError(absl::StrCat("the agent on host ", hello.host, " says that controller ",
                                                           hello.controller_incarnation,
-                                                          " has welcomed it; there is none of so great a number")));
+                                                          " has welcomed it, a number that no controller can have")));
     return false;
   }
   const auto found = FindOrMake(job);

@@ -252,6 +252,7 @@ void Job::State::AfterGather(TimePoint now, Actions* actions) {
 }
 
 void Job::State::OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {
+  if (ended.worker_incarnation == Incarnation()) return joining.OnRankEnded(agent_id, ended, actions);
   registration.OnEnded(ended, generation == nullptr, actions);
   const bool waited = joining.OnEnded(agent_id, ended, actions);
   // Of one that left this controller has let it go, or one before it.

@@ -39,7 +39,7 @@ void ReportInit(const members::Membership& waiting, TimePoint now, JobStatus* st
 
 void ReportRegistration(const recovery::Gather& gather, TimePoint now, JobStatus* status) {
   status->generation = gather.generation();
-  status->reason = "the controller was started again; members register";
+  status->reason = "the controller was restarted; waiting for the members to register";
   const View* view = gather.view();
   if (view == nullptr) return;
   OpenWait wait;

@@ -237,9 +237,7 @@ TEST(JobTest, AGenerationThatTakesTooMuchMemoryFails) {
   }
   EXPECT_GT(open, 400);
   EXPECT_EQ(job.Status(now).state, JobState::kFailed);
-  EXPECT_EQ(
-      job.Status(now).reason.find("what its members have announced takes more than the 256 MiB that it may; rank 1"),
-      0u)
+  EXPECT_EQ(job.Status(now).reason.find("its members have announced more than 256 MiB of requests; rank 1"), 0u)
       << job.Status(now).reason;
 }
 

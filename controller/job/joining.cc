@@ -31,6 +31,10 @@ void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Pre
     return TurnAway(agent_id, hello, actions);
   }
   if (!reason.empty()) return Refuse(agent_id, hello, reason, actions);
+  if (hello.rank == ended_rank_) ended_rank_ = Rank();  // somebody calls init() for it all the same
+  if (ended_rank_.known() && hello.elastic.min_size == 0 && ended_rank_.value() < hello.size) {
+    return Refuse(agent_id, hello, ended_text_, actions);
+  }
   const members::Membership::Answer answer = waiting_.Join(hello, agent_id, agents_->Host(agent_id), now);
   switch (answer.admission) {
     case members::Membership::Admission::kAdmitted:
@@ -46,7 +50,7 @@ void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Pre
 std::string Joining::RefusalOf(const Hello& hello, const Present& present) {
   if (!generations_->Learn(hello.elastic.previous_generation)) {
     return absl::StrCat("it says that it was in generation ", hello.elastic.previous_generation,
-                        ", which cannot be; the last of this job is ", generations_->last());
+                        ", which is impossible; the last generation of this job is ", generations_->last());
   }
   if (present.runs) {
     const std::string held = elastic() ? elastic_.Unlike(hello) : HeldText(hello, *present.roster);
@@ -101,6 +105,19 @@ void Joining::OnRetire(const std::string& agent_id, const Retire& retire, const 
   if (!rank || present.roster->seat(*rank).agent_id != agent_id) return;
   elastic_.ToLeave(agent_id, present.roster->seat(*rank).member.pid);
   if (present.runs) actions->Because(absl::StrCat(Describe(present.roster->seat(*rank).member), " is to leave"));
+}
+
+void Joining::OnRankEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {
+  if (!ended.rank.known() || ended_rank_.known()) return;
+  ended_rank_ = ended.rank;
+  ended_text_ = absl::StrCat("rank ", ended.rank.value(), " (pid ", ended.pid, " on host ", agents_->Host(agent_id),
+                             ") ", ended.cause, ", so that nobody calls init() for it");
+  if (waiting_.elastic() || ended.rank.value() >= waiting_.size()) return;
+  const std::vector<members::Candidate> candidates = waiting_.candidates();
+  for (const members::Candidate& c : candidates) {
+    waiting_.Drop(c.hello.worker_incarnation);
+    Refuse(c.agent_id, c.hello, ended_text_, actions);
+  }
 }
 
 bool Joining::OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {

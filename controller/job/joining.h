@@ -46,6 +46,8 @@ class Joining {
   void OnRetire(const std::string& agent_id, const Retire& retire, const Present& present, Actions* actions);
   // True if it was waiting.
   bool OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);
+  // `ended` names a rank for which nobody calls init() any more.
+  void OnRankEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);
   void OnAgentLost(const std::string& agent_id);
   void CloseSessions(const std::string& agent_id) { waiting_.CloseSessions(agent_id); }
 
@@ -80,6 +82,9 @@ class Joining {
   members::GenerationCount* const generations_;
   members::Membership waiting_;
   members::ElasticRules elastic_;
+  // The first rank whose process has ended, and the sentence on that: a job of fixed size does not begin without it.
+  Rank ended_rank_;
+  std::string ended_text_;
 };
 
 }  // namespace farandole::controller::job

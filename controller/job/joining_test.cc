@@ -67,6 +67,41 @@ TEST_F(JoiningTest, TheNextGenerationIsMadeOfAllOnceTheyAreThere) {
   EXPECT_TRUE(joining_.waiting().candidates().empty());
 }
 
+WorkerEnded RankEnded(int rank) {
+  WorkerEnded ended;
+  ended.pid = 7;
+  ended.cause = "exited with code 0";
+  ended.rank = Rank(rank);
+  return ended;
+}
+
+constexpr char kInVain[] = "rank 1 (pid 7 on host h) exited with code 0, so that nobody calls init() for it";
+
+TEST_F(JoiningTest, NobodyWaitsForARankWhoseProcessHasEnded) {
+  Says(HelloOf(5, 0, 3));
+  Actions actions;
+  joining_.OnRankEnded("a", RankEnded(1), &actions);
+  const Removed removed = Answer<Removed>(actions);
+  EXPECT_EQ(removed.kind, RemovedKind::kRefused);
+  EXPECT_EQ(removed.reason, kInVain);
+  EXPECT_TRUE(joining_.waiting().candidates().empty());
+  // Later ones are told as well, until somebody comes for it all the same.
+  EXPECT_EQ(Answer<Removed>(Says(HelloOf(6, 2, 3))).reason, kInVain);
+  Answer<Welcome>(Says(HelloOf(7, 1, 3)));
+  Answer<Welcome>(Says(HelloOf(6, 2, 3)));
+}
+
+TEST_F(JoiningTest, ARankThatHasEndedIsNothingToOtherJobs) {
+  Actions actions;
+  joining_.OnRankEnded("a", RankEnded(-1), &actions);
+  joining_.OnRankEnded("a", RankEnded(2), &actions);
+  Answer<Welcome>(Says(HelloOf(5, 0, 2)));
+  Says(HelloOf(6, 1, 2));
+  EXPECT_EQ(joining_.Choose({}, false, kNow).size(), 2u);
+  Answer<Welcome>(Says(Elastic(8)));
+  EXPECT_TRUE(actions.sends.empty());
+}
+
 TEST_F(JoiningTest, WhoCannotBeAMemberIsRefusedInWords) {
   const members::Roster roster = Opened();
   const Present runs{&roster, true};
@@ -74,7 +109,8 @@ TEST_F(JoiningTest, WhoCannotBeAMemberIsRefusedInWords) {
   EXPECT_NE(Says(HelloOf(7, -1, 2), runs).reason.find("all 2 ranks are held by live processes"), std::string::npos);
   Hello impossible = HelloOf(7, 1, 2);
   impossible.elastic.previous_generation = members::GenerationCount::kToldMax + 1;
-  EXPECT_NE(Says(impossible).reason.find("which cannot be; the last of this job is 4"), std::string::npos);
+  EXPECT_NE(Says(impossible).reason.find("which is impossible; the last generation of this job is 4"),
+            std::string::npos);
   Hello variables = HelloOf(7, 1, 2);
   variables.variables.push_back({"HOROVOD_FUSION_THRESHOLD", "many"});
   EXPECT_NE(Says(variables).reason.find("HOROVOD_FUSION_THRESHOLD"), std::string::npos);

@@ -23,7 +23,7 @@ RankSet Only(Rank rank) {
 }
 
 absl::Status OurFault(const std::string& what) {
-  return absl::InternalError(absl::StrCat(what, "; this is a fault of Farandole"));
+  return absl::InternalError(absl::StrCat(what, "; this is a bug in Farandole; please report it"));
 }
 
 }  // namespace
@@ -258,10 +258,10 @@ absl::Status Sequencer::FullError() const {
   for (int r = 1; r < roster_->size(); ++r) {
     if (negotiator_.OpenCount(Rank(r)) > negotiator_.OpenCount(most)) most = Rank(r);
   }
-  return absl::ResourceExhaustedError(absl::StrCat("what its members have announced takes more than the ",
-                                                   negotiator_.bytes_max() >> 20, " MiB that it may; ", Who(most),
-                                                   " has the most, ", negotiator_.OpenCount(most),
-                                                   " open requests; look for what submits them and never waits"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("its members have announced more than ", negotiator_.bytes_max() >> 20, " MiB of requests; ",
+                   Who(most), " has the most, ", negotiator_.OpenCount(most),
+                   " open requests; look for asynchronous operations that are never synchronized"));
 }
 
 // True if one was sent.

@@ -86,7 +86,8 @@ TEST_F(SequencerTest, ASessionThatIsAheadOfThePhaseIsAnError) {
   hello.generation = kGeneration;
   hello.phase = 1;
   const absl::Status ahead = sequencer_.OnHello(Rank(0), hello, kNow, &actions_);
-  EXPECT_NE(ahead.message().find("is in phase 1 of 0; this is a fault of Farandole"), std::string::npos) << ahead;
+  EXPECT_NE(ahead.message().find("is in phase 1 of 0; this is a bug in Farandole; please report it"), std::string::npos)
+      << ahead;
 }
 
 TEST_F(SequencerTest, ANewSessionGetsWhatItLacksAndAnnouncesAfresh) {

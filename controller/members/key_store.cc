@@ -49,7 +49,7 @@ absl::Status KeyStore::Put(const std::string& key, const std::string& value, siz
   const size_t bytes = key.size() + value.size() + kBytesPerKey;
   const size_t taken = bytes_ + shared_elsewhere, bytes_max = kBytesMax + bytes_of_members_;
   if (taken + bytes > bytes_max) {
-    return absl::ResourceExhaustedError(absl::StrCat("what the members of this job leave for each other takes ", taken,
+    return absl::ResourceExhaustedError(absl::StrCat("the members of this job have stored ", taken,
                                                      " bytes of at most ", bytes_max,
                                                      " already; remove process sets that are not needed any more"));
   }

@@ -66,9 +66,11 @@ Membership::Answer Membership::Check(const Hello& hello, const Candidate* replac
 
 std::string Membership::RankProblem(const Hello& hello, const Candidate* replaced) const {
   if (hello.elastic.min_size > 0) {
-    if (hello.rank.known()) return "an elastic job hands out its ranks itself, this worker was given one";
+    if (hello.rank.known())
+      return "this worker has a rank already, but an elastic job gives ranks itself; start it with `farandole run "
+             "--min-np`";
     if (replaced != nullptr || static_cast<int32_t>(candidates_.size()) < size_max_) return "";
-    return absl::StrCat(candidates_.size(), " processes wait already, which is the most");
+    return absl::StrCat(candidates_.size(), " processes wait to join already, the most that may");
   }
   if (hello.rank.known()) {
     const auto held = by_rank_.find(hello.rank.value());

@@ -84,12 +84,13 @@ TEST(MetricsTextTest, JobsAndRanksAreLabels) {
   const std::string text = MetricsText({job});
   for (const char* line :
        {"# TYPE farandole_job_bytes_total counter\n", "farandole_jobs 1\n",
-        "farandole_job_state{job=\"run-1\",state=\"running\"} 1\n", "farandole_job_replaying{job=\"run-1\"} 1\n",
-        "farandole_job_size{job=\"run-1\"} 2\n", "farandole_job_unresponsive{job=\"run-1\"} 1\n",
-        "farandole_job_longest_wait_seconds{job=\"run-1\"} 2.5\n",
-        "farandole_job_bytes_total{job=\"run-1\"} 123456789012\n",
-        "farandole_rank_lateness_seconds{job=\"run-1\",rank=\"1\"} 0.0125\n",
-        "farandole_rank_last_total{job=\"run-1\",rank=\"1\"} 7\n"}) {
+        "farandole_job_state{training_job=\"run-1\",state=\"running\"} 1\n",
+        "farandole_job_replaying{training_job=\"run-1\"} 1\n", "farandole_job_size{training_job=\"run-1\"} 2\n",
+        "farandole_job_unresponsive{training_job=\"run-1\"} 1\n",
+        "farandole_job_longest_wait_seconds{training_job=\"run-1\"} 2.5\n",
+        "farandole_job_bytes_total{training_job=\"run-1\"} 123456789012\n",
+        "farandole_rank_lateness_seconds{training_job=\"run-1\",rank=\"1\"} 0.0125\n",
+        "farandole_rank_last_total{training_job=\"run-1\",rank=\"1\"} 7\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
 }

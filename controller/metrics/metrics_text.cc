@@ -32,7 +32,8 @@ class Writer {
   std::string text_;
 };
 
-std::string JobLabel(const JobStatus& job) { return absl::StrCat("job=\"", job.job, "\""); }
+// Not "job": Prometheus has a label of that name for what it scrapes.
+std::string JobLabel(const JobStatus& job) { return absl::StrCat("training_job=\"", job.job, "\""); }
 
 const char* StateName(JobState state) {
   static const char* const kNames[] = {"unknown", "gathering", "running", "failed", "recovering"};

@@ -208,7 +208,7 @@ void Gather::Tick(TimePoint now, Actions* actions) {
     workers_[member.worker_incarnation].dead = "has not come back since the controller was started again";
     Settle(member.worker_incarnation);
   }
-  if (!AnyDead()) fault_ = "its members do not say what they retained for a controller that is started again";
+  if (!AnyDead()) fault_ = "its members did not report their state to the restarted controller";
   Step(actions);
 }
 

@@ -98,7 +98,8 @@ class Check {
 std::string FindImpossible(const Recovered& found) {
   std::string problem = Check(found).Problem();
   if (problem.empty()) return problem;
-  return absl::StrCat("what its members retained cannot be: ", problem, "; this is a fault of Farandole");
+  return absl::StrCat("what its members retained cannot be: ", problem,
+                      "; this is a bug in Farandole; please report it");
 }
 
 }  // namespace farandole::controller::recovery

@@ -79,7 +79,7 @@ void Recovery::FindReplay() {
   for (const Registered& member : found_.members) {
     if (!Counts(member) || member.hello.phase != phase_) continue;
     if (replay_index_ != 0 && (member.hello.replay_index != replay_index_ || member.hello.replay_digest != digest)) {
-      fault_ = "its members believe in different replays; this is a fault of Farandole";
+      fault_ = "its members believe in different replays; this is a bug in Farandole; please report it";
       return;
     }
     replay_index_ = member.hello.replay_index;
@@ -90,14 +90,15 @@ void Recovery::FindReplay() {
   const auto item = found_.items.find(replay_index_);
   const Replay* replay = item == found_.items.end() ? nullptr : std::get_if<Replay>(&item->second.body);
   if (replay == nullptr || replay->period.batches.empty()) {
-    fault_ = absl::StrCat("nobody has the Replay item ", replay_index_, " any more; this is a fault of Farandole");
+    fault_ = absl::StrCat("nobody has the Replay item ", replay_index_,
+                          " any more; this is a bug in Farandole; please report it");
     return;
   }
   for (const PeriodBatch& batch : replay->period.batches) {
     const auto exists = exists_.find(batch.process_set);
     if (batch.process_set == 0 || (exists != exists_.end() && exists->second)) continue;
     fault_ = absl::StrCat("its replay has process set ", batch.process_set,
-                          ", which was removed; this is a fault of Farandole");
+                          ", which was removed; this is a bug in Farandole; please report it");
     return;
   }
   period_ = replay->period;
@@ -114,7 +115,7 @@ void Recovery::FindBegun() {
     // Whoever has an open begun instance retains the Resume that says so.
     for (const Registered& member : found_.members) {
       if (Counts(member) && member.hello.phase == phase_ && !member.hello.begun.empty()) {
-        fault_ = "nobody has the Resume of what has begun any more; this is a fault of Farandole";
+        fault_ = "nobody has the Resume of what has begun any more; this is a bug in Farandole; please report it";
       }
     }
     return;
@@ -211,8 +212,8 @@ void Recovery::FindLog() {
     kept_[entry.first] = {std::move(item), std::move(to)};
   }
   if (!kept_.empty() && last_ - kept_.begin()->first > kUnstableMax) {
-    fault_ =
-        absl::StrCat("somebody lacks item ", kept_.begin()->first, " of ", last_, "; this is a fault of Farandole");
+    fault_ = absl::StrCat("somebody lacks item ", kept_.begin()->first, " of ", last_,
+                          "; this is a bug in Farandole; please report it");
   }
 }
 

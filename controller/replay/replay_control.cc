@@ -128,7 +128,8 @@ absl::Status ReplayControl::Resume(TimePoint now, Actions* actions) {
   if (!state_.all_halted() || !outbox_->MakeRoom()) return absl::OkStatus();
   const auto begun = state_.FindBegun(members_of_);
   if (!begun) {
-    return absl::InternalError("members have halted at positions that cannot be; this is a fault of Farandole");
+    return absl::InternalError(
+        "members have halted at positions that cannot be; this is a bug in Farandole; please report it");
   }
   actions->Because(absl::StrCat("the replay ends after ", Count(state_.Repetitions(), "repetition", "repetitions"),
                                 ", ", Count(begun->size(), "batch", "batches"), " begun"));

@@ -41,6 +41,7 @@ struct Schema<WorkerEnded> : NoFurtherCheck {
     v.Text(3, "cause", m.cause, kTextBytesMax);
     v.Value(4, "left", m.left);
     v.Value(5, "lives", m.lives);
+    v.Value(6, "rank", m.rank);
   }
 };
 

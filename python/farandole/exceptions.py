@@ -4,39 +4,43 @@ from __future__ import annotations
 
 
 class HorovodInternalError(RuntimeError):
-    """A collective did not happen: a peer was lost, ranks disagree, or the library was shut down meanwhile."""
+    """A collective has failed: a peer was lost, the ranks disagree, or the library was shut down meanwhile."""
 
 
 class PeerLostError(HorovodInternalError):
-    """A member of the job died, left, or its data plane failed; the text names rank, pid, host and cause."""
+    """A process of the job has died or left, or its connection failed; the text names its rank, pid, host and the
+    cause.
+    """
 
 
 class TensorMismatchError(HorovodInternalError):
-    """Ranks disagree about one tensor (type, shape, operation, root, scale). Every member gets the same text; other
-    tensors go on, and so may the script."""
+    """The ranks disagree about a tensor: its type, shape, operation, root or factors.
+
+    All members raise it with the same text. Other tensors are not affected, and the script may go on.
+    """
 
 
 class UnsupportedOperationError(HorovodInternalError, ValueError):
-    """No collective combines tensors in this way, as a reducescatter by Adasum; nothing was started."""
+    """No collective combines tensors in this way, such as a reducescatter by Adasum. Nothing was started."""
 
 
 class NotInitializedError(HorovodInternalError, ValueError):
-    """Used before ``init()``, after ``shutdown()``, or in a child of fork()."""
+    """Called before ``init()``, after ``shutdown()``, or in a child of fork()."""
 
 
 class InitializationError(HorovodInternalError, ValueError):
-    """``init()`` failed; the text says at which address, why, and what to check. It may be called again."""
+    """``init()`` has failed; the text says why and what to check. It may be called again."""
 
 
 class WorkerRetiredError(InitializationError):
-    """``init()`` in an elastic job: this worker's place was taken away; the others go on without it."""
+    """``init()`` in an elastic job: this worker is not wanted any more; the others go on without it."""
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """Not an error: workers may join, or are to leave. `farandole.elastic` raises it in all workers at one commit.
+    """Not an error: workers are to join or to leave. All workers raise it at the same commit; `elastic.run` catches it.
 
     Attributes:
-        skip_sync: nobody joins, so that all states are equal already.
+        skip_sync: True if nobody joins, so that all states are equal already.
     """
 
     def __init__(self, skip_sync: bool) -> None:
@@ -45,8 +49,9 @@ class HostsUpdatedInterrupt(RuntimeError):
 
 
 class HorovodVersionMismatchError(ImportError):
-    """The framework is of another release than the library was built for. Never raised: one library fits all. Scripts
-    that catch it work."""
+    """The framework is of another release than the library was built for. It is never raised, since one library fits
+    all releases; it is here for scripts that catch it.
+    """
 
     def __init__(self, name: str, version: str, installed_version: str) -> None:
         super().__init__(name, version, installed_version)
@@ -62,10 +67,10 @@ class RunError(RuntimeError):
     """``farandole.run``: a process ended without a result.
 
     Attributes:
-        rank: of the process whose exception came first; None if none came from the function.
+        rank: of the process whose exception came first; None if the function has raised none.
         traceback: of that exception, as text; empty if there is none.
         exit_code: of the job.
-        missing: ranks without a result.
+        missing: the ranks without a result.
     """
 
     def __init__(self, text: str, rank: int | None, traceback: str, exit_code: int, missing: tuple[int, ...]) -> None:
@@ -75,5 +80,5 @@ class RunError(RuntimeError):
         self.exit_code = exit_code
         self.missing = missing
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[type[RunError], tuple[object, ...]]:
         return type(self), (str(self), self.rank, self.traceback, self.exit_code, self.missing)

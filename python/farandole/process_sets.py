@@ -14,14 +14,15 @@ _registered: dict[int, ProcessSet] = {}
 
 
 class ProcessSet:
-    """Ranks that run collectives among themselves.
+    """Ranks that run collectives among themselves. Register it with `add_process_set()` or `init(process_sets=)`.
 
     Args:
         ranks_or_comm: ranks of the job, in any order; or a communicator of mpi4py, whose processes are the members.
 
     Attributes:
-        process_set_id: number known to the core; None until the set is registered, and after its removal or shutdown.
-        ranks: sorted ranks; None while unknown: of a communicator until the set is registered.
+        process_set_id: the id, once the set is registered; None before that, after its removal, and after `shutdown()`.
+        ranks: the members, sorted; None while they are unknown: of a communicator until the set is registered, of the
+            global set until `init()`.
         mpi_comm: the communicator, or None.
 
     Raises:
@@ -47,25 +48,29 @@ class ProcessSet:
 
     @property
     def ranks(self) -> list[int] | None:
-        """Sorted ranks of the job; of the global set: None before init."""
+        """The members, sorted; None while they are unknown."""
         if self.process_set_id == 0:
             return list(range(basics.size())) if basics.is_initialized() else None
         return self._ranks
 
     def size(self) -> int | None:
-        """Number of members; None while the set is not registered. Raises ValueError if the core does not know it."""
+        """Number of members; None while the set is not registered.
+
+        Raises:
+            ValueError: not initialised, or the set was removed.
+        """
         return self._query("process_set_size")
 
     def rank(self) -> int | None:
-        """Position of this process among the members; None while the set is not registered.
+        """Number of this process among the members, from 0; None while the set is not registered.
 
         Raises:
-            ValueError: this process is not a member, or the core does not know the set.
+            ValueError: this process is not a member, not initialised, or the set was removed.
         """
         return self._query("process_set_rank")
 
     def included(self) -> bool | None:
-        """Whether this process is a member; None while the ranks are unknown."""
+        """Whether this process is a member; None while the members are unknown."""
         ranks = self.ranks
         return None if ranks is None else basics.rank() in ranks
 
@@ -114,18 +119,19 @@ def of_id(process_set_id: int) -> ProcessSet:
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
-    """Registers a set, and waits until all ranks of the job have called this with the same ranks.
+    """Registers a process set. Waits until all ranks of the job, members or not, have called this with the same ranks.
 
     Args:
-        process_set: a set that is not registered, or ranks of the job in any order. A set of a communicator: on all
-            ranks those that one MPI_Comm_split of all processes has made; each of them becomes a set.
+        process_set: a set that is not registered, or a list of ranks. A set of a communicator: every rank passes the
+            one that it got from one MPI_Comm_split of all processes; each of these communicators becomes a set.
 
     Returns:
         The set, with its id.
 
     Raises:
-        ValueError: a rank that does not exist, twice, or none; a set of the same ranks exists; not initialised.
-        TensorMismatchError: ranks disagree about the set.
+        ValueError: no ranks, a rank that does not exist or stands there twice, ranks of a set that is registered
+            already, or not initialised.
+        TensorMismatchError: the ranks of the job have passed different sets.
         HorovodInternalError: a peer was lost.
     """
     if not isinstance(process_set, ProcessSet):
@@ -157,14 +163,17 @@ def _add_split(own: ProcessSet) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes a set, and waits until all ranks of the job have called this for it.
+    """Removes a process set. Waits until all ranks of the job have called this for it.
+
+    Args:
+        process_set: a set that is registered.
 
     Returns:
-        True when it is removed; False for the global set and for one that is not registered.
+        True once it is removed; False for the global set, and for one that is not registered.
 
     Raises:
-        ValueError: not a ProcessSet; not initialised.
-        TensorMismatchError: ranks disagree about the set.
+        ValueError: not a ProcessSet, or not initialised.
+        TensorMismatchError: the ranks of the job have passed different sets.
         HorovodInternalError: a peer was lost.
     """
     basics.rank()  # raises if there is no job

@@ -8,7 +8,9 @@ import torch
 from farandole import exceptions
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-REDUCIBLE = [*FLOATS, torch.int32, torch.int64, torch.uint8, torch.int8, torch.int16, torch.uint16]
+REDUCIBLE = [*FLOATS, torch.int32, torch.int64, torch.uint8, torch.int8, torch.int16]
+# torch gained it in 2.3.
+REDUCIBLE += [torch.uint16] if hasattr(torch, "uint16") else []
 MOVABLE = [*REDUCIBLE, torch.bool]
 
 

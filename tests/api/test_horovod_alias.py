@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import processes
@@ -285,3 +286,22 @@ def test_launcher_helpers_that_run_something(tmp_path: Path) -> None:
     )
     assert job.lines("well"), job.report()
     assert sorted(job.lines("<stdout>:rank ")) == ["0", "1"], job.report()
+
+
+def test_type_checkers_are_told_of_each_module() -> None:
+    """A stub beside the package for every name that its finder knows, with what the finder would give out."""
+    spec = importlib.util.spec_from_file_location(
+        "modules_of_alias", processes.ROOT / "alias" / "horovod" / "_modules.py"
+    )
+    assert spec and spec.loader
+    modules = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(modules)
+    stubs = {}
+    for file in (processes.ROOT / "alias").rglob("*.pyi"):
+        name = ".".join(file.relative_to(processes.ROOT / "alias").with_suffix("").parts).removesuffix(".__init__")
+        stubs[name] = file.read_text().splitlines()[0]
+    assert stubs == {name: f"from {modules.ours(name)} import *" for name in stubs}
+    assert set(modules.SAME) <= set(stubs)
+    ours = processes.ROOT / "python" / "farandole" / "launch" / "helpers"
+    helpers = {file.stem for file in ours.glob("*.py")} - {"__init__", "arguments"}
+    assert {f"horovod.runner.common.util.{name}" for name in helpers} <= set(stubs)

@@ -128,6 +128,29 @@ def test_a_gradient_that_is_changed_too_early(either: ModuleType) -> None:
     assert used.tolist() == [0.5, 0.5] and spare.tolist() == [0, 0]
 
 
+def test_two_optimizers_of_one_parameter(either: ModuleType) -> None:
+    shared, own = (nn.Parameter(torch.ones(2)) for _ in range(2))
+    first = either.DistributedOptimizer(torch.optim.SGD([shared, own], lr=1.0), [("shared", shared), ("own", own)])
+    second = either.DistributedOptimizer(torch.optim.SGD([shared], lr=1.0), [("shared", shared)])
+    with pytest.raises(RuntimeError, match="`shared` would be reduced by two DistributedOptimizers"):
+        shared.sum().backward()
+    # A notebook's cell that is run again: the first is gone.
+    del first
+    second.zero_grad()
+    shared.sum().backward()
+    second.step()
+
+
+def test_a_sparse_gradient(either: ModuleType) -> None:
+    table = nn.Embedding(4, 2, sparse=True)
+    optimizer = either.DistributedOptimizer(torch.optim.SparseAdam(table.parameters()))
+    before = table.weight.detach().clone()
+    table(torch.tensor([1, 1])).sum().backward()
+    optimizer.step()
+    assert table.weight.grad.layout is torch.sparse_coo
+    assert torch.equal(table.weight[[0, 2, 3]], before[[0, 2, 3]]) and not torch.equal(table.weight[1], before[1])
+
+
 def test_a_gradient_that_no_rank_could_add(either: ModuleType) -> None:
     parameter = nn.Parameter(torch.zeros(2, dtype=torch.complex64))
     optimizer = either.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0))
@@ -245,7 +268,7 @@ def test_add_param_group(hvd: ModuleType) -> None:
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([first], lr=1.0), named_parameters=[("first", first)])
     optimizer.add_param_group({"params": [second], "lr": 2.0})
     (first + second).sum().backward()
-    assert optimizer._reducer.reduced
+    assert optimizer._reducer.still_reduced()
     optimizer.step()
     assert (first.item(), second.item()) == (0.0, -1.0)
 
@@ -337,11 +360,12 @@ def test_a_group_starts_with_its_last_gradient(hvd: ModuleType, groups: int) -> 
     optimizer.step()
     optimizer.zero_grad()
     started = []
-    model[0].weight.register_hook(lambda _: started.append([bool(slot.handle) for slot in optimizer._reducer.slots]))
+    under_way = lambda: [bool(optimizer._handles.get(p, (0, None))[0]) for p in model.parameters()]  # noqa: E731
+    model[0].weight.register_hook(lambda _: started.append(under_way()))
     loss_of(model, 0).backward()
     # The second layer comes first: alone in its group, or waiting for the other one.
     assert started == [[False, False, groups == 2, groups == 2]]
-    assert optimizer._reducer.reduced
+    assert optimizer._reducer.still_reduced()
     optimizer.step()
 
 

@@ -107,7 +107,7 @@ def test_alone_or_launched(variables: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("tasks", ["SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"])
 def test_a_batch_script_without_srun_is_told(tasks: str) -> None:
-    with pytest.warns(UserWarning, match="this job 4 tasks, but srun has not started this process"):
+    with pytest.warns(UserWarning, match="this job 4 tasks, but this process was not started by srun"):
         assert placement.find({"SLURM_PROCID": "0", tasks: "4", "SLURM_JOB_ID": "9"}) is None
 
 
@@ -198,7 +198,7 @@ def test_parts() -> None:
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
-        ({**MPIRUN, "OMPI_COMM_WORLD_RANK": "4"}, "makes no sense: OMPI_COMM_WORLD_RANK=4"),
+        ({**MPIRUN, "OMPI_COMM_WORLD_RANK": "4"}, "contradict each other: OMPI_COMM_WORLD_RANK=4"),
         ({**MPIRUN, "OMPI_COMM_WORLD_RANK": "x"}, "OMPI_COMM_WORLD_RANK='x' is not a number"),
         (
             {**MPIRUN, "OMPI_COMM_WORLD_LOCAL_SIZE": "2"},

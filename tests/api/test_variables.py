@@ -34,7 +34,7 @@ def test_a_job_is_elastic_if_a_variable_is_on(
     weight = torch.nn.Parameter(torch.ones(1))
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), synchronize_in_backward=False)
     weight.sum().backward()
-    assert bool(optimizer._reducer.slots[0].handle) == elastic
+    assert bool(optimizer._reducer.slots[0].transfer.handle) == elastic
     optimizer.step()
 
 

@@ -70,8 +70,7 @@ class Player:
                 connection = self._accept(listener)
                 connection.settimeout(ANSWER_S)
                 self._lines.append(connection.makefile("rw"))
-            for line in self._lines:
-                line.readline()
+            self.hellos = [line.readline() for line in self._lines]
         except NotMeasuredError:
             self.close()
             raise

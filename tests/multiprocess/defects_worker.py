@@ -7,9 +7,9 @@ import sys
 import torch
 
 import farandole.torch as hvd
+from farandole.core import handles
 from farandole.library import submission
 from farandole.torch import memory
-from farandole.torch.collectives import handles
 
 ONES = torch.ones(3)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import torch
 
 import farandole.torch as hvd
+from farandole.core import handles
 from farandole.library import submission
 from farandole.torch import memory
-from farandole.torch.collectives import handles
 
 
 def other_kind(odd: bool) -> object:

@@ -9,7 +9,9 @@ import torch
 import farandole.torch as hvd
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-WHOLE = (torch.uint8, torch.int8, torch.uint16, torch.int16, torch.int32, torch.int64)
+WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+# torch gained it in 2.3.
+WHOLE += (torch.uint16,) if hasattr(torch, "uint16") else ()
 FACTORS = ((0.1, 1.0), (1.0, 1 / 3), (1.1, 1.0), (2.3, 0.7), (1e-3, 1e3))
 
 checks = 0

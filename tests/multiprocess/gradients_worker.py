@@ -17,8 +17,8 @@ import torch.utils.checkpoint
 from torch import nn
 
 import farandole.torch as hvd
+from farandole.core import handles
 from farandole.library import abi
-from farandole.torch.gradients import reducer
 
 Loss = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 
@@ -226,7 +226,9 @@ def case_checkpointing() -> None:
         assert all(pair.shared())
 
 
-def case_scaler() -> None:
+def case_scaler() -> str | None:
+    if not hasattr(torch.amp, "GradScaler"):
+        return "left out"  # torch gained one for CPUs in 2.3
     pair = Pair(model_of())
     scalers = [torch.amp.GradScaler("cpu", init_scale=1024.0) for _ in range(2)]
     for step in range(4):
@@ -255,6 +257,7 @@ def case_scaler() -> None:
             scaler.update()
         for a, b in zip(pair.model.parameters(), pair.twin.parameters()):
             assert torch.equal(a, b)
+    return None
 
 
 def case_saved_and_copied() -> None:
@@ -335,7 +338,7 @@ def case_dropped_while_reduced() -> None:
         first.model.zero_grad()
         del first
         gc.collect()
-        assert len(reducer._abandoned) == 6
+        assert len(handles._abandoned) == 6
         second = Pair(model_of(2), prefix="second.", synchronize_in_backward=False)
         second.backward()
         hvd.barrier()
@@ -350,7 +353,7 @@ def case_dropped_while_reduced() -> None:
     second.apply()
     second.step()
     Pair(model_of(3)).step()
-    assert all(second.shared()) and not reducer._abandoned
+    assert all(second.shared()) and not handles._abandoned
 
 
 def case_gradients_outlive_the_job() -> None:
@@ -373,8 +376,8 @@ def main() -> None:
     assert hvd.size() == 2
     for name, case in list(globals().items()):
         if name.startswith("case_"):
-            case()
-            os.write(1, b"passed %s\n" % name.encode())
+            outcome = case() or "passed"
+            os.write(1, f"{outcome} {name}\n".encode())
     hvd.shutdown()
 
 

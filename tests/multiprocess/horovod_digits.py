@@ -4,14 +4,14 @@
 
 import argparse
 
-import horovod.torch as hvd
 import torch
 import torch.nn.functional as F
 import torch.utils.data.distributed
-from horovod.torch.mpi_ops import Average
 from sklearn.datasets import load_digits
 
 import horovod
+import horovod.torch as hvd
+from horovod.torch.mpi_ops import Average
 
 parser = argparse.ArgumentParser(description="digits")
 parser.add_argument("--batch-size", type=int, default=32)

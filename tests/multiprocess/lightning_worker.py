@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import horovod.torch as hvd
 import pytorch_lightning as pl
 import torch
 from torch import nn
+
+import horovod.torch as hvd
 
 
 class Model(pl.LightningModule):

@@ -179,7 +179,9 @@ def case_a_gradient_that_is_changed_too_early_is_named() -> None:
     assert_alike(model)
 
 
-def case_loss_scaling_with_an_overflow_on_one_rank() -> None:
+def case_loss_scaling_with_an_overflow_on_one_rank() -> str | None:
+    if not hasattr(torch.amp, "GradScaler"):
+        return "left out"  # torch gained one for CPUs in 2.3
     model = model_of()
     optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=4)
@@ -199,6 +201,7 @@ def case_loss_scaling_with_an_overflow_on_one_rank() -> None:
         scales.append(scaler.get_scale())
     assert scales[7] == scales[6] / 2 and weights(model).isfinite().all()
     assert_alike(model)
+    return None
 
 
 def case_a_step_left_out() -> None:
@@ -434,8 +437,8 @@ def main() -> None:
     hvd.init()
     for name, case in list(globals().items()):
         if name.startswith("case_"):
-            case()
-            os.write(1, f"passed {name}\n".encode())
+            outcome = case() or "passed"
+            os.write(1, f"{outcome} {name}\n".encode())
 
 
 main()

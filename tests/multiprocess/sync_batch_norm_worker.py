@@ -24,8 +24,8 @@ def compare(shapes: list[tuple[int, ...]], dtype: torch.dtype, tolerance: float,
     kind = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}[len(shapes[0])]
     whole = kind(CHANNELS, **options).to(torch.float64)
     if whole.affine:
-        nn.init.normal_(whole.weight, generator=torch.Generator().manual_seed(1))
-        nn.init.normal_(whole.bias, generator=torch.Generator().manual_seed(2))
+        whole.weight.data.normal_(generator=torch.Generator().manual_seed(1))
+        whole.bias.data.normal_(generator=torch.Generator().manual_seed(2))
     ours = hvd.SyncBatchNorm(CHANNELS, **options).to(torch.float64 if dtype is torch.float64 else torch.float32)
     ours.load_state_dict(whole.state_dict())
     mine = slice(sum(s[0] for s in shapes[: hvd.rank()]), sum(s[0] for s in shapes[: hvd.rank() + 1]))
@@ -81,7 +81,15 @@ def case_options() -> None:
     compare(shapes, torch.float64, 1e-10, affine=False)
     compare(shapes, torch.float64, 1e-10, track_running_stats=False)
     compare(shapes, torch.bfloat16, 0.1)
-    compare(shapes, torch.float16, 0.02)
+
+
+def case_float16() -> str | None:
+    try:
+        nn.BatchNorm1d(CHANNELS)(torch.ones(2, CHANNELS, dtype=torch.float16))
+    except RuntimeError:
+        return "left out"  # torch 2.1 normalises no float16 on CPUs
+    compare([(4, CHANNELS, 3)] * hvd.size(), torch.float16, 0.02)
+    return None
 
 
 def case_channels_last_and_large_means() -> None:
@@ -128,8 +136,8 @@ def main() -> None:
     hvd.init()
     for name, case in list(globals().items()):
         if name.startswith("case_"):
-            case()
-            os.write(1, b"passed %s\n" % name.encode())
+            outcome = case() or "passed"
+            os.write(1, f"{outcome} {name}\n".encode())
     hvd.shutdown()
 
 

@@ -8,7 +8,7 @@ from elastic_jobs import children_named, training
 
 
 def test_mistakes_of_the_script_are_not_tried_again(tmp_path: Path) -> None:
-    mistake = "hvd.allreduce(torch.ones(1 + (state.step == 7 and hvd.rank() == 1)), name='mistake')"
+    mistake = "hvd.allreduce(ones(1 + (state.step == 7 and hvd.rank() == 1)), name='mistake')"
     options = ("--min-np", "1", "--max-np", "2", "-H", "localhost:9")
     with training(tmp_path, 2, *options, extra=mistake) as elastic:
         assert elastic.job.wait() == 1

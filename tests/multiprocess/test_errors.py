@@ -55,6 +55,22 @@ def test_root_that_does_not_exist(job: processes.Job) -> None:
     assert sum("3" in text for text in texts) == 3, texts
 
 
+def test_the_stack_trace_of_a_mismatch_is_that_of_the_script(tmp_path: Path) -> None:
+    body = """
+        hvd.init()
+        weight = torch.nn.Parameter(ones(2 + hvd.rank()))
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0))
+        weight.sum().backward()
+        """
+    job = processes.launch(tmp_path, 2, body)
+    assert job.wait() == 1, job.report()
+    for rank in (0, 1):
+        lines = [line for line in job.stderr.splitlines() if line.startswith(f"[{rank}]")]
+        assert sum('  File "' in line for line in lines) == 1, job.report()
+        assert any("weight.sum().backward()" in line for line in lines), job.report()
+        assert any("TensorMismatchError: Mismatched ALLREDUCE tensor shapes" in line for line in lines), job.report()
+
+
 def test_interrupt_in_synchronize(tmp_path: Path) -> None:
     job = processes.launch(
         tmp_path,
@@ -62,7 +78,7 @@ def test_interrupt_in_synchronize(tmp_path: Path) -> None:
         """
         hvd.init()
         if hvd.rank() == 0:
-            handle = hvd.allreduce_async(torch.ones(3), name="late", op=hvd.Sum)
+            handle = hvd.allreduce_async(ones(3), name="late", op=hvd.Sum)
             sent = []
             def interrupt():
                 sent.append(time.monotonic())
@@ -77,7 +93,7 @@ def test_interrupt_in_synchronize(tmp_path: Path) -> None:
             print("result", hvd.synchronize(handle).tolist())
         else:
             hvd.barrier()
-            hvd.allreduce(torch.ones(3), name="late", op=hvd.Sum)
+            hvd.allreduce(ones(3), name="late", op=hvd.Sum)
         """,
     )
     assert job.wait() == 0, job.report()
@@ -94,7 +110,7 @@ def test_an_interrupted_call_keeps_the_memory_that_is_in_use(tmp_path: Path) -> 
         import weakref
         hvd.init()
         if hvd.rank() == 0:
-            tensor = torch.ones(100000)
+            tensor = ones(100000)
             held = weakref.ref(tensor)
             threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
             try:
@@ -105,12 +121,12 @@ def test_an_interrupted_call_keeps_the_memory_that_is_in_use(tmp_path: Path) -> 
             del tensor
             print("held", held() is not None, flush=True)
             hvd.barrier()
-            hvd.allreduce_(torch.ones(1), name="behind")
+            hvd.allreduce_(ones(1), name="behind")
             print("sum", held()[-1].item(), flush=True)
         else:
             hvd.barrier()
-            hvd.allreduce_(torch.ones(100000), name="late", op=hvd.Sum)
-            hvd.allreduce_(torch.ones(1), name="behind")
+            hvd.allreduce_(ones(100000), name="late", op=hvd.Sum)
+            hvd.allreduce_(ones(1), name="behind")
         """,
     )
     assert job.wait() == 0, job.report()
@@ -125,10 +141,10 @@ def test_forked_child(tmp_path: Path) -> None:
         """
         hvd.init()
         for turn in range(3):
-            hvd.allreduce(torch.ones(1000), name="before")
+            hvd.allreduce(ones(1000), name="before")
             pid = os.fork()
             if pid == 0:
-                for call in (hvd.rank, hvd.init, hvd.barrier, hvd.shutdown, lambda: hvd.allreduce(torch.ones(1))):
+                for call in (hvd.rank, hvd.init, hvd.barrier, hvd.shutdown, lambda: hvd.allreduce(ones(1))):
                     try:
                         call()
                         print("no error")
@@ -137,7 +153,7 @@ def test_forked_child(tmp_path: Path) -> None:
                         print("refused", flush=True)
                 sys.exit(0)  # with all exit handlers
             print("child", os.waitpid(pid, 0)[1], flush=True)
-            assert hvd.allreduce(torch.ones(1000), op=hvd.Sum)[0] == 2
+            assert hvd.allreduce(ones(1000), op=hvd.Sum)[0] == 2
         print("done", flush=True)
         """,
     )
@@ -156,7 +172,7 @@ def test_forked_data_loader_workers(tmp_path: Path) -> None:
             def __len__(self):
                 return 8
             def __getitem__(self, index):
-                return torch.full((4,), float(index))
+                return full((4,), float(index))
         for epoch in range(2):
             for item in torch.utils.data.DataLoader(Data(), num_workers=2):
                 assert torch.equal(hvd.allreduce(item), item)
@@ -177,16 +193,16 @@ def test_spawned_data_loader_worker_that_runs_init_again(tmp_path: Path) -> None
             def __len__(self):
                 return 2
             def __getitem__(self, index):
-                return torch.ones(1)
+                return ones(1)
         if __name__ == "__main__":
-            hvd.allreduce(torch.ones(1))
+            hvd.allreduce(ones(1))
             loader = torch.utils.data.DataLoader(Data(), num_workers=1, multiprocessing_context="spawn")
             try:
                 next(iter(loader))
                 print("no error")
             except RuntimeError as error:
                 print("loader failed", flush=True)
-            assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 2
+            assert hvd.allreduce(ones(1), op=hvd.Sum).item() == 2
             print(f"trainer {hvd.rank()} {os.getpid()}", flush=True)
         """,
         "--start-timeout",
@@ -210,7 +226,7 @@ def test_rank_that_leaves_early(tmp_path: Path) -> None:
             hvd.shutdown()
             sys.exit(0)
         try:
-            hvd.allreduce(torch.ones(1), name="alone")
+            hvd.allreduce(ones(1), name="alone")
             print("no error")
         except hvd.HorovodInternalError as error:
             print("told", error)
@@ -228,7 +244,7 @@ def test_rounds_of_init_and_shutdown(tmp_path: Path) -> None:
             status = open("/proc/self/status").read()
             rss = int(status.split("VmRSS:")[1].split()[0])
             return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")), rss
-        tensor = torch.ones(1000)
+        tensor = ones(1000)
         # One rank comes late to init, to the operation or to shutdown, or the other does.
         skew = random.Random(int(os.environ["FARANDOLE_RANK"]))
         for turn in range(1, 1001):

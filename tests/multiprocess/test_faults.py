@@ -23,7 +23,7 @@ HEAD = """
         """
 
 IN_ALLREDUCE = """
-        tensor = torch.ones(1 << 20)
+        tensor = ones(1 << 20)
         hvd.barrier()
         while True:
             hvd.allreduce_(tensor)
@@ -48,7 +48,7 @@ IN_DATA_LOADER = """
         """
 FIRST_WAITS = """
         if hvd.rank() == 0:
-            hvd.allreduce(torch.ones(1))
+            hvd.allreduce(ones(1))
         """
 WAYS = {
     "in allreduce": IN_ALLREDUCE,
@@ -112,7 +112,7 @@ def test_killed_launcher(tmp_path: Path, way: str, turn: int) -> None:
 def test_stopped_worker_is_unresponsive_and_goes_on(tmp_path: Path) -> None:
     body = """
         for step in range(100):
-            hvd.allreduce(torch.ones(10))
+            hvd.allreduce(ones(10))
             time.sleep(0.02)
         print("done", flush=True)
         """
@@ -145,7 +145,7 @@ def test_first_failure_is_named_once(tmp_path: Path, ending: str, code: int, cau
         hvd.barrier()
         if hvd.rank() == 1:
             {ending}
-        hvd.allreduce(torch.ones(1))
+        hvd.allreduce(ones(1))
         """
     with processes.launching(tmp_path, 3, HEAD + body) as job:
         pid = pids(job, 3)
@@ -161,7 +161,7 @@ def test_first_failure_is_named_once(tmp_path: Path, ending: str, code: int, cau
 def test_interrupt_of_the_launcher(tmp_path: Path) -> None:
     body = """
         try:
-            hvd.allreduce(torch.ones(1), name=f"never {hvd.rank()}")
+            hvd.allreduce(ones(1), name=f"never {hvd.rank()}")
         except KeyboardInterrupt:
             print("interrupted", flush=True)
             sys.exit(5)
@@ -201,7 +201,7 @@ def test_checkpoint_after_a_lost_peer(tmp_path: Path) -> None:
         if hvd.rank() == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         try:
-            hvd.allreduce(torch.ones(1))
+            hvd.allreduce(ones(1))
         except hvd.HorovodInternalError as error:
             time.sleep(2.5)
             print("saved", flush=True)

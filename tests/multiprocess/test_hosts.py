@@ -63,7 +63,7 @@ def test_process_sets_that_lie_differently(tmp_path: Path) -> None:
 IN_ALLREDUCE = """
         hvd.init()
         print("pid", hvd.rank(), os.getpid(), flush=True)
-        tensor = torch.ones(1 << 18)
+        tensor = ones(1 << 18)
         for step in range(10**9):
             hvd.allreduce_(tensor, name="gradient")
             if step == 30:
@@ -183,7 +183,7 @@ def _bounds_back_off() -> bool:
 # All ranks end at the same step, the one after that in which one of them has waited for long.
 UNTIL_A_LONG_WAIT = """
         hvd.init()
-        tensor = torch.zeros(1 << 18)
+        tensor = zeros(1 << 18)
         last = time.monotonic()
         for step in range(10**9):
             tensor[0] = float(time.monotonic() - last > 5.0)
@@ -235,7 +235,7 @@ def test_cut_link_with_a_bound_on_collectives(tmp_path: Path) -> None:
 
 NEGOTIATED = """
         hvd.init()
-        tensor = torch.ones(100)
+        tensor = ones(100)
         for step in range(10**9):
             hvd.broadcast_(tensor, 0, name="weights")
             if step == 30:

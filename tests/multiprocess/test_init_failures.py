@@ -180,7 +180,7 @@ def test_init_works_after_a_failure(tmp_path: Path) -> None:
             print("failed", flush=True)
         os.environ["FARANDOLE_AGENT_SOCKET"] = os.environ["RIGHT_SOCKET"]
         hvd.init()
-        print(hvd.allreduce(torch.ones(1)).item())
+        print(hvd.allreduce(ones(1)).item())
         """
     with controller("key") as address, agent(address, tokens.member_token("key", "j")) as name:
         job = processes.python(
@@ -218,6 +218,28 @@ def test_rank_that_never_comes(tmp_path: Path) -> None:
     # Whoever gives up first is missing at the other.
     assert len(told) == 2 and all(re.search(r"ranks? (0, )?1(, 2)? ", line) for line in told), job.report()
     assert "Traceback" not in job.stderr
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_rank_that_ends_before_init_is_told_at_once(tmp_path: Path, code: int) -> None:
+    body = f"""
+        if os.environ["FARANDOLE_RANK"] == "1":
+            sys.exit({code})
+        hvd.init()
+        """
+    started = time.monotonic()
+    job = processes.launch(tmp_path, 3, body, "--start-timeout", "600")
+    assert job.wait() == (code or 1), job.report()
+    assert time.monotonic() - started < 300, job.report()
+    told = [line for line in job.stderr.splitlines() if "InitializationError" in line]
+    assert len(told) == 2, job.report()
+    assert all(re.search(rf"rank 1 \(pid \d+ on host .*\) exited with code {code}, so that", line) for line in told)
+    assert ("rank 1 had ended before, with exit code 0" in job.stderr) == (code == 0), job.report()
+
+
+def test_programs_without_init_may_end_in_any_order(tmp_path: Path) -> None:
+    job = processes.launch(tmp_path, 3, 'time.sleep(0.2 * int(os.environ["FARANDOLE_RANK"]))')
+    assert job.wait() == 0, job.report()
 
 
 def test_interrupt_during_init(tmp_path: Path) -> None:

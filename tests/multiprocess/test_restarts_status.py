@@ -20,7 +20,7 @@ COMMAND = [sys.executable, "-m", "farandole", "status"]
 TRAINS = """
         hvd.init()
         print("pid", hvd.rank(), os.getpid(), flush=True)
-        while hvd.allreduce(torch.tensor([1.0 if os.path.exists("go") else 0.0]), op=hvd.Sum, name="go").item() < 2:
+        while hvd.allreduce(tensor([1.0 if os.path.exists("go") else 0.0]), op=hvd.Sum, name="go").item() < 2:
             time.sleep(0.005)
         """
 

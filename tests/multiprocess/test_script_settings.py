@@ -10,7 +10,7 @@ import processes
 STALLS = """
         hvd.init()
         if hvd.rank() == 0:
-            hvd.allreduce(torch.ones(1), name="late")
+            hvd.allreduce(ones(1), name="late")
         while not os.path.exists("never"):
             time.sleep(0.01)
         """

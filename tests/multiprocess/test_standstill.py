@@ -15,9 +15,9 @@ from job_parts import part, pids
 PAUSE_S = 34.0
 TRAINS = """
         hvd.init()
-        hvd.allreduce(torch.ones(1))
+        hvd.allreduce(ones(1))
         print("pid", hvd.rank(), os.getpid(), flush=True)
-        while not hvd.allreduce(torch.tensor([float(os.path.exists("enough"))]), name="enough", op=hvd.Max)[0]:
+        while not hvd.allreduce(tensor([float(os.path.exists("enough"))]), name="enough", op=hvd.Max)[0]:
             time.sleep(0.005)
         """
 

@@ -55,7 +55,7 @@ def test_a_rank_that_sleeps_is_named_with_what_it_lacks(tmp_path: Path, runtime:
     body = """
         if hvd.rank() == 1:
             until("go")
-        hvd.allreduce(torch.ones(1), name="lonely")
+        hvd.allreduce(ones(1), name="lonely")
         """
     with processes.launching(tmp_path, 3, HEAD + body) as job:
         where = target(job)
@@ -75,7 +75,7 @@ def test_a_rank_that_sleeps_is_named_with_what_it_lacks(tmp_path: Path, runtime:
 
 def test_divergence_is_named_within_two_seconds_and_ends_the_job(tmp_path: Path, runtime: Path) -> None:
     body = """
-        hvd.allreduce(torch.ones(1), name="A" if hvd.rank() < 2 else "B")
+        hvd.allreduce(ones(1), name="A" if hvd.rank() < 2 else "B")
         """
     with processes.launching(tmp_path, 3, HEAD + body, FARANDOLE_DIVERGENCE_SECONDS="4") as job:
         status = next(s for s in waits_of(target(job)) if s["divergence"])
@@ -92,7 +92,7 @@ def test_divergence_is_named_within_two_seconds_and_ends_the_job(tmp_path: Path,
 def test_a_stall_is_warned_of_and_bounded_as_asked(tmp_path: Path, runtime: Path) -> None:
     body = """
         if hvd.rank() == 0:
-            hvd.allreduce(torch.ones(1), name="late")
+            hvd.allreduce(ones(1), name="late")
         until("never")
         """
     variables = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "3"}
@@ -151,7 +151,7 @@ def test_metrics_are_served_where_asked_for(tmp_path: Path, runtime: Path) -> No
 
 def test_in_a_replay_the_late_one_is_known_and_the_missing_one_is_named(tmp_path: Path, runtime: Path) -> None:
     body = """
-        tensor, flag = torch.ones(1000), torch.zeros(1)
+        tensor, flag = ones(1000), zeros(1)
         while not flag.item():
             if hvd.rank() == 1:
                 time.sleep(0.02)

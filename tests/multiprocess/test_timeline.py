@@ -18,7 +18,7 @@ SCRIPT = """
     for step in range(steps):
         if hvd.rank() == hvd.size() - 1:
             time.sleep(0.03)  # always the last
-        hvd.allreduce(torch.ones(4), name="gradient", op=hvd.Sum)
+        hvd.allreduce(ones(4), name="gradient", op=hvd.Sum)
     if hvd.rank() == 0:
         time.sleep(0.2)
         print("alive", len(json.load(open(path))))
@@ -26,7 +26,7 @@ SCRIPT = """
     if call:
         hvd.stop_timeline()
         hvd.stop_timeline()
-    hvd.allreduce(torch.ones(4), name="after", op=hvd.Sum)
+    hvd.allreduce(ones(4), name="after", op=hvd.Sum)
     hvd.shutdown()
 """
 
@@ -67,7 +67,7 @@ def test_shows_all_ranks(tmp_path: Path, size: int, start: str) -> None:
     assert len(negotiated) == steps
     assert len(found["allreduce.gradient/ALLREDUCE"]) == steps
     assert ("allreduce.after/ALLREDUCE" in found) == (start == "environment")
-    assert found["allreduce.gradient/ALLREDUCE"][0]["args"] == {"dtype": "float32", "shape": "[4]"}
+    assert found["allreduce.gradient/ALLREDUCE"][0]["args"] == {"dtype": "float64", "shape": "[4]"}
     assert sum(e["ph"] == "i" and e["name"] == "CYCLE_START" for e in events) >= steps
     for span in negotiated:
         assert all(span["begin"] <= ts <= span["end"] for ts in span["ready"].values()), span

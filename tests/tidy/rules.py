@@ -273,6 +273,7 @@ RULES: list[Callable[[Tree], list[str]]] = [
     rooms.types_once,
     python_rooms.edges,
     python_rooms.no_cycles,
+    python_rooms.no_module_cycles,
     python_rooms.started_modules,
     banned_calls,
     marker_comments,

@@ -73,6 +73,12 @@ BREAKS = [
     ),
     (python_rooms.edges, "python/farandole/session/part.py", "from farandole import run\n", "session must not"),
     (python_rooms.edges, "alias/horovod/_modules.py", UPWARDS, "horovod must not import farandole.library.abi"),
+    (
+        python_rooms.no_module_cycles,
+        "python/farandole/core/handles.py",
+        "def late():\n    from farandole.core import collectives\n    collectives.join()\n",
+        "in a circle",
+    ),
     (python_rooms.edges, "python/farandole/attic/box.py", "x = 1\n", "in no room"),
     (
         python_rooms.started_modules,

@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "root"
 BASE = WORK / "base"
 READY = WORK / "ready"
-PACKAGES = ["torch==2.13.0", "scikit-learn", "tqdm", "cloudpickle", "numpy"]
+# What the examples import; the rest has to come from what the wheels declare.
+PACKAGES = ["torch==2.13.0", "scikit-learn", "tqdm"]
 # Mounts end with the namespace, processes with its first one.
 ENTER = """
 mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount --rbind /sys "$0/sys" &&
@@ -56,8 +57,9 @@ def inside(*command: object, timeout_s: int = 600) -> str:
 
 
 def make_root() -> None:
-    """debootstrap, and torch with what the example needs, downloaded outside and installed inside."""
-    if READY.exists() and READY.read_text() == " ".join(PACKAGES):
+    """debootstrap, and in /wheels what is installed inside, downloaded outside."""
+    packages = [*PACKAGES, *run(sys.executable, ROOT / "scripts" / "project.py").splitlines()]
+    if READY.exists() and READY.read_text() == " ".join(packages):
         return
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
@@ -67,11 +69,8 @@ def make_root() -> None:
     version = inside("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
     wheels = BASE / "wheels"
     pip = [sys.executable, "-m", "pip", "download", "-q", "--only-binary=:all:", f"--python-version={version}"]
-    run(*pip, "-d", wheels, *PACKAGES)
-    inside("python3", "-m", "venv", "/venv")
-    inside("/venv/bin/pip", "install", "-q", "--no-index", "--find-links=/wheels", *PACKAGES)
-    shutil.rmtree(wheels)
-    READY.write_text(" ".join(PACKAGES))
+    run(*pip, "-d", wheels, *packages)
+    READY.write_text(" ".join(packages))
 
 
 def check_bare() -> None:
@@ -101,8 +100,9 @@ def main() -> int:
     examples = [ROOT / "examples" / "torch_digits.py", ROOT / "tests" / "multiprocess" / "horovod_digits.py"]
     for file in (*wheels, *examples):
         shutil.copy(file, BASE / file.name)
-    install = ["/venv/bin/pip", "install", "-q", "--no-index", "--no-deps", "--force-reinstall"]
-    inside(*install, *(f"/{wheel.name}" for wheel in wheels))
+    inside("python3", "-m", "venv", "--clear", "/venv")
+    install = ["/venv/bin/pip", "install", "-q", "--no-index", "--find-links=/wheels"]
+    inside(*install, *(f"/{wheel.name}" for wheel in wheels), *PACKAGES)
     python = "/venv/bin/python"
     train(r"test accuracy (\d\.\d+), processes 2", "farandole", "run", "-np", "2", python, "/torch_digits.py")
     train(r"accuracy (\d\.\d+), ranks 2", "horovodrun", "-np", "2", python, "/horovod_digits.py")

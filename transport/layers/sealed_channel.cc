@@ -116,7 +116,7 @@ void SealedChannel::ReceiveInto(const std::shared_ptr<Message>& message, Tag tag
     if (message->cut_short()) return ReceiveInto(message, tag, plain, deadline, done);
     status = absl::UnauthenticatedError(
         absl::StrCat("what came with tag ", ToString(tag),
-                     " was not encrypted by the peer, or changed on its way; look at what is between the hosts"));
+                     " was changed on the way, or not sent by the peer; check proxies between the hosts"));
     under->Close(status);
     done(std::move(status));
   };

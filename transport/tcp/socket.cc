@@ -45,7 +45,7 @@ absl::StatusOr<PrivateFd> ListenOn(const std::string& host) {
   if (!address.ok()) return address.status();
   if (address->wildcard()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cannot listen on ", host, ": peers need the address of one interface; name it"));
+        absl::StrCat("cannot listen on ", host, ": other hosts need the address of one interface; name it"));
   }
   absl::StatusOr<PrivateFd> fd = NewSocket(*address);
   if (!fd.ok()) return fd;

@@ -66,7 +66,7 @@ std::string StartLimit::WhoIsMissing(const std::string& within) const {
   }
   if (options_.elastic) {
     return absl::StrCat("the job has not taken this process in", within,
-                        "; its members take others in where they commit their state, if there is room");
+                        "; its members accept new workers at their next commit, if there is room");
   }
   const std::vector<Rank>& missing = session.missing_ranks();
   if (missing.empty()) {

@@ -274,7 +274,8 @@ absl::Status HierarchicalCommunicator::Alltoall(const collective::Instance& inst
         return layer->Alltoall(step, told.data(), heard.data(), route.TellBytes(), hear_bytes);
       });
   if (!status.ok()) return status;
-  if (!route.Hear(heard)) return Break(absl::InternalError("a member of this host sends impossibly much"), Rank());
+  if (!route.Hear(heard))
+    return Break(absl::InternalError("a member of this host claims to send more bytes than it can have"), Rank());
   const int64_t sends =
       std::max({route.BytesOf(route.ToCarriers()), route.BytesOf(route.ToHosts()), route.BytesOf(route.ToMembers())});
   const int64_t gets =

@@ -14,7 +14,7 @@ constexpr int kItemsUntoldMax = 64;
 constexpr int kProtocolErrorsMax = 3;
 
 completion::Result Defect(const std::string& what) {
-  return {completion::Code::kInternal, absl::StrCat(what, "; this is a defect of Farandole, please report it")};
+  return {completion::Code::kInternal, absl::StrCat(what, "; this is a bug in Farandole; please report it")};
 }
 
 }  // namespace
@@ -210,7 +210,7 @@ void Session::TakeItem(Item item, TimePoint now, Effects* effects) {
     if (state_ == State::kLeaving) replayer_.WantBreak(BreakReason::kLeave, {});
   } else if (const auto* resume = std::get_if<Resume>(&item.body)) {
     in_flight_.Note(item.index);
-    if (!replayer_.End(*resume)) return Fail("the controller ended a replay that does not last here", effects);
+    if (!replayer_.End(*resume)) return Fail("the controller ended a replay that this worker is not in", effects);
     unannounced_ = table_.Open();
     if (state_ == State::kLeaving && welcomed_) effects->send.emplace_back(MakeLeave());
     FlushInto(effects);

@@ -128,7 +128,7 @@ absl::Status ShmCommunicator::Fail(const ShmSync::Result& result) {
   } else {
     status = absl::InternalError(absl::StrCat("shm ", what_, ": ", culprit,
                                               " is at another call than this rank: operation, type or sizes differ. "
-                                              "This is a bug of farandole; please report it"));
+                                              "This is a bug in Farandole; please report it"));
   }
   return Break(status, suspect);
 }

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import time
+from typing import Any
 
 ANSWER_BYTES_MAX = 65536
 # How long a listening socket is left alone when this process has no descriptors left.
@@ -72,7 +73,7 @@ def _connect(connection: socket.socket, name: str, timeout_s: float) -> bool:
             time.sleep(QUEUE_PAUSE_S)
 
 
-def ask(name: str, request: dict | None, timeout_s: float) -> dict | None:
+def ask(name: str, request: dict[str, Any] | None, timeout_s: float) -> dict[str, Any] | None:
     """What is answered at a socket; None if nobody is there, or just ending, or takes or answers nobody in time.
 
     Args:

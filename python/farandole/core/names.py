@@ -9,7 +9,7 @@ from farandole.process import basics
 from farandole.process_sets import ProcessSet
 
 # Who has asked for each name since init, by process set: ids are used again, objects are the same for all members.
-_claimed: weakref.WeakKeyDictionary[ProcessSet, Counter] = weakref.WeakKeyDictionary()
+_claimed: weakref.WeakKeyDictionary[ProcessSet, Counter[str]] = weakref.WeakKeyDictionary()
 
 
 def claim(process_set: ProcessSet, name: str) -> str:

@@ -7,7 +7,7 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 _log = logging.getLogger("farandole.data")
 # A thread that waits for room in its queue looks this often whether it is still wanted.
@@ -15,11 +15,11 @@ _LOOK_S = 0.1
 
 
 class BaseDataLoader(ABC):
-    """A loader: length and batches are the subclass' to say."""
+    """Base of a data loader: a subclass defines `__len__` and `_iterate`."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """Batches in one pass."""
+        """Number of batches in one pass."""
 
     @abstractmethod
     def _iterate(self) -> Iterable[Any]:
@@ -30,20 +30,28 @@ class BaseDataLoader(ABC):
             yield self._process_batch(batch)
 
     def _process_batch(self, batch: Any) -> Any:
-        """What a batch becomes right before it is handed out; in the consumer's thread."""
+        """Returns what is handed out for a batch; runs in the consumer's thread."""
         return batch
 
 
-class AsyncDataLoaderMixin:
-    """Lets a loader read ahead: ``class Loader(AsyncDataLoaderMixin, SomeLoader)``.
+# What stands behind the mixin is said by who uses it.
+if TYPE_CHECKING:
+    _Loader = BaseDataLoader
+else:
+    _Loader = object
 
-    Each pass has a thread that calls ``_iterate`` and puts batches into a queue. An exception in it comes out of the
-    iteration. The thread ends with the pass, also when the consumer leaves it early.
+
+class AsyncDataLoaderMixin(_Loader):
+    """Lets a loader read ahead in a thread: ``class Loader(AsyncDataLoaderMixin, SomeLoader)``.
+
+    Each pass has a thread that calls ``_iterate`` and puts the batches into a queue. An exception in the thread is
+    raised by the iteration. The thread ends with the pass, also when the consumer stops early.
 
     Args:
-        async_loader_queue_size: batches read ahead; 0: none, and no thread.
-        debug_data_loader: begin and end of each thread are logged (logger ``farandole.data``, level INFO).
-        args, kwargs: for the loader.
+        async_loader_queue_size: number of batches to read ahead; 0: none, and no thread.
+        debug_data_loader: whether to log start and end of each thread (logger ``farandole.data``, level INFO).
+        *args: for the loader.
+        **kwargs: for the loader.
     """
 
     def __init__(
@@ -55,7 +63,7 @@ class AsyncDataLoaderMixin:
         super().__init__(*args, **kwargs)
 
     def close_async_loader(self) -> None:
-        """Ends the threads of all passes under way; iterations of them end as if there were no more batches."""
+        """Ends the threads of all passes under way. Their iterations end as if there were no more batches."""
         for under_way in self._passes:
             under_way.close()
 

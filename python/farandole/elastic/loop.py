@@ -10,6 +10,7 @@ from farandole import exceptions
 from farandole.base.variables import is_elastic
 from farandole.elastic import membership
 from farandole.elastic.state import State
+from farandole.session import init
 
 # What another attempt cannot help: the script's own mistakes, and a job that did not come together in time.
 _NOT_RETRIED = (
@@ -64,6 +65,20 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
     return wrapper
 
 
+def run(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator for a training function whose first argument is a `State`: it is called again, in the same process,
+    when workers were lost, came or left. `run_fn` says how.
+
+    Call ``hvd.init()`` before the decorated function, and start the script with ``farandole run --min-np``.
+    """
+
+    def reset() -> None:
+        init.shutdown()
+        init.init()
+
+    return run_fn(func, reset)
+
+
 def _join_again(reset: Callable[[], None]) -> None:
     while True:
         try:
@@ -72,7 +87,7 @@ def _join_again(reset: Callable[[], None]) -> None:
             _leave(error)
         except exceptions.PeerLostError as error:
             # Lost while the workers came together: they do once more.
-            _say(f"coming together again: {error}")
+            _say(f"joining the job again: {error}")
 
 
 def _leave(error: exceptions.WorkerRetiredError) -> NoReturn:

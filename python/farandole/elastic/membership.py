@@ -5,12 +5,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from farandole.library import abi, errors, submission, waiting
+from farandole.core import arrays, handles, reduce_ops
+from farandole.library import abi, errors
 from farandole.process import basics
-
-# Numbers of proto/farandole/v1/types.proto.
-_INT64 = 5
-_MAX = 4
+from farandole.process_sets import global_process_set
 
 
 def changes() -> tuple[int, int]:
@@ -38,22 +36,6 @@ def largest(name: str, values: Sequence[int]) -> list[int]:
     """
     if not basics.is_initialized():
         return list(values)
-    cells = (ctypes.c_int64 * len(values))(*values)
-    address = ctypes.addressof(cells)
-    shape = abi.shape_array([len(values)])
-    submitted = submission.text(name)
-    handle = submission.submit(submission.ALLREDUCE, submitted, address, address, _INT64, shape, 0, _MAX)
-    if handle < 0:
-        errors.raise_error(handle)
-    try:
-        waiting.wait(handle)
-    except KeyboardInterrupt:
-        # The library may still write.
-        _kept.append(cells)
-        raise
-    abi.load().release(handle)
-    return list(cells)
-
-
-_kept: list[ctypes.Array] = []
-basics.after_shutdown(_kept.clear)
+    cells = arrays.integers(values)
+    arguments = (name, reduce_ops.Max, 1.0, 1.0, global_process_set)
+    return list(handles.finish(*arrays.collectives.allreduce(cells, True, *arguments)))

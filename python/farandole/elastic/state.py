@@ -22,22 +22,25 @@ class HostUpdateResult(IntFlag):
 
 
 class State:
-    """Base of what `run_fn` takes as a state: a subclass says what `save`, `restore` and `sync` do.
+    """Base class of what `run_fn` takes as a state. A subclass defines `save`, `restore` and `sync`.
 
     Args:
-        bcast_object: returns the object of rank 0 on all ranks.
-        get_rank: returns this worker's rank.
+        bcast_object: a function that returns the object of rank 0 on all ranks.
+        get_rank: a function that returns the rank of this worker.
     """
 
     def __init__(self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int]) -> None:
         self._bcast_object = bcast_object
         self._rank = get_rank
         self._reset_callbacks: list[Callable[[], None]] = []
-        self._host_messages: queue.Queue = queue.Queue()
+        self._host_messages: queue.Queue[tuple[float, HostUpdateResult]] = queue.Queue()
 
     def register_reset_callbacks(self, callbacks: Iterable[Callable[[], None]]) -> None:
-        """Has these called, in this order and after `reset`, whenever the workers have changed: with the new size and
-        rank, before the state is synchronised."""
+        """Registers functions that are called whenever the workers have changed.
+
+        They are called in this order, after `reset` and before the state is synchronised. `hvd.size()` and `hvd.rank()`
+        are the new ones.
+        """
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
@@ -49,32 +52,34 @@ class State:
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Has the next `check_host_updates` of all workers raise, as if the controller had told of a change.
+        """Makes the next `check_host_updates` of all workers raise, as if the controller had reported a change.
 
-        Thread-safe; one worker is enough.
+        Thread-safe. One worker has to call it.
 
         Args:
-            timestamp: when; messages of one job differ in it.
+            timestamp: time of the change; each message of a job has its own.
             update_res: a HostUpdateResult.
         """
         self._host_messages.put((timestamp, HostUpdateResult(update_res)))
 
     def commit(self) -> None:
-        """Saves the state, then raises HostsUpdatedInterrupt if workers wait to join or are to leave. All workers call
-        it at the same points. What happens after the last commit is lost when a worker is.
+        """Saves the state, then raises HostsUpdatedInterrupt if workers are to join or to leave.
+
+        All workers call it at the same points. When a worker is lost, the others go back to their last commit.
 
         Raises:
-            HostsUpdatedInterrupt: in all workers together; `run_fn` takes it.
+            HostsUpdatedInterrupt: in all workers together; `run_fn` catches it.
             HorovodInternalError: a peer was lost.
         """
         self.save()
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """As `commit`, without saving: for times between commits, if saving takes long.
+        """Does what `commit` does, without saving. For calls between commits, if saving takes long.
 
         Raises:
-            As `commit`.
+            HostsUpdatedInterrupt: in all workers together; `run_fn` catches it.
+            HorovodInternalError: a peer was lost.
         """
         added, removed = membership.changes()
         while not self._host_messages.empty():
@@ -87,15 +92,15 @@ class State:
 
     def save(self) -> None:
         """Keeps a copy of the state in memory."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is saved")
+        raise NotImplementedError(f"{type(self).__name__} must define save()")
 
     def restore(self) -> None:
         """Takes the state back to the last copy. Must not communicate."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is restored")
+        raise NotImplementedError(f"{type(self).__name__} must define restore()")
 
     def sync(self) -> None:
         """Takes over the state of rank 0, and saves it. Called on all ranks together."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is synchronised")
+        raise NotImplementedError(f"{type(self).__name__} must define sync()")
 
     def reset(self) -> None:
         """Called when the workers have changed, before the registered callbacks. Does nothing here."""
@@ -145,6 +150,6 @@ def _copy(name: str, value: Any) -> Any:
         return copy.deepcopy(value)
     except Exception as error:
         raise TypeError(
-            f"attribute {name!r} of the state, a {type(value).__name__}, cannot be copied ({error}): keep it outside "
-            "of the state, or put what it consists of there"
+            f"attribute {name!r} of the state, a {type(value).__name__}, cannot be copied ({error}); keep it out of "
+            "the state, or store its parts there"
         ) from error

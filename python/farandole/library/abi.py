@@ -6,6 +6,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_uint32, c_void_p
+from typing import TYPE_CHECKING, Any
 
 from farandole.base import locate
 from farandole.version import __version__
@@ -87,6 +88,10 @@ class Library:
                 function.argtypes = arguments
                 setattr(self, name[len("farandole_") :], function)
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...
+
     def error_text(self) -> str:
         """Sentence about the last failed call of this thread."""
         return self.last_error().decode("utf-8", "replace")
@@ -105,7 +110,7 @@ def c_function(name: str) -> Callable[..., int] | None:
     return getattr(ctypes.CDLL(None), name, None)
 
 
-def shape_array(shape: Sequence[int]) -> ctypes.Array:
+def shape_array(shape: Sequence[int]) -> ctypes.Array[c_int64]:
     """`shape` as the C ABI takes it. Reusable; the library copies it."""
     return (c_int64 * len(shape))(*shape)
 

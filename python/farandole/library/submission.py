@@ -58,13 +58,13 @@ def submit(
     source: int,
     target: int,
     dtype: int,
-    shape: ctypes.Array,
+    shape: ctypes.Array[c_int64],
     process_set: int,
     reduce_op: int = 0,
     prescale: float = 1.0,
     postscale: float = 1.0,
     root_rank: int = 0,
-    splits: ctypes.Array | None = None,
+    splits: ctypes.Array[c_int64] | None = None,
 ) -> int:
     """Submits one. The library copies name, shape and splits; until then nothing but these arguments need keep them.
 
@@ -105,7 +105,7 @@ def submit(
 def submit_group(
     operation: int,
     name: Text | None,
-    tensors: Sequence[tuple[int, int, int, ctypes.Array]],
+    tensors: Sequence[tuple[int, int, int, ctypes.Array[c_int64]]],
     process_set: int,
     reduce_op: int = 0,
     prescale: float = 1.0,

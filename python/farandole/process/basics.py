@@ -23,114 +23,144 @@ def call_after_shutdown() -> None:
 
 
 def is_initialized() -> bool:
-    """Whether init has succeeded and shutdown was not called. False in a child of fork()."""
+    """Whether `init()` has succeeded and `shutdown()` was not called since. False in a child of fork()."""
     library = abi.loaded()
     return library is not None and library.is_initialized() == 1
 
 
 def rank() -> int:
-    """Number of this process in the job, from 0. Raises ValueError when not initialised."""
+    """Number of this process in the job, from 0.
+
+    Raises:
+        NotInitializedError: (a ValueError) before `init()`, or after `shutdown()`.
+    """
     return _query("rank")
 
 
 def size() -> int:
-    """Number of processes in the job. Raises ValueError when not initialised."""
+    """Number of processes in the job.
+
+    Raises:
+        NotInitializedError: (a ValueError) before `init()`, or after `shutdown()`.
+    """
     return _query("size")
 
 
 def local_rank() -> int:
-    """Number of this process among those of its host. Raises ValueError when not initialised."""
+    """Number of this process among those of its host, from 0: usually the number of its GPU.
+
+    Raises:
+        NotInitializedError: (a ValueError) before `init()`, or after `shutdown()`.
+    """
     return _query("local_rank")
 
 
 def local_size() -> int:
-    """Number of processes of this host. Raises ValueError when not initialised."""
+    """Number of processes on this host.
+
+    Raises:
+        NotInitializedError: (a ValueError) before `init()`, or after `shutdown()`.
+    """
     return _query("local_size")
 
 
 def cross_rank() -> int:
-    """Number of this host among those that have this local rank. Raises ValueError when not initialised."""
+    """Number of this host among the hosts that have a process of this local rank, from 0.
+
+    Raises:
+        NotInitializedError: (a ValueError) before `init()`, or after `shutdown()`.
+    """
     return _query("cross_rank")
 
 
 def cross_size() -> int:
-    """Number of hosts that have this local rank. Raises ValueError when not initialised."""
+    """Number of hosts that have a process of this local rank.
+
+    Raises:
+        NotInitializedError: (a ValueError) before `init()`, or after `shutdown()`.
+    """
     return _query("cross_size")
 
 
 def is_homogeneous() -> bool:
-    """Whether all hosts run equally many ranks. Raises ValueError when not initialised."""
+    """Whether all hosts run the same number of processes.
+
+    Raises:
+        NotInitializedError: (a ValueError) before `init()`, or after `shutdown()`.
+    """
     return _query("is_homogeneous") == 1
 
 
 def mpi_threads_supported() -> bool:
-    """Whether a script may use MPI itself, from any thread, beside Farandole: always, since Farandole never calls MPI.
+    """Whether a script may call MPI itself, from any thread: always True, since Farandole never calls MPI.
 
-    Raises ValueError when not initialised, as in Horovod.
+    Raises:
+        NotInitializedError: (a ValueError) before `init()`, or after `shutdown()`.
     """
     _query("rank")
     return True
 
 
 def mpi_built() -> bool:
-    """Whether collectives can go through MPI: never. Jobs may be started by mpirun all the same."""
+    """Whether collectives can go through MPI: always False. `mpirun` may start jobs all the same."""
     return False
 
 
 def mpi_enabled() -> bool:
-    """Whether collectives go through MPI: never."""
+    """Whether collectives go through MPI: always False."""
     return False
 
 
 def gloo_built() -> bool:
-    """Whether collectives on the CPU and the launcher work without MPI, which is what scripts ask with this: always.
+    """Whether collectives on the CPU and the launcher work without MPI, which is what scripts ask with this: always
+    True.
 
-    The library Gloo is not used; Farandole's own controller and data plane stand in its place.
+    The library Gloo itself is not used.
     """
     return True
 
 
 def gloo_enabled() -> bool:
-    """Whether MPI is not used: always; see `gloo_built`."""
+    """Whether MPI is not used: always True; see `gloo_built`."""
     return True
 
 
 def nccl_built() -> int:
-    """Version code of NCCL if tensors on a GPU are reduced by it; 0, since they go through host memory."""
+    """Version of NCCL if collectives use it: always 0. Tensors on a GPU go through host memory."""
     return 0
 
 
 def ddl_built() -> bool:
-    """Whether IBM's DDL is used: never."""
+    """Whether collectives use IBM's DDL: always False."""
     return False
 
 
 def ccl_built() -> bool:
-    """Whether Intel's oneCCL is used: never."""
+    """Whether collectives use Intel's oneCCL: always False."""
     return False
 
 
 def cuda_built() -> bool:
-    """Whether collectives run on CUDA devices: no, tensors on them go through host memory."""
+    """Whether collectives run on CUDA devices: always False. CUDA tensors go through host memory."""
     return False
 
 
 def rocm_built() -> bool:
-    """Whether collectives run on ROCm devices: no, tensors on them go through host memory."""
+    """Whether collectives run on ROCm devices: always False. Tensors on them go through host memory."""
     return False
 
 
-def start_timeline(file_path: str | os.PathLike, mark_cycles: bool = False) -> None:
-    """Begins a timeline of the job: a file of Chrome trace events for all ranks, written by rank 0 (docs/timeline.md).
+def start_timeline(file_path: str | os.PathLike[str], mark_cycles: bool = False) -> None:
+    """Starts a timeline: rank 0 writes one file of Chrome trace events for all ranks (docs/timeline.md).
 
-    On the other ranks nothing happens. May be repeated, with the same or another file, after stop_timeline.
+    Has no effect on the other ranks. May be called again after `stop_timeline()`, with the same file or another one.
 
     Args:
-        file_path: the file, on rank 0's host; replaced if it is there.
-        mark_cycles: with a mark at the beginning of each batch.
+        file_path: the file, on the host of rank 0. One that exists is replaced.
+        mark_cycles: whether to mark the beginning of each batch.
 
     Raises:
-        ValueError: not initialised; no path; the file cannot be written; a timeline is being written already.
+        ValueError: not initialised, a timeline is being written already, or the file cannot be written.
     """
     library = library_in_use()
     try:
@@ -145,7 +175,11 @@ def start_timeline(file_path: str | os.PathLike, mark_cycles: bool = False) -> N
 
 
 def stop_timeline() -> None:
-    """Ends the timeline; the file is complete when this returns. Idempotent. Raises ValueError when not initialised."""
+    """Stops the timeline. The file is complete when this returns. Does nothing if there is no timeline.
+
+    Raises:
+        NotInitializedError: (a ValueError) before `init()`, or after `shutdown()`.
+    """
     code = library_in_use().stop_timeline()
     if code < 0:
         errors.raise_error(code)

@@ -7,12 +7,17 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from types import FrameType, TracebackType
+from typing import Any
 
-from farandole.exceptions import InitializationError, PeerLostError, WorkerRetiredError
+from farandole.exceptions import InitializationError, PeerLostError, TensorMismatchError, WorkerRetiredError
 from farandole.library import abi, errors, submission
 
-_previous_hook = None
+_PACKAGE = f"{Path(__file__).resolve().parent.parent}{os.sep}"
+
+_previous_hook: Callable[[type[BaseException], BaseException, TracebackType | None], Any] | None = None
 _owner_pid = 0
 
 # Whether an exception ends the process. It then leaves the job by dying, so that the others are told how it ended
@@ -48,8 +53,10 @@ def _on_uncaught(kind: type[BaseException], value: BaseException, trace: Traceba
     interactive = bool(sys.flags.interactive) or hasattr(sys, "ps1")
     failed = not interactive and os.getpid() == _owner_pid
     level = os.environ.get("FARANDOLE_LOG_LEVEL") or os.environ.get("HOROVOD_LOG_LEVEL") or ""
-    if not isinstance(value, (PeerLostError, InitializationError)) or level.lower() == "debug":
-        _previous_hook(kind, value, trace)
+    if level.lower() == "debug" or not isinstance(value, (PeerLostError, InitializationError)):
+        if isinstance(value, TensorMismatchError) and level.lower() != "debug":
+            _cut_at_script(trace)
+        (_previous_hook or sys.__excepthook__)(kind, value, trace)
     else:
         name = "HorovodInternalError" if isinstance(value, PeerLostError) else kind.__name__
         try:
@@ -59,6 +66,19 @@ def _on_uncaught(kind: type[BaseException], value: BaseException, trace: Traceba
     if failed and isinstance(value, (PeerLostError, WorkerRetiredError)) and _in_main_thread():
         # A worker that is not wanted any more has not failed.
         _exit_soon(0 if isinstance(value, WorkerRetiredError) else 1)
+
+
+def _cut_at_script(trace: TracebackType | None) -> None:
+    """Ends a stack trace with the script's own line: how the package came to raise tells nothing about a mismatch."""
+    torch = getattr(sys.modules.get("torch"), "__file__", None)
+    inside = (_PACKAGE, f"{Path(torch).parent}{os.sep}") if torch else (_PACKAGE,)
+    last = None
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(inside):
+            last = trace
+        trace = trace.tb_next
+    if last is not None:
+        last.tb_next = None
 
 
 def _exit_soon(code: int) -> None:

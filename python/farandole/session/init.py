@@ -16,28 +16,27 @@ from farandole.session import ending, part
 _atexit_registered = False
 
 
-def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str | None = None) -> None:
-    """Joins the job and waits until all its ranks have called init. A second call while initialised does nothing.
+def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence[Any] | str | None = None) -> None:
+    """Joins the job, and waits until all of its ranks have called `init()`.
 
-    A process that no launcher started is rank 0 of 1. The wait is bounded by FARANDOLE_START_TIMEOUT or
-    HOROVOD_START_TIMEOUT (seconds, 30), and Ctrl-C ends it at once.
+    A process that no launcher has started is rank 0 of 1. A second call while initialised does nothing. The wait ends
+    with an error after FARANDOLE_START_TIMEOUT or HOROVOD_START_TIMEOUT (seconds, 30), and at once by Ctrl-C.
 
     Args:
-        comm: None, for all ranks. A list of ranks of what was started together, or a communicator of mpi4py, makes
-            those a job of their own, in this order; each other process needs a list of its own that it is in. Of
-            processes that no launcher of Farandole's has started on several hosts, rank 0 has to call init as well,
-            with whatever list: it starts the controller.
-        process_sets: sets of ranks to register, the same on all ranks, in the same order; or "dynamic", which changes
-            nothing, because sets may always be added later.
+        comm: None: all ranks. A list of ranks, or a communicator of mpi4py: only these ranks form a job, numbered in
+            this order; every other process has to pass a list that it is in itself. On several hosts without `farandole
+            run`, rank 0 has to call this as well, with any list, because its process starts the controller.
+        process_sets: process sets to register, the same list on all ranks; or "dynamic", as in Horovod, which has no
+            effect: process sets may always be added later.
 
     Raises:
-        InitializationError: (a ValueError) no agent, no controller, refused, the other ranks did not come, or the
-            variables of whoever started this process do not suffice (docs/launching.md).
-        NotInitializedError: in a child of fork() of an initialised process.
-        ImportError: the library is missing or of another release.
-        ValueError: process sets that cannot be; HOROVOD_ELASTIC neither on nor off; ranks or a communicator without
-            this process, or of an elastic job.
-        NotImplementedError: a process set of a communicator, but `comm` is none.
+        InitializationError: (a ValueError) the job did not come together; the text says why: a rank that did not come,
+            no agent or controller, a refusal, or variables that contradict each other (docs/launching.md).
+        NotInitializedError: in a child that an initialised process has forked.
+        ImportError: the library is missing, or is of another release.
+        ValueError: process sets that cannot be registered, ranks without this process, ranks in an elastic job, or a
+            wrong HOROVOD_ELASTIC.
+        NotImplementedError: a process set of a communicator, but `comm` is None.
     """
     new_sets = checked_new(process_sets, mpi.is_communicator(comm))
     library = abi.load()
@@ -77,10 +76,12 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence | str |
 
 
 def shutdown() -> None:
-    """Leaves the job; open operations end with an error. Idempotent; init may be called again. Bounded by seconds.
+    """Leaves the job. Operations under way end with an error. `init()` may be called again.
+
+    Does nothing if not initialised. Takes some seconds at most.
 
     Raises:
-        NotInitializedError: in a child of fork() of an initialised process.
+        NotInitializedError: in a child that an initialised process has forked.
     """
     library = abi.loaded()
     if library is None:

@@ -64,17 +64,20 @@ def adopt(comm: Any) -> None:
         _join(world, world)
         return
     _check(ranks, rank, size)
-    _join(world, (world or told).part(ranks))
+    whole = world or told
+    # Who is alone has one rank, and there is no other part of it.
+    assert whole is not None
+    _join(world, whole.part(ranks))
 
 
 def _join(world: Place | None, own: Place | None) -> None:
     """Asks the keeper of the job `own`, which is the world or a part of it; None: there is nothing to ask."""
     global _controller
     _controller = world.controller if world is not None else ""
-    if _controller and world.rank == 0:
-        placement.ask_keeper(replace(world, is_part=own.is_part, keeps_controller=True))
     if own is None:
         return
+    if world is not None and world.controller and world.rank == 0:
+        placement.ask_keeper(replace(world, is_part=own.is_part, keeps_controller=True))
     told = placement.ask_keeper(own) if own.size > 1 else {}
     _before.update({name: os.environ.get(name) for name in _VARIABLES})
     _set(dict.fromkeys(_VARIABLES))
@@ -103,7 +106,7 @@ def _ranks(comm: Any) -> list[int] | None:
     """`comm` as a list of ranks; None if it is none. Raises ValueError if it is neither that nor a communicator."""
     if comm is None or mpi.is_communicator(comm):
         return None
-    ranks = list(comm) if isinstance(comm, Iterable) and not isinstance(comm, (str, bytes)) else [None]
+    ranks: list[Any] = list(comm) if isinstance(comm, Iterable) and not isinstance(comm, (str, bytes)) else [None]
     if any(not isinstance(rank, int) or isinstance(rank, bool) for rank in ranks):
         raise ValueError(f"comm must be None, a list of ranks, or a communicator of mpi4py, got {comm!r}")
     return ranks or None

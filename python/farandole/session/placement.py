@@ -126,7 +126,7 @@ def find(variables: Mapping[str, str]) -> Place | None:
     if variables.get("FARANDOLE_AGENT_SOCKET"):
         return None
     says, place = started_by.told(variables), told(variables)
-    if place is None:
+    if place is None or says is None:
         started_by.refuse_half(variables)
         return None
     if not place.controller and not says.one_host:
@@ -192,7 +192,7 @@ def ask_keeper(place: Place) -> dict[str, str]:
         left = deadline - time.monotonic()
         if left <= 0:
             raise InitializationError(
-                f"the keeper of this host's processes (started for {place.by}) does not answer at the socket "
+                f"the keeper process of this host (started for {place.by}) does not answer at the socket "
                 f"@{place.socket_name()}; ss -xp tells whether it, or somebody else, has that name"
             )
         _start_keeper(place)

@@ -200,7 +200,7 @@ def told(variables: Mapping[str, str]) -> Told | None:
             continue
         if not 0 <= rank < size or local_size > size or (local_size >= 0 and local_rank >= local_size):
             values = ", ".join(f"{name}={variables[name]}" for name in names if variables.get(name))
-            raise InitializationError(f"the place of this process makes no sense: {values}")
+            raise InitializationError(f"the launcher's variables contradict each other: {values}")
         one_host = local_size == size or (local_size < 0 and not family.several_hosts)
         # Each host counts its restarts.
         skipped = () if one_host else ("TORCHELASTIC_RESTART_COUNT",)
@@ -245,7 +245,7 @@ def _warn_in_batch_script(variables: Mapping[str, str]) -> None:
     tasks = variables.get("SLURM_STEP_NUM_TASKS") or variables.get("SLURM_NTASKS") or "1"
     if tasks != "1" and variables.get("SLURM_STEP_ID", "") == "":
         warnings.warn(
-            f"Slurm has given this job {tasks} tasks, but srun has not started this process: it trains alone. Start "
-            "the script by `srun python ...` to use all of them",
+            f"Slurm has given this job {tasks} tasks, but this process was not started by srun, so it trains alone. "
+            "Use `srun python ...` to start all tasks",
             stacklevel=2,
         )

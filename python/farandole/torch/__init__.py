@@ -4,6 +4,9 @@ Tensors live on the CPU; one that is not contiguous, or lives on another device,
 memory.
 """
 
+from farandole.core.collectives import barrier, join
+from farandole.core.handles import poll, synchronize
+from farandole.core.objects import allgather_object, broadcast_object
 from farandole.core.reduce_ops import Adasum, Average, Max, Min, Product, Sum
 from farandole.exceptions import (
     HorovodInternalError,
@@ -53,28 +56,20 @@ from farandole.torch.collectives.grouped import (
     grouped_allreduce_async_,
     grouped_reducescatter_async,
 )
-from farandole.torch.collectives.handles import poll, synchronize
 from farandole.torch.collectives.operations import (
     allgather_async,
     allreduce_,
     allreduce_async,
     allreduce_async_,
     alltoall_async,
-    barrier,
     broadcast_,
     broadcast_async,
     broadcast_async_,
-    join,
     reducescatter_async,
 )
 from farandole.torch.collectives.sparse import sparse_allreduce_async
 from farandole.torch.compression import Compression
-from farandole.torch.functions import (
-    allgather_object,
-    broadcast_object,
-    broadcast_optimizer_state,
-    broadcast_parameters,
-)
+from farandole.torch.functions import broadcast_optimizer_state, broadcast_parameters
 from farandole.torch.memory import _check_has_gpu  # noqa: F401
 from farandole.torch.optimizer import DistributedOptimizer
 from farandole.torch.sync_batch_norm import SyncBatchNorm
@@ -121,7 +116,6 @@ __all__ = [
     "ccl_built",
     "cross_rank",
     "cross_size",
-    "elastic",
     "cuda_built",
     "ddl_built",
     "elastic",

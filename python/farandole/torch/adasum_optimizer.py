@@ -9,9 +9,9 @@ from typing import Any, Callable
 import torch
 
 from farandole.core import names, reduce_ops
+from farandole.core.handles import synchronize
 from farandole.process_sets import ProcessSet
 from farandole.torch.collectives import operations
-from farandole.torch.collectives.handles import synchronize
 from farandole.torch.compression import Compressor
 from farandole.torch.gradients.fingerprint import Comparison
 from farandole.torch.gradients.reducer import check_passes

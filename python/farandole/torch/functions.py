@@ -1,19 +1,19 @@
-"""Transfer of parameters, optimizer state and Python objects."""
+"""Broadcasts of parameters and optimizer state; the transfer of objects is that of `farandole.core`."""
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from typing import Any, NamedTuple
 
 import torch
 
-from farandole.exceptions import HorovodInternalError
+from farandole.core.handles import synchronize
+from farandole.core.objects import allgather_object, broadcast_object
 from farandole.process import basics
-from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch import memory
 from farandole.torch.collectives import operations
-from farandole.torch.collectives.handles import synchronize
+
+__all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
 
 def broadcast_parameters(
@@ -22,14 +22,14 @@ def broadcast_parameters(
     """Replaces the values of all tensors by those of `root_rank`, in place. Entries that are None are skipped.
 
     Args:
-        params: what `state_dict()` returns, a list of (name, tensor) pairs, or one of tensors; the same names, types
-            and shapes on all ranks, and tensors without names in the same order.
-        root_rank: rank in the job.
+        params: what `state_dict()` returns, a list of (name, tensor) pairs, or a list of tensors. Names, types and
+            shapes are the same on all ranks; tensors without names are in the same order.
+        root_rank: a rank of the job.
 
     Raises:
         ValueError: `params` is something else (a generator, for example), an entry is not a tensor, two entries have
-            one name, or there is no such rank; then none was changed.
-        HorovodInternalError: ranks disagree, or a peer was lost.
+            the same name, or there is no such rank. Nothing was changed then.
+        HorovodInternalError: the ranks disagree, or a peer was lost.
     """
     if isinstance(params, dict):
         params = sorted(params.items(), key=lambda entry: str(entry[0]))
@@ -144,17 +144,17 @@ def _apply(optimizer: torch.optim.Optimizer, description: _Description, received
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
 ) -> None:
-    """Gives the optimizer the state and the options that it has on `root_rank`. Weights stay as they are.
+    """Gives the optimizer the state and the options that it has on `root_rank`. The weights stay as they are.
 
-    State that exists on the root only is created, state that exists elsewhere only is dropped, no step is run.
+    State that only the root has is created on the others; state that only the others have is dropped. No step is run.
 
     Args:
         optimizer: with parameters in the same groups and order on all ranks. Not LBFGS.
-        root_rank: rank in the job.
+        root_rank: a rank of the job.
         model: not used; Horovod has it.
 
     Raises:
-        ValueError: LBFGS or no optimizer, no such rank, or the groups differ from the root's.
+        ValueError: not an optimizer, or LBFGS; no such rank; or parameter groups that differ from those of the root.
         HorovodInternalError: a peer was lost.
     """
     if not isinstance(optimizer, torch.optim.Optimizer):
@@ -175,76 +175,3 @@ def broadcast_optimizer_state(
     if misfit is not None:
         raise ValueError(f"cannot broadcast the optimizer's state: {misfit}")
     _apply(optimizer, description, dict(zip(names, sources)))
-
-
-def _dumps(value: Any) -> tuple[torch.Tensor, Exception | None]:
-    """`value` as bytes; or none, and why it cannot be made into bytes. Its rank says so to those that wait for it."""
-    import cloudpickle
-
-    buffer = io.BytesIO()
-    try:
-        cloudpickle.dump(value, buffer)
-    except Exception as error:
-        return torch.empty(0, dtype=torch.uint8), error
-    return torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8), None
-
-
-def _raise_unsent(ranks: list[int], own: Exception | None) -> None:
-    """For objects of `ranks` that cloudpickle does not take."""
-    if own is not None:
-        raise own
-    who = ", ".join(map(str, ranks))
-    raise HorovodInternalError(f"cloudpickle does not take the object of rank {who}, which tells why")
-
-
-def _loads(payload: torch.Tensor) -> Any:
-    import cloudpickle
-
-    return cloudpickle.loads(payload.numpy().tobytes())
-
-
-def broadcast_object(
-    obj: Any, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set
-) -> Any:
-    """Returns the object of `root_rank` on every rank: the original there, a copy through cloudpickle elsewhere.
-
-    Args:
-        obj: anything that cloudpickle takes; ignored elsewhere than on the root.
-        name: the same on all ranks; by default one that does not depend on the object.
-
-    Raises:
-        ValueError: no such rank, not initialised.
-        HorovodInternalError: a peer was lost, or cloudpickle does not take the object of the root, which gets
-            cloudpickle's own error.
-    """
-    name = name or "object"
-    is_root = basics.rank() == root_rank
-    payload, error = _dumps(obj) if is_root else (torch.empty(0, dtype=torch.uint8), None)
-    size = torch.tensor([payload.numel() if error is None else -1], dtype=torch.int64)
-    size = operations.broadcast_(size, root_rank, f"{name}.sz", process_set)
-    if size.item() < 0:
-        _raise_unsent([root_rank], error)
-    if not is_root:
-        payload = torch.empty(int(size.item()), dtype=torch.uint8)
-    operations.broadcast_(payload, root_rank, f"{name}.t", process_set)
-    return obj if is_root else _loads(payload)
-
-
-def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
-    """Returns the objects of all ranks, in order of rank, copied through cloudpickle.
-
-    Args:
-        obj: anything that cloudpickle takes.
-        name: the same on all ranks; by default one that does not depend on the object.
-
-    Raises:
-        As `broadcast_object`.
-    """
-    name = name or "object"
-    payload, error = _dumps(obj)
-    own = torch.tensor([payload.numel() if error is None else -1], dtype=torch.int64)
-    sizes = synchronize(operations.allgather_async(own, f"{name}.sz"))
-    if (sizes < 0).any():
-        _raise_unsent((sizes < 0).nonzero().flatten().tolist(), error)
-    gathered = synchronize(operations.allgather_async(payload, f"{name}.t"))
-    return [_loads(part) for part in torch.split(gathered, sizes.tolist())]

@@ -1,29 +1,32 @@
-"""Tensors as the C ABI sees them: element type, shape, and contiguous host memory."""
+"""torch's tensors as `farandole.core` needs them: element type, shape, and contiguous host memory."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from farandole.library import abi, errors
+from farandole.core import dtypes
+from farandole.core.collectives import Collectives
+from farandole.library import abi
 
-# Numbers of proto/farandole/v1/types.proto. torch gained uint16 in 2.3.
 DTYPES = {
-    torch.uint8: 0,
-    torch.int8: 1,
-    torch.int16: 3,
-    torch.int32: 4,
-    torch.int64: 5,
-    torch.float16: 6,
-    torch.float32: 7,
-    torch.float64: 8,
-    torch.bool: 9,
-    torch.bfloat16: 10,
+    torch.uint8: dtypes.UINT8,
+    torch.int8: dtypes.INT8,
+    torch.int16: dtypes.INT16,
+    torch.int32: dtypes.INT32,
+    torch.int64: dtypes.INT64,
+    torch.float16: dtypes.FLOAT16,
+    torch.float32: dtypes.FLOAT32,
+    torch.float64: dtypes.FLOAT64,
+    torch.bool: dtypes.BOOL,
+    torch.bfloat16: dtypes.BFLOAT16,
 }
+# torch gained it in 2.3.
 if hasattr(torch, "uint16"):
-    DTYPES[torch.uint16] = 2
+    DTYPES[torch.uint16] = dtypes.UINT16
 
 # What can be averaged, and so be a gradient.
 REDUCIBLE = {dtype: code for dtype, code in DTYPES.items() if dtype is not torch.bool}
@@ -69,68 +72,35 @@ def staged(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(device="cpu", copy=True, memory_format=torch.contiguous_format).resolve_neg()
 
 
-def empty_plain(tensor: torch.Tensor) -> torch.Tensor:
-    """New plain memory with shape and type of `tensor`."""
-    return torch.empty(tensor.shape, dtype=tensor.dtype)
+class _TorchTensors:
+    """See `farandole.core.tensors.Tensors`."""
 
+    def view(self, tensor: torch.Tensor, in_place: bool = False) -> tuple[torch.Tensor, int, int, Any]:
+        code = dtype_code(tensor)
+        source = tensor
+        if not is_plain(tensor):
+            if in_place and any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape)):
+                raise ValueError(
+                    "elements of this tensor share memory (it was expanded), so results cannot replace its values; use "
+                    "clone()"
+                )
+            source = staged(tensor)
+        return source, source.data_ptr(), code, shape_of(tensor)
 
-def place_for_result(tensor: torch.Tensor, source: torch.Tensor, in_place: bool) -> torch.Tensor:
-    """Plain memory for a result that `deliver` brings to where the caller expects it; `source` is `staged(tensor)`.
+    def empty(self, tensor: torch.Tensor, shape: Sequence[int] | None = None) -> tuple[torch.Tensor, int]:
+        result = torch.empty(tensor.shape if shape is None else shape, dtype=tensor.dtype)
+        return result, result.data_ptr()
 
-    Raises:
-        ValueError: the result is to replace the values of a tensor whose elements share memory.
-    """
-    if is_plain(tensor):
-        return source if in_place else empty_plain(tensor)
-    if in_place and any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape)):
-        raise ValueError(
-            "elements of this tensor share memory (it was expanded), so results cannot replace its values; use clone()"
-        )
-    return source  # a copy: it may be overwritten
-
-
-def operands(tensor: torch.Tensor, in_place: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Plain memory with the values of `tensor`, and such for the result. Raises ValueError as the functions above."""
-    if is_plain(tensor):
-        return tensor, tensor if in_place else empty_plain(tensor)
-    source = staged(tensor)
-    return source, place_for_result(tensor, source, in_place)
-
-
-def place_for_rows(source: torch.Tensor, process_set_id: int) -> torch.Tensor:
-    """Plain memory for the rows that this process gets of a reducescatter of `source`.
-
-    Raises:
-        ValueError: there is no such set, or this process is not a member.
-    """
-    library = abi.load()
-    size, position = library.process_set_size(process_set_id), library.process_set_rank(process_set_id)
-    if size < 0 or position < 0:
-        errors.raise_error(min(size, position))
-    rows = source.shape[0] // size + (position < source.shape[0] % size)
-    return torch.empty((rows, *source.shape[1:]), dtype=source.dtype)
-
-
-def deliver(result: torch.Tensor, tensor: torch.Tensor, in_place: bool) -> torch.Tensor:
-    """Brings plain memory to where the caller expects it."""
-    if result is tensor:
-        return tensor
-    if not in_place:
-        return result if tensor.is_cpu else result.to(tensor.device)
-    if result.data_ptr() != tensor.data_ptr():
+    def deliver(self, result: torch.Tensor, tensor: torch.Tensor, in_place: bool) -> torch.Tensor:
+        if result is tensor:
+            return tensor
+        if not in_place:
+            return result if tensor.is_cpu else result.to(tensor.device)
         with torch.no_grad():
-            tensor.copy_(result)
-    return tensor
+            return tensor.copy_(result)
 
 
-def gathered(done: int, tensor: torch.Tensor) -> torch.Tensor:
-    """The result that belongs to a handle, in the type and on the device of `tensor`."""
-    library = abi.load()
-    result = torch.empty(library.result_dimensions(done), dtype=tensor.dtype)
-    code = library.result_copy(done, result.data_ptr(), result.numel() * result.element_size())
-    if code != abi.OK:
-        errors.raise_error(code)
-    return result if tensor.is_cpu else result.to(tensor.device)
+collectives = Collectives(_TorchTensors())
 
 
 def shape_of(tensor: torch.Tensor) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
@@ -22,14 +23,14 @@ from farandole.torch.compression import Compression, Compressor
 from farandole.torch.gradients import grouping
 from farandole.torch.gradients.fingerprint import Comparison
 from farandole.torch.gradients.reducer import GradientReducer, check_passes
+from farandole.torch.gradients.slot import Reduction
 
 NamedParameters = Iterable[tuple[str, torch.Tensor]]
 
 
-def find_duplicates(lst: Iterable[Any]) -> set:
+def find_duplicates(lst: Iterable[Any]) -> set[Any]:
     """The elements that occur more than once."""
-    seen: set = set()
-    return {element for element in lst if element in seen or seen.add(element)}
+    return {element for element, count in Counter(lst).items() if count > 1}
 
 
 def _names(optimizer: torch.optim.Optimizer, named_parameters: NamedParameters | None) -> dict[torch.Tensor, str]:
@@ -86,7 +87,13 @@ def _resolve_groups(num_groups: int, groups: Any) -> Any:
     return groups
 
 
-class _DistributedOptimizer:
+if TYPE_CHECKING:
+    _Wrapped = torch.optim.Optimizer
+else:
+    _Wrapped = object
+
+
+class _DistributedOptimizer(_Wrapped):
     """What is put before the class of the wrapped optimizer; see `DistributedOptimizer`."""
 
     find_duplicates = staticmethod(find_duplicates)
@@ -112,17 +119,8 @@ class _DistributedOptimizer:
         self._should_synchronize = True
         self._compared = Comparison(process_set)
         factor = float(gradient_predivide_factor)
-        self._reducer = GradientReducer(
-            op,
-            1.0 / factor,
-            factor,
-            compression,
-            backward_passes_per_step,
-            process_set,
-            groups,
-            sparse_as_dense,
-            synchronize_in_backward,
-        )
+        how = Reduction((op, 1.0 / factor, factor), compression, process_set, sparse_as_dense)
+        self._reducer = GradientReducer(how, backward_passes_per_step, groups, synchronize_in_backward)
         # Alone, too: what is wrong with others is to be told to who tries a script on one process.
         self._reduces = is_elastic() or bool(process_set.included())
         if self._reduces:
@@ -142,7 +140,8 @@ class _DistributedOptimizer:
 
     @property
     def _handles(self) -> dict[torch.Tensor, tuple[int, Any]]:
-        return {slot.parameter: (slot.handle, slot.context) for slot in self._reducer.slots if slot.open()}
+        open_ = [slot for slot in self._reducer.slots if slot.transfer is not None]
+        return {slot.parameter: (slot.transfer.handle, slot.transfer.context) for slot in open_}
 
     @property
     def _allreduce_delay(self) -> dict[torch.Tensor, int]:
@@ -229,7 +228,7 @@ class _DistributedOptimizer:
                     "optimizer.skip_synchronize() context if you use optimizer.synchronize() in your code.",
                     stacklevel=2,
                 )
-                self._reducer.reduced = False
+                self._reducer.reduce_again()
             if closure is None:
                 self.synchronize()
             else:
@@ -262,7 +261,7 @@ class _DistributedOptimizer:
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
                 "optimizer.synchronize(). This is prohibited as it can cause a race condition."
             )
-        self._reducer.reduced = False
+        self._reducer.reduce_again()
         super().zero_grad(*args, **kwargs)
 
 
@@ -292,38 +291,40 @@ def DistributedOptimizer(
     process_set: ProcessSet = global_process_set,
     *,
     synchronize_in_backward: bool = True,
-) -> torch.optim.Optimizer:
-    """An optimizer that applies the gradients of all ranks. Each gradient's allreduce starts when backward has made it.
+) -> _DistributedOptimizer:
+    """Returns an optimizer whose steps use the gradients of all ranks.
 
-    The result is of a class with the name of the optimizer's class, derived from it; it shares state and parameter
-    groups with `optimizer`, which should not be used any more. Gradients of several backward passes are summed, not
-    averaged. Parameters that were frozen after this call and have no gradient are left alone.
+    The allreduce of a gradient starts when backward has computed it, and overlaps with the rest of backward. Gradients
+    of several backward passes are summed, not averaged.
+
+    The result is of a subclass with the same name and shares state and parameter groups; do not use `optimizer` any
+    more.
 
     Args:
         optimizer: any optimizer of torch.
-        named_parameters: (name, parameter) pairs that cover all parameters of the optimizer; names agree between ranks.
-        compression: what travels.
-        backward_passes_per_step: backward passes before each step.
-        op: Average or Sum of gradients; or Adasum (Maleki et al., MLSys 2021) of what the steps of the ranks change,
-            each made with the gradients of the own rank. Then gradients are not reduced, step() has to be called
-            equally often by all ranks, and there is no `skip_synchronize()`.
-        gradient_predivide_factor: splits the division of Average: by this before the sum, by size / this after it.
+        named_parameters: (name, parameter) pairs, usually `model.named_parameters()`. They name all parameters of the
+            optimizer, with the same names on all ranks. None: parameters are named by their place in the optimizer.
+        compression: one of `Compression`: the type in which gradients are sent.
+        backward_passes_per_step: number of backward passes before each step.
+        op: Average or Sum of the gradients; or Adasum (Maleki et al., MLSys 2021). With Adasum each rank makes a step
+            with its own gradients, and the changes are combined; all ranks call step() equally often, and there is no
+            `skip_synchronize()`.
+        gradient_predivide_factor: for Average: gradients are divided by this before the sum, and multiplied by it,
+            divided by the number of ranks, after the sum.
         num_groups: deprecated, use `groups`.
-        groups: gradients that are reduced together, when the last of them is ready: lists of parameters, or a number of
-            lists into which the parameters that are trained are divided, in their order on the first rank. Parameters
-            in none of the lists are reduced alone. Results are the same as without.
-        sparse_as_dense: sparse gradients are reduced as dense ones, and are sparse again after that. Otherwise their
-            rows are gathered, which suits few rows of many.
-        process_set: ranks whose gradients are reduced; others keep their own.
-        synchronize_in_backward: the end of the backward pass that has made the last of the gradients waits until all
-            are reduced, so that clipping, unscaling and whatever else reads gradients sees those of all ranks. Where
-            some parameters have none yet (several losses, parts of the model that are not used), or `create_graph=True`
-            was said, step() waits for all of them. False: always step() does, as in Horovod, which hides communication
-            behind what the script does in between.
+        groups: gradients that are reduced together, when the last of them is ready: lists of parameters, or the number
+            of lists into which the trained parameters are divided. Parameters in no list are reduced alone.
+        sparse_as_dense: reduces sparse gradients as dense ones. Otherwise their rows are gathered, which suits few
+            rows.
+        process_set: the ranks whose gradients are reduced. Other ranks keep their own gradients. Default: all ranks.
+        synchronize_in_backward: True: `loss.backward()` returns when all gradients are reduced, so that clipping and
+            unscaling see those of all ranks. Where some parameters have no gradient yet (several losses, parts of the
+            model that are not used), or with `create_graph=True`, step() waits. False: step() always waits, as in
+            Horovod.
 
     Raises:
-        TypeError: `optimizer` is not an optimizer, or one of these already.
-        ValueError: an argument that is wrong, or not initialised.
+        TypeError: `optimizer` is not an optimizer, or is a DistributedOptimizer already.
+        ValueError: a wrong argument, or not initialised.
     """
     _check_kind(optimizer)
     _check(op, backward_passes_per_step, gradient_predivide_factor, process_set)

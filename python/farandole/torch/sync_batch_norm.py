@@ -11,10 +11,10 @@ from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from farandole.core import names, reduce_ops
+from farandole.core.handles import synchronize
 from farandole.process import basics
 from farandole.process_sets import global_process_set
 from farandole.torch.collectives import operations
-from farandole.torch.collectives.handles import synchronize
 
 # Not attributes of the modules, or they would be saved and loaded with these.
 _own_names: weakref.WeakKeyDictionary[SyncBatchNorm, str] = weakref.WeakKeyDictionary()

@@ -36,38 +36,44 @@ def run(
     min_np: int | None = None,
     max_np: int | None = None,
 ) -> list[Any]:
-    """Calls a function in `num_proc` new processes, which find each other in ``hvd.init()``, and waits for all.
+    """Calls a function in `num_proc` new processes and returns the results of all of them.
 
-    Their output appears as that of `farandole run` does. Ctrl-C interrupts the function everywhere and raises
-    KeyboardInterrupt here; a second one ends the processes, a third kills them.
+    The processes find each other in ``hvd.init()``. Their output appears as under `farandole run`. Ctrl-C interrupts
+    the function in all processes and raises KeyboardInterrupt here; a second one ends the processes, a third one kills
+    them. `np`, `min_np`, `max_np` and `network_interface` are former names of arguments. `disable_cache`, `use_gloo`,
+    `use_mpi` and `mpi_args` are accepted, without effect.
 
     Args:
-        func: what every process calls. It travels by cloudpickle: one defined in a notebook or script by value, one of
-            a module by name, looked for on this process' sys.path.
+        func: the function that every process calls. It is pickled by cloudpickle: a function of a notebook or script by
+            value; one of a module by name, so the module has to be on this process' sys.path.
         args: its positional arguments.
         kwargs: its named arguments.
-        num_proc: processes; `min_num_proc` if that is more.
-        min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, host_discovery_script: of an elastic run. The
-            results are those of the first `min_num_proc` ranks then.
-        hosts, hostfile: hosts with slots. Others are reached by ssh, with this package at the same place; function and
-            results travel by ssh, too.
+        num_proc: number of processes; `min_num_proc` if that is more.
+        min_num_proc: elastic runs: the fewest processes. The results are those of the first `min_num_proc` ranks then.
+        max_num_proc: elastic runs: the most processes.
+        slots: elastic runs: processes per host, where the host-discovery script does not say.
+        reset_limit: elastic runs: the run ends at the change of workers after so many.
+        cooldown_range: elastic runs: least and most seconds after which a slot that has failed is used again.
+        hosts: hosts with slots, as ``"node1:4,node2:4"``; reached by ssh, with this package at the same place.
+        hostfile: file with a line ``HOST slots=N`` for each host.
+        host_discovery_script: elastic runs: program that prints a line ``HOST:SLOTS`` for each host.
         start_timeout: seconds that ``hvd.init()`` waits for the other processes (30).
-        output_filename: folder into which the output is written, too.
-        network_interfaces, ssh_port, ssh_identity_file: as the flags of `farandole run`.
-        verbose: true: tells what launcher, agent and controller do.
-        executable: Python for the processes; it needs this package (default: this one).
-        disable_cache, use_gloo, use_mpi, mpi_args: accepted for Horovod's sake, without effect.
-        np, min_np, max_np, network_interface: former names, which win over the new ones.
+        ssh_port: port of ssh on the other hosts.
+        ssh_identity_file: private key for ssh.
+        output_filename: folder into which the output is written as well.
+        verbose: True: tells what launcher, agent and controller do.
+        network_interfaces: names of the network interfaces that hosts use among each other.
+        executable: Python of the processes, which needs this package (default: the one that runs this).
 
     Returns:
-        What the function returned in each process, in the order of ranks.
+        What the function has returned in each process, in the order of ranks.
 
     Raises:
-        RunError: (a RuntimeError) the function raised something, or a process ended without a result; the text names
-            the rank and holds its traceback.
-        ValueError: arguments that contradict each other or make no sense.
-        TypeError: `func` cannot be called, or its arguments are not a list and a dict.
-        pickle.PicklingError: (or a TypeError) function or arguments cannot travel.
+        RunError: (a RuntimeError) the function has raised an exception, or a process ended without a result; the text
+            names the rank and holds its traceback.
+        ValueError: an argument makes no sense, or two contradict each other.
+        TypeError: `func` cannot be called, `args` is no list, `kwargs` is no dict, or something cannot be pickled.
+            pickle.PicklingError: the function or its arguments cannot be pickled.
         KeyboardInterrupt: Ctrl-C.
     """
     return _run(locals())

@@ -14,8 +14,8 @@ from typing import Any, Callable, Optional
 import torch
 
 from farandole import process_sets
-from farandole.torch.collectives import operations
-from farandole.torch.collectives.handles import synchronize
+from farandole.core.handles import synchronize
+from farandole.torch.collectives import autograd, operations
 
 _available = hasattr(torch.library, "custom_op")
 # Whether the caller is being traced.
@@ -45,11 +45,9 @@ def _operator(fake: Callable, backward: Optional[Callable] = None, setup: Option
 
 
 def _keep_arguments(ctx: Any, inputs: tuple, output: Any) -> None:
-    from farandole.torch.collectives.differentiable import gradient_name
-
     tensor, name, *others = inputs
     ctx.rows = tensor.shape[0] if tensor.dim() else 0
-    ctx.arguments = (gradient_name(name), *others)
+    ctx.arguments = (autograd.gradient_name(name), *others)
 
 
 def _alike(tensor: torch.Tensor, *arguments: Any) -> torch.Tensor:
@@ -64,12 +62,10 @@ def _given_rows(tensor: torch.Tensor, rows: int, *arguments: Any) -> torch.Tenso
     return tensor.new_empty((rows, *tensor.shape[1:]))
 
 
-def _backward_of(function: str, gradients: tuple, **call: Any) -> torch.Tensor:
-    """What the autograd function of this name makes of gradients; `call`: what its forward keeps."""
-    from farandole.torch.collectives import differentiable
-
+def _backward_of(function: Any, gradients: tuple, **call: Any) -> torch.Tensor:
+    """What a function of `autograd` makes of gradients; `call`: what its forward keeps."""
     with torch.no_grad():
-        return getattr(differentiable, function).backward(SimpleNamespace(**call), *gradients)[0].contiguous()
+        return function.backward(SimpleNamespace(**call), *gradients)[0].contiguous()
 
 
 @_operator(_alike, lambda ctx, gradient: (allreduce(gradient, *ctx.arguments), None, None, None, None, None))
@@ -85,7 +81,7 @@ def allreduce(
 def allgather_backward(gradient: torch.Tensor, rows: int, name: Optional[str], set_id: int) -> torch.Tensor:
     """The rows of this rank in the mean of the ranks' gradients."""
     ranks = process_sets.of_id(set_id)
-    return _backward_of("_Allgather", (gradient,), name=name, process_set=ranks, rows=rows)
+    return _backward_of(autograd.Allgather, (gradient,), name=name, process_set=ranks, rows=rows)
 
 
 @_operator(_some_rows, lambda ctx, gradient: (allgather_backward(gradient, ctx.rows, *ctx.arguments), None, None))
@@ -98,7 +94,7 @@ def allgather(tensor: torch.Tensor, name: Optional[str], set_id: int) -> torch.T
 def broadcast_backward(gradient: torch.Tensor, name: Optional[str], root: int, set_id: int) -> torch.Tensor:
     """The mean of the ranks' gradients on the root, zeros elsewhere."""
     ranks = process_sets.of_id(set_id)
-    return _backward_of("_Broadcast", (gradient,), name=name, process_set=ranks, root_rank=root)
+    return _backward_of(autograd.Broadcast, (gradient,), name=name, process_set=ranks, root_rank=root)
 
 
 @_operator(_alike, lambda ctx, gradient: (broadcast_backward(gradient, *ctx.arguments), None, None, None))
@@ -112,11 +108,9 @@ def reducescatter_backward(
     gradient: torch.Tensor, rows: int, name: Optional[str], op: int, prescale: float, postscale: float, set_id: int
 ) -> torch.Tensor:
     """The gradients of all rows."""
-    from farandole.torch.collectives.differentiable import reducescatter_gradient_factor
-
     ranks = process_sets.of_id(set_id)
-    factor = reducescatter_gradient_factor(op, prescale, postscale, ranks)
-    return _backward_of("_Reducescatter", (gradient,), name=name, process_set=ranks, factor=factor)
+    factor = autograd.reducescatter_gradient_factor(op, prescale, postscale, ranks)
+    return _backward_of(autograd.Reducescatter, (gradient,), name=name, process_set=ranks, factor=factor)
 
 
 @_operator(
@@ -137,7 +131,7 @@ def alltoall_backward(
 ) -> torch.Tensor:
     """Gradients of the rows, from where these went."""
     call = (name, process_sets.of_id(set_id))
-    return _backward_of("_Alltoall", (gradient, None), arguments=call, received=received, rows=rows)
+    return _backward_of(autograd.Alltoall, (gradient, None), arguments=call, received=received, rows=rows)
 
 
 def _received(tensor: torch.Tensor, name: Optional[str], splits: torch.Tensor, set_id: int) -> tuple:

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from farandole.core import reduce_ops
+from farandole.core.handles import synchronize
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch.collectives import grouped, operations
-from farandole.torch.collectives.differentiable import gradient_name, reducescatter_gradient_factor
-from farandole.torch.collectives.handles import synchronize
+from farandole.torch.collectives.autograd import gradient_name, reducescatter_gradient_factor
 from farandole.torch.compression import Compression, Compressor, compress
 
 
@@ -124,16 +124,27 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> tuple[torch.Tensor, ...]:
-    """Like `allreduce` for several tensors that are reduced together or not at all. Differentiable.
+    """Allreduces several tensors, together or not at all. Differentiable, as `allreduce` is.
 
     Args:
-        tensors: a list of at least one, of any shapes and types, in the same order on all ranks.
+        tensors: a list of at least one tensor, of any shapes and types, in the same order on all ranks.
+        average: deprecated, use `op`.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        compression: one of `Compression`; what is sent has its type, the result that of each tensor.
+        op: as for `allreduce`.
+        prescale_factor: each tensor is multiplied by this before the reduction.
+        postscale_factor: each result of the reduction is multiplied by this.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
 
     Returns:
         New tensors, in the order of `tensors`.
 
     Raises:
-        As `allreduce`; then none of them was reduced.
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        UnsupportedOperationError: Adasum of a tensor that is not floating-point.
+        TensorMismatchError: the ranks disagree about the tensor.
+        HorovodInternalError: a peer was lost.
     """
     op = reduce_ops.resolve(op, average)
     compressed = _compress(tensors, compression)
@@ -145,16 +156,21 @@ def grouped_allreduce(
 def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> tuple[torch.Tensor, ...]:
-    """Like `allgather` for several tensors that are gathered together or not at all. Differentiable.
+    """Allgathers each of several tensors, together or not at all. Differentiable, as `allgather` is.
 
     Args:
-        tensors: a list of at least one, as `allgather` takes them, in the same order on all ranks.
+        tensors: a list of at least one tensor, as `allgather` takes them, in the same order on all ranks.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
 
     Returns:
         New tensors, in the order of `tensors`.
 
     Raises:
-        As `allgather`; then none of them was gathered.
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        TensorMismatchError: the ranks disagree about the tensor.
+        HorovodInternalError: a peer was lost.
     """
     return _GroupedAllgather.apply(name, process_set, *grouped.as_list(tensors))
 
@@ -168,16 +184,29 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> tuple[torch.Tensor, ...]:
-    """Like `reducescatter` for several tensors that are reduced together or not at all. Differentiable.
+    """Reduces several tensors over all ranks, together or not at all, and returns some rows of each result to each
+    rank.
+
+    Differentiable, and divided, as `reducescatter` is.
 
     Args:
-        tensors: a list of at least one, as `reducescatter` takes them, in the same order on all ranks.
+        tensors: a list of at least one tensor, as `reducescatter` takes them, in the same order on all ranks.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        compression: one of `Compression`; what is sent has its type, the result that of each tensor.
+        op: Average or Sum.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+        prescale_factor: each tensor is multiplied by this before the reduction.
+        postscale_factor: each result of the reduction is multiplied by this.
 
     Returns:
         New tensors with the rows of this rank, in the order of `tensors`.
 
     Raises:
-        As `reducescatter`; then none of them was reduced.
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        UnsupportedOperationError: an operation other than Average and Sum.
+        TensorMismatchError: the ranks disagree about the tensor.
+        HorovodInternalError: a peer was lost.
     """
     compressed = _compress(tensors, compression)
     sent = (tensor for tensor, _ in compressed)

@@ -9,14 +9,9 @@ from typing import Any
 
 import torch
 
-from farandole import process_sets
-from farandole.core import reduce_ops
-from farandole.library import errors, submission
-from farandole.process.basics import library_in_use
+from farandole.core import handles, reduce_ops
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch import memory
-from farandole.torch.collectives import handles
-from farandole.torch.collectives.handles import synchronize
+from farandole.torch.memory import collectives
 
 
 def as_list(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
@@ -33,76 +28,8 @@ def as_list(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     return tensors
 
 
-class Group:
-    """Tensors on their way into the library."""
-
-    def __init__(self, tensors: list[torch.Tensor]) -> None:
-        self.tensors = tensors
-        self._codes = [memory.dtype_code(tensor) for tensor in tensors]
-        self.sources = [memory.staged(tensor) for tensor in tensors]
-
-    def want_rows(self, operation: str) -> None:
-        """Raises ValueError for a scalar."""
-        if any(source.dim() == 0 for source in self.sources):
-            raise ValueError(f"{operation} needs tensors with at least one dimension, got a scalar in the group")
-
-    def submit(
-        self,
-        operation: int,
-        name: submission.Text | None,
-        targets: list[torch.Tensor] | None,
-        set_id: int,
-        *reducing: Any,
-    ) -> Sequence[int]:
-        """Submits an operation of each; `reducing` are its reduce operation and factors. Raises the library's error."""
-        library_in_use()
-        places = [0] * len(self.sources) if targets is None else [target.data_ptr() for target in targets]
-        parts = [
-            (source.data_ptr(), place, dtype, memory.shape_of(source))
-            for source, place, dtype in zip(self.sources, places, self._codes)
-        ]
-        code, given = submission.submit_group(operation, name, parts, set_id, *reducing)
-        if code < 0:
-            errors.raise_error(code)
-        return given
-
-
-def _check_distinct(tensors: list[torch.Tensor]) -> None:
-    places = [tensor.data_ptr() for tensor in tensors if tensor.numel()]
-    if len(set(places)) < len(places):
-        raise ValueError("two tensors of the group share their memory, so it cannot hold both results")
-
-
-def _submit_allreduces(
-    tensors: Sequence[torch.Tensor],
-    in_place: bool,
-    name: str | None,
-    op: int,
-    prescale_factor: float,
-    postscale_factor: float,
-    process_set: ProcessSet,
-) -> int:
-    group = Group(as_list(tensors))
-    if in_place:
-        _check_distinct(group.tensors)
-    targets = [
-        memory.place_for_result(tensor, source, in_place) for tensor, source in zip(group.tensors, group.sources)
-    ]
-    given = group.submit(
-        submission.ALLREDUCE,
-        handles.wire_name("grouped_allreduce", name),
-        targets,
-        process_sets.id_of(process_set),
-        op,
-        handles.factor(prescale_factor, "prescale_factor"),
-        handles.factor(postscale_factor, "postscale_factor"),
-    )
-    return handles.track(
-        given[0],
-        (group.sources, targets, group.tensors),
-        lambda _: tuple(memory.deliver(target, tensor, in_place) for target, tensor in zip(targets, group.tensors)),
-        given[1:],
-    )
+def _allreduce(tensors: Sequence[torch.Tensor], in_place: bool, *arguments: Any) -> int:
+    return handles.track(*collectives.grouped_allreduce(as_list(tensors), in_place, *arguments))
 
 
 def grouped_allreduce_async(
@@ -114,19 +41,27 @@ def grouped_allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Like `allreduce_async` for several tensors that are reduced together: none of them before all are there.
+    """Starts an allreduce of several tensors. It begins when the last of them is there on all ranks.
 
     Args:
-        tensors: a list of at least one, of any shapes and types, in the same order on all ranks.
+        tensors: a list of at least one tensor, of any shapes and types, in the same order on all ranks.
+        average: deprecated, use `op`.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        op: as for `allreduce_async`.
+        prescale_factor: each tensor is multiplied by this before the reduction.
+        postscale_factor: each result of the reduction is multiplied by this.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
 
     Returns:
         One handle for all; `synchronize` returns a tuple of new tensors.
 
     Raises:
-        As `allreduce_async`; then none of them was started.
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        HorovodInternalError: a peer was lost.
     """
     op = reduce_ops.resolve(op, average)
-    return _submit_allreduces(tensors, False, name, op, prescale_factor, postscale_factor, process_set)
+    return _allreduce(tensors, False, name, op, prescale_factor, postscale_factor, process_set)
 
 
 def grouped_allreduce_async_(
@@ -138,9 +73,28 @@ def grouped_allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Like `grouped_allreduce_async`, but the results replace the values of `tensors`, which share no memory."""
+    """Starts an allreduce of several tensors whose results replace their values.
+
+    Args:
+        tensors: a list of at least one tensor, of any shapes and types, in the same order on all ranks; no two of them
+            share memory.
+        average: deprecated, use `op`.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        op: as for `allreduce_async`.
+        prescale_factor: each tensor is multiplied by this before the reduction.
+        postscale_factor: each result of the reduction is multiplied by this.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+
+    Returns:
+        One handle for all; `synchronize` returns a tuple of the tensors.
+
+    Raises:
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        HorovodInternalError: a peer was lost.
+    """
     op = reduce_ops.resolve(op, average)
-    return _submit_allreduces(tensors, True, name, op, prescale_factor, postscale_factor, process_set)
+    return _allreduce(tensors, True, name, op, prescale_factor, postscale_factor, process_set)
 
 
 def grouped_allreduce_(
@@ -152,39 +106,51 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> tuple[torch.Tensor, ...]:
-    """Like `grouped_allreduce_async_`, and waits. Returns `tensors` as a tuple."""
+    """Allreduces several tensors in place and waits. Autograd does not pass through it.
+
+    Args:
+        tensors: a list of at least one tensor, of any shapes and types, in the same order on all ranks; no two of them
+            share memory.
+        average: deprecated, use `op`.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        op: as for `allreduce`.
+        prescale_factor: each tensor is multiplied by this before the reduction.
+        postscale_factor: each result of the reduction is multiplied by this.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+
+    Returns:
+        The tensors as a tuple.
+
+    Raises:
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        UnsupportedOperationError: Adasum of a tensor that is not floating-point.
+        TensorMismatchError: the ranks disagree about the tensor.
+        HorovodInternalError: a peer was lost.
+    """
     op = reduce_ops.resolve(op, average)
-    return synchronize(_submit_allreduces(tensors, True, name, op, prescale_factor, postscale_factor, process_set))
+    return handles.synchronize(_allreduce(tensors, True, name, op, prescale_factor, postscale_factor, process_set))
 
 
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    """Starts the concatenation of each of several tensors along dimension 0, in order of rank.
+    """Starts an allgather of each of several tensors, together or not at all.
 
     Args:
-        tensors: a list of at least one, as `allgather_async` takes them, in the same order on all ranks.
+        tensors: a list of at least one tensor, as `allgather_async` takes them, in the same order on all ranks.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
 
     Returns:
         One handle for all; `synchronize` returns a tuple of new tensors.
 
     Raises:
-        As `allgather_async`; then none of them was started.
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        HorovodInternalError: a peer was lost.
     """
-    group = Group(as_list(tensors))
-    group.want_rows("allgather")
-    given = group.submit(
-        submission.ALLGATHER,
-        handles.wire_name("grouped_allgather", name),
-        None,
-        process_sets.id_of(process_set),
-    )
-    return handles.track(
-        given[0],
-        (group.sources,),
-        lambda _: tuple(memory.gathered(done, tensor) for done, tensor in zip(given, group.tensors)),
-        given[1:],
-    )
+    return handles.track(*collectives.grouped_allgather(as_list(tensors), name, process_set))
 
 
 def grouped_reducescatter_async(
@@ -195,36 +161,27 @@ def grouped_reducescatter_async(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> int:
-    """Starts the reduction of several tensors over all ranks, of each of which each rank gets some rows.
+    """Starts a reducescatter of each of several tensors, together or not at all.
+
+    Each rank gets some rows of each result, divided as `reducescatter_async` does.
 
     Args:
-        tensors: a list of at least one, as `reducescatter_async` takes them, in the same order on all ranks.
+        tensors: a list of at least one tensor, as `reducescatter_async` takes them, in the same order on all ranks.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
         op: Average or Sum.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+        prescale_factor: each tensor is multiplied by this before the reduction.
+        postscale_factor: each result of the reduction is multiplied by this.
 
     Returns:
         One handle for all; `synchronize` returns a tuple of new tensors with the rows of this rank.
 
     Raises:
-        As `reducescatter_async`; then none of them was started.
+        ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
+        UnsupportedOperationError: an operation other than Average and Sum.
+        HorovodInternalError: a peer was lost.
     """
     op = reduce_ops.resolve(op)
-    group = Group(as_list(tensors))
-    group.want_rows("reducescatter")
-    library_in_use()
-    set_id = process_sets.id_of(process_set)
-    targets = [memory.place_for_rows(source, set_id) for source in group.sources]
-    given = group.submit(
-        submission.REDUCESCATTER,
-        handles.wire_name("grouped_reducescatter", name),
-        targets,
-        set_id,
-        op,
-        handles.factor(prescale_factor, "prescale_factor"),
-        handles.factor(postscale_factor, "postscale_factor"),
-    )
-    return handles.track(
-        given[0],
-        (group.sources, targets),
-        lambda _: tuple(target.to(tensor.device) for target, tensor in zip(targets, group.tensors)),
-        given[1:],
-    )
+    reducing = (op, prescale_factor, postscale_factor)
+    return handles.track(*collectives.grouped_reducescatter(as_list(tensors), name, *reducing, process_set))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from farandole.core import reduce_ops
+from farandole.core import handles, reduce_ops
 from farandole.exceptions import TensorMismatchError
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch.collectives import grouped, handles
+from farandole.torch.collectives import grouped
 
 
 class SparseHandle(handles.Deferred):
@@ -48,20 +48,24 @@ class SparseHandle(handles.Deferred):
 def sparse_allreduce_async(
     tensor: torch.Tensor, name: str, op: int, process_set: ProcessSet = global_process_set
 ) -> SparseHandle:
-    """Starts the sum or the average of sparse tensors over all ranks, by gathering their elements.
+    """Starts the sum or the average of sparse tensors over all ranks.
+
+    Every rank gets the non-zero elements of all ranks; those at the same place are added up.
 
     Args:
-        tensor: of layout torch.sparse_coo and any type that torch can add up (to average: divide), of the same size and
-            number of sparse dimensions on all ranks, with any number of elements, also none.
-        name: must be the same on all ranks; operations under way at the same time need different names. None: named by
-            order of submission.
+        tensor: of layout torch.sparse_coo, of the same size, type and number of sparse dimensions on all ranks, with
+            any number of elements, also none. The type is one that torch can add up, and for an average divide.
+        name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
+            numbered in the order of the calls, which then has to be the same on all ranks.
         op: Average or Sum.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
 
     Returns:
-        A callable: it waits and returns the reduced sparse tensor.
+        A callable that waits and returns the reduced sparse tensor. `poll` and `synchronize` take it, too.
 
     Raises:
-        ValueError: not a COO tensor, unsupported type or operation, name in use, not initialised.
+        ValueError: not a COO tensor, a type or an operation that is not supported, a name that is in use, or not
+            initialised.
         HorovodInternalError: a peer was lost.
     """
     if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.sparse_coo:

@@ -2,68 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
 
-from farandole.elastic import ObjectState
-from farandole.process import basics
-from farandole.torch.elastic.sampler import ElasticSampler
-from farandole.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
+from farandole.elastic.handlers import HandledState, SamplerStateHandler, StateDictHandler, StateHandler
+from farandole.elastic.sampler import ElasticSampler
+from farandole.torch.functions import broadcast_optimizer_state, broadcast_parameters
 from farandole.torch.gradients import reducer
-
-
-class StateHandler:
-    """How one kind of value is saved, restored and synchronised. A subclass says how.
-
-    Args:
-        value: what it is about.
-    """
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        self.save()
-
-    def save(self) -> None:
-        """Keeps a copy of the value's state."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is saved")
-
-    def restore(self) -> None:
-        """Takes the value back to the last copy. Must not communicate."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is restored")
-
-    def sync(self) -> None:
-        """Takes over the value's state of rank 0, and saves it."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it is synchronised")
-
-    def reset(self) -> None:
-        """Called when the workers have changed. Does nothing here."""
-
-    def set_value(self, value: Any) -> None:
-        """Is about another value from now on, and saves it."""
-        self.value = value
-        self.save()
-
-
-class StateDictHandler(StateHandler):
-    """For what has `state_dict` and `load_state_dict`; the state travels as one object."""
-
-    def save(self) -> None:
-        """Keeps a deep copy of its state_dict."""
-        self._saved = copy.deepcopy(self.value.state_dict())
-
-    def restore(self) -> None:
-        """Takes it back to the last copy."""
-        # Some keep what they are given.
-        self.value.load_state_dict(copy.deepcopy(self._saved))
-
-    def sync(self) -> None:
-        """Takes over the state of rank 0, and saves it. Raises HorovodInternalError when a peer was lost."""
-        received = broadcast_object(self.value.state_dict(), root_rank=0, name="elastic.state_dict")
-        if basics.rank() != 0:
-            self.value.load_state_dict(received)
-        self.save()
 
 
 class ModelStateHandler(StateDictHandler):
@@ -91,20 +37,6 @@ class OptimizerStateHandler(StateDictHandler):
         self.save()
 
 
-class SamplerStateHandler(StateDictHandler):
-    """For an ElasticSampler: all take over rank 0's position; what is left is divided among those that there are."""
-
-    def sync(self) -> None:
-        """Takes over the state of rank 0, and saves it. Raises HorovodInternalError when a peer was lost."""
-        received = broadcast_object(self.value.state_dict(), root_rank=0, name="elastic.sampler")
-        self.value.load_state_dict(received)
-        self.save()
-
-    def reset(self) -> None:
-        """Divides the rest again."""
-        self.value.reset()
-
-
 # The first type that fits.
 _registry: list[tuple[type, type[StateHandler]]] = [
     (torch.nn.Module, ModelStateHandler),
@@ -126,7 +58,7 @@ def set_handler_registry(registry: list[tuple[type, type[StateHandler]]]) -> Non
     _registry = registry
 
 
-class TorchState(ObjectState):
+class TorchState(HandledState):
     """The state of training: model, optimizer, sampler and plain values, each an attribute.
 
     Args:
@@ -142,48 +74,9 @@ class TorchState(ObjectState):
     def __init__(
         self, model: torch.nn.Module | None = None, optimizer: torch.optim.Optimizer | None = None, **kwargs: Any
     ) -> None:
-        self._handlers: dict[str, StateHandler] = {}
-        objects: dict[str, Any] = {}
-        for name, value in {"model": model, "optimizer": optimizer, **kwargs}.items():
-            handler = next((handler for kind, handler in _registry if isinstance(value, kind)), None)
-            if handler is None:
-                objects[name] = value
-            else:
-                super().__setattr__(name, value)
-                self._handlers[name] = handler(value)
-        super().__init__(bcast_object=broadcast_object, get_rank=basics.rank, **objects)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        handler = self.__dict__.get("_handlers", {}).get(name)
-        if handler is not None:
-            handler.set_value(value)
-        super().__setattr__(name, value)
-
-    def save(self) -> None:
-        """Keeps copies of everything in memory."""
-        for handler in self._handlers.values():
-            handler.save()
-        super().save()
+        super().__init__(_registry, {"model": model, "optimizer": optimizer, **kwargs})
 
     def restore(self) -> None:
         """Takes everything back to the last copies. Allreduces of gradients that are under way are given up."""
         reducer.give_up_all()
-        for handler in self._handlers.values():
-            handler.restore()
         super().restore()
-
-    def sync(self) -> None:
-        """Takes over everything from rank 0, and saves it.
-
-        Raises:
-            HorovodInternalError: a peer was lost.
-            ValueError: the optimizers do not fit together.
-        """
-        for handler in self._handlers.values():
-            handler.sync()
-        super().sync()
-
-    def reset(self) -> None:
-        """Divides the rest of the samples again."""
-        for handler in self._handlers.values():
-            handler.reset()

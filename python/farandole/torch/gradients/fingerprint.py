@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from farandole.core import names, reduce_ops
+from farandole.core import collectives, names, reduce_ops
 from farandole.exceptions import TensorMismatchError
 from farandole.process_sets import ProcessSet
 from farandole.torch.collectives import operations
@@ -61,7 +61,7 @@ class Comparison:
     def __init__(self, process_set: ProcessSet) -> None:
         self._process_set = process_set
         self._life: int | None = None
-        self._born = (names.life(), operations.joins())
+        self._born = (names.life(), collectives.joins())
 
     def once(self, groups: Sequence[dict], names_of: dict[torch.Tensor, str]) -> None:
         """Compares the parameters that are trained, unless that has been done; all ranks of the set call it. The first
@@ -82,14 +82,14 @@ class Comparison:
         name = names.claim(self._process_set, f"optimizer.parameters.{which:08x}")
         # After a join() some ranks have compared, without those that had joined.
         joins = self._born[1] if self._born[0] == names.life() else 0
-        if self._process_set.size() < 2 or not trained or operations.joins() != joins:
+        if self._process_set.size() < 2 or not trained or collectives.joins() != joins:
             return
         position = first_difference(fingerprints(trained), name, self._process_set)
         if position is not None and self._process_set.rank() == 0:
             first = names_of[trained[position]]
             warnings.warn(
                 f"the ranks do not have the same parameters at the first optimizer.step(): `{first}` is the first that "
-                "differs. They stay different, as only gradients are exchanged. Call "
+                "differs. They stay different, because only gradients are exchanged. Call "
                 "hvd.broadcast_parameters(model.state_dict(), root_rank=0) before training.",
                 stacklevel=3,
             )

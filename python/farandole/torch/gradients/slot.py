@@ -1,19 +1,92 @@
-"""What is known of one parameter whose gradients are reduced."""
+"""What is known of one parameter whose gradients are reduced, and of what is on its way."""
 
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 
+from farandole.core import handles
+from farandole.library import submission
+from farandole.library.submission import Text
+from farandole.process_sets import ProcessSet
 from farandole.torch import memory
+from farandole.torch.compression import Compression, Compressor
+from farandole.torch.gradients.shared_memory import Place
 
-if TYPE_CHECKING:
-    from farandole.library.submission import Text
-    from farandole.torch.gradients.grouping import Group
-    from farandole.torch.gradients.shared_memory import Place
-    from farandole.torch.gradients.sparse import SparseGradient
+
+class Reduction:
+    """How the gradients of one optimizer are reduced.
+
+    Args:
+        scaling: operation (Average or Sum), and the factors before and after it.
+        compression: what travels.
+        process_set: the ranks whose gradients are reduced.
+        sparse_as_dense: reduces sparse gradients as dense ones.
+    """
+
+    def __init__(
+        self,
+        scaling: tuple[int, float, float],
+        compression: type[Compressor],
+        process_set: ProcessSet,
+        sparse_as_dense: bool,
+    ) -> None:
+        self.scaling = scaling
+        self.compression = None if compression is Compression.none else compression
+        self.process_set = process_set
+        self.sparse_as_dense = sparse_as_dense
+        # Of `submission.submit`, from the process set on; () until something is reduced in this job.
+        self.arguments: tuple = ()
+        self.laid_out = False  # every gradient has a name, and a place if it can have one
+        # Reductions since step(), and one. A rank that has made more backward passes than others, or left out a step,
+        # waits for names that they do not know, instead of adding its gradients to those of another step.
+        self.round = 1
+
+    def name(self, slot: Slot) -> str:
+        """Of the gradient, in this round."""
+        return slot.own_name if self.round == 1 else f"{slot.own_name}@{self.round}"
+
+    def wire_name(self, slot: Slot) -> Text:
+        """Of its allreduce, in this round."""
+        return slot.wire_name if self.round == 1 else submission.text(f"allreduce.{self.name(slot)}")
+
+
+class GradientChanged(Exception):
+    """The script has changed a gradient, or put another into its place, while it was being reduced."""
+
+
+class Transfer(ABC):
+    """A gradient that is being reduced, or made ready for it."""
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
+        self.handle = 0  # of the library; 0: nothing is under way
+        self.buffer: torch.Tensor | None = None  # what the library works on: the gradient itself, or a copy
+        self.context: Any = None  # of the compressor
+
+    @abstractmethod
+    def start(self, how: Reduction) -> None:
+        """Submits the gradient; raises what the library answers."""
+
+    @abstractmethod
+    def finish(self, how: Reduction) -> Transfer | None:
+        """Waits, and puts the result where the gradient is. None: that is done. Otherwise what goes on instead, because
+        all ranks have learnt that they do not reduce the same.
+
+        Raises:
+            GradientChanged.
+            TensorMismatchError: ranks disagree about the gradient.
+            HorovodInternalError: a peer was lost.
+        """
+
+    def abandon(self) -> None:
+        """Waits for nothing; memory stays until the library is done with it."""
+        if self.handle:
+            handles.abandon(self.handle, (self.buffer,))
+        self.handle, self.buffer, self.context = 0, None, None
 
 
 class Slot:
@@ -26,19 +99,15 @@ class Slot:
         "wire_name",
         "shape",
         "delay",
-        "handle",
-        "buffer",
+        "usual",
+        "transfer",
         "gradient",
         "version",
         "result",
-        "context",
         "hook",
         "place",
         "group",
-        "grouped",
         "sparse",
-        "gathered",
-        "densified",
         "invented",
     )
 
@@ -54,18 +123,14 @@ class Slot:
         self.own_name = ""  # the name, or one made from it, if others of this process use the same
         self.wire_name: Text | None = None  # of the allreduce
         self.delay = delay  # backward passes that are still to come before the allreduce starts
-        self.handle = 0  # of the allreduce under way; 0 = none
-        self.buffer: torch.Tensor | None = None  # what it works on: the gradient itself, or a copy
+        self.usual: Transfer | None = None  # how its gradients are reduced, unless they are sparse
+        self.transfer: Transfer | None = None  # begun, and not finished
         self.gradient: torch.Tensor | None = None  # as it was handed over, while it is being reduced
         self.version = 0  # of `gradient` then, as autograd counts changes in place
         self.result: weakref.ref | None = None  # the gradient that was reduced last
-        self.context: Any = None  # of the compressor
         self.place: Place | None = None  # in memory that the ranks share
-        self.group: Group | None = None
-        self.grouped = False  # the handle is one of a group
+        self.group: Any = None  # the `Group` whose gradients are reduced together with its own
         self.sparse = False  # all ranks know that this gradient is sparse
-        self.gathered: SparseGradient | None = None  # under way
-        self.densified = 0  # sparse dimensions of the gradient that was sparse before the allreduce
         self.invented = False  # there was no gradient
 
     def hand_over(self) -> None:
@@ -74,17 +139,20 @@ class Slot:
         if gradient is not None:
             self.version = gradient._version
 
-    def take_back(self) -> bool:
-        """Once it is reduced, and before the result is written to it. False: the script has put something else into it,
-        or in its place, meanwhile. A gradient that was dropped is none that was changed."""
+    def take_back(self) -> None:
+        """Once it is reduced, and before the result is written to it. Raises GradientChanged; a gradient that was
+        dropped is none that was changed."""
         before, self.gradient = self.gradient, None
         now = self.parameter.grad
-        return now is None or before is None or (now is before and now._version == self.version)
+        if now is not None and before is not None and (now is not before or now._version != self.version):
+            raise GradientChanged
 
     def holds_result(self) -> bool:
         """Whether the gradient is the one that was reduced last, whatever has been done to it since."""
         return self.result is not None and self.result() is self.parameter.grad
 
-    def open(self) -> bool:
-        """Whether its gradient has been made ready to be reduced, and the result not been fetched."""
-        return self.buffer is not None or self.gathered is not None
+    def give_up(self) -> None:
+        """Waits for nothing that is under way."""
+        if self.transfer is not None:
+            self.transfer.abandon()
+        self.transfer, self.gradient = None, None

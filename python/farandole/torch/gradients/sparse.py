@@ -4,41 +4,39 @@ from __future__ import annotations
 
 import torch
 
-from farandole.library import abi, errors, submission, waiting
-from farandole.torch import memory
-from farandole.torch.compression import Compressor
+from farandole.core import handles, reduce_ops
+from farandole.exceptions import TensorMismatchError
+from farandole.library import abi, waiting
+from farandole.process_sets import ProcessSet
+from farandole.torch.compression import Compression
+from farandole.torch.gradients.slot import Reduction, Slot, Transfer
+from farandole.torch.memory import collectives
 
 
 class _Gather:
-    """An allgather of one tensor."""
+    """An allgather of one tensor, which may be started again after it has failed."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.handle = 0
-        self.source = memory.staged(tensor)
-        self._like = tensor
+        self._tensor = tensor
 
-    def start(self, name: str, process_set_id: int) -> None:
-        source = self.source
-        code = memory.dtype_code(source)
-        wire_name, shape = submission.text(name), memory.shape_of(source)
-        handle = submission.submit(submission.ALLGATHER, wire_name, source.data_ptr(), 0, code, shape, process_set_id)
-        if handle < 0:
-            errors.raise_error(handle)
-        self.handle = handle
+    def start(self, operation: str, name: str, process_set: ProcessSet) -> None:
+        self.handle = handles.track(*collectives.allgather(self._tensor, name, process_set, operation))
 
     def result(self) -> torch.Tensor:
-        """Waits. Raises what went wrong; then it may be started again."""
-        handle = self.handle
+        """Waits. Raises what went wrong."""
         try:
-            waiting.wait(handle)
+            result = handles.synchronize(self.handle)
         except Exception:
             self.handle = 0
             raise
         self.handle = 0
-        try:
-            return memory.gathered(handle, self._like)
-        finally:
-            abi.load().release(handle)
+        return result
+
+    def abandon(self) -> None:
+        if self.handle:
+            handles.abandon(self.handle)
+        self.handle = 0
 
 
 def _parts(parameter: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -54,48 +52,90 @@ def _parts(parameter: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return gradient.indices().t(), gradient.values()
 
 
-class SparseGradient:
+class Sparse(Transfer):
     """A sparse gradient that is being summed.
 
     A rank that has no gradient for a parameter cannot know that it is sparse elsewhere, and sends zeros. So the first
     time values go by the name of the allreduce: then no rank waits for another, but all are told that they differ.
-
-    Args:
-        name: of the parameter, on the wire.
-        known: all ranks know that this gradient is sparse.
     """
 
-    def __init__(
-        self, parameter: torch.Tensor, name: str, known: bool, process_set_id: int, compression: type[Compressor]
-    ) -> None:
-        self._shape = parameter.shape
-        self._name = name
-        self._set_id = process_set_id
-        self._compression = compression
-        rows, values = _parts(parameter)
-        values, self._context = compression.compress(values)
-        self._rows, self._values = _Gather(rows), _Gather(values)
-        self._known = known
+    def __init__(self, slot: Slot) -> None:
+        super().__init__(slot)
+        self.stand_in: Transfer | None = None  # what its group has submitted for it
 
-    def start(self) -> None:
+    def start(self, how: Reduction) -> None:
         """Starts both gathers; raises what the library answers."""
-        self._values.start(f"allgather.{self._name}.values" if self._known else f"allreduce.{self._name}", self._set_id)
-        self._rows.start(f"allgather.{self._name}.indices", self._set_id)
+        slot = self.slot
+        compression = how.compression or Compression.none
+        rows, values = _parts(slot.parameter)
+        values, self.context = compression.compress(values)
+        self._rows, self._values = _Gather(rows), _Gather(values)
+        self._received: torch.Tensor | None = None
+        self._start_values(how)
+        try:
+            self._rows.start("allgather", f"{how.name(slot)}.indices", how.process_set)
+        except Exception:
+            self._values.abandon()
+            raise
+        slot.hand_over()
+        slot.transfer = self
+        if slot.group is not None and not slot.sparse and slot.group.arrived():
+            slot.group.submit(how)
 
-    def start_again(self) -> None:
-        """After finish() has raised because ranks differ about the kind of gradient: all know by now."""
-        self._known = True
-        self._values.start(f"allgather.{self._name}.values", self._set_id)
+    def _start_values(self, how: Reduction) -> None:
+        name = how.name(self.slot)
+        operation, name = ("allgather", f"{name}.values") if self.slot.sparse else ("allreduce", name)
+        self._values.start(operation, name, how.process_set)
 
-    def finish(self, factor: float) -> torch.Tensor:
-        """Waits, and returns the sum times `factor`: sparse, with rows that occur several times."""
-        if self._values.handle:
-            self._received = self._compression.decompress(self._values.result(), self._context)
-        rows = self._rows.result()
-        values = self._received * factor
-        return torch.sparse_coo_tensor(rows.t(), values, self._shape, check_invariants=False)
+    def finish(self, how: Reduction) -> Transfer | None:
+        """Waits, and puts the sum or the average where the gradient is; see `Transfer`."""
+        slot = self.slot
+        try:
+            if self.stand_in is not None and not self._stood_in():
+                return self
+            if self._received is None:
+                self._received = self._values.result()
+            rows = self._rows.result()
+        except TensorMismatchError as error:
+            if slot.sparse or "Mismatched operations" not in str(error):
+                self._give_up()
+                raise
+            # It is dense on other ranks, which know by now.
+            slot.sparse = True
+            self._start_values(how)
+            return self
+        except Exception:
+            self._give_up()
+            raise
+        slot.sparse = True
+        slot.take_back()
+        self._deliver(how, rows)
+        return None
 
-    def give_up(self) -> None:
+    def _stood_in(self) -> bool:
+        """Waits for what its group has submitted for it. False: the group fell apart."""
+        stand_in, self.stand_in = self.stand_in, None
+        handle = stand_in.handle
+        try:
+            waiting.wait(handle)
+        except TensorMismatchError:
+            if self.slot.group is not None:
+                self.slot.group.dissolve()
+            return False
+        abi.load().release(handle)
+        return True
+
+    def _deliver(self, how: Reduction, rows: torch.Tensor) -> None:
+        compression, parameter = how.compression or Compression.none, self.slot.parameter
+        values = compression.decompress(self._received, self.context)
+        if how.scaling[0] == reduce_ops.Average:
+            values = values * (1.0 / how.process_set.size())
+        # Rows occur several times.
+        result = torch.sparse_coo_tensor(rows.t(), values, parameter.shape, check_invariants=False)
+        dense = parameter.grad is not None and parameter.grad.layout is torch.strided
+        parameter.grad = result.to_dense() if dense else result
+
+    def _give_up(self) -> None:
         """Waits for what is under way still, after an error."""
         for gather in (self._values, self._rows):
             if gather.handle:
@@ -104,6 +144,9 @@ class SparseGradient:
                 except Exception:  # one error was enough
                     pass
 
-    def under_way(self) -> list[tuple[int, torch.Tensor]]:
-        """Handles, and what they work on."""
-        return [(each.handle, each.source) for each in (self._values, self._rows) if each.handle]
+    def abandon(self) -> None:
+        """Waits for nothing; memory stays until the library is done with it."""
+        for each in (self._values, self._rows, self.stand_in):
+            if each is not None:
+                each.abandon()
+        self.stand_in = None

@@ -5,44 +5,21 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from farandole.exceptions import HorovodInternalError
-from farandole.library import abi, errors, submission, waiting
+from farandole.library import abi, errors, waiting
 from farandole.process import basics
 
 Finish = Callable[[int], Any]
 
 # first handle: (all handles, tensors whose memory the library uses, what makes the result once they are done)
-_pending: dict[int, tuple[tuple[int, ...], tuple, Finish]] = {}
+_pending: dict[int, tuple[tuple[int, ...], tuple[Any, ...], Finish]] = {}
 _greatest = 0
 # Handles of the former life of the job whose operations nobody has waited for.
-_abandoned: set[int] = set()
+_former: set[int] = set()
+# (all handles, tensors whose memory the library uses) of what nobody waits for any more.
+_abandoned: list[tuple[tuple[int, ...], tuple[Any, ...]]] = []
 
 
-def wire_name(operation: str, name: str | None) -> submission.Text | None:
-    """The name of a submission as the C ABI takes it; None: it makes one.
-
-    Raises:
-        ValueError: not a str, or one with a NUL character.
-    """
-    if name is None or name == "":
-        return None
-    if not isinstance(name, str):
-        raise ValueError(f"name must be a str, got {type(name).__name__}")
-    return submission.text(f"{operation}.{name}")
-
-
-def factor(value: float, which: str) -> float:
-    """A factor of a reduction as float.
-
-    Raises:
-        ValueError: not a number. Whether it is finite the library looks itself.
-    """
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{which} must be a number, got {value!r}") from None
-
-
-def track(handle: int, tensors: tuple, finish: Finish, others: tuple[int, ...] = ()) -> int:
+def track(handle: int, tensors: tuple[Any, ...], finish: Finish, others: tuple[int, ...] = ()) -> int:
     """Registers what a submission returned, or raises the error that it was.
 
     Args:
@@ -69,10 +46,13 @@ class Deferred:
 
 
 def poll(handle: int | Deferred) -> bool:
-    """Whether the operation is done, so that synchronize() would not wait.
+    """Returns whether an operation has ended, so that `synchronize` would not wait.
+
+    Args:
+        handle: what an asynchronous operation has returned.
 
     Raises:
-        ValueError: the handle was never given out, or has been synchronized; in a child of fork().
+        ValueError: the handle was never given out, or has been synchronized already; or in a child of fork().
     """
     if isinstance(handle, Deferred):
         return handle.poll()
@@ -87,16 +67,19 @@ def poll(handle: int | Deferred) -> bool:
 
 
 def synchronize(handle: int | Deferred) -> Any:
-    """Waits for an operation, returns its output and forgets the handle.
+    """Waits for an operation and returns its result.
+
+    Args:
+        handle: what an asynchronous operation has returned. It is used up by this call.
 
     Returns:
-        The output tensor, of a group the tuple of them; None for a handle that was synchronized before, or is of no
-        operation.
+        The output tensor, or for a group a tuple of tensors; None for a handle that was synchronized before or never
+        given out.
 
     Raises:
-        TensorMismatchError: ranks disagree about the tensor.
+        TensorMismatchError: the ranks disagree about the tensor.
         HorovodInternalError: a peer was lost, or the library was shut down.
-        ValueError: the handle is no number.
+        ValueError: the handle is not a number.
     """
     if isinstance(handle, Deferred):
         return handle()
@@ -104,7 +87,7 @@ def synchronize(handle: int | Deferred) -> Any:
         raise ValueError(f"Handle {handle!r} was not given out by an asynchronous operation.")
     entry = _pending.get(handle)
     if entry is None:
-        if handle in _abandoned:
+        if handle in _former:
             raise HorovodInternalError("Farandole was shut down before the result of this operation was asked for")
         return None
     each, _, finish = entry
@@ -125,7 +108,7 @@ def synchronize(handle: int | Deferred) -> Any:
             abi.load().release(one)
 
 
-def finish(handle: int, tensors: tuple, make_result: Finish) -> Any:
+def finish(handle: int, tensors: tuple[Any, ...], make_result: Finish) -> Any:
     """`synchronize(track(...))` without the bookkeeping, for what needs the library no more to make its result."""
     if handle < 0:
         errors.raise_error(handle)
@@ -146,10 +129,32 @@ def _check(handle: int) -> None:
         raise ValueError(f"Handle {handle!r} was not given out by an asynchronous operation.")
 
 
-def _abandon_all() -> None:
-    global _abandoned
-    _abandoned = set(_pending)
+def abandon(handle: int, tensors: tuple[Any, ...] = ()) -> None:
+    """Waits for an operation no more. What it works on stays until it is done.
+
+    Args:
+        tensors: what that is, if the handle is not tracked.
+    """
+    each, kept, _ = _pending.pop(handle, ((handle,), tensors, None))
+    _abandoned.append((each, kept))
+    release_abandoned()
+
+
+def release_abandoned() -> None:
+    """Forgets those of the abandoned operations that are done."""
+    library = abi.load()
+    for entry in list(_abandoned):
+        if all(library.wait(each, 0) != abi.PENDING for each in entry[0]):
+            for each in entry[0]:
+                library.release(each)
+            _abandoned.remove(entry)
+
+
+def _forget_all() -> None:
+    global _former
+    _former = set(_pending)
     _pending.clear()
+    _abandoned.clear()
 
 
-basics.after_shutdown(_abandon_all)
+basics.after_shutdown(_forget_all)

@@ -1,0 +1,1 @@
+from farandole.process_sets import *

@@ -1,0 +1,1 @@
+from farandole.launch.helpers.network import *

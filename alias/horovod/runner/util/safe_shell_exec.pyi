@@ -1,0 +1,1 @@
+from farandole.launch.helpers.safe_shell_exec import *

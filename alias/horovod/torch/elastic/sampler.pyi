@@ -1,0 +1,1 @@
+from farandole.torch.elastic.sampler import *

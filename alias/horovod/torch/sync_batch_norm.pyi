@@ -1,0 +1,1 @@
+from farandole.torch.sync_batch_norm import *

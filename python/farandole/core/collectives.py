@@ -1,0 +1,378 @@
+"""The collectives on tensors of any framework. They start an operation and return what `handles` needs for its end."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from ctypes import c_int64
+from typing import Any, Callable
+
+from farandole import process_sets
+from farandole.core import dtypes, handles
+from farandole.core.tensors import Tensors
+from farandole.library import abi, errors, submission, waiting
+from farandole.library.submission import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER, submit
+from farandole.process import basics
+from farandole.process.basics import library_in_use
+from farandole.process_sets import ProcessSet, global_process_set
+
+# What a submission returned, the tensors whose memory it uses, and what makes the result once it is done.
+Begun = tuple[int, tuple[Any, ...], handles.Finish]
+# The same of a group, with the handles of all.
+BegunGroup = tuple[int, tuple[Any, ...], handles.Finish, tuple[int, ...]]
+
+_Viewed = tuple[Any, int, int, Any]
+
+_ROWS_MAX = (1 << 63) - 1
+
+
+def wire_name(operation: str, name: str | None) -> submission.Text | None:
+    """The name of a submission as the C ABI takes it; None: it makes one.
+
+    Raises:
+        ValueError: not a str, or one with a NUL character.
+    """
+    if name is None or name == "":
+        return None
+    if not isinstance(name, str):
+        raise ValueError(f"name must be a str, got {type(name).__name__}")
+    return submission.text(f"{operation}.{name}")
+
+
+def _factor(value: float, which: str) -> float:
+    """A factor of a reduction as float; whether it is finite the library looks itself."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{which} must be a number, got {value!r}") from None
+
+
+def _reducing(op: int, prescale_factor: float, postscale_factor: float) -> tuple[int, float, float]:
+    return op, _factor(prescale_factor, "prescale_factor"), _factor(postscale_factor, "postscale_factor")
+
+
+def _root(root_rank: int) -> int:
+    """`root_rank` as the C ABI takes it, which says whether there is such a rank."""
+    try:
+        root = operator.index(root_rank)
+    except TypeError:
+        raise ValueError(f"root_rank must be an int, got {root_rank!r}") from None
+    if abs(root) > 0x7FFFFFFF:
+        raise ValueError(f"root_rank={root} is not a rank of any job")
+    return root
+
+
+def _splits_array(splits: Any) -> Any:
+    """`splits` as the C ABI takes them; None, for the same number of rows to each, if they are empty."""
+    try:
+        values = [operator.index(split) for split in (splits.tolist() if hasattr(splits, "tolist") else splits)]
+    except (TypeError, ValueError):
+        values = [_ROWS_MAX + 1]
+    if any(abs(value) > _ROWS_MAX for value in values):
+        got = f"{splits.dtype} of {splits.ndim} dimensions" if hasattr(splits, "ndim") else repr(splits)
+        raise ValueError(f"splits is a vector of integers, got {got}")
+    return abi.shape_array(values) if values else None
+
+
+def _own_rows(shape: Sequence[int], set_id: int) -> tuple[int, ...]:
+    """The shape of the rows that this process gets of a reducescatter.
+
+    Raises:
+        ValueError: there is no such set, or this process is not a member.
+    """
+    library = abi.load()
+    size, position = library.process_set_size(set_id), library.process_set_rank(set_id)
+    if size < 0 or position < 0:
+        errors.raise_error(min(size, position))
+    rows, *others = shape
+    return (rows // size + (position < rows % size), *others)
+
+
+def _check_distinct(viewed: Sequence[_Viewed]) -> None:
+    places = [address for _, address, _, shape in viewed if 0 not in shape]
+    if len(set(places)) < len(places):
+        raise ValueError("two tensors of the group share their memory, so it cannot hold both results")
+
+
+class Collectives:
+    """The collectives of one framework.
+
+    Arguments that all share:
+        name: the same on all ranks, or None: named by order of submission.
+        in_place: the result replaces the values of the tensor.
+        process_set: the ranks that take part.
+
+    All raise:
+        ValueError: a tensor or an argument that is wrong, or not initialised.
+    """
+
+    def __init__(self, tensors: Tensors) -> None:
+        self._tensors = tensors
+
+    def allreduce(
+        self,
+        tensor: Any,
+        in_place: bool,
+        name: str | None,
+        op: int,
+        prescale_factor: float,
+        postscale_factor: float,
+        process_set: ProcessSet,
+    ) -> Begun:
+        """Starts postscale_factor * reduce(prescale_factor * tensor)."""
+        source, address, dtype, shape = self._tensors.view(tensor, in_place)
+        library_in_use()
+        target, to = self._target(tensor, source, address, in_place)
+        handle = submit(
+            ALLREDUCE,
+            wire_name("allreduce", name),
+            address,
+            to,
+            dtype,
+            shape,
+            process_sets.id_of(process_set),
+            *_reducing(op, prescale_factor, postscale_factor),
+        )
+        return handle, (source, target, tensor), lambda _: self._tensors.deliver(target, tensor, in_place)
+
+    def broadcast(
+        self, tensor: Any, in_place: bool, root_rank: int, name: str | None, process_set: ProcessSet
+    ) -> Begun:
+        """Starts to copy the values of `root_rank`."""
+        source, address, dtype, shape = self._tensors.view(tensor, in_place)
+        library_in_use()
+        target, to = self._target(tensor, source, address, in_place)
+        wanted, set_id, root = wire_name("broadcast", name), process_sets.id_of(process_set), _root(root_rank)
+        handle = submit(BROADCAST, wanted, address, to, dtype, shape, set_id, root_rank=root)
+        return handle, (source, target, tensor), lambda _: self._tensors.deliver(target, tensor, in_place)
+
+    def allgather(self, tensor: Any, name: str | None, process_set: ProcessSet, operation: str = "allgather") -> Begun:
+        """Starts the concatenation of the tensors of all ranks along dimension 0.
+
+        Args:
+            operation: what its name begins with on the wire, where it is to meet another operation of that name.
+        """
+        source, address, dtype, shape = self._view_rows(tensor, "allgather")
+        set_id = process_sets.id_of(process_set)
+        handle = submit(ALLGATHER, wire_name(operation, name), address, 0, dtype, shape, set_id)
+        return handle, (source,), lambda done: self._received(done, tensor, dtype)
+
+    def alltoall(
+        self,
+        tensor: Any,
+        splits: Iterable[int] | None,
+        name: str | None,
+        process_set: ProcessSet,
+        counts: Callable[[list[int]], Any],
+    ) -> Begun:
+        """Starts to send rows of `tensor` to every rank and to get theirs.
+
+        Args:
+            counts: what the caller is given of how many rows have come from each rank, if there are `splits`.
+        """
+        source, address, dtype, shape = self._view_rows(tensor, "alltoall")
+        given = None if splits is None else _splits_array(splits)
+        set_id = process_sets.id_of(process_set)
+        handle = submit(ALLTOALL, wire_name("alltoall", name), address, 0, dtype, shape, set_id, splits=given)
+        library = library_in_use()
+        size = library.process_set_size(set_id)
+
+        def finish(done: int) -> Any:
+            result = self._received(done, tensor, dtype)
+            if splits is None:
+                return result
+            received = (c_int64 * size)()
+            if library.result_splits(done, received) != abi.OK:
+                raise RuntimeError(library.error_text())
+            return result, counts(list(received))
+
+        return handle, (source,), finish
+
+    def reducescatter(
+        self,
+        tensor: Any,
+        name: str | None,
+        op: int,
+        prescale_factor: float,
+        postscale_factor: float,
+        process_set: ProcessSet,
+    ) -> Begun:
+        """Starts the reduction of `tensor`, of whose rows each rank gets some."""
+        source, address, dtype, shape = self._view_rows(tensor, "reducescatter")
+        set_id = process_sets.id_of(process_set)
+        target, to = self._tensors.empty(tensor, _own_rows(shape, set_id))
+        handle = submit(
+            REDUCESCATTER,
+            wire_name("reducescatter", name),
+            address,
+            to,
+            dtype,
+            shape,
+            set_id,
+            *_reducing(op, prescale_factor, postscale_factor),
+        )
+        return handle, (source, target), lambda _: self._tensors.deliver(target, tensor, False)
+
+    def grouped_allreduce(
+        self,
+        tensors: Sequence[Any],
+        in_place: bool,
+        name: str | None,
+        op: int,
+        prescale_factor: float,
+        postscale_factor: float,
+        process_set: ProcessSet,
+    ) -> BegunGroup:
+        """`allreduce` of each: none before all are there."""
+        viewed = [self._tensors.view(tensor, in_place) for tensor in tensors]
+        if in_place:
+            _check_distinct(viewed)
+        targets = [self._target(tensor, each[0], each[1], in_place) for tensor, each in zip(tensors, viewed)]
+        given = self._submit_group(
+            ALLREDUCE,
+            wire_name("grouped_allreduce", name),
+            viewed,
+            [to for _, to in targets],
+            process_set,
+            *_reducing(op, prescale_factor, postscale_factor),
+        )
+        return (
+            given[0],
+            (viewed, targets, tensors),
+            lambda _: tuple(self._tensors.deliver(at[0], tensor, in_place) for at, tensor in zip(targets, tensors)),
+            given[1:],
+        )
+
+    def grouped_allgather(self, tensors: Sequence[Any], name: str | None, process_set: ProcessSet) -> BegunGroup:
+        """`allgather` of each."""
+        viewed = [self._view_rows(tensor, "allgather") for tensor in tensors]
+        wanted = wire_name("grouped_allgather", name)
+        given = self._submit_group(ALLGATHER, wanted, viewed, [0] * len(viewed), process_set)
+        return (
+            given[0],
+            (viewed,),
+            lambda _: tuple(self._received(done, *each) for done, *each in zip(given, tensors, [v[2] for v in viewed])),
+            given[1:],
+        )
+
+    def grouped_reducescatter(
+        self,
+        tensors: Sequence[Any],
+        name: str | None,
+        op: int,
+        prescale_factor: float,
+        postscale_factor: float,
+        process_set: ProcessSet,
+    ) -> BegunGroup:
+        """`reducescatter` of each."""
+        viewed = [self._view_rows(tensor, "reducescatter") for tensor in tensors]
+        set_id = process_sets.id_of(process_set)
+        targets = [self._tensors.empty(at, _own_rows(each[3], set_id)) for at, each in zip(tensors, viewed)]
+        given = self._submit_group(
+            REDUCESCATTER,
+            wire_name("grouped_reducescatter", name),
+            viewed,
+            [to for _, to in targets],
+            process_set,
+            *_reducing(op, prescale_factor, postscale_factor),
+        )
+        return (
+            given[0],
+            (viewed, targets),
+            lambda _: tuple(self._tensors.deliver(at[0], tensor, False) for at, tensor in zip(targets, tensors)),
+            given[1:],
+        )
+
+    def _view_rows(self, tensor: Any, operation: str) -> _Viewed:
+        viewed = self._tensors.view(tensor)
+        if len(viewed[3]) == 0:
+            raise ValueError(f"{operation} needs tensors with at least one dimension, got a scalar")
+        library_in_use()
+        return viewed
+
+    def _target(self, tensor: Any, source: Any, address: int, in_place: bool) -> tuple[Any, int]:
+        """Plain memory for a result of the shape of `tensor`, whose values lie in `source`."""
+        if in_place or source is not tensor:
+            return source, address
+        return self._tensors.empty(tensor)
+
+    def _received(self, done: int, tensor: Any, dtype: int) -> Any:
+        """The result that belongs to a handle, of the type of `tensor`."""
+        library = abi.load()
+        shape = library.result_dimensions(done)
+        result, address = self._tensors.empty(tensor, shape)
+        bytes_ = dtypes.SIZES[dtype]
+        for extent in shape:
+            bytes_ *= extent
+        code = library.result_copy(done, address, bytes_)
+        if code != abi.OK:
+            errors.raise_error(code)
+        return self._tensors.deliver(result, tensor, False)
+
+    def _submit_group(
+        self,
+        operation: int,
+        name: submission.Text | None,
+        viewed: Sequence[_Viewed],
+        targets: Sequence[int],
+        process_set: ProcessSet,
+        *reducing: Any,
+    ) -> tuple[int, ...]:
+        """Submits an operation of each; `reducing` are its reduce operation and factors."""
+        library_in_use()
+        parts = [(address, to, dtype, shape) for (_, address, dtype, shape), to in zip(viewed, targets)]
+        code, given = submission.submit_group(operation, name, parts, process_sets.id_of(process_set), *reducing)
+        if code < 0:
+            errors.raise_error(code)
+        return tuple(given)
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Waits until all members of the process set have called it.
+
+    Args:
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+
+    Raises:
+        ValueError: not initialised.
+        HorovodInternalError: a peer was lost.
+    """
+    library_in_use()
+    handles.finish(submission.submit_plain(submission.BARRIER, process_sets.id_of(process_set)), (), lambda _: None)
+
+
+def join(device: int = -1) -> int:
+    """Says that this rank has no more data, and waits until all ranks have said so.
+
+    Until then this rank takes part in the allreduces of the others with zeros. Allgather, broadcast and the other
+    collectives are not possible meanwhile.
+
+    Args:
+        device: ignored; Horovod has it.
+
+    Returns:
+        The rank that joined last.
+
+    Raises:
+        ValueError: not initialised.
+        HorovodInternalError: a peer was lost.
+    """
+    global _joins
+    library_in_use()
+    last = waiting.value_of(submission.submit_plain(submission.JOIN))
+    _joins += 1
+    return last
+
+
+def joins() -> int:
+    """How often this job has joined: the same on all ranks."""
+    return _joins
+
+
+def _forget_joins() -> None:
+    global _joins
+    _joins = 0
+
+
+_joins = 0
+basics.after_shutdown(_forget_joins)

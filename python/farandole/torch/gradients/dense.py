@@ -1,0 +1,255 @@
+"""Gradients that are reduced as they are: each by itself, together with others, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from farandole.exceptions import TensorMismatchError
+from farandole.library import abi, errors, waiting
+from farandole.library.submission import ALLREDUCE, submit
+from farandole.torch import memory
+from farandole.torch.gradients.slot import Reduction, Slot, Transfer
+from farandole.torch.gradients.sparse import Sparse
+from farandole.torch.memory import collectives
+
+
+class Unsent(Transfer):
+    """Of a rank that is alone, for good: nothing is sent, but the script is held to the same rules."""
+
+    def start(self, how: Reduction) -> None:
+        """Refuses what could not be reduced on several ranks."""
+        gradient = self.slot.parameter.grad
+        if gradient is not None and gradient.dtype not in memory.REDUCIBLE:
+            raise ValueError(f"Tensor type {gradient.dtype} is not supported")
+        self.slot.hand_over()
+        self.slot.transfer = self
+
+    def finish(self, how: Reduction) -> None:
+        """Leaves the gradient as it is."""
+        self.slot.take_back()
+
+
+class Dense(Transfer):
+    """An allreduce of one gradient; where there is none, of zeros. Sparse ones are made dense and sparse again."""
+
+    def __init__(self, slot: Slot) -> None:
+        super().__init__(slot)
+        self._sparse_dimensions = 0  # of the gradient that was sparse
+
+    def start(self, how: Reduction) -> None:
+        """Submits the gradient; raises what the library answers."""
+        self._prepare(how)
+        buffer, slot = self.buffer, self.slot
+        pointer = buffer.data_ptr()
+        code = memory.REDUCIBLE.get(buffer.dtype)
+        if code is None:
+            raise ValueError(f"Tensor type {buffer.dtype} is not supported")
+        handle = submit(ALLREDUCE, how.wire_name(slot), pointer, pointer, code, slot.shape, *how.arguments)
+        if handle < 0:
+            errors.raise_error(handle)
+        self.handle, slot.transfer = handle, self
+
+    def finish(self, how: Reduction) -> Transfer | None:
+        """Waits, and puts the result where the gradient is; see `Transfer`."""
+        try:
+            self._wait()
+        except TensorMismatchError as error:
+            if how.sparse_as_dense or "Mismatched operations" not in str(error):
+                raise
+            # It is sparse on other ranks.
+            if self.slot.invented:
+                self.slot.parameter.grad = None
+            self.slot.sparse = True
+            sparse = Sparse(self.slot)
+            sparse.start(how)
+            return sparse
+        self._deliver(how)
+        return None
+
+    def _prepare(self, how: Reduction) -> None:
+        """Puts the gradient into plain memory, which may be the gradient's own."""
+        slot = self.slot
+        gradient = slot.parameter.grad
+        if gradient is not None and gradient.layout is torch.sparse_coo:
+            self._sparse_dimensions = gradient.sparse_dim()
+            slot.parameter.grad = gradient.to_dense()
+        with torch.no_grad():
+            self.buffer = self._plain(how)
+        slot.hand_over()
+
+    def _plain(self, how: Reduction) -> torch.Tensor:
+        slot = self.slot
+        gradient = slot.parameter.grad
+        if gradient is not None and gradient.requires_grad:
+            # Made with create_graph=True: the script may still differentiate it.
+            gradient = gradient.detach().clone()
+        elif how.compression is None:
+            placed = self._placed(how, gradient)
+            if placed is not None:
+                return placed
+        if gradient is None:
+            gradient = slot.parameter.grad = torch.zeros_like(slot.parameter)
+        if how.compression is not None:
+            gradient, self.context = how.compression.compress(gradient)
+        if not memory.is_plain(gradient):
+            memory.dtype_code(gradient, memory.REDUCIBLE)
+            gradient = memory.staged(gradient)
+        return gradient
+
+    def _placed(self, how: Reduction, gradient: torch.Tensor | None) -> torch.Tensor | None:
+        """The gradient, zeros if there is none, at its place, still hot. None: it has no place, or somebody keeps the
+        one of an earlier step there."""
+        slot = self.slot
+        place = slot.place
+        if place is None:
+            return None
+        if gradient is not None and place.holds(gradient):
+            return gradient
+        if slot.parameter.dtype is not place.dtype:
+            how.laid_out = False
+            return None
+        if not place.free() or (gradient is not None and gradient.layout is not torch.strided):
+            return None
+        placed = place.tensor()
+        if gradient is None:
+            placed.zero_()
+        else:
+            placed.copy_(gradient)
+        slot.parameter.grad = placed
+        return placed
+
+    def _wait(self) -> None:
+        handle = self.handle
+        try:
+            waiting.wait(handle)
+        except Exception:
+            self.handle, self.buffer, self.context = 0, None, None
+            raise
+        abi.load().release(handle)
+        self.handle = 0
+
+    def _deliver(self, how: Reduction) -> None:
+        buffer, context, slot = self.buffer, self.context, self.slot
+        self.buffer, self.context = None, None
+        slot.take_back()
+        gradient = slot.parameter.grad
+        if gradient is None:
+            slot.parameter.grad = gradient = torch.zeros_like(slot.parameter)
+        if buffer is not gradient and buffer.data_ptr() != gradient.data_ptr():
+            if how.compression is not None:
+                buffer = how.compression.decompress(buffer, context)
+            if gradient.requires_grad:
+                # Values of a graph stay as they are, for those who differentiate it once more.
+                slot.parameter.grad = buffer.view(gradient.shape).to(gradient.dtype)
+            else:
+                with torch.no_grad():
+                    gradient.copy_(buffer)
+        if self._sparse_dimensions:
+            slot.parameter.grad = slot.parameter.grad.to_sparse(self._sparse_dimensions)
+            self._sparse_dimensions = 0
+
+
+class Grouped(Dense):
+    """A gradient that is reduced together with the others of its group, by one call when the last one is ready."""
+
+    def start(self, how: Reduction) -> None:
+        """Makes the gradient ready, and submits the group if it was the last one."""
+        self._prepare(how)
+        self.slot.transfer = self
+        if self.slot.group.arrived():
+            self.slot.group.submit(how)
+
+    def stand_in(self) -> None:
+        """Takes part in the group for a sparse gradient. Where a rank has no gradient, and so does not know of the
+        others, it finds a tensor of another shape."""
+        self.buffer = torch.empty(0, dtype=self.slot.parameter.dtype)
+
+    def give_back(self) -> None:
+        """The group could not be submitted: as if the gradient had not come."""
+        self.abandon()
+        if self.slot.transfer is self:
+            self.slot.transfer = None
+        else:
+            self.slot.transfer.stand_in = None
+
+    def finish(self, how: Reduction) -> Transfer | None:
+        """Waits, and puts the result where the gradient is; see `Transfer`."""
+        try:
+            self._wait()
+        except TensorMismatchError:
+            # Apart from now on, which shows which of its gradients it was.
+            if self.slot.group is not None:
+                self.slot.group.dissolve()
+            self.slot.usual.start(how)
+            return self.slot.usual
+        self._deliver(how)
+        return None
+
+
+class Group:
+    """Slots whose gradients are submitted by one call, when the last one is ready."""
+
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        self.slots = slots
+        self._missing = -1  # gradients that are still to come in this step; -1: none has come yet
+        for slot in slots:
+            slot.group, slot.usual = self, Grouped(slot)
+
+    def parameters(self) -> tuple[torch.Tensor, ...]:
+        """Those whose gradients are in the group."""
+        return tuple(slot.parameter for slot in self.slots)
+
+    def count(self) -> int:
+        """Gradients that have come in this step."""
+        return sum(slot.transfer is not None for slot in self.slots)
+
+    def waits(self) -> bool:
+        """Whether some gradients have come and others have not."""
+        return self._missing >= 0
+
+    def begin_step(self) -> None:
+        """No gradient has come yet."""
+        self._missing = -1
+
+    def dissolve(self) -> None:
+        """Each is reduced by itself from now on."""
+        for slot in self.slots:
+            slot.group, slot.usual = None, Dense(slot)
+        self.slots = ()
+
+    def arrived(self) -> bool:
+        """Counts a gradient. Whether it was the last one."""
+        if self._missing < 0:
+            self._missing = sum(slot.parameter.requires_grad and not slot.sparse for slot in self.slots)
+        self._missing -= 1
+        return self._missing == 0
+
+    def submit(self, how: Reduction) -> None:
+        """Submits what of the group has a gradient: all of it or nothing. Raises what the library answers."""
+        self._missing = -1
+        members = [member for slot in self.slots if (member := self._member(slot, how)) is not None]
+        buffers = [member.buffer for member in members]
+        try:
+            name = how.name(self.slots[0])
+            first, _, _, others = collectives.grouped_allreduce(buffers, True, name, *how.scaling, how.process_set)
+        except Exception:
+            for member in members:
+                member.give_back()
+            raise
+        for member, handle in zip(members, (first, *others)):
+            member.handle = handle
+
+    def _member(self, slot: Slot, how: Reduction) -> Grouped | None:
+        if slot.sparse:
+            return None
+        if slot.transfer is None:
+            if slot.parameter.grad is None:
+                return None
+            slot.transfer = slot.usual  # frozen meanwhile
+            slot.usual._prepare(how)
+        elif isinstance(slot.transfer, Sparse):
+            slot.usual.stand_in()
+            slot.transfer.stand_in = slot.usual
+        return slot.usual

@@ -1,0 +1,73 @@
+"""Lays out what a wheel of the tree holds: the Python package and what Bazel has compiled, beside it.
+
+The library needs nothing but libc and its kin; that is checked here, for every wheel.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from project import ROOT
+
+EXECUTABLES = ("controller/farandole-controller", "agent/farandole-agent", "perf/farandole-perf")
+LIBRARY = "frameworks/libfarandole.so"
+# The platform's own; every manylinux policy has them. All else is carried, or has to be installed.
+PLATFORM_PACKAGES = ("libc6", "libgcc-s1", "libstdc++6", "zlib1g")
+# Compiled or linked statically into what is shipped; their licences go along.
+COMPILED_IN_PACKAGES = ("libabsl-dev", "libprotozero-dev", "libsodium-dev")
+# Of the examples the one that goes with the .proto files.
+QUERY_EXAMPLE = "query_controller.py"
+NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "*_test.py")
+
+
+def run(*command: str | Path, **extra: object) -> str:
+    """Standard output of a command that must succeed."""
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **extra)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def shared_libraries(file: Path) -> dict[str, Path]:
+    """Soname and path of everything that the loader would map for `file`."""
+    lines = run("ldd", file).splitlines()
+    if missing := [line for line in lines if "not found" in line]:
+        raise SystemExit(f"{file} lacks {missing}")
+    return {m.group(1): Path(m.group(2)) for line in lines if (m := re.match(r"\s*(\S+) => (/\S+)", line))}
+
+
+def package_of(library: Path) -> str:
+    """The Debian package that a library belongs to."""
+    for name in (library, library.resolve(), Path("/usr") / str(library).lstrip("/")):
+        found = subprocess.run(["dpkg", "-S", str(name)], capture_output=True, text=True)
+        if found.returncode == 0:
+            return found.stdout.split(":")[0]
+    raise SystemExit(f"{library} belongs to no Debian package, so its licence is unknown")
+
+
+def stage_package(stage: Path) -> list[Path]:
+    """Copies the package and the compiled files; returns the executables."""
+    package = stage / "farandole"
+    shutil.copytree(ROOT / "python" / "farandole", package, ignore=NOT_SHIPPED)
+    shutil.copytree(ROOT / "proto" / "farandole", package / "protos" / "farandole")
+    (package / "examples").mkdir()
+    shutil.copy(ROOT / "examples" / QUERY_EXAMPLE, package / "examples")
+    (package / "lib").mkdir()
+    (package / "bin").mkdir()
+    built = {name: ROOT / "bazel-bin" / name for name in (LIBRARY, *EXECUTABLES)}
+    for name, file in built.items():
+        target = package / ("lib" if name == LIBRARY else "bin") / Path(name).name
+        run("strip", "--strip-unneeded", "-o", target, file)
+        target.chmod(0o755)
+    foreign = {package_of(p) for p in shared_libraries(package / "lib" / "libfarandole.so").values()}
+    if not foreign <= set(PLATFORM_PACKAGES):
+        raise SystemExit(f"libfarandole.so depends on {foreign}; nothing may enter the user's process with it")
+    return [package / "bin" / Path(name).name for name in EXECUTABLES]
+
+
+def stage_alias(stage: Path) -> None:
+    """Copies Horovod's names."""
+    shutil.copytree(ROOT / "alias" / "horovod", stage / "horovod", ignore=NOT_SHIPPED)
