@@ -146,3 +146,14 @@ def test_a_folder_that_cannot_be_made_is_named_with_its_flag(tmp_path: Path, opt
     with processes.running(command, tmp_path) as job:
         assert job.wait() == 1, job.report()
     assert "farandole run: --output-filename file/out: Not a directory" in job.stderr
+
+
+def test_what_is_closed_is_opened_before_a_pipe_takes_its_number(tmp_path: Path) -> None:
+    """Workers without a prefix inherit it."""
+    body = "import os; fd = os.open('fds', os.O_CREAT | os.O_WRONLY | os.O_APPEND)\n"
+    body += "os.write(fd, ' '.join(os.readlink(f'/proc/self/fd/{n}') for n in range(3)).encode())"
+    options = ("--no-prefix-output",)
+    command = processes.launch_command(1, sys.executable, "-S", "-c", body, options=options)
+    with processes.running(["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *command], tmp_path) as job:
+        assert job.wait() == 0, job.report()
+    assert (tmp_path / "fds").read_text() == "/dev/null /dev/null /dev/null"
