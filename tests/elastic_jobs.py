@@ -86,9 +86,6 @@ def training(folder: Path, count: int, *options: str, extra: str = "pass", **var
         yield Elastic(job, folder)
 
 
-HELPER = "farandole.launch.elastic.helper"
-
-
 def children_named(job: Job, name: str) -> list[int]:
     """Processes of the job that run this program or module."""
     found = []

@@ -16,8 +16,9 @@ from pathlib import Path
 import processes
 
 from farandole.base import locate
-from farandole.launch.processes.children import Child, member_token, pipe_with, read_line
+from farandole.launch.processes.child import Child, read_line
 from farandole.launch.processes.store import Store
+from farandole.launch.processes.tokens import member_token, pipe_with
 
 START_S = 20.0
 _PR_SET_PDEATHSIG = 1

@@ -22,7 +22,7 @@ from pathlib import Path
 import processes
 
 from farandole.base import locate
-from farandole.launch.processes.children import member_token, pipe_with
+from farandole.launch.processes.tokens import member_token, pipe_with
 
 PR_SET_PDEATHSIG = 1
 # The controller listens within milliseconds; a machine under heavy load gets this long.

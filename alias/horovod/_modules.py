@@ -21,7 +21,7 @@ SAME = {
     "horovod.runner.common": "farandole.launch.helpers",
     "horovod.runner.common.util": "farandole.launch.helpers",
     "horovod.runner.util": "farandole.launch.helpers",
-    "horovod.runner.elastic.discovery": "farandole.launch.elastic_discovery",
+    "horovod.runner.elastic.discovery": "farandole.launch.job.discovery",
     "horovod.runner.elastic.worker": "farandole.elastic",
 }
 # Whatever else lies below one of these bears the same name in ours.

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from farandole.launch.elastic_discovery import (
+from farandole.launch.job import discovery as discovery_module
+from farandole.launch.job.discovery import (
     LIMIT_S,
     PERIOD_S,
     DiscoveryError,
@@ -119,6 +120,30 @@ def test_what_is_missing_once_is_still_there(tmp_path: Path) -> None:
     for turn, (text, expected) in enumerate(turns):
         hosts.write_text(text)
         assert poll_until(discovery, turn * PERIOD_S, lambda: False) == expected, turn
+
+
+def test_a_script_that_prints_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is ended at the bound, alone and beside other work, and not read any further."""
+    bound = 1 << 17
+    monkeypatch.setattr(discovery_module, "OUTPUT_BYTES_MAX", bound)
+    endless = HostDiscoveryScript(f"echo $$ >> {tmp_path}/pids; exec yes host:1", 1)
+    with pytest.raises(DiscoveryError, match=f"prints more than {bound} bytes"):
+        endless.find_available_hosts_and_slots()
+    said: list[str] = []
+    discovery = RepeatedDiscovery(endless, said.append)
+    assert poll_until(discovery, 0.0, lambda: said) is None
+    assert f"prints more than {bound} bytes; going on" in said[0] and not discovery.readers()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in (tmp_path / "pids").read_text().split())
+
+
+def test_too_many_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery_module, "SLOTS_OF_ALL_MAX", 5)
+    path = script(tmp_path, "echo a:3; echo b:2")
+    assert HostDiscoveryScript(path, 1).find_available_hosts_and_slots() == {"a": 3, "b": 2}
+    with pytest.raises(DiscoveryError, match="printed more than 5 slots"):
+        HostDiscoveryScript(script(tmp_path, "echo a:3; echo b:3"), 1).find_available_hosts_and_slots()
+    with pytest.raises(DiscoveryError, match=f"at most {discovery_module.SLOTS_MAX} slots"):
+        HostDiscoveryScript(script(tmp_path, "echo a:65536"), 1).find_available_hosts_and_slots()
 
 
 def test_discovery_that_hangs_is_ended_and_tried_again(tmp_path: Path) -> None:

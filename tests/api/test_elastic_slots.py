@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from farandole.launch.elastic.slots import Bounds, Slot, Slots, Verdict
+from farandole.launch.job.slots import Bounds, Slot, Slots
+from farandole.launch.job.verdict import Verdict
 
 KILLED = 128 + 9
 
@@ -173,6 +174,14 @@ def test_a_failure_after_a_good_end_decides_the_exit_code() -> None:
     play.end("a:0", 0)
     play.end("a:1", 7)
     assert play.verdict() == Verdict(7)
+
+
+def test_a_failure_after_a_good_end_names_that() -> None:
+    play = Play({"a": 2}, wanted=2, least=2)
+    play.next()
+    play.end("a:1", 0)
+    play.end("a:0", 3)
+    assert play.slots.describe(Slot("a", 0), play.now) == ", after the one in slot a:1 had ended well"
 
 
 def test_a_failure_long_before_the_good_end_does_not() -> None:

@@ -13,11 +13,15 @@ import processes
 import pytest
 
 from farandole.launch import cli
-from farandole.launch.processes import children
+from farandole.launch.processes import child, tokens
 from farandole.launch.settings import settings
 
 COMMAND = [sys.executable, "-m", "farandole", "run"]
-HOROVODRUN = [sys.executable, "-c", "import sys; from farandole.launch import horovodrun; sys.exit(horovodrun.main())"]
+HOROVODRUN = [
+    sys.executable,
+    "-c",
+    "import sys; from farandole.launch.cli import horovodrun; sys.exit(horovodrun.main())",
+]
 
 
 @pytest.mark.parametrize(
@@ -89,8 +93,8 @@ def test_threads_per_process() -> None:
 
 def test_token() -> None:
     expected = hmac.new(b"00ff", b"job/member", hashlib.sha256).hexdigest()
-    assert children.member_token("00ff", "job") == expected
-    reader = children.pipe_with("secret")
+    assert tokens.member_token("00ff", "job") == expected
+    reader = tokens.pipe_with("secret")
     assert os.read(reader, 100) == b"secret" and os.read(reader, 100) == b""
     os.close(reader)
 
@@ -102,10 +106,10 @@ def test_leftovers_of_a_job_are_ended() -> None:
     other = subprocess.Popen(["sleep", "600"], env={**os.environ, "FARANDOLE_JOB": f"{job}0"})
     try:
         deadline = time.monotonic() + 10
-        while children.processes_of(f"FARANDOLE_JOB={job}") != [left.pid] and time.monotonic() < deadline:
+        while child.processes_of(f"FARANDOLE_JOB={job}") != [left.pid] and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert children.processes_of(f"FARANDOLE_JOB={job}") == [left.pid]
-        children.end_leftovers(f"FARANDOLE_JOB={job}", rounds=1)
+        assert child.processes_of(f"FARANDOLE_JOB={job}") == [left.pid]
+        child.end_leftovers(f"FARANDOLE_JOB={job}", rounds=1)
         assert left.wait(10) == -signal.SIGKILL
         assert other.poll() is None
     finally:

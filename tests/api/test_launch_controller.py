@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -47,3 +48,14 @@ def test_one_that_is_killed_meanwhile_comes_back(controller: Controller) -> None
     controller.child.send(signal.SIGKILL)
     assert controller.child.process.wait(END_S) == -signal.SIGKILL
     assert controller.alive() and controller.child.process.poll() is None
+
+
+def test_it_moves_to_another_address_on_its_port(controller: Controller) -> None:
+    """Where it cannot listen it does not stay: it comes back where it was."""
+    first, port = controller.child, controller.port
+    assert controller.move(f"127.0.0.2:{port}")
+    assert controller.address == f"127.0.0.2:{port}" and first.process.poll() == -signal.SIGKILL
+    socket.create_connection(("127.0.0.2", int(port)), END_S).close()
+    assert not controller.move(f"192.0.2.1:{port}")
+    assert controller.alive() and controller.address == f"127.0.0.2:{port}"
+    socket.create_connection(("127.0.0.2", int(port)), END_S).close()

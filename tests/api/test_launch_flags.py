@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from farandole.launch import cli, horovodrun
+from farandole.launch import cli
+from farandole.launch.cli import horovodrun
 from farandole.launch.hosts import hosts
-from farandole.launch.settings import flags, settings, tunables
+from farandole.launch.settings import settings, tunables
 
 
 def parse(*arguments: str) -> settings.Settings:
@@ -92,6 +93,35 @@ def test_flags_without_effect(capsys: pytest.CaptureFixture, given: list[str]) -
     assert line.startswith(f"farandole run: {given[0]} has no effect: ")
 
 
+def test_help_is_silent_about_them(capsys: pytest.CaptureFixture) -> None:
+    """But for one line."""
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--help"])
+    shown, _, last = capsys.readouterr().out.partition("Accepted from Horovod, without effect:")
+    assert "--stall-check " in shown and "--no-stall-check: the contrary" in " ".join(shown.split())
+    assert not {"--autotune", "--gloo", "--mpi-args"} & set(shown.split())
+    assert {"--autotune,", "--gloo,", "--mpi-args,"} < set(last.split())
+
+
+def test_a_timeline_needs_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        parse("-np", "1", "--timeline-filename", str(tmp_path / "none" / "t.json"))
+    assert (
+        f"--timeline-filename {tmp_path}/none/t.json: folder {tmp_path}/none does not exist" in capsys.readouterr().err
+    )
+    for fine in (["--timeline-filename", "DYNAMIC"], ["--timeline-filename", "/none/t.json", "-H", "other:1"]):
+        assert parse("-np", "1", *fine).tunables["TIMELINE"] == fine[1]
+
+
+def test_hosts_of_lsf(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LSB_MCPU_HOSTS", "a 2 b 3")
+    assert parse("-np", "1").hosts == ()
+    monkeypatch.setenv("LSB_JOBID", "7")
+    found = parse()
+    assert (found.processes, found.hosts) == (5, (hosts.Host("a", 2), hosts.Host("b", 3)))
+    assert parse("-H", "c:1").hosts == (hosts.Host("c", 1),)
+
+
 def test_the_other_flags() -> None:
     given = "-np 3 -H a:1,b:2 -p 2222 -i key --network-interfaces eth0,eth1 --output-filename out -prefix-timestamp"
     assert parse(*given.split(), "--tcp", "--verbose", "--dry-run", "--metrics-port", "9") == settings.Settings(
@@ -161,7 +191,7 @@ def test_wrong_values(capsys: pytest.CaptureFixture, given: list[str], sentence:
 
 
 def test_flags_that_exclude_each_other(capsys: pytest.CaptureFixture) -> None:
-    for given in (["-H", "a:1", "--hostfile", "f"], ["--autotune", "--no-autotune"]):
+    for given in (["-H", "a:1", "--hostfile", "f"], ["--gloo", "--mpi"], ["--autotune", "--no-autotune"]):
         with pytest.raises(SystemExit):
             parse("-np", "1", *given)
         assert "not allowed with argument" in capsys.readouterr().err
@@ -197,7 +227,9 @@ logging:
         "LOG_LEVEL": "DEBUG",
     }
     said = capsys.readouterr().err.splitlines()
-    assert said == [f"farandole run: {file}: {key} has no effect" for key in ("controller", "logging.colour")]
+    assert said == [
+        f"farandole run: --config-file {file}: {key} has no effect" for key in ("controller", "logging.colour")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -208,6 +240,8 @@ logging:
         ("autotune: {enabled: perhaps}", "autotune.enabled: 'perhaps' is neither true nor false"),
         ("- a list", "sections such as 'params:'"),
         ("params: [", "is not YAML"),
+        ("params: " + "[" * 5000, "nested too deeply"),
+        ("params: {cycle_time_ms: 2026-13-45}", "holds a value that cannot be: month must be in 1..12"),
         ("params: !!python/object/apply:os.system ['touch hacked']", "is not YAML"),
     ],
 )
@@ -230,7 +264,7 @@ def test_host_lists(tmp_path: Path) -> None:
     file.write_text("# hosts\na slots=2\nb slots = 3 # slow\n\nc\n")
     assert hosts.read_hostfile(str(file)) == (hosts.Host("a", 2), hosts.Host("b", 3), hosts.Host("c", 1))
     file.write_text("a slots=2\nb max=3\n")
-    with pytest.raises(ValueError, match=f"{file}:2: 'b max=3' is not 'HOST slots=N'"):
+    with pytest.raises(ValueError, match=f"--hostfile {file}:2: 'b max=3' is not 'HOST slots=N'"):
         hosts.read_hostfile(str(file))
 
 
@@ -271,4 +305,3 @@ def test_flags_of_both_commands_are_the_same() -> None:
 
     run = cli.make_parser()._subparsers._group_actions[0].choices["run"]
     assert options(horovodrun.make_parser()) - options(run) == {"-v", "--version"}
-    assert flags.PROCESSES_MAX == hosts.SLOTS_MAX

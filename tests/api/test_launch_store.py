@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from farandole.launch.processes.children import Restarts
+from farandole.launch.processes.child import Restarts
 from farandole.launch.processes.store import Store
 
 

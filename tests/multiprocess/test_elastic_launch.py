@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from elastic_jobs import HELPER, children_named, training
+from elastic_jobs import children_named, training
 
 
 def test_mistakes_of_the_script_are_not_tried_again(tmp_path: Path) -> None:
@@ -43,13 +43,3 @@ def test_interrupt(tmp_path: Path) -> None:
         elastic.job.process.send_signal(signal.SIGINT)
         assert elastic.job.wait() == 128 + signal.SIGINT
     assert "KeyboardInterrupt" in elastic.job.stderr
-
-
-def test_a_killed_helper_takes_its_workers_along(tmp_path: Path) -> None:
-    with training(tmp_path, 2, "--min-np", "1") as elastic:
-        elastic.await_turns(2)
-        (pid,) = children_named(elastic.job, HELPER)
-        os.kill(pid, signal.SIGKILL)
-        assert elastic.job.wait() == 128 + signal.SIGKILL
-    assert "the helper process of host localhost ended with code -9" in elastic.job.stderr
-    assert "no process is left that knows the state" in elastic.job.stderr

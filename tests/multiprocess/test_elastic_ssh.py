@@ -56,6 +56,26 @@ def test_another_host_joins_a_job_that_began_here(hosts: ssh_hosts.SshHosts, tmp
         elastic.enough(2)
 
 
+def host_program(worker: int) -> int:
+    """The parent of a worker on another host."""
+    return int(Path(f"/proc/{worker}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def test_a_host_whose_program_is_killed_is_lost(hosts: ssh_hosts.SshHosts, tmp_path: Path) -> None:
+    """With its worker, and the job goes on without."""
+    script = processes.script_file(tmp_path, elastic_jobs.TRAIN.replace("EXTRA", "pass"))
+    command = hosts.launch("-np", "2", "--min-np", "1", "-H", "localhost:1,node1:1", sys.executable, str(script))
+    with processes.running(command, tmp_path, {"FARANDOLE_SSH": hosts.ssh}) as job:
+        elastic = elastic_jobs.Elastic(job, tmp_path)
+        first = elastic.await_turns(2)
+        pid = host_program(first[1].pid)
+        os.kill(pid, signal.SIGKILL)
+        assert elastic.await_turns(1)[0].pid == first[0].pid
+        elastic.enough(1)
+    assert "the connection to host node1 ended" in job.stderr, job.report()
+    assert "the process in slot node1:0 has ended: has ended with its host's agent" in job.stderr, job.report()
+
+
 FUNCTION = """
 import os, socket, sys
 import farandole

@@ -16,7 +16,7 @@ import processes
 import pytest
 
 from farandole.base import locate
-from farandole.launch.processes import children
+from farandole.launch.processes import tokens
 
 SCRIPT = """
         start = time.monotonic()
@@ -51,7 +51,7 @@ def first_line(reader: int, writer: int) -> str:
 def controller(key: str) -> Iterator[str]:
     """Yields its address."""
     reader, writer = os.pipe()
-    key_fd = children.pipe_with(key)
+    key_fd = tokens.pipe_with(key)
     command = [locate.find("farandole-controller"), "--key-fd", str(key_fd), "--ready-fd", str(writer)]
     with child(command, [key_fd, writer]):
         os.close(key_fd)
@@ -62,7 +62,7 @@ def controller(key: str) -> Iterator[str]:
 def agent(address: str, token: str, program: str | None = None) -> Iterator[str]:
     """Yields the name of its socket."""
     reader, writer = os.pipe()
-    token_fd = children.pipe_with(token)
+    token_fd = tokens.pipe_with(token)
     command = [program or locate.find("farandole-agent"), "--job", "j", "--controller", address, "--size", "1"]
     command += ["--token-fd", str(token_fd), "--ready-fd", str(writer)]
     with child(command, [token_fd, writer]) as process:
@@ -124,7 +124,7 @@ def slow_way_to(address: str, delay_s: float) -> Iterator[tuple[str, list[socket
 def test_controller_that_is_slow(tmp_path: Path) -> None:
     """Ten thousand agents that come at once wait for each other: who gives up has to start again behind the others."""
     with controller("key") as address, slow_way_to(address, 3) as (relay, connections):
-        with agent(relay, children.member_token("key", "j")) as name:
+        with agent(relay, tokens.member_token("key", "j")) as name:
             variables = {"FARANDOLE_AGENT_SOCKET": name, "FARANDOLE_RANK": "0", "FARANDOLE_SIZE": "1"}
             job = processes.python(tmp_path, "hvd.init(); hvd.shutdown()", FARANDOLE_JOB="j", **variables)
             assert job.wait() == 0, job.report()
@@ -146,7 +146,7 @@ def test_agents_that_are_refused_at_once() -> None:
 
 
 def test_wrong_token(tmp_path: Path) -> None:
-    with controller("key") as address, agent(address, children.member_token("another key", "j")) as name:
+    with controller("key") as address, agent(address, tokens.member_token("another key", "j")) as name:
         sentence = init_with(tmp_path, name)
     assert address in sentence and "token" in sentence, sentence
 
@@ -155,7 +155,7 @@ def test_another_version(tmp_path: Path) -> None:
     program = tmp_path / "farandole-agent"
     program.write_bytes(Path(locate.find("farandole-agent")).read_bytes().replace(b"\x000.1.0\x00", b"\x009.1.0\x00"))
     program.chmod(0o755)
-    with controller("key") as address, agent(address, children.member_token("key", "j"), str(program)) as name:
+    with controller("key") as address, agent(address, tokens.member_token("key", "j"), str(program)) as name:
         sentence = init_with(tmp_path, name)
     assert "9.1.0" in sentence and "0.1.0" in sentence, sentence
 
@@ -167,7 +167,7 @@ def test_agent_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("variables", [{"FARANDOLE_RANK": "7"}, {"FARANDOLE_SIZE": "x"}, {"FARANDOLE_SIZE": "3"}])
 def test_nonsense_in_the_environment(tmp_path: Path, variables: dict[str, str]) -> None:
-    with controller("key") as address, agent(address, children.member_token("key", "j")) as name:
+    with controller("key") as address, agent(address, tokens.member_token("key", "j")) as name:
         sentence = init_with(tmp_path, name, **variables)
     assert next(iter(variables.values())) in sentence, sentence
 
@@ -182,7 +182,7 @@ def test_init_works_after_a_failure(tmp_path: Path) -> None:
         hvd.init()
         print(hvd.allreduce(ones(1)).item())
         """
-    with controller("key") as address, agent(address, children.member_token("key", "j")) as name:
+    with controller("key") as address, agent(address, tokens.member_token("key", "j")) as name:
         job = processes.python(
             tmp_path,
             body,
@@ -256,7 +256,7 @@ def test_interrupt_during_init(tmp_path: Path) -> None:
             print("caught", time.monotonic(), flush=True)
         assert not hvd.is_initialized()
         """
-    with controller("key") as address, agent(address, children.member_token("key", "j")) as name:
+    with controller("key") as address, agent(address, tokens.member_token("key", "j")) as name:
         job = processes.python(
             tmp_path, body, FARANDOLE_AGENT_SOCKET=name, FARANDOLE_JOB="j", FARANDOLE_RANK="0", FARANDOLE_SIZE="2"
         )

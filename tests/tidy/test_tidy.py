@@ -36,7 +36,7 @@ LONG_CPP = "int Long(int a,\n         int b) {\n" + "  ++a;\n" * 70 + "  return 
 LONG_PYTHON = "def long():\n" + "    x = 1\n" * 71
 TWICE = "namespace farandole::worker::shm {\nclass ShmSync {\n};\n}\n"
 UPWARDS = "from farandole.library import abi\n"
-LATE = "def late():\n    from farandole.launch.elastic import driver\n    driver.run()\n"
+LATE = "def late():\n    from farandole.launch.keeper import keeper\n    keeper.main()\n"
 BREAKS = [
     (rules.file_sizes, "base/huge.h", "// x\n" * 601, "601 lines"),
     (rules.function_sizes, "base/clock.cc", LONG_CPP, "function of 74 lines"),
@@ -63,7 +63,7 @@ BREAKS = [
         python_rooms.edges,
         "python/farandole/launch/job/run.py",
         LATE,
-        "job must not import farandole.launch.elastic.driver",
+        "job must not import farandole.launch.keeper.keeper",
     ),
     (
         python_rooms.edges,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from farandole.launch.cli.horovodrun import main
 from farandole.launch.helpers.arguments import run as _run
-from farandole.launch.horovodrun import main
 
 __all__ = ["_run", "run_commandline"]
 

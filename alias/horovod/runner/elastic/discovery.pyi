@@ -1,1 +1,1 @@
-from farandole.launch.elastic_discovery import *
+from farandole.launch.job.discovery import *

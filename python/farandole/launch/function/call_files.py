@@ -6,6 +6,7 @@ it lies at the same place; what is in it goes there and comes back through ssh (
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pickle
@@ -14,7 +15,7 @@ import shutil
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -82,12 +83,18 @@ def read_bytes(folder: str) -> bytes:
         return file.read()
 
 
-def make_with(folder: str, call: bytes) -> bool:
+def folder_request(folder: str) -> dict[str, str]:
+    """What another host needs for `make_folder`."""
+    return {"folder": folder, "call": base64.b64encode(read_bytes(folder)).decode()}
+
+
+def make_folder(request: Mapping[str, str]) -> bool:
     """Leaves what another host has pickled, for `read_bytes`. Whether the folder had to be made.
 
     Raises:
         OSError: there is no folder to make it in; it is somebody else's.
     """
+    folder = request["folder"]
     try:
         os.mkdir(folder, 0o700)
     except FileNotFoundError:
@@ -96,7 +103,7 @@ def make_with(folder: str, call: bytes) -> bool:
     except FileExistsError:
         read_bytes(folder)
         return False
-    _write(os.path.join(folder, CALL), call)
+    _write(os.path.join(folder, CALL), base64.b64decode(request["call"]))
     return True
 
 

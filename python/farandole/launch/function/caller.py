@@ -20,9 +20,8 @@ from farandole.base import locate
 from farandole.exceptions import RunError
 from farandole.launch.function import call_files
 
-# Workers have this time to heed SIGTERM once the caller is gone, and their launcher this time to end.
-GRACE_S = 10.0
-END_S = GRACE_S + 10.0
+# The launcher gives workers 10 s to heed SIGTERM once the caller is gone; this is for it to end then.
+END_S = 20.0
 
 
 def run(call: tuple[Any, ...], processes: int, options: Sequence[str], executable: str | None) -> list[Any]:
@@ -46,7 +45,7 @@ def _launch(arguments: Sequence[str]) -> tuple[int, bool]:
     # A session of its own: what a terminal or a notebook's server sends to the whole group reaches the job only
     # through this process, once.
     launcher = subprocess.Popen(
-        [sys.executable, "-m", "farandole.launch.function_launcher", *arguments],
+        [sys.executable, "-m", "farandole.launch.function.launcher", *arguments],
         env=_environment(),
         stdin=subprocess.PIPE,
         start_new_session=True,

@@ -1,7 +1,7 @@
-"""What another host does for ``farandole.run``: takes the function, and at the end hands over what came of it.
+"""What another host does for ``farandole.run`` at the end of a job: hands over what came of the function.
 
 ``python -m farandole.launch.function.remote``, started there through ssh, reads a line of JSON on stdin: where the
-folder is, and what is to be called, or nothing at the end.
+folder is. It was made when the job began, by what keeps the workers there (launch/workers).
 """
 
 from __future__ import annotations
@@ -9,48 +9,30 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from collections.abc import Sequence
 
 from farandole.launch.function import call_files
-from farandole.launch.hosts import hosts
-from farandole.launch.remote import ssh
+from farandole.launch.processes.waiting import Loop
+from farandole.launch.remote import questions, ssh
 from farandole.launch.settings.settings import Settings
 from farandole.version import __version__
 
 MODULE = "farandole.launch.function.remote"
 
 
-def make(request: dict) -> bool:
-    """Does what `RemoteFolders.request` asks for. Whether there was no such folder yet.
-
-    Raises:
-        OSError: there is no folder to make it in; it is somebody else's.
-    """
-    return call_files.make_with(request["folder"], base64.b64decode(request["call"]))
-
-
-def _answer(request: dict) -> dict:
-    if "call" in request:
-        return {"made": make(request)}
-    folder = request["folder"]
-    files = {name: base64.b64encode(content).decode() for name, content in call_files.take_all(folder).items()}
-    return {"files": files}
-
-
 def main() -> None:
     """Does what it is asked for once."""
-    request = json.loads(sys.stdin.readline())
-    answer: dict = {}
-    error = ""
+    folder = json.loads(sys.stdin.readline())["folder"]
+    answer: dict = {"version": __version__, "error": "", "files": {}}
     try:
-        answer = _answer(request)
+        taken = call_files.take_all(folder)
+        answer["files"] = {name: base64.b64encode(content).decode() for name, content in taken.items()}
     except OSError as problem:
-        error = str(problem)
-    print(ssh.MARK + json.dumps({**answer, "version": __version__, "error": error}), flush=True)
+        answer["error"] = str(problem)
+    print(ssh.MARK + json.dumps(answer), flush=True)
 
 
 class RemoteFolders:
-    """The folders of one call on all other hosts of a job; on those of an elastic one, the driver has them made.
+    """The folders of one call on the other hosts of a job.
 
     Args:
         folder: its path here, and there.
@@ -60,45 +42,27 @@ class RemoteFolders:
 
     def __init__(self, folder: str, settings: Settings, timeout_s: float) -> None:
         self._folder, self._settings, self._timeout_s = folder, settings, timeout_s
-        self._hosts: Sequence[str] = ()
-        if not settings.elastic:
-            self._hosts = [each.host for each in settings.ranks_by_host() if not hosts.is_local(each.host)]
         self._made: list[str] = []
 
-    def _ask(self, host: str, request: dict) -> dict:
-        return ssh.ask(self._settings, host, request, self._timeout_s, module=MODULE)
-
-    def request(self) -> dict:
+    def request(self) -> dict[str, str]:
         """What a host needs to make its folder."""
-        call = base64.b64encode(call_files.read_bytes(self._folder)).decode()
-        return {"folder": self._folder, "call": call}
+        return call_files.folder_request(self._folder)
 
     def note_made(self, host: str) -> None:
         """A host has made its folder. Of hosts with a file system in common, or of two names of one, only one has."""
         self._made.append(host)
 
-    def make(self) -> bool:
-        """Whether the function lies on all hosts; if not, the reason has been said."""
-        request = self.request()
-
-        def deliver(host: str) -> dict:
-            answer = self._ask(host, request)
-            if answer["made"]:
-                self.note_made(host)
-            return answer
-
-        return not self._hosts or ssh.ask_all(self._hosts, deliver, self._settings.say) is not None
-
     def take(self) -> bool:
         """Brings all results here and removes the folders there. Whether that was done on all hosts."""
-
-        def collect(host: str) -> dict:
-            answer = self._ask(host, {"folder": self._folder})
+        request = {"folder": self._folder}
+        with Loop() as loop:
+            answers = questions.ask_all(
+                self._settings, self._made, request, self._timeout_s, loop, lambda: False, module=MODULE
+            )
+        for answer in answers.values():
             for name, content in answer["files"].items():
                 call_files.write_file(self._folder, name, base64.b64decode(content))
-            return answer
-
-        return not self._made or ssh.ask_all(self._made, collect, self._settings.say) is not None
+        return len(answers) == len(set(self._made))
 
 
 if __name__ == "__main__":

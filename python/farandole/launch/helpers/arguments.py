@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from types import SimpleNamespace
 
-from farandole.launch import horovodrun
+from farandole.launch.cli import horovodrun
 
 # Attributes that are not called as their flags.
 _FLAGS = {

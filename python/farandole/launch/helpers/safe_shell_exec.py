@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import BinaryIO, TextIO
 
 from farandole.launch.helpers.threads import in_thread
@@ -16,6 +17,8 @@ from farandole.launch.helpers.threads import in_thread
 GRACEFUL_TERMINATION_TIME_S = 5
 """How long a command has after SIGTERM."""
 _POLL_S = 0.05
+# The shell, and beside it one that kills its session.
+_WATCHED = '{{ read -r line || kill -KILL 0; }} </proc/self/fd/{} >/dev/null 2>&1 & eval "$1"'
 
 
 def _pass_on(source: BinaryIO, target: TextIO, prefix: str, timestamps: bool) -> None:
@@ -35,7 +38,7 @@ def execute(
     prefix_output_with_timestamp: bool = False,
 ) -> int:
     """Runs a command of the shell, and ends it, with all that it has started, when one of the events is set or an
-    exception (Ctrl-C) comes. It outlives this process if that is killed.
+    exception (Ctrl-C) comes. If this process is killed, it is killed too.
 
     Args:
         command: for the shell.
@@ -48,14 +51,22 @@ def execute(
     Returns:
         Its exit code; minus the signal that has ended it.
     """
-    process = subprocess.Popen(
-        command,
-        shell=True,
-        env=None if env is None else dict(env),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    # At the end of file somebody has killed us; a line says that all is well.
+    reader, writer = os.pipe()
+    try:
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCHED.format(reader), "sh", command],
+            env=None if env is None else dict(env),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=[reader],
+        )
+    except BaseException:
+        os.close(writer)
+        raise
+    finally:
+        os.close(reader)
     forwards = []
     for name, source, target in (
         ("stdout", process.stdout, sys.stdout if stdout is None else stdout),
@@ -71,8 +82,13 @@ def execute(
             except subprocess.TimeoutExpired:
                 pass
     finally:
-        if process.poll() is None:
-            _end(process)
+        try:
+            if process.poll() is None:
+                _end(process)
+        finally:
+            with suppress(BrokenPipeError):
+                os.write(writer, b"\n")
+            os.close(writer)
     for forward in forwards:
         forward.join(GRACEFUL_TERMINATION_TIME_S)
     return process.returncode

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-SLOTS_MAX = 65536
+# More than any host has cores.
+SLOTS_MAX = 4096
 _NAME = re.compile(r"[A-Za-z0-9_.:%@-]+")
 _LOOPBACK = re.compile(r"127\.\d+\.\d+\.\d+")
 
@@ -78,7 +79,7 @@ def read_hostfile(path: str) -> tuple[Host, ...]:
     hosts = []
     for number, line in enumerate(lines, 1):
         words = line.split("#")[0].replace("=", " = ").split()
-        where = f"{path}:{number}"
+        where = f"--hostfile {path}:{number}"
         if not words:
             continue
         if len(words) == 1:
@@ -87,7 +88,15 @@ def read_hostfile(path: str) -> tuple[Host, ...]:
             hosts.append(Host(_checked(words[0].strip("[]"), where), _slots(words[3], where)))
         else:
             raise ValueError(f"{where}: {line.strip()!r} is not 'HOST slots=N'")
-    return _merged(hosts, path)
+    return _merged(hosts, f"--hostfile {path}")
+
+
+def of_lsf(environment: Mapping[str, str]) -> tuple[Host, ...]:
+    """The hosts of a job of LSF, in which we run: "host1 4 host2 4". Empty: it is none. Raises ValueError."""
+    words = environment.get("LSB_MCPU_HOSTS", "").split() if "LSB_JOBID" in environment else []
+    where = "LSB_MCPU_HOSTS"
+    named = [Host(_checked(name, where), _slots(slots, where)) for name, slots in zip(words[::2], words[1::2])]
+    return _merged(named, where) if named else ()
 
 
 def is_local(name: str) -> bool:

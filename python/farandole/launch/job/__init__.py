@@ -1,1 +1,1 @@
-"""A job whose processes stay the same: from the first sign of life to the exit code."""
+"""A job from the first sign of life to the exit code: what every job has (driver.py), fixed ranks, elastic slots."""

@@ -1,103 +1,184 @@
-"""What the launcher does with the output of ranks when it is more than to let it through."""
+"""What the launcher does with the output of workers: prefixes, times, files, and no wait for whoever reads it."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-import threading
+import stat
 import time
+from collections.abc import Callable
 from typing import BinaryIO
 
-CHUNK_BYTES = 1 << 16
-# An agent cuts lines into pieces of this size at most.
-LINE_BYTES_MAX = (1 << 16) + 64
-# At the end, for what is still in the pipes; somebody else may hold them.
+from farandole.launch.processes.waiting import wait
+from farandole.launch.settings.settings import Settings
+from farandole.launch.workers.lines import LINE
+
+# Beyond it nothing more is read from workers, which wait then.
+HELD_BYTES_MAX = 1 << 20
+# What takes no part of a line takes so much once it says that it can be written.
+PIECE_BYTES = 256
+# At the end, for a slow reader.
 FLUSH_S = 5.0
-_RANK = re.compile(rb"\[(\d+)\] ")
-_LINES = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)")
+_NUMBER = re.compile(rb"\[(\d+)\] ")
+
+
+class Sink:
+    """Our stdout or stderr. Never waits for its reader, and never makes it non-blocking for others who write there.
+
+    What cannot be written is dropped, and said once.
+
+    Args:
+        descriptor: stays the caller's.
+        name: for the warning.
+        say: prints a sentence.
+    """
+
+    def __init__(self, descriptor: int, name: str, say: Callable[[str], None]) -> None:
+        self._shared, self._name, self._say = descriptor, name, say
+        self._held = bytearray()
+        self._warned = self._gone = False
+        self._own = -1
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                # The same pipe or terminal, opened again; a socket cannot be.
+                flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+                self._own = os.open(f"/proc/self/fd/{descriptor}", flags)
+            self._is_file = self._own < 0
+        except OSError:
+            self._is_file = False
+
+    @property
+    def full(self) -> bool:
+        """Whether no more should be read that would be written here."""
+        return len(self._held) > HELD_BYTES_MAX
+
+    def writers(self) -> list[int]:
+        """What to wait for before `flush`."""
+        return [self._own if self._own >= 0 else self._shared] if self._held else []
+
+    def write(self, data: bytes) -> None:
+        """Now or by a later `flush`."""
+        if not self._gone:
+            self._held += data
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what can be written now."""
+        try:
+            while self._held:
+                del self._held[: self._write()]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._held.clear()
+            # A disk may have room again; a reader does not come back.
+            self._gone = error.errno != errno.ENOSPC
+            if not self._warned:
+                self._warned = True
+                self._say(f"{self._name} cannot be written: {error.strerror}; the job goes on without")
+
+    def _write(self) -> int:
+        if self._own >= 0 or self._is_file:
+            return os.write(self._own if self._own >= 0 else self._shared, self._held)
+        if self._shared not in wait([], [self._shared], 0.0):
+            raise BlockingIOError
+        return os.write(self._shared, self._held[:PIECE_BYTES])
+
+    def close(self) -> None:
+        """Returns when all is written, or it has taken too long."""
+        deadline = time.monotonic() + FLUSH_S
+        while self._held and time.monotonic() < deadline:
+            wait([], self.writers(), 0.5)
+            self.flush()
+        if self._own >= 0:
+            os.close(self._own)
 
 
 class Output:
-    """Two pipes to which agents write. Lines come out with times, and go to a file of their rank.
+    """Lines of workers, as they are told by what keeps these (launch/workers).
 
     Args:
-        folder: gets ``rank.N/stdout`` and ``rank.N/stderr``, N padded with zeros; None: no files.
-        processes: how many ranks there are.
-        timestamps: put the time before each line.
-        prefix: leave the rank before each line.
-        as_horovod: with the name of the stream.
+        settings: of the job: where files go, what stands before lines.
+        label: "rank" or "slot": what workers are called in names of files.
+        again: the job has run before, so files go on.
 
     Raises:
-        OSError: the folder cannot be made.
+        RuntimeError: there is no folder for files.
     """
 
-    def __init__(
-        self, folder: str | None, processes: int, timestamps: bool, prefix: bool, as_horovod: bool = False
-    ) -> None:
-        self._folder = folder
-        self._digits = len(str(max(1, processes - 1)))
-        self._timestamps = timestamps
-        self._prefix = prefix
-        self._as_horovod = as_horovod
-        self._files: dict[tuple[int, str], BinaryIO] = {}
-        for rank in range(processes if folder is not None else 0):
-            os.makedirs(self._path(rank), exist_ok=True)
-            for name in ("stdout", "stderr"):
-                self._files[rank, name] = open(os.path.join(self._path(rank), name), "wb")
-        self._threads = []
-        self.descriptors = []
-        """For the agents' stdout and stderr."""
-        for name, target in (("stdout", 1), ("stderr", 2)):
-            reader, writer = os.pipe()
-            self.descriptors.append(writer)
-            thread = threading.Thread(target=self._pass_on, args=(reader, name, target), daemon=True)
-            thread.start()
-            self._threads.append(thread)
+    def __init__(self, settings: Settings, label: str, again: bool = False) -> None:
+        self._settings, self._label, self._mode = settings, label, "ab" if again else "wb"
+        self._sinks = {name: Sink(fd, f"the launcher's {name}", settings.say) for name, fd in _STREAMS.items()}
+        self._files: dict[tuple[str, str], BinaryIO | None] = {}
+        self._warned = False
+        if settings.output_folder is not None:
+            try:
+                os.makedirs(settings.output_folder, exist_ok=True)
+            except OSError as error:
+                raise RuntimeError(f"--output-filename {settings.output_folder}: {error.strerror}") from None
 
-    def _path(self, rank: int) -> str:
-        return os.path.join(self._folder, f"rank.{rank:0{self._digits}}")
+    @property
+    def full(self) -> bool:
+        """Whether no more should be read that would be written here."""
+        return any(sink.full for sink in self._sinks.values())
 
-    def _pass_on(self, reader: int, name: str, target: int) -> None:
-        rest = b""
-        with os.fdopen(reader, "rb", buffering=0) as pipe:
-            while True:
-                chunk = pipe.read(CHUNK_BYTES)
-                rest += chunk
-                complete = _LINES.findall(rest)
-                rest = rest[sum(map(len, complete)) :]
-                if rest and (not chunk or len(rest) > LINE_BYTES_MAX):
-                    complete, rest = [*complete, rest], b""
-                self._write(complete, name, target)
-                if not chunk:
-                    return
+    def writers(self) -> list[int]:
+        """What to wait for before `flush`."""
+        return [writer for sink in self._sinks.values() for writer in sink.writers()]
 
-    def _write(self, lines: list[bytes], name: str, target: int) -> None:
+    def flush(self) -> None:
+        """Writes what can be written now."""
+        for sink in self._sinks.values():
+            sink.flush()
+
+    def show(self, host: str, stream: str, text: str) -> None:
+        """Takes lines from a host; "[N] " stands before those of its worker N."""
+        settings = self._settings
+        now = f"{time.strftime('%a %b %d %H:%M:%S %Y')} ".encode() if settings.timestamps else b""
         shown = []
-        now = time.strftime("%a %b %d %H:%M:%S %Y ").encode() if self._timestamps else b""
-        for line in lines:
-            found = _RANK.match(line)
+        for line in LINE.findall(text.encode(errors="surrogateescape")):
+            found = _NUMBER.match(line)
             plain = line[found.end() :] if found else line
-            file = self._files.get((int(found.group(1)), name)) if found else None
-            if file is not None:
-                file.write(plain)
-                file.flush()
-            if found and self._as_horovod:
-                line = b"[%s]<%s>:" % (found.group(1), name.encode()) + plain
-            shown.append(now + (line if self._prefix else plain))
-        view = memoryview(b"".join(shown))
+            prefix = b""
+            if found:
+                number = found.group(1).decode()
+                if settings.output_folder is not None:
+                    self._file(host, number, stream, plain)
+                worker = number if self._label == "rank" else f"{host}:{number}"
+                prefix = settings.prefix(worker, stream).encode()
+            # What ends a line that has ended with "\\r" already.
+            shown.append(plain if line == b"\n" else now + prefix + plain)
+        self._sinks[stream].write(b"".join(shown))
+
+    def _file(self, host: str, number: str, stream: str, line: bytes) -> None:
+        if self._label == "rank":
+            folder = f"rank.{int(number):0{len(str(max(1, self._settings.processes - 1)))}}"
+        else:
+            folder = f"slot.{host}.{number}"
+        key = (folder, stream)
         try:
-            while view:
-                view = view[os.write(target, view) :]
-        except OSError:
-            pass  # nobody reads any more; the files go on
+            if key not in self._files:
+                path = os.path.join(self._settings.output_folder, folder)
+                os.makedirs(path, exist_ok=True)
+                self._files[key] = open(os.path.join(path, stream), self._mode, buffering=0)
+            if self._files[key] is not None:
+                self._files[key].write(line)
+        except OSError as error:
+            # Of a full disk a later line may find room; without the file there is none.
+            self._files.setdefault(key, None)
+            if not self._warned:
+                self._warned = True
+                path = os.path.join(self._settings.output_folder, folder, stream)
+                self._settings.say(f"--output-filename: {path}: {error.strerror}; the job goes on without such lines")
 
     def close(self) -> None:
-        """Returns when all is written, or it has taken too long. No agent may run any more."""
-        for writer in self.descriptors:
-            os.close(writer)
-        deadline = time.monotonic() + FLUSH_S
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-        if not any(thread.is_alive() for thread in self._threads):
-            for file in self._files.values():
+        """Returns when all is written, or it has taken too long."""
+        for sink in self._sinks.values():
+            sink.close()
+        for file in self._files.values():
+            if file is not None:
                 file.close()
+
+
+_STREAMS = {"stdout": 1, "stderr": 2}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 from types import FrameType
 
-from farandole.launch.processes.wakeup import Wakeup
+from farandole.launch.processes.waiting import Loop
 
-RELAYED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+RELAYED = (*ENDING, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class Signals:
@@ -15,23 +16,25 @@ class Signals:
 
     Attributes:
         pending: their numbers.
-        wakeup: tells of new ones, and of children that have ended.
+        asked_to_end: one that ends has come.
+        loop: waits for new ones, too, and for children that end.
     """
 
-    wakeup: Wakeup
+    loop: Loop
 
     def __init__(self) -> None:
         self.pending: list[int] = []
+        self.asked_to_end = False
         self._interrupts = 0
         self._handlers: dict[int, object] = {}
 
     def __enter__(self) -> Signals:
         self._handlers = {number: signal.signal(number, self._take) for number in RELAYED}
-        self.wakeup = Wakeup()
+        self.loop = Loop()
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self.wakeup.close()
+        self.loop.close()
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
@@ -40,4 +43,9 @@ class Signals:
         if number == signal.SIGINT:
             self._interrupts += 1
             number = {1: signal.SIGINT, 2: signal.SIGTERM}.get(self._interrupts, signal.SIGKILL)
+        self.take(number)
+
+    def take(self, number: int) -> None:
+        """As if it had come."""
+        self.asked_to_end = self.asked_to_end or number in (*ENDING, signal.SIGKILL)
         self.pending.append(number)

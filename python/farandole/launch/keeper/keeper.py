@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import socket
 import sys
 import time
 
 from farandole.base import sockets
-from farandole.launch.keeper.kept import KeptAgent, KeptController
-from farandole.launch.processes.wakeup import Wakeup
+from farandole.launch.keeper.services import AgentService, ControllerService
+from farandole.launch.processes.waiting import Loop
 from farandole.session.placement import Place
 
 LINE_BYTES_MAX = 65536
@@ -41,7 +40,7 @@ class Keeper:
 
     def __init__(self, place: Place, pid: int, listener: socket.socket) -> None:
         self._listener = sockets.Listener(listener)
-        self._kept = (KeptController if place.keeps_controller else KeptAgent)(place, os.environ, say)
+        self._service = (ControllerService if place.keeps_controller else AgentService)(place, os.environ, say)
         self._error = ""
         self._processes: dict[int, int] = {}  # pidfd by pid
         try:
@@ -51,31 +50,30 @@ class Keeper:
 
     def run(self) -> None:
         """Until the last process has ended, and what is kept is not needed by others."""
-        wakeup = Wakeup()
+        loop = Loop()
         try:
             try:
-                self._kept.start()
+                self._service.start()
             except (OSError, ValueError, RuntimeError) as error:
                 self._error = str(error)
-            self._serve(wakeup)
+            self._serve(loop)
         finally:
             self._listener.close()
-            self._kept.end()
-            wakeup.close()
+            self._service.end()
+            loop.close()
 
-    def _serve(self, wakeup: Wakeup) -> None:
+    def _serve(self, loop: Loop) -> None:
         deadline = 0.0 if self._processes else time.monotonic() + FIRST_S
-        while self._processes or time.monotonic() < deadline or not (self._error or self._kept.leave()):
-            ends = [] if self._error else self._kept.waits_on()
+        while self._processes or time.monotonic() < deadline or not (self._error or self._service.leave()):
+            ends = [] if self._error else self._service.waits_on()
             askers = self._listener.waits_on()
-            ready = select.select([*askers, wakeup.reader, *ends, *self._processes.values()], [], [], 1.0)[0]
-            wakeup.drain(ready)
+            ready = loop.wait([*askers, *ends, *self._processes.values()], 1.0)
             for pid in [pid for pid, pidfd in self._processes.items() if pidfd in ready]:
                 os.close(self._processes.pop(pid))
-            if any(asker in ready for asker in askers):
+            if any(asker.fileno() in ready for asker in askers):
                 self._accept()
                 deadline = 0.0
-            if not self._error and not self._kept.alive():
+            if not self._error and not self._service.alive():
                 return
 
     def _accept(self) -> None:
@@ -92,7 +90,7 @@ class Keeper:
                     asked = Place(**json.loads(stream.readline(LINE_BYTES_MAX)))
                     if pid not in self._processes:
                         self._processes[pid] = os.pidfd_open(pid)
-                    variables = {} if self._error else self._kept.asked(asked)
+                    variables = {} if self._error else self._service.asked(asked)
                     stream.write(json.dumps({"error": self._error, "variables": variables}).encode() + b"\n")
             except (OSError, ValueError, TypeError):
                 pass  # it has gone, and asks again if not

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from farandole.base import locate
-from farandole.launch.processes.children import Child, Restarts, end_leftovers, pipe_with
+from farandole.launch.processes.access import Access, AccessServer
+from farandole.launch.processes.child import Child, Restarts, end_leftovers
 from farandole.launch.processes.store import Store
-from farandole.launch.processes.tickets import Ticket, Window
+from farandole.launch.processes.tokens import pipe_with
 
 # After the first failure the agent sends the other workers SIGTERM after this time. In a worker that waits or computes
 # elsewhere this becomes the exception that names the failure (session/ending.py); one that has it already gets the
@@ -82,10 +83,10 @@ class LocalAgent:
         self._agent_id, self.socket_name = secrets.token_hex(8), f"farandole-{secrets.token_hex(16)}"
         self._store = Store()
         # Parts of a job that runs on several hosts find their way to the controller by it.
-        self._window = None
+        self._access = None
         if spec.command and len(spec.local_sizes) > 1:
-            ticket = Ticket(spec.job, spec.controller, spec.token, spec.certificate)
-            self._window = Window(self.socket_name, ticket)
+            access = Access(spec.job, spec.controller, spec.token, spec.certificate)
+            self._access = AccessServer(self.socket_name, access)
         # Whoever holds the read end learns by end of file that we have died or given the agent up.
         self._lifeline, self._life = os.pipe()
         self._child: Child | None = None
@@ -97,22 +98,22 @@ class LocalAgent:
         """Whether it runs; it takes over the workers that there are."""
         spec = self._spec
         token_fd = pipe_with(spec.token)
-        kept = [token_fd, self._lifeline]
+        passed = [token_fd, self._lifeline]
         command = [self._program, *spec.arguments(), "--token-fd", str(token_fd), "--lifeline-fd", str(self._lifeline)]
         command += ["--agent-id", self._agent_id, "--socket", self.socket_name]
         if spec.certificate:
-            kept.append(pipe_with(spec.certificate))
-            command += ["--tls-pinned-fd", str(kept[-1])]
+            passed.append(pipe_with(spec.certificate))
+            command += ["--tls-pinned-fd", str(passed[-1])]
         try:
             with self._store.connect() as end:
                 command += ["--launcher-fd", str(end.fileno())]
                 command += ["--", *spec.command] if spec.command else []
-                self._child = Child("agent", command, self._environment, [*kept, end.fileno()], self._output)
+                self._child = Child("agent", command, self._environment, [*passed, end.fileno()], self._output)
         except OSError as error:
             self._say(f"cannot start {self._program}: {error.strerror}")
             return False
         finally:
-            for descriptor in kept:
+            for descriptor in passed:
                 if descriptor != self._lifeline:
                     os.close(descriptor)
         self._store.hand_over()
@@ -120,13 +121,13 @@ class LocalAgent:
 
     def waits_on(self) -> list[socket.socket]:
         """What to select on before `poll`, besides SIGCHLD."""
-        return [*self._store.waits_on(), *(self._window.waits_on() if self._window is not None else [])]
+        return [*self._store.waits_on(), *(self._access.waits_on() if self._access is not None else [])]
 
     def poll(self) -> int | None:
         """The exit code when it has ended for good; 128 + signal if one killed it."""
         self._store.read()
-        if self._window is not None:
-            self._window.serve()
+        if self._access is not None:
+            self._access.serve()
         self._pass_signals_on()
         code = self._child.exit_code()
         if code is None:
@@ -171,9 +172,9 @@ class LocalAgent:
     def end(self) -> None:
         """Returns when nothing of it is left, except for what workers have started that others had started."""
         self._ending = True
-        if self._window is not None:
-            self._window.close()
-            self._window = None
+        if self._access is not None:
+            self._access.close()
+            self._access = None
         if self._child is not None:
             self._child.end(10.0)
         self._store.close()

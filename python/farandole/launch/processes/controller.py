@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from farandole.base import locate
 from farandole.base.variables import log_level
 from farandole.launch.processes.agents import Say
-from farandole.launch.processes.children import Child, Restarts, pipe_with, read_line
+from farandole.launch.processes.child import Child, Restarts, read_line
+from farandole.launch.processes.tokens import pipe_with
 
 # It listens within milliseconds; a machine under heavy load gets this long.
 START_S = 20.0
@@ -101,6 +102,18 @@ class Controller:
         if self._verbose:
             self._say(f"controller (pid {child.process.pid}) listens on {address}")
         return True
+
+    def move(self, listen: str) -> bool:
+        """Whether it listens at another address now, HOST:PORT. Its agents connect again, as after its death; if it
+        cannot, it listens where it did."""
+        before = self.address
+        self.child.send(signal.SIGKILL)
+        self.child.process.wait()
+        self.address = listen
+        if self.start():
+            return True
+        self.address = before
+        return False
 
     @property
     def port(self) -> str:

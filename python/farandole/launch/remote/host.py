@@ -1,45 +1,42 @@
-"""Runs on a remote host, started through ssh: keeps the agent there for a launcher elsewhere.
+"""Runs on a remote host, started through ssh: does there what a launcher does on its own host (launch/workers).
 
-What it is to do comes as a line of JSON on stdin; then lines ``signal N``. The end of stdin ends everything.
+What it is to do comes as a line of JSON on stdin; then commands, one a line. Events go to stdout, likewise. The end of
+stdin ends everything: the launcher has ended, in whatever way, or the connection has.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
-import select
 import shutil
 import signal
 import socket
 import sys
 import time
+from typing import Any
 
 from farandole.base import locate
-from farandole.launch.hosts.addresses import address_of
-from farandole.launch.processes.agents import AgentSpec, LocalAgent
-from farandole.launch.processes.wakeup import Wakeup
+from farandole.launch.hosts.addresses import address_of, address_towards_controller
+from farandole.launch.processes import descriptors
+from farandole.launch.processes.waiting import Loop
 from farandole.launch.remote.ssh import MARK
+from farandole.launch.workers import local
+from farandole.launch.workers.workers import HostJob
 from farandole.version import __version__
 
 LINE_BYTES_MAX = 64 << 20
+READ_BYTES = 1 << 16
+# Events that the launcher has not taken: workers wait when it is more.
+UNSENT_BYTES_MAX = 1 << 20
 # From the end of the connection to that of the agent, which kills what does not end.
 END_S = 8.0
 
 
-def say(sentence: str) -> None:
-    """One line on stderr."""
-    print(f"farandole run, host {socket.gethostname()}: {sentence}", file=sys.stderr, flush=True)
-
-
-def _enter(request: dict) -> None:
-    """Takes over environment and folder. Raises OSError."""
-    os.environ.update(request["environment"])
-    os.chdir(request["folder"])
-
-
 def _problem(request: dict) -> str:
     try:
-        _enter(request)
+        os.environ.update(request["environment"])
+        os.chdir(request["folder"])
         locate.find("farandole-agent")
     except OSError as error:
         return (
@@ -64,79 +61,105 @@ def _answer(request: dict) -> dict:
     }
 
 
-class _Proxy:
-    """Does on this host what a launcher would: keeps the agent until it ends, or the connection does."""
+class _Server:
+    """Passes commands from stdin on to the workers of this host, and what they tell to `events`."""
 
-    def __init__(self, request: dict, pending: bytes) -> None:
-        fields = request["spec"]
-        fields["local_sizes"], fields["command"] = tuple(fields["local_sizes"]), tuple(fields["command"])
-        self._agent = LocalAgent(AgentSpec(**fields), dict(os.environ), say)
-        self._pending = pending
+    def __init__(self, job: HostJob, commands: bytes, events: int) -> None:
+        self._commands, self._events = bytearray(commands), events
+        os.set_blocking(events, False)
+        self._unsent = bytearray()
         self._connected = True
         self._deadline = float("inf")
+        self._workers = local.make(job, dict(os.environ), self._tell)
 
-    def run(self) -> int:
+    def run(self) -> None:
+        """Until the workers have ended, or a while after the connection has."""
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, frame: self._disconnect())
-        wakeup = Wakeup()
-        try:
-            return self._wait(wakeup) if self._agent.start() else 1
-        finally:
-            self._agent.end()
-            wakeup.close()
+        for number in (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+            # Not ignored: that would be passed on to the workers.
+            signal.signal(number, lambda number, frame: None)
+        with Loop() as loop:
+            try:
+                self._workers.start()
+                self._obey_all()
+                while not (self._workers.over or time.monotonic() > self._deadline):
+                    self._turn(loop)
+            finally:
+                self._workers.end()
+            self._deadline = min(self._deadline, time.monotonic() + END_S)
+            while self._connected and self._unsent and time.monotonic() < self._deadline:
+                loop.wait([], 1.0, [self._events])
+                self._send()
 
-    def _wait(self, wakeup: Wakeup) -> int:
-        while True:
-            code = self._agent.poll()
-            if code is not None:
-                return code
-            if time.monotonic() > self._deadline:
-                return 1
-            watched = [wakeup.reader, *self._agent.waits_on(), *([0] if self._connected else [])]
-            ready = select.select(watched, [], [], 1.0)[0]
-            wakeup.drain(ready)
-            if 0 in ready:
-                self._read()
+    def _turn(self, loop: Loop) -> None:
+        hold = len(self._unsent) > UNSENT_BYTES_MAX
+        readers = [*self._workers.waits_on(hold), *([0] if self._connected else [])]
+        ready = loop.wait(readers, 1.0, [self._events] if self._unsent else [])
+        if 0 in ready:
+            chunk = os.read(0, READ_BYTES)
+            self._commands += chunk
+            self._obey_all()
+            if not chunk:
+                self._disconnect()
+        self._workers.poll(ready)
+        self._send()
 
-    def _read(self) -> None:
-        chunk = os.read(0, 4096)
-        if not chunk:
-            self._disconnect()
-        *lines, self._pending = (self._pending + chunk).split(b"\n")
+    def _obey_all(self) -> None:
+        *lines, rest = self._commands.split(b"\n")
+        self._commands = bytearray(rest)
         for line in lines:
-            verb, _, number = line.partition(b" ")
-            if verb == b"signal" and number.isdigit():
-                self._agent.send(int(number))
+            self._workers.obey(json.loads(line))
+
+    def _tell(self, event: dict[str, Any]) -> None:
+        self._unsent += json.dumps(event).encode() + b"\n"
+
+    def _send(self) -> None:
+        try:
+            if self._unsent:
+                del self._unsent[: os.write(self._events, self._unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._unsent.clear()
+            self._disconnect()
 
     def _disconnect(self) -> None:
         if self._connected:
             self._connected = False
             self._deadline = time.monotonic() + END_S
-            self._agent.give_up()
+            self._workers.give_up()
 
 
 def _first_line() -> tuple[bytes, bytes]:
     """The first line on stdin, and what has come behind it."""
-    received = b""
-    while b"\n" not in received:
-        chunk = os.read(0, 1 << 16)
+    received = bytearray()
+    while b"\n" not in received[-READ_BYTES:]:
+        chunk = os.read(0, READ_BYTES)
         if not chunk or len(received) > LINE_BYTES_MAX:
             raise SystemExit("farandole run: the launcher said nothing")
         received += chunk
     line, _, rest = received.partition(b"\n")
-    return line, rest
+    return bytes(line), bytes(rest)
 
 
-def main() -> int:
-    """Runs the program; returns the agent's exit code."""
+def main() -> None:
+    """Runs the program."""
     line, rest = _first_line()
-    request = json.loads(line)
     if sys.argv[1:] == ["--check"]:
-        print(MARK + json.dumps(_answer(request)), flush=True)
-        return 0
-    _enter(request)
-    return _Proxy(request, rest).run()
+        print(MARK + json.dumps(_answer(json.loads(line))), flush=True)
+        return
+    job = HostJob.from_json(line)
+    os.environ.update(job.environment)
+    os.chdir(job.folder)
+    if job.elastic and not job.spec.data_address:
+        address = address_of(job.interfaces) or address_towards_controller(job.spec.controller)
+        job = dataclasses.replace(job, spec=dataclasses.replace(job.spec, data_address=address))
+    events = os.dup(1)
+    os.dup2(2, 1)  # what others print here would not be events
+    descriptors.raise_limit()
+    _Server(job, rest, events).run()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

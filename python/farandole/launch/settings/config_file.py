@@ -20,10 +20,14 @@ def read(path: str) -> tuple[dict[str, object], list[str]]:
     try:
         with open(path) as file:
             content = yaml.safe_load(file.read(BYTES_MAX))
+    except RecursionError:
+        raise ValueError(f"--config-file {path}: its lists and sections are nested too deeply") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"--config-file {path}: {getattr(error, 'strerror', None) or 'is not text'}") from None
     except yaml.YAMLError as error:
         raise ValueError(f"--config-file {path} is not YAML: {' '.join(str(error).split())}") from None
+    except ValueError as error:
+        raise ValueError(f"--config-file {path} holds a value that cannot be: {error}") from None
     if not isinstance(content, dict):
         raise ValueError(f"--config-file {path}: sections such as 'params:' are expected")
     known = {tunable.key: tunable.dest for tunable in TUNABLES}

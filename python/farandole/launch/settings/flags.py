@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -41,6 +42,12 @@ _count = _number("a number of processes", 1, PROCESSES_MAX)
 _port = _number("a port", 1, 65535)
 
 
+def _name(given: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,63}", given):
+        raise argparse.ArgumentTypeError(f"{given!r} is not a name of at most 64 letters, digits and _ . -")
+    return given
+
+
 def _positive(given: str) -> float:
     try:
         value = float(given)
@@ -70,15 +77,33 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help="the controller answers Prometheus (GET /metrics) at 127.0.0.1:PORT, without a token",
     )
+    run.add_argument("--name", dest="job_name", type=_name, metavar="NAME", help="begins the job's name in `status`")
+    run.add_argument(
+        "--stdin",
+        dest="stdin_rank",
+        type=_number("a rank", 0, PROCESSES_MAX - 1),
+        metavar="RANK",
+        help="this rank, on this host, reads your terminal and writes to it: for breakpoint()",
+    )
+    run.add_argument(
+        "--max-restarts",
+        type=_number("a number of restarts", 0, 10**6),
+        default=0,
+        metavar="N",
+        help="start a job that has failed again, from scratch, at most N times (0)",
+    )
     run.add_argument("--verbose", action="store_true", help="tell what the launcher, the agent and the controller do")
     _add_output(run)
     _add_hosts(run)
     _add_elastic(run)
     tunables.add_arguments(run)
-    group = run.add_argument_group("accepted, without effect")
-    for flags, valued, reason in WITHOUT_EFFECT:
+    chosen = run.add_mutually_exclusive_group()
+    for flags, valued, _ in WITHOUT_EFFECT:
         more = {"metavar": "VALUE"} if valued else {"action": "store_true"}
-        group.add_argument(*flags, dest=f"ignored_{flags[0]}", help=reason, **more)
+        group = chosen if flags[0] in ("--gloo", "--mpi", "--jsrun") else run
+        group.add_argument(*flags, dest=f"ignored_{flags[0]}", help=argparse.SUPPRESS, **more)
+    silent = [flags[0] for flags, _, _ in WITHOUT_EFFECT] + [t.flags[0] for t in tunables.TUNABLES if t.without_effect]
+    run.epilog = f"Accepted from Horovod, without effect: {', '.join(silent)}. Each says why when it is given."
     run.add_argument("command", nargs=argparse.REMAINDER, help="what to run, with its arguments")
 
 
@@ -113,12 +138,15 @@ def _add_hosts(run: argparse.ArgumentParser) -> None:
 
 def _add_elastic(run: argparse.ArgumentParser) -> None:
     group = run.add_argument_group("elastic training")
-    group.add_argument("--min-np", "--min-num-proc", dest="min_processes", type=_count, metavar="N")
-    group.add_argument("--max-np", "--max-num-proc", dest="max_processes", type=_count, metavar="N")
-    group.add_argument("--slots-per-host", type=_number("a number of slots", 1, hosts.SLOTS_MAX), metavar="N")
+    fewest, most = "fewer processes cannot train; makes the job elastic", "more are never started"
+    group.add_argument("--min-np", "--min-num-proc", dest="min_processes", type=_count, metavar="N", help=fewest)
+    group.add_argument("--max-np", "--max-num-proc", dest="max_processes", type=_count, metavar="N", help=most)
+    slots = _number("a number of slots", 1, hosts.SLOTS_MAX)
+    group.add_argument("--slots-per-host", type=slots, metavar="N", help="of hosts that the script prints without (1)")
     group.add_argument("--host-discovery-script", metavar="FILE", help="prints lines 'HOST:SLOTS' or 'HOST'")
     group.add_argument("--elastic-timeout", type=_positive, metavar="SECONDS", help="wait for enough slots (600)")
-    group.add_argument("--reset-limit", type=_number("a number of resets", 0, 10**9), metavar="N")
+    resets = _number("a number of resets", 0, 10**9)
+    group.add_argument("--reset-limit", type=resets, metavar="N", help="end at the change after the N-th (never)")
     group.add_argument(
         "--blacklist-cooldown-range",
         nargs=2,
@@ -143,13 +171,17 @@ def settings_of(parsed: argparse.Namespace, name: str) -> Settings:
 def _settings_of(parsed: argparse.Namespace, name: str) -> Settings:
     command = parsed.command[1:] if parsed.command[:1] == ["--"] else parsed.command
     if not command:
-        raise UsageError(f"no command given: {name} -np 2 python train.py")
+        raise UsageError(f"no command given: {name} -np 2 train.py")
+    if _is_script(command[0]):
+        command = [sys.executable, *command]
     _check_command(command[0])
     found = ()
     if parsed.hosts is not None:
         found = hosts.parse_hosts(parsed.hosts)
     elif parsed.hostfile is not None:
         found = hosts.read_hostfile(parsed.hostfile)
+    elif parsed.host_discovery_script is None:
+        found = hosts.of_lsf(os.environ)
     cooldown = parsed.blacklist_cooldown_range
     settings = Settings(
         processes=_processes(parsed, found),
@@ -174,6 +206,9 @@ def _settings_of(parsed: argparse.Namespace, name: str) -> Settings:
         discovery_script=parsed.host_discovery_script,
         slots_per_host=parsed.slots_per_host,
         elastic_timeout_s=parsed.elastic_timeout,
+        max_restarts=parsed.max_restarts,
+        job_name=parsed.job_name,
+        stdin_rank=parsed.stdin_rank,
         reset_limit=parsed.reset_limit,
         cooldown_range_s=None if cooldown is None else tuple(cooldown),
     )
@@ -182,6 +217,11 @@ def _settings_of(parsed: argparse.Namespace, name: str) -> Settings:
         if getattr(parsed, f"ignored_{flags[0]}"):
             _warn(name, f"{flags[0]} has no effect: {reason}")
     return settings
+
+
+def _is_script(program: str) -> bool:
+    """Whether it is a Python file that is no command itself."""
+    return program.endswith(".py") and os.path.isfile(program) and shutil.which(program) is None
 
 
 def _check_command(program: str) -> None:
@@ -223,6 +263,29 @@ def _check(settings: Settings) -> None:
                     f"{flag} belongs to elastic training, which --min-np or --host-discovery-script begins"
                 )
         settings.ranks_by_host()
+    _check_timeline(settings)
+    if settings.stdin_rank is not None:
+        _check_stdin(settings, settings.stdin_rank)
+
+
+def _check_timeline(settings: Settings) -> None:
+    """Rank 0 writes it, minutes later; only a folder of this host can be looked at."""
+    path = settings.tunables.get("TIMELINE", "DYNAMIC")
+    first = settings.hosts[0].name if settings.hosts else "localhost"
+    folder = os.path.dirname(path) or "."
+    if path != "DYNAMIC" and hosts.is_local(first) and not os.access(folder, os.W_OK | os.X_OK):
+        why = "cannot be written" if os.path.isdir(folder) else "does not exist"
+        raise UsageError(f"--timeline-filename {path}: folder {folder} {why}")
+
+
+def _check_stdin(settings: Settings, rank: int) -> None:
+    if settings.elastic:
+        raise UsageError(f"--stdin {rank}: an elastic job has no fixed ranks")
+    if rank >= settings.processes:
+        raise UsageError(f"--stdin {rank}: the last rank is {settings.processes - 1}")
+    here = next(each for each in settings.ranks_by_host() if rank < each.first_rank + each.local_size)
+    if not hosts.is_local(here.host):
+        raise UsageError(f"--stdin {rank}: this rank runs on {here.host}, not on this host")
 
 
 def _tunables(parsed: argparse.Namespace, name: str) -> dict[str, str]:
@@ -230,13 +293,13 @@ def _tunables(parsed: argparse.Namespace, name: str) -> dict[str, str]:
     if parsed.config_file is not None:
         in_file, unknown = config_file.read(parsed.config_file)
         for key in unknown:
-            _warn(name, f"{parsed.config_file}: {key} has no effect")
+            _warn(name, f"--config-file {parsed.config_file}: {key} has no effect")
     result = {}
     for tunable in tunables.TUNABLES:
         given = getattr(parsed, tunable.dest)
         value, where = given, tunable.flags[0]
         if given is None:
-            value, where = in_file.get(tunable.dest), f"{parsed.config_file}: {tunable.key}"
+            value, where = in_file.get(tunable.dest), f"--config-file {parsed.config_file}: {tunable.key}"
         if value is None:
             continue
         try:

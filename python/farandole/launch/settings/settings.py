@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from farandole.base.variables import spelled_as_words, start_timeout_s
 from farandole.launch.hosts.hosts import Host, HostRanks, assign_ranks
+
+# "Mon Nov 23 16:27:01 2026 "
+TIME_WIDTH = 25
+# Of a worker's lines, however narrow the terminal.
+COLUMNS_LEAST = 20
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,9 @@ class Settings:
         discovery_script: prints the hosts of an elastic job; None: none.
         slots_per_host: of hosts that it prints without a number; None: 1.
         elastic_timeout_s: how long an elastic job waits for enough slots; None: 600, or the variable.
+        max_restarts: a job that has failed is started again so often.
+        job_name: begins the job's name, which `farandole status` shows; None: "run".
+        stdin_rank: reads what the launcher could read, from its terminal above all, and writes there; None: none.
         reset_limit: an elastic job ends after this many resets; None: never for that.
         cooldown_range_s: shortest and longest time for which a failed host of an elastic job is left alone; None: ever.
     """
@@ -63,12 +70,20 @@ class Settings:
     discovery_script: str | None = None
     slots_per_host: int | None = None
     elastic_timeout_s: float | None = None
+    max_restarts: int = 0
+    job_name: str | None = None
+    stdin_rank: int | None = None
     reset_limit: int | None = None
     cooldown_range_s: tuple[float, float] | None = None
 
     def say(self, sentence: str) -> None:
-        """One line on stderr."""
-        print(f"{self.name}: {sentence}", file=sys.stderr, flush=True)
+        """One line on stderr, if that can be written: a job does not end for want of it."""
+        line = f"{self.name}: {sentence}\n".encode(errors="surrogateescape")
+        try:
+            while line:
+                line = line[os.write(2, line) :]
+        except OSError:
+            pass
 
     @property
     def elastic(self) -> bool:
@@ -83,12 +98,43 @@ class Settings:
         """Which ranks run on which host. Raises ValueError if the hosts have not enough slots."""
         return assign_ranks(self.hosts or (Host("localhost", self.processes),), self.processes)
 
-    def environment(self, inherited: Mapping[str, str], cores: int) -> dict[str, str]:
-        """Variables of the agent, the controller and the workers, without what the agent adds for each worker."""
+    @property
+    def most_on_a_host(self) -> int:
+        """Processes that share the cores of a host, as far as that is known before the job begins."""
+        return self.processes if self.elastic else max(each.local_size for each in self.ranks_by_host())
+
+    @property
+    def descriptors(self) -> int:
+        """About so many the launcher needs: two pipes and two files for each process, four pipes for each host."""
+        per_process = 2 if self.output_folder is None else 4
+        return per_process * self.processes + 4 * len(self.hosts)
+
+    def prefix(self, worker: str, stream: str) -> str:
+        """What stands before the lines of a worker: a rank, or a slot. The time comes before it."""
+        if not self.prefix_output:
+            return ""
+        return f"[{worker}]<{stream}>:" if self.prefix_as_horovod else f"[{worker}] "
+
+    def _prefix_width(self) -> int:
+        """That of the longest."""
+        last = str(max(self.processes, self.max_processes or 0) - 1)
+        host = max((len(host.name) for host in self.hosts), default=len("localhost"))
+        worker = f"{'h' * host}:{last}" if self.elastic else last
+        return len(self.prefix(worker, "stderr")) + (TIME_WIDTH if self.timestamps else 0)
+
+    def environment(
+        self, inherited: Mapping[str, str], cores: int, terminal: os.terminal_size | None = None
+    ) -> dict[str, str]:
+        """Variables of the agent, the controller and the workers, without what the agent adds for each worker.
+
+        Args:
+            inherited: the launcher's.
+            cores: that processes of this host share.
+            terminal: on which lines appear, each with what stands before it; None: on none.
+        """
         result = {name: value for name, value in inherited.items() if name not in _OF_ANOTHER_JOB}
         result.update(spelled_as_words(result))
-        here = self.processes if self.elastic else max(each.local_size for each in self.ranks_by_host())
-        result.setdefault("OMP_NUM_THREADS", str(threads_per_process(cores, here)))
+        result.setdefault("OMP_NUM_THREADS", str(threads_per_process(cores, self.most_on_a_host)))
         given = dict(self.tunables)
         if self.start_timeout_s is not None:
             given["START_TIMEOUT"] = f"{self.start_timeout_s:g}"
@@ -96,6 +142,10 @@ class Settings:
             # Not under our own name, which would come before what a script says under Horovod's.
             result[f"HOROVOD_{name}"] = value
             result.pop(f"FARANDOLE_{name}", None)
+        if terminal is not None and self.prefix_output:
+            # Workers write to a pipe, and ask these how long a line may be.
+            result["COLUMNS"] = str(max(COLUMNS_LEAST, terminal.columns - self._prefix_width()))
+            result["LINES"] = str(terminal.lines)
         if self.nccl_without_ib:
             result["NCCL_IB_DISABLE"] = "1"
         if self.verbose and "LOG_LEVEL" not in given:

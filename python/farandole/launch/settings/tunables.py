@@ -282,12 +282,15 @@ TUNABLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All of them, in one group."""
+    """All of them, in one group; the help is silent about contraries and those without effect."""
     group = parser.add_argument_group("tuning (also keys of --config-file, and variables; docs/launching.md)")
     for tunable in TUNABLES:
+        shown = argparse.SUPPRESS if tunable.without_effect else tunable.help
+        if tunable.off and not tunable.without_effect:
+            shown += f"; {tunable.off[0]}: the contrary"
         if tunable.convert in (flag, opposite):
             both = group.add_mutually_exclusive_group()
-            both.add_argument(*tunable.flags, dest=tunable.dest, action="store_const", const="yes", help=tunable.help)
-            both.add_argument(*tunable.off, dest=tunable.dest, action="store_const", const="no", help="the contrary")
+            both.add_argument(*tunable.flags, dest=tunable.dest, action="store_const", const="yes", help=shown)
+            both.add_argument(*tunable.off, dest=tunable.dest, action="store_const", const="no", help=argparse.SUPPRESS)
         else:
-            group.add_argument(*tunable.flags, dest=tunable.dest, metavar="VALUE", help=tunable.help)
+            group.add_argument(*tunable.flags, dest=tunable.dest, metavar="VALUE", help=shown)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from farandole.base import locate
-from farandole.launch.processes.children import pipe_with
+from farandole.launch.processes.tokens import pipe_with
 
 # Exit codes of `farandole-controller query`.
 USAGE, NO_ANSWER, REFUSED, NO_JOB = 2, 3, 4, 5

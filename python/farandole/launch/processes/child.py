@@ -1,39 +1,14 @@
-"""The launcher's two children: how they get secrets, say that they are ready, and are ended."""
+"""Processes that the launcher starts: how they say that they are ready, are started again, and are ended."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
-import select
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
-
-def member_token(key: str, job: str) -> str:
-    """What an agent shows to the controller. `key` is taken as the text that the controller was given."""
-    return _token(key, job, "member")
-
-
-def observer_token(key: str, job: str) -> str:
-    """What somebody shows who may read the job's status, and nothing else."""
-    return _token(key, job, "observer")
-
-
-def _token(key: str, job: str, role: str) -> str:
-    return hmac.new(key.encode(), f"{job}/{role}".encode(), hashlib.sha256).hexdigest()
-
-
-def pipe_with(secret: str) -> int:
-    """Read end of a pipe that holds `secret` and nothing more; the caller closes it."""
-    reader, writer = os.pipe()
-    try:
-        os.write(writer, secret.encode())
-    finally:
-        os.close(writer)
-    return reader
+from farandole.launch.processes.waiting import wait
 
 
 class Child:
@@ -137,7 +112,7 @@ def read_line(descriptor: int, child: Child, timeout_s: float) -> str | None:
     received = b""
     while not received.endswith(b"\n"):
         left = deadline - time.monotonic()
-        if left <= 0 or not select.select([descriptor], [], [], min(left, 0.5))[0]:
+        if left <= 0 or not wait([descriptor], timeout_s=min(left, 0.5)):
             if left <= 0 or child.exit_code() is not None:
                 return None
             continue

@@ -1,6 +1,6 @@
 """How a keeper of a part (launch/keeper) learns from our launcher where the job's controller is, and what opens it.
 
-Whoever keeps the agent of a host, the launcher or what it has started there through ssh, has a window: a socket whose
+Whoever keeps the agent of a host, the launcher or what it has started there through ssh, has a socket for that, whose
 name follows from the agent's, open to processes of the same user alone. So the secret stands on no command line, in no
 environment and in no file.
 """
@@ -20,7 +20,7 @@ FETCH_S = 10.0
 
 
 @dataclass(frozen=True)
-class Ticket:
+class Access:
     """What an agent needs to take part in a job.
 
     Attributes:
@@ -37,19 +37,19 @@ class Ticket:
 
 
 def _name(agent_socket: str) -> str:
-    return f"{agent_socket}-tickets"
+    return f"{agent_socket}-access"
 
 
-class Window:
-    """Hands a ticket to every process of this user that asks.
+class AccessServer:
+    """Tells every process of this user that asks.
 
     Args:
         agent_socket: name of the agent's socket.
-        ticket: what is handed out.
+        access: what is told.
     """
 
-    def __init__(self, agent_socket: str, ticket: Ticket) -> None:
-        self._answer = json.dumps(asdict(ticket)).encode() + b"\n"
+    def __init__(self, agent_socket: str, access: Access) -> None:
+        self._answer = json.dumps(asdict(access)).encode() + b"\n"
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listening.bind(f"\0{_name(agent_socket)}")
         listening.listen(WAITING_MAX)
@@ -78,8 +78,8 @@ class Window:
         self._listener.close()
 
 
-def fetch(agent_socket: str) -> Ticket:
-    """The ticket at the window beside an agent.
+def fetch(agent_socket: str) -> Access:
+    """What is told at the socket beside an agent.
 
     Raises:
         RuntimeError: there is none within seconds.
@@ -93,4 +93,4 @@ def fetch(agent_socket: str) -> Ticket:
             "what the launcher runs on this host does not say where the controller is; "
             "look at its output, and whether it still runs"
         )
-    return Ticket(**answer)
+    return Access(**answer)

@@ -25,6 +25,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     flags.add_arguments(run)
     _add_status(commands)
+    shell = commands.add_parser(
+        "completion",
+        help="prints what bash or zsh needs to complete flags",
+        description='For bash: eval "$(farandole completion)" in ~/.bashrc. For zsh the same in ~/.zshrc, after '
+        "autoload -U bashcompinit && bashcompinit.",
+    )
+    shell.set_defaults(commands=commands.choices)
     return parser
 
 
@@ -65,21 +72,13 @@ def settings_or_exit(parsed: argparse.Namespace, name: str) -> Settings:
 def start(parsed: argparse.Namespace, name: str) -> int:
     """Does what parsed flags of a run ask for; returns the exit code."""
     if parsed.check_build:
-        from farandole.launch import check_build
+        from farandole.launch.cli import check_build
 
         print(check_build.text(), end="")
         return 0
-    return launch(settings_or_exit(parsed, name))
+    from farandole.launch.job.run import run
 
-
-def launch(settings: Settings) -> int:
-    """Runs a job; returns its exit code."""
-    if settings.elastic:
-        from farandole.launch.elastic.driver import run
-    else:
-        from farandole.launch.job.run import run
-
-    return run(settings)
+    return run(settings_or_exit(parsed, name))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -89,4 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from farandole.launch.status import status
 
         return status.run(parsed)
+    if parsed.subcommand == "completion":
+        from farandole.launch.cli import completion
+
+        print(completion.bash(parsed.commands), end="")
+        return 0
     return start(parsed, "farandole run")

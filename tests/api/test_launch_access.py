@@ -1,4 +1,4 @@
-"""The window at which keepers of parts learn where the controller is."""
+"""The socket at which keepers of parts learn where the controller is."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from contextlib import contextmanager
 
 import pytest
 
-from farandole.launch.processes import agents, tickets
+from farandole.launch.processes import access, agents
 
-TICKET = tickets.Ticket("run-1", "10.0.0.1:7", "t" * 64, "-----BEGIN CERTIFICATE\n" + "c" * 2000)
+ACCESS = access.Access("run-1", "10.0.0.1:7", "t" * 64, "-----BEGIN CERTIFICATE\n" + "c" * 2000)
 NOBODY = 65534
 
 
 @contextmanager
-def window() -> Iterator[str]:
-    """Yields the name of the agent's socket that it stands beside."""
+def serving() -> Iterator[str]:
+    """Yields the name of the agent's socket beside which it is."""
     name = f"farandole-test-{secrets.token_hex(8)}"
-    opened = tickets.Window(name, TICKET)
+    opened = access.AccessServer(name, ACCESS)
     reader, writer = os.pipe()
 
     def serve() -> None:
@@ -40,28 +40,28 @@ def window() -> Iterator[str]:
 
 
 def test_all_that_ask_are_answered() -> None:
-    with window() as name:
-        for _ in range(tickets.WAITING_MAX + 2):
-            assert tickets.fetch(name) == TICKET
+    with serving() as name:
+        for _ in range(access.WAITING_MAX + 2):
+            assert access.fetch(name) == ACCESS
 
 
 def test_nobody_is_there() -> None:
     with pytest.raises(RuntimeError, match="what the launcher runs on this host does not say"):
-        tickets.fetch("farandole-test-nobody")
+        access.fetch("farandole-test-nobody")
 
 
-def test_no_one_waits_for_a_window_that_nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tickets, "FETCH_S", 0.05)
-    opened = tickets.Window("farandole-test-unserved", TICKET)
+def test_no_one_waits_for_a_socket_that_nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "FETCH_S", 0.05)
+    opened = access.AccessServer("farandole-test-unserved", ACCESS)
     with pytest.raises(RuntimeError, match="what the launcher runs on this host does not say"):
-        tickets.fetch("farandole-test-unserved")
+        access.fetch("farandole-test-unserved")
     opened.serve()
     opened.close()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_other_users_get_nothing_and_are_not_believed() -> None:
-    with window() as name:
+    with serving() as name:
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -69,9 +69,9 @@ def test_other_users_get_nothing_and_are_not_believed() -> None:
             # Not even asked for: it is no socket of this user's.
             told = []
             for foreign in (False, True):
-                tickets.sockets.os.geteuid = (lambda: 0) if foreign else (lambda: NOBODY)
+                access.sockets.os.geteuid = (lambda: 0) if foreign else (lambda: NOBODY)
                 try:
-                    told.append(tickets.fetch(name).token)
+                    told.append(access.fetch(name).token)
                 except RuntimeError as error:
                     told.append(str(error))
             os.write(writer, "|".join(told).encode())

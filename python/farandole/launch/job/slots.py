@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from farandole.launch.job.verdict import Verdict
+
 # When all processes end with errors of their own within this time, the script is at fault.
 SAME_FAULT_S = 60.0
 _NEVER = float("inf")
@@ -29,13 +31,6 @@ class Ask(NamedTuple):
 
     verb: str
     slot: Slot
-
-
-class Verdict(NamedTuple):
-    """How the job ends: the exit code, and a sentence unless all is well."""
-
-    code: int
-    sentence: str = ""
 
 
 class _Phase(Enum):
@@ -90,7 +85,8 @@ class Slots:
         self._hosts: dict[str, int] = {}
         self._states: dict[Slot, _SlotState] = {}
         self._began = False  # processes were started
-        self._done = False  # a process has ended well: nothing is started any more
+        # The first whose process has ended well: nothing is started any more.
+        self._first_done: Slot | None = None
         self._changed = False  # processes were lost, or hosts have changed, since `next`
         self._nowhere = False
         self._resets = 0
@@ -100,6 +96,10 @@ class Slots:
         # Processes that ran when one ended with an error of its own, at that time, and have not ended since.
         self._suspects: tuple[float, set[Slot]] | None = None
         self._verdict: Verdict | None = None
+
+    @property
+    def _done(self) -> bool:
+        return self._first_done is not None
 
     @property
     def running(self) -> list[Slot]:
@@ -154,7 +154,7 @@ class Slots:
         if retiring:
             self._acquit(slot)
         elif code == 0:
-            self._done = True
+            self._first_done = self._first_done or slot
         else:
             self._failed(state, code, now)
             if killed:
@@ -183,7 +183,10 @@ class Slots:
         return self._verdict
 
     def describe(self, slot: Slot, now: float) -> str:
-        """What becomes of a slot whose process has failed, after a comma; "" if nothing is known against it."""
+        """What becomes of a slot whose process has failed, after a comma; "" if nothing is known against it. After
+        another process has ended well, which one that was: the failure may be nothing but that it is missed."""
+        if self._first_done is not None:
+            return f", after the one in slot {self._first_done} had ended well"
         until = self._states[slot].avoided_until
         if until == _NEVER:
             return ", the slot is not used again"

@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping
+
+from farandole.launch.hosts.hosts import SLOTS_MAX
+from farandole.launch.processes.waiting import wait
 
 # The script is run so often, and killed after so long.
 PERIOD_S = 1.0
 LIMIT_S = 30.0
 # What a discovery script may print.
 OUTPUT_BYTES_MAX = 1 << 20
-SLOTS_MAX = 65536
+# Of all hosts together: each slot may become a process.
+SLOTS_OF_ALL_MAX = 65536
+READ_BYTES = 1 << 16
 
 
 class DiscoveryError(Exception):
@@ -62,7 +68,7 @@ class HostDiscoveryScript(HostDiscovery):
     def __init__(self, discovery_script: str, slots: int | None, timeout_s: float = LIMIT_S) -> None:
         self.script = discovery_script
         self._slots = slots
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
 
     def start(self) -> subprocess.Popen:
         """Starts the script; its stdout goes to `parse`. For callers that do not want to wait."""
@@ -79,13 +85,13 @@ class HostDiscoveryScript(HostDiscovery):
         if code:
             how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
             raise DiscoveryError(f"the discovery script {self.script!r} {how}")
-        if len(output) > OUTPUT_BYTES_MAX:
-            raise DiscoveryError(f"the discovery script {self.script!r} prints more than {OUTPUT_BYTES_MAX} bytes")
         hosts: dict[str, int] = {}
         for line in output.decode(errors="replace").splitlines():
             if line.strip():
                 host, slots = self._read(line.strip())
                 hosts[host] = slots
+        if sum(hosts.values()) > SLOTS_OF_ALL_MAX:
+            raise DiscoveryError(f"the discovery script {self.script!r} printed more than {SLOTS_OF_ALL_MAX} slots")
         return hosts
 
     def _read(self, line: str) -> tuple[str, int]:
@@ -94,7 +100,8 @@ class HostDiscoveryScript(HostDiscovery):
         if not host or any(c.isspace() for c in host) or slots is None or not 0 <= slots <= SLOTS_MAX:
             hint = "" if colon else " and --slots-per-host"
             raise DiscoveryError(
-                f"the discovery script {self.script!r} printed {line[:80]!r}; lines are host:slots, or host{hint}"
+                f"the discovery script {self.script!r} printed {line[:80]!r}; lines are host:slots, or host{hint}, "
+                f"with at most {SLOTS_MAX} slots"
             )
         return host, slots
 
@@ -104,15 +111,63 @@ class HostDiscoveryScript(HostDiscovery):
         Raises:
             DiscoveryError: it has failed, takes too long, or prints something else.
         """
-        process = self.start()
+        run = _Run(self, time.monotonic())
         try:
-            output, _ = process.communicate(timeout=self._timeout_s)
+            while not run.read(time.monotonic()):
+                wait([run], timeout_s=0.1)
+            return run.result()
+        finally:
+            run.stop()
+
+
+class _Run:
+    """One run of a script, which is read no further than its output may be long.
+
+    Args:
+        script: what is run.
+        now: on the clock that `read` is told, too.
+    """
+
+    def __init__(self, script: HostDiscoveryScript, now: float) -> None:
+        self._script, self.started_s = script, now
+        self._process = script.start()
+        self._output = bytearray()
+        os.set_blocking(self._process.stdout.fileno(), False)
+
+    def fileno(self) -> int:
+        """What to wait for before `read`."""
+        return self._process.stdout.fileno()
+
+    def read(self, now: float) -> bool:
+        """Whether it has printed all. Raises DiscoveryError if it prints too much or takes too long."""
+        name, limit_s = repr(self._script.script), self._script.timeout_s
+        try:
+            chunk = os.read(self.fileno(), READ_BYTES)
+        except BlockingIOError:
+            chunk = None
+        self._output += chunk or b""
+        if len(self._output) > OUTPUT_BYTES_MAX:
+            raise DiscoveryError(f"the discovery script {name} prints more than {OUTPUT_BYTES_MAX} bytes")
+        if chunk != b"" and now - self.started_s > limit_s:
+            raise DiscoveryError(f"the discovery script {name} took longer than {limit_s:g} s")
+        return chunk == b""
+
+    def result(self) -> dict[str, int]:
+        """What it has found, after `read`. Raises DiscoveryError."""
+        try:
+            code = self._process.wait(PERIOD_S)
         except subprocess.TimeoutExpired:
-            kill(process)
-            raise DiscoveryError(
-                f"the discovery script {self.script!r} took longer than {self._timeout_s:g} s"
-            ) from None
-        return self.parse(output, process.returncode)
+            code = 0  # it goes on without output, and is ended
+        return self._script.parse(bytes(self._output), code)
+
+    def stop(self) -> None:
+        """Ends the script and what it has started."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait()
+        self._process.stdout.close()
 
 
 class RepeatedDiscovery:
@@ -128,21 +183,21 @@ class RepeatedDiscovery:
 
     def __init__(self, script: HostDiscoveryScript, say: Callable[[str], None]) -> None:
         self._script, self._say = script, say
-        self._process: subprocess.Popen | None = None
-        self._output = bytearray()
+        self._run: _Run | None = None
         self._started_s = -PERIOD_S
         self._last: dict[str, int] = {}  # what the script printed last
         self._complaint = ""
 
-    def readers(self) -> list[int]:
-        """What to select on before `poll`."""
-        return [] if self._process is None else [self._process.stdout.fileno()]
+    def readers(self) -> list[_Run]:
+        """What to wait for before `poll`."""
+        return [] if self._run is None else [self._run]
 
     def poll(self, now: float) -> dict[str, int] | None:
         """Hosts and slots when the script has just found them."""
         try:
             return self._poll(now)
-        except DiscoveryError as error:
+        except (DiscoveryError, OSError) as error:
+            self.stop()
             # Once, not each second.
             if str(error) != self._complaint:
                 self._say(f"{error}; going on with the hosts that are known")
@@ -150,47 +205,21 @@ class RepeatedDiscovery:
             return None
 
     def _poll(self, now: float) -> dict[str, int] | None:
-        if self._process is None:
+        if self._run is None:
             if now - self._started_s < PERIOD_S:
                 return None
-            self._process, self._started_s = self._script.start(), now
-            self._output.clear()
-            os.set_blocking(self._process.stdout.fileno(), False)
-        try:
-            chunk = os.read(self._process.stdout.fileno(), 1 << 16)
-        except BlockingIOError:
-            if now - self._started_s > LIMIT_S:
-                self.stop()
-                raise DiscoveryError(
-                    f"the discovery script {self._script.script!r} took longer than {LIMIT_S:g} s"
-                ) from None
+            self._started_s = now
+            self._run = _Run(self._script, now)
+        if not self._run.read(now):
             return None
-        self._output += chunk
-        if chunk:
-            return None
-        try:
-            code = self._process.wait(PERIOD_S)
-        except subprocess.TimeoutExpired:
-            code = 0
+        found = self._run.result()
         self.stop()
-        found = self._script.parse(bytes(self._output), code)
         self._complaint = ""
         last, self._last = self._last, found
         return {host: max(found.get(host, 0), last.get(host, 0)) for host in {**found, **last}}
 
     def stop(self) -> None:
         """Ends the script if it runs."""
-        if self._process is not None:
-            kill(self._process)
-            self._process = None
-
-
-def kill(process: subprocess.Popen) -> None:
-    """Ends a script and what it has started."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+        if self._run is not None:
+            self._run.stop()
+            self._run = None

@@ -1,4 +1,4 @@
-"""What a keeper (keeper.py) keeps for processes that ask it: the agent of a host, or the controller of all hosts."""
+"""What a keeper (keeper.py) runs for processes that ask it: the agent of a host, or the controller of all hosts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from collections.abc import Mapping
 
 from farandole.base.variables import start_timeout_s
 from farandole.launch.hosts.addresses import address_towards_controller, own_address
-from farandole.launch.processes import tickets
+from farandole.launch.processes.access import Access, fetch
 from farandole.launch.processes.agents import AgentSpec, LocalAgent, Say
-from farandole.launch.processes.children import member_token
 from farandole.launch.processes.controller import Controller, certificate
-from farandole.launch.processes.tickets import Ticket
+from farandole.launch.processes.tokens import member_token
 from farandole.session.placement import Place
 
 
@@ -38,7 +37,7 @@ def read_key(path: str) -> str:
     return key
 
 
-class KeptAgent:
+class AgentService:
     """The agent of one host, for one job. On one host also its controller.
 
     Args:
@@ -58,13 +57,13 @@ class KeptAgent:
     def start(self) -> None:
         """Raises OSError, ValueError or RuntimeError."""
         place = self._place
-        ticket = self._ticket()
-        address = place.data_address or ("" if self._controller is not None else _data_address(ticket.controller))
+        access = self._access()
+        address = place.data_address or ("" if self._controller is not None else _data_address(access.controller))
         spec = AgentSpec(
-            job=ticket.job,
-            controller=ticket.controller,
-            token=ticket.token,
-            certificate=ticket.certificate,
+            job=access.job,
+            controller=access.controller,
+            token=access.token,
+            certificate=access.certificate,
             first_rank=0,
             local_sizes=(place.size,),
             host=0,
@@ -75,22 +74,22 @@ class KeptAgent:
         self._agent = LocalAgent(spec, self._environment, self._say)
         if not self._agent.start():
             raise RuntimeError("the agent of this host did not start; it said why on stderr")
-        self._variables = {"FARANDOLE_AGENT_SOCKET": self._agent.socket_name, "FARANDOLE_JOB": ticket.job}
+        self._variables = {"FARANDOLE_AGENT_SOCKET": self._agent.socket_name, "FARANDOLE_JOB": access.job}
         if address:
             self._variables["FARANDOLE_DATA_ADDRESS"] = address
 
-    def _ticket(self) -> Ticket:
+    def _access(self) -> Access:
         place = self._place
         digest = hashlib.sha256(place.job.encode()).hexdigest()[:16]
         if place.launcher:
-            whole = tickets.fetch(place.launcher)
-            return Ticket(f"{whole.job}/{digest}", whole.controller, whole.token, whole.certificate)
+            whole = fetch(place.launcher)
+            return Access(f"{whole.job}/{digest}", whole.controller, whole.token, whole.certificate)
         job = f"{''.join(c for c in place.by.split()[0].lower() if c.isalnum())}-{digest}"
         if place.controller:
             key = read_key(place.key_file)
-            return Ticket(job, place.controller, member_token(key, job), certificate(key))
+            return Access(job, place.controller, member_token(key, job), certificate(key))
         self._controller = _start(Controller("127.0.0.1:0", False, self._environment, self._say))
-        return Ticket(job, self._controller.address, member_token(self._controller.key, job), "")
+        return Access(job, self._controller.address, member_token(self._controller.key, job), "")
 
     def asked(self, place: Place) -> dict[str, str]:
         """What the library of a process there is told, by variables."""
@@ -116,12 +115,12 @@ class KeptAgent:
             self._controller.end()
 
 
-class KeptController:
+class ControllerService:
     """The controller for the agents of several hosts, those of the whole job and of its parts.
 
     It ends with the last of these agents, but not before those processes that have asked for it.
 
-    Args: as for KeptAgent.
+    Args: as for AgentService.
     """
 
     def __init__(self, place: Place, environment: Mapping[str, str], say: Say) -> None:

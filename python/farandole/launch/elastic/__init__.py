@@ -1,1 +1,0 @@
-"""Elastic jobs: decisions about slots, the driver that follows them, and what runs on each host."""

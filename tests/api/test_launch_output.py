@@ -1,0 +1,159 @@
+"""What the launcher does with lines of workers, and that it does not end for want of a place for them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import processes
+import pytest
+
+from farandole.launch.job import output
+from farandole.launch.job.output import Output, Sink
+from farandole.launch.settings.settings import Settings
+from farandole.launch.workers import lines
+from farandole.launch.workers.lines import LineReader
+
+LINES = [sys.executable, "-S", "-c", "for i in range(2000): print('line', i)"]
+KINDS = pytest.mark.parametrize(
+    "options", [[], ["-prefix-timestamp"], ["--min-np", "1"]], ids=["agent", "here", "elastic"]
+)
+
+
+@contextmanager
+def pipe() -> Iterator[tuple[int, int]]:
+    reader, writer = os.pipe()
+    yield reader, writer
+    for end in (reader, writer):
+        try:
+            os.close(end)
+        except OSError:
+            pass  # the test has closed it
+
+
+def test_lines_are_cut_and_prefixed() -> None:
+    with pipe() as (reader, writer):
+        source = LineReader(reader, "stdout", b"[1] ")
+        for written, read in (
+            (b"a\nb", b"[1] a\n"),
+            (b"c\r\nd\r", b"[1] bc\r\n[1] d\r"),
+            # The rest of that end.
+            (b"\n\ne", b"\n[1] \n"),
+            (b"f\rg\n", b"[1] ef\r[1] g\n"),
+            (b"", b""),
+        ):
+            os.write(writer, written)
+            assert source.read() == read
+        os.write(writer, b"end")
+        assert source.read() == b"" and source.read_last() == b"[1] end\n" and not source.ended
+        os.close(writer)
+        assert source.read() == b"" and source.ended
+
+
+def test_a_line_without_end_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LINE_BYTES_MAX", 10)
+    with pipe() as (reader, writer):
+        source = LineReader(reader, "stdout", b"> ")
+        os.write(writer, b"x" * 9)
+        assert source.read() == b""
+        os.write(writer, b"y")
+        assert source.read() == b"> xxxxxxxxxy\n"
+
+
+@pytest.mark.parametrize(
+    ("label", "given", "shown"),
+    [
+        ("rank", {}, b"[1] text\n"),
+        ("slot", {}, b"[host:1] text\n"),
+        ("rank", {"prefix_as_horovod": True}, b"[1]<stdout>:text\n"),
+        ("slot", {"prefix_as_horovod": True}, b"[host:1]<stdout>:text\n"),
+        ("slot", {"prefix_output": False, "prefix_as_horovod": True}, b"text\n"),
+    ],
+)
+def test_prefixes(monkeypatch: pytest.MonkeyPatch, label: str, given: dict, shown: bytes) -> None:
+    with pipe() as (reader, writer):
+        monkeypatch.setattr(output, "_STREAMS", {"stdout": writer})
+        shower = Output(Settings(2, ("true",), **given), label)
+        shower.show("host", "stdout", "[1] text\nfarandole-agent: text\n")
+        assert os.read(reader, 1000) == shown + b"farandole-agent: text\n"
+        shower.close()
+
+
+def test_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then more is not asked for, the end is not waited for for ever, and others' writes still block."""
+    monkeypatch.setattr(output, "FLUSH_S", 0.05)
+    with pipe() as (reader, writer):
+        sink = Sink(writer, "stdout", pytest.fail)
+        while not sink.full:
+            sink.write(b"x" * 65536)
+        assert os.get_blocking(writer)
+        os.read(reader, 65536)
+        sink.flush()
+        sink.close()
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@KINDS
+def test_a_full_disk_ends_no_job(tmp_path: Path, stream: str, options: list[str]) -> None:
+    redirected = '"$@" >/dev/full' if stream == "stdout" else '"$@" 2>/dev/full'
+    command = processes.launch_command(2, *LINES, options=tuple(options))
+    with processes.running(["sh", "-c", redirected, "sh", *command], tmp_path) as job:
+        assert job.wait() == 0, job.report()
+    if stream == "stdout" and options:
+        assert job.stderr.count("No space left on device; the job goes on") == 1, job.report()
+    if stream == "stderr":
+        assert len(job.lines("line ")) == 4000, job.report()
+
+
+@pytest.mark.parametrize("closed", ["</dev/null >&- 2>&-", "<&- >&-"])
+@KINDS
+def test_closed_descriptors_end_no_job(tmp_path: Path, closed: str, options: list[str]) -> None:
+    body = "import os; os.write(os.open('ran', os.O_CREAT | os.O_WRONLY | os.O_APPEND), b'x')"
+    command = processes.launch_command(2, sys.executable, "-S", "-c", body, options=tuple(options))
+    with processes.running(["sh", "-c", f'"$@" {closed}', "sh", *command], tmp_path) as job:
+        assert job.wait() == 0, job.report()
+    assert (tmp_path / "ran").read_text() == "xx"
+
+
+@KINDS
+def test_a_reader_that_goes_ends_no_job(tmp_path: Path, options: list[str]) -> None:
+    command = processes.launch_command(2, *LINES, options=tuple(options))
+    with processes.running(["bash", "-c", 'set -o pipefail; "$@" | head -1', "bash", *command], tmp_path) as job:
+        assert job.wait() == 0, job.report()
+    assert len(job.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--min-np", "1"]])
+def test_a_full_log_disk_ends_no_job(tmp_path: Path, options: list[str]) -> None:
+    folder = tmp_path / "out" / ("slot.localhost.0" if options else "rank.0")
+    folder.mkdir(parents=True)
+    (folder / "stdout").symlink_to("/dev/full")
+    command = processes.launch_command(2, *LINES, options=("--output-filename", "out", *options))
+    with processes.running(command, tmp_path) as job:
+        assert job.wait() == 0, job.report()
+    assert job.stderr.count("--output-filename: out/") == 1 and len(job.lines("line ")) == 4000, job.report()
+    other = next((tmp_path / "out").glob("*1/stdout"))
+    assert len(other.read_text().splitlines()) == 2000
+
+
+@pytest.mark.parametrize("options", [[], ["--min-np", "1"]])
+def test_a_folder_that_cannot_be_made_is_named_with_its_flag(tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "file").touch()
+    command = processes.launch_command(1, "true", options=("--output-filename", "file/out", *options))
+    with processes.running(command, tmp_path) as job:
+        assert job.wait() == 1, job.report()
+    assert "farandole run: --output-filename file/out: Not a directory" in job.stderr
+
+
+def test_what_is_closed_is_opened_before_a_pipe_takes_its_number(tmp_path: Path) -> None:
+    """Workers without a prefix inherit it."""
+    body = "import os; fd = os.open('fds', os.O_CREAT | os.O_WRONLY | os.O_APPEND)\n"
+    body += "os.write(fd, ' '.join(os.readlink(f'/proc/self/fd/{n}') for n in range(3)).encode())"
+    options = ("--no-prefix-output",)
+    command = processes.launch_command(1, sys.executable, "-S", "-c", body, options=options)
+    with processes.running(["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *command], tmp_path) as job:
+        assert job.wait() == 0, job.report()
+    assert (tmp_path / "fds").read_text() == "/dev/null /dev/null /dev/null"
