@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 
@@ -14,7 +16,7 @@ class Compressor:
         raise NotImplementedError("a Compressor defines compress()")
 
     @staticmethod
-    def decompress(tensor: torch.Tensor, ctx: object) -> torch.Tensor:
+    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
         """Returns the received tensor in its original form."""
         raise NotImplementedError("a Compressor defines decompress()")
 

@@ -39,16 +39,16 @@ def broadcast_parameters(
         raise ValueError(
             f"invalid params of type: {type(params)}; expected a state_dict, tensors or (name, tensor) pairs"
         )
-    params = [(str(name), tensor) for name, tensor in params if tensor is not None]
-    for name, tensor in params:
+    named = [(str(name), tensor) for name, tensor in params if tensor is not None]
+    for name, tensor in named:
         try:
             memory.dtype_code(tensor)
         except ValueError as error:
             raise ValueError(f"entry {name!r} of params: {error}") from None
-    twice = [name for name, count in Counter(name for name, _ in params).items() if count > 1]
+    twice = [name for name, count in Counter(name for name, _ in named).items() if count > 1]
     if twice:
         raise ValueError(f"params has several entries of the names {sorted(twice)}")
-    _synchronize_all([operations.broadcast_async_(tensor, root_rank, name) for name, tensor in params])
+    _synchronize_all([operations.broadcast_async_(tensor, root_rank, name) for name, tensor in named])
 
 
 def _synchronize_all(handles: list[int]) -> None:
@@ -81,7 +81,7 @@ class _Description:
         self.states: dict[int, dict[str, Any]] = {}  # by position of the parameter
         self.tensors: list[_Remote] = []
         self.sources: list[torch.Tensor] = []  # on the root only
-        self._occurrences: Counter = Counter()
+        self._occurrences: Counter[str] = Counter()
 
     def take(self, key: str, value: Any) -> Any:
         """Replaces a tensor by its description."""

@@ -87,7 +87,7 @@ class _Normalize(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
         rows, weight, mean, inverse = ctx.saved_tensors
         channels, axes = rows.shape[1], [axis for axis in range(rows.dim()) if axis != 1]
         wide = gradient.to(_accumulation_type(rows))
@@ -157,6 +157,8 @@ class SyncBatchNorm(_BatchNorm):
 
     @torch.no_grad()
     def _track(self, mean: torch.Tensor, variance: torch.Tensor) -> None:
+        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+            return
         self.num_batches_tracked.add_(1)
         factor = self.momentum if self.momentum is not None else 1.0 / float(self.num_batches_tracked)
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), factor)

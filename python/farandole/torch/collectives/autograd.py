@@ -23,7 +23,7 @@ def reducescatter_gradient_factor(
 ) -> float:
     """What gradients are multiplied with before they are gathered."""
     size = process_set.size() if reduce_ops.resolve(op) == reduce_ops.Sum else 1
-    return float(prescale_factor) * float(postscale_factor) * size
+    return float(prescale_factor) * float(postscale_factor) * (size or 1)
 
 
 class Allreduce(torch.autograd.Function):
@@ -51,7 +51,7 @@ class Allreduce(torch.autograd.Function):
         return handles.synchronize(handle)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
         return (Allreduce.apply(gradient, *ctx.arguments), None, None, None, None, None)
 
 
@@ -65,7 +65,7 @@ class Allgather(torch.autograd.Function):
         return handles.synchronize(handle)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
         reduced = Allreduce.apply(gradient, ctx.name, reduce_ops.Average, 1.0, 1.0, ctx.process_set)
         own = torch.tensor([ctx.rows], dtype=torch.int64)
         rows_name = None if ctx.name is None else f"{ctx.name}.rows"
@@ -90,7 +90,7 @@ class Alltoall(torch.autograd.Function):
         return result, ctx.received
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple:
+    def backward(ctx: Any, gradient: torch.Tensor, _: Any) -> tuple[Any, ...]:
         back, _ = Alltoall.apply(gradient, ctx.received, *ctx.arguments)
         if len(back) < ctx.rows:  # rows that went nowhere
             back = torch.cat([back, back.new_zeros(ctx.rows - len(back), *back.shape[1:])])
@@ -116,7 +116,7 @@ class Reducescatter(torch.autograd.Function):
         return handles.synchronize(handle)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
         gathered = Allgather.apply(gradient * ctx.factor, ctx.name, ctx.process_set)
         return gathered, None, None, None, None, None
 
@@ -134,7 +134,7 @@ class Broadcast(torch.autograd.Function):
         return handles.synchronize(operations.broadcast_async(tensor, root_rank, name, process_set))
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
         reduced = Allreduce.apply(gradient, ctx.name, reduce_ops.Average, 1.0, 1.0, ctx.process_set)
         if basics.rank() != ctx.root_rank:
             reduced = torch.zeros_like(reduced)

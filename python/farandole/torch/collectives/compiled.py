@@ -22,7 +22,10 @@ _available = hasattr(torch.library, "custom_op")
 is_compiling = torch.compiler.is_compiling if _available else lambda: False
 
 
-def _operator(fake: Callable, backward: Optional[Callable] = None, setup: Optional[Callable] = None) -> Callable:
+_Function = Callable[..., Any]
+
+
+def _operator(fake: _Function, backward: Optional[_Function] = None, setup: Optional[_Function] = None) -> _Function:
     """Makes an operator of a function.
 
     Args:
@@ -32,7 +35,7 @@ def _operator(fake: Callable, backward: Optional[Callable] = None, setup: Option
         setup: what keeps these; `_keep_arguments` if not given.
     """
 
-    def make(function: Callable) -> Callable:
+    def make(function: _Function) -> _Function:
         if not _available:
             return function
         made = torch.library.custom_op(f"farandole::{function.__name__}", function, mutates_args=())
@@ -44,7 +47,7 @@ def _operator(fake: Callable, backward: Optional[Callable] = None, setup: Option
     return make
 
 
-def _keep_arguments(ctx: Any, inputs: tuple, output: Any) -> None:
+def _keep_arguments(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     tensor, name, *others = inputs
     ctx.rows = tensor.shape[0] if tensor.dim() else 0
     ctx.arguments = (autograd.gradient_name(name), *others)
@@ -62,13 +65,17 @@ def _given_rows(tensor: torch.Tensor, rows: int, *arguments: Any) -> torch.Tenso
     return tensor.new_empty((rows, *tensor.shape[1:]))
 
 
-def _backward_of(function: Any, gradients: tuple, **call: Any) -> torch.Tensor:
+def _backward_of(function: Any, gradients: tuple[Any, ...], **call: Any) -> torch.Tensor:
     """What a function of `autograd` makes of gradients; `call`: what its forward keeps."""
     with torch.no_grad():
         return function.backward(SimpleNamespace(**call), *gradients)[0].contiguous()
 
 
-@_operator(_alike, lambda ctx, gradient: (allreduce(gradient, *ctx.arguments), None, None, None, None, None))
+def _allreduce_backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+    return (allreduce(gradient, *ctx.arguments), None, None, None, None, None)
+
+
+@_operator(_alike, _allreduce_backward)
 def allreduce(
     tensor: torch.Tensor, name: Optional[str], op: int, prescale: float, postscale: float, set_id: int
 ) -> torch.Tensor:
@@ -134,13 +141,13 @@ def alltoall_backward(
     return _backward_of(autograd.Alltoall, (gradient, None), arguments=call, received=received, rows=rows)
 
 
-def _received(tensor: torch.Tensor, name: Optional[str], splits: torch.Tensor, set_id: int) -> tuple:
+def _received(tensor: torch.Tensor, name: Optional[str], splits: torch.Tensor, set_id: int) -> tuple[Any, ...]:
     # As many numbers as there are ranks, also if `splits` is empty.
     size = torch.library.get_ctx().new_dynamic_size()
     return _some_rows(tensor), splits.new_empty((size,), dtype=torch.int32)
 
 
-def _keep_received(ctx: Any, inputs: tuple, output: tuple) -> None:
+def _keep_received(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
     _keep_arguments(ctx, inputs, output)
     ctx.save_for_backward(output[1])
     ctx.mark_non_differentiable(output[1])

@@ -52,7 +52,7 @@ class _GroupedAllreduce(torch.autograd.Function):
         return synchronize(handle)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
         reduced = _GroupedAllreduce.apply(*ctx.arguments, *(gradients[i] for i in ctx.places))
         return (None, None, None, None, None, *_spread(reduced, ctx.places, len(gradients)))
 
@@ -69,7 +69,7 @@ class _GroupedAllgather(torch.autograd.Function):
         return synchronize(handle)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
         wanted = (gradients[i] for i in ctx.places)
         reduced = _GroupedAllreduce.apply(ctx.name, reduce_ops.Average, 1.0, 1.0, ctx.process_set, *wanted)
         rows_name = None if ctx.name is None else f"{ctx.name}.rows"
@@ -98,7 +98,7 @@ class _GroupedReducescatter(torch.autograd.Function):
         return synchronize(handle)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple:
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[Any, ...]:
         wanted = (gradients[i] * ctx.factor for i in ctx.places)
         gathered = _GroupedAllgather.apply(ctx.name, ctx.process_set, *wanted)
         return (None, None, None, None, None, *_spread(gathered, ctx.places, len(gradients)))

@@ -166,7 +166,7 @@ def alltoall_async(
         ValueError: a type that is not supported, a wrong argument, a name that is in use, or not initialised.
         HorovodInternalError: a peer was lost.
     """
-    device = "cpu"
+    device: torch.device | str = "cpu"
     if isinstance(splits, torch.Tensor):
         device = splits.device
         if splits.dim() != 1 or splits.dtype not in (torch.int32, torch.int64):

@@ -80,4 +80,4 @@ def sparse_allreduce_async(
     tensor = tensor.detach().coalesce()
     size = torch.tensor([tensor.shape], dtype=torch.int64)
     handle = grouped.grouped_allgather_async([tensor.indices().t(), tensor.values(), size], name, process_set)
-    return SparseHandle(handle, tensor, process_set.size() if op == reduce_ops.Average else 1)
+    return SparseHandle(handle, tensor, (process_set.size() or 1) if op == reduce_ops.Average else 1)

@@ -7,5 +7,5 @@ import torch
 from farandole.elastic import sampler
 
 
-class ElasticSampler(sampler.ElasticSampler, torch.utils.data.Sampler):
+class ElasticSampler(sampler.ElasticSampler, torch.utils.data.Sampler[int]):
     """`farandole.elastic.ElasticSampler` as a sampler of torch, for a DataLoader."""
