@@ -61,7 +61,8 @@ absl::Status Runtime::Start() {
 }
 
 completion::Result Runtime::WaitReady(int timeout_ms) {
-  for (bool last = timeout_ms == 0;; last = true) {
+  const TimePoint deadline = loop_.Now().PlusMs(timeout_ms);
+  for (;;) {
     const uint32_t seen = steps_.changed().Value();
     bool begun;
     {
@@ -121,7 +122,10 @@ bool Runtime::WaitLeft(int timeout_ms) {
       const session::Session::State state = steps_.session().state();
       if (state == session::Session::State::kLeft || state == session::Session::State::kRemoved) return true;
     }
-    if (last || !steps_.changed().WaitPast(seen, timeout_ms)) return false;
+    const int64_t left_ms = deadline.MsSince(loop_.Now());
+    // Other changes wake it, too.
+    if (left_ms <= 0) return false;
+    steps_.changed().WaitPast(seen, static_cast<int>(left_ms));
   }
 }
 

@@ -86,7 +86,8 @@ class Runtime {
   void StopTimeline() { timeline_.Stop(); }
 
   void BeginLeave();
-  // True when the job has let this worker go, or does not matter any more. Bounded by Limits::leave_ms.
+  // Waits at most `timeout_ms`. True when the job has let this worker go, or does not matter any more, which takes at
+  // most Limits::leave_ms.
   bool WaitLeft(int timeout_ms);
   // Ends everything, joins the threads. Every operation has finished when it returns. Not from our threads.
   void Stop();

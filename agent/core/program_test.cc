@@ -110,13 +110,17 @@ TEST_F(ProgramTest, AWorkerThatAttachesWorksAndLeavesIsNoFailure) {
 }
 
 TEST_F(ProgramTest, ARankWhoseProcessEndsWithoutAttachingIsReported) {
-  AgentProgram agent(Options({"/bin/true"}));
-  EXPECT_EQ(agent.Wait(), 0) << agent.out() << agent.err();
+  AgentProgram agent(Options(FakeWorkersByRank({"attach expect link-up hello expect removed exit 1", "exit 0"}), 2));
+  const Hello waiting = HelloOf(Rank(0));
   const WorkerEnded ended = First<WorkerEnded>();
   EXPECT_EQ(ended.worker_incarnation, Incarnation());
-  EXPECT_EQ(ended.rank, Rank(0));
+  EXPECT_EQ(ended.rank, Rank(1));
   EXPECT_EQ(ended.cause, "exited with code 0");
-  EXPECT_GT(ended.pid, 0);
+  EXPECT_NE(ended.pid, waiting.pid);
+  const Removed removed{GenerationId(), RemovedKind::kPeerLost, "rank 1 exited"};
+  controller_.Send(AgentDown(ToWorkers{{waiting.worker_incarnation}, WorkerDown(removed)}));
+  EXPECT_EQ(agent.Wait(), 1) << agent.out() << agent.err();
+  EXPECT_NE(agent.err().find("no worker of this host failed first: rank 1 exited"), std::string::npos) << agent.err();
 }
 
 TEST_F(ProgramTest, AKilledWorkerIsReportedAndNamedOnce) {
