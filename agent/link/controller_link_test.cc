@@ -137,7 +137,7 @@ TEST_F(ControllerLinkTest, WhatNoMessageCarriesIsSaidAndEndsTheLink) {
   Say(AgentUp(Large(1, 66 << 20)));
   ASSERT_TRUE(ended_.WaitForNotificationWithTimeout(absl::Seconds(20)));
   EXPECT_TRUE(states_.back().permanent);
-  EXPECT_THAT(states_.back().text, HasSubstr("submit fewer tensors at once"));
+  EXPECT_THAT(states_.back().text, HasSubstr("Submit fewer tensors at once"));
 }
 
 }  // namespace
