@@ -74,8 +74,14 @@ completion::Result Runtime::WaitReady(int timeout_ms) {
       PrepareMember();
       return {};
     }
-    if (last || !steps_.changed().WaitPast(seen, timeout_ms)) return {completion::Code::kPending, ""};
+    if (!AwaitChange(seen, deadline)) return {completion::Code::kPending, ""};
   }
+}
+
+bool Runtime::AwaitChange(uint32_t seen, TimePoint deadline) {
+  const int64_t left_ms = deadline.MsSince(loop_.Now());
+  if (left_ms > 0) steps_.changed().WaitPast(seen, static_cast<int>(left_ms));
+  return left_ms > 0;
 }
 
 void Runtime::PrepareMember() {
@@ -115,17 +121,15 @@ void Runtime::BeginLeave() {
 }
 
 bool Runtime::WaitLeft(int timeout_ms) {
-  for (bool last = timeout_ms == 0;; last = true) {
+  const TimePoint deadline = loop_.Now().PlusMs(timeout_ms);
+  for (;;) {
     const uint32_t seen = steps_.changed().Value();
     {
       absl::MutexLock lock(steps_.mutex());
       const session::Session::State state = steps_.session().state();
       if (state == session::Session::State::kLeft || state == session::Session::State::kRemoved) return true;
     }
-    const int64_t left_ms = deadline.MsSince(loop_.Now());
-    // Other changes wake it, too.
-    if (left_ms <= 0) return false;
-    steps_.changed().WaitPast(seen, static_cast<int>(left_ms));
+    if (!AwaitChange(seen, deadline)) return false;
   }
 }
 

@@ -93,6 +93,8 @@ class Runtime {
   void Stop();
 
  private:
+  // Until something has changed since `seen`, whatever it is. False: the deadline has passed.
+  bool AwaitChange(uint32_t seen, TimePoint deadline);
   Runtime(Config config, const LinkFactory& link, execute::Executor::Factory communicators, Limits limits, Past past,
           Incarnation incarnation);
 

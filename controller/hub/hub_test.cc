@@ -550,7 +550,7 @@ TEST_F(HubTest, AGenerationNumberThatCannotBeIsNotBelieved) {
     AgentUp elastic = HelloOf(number, 1);
     std::get<Hello>(std::get<FromWorker>(elastic).message).elastic = {1, 1, 0, number, Rank(0)};
     hub->Said(stream.get(), "j", "a", elastic);
-    EXPECT_THAT(stream->sent.back(), ::testing::HasSubstr("which cannot be"));
+    EXPECT_THAT(stream->sent.back(), ::testing::HasSubstr("which is impossible"));
     AgentUp earlier = HelloOf(number, 1);
     std::get<Hello>(std::get<FromWorker>(earlier).message).generation = {number, 4};
     hub->Said(stream.get(), "j", "a", earlier);
