@@ -1,5 +1,6 @@
 #include "controller/job/joining.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,8 +37,11 @@ void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Pre
   const members::Membership::Answer answer = waiting_.Join(hello, agent_id, agents_->Host(agent_id), now);
   switch (answer.admission) {
     case members::Membership::Admission::kAdmitted:
-      ended_ranks_.erase(hello.rank.value());  // another process than the one that was started for it
-      if (WaitsInVain()) return RefuseAll(actions);
+      // Another process than the one that was started for it.
+      ended_ranks_.erase(std::remove_if(ended_ranks_.begin(), ended_ranks_.end(),
+                                        [&hello](const auto& ended) { return ended.first == hello.rank; }),
+                         ended_ranks_.end());
+      if (const std::string why = WhyInVain(); !why.empty()) return RefuseAll(why, actions);
       return Welcome(agent_id, hello, present.runs, actions);
     case members::Membership::Admission::kRefused:
       return Refuse(agent_id, hello, answer.reason, actions);
@@ -109,19 +113,22 @@ void Joining::OnRetire(const std::string& agent_id, const Retire& retire, const 
 
 void Joining::OnRankEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {
   if (!ended.rank.known() || waiting_.Waits(ended.rank) || ended_ranks_.size() >= kEndedRanksMax) return;
-  ended_ranks_[ended.rank.value()] =
-      absl::StrCat("rank ", ended.rank.value(), " (pid ", ended.pid, " on host ", agents_->Host(agent_id), ") ",
-                   ended.cause, ", so that nobody calls init() for it");
-  if (WaitsInVain()) RefuseAll(actions);
+  ended_ranks_.emplace_back(
+      ended.rank, absl::StrCat("rank ", ended.rank.value(), " (pid ", ended.pid, " on host ", agents_->Host(agent_id),
+                               ") ", ended.cause, ", so that nobody calls init() for it"));
+  if (const std::string why = WhyInVain(); !why.empty()) RefuseAll(why, actions);
 }
 
-bool Joining::WaitsInVain() const {
-  return !waiting_.elastic() && !ended_ranks_.empty() && ended_ranks_.begin()->first < waiting_.size();
+std::string Joining::WhyInVain() const {
+  if (waiting_.elastic()) return "";
+  for (const auto& [rank, text] : ended_ranks_) {
+    if (rank.value() < waiting_.size()) return text;
+  }
+  return "";
 }
 
 // Another process has failed them, as when a member is lost: it is not their fault.
-void Joining::RefuseAll(Actions* actions) {
-  const std::string reason = ended_ranks_.begin()->second;
+void Joining::RefuseAll(const std::string& reason, Actions* actions) {
   const std::vector<members::Candidate> candidates = waiting_.candidates();
   for (const members::Candidate& c : candidates) {
     waiting_.Drop(c.hello.worker_incarnation);

@@ -1,8 +1,8 @@
 #ifndef FARANDOLE_CONTROLLER_JOB_JOINING_H_
 #define FARANDOLE_CONTROLLER_JOB_JOINING_H_
 
-#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/types/optional.h"
@@ -73,9 +73,9 @@ class Joining {
   void FillWaits(const Present& present, TimePoint now, JobStatus* status) const;
 
  private:
-  // Whether a rank that is needed does not come any more.
-  bool WaitsInVain() const;
-  void RefuseAll(Actions* actions);
+  // Of the first rank that is needed and does not come any more; "" if there is none.
+  std::string WhyInVain() const;
+  void RefuseAll(const std::string& reason, Actions* actions);
   std::string RefusalOf(const Hello& hello, const Present& present);
   void Refuse(const std::string& agent_id, const Hello& hello, const std::string& reason, Actions* actions,
               RemovedKind kind = RemovedKind::kRefused) const;
@@ -87,9 +87,9 @@ class Joining {
   members::GenerationCount* const generations_;
   members::Membership waiting_;
   members::ElasticRules elastic_;
-  // The sentence on each rank whose process has ended: a job of fixed size does not begin without them. At most
-  // kEndedRanksMax.
-  std::map<int32_t, std::string> ended_ranks_;
+  // Ranks whose processes have ended, in that order, and the sentence on each: a job of fixed size does not begin
+  // without them. At most kEndedRanksMax.
+  std::vector<std::pair<Rank, std::string>> ended_ranks_;
 };
 
 }  // namespace farandole::controller::job

@@ -143,8 +143,8 @@ def test_metrics_are_served_where_asked_for(tmp_path: Path, runtime: Path) -> No
         name = target(job).job
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             text = answer.read().decode()
-        assert f'farandole_job_size{{job="{name}"}} 2\n' in text
-        assert f'farandole_job_state{{job="{name}",state="running"}} 1\n' in text
+        assert f'farandole_job_size{{training_job="{name}"}} 2\n' in text
+        assert f'farandole_job_state{{training_job="{name}",state="running"}} 1\n' in text
         (tmp_path / "go").touch()
         assert job.wait() == 0, job.report()
 
