@@ -98,7 +98,7 @@ def test_help_is_silent_about_them(capsys: pytest.CaptureFixture) -> None:
     with pytest.raises(SystemExit):
         cli.main(["run", "--help"])
     shown, _, last = capsys.readouterr().out.partition("Accepted from Horovod, without effect:")
-    assert "--stall-check " in shown and "--no-stall-check: the contrary" in " ".join(shown.split())
+    assert "--stall-check " in shown and "--no-stall-check: the opposite" in " ".join(shown.split())
     assert not {"--autotune", "--gloo", "--mpi-args"} & set(shown.split())
     assert {"--autotune,", "--gloo,", "--mpi-args,"} < set(last.split())
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import pty
 import select
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,6 +15,7 @@ import processes
 import pytest
 
 from farandole.launch import cli
+from farandole.launch.job.signals import Signals
 
 PLAIN = [sys.executable, "-S", "-c"]
 
@@ -166,3 +169,37 @@ def test_what_makes_no_sense(capsys: pytest.CaptureFixture, given: list[str], se
     with pytest.raises(SystemExit) as ended:
         cli.parse(["run", "-np", "2", *given, "true"])
     assert ended.value.code == 2 and sentence in capsys.readouterr().err
+
+
+SAYS = """
+import os, time
+from farandole.launch.settings.settings import Settings
+os.set_blocking(2, False)
+try:
+    while True:
+        os.write(2, b"x" * 512)
+except BlockingIOError:
+    os.set_blocking(2, True)
+begun = time.monotonic()
+Settings(1, ("true",), name="run").say("nobody reads this")
+print(time.monotonic() - begun)
+"""
+
+
+def test_the_launcher_does_not_wait_for_who_reads_its_stderr() -> None:
+    with subprocess.Popen([sys.executable, "-c", SAYS], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.wait(60) == 0
+        assert 0.5 < float(process.stdout.read()) < 30
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    """As nohup wants it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals() as signals:
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert signals.pending == [signal.SIGUSR1]
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

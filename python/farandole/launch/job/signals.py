@@ -29,7 +29,9 @@ class Signals:
         self._handlers: dict[int, object] = {}
 
     def __enter__(self) -> Signals:
-        self._handlers = {number: signal.signal(number, self._take) for number in RELAYED}
+        # What is ignored stays so: nohup is told to.
+        taken = [number for number in RELAYED if signal.getsignal(number) is not signal.SIG_IGN]
+        self._handlers = {number: signal.signal(number, self._take) for number in taken}
         self.loop = Loop()
         return self
 

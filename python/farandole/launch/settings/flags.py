@@ -17,7 +17,7 @@ PROCESSES_MAX = 65536
 # Accepted as Horovod has them: (spellings, has a value, why it does nothing).
 WITHOUT_EFFECT = (
     (("--disable-cache",), False, "nothing about hosts is kept from one run to the next"),
-    (("--mpi-args",), True, "mpirun is not used; what it is to pass on, pass on by ssh's own configuration"),
+    (("--mpi-args",), True, "mpirun is not used; put options of the connection into ~/.ssh/config"),
     (("--binding-args",), True, "processes are not bound; taskset or numactl before the command does that"),
     (("--gloo",), False, "there is one launcher and one controller"),
     (("--mpi",), False, "there is one launcher and one controller; `mpirun python train.py` works without a launcher"),
@@ -60,8 +60,8 @@ def _positive(given: str) -> float:
 
 def add_arguments(run: argparse.ArgumentParser) -> None:
     """All flags and the command."""
-    run.add_argument("-np", "--num-proc", dest="processes", type=_count, metavar="N", help="processes")
-    run.add_argument("-cb", "--check-build", action="store_true", help="what was found here, and why something was not")
+    run.add_argument("-np", "--num-proc", dest="processes", type=_count, metavar="N", help="number of processes")
+    run.add_argument("-cb", "--check-build", action="store_true", help="show what is installed or missing, and why")
     run.add_argument("--dry-run", action="store_true", help="only print what would be started, and where")
     run.add_argument("--config-file", metavar="FILE", help="settings in YAML, in Horovod's form; flags win")
     run.add_argument(
@@ -75,7 +75,7 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
         "--metrics-port",
         type=_port,
         metavar="PORT",
-        help="the controller answers Prometheus (GET /metrics) at 127.0.0.1:PORT, without a token",
+        help="serve metrics for Prometheus at http://127.0.0.1:PORT/metrics, without a token",
     )
     run.add_argument("--name", dest="job_name", type=_name, metavar="NAME", help="begins the job's name in `status`")
     run.add_argument(
@@ -83,7 +83,7 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
         dest="stdin_rank",
         type=_number("a rank", 0, PROCESSES_MAX - 1),
         metavar="RANK",
-        help="this rank, on this host, reads your terminal and writes to it: for breakpoint()",
+        help="this rank, on this host, reads your terminal and writes to it alone: for breakpoint()",
     )
     run.add_argument(
         "--max-restarts",
@@ -123,30 +123,31 @@ def _add_output(run: argparse.ArgumentParser) -> None:
 def _add_hosts(run: argparse.ArgumentParser) -> None:
     group = run.add_argument_group("hosts")
     which = group.add_mutually_exclusive_group()
-    which.add_argument("-H", "--hosts", metavar="HOST:SLOTS,...", help="where to run; by ssh, if it is not this host")
-    which.add_argument("-hostfile", "--hostfile", metavar="FILE", help="the same in lines 'HOST slots=N'")
-    group.add_argument("-p", "--ssh-port", type=_port, metavar="PORT", help="of ssh on all remote hosts")
+    which.add_argument("-H", "--hosts", metavar="HOST:SLOTS,...", help="hosts, and how many processes each")
+    which.add_argument("-hostfile", "--hostfile", metavar="FILE", help="the same, in lines 'HOST slots=N'")
+    group.add_argument("-p", "--ssh-port", type=_port, metavar="PORT", help="ssh port of the other hosts")
     group.add_argument("-i", "--ssh-identity-file", metavar="FILE", help="private key for ssh")
     group.add_argument(
         "--network-interfaces",
         "--network-interface",
         metavar="NAME,...",
-        help="the network interfaces that hosts use among each other; the first that a host has counts",
+        help="network interfaces for traffic between hosts; each host uses the first one that it has",
     )
-    group.add_argument("--tcp", action="store_true", help="NCCL is told to keep off InfiniBand (NCCL_IB_DISABLE=1)")
+    group.add_argument("--tcp", action="store_true", help="set NCCL_IB_DISABLE=1, for scripts that use NCCL themselves")
 
 
 def _add_elastic(run: argparse.ArgumentParser) -> None:
     group = run.add_argument_group("elastic training")
-    fewest, most = "fewer processes cannot train; makes the job elastic", "more are never started"
+    fewest, most = "fewest processes; makes the job elastic", "most processes"
     group.add_argument("--min-np", "--min-num-proc", dest="min_processes", type=_count, metavar="N", help=fewest)
     group.add_argument("--max-np", "--max-num-proc", dest="max_processes", type=_count, metavar="N", help=most)
     slots = _number("a number of slots", 1, hosts.SLOTS_MAX)
-    group.add_argument("--slots-per-host", type=slots, metavar="N", help="of hosts that the script prints without (1)")
+    group.add_argument("--slots-per-host", type=slots, metavar="N", help="for hosts that are printed without it (1)")
     group.add_argument("--host-discovery-script", metavar="FILE", help="prints lines 'HOST:SLOTS' or 'HOST'")
-    group.add_argument("--elastic-timeout", type=_positive, metavar="SECONDS", help="wait for enough slots (600)")
+    patience = "how long to wait for enough slots (600)"
+    group.add_argument("--elastic-timeout", type=_positive, metavar="SECONDS", help=patience)
     resets = _number("a number of resets", 0, 10**9)
-    group.add_argument("--reset-limit", type=resets, metavar="N", help="end at the change after the N-th (never)")
+    group.add_argument("--reset-limit", type=resets, metavar="N", help="end after N changes of the processes (never)")
     group.add_argument(
         "--blacklist-cooldown-range",
         nargs=2,

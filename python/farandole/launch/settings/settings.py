@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -11,6 +12,8 @@ from farandole.launch.hosts.hosts import Host, HostRanks, assign_ranks
 
 # "Mon Nov 23 16:27:01 2026 "
 TIME_WIDTH = 25
+# For a reader of stderr to make room for a sentence.
+_SAY_MS = 1000
 # Of a worker's lines, however narrow the terminal.
 COLUMNS_LEAST = 20
 
@@ -77,11 +80,14 @@ class Settings:
     cooldown_range_s: tuple[float, float] | None = None
 
     def say(self, sentence: str) -> None:
-        """One line on stderr, if that can be written: a job does not end for want of it."""
+        """One line on stderr, if that can be written soon: neither a job nor its end waits for a reader."""
         line = f"{self.name}: {sentence}\n".encode(errors="surrogateescape")
         try:
-            while line:
-                line = line[os.write(2, line) :]
+            stderr = select.poll()
+            stderr.register(2, select.POLLOUT)
+            # A pipe that is ready takes a piece of this size without waiting.
+            while line and stderr.poll(_SAY_MS):
+                line = line[os.write(2, line[: select.PIPE_BUF]) :]
         except OSError:
             pass
 

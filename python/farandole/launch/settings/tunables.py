@@ -90,7 +90,7 @@ class Tunable:
         convert: from what was given to the variable's value; raises ValueError.
         key: ``section.key`` of the configuration file.
         help: what it does.
-        off: spellings of the contrary, for settings that are on or off.
+        off: spellings of the opposite, for settings that are on or off.
         without_effect: why it has none here; it is then only passed on.
     """
 
@@ -120,21 +120,21 @@ TUNABLES = (
         "FUSION_THRESHOLD",
         mebibytes,
         "params.fusion_threshold_mb",
-        "MiB; tensors that are ready together travel together up to this size; 0: each alone (128)",
+        "MiB; tensors that are ready together are fused up to this size; 0: no fusion (128)",
     ),
     Tunable(
         ("--cycle-time-ms",),
         "CYCLE_TIME",
         real(60000),
         "params.cycle_time_ms",
-        "milliseconds that a ready tensor may wait for others to travel with (0); there is no polling cycle",
+        "milliseconds that a ready tensor may wait to be fused with others (0)",
     ),
     Tunable(
         ("--cache-capacity",),
         "CACHE_CAPACITY",
         whole(65536),
         "params.cache_capacity",
-        "signatures of a process set that travel as a number; 0: none (1024)",
+        "tensors per process set whose name and shape the controller caches; 0: none (1024)",
     ),
     Tunable(
         ("--hierarchical-allreduce",),
@@ -287,7 +287,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for tunable in TUNABLES:
         shown = argparse.SUPPRESS if tunable.without_effect else tunable.help
         if tunable.off and not tunable.without_effect:
-            shown += f"; {tunable.off[0]}: the contrary"
+            shown += f"; {tunable.off[0]}: the opposite"
         if tunable.convert in (flag, opposite):
             both = group.add_mutually_exclusive_group()
             both.add_argument(*tunable.flags, dest=tunable.dest, action="store_const", const="yes", help=shown)
