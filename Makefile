@@ -43,6 +43,12 @@ test: deps  ## lint, build and every test; ends with "N passed, M failed"
 	@scripts/install_deps.sh --consumers
 	@$(VENV)/python scripts/run_tests.py
 
+# Between edits: of the C++ tests only what a change reaches runs again.
+.PHONY: test-quick
+test-quick: deps  ## the C++ tests beside their sources, the tests of the API and of the tree's rules: about a minute
+	bazel test --test_output=errors -- //... -//tests/...
+	@$(VENV)/python -m pytest -q -n2 tests/api tests/tidy
+
 .PHONY: test-asan
 test-asan: deps  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(VENV)/python scripts/run_sanitizer.py asan
