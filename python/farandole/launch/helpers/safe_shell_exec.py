@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import BinaryIO, TextIO
 
 from farandole.launch.helpers.threads import in_thread
@@ -17,8 +16,11 @@ from farandole.launch.helpers.threads import in_thread
 GRACEFUL_TERMINATION_TIME_S = 5
 """How long a command has after SIGTERM."""
 _POLL_S = 0.05
-# The shell, and beside it one that kills its session.
-_WATCHED = '{{ read -r line || kill -KILL 0; }} </proc/self/fd/{} >/dev/null 2>&1 & eval "$1"'
+# Beside the command's shell, one that kills its session: no child of it, so that it does not wait for that. The pipe is
+# opened through our own number, as a shell cannot close a descriptor of two digits.
+_WATCHED = (
+    'exec 3</proc/{}/fd/{}; ({{ read -r line || kill -KILL 0; }} <&3 3<&- >/dev/null 2>&1 &); exec /bin/sh -c "$1" 3<&-'
+)
 
 
 def _pass_on(source: BinaryIO, target: TextIO, prefix: str, timestamps: bool) -> None:
@@ -55,18 +57,16 @@ def execute(
     reader, writer = os.pipe()
     try:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", _WATCHED.format(reader), "sh", command],
+            ["/bin/sh", "-c", _WATCHED.format(os.getpid(), reader), "sh", command],
             env=None if env is None else dict(env),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            pass_fds=[reader],
         )
     except BaseException:
+        os.close(reader)
         os.close(writer)
         raise
-    finally:
-        os.close(reader)
     forwards = []
     for name, source, target in (
         ("stdout", process.stdout, sys.stdout if stdout is None else stdout),
@@ -86,8 +86,8 @@ def execute(
             if process.poll() is None:
                 _end(process)
         finally:
-            with suppress(BrokenPipeError):
-                os.write(writer, b"\n")
+            os.write(writer, b"\n")
+            os.close(reader)
             os.close(writer)
     for forward in forwards:
         forward.join(GRACEFUL_TERMINATION_TIME_S)
