@@ -14,10 +14,10 @@ import pytest
 from farandole.launch.job import output
 from farandole.launch.job.output import Output, Sink
 from farandole.launch.settings.settings import Settings
-from farandole.launch.workers import lines
-from farandole.launch.workers.lines import LineReader
+from farandole.launch.workers.lines import LINE_BYTES_MAX, LineReader
 
-LINES = [sys.executable, "-S", "-c", "for i in range(2000): print('line', i)"]
+PLAIN = [sys.executable, "-S", "-c"]
+LINES = [*PLAIN, "for i in range(2000): print('line', i)"]
 KINDS = pytest.mark.parametrize(
     "options", [[], ["-prefix-timestamp"], ["--min-np", "1"]], ids=["agent", "here", "elastic"]
 )
@@ -53,14 +53,24 @@ def test_lines_are_cut_and_prefixed() -> None:
         assert source.read() == b"" and source.ended
 
 
-def test_a_line_without_end_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "LINE_BYTES_MAX", 10)
+def test_a_line_without_end_is_broken() -> None:
     with pipe() as (reader, writer):
-        source = LineReader(reader, "stdout", b"> ")
+        source = LineReader(reader, "stdout", b"> ", line_bytes_max=10)
         os.write(writer, b"x" * 9)
         assert source.read() == b""
         os.write(writer, b"y")
         assert source.read() == b"> xxxxxxxxxy\n"
+
+
+@pytest.mark.parametrize("options", [[], ["--min-np", "1"]])
+def test_a_line_that_is_as_long_as_may_be_stays_one(tmp_path: Path, options: list[str]) -> None:
+    """Also where the agent has written a prefix before it."""
+    body = f"print('x' * {LINE_BYTES_MAX - 1})"
+    options = ["--output-filename", "out", *options]
+    with processes.running(processes.launch_command(1, *PLAIN, body, options=tuple(options)), tmp_path) as job:
+        assert job.wait() == 0, job.report()
+    (file,) = (tmp_path / "out").glob("*/stdout")
+    assert [len(line) for line in file.read_text().splitlines()] == [LINE_BYTES_MAX - 1]
 
 
 @pytest.mark.parametrize(

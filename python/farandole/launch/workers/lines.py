@@ -6,7 +6,7 @@ import os
 import re
 
 READ_BYTES = 1 << 16
-# A line that is longer is broken.
+# Of a worker, without a prefix.
 LINE_BYTES_MAX = 1 << 16
 # At the end of a process, for what is in its pipe: more than a pipe holds. Others may hold it open.
 LAST_READS_MAX = 64
@@ -22,13 +22,14 @@ class LineReader:
         pipe: not blocking from now on, and this object's.
         stream: "stdout" or "stderr".
         prefix: stands before each line.
+        line_bytes_max: a line that is longer is broken.
     """
 
-    def __init__(self, pipe: int, stream: str, prefix: bytes = b"") -> None:
+    def __init__(self, pipe: int, stream: str, prefix: bytes = b"", line_bytes_max: int = LINE_BYTES_MAX) -> None:
         os.set_blocking(pipe, False)
         self.pipe, self.stream = pipe, stream
         self.ended = False
-        self._prefix = prefix
+        self._prefix, self._line_bytes_max = prefix, line_bytes_max
         self._rest = b""
         self._after_return = False
 
@@ -51,7 +52,7 @@ class LineReader:
         lines, self._rest = LINE.findall(text, 0, end), text[end:]
         if chunk:
             self._after_return = chunk.endswith(b"\r")
-        if self._rest and (self.ended or len(self._rest) >= LINE_BYTES_MAX):
+        if self._rest and (self.ended or len(self._rest) >= self._line_bytes_max):
             lines.append(self._rest + b"\n")
             self._rest = b""
         return begun + b"".join(self._prefix + line for line in lines)

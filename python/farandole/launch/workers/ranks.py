@@ -6,8 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from farandole.launch.workers.lines import LineReader
+from farandole.launch.workers.lines import LINE_BYTES_MAX, LineReader
 from farandole.launch.workers.workers import HostJob, Tell, Workers
+
+# The agent writes "[N] " before lines that it has cut at the same bound.
+PREFIX_BYTES_MAX = 64
 
 
 class RankWorkers(Workers):
@@ -22,7 +25,8 @@ class RankWorkers(Workers):
         if not self._job.captured:
             return self._run_agent(self._job.spec)
         pipes = {stream: os.pipe() for stream in ("stdout", "stderr")}
-        self._readers = [LineReader(reader, stream) for stream, (reader, _) in pipes.items()]
+        most = LINE_BYTES_MAX + PREFIX_BYTES_MAX
+        self._readers = [LineReader(pipe[0], stream, line_bytes_max=most) for stream, pipe in pipes.items()]
         self._outputs = [writer for _, writer in pipes.values()]
         self._run_agent(self._job.spec, self._outputs)
 
