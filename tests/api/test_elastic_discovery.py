@@ -59,6 +59,12 @@ def test_a_script_that_fails(tmp_path: Path, body: str, how: str) -> None:
         HostDiscoveryScript(script(tmp_path, body), 1).find_available_hosts_and_slots()
 
 
+def test_a_script_that_is_killed() -> None:
+    for number, name in ((9, "SIGKILL"), (40, "signal 40")):
+        with pytest.raises(DiscoveryError, match=f"was killed by {name}"):
+            HostDiscoveryScript(f"kill -{number} $$", 1).find_available_hosts_and_slots()
+
+
 def test_a_script_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     path = script(tmp_path, f"sleep 1000 & echo $! > {tmp_path}/pid; wait")
     started = time.monotonic()

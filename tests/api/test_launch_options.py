@@ -155,6 +155,14 @@ def test_what_is_behind_a_signal(tmp_path: Path, elastic: list[str], name: str, 
     assert hint in line and "docs/troubleshooting.md" in line
 
 
+@pytest.mark.parametrize("elastic", [[], ["--min-np", "1"]])
+def test_a_signal_without_a_name_is_named_by_its_number(tmp_path: Path, elastic: list[str]) -> None:
+    command = processes.launch_command(1, "sh", "-c", "kill -40 $$", options=tuple(elastic))
+    with processes.running(command, tmp_path) as job:
+        assert job.wait() == 128 + 40, job.report()
+    assert "was killed by signal 40" in job.stderr, job.report()
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [

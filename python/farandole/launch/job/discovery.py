@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from farandole.launch.hosts.hosts import SLOTS_MAX
+from farandole.launch.processes.child import signal_name
 from farandole.launch.processes.waiting import wait
 
 # The script is run so often, and killed after so long.
@@ -83,7 +84,7 @@ class HostDiscoveryScript(HostDiscovery):
             DiscoveryError: it has failed, or a line makes no sense.
         """
         if code:
-            how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+            how = f"was killed by {signal_name(-code)}" if code < 0 else f"exited with code {code}"
             raise DiscoveryError(f"the discovery script {self.script!r} {how}")
         hosts: dict[str, int] = {}
         for line in output.decode(errors="replace").splitlines():

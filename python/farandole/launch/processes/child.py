@@ -52,9 +52,7 @@ class Child:
         """How it ended, as a phrase."""
         code = self.process.poll()
         if code is not None and code < 0:
-            return (
-                f"the {self.name} (pid {self.process.pid}) was killed by signal {-code} ({signal.Signals(-code).name})"
-            )
+            return f"the {self.name} (pid {self.process.pid}) was killed by signal {-code} ({signal_name(-code)})"
         return f"the {self.name} (pid {self.process.pid}) exited with code {code}"
 
     def send(self, number: int) -> None:
@@ -104,6 +102,14 @@ class Restarts:
     def reason(self) -> str:
         """Why no more is allowed."""
         return f"it was started again {self.times} times within {self.within_s:g} s"
+
+
+def signal_name(number: int) -> str:
+    """As the agent writes it: "SIGKILL", or "signal 40" for one that has no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def read_line(descriptor: int, child: Child, timeout_s: float) -> str | None:

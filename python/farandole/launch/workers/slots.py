@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from farandole.launch.processes.child import signal_name
 from farandole.launch.workers.lines import LineReader
 from farandole.launch.workers.workers import HostJob, Tell, Workers
 
@@ -156,7 +157,7 @@ class SlotWorkers(Workers):
         self._drop_last(worker.readers)
         killed = end.si_code != os.CLD_EXITED
         code = 128 + end.si_status if killed else end.si_status
-        how = f"was killed by {signal.Signals(end.si_status).name}" if killed else f"exited with code {code}"
+        how = f"was killed by {signal_name(end.si_status)}" if killed else f"exited with code {code}"
         pid = worker.process.pid
         self._tell({"event": "ended", "slot": worker.slot, "pid": pid, "code": code, "killed": killed, "how": how})
 
