@@ -40,10 +40,21 @@ def test_a_script_that_prints_nothing(tmp_path: Path) -> None:
     assert HostDiscoveryScript(script(tmp_path, "true"), 1).find_available_hosts_and_slots() == {}
 
 
-@pytest.mark.parametrize("line", ["a:b", "a:-1", "a b:2", ":3", "a:", "a:99999999"])
+@pytest.mark.parametrize("line", ["a:b", "a:-1", "a b:2", ":3", "a:", "a:99999999", "/:1", "-oX:1", "a/../b"])
 def test_lines_that_make_no_sense(tmp_path: Path, line: str) -> None:
     with pytest.raises(DiscoveryError, match="printed"):
         HostDiscoveryScript(script(tmp_path, f"echo '{line}'"), 1).find_available_hosts_and_slots()
+
+
+@pytest.mark.parametrize("digits", [10, 5000])
+def test_a_long_number_of_slots(tmp_path: Path, digits: int) -> None:
+    with pytest.raises(DiscoveryError, match="with at most"):
+        HostDiscoveryScript(script(tmp_path, f"echo a:{'1' * digits}"), 1).find_available_hosts_and_slots()
+
+
+def test_an_address_in_brackets(tmp_path: Path) -> None:
+    found = HostDiscoveryScript(script(tmp_path, "echo '[fe80::1]:2'"), 1).find_available_hosts_and_slots()
+    assert found == {"fe80::1": 2}
 
 
 def test_a_host_without_slots_when_there_is_no_default(tmp_path: Path) -> None:

@@ -266,6 +266,9 @@ def test_host_lists(tmp_path: Path) -> None:
     file.write_text("a slots=2\nb max=3\n")
     with pytest.raises(ValueError, match=f"--hostfile {file}:2: 'b max=3' is not 'HOST slots=N'"):
         hosts.read_hostfile(str(file))
+    file.write_text(f"a slots={'1' * 5000}\n")
+    with pytest.raises(ValueError, match=f"--hostfile {file}:1: '1{{80}}' is not a number of slots between 1 and 4096"):
+        hosts.read_hostfile(str(file))
 
 
 def test_ranks_fill_hosts_in_order() -> None:

@@ -30,15 +30,26 @@ class HostRanks:
     local_size: int
 
 
+def number_of_slots(text: str, least: int) -> int | None:
+    """None: it is no number from `least` to SLOTS_MAX."""
+    slots = int(text) if re.fullmatch("[0-9]{1,9}", text) else -1
+    return slots if least <= slots <= SLOTS_MAX else None
+
+
 def _slots(text: str, where: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= SLOTS_MAX:
-        raise ValueError(f"{where}: {text!r} is not a number of slots between 1 and {SLOTS_MAX}")
-    return int(text)
+    slots = number_of_slots(text, 1)
+    if slots is None:
+        raise ValueError(f"{where}: {text[:80]!r} is not a number of slots between 1 and {SLOTS_MAX}")
+    return slots
+
+
+def is_name(text: str) -> bool:
+    """Whether a host may be called so. A name that begins with "-" would be an option of ssh."""
+    return bool(_NAME.fullmatch(text)) and not text.startswith("-")
 
 
 def _checked(name: str, where: str) -> str:
-    # A name that begins with "-" would be an option of ssh.
-    if not _NAME.fullmatch(name) or name.startswith("-"):
+    if not is_name(name):
         raise ValueError(f"{where}: {name!r} is not the name of a host")
     return name
 

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 
-from farandole.launch.hosts.hosts import SLOTS_MAX
+from farandole.launch.hosts.hosts import SLOTS_MAX, is_name, number_of_slots
 from farandole.launch.processes.child import signal_name
 from farandole.launch.processes.waiting import wait
 
@@ -97,8 +97,9 @@ class HostDiscoveryScript(HostDiscovery):
 
     def _read(self, line: str) -> tuple[str, int]:
         host, colon, count = line.rpartition(":") if ":" in line else (line, "", "")
-        slots = int(count) if count.isascii() and count.isdigit() else None if colon else self._slots
-        if not host or any(c.isspace() for c in host) or slots is None or not 0 <= slots <= SLOTS_MAX:
+        host = host.strip("[]")
+        slots = number_of_slots(count, 0) if colon else self._slots
+        if not is_name(host) or slots is None:
             hint = "" if colon else " and --slots-per-host"
             raise DiscoveryError(
                 f"the discovery script {self.script!r} printed {line[:80]!r}; lines are host:slots, or host{hint}, "
