@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -87,6 +88,24 @@ def test_a_script_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     while child.exists() and child.read_text().split()[2] != "Z":
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_what_a_script_leaves_is_killed_while_its_number_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later the number may be another process's."""
+    states = []
+
+    def kill(group: int, number: int) -> None:
+        states.append(Path(f"/proc/{group}/stat").read_text().split()[2])
+        kill_group(group, number)
+
+    kill_group = os.killpg
+    monkeypatch.setattr(os, "killpg", kill)
+    assert HostDiscoveryScript("sleep 1000 >&- & echo a:1", 1).find_available_hosts_and_slots() == {"a": 1}
+    assert states == ["Z"]
+
+
+def test_a_script_that_goes_on_without_output_is_ended() -> None:
+    assert HostDiscoveryScript("echo a:1; exec sleep 1000 >&-", 1).find_available_hosts_and_slots() == {"a": 1}
 
 
 def poll_until(discovery: RepeatedDiscovery, now: float, done: object) -> dict[str, int] | None:

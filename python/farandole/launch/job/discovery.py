@@ -155,15 +155,22 @@ class _Run:
         return chunk == b""
 
     def result(self) -> dict[str, int]:
-        """What it has found, after `read`. Raises DiscoveryError."""
-        try:
-            code = self._process.wait(PERIOD_S)
-        except subprocess.TimeoutExpired:
-            code = 0  # it goes on without output, and is ended
-        return self._script.parse(bytes(self._output), code)
+        """What it has found, after `read`. It has ended then. Raises DiscoveryError."""
+        deadline = time.monotonic() + PERIOD_S
+        while not (ended := self._has_ended()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.stop()
+        # One that goes on without output has done its work.
+        return self._script.parse(bytes(self._output), self._process.returncode if ended else 0)
+
+    def _has_ended(self) -> bool:
+        """It stays unwaited for, so that its number stays its own until its group is killed."""
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def stop(self) -> None:
-        """Ends the script and what it has started."""
+        """Ends the script and what it has started, unless that is done."""
+        if self._process.returncode is not None:
+            return
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
