@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from typing import TYPE_CHECKING
 
 from farandole.launch.hosts.hosts import is_local
 from farandole.launch.job.control import missing_program
 from farandole.launch.job.driver import Driver
+from farandole.launch.job.signals import ENDING, Signals
 from farandole.launch.processes import descriptors
 from farandole.launch.remote import ssh
 from farandole.launch.settings.settings import Settings, allowed_cores
 
 if TYPE_CHECKING:
     from farandole.launch.function.remote import RemoteFolders
+
+# Before a restart, after one in which no host could be used: a host that starts again needs a while.
+PAUSE_S = 3.0
 
 
 def run(settings: Settings, folders: RemoteFolders | None = None, lifeline: int | None = None) -> int:
@@ -46,10 +51,26 @@ def run(settings: Settings, folders: RemoteFolders | None = None, lifeline: int 
             settings.say(str(error))
             return 1
         code = driver.run(lifeline)
-        if not code or driver.asked_to_end or not driver.began or restarts == settings.max_restarts:
+        # What did not begin the first time is wrong in a way that does not pass.
+        hopeless = not driver.began and not restarts
+        if not code or driver.asked_to_end or hopeless or restarts == settings.max_restarts:
             break
-        settings.say(f"the job has failed with exit code {code}: restart {restarts + 1} of {settings.max_restarts}")
+        again = f"restart {restarts + 1} of {settings.max_restarts}{'' if driver.began else f' in {PAUSE_S:g} s'}"
+        settings.say(f"the job has failed with exit code {code}: {again}")
+        ending = 0 if driver.began else _pause(lifeline)
+        if ending:
+            return 128 + ending
     return code
+
+
+def _pause(lifeline: int | None) -> int:
+    """Returns after PAUSE_S, or when the job is to end: then the signal, unless it is `lifeline` that says so."""
+    deadline = time.monotonic() + PAUSE_S
+    with Signals() as signals:
+        while not signals.asked_to_end and time.monotonic() < deadline:
+            if signals.loop.wait([] if lifeline is None else [lifeline], deadline - time.monotonic()):
+                break
+        return next((number for number in signals.pending if number in ENDING), 0)
 
 
 def _terminal() -> os.terminal_size | None:
