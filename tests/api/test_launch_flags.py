@@ -11,6 +11,7 @@ from farandole.launch import cli
 from farandole.launch.cli import horovodrun
 from farandole.launch.hosts import hosts
 from farandole.launch.settings import settings, tunables
+from farandole.launch.settings.config_file import BYTES_MAX
 
 
 def parse(*arguments: str) -> settings.Settings:
@@ -232,6 +233,12 @@ logging:
     ]
 
 
+# A list of lists of lists ..., whose text would be 10^9 words.
+NESTED = "l0: &l0 [x]\n"
+NESTED += "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]\n" for n in range(1, 10))
+NESTED += "params: {cycle_time_ms: *l9}"
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
@@ -242,6 +249,13 @@ logging:
         ("params: [", "is not YAML"),
         ("params: " + "[" * 5000, "nested too deeply"),
         ("params: {cycle_time_ms: 2026-13-45}", "holds a value that cannot be: month must be in 1..12"),
+        ("params: {cycle_time_ms: !!int ''}", "holds a value that is not what its tag says"),
+        ("params: {cycle_time_ms: !!float ''}", "holds a value that is not what its tag says"),
+        ("params: {cycle_time_ms: !!bool x}", "holds a value that is not what its tag says"),
+        ("params: {cycle_time_ms: !!timestamp x}", "holds a value that is not what its tag says"),
+        ("params: {cycle_time_ms: [1]}", "params.cycle_time_ms is a list, not one value"),
+        pytest.param(NESTED, "params.cycle_time_ms is a list, not one value", id="nested"),
+        pytest.param("#" * (BYTES_MAX + 1), f"is longer than {BYTES_MAX} bytes", id="long"),
         ("params: !!python/object/apply:os.system ['touch hacked']", "is not YAML"),
     ],
 )
