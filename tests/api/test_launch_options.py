@@ -151,8 +151,19 @@ def test_what_is_behind_a_signal(tmp_path: Path, elastic: list[str], name: str, 
     command = processes.launch_command(1, "sh", "-c", f"kill -{name} $$", options=tuple(elastic))
     with processes.running(command, tmp_path) as job:
         assert job.wait() > 128, job.report()
-    (line,) = [line for line in job.stderr.splitlines() if line.startswith(f"farandole run: SIG{name}: ")]
-    assert hint in line and "docs/troubleshooting.md" in line
+    (line,) = [line for line in job.stderr.splitlines() if "docs/troubleshooting.md" in line]
+    cause = f"SIG{name}" if elastic else f"exit code {job.wait()} is that of SIG{name}, if nothing else ended it"
+    assert line.startswith(f"farandole run: {cause}: ") and hint in line
+
+
+def test_a_worker_that_ends_with_the_code_of_a_signal(tmp_path: Path) -> None:
+    """In an elastic job it is known that no signal came."""
+    for options, causes in (((), 1), (("--min-np", "1"), 0)):
+        command = processes.launch_command(1, "sh", "-c", "exit 137", options=options)
+        with processes.running(command, tmp_path) as job:
+            assert job.wait() == 137, job.report()
+        assert job.stderr.count("is that of SIGKILL, if nothing else ended it") == causes, job.report()
+        assert "farandole run: SIGKILL" not in job.stderr, job.report()
 
 
 @pytest.mark.parametrize("elastic", [[], ["--min-np", "1"]])

@@ -204,10 +204,12 @@ class Driver:
         return None if self._folders is None or local else self._folders.request()
 
     def _explain(self, code: int) -> None:
-        """What most often is behind the end of a process by a signal."""
+        """What most often is behind the end of a process by a signal, to judge by the exit code."""
         if code - 128 in HINTS and not self.asked_to_end:
             name = signal.Signals(code - 128).name
-            self._say(f"{name}: {HINTS[code - 128]} (docs/troubleshooting.md, A process was killed)")
+            # An elastic job asks only for what a signal has ended; of ranks nothing is known here but the code.
+            cause = name if self._settings.elastic else f"exit code {code} is that of {name}, if nothing else ended it"
+            self._say(f"{cause}: {HINTS[code - 128]} (docs/troubleshooting.md, A process was killed)")
 
     def _tell_all(self, number: int) -> None:
         """Passes a signal on. Hosts that nothing was heard of yet are not waited for when it ends the job."""
