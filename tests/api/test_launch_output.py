@@ -92,6 +92,20 @@ def test_prefixes(monkeypatch: pytest.MonkeyPatch, label: str, given: dict, show
         shower.close()
 
 
+@pytest.mark.parametrize(("label", "names"), [("rank", "rank.%d"), ("slot", "slot.host.%d")])
+def test_an_end_of_line_in_two_pieces_stands_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, label: str, names: str
+) -> None:
+    with pipe() as (reader, writer):
+        monkeypatch.setattr(output, "_STREAMS", {"stdout": writer})
+        shower = Output(Settings(2, ("true",), output_folder=str(tmp_path)), label)
+        for text in ("[1] y\r", "\n[1] z\n", "[1] b\r[0] a\n", "\n", "\n"):
+            shower.show("host", "stdout", text)
+        shower.close()
+    assert (tmp_path / (names % 1) / "stdout").read_bytes() == b"y\r\nz\nb\r\n"
+    assert (tmp_path / (names % 0) / "stdout").read_bytes() == b"a\n"
+
+
 def test_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then more is not asked for, the end is not waited for for ever, and others' writes still block."""
     monkeypatch.setattr(output, "FLUSH_S", 0.05)

@@ -111,6 +111,8 @@ class Output:
         self._settings, self._label, self._mode = settings, label, "ab" if again else "wb"
         self._sinks = {name: Sink(fd, f"the launcher's {name}", settings.say) for name, fd in _STREAMS.items()}
         self._files: dict[tuple[str, str], BinaryIO | None] = {}
+        # By host and stream, the last worker with a line that ends with "\\r": the "\\n" to it may come by itself.
+        self._returned: dict[tuple[str, str], str] = {}
         self._warned = False
         if settings.output_folder is not None:
             try:
@@ -140,15 +142,19 @@ class Output:
         for line in LINE.findall(text.encode(errors="surrogateescape")):
             found = _NUMBER.match(line)
             plain = line[found.end() :] if found else line
+            rest = line == b"\n"  # of an end that has begun with "\\r"
+            number = found.group(1).decode() if found else self._returned.pop((host, stream), "") if rest else ""
             prefix = b""
-            if found:
-                number = found.group(1).decode()
+            if number:
+                if plain.endswith(b"\r"):
+                    self._returned[host, stream] = number
+                elif self._returned.get((host, stream)) == number:
+                    del self._returned[host, stream]
                 if settings.output_folder is not None:
                     self._file(host, number, stream, plain)
                 worker = number if self._label == "rank" else f"{host}:{number}"
                 prefix = settings.prefix(worker, stream).encode()
-            # What ends a line that has ended with "\\r" already.
-            shown.append(plain if line == b"\n" else now + prefix + plain)
+            shown.append(plain if rest else now + prefix + plain)
         self._sinks[stream].write(b"".join(shown))
 
     def _file(self, host: str, number: str, stream: str, line: bytes) -> None:
