@@ -161,7 +161,8 @@ void Launch::Judge(const processes::WorkerEnd& worker) {
   for (output::OutputRelay* relay : {child.out.get(), child.err.get()}) {
     if (relay != nullptr) relay->FinishFromLoop();
   }
-  agent_->RankEndedFromLoop(worker.rank, worker.process);
+  // One that has failed ends the job, and may have failed only because it waited for another one in vain.
+  if (worker.process.code == 0) agent_->RankEndedFromLoop(worker.rank, worker.process);
   const pid_t pid = worker.process.pid;
   if (worker.process.code != 0 || !worker.removed_because.empty()) killpg(pid, SIGKILL);  // what it has left behind
   ended_.push_back(std::move(child));
