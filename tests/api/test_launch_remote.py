@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import stat
 from pathlib import Path
 
 import processes
 import pytest
-
-from farandole.launch.remote import ssh
-from farandole.version import __version__
+import stand_ins
 
 HOSTS = 60
 # For all hosts together: far less than for one after the other.
 END_S = 25.0
-
-
-def stand_in(folder: Path, body: str) -> str:
-    path = folder / "ssh"
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return str(path)
 
 
 def started(folder: Path, job: processes.Job, count: int) -> None:
@@ -33,7 +22,7 @@ def started(folder: Path, job: processes.Job, count: int) -> None:
 
 @pytest.mark.parametrize("options", [[], ["--min-np", "1"]], ids=["fixed", "elastic"])
 def test_hosts_that_hang_do_not_delay_a_signal(tmp_path: Path, options: list[str]) -> None:
-    program = stand_in(tmp_path, f"echo $$ >> {tmp_path}/started; exec sleep 1000")
+    program = stand_ins.program(tmp_path, f"echo $$ >> {tmp_path}/started; exec sleep 1000")
     named = ",".join(f"host{number}:1" for number in range(HOSTS))
     command = processes.launch_command(HOSTS, "true", options=("-H", named, "--start-timeout", "300", *options))
     with processes.running(command, tmp_path, {"FARANDOLE_SSH": program}) as job:
@@ -47,10 +36,7 @@ def test_hosts_that_hang_do_not_delay_a_signal(tmp_path: Path, options: list[str
 @pytest.mark.parametrize("options", [[], ["--min-np", "1"]], ids=["fixed", "elastic"])
 @pytest.mark.parametrize("here", [0, 1], ids=["elsewhere", "and here"])
 def test_hosts_that_hang_after_the_check_do_not_either(tmp_path: Path, options: list[str], here: int) -> None:
-    answer = {"version": __version__, "error": "", "host": "there", "seen": "127.0.0.1", "address": ""}
-    (tmp_path / "answer").write_text(f"{ssh.MARK}{json.dumps(answer)}\n")
-    hang = f"echo $$ >> {tmp_path}/started; exec sleep 1000"
-    program = stand_in(tmp_path, f'case "$*" in *--check*) exec cat {tmp_path}/answer;; esac; {hang}')
+    program = stand_ins.ssh(tmp_path, f"echo $$ >> {tmp_path}/started; exec sleep 1000")
     named = ["localhost:1"] * here + [f"host{number}:1" for number in range(HOSTS)]
     given = ("-H", ",".join(named), *options)
     command = processes.launch_command(len(named), "sleep", "1000", options=given)

@@ -12,7 +12,8 @@ import sys
 
 from farandole.launch.function import call_files
 from farandole.launch.processes.waiting import Loop
-from farandole.launch.remote import questions, ssh
+from farandole.launch.remote import questions
+from farandole.launch.remote.messages import line_of
 from farandole.launch.settings.settings import Settings
 from farandole.version import __version__
 
@@ -28,7 +29,7 @@ def main() -> None:
         answer["files"] = {name: base64.b64encode(content).decode() for name, content in taken.items()}
     except OSError as problem:
         answer["error"] = str(problem)
-    print(ssh.MARK + json.dumps(answer), flush=True)
+    sys.stdout.buffer.write(line_of(answer))
 
 
 class RemoteFolders:
@@ -54,15 +55,22 @@ class RemoteFolders:
 
     def take(self) -> bool:
         """Brings all results here and removes the folders there. Whether that was done on all hosts."""
-        request = {"folder": self._folder}
+        request, fields = {"folder": self._folder}, {"files": dict}
         with Loop() as loop:
             answers = questions.ask_all(
-                self._settings, self._made, request, self._timeout_s, loop, lambda: False, module=MODULE
+                self._settings, self._made, request, fields, self._timeout_s, loop, lambda: False, module=MODULE
             )
-        for answer in answers.values():
-            for name, content in answer["files"].items():
-                call_files.write_file(self._folder, name, base64.b64decode(content))
-        return len(answers) == len(set(self._made))
+        whole = len(answers) == len(set(self._made))
+        for host, answer in answers.items():
+            try:
+                files = {name: base64.b64decode(content) for name, content in answer["files"].items()}
+            except (TypeError, ValueError) as error:
+                self._settings.say(f"host {host}: it answers with something else than files: {error}")
+                whole = False
+                continue
+            for name, content in files.items():
+                call_files.write_file(self._folder, name, content)
+        return whole
 
 
 if __name__ == "__main__":

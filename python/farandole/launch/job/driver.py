@@ -156,7 +156,9 @@ class Driver:
         }
         timeout_s = settings.remote_timeout_s(self._environment)
         loop, pending = self._signals.loop, self._signals.pending
-        answers = questions.ask_all(settings, hosts, request, timeout_s, loop, lambda: bool(pending), "--check")
+        answers = questions.ask_all(
+            settings, hosts, request, questions.CHECKED, timeout_s, loop, lambda: bool(pending), "--check"
+        )
         if len(answers) < len(hosts):
             return None
         named = self._named_address()
@@ -245,5 +247,6 @@ class Driver:
             self._say(explain(error))
             for host in hosts:
                 host.end()
-        self._control.end()
-        self._output.close()
+        finally:
+            self._control.end()
+            self._output.close()

@@ -20,7 +20,7 @@ from farandole.base import locate
 from farandole.launch.hosts.addresses import address_of, address_towards_controller
 from farandole.launch.processes import descriptors
 from farandole.launch.processes.waiting import Loop
-from farandole.launch.remote.ssh import MARK
+from farandole.launch.remote.messages import line_of
 from farandole.launch.workers import local
 from farandole.launch.workers.workers import HostJob
 from farandole.version import __version__
@@ -112,7 +112,7 @@ class _Server:
             self._workers.obey(json.loads(line))
 
     def _tell(self, event: dict[str, Any]) -> None:
-        self._unsent += json.dumps(event).encode() + b"\n"
+        self._unsent += line_of(event)
 
     def _send(self) -> None:
         try:
@@ -147,7 +147,7 @@ def main() -> None:
     """Runs the program."""
     line, rest = _first_line()
     if sys.argv[1:] == ["--check"]:
-        print(MARK + json.dumps(_answer(json.loads(line))), flush=True)
+        sys.stdout.buffer.write(line_of(_answer(json.loads(line))))
         return
     job = HostJob.from_json(line)
     os.environ.update(job.environment)

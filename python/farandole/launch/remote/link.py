@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from farandole.launch.remote.events import EventReader
+from farandole.launch.remote.messages import MARK
 from farandole.launch.workers.workers import HostJob
 
 READ_BYTES = 1 << 16
@@ -15,6 +17,9 @@ READ_BYTES = 1 << 16
 EVENT_BYTES_MAX = 1 << 22
 # For ssh to end once its output has.
 END_S = 1.0
+# Of what it says, in sentences.
+QUOTED_MAX = 80
+_MARK = MARK.encode()
 
 
 class RemoteHost:
@@ -45,8 +50,8 @@ class RemoteHost:
             os.set_blocking(pipe.fileno(), False)
         self._unsent = bytearray(job.to_json().encode() + b"\n")
         self._received = bytearray()
-        self._finished = False
-        self._ended = False
+        self._reader = EventReader(job)
+        self._ended = self._greeted = False
         self._flush()
 
     @property
@@ -64,6 +69,8 @@ class RemoteHost:
 
     def send(self, **command: Any) -> None:
         """As LocalHost.send. A command to a host that has ended is lost."""
+        if command["do"] == "start":
+            self._reader.expect(command["slot"])
         self._unsent += json.dumps(command).encode() + b"\n"
         self._flush()
 
@@ -86,24 +93,43 @@ class RemoteHost:
         self._received += chunk
         *lines, rest = self._received.split(b"\n")
         self._received = bytearray(rest)
-        try:
-            found = [json.loads(line) for line in lines]
-        except ValueError:
-            chunk, found = b"", []
-        self._finished = self._finished or any(event["event"] == "finished" for event in found)
-        if chunk and len(rest) <= EVENT_BYTES_MAX:
-            return found
-        self._ended = True
-        return found if self._finished else [*found, self._lost()]
+        found: list[dict[str, Any]] = []
+        for line in lines:
+            problem = self._take(line, found)
+            if problem:
+                return self._end_with(found, problem)
+        if len(rest) > EVENT_BYTES_MAX:
+            return self._end_with(found, _something_else("a line without end", rest))
+        return found if chunk else self._end_with(found, "")
 
-    def _lost(self) -> dict[str, Any]:
-        try:
-            code = self._process.wait(END_S)
-            how = f"ssh exited with code {code if code >= 0 else 128 - code}"
-        except subprocess.TimeoutExpired:
-            code, how = 1, "it answers with something else"
+    def _take(self, line: bytearray, found: list[dict[str, Any]]) -> str:
+        """Adds to `found` what a line says; returns what is wrong with it."""
+        if line.startswith(_MARK):
+            try:
+                found.append(self._reader.read(line[len(_MARK) :]))
+            except ValueError as error:
+                return _something_else(str(error), line)
+        elif line.strip() and not self._greeted:
+            self._greeted = True
+            text = f"the login on host {self.name} prints {_quoted(line)}; such lines are left out"
+            found.append({"event": "note", "text": text})
+        return ""
+
+    def _end_with(self, found: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
+        """Nothing more is read; `how` is empty at the end of the connection. A host that has finished may go."""
+        self._ended = True
+        if self._reader.finished:
+            return found
+        code = 1
+        if not how:
+            try:
+                status = self._process.wait(END_S)
+                code = 128 - status if status < 0 else status or 1
+                how = f"ssh exited with code {status if status >= 0 else code}"
+            except subprocess.TimeoutExpired:
+                how = "ssh has closed it and goes on"
         text = f"the connection to host {self.name} ended ({how}), and its workers with it"
-        return {"event": "finished", "code": code if code > 0 else 128 - code, "text": text}
+        return [*found, {"event": "finished", "code": code, "text": text}]
 
     def give_up(self) -> None:
         """As LocalHost.give_up."""
@@ -119,3 +145,11 @@ class RemoteHost:
         self._process.wait()
         self._ended = True
         self._process.stdout.close()
+
+
+def _something_else(reason: str, line: bytearray) -> str:
+    return f"it answers with something else, {_quoted(line)}: {reason}"
+
+
+def _quoted(line: bytearray) -> str:
+    return ascii(line[:QUOTED_MAX].decode(errors="replace").rstrip())

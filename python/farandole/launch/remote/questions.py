@@ -10,15 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 
 from farandole.launch.processes.waiting import Loop
 from farandole.launch.remote import ssh
+from farandole.launch.remote.messages import MARK, check, message_of
 from farandole.launch.settings.settings import Settings
 from farandole.version import __version__
 
 # So many ssh processes at a time, with three pipes each.
 AT_ONCE = 512
 SSH_FAILED = 255
+# Of a host's answer to `--check`.
+CHECKED = {"seen": str, "address": str}
 READ_BYTES = 1 << 16
 # What a host may say.
 ANSWER_BYTES_MAX = 1 << 30
+# Of what it says, in sentences.
+QUOTED_MAX = 80
 # Between two looks at whether to stop.
 LOOK_S = 0.5
 
@@ -30,8 +35,8 @@ class HostError(Exception):
 class _Question:
     """One ssh process under way, from its start to its end."""
 
-    def __init__(self, command: Sequence[str], request: bytes, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self, command: Sequence[str], request: bytes, fields: Mapping[str, type], timeout_s: float) -> None:
+        self._fields, self._timeout_s = fields, timeout_s
         self._deadline = time.monotonic() + timeout_s
         self._unsent = memoryview(request)
         self.late = False
@@ -81,14 +86,20 @@ class _Question:
         if self.late:
             raise HostError(f"no answer within {self._timeout_s:g} s (--start-timeout)")
         out, err = (bytes(said).decode(errors="replace") for said in self._said.values())
-        answers = [line[len(ssh.MARK) :] for line in out.splitlines() if line.startswith(ssh.MARK)]
+        answers = [line[len(MARK) :] for line in out.splitlines() if line.startswith(MARK)]
         if not answers:
             raise HostError(_reason(err, self.process.returncode, ssh.remote_python()))
-        answer = json.loads(answers[-1])
-        if answer["version"] != __version__:
-            raise HostError(f"Farandole {answer['version']} is there, {__version__} is here")
-        if answer["error"]:
-            raise HostError(answer["error"])
+        try:
+            answer = message_of(answers[-1])
+            check(answer, {"version": str})
+            if answer["version"] != __version__:
+                raise HostError(f"Farandole {answer['version']} is there, {__version__} is here")
+            check(answer, {"error": str})
+            if answer["error"]:
+                raise HostError(answer["error"])
+            check(answer, self._fields)
+        except ValueError as error:
+            raise HostError(f"it answers with something else, {ascii(answers[-1][:QUOTED_MAX])}: {error}") from None
         return answer
 
     def kill(self) -> None:
@@ -121,13 +132,14 @@ def ask_all(
     settings: Settings,
     hosts: Sequence[str],
     request: Mapping[str, object],
+    fields: Mapping[str, type],
     timeout_s: float,
     loop: Loop,
     stop: Callable[[], bool],
     *words: str,
     module: str = ssh.HOST_PROGRAM,
 ) -> dict[str, dict]:
-    """What a module on each of the hosts answers to a request, the same for all.
+    """What a module on each of the hosts answers to a request, the same for all: these fields.
 
     Says a line for each host that has none. It is missing then, and so are all that had none yet when `stop` said so.
     """
@@ -141,7 +153,7 @@ def ask_all(
                 host = waiting.pop(0)
                 command = ssh.command(settings, host, timeout_s, *words, module=module)
                 try:
-                    asked[host] = _Question(command, line, timeout_s)
+                    asked[host] = _Question(command, line, fields, timeout_s)
                 except OSError as error:
                     answers[host] = HostError(f"cannot start {command[0]}: {error.strerror}")
             questions = asked.values()

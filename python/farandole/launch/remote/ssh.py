@@ -12,8 +12,6 @@ from collections.abc import Mapping
 
 from farandole.launch.settings.settings import Settings
 
-# Before what the program on the other host answers; shells print greetings.
-MARK = "farandole-remote: "
 # A host that has vanished without a word is noticed after so many times so many seconds.
 ALIVE_S, ALIVE_TIMES = 15, 3
 HOST_PROGRAM = "farandole.launch.remote.host"

@@ -1,0 +1,31 @@
+"""Programs that stand in for ssh: they run on this host what they are to run on another one, or do something else."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+from farandole.launch.remote.messages import MARK
+from farandole.version import __version__
+
+# Runs the command that ssh is given, as a host that finds us at 127.0.0.1.
+RUN = 'export SSH_CONNECTION="127.0.0.1 1 127.0.0.1 22"; for last; do :; done; exec sh -c "$last"'
+
+
+def program(folder: Path, body: str) -> str:
+    """An executable script."""
+    path = folder / "ssh"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+# To the check before a job, of hosts that pass it.
+ANSWER = {"version": __version__, "error": "", "host": "there", "seen": "127.0.0.1", "address": ""}
+
+
+def ssh(folder: Path, body: str, answer: object = ANSWER) -> str:
+    """Hosts that answer so to the check; then `body`."""
+    (folder / "answer").write_text(f"{MARK}{json.dumps(answer)}\n")
+    return program(folder, f'case "$*" in *--check*) exec cat {folder}/answer;; esac; {body}')
