@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import processes
 import pytest
 import stand_ins
+
+from farandole.launch.job.output import HELD_BYTES_MAX
 
 HOSTS = 60
 # For all hosts together: far less than for one after the other.
@@ -86,3 +92,57 @@ def test_who_names_only_this_host_listens_only_here(tmp_path: Path) -> None:
         assert "--listen 127.0.0.1:0 " in processes.command_line(controller)
         os.kill(job.process.pid, signal.SIGTERM)
         assert job.wait() == 128 + signal.SIGTERM, job.report()
+
+
+# Rank 1 fails when it is told to.
+FLOOD = """
+import os, sys, time
+while os.environ.get("FARANDOLE_RANK") == "1":
+    if os.path.exists("fail"):
+        sys.exit(3)
+    time.sleep(0.01)
+while True:
+    os.write(1, b"x" * 1000 + b"\\n")
+"""
+
+
+@contextmanager
+def unread(folder: Path, count: int, *options: str) -> Iterator[processes.Job]:
+    """A job on another host whose output nobody reads, once no more of it is taken."""
+    os.mkfifo(folder / "pipe")
+    reader = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    given = ("-H", f"host1:{count}", "--output-filename", "out", *options)
+    command = processes.launch_command(count, sys.executable, "-S", "-c", FLOOD, options=given)
+    command = ["sh", "-c", 'exec "$@" >pipe', "sh", *command]
+    program = stand_ins.program(folder, stand_ins.RUN)
+    try:
+        with processes.running(command, folder, {"FARANDOLE_SSH": program}) as job:
+            log = folder / "out" / ("slot.host1.0" if options else "rank.0") / "stdout"
+            job.wait_for(lambda: log.exists() and log.stat().st_size > HELD_BYTES_MAX, "more output than is held")
+            sizes = [0]
+
+            def stands_still() -> bool:
+                time.sleep(0.3)
+                sizes.append(log.stat().st_size)
+                return sizes[-1] == sizes[-2]
+
+            job.wait_for(stands_still, "the end of reading")
+            assert sizes[-1] < 16 * HELD_BYTES_MAX
+            yield job
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.parametrize("options", [[], ["--min-np", "1"]], ids=["fixed", "elastic"])
+def test_a_signal_ends_a_job_whose_output_nobody_reads(tmp_path: Path, options: list[str]) -> None:
+    with unread(tmp_path, 1, *options) as job:
+        os.kill(job.process.pid, signal.SIGTERM)
+        assert job.wait(END_S) == 128 + signal.SIGTERM, job.report()
+    assert "the connection to host" not in job.stderr, job.report()
+
+
+def test_a_failure_ends_a_job_whose_output_nobody_reads(tmp_path: Path) -> None:
+    with unread(tmp_path, 2) as job:
+        (tmp_path / "fail").touch()
+        assert job.wait(END_S) == 3, job.report()
+    assert "the connection to host" not in job.stderr, job.report()

@@ -1,7 +1,9 @@
 """Runs on a remote host, started through ssh: does there what a launcher does on its own host (launch/workers).
 
 What it is to do comes as a line of JSON on stdin; then commands, one a line. Events go to stdout, likewise. The end of
-stdin ends everything: the launcher has ended, in whatever way, or the connection has.
+stdin ends everything: the launcher has ended, in whatever way, or the connection has. A command is this program's own:
+
+    {"do": "hold", "hold": true}    nobody takes output at the moment; false: again
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ class _Server:
         self._commands, self._events = bytearray(commands), events
         os.set_blocking(events, False)
         self._unsent = bytearray()
+        self._hold = False
         self._connected = True
         self._deadline = float("inf")
         self._workers = local.make(job, dict(os.environ), self._tell)
@@ -93,7 +96,7 @@ class _Server:
                 self._send()
 
     def _turn(self, loop: Loop) -> None:
-        hold = len(self._unsent) > UNSENT_BYTES_MAX
+        hold = self._hold or len(self._unsent) > UNSENT_BYTES_MAX
         readers = [*self._workers.waits_on(hold), *([0] if self._connected else [])]
         ready = loop.wait(readers, 1.0, [self._events] if self._unsent else [])
         if 0 in ready:
@@ -109,7 +112,11 @@ class _Server:
         *lines, rest = self._commands.split(b"\n")
         self._commands = bytearray(rest)
         for line in lines:
-            self._workers.obey(json.loads(line))
+            command = json.loads(line)
+            if command["do"] == "hold":
+                self._hold = command["hold"]
+            else:
+                self._workers.obey(command)
 
     def _tell(self, event: dict[str, Any]) -> None:
         self._unsent += line_of(event)

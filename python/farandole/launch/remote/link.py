@@ -15,6 +15,8 @@ from farandole.launch.workers.workers import HostJob
 READ_BYTES = 1 << 16
 # An event is shorter; what sends more is something else.
 EVENT_BYTES_MAX = 1 << 22
+# Read from a host after it was told to hold its output back: more than is on its way then.
+LATE_BYTES_MAX = 1 << 23
 # For ssh to end once its output has.
 END_S = 1.0
 # Of what it says, in sentences.
@@ -52,6 +54,8 @@ class RemoteHost:
         self._received = bytearray()
         self._reader = EventReader(job)
         self._ended = self._greeted = False
+        self._hold = False
+        self._late_bytes = 0
         self._flush()
 
     @property
@@ -60,8 +64,11 @@ class RemoteHost:
         return self._ended or self._process.poll() is not None
 
     def readers(self, hold: bool) -> list:
-        """As LocalHost.readers."""
-        return [] if hold or self._ended else [self._process.stdout]
+        """As LocalHost.readers. The host is told of `hold`, as other events come behind output."""
+        if hold != self._hold:
+            self._hold, self._late_bytes = hold, 0
+            self.send(do="hold", hold=hold)
+        return [] if self._ended or self._late_bytes > LATE_BYTES_MAX else [self._process.stdout]
 
     def writers(self) -> list:
         """As LocalHost.writers."""
@@ -91,6 +98,7 @@ class RemoteHost:
             return []
         chunk = os.read(self._process.stdout.fileno(), READ_BYTES)
         self._received += chunk
+        self._late_bytes += len(chunk) if self._hold else 0
         *lines, rest = self._received.split(b"\n")
         self._received = bytearray(rest)
         found: list[dict[str, Any]] = []
@@ -116,9 +124,10 @@ class RemoteHost:
         return ""
 
     def _end_with(self, found: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
-        """Nothing more is read; `how` is empty at the end of the connection. A host that has finished may go."""
+        """Nothing more is read; `how` is empty at the end of the connection. A host that has finished, or was given up,
+        may go."""
         self._ended = True
-        if self._reader.finished:
+        if self._reader.finished or self._process.stdin.closed:
             return found
         code = 1
         if not how:
