@@ -146,3 +146,67 @@ def test_a_failure_ends_a_job_whose_output_nobody_reads(tmp_path: Path) -> None:
         (tmp_path / "fail").touch()
         assert job.wait(END_S) == 3, job.report()
     assert "the connection to host" not in job.stderr, job.report()
+
+
+# More than pipes hold, once the other rank has failed.
+LAST_WORDS = """
+import os, signal, sys, time
+if os.environ["FARANDOLE_RANK"] == "0":
+    while not os.path.exists("ready"):
+        time.sleep(0.01)
+    sys.exit(3)
+
+def end(*_):
+    for number in range(20_000):
+        print("last", number, "x" * 60)
+    sys.stdout.flush()
+    os._exit(0)
+
+signal.signal(signal.SIGTERM, end)
+open("ready", "w").close()
+while True:
+    time.sleep(1)
+"""
+
+
+SLOW = """
+import os, time
+while chunk := os.read(0, 1 << 16):
+    time.sleep(0.05)
+    while chunk:
+        chunk = chunk[os.write(1, chunk):]
+"""
+
+
+def test_what_a_worker_says_at_its_end_is_shown(tmp_path: Path) -> None:
+    """Also over a connection that takes its time."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    run = stand_ins.RUN.replace("exec ", "")
+    program = stand_ins.program(tmp_path, f"{run} | exec {sys.executable} -S {tmp_path}/slow.py")
+    command = processes.launch_command(2, sys.executable, "-S", "-c", LAST_WORDS, options=("-H", "localhost:1,host1:1"))
+    with processes.running(command, tmp_path, {"FARANDOLE_SSH": program}) as job:
+        assert job.wait(END_S) == 3, job.report()
+    assert len(job.lines("last ")) == 20_000, job.stdout[-1000:] + job.stderr
+
+
+def handles(pid: int, number: int) -> bool:
+    """Whether a process catches a signal, or has it blocked to wait for it."""
+    masks = dict(line.split(":\t") for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "Sig" in line)
+    return bool((int(masks["SigCgt"], 16) | int(masks["SigBlk"], 16)) >> (number - 1) & 1)
+
+
+@pytest.mark.parametrize("host", ["localhost", "host1"])
+def test_what_workers_had_begun_to_say_is_shown_when_their_agent_ends(tmp_path: Path, host: str) -> None:
+    program = stand_ins.program(tmp_path, stand_ins.RUN)
+    body = "printf 'last words'; touch ready; exec sleep 1000"
+    command = processes.launch_command(1, "sh", "-c", body, options=("-H", f"{host}:1", "--min-np", "1"))
+    with processes.running(command, tmp_path, {"FARANDOLE_SSH": program}) as job:
+        job.wait_for((tmp_path / "ready").exists, "the worker")
+        (agent,) = [
+            p for p in processes.marked(job.mark) if "farandole-agent" in processes.command_line(p).split(" ")[0]
+        ]
+        job.wait_for(lambda: handles(agent, signal.SIGTERM), "an agent that does not die of the signal")
+        os.kill(agent, signal.SIGTERM)
+        job.wait_for(lambda: job.lines("last words"), "the end of the line", 20.0)
+        os.kill(job.process.pid, signal.SIGTERM)
+        job.wait(END_S)

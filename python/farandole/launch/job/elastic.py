@@ -207,7 +207,10 @@ class ElasticJob(Driver):
             self._note_end(Slot(host, event["slot"]), event["code"], event["killed"], who)
         elif kind == "finished":
             # Nothing runs on this host any more.
-            self._hosts.pop(host).end()
+            gone = self._hosts.pop(host)
+            gone.end()
+            for last in gone.events(set()):
+                self._note(host, last)
             for slot in self._slots.running:
                 if slot.host == host:
                     self._note_end(slot, 1, True, "has ended with its host's agent")

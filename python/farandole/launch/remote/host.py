@@ -71,6 +71,7 @@ class _Server:
         os.set_blocking(events, False)
         self._unsent = bytearray()
         self._hold = False
+        self._last: dict[str, Any] | None = None
         self._connected = True
         self._deadline = float("inf")
         self._workers = local.make(job, dict(os.environ), self._tell)
@@ -90,8 +91,10 @@ class _Server:
                     self._turn(loop)
             finally:
                 self._workers.end()
+            if self._last is not None:
+                self._unsent += line_of(self._last)
             self._deadline = min(self._deadline, time.monotonic() + END_S)
-            while self._connected and self._unsent and time.monotonic() < self._deadline:
+            while self._unsent and time.monotonic() < self._deadline:
                 loop.wait([], 1.0, [self._events])
                 self._send()
 
@@ -119,7 +122,10 @@ class _Server:
                 self._workers.obey(command)
 
     def _tell(self, event: dict[str, Any]) -> None:
-        self._unsent += line_of(event)
+        if event["event"] == "finished":
+            self._last = event  # once the workers' end has told what is left
+        else:
+            self._unsent += line_of(event)
 
     def _send(self) -> None:
         try:

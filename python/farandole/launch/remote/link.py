@@ -60,8 +60,8 @@ class RemoteHost:
 
     @property
     def over(self) -> bool:
-        """As LocalHost.over; the connection may have ended before that was told."""
-        return self._ended or self._process.poll() is not None
+        """As LocalHost.over."""
+        return self._ended
 
     def readers(self, hold: bool) -> list:
         """As LocalHost.readers. The host is told of `hold`, as other events come behind output."""
@@ -94,9 +94,15 @@ class RemoteHost:
     def events(self, ready: set[int]) -> list[dict[str, Any]]:
         """As LocalHost.events."""
         self._flush()
-        if self._ended or self._process.stdout.fileno() not in ready:
+        gone = self._process.poll() is not None
+        if self._ended or not (gone or self._process.stdout.fileno() in ready):
             return []
-        chunk = os.read(self._process.stdout.fileno(), READ_BYTES)
+        try:
+            chunk = os.read(self._process.stdout.fileno(), READ_BYTES)
+        except BlockingIOError:
+            if not gone:
+                return []
+            chunk = b""  # what ssh has started holds the pipe open
         self._received += chunk
         self._late_bytes += len(chunk) if self._hold else 0
         *lines, rest = self._received.split(b"\n")
