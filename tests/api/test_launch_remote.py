@@ -57,14 +57,13 @@ def test_hosts_that_hang_after_the_check_do_not_either(tmp_path: Path, options: 
 # Runs here what is to run there, but refuses the second login of the launcher's checks.
 REFUSES_ONCE = """
 case "$*" in *--check*) echo >> {0}/checks; [ "$(wc -l < {0}/checks)" != 2 ] || exit 255;; esac
-for last; do :; done
-SSH_CONNECTION="127.0.0.1 1 127.0.0.1 2" exec sh -c "$last"
+{1}
 """
 
 
 @pytest.mark.parametrize("asked_to_end", [False, True])
 def test_a_host_that_cannot_be_used_for_once_costs_one_restart(tmp_path: Path, asked_to_end: bool) -> None:
-    program = stand_in(tmp_path, REFUSES_ONCE.format(tmp_path))
+    program = stand_ins.program(tmp_path, REFUSES_ONCE.format(tmp_path, stand_ins.RUN))
     worker = ("sh", "-c", "[ $FARANDOLE_RESTARTS != 0 ] || exit 3; echo again $FARANDOLE_RESTARTS")
     command = processes.launch_command(1, *worker, options=("-H", "other:1", "--max-restarts", "5"))
     with processes.running(command, tmp_path, {"FARANDOLE_SSH": program}) as job:
@@ -76,7 +75,7 @@ def test_a_host_that_cannot_be_used_for_once_costs_one_restart(tmp_path: Path, a
 
 
 def test_a_first_attempt_that_does_not_begin_is_the_last(tmp_path: Path) -> None:
-    program = stand_in(tmp_path, "exit 255")
+    program = stand_ins.program(tmp_path, "exit 255")
     command = processes.launch_command(1, "true", options=("-H", "other:1", "--max-restarts", "5"))
     with processes.running(command, tmp_path, {"FARANDOLE_SSH": program}) as job:
         assert job.wait() == 1, job.report()
