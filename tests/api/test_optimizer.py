@@ -306,6 +306,7 @@ def test_a_forgotten_optimizer_takes_its_model_along(hvd: ModuleType) -> None:
     loss_of(model, 0).backward()
     optimizer.step()
     gone = [weakref.ref(parameter) for parameter in model.parameters()]
+    optimizer.itself = optimizer  # as schedulers and hooks make circles
     del model, optimizer
     gc.collect()
     assert all(each() is None for each in gone)
