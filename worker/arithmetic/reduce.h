@@ -11,10 +11,11 @@
 // Arithmetic on host memory: combinations and scales of arrays. Any alignment, any count from 0. Every element type;
 // CanReduce says so, and asking for anything else, or for scales of bool, is a bug of ours (abort).
 //
-//   sum, product   integers wrap around; float16 and bfloat16 in float32, rounded to nearest even; NaN stays NaN
+//   sum, product   integers wrap around; float16 and bfloat16 in float32, rounded to nearest even
 //   bool           sum and max are "or", product and min are "and"; every value is a byte of 0 or 1
-//   min, max       exact; NaN if either is NaN, always the same positive quiet NaN; -0 is less than +0. So the result
-//                  does not depend on the order of the operands
+//   min, max       exact; NaN if either is NaN; -0 is less than +0. So the result does not depend on the order of the
+//                  operands
+//   NaN            as a result always the one of which all bits are set
 namespace farandole::worker::arithmetic {
 
 bool CanReduce(const Reduction& how);

@@ -23,8 +23,7 @@ struct Combination {
   bool stream = false;
 };
 
-// The passes by operation and element type, for one instruction set. All forms give the same bits, but for those of a
-// NaN that comes from a sum or a product.
+// The passes by operation and element type, for one instruction set. All forms give the same bits.
 struct ReduceKernels {
   using Combine = void (*)(const Combination&);
   // A 16-bit float type to and from float32.

@@ -37,6 +37,14 @@ FARANDOLE_INLINE void StorePartOf(char* to, V value, int64_t bytes) {
   std::memcpy(to, &value, bytes);
 }
 
+// Every NaN as the one of which all bits are set: `bits` are those of `value`, or of what it was rounded to. Of two NaN
+// the hardware passes on the first, but which operand is the first the compiler chooses anew for each loop, so that two
+// ranks could get different ones.
+template <typename V, typename B>
+FARANDOLE_INLINE B OneNan(V value, B bits) {
+  return bits | (B)(value != value);
+}
+
 // What a vector in registers has of memory: lanes of integers.
 template <typename Form, typename T>
 struct Integers {
@@ -67,14 +75,13 @@ struct Arithmetic {
   using Bits = Vector<Bit, kBytes>;
   static constexpr Bit kMagnitude = std::numeric_limits<Bit>::max();
   static constexpr Bit kInfinity = sizeof(T) == 4 ? Bit{0x7f800000} : static_cast<Bit>(0x7ff0000000000000);
-  static constexpr Bit kNan = sizeof(T) == 4 ? Bit{0x7fc00000} : static_cast<Bit>(0x7ff8000000000000);
 
   static FARANDOLE_INLINE Lanes Add(Lanes a, Lanes b) { return a + b; }
   static FARANDOLE_INLINE Lanes Multiply(Lanes a, Lanes b) { return a * b; }
   static FARANDOLE_INLINE Bits Key(Bits bits) { return bits ^ ((bits >> (8 * sizeof(T) - 1)) & kMagnitude); }
   static FARANDOLE_INLINE Lanes NanIfEither(Bits a, Bits b, Bits otherwise) {
     const Bits nan = ((a & kMagnitude) > kInfinity) | ((b & kMagnitude) > kInfinity);
-    return (Lanes)(nan ? Bits{} + kNan : otherwise);
+    return (Lanes)(otherwise | nan);
   }
   static FARANDOLE_INLINE Lanes Least(Lanes x, Lanes y) {
     const Bits a = (Bits)x, b = (Bits)y;
@@ -104,7 +111,7 @@ struct Floats : OwnFactors<T, Form::kBytes> {
   using Element = T;
   using Stored = Vector<T, Form::kBytes>;
   static FARANDOLE_INLINE Stored Wide(Stored value) { return value; }
-  static FARANDOLE_INLINE Stored Narrow(Stored value) { return value; }
+  static FARANDOLE_INLINE Stored Narrow(Stored value) { return (Stored)OneNan(value, (typename Floats::Bits)value); }
 };
 
 template <typename T>
@@ -132,7 +139,9 @@ struct SteppedFloats : Arithmetic<float, Form::kBytes / 2> {
   using Stored = Lanes;
   using Factors = ThreeFactors<float>;
   static FARANDOLE_INLINE Stored Wide(Stored value) { return value; }
-  static FARANDOLE_INLINE Stored Narrow(Stored value) { return value; }
+  static FARANDOLE_INLINE Stored Narrow(Stored value) {
+    return (Stored)OneNan(value, (typename SteppedFloats::Bits)value);
+  }
   static FARANDOLE_INLINE Lanes Prescaled(Lanes value, const Factors& f) { return value * f.pre; }
   static FARANDOLE_INLINE Lanes Postscaled(Lanes value, const Factors& f) {
     Lanes average =
@@ -150,7 +159,9 @@ struct Float16s : OwnFactors<float, Form::kBytes> {
   static FARANDOLE_INLINE Vector<float, Form::kBytes> Widened(Stored value) { return Form::FromFloat16(value); }
   static FARANDOLE_INLINE Stored Halved(Vector<float, Form::kBytes> value) { return Form::ToFloat16(value); }
   static FARANDOLE_INLINE Vector<float, Form::kBytes> Wide(Stored value) { return Widened(value); }
-  static FARANDOLE_INLINE Stored Narrow(Vector<float, Form::kBytes> value) { return Halved(value); }
+  static FARANDOLE_INLINE Stored Narrow(Vector<float, Form::kBytes> value) {
+    return Halved((Vector<float, Form::kBytes>)OneNan(value, (typename Float16s::Bits)value));
+  }
   // To the nearest number of the own type.
   static FARANDOLE_INLINE Vector<float, Form::kBytes> Nearest(Vector<float, Form::kBytes> value) {
     return Widened(Halved(value));
@@ -179,7 +190,7 @@ struct Bfloat16s {
   static FARANDOLE_INLINE Bits Rounded(Single value) {
     const Bits bits = (Bits)value;
     const Bits rounded = bits + 0x7fff + ((bits >> 16) & 1);
-    return value != value ? bits | 0x400000 : rounded;
+    return OneNan(value, rounded);
   }
   static FARANDOLE_INLINE Single Widened(Vector<uint16_t, Form::kBytes / 2> value) {
     return (Single)(__builtin_convertvector(value, Bits) << 16);

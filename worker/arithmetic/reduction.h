@@ -16,7 +16,7 @@ namespace farandole::worker::arithmetic {
 //   float32        prescale and postscale rounded to float32; combined in float32; the product with the mean in double,
 //                  rounded once
 //   float64        all in double
-// A factor of 1 changes no bit.
+// A factor of 1 changes no number.
 struct Reduction {
   // Not explicit: a type alone stands for its sum.
   Reduction(DataType dtype, ReduceOp op = ReduceOp::kSum, double prescale = 1, double postscale = 1,  // NOLINT
