@@ -79,14 +79,17 @@ def test_gradients_leave_their_memory_to_the_next_ones(tmp_path: Path, chosen: b
             optimizer.step()
         for _ in range(6):
             step()
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        for _ in range(5):
+        each = []
+        for _ in range(9):
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
             step()
-        print("faults", (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 5, flush=True)
+            each.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+        # Most of them: the heap still grows in a step in which more gradients than ever wait to be taken.
+        print("faults", sorted(each)[4], flush=True)
         """
     variables = {"MALLOC_TRIM_THRESHOLD_": "131072"} if chosen else {}
     job = processes.launch(tmp_path, 2, body, **variables)
     assert job.wait() == 0, job.report()
     pages = 10 * 1200 * 1200 * 4 // 4096
     faults = [int(count) for count in job.lines("faults")]
-    assert len(faults) == 2 and all(count > pages / 2 if chosen else count < pages / 10 for count in faults), faults
+    assert len(faults) == 2 and all(count > pages / 2 if chosen else count < pages / 20 for count in faults), faults
