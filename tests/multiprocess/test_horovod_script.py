@@ -70,3 +70,8 @@ def test_ignite(tmp_path: Path) -> None:
 
 def test_lightning(tmp_path: Path) -> None:
     assert sorted(horovodrun(tmp_path, "lightning_worker.py").lines("rank ")) == ["0", "1"]
+
+
+def test_pyro(tmp_path: Path) -> None:
+    job = horovodrun(tmp_path, "pyro_worker.py")
+    assert job.lines("parameters ") == ["8", "8"], job.report()
