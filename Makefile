@@ -41,7 +41,11 @@ test: deps  ## lint, build and every test; ends with "N passed, M failed"
 	@scripts/install_deps.sh --lint
 	@scripts/install_deps.sh --docs
 	@scripts/install_deps.sh --consumers
-	@$(VENV)/python scripts/run_tests.py
+	@$(VENV)/python scripts/run_tests.py $(AFTER)
+
+.PHONY: test-all
+test-all:  ## that, then test-torch-floor and wheel-test (needs root): what the automatic build runs
+	@$(MAKE) --no-print-directory test AFTER="test-torch-floor wheel-test"
 
 # Between edits: of the C++ tests only what a change reaches runs again.
 .PHONY: test-quick

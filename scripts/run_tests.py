@@ -1,8 +1,9 @@
-"""Lint, build, C++ tests, Python tests; ends with one line `N passed, M failed`. Exit code 1 if anything failed.
+"""Lint, build, C++ tests, Python tests, then targets of the Makefile that are named as arguments; ends with one line
+`N passed, M failed`. Exit code 1 if anything failed.
 
-Counted are lint checks, the build (one), the cases of every Bazel test and every pytest case. A step that breaks
-without naming a case counts as one failure, so that nothing passes by not running. Skipped tests are listed with their
-reasons and counted beside the sum.
+Counted are lint checks, the build (one), the cases of every Bazel test, every pytest case, each further target (one). A
+step that breaks without naming a case counts as one failure, so that nothing passes by not running. Skipped tests are
+listed with their reasons and counted beside the sum.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
@@ -112,7 +114,15 @@ def run_pytest() -> Tally:
     return tally if code == 0 else at_least_one_failure(tally, f"pytest: exit code {code}")
 
 
-def main() -> int:
+def run_target(name: str) -> Tally:
+    """A target of the Makefile that tests what `make test` leaves out."""
+    started = time.monotonic()
+    code = subprocess.run(["make", "--no-print-directory", name], cwd=ROOT).returncode
+    print(f"make {name}: {time.monotonic() - started:.0f} s", flush=True)
+    return Tally(passed=1) if code == 0 else Tally(failed=[f"make {name}: exit code {code}"])
+
+
+def main(targets: list[str]) -> int:
     """Runs the steps; a failed one does not stop the next, except that without a build there is nothing to test."""
     OUT.mkdir(parents=True, exist_ok=True)
     total = run_lint()
@@ -120,8 +130,10 @@ def main() -> int:
     total.add(bazel)
     if bazel.passed:
         total.add(run_pytest())
+        for name in targets:
+            total.add(run_target(name))
     else:
-        total.failed.append("pytest: not run, the build failed")
+        total.failed += [f"{name}: not run, the build failed" for name in ("pytest", *targets)]
     for name in total.skipped:
         print(f"SKIPPED {name}")
     for name in total.failed:
@@ -133,4 +145,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
