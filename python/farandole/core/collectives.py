@@ -219,32 +219,14 @@ class Collectives:
         """`allreduce` of each: none before all are there."""
         viewed = [self._tensors.view(tensor, in_place) for tensor in tensors]
         targets = [self._target(tensor, each[0], each[1], in_place) for tensor, each in zip(tensors, viewed)]
-        given = self._submit_group(
-            ALLREDUCE,
-            wire_name("grouped_allreduce", name),
-            viewed,
-            [to for _, to in targets],
-            process_set,
-            *_reducing(op, prescale_factor, postscale_factor),
-        )
-        return (
-            given[0],
-            (viewed, targets, tensors),
-            lambda _: tuple(self._tensors.deliver(at[0], tensor, in_place) for at, tensor in zip(targets, tensors)),
-            given[1:],
-        )
+        wanted, reducing = wire_name("grouped_allreduce", name), _reducing(op, prescale_factor, postscale_factor)
+        return self._start_group(ALLREDUCE, wanted, tensors, viewed, targets, in_place, process_set, *reducing)
 
     def grouped_allgather(self, tensors: Sequence[Any], name: str | None, process_set: ProcessSet) -> BegunGroup:
         """`allgather` of each."""
         viewed = [self._view_rows(tensor, "allgather") for tensor in tensors]
         wanted = wire_name("grouped_allgather", name)
-        given = self._submit_group(ALLGATHER, wanted, viewed, [0] * len(viewed), process_set)
-        return (
-            given[0],
-            (viewed,),
-            lambda _: tuple(self._received(done, *each) for done, *each in zip(given, tensors, [v[2] for v in viewed])),
-            given[1:],
-        )
+        return self._start_group(ALLGATHER, wanted, tensors, viewed, None, False, process_set)
 
     def grouped_reducescatter(
         self,
@@ -259,20 +241,8 @@ class Collectives:
         viewed = [self._view_rows(tensor, "reducescatter") for tensor in tensors]
         set_id = process_sets.id_of(process_set)
         targets = [self._tensors.empty(at, _own_rows(each[3], set_id)) for at, each in zip(tensors, viewed)]
-        given = self._submit_group(
-            REDUCESCATTER,
-            wire_name("grouped_reducescatter", name),
-            viewed,
-            [to for _, to in targets],
-            process_set,
-            *_reducing(op, prescale_factor, postscale_factor),
-        )
-        return (
-            given[0],
-            (viewed, targets),
-            lambda _: tuple(self._tensors.deliver(at[0], tensor, False) for at, tensor in zip(targets, tensors)),
-            given[1:],
-        )
+        wanted, reducing = wire_name("grouped_reducescatter", name), _reducing(op, prescale_factor, postscale_factor)
+        return self._start_group(REDUCESCATTER, wanted, tensors, viewed, targets, False, process_set, *reducing)
 
     def _view_rows(self, tensor: Any, operation: str) -> _Viewed:
         viewed = self._tensors.view(tensor)
@@ -300,22 +270,36 @@ class Collectives:
             errors.raise_error(code)
         return self._tensors.deliver(result, tensor, False)
 
-    def _submit_group(
+    def _start_group(
         self,
         operation: int,
         name: submission.Text | None,
+        tensors: Sequence[Any],
         viewed: Sequence[_Viewed],
-        targets: Sequence[int],
+        targets: Sequence[tuple[Any, int]] | None,
+        in_place: bool,
         process_set: ProcessSet,
         *reducing: Any,
-    ) -> tuple[int, ...]:
-        """Submits an operation of each; `reducing` are its reduce operation and factors."""
+    ) -> BegunGroup:
+        """Starts an operation of each.
+
+        Args:
+            targets: memory for the results; None: the library has it, as their shapes are not known yet.
+            reducing: reduce operation and factors.
+        """
         library_in_use()
-        parts = [(address, to, dtype, shape) for (_, address, dtype, shape), to in zip(viewed, targets)]
+        addresses = [0] * len(viewed) if targets is None else [to for _, to in targets]
+        parts = [(address, to, dtype, shape) for (_, address, dtype, shape), to in zip(viewed, addresses)]
         code, given = submission.submit_group(operation, name, parts, process_sets.id_of(process_set), *reducing)
         if code < 0:
             errors.raise_error(code)
-        return tuple(given)
+
+        def finish(_: int) -> tuple[Any, ...]:
+            if targets is None:
+                return tuple(self._received(done, at, each[2]) for done, at, each in zip(given, tensors, viewed))
+            return tuple(self._tensors.deliver(target, at, in_place) for (target, _), at in zip(targets, tensors))
+
+        return given[0], (viewed, targets, tensors), finish, tuple(given[1:])
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
