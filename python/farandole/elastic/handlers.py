@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from farandole.core.objects import broadcast_object
-from farandole.elastic.state import ObjectState
+from farandole.elastic.state import ObjectState, Restorable
 from farandole.process import basics
 
 
-class StateHandler:
+class StateHandler(Restorable):
     """How one kind of value is saved, restored and synchronised. A subclass says how.
 
     Args:
@@ -21,21 +21,6 @@ class StateHandler:
     def __init__(self, value: Any) -> None:
         self.value = value
         self.save()
-
-    def save(self) -> None:
-        """Keeps a copy of the value's state."""
-        raise NotImplementedError(f"{type(self).__name__} must define save()")
-
-    def restore(self) -> None:
-        """Takes the value back to the last copy. Must not communicate."""
-        raise NotImplementedError(f"{type(self).__name__} must define restore()")
-
-    def sync(self) -> None:
-        """Takes over the value's state of rank 0, and saves it."""
-        raise NotImplementedError(f"{type(self).__name__} must define sync()")
-
-    def reset(self) -> None:
-        """Called when the workers have changed. Does nothing here."""
 
     def set_value(self, value: Any) -> None:
         """Is about another value from now on, and saves it."""

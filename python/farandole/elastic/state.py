@@ -21,7 +21,26 @@ class HostUpdateResult(IntFlag):
     mixed = removed | added
 
 
-class State:
+class Restorable:
+    """What can be saved, restored and synchronised. A subclass defines `save`, `restore` and `sync`."""
+
+    def save(self) -> None:
+        """Keeps a copy of the state in memory."""
+        raise NotImplementedError(f"{type(self).__name__} must define save()")
+
+    def restore(self) -> None:
+        """Takes the state back to the last copy. Must not communicate."""
+        raise NotImplementedError(f"{type(self).__name__} must define restore()")
+
+    def sync(self) -> None:
+        """Takes over the state of rank 0, and saves it. Called on all ranks together."""
+        raise NotImplementedError(f"{type(self).__name__} must define sync()")
+
+    def reset(self) -> None:
+        """Called when the workers have changed, before the registered callbacks. Does nothing here."""
+
+
+class State(Restorable):
     """Base class of what `run_fn` takes as a state. A subclass defines `save`, `restore` and `sync`.
 
     Args:
@@ -89,21 +108,6 @@ class State:
         added, removed = membership.largest("elastic.changes", (added, removed))
         if added or removed:
             raise HostsUpdatedInterrupt(skip_sync=not added)
-
-    def save(self) -> None:
-        """Keeps a copy of the state in memory."""
-        raise NotImplementedError(f"{type(self).__name__} must define save()")
-
-    def restore(self) -> None:
-        """Takes the state back to the last copy. Must not communicate."""
-        raise NotImplementedError(f"{type(self).__name__} must define restore()")
-
-    def sync(self) -> None:
-        """Takes over the state of rank 0, and saves it. Called on all ranks together."""
-        raise NotImplementedError(f"{type(self).__name__} must define sync()")
-
-    def reset(self) -> None:
-        """Called when the workers have changed, before the registered callbacks. Does nothing here."""
 
 
 class ObjectState(State):
