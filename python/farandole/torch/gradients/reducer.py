@@ -294,7 +294,7 @@ class GradientReducer:
             basics.size()  # raises when not initialised
             # In an elastic job hooks are there whoever will be a member.
             self._excluded = not members.included()
-        if not self._excluded:
+        if not self._excluded and any(slot.usual is None for slot in self.slots):
             self._refuse_sharing()
         set_id = process_sets.id_of(members)
         alone = members.size() == 1 and not is_elastic()
