@@ -17,6 +17,7 @@ import horovod.torch
 from farandole.data import AsyncDataLoaderMixin, BaseDataLoader
 from farandole.exceptions import RunError
 from farandole.torch import elastic
+from farandole.torch.adasum_optimizer import DistributedAdasumOptimizer
 from horovod.common.exceptions import HorovodInternalError
 from horovod.torch.compression import Compression
 
@@ -50,7 +51,22 @@ def optimizer(model: torch.nn.Module) -> None:
         wrapped.step()
     torch.optim.lr_scheduler.StepLR(wrapped, 1)
     assert_type(wrapped.param_groups, list[dict[str, Any]])
-    wrapped.synchronise()  # type: ignore[attr-defined]
+    wrapped.synchronise()  # type: ignore[union-attr]
+
+
+def adasum(model: torch.nn.Module) -> None:
+    ours = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters()), op=hvd.Adasum)
+    horovods = horovod.torch.DistributedOptimizer(torch.optim.SGD(model.parameters()), op=horovod.torch.Adasum)
+    for wrapped in (ours, horovods):
+        wrapped.synchronize()
+        if isinstance(wrapped, DistributedAdasumOptimizer):
+            assert_type(wrapped, DistributedAdasumOptimizer)
+            wrapped.synchronize()
+            wrapped.set_backward_passes_per_step(wrapped.backward_passes_per_step)
+            assert_type(wrapped.param_groups, list[dict[str, Any]])
+            wrapped.zero_grad()
+            wrapped.step()
+            wrapped.synchronise()  # type: ignore[attr-defined]
 
 
 def horovods_names(model: torch.nn.Module) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
@@ -16,8 +16,14 @@ from farandole.torch.compression import Compressor
 from farandole.torch.gradients.fingerprint import Comparison
 from farandole.torch.gradients.reducer import check_passes
 
+# Both classes that are put before the class of an optimizer call its methods by super().
+if TYPE_CHECKING:
+    Wrapped = torch.optim.Optimizer
+else:
+    Wrapped = object
 
-class DistributedAdasumOptimizer:
+
+class DistributedAdasumOptimizer(Wrapped):
     """What is put before the class of the wrapped optimizer for op=Adasum; see `DistributedOptimizer`."""
 
     def _distribute(
@@ -85,9 +91,9 @@ class DistributedAdasumOptimizer:
         started, first_error = [], None
         for parameter, start in zip(trained, before):
             change, context = self._compression.compress(parameter.detach().sub_(start))
-            own = {"name": self._own_name(parameter), "process_set": self.process_set}
+            name, members = self._own_name(parameter), self.process_set
             try:
-                handle = operations.allreduce_async_(change, op=reduce_ops.Adasum, **own)
+                handle = operations.allreduce_async_(change, name=name, op=reduce_ops.Adasum, process_set=members)
             except Exception as error:
                 first_error = error
                 break  # what has been started still works on the weights

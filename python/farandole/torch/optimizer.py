@@ -8,7 +8,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable, TypeVar
 
 import torch
 
@@ -18,7 +18,7 @@ from farandole.core import reduce_ops
 from farandole.exceptions import HorovodInternalError
 from farandole.process import basics
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch.adasum_optimizer import DistributedAdasumOptimizer
+from farandole.torch.adasum_optimizer import DistributedAdasumOptimizer, Wrapped
 from farandole.torch.compression import Compression, Compressor
 from farandole.torch.gradients import grouping
 from farandole.torch.gradients.fingerprint import Comparison
@@ -87,13 +87,7 @@ def _resolve_groups(num_groups: int, groups: Any) -> Any:
     return groups
 
 
-if TYPE_CHECKING:
-    _Wrapped = torch.optim.Optimizer
-else:
-    _Wrapped = object
-
-
-class _DistributedOptimizer(_Wrapped):
+class _DistributedOptimizer(Wrapped):
     """What is put before the class of the wrapped optimizer; see `DistributedOptimizer`."""
 
     find_duplicates = staticmethod(find_duplicates)
@@ -140,8 +134,8 @@ class _DistributedOptimizer(_Wrapped):
 
     @property
     def _handles(self) -> dict[torch.Tensor, tuple[int, Any]]:
-        open_ = [slot for slot in self._reducer.slots if slot.transfer is not None]
-        return {slot.parameter: (slot.transfer.handle, slot.transfer.context) for slot in open_}
+        begun = [(slot.parameter, slot.transfer) for slot in self._reducer.slots if slot.transfer is not None]
+        return {parameter: (transfer.handle, transfer.context) for parameter, transfer in begun}
 
     @property
     def _allreduce_delay(self) -> dict[torch.Tensor, int]:
@@ -275,7 +269,7 @@ def _check_kind(optimizer: Any) -> None:
 
 
 def _several(process_set: ProcessSet) -> bool:
-    return is_elastic() or process_set.size() > 1
+    return is_elastic() or process_set.size() != 1
 
 
 def DistributedOptimizer(
@@ -291,7 +285,7 @@ def DistributedOptimizer(
     process_set: ProcessSet = global_process_set,
     *,
     synchronize_in_backward: bool = True,
-) -> _DistributedOptimizer:
+) -> _DistributedOptimizer | DistributedAdasumOptimizer:
     """Returns an optimizer whose steps use the gradients of all ranks.
 
     The allreduce of a gradient starts when backward has computed it, and overlaps with the rest of backward. Gradients
@@ -332,9 +326,9 @@ def DistributedOptimizer(
     names = _names(optimizer, named_parameters)
     basics.size()
     if op == reduce_ops.Adasum and _several(process_set):
-        result = _derive(optimizer, DistributedAdasumOptimizer)
-        result._distribute(names, compression, backward_passes_per_step, process_set)
-        return result
+        adasum = _derive(optimizer, DistributedAdasumOptimizer)
+        adasum._distribute(names, compression, backward_passes_per_step, process_set)
+        return adasum
     result = _derive(optimizer, _DistributedOptimizer)
     result._distribute(
         names,
@@ -350,12 +344,15 @@ def DistributedOptimizer(
     return result
 
 
-def _derive(optimizer: torch.optim.Optimizer, first: type) -> Any:
+_Distributed = TypeVar("_Distributed", _DistributedOptimizer, DistributedAdasumOptimizer)
+
+
+def _derive(optimizer: torch.optim.Optimizer, first: type[_Distributed]) -> _Distributed:
     """An optimizer of a class with the name of the optimizer's class, derived from `first` and from it."""
     wrapped = type(optimizer)
     # Libraries look for Horovod's optimizer by the module of its class.
     module = "horovod.torch.optimizer" if "horovod.torch" in sys.modules else __name__
-    result = object.__new__(type(wrapped.__name__, (first, wrapped), {"__module__": module}))
+    result: _Distributed = object.__new__(type(wrapped.__name__, (first, wrapped), {"__module__": module}))
     # Everything of the wrapped optimizer but what others have put over its methods (learning-rate schedulers do).
     result.__dict__.update(
         {key: value for key, value in vars(optimizer).items() if not callable(getattr(wrapped, key, None))}
