@@ -95,7 +95,7 @@ def case_groups_follow_the_order_of_rank_0() -> None:
         (parameters[name] * (index + 10 * hvd.rank())).sum().backward()
     optimizer.step()
     assert [parameters[name].tolist() for name in "abcd"] == [[-10 - 2 * i] * 2 for i in range(4)]
-    assert [[s.name for s in g.slots] for g in optimizer._reducer.groups] == [["a", "b"], ["c", "d"]]
+    assert [[m.slot.name for m in g.members] for g in optimizer._reducer.groups] == [["a", "b"], ["c", "d"]]
 
 
 def case_a_gradient_that_differs_is_named_in_a_group() -> None:

@@ -36,8 +36,7 @@ class Dense(Transfer):
 
     def start(self, how: Reduction) -> None:
         """Submits the gradient; raises what the library answers."""
-        self._prepare(how)
-        buffer, slot = self.buffer, self.slot
+        buffer, slot = self._prepare(how), self.slot
         pointer = buffer.data_ptr()
         code = memory.REDUCIBLE.get(buffer.dtype)
         if code is None:
@@ -66,7 +65,7 @@ class Dense(Transfer):
         self._deliver(how)
         return None
 
-    def _prepare(self, how: Reduction) -> None:
+    def _prepare(self, how: Reduction) -> torch.Tensor:
         """Puts the gradient into plain memory, which may be the gradient's own."""
         slot = self.slot
         gradient = slot.parameter.grad
@@ -74,8 +73,9 @@ class Dense(Transfer):
             slot.sparse_dimensions = gradient.sparse_dim()
             slot.parameter.grad = gradient.to_dense()
         with torch.no_grad():
-            self.buffer = self._plain(how)
+            buffer = self.buffer = self._plain(how)
         slot.hand_over()
+        return buffer
 
     def _plain(self, how: Reduction) -> torch.Tensor:
         slot = self.slot
@@ -130,6 +130,7 @@ class Dense(Transfer):
 
     def _deliver(self, how: Reduction) -> None:
         buffer, context, slot = self.buffer, self.context, self.slot
+        assert buffer is not None  # since `start`
         self.buffer, self.context = None, None
         slot.take_back()
         gradient = slot.parameter.grad
@@ -140,12 +141,12 @@ class Dense(Transfer):
                 buffer = how.compression.decompress(buffer, context)
             if gradient.requires_grad:
                 # Values of a graph stay as they are, for those who differentiate it once more.
-                slot.parameter.grad = buffer.view(gradient.shape).to(gradient.dtype)
+                gradient = slot.parameter.grad = buffer.view(gradient.shape).to(gradient.dtype)
             else:
                 with torch.no_grad():
                     gradient.copy_(buffer)
         if slot.sparse_dimensions:
-            slot.parameter.grad = slot.parameter.grad.to_sparse(slot.sparse_dimensions)
+            slot.parameter.grad = gradient.to_sparse(slot.sparse_dimensions)
             slot.sparse_dimensions = 0
 
 
@@ -169,7 +170,7 @@ class Grouped(Dense):
         self.abandon()
         if self.slot.transfer is self:
             self.slot.transfer = None
-        else:
+        elif isinstance(self.slot.transfer, Sparse):
             self.slot.transfer.stand_in = None
 
     def finish(self, how: Reduction) -> Transfer | None:
@@ -180,8 +181,9 @@ class Grouped(Dense):
             # Apart from now on, which shows which of its gradients it was.
             if self.slot.group is not None:
                 self.slot.group.dissolve()
-            self.slot.usual.start(how)
-            return self.slot.usual
+            alone = Dense(self.slot)
+            alone.start(how)
+            return alone
         self._deliver(how)
         return None
 
@@ -190,18 +192,18 @@ class Group:
     """Slots whose gradients are submitted by one call, when the last one is ready."""
 
     def __init__(self, slots: Sequence[Slot]) -> None:
-        self.slots = slots
+        self.members = [Grouped(slot) for slot in slots]
         self._missing = -1  # gradients that are still to come in this step; -1: none has come yet
-        for slot in slots:
-            slot.group, slot.usual = self, Grouped(slot)
+        for member in self.members:
+            member.slot.group, member.slot.usual = self, member
 
     def parameters(self) -> tuple[torch.Tensor, ...]:
         """Those whose gradients are in the group."""
-        return tuple(slot.parameter for slot in self.slots)
+        return tuple(member.slot.parameter for member in self.members)
 
     def count(self) -> int:
         """Gradients that have come in this step."""
-        return sum(slot.transfer is not None for slot in self.slots)
+        return sum(member.slot.transfer is not None for member in self.members)
 
     def waits(self) -> bool:
         """Whether some gradients have come and others have not."""
@@ -213,14 +215,15 @@ class Group:
 
     def dissolve(self) -> None:
         """Each is reduced by itself from now on."""
-        for slot in self.slots:
-            slot.group, slot.usual = None, Dense(slot)
-        self.slots = ()
+        for member in self.members:
+            member.slot.group, member.slot.usual = None, Dense(member.slot)
+        self.members = []
 
     def arrived(self) -> bool:
         """Counts a gradient. Whether it was the last one."""
         if self._missing < 0:
-            self._missing = sum(slot.parameter.requires_grad and not slot.sparse for slot in self.slots)
+            slots = (member.slot for member in self.members)
+            self._missing = sum(slot.parameter.requires_grad and not slot.sparse for slot in slots)
         self._missing -= 1
         return self._missing == 0
 
@@ -229,10 +232,10 @@ class Group:
         self._missing = -1
         members: list[Grouped] = []
         try:
-            for slot in self.slots:
-                self._add_member(slot, how, members)
+            for member in self.members:
+                self._add(member, how, members)
             buffers = [member.buffer for member in members]
-            name = how.name(self.slots[0])
+            name = how.name(self.members[0].slot)
             first, _, _, others = collectives.grouped_allreduce(buffers, True, name, *how.scaling, how.process_set)
         except Exception:
             for member in members:
@@ -242,13 +245,14 @@ class Group:
             member.handle = handle
 
     @staticmethod
-    def _add_member(slot: Slot, how: Reduction, members: list[Grouped]) -> None:
+    def _add(member: Grouped, how: Reduction, members: list[Grouped]) -> None:
+        slot = member.slot
         if slot.sparse or (slot.transfer is None and slot.parameter.grad is None):
             return
-        members.append(slot.usual)
+        members.append(member)
         if slot.transfer is None:
-            slot.transfer = slot.usual  # frozen meanwhile
-            slot.usual._prepare(how)
+            slot.transfer = member  # frozen meanwhile
+            member._prepare(how)
         elif isinstance(slot.transfer, Sparse):
-            slot.usual.start_in_place_of_rows()
-            slot.transfer.stand_in = slot.usual
+            member.start_in_place_of_rows()
+            slot.transfer.stand_in = member

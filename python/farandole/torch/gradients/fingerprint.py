@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -63,7 +64,7 @@ class Comparison:
         self._life: int | None = None
         self._born = (names.life(), collectives.joins())
 
-    def once(self, groups: Sequence[dict], names_of: dict[torch.Tensor, str]) -> None:
+    def once(self, groups: Sequence[dict[str, Any]], names_of: dict[torch.Tensor, str]) -> None:
         """Compares the parameters that are trained, unless that has been done; all ranks of the set call it. The first
         of them warns of the first parameter that is not the same on all.
 
@@ -82,7 +83,7 @@ class Comparison:
         name = names.claim(self._process_set, f"optimizer.parameters.{which:08x}")
         # After a join() some ranks have compared, without those that had joined.
         joins = self._born[1] if self._born[0] == names.life() else 0
-        if self._process_set.size() < 2 or not trained or collectives.joins() != joins:
+        if self._process_set.size() == 1 or not trained or collectives.joins() != joins:
             return
         position = first_difference(fingerprints(trained), name, self._process_set)
         if position is not None and self._process_set.rank() == 0:

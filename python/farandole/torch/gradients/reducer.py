@@ -15,7 +15,7 @@ from farandole.library import submission
 from farandole.process import basics
 from farandole.torch.gradients import grouping, shared_memory
 from farandole.torch.gradients.dense import Dense, Group, Unsent
-from farandole.torch.gradients.slot import GradientChanged, Reduction, Slot
+from farandole.torch.gradients.slot import GradientChanged, Reduction, Slot, Transfer
 from farandole.torch.gradients.sparse import Sparse
 
 # They outlive the job: after another init() they go on in the new one.
@@ -123,7 +123,7 @@ class GradientReducer:
         self.begin_step()
         self.stepped()
         self.groups = []
-        self._how.arguments = ()
+        self._how.begun = False
         self._how.laid_out = False
 
     def set_passes(self, passes: int) -> None:
@@ -179,18 +179,18 @@ class GradientReducer:
             if group.waits():
                 group.submit(self._how)
         first_error = None
-        begun = [slot for slot in self.slots if slot.transfer is not None]
+        begun = [(slot, slot.transfer) for slot in self.slots if slot.transfer is not None]
         # Three rounds at most: in a group, alone, as sparse.
         while begun:
-            for slot in begun:
+            for slot, transfer in begun:
                 try:
-                    self._finish_one(slot)
+                    self._finish_one(slot, transfer)
                 except Exception as error:
                     slot.transfer = None
                     first_error = first_error or error
-            begun = [slot for slot in begun if slot.transfer is not None]
+            begun = [(slot, slot.transfer) for slot, _ in begun if slot.transfer is not None]
         self.begin_step()
-        self.groups = [group for group in self.groups if group.slots]
+        self.groups = [group for group in self.groups if group.members]
         self._how.round = self._how.round % _ROUNDS_MAX + 1
         if first_error is not None:
             raise first_error
@@ -258,11 +258,12 @@ class GradientReducer:
         if sparse and not how.sparse_as_dense and not isinstance(usual, Unsent):
             Sparse(slot).start(how)
         else:
+            assert usual is not None  # since `_prepare`
             usual.start(how)
 
-    def _finish_one(self, slot: Slot) -> None:
+    def _finish_one(self, slot: Slot, transfer: Transfer) -> None:
         try:
-            slot.transfer = slot.transfer.finish(self._how)
+            slot.transfer = transfer.finish(self._how)
         except GradientChanged:
             raise RuntimeError(self._explain_change(slot)) from None
         if slot.transfer is None and slot.parameter.grad is not None:
@@ -289,21 +290,20 @@ class GradientReducer:
         gradient a name, a group, and a place once all parameters are known."""
         how = self._how
         members = how.process_set
-        first = not how.arguments
+        first = not how.begun
         if first:
             basics.size()  # raises when not initialised
             # In an elastic job hooks are there whoever will be a member.
             self._excluded = not members.included()
         if not self._excluded and any(slot.usual is None for slot in self.slots):
             self._refuse_sharing()
-        set_id = process_sets.id_of(members)
+        how.arguments = (process_sets.id_of(members), *how.scaling)
         alone = members.size() == 1 and not is_elastic()
         for slot in self.slots:
             if slot.usual is None:
                 slot.usual = Unsent(slot) if alone else Dense(slot)
         if self._excluded or alone:
-            how.arguments = (set_id, *how.scaling)
-            how.laid_out = True
+            how.begun = how.laid_out = True
             return
         for slot in self.slots:
             if not slot.own_name:
@@ -311,12 +311,12 @@ class GradientReducer:
                 slot.wire_name = submission.Text(f"allreduce.{slot.own_name}".encode())
         if first and self.groups_wanted is not None:
             self._form_groups()
-        how.arguments = (set_id, *how.scaling)
+        how.begun = True
         if how.compression is not None:
             how.laid_out = True
         elif not self.outstanding():
             how.laid_out = True
-            places = shared_memory.lay_out([slot.parameter for slot in self.slots], set_id)
+            places = shared_memory.lay_out([slot.parameter for slot in self.slots], how.arguments[0])
             for slot, place in zip(self.slots, places):
                 slot.place = place
 
@@ -328,19 +328,20 @@ class GradientReducer:
             shared = next((slot for slot in self.slots if slot.parameter in others), None)
             if shared is None:
                 return
-            if attempt == 0:
-                gc.collect()  # the other may be garbage that nobody has found yet
-        raise RuntimeError(
-            f"the gradient of `{shared.name}` would be reduced by two DistributedOptimizers: give each parameter to "
-            "one of them, and delete an optimizer that is not used any more (del) before its parameters get another"
-        )
+            if attempt:
+                raise RuntimeError(
+                    f"the gradient of `{shared.name}` would be reduced by two DistributedOptimizers: give each "
+                    "parameter to one of them, and delete an optimizer that is not used any more (del) before its "
+                    "parameters get another"
+                )
+            gc.collect()  # the other may be garbage that nobody has found yet
 
     def _form_groups(self) -> None:
         """Of the parameters that are trained now; what is in no group, or comes later, is reduced alone."""
         if isinstance(self.groups_wanted, int):
             trained = {slot.name: slot for slot in self.slots if slot.parameter.requires_grad}
             members = self._how.process_set
-            root = members.ranks[0]
+            root = (members.ranks or [0])[0]
             order = objects.broadcast_object(list(trained), root, "optimizer.groups", members)
             if set(order) != set(trained):
                 differing = sorted(set(order) ^ set(trained))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -27,6 +28,11 @@ class _Region:
 
 _regions: weakref.WeakSet[_Region] = weakref.WeakSet()
 
+if TYPE_CHECKING:
+
+    class _Bytes(ctypes.Array[ctypes.c_char]):
+        region: _Region
+
 
 class Place:
     """Where the gradients of one parameter lie, one after the other.
@@ -43,9 +49,9 @@ class Place:
         self._shape = parameter.shape
         # A class of its own, as plain arrays take no attribute and no weak reference.
         size = parameter.numel() * parameter.element_size()
-        self._bytes = type("GradientBytes", (ctypes.c_char * size,), {})
+        self._bytes: type[_Bytes] = type("GradientBytes", (ctypes.c_char * size,), {})
         self._region = region
-        self._last: weakref.ref | None = None
+        self._last: weakref.ref[_Bytes] | None = None
 
     def free(self) -> bool:
         """Whether no tensor lies here."""

@@ -38,8 +38,9 @@ class Reduction:
         self.compression = None if compression is Compression.none else compression
         self.process_set = process_set
         self.sparse_as_dense = sparse_as_dense
-        # Of `submission.submit`, from the process set on; () until something is reduced in this job.
-        self.arguments: tuple = ()
+        # Of `submission.submit`, from the process set on, whose number is known once something is `begun`.
+        self.arguments = (0, *scaling)
+        self.begun = False  # something is reduced in this job
         self.laid_out = False  # every gradient has a name, and a place if it can have one
         # Reductions since step(), and one. A rank that has made more backward passes than others, or left out a step,
         # waits for names that they do not know, instead of adding its gradients to those of another step.
@@ -122,13 +123,13 @@ class Slot:
     def forget_job(self, delay: int) -> None:
         """What is known of a job that has not begun."""
         self.own_name = ""  # the name, or one made from it, if others of this process use the same
-        self.wire_name: Text | None = None  # of the allreduce
+        self.wire_name = submission.text("")  # of the allreduce
         self.delay = delay  # backward passes that are still to come before the allreduce starts
         self.usual: Transfer | None = None  # how its gradients are reduced, unless their rows are gathered
         self.transfer: Transfer | None = None  # begun, and not finished
         self.gradient: torch.Tensor | None = None  # as it was handed over, while it is being reduced
         self.version = 0  # of `gradient` then, as autograd counts changes in place
-        self.result: weakref.ref | None = None  # the gradient that was reduced last
+        self.result: weakref.ref[torch.Tensor] | None = None  # the gradient that was reduced last
         self.place: Place | None = None  # in memory that the ranks share
         self.group: Any = None  # the `Group` whose gradients are reduced together with its own
         self.sparse = False  # all ranks know that this gradient is sparse

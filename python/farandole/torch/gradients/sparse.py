@@ -91,11 +91,11 @@ class Sparse(Transfer):
         """Waits, and puts the sum or the average where the gradient is; see `Transfer`."""
         slot = self.slot
         try:
-            if self.stand_in is not None and not self._stood_in():
+            if self.stand_in is not None and not self._stood_in(self.stand_in):
                 return self
             if self._received is None:
                 self._received = self._values.result()
-            rows = self._rows.result()
+            values, rows = self._received, self._rows.result()
         except TensorMismatchError as error:
             if slot.sparse or "Mismatched operations" not in str(error):
                 self._give_up()
@@ -113,14 +113,13 @@ class Sparse(Transfer):
             raise
         slot.sparse = True
         slot.take_back()
-        self._deliver(how, rows)
+        self._deliver(how, rows, values)
         return None
 
-    def _stood_in(self) -> bool:
+    def _stood_in(self, stand_in: Transfer) -> bool:
         """Waits for what its group has submitted for it. False: the group fell apart."""
-        handle = self.stand_in.handle
         try:
-            waiting.wait(handle)
+            waiting.wait(stand_in.handle)
         except Exception as error:
             self.stand_in = None
             if not isinstance(error, TensorMismatchError):
@@ -129,14 +128,14 @@ class Sparse(Transfer):
                 self.slot.group.dissolve()
             return False
         self.stand_in = None
-        abi.load().release(handle)
+        abi.load().release(stand_in.handle)
         return True
 
-    def _deliver(self, how: Reduction, rows: torch.Tensor) -> None:
+    def _deliver(self, how: Reduction, rows: torch.Tensor, values: torch.Tensor) -> None:
         compression, parameter = how.compression or Compression.none, self.slot.parameter
-        values = compression.decompress(self._received, self.context)
+        values = compression.decompress(values, self.context)
         if how.scaling[0] == reduce_ops.Average:
-            values = values * (1.0 / how.process_set.size())
+            values = values * (1.0 / (how.process_set.size() or 1))
         # Rows occur several times.
         result = torch.sparse_coo_tensor(rows.t(), values, parameter.shape, check_invariants=False)
         dense = parameter.grad is not None and parameter.grad.layout is torch.strided
