@@ -129,33 +129,34 @@ class LocalAgent:
         if self._access is not None:
             self._access.serve()
         self._pass_signals_on()
-        code = self._child.exit_code()
-        if code is None:
+        child = self._child
+        if child is None or (code := child.exit_code()) is None:
             return None
-        if self._ending or self._child.process.returncode >= 0:
+        if self._ending or child.process.returncode >= 0:
             return code
         self._store.disconnect()
-        return None if self._may_restart() and self.start() else code
+        return None if self._may_restart(child) and self.start() else code
 
-    def _may_restart(self) -> bool:
+    def _may_restart(self, child: Child) -> bool:
         reason = "" if self._restarts.allowed(time.monotonic()) else self._restarts.reason
         if not self._store.complete:
             reason = "its state could not be kept, as no descriptor was left (ulimit -n)"
-        self._say(f"{self._child.describe_end()}; {f'{reason}: ending the job' if reason else 'starting it again'}")
+        self._say(f"{child.describe_end()}; {f'{reason}: ending the job' if reason else 'starting it again'}")
         return not reason
 
     def send(self, number: int) -> None:
         """Passes a signal to all workers, once they are there. SIGKILL ends the agent; `end` kills the workers."""
         if number == signal.SIGKILL:
             self._ending = True
-            self._child.send(number)
+            if self._child is not None:
+                self._child.send(number)
         else:
             self._signals.append(number)
             self._pass_signals_on()
 
     def _pass_signals_on(self) -> None:
         # Before it is ready the agent itself would die of it.
-        while self._store.ready and self._signals:
+        while self._child is not None and self._store.ready and self._signals:
             self._child.send(self._signals.pop(0))
 
     def retire(self, pid: int) -> None:
