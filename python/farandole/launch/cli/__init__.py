@@ -35,7 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_status(commands: argparse._SubParsersAction) -> None:
+def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """`farandole status`: its flags stand here so that a run imports nothing else of it."""
     parser = commands.add_parser(
         "status",

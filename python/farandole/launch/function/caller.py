@@ -19,6 +19,7 @@ import cloudpickle
 from farandole.base import locate
 from farandole.exceptions import RunError
 from farandole.launch.function import call_files
+from farandole.launch.processes.child import pipe
 
 # The launcher gives workers 10 s to heed SIGTERM once the caller is gone; this is for it to end then.
 END_S = 20.0
@@ -60,7 +61,7 @@ def _launch(arguments: Sequence[str]) -> tuple[int, bool]:
                 interrupted = True
                 launcher.send_signal(signals.pop() if len(signals) > 1 else signals[0])
     finally:
-        launcher.stdin.close()
+        pipe(launcher.stdin).close()
         try:
             launcher.wait(END_S)
         except subprocess.TimeoutExpired:

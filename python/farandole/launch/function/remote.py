@@ -23,7 +23,7 @@ MODULE = "farandole.launch.function.remote"
 def main() -> None:
     """Does what it is asked for once."""
     folder = json.loads(sys.stdin.readline())["folder"]
-    answer: dict = {"version": __version__, "error": "", "files": {}}
+    answer: dict[str, object] = {"version": __version__, "error": "", "files": {}}
     try:
         taken = call_files.take_all(folder)
         answer["files"] = {name: base64.b64encode(content).decode() for name, content in taken.items()}

@@ -72,7 +72,7 @@ def get_host_assignments(
     places = [(host.hostname, local) for host in hosts for local in range(host.slots)][:size]
     local_sizes = Counter(host for host, _ in places)
     cross_sizes = Counter(local for _, local in places)
-    cross_ranks: Counter = Counter()
+    cross_ranks: Counter[int] = Counter()
     infos = []
     for rank, (host, local) in enumerate(places):
         infos.append(SlotInfo(host, rank, local, cross_ranks[local], size, local_sizes[host], cross_sizes[local]))

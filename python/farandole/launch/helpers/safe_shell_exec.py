@@ -94,7 +94,7 @@ def execute(
     return process.returncode
 
 
-def _end(process: subprocess.Popen) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     """Whatever of its session still runs."""
     for each in (signal.SIGTERM, signal.SIGKILL):
         try:

@@ -9,19 +9,23 @@ from contextlib import suppress
 from typing import Any
 
 
-def _check(args: tuple) -> None:
+def _check(args: tuple[Any, ...]) -> None:
     if not isinstance(args, tuple):
         raise ValueError(f"args must be a tuple, not {type(args)}, for a single argument use (arg,)")
 
 
 def in_thread(
-    target: Callable[..., Any], args: tuple = (), name: str | None = None, daemon: bool = True, silent: bool = False
+    target: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    name: str | None = None,
+    daemon: bool = True,
+    silent: bool = False,
 ) -> threading.Thread:
     """Runs `target(*args)` in a thread, which is returned; `silent`: what it raises is dropped."""
     _check(args)
 
     def run() -> None:
-        with suppress(Exception if silent else ()):
+        with suppress(*([Exception] if silent else [])):
             target(*args)
 
     thread = threading.Thread(target=run, name=name, daemon=daemon)
@@ -32,7 +36,7 @@ def in_thread(
 def on_event(
     event: threading.Event,
     func: Callable[..., Any],
-    args: tuple = (),
+    args: tuple[Any, ...] = (),
     stop: threading.Event | None = None,
     check_stop_interval_s: float = 1.0,
     daemon: bool = True,
@@ -55,7 +59,7 @@ def on_event(
 
     def run() -> None:
         while not event.wait(None if stop is None else check_stop_interval_s):
-            if stop.is_set():
+            if stop is not None and stop.is_set():
                 return
         if stop is None or not stop.is_set():
             func(*args)

@@ -56,9 +56,9 @@ def _checked(name: str, where: str) -> str:
 
 def parse_host(text: str, where: str) -> Host:
     """``NAME:SLOTS`` or ``NAME``, which has one slot; an IPv6 address stands in brackets. Raises ValueError."""
-    bracketed = re.fullmatch(r"\[([^\]]*)\](?::(.*))?", text)
-    name, slots = bracketed.groups() if bracketed else (text.split(":", 1) + [None])[:2]
-    return Host(_checked(name, where), 1 if slots is None else _slots(slots, where))
+    bracketed = re.fullmatch(r"\[([^\]]*)\](?:(:)(.*))?", text)
+    name, colon, slots = bracketed.groups() if bracketed else text.partition(":")
+    return Host(_checked(name, where), _slots(slots, where) if colon else 1)
 
 
 def _merged(hosts: Iterable[Host], where: str) -> tuple[Host, ...]:

@@ -33,19 +33,17 @@ class Control:
     Attributes:
         job: the name.
         certificate: the controller's, in PEM; empty: no TLS.
+        started: `start` has been called.
     """
+
+    _controller: Controller  # once it is started
 
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
         self._settings, self._environment = settings, environment
         self.job = f"{settings.job_name or 'run'}-{secrets.token_hex(8)}"
         self.certificate = ""
         self._listen = ""
-        self._controller: Controller | None = None
-
-    @property
-    def started(self) -> bool:
-        """Whether `start` has been called."""
-        return self._controller is not None
+        self.started = False
 
     def start(self, address: str, beyond: bool) -> bool:
         """Whether the controller listens at an address of this host; beyond loopback with TLS. Raises RuntimeError."""
@@ -55,6 +53,7 @@ class Control:
         self._controller = Controller(
             endpoint(address, "0"), beyond, self._environment, say, port, verbose=settings.verbose
         )
+        self.started = True
         if not self._controller.start():
             return False
         if beyond:
@@ -102,6 +101,6 @@ class Control:
 
     def end(self) -> None:
         """Returns when the controller has ended and the file is gone."""
-        if self._controller is not None:
+        if self.started:
             self._controller.end()
         job_files.remove(self.job)

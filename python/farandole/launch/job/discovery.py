@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from farandole.launch.hosts.hosts import SLOTS_MAX, is_name, number_of_slots
-from farandole.launch.processes.child import signal_name
+from farandole.launch.processes.child import pipe, signal_name
 from farandole.launch.processes.waiting import wait
 
 # The script is run so often, and killed after so long.
@@ -71,7 +71,7 @@ class HostDiscoveryScript(HostDiscovery):
         self._slots = slots
         self.timeout_s = timeout_s
 
-    def start(self) -> subprocess.Popen:
+    def start(self) -> subprocess.Popen[bytes]:
         """Starts the script; its stdout goes to `parse`. For callers that do not want to wait."""
         return subprocess.Popen(
             self.script, shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
@@ -133,12 +133,13 @@ class _Run:
     def __init__(self, script: HostDiscoveryScript, now: float) -> None:
         self._script, self.started_s = script, now
         self._process = script.start()
+        self._stdout = pipe(self._process.stdout)
         self._output = bytearray()
-        os.set_blocking(self._process.stdout.fileno(), False)
+        os.set_blocking(self.fileno(), False)
 
     def fileno(self) -> int:
         """What to wait for before `read`."""
-        return self._process.stdout.fileno()
+        return self._stdout.fileno()
 
     def read(self, now: float) -> bool:
         """Whether it has printed all. Raises DiscoveryError if it prints too much or takes too long."""
@@ -176,7 +177,7 @@ class _Run:
         except ProcessLookupError:
             pass
         self._process.wait()
-        self._process.stdout.close()
+        self._stdout.close()
 
 
 class RepeatedDiscovery:

@@ -24,6 +24,8 @@ from farandole.launch.workers.local import LocalHost
 from farandole.launch.workers.workers import HostJob
 
 if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
+
     from farandole.launch.function.remote import RemoteFolders
     from farandole.launch.remote.link import RemoteHost
 
@@ -34,7 +36,7 @@ KILL_S = 3.0
 LIFELINE_GRACE_S = 10.0
 
 _CRASH = "a crash in compiled code; PYTHONFAULTHANDLER=1 shows the line of the script"
-HINTS = {
+HINTS: dict[int, str] = {
     signal.SIGKILL: "most often the kernel, out of memory: look at `dmesg | grep -i kill`",
     signal.SIGSEGV: _CRASH,
     signal.SIGABRT: _CRASH,
@@ -107,11 +109,11 @@ class Driver:
         """What a host has told (launch/workers), but for what every job does with it."""
         raise NotImplementedError
 
-    def _turn(self, timeout_s: float, readers: Sequence[Any] = ()) -> None:
+    def _turn(self, timeout_s: float, readers: Sequence[FileDescriptorLike] = ()) -> None:
         """Waits for something to happen, and takes note of it."""
         hold = self._output.full
         hosts = list(self._hosts.values())
-        watched = [*readers, *(reader for host in hosts for reader in host.readers(hold))]
+        watched: list[FileDescriptorLike] = [*readers, *(reader for host in hosts for reader in host.readers(hold))]
         watched += [] if self._lifeline is None else [self._lifeline]
         writers = [*self._output.writers(), *(writer for host in hosts for writer in host.writers())]
         ready = self._signals.loop.wait(watched, timeout_s, writers)
@@ -133,7 +135,7 @@ class Driver:
             self._output.show(host, event["stream"], event["text"])
         elif kind == "note":
             self._say(event["text"])
-        elif kind == "function":
+        elif kind == "function" and self._folders is not None:
             self._folders.note_made(host)
         elif kind == "ready":
             self._ready.add(host)
@@ -142,7 +144,7 @@ class Driver:
                 self._say(event["text"])
             self._handle(host, event)
 
-    def _ask(self, hosts: Sequence[str]) -> dict[str, dict] | None:
+    def _ask(self, hosts: Sequence[str]) -> dict[str, dict[str, Any]] | None:
         """What other hosts say of themselves; None: one cannot be used, or a signal came. Raises RuntimeError."""
         # A job on this host alone does without what this brings.
         from farandole.launch.remote import questions

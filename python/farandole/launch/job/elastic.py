@@ -116,18 +116,18 @@ class ElasticJob(Driver):
 
     def _do(self, verb: str, slot: Slot) -> None:
         if verb == "dismiss":
-            return self._hosts[slot.host].send(do="retire", slot=slot.index, grace_s=None)
+            return self._hosts[slot.host].send(do="retire", slot=slot.number, grace_s=None)
         if verb == "retire":
             self._say(
                 f"slot {slot} is gone: its process leaves at the next commit, or is ended in {RETIRE_GRACE_S:g} s"
             )
-            return self._hosts[slot.host].send(do="retire", slot=slot.index, grace_s=RETIRE_GRACE_S)
+            return self._hosts[slot.host].send(do="retire", slot=slot.number, grace_s=RETIRE_GRACE_S)
         try:
             if slot.host not in self._hosts:
                 self._start_host(self._job(slot.host), is_local(slot.host))
         except (OSError, RuntimeError) as error:
             return self._note_end(slot, 127, True, f"could not be started: {explain(error)}")
-        self._hosts[slot.host].send(do="start", slot=slot.index)
+        self._hosts[slot.host].send(do="start", slot=slot.number)
 
     def _job(self, host: str) -> HostJob:
         """Raises RuntimeError when the host cannot be used."""

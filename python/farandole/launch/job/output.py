@@ -8,7 +8,7 @@ import re
 import stat
 import time
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import IO
 
 from farandole.launch.processes.waiting import wait
 from farandole.launch.settings.settings import Settings
@@ -110,7 +110,7 @@ class Output:
     def __init__(self, settings: Settings, label: str, again: bool = False) -> None:
         self._settings, self._label, self._mode = settings, label, "ab" if again else "wb"
         self._sinks = {name: Sink(fd, f"the launcher's {name}", settings.say) for name, fd in _STREAMS.items()}
-        self._files: dict[tuple[str, str], BinaryIO | None] = {}
+        self._files: dict[str, IO[bytes] | None] = {}
         # By host and stream, the last worker with a line that ends with "\\r": the "\\n" to it may come by itself.
         self._returned: dict[tuple[str, str], str] = {}
         self._warned = False
@@ -151,31 +151,30 @@ class Output:
                 elif self._returned.get((host, stream)) == number:
                     del self._returned[host, stream]
                 if settings.output_folder is not None:
-                    self._file(host, number, stream, plain)
+                    self._file(settings.output_folder, host, number, stream, plain)
                 worker = number if self._label == "rank" else f"{host}:{number}"
                 prefix = settings.prefix(worker, stream).encode()
             shown.append(plain if rest else now + prefix + plain)
         self._sinks[stream].write(b"".join(shown))
 
-    def _file(self, host: str, number: str, stream: str, line: bytes) -> None:
+    def _file(self, top: str, host: str, number: str, stream: str, line: bytes) -> None:
         if self._label == "rank":
             folder = f"rank.{int(number):0{len(str(max(1, self._settings.processes - 1)))}}"
         else:
             folder = f"slot.{host}.{number}"
-        key = (folder, stream)
+        path = os.path.join(top, folder, stream)
         try:
-            if key not in self._files:
-                path = os.path.join(self._settings.output_folder, folder)
-                os.makedirs(path, exist_ok=True)
-                self._files[key] = open(os.path.join(path, stream), self._mode, buffering=0)
-            if self._files[key] is not None:
-                self._files[key].write(line)
+            if path not in self._files:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                self._files[path] = open(path, self._mode, buffering=0)
+            file = self._files[path]
+            if file is not None:
+                file.write(line)
         except OSError as error:
             # Of a full disk a later line may find room; without the file there is none.
-            self._files.setdefault(key, None)
+            self._files.setdefault(path, None)
             if not self._warned:
                 self._warned = True
-                path = os.path.join(self._settings.output_folder, folder, stream)
                 self._settings.say(f"--output-filename: {path}: {error.strerror}; the job goes on without such lines")
 
     def close(self) -> None:

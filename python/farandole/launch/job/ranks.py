@@ -42,7 +42,7 @@ class RankJob(Driver):
             self._start_host(self._job(index, each, answers), each.host not in answers)
         return self._wait()
 
-    def _job(self, index: int, here: HostRanks, answers: Mapping[str, dict]) -> HostJob:
+    def _job(self, index: int, here: HostRanks, answers: Mapping[str, dict[str, Any]]) -> HostJob:
         settings, local = self._settings, here.host not in answers
         ours = self._control.own if local else self._own[here.host]
         # Otherwise the agent itself writes to our stdout and stderr.

@@ -82,10 +82,12 @@ def _terminal() -> os.terminal_size | None:
 
 def _driver(settings: Settings, environment: dict[str, str], folders: RemoteFolders | None, again: bool) -> Driver:
     if settings.elastic:
-        from farandole.launch.job.elastic import ElasticJob as Job
-    else:
-        from farandole.launch.job.ranks import RankJob as Job
-    return Job(settings, environment, folders, again)
+        from farandole.launch.job.elastic import ElasticJob
+
+        return ElasticJob(settings, environment, folders, again)
+    from farandole.launch.job.ranks import RankJob
+
+    return RankJob(settings, environment, folders, again)
 
 
 def describe(settings: Settings) -> list[str]:

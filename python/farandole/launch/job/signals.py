@@ -26,7 +26,7 @@ class Signals:
         self.pending: list[int] = []
         self.asked_to_end = False
         self._interrupts = 0
-        self._handlers: dict[int, object] = {}
+        self._handlers: dict[int, signal._HANDLER] = {}
 
     def __enter__(self) -> Signals:
         # What is ignored stays so: nohup is told to.

@@ -19,10 +19,10 @@ class Slot(NamedTuple):
     """A place for one process: a number on a host, from 0."""
 
     host: str
-    index: int
+    number: int
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.index}"
+        return f"{self.host}:{self.number}"
 
 
 class Ask(NamedTuple):

@@ -97,11 +97,12 @@ class AgentService:
 
     def waits_on(self) -> list[socket.socket]:
         """What to select on before `alive`, besides SIGCHLD."""
-        return self._agent.waits_on()
+        return [] if self._agent is None else self._agent.waits_on()
 
     def alive(self) -> bool:
         """Whether it runs, perhaps again."""
-        return self._agent.poll() is None and (self._controller is None or self._controller.alive())
+        running = self._agent is not None and self._agent.poll() is None
+        return running and (self._controller is None or self._controller.alive())
 
     def leave(self) -> bool:
         """No process is left that has asked: whether it may end."""
@@ -139,7 +140,8 @@ class ControllerService:
     def asked(self, place: Place) -> dict[str, str]:
         """Rank 0 does not wait for the processes of other parts: it stays as long as they may take to come. Nothing is
         told by variables."""
-        self._controller.stay()
+        if self._controller is not None:
+            self._controller.stay()
         self._until = time.monotonic() + self._patience_s if place.is_part else 0.0
         return {}
 
@@ -149,8 +151,8 @@ class ControllerService:
 
     def alive(self) -> bool:
         """Whether it runs, perhaps again; then its agents have to find it first."""
-        before = self._controller.child
-        if not self._controller.alive():
+        before = None if self._controller is None else self._controller.child
+        if self._controller is None or not self._controller.alive():
             return False
         if self._controller.child is not before:
             self._until = time.monotonic() + self._patience_s
@@ -158,7 +160,7 @@ class ControllerService:
 
     def leave(self) -> bool:
         """No process is left that has asked: whether it may end. If not, `alive` says when it has ended."""
-        if time.monotonic() >= self._until:
+        if self._controller is not None and time.monotonic() >= self._until:
             self._controller.end_when_empty()
         return False
 

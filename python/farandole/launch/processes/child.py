@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from typing import IO, AnyStr
 
 from farandole.launch.processes.waiting import wait
 
@@ -110,6 +111,12 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def pipe(end: IO[AnyStr] | None) -> IO[AnyStr]:
+    """An end of a pipe that subprocess.Popen was asked for."""
+    assert end is not None
+    return end
 
 
 def read_line(descriptor: int, child: Child, timeout_s: float) -> str | None:

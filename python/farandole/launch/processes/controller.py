@@ -107,8 +107,9 @@ class Controller:
         """Whether it listens at another address now, HOST:PORT. Its agents connect again, as after its death; if it
         cannot, it listens where it did."""
         before = self.address
-        self.child.send(signal.SIGKILL)
-        self.child.process.wait()
+        if self.child is not None:
+            self.child.send(signal.SIGKILL)
+            self.child.process.wait()
         self.address = listen
         if self.start():
             return True
@@ -122,8 +123,8 @@ class Controller:
 
     def alive(self) -> bool:
         """Whether it runs, perhaps again; False: it does not, for good."""
-        while self.child.exit_code() is not None:
-            if self._may_end and self.child.exit_code() == 0:
+        while self.child is not None and (code := self.child.exit_code()) is not None:
+            if self._may_end and code == 0:
                 return False
             self._may_end = False
             reason = "" if self._restarts.allowed(time.monotonic()) else self._restarts.reason
@@ -133,11 +134,11 @@ class Controller:
                 return False
             if not self.start():
                 time.sleep(RESTART_PAUSE_S)
-        return True
+        return self.child is not None
 
     def end_when_empty(self) -> None:
         """Has it end by itself once no agent of any job is left. One that is started again has to be told again."""
-        if not self._may_end:
+        if self.child is not None and not self._may_end:
             self._may_end = True
             self.child.send(signal.SIGUSR1)
 

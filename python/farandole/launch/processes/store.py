@@ -53,6 +53,7 @@ class Store:
         """Tells the new agent all entries; returns early if it has ended."""
         workers = [key for key in self._entries if key.startswith(b"worker ") and key not in self._ended]
         others = [key for key in self._entries if not key.startswith(b"worker ")]
+        assert self._socket is not None  # since `connect`
         self._socket.settimeout(HAND_OVER_S)
         try:
             for key in [*self._ended, *workers, *others]:

@@ -7,13 +7,19 @@ import os
 import select
 import signal
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
+
+    Descriptors = Iterable[FileDescriptorLike]
 
 # Both are sockets, pipes, or anything else that has a descriptor.
 _READABLE = select.POLLIN | select.POLLPRI
 _ENDED = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
-def wait(readers: Iterable, writers: Iterable = (), timeout_s: float | None = None) -> set[int]:
+def wait(readers: Descriptors, writers: Descriptors = (), timeout_s: float | None = None) -> set[int]:
     """Descriptors that can be read or written without waiting, or have ended; as many as the process may open.
 
     Args:
@@ -51,7 +57,7 @@ class Loop:
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def wait(self, readers: Iterable, timeout_s: float, writers: Iterable = ()) -> set[int]:
+    def wait(self, readers: Descriptors, timeout_s: float, writers: Descriptors = ()) -> set[int]:
         """As the function `wait`; a signal ends it as well."""
         ready = wait([*readers, self._reader], writers, timeout_s)
         if self._reader in ready:

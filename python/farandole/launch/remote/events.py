@@ -41,7 +41,7 @@ class EventReader:
         self._slots.add(slot)
         self._numbers.add(str(slot))
 
-    def read(self, text: bytes) -> dict[str, Any]:
+    def read(self, text: bytes | bytearray) -> dict[str, Any]:
         """Raises ValueError: this is no event, or none that this host can have."""
         event = message_of(text)
         check(event, {"event": str})

@@ -35,7 +35,7 @@ UNSENT_BYTES_MAX = 1 << 20
 END_S = 8.0
 
 
-def _problem(request: dict) -> str:
+def _problem(request: dict[str, Any]) -> str:
     try:
         os.environ.update(request["environment"])
         os.chdir(request["folder"])
@@ -53,7 +53,7 @@ def _problem(request: dict) -> str:
     return ""
 
 
-def _answer(request: dict) -> dict:
+def _answer(request: dict[str, Any]) -> dict[str, str]:
     return {
         "version": __version__,
         "error": _problem(request),

@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
+from farandole.launch.processes.child import pipe
 from farandole.launch.remote.events import EventReader
 from farandole.launch.remote.messages import MARK
 from farandole.launch.workers.workers import HostJob
@@ -48,8 +49,9 @@ class RemoteHost:
             bufsize=0,
             start_new_session=True,
         )
-        for pipe in (self._process.stdin, self._process.stdout):
-            os.set_blocking(pipe.fileno(), False)
+        self._stdin, self._stdout = pipe(self._process.stdin), pipe(self._process.stdout)
+        for end in (self._stdin, self._stdout):
+            os.set_blocking(end.fileno(), False)
         self._unsent = bytearray(job.to_json().encode() + b"\n")
         self._received = bytearray()
         self._reader = EventReader(job)
@@ -63,16 +65,16 @@ class RemoteHost:
         """As LocalHost.over."""
         return self._ended
 
-    def readers(self, hold: bool) -> list:
+    def readers(self, hold: bool) -> list[IO[bytes]]:
         """As LocalHost.readers. The host is told of `hold`, as other events come behind output."""
         if hold != self._hold:
             self._hold, self._late_bytes = hold, 0
             self.send(do="hold", hold=hold)
-        return [] if self._ended or self._late_bytes > LATE_BYTES_MAX else [self._process.stdout]
+        return [] if self._ended or self._late_bytes > LATE_BYTES_MAX else [self._stdout]
 
-    def writers(self) -> list:
+    def writers(self) -> list[IO[bytes]]:
         """As LocalHost.writers."""
-        return [self._process.stdin] if self._unsent and not self._process.stdin.closed else []
+        return [self._stdin] if self._unsent and not self._stdin.closed else []
 
     def send(self, **command: Any) -> None:
         """As LocalHost.send. A command to a host that has ended is lost."""
@@ -82,10 +84,10 @@ class RemoteHost:
         self._flush()
 
     def _flush(self) -> None:
-        if not self._unsent or self._process.stdin.closed:
+        if not self._unsent or self._stdin.closed:
             return
         try:
-            del self._unsent[: os.write(self._process.stdin.fileno(), self._unsent)]
+            del self._unsent[: os.write(self._stdin.fileno(), self._unsent)]
         except BlockingIOError:
             pass
         except BrokenPipeError:
@@ -95,10 +97,10 @@ class RemoteHost:
         """As LocalHost.events."""
         self._flush()
         gone = self._process.poll() is not None
-        if self._ended or not (gone or self._process.stdout.fileno() in ready):
+        if self._ended or not (gone or self._stdout.fileno() in ready):
             return []
         try:
-            chunk = os.read(self._process.stdout.fileno(), READ_BYTES)
+            chunk = os.read(self._stdout.fileno(), READ_BYTES)
         except BlockingIOError:
             if not gone:
                 return []
@@ -133,7 +135,7 @@ class RemoteHost:
         """Nothing more is read; `how` is empty at the end of the connection. A host that has finished, or was given up,
         may go."""
         self._ended = True
-        if self._reader.finished or self._process.stdin.closed:
+        if self._reader.finished or self._stdin.closed:
             return found
         code = 1
         if not how:
@@ -148,9 +150,9 @@ class RemoteHost:
 
     def give_up(self) -> None:
         """As LocalHost.give_up."""
-        if not self._process.stdin.closed:
+        if not self._stdin.closed:
             self._flush()
-            self._process.stdin.close()
+            self._stdin.close()
 
     def end(self) -> None:
         """Nothing of it is left here; whoever has not ended by now learns that from the connection's end."""
@@ -159,7 +161,7 @@ class RemoteHost:
             self._process.kill()
         self._process.wait()
         self._ended = True
-        self._process.stdout.close()
+        self._stdout.close()
 
 
 def _something_else(reason: str, line: bytearray) -> str:

@@ -15,7 +15,7 @@ def line_of(message: Mapping[str, Any]) -> bytes:
     return (MARK + json.dumps(message)).encode() + b"\n"
 
 
-def message_of(text: str | bytes) -> dict[str, Any]:
+def message_of(text: str | bytes | bytearray) -> dict[str, Any]:
     """What stands behind the mark. Raises ValueError: it is no message."""
     try:
         message = json.loads(text)

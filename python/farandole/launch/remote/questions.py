@@ -7,7 +7,9 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
 
+from farandole.launch.processes.child import pipe
 from farandole.launch.processes.waiting import Loop
 from farandole.launch.remote import ssh
 from farandole.launch.remote.messages import MARK, check, message_of
@@ -48,40 +50,41 @@ class _Question:
             bufsize=0,
             start_new_session=True,
         )
-        self._said = {self.process.stdout: bytearray(), self.process.stderr: bytearray()}
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            os.set_blocking(pipe.fileno(), False)
+        self._stdin = pipe(self.process.stdin)
+        self._said = {pipe(end): bytearray() for end in (self.process.stdout, self.process.stderr)}
+        for end in (self._stdin, *self._said):
+            os.set_blocking(end.fileno(), False)
 
-    def readers(self) -> list:
-        return [pipe for pipe in self._said if not pipe.closed]
+    def readers(self) -> list[IO[bytes]]:
+        return [end for end in self._said if not end.closed]
 
-    def writers(self) -> list:
-        return [] if self.process.stdin.closed else [self.process.stdin]
+    def writers(self) -> list[IO[bytes]]:
+        return [] if self._stdin.closed else [self._stdin]
 
     def over(self, ready: set[int]) -> bool:
         """Goes on; whether it has ended, or takes too long."""
-        if not self.process.stdin.closed and self.process.stdin.fileno() in ready:
+        if not self._stdin.closed and self._stdin.fileno() in ready:
             self._send()
-        for pipe in self.readers():
-            if pipe.fileno() in ready:
-                chunk = os.read(pipe.fileno(), READ_BYTES)
-                self._said[pipe] += chunk
-                if not chunk or len(self._said[pipe]) > ANSWER_BYTES_MAX:
-                    pipe.close()
+        for end in self.readers():
+            if end.fileno() in ready:
+                chunk = os.read(end.fileno(), READ_BYTES)
+                self._said[end] += chunk
+                if not chunk or len(self._said[end]) > ANSWER_BYTES_MAX:
+                    end.close()
         self.late = time.monotonic() > self._deadline
         return self.late or (not self.readers() and self.process.poll() is not None)
 
     def _send(self) -> None:
         try:
-            self._unsent = self._unsent[os.write(self.process.stdin.fileno(), self._unsent) :]
+            self._unsent = self._unsent[os.write(self._stdin.fileno(), self._unsent) :]
         except BlockingIOError:
             return
         except OSError:
             self._unsent = self._unsent[:0]  # what has become of ssh is seen by waiting for it
         if not self._unsent:
-            self.process.stdin.close()
+            self._stdin.close()
 
-    def answer(self) -> dict:
+    def answer(self) -> dict[str, Any]:
         """Raises HostError."""
         if self.late:
             raise HostError(f"no answer within {self._timeout_s:g} s (--start-timeout)")
@@ -110,8 +113,8 @@ class _Question:
     def close(self) -> None:
         """After `kill`."""
         self.process.wait()
-        for pipe in (self.process.stdin, *self._said):
-            pipe.close()
+        for end in (self._stdin, *self._said):
+            end.close()
 
 
 def _reason(err: str, code: int, python: str) -> str:
@@ -138,7 +141,7 @@ def ask_all(
     stop: Callable[[], bool],
     *words: str,
     module: str = ssh.HOST_PROGRAM,
-) -> dict[str, dict]:
+) -> dict[str, dict[str, Any]]:
     """What a module on each of the hosts answers to a request, the same for all: these fields.
 
     Says a line for each host that has none. It is missing then, and so are all that had none yet when `stop` said so.
@@ -146,7 +149,8 @@ def ask_all(
     line = json.dumps(request).encode() + b"\n"
     waiting = list(hosts)
     asked: dict[str, _Question] = {}
-    answers: dict[str, dict | HostError] = {}
+    answers: dict[str, dict[str, Any]] = {}
+    problems: dict[str, HostError] = {}
     try:
         while (waiting or asked) and not stop():
             while waiting and len(asked) < AT_ONCE:
@@ -155,28 +159,25 @@ def ask_all(
                 try:
                     asked[host] = _Question(command, line, fields, timeout_s)
                 except OSError as error:
-                    answers[host] = HostError(f"cannot start {command[0]}: {error.strerror}")
+                    problems[host] = HostError(f"cannot start {command[0]}: {error.strerror}")
             questions = asked.values()
             readers = [reader for question in questions for reader in question.readers()]
             ready = loop.wait(readers, LOOK_S, [writer for question in questions for writer in question.writers()])
             for host in [host for host, question in asked.items() if question.over(ready)]:
-                answers[host] = _answer_of(asked.pop(host))
+                question = asked.pop(host)
+                try:
+                    answers[host] = question.answer()
+                except HostError as error:
+                    problems[host] = error
+                finally:
+                    question.kill()
+                    question.close()
     finally:
         for question in asked.values():
             question.kill()
         for question in asked.values():
             question.close()
     for host in hosts:
-        if isinstance(answers.get(host), HostError):
-            settings.say(f"host {host}: {answers.pop(host)}")
+        if host in problems:
+            settings.say(f"host {host}: {problems.pop(host)}")
     return {host: answers[host] for host in hosts if host in answers}
-
-
-def _answer_of(question: _Question) -> dict | HostError:
-    try:
-        return question.answer()
-    except HostError as error:
-        return error
-    finally:
-        question.kill()
-        question.close()

@@ -99,9 +99,9 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
     tunables.add_arguments(run)
     chosen = run.add_mutually_exclusive_group()
     for flags, valued, _ in WITHOUT_EFFECT:
-        more = {"metavar": "VALUE"} if valued else {"action": "store_true"}
+        action = "store" if valued else "store_true"
         group = chosen if flags[0] in ("--gloo", "--mpi", "--jsrun") else run
-        group.add_argument(*flags, dest=f"ignored_{flags[0]}", help=argparse.SUPPRESS, **more)
+        group.add_argument(*flags, dest=f"ignored_{flags[0]}", action=action, help=argparse.SUPPRESS)
     silent = [flags[0] for flags, _, _ in WITHOUT_EFFECT] + [t.flags[0] for t in tunables.TUNABLES if t.without_effect]
     run.epilog = f"Accepted from Horovod, without effect: {', '.join(silent)}. Each says why when it is given."
     run.add_argument("command", nargs=argparse.REMAINDER, help="what to run, with its arguments")
@@ -176,7 +176,7 @@ def _settings_of(parsed: argparse.Namespace, name: str) -> Settings:
     if _is_script(command[0]):
         command = [sys.executable, *command]
     _check_command(command[0])
-    found = ()
+    found: tuple[hosts.Host, ...] = ()
     if parsed.hosts is not None:
         found = hosts.parse_hosts(parsed.hosts)
     elif parsed.hostfile is not None:

@@ -9,6 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from farandole.launch.status import job_files, query, view
 
@@ -43,11 +44,11 @@ class _Job:
             return "its controller runs, its agent has not connected yet"
         return f"{error}; the launcher (pid {self.file.pid}) starts it again, the ranks go on without it meanwhile"
 
-    def as_json(self, answer: dict | query.QueryError) -> dict:
+    def as_json(self, answer: dict[str, Any] | query.QueryError) -> dict[str, Any]:
         """The answer, or why there is none."""
         return {"job": self.target.job, "error": self.explain(answer)} if isinstance(answer, Exception) else answer
 
-    def get(self) -> dict:
+    def get(self) -> dict[str, Any]:
         """The status; waits a moment for an agent that is about to connect."""
         try:
             return self.target.get()
@@ -57,7 +58,7 @@ class _Job:
         time.sleep(2 * AGAIN_S)
         return self.target.get()
 
-    def watch(self, per_second: int) -> Iterator[dict | query.QueryError]:
+    def watch(self, per_second: int) -> Iterator[dict[str, Any] | query.QueryError]:
         """Statuses, and once per outage why there is none; ends when the job is over."""
         seen, outage = False, False
         while not self.over():
@@ -99,7 +100,7 @@ def _show(jobs: list[_Job], as_json: bool) -> int:
     if len(jobs) == 1 and not as_json:
         print("\n".join(view.full(jobs[0].get(), jobs[0].command)))
         return 0
-    answers: list[dict | query.QueryError] = []
+    answers: list[dict[str, Any] | query.QueryError] = []
     for job in jobs:
         try:
             answers.append(job.get())
@@ -124,17 +125,18 @@ def _draw(lines: list[str]) -> None:
 
 def _watch(job: _Job, as_json: bool) -> int:
     live = sys.stdout.isatty() and not as_json
-    last, printed = {}, ""
+    last: dict[str, Any] = {}
+    printed = ""
     for answer in job.watch(LIVE_PER_SECOND if live else PLAIN_PER_SECOND):
-        failed = isinstance(answer, query.QueryError)
+        problem = job.explain(answer) if isinstance(answer, query.QueryError) else ""
+        last = last if isinstance(answer, query.QueryError) else answer
         if as_json:
             print(json.dumps(job.as_json(answer), ensure_ascii=False), flush=True)
         elif live:
-            last = last if failed else answer
             shown = view.full(last, job.command) if last else []
-            _draw(([f"! {job.explain(answer)}", ""] if failed else []) + shown)
+            _draw(([f"! {problem}", ""] if problem else []) + shown)
         else:
-            text = job.explain(answer) if failed else view.summary(answer)
+            text = problem or view.summary(last)
             if text != printed:
                 printed = text
                 print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)

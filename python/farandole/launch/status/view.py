@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 # Of more ranks than this, only those that say something: unresponsive, and the latest.
 RANKS_ALL = 64
@@ -35,12 +36,12 @@ def duration_text(ms: int) -> str:
     return f"{seconds // 3600} h {seconds % 3600 // 60} min"
 
 
-def state_text(status: dict) -> str:
+def state_text(status: dict[str, Any]) -> str:
     """ "replaying", "gathering", ...: what a running job does, or what it is if it does not run."""
     return status["activity"] if status["state"] == "running" and status["activity"] != "none" else status["state"]
 
 
-def summary(status: dict) -> str:
+def summary(status: dict[str, Any]) -> str:
     """One line for a log: the state, and what is wrong or waited for."""
     silent = sum(not member["responsive"] for member in status["members"])
     parts = [f"{status['job']}: {state_text(status)}, {count_text(status['size'], 'rank')}"]
@@ -57,7 +58,7 @@ def summary(status: dict) -> str:
     return "; ".join(parts)
 
 
-def _heading(status: dict, command: Sequence[str]) -> list[str]:
+def _heading(status: dict[str, Any], command: Sequence[str]) -> list[str]:
     hosts = len({member["member"]["host"] for member in status["members"]})
     lines = [f"job {status['job']}" + (f": {' '.join(command)}" if command else "")]
     place = f"{count_text(status['size'], 'rank')} on {count_text(hosts, 'host')}"
@@ -85,13 +86,13 @@ def _heading(status: dict, command: Sequence[str]) -> list[str]:
     return lines
 
 
-def _waits(status: dict) -> list[str]:
+def _waits(status: dict[str, Any]) -> list[str]:
     lines = [f"! {status['divergence']}"] if status["divergence"] else []
     lines += [f"! {wait['text']}" for wait in status["waits"]]
     return lines or ["nobody waits for anybody"]
 
 
-def _shown(members: list[dict]) -> list[dict]:
+def _shown(members: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if len(members) <= RANKS_ALL:
         return members
     silent = [m for m in members if not m["responsive"]][:RANKS_SHOWN]
@@ -100,13 +101,13 @@ def _shown(members: list[dict]) -> list[dict]:
     return [m for m in members if id(m) in chosen]
 
 
-def _condition(member: dict) -> str:
+def _condition(member: dict[str, Any]) -> str:
     if member["left"]:
         return "has left"
     return "ok" if member["responsive"] else f"unresponsive: {member['cause']}"
 
 
-def _table(members: list[dict]) -> list[str]:
+def _table(members: list[dict[str, Any]]) -> list[str]:
     rows = [("rank", "host", "pid", "late (mean)", "(most)", "last", "tensors", "bytes", "condition")]
     for m in _shown(members):
         late, traffic, member = m["lateness"], m["traffic"], m["member"]
@@ -130,7 +131,7 @@ def _table(members: list[dict]) -> list[str]:
     return lines
 
 
-def full(status: dict, command: Sequence[str] = ()) -> list[str]:
+def full(status: dict[str, Any], command: Sequence[str] = ()) -> list[str]:
     """Everything that a person wants to see of one job."""
     members = status["members"]
     return [*_heading(status, command), *_waits(status), *([""] + _table(members) if members else [])]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import socket
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from farandole.launch.workers.lines import LineReader
 from farandole.launch.workers.ranks import RankWorkers
 from farandole.launch.workers.slots import SlotWorkers
 from farandole.launch.workers.workers import HostJob, Tell, Workers
@@ -33,11 +35,11 @@ class LocalHost:
         """Whether nothing runs there any more."""
         return self._workers.over
 
-    def readers(self, hold: bool) -> list:
+    def readers(self, hold: bool) -> Sequence[socket.socket | LineReader]:
         """What to wait for before `events`; `hold`: without output, which nobody takes at the moment."""
         return self._workers.waits_on(hold)
 
-    def writers(self) -> list:
+    def writers(self) -> list[int]:
         """Likewise."""
         return []
 

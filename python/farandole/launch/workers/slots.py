@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from farandole.launch.processes.agents import LocalAgent
 from farandole.launch.processes.child import signal_name
 from farandole.launch.workers.lines import LineReader
 from farandole.launch.workers.workers import HostJob, Tell, Workers
@@ -28,8 +29,8 @@ class _Worker:
     """A process in a slot."""
 
     slot: int
-    process: subprocess.Popen
-    readers: tuple[LineReader, LineReader]
+    process: subprocess.Popen[bytes]
+    readers: tuple[LineReader, ...]
     ended_s: float | None = None
     retired: bool = False
     terminate_s: float | None = None  # when patience with a retired one ends
@@ -60,10 +61,10 @@ class SlotWorkers(Workers):
 
     def obey(self, command: Mapping[str, Any]) -> None:
         """As Workers.obey."""
-        if self.over:
+        if self.over or self._agent is None:
             return
         if command["do"] == "start":
-            self._start_worker(command["slot"])
+            self._start_worker(command["slot"], self._agent)
         elif command["do"] == "signal":
             for worker in self._workers:
                 worker.signal(command["number"])
@@ -74,11 +75,11 @@ class SlotWorkers(Workers):
                     if command["grace_s"] is not None:
                         worker.terminate_s = time.monotonic() + command["grace_s"]
 
-    def _start_worker(self, slot: int) -> None:
+    def _start_worker(self, slot: int, agent: LocalAgent) -> None:
         spec = self._job.spec
         environment = {
             **self._environment,
-            "FARANDOLE_AGENT_SOCKET": self._agent.socket_name,
+            "FARANDOLE_AGENT_SOCKET": agent.socket_name,
             "FARANDOLE_JOB": spec.job,
             "FARANDOLE_DATA_ADDRESS": spec.data_address,
             "HOROVOD_HOSTNAME": self._job.host,
@@ -123,16 +124,16 @@ class SlotWorkers(Workers):
     def poll(self, ready: set[int]) -> None:
         """As Workers.poll."""
         super().poll(ready)
-        if self.over:
+        if self.over or self._agent is None:
             return
         code = self._agent.poll()
         now = time.monotonic()
         for worker in list(self._workers):
-            self._watch(worker, now)
+            self._watch(worker, self._agent, now)
         if code is not None:
             self._finish(1, f"the agent has ended with code {code}")
 
-    def _watch(self, worker: _Worker, now: float) -> None:
+    def _watch(self, worker: _Worker, agent: LocalAgent, now: float) -> None:
         if worker.ended_s is not None:
             if now - worker.ended_s > UNREAPED_S:
                 self._forget(worker)
@@ -143,14 +144,14 @@ class SlotWorkers(Workers):
             return self._note_end(worker, end, now)
         if worker.retired:
             # Again and again, as an agent that was started anew meanwhile may not have heard it.
-            self._agent.retire(worker.process.pid)
+            agent.retire(worker.process.pid)
         if worker.kill_s is not None and now >= worker.kill_s:
             worker.signal(signal.SIGKILL)
         elif worker.kill_s is None and worker.terminate_s is not None and now >= worker.terminate_s:
             worker.signal(signal.SIGTERM)
             worker.kill_s = now + TERM_S
 
-    def _note_end(self, worker: _Worker, end: Any, now: float) -> None:
+    def _note_end(self, worker: _Worker, end: os.waitid_result, now: float) -> None:
         worker.ended_s = now
         # Data-loader workers go with it.
         worker.kill_group()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -113,7 +114,7 @@ class Workers:
         """Does what a command says."""
         raise NotImplementedError
 
-    def waits_on(self, hold: bool) -> list:
+    def waits_on(self, hold: bool) -> Sequence[socket.socket | LineReader]:
         """What to wait for before `poll`, besides SIGCHLD; `hold`: without output, which nobody takes at the moment."""
         agent = [] if self._agent is None else self._agent.waits_on()
         return agent if hold else [*agent, *self._readers]
