@@ -1,5 +1,6 @@
 #include "controller/query/status_query.h"
 
+#include <google/protobuf/util/json_util.h>
 #include <grpc/support/time.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
@@ -15,7 +16,6 @@
 #include "base/job_name.h"
 #include "base/read_file.h"
 #include "base/tls_name.h"
-#include "controller/query/json_text.h"
 #include "controller/rpc/token_guard.h"
 #include "farandole/v1/status.grpc.pb.h"
 #include "proto/version.h"
@@ -120,6 +120,16 @@ absl::Status Explain(const QueryOptions& options, const grpc::Status& status) {
   }
 }
 
+// One line as protobuf maps messages to JSON, fields that have their defaults included.
+absl::StatusOr<std::string> Json(const v1::JobStatus& status) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.always_print_primitive_fields = true;
+  std::string text;
+  const auto made = google::protobuf::util::MessageToJsonString(status, &text, options);
+  if (!made.ok()) return absl::InternalError(absl::StrCat("the status does not become JSON: ", made.ToString()));
+  return text;
+}
+
 }  // namespace
 
 const Program& QueryProgram() {
@@ -127,7 +137,7 @@ const Program& QueryProgram() {
       "farandole-controller query",
       kVersion,
       "--controller HOST:PORT --job JOB (--token-fd N | --token-file FILE) [options]",
-      "Prints the status of a job as a line of JSON; exit code 3: no answer, 4: refused, 5: no such job.\n",
+      "Prints the status of a job as a line of proto3 JSON; exit code 3: no answer, 4: refused, 5: no such job.\n",
       {
           {"--controller", "HOST:PORT", "whom to ask"},
           {"--job", "JOB", "of which job"},
@@ -164,9 +174,11 @@ absl::Status Query(const QueryOptions& options, const std::function<bool(const s
   const auto stub = v1::Status::NewStub(channel);
   v1::JobStatus status;
   const grpc::Status got = GetJob(options, channel.get(), stub.get(), &status);
-  if (!got.ok() || options.watch_per_second == 0) {
-    if (got.ok()) line(JsonText(status));
-    return Explain(options, got);
+  if (!got.ok()) return Explain(options, got);
+  if (options.watch_per_second == 0) {
+    const auto text = Json(status);
+    if (text.ok()) line(*text);
+    return text.status();
   }
   // The controller is there: from here on the watch may last.
   grpc::ClientContext context;
@@ -175,10 +187,11 @@ absl::Status Query(const QueryOptions& options, const std::function<bool(const s
   request.set_per_second_max(options.watch_per_second);
   const auto reader = stub->Watch(&context, request);
   while (reader->Read(&status)) {
-    if (line(JsonText(status))) continue;
+    const auto text = Json(status);
+    if (text.ok() && line(*text)) continue;
     context.TryCancel();
     reader->Finish();
-    return absl::OkStatus();
+    return text.status();
   }
   return Explain(options, reader->Finish());
 }

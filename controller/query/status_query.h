@@ -29,8 +29,9 @@ const Program& QueryProgram();
 // a token that would go in the clear beyond loopback.
 absl::StatusOr<QueryOptions> ParseQuery(const std::vector<std::string>& args);
 
-// Hands over each status as one line of JSON, until `line` answers false. Ends with the call's status: OK once the
-// status was told, or `line` had enough; UNAVAILABLE: the controller does not answer within the time.
+// Hands over each status as one line of proto3 JSON (a JobStatus, fields with their defaults included), until `line`
+// answers false. Ends with the call's status: OK once the status was told, or `line` had enough; UNAVAILABLE: the
+// controller does not answer within the time.
 absl::Status Query(const QueryOptions& options, const std::function<bool(const std::string&)>& line);
 
 // Of the program, for the end of a query: 0, 3 = no answer, 4 = refused, 5 = no such job, 1 = else.

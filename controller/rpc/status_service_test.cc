@@ -184,7 +184,8 @@ TEST_F(StatusServiceTest, AQueryPrintsALineAndSaysWhyNot) {
     return false;
   };
   EXPECT_EQ(query::ExitCode(query::Query(options, keep)), 0);
-  EXPECT_THAT(line, HasSubstr(R"("job":"j","state":"gathering")"));
+  EXPECT_THAT(line, HasSubstr(R"("job":"j","state":"JOB_STATE_GATHERING")"));
+  EXPECT_THAT(line, HasSubstr(R"("waits":[],"items":"0")"));
   options.watch_per_second = 10;
   line.clear();
   EXPECT_EQ(query::ExitCode(query::Query(options, keep)), 0);

@@ -63,7 +63,6 @@ def test_without_a_runtime_folder_of_ours_it_is_in_tmp(runtime: Path, monkeypatc
     ("arguments", "code", "sentence"),
     [
         ([], 0, "no job of this user runs on this host"),
-        (["--json"], 0, "[]"),
         (["run-7"], 1, "no job of this user on this host begins with 'run-7'"),
         (["--controller", "127.0.0.1:1"], 2, "go together"),
         (["--controller", "127.0.0.1:1", "--job", "a", "--token-file", "/no/such/file"], 2, "/no/such/file"),
@@ -75,33 +74,38 @@ def test_command_line(runtime: Path, tmp_path: Path, arguments: list[str], code:
     assert sentence in job.stdout + job.stderr
 
 
+def test_no_job_is_no_json(runtime: Path, tmp_path: Path) -> None:
+    with processes.running([*COMMAND, "--json"], tmp_path, {"XDG_RUNTIME_DIR": str(runtime)}) as job:
+        assert job.wait() == 0 and job.stdout + job.stderr == "", job.report()
+
+
 def status(ranks: int, **fields: object) -> dict:
-    member = {"responsive": True, "cause": "", "left": False, "traffic": {"tensors": 1234567, "bytes": 5_000_000_000}}
+    member = {"responsive": True, "cause": "", "left": False, "traffic": {"tensors": "1234567", "bytes": "5000000000"}}
     members = [
         {
             **member,
-            "member": {"rank": rank, "host": "h", "pid": 1000 + rank},
-            "lateness": {"mean_us": 1500 * rank, "max_us": 20000, "last_count": rank},
+            "member": {"rank": rank, "host": "h", "pid": str(1000 + rank)},
+            "lateness": {"meanUs": str(1500 * rank), "maxUs": "20000", "lastCount": str(rank)},
         }
         for rank in range(ranks)
     ]
-    traffic = {"batches": 10, "tensors": 1610, "bytes": 12_300_000, "cache_hits": 99, "cache_misses": 1, "messages": 20}
+    traffic = {"batches": 10, "tensors": 1610, "bytes": 12_300_000, "cacheHits": 99, "cacheMisses": 1, "messages": 20}
     return {
         "job": "run-1",
-        "state": "running",
-        "activity": "replaying",
+        "state": "JOB_STATE_RUNNING",
+        "activity": "ACTIVITY_REPLAYING",
         "reason": "",
-        "generation": {"number": 1},
+        "generation": {"number": "1"},
         "phase": 3,
         "size": ranks,
         "members": members,
         "waits": [],
         "divergence": "",
-        "replay": {"index": 9, "batches": 5, "tensors": 161, "repetitions": 12345, "age_ms": 185000},
-        "traffic": traffic,
-        "batches_per_second": 480,
-        "tensors_per_second": 4100,
-        "bytes_per_second": 1_200_000_000,
+        "replay": {"index": "9", "batches": 5, "tensors": 161, "repetitions": "12345", "ageMs": "185000"},
+        "traffic": {name: str(count) for name, count in traffic.items()},
+        "batchesPerSecond": "480",
+        "tensorsPerSecond": "4100",
+        "bytesPerSecond": "1200000000",
         **fields,
     }
 
@@ -125,7 +129,9 @@ def test_view_of_a_replay() -> None:
 
 
 def test_view_of_waits_and_of_those_who_do_not_answer() -> None:
-    bad = status(3, waits=[{"text": "for 12 s ranks 0 and 1 have waited for rank 2"}], state="failed", reason="why")
+    bad = status(
+        3, waits=[{"text": "for 12 s ranks 0 and 1 have waited for rank 2"}], state="JOB_STATE_FAILED", reason="why"
+    )
     bad["members"][2].update(responsive=False, cause="is stopped by a signal")
     lines = view.full(bad)
     assert "failed, 3 ranks on 1 host, generation 1, phase 3: why" in lines
@@ -141,6 +147,10 @@ def test_of_many_ranks_the_latest_are_shown() -> None:
     assert lines[-1] == "984 more ranks, less late than these"
     shown = [line.split()[0] for line in lines[lines.index("") + 2 : -1]]
     assert shown == [str(rank) for rank in range(984, 1000)]
+
+
+def test_a_value_of_a_later_version_is_shown_as_it_is() -> None:
+    assert view.summary(status(2, state=9)) == "run-1: 9, 2 ranks"
 
 
 @pytest.mark.parametrize(

@@ -81,14 +81,16 @@ def test_no_message_while_training_repeats(tmp_path: Path, runtime: Path) -> Non
         (file,) = job_files.read_all()
         watch = query.Target(file.job, file.controller, token=file.token).watch(10)
         # Two seconds later all that was said before is counted.
-        before = next(s for s in watch if s["activity"] == "replaying" and _tensors(s) == 2 * warm_up * tensors)
+        before = next(
+            s for s in watch if s["activity"] == "ACTIVITY_REPLAYING" and _tensors(s) == 2 * warm_up * tensors
+        )
         (tmp_path / "go").touch()
         after = next(s for s in watch if _tensors(s) == 2 * (warm_up + steps) * tensors)
         (tmp_path / "end").touch()
         assert job.wait() == 0, job.report()
-    assert after["activity"] == "replaying" and after["phase"] == before["phase"]
+    assert after["activity"] == "ACTIVITY_REPLAYING" and after["phase"] == before["phase"]
     # Each rank acknowledges the Replay item at some time.
-    assert after["traffic"]["messages"] - before["traffic"]["messages"] <= 2
+    assert int(after["traffic"]["messages"]) - int(before["traffic"]["messages"]) <= 2
 
 
 def test_waiting_for_the_own_script_costs_no_processor_time(tmp_path: Path) -> None:

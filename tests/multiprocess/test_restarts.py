@@ -107,9 +107,9 @@ def test_killed_while_training(
         for step in (15, 50, 100):
             wait_for_step(job, step)
             if replayed:
-                job.wait_for(lambda: activity(job) == "replaying", "the replay")
+                job.wait_for(lambda: activity(job) == "ACTIVITY_REPLAYING", "the replay")
             else:
-                assert activity(job) == "negotiating"
+                assert activity(job) == "ACTIVITY_NEGOTIATING"
             old = [(name, part(job, name)) for name in victims]
             for _, target in old:
                 os.kill(target, signal.SIGKILL)

@@ -56,8 +56,8 @@ def away(job: processes.Job, name: str) -> Iterator[None]:
 
 def check(status: dict, pid: dict[int, int], generation: dict) -> None:
     """The job runs as it did."""
-    assert status["state"] == "running" and status["generation"] == generation, status
-    assert {m["member"]["rank"]: m["member"]["pid"] for m in status["members"]} == pid, status
+    assert status["state"] == "JOB_STATE_RUNNING" and status["generation"] == generation, status
+    assert {m["member"]["rank"]: int(m["member"]["pid"]) for m in status["members"]} == pid, status
 
 
 def all_respond(status: dict) -> bool:
@@ -114,4 +114,4 @@ def runs_again(target: query.Target) -> dict | None:
     except query.QueryError as error:
         assert error.code in (query.NO_ANSWER, query.NO_JOB), error
         return None
-    return status if status["state"] == "running" and all_respond(status) else None
+    return status if status["state"] == "JOB_STATE_RUNNING" and all_respond(status) else None

@@ -112,9 +112,8 @@ def test_status(hosts: ssh_hosts.SshHosts, tmp_path: Path) -> None:
         answer = subprocess.run(ask, env=processes.environment(**variables), capture_output=True, text=True, timeout=30)
         (tmp_path / "done").touch()
         assert job.wait() == 0, job.report()
-    (status,) = json.loads(answer.stdout)
-    members = [member["member"] for member in status["members"]]
-    assert [(member["host"], member["pid"]) for member in members] == [where[0], where[1]], answer
+    members = [member["member"] for member in json.loads(answer.stdout)["members"]]
+    assert [(member["host"], int(member["pid"])) for member in members] == [where[0], where[1]], answer
 
 
 FUNCTION = """

@@ -47,7 +47,7 @@ def target(job: processes.Job) -> query.Target:
 def waits_of(where: query.Target) -> Iterator[dict]:
     """Statuses from the first wait on; bounded by the job, whose end ends the watch."""
     for status in where.watch(10):
-        if status["waits"] and status["state"] == "running":
+        if status["waits"] and status["state"] == "JOB_STATE_RUNNING":
             yield status
 
 
@@ -59,9 +59,9 @@ def test_a_rank_that_sleeps_is_named_with_what_it_lacks(tmp_path: Path, runtime:
         """
     with processes.launching(tmp_path, 3, HEAD + body) as job:
         where = target(job)
-        status = next(s for s in waits_of(where) if len(s["waits"][0]["ready_ranks"]) == 2)
+        status = next(s for s in waits_of(where) if len(s["waits"][0]["readyRanks"]) == 2)
         (wait,) = status["waits"]
-        assert wait["ready_ranks"] == [0, 2] and wait["missing_ranks"] == [1]
+        assert wait["readyRanks"] == [0, 2] and wait["missingRanks"] == [1]
         (name,) = wait["names"]
         assert name.endswith("lonely")
         with processes.running(COMMAND, tmp_path) as shown:
@@ -79,7 +79,7 @@ def test_divergence_is_named_within_two_seconds_and_ends_the_job(tmp_path: Path,
         """
     with processes.launching(tmp_path, 3, HEAD + body, FARANDOLE_DIVERGENCE_SECONDS="4") as job:
         status = next(s for s in waits_of(target(job)) if s["divergence"])
-        assert max(wait["age_ms"] for wait in status["waits"]) < 2000, status["waits"]
+        assert max(int(wait["ageMs"]) for wait in status["waits"]) < 2000, status["waits"]
         sentence = r"ranks 0 to 2 have diverged: .*wait for `\S*A`, which rank 2 has not submitted"
         assert re.search(sentence, status["divergence"]), status["divergence"]
         assert job.wait() != 0
@@ -164,17 +164,19 @@ def test_in_a_replay_the_late_one_is_known_and_the_missing_one_is_named(tmp_path
     with processes.launching(tmp_path, 2, HEAD + body) as job:
         where = target(job)
         statuses = where.watch(10)
-        settled = next(s for s in statuses if s["activity"] == "replaying" and s["replay"]["age_ms"] > 6000)
-        early, late = (member["lateness"] for member in settled["members"])
-        assert late["mean_us"] > 5000 > early["mean_us"], settled["members"]
-        assert settled["replay"]["tensors"] == 2 and settled["replay"]["repetitions"] > 10
+        settled = next(
+            s for s in statuses if s["activity"] == "ACTIVITY_REPLAYING" and int(s["replay"]["ageMs"]) > 6000
+        )
+        early, late = (int(member["lateness"]["meanUs"]) for member in settled["members"])
+        assert late > 5000 > early, settled["members"]
+        assert settled["replay"]["tensors"] == 2 and int(settled["replay"]["repetitions"]) > 10
         (tmp_path / "stop").touch()
-        status = next(s for s in statuses if s["waits"] and s["waits"][0]["kind"] == "replay")
-        assert status["waits"][0]["ready_ranks"] == [0] and status["waits"][0]["missing_ranks"] == [1]
+        status = next(s for s in statuses if s["waits"] and s["waits"][0]["kind"] == "WAIT_KIND_REPLAY")
+        assert status["waits"][0]["readyRanks"] == [0] and status["waits"][0]["missingRanks"] == [1]
         sentence = r"rank 0 has been in batch \d of the replay; rank 1 lacks `\S*step`"
         assert re.search(sentence, status["waits"][0]["text"]), status["waits"]
         # Neither the wait nor anything before it has cost a message.
-        assert status["activity"] == "replaying" and status["replay"]["index"] == settled["replay"]["index"]
+        assert status["activity"] == "ACTIVITY_REPLAYING" and status["replay"]["index"] == settled["replay"]["index"]
         assert status["traffic"]["messages"] == settled["traffic"]["messages"]
         (tmp_path / "go").touch()
         (tmp_path / "end").touch()

@@ -46,8 +46,16 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "deployed controller. Exit code 1: a controller does not answer, or there is no such job.",
     )
     parser.add_argument("name", nargs="?", metavar="JOB", help="one of the jobs of this host; its beginning is enough")
-    parser.add_argument("--watch", action="store_true", help="go on showing it; a line per change when not a terminal")
-    parser.add_argument("--json", action="store_true", help="an array of jobs; with --watch an object per line")
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="go on showing it: redrawn in a terminal, else a line per change",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="a line per job, with --watch per change: JobStatus of farandole/v1/status.proto as protobuf's own JSON",
+    )
     parser.add_argument("--controller", metavar="HOST:PORT", help="a deployed controller")
     parser.add_argument("--job", help="the job to ask it for")
     parser.add_argument("--token-file", metavar="FILE", help="an observer's token for it, in a file of mode 0600")

@@ -9,7 +9,6 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from farandole.launch.status import job_files, query, view
 
@@ -44,11 +43,7 @@ class _Job:
             return "its controller runs, its agent has not connected yet"
         return f"{error}; the launcher (pid {self.file.pid}) starts it again, the ranks go on without it meanwhile"
 
-    def as_json(self, answer: dict[str, Any] | query.QueryError) -> dict[str, Any]:
-        """The answer, or why there is none."""
-        return {"job": self.target.job, "error": self.explain(answer)} if isinstance(answer, Exception) else answer
-
-    def get(self) -> dict[str, Any]:
+    def get(self) -> dict:
         """The status; waits a moment for an agent that is about to connect."""
         try:
             return self.target.get()
@@ -58,7 +53,7 @@ class _Job:
         time.sleep(2 * AGAIN_S)
         return self.target.get()
 
-    def watch(self, per_second: int) -> Iterator[dict[str, Any] | query.QueryError]:
+    def watch(self, per_second: int) -> Iterator[dict | query.QueryError]:
         """Statuses, and once per outage why there is none; ends when the job is over."""
         seen, outage = False, False
         while not self.over():
@@ -96,24 +91,34 @@ def _find(arguments: argparse.Namespace) -> list[_Job]:
     return [_Job(query.Target(f.job, f.controller, token=f.token, certificate=f.certificate), f) for f in files]
 
 
-def _show(jobs: list[_Job], as_json: bool) -> int:
-    if len(jobs) == 1 and not as_json:
-        print("\n".join(view.full(jobs[0].get(), jobs[0].command)))
-        return 0
-    answers: list[dict[str, Any] | query.QueryError] = []
+def _print_json(status: dict) -> None:
+    print(json.dumps(status), flush=True)
+
+
+def _show_json(jobs: list[_Job]) -> int:
+    code = 0
     for job in jobs:
         try:
-            answers.append(job.get())
+            _print_json(job.get())
         except query.QueryError as error:
-            answers.append(error)
-    found = list(zip(jobs, answers))
-    if as_json:
-        print(json.dumps([job.as_json(answer) for job, answer in found], ensure_ascii=False))
-    else:
-        texts = [job.explain(a) if isinstance(a, Exception) else view.summary(a) for job, a in found]
-        rows = [(job.target.job, text, job.command) for job, text in zip(jobs, texts)]
-        print("\n".join(view.job_list(rows)))
-    return int(any(isinstance(answer, query.QueryError) for answer in answers))
+            say(f"{job.target.job}: {job.explain(error)}")
+            code = _exit_code(error)
+    return code
+
+
+def _show(jobs: list[_Job]) -> int:
+    if len(jobs) == 1:
+        print("\n".join(view.full(jobs[0].get(), jobs[0].command)))
+        return 0
+    rows, code = [], 0
+    for job in jobs:
+        try:
+            text = view.summary(job.get())
+        except query.QueryError as error:
+            text, code = job.explain(error), _exit_code(error)
+        rows.append((job.target.job, text, job.command))
+    print("\n".join(view.job_list(rows)))
+    return code
 
 
 def _draw(lines: list[str]) -> None:
@@ -123,26 +128,41 @@ def _draw(lines: list[str]) -> None:
     print("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in visible) + "\x1b[J", end="", flush=True)
 
 
-def _watch(job: _Job, as_json: bool) -> int:
-    live = sys.stdout.isatty() and not as_json
-    last: dict[str, Any] = {}
-    printed = ""
-    for answer in job.watch(LIVE_PER_SECOND if live else PLAIN_PER_SECOND):
-        problem = job.explain(answer) if isinstance(answer, query.QueryError) else ""
-        last = last if isinstance(answer, query.QueryError) else answer
-        if as_json:
-            print(json.dumps(job.as_json(answer), ensure_ascii=False), flush=True)
-        elif live:
-            shown = view.full(last, job.command) if last else []
-            _draw(([f"! {problem}", ""] if problem else []) + shown)
+def _watch_json(job: _Job) -> None:
+    for answer in job.watch(PLAIN_PER_SECOND):
+        if isinstance(answer, query.QueryError):
+            say(job.explain(answer))
         else:
-            text = problem or view.summary(last)
+            _print_json(answer)
+
+
+def _watch_people(job: _Job) -> None:
+    live = sys.stdout.isatty()
+    last, printed = {}, ""
+    for answer in job.watch(LIVE_PER_SECOND if live else PLAIN_PER_SECOND):
+        failed = isinstance(answer, query.QueryError)
+        if live:
+            last = last if failed else answer
+            shown = view.full(last, job.command) if last else []
+            _draw(([f"! {job.explain(answer)}", ""] if failed else []) + shown)
+        else:
+            text = job.explain(answer) if failed else view.summary(answer)
             if text != printed:
                 printed = text
                 print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
-    if not as_json:
-        print(f"job {job.target.job} is over", flush=True)
+
+
+def _watch(job: _Job, as_json: bool) -> int:
+    if as_json:
+        _watch_json(job)
+        return 0
+    _watch_people(job)
+    print(f"job {job.target.job} is over", flush=True)
     return 0
+
+
+def _exit_code(error: query.QueryError) -> int:
+    return 2 if error.code == query.USAGE else 1
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -153,17 +173,18 @@ def run(arguments: argparse.Namespace) -> int:
             say(f"no job of this user on this host begins with {arguments.name!r}")
             return 1
         if not jobs:
-            print("[]" if arguments.json else "no job of this user runs on this host")
+            if not arguments.json:
+                print("no job of this user runs on this host")
             return 0
         if not arguments.watch:
-            return _show(jobs, arguments.json)
+            return _show_json(jobs) if arguments.json else _show(jobs)
         if len(jobs) > 1:
             say(f"{len(jobs)} jobs run here; name one of them: {', '.join(job.target.job for job in jobs)}")
             return 2
         return _watch(jobs[0], arguments.json)
     except query.QueryError as error:
         say(jobs[0].explain(error))
-        return 2 if error.code == query.USAGE else 1
+        return _exit_code(error)
     except FileNotFoundError as error:
         say(str(error))
         return 1

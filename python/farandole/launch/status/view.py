@@ -1,9 +1,8 @@
-"""Turns a job's status into lines for people. Pure."""
+"""Turns a job's status, as `query` gives it, into lines for people. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 # Of more ranks than this, only those that say something: unresponsive, and the latest.
 RANKS_ALL = 64
@@ -36,17 +35,29 @@ def duration_text(ms: int) -> str:
     return f"{seconds // 3600} h {seconds % 3600 // 60} min"
 
 
-def state_text(status: dict[str, Any]) -> str:
+def _word(value: str | int, prefix: str) -> str:
+    """ "running" of JOB_STATE_RUNNING. A value that this version does not know is a number, and stays one."""
+    return str(value).removeprefix(prefix).lower()
+
+
+def _runs(status: dict) -> bool:
+    return status["state"] == "JOB_STATE_RUNNING"
+
+
+def state_text(status: dict) -> str:
     """ "replaying", "gathering", ...: what a running job does, or what it is if it does not run."""
-    return status["activity"] if status["state"] == "running" and status["activity"] != "none" else status["state"]
+    if _runs(status) and status["activity"] != "ACTIVITY_NONE":
+        return _word(status["activity"], "ACTIVITY_")
+    return _word(status["state"], "JOB_STATE_")
 
 
-def summary(status: dict[str, Any]) -> str:
+def summary(status: dict) -> str:
     """One line for a log: the state, and what is wrong or waited for."""
     silent = sum(not member["responsive"] for member in status["members"])
     parts = [f"{status['job']}: {state_text(status)}, {count_text(status['size'], 'rank')}"]
-    if status["state"] == "running" and status["bytes_per_second"]:
-        parts.append(f"{bytes_text(status['bytes_per_second'])}/s")
+    bytes_per_second = int(status["bytesPerSecond"])
+    if _runs(status) and bytes_per_second:
+        parts.append(f"{bytes_text(bytes_per_second)}/s")
     if silent:
         parts.append(f"{silent} unresponsive")
     if status["divergence"]:
@@ -58,7 +69,7 @@ def summary(status: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _heading(status: dict[str, Any], command: Sequence[str]) -> list[str]:
+def _heading(status: dict, command: Sequence[str]) -> list[str]:
     hosts = len({member["member"]["host"] for member in status["members"]})
     lines = [f"job {status['job']}" + (f": {' '.join(command)}" if command else "")]
     place = f"{count_text(status['size'], 'rank')} on {count_text(hosts, 'host')}"
@@ -67,47 +78,47 @@ def _heading(status: dict[str, Any], command: Sequence[str]) -> list[str]:
         + (f": {status['reason']}" if status["reason"] else "")
     )
     replay = status["replay"]
-    if replay["index"]:
+    if int(replay["index"]):
         lines.append(
             f"replay of {count_text(replay['batches'], 'batch')} with {count_text(replay['tensors'], 'tensor')}: "
-            f"{count_text(replay['repetitions'], 'repetition')}, for {duration_text(replay['age_ms'])}"
+            f"{count_text(int(replay['repetitions']), 'repetition')}, for {duration_text(int(replay['ageMs']))}"
         )
-    traffic = status["traffic"]
+    traffic = {name: int(count) for name, count in status["traffic"].items()}
     if traffic["batches"]:
         lines.append(
-            f"all ranks: {bytes_text(status['bytes_per_second'])}/s, {status['batches_per_second']:,} batches/s, "
-            f"{status['tensors_per_second']:,} tensors/s; {bytes_text(traffic['bytes'])} in "
+            f"all ranks: {bytes_text(int(status['bytesPerSecond']))}/s, {int(status['batchesPerSecond']):,} batches/s, "
+            f"{int(status['tensorsPerSecond']):,} tensors/s; {bytes_text(traffic['bytes'])} in "
             f"{count_text(traffic['tensors'], 'tensor')} and {count_text(traffic['batches'], 'batch')} so far, "
             f"{count_text(traffic['messages'], 'control message')}"
         )
-    announced = traffic["cache_hits"] + traffic["cache_misses"]
+    announced = traffic["cacheHits"] + traffic["cacheMisses"]
     if announced:
-        lines.append(f"signature cache: {traffic['cache_hits'] / announced:.1%} of {announced:,} announcements")
+        lines.append(f"signature cache: {traffic['cacheHits'] / announced:.1%} of {announced:,} announcements")
     return lines
 
 
-def _waits(status: dict[str, Any]) -> list[str]:
+def _waits(status: dict) -> list[str]:
     lines = [f"! {status['divergence']}"] if status["divergence"] else []
     lines += [f"! {wait['text']}" for wait in status["waits"]]
     return lines or ["nobody waits for anybody"]
 
 
-def _shown(members: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _shown(members: list[dict]) -> list[dict]:
     if len(members) <= RANKS_ALL:
         return members
     silent = [m for m in members if not m["responsive"]][:RANKS_SHOWN]
-    latest = sorted(members, key=lambda m: -m["lateness"]["mean_us"])[:RANKS_SHOWN]
+    latest = sorted(members, key=lambda m: -int(m["lateness"]["meanUs"]))[:RANKS_SHOWN]
     chosen = {id(m) for m in silent + latest}
     return [m for m in members if id(m) in chosen]
 
 
-def _condition(member: dict[str, Any]) -> str:
+def _condition(member: dict) -> str:
     if member["left"]:
         return "has left"
     return "ok" if member["responsive"] else f"unresponsive: {member['cause']}"
 
 
-def _table(members: list[dict[str, Any]]) -> list[str]:
+def _table(members: list[dict]) -> list[str]:
     rows = [("rank", "host", "pid", "late (mean)", "(most)", "last", "tensors", "bytes", "condition")]
     for m in _shown(members):
         late, traffic, member = m["lateness"], m["traffic"], m["member"]
@@ -116,11 +127,11 @@ def _table(members: list[dict[str, Any]]) -> list[str]:
                 str(member["rank"]) if member["rank"] >= 0 else "?",
                 member["host"],
                 str(member["pid"]),
-                f"{late['mean_us'] / 1000:.1f} ms",
-                f"{late['max_us'] / 1000:.1f} ms",
-                f"{late['last_count']:,}",
-                f"{traffic['tensors']:,}",
-                bytes_text(traffic["bytes"]),
+                f"{int(late['meanUs']) / 1000:.1f} ms",
+                f"{int(late['maxUs']) / 1000:.1f} ms",
+                f"{int(late['lastCount']):,}",
+                f"{int(traffic['tensors']):,}",
+                bytes_text(int(traffic["bytes"])),
                 _condition(m),
             )
         )
@@ -131,7 +142,7 @@ def _table(members: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def full(status: dict[str, Any], command: Sequence[str] = ()) -> list[str]:
+def full(status: dict, command: Sequence[str] = ()) -> list[str]:
     """Everything that a person wants to see of one job."""
     members = status["members"]
     return [*_heading(status, command), *_waits(status), *([""] + _table(members) if members else [])]
