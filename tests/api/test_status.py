@@ -111,7 +111,7 @@ def status(ranks: int, **fields: object) -> dict:
 
 
 def test_view_of_a_replay() -> None:
-    lines = view.full(status(2), ("python", "train.py"))
+    lines = view.lines(view.page(status(2), ("python", "train.py")))
     assert lines == [
         "job run-1: python train.py",
         "replaying, 2 ranks on 1 host, generation 1, phase 3",
@@ -133,7 +133,7 @@ def test_view_of_waits_and_of_those_who_do_not_answer() -> None:
         3, waits=[{"text": "for 12 s ranks 0 and 1 have waited for rank 2"}], state="JOB_STATE_FAILED", reason="why"
     )
     bad["members"][2].update(responsive=False, cause="is stopped by a signal")
-    lines = view.full(bad)
+    lines = view.lines(view.page(bad))
     assert "failed, 3 ranks on 1 host, generation 1, phase 3: why" in lines
     assert "! for 12 s ranks 0 and 1 have waited for rank 2" in lines
     assert lines[-1].endswith("unresponsive: is stopped by a signal")
@@ -143,10 +143,33 @@ def test_view_of_waits_and_of_those_who_do_not_answer() -> None:
 
 
 def test_of_many_ranks_the_latest_are_shown() -> None:
-    lines = view.full(status(1000))
+    lines = view.lines(view.page(status(1000)))
     assert lines[-1] == "984 more ranks, less late than these"
     shown = [line.split()[0] for line in lines[lines.index("") + 2 : -1]]
     assert shown == [str(rank) for rank in range(984, 1000)]
+
+
+def test_a_narrow_terminal_is_told_the_condition_and_whole_sentences() -> None:
+    sentence = "for 12 s rank 0 has waited for rank 1 with `conv1.weight`; rank 1 has submitted nothing else"
+    page = view.page(status(2, waits=[{"text": sentence}]), ("python", "train.py", "--a-long-argument=" + 40 * "x"))
+    wide = view.lines(page, 200)
+    assert wide == view.lines(page) and "tensors" in view.fitting(page.rows, 80)[0]
+    narrow = view.lines(page, 40)
+    assert max(map(len, narrow)) <= 40
+    assert f"! {sentence}" in " ".join(narrow)
+    assert narrow[-3:] == [
+        "rank  host   pid  late (mean)  condition",
+        "   0     h  1000       0.0 ms  ok",
+        "   1     h  1001       1.5 ms  ok",
+    ]
+    assert view.lines(page, 8)[-1] == "   1  ok"
+
+
+def test_a_long_condition_takes_the_place_of_no_column() -> None:
+    bad = status(2)
+    bad["members"][1].update(responsive=False, cause=60 * "x")
+    rows = view.page(bad).rows
+    assert view.fitting(rows, 100) == rows
 
 
 def test_a_value_of_a_later_version_is_shown_as_it_is() -> None:

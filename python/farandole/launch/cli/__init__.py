@@ -49,7 +49,7 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--watch",
         action="store_true",
-        help="go on showing it: redrawn in a terminal, else a line per change",
+        help="go on showing it: redrawn in a terminal (by rich if it is installed), else a line per change",
     )
     parser.add_argument(
         "--json",

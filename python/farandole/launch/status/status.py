@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from farandole.launch.status import job_files, query, view
+from farandole.launch.status import job_files, query, screen, view
 
 # A terminal is redrawn so often; a log gets a line a second at most.
 LIVE_PER_SECOND, PLAIN_PER_SECOND = 4, 1
@@ -108,7 +108,7 @@ def _show_json(jobs: list[_Job]) -> int:
 
 def _show(jobs: list[_Job]) -> int:
     if len(jobs) == 1:
-        print("\n".join(view.full(jobs[0].get(), jobs[0].command)))
+        print("\n".join(view.lines(view.page(jobs[0].get(), jobs[0].command))))
         return 0
     rows, code = [], 0
     for job in jobs:
@@ -121,13 +121,6 @@ def _show(jobs: list[_Job]) -> int:
     return code
 
 
-def _draw(lines: list[str]) -> None:
-    """Redraws the terminal; what does not fit is cut."""
-    columns, rows = shutil.get_terminal_size()
-    visible = [line[:columns] for line in lines[: rows - 1]]
-    print("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in visible) + "\x1b[J", end="", flush=True)
-
-
 def _watch_json(job: _Job) -> None:
     for answer in job.watch(PLAIN_PER_SECOND):
         if isinstance(answer, query.QueryError):
@@ -136,27 +129,29 @@ def _watch_json(job: _Job) -> None:
             _print_json(answer)
 
 
-def _watch_people(job: _Job) -> None:
-    live = sys.stdout.isatty()
-    last, printed = {}, ""
-    for answer in job.watch(LIVE_PER_SECOND if live else PLAIN_PER_SECOND):
-        failed = isinstance(answer, query.QueryError)
-        if live:
-            last = last if failed else answer
-            shown = view.full(last, job.command) if last else []
-            _draw(([f"! {job.explain(answer)}", ""] if failed else []) + shown)
-        else:
-            text = job.explain(answer) if failed else view.summary(answer)
-            if text != printed:
-                printed = text
-                print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+def _watch_lines(job: _Job) -> None:
+    printed = ""
+    for answer in job.watch(PLAIN_PER_SECOND):
+        text = job.explain(answer) if isinstance(answer, query.QueryError) else view.summary(answer)
+        if text != printed:
+            printed = text
+            print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+def _watch_screen(job: _Job) -> None:
+    page = view.Page()
+    with screen.make() as shown:
+        for answer in job.watch(LIVE_PER_SECOND):
+            failed = isinstance(answer, query.QueryError)
+            page = replace(page, alert=f"! {job.explain(answer)}") if failed else view.page(answer, job.command)
+            shown.show(page)
 
 
 def _watch(job: _Job, as_json: bool) -> int:
     if as_json:
         _watch_json(job)
         return 0
-    _watch_people(job)
+    (_watch_screen if screen.is_possible() else _watch_lines)(job)
     print(f"job {job.target.job} is over", flush=True)
     return 0
 

@@ -1,12 +1,43 @@
-"""Turns a job's status, as `query` gives it, into lines for people. Pure."""
+"""Turns a job's status, as `query` gives it, into what people read. Pure."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 # Of more ranks than this, only those that say something: unresponsive, and the latest.
 RANKS_ALL = 64
 RANKS_SHOWN = 16
+# The last column, which may be long; so much of it is kept when others have to go for it.
+CONDITION = "condition"
+CONDITION_WIDTH = 12
+OK = "ok"
+# A narrow terminal goes without these columns, the first one first.
+DISPENSABLE = ("tensors", "bytes", "(most)", "last", "pid", "late (mean)", "host")
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that is shown of one job, in this order.
+
+    Attributes:
+        alert: why the rest is old.
+        title: the job and its command; may be cut.
+        sentences: what it does, and how much.
+        waits: who waits for whom.
+        rows: of a table with a row for each rank; the first one has the names of the columns.
+        more: which ranks the table leaves out.
+    """
+
+    alert: str = ""
+    title: str = ""
+    sentences: Sequence[str] = ()
+    waits: Sequence[str] = ()
+    rows: Sequence[Row] = ()
+    more: str = ""
 
 
 def count_text(count: int, word: str) -> str:
@@ -69,14 +100,13 @@ def summary(status: dict) -> str:
     return "; ".join(parts)
 
 
-def _heading(status: dict, command: Sequence[str]) -> list[str]:
+def _sentences(status: dict) -> list[str]:
     hosts = len({member["member"]["host"] for member in status["members"]})
-    lines = [f"job {status['job']}" + (f": {' '.join(command)}" if command else "")]
     place = f"{count_text(status['size'], 'rank')} on {count_text(hosts, 'host')}"
-    lines.append(
+    lines = [
         f"{state_text(status)}, {place}, generation {status['generation']['number']}, phase {status['phase']}"
         + (f": {status['reason']}" if status["reason"] else "")
-    )
+    ]
     replay = status["replay"]
     if int(replay["index"]):
         lines.append(
@@ -115,12 +145,12 @@ def _shown(members: list[dict]) -> list[dict]:
 def _condition(member: dict) -> str:
     if member["left"]:
         return "has left"
-    return "ok" if member["responsive"] else f"unresponsive: {member['cause']}"
+    return OK if member["responsive"] else f"unresponsive: {member['cause']}"
 
 
-def _table(members: list[dict]) -> list[str]:
-    rows = [("rank", "host", "pid", "late (mean)", "(most)", "last", "tensors", "bytes", "condition")]
-    for m in _shown(members):
+def _rows(shown: list[dict]) -> list[Row]:
+    rows: list[Row] = [("rank", "host", "pid", "late (mean)", "(most)", "last", "tensors", "bytes", CONDITION)]
+    for m in shown:
         late, traffic, member = m["lateness"], m["traffic"], m["member"]
         rows.append(
             (
@@ -135,17 +165,52 @@ def _table(members: list[dict]) -> list[str]:
                 _condition(m),
             )
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    lines = ["  ".join([*(cell.rjust(w) for cell, w in zip(row, widths)), row[-1]]) for row in rows]
-    if len(rows) - 1 < len(members):
-        lines.append(f"{len(members) - len(rows) + 1:,} more ranks, less late than these")
-    return lines
+    return rows
 
 
-def full(status: dict, command: Sequence[str] = ()) -> list[str]:
+def page(status: dict, command: Sequence[str] = ()) -> Page:
     """Everything that a person wants to see of one job."""
     members = status["members"]
-    return [*_heading(status, command), *_waits(status), *([""] + _table(members) if members else [])]
+    shown = _shown(members)
+    left_out = len(members) - len(shown)
+    return Page(
+        title=f"job {status['job']}" + (f": {' '.join(command)}" if command else ""),
+        sentences=_sentences(status),
+        waits=_waits(status),
+        rows=_rows(shown) if members else (),
+        more=f"{left_out:,} more ranks, less late than these" if left_out else "",
+    )
+
+
+def _widths(rows: Sequence[Row]) -> list[int]:
+    return [max(map(len, cells)) for cells in zip(*rows)]
+
+
+def fitting(rows: Sequence[Row], columns: int) -> Sequence[Row]:
+    """The rows without the columns for which a terminal of this width has no room."""
+    for name in DISPENSABLE:
+        *widths, last = _widths(rows)
+        if sum(widths) + 2 * len(widths) + min(last, CONDITION_WIDTH) <= columns:
+            break
+        at = rows[0].index(name)
+        rows = [row[:at] + row[at + 1 :] for row in rows]
+    return rows
+
+
+def lines(page: Page, columns: int = 0) -> list[str]:
+    """The page as plain text, for a terminal of this width; 0: of any."""
+    texts = [page.alert, "", page.title] if page.alert else [page.title]
+    rows = page.rows
+    for sentence in (*page.sentences, *page.waits):
+        texts += textwrap.wrap(sentence, columns) if columns else [sentence]
+    if rows and columns:
+        rows = fitting(rows, columns)
+    if rows:
+        *widths, _ = _widths(rows)
+        texts.append("")
+        texts += ["  ".join([*(cell.rjust(w) for cell, w in zip(row, widths)), row[-1]]) for row in rows]
+    texts += [page.more] if page.more else []
+    return [text[:columns] for text in texts] if columns else texts
 
 
 def job_list(rows: Sequence[tuple[str, str, Sequence[str]]]) -> list[str]:
