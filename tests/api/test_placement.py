@@ -218,6 +218,10 @@ def test_parts() -> None:
         ),
         ({**SRUN, "SLURM_STEP_TASKS_PER_NODE": "?"}, "set SLURM_STEP_TASKS_PER_NODE to their number"),
         ({**SRUN, "SLURM_STEP_TASKS_PER_NODE": "1,1(x9999999999)"}, "set SLURM_STEP_TASKS_PER_NODE to their number"),
+        (
+            {**SRUN, **NODE_0, "SLURM_STEP_TASKS_PER_NODE": "?"},
+            "if all ranks run on this host, set SLURM_STEP_TASKS_PER_NODE$",
+        ),
         (HOROVOD, "has put ranks on several hosts"),
         ({"FARANDOLE_RANK": "1"}, "FARANDOLE_RANK=1 is set and FARANDOLE_SIZE is not"),
         ({"FARANDOLE_SIZE": "2"}, "FARANDOLE_SIZE=2 says that this process is one of 2, but FARANDOLE_RANK is not set"),

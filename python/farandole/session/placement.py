@@ -91,8 +91,10 @@ def told(variables: Mapping[str, str]) -> Place | None:
         InitializationError: the variables contradict each other.
     """
     says = started_by.told(variables)
-    if says is None:
-        return None
+    return _place(variables, says) if says is not None else None
+
+
+def _place(variables: Mapping[str, str], says: started_by.Told) -> Place:
     launcher = variables.get("FARANDOLE_AGENT_SOCKET", "")
     return Place(
         says.family.by,
@@ -125,10 +127,11 @@ def find(variables: Mapping[str, str]) -> Place | None:
     """
     if variables.get("FARANDOLE_AGENT_SOCKET"):
         return None
-    says, place = started_by.told(variables), told(variables)
-    if place is None or says is None:
+    says = started_by.told(variables)
+    if says is None:
         started_by.refuse_half(variables)
         return None
+    place = _place(variables, says)
     if not place.controller and not says.one_host:
         raise InitializationError(_where_are_the_others(says))
     if place.controller and not place.key_file:
@@ -147,10 +150,9 @@ def _where_are_the_others(says: started_by.Told) -> str:
     )
     if says.local_size >= 0:
         return f"{says.family.by} has put ranks on several hosts: {how}"
-    local = says.family.local_size or "SLURM_STEP_TASKS_PER_NODE"
     return (
-        f"{says.family.by} does not say how many of the {says.size} ranks run on this host: set {local} to their "
-        f"number; if they run on several hosts, {how}"
+        f"{says.family.by} does not say how many of the {says.size} ranks run on this host: set "
+        f"{says.family.local_size} to their number; if they run on several hosts, {how}"
     )
 
 

@@ -21,7 +21,7 @@ class Family:
     Attributes:
         by: what it is called in messages.
         rank, size: in the job.
-        local_rank, local_size: on the host; empty: it does not say.
+        local_rank, local_size: on the host. Slurm says the local sizes of all hosts in one variable.
         of_job: what tells the job from others of this user.
         needed: without these the others mean something else, or do not suffice.
         several_hosts: if it does not say how many ranks this host has: there may be others.
@@ -97,7 +97,7 @@ _FAMILIES = (
         "SLURM_PROCID",
         "SLURM_STEP_NUM_TASKS",
         "SLURM_LOCALID",
-        "",
+        "SLURM_STEP_TASKS_PER_NODE",
         ("SLURM_JOB_ID", "SLURM_STEP_ID"),
         ("SLURM_STEP_ID",),
     ),
@@ -136,11 +136,11 @@ def _number(variables: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-def _slurm_local_size(variables: Mapping[str, str]) -> int:
+def _slurm_local_size(variables: Mapping[str, str], name: str) -> int:
     """Of this node from ``2(x3),1``: three nodes with two tasks each, one with one."""
     node = _number(variables, "SLURM_NODEID")
     nodes = 0
-    for part in variables.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
+    for part in variables.get(name, "").split(","):
         found = re.fullmatch(r"(\d{1,8})(?:\(x(\d{1,8})\))?", part)
         if not found or nodes > _TASKS_MAX:
             return -1
@@ -190,9 +190,9 @@ def told(variables: Mapping[str, str]) -> Told | None:
         if not _complete(family, variables):
             continue
         names = (family.rank, family.size, family.local_rank, family.local_size)
-        rank, size, local_rank, local_size = (_number(variables, name) for name in names)
-        if family.by == "srun":
-            local_size = _slurm_local_size(variables)
+        read_local_size = _slurm_local_size if family.by == "srun" else _number
+        rank, size, local_rank = (_number(variables, name) for name in names[:3])
+        local_size = read_local_size(variables, family.local_size)
         if size <= 1:
             # It may have started the launcher of these processes.
             if family is _FAMILIES[0]:
