@@ -7,8 +7,10 @@ import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from farandole.base import locate
+from farandole.launch.processes.child import pipe
 from farandole.launch.processes.tokens import pipe_with
 
 # Exit codes of `farandole-controller query`.
@@ -45,7 +47,7 @@ class Target:
     certificate: str = ""
     insecure: bool = False
 
-    def _start(self, *more: str) -> subprocess.Popen:
+    def _start(self, *more: str) -> subprocess.Popen[str]:
         command = [locate.find("farandole-controller"), "query", "--controller", self.controller, "--job", self.job]
         command += ["--tls-ca", self.tls_ca] if self.tls_ca else []
         command += ["--insecure"] if self.insecure else []
@@ -67,7 +69,7 @@ class Target:
             for descriptor in descriptors:
                 os.close(descriptor)
 
-    def get(self, timeout_s: float = 3.0) -> dict:
+    def get(self, timeout_s: float = 3.0) -> dict[str, Any]:
         """The job's status: JobStatus of proto/farandole/v1/status.proto as protobuf maps it to JSON.
 
         Names are lowerCamelCase, numbers of 64 bits strings, enums their names; a field with its default is there, too.
@@ -82,19 +84,20 @@ class Target:
             raise _error(process.returncode, err)
         return json.loads(out)
 
-    def watch(self, per_second: int, timeout_s: float = 3.0) -> Iterator[dict]:
+    def watch(self, per_second: int, timeout_s: float = 3.0) -> Iterator[dict[str, Any]]:
         """The job's status now and on each change. As `get` otherwise; ends with an exception, or with its reader."""
         process = self._start("--timeout-ms", str(int(timeout_s * 1000)), "--watch", str(per_second))
+        out, err = pipe(process.stdout), pipe(process.stderr)
         try:
-            for line in process.stdout:
+            for line in out:
                 yield json.loads(line)
-            err = process.stderr.read()
-            raise _error(process.wait(), err)
+            said = err.read()
+            raise _error(process.wait(), said)
         finally:
             process.kill()
             process.wait()
-            process.stdout.close()
-            process.stderr.close()
+            out.close()
+            err.close()
 
 
 def _error(code: int, err: str) -> QueryError:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from farandole.launch.status import job_files, query, screen, view
 
@@ -43,7 +44,7 @@ class _Job:
             return "its controller runs, its agent has not connected yet"
         return f"{error}; the launcher (pid {self.file.pid}) starts it again, the ranks go on without it meanwhile"
 
-    def get(self) -> dict:
+    def get(self) -> dict[str, Any]:
         """The status; waits a moment for an agent that is about to connect."""
         try:
             return self.target.get()
@@ -53,7 +54,7 @@ class _Job:
         time.sleep(2 * AGAIN_S)
         return self.target.get()
 
-    def watch(self, per_second: int) -> Iterator[dict | query.QueryError]:
+    def watch(self, per_second: int) -> Iterator[dict[str, Any] | query.QueryError]:
         """Statuses, and once per outage why there is none; ends when the job is over."""
         seen, outage = False, False
         while not self.over():
@@ -91,7 +92,7 @@ def _find(arguments: argparse.Namespace) -> list[_Job]:
     return [_Job(query.Target(f.job, f.controller, token=f.token, certificate=f.certificate), f) for f in files]
 
 
-def _print_json(status: dict) -> None:
+def _print_json(status: dict[str, Any]) -> None:
     print(json.dumps(status), flush=True)
 
 
@@ -142,8 +143,10 @@ def _watch_screen(job: _Job) -> None:
     page = view.Page()
     with screen.make() as shown:
         for answer in job.watch(LIVE_PER_SECOND):
-            failed = isinstance(answer, query.QueryError)
-            page = replace(page, alert=f"! {job.explain(answer)}") if failed else view.page(answer, job.command)
+            if isinstance(answer, query.QueryError):
+                page = replace(page, alert=f"! {job.explain(answer)}")
+            else:
+                page = view.page(answer, job.command)
             shown.show(page)
 
 

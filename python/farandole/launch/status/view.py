@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 # Of more ranks than this, only those that say something: unresponsive, and the latest.
 RANKS_ALL = 64
@@ -71,18 +72,18 @@ def _word(value: str | int, prefix: str) -> str:
     return str(value).removeprefix(prefix).lower()
 
 
-def _runs(status: dict) -> bool:
+def _runs(status: dict[str, Any]) -> bool:
     return status["state"] == "JOB_STATE_RUNNING"
 
 
-def state_text(status: dict) -> str:
+def state_text(status: dict[str, Any]) -> str:
     """ "replaying", "gathering", ...: what a running job does, or what it is if it does not run."""
     if _runs(status) and status["activity"] != "ACTIVITY_NONE":
         return _word(status["activity"], "ACTIVITY_")
     return _word(status["state"], "JOB_STATE_")
 
 
-def summary(status: dict) -> str:
+def summary(status: dict[str, Any]) -> str:
     """One line for a log: the state, and what is wrong or waited for."""
     silent = sum(not member["responsive"] for member in status["members"])
     parts = [f"{status['job']}: {state_text(status)}, {count_text(status['size'], 'rank')}"]
@@ -100,7 +101,7 @@ def summary(status: dict) -> str:
     return "; ".join(parts)
 
 
-def _sentences(status: dict) -> list[str]:
+def _sentences(status: dict[str, Any]) -> list[str]:
     hosts = len({member["member"]["host"] for member in status["members"]})
     place = f"{count_text(status['size'], 'rank')} on {count_text(hosts, 'host')}"
     lines = [
@@ -127,13 +128,13 @@ def _sentences(status: dict) -> list[str]:
     return lines
 
 
-def _waits(status: dict) -> list[str]:
+def _waits(status: dict[str, Any]) -> list[str]:
     lines = [f"! {status['divergence']}"] if status["divergence"] else []
     lines += [f"! {wait['text']}" for wait in status["waits"]]
     return lines or ["nobody waits for anybody"]
 
 
-def _shown(members: list[dict]) -> list[dict]:
+def _shown(members: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if len(members) <= RANKS_ALL:
         return members
     silent = [m for m in members if not m["responsive"]][:RANKS_SHOWN]
@@ -142,13 +143,13 @@ def _shown(members: list[dict]) -> list[dict]:
     return [m for m in members if id(m) in chosen]
 
 
-def _condition(member: dict) -> str:
+def _condition(member: dict[str, Any]) -> str:
     if member["left"]:
         return "has left"
     return OK if member["responsive"] else f"unresponsive: {member['cause']}"
 
 
-def _rows(shown: list[dict]) -> list[Row]:
+def _rows(shown: list[dict[str, Any]]) -> list[Row]:
     rows: list[Row] = [("rank", "host", "pid", "late (mean)", "(most)", "last", "tensors", "bytes", CONDITION)]
     for m in shown:
         late, traffic, member = m["lateness"], m["traffic"], m["member"]
@@ -168,7 +169,7 @@ def _rows(shown: list[dict]) -> list[Row]:
     return rows
 
 
-def page(status: dict, command: Sequence[str] = ()) -> Page:
+def page(status: dict[str, Any], command: Sequence[str] = ()) -> Page:
     """Everything that a person wants to see of one job."""
     members = status["members"]
     shown = _shown(members)
