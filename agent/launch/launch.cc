@@ -50,10 +50,14 @@ Launch::Launch(EventLoop* loop, const AgentOptions* options, core::Agent* agent,
       store_(store),
       signal_mask_(signal_mask),
       callbacks_(std::move(callbacks)),
-      stdout_(loop, STDOUT_FILENO),
-      stderr_(loop, STDERR_FILENO),
+      stdout_(loop, STDOUT_FILENO, [this](const std::string& why) { CannotWrite("stdout", why); }),
+      stderr_(loop, STDERR_FILENO, [this](const std::string& why) { CannotWrite("stderr", why); }),
       supervisor_(options->local_size, options->grace_ms, options->host_name) {
   agent_->OnProcessEnd([this](const processes::ProcessEnd& end, bool without_leaving) { Ended(end, without_leaving); });
+}
+
+void Launch::CannotWrite(const char* stream, const std::string& why) {
+  callbacks_.log(absl::StrCat("the launcher's ", stream, " cannot be written: ", why, "; the job goes on without"));
 }
 
 Launch::~Launch() {

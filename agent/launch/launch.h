@@ -53,6 +53,7 @@ class Launch {
 
   absl::Status StartOne(int local_rank);
   absl::Status TakeOver(std::vector<launcher::KeptEntry>* kept);
+  void CannotWrite(const char* stream, const std::string& why);
   void Relay(Child* child, UniqueFd out, UniqueFd err);
   void Ended(const processes::ProcessEnd& end, bool without_leaving);
   void Judge(const processes::WorkerEnd& worker);

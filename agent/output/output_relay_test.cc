@@ -31,7 +31,8 @@ class OutputRelayTest : public testing::Test {
     screen_ = std::move(terminal_write);
     EXPECT_TRUE(loop_.Start().ok());
     OnLoop([this, pipe = worker_read.Release()] {
-      sink_ = std::make_unique<OutputSink>(&loop_, screen_.get());
+      sink_ =
+          std::make_unique<OutputSink>(&loop_, screen_.get(), [this](const std::string& why) { complaints_ += why; });
       relay_ = std::make_unique<OutputRelay>(&loop_, UniqueFd(pipe), "> ", sink_.get());
     });
   }
@@ -74,6 +75,7 @@ class OutputRelayTest : public testing::Test {
 
   EventLoop loop_;
   UniqueFd worker_, terminal_, screen_;
+  std::string complaints_;  // the loop's
   std::unique_ptr<OutputSink> sink_;
   std::unique_ptr<OutputRelay> relay_;
 };
@@ -104,12 +106,24 @@ TEST_F(OutputRelayTest, ASlowTerminalHoldsTheWorkerNotTheLoop) {
   while (tail.find("end\n") == std::string::npos) tail += TerminalReads(1);
 }
 
-TEST_F(OutputRelayTest, AClosedTerminalIsNoError) {
+TEST_F(OutputRelayTest, AClosedTerminalIsSaidOnce) {
   signal(SIGPIPE, SIG_IGN);
   terminal_.Reset();
   // Far more than would be held: it is dropped.
   for (size_t written = 0; written < size_t{4} << 20;) written += WorkerWrites(std::string(1023, 'x') + "\n");
   EXPECT_FALSE(SinkIsFull());
+  OnLoop([this] { EXPECT_EQ(complaints_, "Broken pipe"); });
+}
+
+TEST_F(OutputRelayTest, AFullDiskIsSaidOnce) {
+  const UniqueFd full(open("/dev/full", O_WRONLY | O_CLOEXEC));
+  ASSERT_TRUE(full.valid());
+  OnLoop([this, &full] {
+    OutputSink sink(&loop_, full.get(), [this](const std::string& why) { complaints_ += why; });
+    for (int i = 0; i < 3; ++i) sink.WriteFromLoop("line\n");
+    EXPECT_EQ(complaints_, "No space left on device");
+    EXPECT_FALSE(sink.Full());
+  });
 }
 
 TEST_F(OutputRelayTest, TheEndWaitsForASlowTerminalOnlySoLong) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +21,8 @@ constexpr size_t kPieceBytes = 256;
 
 }  // namespace
 
-OutputSink::OutputSink(EventLoop* loop, int fd) : loop_(loop), shared_fd_(fd), kind_(Kind::kShared) {
+OutputSink::OutputSink(EventLoop* loop, int fd, std::function<void(const std::string&)> complain)
+    : loop_(loop), shared_fd_(fd), kind_(Kind::kShared), complain_(std::move(complain)) {
   struct stat info;
   if (fstat(fd, &info) != 0) {
     broken_ = true;
@@ -68,7 +70,7 @@ void OutputSink::Write() {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     if (n < 0) {
-      broken_ = true;
+      Drop(errno);
       written = held_.size();
       break;
     }
@@ -80,6 +82,13 @@ void OutputSink::Write() {
   std::vector<std::function<void()>> waiting;
   waiting.swap(waiting_);
   for (std::function<void()>& fn : waiting) fn();
+}
+
+void OutputSink::Drop(int error) {
+  // A disk may have room again; a reader does not come back.
+  broken_ = error != ENOSPC;
+  if (complain_ == nullptr) return;
+  std::exchange(complain_, nullptr)(std::strerror(error));
 }
 
 void OutputSink::Watch(bool on) {

@@ -19,11 +19,11 @@ class OutputSink {
   // Beyond this Full() holds, and whoever writes should stop reading what it would write.
   static constexpr size_t kHeldBytesMax = 1 << 20;
 
-  // `fd` stays the caller's.
-  OutputSink(EventLoop* loop, int fd);
+  // `fd` stays the caller's. `complain` is told why something could not be written, once.
+  OutputSink(EventLoop* loop, int fd, std::function<void(const std::string&)> complain);
   ~OutputSink();
 
-  // Takes all of it. If the reader is gone, it is dropped.
+  // Takes all of it. What cannot be written is dropped; on a full disk, later bytes may find room again.
   void WriteFromLoop(absl::string_view bytes);
   bool Full() const { return held_.size() >= kHeldBytesMax; }
   // Runs `fn` once, when no longer full.
@@ -35,6 +35,7 @@ class OutputSink {
   enum class Kind { kOwn, kSocket, kFile, kShared };
 
   void Write();
+  void Drop(int error);
   int64_t WriteSome(const char* bytes, size_t count);
   void Watch(bool on);
 
@@ -42,6 +43,7 @@ class OutputSink {
   const int shared_fd_;
   UniqueFd own_fd_;  // the same pipe or terminal, opened again so that it can be non-blocking
   Kind kind_;
+  std::function<void(const std::string&)> complain_;
   bool broken_ = false;
   bool watched_ = false;
   std::string held_;
