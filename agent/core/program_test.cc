@@ -120,7 +120,7 @@ TEST_F(ProgramTest, ARankWhoseProcessEndsWithoutAttachingIsReported) {
   const Removed removed{GenerationId(), RemovedKind::kPeerLost, "rank 1 exited"};
   controller_.Send(AgentDown(ToWorkers{{waiting.worker_incarnation}, WorkerDown(removed)}));
   EXPECT_EQ(agent.Wait(), 1) << agent.out() << agent.err();
-  EXPECT_NE(agent.err().find("no worker of this host failed first: rank 1 exited"), std::string::npos) << agent.err();
+  EXPECT_NE(agent.err().find("the job has failed: rank 1 exited"), std::string::npos) << agent.err();
 }
 
 TEST_F(ProgramTest, AKilledWorkerIsReportedAndNamedOnce) {
@@ -153,7 +153,7 @@ TEST_F(ProgramTest, AFailureElsewhereIsNotBlamedOnThisHost) {
   const Removed removed{GenerationId{1, 1}, RemovedKind::kPeerLost, "rank 1 (pid 7 on host there) was killed"};
   controller_.Send(AgentDown(ToWorkers{{told.worker_incarnation}, WorkerDown(removed)}));
   EXPECT_EQ(agent.Wait(), 1);
-  EXPECT_NE(agent.err().find("no worker of this host failed first: rank 1 (pid 7 on host there) was killed"),
+  EXPECT_NE(agent.err().find("the job has failed: rank 1 (pid 7 on host there) was killed"),
             std::string::npos)
       << agent.err();
 }

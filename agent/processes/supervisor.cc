@@ -101,7 +101,7 @@ void Supervisor::Say(Step* step) const {
   }
   const WorkerEnd& end = first->end;
   if (!end.removed_because.empty()) {
-    step->sentence = absl::StrCat("no worker of this host failed first: ", end.removed_because);
+    step->sentence = absl::StrCat("the job has failed: ", end.removed_because);
     return;
   }
   const std::string how = absl::StrCat(end.process.cause, end.process.code == 0 ? " without leaving the job" : "");

@@ -116,7 +116,7 @@ TEST(Supervisor, WhoWasToldIsNotTheCulprit) {
   Supervisor supervisor(1, 3000, "h");
   const Supervisor::Step step = supervisor.Ended(told, At(1));
   EXPECT_EQ(step.exit_code, 1);
-  EXPECT_EQ(step.sentence, "no worker of this host failed first: rank 9 (pid 5 on host b) was killed");
+  EXPECT_EQ(step.sentence, "the job has failed: rank 9 (pid 5 on host b) was killed");
 }
 
 TEST(Supervisor, WhoHadLeftBeforeIsNamed) {

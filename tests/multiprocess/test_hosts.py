@@ -132,7 +132,7 @@ def test_cut_link(tmp_path: Path) -> None:
     # All that the controller had of the job went with the other host; the reason has stayed.
     assert len(_told(job, 1)) == 2, job.report()
     assert all(re.search(r"ranks 2 and 3 are given up.*host1", line) for line in _told(job, 1)), job.report()
-    assert "no worker of this host failed first: ranks 2 and 3 are given up" in job.parts[1].stderr, job.report()
+    assert "the job has failed: ranks 2 and 3 are given up" in job.parts[1].stderr, job.report()
 
 
 def _has_ended(pid: str) -> bool:
