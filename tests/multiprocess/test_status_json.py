@@ -64,6 +64,12 @@ def output(command: list[str], folder: Path) -> str:
     return job.stdout
 
 
+def waits(folder: Path) -> bool:
+    """Whether the wait is shown. Before the agent has connected there is no answer."""
+    with processes.running(COMMAND, folder) as job:
+        return job.wait() == 0 and "has waited for rank 1 with" in job.stdout
+
+
 def test_it_is_the_answer_of_the_service(tmp_path: Path, job_status: Any) -> None:
     example = [sys.executable, str(processes.ROOT / "examples" / "query_controller.py"), "--stubs", str(tmp_path)]
 
@@ -71,7 +77,7 @@ def test_it_is_the_answer_of_the_service(tmp_path: Path, job_status: Any) -> Non
         return steady(json_format.Parse(output(command, tmp_path), job_status()))
 
     with processes.launching(tmp_path, 2, WAITS) as job:
-        job.wait_for(lambda: "has waited for rank 1 with" in output(COMMAND, tmp_path), "the wait")
+        job.wait_for(lambda: waits(tmp_path), "the wait")
         (file,) = job_files.read_all()
         service = [*example, os.path.join(job_files.folder(), file.job)]
 
@@ -95,7 +101,7 @@ def test_it_is_the_answer_of_the_service(tmp_path: Path, job_status: Any) -> Non
 
 def test_one_line_for_each_job_and_a_sentence_for_one_that_does_not_answer(tmp_path: Path, job_status: Any) -> None:
     with processes.launching(tmp_path, 2, WAITS) as job:
-        job.wait_for(lambda: "has waited for rank 1 with" in output(COMMAND, tmp_path), "the wait")
+        job.wait_for(lambda: waits(tmp_path), "the wait")
         (file,) = job_files.read_all()
         job_files.write("run-gone", "127.0.0.1:1", "secret", 1, ["x"])
         try:

@@ -76,7 +76,7 @@ def _group(page: view.Page, columns: int) -> Group:
             table.add_column(Text(name), justify="right", no_wrap=True)
         table.add_column(Text(names[-1]), overflow="fold")
         for row in rows:
-            table.add_row(*map(Text, row), style="" if row[-1] == view.OK else "red")
+            table.add_row(*map(Text, row), style="" if row[-1] in (view.OK, view.LEFT) else "red")
         parts += [Text(), table]
     parts += [Text(page.more)] if page.more else []
     return Group(*parts)

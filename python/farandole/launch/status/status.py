@@ -68,10 +68,13 @@ class _Job:
                     raise
                 if not again:
                     return
+                # At the end of a job its controller is gone a moment before its launcher.
+                time.sleep(AGAIN_S)
                 if not outage and not self.over():
                     outage = True
                     yield error
-            time.sleep(AGAIN_S)
+            else:
+                time.sleep(AGAIN_S)
 
 
 def _find(arguments: argparse.Namespace) -> list[_Job]:
@@ -114,7 +117,7 @@ def _show(jobs: list[_Job]) -> int:
     rows, code = [], 0
     for job in jobs:
         try:
-            text = view.summary(job.get())
+            text = view.brief(job.get())
         except query.QueryError as error:
             text, code = job.explain(error), _exit_code(error)
         rows.append((job.target.job, text, job.command))

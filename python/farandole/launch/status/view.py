@@ -13,7 +13,7 @@ RANKS_SHOWN = 16
 # The last column, which may be long; so much of it is kept when others have to go for it.
 CONDITION = "condition"
 CONDITION_WIDTH = 12
-OK = "ok"
+OK, LEFT = "ok", "has left"
 # A narrow terminal goes without these columns, the first one first.
 DISPENSABLE = ("tensors", "bytes", "(most)", "last", "pid", "late (mean)", "host")
 
@@ -26,10 +26,10 @@ class Page:
 
     Attributes:
         alert: why the rest is old.
-        title: the job and its command; may be cut.
+        title: the job and its command, in one line; may be cut.
         sentences: what it does, and how much.
         waits: who waits for whom.
-        rows: of a table with a row for each rank; the first one has the names of the columns.
+        rows: of a table with a row for each rank; the first one has the names of the columns. The last cell may be cut.
         more: which ranks the table leaves out.
     """
 
@@ -84,9 +84,14 @@ def state_text(status: dict[str, Any]) -> str:
 
 
 def summary(status: dict[str, Any]) -> str:
-    """One line for a log: the state, and what is wrong or waited for."""
+    """One line for a log: the job, and `brief`."""
+    return f"{status['job']}: {brief(status)}"
+
+
+def brief(status: dict[str, Any]) -> str:
+    """In one line the state, and what is wrong or waited for."""
     silent = sum(not member["responsive"] for member in status["members"])
-    parts = [f"{status['job']}: {state_text(status)}, {count_text(status['size'], 'rank')}"]
+    parts = [f"{state_text(status)}, {count_text(status['size'], 'rank')}"]
     bytes_per_second = int(status["bytesPerSecond"])
     if _runs(status) and bytes_per_second:
         parts.append(f"{bytes_text(bytes_per_second)}/s")
@@ -145,7 +150,7 @@ def _shown(members: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _condition(member: dict[str, Any]) -> str:
     if member["left"]:
-        return "has left"
+        return LEFT
     return OK if member["responsive"] else f"unresponsive: {member['cause']}"
 
 
@@ -175,7 +180,7 @@ def page(status: dict[str, Any], command: Sequence[str] = ()) -> Page:
     shown = _shown(members)
     left_out = len(members) - len(shown)
     return Page(
-        title=f"job {status['job']}" + (f": {' '.join(command)}" if command else ""),
+        title=f"job {status['job']}" + (f": {' '.join(' '.join(command).split())}" if command else ""),
         sentences=_sentences(status),
         waits=_waits(status),
         rows=_rows(shown) if members else (),
@@ -200,17 +205,21 @@ def fitting(rows: Sequence[Row], columns: int) -> Sequence[Row]:
 
 def lines(page: Page, columns: int = 0) -> list[str]:
     """The page as plain text, for a terminal of this width; 0: of any."""
-    texts = [page.alert, "", page.title] if page.alert else [page.title]
+
+    def wrapped(sentence: str) -> list[str]:
+        return textwrap.wrap(sentence, columns) if columns else [sentence]
+
+    texts = [*wrapped(page.alert), "", page.title] if page.alert else [page.title]
     rows = page.rows
     for sentence in (*page.sentences, *page.waits):
-        texts += textwrap.wrap(sentence, columns) if columns else [sentence]
+        texts += wrapped(sentence)
     if rows and columns:
         rows = fitting(rows, columns)
     if rows:
         *widths, _ = _widths(rows)
         texts.append("")
         texts += ["  ".join([*(cell.rjust(w) for cell, w in zip(row, widths)), row[-1]]) for row in rows]
-    texts += [page.more] if page.more else []
+    texts += wrapped(page.more) if page.more else []
     return [text[:columns] for text in texts] if columns else texts
 
 
