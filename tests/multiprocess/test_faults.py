@@ -176,13 +176,20 @@ def test_interrupt_of_the_launcher(tmp_path: Path) -> None:
     assert len(job.lines("interrupted")) == 2, job.report()
 
 
-def test_second_interrupt_ends_scripts_that_ignore_the_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--min-np", "1")], ids=["fixed", "elastic"])
+def test_second_interrupt_ends_scripts_that_ignore_the_first(tmp_path: Path, options: tuple[str, ...]) -> None:
     body = """
+        def terminated(*_):
+            time.sleep(0.5)
+            print("terminated", flush=True)
+            sys.exit(1)
+        signal.signal(signal.SIGTERM, terminated)
         signal.signal(signal.SIGINT, lambda *_: print("ignored", flush=True))
         hvd.barrier()
-        time.sleep(60)
+        while True:
+            time.sleep(0.1)
         """
-    with processes.launching(tmp_path, 2, HEAD + body) as job:
+    with processes.launching(tmp_path, 2, HEAD + body, *options) as job:
         pids(job, 2)
         time.sleep(0.3)
         job.process.send_signal(signal.SIGINT)
@@ -192,6 +199,7 @@ def test_second_interrupt_ends_scripts_that_ignore_the_first(tmp_path: Path) -> 
             job.process.send_signal(signal.SIGINT)
             assert job.wait() != 0
         assert watch.seconds < 5
+    assert len(job.lines("terminated")) == 2, job.report()
 
 
 def test_checkpoint_after_a_lost_peer(tmp_path: Path) -> None:

@@ -135,8 +135,9 @@ class Driver:
             self._output.show(host, event["stream"], event["text"])
         elif kind == "note":
             self._say(event["text"])
-        elif kind == "function" and self._folders is not None:
-            self._folders.note_made(host)
+        elif kind == "function":
+            if self._folders is not None:
+                self._folders.note_made(host)
         elif kind == "ready":
             self._ready.add(host)
         else:

@@ -53,7 +53,7 @@ def _bounds(settings: Settings) -> Bounds:
 
 
 def elastic_timeout_s(settings: Settings) -> float:
-    """How long fewer processes than needed are put up with."""
+    """How long there may be fewer processes than needed."""
     if settings.elastic_timeout_s is not None:
         return settings.elastic_timeout_s
     for name in ("FARANDOLE_ELASTIC_TIMEOUT", "HOROVOD_ELASTIC_TIMEOUT"):
@@ -228,7 +228,7 @@ class ElasticJob(Driver):
             self._say(f"the process in slot {slot} has ended well")
 
     def _signalled(self) -> Verdict | None:
-        """Passes signals on; those that end have the workers end within a while."""
+        """Passes signals on. After one that ends the workers have a while, which the next one cuts short."""
         verdict = None
         while self._signals.pending:
             if self._signals.pending[0] == signal.SIGKILL:
@@ -237,8 +237,8 @@ class ElasticJob(Driver):
             self._tell_all(number)
             if number in ENDING:
                 verdict = Verdict(128 + number)
-        if verdict is not None:
-            self._await_ends(INTERRUPT_GRACE_S)
+            if verdict is not None:
+                self._await_ends(INTERRUPT_GRACE_S)
         return verdict
 
     def _await_ends(self, patience_s: float) -> None:
