@@ -4,6 +4,7 @@ import os
 import time
 from pathlib import Path
 
+import processes
 import pytest
 
 from farandole.launch.job import discovery as discovery_module
@@ -69,6 +70,16 @@ def test_a_host_without_slots_when_there_is_no_default(tmp_path: Path) -> None:
 def test_a_script_that_fails(tmp_path: Path, body: str, how: str) -> None:
     with pytest.raises(DiscoveryError, match=how):
         HostDiscoveryScript(script(tmp_path, body), 1).find_available_hosts_and_slots()
+
+
+@pytest.mark.parametrize("name", ["nosuch", "./discover.sh"])
+def test_a_script_that_cannot_be_run_ends_the_job(tmp_path: Path, name: str) -> None:
+    (tmp_path / "discover.sh").touch(0o644)
+    command = processes.launch_command(2, "true", options=("--host-discovery-script", name))
+    with processes.running(command, tmp_path) as job, processes.Stopwatch() as watch:
+        assert job.wait() == 1, job.report()
+    assert watch.seconds < 10
+    assert f"the discovery script '{name}' cannot be run (exit code 12" in job.stderr
 
 
 def test_a_script_that_is_killed() -> None:
@@ -196,3 +207,16 @@ def test_discovery_that_hangs_is_ended_and_tried_again(tmp_path: Path) -> None:
     wait.unlink()
     assert poll_until(discovery, LIMIT_S + 1, lambda: False) == {"a": 1}
     discovery.stop()
+
+
+def test_a_script_that_vanishes_ends_nothing(tmp_path: Path) -> None:
+    said: list[str] = []
+    path = script(tmp_path, "echo a:1")
+    discovery = RepeatedDiscovery(HostDiscoveryScript(path, None), said.append)
+    assert poll_until(discovery, 0.0, lambda: False) == {"a": 1}
+    os.unlink(path)
+    for turn in (1, 2):
+        assert discovery.poll(turn * PERIOD_S) is None
+        poll_until(discovery, turn * PERIOD_S, lambda: not discovery.readers())
+    (complaint,) = said
+    assert "cannot be run" in complaint and "going on with the hosts that are known" in complaint

@@ -79,7 +79,7 @@ def test_fixed_hosts_with_too_few_slots_left_end_the_job_at_once() -> None:
     assert play.verdict() is None
     play.end("a:1", 5)
     verdict = play.verdict()
-    assert verdict == Verdict(KILLED, "1 slots are left and at least 2 processes needed")
+    assert verdict == Verdict(KILLED, "only 1 of the 2 slots that --min-np needs can still be used")
 
 
 def test_cooldown_doubles_up_to_its_end() -> None:

@@ -36,7 +36,7 @@ def test_below_the_least_the_job_ends(tmp_path: Path) -> None:
         second = elastic.await_turns(2)
         os.kill(second[1].pid, signal.SIGKILL)
         assert elastic.job.wait() == 137
-    assert "1 slots are left and at least 2 processes needed" in elastic.job.stderr
+    assert "only 1 of the 2 slots that --min-np needs can still be used" in elastic.job.stderr
     # What waits for others ends when it is told to, not when patience ends.
     assert f"pid {second[0].pid}, was killed by SIGTERM" in elastic.job.stderr
 

@@ -26,6 +26,10 @@ class DiscoveryError(Exception):
     """Discovery has failed this time; the text says how. What was discovered before still counts."""
 
 
+class NoProgram(DiscoveryError):
+    """The shell has not found the script, or may not run it."""
+
+
 class HostDiscovery:
     """Base of what discovers hosts."""
 
@@ -83,6 +87,11 @@ class HostDiscoveryScript(HostDiscovery):
         Raises:
             DiscoveryError: it has failed, or a line makes no sense.
         """
+        if code in (126, 127):
+            raise NoProgram(
+                f"the discovery script {self.script!r} cannot be run (exit code {code}): look whether it is there and "
+                "executable; before the name of a file in this folder write ./"
+            )
         if code:
             how = f"was killed by {signal_name(-code)}" if code < 0 else f"exited with code {code}"
             raise DiscoveryError(f"the discovery script {self.script!r} {how}")
@@ -203,16 +212,28 @@ class RepeatedDiscovery:
         return [] if self._run is None else [self._run]
 
     def poll(self, now: float) -> dict[str, int] | None:
-        """Hosts and slots when the script has just found them."""
+        """Hosts and slots when the script has just found them.
+
+        Raises:
+            RuntimeError: it cannot be run, and has found no host so far.
+        """
         try:
             return self._poll(now)
-        except (DiscoveryError, OSError) as error:
-            self.stop()
-            # Once, not each second.
-            if str(error) != self._complaint:
-                self._say(f"{error}; going on with the hosts that are known")
-            self._complaint = str(error)
+        except NoProgram as error:
+            if not self._last:
+                raise RuntimeError(str(error)) from None
+            self._complain(error)
             return None
+        except (DiscoveryError, OSError) as error:
+            self._complain(error)
+            return None
+
+    def _complain(self, error: Exception) -> None:
+        self.stop()
+        # Once, not each second.
+        if str(error) != self._complaint:
+            self._say(f"{error}; going on with the hosts that are known")
+        self._complaint = str(error)
 
     def _poll(self, now: float) -> dict[str, int] | None:
         if self._run is None:

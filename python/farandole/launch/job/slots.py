@@ -55,7 +55,7 @@ class Bounds:
         wanted: processes at the start.
         least: fewer cannot train.
         most: more are never started.
-        timeout_s: so long fewer than `least` are put up with.
+        timeout_s: how long there may be fewer than `least`.
         reset_limit: so often the processes may change; None: any number of times.
         cooldown_s: a slot whose process failed is avoided for the first of these, then for twice as long after each
             further failure up to the second; None: for ever.
@@ -174,7 +174,7 @@ class Slots:
             self._short_since = now
         left = self._staying() + sum(self._usable(slot) for slot in self._ordered())
         if self._bounds.fixed and left < least:
-            self._end(self._first_code or 1, f"{left} slots are left and at least {least} processes needed")
+            self._end(self._first_code or 1, f"only {left} of the {least} slots that --min-np needs can still be used")
         elif now - self._short_since >= self._bounds.timeout_s:
             self._end(
                 self._first_code or 1,
