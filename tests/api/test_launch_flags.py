@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import processes
 import pytest
 
 from farandole.launch import cli
@@ -166,7 +167,7 @@ WRONG = [
     (["-np", "2", "--hosts=-oProxyCommand=x:2"], "is not the name of a host"),
     (["-np", "2", "-H", "a b:2"], "'a b' is not the name of a host"),
     (["-np", "2", "-H", ","], "no host"),
-    (["-np", "4", "-H", "a:1,b:2"], "4 processes, but only 3 slots: a:1, b:2"),
+    (["-np", "4", "-H", "a:1,b:2"], "the hosts have slots for 3 of 4 processes: a:1, b:2"),
     (["-np", "4", "--hostfile", "/no/such/file"], "--hostfile /no/such/file: No such file"),
     (["-np", "4", "--config-file", "/no/such/file"], "--config-file /no/such/file: No such file"),
     (["-np", "1", "--cycle-time-ms", "-1"], "--cycle-time-ms: '-1' is not a number between 0 and 60000"),
@@ -229,8 +230,25 @@ logging:
     }
     said = capsys.readouterr().err.splitlines()
     assert said == [
-        f"farandole run: --config-file {file}: {key} has no effect" for key in ("controller", "logging.colour")
+        f"farandole run: --config-file {file}: {key} has no effect; docs/launching.md has the keys"
+        for key in ("controller", "logging.colour")
     ]
+
+
+def test_a_key_with_a_mistake_in_it_is_guessed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("params:\n  fusion-threshold-mb: 3\n")
+    assert parse("-np", "1", "--config-file", str(file)).tunables == {}
+    assert capsys.readouterr().err.endswith("has no effect; did you mean params.fusion_threshold_mb?\n")
+
+
+def test_the_configuration_of_the_docs_has_all_keys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (processes.ROOT / "docs" / "launching.md").read_text()
+    file = tmp_path / "config.yaml"
+    file.write_text(page.split('title="config.yaml"\n')[1].split("```")[0])
+    found = set(parse("-np", "1", "--config-file", str(file)).tunables)
+    assert found == {tunable.variable for tunable in tunables.TUNABLES if not tunable.without_effect}
+    assert capsys.readouterr().err == ""
 
 
 # A list of lists of lists ..., whose text would be 10^9 words.

@@ -121,7 +121,7 @@ def assign_ranks(hosts: Sequence[Host], processes: int) -> tuple[HostRanks, ...]
     slots = sum(host.slots for host in hosts)
     if processes > slots:
         named = ", ".join(f"{host.name}:{host.slots}" for host in hosts)
-        raise ValueError(f"{processes} processes, but only {slots} slots: {named}")
+        raise ValueError(f"the hosts have slots for {slots} of {processes} processes: {named}")
     assigned, first = [], 0
     for host in hosts:
         taken = min(host.slots, processes - first)

@@ -294,7 +294,7 @@ def _tunables(parsed: argparse.Namespace, name: str) -> dict[str, str]:
     if parsed.config_file is not None:
         in_file, unknown = config_file.read(parsed.config_file)
         for key in unknown:
-            _warn(name, f"--config-file {parsed.config_file}: {key} has no effect")
+            _warn(name, f"--config-file {parsed.config_file}: {key} has no effect; {_key_hint(key)}")
     result = {}
     for tunable in tunables.TUNABLES:
         given = getattr(parsed, tunable.dest)
@@ -310,6 +310,13 @@ def _tunables(parsed: argparse.Namespace, name: str) -> dict[str, str]:
         if tunable.without_effect:
             _warn(name, f"{where} has no effect: {tunable.without_effect}")
     return result
+
+
+def _key_hint(unknown: str) -> str:
+    import difflib  # takes a while, and is seldom needed
+
+    near = difflib.get_close_matches(unknown, [tunable.key for tunable in tunables.TUNABLES], 1, 0.8)
+    return f"did you mean {near[0]}?" if near else "docs/launching.md has the keys"
 
 
 def _warn(name: str, sentence: str) -> None:

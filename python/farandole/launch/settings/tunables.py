@@ -283,7 +283,9 @@ TUNABLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All of them, in one group; the help is silent about contraries and those without effect."""
-    group = parser.add_argument_group("tuning (also keys of --config-file, and variables; docs/launching.md)")
+    group = parser.add_argument_group(
+        "tuning (keys of --config-file: docs/launching.md; variables: docs/configuration.md)"
+    )
     for tunable in TUNABLES:
         shown = argparse.SUPPRESS if tunable.without_effect else tunable.help
         if tunable.off and not tunable.without_effect:
