@@ -67,7 +67,8 @@ class RunError(RuntimeError):
     """``farandole.run``: a process ended without a result.
 
     Attributes:
-        rank: of the process whose exception came first; None if the function has raised none.
+        rank: of the process whose exception came first; None if the function has raised none, or a process was lost
+            before.
         traceback: of that exception, as text; empty if there is none.
         exit_code: of the job.
         missing: the ranks without a result.

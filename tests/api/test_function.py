@@ -43,6 +43,7 @@ def test_signature() -> None:
         ({"hosts": "localhost:x"}, ValueError, "'x' is not a number of slots"),
         ({"hostfile": "/no/such/file"}, ValueError, "/no/such/file: No such file"),
         ({"num_proc": 0}, ValueError, "num_proc is 0"),
+        ({"num_proc": 2, "hosts": "localhost:1"}, ValueError, "slots for 1 of 2 processes"),
         ({"num_proc": True}, ValueError, "num_proc is True"),
         ({"args": 5}, TypeError, "args"),
         ({"kwargs": [5]}, TypeError, "kwargs"),

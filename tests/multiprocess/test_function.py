@@ -95,6 +95,10 @@ def test_who_has_no_result_is_named(tmp_path: Path) -> None:
         """
         def ends(how):
             if os.environ["FARANDOLE_RANK"] == "0":
+                if how == "dies at work":
+                    import farandole.torch as hvd
+                    hvd.init()
+                    hvd.barrier()
                 return 5
             if how == "leaves":
                 os._exit(0)
@@ -102,12 +106,17 @@ def test_who_has_no_result_is_named(tmp_path: Path) -> None:
                 sys.exit(0)
             if how == "dies":
                 os.kill(os.getpid(), 9)
+            if how == "dies at work":
+                import farandole.torch as hvd
+                hvd.init()
+                os.kill(os.getpid(), 9)
             return (x for x in range(3))
 
         for how, code, sentence in (
             ("leaves", 0, "no exception came back, so look at the output"),
             ("exits", 0, "rank 1 raised SystemExit: 0"),
             ("dies", 137, "no exception came back, so look at the output"),
+            ("dies at work", 137, "exited without a result: rank 1 (pid "),
             ("returns", 1, "rank 1 raised TypeError: cannot pickle 'generator' object"),
         ):
             try:

@@ -25,14 +25,27 @@ def make_parser() -> argparse.ArgumentParser:
     )
     flags.add_arguments(run)
     _add_status(commands)
-    shell = commands.add_parser(
+    commands.add_parser(
         "completion",
         help="prints what bash or zsh needs to complete flags",
         description='For bash: eval "$(farandole completion)" in ~/.bashrc. For zsh the same in ~/.zshrc, after '
         "autoload -U bashcompinit && bashcompinit.",
     )
-    shell.set_defaults(commands=commands.choices)
+    parser.set_defaults(commands=commands.choices)
     return parser
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Ends the process with code 2 and what the subcommand takes where that does not know a flag."""
+    parsed, unknown = make_parser().parse_known_args(arguments)
+    if unknown:
+        import difflib  # takes a while, and is seldom needed
+
+        parser: argparse.ArgumentParser = parsed.commands[parsed.subcommand]
+        near = difflib.get_close_matches(unknown[0].partition("=")[0], parser._option_string_actions, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        parser.error(f"there is no {unknown[0]}{hint}")
+    return parsed
 
 
 def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -65,7 +78,7 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def parse(arguments: Sequence[str] | None = None) -> Settings:
     """Settings of a run. Ends the process with code 2 and a sentence on stderr for anything that is wrong."""
-    return settings_or_exit(make_parser().parse_args(arguments), "farandole run")
+    return settings_or_exit(_parsed(arguments), "farandole run")
 
 
 def settings_or_exit(parsed: argparse.Namespace, name: str) -> Settings:
@@ -91,7 +104,7 @@ def start(parsed: argparse.Namespace, name: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    parsed = make_parser().parse_args(arguments)
+    parsed = _parsed(arguments)
     if parsed.subcommand == "status":
         from farandole.launch.status import status
 

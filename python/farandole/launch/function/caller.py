@@ -82,7 +82,10 @@ def _error(code: int, failures: Sequence[call_files.Failure], missing: Sequence[
     # Scripts look for the first words.
     text = "Horovod detected that one or more processes exited without a result: "
     rank, trace = None, ""
-    if failures:
+    if failures and failures[0].consequence and set(missing) - {failure.rank for failure in failures}:
+        # Nothing came back of the cause; the others have been told of it.
+        text += failures[0].summary.partition(": ")[2]
+    elif failures:
         rank, trace = failures[0].rank, failures[0].traceback
         text += f"rank {rank} raised {failures[0].summary}"
     elif missing:

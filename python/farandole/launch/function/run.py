@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from farandole.launch.hosts.hosts import Host
 
 
 def run(
@@ -140,17 +143,20 @@ def _check(given: dict[str, Any]) -> None:
             raise ValueError(f"{one} and {other} exclude each other; give one of them")
     if not isinstance(processes, Integral) or isinstance(processes, bool) or processes < 1:
         raise ValueError(f"num_proc is {processes!r}; it has to be a whole number from 1 on")
-    _check_hosts(given["hosts"], given["hostfile"])
+    found = _hosts(given["hosts"], given["hostfile"])
+    if found and given["min_num_proc"] is None:
+        from farandole.launch.hosts import hosts
+
+        hosts.assign_ranks(found, int(processes))
 
 
-def _check_hosts(text: str | None, path: str | None) -> None:
+def _hosts(text: str | None, path: str | None) -> Sequence[Host]:
     """Raises ValueError."""
     from farandole.launch.hosts import hosts
 
     if text is not None:
-        hosts.parse_hosts(text)
-    elif path is not None:
-        hosts.read_hostfile(path)
+        return hosts.parse_hosts(text)
+    return [] if path is None else hosts.read_hostfile(path)
 
 
 def _options(given: dict[str, Any]) -> list[str]:
