@@ -47,10 +47,10 @@ TEST(StallInspectorTest, TheShutdownTimeIsFatalWithASentence) {
   EXPECT_THAT(finding.warnings, IsEmpty());
   EXPECT_EQ(finding.fatal,
             "stalled: for 120 s rank 0 has waited for rank 1 with `a`; rank 1 has submitted nothing else; "
-            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is 120");
+            "the job was ended after 120 s (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS)");
   StallInspector hasty({0, 500});
   EXPECT_THAT(hasty.Look(Waiting({1}), kBegin.PlusMs(500)).fatal,
-              HasSubstr("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is 0.5"));
+              HasSubstr("ended after 0.5 s (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS)"));
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ std::string NamesText(const std::vector<std::string>& names, size_t count) {
 }
 
 std::string BoundText(const char* variable, int64_t ms) {
-  return absl::StrFormat("%s is %.10g", variable, ms / 1000.0);
+  return absl::StrFormat("the job was ended after %.10g s (%s)", ms / 1000.0, variable);
 }
 
 std::string HeldText(const RankSet& missing) {

@@ -37,7 +37,7 @@ std::vector<WaitGroup> GroupWaits(const std::vector<OpenWait>& waits);
 // "for 12 s ranks 0 and 1 have waited for rank 2 with `a` and 3 more; rank 2 has submitted `b` instead".
 std::string WaitText(const WaitGroup& group, TimePoint now);
 
-// "NAME is 2.5", of a variable in seconds.
+// "the job was ended after 2.5 s (NAME)", of a variable in seconds.
 std::string BoundText(const char* variable, int64_t ms);
 
 // "held back by a batch, begun in the replay, that rank 2 has not entered".

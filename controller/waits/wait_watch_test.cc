@@ -51,7 +51,7 @@ TEST(WaitWatchTest, DivergenceIsSaidOnceAndFatalAfterAWhile) {
   watch.FillStatus(waits, kBegin.PlusMs(2000), &status);
   EXPECT_THAT(status.divergence, HasSubstr("rank 1 waits for `B`"));
   EXPECT_THAT(watch.Look(waits, RankSet::All(3), kBegin.PlusMs(3500)).fatal,
-              HasSubstr("FARANDOLE_DIVERGENCE_SECONDS is 3"));
+              HasSubstr("ended after 3 s (FARANDOLE_DIVERGENCE_SECONDS)"));
 }
 
 TEST(WaitWatchTest, AnOrderThatDiffersForAMomentIsNoDivergence) {

@@ -76,8 +76,9 @@ std::string StartLimit::WhoIsMissing(const std::string& within) const {
   const std::string ranks =
       absl::StrJoin(missing, ", ", [](std::string* out, Rank rank) { absl::StrAppend(out, rank.value()); });
   return absl::StrCat(missing.size() == 1 ? "rank " : "ranks ", ranks, " of ", options_.size,
-                      missing.size() == 1 ? " has" : " have", " not called init()", within,
-                      "; look at their output, and whether all processes of the job were started");
+                      missing.size() == 1 ? " has" : " have", " not called init()", within, "; look at ",
+                      missing.size() == 1 ? "its" : "their",
+                      " output, and whether all processes of the job were started");
 }
 
 }  // namespace farandole::worker::control
