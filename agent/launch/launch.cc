@@ -137,6 +137,9 @@ absl::Status Launch::StartOne(int local_rank) {
 }
 
 void Launch::PassOnFromLoop(int signal) {
+  if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT) {
+    supervisor_.AskedToEnd(loop_->Now());
+  }
   for (auto& [pid, child] : children_) killpg(pid, signal);
 }
 

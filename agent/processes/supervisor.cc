@@ -99,6 +99,7 @@ void Supervisor::Say(Step* step) const {
     step->sentence = "the launcher has ended or let go of this host, so its workers were ended";
     return;
   }
+  if (!(first->when < asked_to_end_at_)) return;
   const WorkerEnd& end = first->end;
   if (!end.removed_because.empty()) {
     step->sentence = absl::StrCat("the job has failed: ", end.removed_because);

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_AGENT_PROCESSES_SUPERVISOR_H_
 #define FARANDOLE_AGENT_PROCESSES_SUPERVISOR_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -49,6 +50,8 @@ class Supervisor {
   Step Ended(const WorkerEnd& end, TimePoint now);
   // The launcher has died.
   Step LauncherGone(TimePoint now);
+  // Somebody has asked the job to end, by Ctrl-C or the like: what ends from then on has not failed.
+  void AskedToEnd(TimePoint now) { asked_to_end_at_ = std::min(asked_to_end_at_, now); }
   Step Tick(TimePoint now);
   TimePoint NextDeadline() const { return deadline_; }
 
@@ -75,6 +78,7 @@ class Supervisor {
   State state_ = State::kRunning;
   TimePoint deadline_ = TimePoint::Infinite();
   TimePoint terminated_at_ = TimePoint::Infinite();
+  TimePoint asked_to_end_at_ = TimePoint::Infinite();
   bool launcher_gone_ = false;
   std::vector<Failure> failures_;                       // those that this process did not cause itself
   std::vector<std::pair<TimePoint, Rank>> ended_well_;  // and when they stopped taking part

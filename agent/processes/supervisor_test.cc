@@ -57,6 +57,19 @@ TEST(Supervisor, TheFirstFailureGivesTheExitCode) {
   EXPECT_EQ(step.sentence, "rank 1 (pid 101 on host h) failed first: it exited with code 3");
 }
 
+TEST(Supervisor, WhatEndsWhenAskedToHasNotFailed) {
+  Supervisor interrupted(1, 3000, "h");
+  interrupted.AskedToEnd(At(1));
+  const Supervisor::Step step = interrupted.Ended(Exited(0, 130), At(2));
+  EXPECT_EQ(step.exit_code, 130);
+  EXPECT_EQ(step.sentence, "");
+  Supervisor supervisor(2, 3000, "h");
+  supervisor.Ended(Exited(0, 7), At(2));
+  supervisor.AskedToEnd(At(3));
+  EXPECT_EQ(supervisor.Ended(Exited(1, 130), At(4)).sentence,
+            "rank 0 (pid 100 on host h) failed first: it exited with code 7");
+}
+
 TEST(Supervisor, AnAgentThatStoodStillBlamesItselfFirst) {
   Supervisor supervisor(2, 3000, "h");
   WorkerEnd end = Exited(1, 1);

@@ -174,6 +174,7 @@ def test_interrupt_of_the_launcher(tmp_path: Path) -> None:
             assert job.wait() != 0
         assert watch.seconds < 5
     assert len(job.lines("interrupted")) == 2, job.report()
+    assert "failed first" not in job.stderr, job.report()
 
 
 @pytest.mark.parametrize("options", [(), ("--min-np", "1")], ids=["fixed", "elastic"])
