@@ -153,8 +153,7 @@ TEST_F(ProgramTest, AFailureElsewhereIsNotBlamedOnThisHost) {
   const Removed removed{GenerationId{1, 1}, RemovedKind::kPeerLost, "rank 1 (pid 7 on host there) was killed"};
   controller_.Send(AgentDown(ToWorkers{{told.worker_incarnation}, WorkerDown(removed)}));
   EXPECT_EQ(agent.Wait(), 1);
-  EXPECT_NE(agent.err().find("the job has failed: rank 1 (pid 7 on host there) was killed"),
-            std::string::npos)
+  EXPECT_NE(agent.err().find("the job has failed: rank 1 (pid 7 on host there) was killed"), std::string::npos)
       << agent.err();
 }
 

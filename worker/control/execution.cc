@@ -51,7 +51,9 @@ void Execution::OnBroken(session::Work work, const absl::Status& reason, Rank su
   const std::string text = Describe(work, reason);
   Steps::Step step(steps_);
   steps_->Apply(steps_->session().DataPlaneFailed(text, suspect));
-  if (steps_->session().state() != session::Session::State::kBroken) return steps_->End(std::move(work.operations));
+  if (steps_->session().state() != session::Session::State::kBroken) {
+    return steps_->End(std::move(work.operations), steps_->session().end());
+  }
   steps_->LogAfterStep(os::LogLevel::kInfo, text);
   steps_->Park(std::move(work.operations));
   loop_->Post([this, text] {

@@ -46,6 +46,22 @@ TEST_F(ExecutionTest, RemovedEndsWhatIsInFlightQueuedAndOpen) {
   EXPECT_TRUE(runtime_->WaitLeft(0)) << "nothing is left to leave";
 }
 
+TEST_F(ExecutionTest, AnErrorOfTheJobIsToldAlsoWhenItsEndOvertakesIt) {
+  Join();
+  control_.hang = true;
+  auto running = Submit("running");
+  auto wrong = Submit("wrong");
+  Dispatch(1, "running");
+  link_->Say(Item{kGeneration, 0, 2, ErrorItem{0, {"wrong"}, ErrorKind::kMismatch, "shapes differ"}});
+  while (control_.entered.Value() == 0) control_.entered.WaitPast(0, kLong);
+  link_->Say(Removed{kGeneration, RemovedKind::kPeerLost, "rank 1 (pid 9 on host b) exited with code 1"});
+  ASSERT_TRUE(running->Wait(kLong));
+  EXPECT_EQ(running->result().code, completion::Code::kPeerLost);
+  ASSERT_TRUE(wrong->Wait(kLong));
+  EXPECT_EQ(wrong->result().code, completion::Code::kMismatch);
+  EXPECT_EQ(wrong->result().text, "shapes differ");
+}
+
 TEST_F(ExecutionTest, BrokenDataPlaneWaitsForTheCulpritsName) {
   Join();
   control_.status = absl::UnavailableError("connection reset");

@@ -41,26 +41,28 @@ void Steps::EndAll(session::Effects effects) {
   if (effects.removed) {
     const std::string& reason = session_.end().text;
     for (session::Work& work : parts_.executor->Abort(reason)) {
-      for (auto& operation : work.operations) {
-        if (operation != nullptr) effects.endings.push_back(std::move(operation));
-      }
+      // The whole job fails with an error of the controller's, however late this rank hears of it.
+      const bool is_error = work.kind == session::Work::Kind::kError;
+      End(std::move(work.operations), is_error ? work.error : session_.end());
     }
     for (auto& operation : parked_) effects.endings.push_back(std::move(operation));
     parked_.clear();
     tally_.Ended();
     parts_.link->EndWaits(reason);
   }
-  End(std::move(effects.endings));
+  End(std::move(effects.endings), session_.end());
 }
 
 void Steps::Park(std::vector<std::shared_ptr<session::Operation>> operations) {
   for (auto& operation : operations) parked_.push_back(std::move(operation));
 }
 
-void Steps::End(std::vector<std::shared_ptr<session::Operation>> operations) {
+void Steps::End(std::vector<std::shared_ptr<session::Operation>> operations, completion::Result end) {
   ++endings_;
-  after_step_.push_back([this, operations = std::move(operations), end = session_.end()] {
-    for (const auto& operation : operations) operation->Finish(end);
+  after_step_.push_back([this, operations = std::move(operations), end = std::move(end)] {
+    for (const auto& operation : operations) {
+      if (operation != nullptr) operation->Finish(end);
+    }
     {
       absl::MutexLock lock(&mutex_);
       --endings_;

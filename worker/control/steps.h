@@ -65,8 +65,9 @@ class Steps {
   void Apply(session::Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Has failed in the data plane and ends when the membership does, for whose end the controller knows the reason.
   void Park(std::vector<std::shared_ptr<session::Operation>> operations) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // After the step: ends them with Session::end().
-  void End(std::vector<std::shared_ptr<session::Operation>> operations) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // After the step: ends them with `end`. Some may be null.
+  void End(std::vector<std::shared_ptr<session::Operation>> operations, completion::Result end)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A thread waits for something whose deadline has changed: see Session::Blocked.
   void WatchDeadline() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { watch_.Watch(session_.NextDeadline()); }
   void LogAfterStep(os::LogLevel level, std::string text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

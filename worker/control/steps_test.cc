@@ -77,7 +77,7 @@ TEST_F(StepsTest, WhatAStepLeavesFollowsWhenTheSessionIsFree) {
   auto operation = Make();
   {
     Steps::Step step(&steps_);
-    steps_.End({operation});
+    steps_.End({operation}, steps_.session().end());
     EXPECT_FALSE(operation->done());
   }
   EXPECT_TRUE(operation->done());
@@ -91,7 +91,7 @@ TEST_F(StepsTest, InTheLoopItFollowsWhenThatIsFreeToo) {
   loop_.RunHere([&] {
     {
       Steps::Step step(&steps_);
-      steps_.End({operation});
+      steps_.End({operation}, steps_.session().end());
     }
     EXPECT_FALSE(operation->done());
   });
@@ -123,7 +123,7 @@ TEST_F(StepsTest, EndingsOfOtherThreadsAreWaitedFor) {
         auto operation = Make();
         {
           Steps::Step step(&steps_);
-          steps_.End({operation});
+          steps_.End({operation}, steps_.session().end());
           ++begun;
         }
         if (operation->done()) ++ended;
