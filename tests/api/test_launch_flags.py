@@ -235,14 +235,15 @@ logging:
     ]
 
 
+@pytest.mark.parametrize("command", ["farandole run", "horovodrun"])
 @pytest.mark.parametrize(("given", "hint"), [("--nmu-proc", "; did you mean --num-proc?"), ("--qqq", "")])
-def test_a_flag_with_a_mistake_in_it_is_guessed(given: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flag_with_a_mistake_in_it_is_guessed(
+    command: str, given: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit, match="2"):
-        parse(given, "2", "python", "train.py")
+        horovodrun.main([given, "2", "true"]) if command == "horovodrun" else parse(given, "2")
     said = capsys.readouterr().err
-    assert said.startswith("usage: farandole run ") and said.endswith(
-        f"farandole run: error: there is no {given}{hint}\n"
-    )
+    assert said.startswith(f"usage: {command} ") and said.endswith(f"{command}: error: there is no {given}{hint}\n")
 
 
 def test_a_key_with_a_mistake_in_it_is_guessed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

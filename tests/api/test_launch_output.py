@@ -132,6 +132,28 @@ def test_a_full_disk_ends_no_job(tmp_path: Path, stream: str, options: list[str]
         assert len(job.lines("line ")) == 4000, job.report()
 
 
+@KINDS
+def test_a_disk_that_has_room_again_is_written_again(tmp_path: Path, options: list[str]) -> None:
+    body = """
+import os, time
+print("lost", flush=True)
+while "No space left on device" not in open("said").read():
+    time.sleep(0.01)
+os.remove("disk/filler")
+print("found", flush=True)
+"""
+    (tmp_path / "disk").mkdir()
+    script = (
+        "mount -t tmpfs -o size=8k none disk; cat /dev/zero >disk/filler 2>/dev/null; "
+        '"$@" >disk/out 2>said; code=$?; cp disk/out out; exit $code'
+    )
+    command = processes.launch_command(1, *PLAIN, body, options=tuple(options))
+    with processes.running(["unshare", "-m", "sh", "-c", script, "sh", *command], tmp_path) as job:
+        assert job.wait() == 0, job.report()
+    written = (tmp_path / "out").read_text()
+    assert written.endswith("found\n") and "lost" not in written, (tmp_path / "said").read_text()
+
+
 @pytest.mark.parametrize("closed", ["</dev/null >&- 2>&-", "<&- >&-"])
 @KINDS
 def test_closed_descriptors_end_no_job(tmp_path: Path, closed: str, options: list[str]) -> None:

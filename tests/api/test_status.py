@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import processes
 import pytest
+from rich.console import Console
 
-from farandole.launch.status import job_files, view
+from farandole.launch.status import job_files, screen, view
 
 COMMAND = [sys.executable, "-m", "farandole", "status"]
 
@@ -163,6 +166,41 @@ def test_a_narrow_terminal_is_told_the_condition_and_whole_sentences() -> None:
         "   1     h  1001       1.5 ms  ok",
     ]
     assert view.lines(page, 8)[-1] == "   1  ok"
+
+
+def test_a_script_given_as_text_is_shown_in_one_line() -> None:
+    command = ("python", "-c", "import horovod.torch as hvd\nhvd.init()\n")
+    told = "python -c import horovod.torch as hvd hvd.init()"
+    assert view.lines(view.page(status(2), command))[0] == f"job run-1: {told}"
+    names = [("run-1", view.brief(status(2)), command), ("longer-name", "no answer", ("train",))]
+    assert view.job_list(names) == [
+        f"run-1        replaying, 2 ranks; 1.2 GB/s  ({told})",
+        "longer-name  no answer  (train)",
+    ]
+
+
+def test_why_the_page_is_old_stands_above_it_in_whole_sentences() -> None:
+    alert = "! 127.0.0.1:1 does not answer; the launcher (pid 12) starts it again, the ranks go on without it meanwhile"
+    page = replace(view.page(status(2)), alert=alert)
+    assert view.lines(page)[:3] == [alert, "", "job run-1"]
+    narrow = view.lines(page, 40)
+    assert max(map(len, narrow)) <= 40
+    assert " ".join(narrow[: narrow.index("")]) == alert
+
+
+def test_only_a_rank_that_does_not_answer_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = status(3)
+    bad["members"][1].update(left=True, responsive=False, cause="")
+    bad["members"][2].update(responsive=False, cause="is stopped by a signal")
+    for name in ("NO_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    printed = io.StringIO()
+    Console(force_terminal=True, color_system="standard", width=120, file=printed).print(
+        screen.group(view.page(bad), 120)
+    )
+    rows = printed.getvalue().splitlines()[-3:]
+    assert [view.LEFT in row for row in rows] == [False, True, False]
+    assert ["\x1b[31m" in row for row in rows] == [False, False, True]
 
 
 def test_a_long_condition_takes_the_place_of_no_column() -> None:

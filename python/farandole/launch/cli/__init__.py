@@ -35,16 +35,14 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Ends the process with code 2 and what the subcommand takes where that does not know a flag."""
-    parsed, unknown = make_parser().parse_known_args(arguments)
+def parsed_by(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Ends the process with code 2 and what the command, or its subcommand, takes where that does not know a flag."""
+    parsed, unknown = parser.parse_known_args(arguments)
     if unknown:
-        import difflib  # takes a while, and is seldom needed
-
-        parser: argparse.ArgumentParser = parsed.commands[parsed.subcommand]
-        near = difflib.get_close_matches(unknown[0].partition("=")[0], parser._option_string_actions, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        parser.error(f"there is no {unknown[0]}{hint}")
+        if "commands" in parsed:
+            parser = parsed.commands[parsed.subcommand]
+        hint = flags.did_you_mean(unknown[0].partition("=")[0], parser._option_string_actions)
+        parser.error(f"there is no {unknown[0]}" + (f"; {hint}" if hint else ""))
     return parsed
 
 
@@ -78,7 +76,7 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def parse(arguments: Sequence[str] | None = None) -> Settings:
     """Settings of a run. Ends the process with code 2 and a sentence on stderr for anything that is wrong."""
-    return settings_or_exit(_parsed(arguments), "farandole run")
+    return settings_or_exit(parsed_by(make_parser(), arguments), "farandole run")
 
 
 def settings_or_exit(parsed: argparse.Namespace, name: str) -> Settings:
@@ -104,7 +102,7 @@ def start(parsed: argparse.Namespace, name: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    parsed = _parsed(arguments)
+    parsed = parsed_by(make_parser(), arguments)
     if parsed.subcommand == "status":
         from farandole.launch.status import status
 

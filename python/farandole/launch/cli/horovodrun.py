@@ -24,4 +24,4 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
-    return cli.start(make_parser().parse_args(arguments), "horovodrun")
+    return cli.start(cli.parsed_by(make_parser(), arguments), "horovodrun")

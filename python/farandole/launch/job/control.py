@@ -100,7 +100,8 @@ class Control:
         return self._controller.alive()
 
     def end(self) -> None:
-        """Returns when the controller has ended and the file is gone."""
+        """Returns when the file is gone and the controller has ended."""
+        # In this order: a controller that is missed while the file is there is taken for one that has failed.
+        job_files.remove(self.job)
         if self.started:
             self._controller.end()
-        job_files.remove(self.job)

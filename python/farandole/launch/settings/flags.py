@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from farandole.launch.hosts import hosts
 from farandole.launch.settings import config_file, tunables
@@ -294,7 +294,9 @@ def _tunables(parsed: argparse.Namespace, name: str) -> dict[str, str]:
     if parsed.config_file is not None:
         in_file, unknown = config_file.read(parsed.config_file)
         for key in unknown:
-            _warn(name, f"--config-file {parsed.config_file}: {key} has no effect; {_key_hint(key)}")
+            hint = did_you_mean(key, [tunable.key for tunable in tunables.TUNABLES], 0.8)
+            hint = hint or "docs/launching.md has the keys"
+            _warn(name, f"--config-file {parsed.config_file}: {key} has no effect; {hint}")
     result = {}
     for tunable in tunables.TUNABLES:
         given = getattr(parsed, tunable.dest)
@@ -312,11 +314,12 @@ def _tunables(parsed: argparse.Namespace, name: str) -> dict[str, str]:
     return result
 
 
-def _key_hint(unknown: str) -> str:
+def did_you_mean(unknown: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """A question that names the known word most like this one; "" if none is `likeness` (0 to 1) like it."""
     import difflib  # takes a while, and is seldom needed
 
-    near = difflib.get_close_matches(unknown, [tunable.key for tunable in tunables.TUNABLES], 1, 0.8)
-    return f"did you mean {near[0]}?" if near else "docs/launching.md has the keys"
+    near = difflib.get_close_matches(unknown, known, 1, likeness)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 def _warn(name: str, sentence: str) -> None:

@@ -45,6 +45,10 @@ class JobFile:
         """Whether the launcher runs."""
         return self.start != 0 and start_of(self.pid) == self.start
 
+    def over(self) -> bool:
+        """Whether the launcher has removed the file, which it does before it ends the controller, or is gone itself."""
+        return not os.path.exists(os.path.join(folder(), self.job)) or not self.alive()
+
 
 def start_of(pid: int) -> int:
     """When a process began, in clock ticks since the host did; 0 if there is none."""

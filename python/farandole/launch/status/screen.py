@@ -56,10 +56,11 @@ class Rich:
 
     def show(self, page: view.Page) -> None:
         """Draws over the page before; lines that do not fit are cut until the last page."""
-        self._live.update(_group(page, self._live.console.width), refresh=True)
+        self._live.update(group(page, self._live.console.width), refresh=True)
 
 
-def _group(page: view.Page, columns: int) -> Group:
+def group(page: view.Page, columns: int) -> Group:
+    """What rich prints for a page in a terminal of this width."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

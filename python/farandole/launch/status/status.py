@@ -33,8 +33,8 @@ class _Job:
         self.command: Sequence[str] = file.command if file else ()
 
     def over(self) -> bool:
-        """Whether its launcher has ended."""
-        return self.file is not None and not self.file.alive()
+        """Whether its launcher has ended it."""
+        return self.file is not None and self.file.over()
 
     def explain(self, error: query.QueryError) -> str:
         """What it means that there is no answer."""
@@ -68,12 +68,9 @@ class _Job:
                     raise
                 if not again:
                     return
-                # At the end of a job its controller is gone a moment before its launcher.
-                time.sleep(AGAIN_S)
                 if not outage and not self.over():
                     outage = True
                     yield error
-            else:
                 time.sleep(AGAIN_S)
 
 

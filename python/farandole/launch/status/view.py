@@ -174,13 +174,17 @@ def _rows(shown: list[dict[str, Any]]) -> list[Row]:
     return rows
 
 
+def _in_one_line(command: Sequence[str]) -> str:
+    return " ".join(" ".join(command).split())
+
+
 def page(status: dict[str, Any], command: Sequence[str] = ()) -> Page:
     """Everything that a person wants to see of one job."""
     members = status["members"]
     shown = _shown(members)
     left_out = len(members) - len(shown)
     return Page(
-        title=f"job {status['job']}" + (f": {' '.join(' '.join(command).split())}" if command else ""),
+        title=f"job {status['job']}" + (f": {_in_one_line(command)}" if command else ""),
         sentences=_sentences(status),
         waits=_waits(status),
         rows=_rows(shown) if members else (),
@@ -226,4 +230,4 @@ def lines(page: Page, columns: int = 0) -> list[str]:
 def job_list(rows: Sequence[tuple[str, str, Sequence[str]]]) -> list[str]:
     """Several jobs, a line each: name, what is known of it, command."""
     width = max(len(name) for name, _, _ in rows)
-    return [f"{name.ljust(width)}  {text}  ({' '.join(command)})" for name, text, command in rows]
+    return [f"{name.ljust(width)}  {text}  ({_in_one_line(command)})" for name, text, command in rows]
