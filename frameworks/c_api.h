@@ -82,6 +82,20 @@ FARANDOLE_API int farandole_membership_changes(int64_t* added, int64_t* removed)
 FARANDOLE_API int farandole_start_timeline(const char* path, int mark_cycles);
 FARANDOLE_API int farandole_stop_timeline(void);
 
+// What of the libraries for GPUs is here, also before init. 1: it is here, and collectives go through it. 0: it is
+// here, but collectives of this build execute on host memory only. FARANDOLE_UNAVAILABLE: it is not here or cannot be
+// used; farandole_last_error() says why.
+//   FARANDOLE_CUDA_DRIVER: `*number` is 13000 where `*text` is "CUDA 13.0 (PATH)". Nothing is initialised.
+//   FARANDOLE_CUDA_DEVICES: `*number` of them, `*text` their names. Initialises CUDA in this process, so its children
+//   by
+//     fork() cannot use CUDA from then on.
+//   FARANDOLE_NCCL: `*number` is 22809 where `*text` is "NCCL 2.28.9 (PATH)". `wheel` is the file of the wheel
+//   nvidia-nccl,
+//     where the loader does not look, or NULL; it counts if the process has no NCCL yet and the user names none.
+// What was found stays in the process. `*text` is valid until the next such call of the thread.
+enum { FARANDOLE_CUDA_DRIVER = 1, FARANDOLE_CUDA_DEVICES = 2, FARANDOLE_NCCL = 3 };
+FARANDOLE_API int farandole_gpu_library(int which, const char* wheel, int* number, const char** text);
+
 // Memory of a tensor. This build executes on host memory only: FARANDOLE_CUDA is refused with
 // FARANDOLE_INVALID_ARGUMENT.
 enum { FARANDOLE_HOST = 0, FARANDOLE_CUDA = 1 };

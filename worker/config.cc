@@ -183,6 +183,7 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
   config.shared_tensors = shared_tensors != 0;
   ReadLogLevel(&reader, &config);
   ReadTimeline(&reader, &config);
+  config.gpu_libraries = ReadGpuLibraryPaths(environment);
   if (!reader.status().ok()) return reader.status();
   if (config.lone() && config.size != 1) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -197,6 +198,14 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
   return config;
 }
 
+GpuLibraryPaths ReadGpuLibraryPaths(const Environment& environment) {
+  GpuLibraryPaths paths;
+  Reader reader(environment);
+  if (reader.Find({"FARANDOLE_CUDA_LIB"})) paths.cuda = reader.value();
+  if (reader.Find({"FARANDOLE_NCCL_LIB"})) paths.nccl = reader.value();
+  return paths;
+}
+
 std::string ToString(const Config& config) {
   return absl::StrCat("agent_socket=", config.lone() ? "(lone process)" : config.agent_socket, " job=", config.job,
                       " rank=", config.rank.value(), " size=", config.size, " min_size=", config.min_size,
@@ -207,6 +216,7 @@ std::string ToString(const Config& config) {
                       " communicator=", config.communicator, " data_address=", config.data_address,
                       " schedule_table=", config.schedule_table, " tcp_connections=", config.tcp_connections,
                       " data_encryption=", config.data_encryption, " shared_tensors=", config.shared_tensors,
+                      " cuda_library=", config.gpu_libraries.cuda, " nccl_library=", config.gpu_libraries.nccl,
                       " log_level=", static_cast<int>(config.log_level), " timeline=", config.timeline,
                       " timeline_mark_cycles=", config.timeline_mark_cycles);
 }

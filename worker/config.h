@@ -13,6 +13,13 @@
 
 namespace farandole::worker {
 
+// Where the GPU libraries are, as paths or as names that the loader searches for.
+struct GpuLibraryPaths {
+  std::string cuda = "libcuda.so.1";
+  // Empty: the usual places (worker/cuda/nccl_library.h).
+  std::string nccl;
+};
+
 // Everything that a worker can be told from outside. config.cc is the one place that reads the environment; the names
 // of the variables stand there and in docs/configuration.md.
 struct Config {
@@ -45,6 +52,7 @@ struct Config {
   bool data_encryption = false;
   // Whether front ends get memory for tensors that peers can map.
   bool shared_tensors = true;
+  GpuLibraryPaths gpu_libraries;
   os::LogLevel log_level = os::LogLevel::kWarning;
   // Where rank 0 writes the timeline from init() on; empty: nothing until it is asked to.
   std::string timeline;
@@ -61,6 +69,8 @@ Environment ProcessEnvironment();
 
 // INVALID_ARGUMENT names the variable, its value and what is allowed.
 absl::StatusOr<Config> ReadConfig(const Environment& environment);
+// Only these, which front ends may ask for before init().
+GpuLibraryPaths ReadGpuLibraryPaths(const Environment& environment);
 
 // One line, all fields.
 std::string ToString(const Config& config);

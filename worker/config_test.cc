@@ -51,6 +51,15 @@ TEST(ConfigTest, ReadsWhatAnAgentSets) {
   EXPECT_EQ(config.job_variables[0].value, "0");
 }
 
+TEST(ConfigTest, ReadsWhereTheGpuLibrariesAre) {
+  const Config usual = Read({{"FARANDOLE_CUDA_LIB", ""}}).value();
+  EXPECT_EQ(usual.gpu_libraries.cuda, "libcuda.so.1");
+  EXPECT_EQ(usual.gpu_libraries.nccl, "");
+  const Config other = Read({{"FARANDOLE_CUDA_LIB", "/a/cuda.so"}, {"FARANDOLE_NCCL_LIB", "/a/nccl.so"}}).value();
+  EXPECT_EQ(other.gpu_libraries.cuda, "/a/cuda.so");
+  EXPECT_EQ(other.gpu_libraries.nccl, "/a/nccl.so");
+}
+
 TEST(ConfigTest, ReadsWhatAnElasticJobSets) {
   Variables variables = {{"FARANDOLE_AGENT_SOCKET", "s"}, {"FARANDOLE_SIZE", "4"},
                          {"FARANDOLE_ELASTIC", "1"},      {"FARANDOLE_MIN_SIZE", "2"},
@@ -125,7 +134,8 @@ TEST(ConfigTest, ToStringShowsEveryField) {
             "agent_socket=(lone process) job=lone rank=0 size=1 min_size=0 max_size=0 elastic_timeout_ms=600000 "
             "start_timeout_ms=30000 op_timeout_ms=86400000 controller_timeout_ms=300000 "
             "job_variables= communicator=auto data_address=127.0.0.1 schedule_table= "
-            "tcp_connections=1 data_encryption=0 shared_tensors=1 log_level=2 "
+            "tcp_connections=1 data_encryption=0 shared_tensors=1 "
+            "cuda_library=libcuda.so.1 nccl_library= log_level=2 "
             "timeline= "
             "timeline_mark_cycles=0");
 }

@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "session": ("base", "exceptions", "library", "process", "process_sets"),
     "version": (),
     "launch": ("base",),
-    "launch.cli": ("base", "launch.job", "launch.settings", "launch.status", "version"),
+    "launch.cli": ("base", "launch.job", "launch.settings", "launch.status", "library", "version"),
     "launch.function": (
         "base",
         "exceptions",

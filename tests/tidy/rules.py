@@ -18,7 +18,7 @@ FUNCTION_LINES_MAX = 70
 README_LINES_MAX = 16
 
 # What enters a user's process: the closure of these must know neither gRPC nor a protobuf runtime.
-EMBEDDED = ("frameworks/c_api.cc", "frameworks/c_api_operations.cc", "frameworks/c_api_process_sets.cc")
+EMBEDDED = tuple(f"frameworks/c_api{part}.cc" for part in ("", "_gpu", "_operations", "_process_sets"))
 # The controller's decisions: the closure of this must have no thread, no I/O, no clock.
 PURE = "controller/job/job.h"
 RUNTIMES = ("grpc", "google/protobuf", ".pb.h")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import importlib.metadata
 import importlib.util
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from farandole.base import locate
+from farandole.library import gpus
 from farandole.version import __version__
 
 # name: (module of the framework, its distribution, our front end for it)
@@ -63,10 +63,26 @@ def _shared_memory() -> tuple[bool, str]:
     return True, "between ranks of one host"
 
 
+def _cuda() -> tuple[bool, str]:
+    driver, devices = gpus.cuda_driver(), gpus.cuda_devices()
+    return devices.used, _told(devices, f"{driver.text} is here, with {devices.text}")
+
+
 def _nccl() -> tuple[bool, str]:
-    found_one = ctypes.util.find_library("nccl") or _has("nvidia.nccl")
-    found = "libnccl.so.2 is here" if found_one else "no libnccl.so.2 was found either"
-    return False, f"not used by this release; {found}"
+    found = gpus.nccl()
+    return found.used, _told(found, f"{found.text} is here")
+
+
+def _told(found: gpus.Found, text: str) -> str:
+    return f"{'' if found.used else 'not used by this release; '}{text if found.number else found.text}"
+
+
+def _of_library(ask: Callable[[], tuple[bool, str]]) -> tuple[bool, str]:
+    """What needs libfarandole.so, whose absence is told elsewhere, too."""
+    try:
+        return ask()
+    except ImportError as error:
+        return False, str(error)
 
 
 def _verbs() -> tuple[bool, str]:
@@ -81,7 +97,8 @@ def _lines() -> Iterator[str]:
         "shared memory": _shared_memory(),
         "TCP": (True, "between hosts"),
         "verbs": _verbs(),
-        "NCCL": _nccl(),
+        "CUDA": _of_library(_cuda),
+        "NCCL": _of_library(_nccl),
     }
     ssh = next((f"{d}/ssh" for d in os.get_exec_path() if os.access(f"{d}/ssh", os.X_OK)), "")
     sections = {

@@ -1,0 +1,69 @@
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "frameworks/c_api.h"
+#include "frameworks/c_api_answer.h"
+#include "worker/gpu_libraries.h"
+
+namespace {
+
+using farandole::frameworks::Fail;
+using farandole::worker::completion::Code;
+using farandole::worker::cuda::CudaVersionText;
+using farandole::worker::cuda::Driver;
+using farandole::worker::cuda::NcclLibrary;
+using farandole::worker::cuda::NcclVersionText;
+
+// Collectives of this build execute on host memory, whatever is found.
+constexpr int kFound = 0;
+
+struct Answer {
+  int number = 0;
+  std::string text;
+};
+
+absl::StatusOr<Answer> FindDriver() {
+  const absl::StatusOr<const Driver*> driver = farandole::worker::CudaDriver();
+  if (!driver.ok()) return driver.status();
+  return Answer{(*driver)->version(),
+                absl::StrCat("CUDA ", CudaVersionText((*driver)->version()), " (", (*driver)->path(), ")")};
+}
+
+absl::StatusOr<Answer> FindDevices() {
+  const absl::StatusOr<const Driver*> driver = farandole::worker::CudaDriver();
+  if (!driver.ok()) return driver.status();
+  const absl::StatusOr<std::vector<std::string>> devices = (*driver)->Devices();
+  if (!devices.ok()) return devices.status();
+  return Answer{static_cast<int>(devices->size()), absl::StrJoin(*devices, ", ")};
+}
+
+absl::StatusOr<Answer> FindNccl(const char* wheel) {
+  const absl::StatusOr<const NcclLibrary*> nccl = farandole::worker::Nccl(wheel == nullptr ? "" : wheel);
+  if (!nccl.ok()) return nccl.status();
+  return Answer{(*nccl)->version(),
+                absl::StrCat("NCCL ", NcclVersionText((*nccl)->version()), " (", (*nccl)->path(), ")")};
+}
+
+}  // namespace
+
+extern "C" int farandole_gpu_library(int which, const char* wheel, int* number, const char** text) {
+  int code;
+  if (farandole::frameworks::InChild(&code)) return code;
+  if (number == nullptr || text == nullptr) {
+    return Fail({Code::kInvalidArgument, "farandole_gpu_library: no place for the answer"});
+  }
+  if (which < FARANDOLE_CUDA_DRIVER || which > FARANDOLE_NCCL) {
+    return Fail({Code::kInvalidArgument, "farandole_gpu_library: there is no such library"});
+  }
+  const absl::StatusOr<Answer> answer = which == FARANDOLE_CUDA_DRIVER    ? FindDriver()
+                                        : which == FARANDOLE_CUDA_DEVICES ? FindDevices()
+                                                                          : FindNccl(wheel);
+  if (!answer.ok()) return Fail({Code::kUnavailable, std::string(answer.status().message())});
+  thread_local std::string found;
+  found = answer->text;
+  *text = found.c_str();
+  *number = answer->number;
+  return kFound;
+}

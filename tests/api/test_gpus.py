@@ -1,0 +1,60 @@
+"""What is said of the libraries for GPUs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import processes
+import pytest
+
+from farandole.library import gpus
+from farandole.process import basics
+
+
+def test_what_was_built_is_what_collectives_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that is there and not used must not make a script believe otherwise."""
+    for used, version, on_device in ((False, 0, False), (True, 22809, True)):
+        monkeypatch.setattr(gpus, "nccl", lambda used=used: gpus.Found(used, 22809, "NCCL 2.28.9"))
+        monkeypatch.setattr(gpus, "cuda_driver", lambda used=used: gpus.Found(used, 13000, "CUDA 13.0"))
+        assert basics.nccl_built() == version and basics.cuda_built() is on_device
+
+
+def test_check_build_says_what_is_missing(tmp_path: Path) -> None:
+    body = """
+    from farandole.launch.cli import check_build
+    print(check_build.text())
+    """
+    job = processes.python(tmp_path, body, FARANDOLE_CUDA_LIB="/nowhere/cuda.so", FARANDOLE_NCCL_LIB="/nowhere/nccl.so")
+    assert job.process.returncode == 0, job.report()
+    reason = "cannot open shared object file: No such file or directory"
+    not_used = "not used by this release"
+    assert f"[ ] CUDA: {not_used}; no CUDA driver could be loaded: /nowhere/cuda.so: {reason}\n" in job.stdout
+    assert f"[ ] NCCL: {not_used}; no NCCL could be loaded: /nowhere/nccl.so: {reason}\n" in job.stdout
+
+
+def test_check_build_without_the_library_says_so(tmp_path: Path) -> None:
+    body = """
+    from farandole.launch.cli import check_build
+    print(check_build.text())
+    """
+    job = processes.python(tmp_path, body, FARANDOLE_LIBRARY_DIR=str(tmp_path))
+    assert job.process.returncode == 0, job.report()
+    assert "[ ] CUDA: farandole cannot load its library: " in job.stdout
+    assert "[ ] NCCL: farandole cannot load its library: " in job.stdout
+
+
+def test_the_wheel_of_nccl_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "nvidia"]:
+        monkeypatch.delitem(sys.modules, name)
+    package = tmp_path / "nvidia" / "nccl"
+    (package / "lib").mkdir(parents=True)
+    # Packages with a file of their own come before others of the name, whatever is installed here.
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert gpus.nccl_of_wheel() is None
+    (package / "lib" / "libnccl.so.2").touch()
+    assert gpus.nccl_of_wheel() == os.path.join(package, "lib", "libnccl.so.2")
+    monkeypatch.delitem(sys.modules, "nvidia")
