@@ -73,6 +73,12 @@ test-torch: deps product  ## the tests of the front end with another torch: make
 test-torch-floor:  ## the same with the oldest torch that is supported
 	@$(MAKE) --no-print-directory test-torch TORCH=2.1.0
 
+.PHONY: test-nccl
+test-nccl: deps product  ## NVIDIA's own NCCL, without a GPU: our declarations, loading, version, ids, what a failure says
+	@scripts/install_deps.sh --nvidia
+	bazel test //tests/nccl:abi_test //tests/nccl:library_test --test_output=all
+	@$(VENV)/python -m pytest -q tests/nccl/front_end.py
+
 .PHONY: test-large
 test-large: deps  ## counts beyond 2^31: some minutes, 12 GB of memory
 	bazel test //worker/select:large_count_test --test_output=all

@@ -12,7 +12,8 @@
 # With --product: the packages that compile and abseil's source alone; with --check says which of those packages are
 # missing, and installs nothing. With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of
 # `make fuzz`, with --lint those of `make lint`. With --consumers or --docs: requirements-consumers.txt or
-# requirements-docs.txt into .venv, and nothing else.
+# requirements-docs.txt into .venv, and nothing else. With --nvidia: the files of requirements-nvidia.txt in .deps/nvidia,
+# for `make test-nccl`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -191,6 +192,19 @@ make_torch_venv() {
   die "torch $1 cannot be installed for $("$python" --version); set PYTHON to one that it supports (torch 2.1: up to 3.11)"
 }
 
+# NVIDIA's wheels as files, in .deps/nvidia: no Python of ours gets them.
+fetch_nvidia() {
+  local wanted
+  wanted=$(cksum <requirements-nvidia.txt)
+  [[ $(cat .deps/nvidia/requirements.cksum 2>/dev/null) == "$wanted" ]] && return 0
+  echo "install_deps: fetching into .deps/nvidia: $(grep -v '^#' requirements-nvidia.txt | xargs)"
+  rm -rf .deps/nvidia .deps/nvidia.new
+  .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --target .deps/nvidia.new -r requirements-nvidia.txt
+  mv .deps/nvidia.new/nvidia .deps/nvidia
+  rm -rf .deps/nvidia.new
+  echo "$wanted" >.deps/nvidia/requirements.cksum
+}
+
 case ${1:-} in
   --torch)
     make_torch_venv "$2"
@@ -202,6 +216,10 @@ case ${1:-} in
     ;;
   --docs)
     install_more docs
+    exit
+    ;;
+  --nvidia)
+    fetch_nvidia
     exit
     ;;
   --check)
