@@ -86,12 +86,11 @@ FARANDOLE_API int farandole_stop_timeline(void);
 // here, but collectives of this build execute on host memory only. FARANDOLE_UNAVAILABLE: it is not here or cannot be
 // used; farandole_last_error() says why.
 //   FARANDOLE_CUDA_DRIVER: `*number` is 13000 where `*text` is "CUDA 13.0 (PATH)". Nothing is initialised.
-//   FARANDOLE_CUDA_DEVICES: `*number` of them, `*text` their names. Initialises CUDA in this process, so its children
-//   by
-//     fork() cannot use CUDA from then on.
-//   FARANDOLE_NCCL: `*number` is 22809 where `*text` is "NCCL 2.28.9 (PATH)". `wheel` is the file of the wheel
-//   nvidia-nccl,
-//     where the loader does not look, or NULL; it counts if the process has no NCCL yet and the user names none.
+//   FARANDOLE_CUDA_DEVICES: `*number` of them, `*text` their names. Initialises CUDA in this process: what it forks
+//   from then on cannot use CUDA.
+//   FARANDOLE_NCCL: `*number` is 22809 where `*text` is "NCCL 2.28.9 (PATH)". `wheel`: the file of the wheel
+//   nvidia-nccl, where the loader does not look, or NULL; it counts if the process has no NCCL yet and the user names
+//   none.
 // What was found stays in the process. `*text` is valid until the next such call of the thread.
 enum { FARANDOLE_CUDA_DRIVER = 1, FARANDOLE_CUDA_DEVICES = 2, FARANDOLE_NCCL = 3 };
 FARANDOLE_API int farandole_gpu_library(int which, const char* wheel, int* number, const char** text);

@@ -10,15 +10,6 @@ import processes
 import pytest
 
 from farandole.library import gpus
-from farandole.process import basics
-
-
-def test_what_was_built_is_what_collectives_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A library that is there and not used must not make a script believe otherwise."""
-    for used, version, on_device in ((False, 0, False), (True, 22809, True)):
-        monkeypatch.setattr(gpus, "nccl", lambda used=used: gpus.Found(used, 22809, "NCCL 2.28.9"))
-        monkeypatch.setattr(gpus, "cuda_driver", lambda used=used: gpus.Found(used, 13000, "CUDA 13.0"))
-        assert basics.nccl_built() == version and basics.cuda_built() is on_device
 
 
 def test_check_build_says_what_is_missing(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from farandole.exceptions import NotInitializedError
-from farandole.library import abi, errors, gpus
+from farandole.library import abi, errors
 
 _after_shutdown: list[Callable[[], None]] = []
 
@@ -126,12 +126,11 @@ def gloo_enabled() -> bool:
 
 
 def nccl_built() -> int:
-    """Version of NCCL if collectives use it, for instance 22809 for 2.28.9; otherwise 0, also where NCCL is installed.
+    """Version of NCCL if collectives use it; always 0, also where NCCL is installed.
 
-    In this release always 0: tensors on a GPU go through host memory. `farandole run --check-build` says what is there.
+    Tensors on a GPU go through host memory. `farandole run --check-build` says what is there.
     """
-    found = gpus.nccl()
-    return found.number if found.used else 0
+    return 0
 
 
 def ddl_built() -> bool:
@@ -145,8 +144,8 @@ def ccl_built() -> bool:
 
 
 def cuda_built() -> bool:
-    """Whether collectives run on CUDA devices. In this release always False: CUDA tensors go through host memory."""
-    return gpus.cuda_driver().used
+    """Whether collectives run on CUDA devices: always False. CUDA tensors go through host memory."""
+    return False
 
 
 def rocm_built() -> bool:
