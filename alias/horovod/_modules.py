@@ -88,13 +88,13 @@ class Finder(MetaPathFinder):
         """The spec of an alias; None for everything that is not one.
 
         Raises:
-            ModuleNotFoundError: for what Horovod has and Farandole has not, if it is imported. Who only asks whether it
-                is there gets None.
+            ImportError: for what Horovod has and Farandole has not, if it is imported. Not ModuleNotFoundError, whose
+                text `from horovod import tensorflow` would lose. Who only asks whether it is there gets None.
         """
         missing = next((m for m in MISSING if fullname == m or fullname.startswith(f"{m}.")), None)
         if missing is not None:
             if _imports():
-                raise ModuleNotFoundError(f"{fullname} does not exist: {MISSING[missing]}", name=fullname)
+                raise ImportError(f"{fullname} does not exist: {MISSING[missing]}", name=fullname)
             return None
         name = ours(fullname)
         if name is None or importlib.util.find_spec(name) is None:

@@ -98,6 +98,14 @@ def test_what_is_not_there_says_so(tmp_path: Path) -> None:
                 assert hint in str(error), error
             else:
                 raise AssertionError(name)
+        for line, hint in (("from horovod import tensorflow", "TensorFlow"), ("from horovod import spark", "Spark"),
+                           ("from horovod.runner import gloo_run", "farandole.run")):
+            try:
+                exec(line)
+            except ImportError as error:
+                assert hint in str(error), error
+            else:
+                raise AssertionError(line)
         try:
             from horovod.runner.common.util.network import BasicService
         except ImportError as error:

@@ -14,7 +14,8 @@ import processes
 import pytest
 from rich.console import Console
 
-from farandole.launch.status import job_files, screen, view
+from farandole.launch.status import job_files, query, screen, view
+from farandole.launch.status import status as status_command
 
 COMMAND = [sys.executable, "-m", "farandole", "status"]
 
@@ -192,7 +193,7 @@ def test_only_a_rank_that_does_not_answer_is_red(monkeypatch: pytest.MonkeyPatch
     bad = status(3)
     bad["members"][1].update(left=True, responsive=False, cause="")
     bad["members"][2].update(responsive=False, cause="is stopped by a signal")
-    for name in ("NO_COLOR", "COLUMNS"):
+    for name in ("NO_COLOR", "COLUMNS", "TERM"):
         monkeypatch.delenv(name, raising=False)
     printed = io.StringIO()
     Console(force_terminal=True, color_system="standard", width=120, file=printed).print(
@@ -201,6 +202,16 @@ def test_only_a_rank_that_does_not_answer_is_red(monkeypatch: pytest.MonkeyPatch
     rows = printed.getvalue().splitlines()[-3:]
     assert [view.LEFT in row for row in rows] == [False, True, False]
     assert ["\x1b[31m" in row for row in rows] == [False, False, True]
+
+
+def test_a_job_that_ends_while_it_is_asked_has_not_failed(runtime: Path) -> None:
+    job_files.write("run-1", "127.0.0.1:5", "secret", 4, ("python", "train.py"))
+    (file,) = job_files.read_all()
+    gone = query.QueryError(query.NO_ANSWER, "does not answer")
+    job = status_command.Job(query.Target("run-1", "127.0.0.1:5"), file)
+    assert "starts it again" in job.explain(gone)
+    job_files.remove("run-1")
+    assert job.explain(gone) == "it has just ended"
 
 
 def test_a_long_condition_takes_the_place_of_no_column() -> None:

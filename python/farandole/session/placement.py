@@ -149,9 +149,9 @@ def _where_are_the_others(says: started_by.Told) -> str:
         "and FARANDOLE_KEY_FILE to a file with a secret"
     )
     if says.local_size >= 0:
-        return f"{says.family.by} has put ranks on several hosts: {how}"
+        return f"{says.family.by}: there are ranks on several hosts: {how}"
     return (
-        f"{says.family.by} does not say how many of the {says.size} ranks run on this host: set "
+        f"{says.family.by}: it is not said how many of the {says.size} ranks run on this host: set "
         f"{says.family.local_size} to their number; if they run on several hosts, {how}"
     )
 

@@ -24,7 +24,7 @@ def say(sentence: str) -> None:
     print(f"farandole status: {sentence}", file=sys.stderr, flush=True)
 
 
-class _Job:
+class Job:
     """One job and the way to it; `file` is None for that of a deployed controller."""
 
     def __init__(self, target: query.Target, file: job_files.JobFile | None) -> None:
@@ -38,6 +38,8 @@ class _Job:
 
     def explain(self, error: query.QueryError) -> str:
         """What it means that there is no answer."""
+        if self.over():
+            return "it has just ended"
         if self.file is None or error.code not in (query.NO_ANSWER, query.NO_JOB):
             return str(error)
         if error.code == query.NO_JOB:
@@ -74,7 +76,7 @@ class _Job:
                 time.sleep(AGAIN_S)
 
 
-def _find(arguments: argparse.Namespace) -> list[_Job]:
+def _find(arguments: argparse.Namespace) -> list[Job]:
     deployed = [arguments.controller, arguments.job, arguments.token_file]
     if any(deployed):
         if not all(deployed) or arguments.name:
@@ -87,16 +89,16 @@ def _find(arguments: argparse.Namespace) -> list[_Job]:
             tls_ca=arguments.tls_ca,
             insecure=arguments.insecure,
         )
-        return [_Job(target, None)]
+        return [Job(target, None)]
     files = [f for f in job_files.read_all() if not arguments.name or f.job.startswith(arguments.name)]
-    return [_Job(query.Target(f.job, f.controller, token=f.token, certificate=f.certificate), f) for f in files]
+    return [Job(query.Target(f.job, f.controller, token=f.token, certificate=f.certificate), f) for f in files]
 
 
 def _print_json(status: dict[str, Any]) -> None:
     print(json.dumps(status), flush=True)
 
 
-def _show_json(jobs: list[_Job]) -> int:
+def _show_json(jobs: list[Job]) -> int:
     code = 0
     for job in jobs:
         try:
@@ -107,7 +109,7 @@ def _show_json(jobs: list[_Job]) -> int:
     return code
 
 
-def _show(jobs: list[_Job]) -> int:
+def _show(jobs: list[Job]) -> int:
     if len(jobs) == 1:
         print("\n".join(view.lines(view.page(jobs[0].get(), jobs[0].command))))
         return 0
@@ -122,7 +124,7 @@ def _show(jobs: list[_Job]) -> int:
     return code
 
 
-def _watch_json(job: _Job) -> None:
+def _watch_json(job: Job) -> None:
     for answer in job.watch(PLAIN_PER_SECOND):
         if isinstance(answer, query.QueryError):
             say(job.explain(answer))
@@ -130,7 +132,7 @@ def _watch_json(job: _Job) -> None:
             _print_json(answer)
 
 
-def _watch_lines(job: _Job) -> None:
+def _watch_lines(job: Job) -> None:
     printed = ""
     for answer in job.watch(PLAIN_PER_SECOND):
         text = job.explain(answer) if isinstance(answer, query.QueryError) else view.summary(answer)
@@ -139,7 +141,7 @@ def _watch_lines(job: _Job) -> None:
             print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
-def _watch_screen(job: _Job) -> None:
+def _watch_screen(job: Job) -> None:
     page = view.Page()
     with screen.make() as shown:
         for answer in job.watch(LIVE_PER_SECOND):
@@ -150,7 +152,7 @@ def _watch_screen(job: _Job) -> None:
             shown.show(page)
 
 
-def _watch(job: _Job, as_json: bool) -> int:
+def _watch(job: Job, as_json: bool) -> int:
     if as_json:
         _watch_json(job)
         return 0
