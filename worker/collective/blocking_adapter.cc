@@ -39,7 +39,8 @@ void FinishResult(DataType dtype, const Scale& scale, void* data, int64_t count,
 
 }  // namespace
 
-void BlockingAdapter::Start(const Instance& instance, const Collective& collective, void* stream, Done done) {
+void BlockingAdapter::Start(const Instance& instance, const Collective& collective, const Enqueued& enqueued,
+                            Done done) {
   if (collective.memory != DeviceKind::kHost) {
     return done(absl::InternalError(absl::StrCat(name(), " was given the memory of a device")));
   }

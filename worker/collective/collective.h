@@ -8,6 +8,7 @@
 #include "proto/types.h"
 #include "worker/arithmetic/reduction.h"
 #include "worker/collective/piece.h"
+#include "worker/device/device.h"
 
 // One collective as a value: what a member gives to it. Positions, counts of other members, types and factors are the
 // same on all members; memory is each one's own and stays the caller's until the collective has ended.
@@ -82,6 +83,9 @@ struct Collective {
   std::variant<Allreduce, Adasum, Reducescatter, Allgather, Alltoall, Broadcast, Barrier> what = Barrier();
   // Where all of its memory lies.
   DeviceKind memory = DeviceKind::kHost;
+  // Of a device's memory: which one, and the moments that have to come before anything of it is touched.
+  device::Device* device = nullptr;
+  std::vector<device::EventPtr> ready = {};
 };
 
 // What the selector's table asks. Of an Adasum: kAllreduce.

@@ -9,6 +9,7 @@
 #include "proto/types.h"
 #include "worker/collective/collective.h"
 #include "worker/collective/instance.h"
+#include "worker/device/device.h"
 
 namespace farandole::worker::collective {
 
@@ -22,11 +23,15 @@ namespace farandole::worker::collective {
 //   ABORTED            Abort was called; the reason given there
 //   DEADLINE_EXCEEDED  the configured bound on one collective passed
 //   CANCELLED          Withdraw was called for this instance
+//   DATA_LOSS          the own device has failed for good: another process can use it, this one cannot
 // After any other failure than CANCELLED the communicator is broken: what is under way and all that is started later
 // ends with a failure, in bounded time.
 class Communicator {
  public:
   using Done = std::function<void(const absl::Status&)>;
+  // Told inside Start when a collective on the memory of a device is enqueued there, before `done`: what waits for this
+  // moment comes after the result. Not called if that failed.
+  using Enqueued = std::function<void(device::EventPtr)>;
 
   // Ends what is under way, with ABORTED, and returns after the last `done` has.
   virtual ~Communicator() = default;
@@ -47,10 +52,9 @@ class Communicator {
   // then. `done` is short, may call Abort, and starts nothing here. How many may be under way at a time is for the
   // caller to bound.
   //
-  // Start may last as long as the collective, as with media that block. On the memory of a device it only enqueues:
-  // behind what is on `stream` so far, and OK says that what is put on the stream from then on comes after the result.
-  // Null: host memory.
-  virtual void Start(const Instance& instance, const Collective& collective, void* stream, Done done) = 0;
+  // Start may last as long as the collective, as with media that block. On the memory of a device it only enqueues,
+  // behind what the collective names as `ready`; `enqueued` may be null for host memory only.
+  virtual void Start(const Instance& instance, const Collective& collective, const Enqueued& enqueued, Done done) = 0;
 
   // Any thread, never blocks. A collective of this instance, on host memory, running or yet to be started, ends with
   // CANCELLED and has changed nothing, unless all members are known to have entered it. Used only for instances that at

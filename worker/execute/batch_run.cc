@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "worker/arithmetic/integer_average.h"
 #include "worker/collective/adasum_runner.h"
 #include "worker/collective/share.h"
+#include "worker/device/device.h"
 
 namespace farandole::worker::execute {
 namespace {
@@ -108,9 +110,10 @@ absl::Status BatchRun::status() const {
 
 BatchRun::Step BatchRun::IssuePart(Part* part) {
   if (signature(*part).op == OpKind::kAlltoall && operation(*part) != nullptr) return IssueAlltoall(part);
-  const absl::Status prepared = Prepare(part);
+  absl::Status prepared = Prepare(part);
+  if (prepared.ok()) prepared = AddReady(part);
   if (!prepared.ok()) return Fail(prepared);
-  Start(instance_, part->collective, false);
+  Start(instance_, *part, false);
   return Step::kStarted;
 }
 
@@ -119,23 +122,50 @@ BatchRun::Step BatchRun::IssueAlltoall(Part* part) {
     const absl::Status prepared = PrepareNumbers(part);
     if (!prepared.ok()) return Fail(prepared);
     answered_ = false;
-    Start(instance_, part->collective, true);
+    Start(instance_, *part, true);
   }
   if (!answered_.load(std::memory_order_acquire)) return Step::kWaits;
   told_numbers_ = false;
   if (failed()) return Step::kFailed;
-  const absl::Status prepared = PrepareRows(part);
+  absl::Status prepared = PrepareRows(part);
+  if (prepared.ok()) prepared = AddReady(part);
   if (!prepared.ok()) return Fail(prepared);
   collective::Instance instance = instance_;
   ++instance.part;
-  Start(instance, part->collective, false);
+  Start(instance, *part, false);
   return Step::kStarted;
 }
 
-void BatchRun::Start(const collective::Instance& instance, const collective::Collective& collective, bool awaited) {
+absl::Status BatchRun::AddReady(Part* part) {
+  if (part->collective.memory == DeviceKind::kHost) return absl::OkStatus();
+  for (size_t i : part->entries) {
+    // Joined: nothing of this process's is read.
+    if (work_->operations[i] == nullptr) continue;
+    const session::Operation& operation = *work_->operations[i];
+    const session::Operation::OnDevice& on = *operation.on_device;
+    part->collective.device = on.device;
+    part->collective.ready.push_back(on.ready);
+    if (operation.gathered == nullptr) continue;
+    // A framework gives memory that its stream may still be at work on.
+    absl::StatusOr<device::EventPtr> given = on.device->Record(on.stream);
+    if (!given.ok()) return given.status();
+    part->collective.ready.push_back(*std::move(given));
+  }
+  return absl::OkStatus();
+}
+
+void BatchRun::Start(const collective::Instance& instance, const Part& part, bool awaited) {
   open_.fetch_add(1, std::memory_order_relaxed);
   const auto done = [this, awaited](const absl::Status& status) { Done(status, awaited); };
-  communicator_->Start(instance, collective, nullptr, done);
+  if (part.collective.memory == DeviceKind::kHost) {
+    return communicator_->Start(instance, part.collective, nullptr, done);
+  }
+  const auto enqueued = [this, &part](const device::EventPtr& event) {
+    for (size_t i : part.entries) {
+      if (work_->operations[i] != nullptr) work_->operations[i]->Enqueued(event);
+    }
+  };
+  communicator_->Start(instance, part.collective, enqueued, done);
 }
 
 void BatchRun::Done(const absl::Status& status, bool awaited) {

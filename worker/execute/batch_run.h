@@ -70,7 +70,10 @@ class BatchRun {
   const Signature& signature(const Part& part) const { return work_->signature(part.entries[0]); }
   session::Operation* operation(const Part& part) const { return work_->operations[part.entries[0]].get(); }
 
-  void Start(const collective::Instance& instance, const collective::Collective& collective, bool awaited);
+  // Of a part on a device: what its collective has to come after; its results' memory is there.
+  absl::Status AddReady(Part* part);
+  // On a device, the operations of a part that is not awaited are told when it is enqueued.
+  void Start(const collective::Instance& instance, const Part& part, bool awaited);
   void Done(const absl::Status& status, bool awaited);
   Step Fail(const absl::Status& status);
   bool failed() const { return failed_.load(std::memory_order_acquire); }

@@ -200,18 +200,6 @@ TEST_F(BatchRunTest, NoMoreIsFusedThanTheCommunicatorWants) {
   EXPECT_EQ(other, 2);
 }
 
-// As an explicit group may have them.
-TEST_F(BatchRunTest, TensorsInOtherMemoryAreApart) {
-  float a = 0, b = 0;
-  Add("a", Allreduce(DataType::kFloat32, {}, ReduceOp::kSum), &a, &a);
-  Signature device = Allreduce(DataType::kFloat32, {}, ReduceOp::kSum);
-  device.device = DeviceKind::kAccelerator;
-  Add("b", device, &b, &b);
-  Mirror mirror(2);
-  EXPECT_EQ(Run(&mirror).message(), "mirror was given the memory of a device");
-  EXPECT_THAT(mirror.calls, ElementsAre("allreduce 1"));
-}
-
 TEST_F(BatchRunTest, HalvesOfDifferentFactorsAreApart) {
   uint16_t a = 0, b = 0, c = 0;
   Add("a", Allreduce(DataType::kFloat16, {}, ReduceOp::kSum, 1, 2), &a, &a);

@@ -20,7 +20,7 @@ class TracingCommunicator final : public collective::Communicator {
   int position() const override { return traced_->position(); }
   int size() const override { return traced_->size(); }
   int64_t FusedBytesMax(DeviceKind memory) override { return traced_->FusedBytesMax(memory); }
-  void Start(const collective::Instance& instance, const collective::Collective& collective, void* stream,
+  void Start(const collective::Instance& instance, const collective::Collective& collective, const Enqueued& enqueued,
              Done done) override;
   void Withdraw(const collective::Instance& instance) override { traced_->Withdraw(instance); }
   void Abort(const std::string& reason) override { traced_->Abort(reason); }

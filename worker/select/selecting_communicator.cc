@@ -152,13 +152,13 @@ int64_t SelectingCommunicator::FusedBytesMax(DeviceKind memory) {
 }
 
 void SelectingCommunicator::Start(const collective::Instance& instance, const collective::Collective& collective,
-                                  void* stream, Done done) {
+                                  const Enqueued& enqueued, Done done) {
   const Question question = {OpOf(collective), collective.memory, BytesOf(collective)};
   const absl::Status broken = failure();
   if (!broken.ok()) return done(broken);
   const absl::StatusOr<collective::Communicator*> chosen = Select(question);
   if (!chosen.ok()) return done(Break(chosen.status()));
-  (*chosen)->Start(instance, collective, stream, [this, done = std::move(done)](const absl::Status& status) {
+  (*chosen)->Start(instance, collective, enqueued, [this, done = std::move(done)](const absl::Status& status) {
     if (!status.ok() && !absl::IsCancelled(status)) Break(status).IgnoreError();
     done(status);
   });

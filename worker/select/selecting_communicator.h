@@ -48,7 +48,7 @@ class SelectingCommunicator final : public collective::Communicator {
   int size() const override { return static_cast<int>(group_.members.size()); }
   // That of what serves large allreduces.
   int64_t FusedBytesMax(DeviceKind memory) override;
-  void Start(const collective::Instance& instance, const collective::Collective& collective, void* stream,
+  void Start(const collective::Instance& instance, const collective::Collective& collective, const Enqueued& enqueued,
              Done done) override;
   void Withdraw(const collective::Instance& instance) override;
   void Abort(const std::string& reason) override;

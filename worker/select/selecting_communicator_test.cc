@@ -31,7 +31,7 @@ class Named final : public collective::Communicator {
   int position() const override { return 0; }
   int size() const override { return 1; }
   int64_t FusedBytesMax(DeviceKind memory) override { return static_cast<int64_t>(name_.size()); }
-  void Start(const collective::Instance& instance, const collective::Collective& collective, void* stream,
+  void Start(const collective::Instance& instance, const collective::Collective& collective, const Enqueued& enqueued,
              Done done) override {
     log_->push_back(name_);
     done(status_);

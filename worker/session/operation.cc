@@ -1,10 +1,19 @@
 #include "worker/session/operation.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace farandole::worker::session {
+namespace {
+
+std::shared_ptr<void> MemoryFor(const Operation::OnDevice* on_device, int64_t bytes) {
+  if (on_device == nullptr) return {std::malloc(bytes > 0 ? bytes : 1), std::free};
+  return on_device->device->Allocate(bytes).value_or(nullptr);
+}
+
+}  // namespace
 
 void Operation::Fail(const completion::Result& result) {
   if (done()) std::abort();
@@ -27,7 +36,7 @@ void* Operation::PlaceResult(std::vector<int64_t> shape, int64_t bytes) {
     }
   }
   if (gathered->place != nullptr) return gathered->place;
-  gathered->data.reset(std::malloc(bytes > 0 ? bytes : 1));
+  gathered->data = MemoryFor(on_device.get(), bytes);
   gathered->place = gathered->data.get();
   return gathered->place;
 }
@@ -35,6 +44,21 @@ void* Operation::PlaceResult(std::vector<int64_t> shape, int64_t bytes) {
 const completion::Result& Operation::Well() {
   static const completion::Result* const kWell = new completion::Result();
   return *kWell;
+}
+
+void Operation::Enqueued(device::EventPtr event) {
+  enqueued_->event = std::move(event);
+  enqueued_->told.store(true, std::memory_order_release);
+  enqueued_->changed.Advance();
+}
+
+bool Operation::WaitEnqueued(int timeout_ms, device::EventPtr* event) {
+  const auto known = [this] { return enqueued_->told.load(std::memory_order_acquire) || done(); };
+  const uint32_t seen = enqueued_->changed.Value();
+  if (!known()) enqueued_->changed.WaitPast(seen, timeout_ms);
+  if (!known()) return false;
+  *event = enqueued_->told.load(std::memory_order_acquire) ? enqueued_->event : nullptr;
+  return true;
 }
 
 bool Operation::Wait(int timeout_ms) {

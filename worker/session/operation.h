@@ -1,8 +1,8 @@
 #ifndef FARANDOLE_WORKER_SESSION_OPERATION_H_
 #define FARANDOLE_WORKER_SESSION_OPERATION_H_
 
+#include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -10,6 +10,7 @@
 #include "proto/types.h"
 #include "worker/completion/callbacks.h"
 #include "worker/completion/result.h"
+#include "worker/device/device.h"
 #include "worker/os/event_count.h"
 
 namespace farandole::worker::session {
@@ -18,17 +19,31 @@ namespace farandole::worker::session {
 // on it. The executor alone touches tensors and `gathered`, and only before Finish. Kept small: a step has hundreds.
 class Operation {
  public:
+  // Of tensors in the memory of a device.
+  struct OnDevice {
+    device::Device* device;  // outlives the operation
+    void* stream;            // that of the framework on which it was submitted
+    device::EventPtr ready;  // the moment there when it was
+  };
+
   // Who asks for the same again and again may share the request: those who have seen it need not look at it then.
+  // `on_device` is null for host memory.
   Operation(std::shared_ptr<const Request> shared, const void* input, void* output,
-            std::unique_ptr<const completion::Callbacks> callbacks = nullptr)
+            std::unique_ptr<const completion::Callbacks> callbacks = nullptr,
+            std::unique_ptr<const OnDevice> on_device = nullptr)
       : shared_request(std::move(shared)),
         input(input),
         output(output),
         callbacks(std::move(callbacks)),
-        request(*shared_request) {}
+        on_device(std::move(on_device)),
+        request(*shared_request) {
+    if (this->on_device != nullptr) enqueued_ = std::make_unique<WhenEnqueued>();
+  }
   Operation(Request request, const void* input, void* output,
-            std::unique_ptr<const completion::Callbacks> callbacks = nullptr)
-      : Operation(std::make_shared<const Request>(std::move(request)), input, output, std::move(callbacks)) {}
+            std::unique_ptr<const completion::Callbacks> callbacks = nullptr,
+            std::unique_ptr<const OnDevice> on_device = nullptr)
+      : Operation(std::make_shared<const Request>(std::move(request)), input, output, std::move(callbacks),
+                  std::move(on_device)) {}
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
@@ -36,6 +51,7 @@ class Operation {
   const void* const input;  // null for barriers, and for a broadcast elsewhere than at its root
   void* const output;       // null for allgathers, alltoalls and barriers, and where PlaceResult is asked
   const std::unique_ptr<const completion::Callbacks> callbacks;  // null: who asked looks at the handle
+  const std::unique_ptr<const OnDevice> on_device;
   // When the script submitted it, by the monotonic clock.
   int64_t submitted_ns = 0;
   // Of the RequestTable that took it: which one it is there; see also `place`.
@@ -43,11 +59,8 @@ class Operation {
 
   // A result whose memory the caller has not given: of allgathers, alltoalls, and reducescatters without output.
   struct Gathered {
-    struct Free {
-      void operator()(void* p) const { std::free(p); }
-    };
-    std::unique_ptr<void, Free> data;  // null: the result is in the submitter's memory
-    void* place = nullptr;             // where it is
+    std::shared_ptr<void> data;  // null: the result is in the submitter's memory
+    void* place = nullptr;       // where it is
     std::vector<int64_t> shape;
     std::vector<int64_t> splits;  // alltoall: how many rows came from each member
   };
@@ -71,12 +84,20 @@ class Operation {
   void Finish(const completion::Result& result) {
     if (done() || !result.ok()) Fail(result);
     finished_.Advance();
+    if (enqueued_ != nullptr) enqueued_->changed.Advance();
     if (callbacks != nullptr) callbacks->Finish(this->result());
   }
 
   bool done() const { return finished_.Value() != 0; }
   // False after `timeout_ms` (negative: waits for ever).
   bool Wait(int timeout_ms);
+
+  // Executor, at most once: the result is there after this moment, of the operation's device.
+  void Enqueued(device::EventPtr event);
+  // Of an operation on a device. True: it is enqueued there, and `*event` is that moment, or it has failed before it
+  // was, and `*event` is null. False after `timeout_ms`.
+  bool WaitEnqueued(int timeout_ms, device::EventPtr* event);
+
   // After done().
   const completion::Result& result() const { return failure_ != nullptr ? *failure_ : Well(); }
   completion::Code code() const { return failure_ != nullptr ? failure_->code : completion::Code::kOk; }
@@ -87,6 +108,12 @@ class Operation {
 
   std::unique_ptr<const completion::Result> failure_;  // null: it went well
   os::EventCount finished_;                            // advances once
+  struct WhenEnqueued {
+    device::EventPtr event;  // constant from the first change on that is not the end
+    std::atomic<bool> told{false};
+    os::EventCount changed;
+  };
+  std::unique_ptr<WhenEnqueued> enqueued_;  // null: host memory
 };
 
 }  // namespace farandole::worker::session

@@ -1,0 +1,158 @@
+#include "worker/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace farandole::worker::cuda {
+namespace {
+
+// After these the context answers every call with an error (the manual says of each: "the process must be terminated
+// and relaunched", or that the context is gone). By number: drivers have more than we declare.
+constexpr int kStickyResults[] = {
+    4,    // DEINITIALIZED
+    214,  // ECC_UNCORRECTABLE
+    220,  // NVLINK_UNCORRECTABLE
+    226,  // CONTAINED
+    700,  // ILLEGAL_ADDRESS
+    702,  // LAUNCH_TIMEOUT
+    709,  // CONTEXT_IS_DESTROYED
+    710,  // ASSERT
+    714,  // HARDWARE_STACK_ERROR
+    715,  // ILLEGAL_INSTRUCTION
+    716,  // MISALIGNED_ADDRESS
+    717,  // INVALID_ADDRESS_SPACE
+    718,  // INVALID_PC
+    719,  // LAUNCH_FAILED
+};
+
+bool IsSticky(CUresult result) {
+  return std::find(std::begin(kStickyResults), std::end(kStickyResults), static_cast<int>(result)) !=
+         std::end(kStickyResults);
+}
+
+}  // namespace
+
+CudaEvent::~CudaEvent() { device_->GiveBack(event_); }
+
+absl::Status CudaEvent::MakeWait(void* stream) const {
+  return device_->ToStatus(device_->api().cuStreamWaitEvent(static_cast<CUstream>(stream), event_, 0),
+                           "cuStreamWaitEvent");
+}
+
+absl::StatusOr<bool> CudaEvent::Reached() const {
+  const CUresult result = device_->api().cuEventQuery(event_);
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return result == CUDA_SUCCESS;
+  return device_->ToStatus(result, "cuEventQuery");
+}
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(const Driver* driver, int ordinal) {
+  std::unique_ptr<CudaDevice> device(new CudaDevice(driver, ordinal));
+  const absl::Status status = device->Init();
+  if (status.ok()) return device;
+  return absl::UnavailableError(absl::StrCat("GPU ", ordinal, " cannot be used: ", status.message()));
+}
+
+absl::Status CudaDevice::Init() {
+  CUdevice device = 0;
+  absl::Status status = ToStatus(api().cuInit(0), "cuInit");
+  if (status.ok()) status = ToStatus(api().cuDeviceGet(&device, ordinal_), "cuDeviceGet");
+  char name[256] = "";
+  if (status.ok()) status = ToStatus(api().cuDeviceGetName(name, sizeof(name), device), "cuDeviceGetName");
+  CUuuid uuid = {};
+  if (status.ok()) status = ToStatus(api().cuDeviceGetUuid(&uuid, device), "cuDeviceGetUuid");
+  if (status.ok()) {
+    status = ToStatus(api().cuDeviceGetAttribute(&multiprocessors_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device),
+                      "cuDeviceGetAttribute");
+  }
+  if (status.ok()) status = ToStatus(api().cuDevicePrimaryCtxRetain(&context_, device), "cuDevicePrimaryCtxRetain");
+  name_ = absl::StrCat("GPU ", ordinal_, " (", name, ")");
+  uuid_ = absl::BytesToHexString({uuid.bytes, sizeof(uuid.bytes)});
+  return status;
+}
+
+CudaDevice::~CudaDevice() {
+  if (context_ == nullptr) return;
+  {
+    const Current current(this);
+    absl::MutexLock lock(&spare_mutex_);
+    for (CUevent event : spare_) api().cuEventDestroy(event);
+  }
+  api().cuDevicePrimaryCtxRelease(ordinal_);
+}
+
+CudaDevice::Current::Current(const CudaDevice* device) : device_(device) {
+  device_->api().cuCtxGetCurrent(&before_);
+  if (before_ != device_->context_) device_->api().cuCtxSetCurrent(device_->context_);
+}
+
+CudaDevice::Current::~Current() {
+  if (before_ != device_->context_) device_->api().cuCtxSetCurrent(before_);
+}
+
+absl::StatusOr<device::EventPtr> CudaDevice::Record(void* stream) { return RecordEvent(static_cast<CUstream>(stream)); }
+
+absl::StatusOr<std::shared_ptr<const CudaEvent>> CudaDevice::RecordEvent(CUstream stream) {
+  const Current current(this);
+  const absl::StatusOr<CUevent> event = TakeEvent();
+  if (!event.ok()) return event.status();
+  absl::Status status;
+  uint64_t order;
+  {
+    absl::MutexLock lock(&record_mutex_);
+    status = ToStatus(api().cuEventRecord(*event, stream), "cuEventRecord");
+    order = ++order_;
+  }
+  auto recorded = std::make_shared<const CudaEvent>(this, *event, stream, order);
+  if (!status.ok()) return status;
+  return recorded;
+}
+
+absl::StatusOr<CUevent> CudaDevice::TakeEvent() {
+  {
+    absl::MutexLock lock(&spare_mutex_);
+    if (!spare_.empty()) {
+      const CUevent event = spare_.back();
+      spare_.pop_back();
+      return event;
+    }
+  }
+  CUevent event = nullptr;
+  const absl::Status status = ToStatus(api().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  if (!status.ok()) return status;
+  return event;
+}
+
+void CudaDevice::GiveBack(CUevent event) {
+  absl::MutexLock lock(&spare_mutex_);
+  spare_.push_back(event);
+}
+
+absl::StatusOr<std::shared_ptr<void>> CudaDevice::Allocate(int64_t bytes) {
+  const Current current(this);
+  CUdeviceptr memory = 0;
+  const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+  const absl::Status status = ToStatus(api().cuMemAlloc(&memory, size), "cuMemAlloc");
+  if (absl::IsResourceExhausted(status)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(name_, " has no memory for a buffer of ", bytes, " bytes: ", status.message()));
+  }
+  if (!status.ok()) return status;
+  return std::shared_ptr<void>(reinterpret_cast<void*>(memory), [this](void* given) {
+    const Current freed(this);
+    api().cuMemFree(reinterpret_cast<CUdeviceptr>(given));
+  });
+}
+
+absl::Status CudaDevice::ToStatus(CUresult result, absl::string_view call) const {
+  const absl::Status status = driver_->ToStatus(result, call);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return absl::ResourceExhaustedError(status.message());
+  if (!IsSticky(result)) return status;
+  return absl::DataLossError(
+      absl::StrCat(name_, " has failed: ", status.message(), "; this process cannot use it any more, another one can"));
+}
+
+}  // namespace farandole::worker::cuda

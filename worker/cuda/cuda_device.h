@@ -1,0 +1,113 @@
+#ifndef FARANDOLE_WORKER_CUDA_CUDA_DEVICE_H_
+#define FARANDOLE_WORKER_CUDA_CUDA_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "worker/cuda/driver.h"
+#include "worker/device/device.h"
+
+namespace farandole::worker::cuda {
+
+class CudaDevice;
+
+// A moment on a stream of a CUDA device. Its CUevent goes back to the device with the last copy of the pointer.
+class CudaEvent final : public device::Event {
+ public:
+  // Recorded already.
+  CudaEvent(CudaDevice* device, CUevent event, CUstream stream, uint64_t order)
+      : device_(device), event_(event), stream_(stream), order_(order) {}
+  ~CudaEvent() override;
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  absl::Status MakeWait(void* stream) const override;
+  void* handle() const override { return event_; }
+  // Whether the moment has come; the status of the device if that cannot be known any more.
+  absl::StatusOr<bool> Reached() const;
+
+  CUstream stream() const { return stream_; }
+  // Rises with each recording on the device: of two moments of a stream the greater one includes the other.
+  uint64_t order() const { return order_; }
+  const CudaDevice* device() const { return device_; }
+
+ private:
+  CudaDevice* const device_;
+  CUevent const event_;
+  CUstream const stream_;
+  const uint64_t order_;
+};
+
+// A CUDA device with its primary context, which is that of the frameworks, too. Any thread. Outlives all that it has
+// given out.
+class CudaDevice final : public device::Device {
+ public:
+  // Initialises CUDA in this process. `driver` outlives the device. UNAVAILABLE: it cannot be used, and why.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(const Driver* driver, int ordinal);
+  ~CudaDevice() override;
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  int ordinal() const override { return ordinal_; }
+  absl::StatusOr<device::EventPtr> Record(void* stream) override;
+  absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes) override;
+
+  // The same, of its own type.
+  absl::StatusOr<std::shared_ptr<const CudaEvent>> RecordEvent(CUstream stream);
+
+  // While it lives the device's context is the calling thread's. Calls that make something, and those on the default
+  // stream, need that.
+  class Current {
+   public:
+    explicit Current(const CudaDevice* device);
+    ~Current();
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
+
+   private:
+    const CudaDevice* const device_;
+    CUcontext before_ = nullptr;
+  };
+
+  const DriverApi& api() const { return driver_->api(); }
+  // What `call` has returned: RESOURCE_EXHAUSTED without memory; DATA_LOSS if no call of this process will succeed any
+  // more; otherwise UNAVAILABLE.
+  absl::Status ToStatus(CUresult result, absl::string_view call) const;
+  // "GPU 0 (NVIDIA H100 80GB HBM3)".
+  const std::string& name() const { return name_; }
+  // The same for all processes that share it, and for no other device.
+  const std::string& uuid() const { return uuid_; }
+  int multiprocessors() const { return multiprocessors_; }
+
+ private:
+  friend class CudaEvent;
+  CudaDevice(const Driver* driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
+  absl::Status Init();
+  absl::StatusOr<CUevent> TakeEvent();
+  void GiveBack(CUevent event);
+
+  const Driver* const driver_;
+  const int ordinal_;
+  CUcontext context_ = nullptr;
+  std::string name_;
+  std::string uuid_;
+  int multiprocessors_ = 1;
+
+  // Held while an event is recorded, so that `order_` is that of the recordings.
+  absl::Mutex record_mutex_;
+  uint64_t order_ ABSL_GUARDED_BY(record_mutex_) = 0;
+  absl::Mutex spare_mutex_;
+  // As many as were ever out at a time.
+  std::vector<CUevent> spare_ ABSL_GUARDED_BY(spare_mutex_);
+};
+
+}  // namespace farandole::worker::cuda
+
+#endif  // FARANDOLE_WORKER_CUDA_CUDA_DEVICE_H_

@@ -1,0 +1,131 @@
+#include "worker/cuda/cuda_device.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "worker/cuda/cuda_stream.h"
+#include "worker/cuda/fake_cuda.h"
+#include "worker/cuda/pinned_memory.h"
+#include "worker/cuda/shared_object.h"
+
+namespace farandole::worker::cuda {
+namespace {
+
+constexpr char kFake[] = "worker/cuda/fake_cuda.so";
+
+std::atomic<bool>* gate = nullptr;
+void WaitForGate(void**) {
+  while (!*gate) std::this_thread::yield();
+}
+
+class CudaDeviceTest : public testing::Test {
+ protected:
+  CudaDeviceTest()
+      : library_(SharedObject::Open(kFake).value()),
+        fake_(reinterpret_cast<FakeCudaGetter*>(library_.Find(kFakeCudaGetter))()),
+        driver_(Driver::Load(kFake).value()),
+        device_(CudaDevice::Open(driver_.get(), 0).value()) {
+    gate = &open_;
+    fake_->add_kernel("wait", WaitForGate, {});
+  }
+
+  // Keeps a stream busy until open_ is set.
+  void Block(CUstream stream) { EXPECT_EQ(fake_->launch("wait", stream, nullptr), CUDA_SUCCESS); }
+  static void Await(const CudaEvent& event) {
+    while (!event.Reached().value()) std::this_thread::yield();
+  }
+
+  const SharedObject library_;
+  FakeCuda* const fake_;
+  std::atomic<bool> open_{false};
+  const std::unique_ptr<const Driver> driver_;
+  const std::unique_ptr<CudaDevice> device_;
+};
+
+TEST_F(CudaDeviceTest, DescribesItself) {
+  EXPECT_EQ(device_->ordinal(), 0);
+  EXPECT_EQ(device_->name(), "GPU 0 (Fake GPU 0)");
+  EXPECT_EQ(device_->uuid(), "01000000000000000000000000000000");
+  EXPECT_EQ(device_->multiprocessors(), 2);
+}
+
+TEST_F(CudaDeviceTest, SaysWhyThereIsNone) {
+  const absl::Status status = CudaDevice::Open(driver_.get(), 7).status();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_NE(status.message().find("GPU 7 cannot be used: cuDeviceGet: "), std::string::npos) << status;
+}
+
+// A thread of the script has the context that it had before.
+TEST_F(CudaDeviceTest, LeavesTheThreadsContextAlone) {
+  CUcontext before = nullptr;
+  CUcontext inside = nullptr;
+  CUcontext after = nullptr;
+  device_->api().cuCtxGetCurrent(&before);
+  {
+    const CudaDevice::Current current(device_.get());
+    device_->api().cuCtxGetCurrent(&inside);
+    const CudaDevice::Current again(device_.get());
+  }
+  device_->api().cuCtxGetCurrent(&after);
+  EXPECT_EQ(before, nullptr);
+  EXPECT_NE(inside, nullptr);
+  EXPECT_EQ(after, nullptr);
+}
+
+TEST_F(CudaDeviceTest, OneStreamWaitsForAnother) {
+  const auto first = CudaStream::Make(device_.get()).value();
+  const auto second = CudaStream::Make(device_.get()).value();
+  Block(first->get());
+  const auto blocked = device_->RecordEvent(first->get()).value();
+  EXPECT_TRUE(blocked->MakeWait(second->get()).ok());
+  const auto behind = device_->RecordEvent(second->get()).value();
+  EXPECT_FALSE(blocked->Reached().value());
+  EXPECT_FALSE(behind->Reached().value());
+  EXPECT_LT(blocked->order(), behind->order());
+  EXPECT_EQ(blocked->stream(), first->get());
+  open_ = true;
+  Await(*behind);
+  EXPECT_TRUE(blocked->Reached().value());
+}
+
+TEST_F(CudaDeviceTest, UsesEventsAgain) {
+  const auto stream = CudaStream::Make(device_.get()).value();
+  auto event = device_->Record(stream->get()).value();
+  void* const handle = event->handle();
+  auto copy = event;
+  event = nullptr;
+  EXPECT_NE(device_->Record(stream->get()).value()->handle(), handle) << "somebody still looks at it";
+  copy = nullptr;
+  EXPECT_EQ(device_->Record(stream->get()).value()->handle(), handle);
+}
+
+TEST_F(CudaDeviceTest, GivesMemory) {
+  const auto stream = CudaStream::Make(device_.get()).value();
+  const std::shared_ptr<void> on_device = device_->Allocate(8).value();
+  const std::shared_ptr<char> pinned = AllocatePinned(device_.get(), 8).value();
+  const auto address = reinterpret_cast<CUdeviceptr>(on_device.get());
+  EXPECT_EQ(device_->api().cuMemcpyHtoDAsync(address, "gradient", 8, stream->get()), CUDA_SUCCESS);
+  EXPECT_EQ(device_->api().cuMemcpyDtoHAsync(pinned.get(), address, 8, stream->get()), CUDA_SUCCESS);
+  Await(*device_->RecordEvent(stream->get()).value());
+  EXPECT_EQ(std::string(pinned.get(), 8), "gradient");
+  EXPECT_NE(device_->Allocate(0).value(), nullptr);
+}
+
+TEST_F(CudaDeviceTest, TellsWhatCannotBeMendedFromTheRest) {
+  EXPECT_TRUE(device_->ToStatus(CUDA_SUCCESS, "cuX").ok());
+  EXPECT_TRUE(absl::IsUnavailable(device_->ToStatus(CUDA_ERROR_INVALID_VALUE, "cuX")));
+  EXPECT_TRUE(absl::IsResourceExhausted(device_->ToStatus(CUDA_ERROR_OUT_OF_MEMORY, "cuX")));
+  const absl::Status sticky = device_->ToStatus(static_cast<CUresult>(700), "cuX");
+  EXPECT_TRUE(absl::IsDataLoss(sticky));
+  EXPECT_NE(sticky.message().find("GPU 0 (Fake GPU 0) has failed: cuX: "), std::string::npos) << sticky;
+  EXPECT_NE(sticky.message().find("another one can"), std::string::npos) << sticky;
+}
+
+}  // namespace
+}  // namespace farandole::worker::cuda

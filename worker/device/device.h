@@ -1,0 +1,42 @@
+#ifndef FARANDOLE_WORKER_DEVICE_DEVICE_H_
+#define FARANDOLE_WORKER_DEVICE_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+// An accelerator, as whoever carries tensors from a script to a communicator sees it: by the order of its work alone.
+// Any thread; nothing here waits for the device.
+namespace farandole::worker::device {
+
+// A moment in the work of a device: after what was on a stream when it was recorded.
+class Event {
+ public:
+  virtual ~Event() = default;
+
+  // What is put on `stream`, of whatever device of this process, from now on comes after this moment. DATA_LOSS: the
+  // device has failed for good.
+  virtual absl::Status MakeWait(void* stream) const = 0;
+  // As its driver knows it: a CUevent.
+  virtual void* handle() const = 0;
+};
+using EventPtr = std::shared_ptr<const Event>;
+
+// Streams are those of the device's driver (a CUstream); null is its default one, not none.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // Its number in this process.
+  virtual int ordinal() const = 0;
+  // The moment after all that is on `stream` so far. DATA_LOSS as above.
+  virtual absl::StatusOr<EventPtr> Record(void* stream) = 0;
+  // Memory of the device, freed with the last copy of the pointer; RESOURCE_EXHAUSTED: it has not so much.
+  virtual absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes) = 0;
+};
+
+}  // namespace farandole::worker::device
+
+#endif  // FARANDOLE_WORKER_DEVICE_DEVICE_H_
