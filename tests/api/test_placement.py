@@ -86,9 +86,7 @@ def test_families() -> None:
     "variables",
     [
         {},
-        {**MPIRUN, "FARANDOLE_AGENT_SOCKET": "x"},
         {**MPIRUN, "OMPI_COMM_WORLD_SIZE": "1"},
-        {"FARANDOLE_RANK": "1", "FARANDOLE_SIZE": "4", "FARANDOLE_AGENT_SOCKET": "x"},
         {"PMI_RANK": "0", "PMI_SIZE": "1"},
         # Of a program that has nothing to do with us.
         {"RANK": "1"},
@@ -101,8 +99,16 @@ def test_families() -> None:
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_alone_or_launched(variables: dict[str, str]) -> None:
+def test_alone(variables: dict[str, str]) -> None:
     assert placement.find(variables) is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_launched() -> None:
+    """What does not suffice for others suffices for what a launcher of ours has started."""
+    ours = {"FARANDOLE_RANK": "1", "FARANDOLE_SIZE": "4", "FARANDOLE_LOCAL_SIZE": "2", "FARANDOLE_AGENT_SOCKET": "x"}
+    assert placement.find(ours).launcher == "x" and numbers(ours) == (1, 4, -1, 2)
+    assert placement.find({"PMI_SIZE": "4", "SLURM_NTASKS": "4", "FARANDOLE_AGENT_SOCKET": "x"}) is None
 
 
 @pytest.mark.parametrize("tasks", ["SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"])
@@ -182,15 +188,15 @@ def test_a_name_that_somebody_holds_and_does_not_serve_is_told(monkeypatch: pyte
 
 
 def test_parts() -> None:
-    place = placement.told({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "x"})
-    assert place.part([3, 1]) == placement.told({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "y"}).part([3, 1])
+    place = placement.find({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "x"})
+    assert place.part([3, 1]) == placement.find({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "y"}).part([3, 1])
     assert (place.part([3, 1]).rank, place.part([3, 1]).size, place.part([3, 1]).local_size) == (1, 2, -1)
     assert (
         len({place.part(ranks).socket_name() for ranks in ([3, 1], [1, 3], [1], [1, 2, 3])} | {place.socket_name()})
         == 5
     )
     # On several hosts its keeper asks the launcher's program, or the controller that the others ask, too.
-    spread = placement.told({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "x", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
+    spread = placement.find({**MPIRUN, "FARANDOLE_AGENT_SOCKET": "x", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
     assert spread.part([3, 1]).launcher == "x"
     assert placement.find({**TORCHRUN, **KEY}).part([3, 1]).controller == "node0:29501"
 

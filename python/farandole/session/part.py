@@ -51,20 +51,19 @@ def adopt(comm: Any) -> None:
     _before.clear()
     mpi.use(None)
     ranks = _ranks(comm)
-    told = placement.told(os.environ)
-    rank, size = (told.rank, told.size) if told else (0, 1)
+    whole = placement.find(os.environ)
+    rank, size = (whole.rank, whole.size) if whole else (0, 1)
     if ranks is not None and is_elastic():
         raise ValueError(f"hvd.init(comm={comm!r}): the ranks of an elastic job change, so all of them take part")
     if mpi.is_communicator(comm):
         ranks = mpi.ranks_of_world(comm, rank, size)
         mpi.use(comm)
-    # None: a launcher of ours has told the library.
-    world = placement.find(os.environ)
+    # None: it is alone, or a launcher of ours has told the library.
+    world = whole if whole and not whole.launcher else None
     if ranks is None or ranks == list(range(size)):
         _join(world, world)
         return
     _check(ranks, rank, size)
-    whole = world or told
     # Who is alone has one rank, and there is no other part of it.
     assert whole is not None
     _join(world, whole.part(ranks))

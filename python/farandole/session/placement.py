@@ -84,19 +84,28 @@ class Place:
         return f"farandole-{what}-{os.geteuid()}-{digest}"
 
 
-def told(variables: Mapping[str, str]) -> Place | None:
+def _controller(variables: Mapping[str, str], says: started_by.Told) -> str:
+    """Empty: on this host, or nobody knows."""
+    given = variables.get("FARANDOLE_CONTROLLER", "")
+    if given and not re.fullmatch(r".+:[1-9]\d{0,4}", given):
+        raise InitializationError(f"FARANDOLE_CONTROLLER={given!r} is not HOST:PORT")
+    return given or ("" if says.one_host else says.meeting)
+
+
+def find(variables: Mapping[str, str]) -> Place | None:
     """Who this process is, whoever has started it; None if it is alone.
 
     Raises:
-        InitializationError: the variables contradict each other.
+        InitializationError: the variables contradict each other, or do not suffice and no launcher of ours has told the
+            library the rest.
     """
-    says = started_by.told(variables)
-    return _place(variables, says) if says is not None else None
-
-
-def _place(variables: Mapping[str, str], says: started_by.Told) -> Place:
     launcher = variables.get("FARANDOLE_AGENT_SOCKET", "")
-    return Place(
+    says = started_by.told(variables)
+    if says is None:
+        if not launcher:
+            started_by.refuse_half(variables)
+        return None
+    place = Place(
         says.family.by,
         says.job,
         says.rank,
@@ -109,29 +118,8 @@ def _place(variables: Mapping[str, str], says: started_by.Told) -> Place:
         data_address=variables.get("FARANDOLE_DATA_ADDRESS", ""),
         launcher=launcher,
     )
-
-
-def _controller(variables: Mapping[str, str], says: started_by.Told) -> str:
-    """Empty: on this host, or nobody knows."""
-    given = variables.get("FARANDOLE_CONTROLLER", "")
-    if given and not re.fullmatch(r".+:[1-9]\d{0,4}", given):
-        raise InitializationError(f"FARANDOLE_CONTROLLER={given!r} is not HOST:PORT")
-    return given or ("" if says.one_host else says.meeting)
-
-
-def find(variables: Mapping[str, str]) -> Place | None:
-    """Who this process is; None if it is alone, or a launcher of ours has told the library.
-
-    Raises:
-        InitializationError: the variables contradict each other, or do not suffice.
-    """
-    if variables.get("FARANDOLE_AGENT_SOCKET"):
-        return None
-    says = started_by.told(variables)
-    if says is None:
-        started_by.refuse_half(variables)
-        return None
-    place = _place(variables, says)
+    if launcher:
+        return place
     if not place.controller and not says.one_host:
         raise InitializationError(_where_are_the_others(says))
     if place.controller and not place.key_file:

@@ -22,7 +22,7 @@ def get_env_rank_and_size() -> tuple[int, int]:
     Raises:
         InitializationError: they contradict each other, or do not suffice.
     """
-    place = placement.told(os.environ) or placement.find(os.environ)
+    place = placement.find(os.environ)
     return (place.rank, place.size) if place else (0, 1)
 
 
