@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import sys
@@ -39,9 +40,30 @@ SRUN = {
     "SLURM_STEP_ID": "0",
 }
 KEY = {"FARANDOLE_KEY_FILE": "/key"}
-
-
 MPIEXEC = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+MVAPICH2 = {
+    "MV2_COMM_WORLD_RANK": "1",
+    "MV2_COMM_WORLD_SIZE": "2",
+    "MV2_COMM_WORLD_LOCAL_RANK": "1",
+    "MV2_COMM_WORLD_LOCAL_SIZE": "2",
+}
+FLUX = {
+    "FLUX_TASK_RANK": "1",
+    "FLUX_JOB_SIZE": "2",
+    "FLUX_TASK_LOCAL_ID": "1",
+    "FLUX_JOB_NNODES": "1",
+    "FLUX_JOB_ID": "f7",
+    "FLUX_URI": "local:///a",
+}
+PALS = {
+    "PALS_RANKID": "1",
+    "PMI_RANK": "1",
+    "PMI_SIZE": "2",
+    "PALS_LOCAL_RANKID": "1",
+    "PMI_LOCAL_SIZE": "2",
+    "PALS_APID": "a-b-c",
+}
+PMIX = {"PMIX_RANK": "1", "PMIX_NAMESPACE": "77"}
 HOROVOD = {
     "HOROVOD_RANK": "3",
     "HOROVOD_SIZE": "4",
@@ -71,7 +93,21 @@ def test_families() -> None:
     assert numbers({**RANKS, **KEY}) == (1, 2, -1, -1)
     # Slurm's plugins for PMI: with the same numbers, and without those of a host.
     assert numbers({**SRUN, **KEY, **NODE_0, "PMI_RANK": "4", "PMI_SIZE": "5", "PMI_JOBID": "9.0"}) == (4, 5, 0, 1)
+    # The same as Flux and PALS set them.
+    assert numbers(MVAPICH2) == numbers(FLUX) == numbers(PALS) == (1, 2, 1, 2)
+    pmi = {"PMI_RANK": "1", "PMI_SIZE": "2"}
+    assert numbers({**FLUX, **pmi}) == (1, 2, 1, 2) == numbers({**MVAPICH2, **pmi})
+    assert numbers({name: value for name, value in PALS.items() if name != "PMI_RANK"}) == (1, 2, 1, 2)
+    assert numbers({**FLUX, **KEY, **NODE_0, "FLUX_JOB_NNODES": "2"}) == (1, 2, 1, -1)
+    assert numbers({**FLUX, **KEY, **NODE_0, "FLUX_JOB_NNODES": "2", "FARANDOLE_LOCAL_SIZE": "2"}) == (1, 2, 1, 2)
+    # PMIx tells no size. Open MPI and Slurm set these, too.
+    pmix = {**PMIX, "FARANDOLE_SIZE": "2", "FARANDOLE_LOCAL_SIZE": "2"}
+    assert numbers(pmix) == (1, 2, -1, 2)
+    assert numbers({**MPIRUN, **PMIX}) == (1, 4, 1, 4) == numbers({**MPIRUN, **pmix})
+    assert numbers({**SRUN, **PMIX, **KEY, **NODE_0}) == (4, 5, 0, 1) == numbers({**SRUN, **pmix, **KEY, **NODE_0})
     # A launcher inside another one.
+    assert numbers({**SRUN, **FLUX}) == numbers({**PALS, **FLUX, "PALS_RANKID": "0"}) == (1, 2, 1, 2)
+    assert numbers({**PALS, **MPIEXEC, "PALS_RANKID": "0", "PMI_LOCAL_SIZE": "1"}) == (1, 2, 1, 2)
     alone = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"}
     assert numbers({**alone, **TORCHRUN, **KEY}) == (3, 4, 1, 2) == numbers({**MPIRUN, **TORCHRUN, **KEY})
     assert numbers({**TORCHRUN, **KEY, "HOROVOD_RANK": "0", "HOROVOD_SIZE": "1"}) == (3, 4, 1, 2)
@@ -86,7 +122,7 @@ def test_families() -> None:
     "variables",
     [
         {},
-        {**MPIRUN, "OMPI_COMM_WORLD_SIZE": "1"},
+        {**MPIRUN, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"},
         {"PMI_RANK": "0", "PMI_SIZE": "1"},
         # Of a program that has nothing to do with us.
         {"RANK": "1"},
@@ -94,8 +130,20 @@ def test_families() -> None:
         {"WORLD_SIZE": "auto"},
         # One process was asked for.
         {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "9"},
+        {"MV2_COMM_WORLD_RANK": "0", "MV2_COMM_WORLD_SIZE": "1"},
+        {**FLUX, "FLUX_TASK_RANK": "0", "FLUX_JOB_SIZE": "1"},
+        {**PALS, "PALS_RANKID": "0", "PMI_RANK": "0", "PMI_SIZE": "1"},
+        # The rank of PALS is that of a process that has started this one by Flux.
+        {**PALS, **FLUX, "PMI_SIZE": "1", "PMI_RANK": "0", "FLUX_TASK_RANK": "0", "FLUX_JOB_SIZE": "1"},
+        {**PMIX, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"},
+        {"PMIX_RANK": "0", "FARANDOLE_SIZE": "1"},
+        # As children of a process that has called MPI_Init without mpirun inherit it.
+        {"PMIX_RANK": "0", "PMIX_NAMESPACE": "77", "OMPI_MCA_ess": "singleton"},
         # Of the whole allocation.
         {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_JOB_ID": "9"},
+        {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_JOB_ID": "9", "SLURM_STEP_ID": "0"},
+        {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_ID": "0"},
+        {"SLURM_NTASKS": "4", "SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_ID": "0"},
     ],
 )
 @pytest.mark.filterwarnings("error")
@@ -142,6 +190,26 @@ def test_names_of_sockets_tell_jobs_apart() -> None:
     places = [placement.find({**MPIRUN, "PMIX_NAMESPACE": name}) for name in ("77", "78")]
     assert places[0].socket_name() == placement.find({**MPIRUN, "OMPI_COMM_WORLD_RANK": "0"}).socket_name()
     assert places[0].socket_name() != places[1].socket_name()
+    for family, names in ((FLUX, ("FLUX_JOB_ID", "FLUX_URI")), (PALS, ("PALS_APID",)), (MVAPICH2, ("FARANDOLE_JOB",))):
+        others = [{**family, name: "other"} for name in names]
+        assert len({placement.find(each).socket_name() for each in (family, *others)}) == 1 + len(names)
+    # Each host has a broker of its own.
+    two_hosts = {**FLUX, **KEY, **NODE_0, "FLUX_JOB_NNODES": "2"}
+    assert placement.find(two_hosts).job == placement.find({**two_hosts, "FLUX_URI": "local:///b"}).job
+
+
+@pytest.mark.parametrize("family", [MVAPICH2, MPIEXEC], ids=["mpispawn", "hydra_pmi_proxy"])
+def test_process_managers_tell_jobs_apart(
+    tmp_path: Path, family: dict[str, str], request: pytest.FixtureRequest
+) -> None:
+    """The variables do not: what has started this process does, directly or through others."""
+    manager = tmp_path / request.node.callspec.id
+    shutil.copy("/bin/sh", manager)
+    job = f"from farandole.session import placement; print(placement.find({family}).job)"
+    ranks = 'for rank in 0 1; do sh -c "$0 -c \\"$1\\"; :"; done'
+    command = [str(manager), "-c", ranks, sys.executable, job]
+    told = [subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.split() for _ in range(2)]
+    assert all(len(jobs) == 2 and jobs[0] == jobs[1] for jobs in told) and told[0] != told[1]
 
 
 def test_other_users_cannot_guess_names_of_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,6 +303,35 @@ def test_parts() -> None:
         ({"PMI_SIZE": "3"}, "PMI_SIZE=3 .* but PMI_RANK is not set"),
         ({"OMPI_COMM_WORLD_RANK": "0"}, "OMPI_COMM_WORLD_RANK=0 is set and OMPI_COMM_WORLD_SIZE is not"),
         ({**MPIRUN, "OMPI_COMM_WORLD_SIZE": "9" * 5000}, "is not a number"),
+        ({"FARANDOLE_RANK": "1", "FARANDOLE_SIZE": "1"}, "contradict each other: FARANDOLE_RANK=1, FARANDOLE_SIZE=1"),
+        ({**SRUN, "SLURM_STEP_NUM_TASKS": "1"}, "contradict each other: SLURM_PROCID=4, SLURM_STEP_NUM_TASKS=1"),
+        ({**MVAPICH2, "MV2_COMM_WORLD_RANK": "2"}, "contradict each other: MV2_COMM_WORLD_RANK=2"),
+        ({"MV2_COMM_WORLD_RANK": "0"}, "MV2_COMM_WORLD_RANK=0 is set and MV2_COMM_WORLD_SIZE is not"),
+        ({"MV2_COMM_WORLD_SIZE": "2"}, "MV2_COMM_WORLD_SIZE=2 .* but MV2_COMM_WORLD_RANK is not set"),
+        ({**FLUX, "FLUX_TASK_LOCAL_ID": "2"}, "contradict each other: .*FLUX_JOB_SIZE=2, FLUX_TASK_LOCAL_ID=2"),
+        ({"FLUX_TASK_RANK": "0"}, "FLUX_TASK_RANK=0 is set and FLUX_JOB_SIZE is not"),
+        ({"FLUX_JOB_SIZE": "2"}, "FLUX_JOB_SIZE=2 .* but FLUX_TASK_RANK is not set"),
+        (
+            {**FLUX, "FLUX_JOB_NNODES": "2"},
+            "flux run: .* set FARANDOLE_LOCAL_SIZE to their number; if .* several hosts",
+        ),
+        ({**PALS, "PALS_RANKID": "2"}, "contradict each other: PALS_RANKID=2, PMI_SIZE=2"),
+        ({"PALS_RANKID": "0"}, "PALS_RANKID=0 is set and PMI_SIZE is not"),
+        ({**PALS, "PMI_LOCAL_SIZE": ""}, "PALS.: it is not said how many of the 2 ranks .* set PMI_LOCAL_SIZE"),
+        (PMIX, "PMIX_RANK=1 is set and FARANDOLE_SIZE is not"),
+        ({**PMIX, "FARANDOLE_SIZE": "2"}, "PMIX_RANK and FARANDOLE_SIZE: it is not said .* set FARANDOLE_LOCAL_SIZE"),
+        ({**PMIX, "FARANDOLE_SIZE": "1"}, "contradict each other: PMIX_RANK=1, FARANDOLE_SIZE=1"),
+        # A step may have fewer tasks than its job, so SLURM_NTASKS does not count for it.
+        (
+            {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"},
+            r"srun has started .* \(SLURM_STEP_ID=0\), but SLURM_STEP_NUM_TASKS is not set: .* if this one is to train",
+        ),
+        ({"SLURM_PROCID": "0", "SLURM_STEP_ID": "0"}, "but SLURM_STEP_NUM_TASKS is not set"),
+        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "1", "SLURM_STEP_ID": "0"}, "but SLURM_STEP_NUM_TASKS is not set"),
+        ({"SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}, "but SLURM_PROCID and SLURM_STEP_NUM_TASKS are not set"),
+        ({"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_ID": "0"}, "but SLURM_PROCID is not set"),
+        # Slurm's plugin for PMI says more than what is left of Slurm's own variables.
+        ({"SLURM_STEP_ID": "0", "PMI_RANK": "1", "PMI_SIZE": "2"}, "not said how many of the 2 ranks run on this host"),
     ],
 )
 def test_what_does_not_suffice(variables: dict[str, str], sentence: str) -> None:

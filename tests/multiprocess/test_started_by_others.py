@@ -134,8 +134,10 @@ def test_two_jobs_of_mpich_at_once(tmp_path: Path) -> None:
             "WORLD_SIZE",
             {"LOCAL_WORLD_SIZE": "2", "LOCAL_RANK": "{}", "MASTER_ADDR": "a", "MASTER_PORT": "29511"},
         ),
+        ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", {"MV2_COMM_WORLD_LOCAL_SIZE": "2"}),
+        ("FLUX_TASK_RANK", "FLUX_JOB_SIZE", {"FLUX_JOB_NNODES": "1", "FLUX_JOB_ID": "f7", "FLUX_TASK_LOCAL_ID": "{}"}),
     ],
-    ids=["horovod", "torch"],
+    ids=["horovod", "torch", "mvapich2", "flux"],
 )
 def test_variables_of_others_set_by_hand(tmp_path: Path, family: tuple[str, str, dict[str, str]]) -> None:
     rank, size, more = family
@@ -150,7 +152,15 @@ def test_variables_of_others_set_by_hand(tmp_path: Path, family: tuple[str, str,
     assert first.lines("rank ") == ["0 2 0 2 0"] and second.lines("rank ") == ["1 2 1 2 0"]
 
 
-@pytest.mark.parametrize("variables", [{"PMI_SIZE": "2"}, {"RANK": "0", "WORLD_SIZE": "2"}, {"HOROVOD_RANK": "1"}])
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"PMI_SIZE": "2"},
+        {"RANK": "0", "WORLD_SIZE": "2"},
+        {"HOROVOD_RANK": "1"},
+        {"SLURM_PROCID": "0", "SLURM_STEP_ID": "0", "SLURM_NTASKS": "2"},
+    ],
+)
 def test_nobody_trains_alone_by_mistake(tmp_path: Path, variables: dict[str, str]) -> None:
     with processes.running([sys.executable, script(tmp_path)], tmp_path, variables) as job:
         assert job.wait() == 1, job.report()
