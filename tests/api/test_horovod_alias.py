@@ -138,6 +138,7 @@ def test_helpers(tmp_path: Path) -> None:
     job = alias(
         tmp_path,
         """
+        import importlib.machinery
         from horovod.common import util
         from horovod.common.basics import HorovodBasics
         names = ("mpi_built", "gloo_built", "nccl_built", "ddl_built", "ccl_built", "cuda_built", "rocm_built")
@@ -166,6 +167,7 @@ def test_helpers(tmp_path: Path) -> None:
                 raise AssertionError(wrong)
             except ValueError as error:
                 assert "major.minor.patch" in str(error) or "strings" in str(error)
+        assert util.get_ext_suffix() in importlib.machinery.EXTENSION_SUFFIXES
         calls = []
         remembered = util._cache(lambda x: calls.append(x) or x)
         assert remembered(3) == remembered(3) == 3 and calls == [3]
@@ -277,12 +279,14 @@ def test_launcher_helpers_that_run_something(tmp_path: Path) -> None:
         assert subprocess.run(["pgrep", "-g", str(os.getpid()), "sleep"]).returncode == 1
 
         from horovod.runner import _HorovodArgs
-        from horovod.runner.launch import _run
+        from horovod.runner.launch import _run, parse_args
         args = _HorovodArgs()
         args.num_proc, args.verbose, args.stall_check_warning_time_seconds = 2, True, 7
         program = "import os; print('rank', os.environ['FARANDOLE_RANK'])"
         args.command = [sys.executable, "-c", program]
         assert _run(args) == 0
+        sys.argv[1:] = ["-np", "1", *args.command[:2], program.replace("rank", "parsed")]
+        assert _run(parse_args()) == 0
         args.nonsense = 1
         try:
             _run(args)
@@ -294,6 +298,7 @@ def test_launcher_helpers_that_run_something(tmp_path: Path) -> None:
     )
     assert job.lines("well"), job.report()
     assert sorted(job.lines("<stdout>:rank ")) == ["0", "1"], job.report()
+    assert job.lines("<stdout>:parsed ") == ["0"], job.report()
 
 
 def test_type_checkers_are_told_of_each_module() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,11 @@ from farandole.core.reduce_ops import resolve
 from farandole.process import basics
 
 EXTENSIONS = ["tensorflow", "torch", "mxnet"]
+
+
+def get_ext_suffix() -> str:
+    """How the file names of compiled modules end for this Python."""
+    return sysconfig.get_config_var("EXT_SUFFIX")
 
 
 def check_extension(ext_name: str, ext_env_var: str = "", pkg_path: str = "", *args: str) -> None:

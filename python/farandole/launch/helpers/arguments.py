@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from types import SimpleNamespace
 
+from farandole.launch import cli
 from farandole.launch.cli import horovodrun
 
-# Attributes that are not called as their flags.
+# Attributes that are not called as their flags, or not as the last spelling of them.
 _FLAGS = {
     "cooldown_range": "--blacklist-cooldown-range",
+    "log_with_timestamp": "--log-with-timestamp",
     "nic": "--network-interfaces",
     "nics": "--network-interfaces",
     "slots": "--slots-per-host",
@@ -20,9 +23,8 @@ _FLAGS = {
 }
 
 
-def _flags() -> dict[str, argparse.Action]:
-    actions = horovodrun.make_parser()._actions
-    by_option = {option: action for action in actions for option in action.option_strings}
+def _flags(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    by_option = {option: action for action in parser._actions for option in action.option_strings}
     by_name = {option.lstrip("-").replace("-", "_"): action for option, action in by_option.items()}
     return {**by_name, **{name: by_option[option] for name, option in _FLAGS.items()}}
 
@@ -31,8 +33,27 @@ class HorovodArgs(SimpleNamespace):
     """One process, and no flag given. `command` is a list of words; True stands for a flag without a value."""
 
     def __init__(self) -> None:
-        super().__init__(**dict.fromkeys((*_flags(), "command", "run_func", "executable")))
+        super().__init__(**dict.fromkeys((*_flags(horovodrun.make_parser()), "command", "run_func", "executable")))
         self.num_proc = 1
+
+
+def parse(arguments: Sequence[str] | None = None) -> HorovodArgs:
+    """A command line of ``horovodrun`` for `run`, under Horovod's names. Tuning flags are text, as they were given.
+
+    Args:
+        arguments: its words; None: those of this process, which ends with code 2 and a sentence if they are wrong.
+    """
+    parser = horovodrun.make_parser()
+    parsed = cli.parsed_by(parser, arguments)
+    args = HorovodArgs()
+    flags = _flags(parser)
+    # One name for each flag, the last one, which is Horovod's.
+    for action, name in {flags[name]: name for name in (*flags, *_FLAGS)}.items():
+        value = getattr(parsed, action.dest, None)
+        setattr(args, name, value == action.const if value is not None and action.nargs == 0 else value)
+    args.nics = args.nics and args.nics.split(",")
+    args.command = parsed.command
+    return args
 
 
 def run(args: SimpleNamespace) -> int:
@@ -43,14 +64,17 @@ def run(args: SimpleNamespace) -> int:
     """
     if getattr(args, "run_func", None) is not None:
         raise ValueError("args.run_func: use farandole.run for a function")
-    flags = _flags()
-    given = {n: v for n, v in vars(args).items() if v not in (None, False) and n not in ("command", "executable")}
-    unknown = sorted(set(given) - set(flags))
-    if unknown:
-        raise ValueError(f"horovodrun has no flag for args.{unknown[0]}")
+    flags = _flags(horovodrun.make_parser())
     words: list[str] = []
-    for name, value in given.items():
-        words.append(flags[name].option_strings[-1])
-        if flags[name].nargs != 0:
-            words.append(",".join(map(str, value)) if isinstance(value, (list, tuple, set)) else str(value))
+    for name, value in vars(args).items():
+        if value is None or value is False or name in ("command", "executable"):
+            continue
+        if name not in flags:
+            raise ValueError(f"horovodrun has no flag for args.{name}")
+        option, nargs = flags[name].option_strings[-1], flags[name].nargs
+        several = list(map(str, value)) if isinstance(value, (list, tuple, set)) else [str(value)]
+        if nargs == 0:
+            words += [option] if value else []
+        else:
+            words += [option, *several] if nargs else [f"{option}={','.join(several)}"]
     return horovodrun.main([*words, *(args.command or [])])
