@@ -7,8 +7,10 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from opcode import opmap
 from types import FrameType, ModuleType
+from typing import Any
 
 SAME = {
     "horovod.torch": "farandole.torch",
@@ -32,37 +34,102 @@ SAME_BELOW = {
 }
 _ONLY_TORCH = "Farandole does not support {} in this release, only PyTorch (import horovod.torch)"
 _RUN = "use farandole.run for a function, or the command line `farandole run`"
-# What an ImportError says of names that are not there.
+_ELASTIC = "elastic jobs are driven by `farandole run --min-np ...`"
+_LIBRARY = "one library serves all frameworks; `farandole run --check-build` says where it is"
+_CONTROLLER = "workers meet at the controller, whom the launcher starts"
+# What an ImportError says of modules that are not there, and of all below them.
 MISSING = {
+    "horovod._keras": _ONLY_TORCH.format("Keras"),
     "horovod.keras": _ONLY_TORCH.format("Keras"),
     "horovod.mxnet": _ONLY_TORCH.format("MXNet"),
     "horovod.ray": _ONLY_TORCH.format("Ray"),
     "horovod.spark": _ONLY_TORCH.format("Spark"),
     "horovod.tensorflow": _ONLY_TORCH.format("TensorFlow"),
     "horovod.runner.common.service": _RUN,
+    "horovod.runner.common.util.config_parser": "use `farandole run --config-file`, or set variables",
     "horovod.runner.common.util.settings": _RUN,
+    "horovod.runner.common.util.tiny_shell_exec": "use safe_shell_exec.execute beside it, or subprocess.run",
     "horovod.runner.driver": _RUN,
-    "horovod.runner.elastic.driver": "elastic jobs are driven by `farandole run --min-np ...`",
-    "horovod.runner.elastic.rendezvous": "workers meet at the controller, whom the launcher starts",
-    "horovod.runner.elastic.settings": "elastic jobs are driven by `farandole run --min-np ...`",
+    "horovod.runner.elastic.constants": _ELASTIC,
+    "horovod.runner.elastic.driver": _ELASTIC,
+    "horovod.runner.elastic.registration": _ELASTIC,
+    "horovod.runner.elastic.rendezvous": _CONTROLLER,
+    "horovod.runner.elastic.settings": _ELASTIC,
     "horovod.runner.gloo_run": _RUN,
-    "horovod.runner.http": "workers meet at the controller, whom the launcher starts",
+    "horovod.runner.http": _CONTROLLER,
     "horovod.runner.js_run": _RUN,
     "horovod.runner.mpi_run": f"{_RUN}, or mpirun itself",
     "horovod.runner.run_task": _RUN,
     "horovod.runner.task": _RUN,
     "horovod.runner.task_fn": _RUN,
     "horovod.runner.util.cache": "nothing is cached",
-    "horovod.runner.util.lsf": "name the hosts of an LSF job with -H or --hostfile",
+    "horovod.runner.util.lsf": "the launcher takes the hosts of an LSF job by itself, without -H and --hostfile",
     "horovod.runner.util.remote": _RUN,
     "horovod.runner.util.streams": "use the module io",
+    "horovod.torch.mpi_lib_v2": _LIBRARY,
+}
+_NOTICES = "an elastic state asks by itself: its commit() and check_host_updates() raise HostsUpdatedInterrupt"
+# The same of names inside of modules that are there.
+NAMES = {
+    "horovod.common.elastic": {"notification_manager": _NOTICES},
+    "horovod.common.exceptions": {"get_version_mismatch_message": "one library fits all releases of torch"},
+    "horovod.common.util": {"get_extension_full_path": _LIBRARY},
+    "horovod.runner.common.util.env": {"IGNORE_REGEXES": "use is_exportable"},
+    "horovod.runner.common.util.host_hash": {"NAMESPACE_PATH": "use host_hash"},
+    "horovod.runner.common.util.network": {
+        "AckResponse AckStreamResponse BasicClient BasicService PingRequest PingResponse Wire": "it unpickles what "
+        "others send. Between the ranks of a job use hvd.broadcast_object and hvd.allgather_object; to run a function "
+        "on several hosts, farandole.run"
+    },
+    "horovod.runner.common.util.safe_shell_exec": {
+        "prefix_connection terminate_executor_shell_and_children": "use execute, which ends a command with all that it "
+        "has started"
+    },
+    "horovod.runner.elastic.discovery": {
+        "DEFAULT_COOLDOWN_LOWER_LIMIT_SECONDS DEFAULT_COOLDOWN_UPPER_LIMIT_SECONDS DiscoveredHosts HostManager "
+        "HostState": "`farandole run` with --host-discovery-script keeps the hosts itself, those that failed for "
+        "--blacklist-cooldown-range"
+    },
+    "horovod.runner.elastic.worker": {
+        "HostsUpdatedRequest WorkerNotificationClient WorkerNotificationManager WorkerNotificationService": _NOTICES,
+        "HOROVOD_GLOO_IFACE HOROVOD_GLOO_RENDEZVOUS_ADDR HOROVOD_GLOO_RENDEZVOUS_PORT": _CONTROLLER,
+        "HOROVOD_HOSTNAME HOROVOD_LOCAL_RANK": "read the variable of this name",
+    },
+    "horovod.runner.launch": {
+        "CACHE_FOLDER CACHE_STALENESS_THRESHOLD_MINUTES": "nothing is cached",
+        "SSH_ATTEMPTS SSH_CONNECT_TIMEOUT_S": "--start-timeout says how long the launcher waits for other hosts",
+        "check_build": "use `horovodrun --check-build`",
+        "gloo_run gloo_run_elastic js_run mpi_run run_controller _launch_job _run_elastic _run_static": "use _run",
+        "is_gloo_used is_jsrun_installed": "there is no choice between MPI, Gloo and jsrun",
+        "make_check_build_action make_deprecated_bool_action make_nic_action make_override_action "
+        "make_override_bool_action make_override_false_action make_override_true_action": "use parse_args",
+    },
+    "horovod.torch": {
+        "_MPI_LIB_AVAILABLE mpi_lib": _LIBRARY,
+        "_basics": "use horovod.common.basics.HorovodBasics(), or hvd itself",
+        "_handle_map": "a handle keeps its tensors until hvd.synchronize, which returns the result",
+        "_allgather_async _allreduce_async _broadcast_async _check_function": "use hvd.allreduce_async and its like",
+        "HorovodAllgather HorovodAllreduce HorovodAlltoall HorovodBroadcast HorovodReducescatter "
+        "HorovodGroupedAllgather HorovodGroupedAllreduce HorovodGroupedReducescatter": "use hvd.allreduce and its "
+        "like, which are differentiable",
+        "check_extension check_installed_version get_average_backwards_compatibility_fun gpu_available "
+        "num_rank_is_power_2": "import it from horovod.common.util",
+        "handle_average_backwards_compatibility": "use get_average_backwards_compatibility_fun of horovod.common.util",
+    },
+    "horovod.torch.elastic.state": {
+        "_get_handler _get_handlers _handler_registry": "use get_handler_registry and set_handler_registry"
+    },
+    "horovod.torch.optimizer": {"_DistributedAdasumOptimizer": "use DistributedOptimizer(..., op=hvd.Adasum)"},
 }
 
 
 def install() -> None:
-    """Puts the finder before all others. Idempotent."""
-    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, Finder())
+    """Puts the finder before all others; what is loaded already is treated as if it had found it. Idempotent."""
+    if any(isinstance(finder, Finder) for finder in sys.meta_path):
+        return
+    sys.meta_path.insert(0, Finder())
+    for name in _ABSENT.keys() & sys.modules.keys():
+        _hint(sys.modules[name])
 
 
 def ours(name: str) -> str | None:
@@ -85,7 +152,7 @@ class Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of an alias; None for everything that is not one.
+        """The spec of an alias, or of a module that lacks names of Horovod's; None for everything else.
 
         Raises:
             ImportError: for what Horovod has and Farandole has not, if it is imported. Not ModuleNotFoundError, whose
@@ -97,9 +164,12 @@ class Finder(MetaPathFinder):
                 raise ImportError(f"{fullname} does not exist: {MISSING[missing]}", name=fullname)
             return None
         name = ours(fullname)
-        if name is None or importlib.util.find_spec(name) is None:
-            return None
-        return ModuleSpec(fullname, _Alias(name))
+        if name is not None:
+            return None if importlib.util.find_spec(name) is None else ModuleSpec(fullname, _Alias(name))
+        found = PathFinder.find_spec(fullname, path) if fullname in _ABSENT else None
+        if found is not None and isinstance(found.loader, SourceFileLoader):
+            found.loader = _Hinting(fullname, found.loader.path)
+        return found
 
 
 def _imports() -> bool:
@@ -108,6 +178,46 @@ def _imports() -> bool:
     while caller is not None and caller.f_code.co_name == "_find_spec":
         caller = caller.f_back
     return caller is not None and caller.f_code.co_name == "_find_and_load_unlocked"
+
+
+def _absent() -> dict[str, dict[str, str]]:
+    """What a module, by its own name, says of names that only Horovod's has."""
+    hints = dict(MISSING)
+    for module, groups in NAMES.items():
+        hints.update({f"{module}.{name}": hint for names, hint in groups.items() for name in names.split()})
+    found: dict[str, dict[str, str]] = {}
+    for path, hint in hints.items():
+        module, _, name = path.rpartition(".")
+        found.setdefault(ours(module) or module, {})[name] = f"{path} does not exist: {hint}"
+    return found
+
+
+_ABSENT = _absent()
+
+
+def _hint(module: ModuleType) -> None:
+    """Has a module say of names that only Horovod's has what to use instead."""
+    own = module.__name__
+
+    def missing(name: str) -> Any:
+        text = _ABSENT[own].get(name)
+        if text is None:
+            raise AttributeError(f"module {own!r} has no attribute {name!r}")
+        caller = sys._getframe(1)
+        # `from module import name` would replace the text of an AttributeError, which hasattr expects.
+        imports = caller.f_code.co_code[caller.f_lasti] == opmap["IMPORT_FROM"]
+        raise (ImportError if imports else AttributeError)(text)
+
+    vars(module)["__getattr__"] = missing
+
+
+class _Hinting(SourceFileLoader):
+    """Loads a module that lacks names of Horovod's."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """As usual; then it knows which."""
+        super().exec_module(module)
+        _hint(module)
 
 
 class _Alias(Loader):

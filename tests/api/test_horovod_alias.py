@@ -90,28 +90,6 @@ def test_what_is_not_there_says_so(tmp_path: Path) -> None:
         import importlib.util
         for name in ("tensorflow", "ray", "runner.driver"):
             assert importlib.util.find_spec("horovod." + name) is None, name
-        for name, hint in (("runner.gloo_run", "farandole.run"), ("runner.elastic.driver", "--min-np"),
-                           ("runner.driver.driver_service", "farandole.run"), ("runner.util.lsf", "--hostfile")):
-            try:
-                importlib.import_module("horovod." + name)
-            except ImportError as error:
-                assert hint in str(error), error
-            else:
-                raise AssertionError(name)
-        for line, hint in (("from horovod import tensorflow", "TensorFlow"), ("from horovod import spark", "Spark"),
-                           ("from horovod.runner import gloo_run", "farandole.run")):
-            try:
-                exec(line)
-            except ImportError as error:
-                assert hint in str(error), error
-            else:
-                raise AssertionError(line)
-        try:
-            from horovod.runner.common.util.network import BasicService
-        except ImportError as error:
-            assert "hvd.broadcast_object" in str(error), error
-        else:
-            raise AssertionError("BasicService")
         for name in ("torch.nonsense", "nonsense", "torch.functions.deeper"):
             try:
                 importlib.import_module("horovod." + name)
@@ -119,6 +97,106 @@ def test_what_is_not_there_says_so(tmp_path: Path) -> None:
                 assert f"No module named 'horovod.{name}'" in str(error), error
             else:
                 raise AssertionError(name)
+        print("well")
+        """,
+    )
+    assert job.lines("well"), job.report()
+
+
+# Those of Horovod 0.28.1 that are its launcher's, of all front ends or of PyTorch's.
+MODULES = """
+common common.basics common.elastic common.exceptions common.process_sets common.util data data.data_loader_base runner
+runner.common runner.common.service runner.common.service.compute_service runner.common.service.driver_service
+runner.common.service.task_service runner.common.util runner.common.util.codec runner.common.util.config_parser
+runner.common.util.env runner.common.util.host_hash runner.common.util.hosts runner.common.util.network
+runner.common.util.safe_shell_exec runner.common.util.secret runner.common.util.settings runner.common.util.timeout
+runner.common.util.tiny_shell_exec runner.driver runner.driver.driver_service runner.elastic runner.elastic.constants
+runner.elastic.discovery runner.elastic.driver runner.elastic.registration runner.elastic.rendezvous
+runner.elastic.settings runner.elastic.worker runner.gloo_run runner.http runner.http.http_client
+runner.http.http_server runner.js_run runner.launch runner.mpi_run runner.run_task runner.task
+runner.task.task_service runner.task_fn runner.util runner.util.cache runner.util.lsf runner.util.network
+runner.util.remote runner.util.streams runner.util.threads torch torch.compression torch.elastic torch.elastic.sampler
+torch.elastic.state torch.functions torch.mpi_lib_v2 torch.mpi_ops torch.optimizer torch.sync_batch_norm
+"""
+
+
+def test_every_module_is_there_or_says_what_to_use(tmp_path: Path) -> None:
+    job = alias(
+        tmp_path,
+        f"""
+        import importlib
+        for name in {MODULES.split()}:
+            module = "horovod." + name
+            parent, _, last = module.rpartition(".")
+            try:
+                importlib.import_module(module)
+            except ImportError as error:
+                text = str(error)
+                assert not isinstance(error, ModuleNotFoundError) and " does not exist: " in text, text
+            else:
+                text = ""
+            try:
+                exec(f"from {{parent}} import {{last}}")
+            except ImportError as error:
+                assert str(error) == text, error
+            else:
+                assert not text, module
+        print("well")
+        """,
+    )
+    assert job.lines("well"), job.report()
+
+
+def test_names_that_are_not_there_say_what_to_use(tmp_path: Path) -> None:
+    job = alias(
+        tmp_path,
+        """
+        import importlib
+        import horovod
+        from horovod import _modules
+        from horovod.runner.common.util import network
+        from horovod.runner.util import network as same
+        assert network is same
+        for line, hint in (
+            ("from horovod import tensorflow", "TensorFlow"),
+            ("from horovod.runner import gloo_run", "farandole.run"),
+            ("import horovod.runner.driver.driver_service", "farandole.run"),
+            ("import horovod.runner.elastic.driver", "--min-np"),
+            ("from horovod.runner.util import lsf", "--hostfile"),
+            ("from horovod.runner.common.util.network import BasicService", "hvd.broadcast_object"),
+            ("from horovod.common.elastic import notification_manager", "HostsUpdatedInterrupt"),
+            ("from horovod.runner.common.util import tiny_shell_exec", "safe_shell_exec"),
+            ("from horovod.runner.elastic.discovery import HostManager", "--host-discovery-script"),
+            ("from horovod.runner.elastic.worker import WorkerNotificationManager", "HostsUpdatedInterrupt"),
+            ("from horovod.runner.launch import is_gloo_used", "no choice"),
+            ("from horovod.torch.mpi_ops import _handle_map", "hvd.synchronize"),
+            ("hvd._handle_map", "hvd.synchronize"),
+            ("network.Wire", "hvd.broadcast_object"),
+            ("horovod.tensorflow", "only PyTorch"),
+            ("network.nonsense", "has no attribute 'nonsense'"),
+            ("from horovod.runner.common.util.network import nonsense", "cannot import name 'nonsense'"),
+        ):
+            try:
+                exec(line)
+            except (AttributeError, ImportError) as error:
+                assert hint in str(error) and isinstance(error, ImportError) == (" " in line), error
+            else:
+                raise AssertionError(line)
+        for module, groups in _modules.NAMES.items():
+            there = importlib.import_module(module)
+            for name, hint in ((name, hint) for names, hint in groups.items() for name in names.split()):
+                text = f"{module}.{name} does not exist: {hint}"
+                assert not hasattr(there, name), text
+                try:
+                    getattr(there, name)
+                except AttributeError as error:
+                    assert str(error) == text, error
+                try:
+                    exec(f"from {module} import {name}")
+                except ImportError as error:
+                    assert str(error) == text, error
+                else:
+                    raise AssertionError(text)
         print("well")
         """,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from farandole.launch.helpers.threads import execute_function_multithreaded
 from farandole.launch.hosts import addresses
@@ -13,7 +13,6 @@ from farandole.launch.hosts import addresses
 PORTS_MAX = 100
 """How many ports `find_port` tries."""
 _Server = TypeVar("_Server")
-_SERVICES = {"AckResponse", "AckStreamResponse", "BasicClient", "BasicService", "PingRequest", "PingResponse", "Wire"}
 
 
 class NoValidAddressesFound(Exception):
@@ -78,13 +77,3 @@ def get_driver_ip(nics: Iterable[str]) -> str:
     if not found:
         raise RuntimeError(f"none of the network interfaces {', '.join(names)} has an address on this host")
     return found
-
-
-def __getattr__(name: str) -> Any:
-    if name in _SERVICES:
-        raise ImportError(
-            f"{name} of horovod.runner.common.util.network does not exist: it unpickles what others send. Between the "
-            "ranks of a job use hvd.broadcast_object and hvd.allgather_object; to run a function on several hosts, "
-            "farandole.run"
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
