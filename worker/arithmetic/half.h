@@ -2,21 +2,20 @@
 #define FARANDOLE_WORKER_ARITHMETIC_HALF_H_
 
 #include <cstdint>
-#include <cstring>
 
 // float16 and bfloat16 as their bits, to and from float32 in plain integer arithmetic: round to nearest even, NaN stays
-// NaN (quiet), denormals and infinities exact.
+// NaN (quiet), denormals and infinities exact. Also compiled for GPUs, which have no standard library.
 namespace farandole::worker::arithmetic {
 
 inline float FloatFromBits(uint32_t bits) {
   float value;
-  std::memcpy(&value, &bits, sizeof value);
+  __builtin_memcpy(&value, &bits, sizeof value);
   return value;
 }
 
 inline uint32_t BitsFromFloat(float value) {
   uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
+  __builtin_memcpy(&bits, &value, sizeof bits);
   return bits;
 }
 

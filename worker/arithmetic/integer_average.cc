@@ -1,24 +1,17 @@
 #include "worker/arithmetic/integer_average.h"
 
 #include <cstdlib>
-#include <limits>
+
+#include "worker/arithmetic/saturated.h"
 
 namespace farandole::worker::arithmetic {
 namespace {
 
 template <typename T>
 void Average(void* out, const void* in, int64_t count, double postscale, int size) {
-  constexpr double kMin = static_cast<double>(std::numeric_limits<T>::min());
-  // The first whole number above the type's values.
-  constexpr double kEnd = 2.0 * static_cast<double>(static_cast<T>(T{1} << (std::numeric_limits<T>::digits - 1)));
   const T* from = static_cast<const T*>(in);
   T* to = static_cast<T*>(out);
-  for (int64_t i = 0; i < count; ++i) {
-    const double value = static_cast<double>(from[i]) * postscale / size;
-    to[i] = value >= kEnd  ? std::numeric_limits<T>::max()
-            : value > kMin ? static_cast<T>(value)
-                           : std::numeric_limits<T>::min();
-  }
+  for (int64_t i = 0; i < count; ++i) to[i] = Saturated<T>(static_cast<double>(from[i]) * postscale / size);
 }
 
 }  // namespace

@@ -1,24 +1,14 @@
 #include "worker/arithmetic/reduce.h"
 
 #include <cstdlib>
-#include <limits>
 
 #include "worker/arithmetic/reduce_avx2.h"
 #include "worker/arithmetic/reduce_avx512.h"
 #include "worker/arithmetic/reduce_baseline.h"
+#include "worker/arithmetic/saturated.h"
 
 namespace farandole::worker::arithmetic {
 namespace {
-
-template <typename T>
-T ScaledInteger(T value, double factor) {
-  // The largest double that the type holds; of 64-bit types the next one up is 2^63 or 2^64.
-  constexpr double kLow = static_cast<double>(std::numeric_limits<T>::min());
-  constexpr double kBeyond = 2.0 * static_cast<double>(static_cast<T>(T{1} << (std::numeric_limits<T>::digits - 1)));
-  const double product = static_cast<double>(value) * factor;
-  if (product >= kBeyond) return std::numeric_limits<T>::max();
-  return product > kLow ? static_cast<T>(product) : std::numeric_limits<T>::min();
-}
 
 // One element at any address; tells the compiler that it may alias tensors of any type.
 template <typename T>
@@ -30,7 +20,7 @@ template <typename T>
 void ScaleIntegers(void* out, const void* in, int64_t count, double factor) {
   auto* o = static_cast<Cell<T>*>(out);
   auto* x = static_cast<const Cell<T>*>(in);
-  for (int64_t i = 0; i < count; ++i) o[i].value = ScaledInteger(x[i].value, factor);
+  for (int64_t i = 0; i < count; ++i) o[i].value = Saturated<T>(static_cast<double>(x[i].value) * factor);
 }
 
 const ReduceKernels::Table* TableOf(const ReduceKernels& form, const Reduction& how) {
