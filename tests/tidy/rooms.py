@@ -124,6 +124,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "worker/device": (),
     "worker/execute": ("base", "worker/arithmetic", "worker/collective", "worker/device", "worker/os", "worker/session"),
     "worker/hier": ("base", "transport", "worker/arithmetic", "worker/collective", "worker/schedule", "worker/shm"),
+    "worker/kernels": ("proto", "worker/arithmetic", "worker/cuda"),
     "worker/link": ("base", "proto", "proto/codec", "controller/job", "worker/collective"),
     "worker/os": ("base",),
     "worker/schedule": (

@@ -1,0 +1,55 @@
+#ifndef FARANDOLE_WORKER_KERNELS_KERNELS_H_
+#define FARANDOLE_WORKER_KERNELS_KERNELS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "proto/types.h"
+#include "worker/cuda/driver.h"
+#include "worker/kernels/kernel_image.h"
+#include "worker/kernels/move_piece.h"
+
+namespace farandole::worker::kernels {
+
+// Farandole's kernels in one CUDA context. Any thread that has this context.
+class Kernels {
+ public:
+  // Into the current context. The driver compiles `image` for the device, which takes about a second once per machine
+  // and driver, as it keeps the result. FAILED_PRECONDITION: this build has none. UNAVAILABLE: in the driver's words.
+  // `driver` must outlive the result.
+  static absl::StatusOr<std::unique_ptr<const Kernels>> Load(const cuda::Driver* driver,
+                                                             absl::string_view image = KernelImage());
+  // Any thread, also without a context.
+  ~Kernels();
+
+  Kernels(const Kernels&) = delete;
+  Kernels& operator=(const Kernels&) = delete;
+
+  // Whether there is a kernel that reads elements of type `from` and writes them as `to`: every type as itself, and
+  // int16 and uint16 to and from int32, for sums by libraries that have no 16-bit integers.
+  static bool CanMove(DataType from, DataType to);
+
+  // Moves the elements of the pieces, `elements` in all, in one launch; move_piece.h says what becomes of them. `table`
+  // is an array of MovePiece in memory that the device reaches, and has to stay until `stream` has passed the launch.
+  // Does not wait for it. INVALID_ARGUMENT: CanMove says no. UNAVAILABLE: in the driver's words.
+  absl::Status Move(DataType from, DataType to, cuda::CUdeviceptr table, int pieces, int64_t elements,
+                    cuda::CUstream stream) const;
+
+ private:
+  explicit Kernels(const cuda::Driver* driver) : driver_(*driver) {}
+  absl::Status FindFunctions();
+
+  const cuda::Driver& driver_;
+  cuda::CUcontext context_ = nullptr;
+  cuda::CUmodule module_ = nullptr;
+  std::map<std::pair<DataType, DataType>, cuda::CUfunction> moves_;
+};
+
+}  // namespace farandole::worker::kernels
+
+#endif  // FARANDOLE_WORKER_KERNELS_KERNELS_H_
