@@ -136,7 +136,7 @@ wheel: deps product  ## build/wheel/dist/farandole-*.whl, and farandole_horovod-
 	@$(VENV)/python scripts/build_wheel.py
 
 .PHONY: wheel-test
-wheel-test: wheel  ## trains in a fresh Debian root with only torch and the wheels (needs root)
+wheel-test: wheel  ## installs the wheels in a bare Debian root and runs the docs' pages there (needs root)
 	@$(VENV)/python tests/wheel/in_root.py
 
 # One seed: bazel run //tests/sim -- --seed=N --trace

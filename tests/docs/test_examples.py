@@ -1,4 +1,4 @@
-"""Scripts and commands of the docs' pages work, with the packages of the tree."""
+"""Scripts and commands of the docs' pages work, with the packages of the tree (make wheel-test: with the wheels)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import in_root
 import pages
 import pytest
 
@@ -86,3 +87,9 @@ def test_batch_file_of_slurm(tmp_path: Path) -> None:
 
 def test_pages_are_found() -> None:
     assert {"quickstart-ddp", "quickstart-horovod", "checkpoints", "debugging"} <= {page.stem for page in PAGES}
+
+
+def test_what_is_not_run_from_the_wheels_has_its_reason() -> None:
+    kinds = ("sh", "bash", "dockerfile")
+    found = {page.stem for page in pages.DOCS.glob("*.md") if any(pages.blocks(page, kind) for kind in kinds)}
+    assert found == set(in_root.LEFT_OUT)

@@ -1,7 +1,7 @@
-"""`make wheel-test`: trains with two processes in a Debian root that has only Python, torch and the wheel.
+"""`make wheel-test`: does in a bare Debian root what the docs' pages say, then trains twice for longer.
 
-No gRPC, protobuf or abseil of the system is there to be found by mistake. The root is made once by debootstrap under
-build/root, from the mirror that this machine's apt uses. Needs root: for debootstrap, mounts and chroot.
+The wheels are installed as docs/install.md has it; the scripts and commands of every page run as they stand there. What
+a page has beyond that, and why it is not run here, stands in LEFT_OUT.
 """
 
 from __future__ import annotations
@@ -9,80 +9,76 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
+import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-WORK = ROOT / "build" / "root"
-BASE = WORK / "base"
-READY = WORK / "ready"
-# What the examples import; the rest has to come from what the wheels declare.
-PACKAGES = ["torch==2.13.0", "scikit-learn", "tqdm"]
-# Mounts end with the namespace, processes with its first one.
-ENTER = """
-mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount --rbind /sys "$0/sys" &&
-mount -t tmpfs tmpfs "$0/tmp" && exec chroot "$0" env -i PATH=/usr/bin:/bin HOME=/root LANG=C.UTF-8 "$@"
-"""
+from bare_root import BASE, PACKAGES, PATH, ROOT, check_bare, inside, make_root
+
+sys.path.insert(0, str(ROOT / "tests"))
+import pages
+
+# Where the wheels are "built", and the pages' folders.
+SOURCE, FOLDERS = "/farandole", "/pages"
+VENV = "/root/venv"
+INSTALL = pages.DOCS / "install.md"
+# Blocks of a shell that are no `console` blocks, by page.
+LEFT_OUT = {
+    "containers": "needs Docker",
+    "debugging": "looks at a job that stands still or crashes; py-spy",
+    "elastic": "a script for a cluster's own list of hosts",
+    "install": "make wheel needs the source tree and compilers; the wheels are given here",
+    "monitoring": "looks at a job that is under way; curl and jq",
+    "several-hosts": "needs several hosts with ssh, torchrun or mpirun",
+    "slurm": "needs Slurm; tests/docs runs the file with a stand-in for srun",
+    "status": "looks at a job that is under way; tests/wheel/test_protos.py does so",
+}
 
 
-def run(*command: object, **extra: object) -> str:
-    """Standard output of a command that must succeed."""
-    return subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE, text=True, **extra).stdout
+def in_venv(command: str, folder: str = "/") -> str:
+    """Output of a command of bash after `source ~/venv/bin/activate`."""
+    variables = {"PATH": f"{VENV}/bin:{PATH}", "VIRTUAL_ENV": VENV}
+    return inside("bash", "-c", command, folder=folder, timeout_s=240, **variables)
 
 
-def mirror() -> tuple[str, str]:
-    """Address and suite of this machine's own Debian."""
-    suite = run("sh", "-c", ". /etc/os-release; echo $VERSION_CODENAME").strip()
-    targets = run(
-        "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages", "Origin: Debian"
-    )
-    found = [line.split()[0] for line in targets.splitlines() if line.split()[1] == suite]
-    if not found:
-        raise SystemExit(
-            f"wheel-test: apt knows no source of {suite}; look at /etc/apt/sources.list, run apt-get update"
-        )
-    return found[0], suite
+def install() -> None:
+    """As docs/install.md says, with /wheels as the only index."""
+    for folder in (SOURCE, FOLDERS, VENV):
+        shutil.rmtree(BASE / folder[1:], ignore_errors=True)
+    dist = BASE / SOURCE[1:] / "build" / "wheel" / "dist"
+    shutil.copytree(ROOT / "build" / "wheel" / "dist", dist)
+    (commands,) = [text for _, text in pages.blocks(INSTALL, "sh") if "pip install" in text]
+    inside("bash", "-ec", commands, folder=SOURCE, PIP_NO_INDEX="1", PIP_FIND_LINKS="/wheels")
 
 
-def inside(*command: object, timeout_s: int = 600) -> str:
-    """Output of a command in the root, errors included; in a process namespace of its own, so nothing stays behind."""
-    enter = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, BASE, *command]
-    done = subprocess.run(
-        [str(c) for c in enter], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s
-    )
-    if done.returncode:
-        raise SystemExit(f"wheel-test: {' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}")
-    return done.stdout
+def try_page(page: Path) -> int:
+    """Writes a page's scripts and runs its commands; the number of these."""
+    folder = f"{FOLDERS}/{page.stem}"
+    (BASE / folder[1:]).mkdir(parents=True)
+    pages.write_scripts(page, BASE / folder[1:])
+    commands = pages.commands(page)
+    for command, expected in commands:
+        output = in_venv(command, folder)
+        missing = pages.not_printed(expected, output)
+        if missing is not None:
+            raise SystemExit(f"wheel-test: {page.name}: $ {command}\nprints no line {missing!r}:\n{output}")
+    return len(commands)
 
 
-def make_root() -> None:
-    """debootstrap, and in /wheels what is installed inside, downloaded outside."""
-    packages = [*PACKAGES, *run(sys.executable, ROOT / "scripts" / "project.py").splitlines()]
-    if READY.exists() and READY.read_text() == " ".join(packages):
-        return
-    shutil.rmtree(WORK, ignore_errors=True)
-    WORK.mkdir(parents=True)
-    address, suite = mirror()
-    print(f"wheel-test: making a {suite} root under {WORK.relative_to(ROOT)} (once)", flush=True)
-    run("debootstrap", "--variant=minbase", "--include=python3,python3-venv", suite, BASE, address)
-    version = inside("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
-    wheels = BASE / "wheels"
-    pip = [sys.executable, "-m", "pip", "download", "-q", "--only-binary=:all:", f"--python-version={version}"]
-    run(*pip, "-d", wheels, *packages)
-    READY.write_text(" ".join(packages))
+def try_pages() -> None:
+    """Says of each page what was run, or why it was not."""
+    for page in pages.with_commands():
+        started = time.monotonic()
+        count = try_page(page)
+        print(f"wheel-test: docs/{page.name}: {count} commands, {time.monotonic() - started:.0f} s", flush=True)
+    for name, reason in LEFT_OUT.items():
+        print(f"wheel-test: skipped the other commands of docs/{name}.md: {reason}")
 
 
-def check_bare() -> None:
-    """The root has none of the libraries that the wheel has to bring."""
-    found = [p for p in (BASE / "usr").rglob("*.so*") if re.match(r"lib(grpc|gpr|protobuf|absl|cares|re2|upb)", p.name)]
-    if found:
-        raise SystemExit(f"wheel-test: the root is not bare: {found}")
-
-
-def train(pattern: str, command: str, *arguments: str) -> None:
-    """Runs a command of the wheels, which has to print an accuracy above 0.9."""
-    output = inside(f"/venv/bin/{command}", *arguments)
+def train(script: Path, command: str, pattern: str) -> None:
+    """Runs a script with two processes, which has to print an accuracy above 0.9."""
+    shutil.copy(script, BASE / script.name)
+    output = in_venv(f"{command} -np 2 python /{script.name}")
     print(output.replace("\r", "\n").splitlines()[-1])
     result = re.search(pattern, output)
     if not result or float(result.group(1)) <= 0.9:
@@ -90,22 +86,18 @@ def train(pattern: str, command: str, *arguments: str) -> None:
 
 
 def main() -> int:
-    """Exit code 0 if both trainings ended with a good accuracy."""
+    """Exit code 0 if every page's commands did what it says, and both trainings ended with a good accuracy."""
     if os.geteuid() != 0:
         print("wheel-test: debootstrap, mount and chroot need root; run: sudo make wheel-test", file=sys.stderr)
         return 1
     make_root()
     check_bare()
-    wheels = sorted((ROOT / "build" / "wheel" / "dist").glob("*.whl"))
-    examples = [ROOT / "examples" / "torch_digits.py", ROOT / "tests" / "multiprocess" / "horovod_digits.py"]
-    for file in (*wheels, *examples):
-        shutil.copy(file, BASE / file.name)
-    inside("python3", "-m", "venv", "--clear", "/venv")
-    install = ["/venv/bin/pip", "install", "-q", "--no-index", "--find-links=/wheels"]
-    inside(*install, *(f"/{wheel.name}" for wheel in wheels), *PACKAGES)
-    python = "/venv/bin/python"
-    train(r"test accuracy (\d\.\d+), processes 2", "farandole", "run", "-np", "2", python, "/torch_digits.py")
-    train(r"accuracy (\d\.\d+), ranks 2", "horovodrun", "-np", "2", python, "/horovod_digits.py")
+    install()
+    try_pages()
+    # After the pages: with it comes numpy, which nothing of ours declares.
+    in_venv(f"pip install -q --no-index --find-links=/wheels {' '.join(PACKAGES)}")
+    train(ROOT / "examples" / "torch_digits.py", "farandole run", r"test accuracy (\d\.\d+), processes 2")
+    train(ROOT / "tests" / "multiprocess" / "horovod_digits.py", "horovodrun", r"accuracy (\d\.\d+), ranks 2")
     print("wheel-test: passed")
     return 0
 
