@@ -248,7 +248,7 @@ CUresult PointerGetAttributes(unsigned count, CUpointer_attribute* attributes, v
 
 CUresult ModuleLoadData(CUmodule* module, const void* image) {
   *module = static_cast<CUmodule>(const_cast<void*>(image));
-  return InContext();
+  return InContext() == CUDA_SUCCESS ? State().module_result : InContext();
 }
 
 CUresult ModuleUnload(CUmodule) { return InContext(); }

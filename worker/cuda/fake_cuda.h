@@ -17,6 +17,7 @@ using FakeKernel = void (*)(void** arguments);
 struct FakeCuda {
   CUresult init_result = CUDA_SUCCESS;
   CUresult version_result = CUDA_SUCCESS;
+  CUresult module_result = CUDA_SUCCESS;  // of loading one
   int version = 13000;
   int devices = 1;
   // An entry point that this driver does not have; nullptr: it has all.

@@ -19,8 +19,8 @@ constexpr MoveKernel kMoves[] = {FARANDOLE_MOVE_KERNELS(FARANDOLE_MOVE_KERNEL)};
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-// More than the largest device runs at a time, so that the last of them end together.
-constexpr int64_t kBlocksMax = 2048;
+// More than run at a time, so that the last of them end together.
+constexpr int64_t kBlocksPerMultiprocessor = 8;
 // Of a warp. Few elements are spread over many warps, since pieces may be small and a warp takes them one by one.
 constexpr int64_t kChunkMin = 128;
 constexpr int64_t kChunkMax = 4096;
@@ -29,43 +29,37 @@ int64_t Quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<const Kernels>> Kernels::Load(const cuda::Driver* driver, absl::string_view image) {
+absl::StatusOr<std::unique_ptr<const Kernels>> Kernels::Load(const cuda::CudaDevice* device, absl::string_view image) {
   if (image.empty()) {
     return absl::FailedPreconditionError(
         "this build of Farandole has no GPU kernels, since clang was not there when it was compiled");
   }
-  std::unique_ptr<Kernels> kernels(new Kernels(driver));
-  const cuda::DriverApi& api = driver->api();
-  absl::Status loaded = driver->ToStatus(api.cuCtxGetCurrent(&kernels->context_), "cuCtxGetCurrent");
-  if (loaded.ok()) {
-    loaded = driver->ToStatus(api.cuModuleLoadData(&kernels->module_, image.data()), "cuModuleLoadData");
-    if (!loaded.ok()) kernels->module_ = nullptr;
-  }
-  if (loaded.ok()) loaded = kernels->FindFunctions();
+  std::unique_ptr<Kernels> kernels(new Kernels(device));
+  const absl::Status loaded = kernels->LoadModule(image);
   if (loaded.ok()) return kernels;
-  return absl::UnavailableError(
-      absl::StrCat("the CUDA driver ", driver->path(), " does not take Farandole's GPU kernels: ", loaded.message()));
+  return absl::Status(loaded.code(), absl::StrCat("Farandole's GPU kernels cannot be loaded on ", device->name(), ": ",
+                                                  loaded.message()));
 }
 
-absl::Status Kernels::FindFunctions() {
+absl::Status Kernels::LoadModule(absl::string_view image) {
+  const cuda::CudaDevice::Current current(device_);
+  const cuda::DriverApi& api = device_->api();
+  cuda::CUmodule module = nullptr;
+  absl::Status status = device_->ToStatus(api.cuModuleLoadData(&module, image.data()), "cuModuleLoadData");
+  if (status.ok()) module_ = module;
   for (const MoveKernel& kernel : kMoves) {
-    cuda::CUfunction* const function = &moves_[{kernel.from, kernel.to}];
-    absl::Status found = driver_.ToStatus(driver_.api().cuModuleGetFunction(function, module_, kernel.name),
-                                          absl::StrCat("cuModuleGetFunction of ", kernel.name));
-    if (!found.ok()) return found;
+    if (!status.ok()) return status;
+    status = device_->ToStatus(api.cuModuleGetFunction(&moves_[{kernel.from, kernel.to}], module_, kernel.name),
+                               absl::StrCat("cuModuleGetFunction of ", kernel.name));
   }
-  return absl::OkStatus();
+  return status;
 }
 
-// Errors have no reader: a context that is gone has taken the module along.
+// An error has no reader; a device that has failed has taken the module along.
 Kernels::~Kernels() {
   if (module_ == nullptr) return;
-  const cuda::DriverApi& api = driver_.api();
-  cuda::CUcontext before = nullptr;
-  api.cuCtxGetCurrent(&before);
-  api.cuCtxSetCurrent(context_);
-  api.cuModuleUnload(module_);
-  api.cuCtxSetCurrent(before);
+  const cuda::CudaDevice::Current current(device_);
+  device_->api().cuModuleUnload(module_);
 }
 
 bool Kernels::CanMove(DataType from, DataType to) {
@@ -80,12 +74,13 @@ absl::Status Kernels::Move(DataType from, DataType to, cuda::CUdeviceptr table, 
     return absl::InvalidArgumentError(absl::StrCat("no GPU kernel makes ", Name(to), " of ", Name(from)));
   }
   if (elements <= 0) return absl::OkStatus();
-  int64_t chunk = std::min(std::max(Quotient(elements, kBlocksMax * kWarps), kChunkMin), kChunkMax);
-  const int64_t blocks = std::min(Quotient(elements, chunk * kWarps), kBlocksMax);
+  const int64_t blocks_max = kBlocksPerMultiprocessor * device_->multiprocessors();
+  int64_t chunk = std::min(std::max(Quotient(elements, blocks_max * kWarps), kChunkMin), kChunkMax);
+  const int64_t blocks = std::min(Quotient(elements, chunk * kWarps), blocks_max);
   void* arguments[] = {&table, &pieces, &elements, &chunk};
-  return driver_.ToStatus(driver_.api().cuLaunchKernel(found->second, static_cast<unsigned>(blocks), 1, 1, kThreads, 1,
-                                                       1, 0, stream, arguments, nullptr),
-                          "cuLaunchKernel");
+  return device_->ToStatus(device_->api().cuLaunchKernel(found->second, static_cast<unsigned>(blocks), 1, 1, kThreads,
+                                                         1, 1, 0, stream, arguments, nullptr),
+                           "cuLaunchKernel");
 }
 
 }  // namespace farandole::worker::kernels

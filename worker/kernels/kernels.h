@@ -10,21 +10,21 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "proto/types.h"
-#include "worker/cuda/driver.h"
+#include "worker/cuda/cuda_device.h"
+#include "worker/cuda/driver_abi.h"
 #include "worker/kernels/kernel_image.h"
 #include "worker/kernels/move_piece.h"
 
 namespace farandole::worker::kernels {
 
-// Farandole's kernels in one CUDA context. Any thread that has this context.
+// Farandole's kernels on one device. Any thread.
 class Kernels {
  public:
-  // Into the current context. The driver compiles `image` for the device, which takes about a second once per machine
-  // and driver, as it keeps the result. FAILED_PRECONDITION: this build has none. UNAVAILABLE: in the driver's words.
-  // `driver` must outlive the result.
-  static absl::StatusOr<std::unique_ptr<const Kernels>> Load(const cuda::Driver* driver,
+  // The driver compiles `image` for the device, which takes about a second, once per machine and driver: it keeps the
+  // result. FAILED_PRECONDITION: this build has none; otherwise the statuses of CudaDevice::ToStatus. `device` outlives
+  // the kernels.
+  static absl::StatusOr<std::unique_ptr<const Kernels>> Load(const cuda::CudaDevice* device,
                                                              absl::string_view image = KernelImage());
-  // Any thread, also without a context.
   ~Kernels();
 
   Kernels(const Kernels&) = delete;
@@ -35,17 +35,17 @@ class Kernels {
   static bool CanMove(DataType from, DataType to);
 
   // Moves the elements of the pieces, `elements` in all, in one launch; move_piece.h says what becomes of them. `table`
-  // is an array of MovePiece in memory that the device reaches, and has to stay until `stream` has passed the launch.
-  // Does not wait for it. INVALID_ARGUMENT: CanMove says no. UNAVAILABLE: in the driver's words.
+  // is an array of MovePiece in memory that the device reaches, and stays until `stream` has passed the launch. Does
+  // not wait for that. The device's context is current. INVALID_ARGUMENT: CanMove says no; otherwise the statuses of
+  // CudaDevice::ToStatus.
   absl::Status Move(DataType from, DataType to, cuda::CUdeviceptr table, int pieces, int64_t elements,
                     cuda::CUstream stream) const;
 
  private:
-  explicit Kernels(const cuda::Driver* driver) : driver_(*driver) {}
-  absl::Status FindFunctions();
+  explicit Kernels(const cuda::CudaDevice* device) : device_(device) {}
+  absl::Status LoadModule(absl::string_view image);
 
-  const cuda::Driver& driver_;
-  cuda::CUcontext context_ = nullptr;
+  const cuda::CudaDevice* const device_;
   cuda::CUmodule module_ = nullptr;
   std::map<std::pair<DataType, DataType>, cuda::CUfunction> moves_;
 };
