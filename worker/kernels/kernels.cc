@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "worker/kernels/grid.h"
 #include "worker/kernels/move.h"
 
 namespace farandole::worker::kernels {
@@ -16,16 +17,6 @@ struct MoveKernel {
 #define FARANDOLE_MOVE_KERNEL(name, from, to, Kind) {#name, DataType::from, DataType::to},
 constexpr MoveKernel kMoves[] = {FARANDOLE_MOVE_KERNELS(FARANDOLE_MOVE_KERNEL)};
 #undef FARANDOLE_MOVE_KERNEL
-
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / 32;
-// More than run at a time, so that the last of them end together.
-constexpr int64_t kBlocksPerMultiprocessor = 8;
-// Of a warp. Few elements are spread over many warps, since pieces may be small and a warp takes them one by one.
-constexpr int64_t kChunkMin = 128;
-constexpr int64_t kChunkMax = 4096;
-
-int64_t Quotient(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
@@ -74,12 +65,10 @@ absl::Status Kernels::Move(DataType from, DataType to, cuda::CUdeviceptr table, 
     return absl::InvalidArgumentError(absl::StrCat("no GPU kernel makes ", Name(to), " of ", Name(from)));
   }
   if (elements <= 0) return absl::OkStatus();
-  const int64_t blocks_max = kBlocksPerMultiprocessor * device_->multiprocessors();
-  int64_t chunk = std::min(std::max(Quotient(elements, blocks_max * kWarps), kChunkMin), kChunkMax);
-  const int64_t blocks = std::min(Quotient(elements, chunk * kWarps), blocks_max);
-  void* arguments[] = {&table, &pieces, &elements, &chunk};
-  return device_->ToStatus(device_->api().cuLaunchKernel(found->second, static_cast<unsigned>(blocks), 1, 1, kThreads,
-                                                         1, 1, 0, stream, arguments, nullptr),
+  Grid grid(elements, device_->multiprocessors());
+  void* arguments[] = {&table, &pieces, &elements, &grid.chunk};
+  return device_->ToStatus(device_->api().cuLaunchKernel(found->second, static_cast<unsigned>(grid.blocks), 1, 1,
+                                                         Grid::kThreads, 1, 1, 0, stream, arguments, nullptr),
                            "cuLaunchKernel");
 }
 
