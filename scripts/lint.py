@@ -23,7 +23,7 @@ def source_files(*patterns: str) -> list[str]:
 def checks(fix: bool) -> list[tuple[str, list[str]]]:
     """Name and command of each check."""
     ruff = str(Path(sys.executable).parent / "ruff")
-    cpp = source_files("*.cc", "*.h")
+    cpp = source_files("*.cc", "*.cu", "*.h")
     docs = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
     types = [] if fix else [("mypy", [sys.executable, "-m", "mypy", "--no-error-summary"])]
     return [

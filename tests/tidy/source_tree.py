@@ -11,7 +11,7 @@ from pathlib import Path
 
 FOLDERS = ("agent", "base", "controller", "examples", "frameworks", "perf", "proto", "python", "scripts", "tests")
 FOLDERS += ("alias", "third_party", "transport", "worker")
-CPP = (".cc", ".h")
+CPP = (".cc", ".cu", ".h")
 
 _BLANKED = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(?P<d>[^(\s]*)\(.*?\)(?P=d)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'',

@@ -47,6 +47,7 @@ BREAKS = [
     (rooms.edges, "transport/channel.h", '#include "transport/tcp/socket.h"\n', "transport/ must not include"),
     (rooms.edges, "worker/collective/group.h", '#include "controller/rpc/server.h"\n', "collective/ must not include"),
     (rooms.edges, "worker/shm/shm_sync.h", '#include "worker/schedule/schedule.h"\n', "shm/ must not include"),
+    (rooms.edges, "worker/kernels/kernels.cu", '#include "worker/shm/shm_sync.h"\n', "kernels/ must not include"),
     (rooms.edges, "controller/job/job.cc", '#include "controller/hub/hub.h"\n', "job/ must not include"),
     (rooms.edges, "frameworks/c_api.h", '#include "transport/channel.h"\n', "frameworks/ must not include"),
     (rooms.edges, "worker/attic/box.h", "int x;\n", "no room"),
@@ -105,6 +106,7 @@ BREAKS = [
     (rules.banned_calls, "base/clock.cc", "void F() { t.detach(); }\n", "joins"),
     (rules.marker_comments, "base/clock.cc", "// " + "TO" + "DO: later\n", "marker comment"),
     (rules.build_targets, "base/orphan.cc", "int x;\n", "in no BUILD target"),
+    (rules.build_targets, "worker/kernels/orphan.cu", "int x;\n", "in no BUILD target"),
     (
         rules.build_targets,
         "base/BUILD",
