@@ -21,11 +21,7 @@ class DriverTest : public testing::Test {
   DriverTest()
       : library_(SharedObject::Open(kFake).value()),
         fake_(reinterpret_cast<FakeCudaGetter*>(library_.Find(kFakeCudaGetter))()) {
-    FakeCuda fresh;
-    fresh.on_device = fake_->on_device;
-    fresh.add_kernel = fake_->add_kernel;
-    fresh.launch = fake_->launch;
-    *fake_ = fresh;
+    fake_->reset();
   }
 
   static std::string LoadError(const std::string& library) {
@@ -166,8 +162,10 @@ TEST_F(DriverCallsTest, MoveMemory) {
   CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
   void* values[] = {&kind, &device};
   Check(api_.cuPointerGetAttributes(2, attributes, values, reinterpret_cast<CUdeviceptr>(pinned)));
-  EXPECT_EQ(kind, 0u);
+  EXPECT_EQ(kind, CU_MEMORYTYPE_HOST);
   EXPECT_EQ(device, 0);
+  Check(api_.cuPointerGetAttributes(2, attributes, values, reinterpret_cast<CUdeviceptr>(&kind)));
+  EXPECT_EQ(kind, 0u);
   Check(api_.cuMemFreeHost(pinned));
   Check(api_.cuMemFree(memory[0]));
   Check(api_.cuMemFree(memory[1]));

@@ -9,24 +9,37 @@
 
 namespace farandole::worker::cuda {
 
-// Device memory of the fake driver: mapped twice, without any access at the address that the host knows, so that a host
-// access ends the test, and readable where the fake device works on it. Any thread.
+// Memory of the fake driver. That of a device is mapped twice, without any access at the address that the host knows,
+// so that a host access ends the test, and readable where the fake device works on it. Any thread.
 class FakeCudaMemory {
  public:
   // Never destroyed: streams may run until the process ends.
   static FakeCudaMemory& Get();
 
-  CUresult Allocate(CUdeviceptr* memory, size_t bytes);
-  // Of what Allocate has returned.
+  CUresult Allocate(CUdeviceptr* memory, size_t bytes, CUdevice device);
+  CUresult AllocateHost(void** memory, size_t bytes);
+  // Of what the two have returned. After a sticky error its bytes stay, as streams may still use them.
   CUresult Free(CUdeviceptr memory);
+  CUresult FreeHost(void* memory);
+
   // Where the device reaches it; nullptr: it is no device memory.
   char* OnDevice(CUdeviceptr pointer);
+  // False: no driver has allocated it.
+  bool Describe(CUdeviceptr pointer, CUmemorytype* type, CUdevice* device);
 
  private:
   struct Block {
-    char* on_device;
+    CUmemorytype type;
+    CUdevice device;
+    // Where the device reaches it.
+    char* begin;
     size_t bytes;
+    bool freed = false;
   };
+
+  // Null: there is none.
+  const Block* FindLocked(CUdeviceptr pointer, size_t* offset) const;
+  CUresult FreeAny(CUdeviceptr memory, CUmemorytype type);
 
   std::mutex mutex_;
   std::map<CUdeviceptr, Block> blocks_;

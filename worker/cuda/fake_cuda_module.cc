@@ -25,13 +25,16 @@ FakeCudaKernels& FakeCudaKernels::Get() {
 
 void FakeCudaKernels::Add(const std::string& name, CUfunc_st kernel) {
   std::lock_guard<std::mutex> lock(mutex_);
-  kernels_[name] = std::move(kernel);
+  auto& all = kernels_[name];
+  const bool there =
+      !all.empty() && all.back()->kernel == kernel.kernel && all.back()->argument_sizes == kernel.argument_sizes;
+  if (!there) all.push_back(std::make_unique<CUfunc_st>(std::move(kernel)));
 }
 
 CUfunction FakeCudaKernels::Find(const std::string& name) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = kernels_.find(name);
-  return found == kernels_.end() ? nullptr : &found->second;
+  return found == kernels_.end() ? nullptr : found->second.back().get();
 }
 
 }  // namespace farandole::worker::cuda

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -27,13 +28,15 @@ class FakeCudaKernels {
   // Never destroyed, as the memory.
   static FakeCudaKernels& Get();
 
+  // Instead of the one of that name, whose CUfunction stays valid.
   void Add(const std::string& name, CUfunc_st kernel);
   // nullptr: there is none of that name.
   CUfunction Find(const std::string& name);
 
  private:
   std::mutex mutex_;
-  std::map<std::string, CUfunc_st> kernels_;
+  // The last of a name counts.
+  std::map<std::string, std::vector<std::unique_ptr<CUfunc_st>>> kernels_;
 };
 
 }  // namespace farandole::worker::cuda

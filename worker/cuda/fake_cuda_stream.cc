@@ -1,11 +1,66 @@
 #include "worker/cuda/fake_cuda_stream.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
+#include <vector>
+
+#include "worker/cuda/fake_cuda_state.h"
 
 namespace farandole::worker::cuda {
+namespace {
 
-CUstream_st::CUstream_st(CUdevice device) : device_(device), thread_([this] { Run(); }) {}
+// How soon a waiting host sees a sticky error.
+constexpr std::chrono::milliseconds kLook(1);
+
+// Streams that were destroyed and still work. Those that are done are joined whenever another comes, and at the end.
+class Retired {
+ public:
+  ~Retired() { JoinThoseDone(); }
+  void Add(CUstream stream) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    streams_.push_back(stream);
+    JoinThoseDoneLocked();
+  }
+
+ private:
+  void JoinThoseDone() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    JoinThoseDoneLocked();
+  }
+  void JoinThoseDoneLocked() {
+    const auto done = std::stable_partition(streams_.begin(), streams_.end(), [](CUstream s) { return !s->Idle(); });
+    std::for_each(done, streams_.end(), [](CUstream stream) { delete stream; });
+    streams_.erase(done, streams_.end());
+  }
+
+  std::mutex mutex_;
+  std::vector<CUstream> streams_;
+};
+
+}  // namespace
+
+CUstream CUstream_st::Resolve(CUstream stream) {
+  if (stream != nullptr) return stream;
+  static std::mutex mutex;
+  static CUstream standard[FakeCudaState::kDevicesMax] = {};
+  std::lock_guard<std::mutex> lock(mutex);
+  CUstream& mine = standard[FakeCudaState::Device()];
+  if (mine == nullptr) mine = new CUstream_st(FakeCudaState::Device());
+  return mine;
+}
+
+void CUstream_st::Retire(CUstream stream) {
+  static Retired retired;
+  retired.Add(stream);
+}
+
+CUstream_st::CUstream_st(CUdevice device) : device_(device) {
+  FakeCuda& state = FakeCudaState::Get();
+  std::seed_seq seed = {state.seed.load(), static_cast<unsigned>(state.streams_created++)};
+  random_.seed(seed);
+  thread_ = std::thread([this] { Run(); });
+}
 
 CUstream_st::~CUstream_st() {
   {
@@ -29,7 +84,16 @@ bool CUstream_st::Idle() {
 
 void CUstream_st::WaitIdle() {
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
+  while (!changed_.wait_for(lock, kLook, [this] { return queue_.empty() && !busy_; })) {
+    if (FakeCudaState::Get().sticky_error != CUDA_SUCCESS) return;
+  }
+}
+
+void CUstream_st::Delay(std::unique_lock<std::mutex>* lock) {
+  const int most = FakeCudaState::Get().delay_us_max;
+  if (most <= 0) return;
+  const std::chrono::microseconds delay(std::uniform_int_distribution<int>(0, most)(random_));
+  changed_.wait_for(*lock, delay, [] { return false; });
 }
 
 void CUstream_st::Run() {
@@ -37,47 +101,18 @@ void CUstream_st::Run() {
   for (;;) {
     changed_.wait(lock, [this] { return stop_ || !queue_.empty(); });
     if (queue_.empty()) return;
-    const std::function<void()> work = std::move(queue_.front());
+    std::function<void()> work = std::move(queue_.front());
     queue_.pop_front();
     busy_ = true;
+    Delay(&lock);
     lock.unlock();
     work();
+    // What it holds is given up before the stream says that it is done.
+    work = nullptr;
     lock.lock();
     busy_ = false;
     changed_.notify_all();
   }
-}
-
-void CUevent_st::Record(CUstream stream) {
-  std::unique_lock<std::mutex> lock(state_->mutex);
-  const int64_t number = ++state_->recorded;
-  lock.unlock();
-  stream->Queue([state = state_, number] {
-    std::lock_guard<std::mutex> lock(state->mutex);
-    state->reached = std::max(state->reached, number);
-    state->time = std::chrono::steady_clock::now();
-    state->changed.notify_all();
-  });
-}
-
-void CUevent_st::MakeWait(CUstream stream) {
-  std::unique_lock<std::mutex> lock(state_->mutex);
-  const int64_t number = state_->recorded;
-  lock.unlock();
-  stream->Queue([state = state_, number] {
-    std::unique_lock<std::mutex> lock(state->mutex);
-    state->changed.wait(lock, [&] { return state->reached >= number; });
-  });
-}
-
-bool CUevent_st::Reached() {
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  return state_->reached == state_->recorded;
-}
-
-std::chrono::steady_clock::time_point CUevent_st::time() {
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  return state_->time;
 }
 
 }  // namespace farandole::worker::cuda

@@ -1,16 +1,15 @@
 #ifndef FARANDOLE_WORKER_CUDA_FAKE_CUDA_STREAM_H_
 #define FARANDOLE_WORKER_CUDA_FAKE_CUDA_STREAM_H_
 
-#include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <mutex>
+#include <random>
 #include <thread>
 
 #include "worker/cuda/driver_abi.h"
+#include "worker/cuda/fake_cuda.h"
 
 namespace farandole::worker::cuda {
 
@@ -21,43 +20,30 @@ struct CUstream_st {
   // Does first what is queued.
   ~CUstream_st();
 
+  // Null is the legacy default stream of the device of the thread's context, to which no other gives way here.
+  static CUstream Resolve(CUstream stream);
+  // What is on it goes on, as with NVIDIA's.
+  static void Retire(CUstream stream);
+
   void Queue(std::function<void()> work);
   bool Idle();
+  // Ends also with a sticky error.
   void WaitIdle();
   CUdevice device() const { return device_; }
 
  private:
   void Run();
+  void Delay(std::unique_lock<std::mutex>* lock);
 
   const CUdevice device_;
+  // Of Run().
+  std::mt19937 random_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
   bool busy_ = false;
   bool stop_ = false;
   std::thread thread_;
-};
-
-// An event of the fake driver. What is queued shares its state, so it may be destroyed meanwhile, as NVIDIA's may.
-struct CUevent_st {
- public:
-  void Record(CUstream stream);
-  void MakeWait(CUstream stream);
-  // Also true if it was never recorded.
-  bool Reached();
-  // Of the last record that was reached.
-  std::chrono::steady_clock::time_point time();
-
- private:
-  struct State {
-    std::mutex mutex;
-    std::condition_variable changed;
-    int64_t recorded = 0;
-    int64_t reached = 0;
-    std::chrono::steady_clock::time_point time;
-  };
-
-  const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 }  // namespace farandole::worker::cuda
