@@ -36,8 +36,13 @@ product:
 	@scripts/install_deps.sh --product
 	bazel build $(PRODUCT)
 
+# What is shipped and what is tested has GPU kernels; a build does without where there is no clang.
+.PHONY: kernels
+kernels:
+	@scripts/install_deps.sh --kernels
+
 .PHONY: test
-test: deps  ## lint, build and every test; ends with "N passed, M failed"
+test: deps kernels  ## lint, build and every test; ends with "N passed, M failed"
 	@scripts/install_deps.sh --lint
 	@scripts/install_deps.sh --docs
 	@scripts/install_deps.sh --consumers
@@ -132,7 +137,7 @@ bench-elastic: deps product  ## kill -9 to the first step of the other workers, 
 	@TRIALS=$(TRIALS) $(VENV)/python tests/bench/bench_elastic.py
 
 .PHONY: wheel
-wheel: deps product  ## build/wheel/dist/farandole-*.whl, and farandole_horovod-*.whl with Horovod's names
+wheel: deps kernels product  ## build/wheel/dist/farandole-*.whl, and farandole_horovod-*.whl with Horovod's names
 	@$(VENV)/python scripts/build_wheel.py
 
 .PHONY: wheel-test

@@ -11,9 +11,9 @@
 # With --torch VERSION: an environment of its own with that torch, for `make test-torch`.
 # With --product: the packages that compile and abseil's source alone; with --check says which of those packages are
 # missing, and installs nothing. With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of
-# `make fuzz`, with --lint those of `make lint`. With --consumers or --docs: requirements-consumers.txt or
-# requirements-docs.txt into .venv, and nothing else. With --nvidia: the files of requirements-nvidia.txt in .deps/nvidia,
-# for `make test-nccl`.
+# `make fuzz`, with --lint those of `make lint`, with --kernels the compiler of GPU kernels, without which these are left
+# out. With --consumers or --docs: requirements-consumers.txt or requirements-docs.txt into .venv, and nothing else. With
+# --nvidia: the files of requirements-nvidia.txt in .deps/nvidia, for `make test-nccl`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -43,6 +43,11 @@ packages=(
 bench_packages=(
   # The peer of `make bench-data` that MPI programs would use.
   libopenmpi-dev openmpi-bin
+)
+
+kernel_packages=(
+  # clang compiles GPU kernels without CUDA; the next build notices that it has come.
+  clang-14
 )
 
 lint_packages=(
@@ -235,6 +240,7 @@ case ${1:-} in
     ;;
   --bench) packages=("${bench_packages[@]}") ;;
   --lint) packages=("${lint_packages[@]}") ;;
+  --kernels) packages=("${kernel_packages[@]}") ;;
   --fuzz) packages=("${fuzz_packages[@]}") ;;
 esac
 if [[ -n ${1:-} ]]; then
