@@ -79,9 +79,9 @@ test-torch-floor:  ## the same with the oldest torch that is supported
 	@$(MAKE) --no-print-directory test-torch TORCH=2.1.0
 
 .PHONY: test-nccl
-test-nccl: deps product  ## NVIDIA's own NCCL, without a GPU: our declarations, loading, version, ids, what a failure says
+test-nccl: deps kernels product  ## NVIDIA's own NCCL and ptxas, without a GPU: our declarations, loading, version, ids, what a failure says; our kernels
 	@scripts/install_deps.sh --nvidia
-	bazel test //tests/nccl:abi_test //tests/nccl:library_test --test_output=all
+	bazel test //tests/nccl:abi_test //tests/nccl:library_test //tests/nccl:ptxas_test --test_output=all
 	@$(VENV)/python -m pytest -q tests/nccl/front_end.py
 
 .PHONY: test-large
