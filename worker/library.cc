@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/gpu_devices.h"
 #include "worker/link/agent_client.h"
 #include "worker/link/lone_controller.h"
 #include "worker/os/fork_guard.h"
@@ -46,7 +47,8 @@ completion::Result Library::InitBegin() {
   os::GuardForks();
   runtime_ = std::make_shared<Runtime>(
       *config, [config = *config](EventLoop* loop, Incarnation worker) { return MakeLink(config, loop, worker); },
-      [factory = std::make_shared<select::CommunicatorFactory>(config->communicator, config->data_address, scheduled)](
+      [factory = std::make_shared<select::CommunicatorFactory>(config->communicator, config->data_address, scheduled,
+                                                               NcclResources)](
           const collective::Group& group, collective::Bootstrap* bootstrap) { return factory->Make(group, bootstrap); },
       Runtime::Limits(), past_);
   completer_ = std::make_shared<completion::Completer>();

@@ -23,7 +23,7 @@ class BlockingAdapter final : public Communicator {
   std::string name() const override { return medium_->name(); }
   int position() const override { return medium_->position(); }
   int size() const override { return medium_->size(); }
-  int64_t FusedBytesMax(DeviceKind memory) override { return medium_->FusedBytesMax(); }
+  int64_t FusedBytesMax(DeviceKind memory, device::Device* device) override { return medium_->FusedBytesMax(); }
   void Start(const Instance& instance, const Collective& collective, const Enqueued& enqueued, Done done) override;
   void Withdraw(const Instance& instance) override { medium_->Withdraw(instance); }
   void Abort(const std::string& reason) override { medium_->Abort(reason); }

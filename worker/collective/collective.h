@@ -83,7 +83,8 @@ struct Collective {
   std::variant<Allreduce, Adasum, Reducescatter, Allgather, Alltoall, Broadcast, Barrier> what = Barrier();
   // Where all of its memory lies.
   DeviceKind memory = DeviceKind::kHost;
-  // Of a device's memory: which one, and the moments that have to come before anything of it is touched.
+  // Of a device's memory: which one, null if this member only adds zeros, and the moments that have to come before
+  // anything of it is touched.
   device::Device* device = nullptr;
   std::vector<device::EventPtr> ready = {};
 };

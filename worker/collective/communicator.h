@@ -44,8 +44,8 @@ class Communicator {
 
   // Tensors of more bytes together are better reduced in several allreduces: packed whole, they would leave the caches
   // before they are reduced and unpacked. The same on all members. By the thread that calls Start, and may last as
-  // long.
-  virtual int64_t FusedBytesMax(DeviceKind memory) = 0;
+  // long. `device` as in a collective: null for host memory, and where this member only adds zeros.
+  virtual int64_t FusedBytesMax(DeviceKind memory, device::Device* device) = 0;
 
   // Starts a collective, and calls `done` exactly once when nothing of its memory is used any more: inside Start or
   // later, from any thread, without a lock held, and never inside Withdraw or Abort. `collective` has to stay until

@@ -61,7 +61,7 @@ class FakeDevice final : public Communicator {
   std::string name() const override { return "fake device"; }
   int position() const override { return 0; }
   int size() const override { return 2; }
-  int64_t FusedBytesMax(DeviceKind memory) override { return INT64_MAX; }
+  int64_t FusedBytesMax(DeviceKind memory, device::Device* device) override { return INT64_MAX; }
   void Start(const Instance& instance, const Collective& collective, const Enqueued& enqueued, Done done) override {
     absl::MutexLock lock(&control_->mutex_);
     control_->started_.push_back(std::to_string(instance.anchor) + "." + std::to_string(instance.part) + " " +

@@ -12,6 +12,7 @@
 #include "worker/collective/bootstrap.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/group.h"
+#include "worker/device/device.h"
 
 namespace farandole::worker::collective {
 
@@ -20,12 +21,15 @@ struct Medium {
   std::string name;
   // Whose memory its collectives work on.
   std::vector<DeviceKind> memory = {DeviceKind::kHost};
+  bool has_adasum = true;
   // OK if this process can take part, otherwise why not; null: always OK. All members are asked before any of them
   // makes a communicator, so that they go on together without.
   std::function<absl::Status()> usable;
   // Blocks until all members have theirs. UNAVAILABLE means that all members got this answer and go on to the next row
-  // of the table together; anything else fails the selection. The bootstrap outlives the communicator.
-  std::function<absl::StatusOr<std::unique_ptr<Communicator>>(const Group&, Bootstrap*)> make;
+  // of the table together; anything else fails the selection. The bootstrap outlives the communicator. `device`: of the
+  // collective that is the first to need it, null for host memory.
+  using Make = absl::StatusOr<std::unique_ptr<Communicator>>(const Group&, Bootstrap*, device::Device* device);
+  std::function<Make> make;
 };
 
 }  // namespace farandole::worker::collective

@@ -62,6 +62,14 @@ absl::Status TooLarge(const session::Operation& operation) {
                                                    operation.request.name, "\" is larger than the address space"));
 }
 
+// Of the first tensor that lies on one; null: none does.
+device::Device* DeviceOf(const session::Work& work) {
+  for (const auto& operation : work.operations) {
+    if (operation != nullptr && operation->on_device != nullptr) return operation->on_device->device;
+  }
+  return nullptr;
+}
+
 absl::Status NoMemory(int64_t bytes) {
   return absl::ResourceExhaustedError(absl::StrCat("this process has no memory for a buffer of ", bytes, " bytes"));
 }
@@ -79,7 +87,7 @@ void BatchRun::Begin(const session::Work* work, const collective::Group* group,
   parts_.clear();
   // An explicit group may have tensors in other memory, too; they are cut alike.
   const DeviceKind memory = work->signature(0).device;
-  const int64_t fused_bytes_max = communicator->FusedBytesMax(memory);
+  const int64_t fused_bytes_max = communicator->FusedBytesMax(memory, DeviceOf(*work));
   for (BatchPart& entries : PartsOf(*work, fused_bytes_max)) {
     parts_.emplace_back();
     parts_.back().entries = std::move(entries);

@@ -24,7 +24,7 @@ class EnqueuingCommunicator final : public collective::Communicator {
   std::string name() const override { return "enqueuing"; }
   int position() const override { return 0; }
   int size() const override { return 2; }
-  int64_t FusedBytesMax(DeviceKind) override { return INT64_MAX; }
+  int64_t FusedBytesMax(DeviceKind, device::Device*) override { return INT64_MAX; }
   void Start(const collective::Instance&, const collective::Collective& collective, const Enqueued& enqueued,
              Done done) override {
     std::string text = farandole::Name(OpOf(collective));

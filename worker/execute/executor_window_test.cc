@@ -148,7 +148,7 @@ class Polled final : public collective::Communicator {
   std::string name() const override { return "polled"; }
   int position() const override { return 0; }
   int size() const override { return 2; }
-  int64_t FusedBytesMax(DeviceKind memory) override { return INT64_MAX; }
+  int64_t FusedBytesMax(DeviceKind memory, device::Device* device) override { return INT64_MAX; }
   void Start(const collective::Instance& instance, const collective::Collective& collective, const Enqueued& enqueued,
              Done done) override {
     started_.push_back(std::move(done));

@@ -19,7 +19,9 @@ class TracingCommunicator final : public collective::Communicator {
   std::string name() const override { return traced_->name(); }
   int position() const override { return traced_->position(); }
   int size() const override { return traced_->size(); }
-  int64_t FusedBytesMax(DeviceKind memory) override { return traced_->FusedBytesMax(memory); }
+  int64_t FusedBytesMax(DeviceKind memory, device::Device* device) override {
+    return traced_->FusedBytesMax(memory, device);
+  }
   void Start(const collective::Instance& instance, const collective::Collective& collective, const Enqueued& enqueued,
              Done done) override;
   void Withdraw(const collective::Instance& instance) override { traced_->Withdraw(instance); }

@@ -10,10 +10,15 @@
 namespace farandole::worker::select {
 
 CommunicatorFactory::CommunicatorFactory(std::string override_name, std::string data_address,
-                                         schedule::ScheduledOptions scheduled)
+                                         schedule::ScheduledOptions scheduled, const Gpus& gpus)
     : override_name_(std::move(override_name)),
       data_address_(std::move(data_address)),
-      media_(BuiltInMedia({std::move(scheduled), [this] { return Tcp(); }})) {}
+      media_(BuiltInMedia({std::move(scheduled), [this] { return Tcp(); }, WithWatch(gpus), override_name_})) {}
+
+std::function<absl::StatusOr<nccl::Resources>()> CommunicatorFactory::WithWatch(const Gpus& gpus) {
+  if (gpus == nullptr) return nullptr;
+  return [this, gpus] { return gpus(&watch_); };
+}
 
 transport::Transport* CommunicatorFactory::Tcp() {
   if (tcp_ == nullptr) tcp_ = std::make_unique<transport::tcp::TcpTransport>(transport::tcp::TcpOptions{data_address_});

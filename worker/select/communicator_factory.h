@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_WORKER_SELECT_COMMUNICATOR_FACTORY_H_
 #define FARANDOLE_WORKER_SELECT_COMMUNICATOR_FACTORY_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "worker/collective/communicator.h"
 #include "worker/collective/group.h"
 #include "worker/collective/medium.h"
+#include "worker/nccl/nccl_communicator.h"
+#include "worker/nccl/watch.h"
 #include "worker/schedule/scheduled_communicator.h"
 
 namespace farandole::worker::select {
@@ -21,8 +24,10 @@ class CommunicatorFactory {
  public:
   // `override_name` as FARANDOLE_COMMUNICATOR, `data_address` as FARANDOLE_DATA_ADDRESS; `scheduled` for what goes over
   // channels.
+  // `gpus`: what communicators on GPUs need, with this watch, or why there are none; null: there are none.
+  using Gpus = std::function<absl::StatusOr<nccl::Resources>(nccl::Watch*)>;
   explicit CommunicatorFactory(std::string override_name, std::string data_address = "127.0.0.1",
-                               schedule::ScheduledOptions scheduled = {});
+                               schedule::ScheduledOptions scheduled = {}, const Gpus& gpus = nullptr);
 
   // Blocks until all members have theirs; errors as SelectingCommunicator::Prepare.
   absl::StatusOr<std::unique_ptr<collective::Communicator>> Make(const collective::Group& group,
@@ -30,10 +35,12 @@ class CommunicatorFactory {
 
  private:
   transport::Transport* Tcp();
+  std::function<absl::StatusOr<nccl::Resources>()> WithWatch(const Gpus& gpus);
 
   const std::string override_name_;
   const std::string data_address_;
   std::unique_ptr<transport::Transport> tcp_;
+  nccl::Watch watch_;
   const std::vector<collective::Medium> media_;
 };
 

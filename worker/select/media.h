@@ -2,10 +2,13 @@
 #define FARANDOLE_WORKER_SELECT_MEDIA_H_
 
 #include <functional>
+#include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "transport/transport.h"
 #include "worker/collective/medium.h"
+#include "worker/nccl/nccl_communicator.h"
 #include "worker/schedule/scheduled_communicator.h"
 
 namespace farandole::worker::select {
@@ -14,6 +17,10 @@ namespace farandole::worker::select {
 struct MediaResources {
   schedule::ScheduledOptions scheduled;
   std::function<transport::Transport*()> tcp;
+  // What communicators on GPUs share, or why this process has none; null: it has none.
+  std::function<absl::StatusOr<nccl::Resources>()> nccl = nullptr;
+  // As FARANDOLE_COMMUNICATOR, for the host's part of what is staged.
+  std::string override_name = "auto";
 };
 
 // All media of this library: the place where a new one is registered. Their names are those of the selector's table.

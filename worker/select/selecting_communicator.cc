@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -20,9 +21,10 @@ constexpr int64_t kLarge = std::numeric_limits<int64_t>::max();
 SelectingCommunicator::SelectingCommunicator(collective::Group group, collective::Bootstrap* bootstrap, Choices choices)
     : group_(std::move(group)), bootstrap_(bootstrap), choices_(std::move(choices)) {
   for (const SelectorRow& row : choices_.table) {
-    rows_.push_back({&row, WhyNot(row, group_, choices_.override_name)});
+    rows_.push_back({&row, WhyNot(row, group_, OverrideFor(row.memory))});
     const collective::Medium* const medium = MediumOf(row);
     if (medium == nullptr || !rows_.back().why_not.empty()) continue;
+    rows_.back().has_adasum = medium->has_adasum;
     const std::vector<DeviceKind>& memory = medium->memory;
     if (std::find(memory.begin(), memory.end(), row.memory) != memory.end()) continue;
     rows_.back().why_not = absl::StrCat("it does not work on ", Name(row.memory), " memory");
@@ -31,10 +33,19 @@ SelectingCommunicator::SelectingCommunicator(collective::Group group, collective
 
 SelectingCommunicator::~SelectingCommunicator() = default;
 
+std::string SelectingCommunicator::OverrideFor(DeviceKind memory) const {
+  for (const collective::Medium& medium : choices_.media) {
+    if (medium.name != choices_.override_name) continue;
+    const bool serves = std::find(medium.memory.begin(), medium.memory.end(), memory) != medium.memory.end();
+    return serves ? choices_.override_name : "auto";
+  }
+  return choices_.override_name;
+}
+
 absl::Status SelectingCommunicator::Prepare() {
   const absl::Status known = CheckOverride();
   if (!known.ok()) return known;
-  return Select({OpKind::kAllreduce, DeviceKind::kHost, kLarge}).status();
+  return Select({OpKind::kAllreduce, DeviceKind::kHost, kLarge}, nullptr).status();
 }
 
 absl::Status SelectingCommunicator::CheckOverride() const {
@@ -58,7 +69,7 @@ const collective::Medium* SelectingCommunicator::MediumOf(const SelectorRow& row
 
 collective::Communicator* SelectingCommunicator::Find(const Question& question) const {
   for (const Row& row : rows_) {
-    if (!row.why_not.empty() || !Asks(*row.row, question)) continue;
+    if (!row.why_not.empty() || !row.Answers(question)) continue;
     if (row.made == nullptr || row.made->communicator != nullptr) {
       return row.made == nullptr ? nullptr : row.made->communicator.get();
     }
@@ -66,13 +77,14 @@ collective::Communicator* SelectingCommunicator::Find(const Question& question) 
   return nullptr;
 }
 
-absl::StatusOr<collective::Communicator*> SelectingCommunicator::Select(const Question& question) {
+absl::StatusOr<collective::Communicator*> SelectingCommunicator::Select(const Question& question,
+                                                                        device::Device* device) {
   if (collective::Communicator* const found = Find(question); found != nullptr) return found;
   std::vector<std::string> passed_over;
   for (Row& row : rows_) {
-    if (!Asks(*row.row, question)) continue;
+    if (!row.Answers(question)) continue;
     if (row.why_not.empty()) {
-      const absl::Status status = Make(&row, passed_over);
+      const absl::Status status = Make(&row, passed_over, device);
       if (!status.ok()) return status;
       if (row.made->communicator != nullptr) return row.made->communicator.get();
     }
@@ -86,7 +98,8 @@ absl::StatusOr<collective::Communicator*> SelectingCommunicator::Select(const Qu
       absl::StrCat(what, ": the table has nothing for ", Name(question.op), " on ", Name(question.memory), " memory"));
 }
 
-absl::Status SelectingCommunicator::Make(Row* row, const std::vector<std::string>& passed_over) {
+absl::Status SelectingCommunicator::Make(Row* row, const std::vector<std::string>& passed_over,
+                                         device::Device* device) {
   const char* const name = row->row->medium;
   const auto known = made_.find(name);
   if (known != made_.end()) {
@@ -98,7 +111,7 @@ absl::Status SelectingCommunicator::Make(Row* row, const std::vector<std::string
     return absl::InternalError(
         absl::StrCat("the selector's table names a medium \"", name, "\" that is not registered"));
   }
-  absl::StatusOr<std::unique_ptr<collective::Communicator>> built = Build(*medium);
+  absl::StatusOr<std::unique_ptr<collective::Communicator>> built = Build(*medium, device);
   if (!built.ok() && !absl::IsUnavailable(built.status())) return built.status();
   Made& made = made_[name];
   row->made = &made;
@@ -115,8 +128,8 @@ absl::Status SelectingCommunicator::Make(Row* row, const std::vector<std::string
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<collective::Communicator>> SelectingCommunicator::Build(
-    const collective::Medium& medium) {
+absl::StatusOr<std::unique_ptr<collective::Communicator>> SelectingCommunicator::Build(const collective::Medium& medium,
+                                                                                       device::Device* device) {
   if (medium.usable != nullptr && size() > 1) {
     collective::Say say;
     if (const absl::Status usable = medium.usable(); !usable.ok()) {
@@ -128,7 +141,7 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> SelectingCommunicator:
         collective::Agree(group_, absl::StrCat("usable/", medium.name), say, bootstrap_, deadline);
     if (!agreed.ok()) return agreed;
   }
-  return medium.make(group_, bootstrap_);
+  return medium.make(group_, bootstrap_, device);
 }
 
 void SelectingCommunicator::Show(collective::Communicator* communicator) {
@@ -143,20 +156,21 @@ std::string SelectingCommunicator::name() const {
   return shown_.empty() ? "none" : shown_.front()->name();
 }
 
-int64_t SelectingCommunicator::FusedBytesMax(DeviceKind memory) {
+int64_t SelectingCommunicator::FusedBytesMax(DeviceKind memory, device::Device* device) {
   if (!failure().ok()) return kLarge;
-  const absl::StatusOr<collective::Communicator*> chosen = Select({OpKind::kAllreduce, memory, kLarge});
-  if (chosen.ok()) return (*chosen)->FusedBytesMax(memory);
+  const absl::StatusOr<collective::Communicator*> chosen = Select({OpKind::kAllreduce, memory, kLarge}, device);
+  if (chosen.ok()) return (*chosen)->FusedBytesMax(memory, device);
   Break(chosen.status()).IgnoreError();
   return kLarge;
 }
 
 void SelectingCommunicator::Start(const collective::Instance& instance, const collective::Collective& collective,
                                   const Enqueued& enqueued, Done done) {
-  const Question question = {OpOf(collective), collective.memory, BytesOf(collective)};
+  const Question question = {OpOf(collective), collective.memory, BytesOf(collective),
+                             std::holds_alternative<collective::Adasum>(collective.what)};
   const absl::Status broken = failure();
   if (!broken.ok()) return done(broken);
-  const absl::StatusOr<collective::Communicator*> chosen = Select(question);
+  const absl::StatusOr<collective::Communicator*> chosen = Select(question, collective.device);
   if (!chosen.ok()) return done(Break(chosen.status()));
   (*chosen)->Start(instance, collective, enqueued, [this, done = std::move(done)](const absl::Status& status) {
     if (!status.ok() && !absl::IsCancelled(status)) Break(status).IgnoreError();

@@ -17,6 +17,7 @@
 #include "worker/collective/communicator.h"
 #include "worker/collective/group.h"
 #include "worker/collective/medium.h"
+#include "worker/device/device.h"
 #include "worker/select/selector.h"
 
 namespace farandole::worker::select {
@@ -47,7 +48,7 @@ class SelectingCommunicator final : public collective::Communicator {
   int position() const override { return group_.position; }
   int size() const override { return static_cast<int>(group_.members.size()); }
   // That of what serves large allreduces.
-  int64_t FusedBytesMax(DeviceKind memory) override;
+  int64_t FusedBytesMax(DeviceKind memory, device::Device* device) override;
   void Start(const collective::Instance& instance, const collective::Collective& collective, const Enqueued& enqueued,
              Done done) override;
   void Withdraw(const collective::Instance& instance) override;
@@ -63,19 +64,25 @@ class SelectingCommunicator final : public collective::Communicator {
   // A line of the table, for this group.
   struct Row {
     const SelectorRow* row;
-    std::string why_not;         // empty: it serves the group
+    std::string why_not;  // empty: it serves the group
+    bool has_adasum = true;
     const Made* made = nullptr;  // null: nobody needed it
+
+    bool Answers(const Question& question) const { return Asks(*row, question) && (has_adasum || !question.adasum); }
   };
 
+  // A medium that is asked for binds the memory that it works on.
+  std::string OverrideFor(DeviceKind memory) const;
   // nullptr: none of this name is registered.
   const collective::Medium* MediumOf(const SelectorRow& row) const;
   // The communicator of the first row that serves; nullptr: none that is made already.
   collective::Communicator* Find(const Question& question) const;
   // Find, or makes it.
-  absl::StatusOr<collective::Communicator*> Select(const Question& question);
+  absl::StatusOr<collective::Communicator*> Select(const Question& question, device::Device* device);
   // Not OK: a failure that is not an answer of all.
-  absl::Status Make(Row* row, const std::vector<std::string>& passed_over);
-  absl::StatusOr<std::unique_ptr<collective::Communicator>> Build(const collective::Medium& medium);
+  absl::Status Make(Row* row, const std::vector<std::string>& passed_over, device::Device* device);
+  absl::StatusOr<std::unique_ptr<collective::Communicator>> Build(const collective::Medium& medium,
+                                                                  device::Device* device);
   // Lets Abort and Withdraw reach it, and tells it what it has missed.
   void Show(collective::Communicator* communicator);
   absl::Status CheckOverride() const;

@@ -30,7 +30,9 @@ class Named final : public collective::Communicator {
   std::string name() const override { return name_; }
   int position() const override { return 0; }
   int size() const override { return 1; }
-  int64_t FusedBytesMax(DeviceKind memory) override { return static_cast<int64_t>(name_.size()); }
+  int64_t FusedBytesMax(DeviceKind memory, device::Device* device) override {
+    return static_cast<int64_t>(name_.size());
+  }
   void Start(const collective::Instance& instance, const collective::Collective& collective, const Enqueued& enqueued,
              Done done) override {
     log_->push_back(name_);
@@ -63,8 +65,8 @@ class SelectingCommunicatorTest : public testing::Test {
   collective::Medium MediumOf(const std::string& name) {
     collective::Medium medium;
     medium.name = name;
-    medium.make = [this, name](const collective::Group&,
-                               collective::Bootstrap*) -> absl::StatusOr<std::unique_ptr<collective::Communicator>> {
+    medium.make = [this, name](const collective::Group&, collective::Bootstrap*,
+                               device::Device*) -> absl::StatusOr<std::unique_ptr<collective::Communicator>> {
       asked_.push_back(name);
       const auto refusal = refusals_.find(name);
       if (refusal != refusals_.end()) return refusal->second;
@@ -142,7 +144,7 @@ collective::Collective AllreduceOf(int64_t count, DeviceKind memory = DeviceKind
 TEST_F(SelectingCommunicatorTest, EachCollectiveGoesWhereTheTableSays) {
   const auto communicator = Make(collective::TestGroup(2, 0), "auto", kMixed);
   ASSERT_TRUE(communicator->Prepare().ok());
-  EXPECT_EQ(communicator->FusedBytesMax(DeviceKind::kHost), 3) << "of tcp";
+  EXPECT_EQ(communicator->FusedBytesMax(DeviceKind::kHost, nullptr), 3) << "of tcp";
   EXPECT_THAT(asked_, ElementsAre("tcp")) << "the others are made when they are needed";
   const auto ok = [](const absl::Status& status) { EXPECT_TRUE(status.ok()) << status; };
   communicator->Start({1, 1}, AllreduceOf(256), nullptr, ok);
@@ -213,7 +215,7 @@ TEST_F(SelectingCommunicatorTest, WhatOneMemberCannotUseNobodyMakes) {
         };
         media[1].name = "slow";
         for (collective::Medium& medium : media) {
-          medium.make = [&log, name = medium.name](const collective::Group&, collective::Bootstrap*) {
+          medium.make = [&log, name = medium.name](const collective::Group&, collective::Bootstrap*, device::Device*) {
             return std::make_unique<Named>(name, &log);
           };
         }

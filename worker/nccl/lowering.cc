@@ -1,0 +1,114 @@
+#include "worker/nccl/lowering.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "worker/arithmetic/integer_average.h"
+
+namespace farandole::worker::nccl {
+namespace {
+
+using cuda::ncclRedOp_t;
+
+// NCCL has no 16-bit integers. Sums and products that wrap around in 32 bits do so alike in 16.
+DataType CarriedAs(DataType dtype) {
+  return dtype == DataType::kInt16 || dtype == DataType::kUint16 ? DataType::kInt32 : dtype;
+}
+
+ncclRedOp_t OpOf(DataType dtype, ReduceOp op) {
+  if (dtype == DataType::kBool) {
+    // Bytes of 0 and 1: "or" is the greatest, "and" the least.
+    return op == ReduceOp::kSum || op == ReduceOp::kMax ? cuda::ncclMax : cuda::ncclMin;
+  }
+  switch (op) {
+    case ReduceOp::kMin:
+      return cuda::ncclMin;
+    case ReduceOp::kMax:
+      return cuda::ncclMax;
+    case ReduceOp::kProduct:
+      return cuda::ncclProd;
+    default:
+      return cuda::ncclSum;
+  }
+}
+
+// Nothing at all if no tensor has factors.
+std::vector<Factors> Needed(std::vector<Factors> factors) {
+  if (std::all_of(factors.begin(), factors.end(), [](const Factors& one) { return one.none(); })) factors.clear();
+  return factors;
+}
+
+Factors After(const collective::Scale& scale, bool integers, int size) {
+  Factors after;
+  after.factor = scale.postscale;
+  const bool average = scale.op == ReduceOp::kAverage;
+  if (average && integers) after.divisor = size;
+  if (average && !integers) after.mean = 1.0 / size;
+  return after;
+}
+
+}  // namespace
+
+Lowering Lower(const arithmetic::Reduction& how, const std::vector<collective::Scale>& scales, size_t tensors,
+               int size) {
+  Lowering lowering{CarriedAs(how.dtype), OpOf(how.dtype, how.op)};
+  std::vector<Factors> before, after;
+  for (const collective::Scale& scale : scales) {
+    before.push_back({scale.prescale});
+    after.push_back(After(scale, arithmetic::IsInteger(how.dtype), size));
+  }
+  if (scales.empty() && how.op == ReduceOp::kSum) {
+    lowering.operand_factor = how.prescale * how.mean * how.postscale;
+  } else if (scales.empty()) {
+    before.assign(tensors, {how.prescale});
+    after.assign(tensors, {how.postscale, how.mean});
+  }
+  lowering.before = Needed(std::move(before));
+  lowering.after = Needed(std::move(after));
+  return lowering;
+}
+
+cuda::ncclDataType_t NcclType(DataType type) {
+  switch (type) {
+    case DataType::kUint8:
+    case DataType::kBool:
+      return cuda::ncclUint8;
+    case DataType::kInt8:
+      return cuda::ncclInt8;
+    case DataType::kInt32:
+      return cuda::ncclInt32;
+    case DataType::kInt64:
+      return cuda::ncclInt64;
+    case DataType::kFloat16:
+      return cuda::ncclFloat16;
+    case DataType::kFloat32:
+      return cuda::ncclFloat32;
+    case DataType::kFloat64:
+      return cuda::ncclFloat64;
+    case DataType::kBfloat16:
+      return cuda::ncclBfloat16;
+    default:
+      std::abort();  // no Lowering has another one
+  }
+}
+
+Layout LayoutOf(DataType dtype, const std::vector<collective::Piece>& pieces) {
+  Layout layout;
+  const char* input = nullptr;
+  char* output = nullptr;
+  for (const collective::Piece& piece : pieces) {
+    if (piece.count == 0) continue;
+    if (piece.input == nullptr || piece.output == nullptr) return {};
+    if (input == nullptr) {
+      layout = {piece.input, piece.output};
+    } else if (piece.input != input || piece.output != output) {
+      return {};
+    }
+    const int64_t bytes = piece.count * SizeOf(dtype);
+    input = static_cast<const char*>(piece.input) + bytes;
+    output = static_cast<char*>(piece.output) + bytes;
+  }
+  return layout;
+}
+
+}  // namespace farandole::worker::nccl

@@ -1,0 +1,93 @@
+#include "worker/nccl/lowering.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace farandole::worker::nccl {
+namespace {
+
+using arithmetic::Reduction;
+using collective::Piece;
+using collective::Scale;
+
+TEST(LoweringTest, FactorsOfASumAreNcclsOwn) {
+  const Lowering plain = Lower({DataType::kFloat32}, {}, 2, 4);
+  EXPECT_EQ(plain.operand_factor, 1);
+  EXPECT_FALSE(plain.Moves(DataType::kFloat32));
+  const Lowering average = Lower({DataType::kFloat16, ReduceOp::kSum, 2, 3, 0.25}, {}, 2, 4);
+  EXPECT_EQ(average.type, DataType::kFloat16);
+  EXPECT_EQ(average.op, cuda::ncclSum);
+  EXPECT_EQ(average.operand_factor, 1.5);
+  EXPECT_FALSE(average.Moves(DataType::kFloat16));
+}
+
+TEST(LoweringTest, FactorsOfOtherCombinationsAreOurs) {
+  EXPECT_FALSE(Lower({DataType::kFloat64, ReduceOp::kMax}, {}, 1, 4).Moves(DataType::kFloat64));
+  const Lowering scaled = Lower({DataType::kFloat64, ReduceOp::kMin, 2, 3}, {}, 2, 4);
+  EXPECT_EQ(scaled.op, cuda::ncclMin);
+  EXPECT_EQ(scaled.operand_factor, 1);
+  ASSERT_EQ(scaled.before.size(), 2u);
+  EXPECT_EQ(scaled.before[1].factor, 2);
+  ASSERT_EQ(scaled.after.size(), 2u);
+  EXPECT_EQ(scaled.after[1].factor, 3);
+  EXPECT_EQ(scaled.after[1].mean, 1);
+  EXPECT_TRUE(scaled.Moves(DataType::kFloat64));
+  EXPECT_EQ(Lower({DataType::kFloat64, ReduceOp::kProduct}, {}, 1, 4).op, cuda::ncclProd);
+}
+
+TEST(LoweringTest, TensorsOfDifferentFactorsHaveTheirOwn) {
+  const std::vector<Scale> scales = {{ReduceOp::kSum, 2, 1}, {ReduceOp::kAverage, 1, 5}};
+  const Lowering floats = Lower({DataType::kFloat32}, scales, 2, 4);
+  EXPECT_EQ(floats.operand_factor, 1);
+  EXPECT_EQ(floats.before[0].factor, 2);
+  EXPECT_TRUE(floats.before[1].none());
+  EXPECT_TRUE(floats.after[0].none());
+  EXPECT_EQ(floats.after[1].factor, 5);
+  EXPECT_EQ(floats.after[1].mean, 0.25);
+  EXPECT_EQ(floats.after[1].divisor, 1);
+}
+
+TEST(LoweringTest, IntegersAreDividedInTheEnd) {
+  EXPECT_FALSE(Lower({DataType::kInt64}, {{ReduceOp::kSum, 1, 1}}, 1, 3).Moves(DataType::kInt64));
+  const Lowering average = Lower({DataType::kInt64}, {{ReduceOp::kAverage, 1, 1}}, 1, 3);
+  EXPECT_TRUE(average.before.empty());
+  EXPECT_EQ(average.after[0].divisor, 3);
+  EXPECT_EQ(average.after[0].mean, 1);
+}
+
+TEST(LoweringTest, WhatNcclLacksIsCarriedByAnotherType) {
+  for (const DataType dtype : {DataType::kInt16, DataType::kUint16}) {
+    const Lowering lowering = Lower({dtype}, {{ReduceOp::kSum, 1, 1}}, 1, 3);
+    EXPECT_EQ(lowering.type, DataType::kInt32);
+    EXPECT_TRUE(lowering.Moves(dtype));
+  }
+}
+
+TEST(LoweringTest, TruthValuesAreOrAndAnd) {
+  EXPECT_EQ(Lower({DataType::kBool, ReduceOp::kSum}, {}, 1, 3).op, cuda::ncclMax);
+  EXPECT_EQ(Lower({DataType::kBool, ReduceOp::kMax}, {}, 1, 3).op, cuda::ncclMax);
+  EXPECT_EQ(Lower({DataType::kBool, ReduceOp::kProduct}, {}, 1, 3).op, cuda::ncclMin);
+  EXPECT_EQ(Lower({DataType::kBool, ReduceOp::kMin}, {}, 1, 3).op, cuda::ncclMin);
+  EXPECT_EQ(NcclType(DataType::kBool), cuda::ncclUint8);
+}
+
+TEST(LayoutTest, OfTensorsOneBehindTheOther) {
+  float in[6] = {}, out[6] = {};
+  const Layout layout = LayoutOf(DataType::kFloat32, {{in, out, 2}, {nullptr, nullptr, 0}, {in + 2, out + 2, 4}});
+  EXPECT_EQ(layout.input, in);
+  EXPECT_EQ(layout.output, out);
+  EXPECT_EQ(LayoutOf(DataType::kFloat32, {{in, in, 6}}).output, in);
+}
+
+TEST(LayoutTest, OfOthersIsNone) {
+  float in[6] = {}, out[6] = {};
+  EXPECT_EQ(LayoutOf(DataType::kFloat32, {{in, out, 2}, {in + 3, out + 2, 2}}).input, nullptr) << "a gap before";
+  EXPECT_EQ(LayoutOf(DataType::kFloat32, {{in, out, 2}, {in + 2, out + 3, 2}}).input, nullptr) << "a gap after";
+  EXPECT_EQ(LayoutOf(DataType::kFloat32, {{in, out, 2}, {nullptr, nullptr, 2}}).input, nullptr) << "zeros";
+  EXPECT_EQ(LayoutOf(DataType::kFloat32, {{in, nullptr, 2}}).input, nullptr) << "no result is wanted";
+  EXPECT_EQ(LayoutOf(DataType::kFloat32, {}).input, nullptr) << "nothing";
+}
+
+}  // namespace
+}  // namespace farandole::worker::nccl

@@ -1,0 +1,256 @@
+#include "worker/nccl/nccl_communicator.h"
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/collective/local_bootstrap.h"
+#include "worker/cuda/fake_nccl.h"
+#include "worker/kernels/fake_kernels_testing.h"
+#include "worker/nccl/device_collectives_testing.h"
+
+// Against fakes of the CUDA driver and of NCCL: this proves how they are called, not what they do.
+namespace farandole::worker::nccl {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kNccl[] = "worker/cuda/fake_nccl.so";
+
+class NcclCommunicatorTest : public testing::TestWithParam<int> {
+ protected:
+  static constexpr int kGpus = 4;
+
+  NcclCommunicatorTest() : gpus_(kGpus), shared_(cuda::SharedObject::Open(kNccl).value()) {
+    cuda::NcclPlaces places;
+    places.wanted = kNccl;
+    library_ = cuda::NcclLibrary::Load(places).value();
+    kernels::AddFakeKernels(&gpus_.fake());
+    for (int i = 0; i < kGpus; ++i) kernels_.push_back(kernels::Kernels::Load(gpus_.device(i), "image").value());
+    fake_ = reinterpret_cast<cuda::FakeNcclGetter*>(shared_.Find(cuda::kFakeNcclGetter))();
+    fake_->reset();
+  }
+  ~NcclCommunicatorTest() override {
+    EXPECT_EQ(fake_->live_communicators, 0);
+    fake_->reset();
+  }
+
+  Resources SharedOf(Watch* watch) {
+    return {library_.get(), watch, [this](cuda::CudaDevice* device) -> absl::StatusOr<const kernels::Kernels*> {
+              if (!kernels_failure_.ok()) return kernels_failure_;
+              return kernels_[device->ordinal()].get();
+            }};
+  }
+
+  using Made = absl::StatusOr<std::unique_ptr<NcclCommunicator>>;
+  // Runs `check` as each member, in threads, each with what was made for it on the GPU that `gpu_of` names.
+  template <typename Check>
+  void RunAllAs(int ranks, const std::vector<int>& gpu_of, const Check& check) {
+    collective::LocalBootstrap bootstrap;
+    std::vector<std::thread> members;
+    for (int position = 0; position < ranks; ++position) {
+      members.emplace_back([&, position] {
+        Watch watch;
+        const collective::Group group = collective::TestGroup(ranks, position);
+        cuda::CudaDevice* const device = gpus_.device(gpu_of[position]);
+        Made made = NcclCommunicator::Create(group, &bootstrap, device, SharedOf(&watch));
+        check(&made, device);
+      });
+    }
+    for (std::thread& member : members) member.join();
+  }
+  template <typename Check>
+  void RunAll(int ranks, const Check& check) {
+    RunAllAs(ranks, {0, 1, 2, 3}, [&check](Made* made, cuda::CudaDevice* device) {
+      ASSERT_TRUE(made->ok()) << made->status();
+      Member member(made->value().get(), device);
+      check(&member, made->value().get());
+    });
+  }
+
+  cuda::FakeGpus gpus_;
+  const cuda::SharedObject shared_;
+  std::unique_ptr<const cuda::NcclLibrary> library_;
+  std::vector<std::unique_ptr<const kernels::Kernels>> kernels_;
+  absl::Status kernels_failure_;
+  cuda::FakeNccl* fake_;
+};
+
+TEST_P(NcclCommunicatorTest, Reduces) {
+  RunAll(GetParam(), [](Member* member, NcclCommunicator*) {
+    CheckAllreduces(member);
+    CheckFactors(member);
+    CheckReducescatters(member);
+  });
+}
+
+TEST_P(NcclCommunicatorTest, MovesRows) {
+  RunAll(GetParam(), [](Member* member, NcclCommunicator*) { CheckRows(member); });
+}
+
+TEST_P(NcclCommunicatorTest, KeepsTheOrder) {
+  RunAll(GetParam(), [](Member* member, NcclCommunicator*) { CheckOrder(member); });
+}
+
+// As NCCL may while it connects.
+TEST_P(NcclCommunicatorTest, WaitsForCallsInProgress) {
+  fake_->polls_in_progress = 3;
+  RunAll(GetParam(), [](Member* member, NcclCommunicator*) {
+    CheckOrder(member);
+    CheckRows(member);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, NcclCommunicatorTest, testing::Values(1, 2, 3, 4));
+
+class NcclFailureTest : public NcclCommunicatorTest {};
+
+// Tensors one behind the other are reduced where they lie: no kernel of ours, no buffer.
+TEST_F(NcclFailureTest, ContiguousTensorsAreNotMoved) {
+  RunAll(2, [](Member* member, NcclCommunicator*) {
+    cuda::FakeTensor tensor = member->Tensor(Operand(DataType::kFloat32, 20, member->own(), 1));
+    char* const data = static_cast<char*>(tensor.data());
+    const arithmetic::Reduction how(DataType::kFloat32, ReduceOp::kSum, 1, 1, 0.5);
+    collective::Allreduce call{how, {{data, data, 5}, {data + 20, data + 20, 15}}};
+    ASSERT_TRUE(member->Run(std::move(call)).ok());
+  });
+  EXPECT_EQ(fake_->works, 2) << "one call of each member";
+}
+
+TEST_F(NcclFailureTest, OneThatHasJoinedAddsZeros) {
+  RunAll(2, [](Member* member, NcclCommunicator*) {
+    cuda::FakeTensor tensor = member->Tensor(Operand(DataType::kInt32, 5, 0, 0));
+    const bool joined = member->own() == 1;
+    const collective::Piece piece =
+        joined ? collective::Piece{nullptr, nullptr, 5} : collective::Piece{tensor.data(), tensor.data(), 5};
+    ASSERT_TRUE(member->Run(collective::Allreduce{DataType::kInt32, {piece}}).ok());
+    EXPECT_EQ(tensor.Read(), Operand(DataType::kInt32, 5, 0, 0));
+  });
+}
+
+// A peer that is dead, which NCCL does not notice within a host: an abort ends what waits for it, with the reason.
+TEST_F(NcclFailureTest, AbortEndsWhatWaitsForAPeer) {
+  absl::Notification ended;
+  RunAll(2, [&ended](Member* member, NcclCommunicator* communicator) {
+    cuda::FakeTensor warm = member->Tensor(4);
+    const collective::Allreduce first{DataType::kInt32, {{warm.data(), warm.data(), 1}}};
+    ASSERT_TRUE(member->Run(first).ok());
+    if (member->own() == 1) return ended.WaitForNotification();
+    cuda::FakeTensor tensor = member->Tensor(20);
+    const collective::Allreduce call{DataType::kInt32, {{tensor.data(), tensor.data(), 5}}};
+    const auto waiting = member->Start(call);
+    const auto behind = member->Start(call);
+    EXPECT_TRUE(waiting->enqueued);
+    EXPECT_FALSE(waiting->ended.HasBeenNotified());
+    communicator->Abort("rank 1 has died");
+    communicator->Abort("something else");
+    for (const auto& one : {waiting, behind}) {
+      ASSERT_TRUE(one->ended.WaitForNotificationWithTimeout(absl::Seconds(20)));
+      EXPECT_EQ(one->status, absl::AbortedError("rank 1 has died"));
+    }
+    EXPECT_EQ(member->Run(call), absl::AbortedError("rank 1 has died")) << "what comes later";
+    ended.Notify();
+  });
+}
+
+TEST_F(NcclFailureTest, AbortEndsAnInitialisationToWhichNotAllCome) {
+  absl::Notification ended;
+  fake_->at_rank = 0;
+  fake_->init_never_ends = true;
+  RunAll(2, [&ended](Member* member, NcclCommunicator* communicator) {
+    if (member->own() == 1) return ended.WaitForNotification();
+    cuda::FakeTensor tensor = member->Tensor(20);
+    std::thread aborts([communicator] { communicator->Abort("rank 1 has died"); });
+    const collective::Allreduce call{DataType::kInt32, {{tensor.data(), tensor.data(), 5}}};
+    EXPECT_EQ(member->Run(call), absl::AbortedError("rank 1 has died"));
+    aborts.join();
+    ended.Notify();
+  });
+}
+
+TEST_F(NcclFailureTest, AnInitialisationThatFailsSaysWhy) {
+  absl::Notification ended;
+  fake_->at_rank = 0;
+  fake_->init_result = cuda::ncclSystemError;
+  fake_->init_text = "socket refused";
+  RunAll(2, [&ended](Member* member, NcclCommunicator* communicator) {
+    if (member->own() == 1) return ended.WaitForNotification();
+    cuda::FakeTensor tensor = member->Tensor(20);
+    const collective::Allreduce call{DataType::kInt32, {{tensor.data(), tensor.data(), 5}}};
+    const absl::Status status = member->Run(call);
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("NCCL 2.19.3 on GPU 0 (Fake GPU 0): "));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("socket refused"));
+    ended.Notify();
+  });
+}
+
+// What NCCL finds out by itself ends what is under way, and the communicator.
+TEST_F(NcclFailureTest, AFailureOfNcclEndsWhatIsUnderWay) {
+  absl::Notification failed;
+  fake_->at_rank = 0;
+  fake_->async_error_after = 0;
+  fake_->async_error = cuda::ncclRemoteError;
+  fake_->async_text = "connection closed by remote peer";
+  RunAll(2, [&failed](Member* member, NcclCommunicator* communicator) {
+    cuda::FakeTensor tensor = member->Tensor(20);
+    const collective::Allreduce call{DataType::kInt32, {{tensor.data(), tensor.data(), 5}}};
+    if (member->own() == 0) {
+      EXPECT_THAT(std::string(member->Run(call).message()), HasSubstr("connection closed by remote peer"));
+      return failed.Notify();
+    }
+    const auto waiting = member->Start(call);
+    failed.WaitForNotification();
+    communicator->Abort("rank 0 has failed");
+    waiting->ended.WaitForNotification();
+    EXPECT_FALSE(waiting->status.ok());
+  });
+}
+
+TEST_F(NcclFailureTest, TheEndOfACommunicatorEndsWhatIsUnderWay) {
+  std::shared_ptr<Member::Pending> alone;
+  RunAll(2, [&alone](Member* member, NcclCommunicator*) {
+    cuda::FakeTensor tensor = member->Tensor(20);
+    const collective::Allreduce call{DataType::kInt32, {{tensor.data(), tensor.data(), 5}}};
+    ASSERT_TRUE(member->Run(call).ok());
+    if (member->own() == 0) alone = member->Start(call);
+  });
+  ASSERT_TRUE(alone->ended.HasBeenNotified());
+  EXPECT_EQ(alone->status, absl::AbortedError("the communicator is gone"));
+}
+
+TEST_F(NcclFailureTest, RanksThatShareAGpuGoOnTogetherWithoutNccl) {
+  RunAllAs(3, {0, 1, 0}, [](Made* made, cuda::CudaDevice*) {
+    EXPECT_TRUE(absl::IsUnavailable(made->status())) << made->status();
+    EXPECT_THAT(std::string(made->status().message()), HasSubstr("rank 0 (pid 1000 on host here) and rank 2"));
+    EXPECT_THAT(std::string(made->status().message()), HasSubstr("torch.cuda.set_device(hvd.local_rank())"));
+  });
+}
+
+TEST_F(NcclFailureTest, WithoutKernelsAllGoOnWithoutNccl) {
+  kernels_failure_ = absl::FailedPreconditionError("this build has none");
+  RunAllAs(2, {0, 1}, [](Made* made, cuda::CudaDevice*) {
+    EXPECT_TRUE(absl::IsUnavailable(made->status())) << made->status();
+    EXPECT_THAT(std::string(made->status().message()), HasSubstr("this build has none"));
+  });
+}
+
+TEST_F(NcclFailureTest, AProcessMayUseTwoGpus) {
+  RunAll(2, [this](Member* member, NcclCommunicator* communicator) {
+    Member other(communicator, gpus_.device(member->own() + 2));
+    for (Member* const used : {member, &other, member}) {
+      cuda::FakeTensor tensor = used->Tensor(Operand(DataType::kInt64, 5, member->own(), 1));
+      collective::Allreduce call{DataType::kInt64, {{tensor.data(), tensor.data(), 5}}};
+      ASSERT_TRUE(used->Run(std::move(call)).ok());
+      EXPECT_EQ(collective::WrongCell(DataType::kInt64, tensor.Read().data(), 5, 2, 1), -1);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace farandole::worker::nccl

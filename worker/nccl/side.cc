@@ -1,0 +1,230 @@
+#include "worker/nccl/side.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <variant>
+
+#include "worker/arithmetic/integer_average.h"
+
+namespace farandole::worker::nccl {
+namespace {
+
+using cuda::ncclComm_t;
+using cuda::ncclResult_t;
+using kernels::MovePiece;
+
+constexpr int64_t kBufferBytesMin = 1 << 20;
+
+uint64_t AddressOf(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+MovePiece PieceOf(uint64_t from, uint64_t to, int64_t end, const Factors& factors) {
+  return {from, to, end, factors.factor, factors.mean, factors.divisor, 0};
+}
+
+Factors FactorsOf(const std::vector<Factors>& all, size_t i) { return all.empty() ? Factors() : all[i]; }
+
+// Calls of NCCL's one after the other, until one fails.
+class Series {
+ public:
+  bool ok() const { return result_ == cuda::ncclSuccess || result_ == cuda::ncclInProgress; }
+  void Add(ncclResult_t result) {
+    if (ok()) result_ = result;
+  }
+  ncclResult_t result() const { return result_; }
+
+ private:
+  ncclResult_t result_ = cuda::ncclSuccess;
+};
+
+}  // namespace
+
+absl::Status Side::WaitFor(const std::vector<device::EventPtr>& ready) {
+  // Of each stream the last one.
+  std::vector<const cuda::CudaEvent*> last;
+  for (const device::EventPtr& event : ready) {
+    const auto* const moment = static_cast<const cuda::CudaEvent*>(event.get());
+    const auto same = std::find_if(last.begin(), last.end(), [moment](const cuda::CudaEvent* known) {
+      return known->stream() == moment->stream() && known->device() == moment->device();
+    });
+    if (same == last.end()) {
+      last.push_back(moment);
+    } else if ((*same)->order() < moment->order()) {
+      *same = moment;
+    }
+  }
+  for (const cuda::CudaEvent* moment : last) {
+    const absl::Status status = moment->MakeWait(comm_->stream());
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Side::Enqueue(const collective::Collective& collective, Kept* kept) {
+  return std::visit([&](const auto& call) { return Enqueue(call, kept); }, collective.what);
+}
+
+absl::StatusOr<cuda::ncclRedOp_t> Side::OpOf(const Lowering& lowering) {
+  if (lowering.operand_factor == 1) return lowering.op;
+  return comm_->ScaledSum(lowering.type, lowering.operand_factor);
+}
+
+absl::Status Side::AllreduceAt(const void* input, void* output, int64_t count, const Lowering& lowering) {
+  const absl::StatusOr<cuda::ncclRedOp_t> op = OpOf(lowering);
+  if (!op.ok()) return op.status();
+  return comm_->Enqueue("ncclAllReduce", [&](const cuda::NcclApi& api, ncclComm_t comm, cuda::CUstream stream) {
+    return api.ncclAllReduce(input, output, count, NcclType(lowering.type), *op, comm, stream);
+  });
+}
+
+absl::Status Side::Enqueue(const collective::Allreduce& call, Kept* kept) {
+  const DataType dtype = call.how.dtype;
+  const int64_t count = collective::CountOf(call.pieces);
+  if (count == 0) return absl::OkStatus();
+  const Lowering lowering = Lower(call.how, call.scales, call.pieces.size(), size_);
+  const Layout layout = LayoutOf(dtype, call.pieces);
+  if (layout.input != nullptr && !lowering.Moves(dtype)) {
+    return AllreduceAt(layout.input, layout.output, count, lowering);
+  }
+  const absl::StatusOr<char*> buffer = Buffer(count * SizeOf(lowering.type), kept);
+  if (!buffer.ok()) return buffer.status();
+  absl::Status status = Pack(call, lowering, *buffer, kept);
+  if (status.ok()) status = AllreduceAt(*buffer, *buffer, count, lowering);
+  if (status.ok()) status = Unpack(call, lowering, *buffer, kept);
+  return status;
+}
+
+absl::Status Side::Pack(const collective::Allreduce& call, const Lowering& lowering, char* buffer, Kept* kept) {
+  std::vector<MovePiece> pieces;
+  int64_t end = 0;
+  for (size_t i = 0; i < call.pieces.size(); ++i) {
+    const uint64_t to = AddressOf(buffer + end * SizeOf(lowering.type));
+    end += call.pieces[i].count;
+    pieces.push_back(PieceOf(AddressOf(call.pieces[i].input), to, end, FactorsOf(lowering.before, i)));
+  }
+  return Move(call.how.dtype, lowering.type, pieces, kept);
+}
+
+absl::Status Side::Unpack(const collective::Allreduce& call, const Lowering& lowering, const char* buffer, Kept* kept) {
+  std::vector<MovePiece> pieces;
+  int64_t end = 0;
+  int64_t begin = 0;
+  for (size_t i = 0; i < call.pieces.size(); ++i) {
+    const uint64_t from = AddressOf(buffer + begin * SizeOf(lowering.type));
+    begin += call.pieces[i].count;
+    if (call.pieces[i].output == nullptr) continue;
+    end += call.pieces[i].count;
+    pieces.push_back(PieceOf(from, AddressOf(call.pieces[i].output), end, FactorsOf(lowering.after, i)));
+  }
+  return Move(lowering.type, call.how.dtype, pieces, kept);
+}
+
+absl::Status Side::Enqueue(const collective::Reducescatter& call, Kept* kept) {
+  const DataType dtype = call.how.dtype;
+  const int64_t slot = *std::max_element(call.counts.begin(), call.counts.end());
+  if (slot == 0) return absl::OkStatus();
+  const bool even = std::count(call.counts.begin(), call.counts.end(), slot) == size_;
+  std::vector<collective::Scale> scales;
+  if (arithmetic::IsInteger(dtype)) scales.push_back(call.scale);
+  const Lowering lowering = Lower(call.how, scales, 1, size_);
+  const absl::StatusOr<cuda::ncclRedOp_t> op = OpOf(lowering);
+  if (!op.ok()) return op.status();
+  const auto enqueue = [&](const void* input, void* output) {
+    return comm_->Enqueue("ncclReduceScatter", [&](const cuda::NcclApi& api, ncclComm_t comm, cuda::CUstream stream) {
+      return api.ncclReduceScatter(input, output, slot, NcclType(lowering.type), *op, comm, stream);
+    });
+  };
+  if (even && !lowering.Moves(dtype)) return enqueue(call.input, call.output);
+  // NCCL gives equally much to each, so that every part gets as much room as the largest has; what lies behind the
+  // smaller ones is combined, too, and never looked at.
+  const int64_t type_bytes = SizeOf(lowering.type);
+  const absl::StatusOr<char*> buffer = Buffer(slot * size_ * type_bytes, kept);
+  if (!buffer.ok()) return buffer.status();
+  std::vector<MovePiece> parts;
+  int64_t end = 0;
+  for (int m = 0; m < size_; ++m) {
+    const uint64_t from = AddressOf(call.input) + end * SizeOf(dtype);
+    end += call.counts[m];
+    parts.push_back(PieceOf(from, AddressOf(*buffer + m * slot * type_bytes), end, FactorsOf(lowering.before, 0)));
+  }
+  absl::Status status = Move(dtype, lowering.type, parts, kept);
+  char* const own = *buffer + position_ * slot * type_bytes;
+  if (status.ok()) status = enqueue(*buffer, own);
+  const int64_t own_count = call.counts[position_];
+  if (!status.ok() || own_count == 0) return status;
+  return Move(lowering.type, dtype,
+              {PieceOf(AddressOf(own), AddressOf(call.output), own_count, FactorsOf(lowering.after, 0))}, kept);
+}
+
+absl::Status Side::Enqueue(const collective::Allgather& call, Kept* kept) {
+  const int64_t largest = *std::max_element(call.byte_counts.begin(), call.byte_counts.end());
+  if (largest == 0) return absl::OkStatus();
+  const bool even = std::count(call.byte_counts.begin(), call.byte_counts.end(), largest) == size_;
+  return comm_->Enqueue("ncclAllGather", [&](const cuda::NcclApi& api, ncclComm_t comm, cuda::CUstream stream) {
+    if (even) return api.ncclAllGather(call.input, call.output, largest, cuda::ncclUint8, comm, stream);
+    Series series;
+    char* to = static_cast<char*>(call.output);
+    for (int m = 0; m < size_; ++m) {
+      const int64_t bytes = call.byte_counts[m];
+      const void* const from = m == position_ ? call.input : to;
+      if (bytes > 0 && series.ok()) series.Add(api.ncclBroadcast(from, to, bytes, cuda::ncclUint8, m, comm, stream));
+      to += bytes;
+    }
+    return series.result();
+  });
+}
+
+absl::Status Side::Enqueue(const collective::Alltoall& call, Kept* kept) {
+  return comm_->Enqueue("ncclSend and ncclRecv", [&](const cuda::NcclApi& api, ncclComm_t comm, cuda::CUstream stream) {
+    Series series;
+    const char* from = static_cast<const char*>(call.input);
+    char* to = static_cast<char*>(call.output);
+    for (int m = 0; m < size_ && series.ok(); ++m) {
+      const int64_t sent = call.send_bytes[m], received = call.receive_bytes[m];
+      if (sent > 0) series.Add(api.ncclSend(from, sent, cuda::ncclUint8, m, comm, stream));
+      if (received > 0) series.Add(api.ncclRecv(to, received, cuda::ncclUint8, m, comm, stream));
+      from += sent;
+      to += received;
+    }
+    return series.result();
+  });
+}
+
+absl::Status Side::Enqueue(const collective::Broadcast& call, Kept* kept) {
+  if (call.bytes == 0) return absl::OkStatus();
+  const void* const from = call.root == position_ ? call.input : call.output;
+  return comm_->Enqueue("ncclBroadcast", [&](const cuda::NcclApi& api, ncclComm_t comm, cuda::CUstream stream) {
+    return api.ncclBroadcast(from, call.output, call.bytes, cuda::ncclUint8, call.root, comm, stream);
+  });
+}
+
+absl::Status Side::Enqueue(const collective::Adasum& call, Kept* kept) {
+  return absl::InternalError("NCCL was given an Adasum");
+}
+
+absl::Status Side::Enqueue(const collective::Barrier& call, Kept* kept) {
+  return absl::InternalError("NCCL was given a barrier");
+}
+
+absl::Status Side::Move(DataType from, DataType to, const std::vector<MovePiece>& pieces, Kept* kept) {
+  if (pieces.empty() || pieces.back().end == 0) return absl::OkStatus();
+  absl::StatusOr<Mover::Kept> table = mover_.Move(from, to, pieces, comm_->stream());
+  if (!table.ok()) return table.status();
+  kept->tables.push_back(*std::move(table));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<char*> Side::Buffer(int64_t bytes, Kept* kept) {
+  if (bytes > buffer_bytes_) {
+    // What is under way keeps the former one.
+    const int64_t larger_bytes = std::max(bytes, kBufferBytesMin);
+    absl::StatusOr<std::shared_ptr<void>> larger = device()->Allocate(larger_bytes);
+    if (!larger.ok()) return larger.status();
+    buffer_ = *std::move(larger);
+    buffer_bytes_ = larger_bytes;
+  }
+  kept->buffer = buffer_;
+  return static_cast<char*>(buffer_.get());
+}
+
+}  // namespace farandole::worker::nccl
