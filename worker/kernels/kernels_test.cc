@@ -46,7 +46,7 @@ class KernelsTest : public testing::Test {
 
   template <typename T>
   CUdeviceptr OnDevice(const std::vector<T>& data) {
-    memory_.push_back(device_->Allocate(static_cast<int64_t>(data.size() * sizeof(T))).value());
+    memory_.push_back(device_->Allocate(static_cast<int64_t>(data.size() * sizeof(T)), stream_->get()).value());
     const auto memory = reinterpret_cast<CUdeviceptr>(memory_.back().get());
     EXPECT_EQ(device_->api().cuMemcpyHtoDAsync(memory, data.data(), data.size() * sizeof(T), stream_->get()),
               cuda::CUDA_SUCCESS);
@@ -93,6 +93,13 @@ TEST_F(KernelsTest, SaysWhyTheDriverRefuses) {
   const absl::Status status = Kernels::Load(device_.get(), "image").status();
   EXPECT_TRUE(absl::IsUnavailable(status));
   EXPECT_TRUE(absl::StartsWith(status.message(), absl::StrCat(kRefused, "cuModuleLoadData: "))) << status;
+}
+
+TEST_F(KernelsTest, AreUnloadedByAnyThread) {
+  std::unique_ptr<const Kernels> kernels = Load();
+  EXPECT_EQ(fake_->live_modules, 1);
+  std::thread([&] { kernels.reset(); }).join();
+  EXPECT_EQ(fake_->live_modules, 0);
 }
 
 TEST_F(KernelsTest, MovePiecesInOneLaunch) {
