@@ -16,22 +16,32 @@ constexpr std::chrono::milliseconds kLook(1);
 // Streams that were destroyed and still work. Those that are done are joined whenever another comes, and at the end.
 class Retired {
  public:
-  ~Retired() { JoinThoseDone(); }
+  static Retired& Get() {
+    static Retired retired;
+    return retired;
+  }
+  ~Retired() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    JoinLocked(false);
+  }
+
   void Add(CUstream stream) {
     std::lock_guard<std::mutex> lock(mutex_);
     streams_.push_back(stream);
-    JoinThoseDoneLocked();
+    JoinLocked(false);
+  }
+  void JoinAll() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    JoinLocked(true);
   }
 
  private:
-  void JoinThoseDone() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    JoinThoseDoneLocked();
-  }
-  void JoinThoseDoneLocked() {
-    const auto done = std::stable_partition(streams_.begin(), streams_.end(), [](CUstream s) { return !s->Idle(); });
-    std::for_each(done, streams_.end(), [](CUstream stream) { delete stream; });
-    streams_.erase(done, streams_.end());
+  // `all`, or those that are done.
+  void JoinLocked(bool all) {
+    const auto stays = [all](CUstream stream) { return !all && !stream->Idle(); };
+    const auto gone = std::stable_partition(streams_.begin(), streams_.end(), stays);
+    std::for_each(gone, streams_.end(), [](CUstream stream) { delete stream; });
+    streams_.erase(gone, streams_.end());
   }
 
   std::mutex mutex_;
@@ -50,10 +60,9 @@ CUstream CUstream_st::Resolve(CUstream stream) {
   return mine;
 }
 
-void CUstream_st::Retire(CUstream stream) {
-  static Retired retired;
-  retired.Add(stream);
-}
+void CUstream_st::Retire(CUstream stream) { Retired::Get().Add(stream); }
+
+void CUstream_st::JoinRetired() { Retired::Get().JoinAll(); }
 
 CUstream_st::CUstream_st(CUdevice device) : device_(device) {
   FakeCuda& state = FakeCudaState::Get();

@@ -24,6 +24,8 @@ struct CUstream_st {
   static CUstream Resolve(CUstream stream);
   // What is on it goes on, as with NVIDIA's.
   static void Retire(CUstream stream);
+  // Waits for what was retired.
+  static void JoinRetired();
 
   void Queue(std::function<void()> work);
   bool Idle();
