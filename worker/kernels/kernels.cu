@@ -11,6 +11,7 @@
 
 namespace farandole::worker::kernels {
 
+// Blocks of Grid::kThreads; three on a multiprocessor leave 80 registers for a thread, and have loads enough under way.
 #define FARANDOLE_KERNEL extern "C" __attribute__((global, launch_bounds(256, 3)))
 
 __attribute__((device)) inline Share ShareOfThread() {
