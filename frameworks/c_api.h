@@ -82,9 +82,9 @@ FARANDOLE_API int farandole_membership_changes(int64_t* added, int64_t* removed)
 FARANDOLE_API int farandole_start_timeline(const char* path, int mark_cycles);
 FARANDOLE_API int farandole_stop_timeline(void);
 
-// What of the libraries for GPUs is here, also before init. 1: it is here, and collectives go through it. 0: it is
-// here, but collectives of this build execute on host memory only. FARANDOLE_UNAVAILABLE: it is not here or cannot be
-// used; farandole_last_error() says why.
+// What of the libraries for GPUs is here, also before init. 1: it is here, and collectives on the memory of GPUs go
+// through it. 0: it is here, but such collectives go through host memory, since this build has no kernels for GPUs.
+// FARANDOLE_UNAVAILABLE: it is not here or cannot be used; farandole_last_error() says why.
 //   FARANDOLE_CUDA_DRIVER: `*number` is 13000 where `*text` is "CUDA 13.0 (PATH)". Nothing is initialised.
 //   FARANDOLE_CUDA_DEVICES: `*number` of them, `*text` their names. Initialises CUDA in this process: what it forks
 //   from then on cannot use CUDA.
@@ -95,8 +95,8 @@ FARANDOLE_API int farandole_stop_timeline(void);
 enum { FARANDOLE_CUDA_DRIVER = 1, FARANDOLE_CUDA_DEVICES = 2, FARANDOLE_NCCL = 3 };
 FARANDOLE_API int farandole_gpu_library(int which, const char* wheel, int* number, const char** text);
 
-// Memory of a tensor. This build executes on host memory only: FARANDOLE_CUDA is refused with
-// FARANDOLE_INVALID_ARGUMENT.
+// Memory of a tensor. FARANDOLE_CUDA: allocated on a CUDA device in its primary context; `in` and `out` of an operation
+// lie on the same one.
 enum { FARANDOLE_HOST = 0, FARANDOLE_CUDA = 1 };
 typedef struct farandole_buffer {
   void* data;      // contiguous; `in` is only read
@@ -156,7 +156,7 @@ typedef struct farandole_submission {
   // Up to here every caller has it.
   int32_t priority;    // what is ready at the same time goes out in falling priority
   int32_t owner;       // of the callbacks below, from farandole_callbacks_begin; 0: they are never unloaded
-  void* ready_stream;  // device memory: work queued there so far comes first. NULL for host memory
+  void* ready_stream;  // device memory: work queued there so far comes first, NULL is the default stream
   void* (*allocate)(void* ctx, int ndim, const int64_t* shape);
   void (*done)(void* ctx, int code, const char* text, void* done_event);
   void* ctx;
@@ -174,6 +174,11 @@ typedef struct farandole_submission {
 // `group` not NULL, or `count` above 1: they are executed together or not at all. They are allreduces, allgathers or
 // reducescatters, all of one operation and process set, submitted alike on all ranks. `group` NULL: a name is made for
 // it. A member's `name` NULL: made from the group's.
+//
+// Device memory: nothing here waits for the device. The operation is enqueued when all ranks have it, behind what was
+// on `ready_stream` at the call, and done when the device is. What is to read its result waits on the device
+// (farandole_wait_on_stream), not here. Once it is enqueued it is not taken back, so a rank that never submits it ends
+// the membership.
 //
 // Memory: `in` and `out` belong to the caller and must stay untouched until the operation is done. `out.data` must be
 // NULL for an allgather and an alltoall, whose results have a size that only the ranks together know, and may be NULL
@@ -194,8 +199,8 @@ typedef struct farandole_submission {
 //   done: exactly once, when the operation is done (its handle as well), from a thread of its own ("farandole-done"),
 //     one at a time in the order in which operations end; a slow one delays the others, but no collective. `code` is
 //     what farandole_wait would return; `text` says why, "" if it went well, and is valid during the call. `done_event`
-//     is NULL for host memory. It may submit (with names, since made-up ones depend on the order of submissions),
-//     wait, release and begin a shutdown, but farandole_shutdown_poll refuses to wait for it there.
+//     is NULL: the device is done as well. It may submit (with names, since made-up ones depend on the order of
+//     submissions), wait, release and begin a shutdown, but farandole_shutdown_poll refuses to wait for it there.
 //     farandole_shutdown_poll returns FARANDOLE_OK when all have run; open operations end with FARANDOLE_SHUT_DOWN.
 FARANDOLE_API int farandole_submit(const farandole_submission* submissions, int count, const char* group,
                                    int64_t* handles);
@@ -236,11 +241,17 @@ FARANDOLE_API int farandole_memory_free(void* data);
 // Done: FARANDOLE_OK. Not yet: FARANDOLE_PENDING. Failed: a negative code, again and again until released. A handle
 // that was never given out, or was released: FARANDOLE_INVALID_ARGUMENT. timeout_ms 0 polls.
 FARANDOLE_API int farandole_wait(int64_t handle, int timeout_ms);
-// Of an allgather or alltoall that is done. `shape` has room for 64.
+// For an operation on a device: FARANDOLE_OK when it is enqueued there, and what is put on `stream` from now on comes
+// after its result. If it fails later, the result is undefined, and farandole_wait says so. FARANDOLE_PENDING: not so
+// after `timeout_ms`. A negative code: it failed before. On host memory: as farandole_wait.
+FARANDOLE_API int farandole_wait_on_stream(int64_t handle, void* stream, int timeout_ms);
+// Of an allgather or alltoall that is done, or enqueued on a device. `shape` has room for 64.
 FARANDOLE_API int farandole_result_shape(int64_t handle, int* ndim, int64_t* shape);
-// Of an alltoall that is done: how many rows came from each member. `splits` has room for all of them.
+// Of such an alltoall: how many rows came from each member. `splits` has room for all of them.
 FARANDOLE_API int farandole_result_splits(int64_t handle, int64_t* splits);
-// Copies the result of an allgather or alltoall that is done, and had no `allocate`, to `output` of exactly `bytes`.
+// Copies the result of an allgather or alltoall that is done, and had no `allocate`, to `output` of exactly `bytes`. On
+// a device: that is enqueued, to memory of the same device; the copy is put on the operation's `ready_stream`, which
+// has to wait for the result (farandole_wait_on_stream).
 FARANDOLE_API int farandole_result_copy(int64_t handle, void* output, int64_t bytes);
 // Forgets a handle that is done. FARANDOLE_PENDING if it is not: its memory is still in use.
 FARANDOLE_API int farandole_release(int64_t handle);

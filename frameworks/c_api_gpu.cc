@@ -6,6 +6,7 @@
 #include "frameworks/c_api.h"
 #include "frameworks/c_api_answer.h"
 #include "worker/gpu_libraries.h"
+#include "worker/kernels/kernel_image.h"
 
 namespace {
 
@@ -16,8 +17,8 @@ using farandole::worker::cuda::Driver;
 using farandole::worker::cuda::NcclLibrary;
 using farandole::worker::cuda::NcclVersionText;
 
-// Collectives of this build execute on host memory, whatever is found.
-constexpr int kFound = 0;
+// Whether collectives on the memory of GPUs go through what is found.
+int Used() { return farandole::worker::kernels::KernelImage().empty() ? 0 : 1; }
 
 struct Answer {
   int number = 0;
@@ -65,5 +66,5 @@ extern "C" int farandole_gpu_library(int which, const char* wheel, int* number, 
   found = answer->text;
   *text = found.c_str();
   *number = answer->number;
-  return kFound;
+  return Used();
 }

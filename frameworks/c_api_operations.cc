@@ -4,10 +4,12 @@
 #include <memory>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "frameworks/c_api.h"
 #include "frameworks/c_api_answer.h"
 #include "frameworks/submit.h"
+#include "worker/device/device.h"
 #include "worker/library.h"
 
 namespace {
@@ -32,8 +34,21 @@ std::shared_ptr<Operation> FindGathered(int64_t handle, int* code) {
     *code = Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " is not one of an allgather or alltoall")});
     return nullptr;
   }
-  *code = operation->done() ? Answer(operation->result()) : FARANDOLE_PENDING;
+  if (operation->done()) {
+    *code = Answer(operation->result());
+  } else {
+    *code = operation->enqueued() ? FARANDOLE_OK : FARANDOLE_PENDING;
+  }
   return *code == FARANDOLE_OK ? operation : nullptr;
+}
+
+std::shared_ptr<Operation> FindOperation(int64_t handle, int* code) {
+  if (InChild(code)) return nullptr;
+  std::shared_ptr<Operation> operation = Library::Get().handles().Find(handle);
+  if (operation == nullptr) {
+    *code = Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " was never given out, or was released")});
+  }
+  return operation;
 }
 
 }  // namespace
@@ -81,11 +96,8 @@ int farandole_result_value(int64_t handle, int64_t* value) {
 
 int farandole_wait(int64_t handle, int timeout_ms) {
   int code;
-  if (InChild(&code)) return code;
-  std::shared_ptr<Operation> operation = Library::Get().handles().Find(handle);
-  if (operation == nullptr) {
-    return Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " was never given out, or was released")});
-  }
+  std::shared_ptr<Operation> operation = FindOperation(handle, &code);
+  if (operation == nullptr) return code;
   if (!operation->done() && timeout_ms != 0) {
     if (std::shared_ptr<Runtime> runtime = Library::Get().runtime()) {
       runtime->Wait(operation.get(), timeout_ms);
@@ -94,6 +106,21 @@ int farandole_wait(int64_t handle, int timeout_ms) {
     }
   }
   return operation->done() ? Answer(operation->result()) : FARANDOLE_PENDING;
+}
+
+int farandole_wait_on_stream(int64_t handle, void* stream, int timeout_ms) {
+  int code;
+  std::shared_ptr<Operation> operation = FindOperation(handle, &code);
+  if (operation == nullptr) return code;
+  if (operation->on_device == nullptr) return farandole_wait(handle, timeout_ms);
+  farandole::worker::device::EventPtr event;
+  const std::shared_ptr<Runtime> runtime = Library::Get().runtime();
+  const bool known = runtime != nullptr ? runtime->WaitEnqueued(operation.get(), timeout_ms, &event)
+                                        : operation->WaitEnqueued(timeout_ms, &event);
+  if (!known) return FARANDOLE_PENDING;
+  if (operation->done() && !operation->result().ok()) return Answer(operation->result());
+  const absl::Status status = event != nullptr ? event->MakeWait(stream) : absl::OkStatus();
+  return status.ok() ? FARANDOLE_OK : Fail({Code::kInternal, std::string(status.message())});
 }
 
 int farandole_result_shape(int64_t handle, int* ndim, int64_t* shape) {
@@ -131,17 +158,20 @@ int farandole_result_copy(int64_t handle, void* output, int64_t bytes) {
     return Fail(
         {Code::kInvalidArgument, absl::StrCat("the result of handle ", handle, " is where `allocate` wanted it")});
   }
-  if (bytes > 0) std::memcpy(output, operation->gathered->data.get(), bytes);
+  const void* const result = operation->gathered->data.get();
+  if (operation->on_device != nullptr) {
+    const Operation::OnDevice& on = *operation->on_device;
+    const absl::Status status = on.device->Copy(output, result, bytes, on.stream);
+    return status.ok() ? FARANDOLE_OK : Fail({Code::kInternal, std::string(status.message())});
+  }
+  if (bytes > 0) std::memcpy(output, result, bytes);
   return FARANDOLE_OK;
 }
 
 int farandole_release(int64_t handle) {
   int code;
-  if (InChild(&code)) return code;
-  std::shared_ptr<Operation> operation = Library::Get().handles().Find(handle);
-  if (operation == nullptr) {
-    return Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " was never given out, or was released")});
-  }
+  std::shared_ptr<Operation> operation = FindOperation(handle, &code);
+  if (operation == nullptr) return code;
   if (!operation->done()) return FARANDOLE_PENDING;
   Library::Get().handles().Remove(handle);
   return FARANDOLE_OK;

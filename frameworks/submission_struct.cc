@@ -21,9 +21,8 @@ worker::completion::Result Invalid(const Args&... args) {
 
 worker::completion::Result CheckBuffer(const char* which, const farandole_buffer& buffer) {
   if (buffer.kind == FARANDOLE_CUDA) {
-    return Invalid("`", which,
-                   "` is in CUDA memory; this build works on host memory only. Copy it to the CPU, or take a "
-                   "build that can");
+    if (buffer.device >= 0) return {};
+    return Invalid("`", which, "` is in CUDA memory of device ", buffer.device, ", which does not exist");
   }
   if (buffer.kind != FARANDOLE_HOST) return Invalid("kind ", buffer.kind, " of memory of `", which, "` does not exist");
   if (buffer.device != 0) return Invalid("`", which, "` is in host memory, which has no device ", buffer.device);
@@ -31,6 +30,12 @@ worker::completion::Result CheckBuffer(const char* which, const farandole_buffer
 }
 
 }  // namespace
+
+int DeviceOf(const farandole_submission& submission) {
+  const farandole_buffer& one = submission.in.data != nullptr ? submission.in : submission.out;
+  const farandole_buffer& any = one.data != nullptr ? one : submission.in;
+  return any.kind == FARANDOLE_CUDA ? any.device : -1;
+}
 
 worker::completion::Result ReadSubmission(const farandole_submission* submissions, int index,
                                           farandole_submission* read) {
@@ -55,9 +60,18 @@ worker::completion::Result ReadSubmission(const farandole_submission* submission
     return Invalid("operation ", read->operation, " does not exist; there are ", FARANDOLE_ALLREDUCE, " to ",
                    FARANDOLE_JOIN);
   }
-  if (read->ready_stream != nullptr) return Invalid("ready_stream is not NULL, but host memory has no streams");
   if (worker::completion::Result in = CheckBuffer("in", read->in); !in.ok()) return in;
-  return CheckBuffer("out", read->out);
+  if (worker::completion::Result out = CheckBuffer("out", read->out); !out.ok()) return out;
+  const farandole_buffer& in = read->in;
+  const farandole_buffer& out = read->out;
+  if (in.data != nullptr && out.data != nullptr && (in.kind != out.kind || in.device != out.device)) {
+    return Invalid("`in` and `out` lie in different memory: kinds ", in.kind, " and ", out.kind, ", devices ",
+                   in.device, " and ", out.device);
+  }
+  if (read->ready_stream != nullptr && DeviceOf(*read) < 0) {
+    return Invalid("ready_stream is not NULL, but host memory has no streams");
+  }
+  return {};
 }
 
 }  // namespace farandole::frameworks

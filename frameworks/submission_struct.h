@@ -11,6 +11,10 @@ namespace farandole::frameworks {
 worker::completion::Result ReadSubmission(const farandole_submission* submissions, int index,
                                           farandole_submission* read);
 
+// The CUDA device that its tensor lies on, -1: host memory. Of a tensor without elements, and of a broadcast elsewhere
+// than at its root, that of the buffer that says so.
+int DeviceOf(const farandole_submission& submission);
+
 }  // namespace farandole::frameworks
 
 #endif  // FARANDOLE_FRAMEWORKS_SUBMISSION_STRUCT_H_

@@ -4,10 +4,12 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "frameworks/c_api_answer.h"
 #include "frameworks/submission.h"
 #include "frameworks/submission_struct.h"
+#include "worker/gpu_devices.h"
 #include "worker/library.h"
 
 namespace farandole::frameworks {
@@ -41,6 +43,19 @@ worker::completion::Result FillSignature(const farandole_submission& from, Signa
     signature->splits.assign(from.splits, from.splits + from.splits_count);
   }
   return {};
+}
+
+// Where a tensor on a device lies, and what it comes after; null for host memory.
+absl::StatusOr<std::unique_ptr<const worker::session::Operation::OnDevice>> FindDevice(
+    const farandole_submission& from) {
+  const int ordinal = DeviceOf(from);
+  if (ordinal < 0) return nullptr;
+  const absl::StatusOr<worker::cuda::CudaDevice*> device = worker::GpuDevice(ordinal);
+  if (!device.ok()) return device.status();
+  absl::StatusOr<worker::device::EventPtr> ready = (*device)->Record(from.ready_stream);
+  if (!ready.ok()) return ready.status();
+  return std::make_unique<const worker::session::Operation::OnDevice>(
+      worker::session::Operation::OnDevice{*device, from.ready_stream, *std::move(ready)});
 }
 
 // Where the result goes, and who hears of the end.
@@ -110,6 +125,7 @@ worker::completion::Result MakeOperation(worker::Runtime* runtime, const farando
     made = absl::StrCat(group.name, "_", number + 1, "of", group.count);
   }
   const char* const name = made.empty() ? from.name : made.c_str();
+  if (op != OpKind::kJoin && op != OpKind::kBarrier && DeviceOf(from) >= 0) signature.device = DeviceKind::kAccelerator;
   const bool has_output = from.out.data != nullptr || (op == OpKind::kReducescatter && from.allocate != nullptr);
   valid = Validate(name, signature, from.in.data, has_output,
                    runtime->membership().PlaceIn(from.process_set, signature.root_rank));
@@ -117,6 +133,9 @@ worker::completion::Result MakeOperation(worker::Runtime* runtime, const farando
   std::unique_ptr<const worker::completion::Callbacks> callbacks;
   valid = MakeCallbacks(from, &callbacks);
   if (!valid.ok()) return valid;
+  absl::StatusOr<std::unique_ptr<const worker::session::Operation::OnDevice>> on_device = nullptr;
+  if (signature.device == DeviceKind::kAccelerator) on_device = FindDevice(from);
+  if (!on_device.ok()) return {worker::completion::Code::kInvalidArgument, std::string(on_device.status().message())};
   // Ranks that joined at different times have made up different numbers of names.
   if (op == OpKind::kJoin) worker::Library::Get().ResetNames();
   request.name = name != nullptr ? name : worker::Library::Get().NextName(op, from.process_set);
@@ -126,7 +145,7 @@ worker::completion::Result MakeOperation(worker::Runtime* runtime, const farando
     signature.group_size = static_cast<uint32_t>(group.count);
   }
   *operation = std::make_shared<worker::session::Operation>(std::move(request), from.in.data, from.out.data,
-                                                            std::move(callbacks));
+                                                            std::move(callbacks), *std::move(on_device));
   return {};
 }
 

@@ -251,10 +251,13 @@ TEST_F(SubmitTest, WhatCannotBeIsRefusedAtOnce) {
   };
   refuses([](auto* bad) { bad->operation = 0; }, "operation 0");
   refuses([](auto* bad) { bad->operation = 8; }, "operation 8");
-  refuses([](auto* bad) { bad->in.kind = FARANDOLE_CUDA; }, "host memory only");
-  refuses([](auto* bad) { bad->out.kind = FARANDOLE_CUDA; }, "`out` is in CUDA memory");
+  refuses([](auto* bad) { bad->in.kind = FARANDOLE_CUDA; }, "lie in different memory");
+  setenv("FARANDOLE_CUDA_LIB", "/nowhere/libcuda.so.1", 1);
+  refuses([](auto* bad) { bad->in.kind = bad->out.kind = FARANDOLE_CUDA; }, "no CUDA driver could be loaded");
+  unsetenv("FARANDOLE_CUDA_LIB");
   refuses([](auto* bad) { bad->out.kind = 2; }, "kind 2");
   refuses([](auto* bad) { bad->in.device = 1; }, "device 1");
+  refuses([](auto* bad) { bad->in = {bad->in.data, FARANDOLE_CUDA, -1}; }, "device -1, which does not exist");
   refuses([&](auto* bad) { bad->ready_stream = x; }, "ready_stream");
   refuses([](auto* bad) { bad->done = nullptr; }, "needs `done`");
   refuses([](auto* bad) { bad->owner = 1234; }, "owner 1234");

@@ -93,14 +93,22 @@ void Runtime::PrepareMember() {
   if (!started.ok()) os::Log(os::LogLevel::kError, absl::StrCat(started.message(), " (HOROVOD_TIMELINE)"));
 }
 
-void Runtime::Wait(session::Operation* operation, int timeout_ms) {
+template <typename Over>
+bool Runtime::WaitAwake(session::Operation* operation, const Over& over) {
   Flush();
-  if (operation->done() || patience_.Look([operation] { return operation->done(); })) return;
-  {
-    absl::MutexLock lock(steps_.mutex());
-    if (steps_.session().Blocked(*operation, loop_.Now())) steps_.WatchDeadline();
-  }
-  operation->Wait(timeout_ms);
+  if (over() || patience_.Look(over)) return true;
+  absl::MutexLock lock(steps_.mutex());
+  if (steps_.session().Blocked(*operation, loop_.Now())) steps_.WatchDeadline();
+  return false;
+}
+
+void Runtime::Wait(session::Operation* operation, int timeout_ms) {
+  if (!WaitAwake(operation, [operation] { return operation->done(); })) operation->Wait(timeout_ms);
+}
+
+bool Runtime::WaitEnqueued(session::Operation* operation, int timeout_ms, device::EventPtr* event) {
+  const bool over = WaitAwake(operation, [operation] { return operation->enqueued() || operation->done(); });
+  return operation->WaitEnqueued(over ? 0 : timeout_ms, event);
 }
 
 void Runtime::BeginLeave() {

@@ -19,6 +19,7 @@
 #include "worker/control/start_limit.h"
 #include "worker/control/steps.h"
 #include "worker/control/submitter.h"
+#include "worker/device/device.h"
 #include "worker/execute/executor.h"
 #include "worker/link/control_link.h"
 #include "worker/membership.h"
@@ -80,6 +81,8 @@ class Runtime {
   void Flush() { submitter_.Flush(); }
   // Flush(), then waits until the operation is done, at most `timeout_ms`.
   void Wait(session::Operation* operation, int timeout_ms);
+  // The same, until it is enqueued on its device: as Operation::WaitEnqueued.
+  bool WaitEnqueued(session::Operation* operation, int timeout_ms, device::EventPtr* event);
 
   // After WaitReady() was OK: see JobTimeline.
   absl::Status StartTimeline(const std::string& path, bool mark_cycles) { return timeline_.Start(path, mark_cycles); }
@@ -93,6 +96,9 @@ class Runtime {
   void Stop();
 
  private:
+  // Flush(), and what a wait of the script does before it sleeps. True: `over` says so already.
+  template <typename Over>
+  bool WaitAwake(session::Operation* operation, const Over& over);
   // Until something has changed since `seen`, whatever it is. False: the deadline has passed.
   bool AwaitChange(uint32_t seen, TimePoint deadline);
   Runtime(Config config, const LinkFactory& link, execute::Executor::Factory communicators, Limits limits, Past past,

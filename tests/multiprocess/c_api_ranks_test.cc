@@ -46,13 +46,12 @@ pid_t Start(const std::vector<std::string>& command, const std::vector<int>& fds
 }
 
 void WriteAndClose(Pipe* pipe, const std::string& text) {
-  ASSERT_EQ(write(pipe->write.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  EXPECT_EQ(write(pipe->write.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   pipe->write.Reset();
 }
 
-class CApiRanksTest : public testing::TestWithParam<int> {};
-
-TEST_P(CApiRanksTest, EveryAnswerIsRight) {
+// A job of so many ranks that run `command`. The code with which the agent ends.
+int RunJob(int ranks, const std::vector<std::string>& command) {
   Pipe key, ready, token;
   const pid_t controller = Start({Program("controller/farandole-controller"), "--key-fd",
                                   std::to_string(key.read.get()), "--ready-fd", std::to_string(ready.write.get())},
@@ -61,24 +60,62 @@ TEST_P(CApiRanksTest, EveryAnswerIsRight) {
   ready.write.Reset();
   char line[128];
   const ssize_t n = read(ready.read.get(), line, sizeof line);
-  ASSERT_GT(n, 1) << "no controller";
+  EXPECT_GT(n, 1) << "no controller";
+  if (n <= 1) return -1;
   const std::string address(line, n - 1);
 
-  const pid_t agent = Start({Program("agent/farandole-agent"), "--job", "test", "--controller", address, "--token-fd",
-                             std::to_string(token.read.get()), "--size", std::to_string(GetParam()), "--",
-                             Program("tests/multiprocess/c_api_ranks")},
-                            {token.read.get()});
+  std::vector<std::string> agent_command = {Program("agent/farandole-agent"),
+                                            "--job",
+                                            "test",
+                                            "--controller",
+                                            address,
+                                            "--token-fd",
+                                            std::to_string(token.read.get()),
+                                            "--size",
+                                            std::to_string(ranks),
+                                            "--"};
+  agent_command.insert(agent_command.end(), command.begin(), command.end());
+  const pid_t agent = Start(agent_command, {token.read.get()});
   WriteAndClose(&token, MakeToken(kKey, "test", "member"));
   int status = 0;
-  ASSERT_EQ(waitpid(agent, &status, 0), agent);
+  EXPECT_EQ(waitpid(agent, &status, 0), agent);
   EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  const int code = WEXITSTATUS(status);
   kill(controller, SIGTERM);
-  ASSERT_EQ(waitpid(controller, &status, 0), controller);
+  EXPECT_EQ(waitpid(controller, &status, 0), controller);
   EXPECT_TRUE(WIFEXITED(status));
+  return code;
+}
+
+class CApiRanksTest : public testing::TestWithParam<int> {};
+
+TEST_P(CApiRanksTest, EveryAnswerIsRight) {
+  EXPECT_EQ(RunJob(GetParam(), {Program("tests/multiprocess/c_api_ranks")}), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CApiRanksTest, testing::Values(1, 2, 4));
+
+// With tensors on devices.
+class CApiDeviceRanksTest : public testing::TestWithParam<int> {
+ protected:
+  static int RunAs(const std::string& mode, const std::string& file = "") {
+    return RunJob(GetParam(), {Program("tests/multiprocess/c_api_device_ranks"), mode, file});
+  }
+};
+
+TEST_P(CApiDeviceRanksTest, EachRankHasAGpu) { EXPECT_EQ(RunAs("own"), 0); }
+TEST_P(CApiDeviceRanksTest, AllRanksShareAGpu) { EXPECT_EQ(RunAs("shared"), 0); }
+TEST_P(CApiDeviceRanksTest, ThereIsNoNccl) { EXPECT_EQ(RunAs("without"), 0); }
+
+TEST_P(CApiDeviceRanksTest, AKilledRankIsNamed) {
+  if (GetParam() == 1) return;
+  const std::string file = testing::TempDir() + "/told" + std::to_string(GetParam());
+  unlink(file.c_str());
+  EXPECT_NE(RunAs("killed", file), 0) << "one of its ranks was killed";
+  EXPECT_EQ(access(file.c_str(), F_OK), 0) << "the others have not heard of it";
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, CApiDeviceRanksTest, testing::Values(1, 2, 4));
 
 }  // namespace
 }  // namespace farandole::multiprocess

@@ -62,6 +62,8 @@ TEST(Abi, FunctionsOfTheDriver) {
   EXPECT_TRUE((kSame<decltype(&::cuEventElapsedTime), decltype(ours::DriverApi::cuEventElapsedTime)>));
   EXPECT_TRUE((kSame<decltype(&::cuMemAlloc), decltype(ours::DriverApi::cuMemAlloc)>));
   EXPECT_TRUE((kSame<decltype(&::cuMemFree), decltype(ours::DriverApi::cuMemFree)>));
+  EXPECT_TRUE((kSame<decltype(&::cuMemAllocAsync), decltype(ours::DriverApi::cuMemAllocAsync)>));
+  EXPECT_TRUE((kSame<decltype(&::cuMemFreeAsync), decltype(ours::DriverApi::cuMemFreeAsync)>));
   EXPECT_TRUE((kSame<decltype(&::cuMemHostAlloc), decltype(ours::DriverApi::cuMemHostAlloc)>));
   EXPECT_TRUE((kSame<decltype(&::cuMemFreeHost), decltype(ours::DriverApi::cuMemFreeHost)>));
   EXPECT_TRUE((kSame<decltype(&::cuMemcpyHtoDAsync), decltype(ours::DriverApi::cuMemcpyHtoDAsync)>));

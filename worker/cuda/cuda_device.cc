@@ -131,20 +131,34 @@ void CudaDevice::GiveBack(CUevent event) {
   spare_.push_back(event);
 }
 
-absl::StatusOr<std::shared_ptr<void>> CudaDevice::Allocate(int64_t bytes) {
+absl::StatusOr<std::shared_ptr<void>> CudaDevice::Allocate(int64_t bytes, void* stream) {
   const Current current(this);
   CUdeviceptr memory = 0;
   const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
-  const absl::Status status = ToStatus(api().cuMemAlloc(&memory, size), "cuMemAlloc");
+  auto* const on = static_cast<CUstream>(stream);
+  CUresult result = api().cuMemAllocAsync(&memory, size, on);
+  // The other call waits for the whole device, and so does its counterpart.
+  const bool in_order = result != CUDA_ERROR_NOT_SUPPORTED;
+  if (!in_order) result = api().cuMemAlloc(&memory, size);
+  const absl::Status status = ToStatus(result, in_order ? "cuMemAllocAsync" : "cuMemAlloc");
   if (absl::IsResourceExhausted(status)) {
     return absl::ResourceExhaustedError(
         absl::StrCat(name_, " has no memory for a buffer of ", bytes, " bytes: ", status.message()));
   }
   if (!status.ok()) return status;
-  return std::shared_ptr<void>(reinterpret_cast<void*>(memory), [this](void* given) {
+  return std::shared_ptr<void>(reinterpret_cast<void*>(memory), [this, in_order, on](void* given) {
     const Current freed(this);
-    api().cuMemFree(reinterpret_cast<CUdeviceptr>(given));
+    const auto address = reinterpret_cast<CUdeviceptr>(given);
+    in_order ? api().cuMemFreeAsync(address, on) : api().cuMemFree(address);
   });
+}
+
+absl::Status CudaDevice::Copy(void* to, const void* from, int64_t bytes, void* stream) {
+  if (bytes == 0) return absl::OkStatus();
+  const Current current(this);
+  return ToStatus(api().cuMemcpyDtoDAsync(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from),
+                                          static_cast<size_t>(bytes), static_cast<CUstream>(stream)),
+                  "cuMemcpyDtoDAsync");
 }
 
 absl::Status CudaDevice::ToStatus(CUresult result, absl::string_view call) const {

@@ -57,7 +57,8 @@ class CudaDevice final : public device::Device {
 
   int ordinal() const override { return ordinal_; }
   absl::StatusOr<device::EventPtr> Record(void* stream) override;
-  absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes) override;
+  absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes, void* stream) override;
+  absl::Status Copy(void* to, const void* from, int64_t bytes, void* stream) override;
 
   // The same, of its own type.
   absl::StatusOr<std::shared_ptr<const CudaEvent>> RecordEvent(CUstream stream);

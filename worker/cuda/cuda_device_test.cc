@@ -107,14 +107,34 @@ TEST_F(CudaDeviceTest, UsesEventsAgain) {
 
 TEST_F(CudaDeviceTest, GivesMemory) {
   const auto stream = CudaStream::Make(device_.get()).value();
-  const std::shared_ptr<void> on_device = device_->Allocate(8).value();
+  std::shared_ptr<void> on_device = device_->Allocate(8, stream->get()).value();
+  const std::shared_ptr<void> copy = device_->Allocate(8, stream->get()).value();
   const std::shared_ptr<char> pinned = AllocatePinned(device_.get(), 8).value();
   const auto address = reinterpret_cast<CUdeviceptr>(on_device.get());
   EXPECT_EQ(device_->api().cuMemcpyHtoDAsync(address, "gradient", 8, stream->get()), CUDA_SUCCESS);
-  EXPECT_EQ(device_->api().cuMemcpyDtoHAsync(pinned.get(), address, 8, stream->get()), CUDA_SUCCESS);
+  EXPECT_TRUE(device_->Copy(copy.get(), on_device.get(), 8, stream->get()).ok());
+  // Freed behind the copy.
+  on_device = nullptr;
+  const auto copied = reinterpret_cast<CUdeviceptr>(copy.get());
+  EXPECT_EQ(device_->api().cuMemcpyDtoHAsync(pinned.get(), copied, 8, stream->get()), CUDA_SUCCESS);
   Await(*device_->RecordEvent(stream->get()).value());
   EXPECT_EQ(std::string(pinned.get(), 8), "gradient");
-  EXPECT_NE(device_->Allocate(0).value(), nullptr);
+  EXPECT_EQ(fake_->live_device_allocations, 1);
+  EXPECT_NE(device_->Allocate(0, stream->get()).value(), nullptr);
+}
+
+TEST_F(CudaDeviceTest, GivesMemoryAlsoWhereItHasNoOrder) {
+  const auto stream = CudaStream::Make(device_.get()).value();
+  fake_->async_memory_result = CUDA_ERROR_NOT_SUPPORTED;
+  std::shared_ptr<void> memory = device_->Allocate(8, stream->get()).value();
+  EXPECT_EQ(fake_->live_device_allocations, 1);
+  memory = nullptr;
+  EXPECT_EQ(fake_->live_device_allocations, 0);
+  fake_->async_memory_result = CUDA_ERROR_OUT_OF_MEMORY;
+  const absl::Status status = device_->Allocate(8, stream->get()).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status));
+  EXPECT_NE(status.message().find("GPU 0 (Fake GPU 0) has no memory for a buffer of 8 bytes"), std::string::npos);
+  fake_->async_memory_result = CUDA_SUCCESS;
 }
 
 TEST_F(CudaDeviceTest, TellsWhatCannotBeMendedFromTheRest) {

@@ -74,6 +74,8 @@ void FindStreams(Finder* find, DriverApi* api) {
 void FindMemory(Finder* find, DriverApi* api) {
   find->Required("cuMemAlloc", &api->cuMemAlloc);
   find->Required("cuMemFree", &api->cuMemFree);
+  find->Required("cuMemAllocAsync", &api->cuMemAllocAsync);
+  find->Required("cuMemFreeAsync", &api->cuMemFreeAsync);
   find->Required("cuMemHostAlloc", &api->cuMemHostAlloc);
   find->Required("cuMemFreeHost", &api->cuMemFreeHost);
   find->Required("cuMemcpyHtoDAsync", &api->cuMemcpyHtoDAsync);

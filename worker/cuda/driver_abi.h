@@ -40,6 +40,7 @@ enum CUresult : int {
   CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
   CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
   CUDA_ERROR_LAUNCH_FAILED = 719,
+  CUDA_ERROR_NOT_SUPPORTED = 801,
   CUDA_ERROR_UNKNOWN = 999,
 };
 
@@ -107,6 +108,9 @@ struct DriverApi {
 
   CUresult (*cuMemAlloc)(CUdeviceptr* memory, size_t bytes);
   CUresult (*cuMemFree)(CUdeviceptr memory);
+  // In the order of a stream. Not every device has them (CUDA_ERROR_NOT_SUPPORTED).
+  CUresult (*cuMemAllocAsync)(CUdeviceptr* memory, size_t bytes, CUstream stream);
+  CUresult (*cuMemFreeAsync)(CUdeviceptr memory, CUstream stream);
   CUresult (*cuMemHostAlloc)(void** memory, size_t bytes, unsigned flags);
   CUresult (*cuMemFreeHost)(void* memory);
   CUresult (*cuMemcpyHtoDAsync)(CUdeviceptr to, const void* from, size_t bytes, CUstream stream);

@@ -94,6 +94,18 @@ CUresult MemAlloc(CUdeviceptr* memory, size_t bytes) {
 
 CUresult MemFree(CUdeviceptr memory) { return FakeCudaMemory::Get().Free(memory); }
 
+// The memory is there at once, and goes in the order of the stream.
+CUresult MemAllocAsync(CUdeviceptr* memory, size_t bytes, CUstream stream) {
+  if (State().async_memory_result != CUDA_SUCCESS) return State().async_memory_result;
+  return FakeCudaMemory::Get().Allocate(memory, bytes, CUstream_st::Resolve(stream)->device());
+}
+
+CUresult MemFreeAsync(CUdeviceptr memory, CUstream stream) {
+  if (FakeCudaMemory::Get().OnDevice(memory) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  CUstream_st::Resolve(stream)->Queue([memory] { FakeCudaMemory::Get().Free(memory); });
+  return CUDA_SUCCESS;
+}
+
 CUresult MemHostAlloc(void** memory, size_t bytes, unsigned) {
   return InContext() == CUDA_SUCCESS ? FakeCudaMemory::Get().AllocateHost(memory, bytes) : InContext();
 }
@@ -190,6 +202,8 @@ void AddStreams(FakeCudaEntryPoints* all) {
 void AddMemory(FakeCudaEntryPoints* all) {
   all->Add<MemAlloc>("cuMemAlloc", &DriverApi::cuMemAlloc);
   all->AddRelease<MemFree>("cuMemFree", &DriverApi::cuMemFree);
+  all->Add<MemAllocAsync>("cuMemAllocAsync", &DriverApi::cuMemAllocAsync);
+  all->AddRelease<MemFreeAsync>("cuMemFreeAsync", &DriverApi::cuMemFreeAsync);
   all->Add<MemHostAlloc>("cuMemHostAlloc", &DriverApi::cuMemHostAlloc);
   all->AddRelease<MemFreeHost>("cuMemFreeHost", &DriverApi::cuMemFreeHost);
   all->Add<MemcpyHtoDAsync>("cuMemcpyHtoDAsync", &DriverApi::cuMemcpyHtoDAsync);
@@ -240,7 +254,11 @@ void AddFunctions(FakeCuda* state) {
   state->launch = Launch;
 }
 
-void Reset() { AddFunctions(new (&State()) FakeCuda()); }
+void Reset() {
+  // They read it, too.
+  CUstream_st::JoinRetired();
+  AddFunctions(new (&State()) FakeCuda());
+}
 
 }  // namespace
 

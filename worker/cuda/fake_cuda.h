@@ -32,6 +32,8 @@ struct FakeCuda {
   // Every call answers this from now on, but for texts and versions, and does nothing but count what it releases:
   // a kernel has failed, and the process can use CUDA no more. Work on streams goes on unseen.
   std::atomic<CUresult> sticky_error{CUDA_SUCCESS};
+  // Of cuMemAllocAsync, which not every device has.
+  std::atomic<CUresult> async_memory_result{CUDA_SUCCESS};
   // cuMemAlloc and cuMemHostAlloc fail where more bytes would live.
   std::atomic<size_t> device_bytes_max{kUnlimited};
   std::atomic<size_t> host_bytes_max{kUnlimited};

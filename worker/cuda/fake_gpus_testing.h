@@ -1,8 +1,8 @@
 #ifndef FARANDOLE_WORKER_CUDA_FAKE_GPUS_TESTING_H_
 #define FARANDOLE_WORKER_CUDA_FAKE_GPUS_TESTING_H_
 
-#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,7 +42,7 @@ class FakeTensor {
       : device_(device),
         stream_(stream),
         bytes_(bytes),
-        memory_(device->Allocate(std::max<int64_t>(bytes, 1)).value()) {}
+        memory_(device->Allocate(bytes, stream).value()) {}
   FakeTensor(CudaDevice* device, CUstream stream, const std::vector<char>& bytes)
       : FakeTensor(device, stream, static_cast<int64_t>(bytes.size())) {
     Write(bytes);

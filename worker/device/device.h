@@ -33,8 +33,11 @@ class Device {
   virtual int ordinal() const = 0;
   // The moment after all that is on `stream` so far. DATA_LOSS as above.
   virtual absl::StatusOr<EventPtr> Record(void* stream) = 0;
-  // Memory of the device, freed with the last copy of the pointer; RESOURCE_EXHAUSTED: it has not so much.
-  virtual absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes) = 0;
+  // Memory for what is put on `stream` from now on. With the last copy of the pointer it is freed, behind what is on the
+  // stream by then. RESOURCE_EXHAUSTED: the device has not so much.
+  virtual absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes, void* stream) = 0;
+  // Puts a copy within the device's memory on `stream`.
+  virtual absl::Status Copy(void* to, const void* from, int64_t bytes, void* stream) = 0;
 };
 
 }  // namespace farandole::worker::device

@@ -15,7 +15,7 @@ constexpr size_t kPiecesMin = 64;
 
 absl::StatusOr<Mover::Kept> Mover::Move(DataType from, DataType to, const std::vector<kernels::MovePiece>& pieces,
                                         cuda::CUstream stream) {
-  absl::StatusOr<Kept> table = Take(pieces.size());
+  absl::StatusOr<Kept> table = Take(pieces.size(), stream);
   if (!table.ok()) return table.status();
   const size_t bytes = pieces.size() * sizeof(kernels::MovePiece);
   std::memcpy((*table)->host.get(), pieces.data(), bytes);
@@ -29,7 +29,7 @@ absl::StatusOr<Mover::Kept> Mover::Move(DataType from, DataType to, const std::v
   return table;
 }
 
-absl::StatusOr<Mover::Kept> Mover::Take(size_t pieces) {
+absl::StatusOr<Mover::Kept> Mover::Take(size_t pieces, cuda::CUstream stream) {
   {
     absl::MutexLock lock(&mutex_);
     for (std::unique_ptr<Table>& spare : spare_) {
@@ -45,7 +45,7 @@ absl::StatusOr<Mover::Kept> Mover::Take(size_t pieces) {
   const int64_t bytes = static_cast<int64_t>(pieces_max * sizeof(kernels::MovePiece));
   absl::StatusOr<std::shared_ptr<char>> host = cuda::AllocatePinned(device_, bytes);
   if (!host.ok()) return host.status();
-  absl::StatusOr<std::shared_ptr<void>> on_device = device_->Allocate(bytes);
+  absl::StatusOr<std::shared_ptr<void>> on_device = device_->Allocate(bytes, stream);
   if (!on_device.ok()) return on_device.status();
   return Kept(new Table{*std::move(host), *std::move(on_device), pieces_max}, GiveBack{this});
 }

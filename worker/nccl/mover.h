@@ -31,8 +31,8 @@ class Mover {
   };
   using Kept = std::unique_ptr<Table, GiveBack>;
 
-  // Enqueues the move; `pieces` as the kernel reads them, not empty. The device's context is current. The statuses of
-  // CudaDevice::ToStatus.
+  // Enqueues the move; `pieces` as the kernel reads them, not empty; always on the same stream, which outlives the
+  // mover. The device's context is current. The statuses of CudaDevice::ToStatus.
   absl::StatusOr<Kept> Move(DataType from, DataType to, const std::vector<kernels::MovePiece>& pieces,
                             cuda::CUstream stream);
 
@@ -45,7 +45,7 @@ class Mover {
   };
 
  private:
-  absl::StatusOr<Kept> Take(size_t pieces);
+  absl::StatusOr<Kept> Take(size_t pieces, cuda::CUstream stream);
   void Keep(Table* table);
 
   const kernels::Kernels* const kernels_;

@@ -218,7 +218,7 @@ absl::StatusOr<char*> Side::Buffer(int64_t bytes, Kept* kept) {
   if (bytes > buffer_bytes_) {
     // What is under way keeps the former one.
     const int64_t larger_bytes = std::max(bytes, kBufferBytesMin);
-    absl::StatusOr<std::shared_ptr<void>> larger = device()->Allocate(larger_bytes);
+    absl::StatusOr<std::shared_ptr<void>> larger = device()->Allocate(larger_bytes, comm_->stream());
     if (!larger.ok()) return larger.status();
     buffer_ = *std::move(larger);
     buffer_bytes_ = larger_bytes;

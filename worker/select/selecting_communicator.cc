@@ -130,7 +130,7 @@ absl::Status SelectingCommunicator::Make(Row* row, const std::vector<std::string
 
 absl::StatusOr<std::unique_ptr<collective::Communicator>> SelectingCommunicator::Build(const collective::Medium& medium,
                                                                                        device::Device* device) {
-  if (medium.usable != nullptr && size() > 1) {
+  if (medium.usable != nullptr) {
     collective::Say say;
     if (const absl::Status usable = medium.usable(); !usable.ok()) {
       say.status =

@@ -10,7 +10,7 @@ namespace {
 
 std::shared_ptr<void> MemoryFor(const Operation::OnDevice* on_device, int64_t bytes) {
   if (on_device == nullptr) return {std::malloc(bytes > 0 ? bytes : 1), std::free};
-  return on_device->device->Allocate(bytes).value_or(nullptr);
+  return on_device->device->Allocate(bytes, on_device->stream).value_or(nullptr);
 }
 
 }  // namespace
@@ -53,11 +53,11 @@ void Operation::Enqueued(device::EventPtr event) {
 }
 
 bool Operation::WaitEnqueued(int timeout_ms, device::EventPtr* event) {
-  const auto known = [this] { return enqueued_->told.load(std::memory_order_acquire) || done(); };
+  const auto known = [this] { return enqueued() || done(); };
   const uint32_t seen = enqueued_->changed.Value();
   if (!known()) enqueued_->changed.WaitPast(seen, timeout_ms);
   if (!known()) return false;
-  *event = enqueued_->told.load(std::memory_order_acquire) ? enqueued_->event : nullptr;
+  *event = enqueued() ? enqueued_->event : nullptr;
   return true;
 }
 

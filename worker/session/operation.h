@@ -97,6 +97,7 @@ class Operation {
   // Of an operation on a device. True: it is enqueued there, and `*event` is that moment, or it has failed before it
   // was, and `*event` is null. False after `timeout_ms`.
   bool WaitEnqueued(int timeout_ms, device::EventPtr* event);
+  bool enqueued() const { return enqueued_ != nullptr && enqueued_->told.load(std::memory_order_acquire); }
 
   // After done().
   const completion::Result& result() const { return failure_ != nullptr ? *failure_ : Well(); }

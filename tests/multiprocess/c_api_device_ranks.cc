@@ -1,0 +1,235 @@
+// One rank of c_api_device_ranks_test: tensors on devices through the C ABI, as a binding submits them, on fakes of the
+// CUDA driver and of NCCL. Exits with 0 if every answer was right.
+//
+//   own      each rank has a GPU      shared   all use one: NCCL does not serve that
+//   without  there is no NCCL         killed   the last rank dies inside a collective; the others leave a file
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "frameworks/c_api.h"
+#include "frameworks/c_api_testing.h"
+#include "worker/cuda/fake_gpus_testing.h"
+#include "worker/kernels/fake_kernels_testing.h"
+
+namespace farandole::multiprocess {
+namespace {
+
+using frameworks::MakeSubmission;
+using frameworks::SubmitOne;
+using worker::cuda::CudaStream;
+using worker::cuda::FakeGpus;
+using worker::cuda::FakeTensor;
+
+constexpr int kFloat32 = 7;
+constexpr int kInt32 = 4;
+constexpr int kGpus = 4;
+
+int rank, size;
+
+#define EXPECT(condition)                                                                                     \
+  do {                                                                                                        \
+    if (!(condition)) {                                                                                       \
+      std::fprintf(stderr, "rank %d, line %d: %s; %s\n", rank, __LINE__, #condition, farandole_last_error()); \
+      _exit(1);                                                                                               \
+    }                                                                                                         \
+  } while (false)
+
+template <typename T>
+std::vector<char> Bytes(const std::vector<T>& values) {
+  std::vector<char> bytes(values.size() * sizeof(T));
+  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+class DeviceRank {
+ public:
+  explicit DeviceRank(int gpu) : gpus_(kGpus), gpu_(gpu), stream_(CudaStream::Make(gpus_.device(gpu)).value()) {
+    worker::kernels::AddFakeKernels(&gpus_.fake());
+  }
+
+  template <typename T>
+  FakeTensor Tensor(const std::vector<T>& values) {
+    return {gpus_.device(gpu_), stream_->get(), Bytes(values)};
+  }
+  farandole_submission On(farandole_submission one) const {
+    one.in.kind = one.out.kind = FARANDOLE_CUDA;
+    one.in.device = one.out.device = gpu_;
+    one.ready_stream = stream_->get();
+    return one;
+  }
+  int64_t Sum(const std::string& name, const FakeTensor& tensor, int64_t count) const {
+    farandole_submission one =
+        On(MakeSubmission(FARANDOLE_ALLREDUCE, name.c_str(), tensor.data(), tensor.data(), kFloat32, 1, &count));
+    one.reduce_op = 1;
+    return SubmitOne(one);
+  }
+  // What comes on the stream from now on is behind the result; the host goes on.
+  int WaitOnStream(int64_t handle) const {
+    return frameworks::Await(
+        [&](int timeout_ms) { return farandole_wait_on_stream(handle, stream_->get(), timeout_ms); });
+  }
+  void Finish(int64_t handle) const {
+    EXPECT(handle > 0);
+    EXPECT(WaitOnStream(handle) == FARANDOLE_OK);
+    EXPECT(frameworks::WaitFor(handle) == FARANDOLE_OK);
+    EXPECT(farandole_release(handle) == FARANDOLE_OK);
+  }
+  // Rows of an allgather or alltoall, as the script gets them.
+  std::vector<char> Rows(int64_t handle) const {
+    EXPECT(handle > 0);
+    EXPECT(WaitOnStream(handle) == FARANDOLE_OK);
+    int ndim = 0;
+    int64_t shape[64];
+    EXPECT(farandole_result_shape(handle, &ndim, shape) == FARANDOLE_OK);
+    EXPECT(ndim == 1);
+    const int64_t bytes = shape[0] * 4;
+    const FakeTensor rows(gpus_.device(gpu_), stream_->get(), bytes);
+    EXPECT(farandole_result_copy(handle, rows.data(), bytes) == FARANDOLE_OK);
+    const std::vector<char> read = rows.Read();
+    EXPECT(frameworks::WaitFor(handle) == FARANDOLE_OK);
+    EXPECT(farandole_release(handle) == FARANDOLE_OK);
+    return read;
+  }
+  int stream_synchronizes() const { return gpus_.fake().stream_synchronizes; }
+
+ private:
+  const FakeGpus gpus_;
+  const int gpu_;
+  const std::unique_ptr<CudaStream> stream_;
+};
+
+float SumOfRanks() { return static_cast<float>(size * (size + 1)) / 2; }
+
+// Long enough to be replayed. Nothing synchronises the host with the device.
+void Steps(DeviceRank* device) {
+  constexpr int kTensors = 7;
+  constexpr int kSteps = 30;
+  std::vector<std::unique_ptr<FakeTensor>> gradients;
+  for (int t = 0; t < kTensors; ++t) {
+    gradients.push_back(std::make_unique<FakeTensor>(device->Tensor(std::vector<float>(10 * t, 1.f))));
+  }
+  for (int step = 0; step < kSteps; ++step) {
+    for (int t = 0; t < kTensors; ++t) gradients[t]->Write(Bytes(std::vector<float>(10 * t, rank + 1.f)));
+    const int synchronized_before = device->stream_synchronizes();
+    std::vector<int64_t> handles;
+    for (int t = 0; t < kTensors; ++t) {
+      handles.push_back(device->Sum("gradient" + std::to_string(t), *gradients[t], 10 * t));
+    }
+    for (int64_t handle : handles) device->Finish(handle);
+    EXPECT(device->stream_synchronizes() == synchronized_before);
+    for (int t = 0; t < kTensors; ++t) {
+      EXPECT(gradients[t]->Read() == Bytes(std::vector<float>(10 * t, SumOfRanks())));
+    }
+  }
+}
+
+// This rank has rank + 1 rows and sends one to each.
+void Rows(DeviceRank* device) {
+  const std::vector<int32_t> own(rank + 1, rank);
+  std::vector<int32_t> all;
+  for (int r = 0; r < size; ++r) all.insert(all.end(), r + 1, r);
+  const FakeTensor gathered = device->Tensor(own);
+  const int64_t count = rank + 1;
+  farandole_submission one =
+      device->On(MakeSubmission(FARANDOLE_ALLGATHER, "rows", gathered.data(), nullptr, kInt32, 1, &count));
+  EXPECT(device->Rows(SubmitOne(one)) == Bytes(all));
+
+  std::vector<int32_t> sent, received;
+  for (int r = 0; r < size; ++r) {
+    sent.push_back(rank * 10 + r);
+    received.push_back(r * 10 + rank);
+  }
+  const int64_t ranks = size;
+  const FakeTensor scattered = device->Tensor(sent);
+  one = device->On(MakeSubmission(FARANDOLE_ALLTOALL, "each", scattered.data(), nullptr, kInt32, 1, &ranks));
+  EXPECT(device->Rows(SubmitOne(one)) == Bytes(received));
+
+  const FakeTensor root = device->Tensor(std::vector<int32_t>(5, rank));
+  const int64_t five = 5;
+  one = device->On(MakeSubmission(FARANDOLE_BROADCAST, "root", root.data(), root.data(), kInt32, 1, &five));
+  one.root_rank = size - 1;
+  device->Finish(SubmitOne(one));
+  EXPECT(root.Read() == Bytes(std::vector<int32_t>(5, size - 1)));
+
+  const FakeTensor summed = device->Tensor(std::vector<int32_t>(size + 1, rank + 1));
+  const int64_t rows = size + 1;
+  const FakeTensor own_rows = device->Tensor(std::vector<int32_t>(rank == 0 ? 2 : 1));
+  one = device->On(MakeSubmission(FARANDOLE_REDUCESCATTER, "share", summed.data(), own_rows.data(), kInt32, 1, &rows));
+  one.reduce_op = 1;
+  device->Finish(SubmitOne(one));
+  const int32_t sum = static_cast<int32_t>(SumOfRanks());
+  EXPECT(own_rows.Read() == Bytes(std::vector<int32_t>(rank == 0 ? 2 : 1, sum)));
+}
+
+void Mistakes(DeviceRank* device) {
+  // One rank has it in host memory.
+  std::vector<float> host(3, 1.f);
+  const FakeTensor tensor = device->Tensor(host);
+  const int64_t count = 3;
+  farandole_submission one =
+      device->On(MakeSubmission(FARANDOLE_ALLREDUCE, "mixed", tensor.data(), tensor.data(), kFloat32, 1, &count));
+  if (rank == 0) one = MakeSubmission(FARANDOLE_ALLREDUCE, "mixed", host.data(), host.data(), kFloat32, 1, &count);
+  if (size > 1) {
+    const int64_t handle = SubmitOne(one);
+    EXPECT(handle > 0);
+    EXPECT(frameworks::WaitFor(handle) == FARANDOLE_MISMATCH);
+    EXPECT(std::strstr(farandole_last_error(), "Mismatched CPU/GPU device selection") != nullptr);
+    EXPECT(farandole_release(handle) == FARANDOLE_OK);
+  }
+  // A device that is not there.
+  one = device->On(MakeSubmission(FARANDOLE_ALLREDUCE, "none", tensor.data(), tensor.data(), kFloat32, 1, &count));
+  one.in.device = one.out.device = kGpus;
+  EXPECT(SubmitOne(one) == FARANDOLE_INVALID_ARGUMENT);
+  EXPECT(std::strstr(farandole_last_error(), "GPU 4 cannot be used") != nullptr);
+  // `in` and `out` apart.
+  one.in.device = 0;
+  EXPECT(SubmitOne(one) == FARANDOLE_INVALID_ARGUMENT);
+  EXPECT(std::strstr(farandole_last_error(), "lie in different memory") != nullptr);
+}
+
+// The last rank dies before it takes part; the others are told of it by name, also who waits for the device.
+void Killed(DeviceRank* device, const char* file) {
+  const FakeTensor tensor = device->Tensor(std::vector<float>(100, 1.f));
+  device->Finish(device->Sum("first", tensor, 100));
+  if (rank == size - 1) std::raise(SIGKILL);
+  int64_t handle = device->Sum("second", tensor, 100);
+  int code = handle < 0 ? static_cast<int>(handle) : frameworks::WaitFor(handle);
+  EXPECT(code == FARANDOLE_PEER_LOST);
+  EXPECT(std::strstr(farandole_last_error(), ("rank " + std::to_string(size - 1)).c_str()) != nullptr);
+  EXPECT(frameworks::ShutdownNow() == FARANDOLE_OK);
+  if (rank == 0) EXPECT(std::fclose(std::fopen(file, "w")) == 0);
+}
+
+int Main(const std::string& mode, const char* file) {
+  setenv("FARANDOLE_CUDA_LIB", "worker/cuda/fake_cuda.so", 1);
+  setenv("FARANDOLE_NCCL_LIB", mode == "without" ? "/nowhere/libnccl.so.2" : "worker/cuda/fake_nccl.so", 1);
+  EXPECT(frameworks::InitNow() == FARANDOLE_OK);
+  rank = farandole_rank();
+  size = farandole_size();
+  DeviceRank device(mode == "shared" ? 0 : rank);
+  if (mode == "killed") {
+    Killed(&device, file);
+    return 0;
+  }
+  for (int life = 0; life < 2; ++life) {
+    EXPECT(frameworks::InitNow() == FARANDOLE_OK);
+    Steps(&device);
+    Rows(&device);
+    Mistakes(&device);
+    EXPECT(frameworks::ShutdownNow() == FARANDOLE_OK);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace farandole::multiprocess
+
+int main(int argc, char** argv) { return farandole::multiprocess::Main(argv[1], argc > 2 ? argv[2] : ""); }
