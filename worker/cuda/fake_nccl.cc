@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "worker/cuda/fake_cuda.h"
+#include "worker/cuda/fake_nccl_call.h"
 #include "worker/cuda/fake_nccl_communicator.h"
 #include "worker/cuda/fake_nccl_group.h"
 #include "worker/cuda/fake_nccl_library.h"
@@ -21,7 +21,6 @@ namespace {
 
 using Communicator = FakeNcclLibrary::Communicator;
 
-constexpr int kOps = ncclAvg + 1;
 constexpr int kTypes = ncclBfloat16 + 1;
 constexpr int kNoColor = -1;
 // A unique id is random bytes and this.
@@ -29,124 +28,13 @@ constexpr size_t kRandomBytes = 16;
 constexpr char kMark[] = "fake unique id";
 
 ncclResult_t Fail(ncclResult_t result, const std::string& text) { return FakeNcclLibrary::Get().Fail(result, text); }
-
-// Of a call within a group, whose end says it, too.
-ncclResult_t Refuse(ncclResult_t result, const std::string& text) {
-  if (FakeNcclGroup::Current() != nullptr) FakeNcclGroup::Current()->Fail(result);
-  return Fail(result, text);
-}
-
-// The communicator of a call that wants one that is ready.
+ncclResult_t Refuse(ncclResult_t result, const std::string& text) { return FakeNcclCall::Refuse(result, text); }
 ncclResult_t Ready(const char* call, ncclComm_t handle, Communicator* communicator) {
-  *communicator = FakeNcclLibrary::Get().Find(handle);
-  if (*communicator == nullptr) {
-    return Refuse(ncclInvalidArgument, std::string(call) + " : comm argument is NULL, destroyed or aborted");
-  }
-  ncclResult_t failure = ncclSuccess;
-  if (FakeNcclLibrary::Get().MustFail(call, (*communicator)->rank(), &failure)) {
-    if (FakeNcclGroup::Current() != nullptr) FakeNcclGroup::Current()->Fail(failure);
-    return failure;
-  }
-  std::string why;
-  const ncclResult_t usable = (*communicator)->Usable(&why);
-  return usable == ncclSuccess ? ncclSuccess : Refuse(usable, std::string(call) + ": " + why);
+  return FakeNcclCall::Ready(call, handle, communicator);
 }
 
-// Where the device reaches `bytes` at `memory`; nullptr: it is not memory of `device`.
-char* OnDevice(FakeCuda* cuda, const void* memory, size_t bytes, int device) {
-  const auto pointer = reinterpret_cast<CUdeviceptr>(memory);
-  char* const begin = cuda->on_device(pointer);
-  if (begin == nullptr || bytes == 0) return begin;
-  const bool whole = cuda->on_device(pointer + bytes - 1) == begin + bytes - 1;
-  return whole && cuda->device_of_memory(pointer) == device ? begin : nullptr;
-}
-
-// What the arguments of a call are put to the test by, in turn; the first failure stays.
-class Call {
- public:
-  Call(const char* name, ncclComm_t handle, CUstream stream) : name_(name), stream_(stream) {
-    result_ = Ready(name, handle, &communicator_);
-    cuda_ = FakeNcclLibrary::Get().cuda();
-    if (result_ != ncclSuccess) return;
-    if (cuda_->sticky_error != CUDA_SUCCESS) Must(false, ncclUnhandledCudaError, "Cuda failure");
-    Must(cuda_->device_of_stream(stream) == communicator_->device(), ncclUnhandledCudaError,
-         "Cuda failure 'invalid resource handle': the stream is of another device");
-  }
-
-  void Must(bool is_so, ncclResult_t result, const char* text) {
-    if (result_ == ncclSuccess && !is_so) result_ = Refuse(result, std::string(name_) + " : " + text);
-  }
-  void Type(ncclDataType_t type) { Must(type >= 0 && type < kTypes, ncclInvalidArgument, "unknown type"); }
-  void Peer(int peer, const char* what) {
-    Must(!good() || (peer >= 0 && peer < communicator_->ranks()), ncclInvalidArgument, what);
-  }
-
-  // Null only for no bytes.
-  char* Memory(const void* memory, size_t count, ncclDataType_t type) {
-    if (!good() || count == 0) return nullptr;
-    char* const found = OnDevice(cuda_, memory, count * FakeNcclBytesOf(type), communicator_->device());
-    Must(found != nullptr, ncclInvalidArgument, "this is no device memory, or too little, or another device's");
-    return found;
-  }
-
-  void Operation(ncclRedOp_t op, FakeNcclTask* task) {
-    if (!good()) return;
-    task->op = op;
-    if (op == ncclAvg && task->type >= ncclFloat16) {
-      // As NCCL: a factor that is rounded to the type.
-      task->scaled = true;
-      task->factor = FakeNcclScalarOf(1.0 / communicator_->ranks(), task->type);
-      task->op = ncclSum;
-    }
-    if (op >= 0 && op < kOps) return;
-    ncclDataType_t type = task->type;
-    task->scaled = communicator_->FindOp(op, &task->factor, &type);
-    task->op = ncclSum;
-    Must(task->scaled, ncclInvalidArgument, "unknown operation");
-    Must(type == task->type, ncclInvalidArgument,
-         "Data type supplied to user-created ncclRedOp_t does not match type given to reduction operation");
-  }
-
-  ncclResult_t Submit(FakeNcclTask task) {
-    if (!good() || (task.kind != FakeNcclTask::kPairs && task.count == 0)) return result_;
-    std::string why;
-    result_ = FakeNcclGroup::Submit(communicator_, std::move(task), stream_, &why);
-    return why.empty() ? result_ : Fail(result_, std::string(name_) + ": " + why);
-  }
-
-  bool IsRank(int rank) const { return good() && communicator_->rank() == rank; }
-  bool good() const { return result_ == ncclSuccess; }
-  size_t ranks() const { return good() ? static_cast<size_t>(communicator_->ranks()) : 1; }
-
- private:
-  const char* const name_;
-  const CUstream stream_;
-  ncclResult_t result_ = ncclSuccess;
-  Communicator communicator_;
-  FakeCuda* cuda_ = nullptr;
-};
-
-ncclResult_t Collective(Call call, FakeNcclTask task, const void* in, void* out, ncclRedOp_t op) {
-  call.Type(task.type);
-  call.Peer(task.root, "invalid root");
-  const size_t in_all = task.kind == FakeNcclTask::kReduceScatter ? call.ranks() : 1;
-  const size_t out_all = task.kind == FakeNcclTask::kAllGather ? call.ranks() : 1;
-  call.Operation(op, &task);
-  // Where a broadcast takes nothing from it, `in` may be anything.
-  if (task.kind != FakeNcclTask::kBroadcast || call.IsRank(task.root)) {
-    task.in = call.Memory(in, in_all * task.count, task.type);
-  }
-  task.out = call.Memory(out, out_all * task.count, task.type);
-  return call.Submit(std::move(task));
-}
-
-ncclResult_t OfPair(Call call, FakeNcclTask::Pair pair, const void* memory) {
-  call.Type(pair.type);
-  call.Peer(pair.peer, "invalid peer");
-  pair.data = call.Memory(memory, pair.count, pair.type);
-  FakeNcclTask task;
-  task.pairs = {pair};
-  return call.Submit(std::move(task));
+ncclResult_t Collective(FakeNcclCall call, FakeNcclTask task, const void* in, void* out, ncclRedOp_t op) {
+  return call.Collective(std::move(task), in, out, op);
 }
 
 FakeNcclTask TaskOf(FakeNcclTask::Kind kind, size_t count, ncclDataType_t type, int root = 0) {
@@ -325,11 +213,11 @@ ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType
 }
 
 ncclResult_t ncclSend(const void* in, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, CUstream stream) {
-  return OfPair({"ncclSend", comm, stream}, {peer, true, nullptr, count, type}, in);
+  return FakeNcclCall("ncclSend", comm, stream).Pair({peer, true, nullptr, count, type}, in);
 }
 
 ncclResult_t ncclRecv(void* out, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, CUstream stream) {
-  return OfPair({"ncclRecv", comm, stream}, {peer, false, nullptr, count, type}, out);
+  return FakeNcclCall("ncclRecv", comm, stream).Pair({peer, false, nullptr, count, type}, out);
 }
 
 ncclResult_t ncclGroupStart() {
@@ -374,7 +262,7 @@ ncclResult_t ncclCommRegister(ncclComm_t comm, void* memory, size_t bytes, void*
   Communicator found;
   const ncclResult_t ready = Ready("ncclCommRegister", comm, &found);
   if (ready != ncclSuccess) return ready;
-  if (handle == nullptr || OnDevice(FakeNcclLibrary::Get().cuda(), memory, bytes, found->device()) == nullptr) {
+  if (handle == nullptr || FakeNcclCall::OnDevice(memory, bytes, found->device()) == nullptr) {
     return Refuse(ncclInvalidArgument, "ncclCommRegister : this is no device memory");
   }
   *handle = found->Register(memory);

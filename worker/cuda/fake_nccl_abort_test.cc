@@ -2,6 +2,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,7 +23,16 @@ class FakeNcclAbortTest : public testing::Test {
  protected:
   static constexpr int kDevices = 3;
 
-  FakeNcclAbortTest() { EXPECT_EQ(fakes_.nccl().ncclGetUniqueId(&id_), ncclSuccess); }
+  FakeNcclAbortTest() {
+    EXPECT_EQ(fakes_.nccl().ncclGetUniqueId(&id_), ncclSuccess);
+    descriptors_ = Descriptors();
+  }
+  ~FakeNcclAbortTest() override { EXPECT_EQ(Descriptors(), descriptors_) << "a socket was left"; }
+
+  static ptrdiff_t Descriptors() {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  }
 
   FakeRank::Place PlaceOf(int rank, int ranks) const { return {rank, ranks, id_, -1}; }
   ncclResult_t Sum(FakeRank& rank, int32_t* both) {
@@ -30,6 +42,7 @@ class FakeNcclAbortTest : public testing::Test {
 
   Fakes fakes_{kDevices};
   ncclUniqueId id_;
+  ptrdiff_t descriptors_;
 };
 
 TEST_F(FakeNcclAbortTest, InitIsInProgressUntilAllHaveCome) {
@@ -45,6 +58,22 @@ TEST_F(FakeNcclAbortTest, InitIsInProgressUntilAllHaveCome) {
   EXPECT_EQ(second.Await(), ncclSuccess);
 }
 
+// Of one that blocks there is no handle meanwhile.
+TEST_F(FakeNcclAbortTest, InitThatBlocksWaitsForAll) {
+  RunRanks(
+      fakes_, 3,
+      [&](FakeRank& rank) {
+        ncclConfig_t config;
+        ncclComm_t comm = nullptr;
+        rank.Check(fakes_.nccl().ncclCommInitRankConfig(&comm, 3, id_, rank.rank(), &config));
+        ncclResult_t state = ncclInProgress;
+        rank.Check(fakes_.nccl().ncclCommGetAsyncError(comm, &state));
+        rank.Check(state);
+        rank.Check(fakes_.nccl().ncclCommDestroy(comm));
+      },
+      false);
+}
+
 TEST_F(FakeNcclAbortTest, EndsAnInit) {
   for (const int rank : {0, 1}) {
     FakeRank alone(fakes_, PlaceOf(rank, 2));
@@ -58,13 +87,15 @@ TEST_F(FakeNcclAbortTest, EndsAnInit) {
 // From another thread than that which waits for the stream.
 TEST_F(FakeNcclAbortTest, EndsAKernelThatWaits) {
   std::atomic<bool> both_wait{false};
+  std::atomic<int> aborted{0};
   RunRanks(fakes_, 3, [&](FakeRank& rank) {
     auto* both = rank.New<int32_t>(1);
     if (rank.rank() == 1) {
-      // Never comes.
+      // Never comes, and is there until the end.
       AwaitThat([&] { return fakes_.nccl_knobs().running_kernels == 2; });
       both_wait = true;
-      return rank.Check(rank.Abort());
+      AwaitThat([&] { return aborted == 2; });
+      return;
     }
     rank.Check(Sum(rank, both));
     AwaitThat([&] { return both_wait.load(); });
@@ -75,6 +106,43 @@ TEST_F(FakeNcclAbortTest, EndsAKernelThatWaits) {
     rank.Check(rank.cuda().cuStreamSynchronize(rank.stream()));
     EXPECT_LT(Clock::now() - begin, kSoon);
     other.join();
+    ++aborted;
+  });
+}
+
+// Its kernels are not run any more; what is behind them on the stream is.
+TEST_F(FakeNcclAbortTest, LetsTheStreamGoOn) {
+  RunRanks(fakes_, 2, [&](FakeRank& rank) {
+    if (rank.rank() == 1) return rank.Check(rank.Abort());
+    auto* both = rank.Put(std::vector<int32_t>{5});
+    for (int i = 0; i < 10; ++i) rank.Check(Sum(rank, both));
+    rank.Check(rank.cuda().cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(both), 1, 1, rank.stream()));
+    rank.Check(rank.Abort());
+    EXPECT_EQ(rank.Get(both, 1), std::vector<int32_t>{1});
+  });
+}
+
+TEST_F(FakeNcclAbortTest, DestroyWaitsForItsWork) {
+  fakes_.cuda_knobs().delay_us_max = 500;
+  RunRanks(fakes_, 2, [&](FakeRank& rank) {
+    auto* both = rank.Put(std::vector<int32_t>{1});
+    for (int i = 0; i < 5; ++i) rank.Check(Sum(rank, both));
+    rank.Destroy();
+    EXPECT_EQ(rank.Get(both, 1), std::vector<int32_t>{32});
+  });
+  EXPECT_EQ(fakes_.nccl_knobs().works, 10);
+}
+
+TEST_F(FakeNcclAbortTest, FinalizeIsInProgressWhileThereIsWork) {
+  RunRanks(fakes_, 2, [&](FakeRank& rank) {
+    auto* both = rank.Put(std::vector<int32_t>{1});
+    if (rank.rank() == 1) AwaitThat([&] { return fakes_.nccl_knobs().running_kernels == 1; });
+    rank.Check(Sum(rank, both));
+    if (rank.rank() == 0) {
+      EXPECT_EQ(fakes_.nccl().ncclCommFinalize(rank.comm()), ncclInProgress);
+    }
+    rank.Check(rank.Await());
+    EXPECT_EQ(rank.Get(both, 1), std::vector<int32_t>{2});
   });
 }
 

@@ -59,7 +59,7 @@ FakeRank::FakeRank(const Fakes& fakes, const Place& place)
 }
 
 FakeRank::~FakeRank() {
-  if (comm_ != nullptr) Check(nccl().ncclCommDestroy(comm_));
+  if (comm_ != nullptr) Destroy();
   cuda().cuStreamSynchronize(stream_);
   cuda().cuStreamDestroy(stream_);
   for (const CUdeviceptr memory : memory_) cuda().cuMemFree(memory);
@@ -94,6 +94,12 @@ ncclResult_t FakeRank::Abort() {
   const ncclComm_t comm = comm_;
   comm_ = nullptr;
   return nccl().ncclCommAbort(comm);
+}
+
+void FakeRank::Destroy() {
+  const ncclComm_t comm = comm_;
+  comm_ = nullptr;
+  Check(nccl().ncclCommDestroy(comm));
 }
 
 void* FakeRank::PutBytes(const void* values, size_t bytes) {

@@ -61,6 +61,7 @@ class FakeRank {
   // Any thread.
   ncclResult_t State() const;
   ncclResult_t Abort();
+  void Destroy();
 
   template <typename T>
   T* Put(const std::vector<T>& values) {
