@@ -249,10 +249,11 @@ FARANDOLE_API int farandole_wait_on_stream(int64_t handle, void* stream, int tim
 FARANDOLE_API int farandole_result_shape(int64_t handle, int* ndim, int64_t* shape);
 // Of such an alltoall: how many rows came from each member. `splits` has room for all of them.
 FARANDOLE_API int farandole_result_splits(int64_t handle, int64_t* splits);
-// Copies the result of an allgather or alltoall that is done, and had no `allocate`, to `output` of exactly `bytes`. On
-// a device: that is enqueued, to memory of the same device; the copy is put on the operation's `ready_stream`, which
-// has to wait for the result (farandole_wait_on_stream).
+// Copies the result of an allgather or alltoall that is done, and had no `allocate`, to `output` of exactly `bytes`.
 FARANDOLE_API int farandole_result_copy(int64_t handle, void* output, int64_t bytes);
+// The same of one that is enqueued on a device, to memory of that device: puts the copy on `stream`, which waits for the
+// result already (farandole_wait_on_stream).
+FARANDOLE_API int farandole_result_copy_on_stream(int64_t handle, void* output, int64_t bytes, void* stream);
 // Forgets a handle that is done. FARANDOLE_PENDING if it is not: its memory is still in use.
 FARANDOLE_API int farandole_release(int64_t handle);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "frameworks/c_api.h"
 #include "frameworks/c_api_answer.h"
@@ -47,6 +48,25 @@ std::shared_ptr<Operation> FindOperation(int64_t handle, int* code) {
   std::shared_ptr<Operation> operation = Library::Get().handles().Find(handle);
   if (operation == nullptr) {
     *code = Fail({Code::kInvalidArgument, absl::StrCat("handle ", handle, " was never given out, or was released")});
+  }
+  return operation;
+}
+
+// The same if its result has so many bytes, which are ours, and there is room for them.
+std::shared_ptr<Operation> FindCopied(int64_t handle, const void* output, int64_t bytes, int* code) {
+  std::shared_ptr<Operation> operation = FindGathered(handle, code);
+  if (operation == nullptr) return nullptr;
+  const int64_t result_bytes =
+      farandole::ElementCount(operation->gathered->shape) * farandole::SizeOf(operation->request.signature.dtype);
+  if (bytes != result_bytes || (output == nullptr && bytes > 0)) {
+    *code = Fail(
+        {Code::kInvalidArgument, absl::StrCat("the result has ", result_bytes, " bytes; room was given for ", bytes)});
+    return nullptr;
+  }
+  if (operation->gathered->data == nullptr) {
+    *code = Fail(
+        {Code::kInvalidArgument, absl::StrCat("the result of handle ", handle, " is where `allocate` wanted it")});
+    return nullptr;
   }
   return operation;
 }
@@ -146,26 +166,30 @@ int farandole_result_splits(int64_t handle, int64_t* splits) {
 
 int farandole_result_copy(int64_t handle, void* output, int64_t bytes) {
   int code;
-  std::shared_ptr<Operation> operation = FindGathered(handle, &code);
+  std::shared_ptr<Operation> operation = FindCopied(handle, output, bytes, &code);
   if (operation == nullptr) return code;
-  const int64_t result_bytes =
-      farandole::ElementCount(operation->gathered->shape) * farandole::SizeOf(operation->request.signature.dtype);
-  if (bytes != result_bytes || (output == nullptr && bytes > 0)) {
-    return Fail(
-        {Code::kInvalidArgument, absl::StrCat("the result has ", result_bytes, " bytes; room was given for ", bytes)});
-  }
-  if (operation->gathered->data == nullptr) {
-    return Fail(
-        {Code::kInvalidArgument, absl::StrCat("the result of handle ", handle, " is where `allocate` wanted it")});
-  }
-  const void* const result = operation->gathered->data.get();
   if (operation->on_device != nullptr) {
-    const Operation::OnDevice& on = *operation->on_device;
-    const absl::Status status = on.device->Copy(output, result, bytes, on.stream);
-    return status.ok() ? FARANDOLE_OK : Fail({Code::kInternal, std::string(status.message())});
+    return Fail({Code::kInvalidArgument, absl::StrCat("the result of handle ", handle, " is on a device")});
   }
-  if (bytes > 0) std::memcpy(output, result, bytes);
+  if (bytes > 0) std::memcpy(output, operation->gathered->data.get(), bytes);
   return FARANDOLE_OK;
+}
+
+int farandole_result_copy_on_stream(int64_t handle, void* output, int64_t bytes, void* stream) {
+  int code;
+  std::shared_ptr<Operation> operation = FindCopied(handle, output, bytes, &code);
+  if (operation == nullptr) return code;
+  if (operation->on_device == nullptr) {
+    return Fail({Code::kInvalidArgument, absl::StrCat("the result of handle ", handle, " is in host memory")});
+  }
+  const Operation::OnDevice& on = *operation->on_device;
+  absl::Status status = on.device->Copy(output, operation->gathered->data.get(), bytes, stream);
+  // The result is freed in the order of the other stream.
+  if (status.ok() && stream != on.stream) {
+    const absl::StatusOr<farandole::worker::device::EventPtr> copied = on.device->Record(stream);
+    status = copied.ok() ? (*copied)->MakeWait(on.stream) : copied.status();
+  }
+  return status.ok() ? FARANDOLE_OK : Fail({Code::kInternal, std::string(status.message())});
 }
 
 int farandole_release(int64_t handle) {

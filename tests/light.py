@@ -72,8 +72,8 @@ def tensor(values: Sequence[float]) -> Array:
 
 
 class _Arrays:
-    def view(self, array: Array, in_place: bool = False) -> tuple[Array, int, int, ctypes.Array]:
-        return array, ctypes.addressof(array.cells), dtypes.FLOAT64, abi.shape_array([len(array)])
+    def view(self, array: Array, in_place: bool = False) -> tuple[Array, int, int, ctypes.Array, None]:
+        return array, ctypes.addressof(array.cells), dtypes.FLOAT64, abi.shape_array([len(array)]), None
 
     def empty(self, array: Array, shape: Sequence[int] | None = None) -> tuple[Array, int]:
         result = zeros(len(array) if shape is None else shape[0])

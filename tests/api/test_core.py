@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from farandole.core import arrays, dtypes, handles, objects, reduce_ops
-from farandole.library import abi
+from farandole.library import abi, submission
 from farandole.process_sets import global_process_set
 from farandole.torch import memory
 
@@ -90,3 +90,39 @@ def test_abandoned_operations_are_released(hvd: ModuleType) -> None:
     assert all(handles.synchronize(handle) is None for handle in started)
     while handles._abandoned:
         handles.release_abandoned()
+
+
+class _Behind:
+    """A library whose device is at work on handle 7, which nobody has waited for, for two more waits."""
+
+    def __init__(self) -> None:
+        self.waits: list[int] = []
+        self.released: list[int] = []
+
+    def wait(self, handle: int, timeout_ms: int) -> int:
+        self.waits.append(timeout_ms)
+        return abi.PENDING if len(self.waits) < 3 else abi.OK
+
+    def release(self, handle: int) -> int:
+        self.released.append(handle)
+        return abi.OK
+
+
+def test_a_name_that_the_device_is_still_at_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = _Behind()
+    monkeypatch.setattr(abi, "load", lambda: library)
+    handles.abandon(7, ("gradient",))
+    place = submission.OnDevice(0, 0)
+    answers = iter([abi.DUPLICATE_NAME, 8])
+    assert handles.on_device(place, lambda: next(answers)) == 8
+    assert library.waits == [abi.SLICE_MS] * 3 and library.released == [7]
+    # Nothing is left that could be of this name: the script has submitted it twice.
+    assert handles.on_device(place, lambda: abi.DUPLICATE_NAME) == abi.DUPLICATE_NAME
+
+
+def test_a_name_in_host_memory_is_never_waited_for() -> None:
+    handles.abandon(7, ("gradient",))
+    try:
+        assert handles.on_device(None, lambda: abi.DUPLICATE_NAME) == abi.DUPLICATE_NAME
+    finally:
+        handles._abandoned.clear()

@@ -92,7 +92,8 @@ class DeviceRank {
     EXPECT(ndim == 1);
     const int64_t bytes = shape[0] * 4;
     const FakeTensor rows(gpus_.device(gpu_), stream_->get(), bytes);
-    EXPECT(farandole_result_copy(handle, rows.data(), bytes) == FARANDOLE_OK);
+    EXPECT(farandole_result_copy(handle, rows.data(), bytes) == FARANDOLE_INVALID_ARGUMENT);
+    EXPECT(farandole_result_copy_on_stream(handle, rows.data(), bytes, stream_->get()) == FARANDOLE_OK);
     const std::vector<char> read = rows.Read();
     EXPECT(frameworks::WaitFor(handle) == FARANDOLE_OK);
     EXPECT(farandole_release(handle) == FARANDOLE_OK);

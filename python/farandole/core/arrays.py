@@ -19,8 +19,10 @@ _DTYPES = {ctypes.c_uint8: dtypes.UINT8, ctypes.c_int64: dtypes.INT64}
 class _Arrays:
     """Of bytes, or of integers with 64 bits."""
 
-    def view(self, tensor: _Array, in_place: bool = False) -> tuple[_Array, int, int, ctypes.Array[ctypes.c_int64]]:
-        return tensor, ctypes.addressof(tensor), _DTYPES[tensor._type_], abi.shape_array([len(tensor)])
+    def view(
+        self, tensor: _Array, in_place: bool = False
+    ) -> tuple[_Array, int, int, ctypes.Array[ctypes.c_int64], None]:
+        return tensor, ctypes.addressof(tensor), _DTYPES[tensor._type_], abi.shape_array([len(tensor)]), None
 
     def empty(self, tensor: _Array, shape: Sequence[int] | None = None) -> tuple[_Array, int]:
         result = (tensor._type_ * (len(tensor) if shape is None else shape[0]))()

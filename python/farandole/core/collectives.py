@@ -11,7 +11,7 @@ from farandole import process_sets
 from farandole.core import dtypes, handles
 from farandole.core.tensors import Tensors
 from farandole.library import abi, errors, submission, waiting
-from farandole.library.submission import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER, submit
+from farandole.library.submission import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER, OnDevice, submit
 from farandole.process import basics
 from farandole.process.basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
@@ -21,7 +21,7 @@ Begun = tuple[int, tuple[Any, ...], handles.Finish]
 # The same of a group, with the handles of all.
 BegunGroup = tuple[int, tuple[Any, ...], handles.Finish, tuple[int, ...]]
 
-_Viewed = tuple[Any, int, int, Any]
+_Viewed = tuple[Any, int, int, Any, "OnDevice | None"]
 
 _ROWS_MAX = (1 << 63) - 1
 
@@ -87,6 +87,12 @@ def _own_rows(shape: Sequence[int], set_id: int) -> tuple[int, ...]:
     return (rows // size + (position < rows % size), *others)
 
 
+def _submit(place: OnDevice | None, *arguments: Any, **more: Any) -> int:
+    """`submit` of what lies at `place`."""
+    more["place"] = place
+    return submit(*arguments, **more) if place is None else handles.on_device(place, lambda: submit(*arguments, **more))
+
+
 class Collectives:
     """The collectives of one framework.
 
@@ -113,10 +119,10 @@ class Collectives:
         process_set: ProcessSet,
     ) -> Begun:
         """Starts postscale_factor * reduce(prescale_factor * tensor)."""
-        source, address, dtype, shape = self._tensors.view(tensor, in_place)
+        source, address, dtype, shape, place = self._tensors.view(tensor, in_place)
         library_in_use()
         target, to = self._target(tensor, source, address, in_place)
-        handle = submit(
+        arguments = (
             ALLREDUCE,
             wire_name("allreduce", name),
             address,
@@ -126,18 +132,21 @@ class Collectives:
             process_sets.id_of(process_set),
             *_reducing(op, prescale_factor, postscale_factor),
         )
-        return handle, (source, target, tensor), lambda _: self._tensors.deliver(target, tensor, in_place)
+        handle = submit(*arguments) if place is None else _submit(place, *arguments)
+        kept = (source, target, tensor, place)
+        return handle, kept, lambda _: self._tensors.deliver(target, tensor, in_place)
 
     def broadcast(
         self, tensor: Any, in_place: bool, root_rank: int, name: str | None, process_set: ProcessSet
     ) -> Begun:
         """Starts to copy the values of `root_rank`."""
-        source, address, dtype, shape = self._tensors.view(tensor, in_place)
+        source, address, dtype, shape, place = self._tensors.view(tensor, in_place)
         library_in_use()
         target, to = self._target(tensor, source, address, in_place)
         wanted, set_id, root = wire_name("broadcast", name), process_sets.id_of(process_set), _root(root_rank)
-        handle = submit(BROADCAST, wanted, address, to, dtype, shape, set_id, root_rank=root)
-        return handle, (source, target, tensor), lambda _: self._tensors.deliver(target, tensor, in_place)
+        handle = _submit(place, BROADCAST, wanted, address, to, dtype, shape, set_id, root_rank=root)
+        kept = (source, target, tensor, place)
+        return handle, kept, lambda _: self._tensors.deliver(target, tensor, in_place)
 
     def allgather(self, tensor: Any, name: str | None, process_set: ProcessSet, operation: str = "allgather") -> Begun:
         """Starts the concatenation of the tensors of all ranks along dimension 0.
@@ -145,10 +154,10 @@ class Collectives:
         Args:
             operation: what its name begins with on the wire, where it is to meet another operation of that name.
         """
-        source, address, dtype, shape = self._view_rows(tensor, "allgather")
+        source, address, dtype, shape, place = self._view_rows(tensor, "allgather")
         set_id = process_sets.id_of(process_set)
-        handle = submit(ALLGATHER, wire_name(operation, name), address, 0, dtype, shape, set_id)
-        return handle, (source,), lambda done: self._received(done, tensor, dtype)
+        handle = _submit(place, ALLGATHER, wire_name(operation, name), address, 0, dtype, shape, set_id)
+        return handle, (source, place), lambda done: self._received(done, tensor, dtype, place)
 
     def alltoall(
         self,
@@ -163,15 +172,16 @@ class Collectives:
         Args:
             counts: what the caller is given of how many rows have come from each rank, if there are `splits`.
         """
-        source, address, dtype, shape = self._view_rows(tensor, "alltoall")
+        source, address, dtype, shape, place = self._view_rows(tensor, "alltoall")
         given = None if splits is None else _splits_array(splits)
         set_id = process_sets.id_of(process_set)
-        handle = submit(ALLTOALL, wire_name("alltoall", name), address, 0, dtype, shape, set_id, splits=given)
+        wanted = wire_name("alltoall", name)
+        handle = _submit(place, ALLTOALL, wanted, address, 0, dtype, shape, set_id, splits=given)
         library = library_in_use()
         size = library.process_set_size(set_id)
 
         def finish(done: int) -> Any:
-            result = self._received(done, tensor, dtype)
+            result = self._received(done, tensor, dtype, place)
             if splits is None:
                 return result
             received = (c_int64 * size)()
@@ -179,7 +189,7 @@ class Collectives:
                 raise RuntimeError(library.error_text())
             return result, counts(list(received))
 
-        return handle, (source,), finish
+        return handle, (source, place), finish
 
     def reducescatter(
         self,
@@ -191,10 +201,11 @@ class Collectives:
         process_set: ProcessSet,
     ) -> Begun:
         """Starts the reduction of `tensor`, of whose rows each rank gets some."""
-        source, address, dtype, shape = self._view_rows(tensor, "reducescatter")
+        source, address, dtype, shape, place = self._view_rows(tensor, "reducescatter")
         set_id = process_sets.id_of(process_set)
         target, to = self._tensors.empty(tensor, _own_rows(shape, set_id))
-        handle = submit(
+        handle = _submit(
+            place,
             REDUCESCATTER,
             wire_name("reducescatter", name),
             address,
@@ -204,7 +215,7 @@ class Collectives:
             set_id,
             *_reducing(op, prescale_factor, postscale_factor),
         )
-        return handle, (source, target), lambda _: self._tensors.deliver(target, tensor, False)
+        return handle, (source, target, place), lambda _: self._tensors.deliver(target, tensor, False)
 
     def grouped_allreduce(
         self,
@@ -257,7 +268,7 @@ class Collectives:
             return source, address
         return self._tensors.empty(tensor)
 
-    def _received(self, done: int, tensor: Any, dtype: int) -> Any:
+    def _received(self, done: int, tensor: Any, dtype: int, place: OnDevice | None) -> Any:
         """The result that belongs to a handle, of the type of `tensor`."""
         library = abi.load()
         shape = library.result_dimensions(done)
@@ -265,7 +276,10 @@ class Collectives:
         bytes_ = dtypes.SIZES[dtype]
         for extent in shape:
             bytes_ *= extent
-        code = library.result_copy(done, address, bytes_)
+        if place is None:
+            code = library.result_copy(done, address, bytes_)
+        else:
+            code = library.result_copy_on_stream(done, address, bytes_, place.current_stream())
         if code != abi.OK:
             errors.raise_error(code)
         return self._tensors.deliver(result, tensor, False)
@@ -289,17 +303,26 @@ class Collectives:
         """
         library_in_use()
         addresses = [0] * len(viewed) if targets is None else [to for _, to in targets]
-        parts = [(address, to, dtype, shape) for (_, address, dtype, shape), to in zip(viewed, addresses)]
-        code, given = submission.submit_group(operation, name, parts, process_sets.id_of(process_set), *reducing)
+        parts = [(address, to, dtype, shape, at) for (_, address, dtype, shape, at), to in zip(viewed, addresses)]
+        place = next((each[4] for each in viewed if each[4] is not None), None)
+        given: Sequence[int] = ()
+
+        def submit_all() -> int:
+            nonlocal given
+            code, given = submission.submit_group(operation, name, parts, process_sets.id_of(process_set), *reducing)
+            return code
+
+        code = handles.on_device(place, submit_all)
         if code < 0:
             errors.raise_error(code)
 
         def finish(_: int) -> tuple[Any, ...]:
             if targets is None:
-                return tuple(self._received(done, at, each[2]) for done, at, each in zip(given, tensors, viewed))
+                received = zip(given, tensors, viewed)
+                return tuple(self._received(done, at, each[2], each[4]) for done, at, each in received)
             return tuple(self._tensors.deliver(target, at, in_place) for (target, _), at in zip(targets, tensors))
 
-        return given[0], (viewed, targets, tensors), finish, tuple(given[1:])
+        return given[0], (viewed, targets, tensors, place), finish, tuple(given[1:])
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:

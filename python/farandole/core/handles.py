@@ -7,17 +7,20 @@ from typing import Any, Callable
 
 from farandole.exceptions import HorovodInternalError
 from farandole.library import abi, errors, waiting
+from farandole.library.submission import OnDevice
 from farandole.process import basics
 
 Finish = Callable[[int], Any]
 
-# first handle: (all handles, tensors whose memory the library uses, what makes the result once they are done)
+# first handle: (all handles, tensors whose memory the library uses, what makes the result once they are done). Where a
+# tensor is on a device, its `OnDevice` comes last among the tensors.
 _pending: dict[int, tuple[tuple[int, ...], tuple[Any, ...], Finish]] = {}
 _greatest = 0
 # Handles of the former life of the job whose operations nobody has waited for.
 _former: set[int] = set()
 # (all handles, tensors whose memory the library uses) of what nobody waits for any more.
 _abandoned: deque[tuple[tuple[int, ...], tuple[Any, ...]]] = deque()
+_look_at = 64
 
 
 def track(handle: int, tensors: tuple[Any, ...], finish: Finish, others: tuple[int, ...] = ()) -> int:
@@ -91,14 +94,14 @@ def synchronize(handle: int | Deferred) -> Any:
         if handle in _former:
             raise HorovodInternalError("Farandole was shut down before the result of this operation was asked for")
         return None
-    each, _, finish = entry
+    each, tensors, finish = entry
     error: Exception | None = None
     for one in each:
         try:
-            waiting.wait(one)
+            wait(one, tensors)
         except Exception as first:
             error = error or first
-    # None is in use any more; an interrupt above leaves all as they are.
+    # None is in use by the host any more; an interrupt above leaves all as they are.
     _pending.pop(handle, None)
     try:
         if error is not None:
@@ -106,7 +109,7 @@ def synchronize(handle: int | Deferred) -> Any:
         return finish(handle)
     finally:
         for one in each:
-            abi.load().release(one)
+            release(one, tensors)
 
 
 def finish(handle: int, tensors: tuple[Any, ...], make_result: Finish) -> Any:
@@ -115,14 +118,55 @@ def finish(handle: int, tensors: tuple[Any, ...], make_result: Finish) -> Any:
         errors.raise_error(handle)
     library = abi.load()
     try:
-        waiting.wait(handle)
+        wait(handle, tensors)
     except BaseException:
         # Interrupted: the library goes on using their memory.
         if library.wait(handle, 0) == abi.PENDING:
             track(handle, tensors, make_result)
         raise
-    library.release(handle)
+    release(handle, tensors)
     return make_result(handle)
+
+
+def wait(handle: int, tensors: tuple[Any, ...]) -> None:
+    """Waits until it is done; on a device until it is enqueued, before what the calling thread does there next."""
+    place = tensors[-1] if tensors else None
+    if isinstance(place, OnDevice):
+        waiting.wait_on_stream(handle, place.current_stream())
+    else:
+        waiting.wait(handle)
+
+
+def release(handle: int, tensors: tuple[Any, ...]) -> None:
+    """Forgets what was waited for. What a device still works on is kept until it is done."""
+    global _look_at
+    if abi.load().release(handle) != abi.PENDING:
+        return
+    _abandoned.append(((handle,), tensors))
+    if len(_abandoned) > _look_at:
+        release_abandoned()
+        # Each is looked at about once, however many a device is behind.
+        _look_at = 2 * len(_abandoned) + 64
+
+
+def on_device(place: OnDevice | None, submit: Callable[[], int]) -> int:
+    """What `submit` returns. On a device the host may be ahead by a step: then what was submitted under the same name
+    before is not done yet, and is waited for."""
+    code = submit()
+    while code == abi.DUPLICATE_NAME and place is not None and _abandoned:
+        entry = _abandoned.popleft()
+        try:
+            for each in entry[0]:
+                # Its error is that of the job, which the next submission is told.
+                while abi.load().wait(each, abi.SLICE_MS) == abi.PENDING:
+                    pass
+        except BaseException:
+            _abandoned.appendleft(entry)
+            raise
+        for each in entry[0]:
+            abi.load().release(each)
+        code = submit()
+    return code
 
 
 def _check(handle: int) -> None:

@@ -19,12 +19,34 @@ from farandole.library import abi
 ALLREDUCE, ALLGATHER, BROADCAST, BARRIER, ALLTOALL, REDUCESCATTER, JOIN = range(1, 8)
 
 # struct_bytes, operation; name, shape, splits; ndim, splits_count, dtype, reduce_op; prescale, postscale; root_rank,
-# process_set; in and out, each of which is an address, a kind (0: host) and a device.
+# process_set; in and out, each of which is an address, a kind (0: host, 1: CUDA) and a device.
 _STRUCT = struct.Struct("=IiQQQiiiiddiIQiiQii")
 _BYTES = _STRUCT.size
 _pack = _STRUCT.pack
+# Then priority, owner; ready_stream.
+_ON_STREAM = struct.Struct("=iiQ")
+_BYTES_ON_STREAM = _BYTES + _ON_STREAM.size
 _One = c_int64 * 1
 _address = ctypes.addressof
+
+
+class OnDevice:
+    """Where a tensor on a CUDA device is, and the stream of the framework on which it came to be.
+
+    Attributes:
+        device: number of the device in this process.
+        stream: its address; 0: the default stream.
+    """
+
+    __slots__ = ("device", "stream")
+
+    def __init__(self, device: int, stream: int) -> None:
+        self.device = device
+        self.stream = stream
+
+    def current_stream(self) -> int:
+        """The stream on which the calling thread works now on this device; front ends define it."""
+        raise NotImplementedError("the place of a front end defines current_stream()")
 
 
 class Text:
@@ -65,19 +87,22 @@ def submit(
     postscale: float = 1.0,
     root_rank: int = 0,
     splits: ctypes.Array[c_int64] | None = None,
+    place: OnDevice | None = None,
 ) -> int:
     """Submits one. The library copies name, shape and splits; until then nothing but these arguments need keep them.
 
     Args:
         name: None: the library makes one.
-        source, target: addresses of contiguous host memory; 0: none.
+        source, target: addresses of contiguous memory; 0: none.
         shape, splits: as `abi.shape_array` makes them.
+        place: where both lie; None: in host memory.
 
     Returns:
         Its handle, or a negative code.
     """
+    kind, device = (0, 0) if place is None else (1, place.device)
     submission = _pack(
-        _BYTES,
+        _BYTES if place is None else _BYTES_ON_STREAM,
         operation,
         0 if name is None else name.address,
         _address(shape),
@@ -91,12 +116,14 @@ def submit(
         root_rank,
         process_set,
         source,
-        0,
-        0,
+        kind,
+        device,
         target,
-        0,
-        0,
+        kind,
+        device,
     )
+    if place is not None:
+        submission += _ON_STREAM.pack(0, 0, place.stream)
     handle = _One()
     code = abi.load().submit(submission, 1, None, handle)
     return handle[0] if code == 0 else code
@@ -105,7 +132,7 @@ def submit(
 def submit_group(
     operation: int,
     name: Text | None,
-    tensors: Sequence[tuple[int, int, int, ctypes.Array[c_int64]]],
+    tensors: Sequence[tuple[int, int, int, ctypes.Array[c_int64], OnDevice | None]],
     process_set: int,
     reduce_op: int = 0,
     prescale: float = 1.0,
@@ -114,16 +141,21 @@ def submit_group(
     """Submits the same operation of several tensors, which are executed together.
 
     Args:
-        tensors: source, target, dtype and shape of each, as `submit` takes them.
+        tensors: source, target, dtype, shape and place of each, as `submit` takes them.
 
     Returns:
         A code, and their handles if it is not negative.
     """
     of_all = (reduce_op, prescale, postscale, 0, process_set)
-    submissions = [
-        _pack(_BYTES, operation, 0, _address(shape), 0, len(shape), 0, dtype, *of_all, source, 0, 0, target, 0, 0)
-        for source, target, dtype, shape in tensors
-    ]
+    on_streams = any(tensor[4] is not None for tensor in tensors)
+    bytes_ = _BYTES_ON_STREAM if on_streams else _BYTES
+    submissions = []
+    for source, target, dtype, shape, place in tensors:
+        at = (0, 0) if place is None else (1, place.device)
+        one = _pack(bytes_, operation, 0, _address(shape), 0, len(shape), 0, dtype, *of_all, source, *at, target, *at)
+        if on_streams:
+            one += _ON_STREAM.pack(0, 0, 0 if place is None else place.stream)
+        submissions.append(one)
     handles = (c_int64 * len(submissions))()
     # Without a name the number tells that it is a group; a group of one is a lone tensor then, on all ranks alike.
     address: Any = None if name is None else name.address

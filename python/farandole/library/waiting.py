@@ -7,6 +7,20 @@ from ctypes import c_int64
 from farandole.library import abi, errors
 
 
+def wait_on_stream(handle: int, stream: int) -> None:
+    """Has what is put on a device's stream from now on wait for the result of a handle, and waits itself until that is
+    enqueued. Otherwise as `wait`; it may not be done."""
+    library = abi.load()
+    code = abi.PENDING
+    while code == abi.PENDING:
+        code = library.wait_on_stream(handle, stream, abi.SLICE_MS)
+    if code < 0:
+        try:
+            errors.raise_error(code)
+        finally:
+            library.release(handle)
+
+
 def wait(handle: int) -> None:
     """Waits for a handle of the library in slices, so that Ctrl-C works, and raises its error.
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 from farandole.exceptions import NotInitializedError
-from farandole.library import abi, errors
+from farandole.library import abi, errors, gpus
 
 _after_shutdown: list[Callable[[], None]] = []
 
@@ -126,11 +126,15 @@ def gloo_enabled() -> bool:
 
 
 def nccl_built() -> int:
-    """Version of NCCL if collectives use it; always 0, also where NCCL is installed.
+    """Version of NCCL, 22809 for 2.28.9, if collectives on GPUs go through it; 0 if there is none that can be used, no
+    CUDA driver, or a build of Farandole without kernels for GPUs. `farandole run --check-build` says why.
 
-    Tensors on a GPU go through host memory. `farandole run --check-build` says what is there.
+    Loads NCCL, and initialises nothing: the process may still fork.
     """
-    return 0
+    if not cuda_built():
+        return 0
+    found = gpus.nccl()
+    return found.number if found.used else 0
 
 
 def ddl_built() -> bool:
@@ -144,8 +148,9 @@ def ccl_built() -> bool:
 
 
 def cuda_built() -> bool:
-    """Whether collectives run on CUDA devices: always False. CUDA tensors go through host memory."""
-    return False
+    """Whether collectives run on CUDA devices: there is a CUDA driver, and this build has kernels for GPUs. Initialises
+    nothing."""
+    return gpus.cuda_driver().used
 
 
 def rocm_built() -> bool:

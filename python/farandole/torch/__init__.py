@@ -1,7 +1,7 @@
 """Farandole for PyTorch, with the interface of horovod.torch: ``import farandole.torch as hvd``.
 
-Tensors live on the CPU; one that is not contiguous, or lives on another device, goes through a contiguous copy in host
-memory.
+Tensors live on the CPU or on a CUDA device; one that is not contiguous goes through a contiguous copy, and one on
+another kind of device through host memory.
 """
 
 from farandole.core.collectives import barrier, join

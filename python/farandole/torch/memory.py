@@ -1,4 +1,5 @@
-"""torch's tensors as `farandole.core` needs them: element type, shape, and contiguous host memory."""
+"""torch's tensors as `farandole.core` needs them: element type, shape, and contiguous memory of the host or of a CUDA
+device."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import torch
 
 from farandole.core import dtypes
 from farandole.core.collectives import Collectives
-from farandole.library import abi
+from farandole.library import abi, gpus
+from farandole.library.submission import OnDevice
 
 DTYPES = {
     torch.uint8: dtypes.UINT8,
@@ -53,13 +55,42 @@ def dtype_code(tensor: torch.Tensor, table: Any = None) -> int:
     return code
 
 
+class OnCuda(OnDevice):
+    """Where a tensor on a CUDA device is, and the stream that was torch's current one there."""
+
+    __slots__ = ()
+
+    def __init__(self, device: int) -> None:
+        super().__init__(device, torch.cuda.current_stream(device).cuda_stream)
+
+    def current_stream(self) -> int:
+        """That of the calling thread now."""
+        return torch.cuda.current_stream(self.device).cuda_stream
+
+
+@functools.lru_cache(maxsize=1)
+def takes_cuda() -> bool:
+    """Whether the library works on the memory of CUDA devices, so that tensors there need not be copied to the host.
+    Loads NCCL if there is one. Asked for with the first tensor on a GPU: CUDA is initialised by then."""
+    if torch.version.cuda is None or not gpus.cuda_driver().number:
+        return False
+    gpus.nccl()
+    return True
+
+
+def place_of(tensor: torch.Tensor) -> OnCuda | None:
+    """Where plain memory is; None: in the host's."""
+    return OnCuda(tensor.get_device()) if tensor.is_cuda else None
+
+
 def is_plain(tensor: torch.Tensor) -> bool:
     """Whether the library can work on the memory of `tensor` itself."""
-    return tensor.is_cpu and tensor.is_contiguous() and not tensor.is_neg()
+    return (tensor.is_cpu or (tensor.is_cuda and takes_cuda())) and tensor.is_contiguous() and not tensor.is_neg()
 
 
 def staged(tensor: torch.Tensor) -> torch.Tensor:
-    """`tensor` detached, or a contiguous copy of it in host memory if it is not plain.
+    """`tensor` detached, or a contiguous copy of it if it is not plain: on the same device if the library works there,
+    otherwise in host memory.
 
     Raises:
         ValueError: it has no values (a meta tensor).
@@ -69,13 +100,17 @@ def staged(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     if tensor.is_meta:
         raise ValueError("a tensor on the device 'meta' has no values; move the model to a real device first")
-    return tensor.to(device="cpu", copy=True, memory_format=torch.contiguous_format).resolve_neg()
+    return tensor.to(device=_device_for(tensor), copy=True, memory_format=torch.contiguous_format).resolve_neg()
+
+
+def _device_for(tensor: torch.Tensor) -> torch.device | str:
+    return tensor.device if tensor.is_cuda and takes_cuda() else "cpu"
 
 
 class _TorchTensors:
     """See `farandole.core.tensors.Tensors`."""
 
-    def view(self, tensor: torch.Tensor, in_place: bool = False) -> tuple[torch.Tensor, int, int, Any]:
+    def view(self, tensor: torch.Tensor, in_place: bool = False) -> tuple[torch.Tensor, int, int, Any, OnCuda | None]:
         code = dtype_code(tensor)
         source = tensor
         if not is_plain(tensor):
@@ -85,17 +120,18 @@ class _TorchTensors:
                     "clone()"
                 )
             source = staged(tensor)
-        return source, source.data_ptr(), code, shape_of(tensor)
+        return source, source.data_ptr(), code, shape_of(tensor), place_of(source)
 
     def empty(self, tensor: torch.Tensor, shape: Sequence[int] | None = None) -> tuple[torch.Tensor, int]:
-        result = torch.empty(tensor.shape if shape is None else shape, dtype=tensor.dtype)
+        shape = tensor.shape if shape is None else shape
+        result = torch.empty(shape, dtype=tensor.dtype, device=None if tensor.is_cpu else _device_for(tensor))
         return result, result.data_ptr()
 
     def deliver(self, result: torch.Tensor, tensor: torch.Tensor, in_place: bool) -> torch.Tensor:
         if result is tensor:
             return tensor
         if not in_place:
-            return result if tensor.is_cpu else result.to(tensor.device)
+            return result if result.device == tensor.device else result.to(tensor.device)
         with torch.no_grad():
             return tensor.copy_(result)
 

@@ -74,7 +74,9 @@ def _nccl() -> tuple[bool, str]:
 
 
 def _told(found: gpus.Found, text: str) -> str:
-    return f"{'' if found.used else 'not used by this release; '}{text if found.number else found.text}"
+    if not found.number:
+        return found.text
+    return text if found.used else f"{text}, but this build of Farandole has no kernels for GPUs"
 
 
 def _of_library(ask: Callable[[], tuple[bool, str]]) -> tuple[bool, str]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
+from farandole.core import handles
 from farandole.exceptions import TensorMismatchError
-from farandole.library import abi, errors, waiting
+from farandole.library import errors
 from farandole.library.submission import ALLREDUCE, submit
 from farandole.torch import memory
 from farandole.torch.gradients.slot import Reduction, Slot, Transfer
@@ -42,7 +43,12 @@ class Dense(Transfer):
         if code is None:
             self.abandon()
             raise ValueError(f"Tensor type {buffer.dtype} is not supported")
-        handle = submit(ALLREDUCE, how.wire_name(slot), pointer, pointer, code, slot.shape, *how.arguments)
+        arguments = (ALLREDUCE, how.wire_name(slot), pointer, pointer, code, slot.shape, *how.arguments)
+        place = self.place = memory.place_of(buffer)
+        if place is None:
+            handle = submit(*arguments)
+        else:
+            handle = handles.on_device(place, lambda: submit(*arguments, place=place))
         if handle < 0:
             self.abandon()
             errors.raise_error(handle)
@@ -119,13 +125,13 @@ class Dense(Transfer):
         return placed
 
     def _wait(self) -> None:
-        handle = self.handle
+        handle, kept = self.handle, (self.buffer, self.place)
         try:
-            waiting.wait(handle)
+            handles.wait(handle, kept)
         except Exception:
             self.handle, self.buffer, self.context = 0, None, None
             raise
-        abi.load().release(handle)
+        handles.release(handle, kept)
         self.handle = 0
 
     def _deliver(self, how: Reduction) -> None:
@@ -241,8 +247,9 @@ class Group:
             for member in members:
                 member.give_back()
             raise
-        for member, handle in zip(members, (first, *others)):
-            member.handle = handle
+        for member, buffer, handle in zip(members, buffers, (first, *others)):
+            assert buffer is not None  # since `start`
+            member.handle, member.place = handle, memory.place_of(buffer)
 
     @staticmethod
     def _add(member: Grouped, how: Reduction, members: list[Grouped]) -> None:

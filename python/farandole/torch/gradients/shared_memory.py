@@ -72,6 +72,7 @@ class Place:
 def _fits(parameter: torch.Tensor) -> bool:
     return (
         parameter.layout is torch.strided
+        and parameter.is_cpu
         and memory.is_plain(parameter)
         and parameter.dtype in memory.REDUCIBLE
         and parameter.numel() > 0

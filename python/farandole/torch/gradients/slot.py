@@ -66,6 +66,7 @@ class Transfer(ABC):
         self.slot = slot
         self.handle = 0  # of the library; 0: nothing is under way
         self.buffer: torch.Tensor | None = None  # what the library works on: the gradient itself, or a copy
+        self.place: memory.OnCuda | None = None  # of the buffer, if it is on a device
         self.context: Any = None  # of the compressor
 
     @abstractmethod
