@@ -84,6 +84,16 @@ test-nccl: deps kernels product  ## NVIDIA's own NCCL and ptxas, without a GPU: 
 	bazel test //tests/nccl:abi_test //tests/nccl:library_test //tests/nccl:ptxas_test --test_output=all
 	@$(VENV)/python -m pytest -q tests/nccl/front_end.py
 
+# Neither Bazel nor a network is needed there. On the CPU: make test-gpu DEVICE=cpu
+DEVICE ?= cuda
+
+.PHONY: test-gpu
+test-gpu:  ## on a machine with a GPU, with the python3 and torch that are there and the wheel that was built (make wheel)
+	@rm -rf build/gpu && mkdir -p build/gpu && cd build/gpu && python3 -m zipfile -e ../wheel/dist/farandole-*.whl .
+	@chmod +x build/gpu/farandole/bin/*
+	@FARANDOLE_TEST_DEVICE=$(DEVICE) FARANDOLE_LIBRARY_DIR=$(CURDIR)/build/gpu/farandole/lib \
+	 FARANDOLE_BIN_DIR=$(CURDIR)/build/gpu/farandole/bin python3 -m pytest -q -rs tests/gpu
+
 .PHONY: test-large
 test-large: deps  ## counts beyond 2^31: some minutes, 12 GB of memory
 	bazel test //worker/select:large_count_test --test_output=all

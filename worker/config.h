@@ -18,6 +18,8 @@ struct GpuLibraryPaths {
   std::string cuda = "libcuda.so.1";
   // Empty: the usual places (worker/cuda/nccl_library.h).
   std::string nccl;
+  // Whether the user has told NCCL to serve several ranks on one GPU.
+  bool nccl_shares_gpus = false;
 };
 
 // Everything that a worker can be told from outside. config.cc is the one place that reads the environment; the names

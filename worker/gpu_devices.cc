@@ -6,6 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "worker/config.h"
 #include "worker/gpu_libraries.h"
 
 namespace farandole::worker {
@@ -64,7 +65,8 @@ absl::StatusOr<nccl::Resources> NcclResources(nccl::Watch* watch) {
   if (!driver.ok()) return driver.status();
   const absl::StatusOr<const cuda::NcclLibrary*> library = Nccl("");
   if (!library.ok()) return library.status();
-  return nccl::Resources{*library, watch, GpuKernels};
+  const bool shares_gpus = ReadGpuLibraryPaths(ProcessEnvironment()).nccl_shares_gpus;
+  return nccl::Resources{*library, watch, shares_gpus, GpuKernels};
 }
 
 }  // namespace farandole::worker

@@ -6,6 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 
 namespace farandole::worker::cuda {
 namespace {
@@ -39,6 +40,9 @@ bool IsSticky(CUresult result) {
 CudaEvent::~CudaEvent() { device_->GiveBack(event_); }
 
 absl::Status CudaEvent::MakeWait(void* stream) const {
+  // The default stream is that of the current context.
+  absl::optional<CudaDevice::Current> current;
+  if (stream == nullptr) current.emplace(device_);
   return device_->ToStatus(device_->api().cuStreamWaitEvent(static_cast<CUstream>(stream), event_, 0),
                            "cuStreamWaitEvent");
 }
@@ -109,6 +113,13 @@ absl::StatusOr<std::shared_ptr<const CudaEvent>> CudaDevice::RecordEvent(CUstrea
   auto recorded = std::make_shared<const CudaEvent>(this, *event, stream, order);
   if (!status.ok()) return status;
   return recorded;
+}
+
+absl::Status CudaDevice::ReserveEvent() {
+  const Current current(this);
+  const absl::StatusOr<CUevent> event = TakeEvent();
+  if (event.ok()) GiveBack(*event);
+  return event.status();
 }
 
 absl::StatusOr<CUevent> CudaDevice::TakeEvent() {

@@ -63,6 +63,10 @@ class CudaDevice final : public device::Device {
   // The same, of its own type.
   absl::StatusOr<std::shared_ptr<const CudaEvent>> RecordEvent(CUstream stream);
 
+  // So that the next recording needs no memory: when something is enqueued already, its failure would leave nobody to
+  // say when that has ended.
+  absl::Status ReserveEvent();
+
   // While it lives the device's context is the calling thread's. Calls that make something, and those on the default
   // stream, need that.
   class Current {

@@ -13,8 +13,8 @@ class Finder {
   explicit Finder(GetProcAddress* get) : get_(get) {}
 
   template <typename Function>
-  void Required(const char* name, Function** to) {
-    Optional(name, Driver::kVersionMin, to);
+  void Required(const char* name, Function** to, int cuda_version = Driver::kVersionMin) {
+    Optional(name, cuda_version, to);
     if (*to == nullptr && missing_ == nullptr) missing_ = name;
   }
 
@@ -45,7 +45,8 @@ void FindDevices(Finder* find, DriverApi* api) {
   find->Required("cuDeviceGet", &api->cuDeviceGet);
   find->Required("cuDeviceGetName", &api->cuDeviceGetName);
   find->Required("cuDeviceGetAttribute", &api->cuDeviceGetAttribute);
-  find->Required("cuDeviceGetUuid", &api->cuDeviceGetUuid);
+  // In its first form parts of a GPU (MIG) have the number of the whole, for which alone NCCL serves one rank.
+  find->Required("cuDeviceGetUuid", &api->cuDeviceGetUuid, 11000);
   find->Required("cuCtxGetCurrent", &api->cuCtxGetCurrent);
   find->Required("cuCtxSetCurrent", &api->cuCtxSetCurrent);
   find->Required("cuCtxGetStreamPriorityRange", &api->cuCtxGetStreamPriorityRange);

@@ -16,8 +16,8 @@ class Event {
  public:
   virtual ~Event() = default;
 
-  // What is put on `stream`, of whatever device of this process, from now on comes after this moment. DATA_LOSS: the
-  // device has failed for good.
+  // What is put on `stream`, of whatever device of this process, from now on comes after this moment; null is the
+  // default stream of the event's device. DATA_LOSS: the device has failed for good.
   virtual absl::Status MakeWait(void* stream) const = 0;
   // As its driver knows it: a CUevent.
   virtual void* handle() const = 0;
@@ -33,8 +33,8 @@ class Device {
   virtual int ordinal() const = 0;
   // The moment after all that is on `stream` so far. DATA_LOSS as above.
   virtual absl::StatusOr<EventPtr> Record(void* stream) = 0;
-  // Memory for what is put on `stream` from now on. With the last copy of the pointer it is freed, behind what is on the
-  // stream by then. RESOURCE_EXHAUSTED: the device has not so much.
+  // Memory for what is put on `stream` from now on. With the last copy of the pointer it is freed, behind what is on
+  // the stream by then. RESOURCE_EXHAUSTED: the device has not so much.
   virtual absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes, void* stream) = 0;
   // Puts a copy within the device's memory on `stream`.
   virtual absl::Status Copy(void* to, const void* from, int64_t bytes, void* stream) = 0;

@@ -151,6 +151,11 @@ absl::Status BatchRun::AddReady(Part* part) {
     if (work_->operations[i] == nullptr) continue;
     const session::Operation& operation = *work_->operations[i];
     const session::Operation::OnDevice& on = *operation.on_device;
+    if (part->collective.device != nullptr && part->collective.device != on.device) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "\"", operation.request.name, "\" lies on GPU ", on.device->ordinal(), ", and others of its batch on GPU ",
+          part->collective.device->ordinal(), "; a process uses one GPU in a process set"));
+    }
     part->collective.device = on.device;
     part->collective.ready.push_back(on.ready);
     if (operation.gathered == nullptr) continue;

@@ -121,11 +121,18 @@ absl::Status Comm::Enqueue(const char* what, const Calls& calls) {
 }
 
 absl::Status Comm::Finish(ncclResult_t result, const char* what) {
+  const TimePoint deadline = Clock::Monotonic().Now().PlusMs(parts_.call_timeout_ms);
   while (result == ncclInProgress) {
     const absl::StatusOr<ncclResult_t> polled = Poll();
     if (!polled.ok()) return polled.status();
     result = *polled;
-    if (result == ncclInProgress) std::this_thread::sleep_for(kCallPause);
+    if (result != ncclInProgress) break;
+    if (deadline < Clock::Monotonic().Now()) {
+      return absl::DeadlineExceededError(absl::StrCat(what, " on ", parts_.device->name(),
+                                                      " was not begun by all within ", parts_.call_timeout_ms / 1000.0,
+                                                      " s (FARANDOLE_OP_TIMEOUT_SECONDS)"));
+    }
+    std::this_thread::sleep_for(kCallPause);
   }
   return ToStatus(result, what);
 }

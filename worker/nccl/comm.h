@@ -20,17 +20,19 @@
 
 namespace farandole::worker::nccl {
 
-// One communicator of NCCL's, with the stream on which it works. Non-blocking, in NCCL's sense: no call of it waits for
-// other members, so that Abort is always heard.
+// One communicator of NCCL's, with the stream on which it works. Non-blocking, in NCCL's sense: a call that waits for
+// other members is looked at again and again, so that Abort is always heard.
 //
 // Calls are made by one thread at a time, but for Abort and CheckHealth. Their status: ABORTED, with the reason given
-// to Abort; UNAVAILABLE, in NCCL's words; DATA_LOSS, as CudaDevice.
+// to Abort; DEADLINE_EXCEEDED; UNAVAILABLE, in NCCL's words; DATA_LOSS, as CudaDevice.
 class Comm {
  public:
   // `library` and `device` outlive it.
   struct Parts {
     const cuda::NcclLibrary* library;
     cuda::CudaDevice* device;
+    // How long a call may stay in progress, as NCCL's first ones do until the others have made theirs.
+    uint32_t call_timeout_ms;
   };
   struct Place {
     int size;
@@ -39,7 +41,7 @@ class Comm {
   };
   // Starts the initialisation, which goes on until all members have done the same.
   static absl::StatusOr<std::unique_ptr<Comm>> Start(const Parts& parts, const Place& place);
-  // Aborted, or nothing is under way.
+  // Nothing is under way, or Abort was called.
   ~Comm();
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;

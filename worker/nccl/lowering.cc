@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "worker/arithmetic/half.h"
 #include "worker/arithmetic/integer_average.h"
 
 namespace farandole::worker::nccl {
@@ -32,6 +33,18 @@ ncclRedOp_t OpOf(DataType dtype, ReduceOp op) {
   }
 }
 
+// Whether NCCL may multiply with a number of this type as well as a kernel would.
+bool HasExactly(DataType dtype, double number) {
+  const float single = static_cast<float>(number);
+  if (dtype == DataType::kFloat16) {
+    return arithmetic::FloatFromFloat16(arithmetic::Float16FromFloat(single)) == number;
+  }
+  if (dtype == DataType::kBfloat16) {
+    return arithmetic::FloatFromBfloat16(arithmetic::Bfloat16FromFloat(single)) == number;
+  }
+  return true;
+}
+
 // Nothing at all if no tensor has factors.
 std::vector<Factors> Needed(std::vector<Factors> factors) {
   if (std::all_of(factors.begin(), factors.end(), [](const Factors& one) { return one.none(); })) factors.clear();
@@ -57,8 +70,12 @@ Lowering Lower(const arithmetic::Reduction& how, const std::vector<collective::S
     before.push_back({scale.prescale});
     after.push_back(After(scale, arithmetic::IsInteger(how.dtype), size));
   }
-  if (scales.empty() && how.op == ReduceOp::kSum) {
-    lowering.operand_factor = how.prescale * how.mean * how.postscale;
+  const double factor = how.prescale * how.mean * how.postscale;
+  if (scales.empty() && how.op == ReduceOp::kSum && HasExactly(how.dtype, factor)) {
+    lowering.operand_factor = factor;
+  } else if (scales.empty() && how.op == ReduceOp::kSum) {
+    // Multiplied in float32 and rounded once.
+    before.assign(tensors, {factor});
   } else if (scales.empty()) {
     before.assign(tensors, {how.prescale});
     after.assign(tensors, {how.postscale, how.mean});

@@ -22,6 +22,20 @@ TEST(LoweringTest, FactorsOfASumAreNcclsOwn) {
   EXPECT_FALSE(average.Moves(DataType::kFloat16));
 }
 
+// A third is none of float16's numbers, a ten-millionth less than its least one.
+TEST(LoweringTest, FactorsThatATypeLacksAreOurs) {
+  for (const double factor : {1.0 / 3, 1e-8, 1e6}) {
+    const Lowering lowering = Lower({DataType::kFloat16, ReduceOp::kSum, 1, factor}, {}, 2, 3);
+    EXPECT_EQ(lowering.operand_factor, 1);
+    ASSERT_EQ(lowering.before.size(), 2u);
+    EXPECT_EQ(lowering.before[1].factor, factor);
+    EXPECT_TRUE(lowering.after.empty());
+  }
+  EXPECT_EQ(Lower({DataType::kBfloat16, ReduceOp::kSum, 1, 1, 1.0 / 3}, {}, 1, 3).operand_factor, 1);
+  EXPECT_EQ(Lower({DataType::kBfloat16, ReduceOp::kSum, 1, 1, 0.125}, {}, 1, 8).operand_factor, 0.125);
+  EXPECT_EQ(Lower({DataType::kFloat32, ReduceOp::kSum, 1, 1, 1.0 / 3}, {}, 1, 3).operand_factor, 1.0 / 3);
+}
+
 TEST(LoweringTest, FactorsOfOtherCombinationsAreOurs) {
   EXPECT_FALSE(Lower({DataType::kFloat64, ReduceOp::kMax}, {}, 1, 4).Moves(DataType::kFloat64));
   const Lowering scaled = Lower({DataType::kFloat64, ReduceOp::kMin, 2, 3}, {}, 2, 4);

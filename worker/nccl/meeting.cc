@@ -19,10 +19,17 @@ class Meeting {
 
   absl::StatusOr<cuda::ncclUniqueId> Hold() {
     collective::Say say;
-    if (!guest_.can.ok()) say.status = absl::UnavailableError(absl::StrCat(Self(), ": ", guest_.can.message()));
+    const bool has_device = guest_.device != nullptr;
+    if (!has_device) {
+      say.status = absl::UnavailableError(absl::StrCat(Self(), " has joined, and has not used a GPU before"));
+    } else if (!guest_.can.ok()) {
+      say.status = absl::UnavailableError(absl::StrCat(Self(), ": ", guest_.can.message()));
+    }
     say.terms = absl::StrCat("NCCL ", cuda::NcclVersionText(guest_.library->version()));
-    absl::Status status = bootstrap_->Put(KeyOf(group_.position), guest_.device->uuid());
-    if (status.ok()) status = collective::Agree(group_, topic_, say, bootstrap_, deadline_);
+    const absl::Status put = bootstrap_->Put(KeyOf(group_.position), has_device ? guest_.device->uuid() : "none");
+    // UNAVAILABLE would be taken for an answer of all.
+    if (!put.ok()) return absl::FailedPreconditionError(put.message());
+    absl::Status status = collective::Agree(group_, topic_, say, bootstrap_, deadline_);
     if (status.ok()) status = AgreeOnDevices();
     if (!status.ok()) return status;
     return group_.position == 0 ? MakeId() : ReadId();
@@ -35,7 +42,7 @@ class Meeting {
 
   absl::Status AgreeOnDevices() {
     collective::Say say;
-    if (group_.position == 0) say.status = CheckDevices();
+    if (group_.position == 0 && !guest_.shares_devices) say.status = CheckDevices();
     return collective::Agree(group_, absl::StrCat(topic_, "/devices"), {0}, say, bootstrap_, deadline_);
   }
 

@@ -16,9 +16,11 @@ namespace farandole::worker::nccl {
 // What a member brings along.
 struct Guest {
   const cuda::NcclLibrary* library;
-  const cuda::CudaDevice* device;
+  const cuda::CudaDevice* device;  // null: none, since it has joined and only adds zeros
   // Not OK: why it cannot take part after all.
   absl::Status can;
+  // Whether NCCL was told to serve several ranks on one device.
+  bool shares_devices = false;
 };
 
 // How the members of a group come to one communicator of NCCL's: its id, made by the first. `topic` is unique within

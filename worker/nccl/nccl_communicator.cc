@@ -1,6 +1,5 @@
 #include "worker/nccl/nccl_communicator.h"
 
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,9 +21,9 @@ absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(const
                                                                            collective::Bootstrap* bootstrap,
                                                                            cuda::CudaDevice* device,
                                                                            const Resources& resources) {
-  std::unique_ptr<NcclCommunicator> communicator(new NcclCommunicator(group, bootstrap, resources));
-  const absl::StatusOr<Side*> side = communicator->SideOf(device);
-  if (!side.ok()) return side.status();
+  std::unique_ptr<NcclCommunicator> communicator(new NcclCommunicator(group, bootstrap, device, resources));
+  const absl::Status made = communicator->MakeSide();
+  if (!made.ok()) return made;
   const absl::Status watched = resources.watch->Add(communicator.get());
   if (!watched.ok()) return watched;
   communicator->watched_ = true;
@@ -52,19 +51,19 @@ int64_t NcclCommunicator::FusedBytesMax(DeviceKind memory, device::Device* devic
 
 void NcclCommunicator::Start(const collective::Instance& instance, const collective::Collective& collective,
                              const Enqueued& enqueued, Done done) {
-  const absl::Status failed = failure();
-  if (!failed.ok()) return done(failed);
-  const absl::StatusOr<Side*> side = ReadySideOf(static_cast<cuda::CudaDevice*>(collective.device));
-  if (!side.ok()) {
-    Fail(side.status());
+  absl::Status status = failure();
+  if (status.ok()) status = AwaitReady();
+  if (status.ok()) status = CheckDevice(collective.device);
+  if (status.ok()) status = device_->ReserveEvent();
+  if (!status.ok()) {
+    Fail(status);
     return done(failure());
   }
-  cuda::CudaDevice* const device = (*side)->device();
-  const cuda::CudaDevice::Current current(device);
+  const cuda::CudaDevice::Current current(device_);
   UnderWay one;
-  absl::Status status = (*side)->WaitFor(collective.ready);
-  if (status.ok()) status = (*side)->Enqueue(collective, &one.kept);
-  absl::StatusOr<std::shared_ptr<const cuda::CudaEvent>> end = device->RecordEvent((*side)->comm().stream());
+  status = side_->WaitFor(collective.ready);
+  if (status.ok()) status = side_->Enqueue(collective, &one.kept);
+  absl::StatusOr<std::shared_ptr<const cuda::CudaEvent>> end = device_->RecordEvent(side_->comm().stream());
   if (status.ok()) status = end.status();
   if (!status.ok()) Fail(status);
   // Nobody can tell any more when the device is done with the memory.
@@ -80,44 +79,32 @@ void NcclCommunicator::Start(const collective::Instance& instance, const collect
   resources_.watch->Wake();
 }
 
-absl::StatusOr<Side*> NcclCommunicator::SideOf(cuda::CudaDevice* device) {
-  if (device == nullptr && last_ == nullptr) {
-    return absl::FailedPreconditionError(
-        "this process has joined without ever having used a GPU in this process set, so it has none to add zeros on");
-  }
-  if (device == nullptr) return last_;
-  std::unique_ptr<Side>& side = sides_[device];
-  if (side == nullptr) {
-    absl::StatusOr<std::unique_ptr<Side>> made = MakeSide(device);
-    if (!made.ok()) {
-      sides_.erase(device);
-      return made.status();
-    }
-    side = *std::move(made);
-    absl::MutexLock lock(&mutex_);
-    shown_.push_back(side.get());
-  }
-  return last_ = side.get();
+absl::Status NcclCommunicator::CheckDevice(const device::Device* device) const {
+  if (device == nullptr || device == device_) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("this process has used ", device_->name(), " and now uses GPU ",
+                                                    device->ordinal(),
+                                                    " in one process set; use one GPU, or a process set for each"));
 }
 
-absl::StatusOr<std::unique_ptr<Side>> NcclCommunicator::MakeSide(cuda::CudaDevice* device) {
-  const std::string topic = absl::StrCat("nccl/", sides_.size());
-  absl::StatusOr<const kernels::Kernels*> kernels = resources_.kernels(device);
+absl::Status NcclCommunicator::MakeSide() {
+  absl::StatusOr<const kernels::Kernels*> kernels = nullptr;
+  if (device_ != nullptr) kernels = resources_.kernels(device_);
   const TimePoint deadline = Now().PlusMs(group_.setup_timeout_ms);
-  const absl::StatusOr<cuda::ncclUniqueId> id =
-      Meet(group_, topic, {resources_.library, device, kernels.status()}, bootstrap_, deadline);
+  const absl::StatusOr<cuda::ncclUniqueId> id = Meet(
+      group_, "nccl", {resources_.library, device_, kernels.status(), resources_.shares_devices}, bootstrap_, deadline);
   if (!id.ok()) return id.status();
-  absl::StatusOr<std::unique_ptr<Comm>> comm = Comm::Start({resources_.library, device}, {size(), position(), *id});
+  absl::StatusOr<std::unique_ptr<Comm>> comm =
+      Comm::Start({resources_.library, device_, group_.op_timeout_ms}, {size(), position(), *id});
   // UNAVAILABLE would be taken for an answer of all.
   if (!comm.ok()) return absl::FailedPreconditionError(comm.status().message());
-  return std::make_unique<Side>(*std::move(comm), *kernels, size(), position());
+  side_ = std::make_unique<Side>(*std::move(comm), *kernels, size(), position());
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Side*> NcclCommunicator::ReadySideOf(cuda::CudaDevice* device) {
-  const absl::StatusOr<Side*> side = SideOf(device);
-  if (!side.ok() || (*side)->ready()) return side;
+absl::Status NcclCommunicator::AwaitReady() {
+  if (side_->ready()) return absl::OkStatus();
   const TimePoint deadline = Now().PlusMs(group_.setup_timeout_ms);
-  const absl::Status status = (*side)->AwaitReady([this, deadline] {
+  return side_->AwaitReady([this, deadline] {
     absl::Status go_on = failure();
     if (go_on.ok() && deadline < Now()) {
       go_on = absl::DeadlineExceededError(absl::StrCat("the initialisation of NCCL among ", size(),
@@ -126,8 +113,6 @@ absl::StatusOr<Side*> NcclCommunicator::ReadySideOf(cuda::CudaDevice* device) {
     }
     return go_on;
   });
-  if (!status.ok()) return status;
-  return side;
 }
 
 void NcclCommunicator::Abort(const std::string& reason) { Fail(absl::AbortedError(reason)); }
@@ -148,7 +133,7 @@ absl::Status NcclCommunicator::failure() const {
 Watch::Seen NcclCommunicator::Look() {
   const TimePoint now = Now();
   const absl::Status failed = failure();
-  if (!failed.ok()) CarryOutAbort(failed, now);
+  if (!failed.ok()) CarryOutAbort(failed);
   const bool ended = EndFinished(now);
   if (failed.ok()) CheckHealth(now);
   absl::MutexLock lock(&mutex_);
@@ -156,79 +141,70 @@ Watch::Seen NcclCommunicator::Look() {
   return under_way_.empty() && (failure_.ok() || aborted_) ? Watch::Seen::kNothing : Watch::Seen::kWaits;
 }
 
-void NcclCommunicator::CarryOutAbort(const absl::Status& failure, TimePoint now) {
-  if (std::exchange(aborted_, true)) return;
-  give_up_ = now.PlusMs(kGiveUpMs);
-  std::vector<Side*> sides;
-  {
-    absl::MutexLock lock(&mutex_);
-    sides = shown_;
-  }
-  for (Side* side : sides) side->comm().Abort(std::string(failure.message()));
+void NcclCommunicator::CarryOutAbort(const absl::Status& failure) {
+  if (aborted_) return;
+  side_->comm().Abort(std::string(failure.message()));
+  aborted_ = true;
+  give_up_ = Now().PlusMs(kGiveUpMs);
 }
 
 bool NcclCommunicator::EndFinished(TimePoint now) {
-  std::vector<UnderWay> finished;
-  absl::Status outcome;
-  {
-    absl::MutexLock lock(&mutex_);
-    std::set<const cuda::CudaDevice*> waiting;
-    for (auto it = under_way_.begin(); it != under_way_.end();) {
-      const cuda::CudaDevice* const device = it->end->device();
-      if (waiting.count(device) != 0 || !Finished(*it, now)) {
-        waiting.insert(device);
-        ++it;
-        continue;
-      }
-      finished.push_back(std::move(*it));
-      it = under_way_.erase(it);
+  bool ended = false;
+  for (;; ended = true) {
+    std::shared_ptr<const cuda::CudaEvent> end;
+    TimePoint deadline;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (under_way_.empty()) return ended;
+      end = under_way_.front().end;
+      deadline = under_way_.front().deadline;
     }
-    outcome = failure_;
-    ending_ += static_cast<int>(finished.size());
-  }
-  for (UnderWay& one : finished) {
+    // Without the lock: the driver may take its time, and Abort does not wait.
+    if (!Finished(*end, deadline, now)) return ended;
+    UnderWay one;
+    absl::Status outcome;
+    {
+      absl::MutexLock lock(&mutex_);
+      one = std::move(under_way_.front());
+      under_way_.pop_front();
+      outcome = failure_;
+      ++ending_;
+    }
     one.kept = {};
     one.done(outcome);
     absl::MutexLock lock(&mutex_);
     --ending_;
   }
-  return !finished.empty();
 }
 
-bool NcclCommunicator::Finished(const UnderWay& one, TimePoint now) {
-  const absl::StatusOr<bool> reached = one.end->Reached();
+bool NcclCommunicator::Finished(const cuda::CudaEvent& end, TimePoint deadline, TimePoint now) {
+  const absl::StatusOr<bool> reached = end.Reached();
   if (!reached.ok()) {
-    if (failure_.ok()) failure_ = reached.status();
+    Fail(reached.status());
     return true;
   }
   if (*reached) return true;
-  if (!failure_.ok() && aborted_ && give_up_ < now) {
-    os::Log(os::LogLevel::kError, absl::StrCat(one.end->device()->name(), " does not end a collective of NCCL ",
-                                               kGiveUpMs / 1000, " s after it was aborted: ", failure_.message()));
+  if (aborted_ && give_up_ < now) {
+    os::Log(os::LogLevel::kError, absl::StrCat(end.device()->name(), " does not end a collective of NCCL ",
+                                               kGiveUpMs / 1000, " s after it was aborted: ", failure().message()));
     return true;
   }
-  if (failure_.ok() && one.deadline < now) {
-    failure_ = absl::DeadlineExceededError(absl::StrCat("a collective on ", one.end->device()->name(),
-                                                        " has taken longer than ", group_.op_timeout_ms / 1000,
-                                                        " s (FARANDOLE_OP_TIMEOUT_SECONDS)"));
+  if (deadline < now) {
+    Fail(absl::DeadlineExceededError(absl::StrCat("a collective on ", end.device()->name(), " has taken longer than ",
+                                                  group_.op_timeout_ms / 1000, " s (FARANDOLE_OP_TIMEOUT_SECONDS)")));
   }
   return false;
 }
 
 void NcclCommunicator::CheckHealth(TimePoint now) {
-  if (now < next_check_) return;
+  if (now < next_check_ || !side_->ready()) return;
   next_check_ = now.PlusMs(kCheckMs);
-  std::vector<Side*> sides;
   {
     absl::MutexLock lock(&mutex_);
     if (under_way_.empty()) return;
-    sides = shown_;
   }
-  for (Side* side : sides) {
-    if (!side->ready()) continue;
-    const absl::Status health = side->comm().CheckHealth();
-    if (!health.ok()) Fail(health);
-  }
+  const absl::Status health = side_->comm().CheckHealth();
+  if (!health.ok()) Fail(health);
 }
 
 }  // namespace farandole::worker::nccl

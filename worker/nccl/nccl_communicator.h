@@ -3,10 +3,8 @@
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -28,21 +26,24 @@ namespace farandole::worker::nccl {
 struct Resources {
   const cuda::NcclLibrary* library;
   Watch* watch;
+  // Several members may use one device.
+  bool shares_devices;
   // The kernels of a device, loaded once.
   std::function<absl::StatusOr<const kernels::Kernels*>(cuda::CudaDevice*)> kernels;
 };
 
-// The collectives of a process set on the memory of CUDA devices, by NCCL. A process may use several devices, all
-// members the same number of them, in the same order: each has a communicator of NCCL's and a stream of its own.
+// The collectives of a process set on the memory of CUDA devices, by NCCL. Each member uses one device, with a stream
+// of our own.
 //
-//   executor's thread  Start: makes the communicator of a device that is new, then only enqueues
+//   executor's thread  Start: waits for the initialisation the first time, then only enqueues
 //   Watch's thread     sees what has ended, asks NCCL for failures, and carries out an abort, which may take a while
 //
 // NCCL does not tell who has failed: SuspectRank is unknown, the controller knows better.
 class NcclCommunicator final : public collective::Communicator, private Watch::Client {
  public:
-  // With the communicator of `device` made. Blocks until all members have theirs, at most Group::setup_timeout_ms.
-  // UNAVAILABLE: all members got this answer, for instance since two of them use one device. Otherwise a failure.
+  // Blocks until all members have met, at most Group::setup_timeout_ms; the first Start waits for NCCL's own
+  // initialisation. UNAVAILABLE: all members got this answer, for instance since two of them use one device, or one,
+  // which has joined, has none (null). Otherwise a failure.
   static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create(const collective::Group& group,
                                                                   collective::Bootstrap* bootstrap,
                                                                   cuda::CudaDevice* device, const Resources& resources);
@@ -67,21 +68,24 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
     TimePoint deadline;
   };
 
-  NcclCommunicator(const collective::Group& group, collective::Bootstrap* bootstrap, const Resources& resources)
-      : group_(group), bootstrap_(bootstrap), resources_(resources) {}
+  NcclCommunicator(const collective::Group& group, collective::Bootstrap* bootstrap, cuda::CudaDevice* device,
+                   const Resources& resources)
+      : group_(group), bootstrap_(bootstrap), device_(device), resources_(resources) {}
 
-  // The side of a device, null: of the one that was used last. Begins its initialisation if it is new.
-  absl::StatusOr<Side*> SideOf(cuda::CudaDevice* device);
-  absl::StatusOr<std::unique_ptr<Side>> MakeSide(cuda::CudaDevice* device);
-  // The same, when its initialisation is over; Abort ends the wait.
-  absl::StatusOr<Side*> ReadySideOf(cuda::CudaDevice* device);
+  // Begins the initialisation.
+  absl::Status MakeSide();
+  // Until it is over; Abort ends the wait.
+  absl::Status AwaitReady();
+  // Null: this member only adds zeros.
+  absl::Status CheckDevice(const device::Device* device) const;
 
   Watch::Seen Look() override;
   // After a failure: aborts NCCL's work, once.
-  void CarryOutAbort(const absl::Status& failure, TimePoint now);
-  // Tells of what has ended on its device, in the order in which it was enqueued there. True if anything has.
+  void CarryOutAbort(const absl::Status& failure);
+  // Tells of what has ended on the device, in the order in which it was enqueued. True if anything has.
   bool EndFinished(TimePoint now);
-  bool Finished(const UnderWay& one, TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the device is done, or nobody can wait for it any more.
+  bool Finished(const cuda::CudaEvent& end, TimePoint deadline, TimePoint now);
   // Asks NCCL from time to time while something is under way.
   void CheckHealth(TimePoint now);
   // The first one counts.
@@ -90,11 +94,10 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
 
   const collective::Group group_;
   collective::Bootstrap* const bootstrap_;
+  cuda::CudaDevice* const device_;
   const Resources resources_;
 
-  // Executor's thread only.
-  std::map<cuda::CudaDevice*, std::unique_ptr<Side>> sides_;
-  Side* last_ = nullptr;
+  std::unique_ptr<Side> side_;  // constant once made
   bool watched_ = false;
 
   // Watch's thread only.
@@ -103,7 +106,6 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
   bool aborted_ = false;
 
   mutable absl::Mutex mutex_;
-  std::vector<Side*> shown_ ABSL_GUARDED_BY(mutex_);
   // In the order in which they were enqueued.
   std::deque<UnderWay> under_way_ ABSL_GUARDED_BY(mutex_);
   int ending_ ABSL_GUARDED_BY(mutex_) = 0;  // taken out, `done` is to be called

@@ -41,7 +41,8 @@ class NcclCommunicatorTest : public testing::TestWithParam<int> {
   }
 
   Resources SharedOf(Watch* watch) {
-    return {library_.get(), watch, [this](cuda::CudaDevice* device) -> absl::StatusOr<const kernels::Kernels*> {
+    return {library_.get(), watch, shares_devices_,
+            [this](cuda::CudaDevice* device) -> absl::StatusOr<const kernels::Kernels*> {
               if (!kernels_failure_.ok()) return kernels_failure_;
               return kernels_[device->ordinal()].get();
             }};
@@ -56,7 +57,8 @@ class NcclCommunicatorTest : public testing::TestWithParam<int> {
     for (int position = 0; position < ranks; ++position) {
       members.emplace_back([&, position] {
         Watch watch;
-        const collective::Group group = collective::TestGroup(ranks, position);
+        collective::Group group = collective::TestGroup(ranks, position);
+        group.op_timeout_ms = op_timeout_ms_;
         cuda::CudaDevice* const device = gpus_.device(gpu_of[position]);
         Made made = NcclCommunicator::Create(group, &bootstrap, device, SharedOf(&watch));
         check(&made, device);
@@ -78,6 +80,8 @@ class NcclCommunicatorTest : public testing::TestWithParam<int> {
   std::unique_ptr<const cuda::NcclLibrary> library_;
   std::vector<std::unique_ptr<const kernels::Kernels>> kernels_;
   absl::Status kernels_failure_;
+  bool shares_devices_ = false;
+  uint32_t op_timeout_ms_ = 60000;
   cuda::FakeNccl* fake_;
 };
 
@@ -232,6 +236,12 @@ TEST_F(NcclFailureTest, RanksThatShareAGpuGoOnTogetherWithoutNccl) {
   });
 }
 
+// As processes may by NCCL's own variables; what it makes of that is its own.
+TEST_F(NcclFailureTest, RanksMayShareAGpuIfNcclWasToldSo) {
+  shares_devices_ = true;
+  RunAllAs(2, {0, 0}, [](Made* made, cuda::CudaDevice*) { EXPECT_TRUE(made->ok()) << made->status(); });
+}
+
 TEST_F(NcclFailureTest, WithoutKernelsAllGoOnWithoutNccl) {
   kernels_failure_ = absl::FailedPreconditionError("this build has none");
   RunAllAs(2, {0, 1}, [](Made* made, cuda::CudaDevice*) {
@@ -240,15 +250,45 @@ TEST_F(NcclFailureTest, WithoutKernelsAllGoOnWithoutNccl) {
   });
 }
 
-TEST_F(NcclFailureTest, AProcessMayUseTwoGpus) {
-  RunAll(2, [this](Member* member, NcclCommunicator* communicator) {
-    Member other(communicator, gpus_.device(member->own() + 2));
-    for (Member* const used : {member, &other, member}) {
-      cuda::FakeTensor tensor = used->Tensor(Operand(DataType::kInt64, 5, member->own(), 1));
-      collective::Allreduce call{DataType::kInt64, {{tensor.data(), tensor.data(), 5}}};
-      ASSERT_TRUE(used->Run(std::move(call)).ok());
-      EXPECT_EQ(collective::WrongCell(DataType::kInt64, tensor.Read().data(), 5, 2, 1), -1);
-    }
+TEST_F(NcclFailureTest, ASecondGpuIsRefused) {
+  RunAll(1, [this](Member* member, NcclCommunicator* communicator) {
+    cuda::FakeTensor first = member->Tensor(4);
+    ASSERT_TRUE(member->Run(collective::Allreduce{DataType::kInt32, {{first.data(), first.data(), 1}}}).ok());
+    Member other(communicator, gpus_.device(2));
+    cuda::FakeTensor second = other.Tensor(4);
+    const collective::Allreduce call{DataType::kInt32, {{second.data(), second.data(), 1}}};
+    EXPECT_THAT(std::string(other.Run(call).message()), HasSubstr("this process has used GPU 0 (Fake GPU 0) and now"));
+  });
+}
+
+// One that has joined before its first tensor on a GPU has none to add zeros on.
+TEST_F(NcclFailureTest, WithoutAGpuOfOneAllGoOnWithoutNccl) {
+  collective::LocalBootstrap bootstrap;
+  std::vector<std::thread> members;
+  for (int position = 0; position < 2; ++position) {
+    members.emplace_back([&, position] {
+      Watch watch;
+      cuda::CudaDevice* const device = position == 0 ? gpus_.device(0) : nullptr;
+      const Made made =
+          NcclCommunicator::Create(collective::TestGroup(2, position), &bootstrap, device, SharedOf(&watch));
+      EXPECT_TRUE(absl::IsUnavailable(made.status())) << made.status();
+      EXPECT_THAT(std::string(made.status().message()), HasSubstr("rank 1 (pid 1001 on host here) has joined"));
+    });
+  }
+  for (std::thread& member : members) member.join();
+}
+
+// As NCCL's first calls, which stay in progress until the others have made theirs.
+TEST_F(NcclFailureTest, ACallInProgressHasABound) {
+  fake_->at_rank = 0;
+  fake_->polls_in_progress = 1 << 30;
+  op_timeout_ms_ = 200;
+  RunAll(1, [](Member* member, NcclCommunicator*) {
+    cuda::FakeTensor tensor = member->Tensor(4);
+    const absl::Status status =
+        member->Run(collective::Allreduce{DataType::kInt32, {{tensor.data(), tensor.data(), 1}}});
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("was not begun by all within 0.2 s"));
   });
 }
 

@@ -43,6 +43,8 @@ absl::Status Watch::Add(Client* client) {
 void Watch::Remove(Client* client) {
   absl::MutexLock lock(&mutex_);
   clients_.erase(std::remove(clients_.begin(), clients_.end(), client), clients_.end());
+  // Another one has its place now, which the round that is under way would pass over.
+  Wake();
   const auto let_go = [this, client]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return looked_at_ != client; };
   mutex_.Await(absl::Condition(&let_go));
 }

@@ -74,6 +74,24 @@ class Held final : public Watch::Client {
   std::atomic<bool> left{false};
 };
 
+// Its neighbour is not passed over.
+TEST(WatchTest, LooksAtTheOthersWhenOneIsRemoved) {
+  Watch watch;
+  Held first;
+  Counted second;
+  second.Begin(5);
+  ASSERT_TRUE(watch.Add(&first).ok());
+  ASSERT_TRUE(watch.Add(&second).ok());
+  watch.Wake();
+  first.entered.WaitForNotification();
+  std::thread removes([&] { watch.Remove(&first); });
+  first.let_go.Notify();
+  removes.join();
+  EXPECT_TRUE(second.AwaitLooks(6));
+  EXPECT_TRUE(second.ended());
+  watch.Remove(&second);
+}
+
 TEST(WatchTest, DoesNotLookAtWhatWasRemoved) {
   Watch watch;
   Held client;

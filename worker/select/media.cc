@@ -1,6 +1,8 @@
 #include "worker/select/media.h"
 
+#include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -49,10 +51,15 @@ collective::Medium Nccl(const MediaResources& resources) {
 }
 
 collective::Medium Staged(std::vector<collective::Medium> host, const MediaResources& resources) {
+  // One that is asked for by name binds the host's part only if it is one of the host's.
+  const bool of_host = std::any_of(host.begin(), host.end(), [&resources](const collective::Medium& medium) {
+    return medium.name == resources.override_name;
+  });
+  const std::string override_name = of_host ? resources.override_name : "auto";
   // It lives as long as the medium, which outlives its communicators.
   const auto media = std::make_shared<const std::vector<collective::Medium>>(std::move(host));
-  const auto make = [media, override_name = resources.override_name](
-                        const collective::Group& group, collective::Bootstrap* bootstrap, device::Device*) -> Built {
+  const auto make = [media, override_name](const collective::Group& group, collective::Bootstrap* bootstrap,
+                                           device::Device*) -> Built {
     collective::Group staged = group;
     staged.key += ".staged";
     auto on_host = std::make_unique<SelectingCommunicator>(

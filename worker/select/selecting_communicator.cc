@@ -31,7 +31,14 @@ SelectingCommunicator::SelectingCommunicator(collective::Group group, collective
   }
 }
 
-SelectingCommunicator::~SelectingCommunicator() = default;
+SelectingCommunicator::~SelectingCommunicator() {
+  {
+    absl::MutexLock lock(&mutex_);
+    shown_.clear();
+  }
+  // What is under way ends now, and tells the rest of this.
+  made_.clear();
+}
 
 std::string SelectingCommunicator::OverrideFor(DeviceKind memory) const {
   for (const collective::Medium& medium : choices_.media) {

@@ -229,6 +229,70 @@ TEST_F(SelectingCommunicatorTest, WhatOneMemberCannotUseNobodyMakes) {
   }
 }
 
+// Ends what is under way when it goes, as the contract wants.
+class EndingLast final : public collective::Communicator {
+ public:
+  ~EndingLast() override {
+    if (done_ != nullptr) done_(absl::AbortedError("the communicator is gone"));
+  }
+  std::string name() const override { return "ending last"; }
+  int position() const override { return 0; }
+  int size() const override { return 1; }
+  int64_t FusedBytesMax(DeviceKind memory, device::Device* device) override { return kNoLimit; }
+  void Start(const collective::Instance& instance, const collective::Collective& collective, const Enqueued& enqueued,
+             Done done) override {
+    done_ = std::move(done);
+  }
+  void Withdraw(const collective::Instance& instance) override {}
+  void Abort(const std::string& reason) override {}
+  Rank SuspectRank() const override { return Rank(); }
+
+ private:
+  Done done_;
+};
+
+TEST_F(SelectingCommunicatorTest, WhatIsUnderWayEndsWithIt) {
+  auto communicator = Make(collective::TestGroup(1, 0));
+  media_.front().make = [](const collective::Group&, collective::Bootstrap*, device::Device*) {
+    return std::make_unique<EndingLast>();
+  };
+  absl::Status status;
+  communicator->Start({1, 1, 0}, {collective::Barrier()}, nullptr,
+                      [&status](const absl::Status& told) { status = told; });
+  EXPECT_TRUE(status.ok());
+  communicator = nullptr;
+  EXPECT_TRUE(absl::IsAborted(status));
+}
+
+// What is asked for by name for the host does not bind devices, nor the other way round.
+TEST(MediaTest, TheOverrideBindsTheMemoryOfItsMedium) {
+  const std::map<std::string, std::string> host_of = {
+      {"auto", "shm"}, {"shm", "shm"}, {"staged", "shm"}, {"nccl", "shm"}};
+  for (const auto& [override_name, medium] : host_of) {
+    collective::LocalBootstrap bootstrap;
+    MediaResources resources;
+    resources.override_name = override_name;
+    const std::vector<collective::Medium> media = BuiltInMedia(resources);
+    std::vector<std::thread> members;
+    for (int position = 0; position < 2; ++position) {
+      members.emplace_back([&, position, medium = medium, override_name = override_name] {
+        SelectingCommunicator communicator(collective::TestGroup(2, position), &bootstrap,
+                                           {BuiltInSelectorTable(), media, override_name});
+        const absl::Status prepared = communicator.Prepare();
+        EXPECT_TRUE(prepared.ok()) << override_name << ": " << prepared;
+        EXPECT_THAT(communicator.name(), testing::StartsWith(medium)) << override_name;
+        // Of a device, by one that only adds zeros: without libraries for GPUs by way of the host.
+        collective::Collective zeros{collective::Allreduce{DataType::kInt32, {{nullptr, nullptr, 5}}},
+                                     DeviceKind::kAccelerator};
+        absl::Status status = absl::UnknownError("not told");
+        communicator.Start({1, 1, 0}, zeros, nullptr, [&status](const absl::Status& told) { status = told; });
+        EXPECT_EQ(status.ok(), override_name != "nccl") << override_name << ": " << status;
+      });
+    }
+    for (std::thread& member : members) member.join();
+  }
+}
+
 TEST(MediaTest, EachRowOfTheTableNamesOneThatWorksOnItsMemory) {
   const std::vector<collective::Medium> media = BuiltInMedia({});
   for (const SelectorRow& row : BuiltInSelectorTable()) {

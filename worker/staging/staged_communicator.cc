@@ -32,7 +32,7 @@ int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * 
 // Makes of a collective on a device's memory one on the host's, first only to count the bytes (`memory` null).
 class StagedCommunicator::Stager {
  public:
-  Stager(char* memory, int size, int position) : memory_(memory), size_(size), position_(position) {}
+  Stager(char* memory, int position) : memory_(memory), position_(position) {}
 
   void Stage(const collective::Collective& collective) {
     std::visit([this](const auto& call) { Stage(call); }, collective.what);
@@ -100,7 +100,6 @@ class StagedCommunicator::Stager {
   void Stage(const collective::Barrier& call) { staged_.collective.what = call; }
 
   char* const memory_;
-  const int size_;
   const int position_;
   int64_t bytes_ = 0;
   Staged staged_;
@@ -125,7 +124,7 @@ void StagedCommunicator::Start(const collective::Instance& instance, const colle
 
 absl::Status StagedCommunicator::Run(const collective::Instance& instance, const collective::Collective& collective,
                                      const Enqueued& enqueued) {
-  Stager counts(nullptr, size(), position());
+  Stager counts(nullptr, position());
   counts.Stage(collective);
   if (collective.device == nullptr) {
     // Nothing of this process's is read or written.
@@ -135,11 +134,19 @@ absl::Status StagedCommunicator::Run(const collective::Instance& instance, const
   if (!side.ok()) return side.status();
   absl::Status status = Reserve(*side, counts.bytes());
   if (!status.ok()) return status;
-  Stager stager((*side)->memory.get(), size(), position());
+  status = RunOn(*side, instance, collective, enqueued);
+  if (!status.ok()) Settle(*side);
+  return status;
+}
+
+absl::Status StagedCommunicator::RunOn(Side* side, const collective::Instance& instance,
+                                       const collective::Collective& collective, const Enqueued& enqueued) {
+  absl::Status status;
+  Stager stager(side->memory.get(), position());
   stager.Stage(collective);
-  cuda::CudaDevice* const device = (*side)->device;
+  cuda::CudaDevice* const device = side->device;
   const cuda::CudaDevice::Current current(device);
-  cuda::CUstream const stream = (*side)->stream->get();
+  cuda::CUstream const stream = side->stream->get();
   for (const device::EventPtr& ready : collective.ready) {
     status = ready->MakeWait(stream);
     if (!status.ok()) return status;
@@ -164,6 +171,19 @@ absl::Status StagedCommunicator::Run(const collective::Instance& instance, const
   if (!moment.ok()) return moment.status();
   enqueued(*moment);
   return Await(**moment);
+}
+
+void StagedCommunicator::Settle(Side* side) {
+  const absl::StatusOr<std::shared_ptr<const cuda::CudaEvent>> end = side->device->RecordEvent(side->stream->get());
+  const TimePoint give_up = Clock::Monotonic().Now().PlusMs(kGiveUpMs);
+  while (end.ok() && Clock::Monotonic().Now() < give_up) {
+    const absl::StatusOr<bool> reached = (*end)->Reached();
+    if (!reached.ok() || *reached) return;
+    std::this_thread::sleep_for(kPause);
+  }
+  // The driver would wait for the device to free it, perhaps for ever.
+  new std::shared_ptr<char>(std::move(side->memory));
+  side->memory_bytes = 0;
 }
 
 absl::StatusOr<StagedCommunicator::Side*> StagedCommunicator::SideOf(device::Device* device) {
@@ -203,15 +223,12 @@ absl::Status StagedCommunicator::RunOnHost(const collective::Instance& instance,
 
 absl::Status StagedCommunicator::Await(const cuda::CudaEvent& event) {
   const TimePoint deadline = Clock::Monotonic().Now().PlusMs(op_timeout_ms_);
-  // After an abort, for the copies that read the caller's memory; infinite: there was none.
-  TimePoint give_up = TimePoint::Infinite();
   for (;;) {
     const TimePoint now = Clock::Monotonic().Now();
     const absl::StatusOr<bool> reached = event.Reached();
     if (!reached.ok()) return reached.status();
     const absl::Status failed = failure();
-    if (*reached || give_up < now) return failed;
-    if (!failed.ok() && give_up == TimePoint::Infinite()) give_up = now.PlusMs(kGiveUpMs);
+    if (*reached || !failed.ok()) return failed;
     if (deadline < now) {
       return absl::DeadlineExceededError(absl::StrCat(event.device()->name(), " has been at work for longer than ",
                                                       op_timeout_ms_ / 1000, " s (FARANDOLE_OP_TIMEOUT_SECONDS)"));

@@ -60,6 +60,10 @@ class StagedCommunicator final : public collective::Communicator {
 
   absl::Status Run(const collective::Instance& instance, const collective::Collective& collective,
                    const Enqueued& enqueued);
+  absl::Status RunOn(Side* side, const collective::Instance& instance, const collective::Collective& collective,
+                     const Enqueued& enqueued);
+  // After a failure: until the device is done with the memory of the caller, or does not seem to come to that.
+  void Settle(Side* side);
   absl::StatusOr<Side*> SideOf(device::Device* device);
   absl::Status Reserve(Side* side, int64_t bytes);
   absl::Status RunOnHost(const collective::Instance& instance, const collective::Collective& collective);
