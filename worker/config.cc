@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <initializer_list>
+#include <iterator>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -172,9 +173,9 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
   ReadJobVariables(&reader, &config);
   if (reader.Find({"FARANDOLE_COMMUNICATOR"})) {
     config.communicator = reader.value();
-    const std::string& name = config.communicator;
-    if (name != "auto" && name != "shm" && name != "hier" && name != "tcp") {
-      reader.Refuse("auto, shm, hier or tcp");
+    constexpr const char* kNames[] = {"auto", "shm", "hier", "tcp", "nccl", "staged"};
+    if (std::find(std::begin(kNames), std::end(kNames), config.communicator) == std::end(kNames)) {
+      reader.Refuse("auto, shm, hier or tcp, or for GPUs nccl or staged");
     }
   }
   ReadChannels(&reader, &config);

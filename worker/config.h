@@ -43,7 +43,7 @@ struct Config {
   uint32_t controller_timeout_ms = 300 * 1000;
   // What is set of proto/job_variables.h, for the controller, which reads it.
   std::vector<Variable> job_variables;
-  // "auto", "shm", "hier" or "tcp".
+  // "auto", or a medium: of the host "shm", "hier" or "tcp", of GPUs "nccl" or "staged".
   std::string communicator = "auto";
   // Numeric, of the interface on which workers of other hosts find this one.
   std::string data_address = "127.0.0.1";

@@ -70,7 +70,7 @@ absl::Status Membership::SharesMemory(uint32_t process_set) const {
   const session::Session& session = steps_->session();
   const ProcessSet* set = session.process_sets().Find(process_set);
   if (set == nullptr) return absl::InvalidArgumentError(absl::StrCat("there is no process set ", process_set));
-  if (config_->communicator != "auto" && config_->communicator != "shm") {
+  if (config_->communicator == "tcp" || config_->communicator == "hier") {
     return absl::UnavailableError(absl::StrCat("FARANDOLE_COMMUNICATOR is ", config_->communicator));
   }
   if (!config_->shared_tensors) return absl::UnavailableError("FARANDOLE_SHARED_TENSORS is 0");

@@ -52,7 +52,7 @@ def test_a_killed_rank_is_named_and_the_others_go_on(tmp_path: Path) -> None:
             os.environ["NCCL_HOSTID"] = os.environ["FARANDOLE_LOCAL_RANK"]
         hvd.init()
         device = torch.device({DEVICE!r})
-        state = hvd.elastic.ObjectState(step=0)
+        state = hvd.elastic.TorchState(step=0)
 
         @hvd.elastic.run
         def train(state):

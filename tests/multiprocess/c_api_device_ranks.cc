@@ -2,7 +2,8 @@
 // CUDA driver and of NCCL. Exits with 0 if every answer was right.
 //
 //   own      each rank has a GPU      shared   all use one: NCCL does not serve that
-//   without  there is no NCCL         killed   the last rank dies inside a collective; the others leave a file
+//   without  there is no NCCL         staged   it is not to be used
+//   killed   the last rank dies inside a collective; the others leave a file
 #include <unistd.h>
 
 #include <csignal>
@@ -212,6 +213,7 @@ void Killed(DeviceRank* device, const char* file) {
 int Main(const std::string& mode, const char* file) {
   setenv("FARANDOLE_CUDA_LIB", "worker/cuda/fake_cuda.so", 1);
   setenv("FARANDOLE_NCCL_LIB", mode == "without" ? "/nowhere/libnccl.so.2" : "worker/cuda/fake_nccl.so", 1);
+  if (mode == "staged") setenv("FARANDOLE_COMMUNICATOR", "staged", 1);
   EXPECT(frameworks::InitNow() == FARANDOLE_OK);
   rank = farandole_rank();
   size = farandole_size();

@@ -105,6 +105,7 @@ class CApiDeviceRanksTest : public testing::TestWithParam<int> {
 
 TEST_P(CApiDeviceRanksTest, EachRankHasAGpu) { EXPECT_EQ(RunAs("own"), 0); }
 TEST_P(CApiDeviceRanksTest, AllRanksShareAGpu) { EXPECT_EQ(RunAs("shared"), 0); }
+TEST_P(CApiDeviceRanksTest, NcclIsNotToBeUsed) { EXPECT_EQ(RunAs("staged"), 0); }
 TEST_P(CApiDeviceRanksTest, ThereIsNoNccl) { EXPECT_EQ(RunAs("without"), 0); }
 
 TEST_P(CApiDeviceRanksTest, AKilledRankIsNamed) {
