@@ -47,6 +47,13 @@ MVAPICH2 = {
     "MV2_COMM_WORLD_LOCAL_RANK": "1",
     "MV2_COMM_WORLD_LOCAL_SIZE": "2",
 }
+JSRUN = {
+    "JSM_NAMESPACE_RANK": "1",
+    "JSM_NAMESPACE_SIZE": "2",
+    "JSM_NAMESPACE_LOCAL_RANK": "1",
+    "JSM_NAMESPACE_LOCAL_SIZE": "2",
+    "LSB_JOBID": "7",
+}
 FLUX = {
     "FLUX_TASK_RANK": "1",
     "FLUX_JOB_SIZE": "2",
@@ -94,7 +101,7 @@ def test_families() -> None:
     # Slurm's plugins for PMI: with the same numbers, and without those of a host.
     assert numbers({**SRUN, **KEY, **NODE_0, "PMI_RANK": "4", "PMI_SIZE": "5", "PMI_JOBID": "9.0"}) == (4, 5, 0, 1)
     # The same as Flux and PALS set them.
-    assert numbers(MVAPICH2) == numbers(FLUX) == numbers(PALS) == (1, 2, 1, 2)
+    assert numbers(MVAPICH2) == numbers(FLUX) == numbers(PALS) == numbers(JSRUN) == (1, 2, 1, 2)
     pmi = {"PMI_RANK": "1", "PMI_SIZE": "2"}
     assert numbers({**FLUX, **pmi}) == (1, 2, 1, 2) == numbers({**MVAPICH2, **pmi})
     assert numbers({name: value for name, value in PALS.items() if name != "PMI_RANK"}) == (1, 2, 1, 2)
@@ -306,6 +313,7 @@ def test_parts() -> None:
         ({"FARANDOLE_RANK": "1", "FARANDOLE_SIZE": "1"}, "contradict each other: FARANDOLE_RANK=1, FARANDOLE_SIZE=1"),
         ({**SRUN, "SLURM_STEP_NUM_TASKS": "1"}, "contradict each other: SLURM_PROCID=4, SLURM_STEP_NUM_TASKS=1"),
         ({**MVAPICH2, "MV2_COMM_WORLD_RANK": "2"}, "contradict each other: MV2_COMM_WORLD_RANK=2"),
+        ({"JSM_NAMESPACE_SIZE": "2"}, "JSM_NAMESPACE_RANK is not set"),
         ({"MV2_COMM_WORLD_RANK": "0"}, "MV2_COMM_WORLD_RANK=0 is set and MV2_COMM_WORLD_SIZE is not"),
         ({"MV2_COMM_WORLD_SIZE": "2"}, "MV2_COMM_WORLD_SIZE=2 .* but MV2_COMM_WORLD_RANK is not set"),
         ({**FLUX, "FLUX_TASK_LOCAL_ID": "2"}, "contradict each other: .*FLUX_JOB_SIZE=2, FLUX_TASK_LOCAL_ID=2"),

@@ -16,6 +16,16 @@ from job_parts import pids, running
 
 # Other ranks have this long from the kill to their end.
 END_S = 2.0
+# When in its work a worker is killed: another moment in each run, and pytest shows the line with a failure.
+SEED = int(os.environ.get("FARANDOLE_TEST_SEED") or random.randrange(1 << 32))
+MOMENTS = random.Random(SEED)
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    print(f"FARANDOLE_TEST_SEED={SEED}")
+
+
 # Every worker says who it is, and then does what its test is about.
 HEAD = """
         hvd.init()
@@ -67,7 +77,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def test_killed_worker(tmp_path: Path, way: str, turn: int) -> None:
     with processes.launching(tmp_path, 3, HEAD + WAYS[way]) as job:
         pid = pids(job, 3)
-        time.sleep(random.uniform(0.2, 0.6))
+        time.sleep(MOMENTS.uniform(0.2, 0.6))
         os.kill(pid[1], signal.SIGKILL)
         with processes.Stopwatch() as watch:
             for rank in (0, 2):
@@ -86,7 +96,7 @@ def test_killed_worker(tmp_path: Path, way: str, turn: int) -> None:
 def test_killed_worker_and_launcher(tmp_path: Path, way: str, turn: int) -> None:
     with processes.launching(tmp_path, 3, HEAD + WAYS[way]) as job:
         pid = pids(job, 3)
-        time.sleep(random.uniform(0.2, 0.6))
+        time.sleep(MOMENTS.uniform(0.2, 0.6))
         os.kill(pid[1], signal.SIGKILL)
         job.process.kill()
         with processes.Stopwatch() as watch:
@@ -100,7 +110,7 @@ def test_killed_worker_and_launcher(tmp_path: Path, way: str, turn: int) -> None
 def test_killed_launcher(tmp_path: Path, way: str, turn: int) -> None:
     with processes.launching(tmp_path, 2, HEAD + WAYS[way]) as job:
         pid = pids(job, 2)
-        time.sleep(random.uniform(0.1, 0.4))
+        time.sleep(MOMENTS.uniform(0.1, 0.4))
         job.process.kill()
         with processes.Stopwatch() as watch:
             job.wait()

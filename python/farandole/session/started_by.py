@@ -147,6 +147,15 @@ _FAMILIES = (
         "MV2_COMM_WORLD_LOCAL_SIZE",
         ("FARANDOLE_JOB", "FARANDOLE_CONTROLLER"),
     ),
+    # IBM's job step manager, under LSF
+    Family(
+        "jsrun",
+        "JSM_NAMESPACE_RANK",
+        "JSM_NAMESPACE_SIZE",
+        "JSM_NAMESPACE_LOCAL_RANK",
+        "JSM_NAMESPACE_LOCAL_SIZE",
+        ("LSB_JOBID", "FARANDOLE_JOB", "FARANDOLE_CONTROLLER"),
+    ),
     _MPIEXEC,
     # By hand, or by an operator of Kubernetes.
     Family(

@@ -232,7 +232,10 @@ class RepeatedDiscovery:
         self.stop()
         # Once, not each second.
         if str(error) != self._complaint:
-            self._say(f"{error}; going on with the hosts that are known")
+            on = (
+                "going on with the hosts that are known" if self._last else "no host is known yet, so it is asked again"
+            )
+            self._say(f"{error}; {on}")
         self._complaint = str(error)
 
     def _poll(self, now: float) -> dict[str, int] | None:
