@@ -70,7 +70,7 @@ FRONT_END := tests/api $(patsubst %,tests/multiprocess/test_%.py,collectives gra
 TORCH ?= 2.1.0
 
 .PHONY: test-torch
-test-torch: deps product  ## the tests of the front end with another torch: make test-torch TORCH=2.15.0
+test-torch: deps product  ## the tests of the front end with another torch: make test-torch TORCH=2.14.1
 	@scripts/install_deps.sh --torch $(TORCH)
 	@PATH="$(CURDIR)/.deps/torch-$(TORCH)/bin:$$PATH" python -m pytest -q -rs $(FRONT_END)
 

@@ -179,7 +179,7 @@ def test_a_script_that_prints_without_end(tmp_path: Path, monkeypatch: pytest.Mo
     said: list[str] = []
     discovery = RepeatedDiscovery(endless, said.append)
     assert poll_until(discovery, 0.0, lambda: said) is None
-    assert f"prints more than {bound} bytes; going on" in said[0] and not discovery.readers()
+    assert f"prints more than {bound} bytes; no host is known yet" in said[0] and not discovery.readers()
     assert not any(Path(f"/proc/{pid}").exists() for pid in (tmp_path / "pids").read_text().split())
 
 
