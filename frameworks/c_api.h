@@ -251,8 +251,8 @@ FARANDOLE_API int farandole_result_shape(int64_t handle, int* ndim, int64_t* sha
 FARANDOLE_API int farandole_result_splits(int64_t handle, int64_t* splits);
 // Copies the result of an allgather or alltoall that is done, and had no `allocate`, to `output` of exactly `bytes`.
 FARANDOLE_API int farandole_result_copy(int64_t handle, void* output, int64_t bytes);
-// The same of one that is enqueued on a device, to memory of that device: puts the copy on `stream`, which waits for the
-// result already (farandole_wait_on_stream).
+// The same of one that is enqueued on a device, to memory of that device: puts the copy on `stream`, which waits for
+// the result already (farandole_wait_on_stream).
 FARANDOLE_API int farandole_result_copy_on_stream(int64_t handle, void* output, int64_t bytes, void* stream);
 // Forgets a handle that is done. FARANDOLE_PENDING if it is not: its memory is still in use.
 FARANDOLE_API int farandole_release(int64_t handle);

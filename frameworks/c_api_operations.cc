@@ -64,8 +64,8 @@ std::shared_ptr<Operation> FindCopied(int64_t handle, const void* output, int64_
     return nullptr;
   }
   if (operation->gathered->data == nullptr) {
-    *code = Fail(
-        {Code::kInvalidArgument, absl::StrCat("the result of handle ", handle, " is where `allocate` wanted it")});
+    *code =
+        Fail({Code::kInvalidArgument, absl::StrCat("the result of handle ", handle, " is where `allocate` wanted it")});
     return nullptr;
   }
   return operation;

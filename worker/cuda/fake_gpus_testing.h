@@ -39,10 +39,7 @@ class FakeGpus {
 class FakeTensor {
  public:
   FakeTensor(CudaDevice* device, CUstream stream, int64_t bytes)
-      : device_(device),
-        stream_(stream),
-        bytes_(bytes),
-        memory_(device->Allocate(bytes, stream).value()) {}
+      : device_(device), stream_(stream), bytes_(bytes), memory_(device->Allocate(bytes, stream).value()) {}
   FakeTensor(CudaDevice* device, CUstream stream, const std::vector<char>& bytes)
       : FakeTensor(device, stream, static_cast<int64_t>(bytes.size())) {
     Write(bytes);
