@@ -1,5 +1,6 @@
 #include "worker/nccl/nccl_communicator.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -113,6 +114,32 @@ TEST_P(NcclCommunicatorTest, WaitsForCallsInProgress) {
 INSTANTIATE_TEST_SUITE_P(Of, NcclCommunicatorTest, testing::Values(1, 2, 3, 4));
 
 class NcclFailureTest : public NcclCommunicatorTest {};
+
+std::atomic<bool> gate_is_open{false};
+void WaitForGate(void**) {
+  while (!gate_is_open) std::this_thread::yield();
+}
+
+// What the framework's stream has not come to yet is waited for by the device, not by the host.
+TEST_F(NcclFailureTest, ComesAfterWhatIsOnTheFrameworksStream) {
+  gate_is_open = false;
+  gpus_.fake().add_kernel("gate", WaitForGate, {});
+  RunAll(1, [this](Member* member, NcclCommunicator*) {
+    cuda::FakeTensor tensor = member->Tensor(std::vector<char>(4, 0));
+    const std::vector<char> late = {7, 0, 0, 0};
+    ASSERT_EQ(gpus_.fake().launch("gate", member->stream(), nullptr), cuda::CUDA_SUCCESS);
+    const auto to = reinterpret_cast<cuda::CUdeviceptr>(tensor.data());
+    const cuda::CudaDevice::Current current(member->device());
+    ASSERT_EQ(member->device()->api().cuMemcpyHtoDAsync(to, late.data(), 4, member->stream()), cuda::CUDA_SUCCESS);
+    cuda::FakeTensor sum = member->Tensor(4);
+    const auto pending = member->Start(collective::Allreduce{DataType::kInt32, {{tensor.data(), sum.data(), 1}}});
+    EXPECT_TRUE(pending->enqueued);
+    EXPECT_FALSE(pending->ended.WaitForNotificationWithTimeout(absl::Milliseconds(50)));
+    gate_is_open = true;
+    EXPECT_EQ(sum.Read(), late);
+    pending->ended.WaitForNotification();
+  });
+}
 
 // Tensors one behind the other are reduced where they lie: no kernel of ours, no buffer.
 TEST_F(NcclFailureTest, ContiguousTensorsAreNotMoved) {
