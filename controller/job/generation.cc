@@ -228,7 +228,19 @@ void Generation::OnEnded(Rank rank, const std::string& cause, Actions* actions) 
   const bool expected = seat.gone() && !failures_.Suspects(rank);
   seat.over = true;
   if (expected) return;
-  Fail(absl::StrCat(Describe(seat.member), " ", seat.ended_cause), actions);
+  Fail(absl::StrCat(Describe(seat.member), " ", seat.ended_cause, LeftBefore()), actions);
+}
+
+// A worker often ends because of an error that told it that another had left: whoever comes to that operation later
+// learns who was the first.
+std::string Generation::LeftBefore() const {
+  std::vector<Rank> left;
+  for (int r = 0; r < roster_.size(); ++r) {
+    if (roster_.seat(Rank(r)).left) left.push_back(Rank(r));
+  }
+  if (left.empty()) return "";
+  return absl::StrCat(" after ", left.size() == 1 ? Describe(roster_.seat(left[0]).member) : RankText(left),
+                      " had left the job");
 }
 
 void Generation::OnReborn(Rank rank, Actions* actions) {

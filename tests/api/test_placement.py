@@ -135,6 +135,9 @@ def test_families() -> None:
         {"RANK": "1"},
         {"WORLD_SIZE": "1"},
         {"WORLD_SIZE": "auto"},
+        {"LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"},
+        {"LOCAL_RANK": "none"},
+        {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "9"},
         # One process was asked for.
         {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "9"},
         {"MV2_COMM_WORLD_RANK": "0", "MV2_COMM_WORLD_SIZE": "1"},
@@ -338,6 +341,19 @@ def test_parts() -> None:
         ({"SLURM_PROCID": "1", "SLURM_NTASKS": "1", "SLURM_STEP_ID": "0"}, "but SLURM_STEP_NUM_TASKS is not set"),
         ({"SLURM_NTASKS": "2", "SLURM_STEP_ID": "0"}, "but SLURM_PROCID and SLURM_STEP_NUM_TASKS are not set"),
         ({"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_ID": "0"}, "but SLURM_PROCID is not set"),
+        ({"SLURM_PROCID": "1"}, "SLURM_PROCID=1 .* one of several, but SLURM_STEP_NUM_TASKS and SLURM_STEP_ID are not"),
+        ({"SLURM_LOCALID": "2", "SLURM_PROCID": "0"}, "SLURM_LOCALID=2 .* but SLURM_STEP_NUM_TASKS and SLURM_STEP_ID"),
+        # What is told of this host only.
+        ({"LOCAL_WORLD_SIZE": "2"}, "LOCAL_WORLD_SIZE=2 .* but RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and TORCHELASTIC"),
+        ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, "LOCAL_WORLD_SIZE=2 .* unset LOCAL_WORLD_SIZE if this one is"),
+        ({"LOCAL_RANK": "1"}, "LOCAL_RANK=1 says that this process is one of several, but RANK"),
+        (
+            {"MPI_LOCALNRANKS": "2", "MPI_LOCALRANKID": "0"},
+            "MPI_LOCALNRANKS=2 .* but PMI_RANK and PMI_SIZE are not",
+        ),
+        ({"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, "OMPI_COMM_WORLD_LOCAL_SIZE=2 .* but OMPI_COMM_WORLD_RANK and"),
+        ({"HOROVOD_LOCAL_SIZE": "2"}, "HOROVOD_LOCAL_SIZE=2 .* but HOROVOD_RANK and HOROVOD_SIZE are not set"),
+        ({"FARANDOLE_LOCAL_SIZE": "2"}, "FARANDOLE_LOCAL_SIZE=2 .* but FARANDOLE_RANK and FARANDOLE_SIZE are not set"),
         # Slurm's plugin for PMI says more than what is left of Slurm's own variables.
         ({"SLURM_STEP_ID": "0", "PMI_RANK": "1", "PMI_SIZE": "2"}, "not said how many of the 2 ranks run on this host"),
     ],

@@ -164,8 +164,25 @@ def test_first_failure_is_named_once(tmp_path: Path, ending: str, code: int, cau
     assert len(named) == 1 and "rank 1" in named[0] and str(pid[1]) in named[0] and cause in named[0], job.report()
     told = [line for line in job.stderr.splitlines() if "HorovodInternalError" in line]
     # sys.exit runs the exit handlers, which leave the job.
-    how = "has left the job" if "sys.exit" in ending else cause
+    how = "left the job" if "sys.exit" in ending else cause
     assert len(told) == 2 and all("rank 1" in line and how in line for line in told), job.report()
+
+
+def test_a_late_rank_learns_who_left_first(tmp_path: Path) -> None:
+    """Another has ended meanwhile, of the error that told it so."""
+    body = """
+        hvd.barrier()
+        if hvd.rank() == 1:
+            sys.exit(3)
+        if hvd.rank() == 0:
+            time.sleep(2)
+        hvd.allreduce(ones(1))
+        """
+    with processes.launching(tmp_path, 3, HEAD + body) as job:
+        pids(job, 3)
+        assert job.wait() == 3, job.report()
+    (late,) = [line for line in job.stderr.splitlines() if "[0]" in line and "HorovodInternalError" in line]
+    assert "rank 2" in late and "after rank 1" in late and "had left the job" in late, job.report()
 
 
 def test_interrupt_of_the_launcher(tmp_path: Path) -> None:

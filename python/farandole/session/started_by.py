@@ -301,7 +301,7 @@ def refuse_half(variables: Mapping[str, str]) -> None:
         if family is _PMIX and variables.get("OMPI_MCA_ess") == "singleton":
             continue  # inherited from a process that has called MPI_Init and that nobody has started
         text = variables.get(family.size, "")
-        size = int(text) if text.isdecimal() and len(text) < 10 else -1
+        size = _number_or_less(text)
         if size > 1:
             raise InitializationError(
                 f"{family.size}={size} says that this process is one of {size}, but "
@@ -312,6 +312,27 @@ def refuse_half(variables: Mapping[str, str]) -> None:
             raise InitializationError(
                 f"{family.rank}={variables[family.rank]} is set and {family.size} is not: set it to the number of "
                 f"processes, or unset {family.rank} if this one is to train alone"
+            )
+    for family in _FAMILIES:
+        _refuse_part_of_host(family, variables)
+
+
+def _number_or_less(text: str) -> int:
+    """-1 where a variable of this name may be that of a program that has nothing to do with us."""
+    return int(text) if text.isdecimal() and len(text) < 10 else -1
+
+
+def _refuse_part_of_host(family: Family, variables: Mapping[str, str]) -> None:
+    """Of a launcher that has told its rank on this host, or the number of ranks there, and nothing else."""
+    # A batch script of Slurm's has rank 0.
+    ranks = (family.local_rank, *((family.rank,) if family is _SRUN else ()))
+    counts = {name: _number_or_less(variables.get(name, "")) for name in (family.local_size, *ranks)}
+    for name, count in counts.items():
+        if count > (1 if name == family.local_size else 0):
+            raise InitializationError(
+                f"{name}={count} says that this process is one of several, but "
+                f"{_are_not_set(_missing(variables, family.rank, family.size, *family.needed))}: set what is missing "
+                f"on every process, or unset {name} if this one is to train alone"
             )
 
 
@@ -337,4 +358,5 @@ def _refuse_half_of_srun(variables: Mapping[str, str]) -> None:
 
 
 def _are_not_set(names: list[str]) -> str:
-    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} not set"
+    *rest, last = names
+    return f"{', '.join(rest)} and {last} are not set" if rest else f"{last} is not set"
