@@ -344,7 +344,10 @@ def test_parts() -> None:
         ({"SLURM_PROCID": "1"}, "SLURM_PROCID=1 .* one of several, but SLURM_STEP_NUM_TASKS and SLURM_STEP_ID are not"),
         ({"SLURM_LOCALID": "2", "SLURM_PROCID": "0"}, "SLURM_LOCALID=2 .* but SLURM_STEP_NUM_TASKS and SLURM_STEP_ID"),
         # What is told of this host only.
-        ({"LOCAL_WORLD_SIZE": "2"}, "LOCAL_WORLD_SIZE=2 .* but RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and TORCHELASTIC"),
+        (
+            {"LOCAL_WORLD_SIZE": "2"},
+            "LOCAL_WORLD_SIZE=2 .* but RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and T",
+        ),
         ({"LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, "LOCAL_WORLD_SIZE=2 .* unset LOCAL_WORLD_SIZE if this one is"),
         ({"LOCAL_RANK": "1"}, "LOCAL_RANK=1 says that this process is one of several, but RANK"),
         (
