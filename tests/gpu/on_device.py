@@ -5,6 +5,7 @@ The ranks share the first GPU if there are not enough. NCCL takes that for sever
 
 from __future__ import annotations
 
+import functools
 import os
 import runpy
 import sys
@@ -19,6 +20,8 @@ if device == "cuda":
         os.environ["NCCL_HOSTID"] = str(rank)
     torch.cuda.set_device(rank % gpus)
 torch.set_default_device(device)
+# What is drawn on a device needs a generator there.
+torch.Generator = functools.partial(torch.Generator, device=device)
 sys.path.insert(0, str(Path(worker).parent))
 sys.argv = [worker, *sys.argv[3:]]
 runpy.run_path(worker, run_name="__main__")

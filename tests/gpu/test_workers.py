@@ -30,7 +30,9 @@ def run(folder: Path, ranks: int, worker: str, **variables: str) -> processes.Jo
     return job
 
 
-@pytest.mark.parametrize("worker", ["plain_worker.py", "optimizer_worker.py", "sync_batch_norm_worker.py"])
+@pytest.mark.parametrize(
+    "worker", ["plain_worker.py", "optimizer_worker.py", "gradients_worker.py", "sync_batch_norm_worker.py"]
+)
 @pytest.mark.parametrize("communicator", ["auto", "staged"])
 def test_every_case(tmp_path: Path, worker: str, communicator: str) -> None:
     job = run(tmp_path, 2, worker, FARANDOLE_COMMUNICATOR=communicator)

@@ -19,6 +19,7 @@ from torch import nn
 import farandole.torch as hvd
 from farandole.core import handles
 from farandole.library import abi
+from farandole.torch.gradients import device_memory
 
 Loss = Callable[[nn.Module, torch.Tensor], torch.Tensor]
 
@@ -96,8 +97,12 @@ class Pair:
         self.apply()
 
     def shared(self) -> list[bool]:
-        """For each parameter, whether its gradient lies in shared memory."""
-        return [s.place is not None and s.place.holds(s.parameter.grad) for s in self.optimizer._reducer.slots]
+        """For each parameter, whether its gradient lies in shared memory. Of one on a device, whether it may have a
+        place, which it takes in the second step; device_places_worker.py looks at those."""
+        slots = self.optimizer._reducer.slots
+        if any(device_memory.fits(s.parameter) for s in slots):
+            return [device_memory.fits(s.parameter) for s in slots]
+        return [s.place is not None and s.place.holds(s.parameter.grad) for s in slots]
 
 
 def case_set_to_none_or_not() -> None:
@@ -230,16 +235,17 @@ def case_scaler() -> str | None:
     if not hasattr(torch.amp, "GradScaler"):
         return "left out"  # torch gained one for CPUs in 2.3
     pair = Pair(model_of())
-    scalers = [torch.amp.GradScaler("cpu", init_scale=1024.0) for _ in range(2)]
+    device = torch.empty(0).device.type
+    scalers = [torch.amp.GradScaler(device, init_scale=1024.0) for _ in range(2)]
     for step in range(4):
         pair.zero_grad()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast(device, dtype=torch.bfloat16):
             ours = plain_loss(pair.model, batch(step, hvd.rank(), torch.float32))
         scalers[0].scale(ours).backward()
         sums = None
         for rank in range(hvd.size()):
             pair.twin.zero_grad()
-            with torch.autocast("cpu", dtype=torch.bfloat16):
+            with torch.autocast(device, dtype=torch.bfloat16):
                 theirs = plain_loss(pair.twin, batch(step, rank, torch.float32))
             scalers[1].scale(theirs).backward()
             grads = [p.grad for p in pair.twin.parameters()]

@@ -4,12 +4,26 @@ import re
 from pathlib import Path
 
 import processes
+import pytest
 
 
 def test_gradients_in_shared_memory(tmp_path: Path) -> None:
     job = processes.run_cases(tmp_path, 2, "gradients_worker.py")
     # That of the case in which too much is asked for.
     assert job.stderr.count("stay outside of shared memory") == 2, job.report()
+
+
+def test_places_as_on_a_device(tmp_path: Path) -> None:
+    job = processes.launch_file(tmp_path, 2, "device_places_worker.py")
+    assert job.wait() == 0 and len(job.lines("checked places")) == 2, job.report()
+
+
+@pytest.mark.parametrize("worker", ["gradients_worker.py", "optimizer_worker.py", "plain_worker.py"])
+def test_training_with_places_as_on_a_device(tmp_path: Path, worker: str) -> None:
+    job = processes.launch_file(tmp_path, 2, "device_places_worker.py", worker)
+    assert job.wait() == 0, job.report()
+    taken = [int(line) for line in job.lines("places taken ")]
+    assert len(taken) == 2 and min(taken) > 100, job.report()
 
 
 def test_they_stay_outside_if_told_so(tmp_path: Path) -> None:

@@ -38,12 +38,14 @@ class Dense(Transfer):
     def start(self, how: Reduction) -> None:
         """Submits the gradient; raises what the library answers."""
         buffer, slot = self._prepare(how), self.slot
-        pointer = buffer.data_ptr()
+        source = target = buffer.data_ptr()
+        if self.result is not None:
+            target = self.result.data_ptr()
         code = memory.REDUCIBLE.get(buffer.dtype)
         if code is None:
             self.abandon()
             raise ValueError(f"Tensor type {buffer.dtype} is not supported")
-        arguments = (ALLREDUCE, how.wire_name(slot), pointer, pointer, code, slot.shape, *how.arguments)
+        arguments = (ALLREDUCE, how.wire_name(slot), source, target, code, slot.shape, *how.arguments)
         place = self.place = memory.place_of(buffer)
         if place is None:
             handle = submit(*arguments)
@@ -103,8 +105,9 @@ class Dense(Transfer):
         return gradient
 
     def _placed(self, how: Reduction, gradient: torch.Tensor | None) -> torch.Tensor | None:
-        """The gradient, zeros if there is none, at its place, still hot. None: it has no place, or somebody keeps the
-        one of an earlier step there."""
+        """What is reduced of a gradient that has a place: itself there, still hot, or zeros if there is none; or where
+        it is, with its place for the result. None: it has no place, or somebody keeps the one of an earlier step there.
+        """
         slot = self.slot
         place = slot.place
         if place is None:
@@ -117,6 +120,9 @@ class Dense(Transfer):
         if not place.free() or (gradient is not None and gradient.layout is not torch.strided):
             return None
         placed = place.tensor()
+        if gradient is not None and not place.copied_to and memory.is_plain(gradient) and gradient.dtype is place.dtype:
+            self.result = placed
+            return gradient
         if gradient is None:
             placed.zero_()
         else:
@@ -125,20 +131,22 @@ class Dense(Transfer):
         return placed
 
     def _wait(self) -> None:
-        handle, kept = self.handle, (self.buffer, self.place)
+        handle, kept = self.handle, (self.buffer, self.result, self.place)
         try:
             handles.wait(handle, kept)
         except Exception:
-            self.handle, self.buffer, self.context = 0, None, None
+            self.forget()
             raise
         handles.release(handle, kept)
         self.handle = 0
 
     def _deliver(self, how: Reduction) -> None:
-        buffer, context, slot = self.buffer, self.context, self.slot
+        buffer, result, context, slot = self.buffer, self.result, self.context, self.slot
         assert buffer is not None  # since `start`
-        self.buffer, self.context = None, None
+        self.forget()
         slot.take_back()
+        if result is not None:
+            buffer = slot.parameter.grad = result
         gradient = slot.parameter.grad
         if gradient is None:
             slot.parameter.grad = gradient = torch.zeros_like(slot.parameter)

@@ -13,7 +13,7 @@ from farandole.base.variables import is_elastic
 from farandole.core import handles, names, objects, reduce_ops
 from farandole.library import submission
 from farandole.process import basics
-from farandole.torch.gradients import grouping, shared_memory
+from farandole.torch.gradients import device_memory, grouping, shared_memory
 from farandole.torch.gradients.dense import Dense, Group, Unsent
 from farandole.torch.gradients.slot import GradientChanged, Reduction, Slot, Transfer
 from farandole.torch.gradients.sparse import Sparse
@@ -76,6 +76,9 @@ class GradientReducer:
         self._synchronizes_backward = synchronizes_backward
         self._step = _Step()
         self._excluded = False  # this process is not a member of the process set
+        # In which order gradients have come in the first step, by which they get their places on a device; None: they
+        # have them.
+        self._arrived: dict[Slot, None] | None = None
         handles.release_abandoned()
         _reducers.add(self)
 
@@ -192,8 +195,18 @@ class GradientReducer:
         self.begin_step()
         self.groups = [group for group in self.groups if group.members]
         self._how.round = self._how.round % _ROUNDS_MAX + 1
+        if self._arrived and first_error is None:
+            self._lay_out_on_devices(list(self._arrived))
         if first_error is not None:
             raise first_error
+
+    def _lay_out_on_devices(self, slots: list[Slot]) -> None:
+        """Ranks run the same script, so that this is the order in which the controller has seen the gradients and puts
+        them into batches."""
+        self._arrived = None
+        alone = [slot for slot in slots if slot.group is None and not slot.sparse]
+        for slot, place in zip(alone, device_memory.lay_out([slot.parameter for slot in alone])):
+            slot.place = place or slot.place
 
     def _averages(self) -> bool:
         return self._how.scaling[0] == reduce_ops.Average
@@ -250,6 +263,8 @@ class GradientReducer:
             self._prepare()
         if self._excluded:
             return
+        if self._arrived is not None:
+            self._arrived[slot] = None
         gradient, usual = slot.parameter.grad, slot.usual
         slot.invented = gradient is None
         if gradient is not None and gradient.requires_grad:
@@ -316,9 +331,10 @@ class GradientReducer:
             how.laid_out = True
         elif not self.outstanding():
             how.laid_out = True
+            self._arrived = {}
             places = shared_memory.lay_out([slot.parameter for slot in self.slots], how.arguments[0])
-            for slot, place in zip(self.slots, places):
-                slot.place = place
+            for slot, host_place in zip(self.slots, places):
+                slot.place = host_place
 
     def _refuse_sharing(self) -> None:
         """Raises RuntimeError if another optimizer reduces one of the gradients as well."""

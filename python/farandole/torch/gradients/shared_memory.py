@@ -5,13 +5,12 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from farandole.library import abi
-from farandole.torch import memory
-from farandole.torch.gradients import heap
+from farandole.torch.gradients import heap, place
 
 # Places begin on cache lines: what two ranks write at a time lies on different ones.
 _LINE = 64
@@ -34,52 +33,29 @@ if TYPE_CHECKING:
         region: _Region
 
 
-class Place:
-    """Where the gradients of one parameter lie, one after the other.
+class HostPlace(place.Place):
+    """In a region."""
 
-    Each gradient is a tensor with a storage of its own, of exactly its bytes. The place is free when that storage is
-    gone: somebody may keep the gradient of an earlier step, or a view of it, and finds it unchanged.
-    """
-
-    __slots__ = ("address", "dtype", "_shape", "_bytes", "_region", "_last")
+    __slots__ = ("_bytes", "_region")
 
     def __init__(self, region: _Region, offset: int, parameter: torch.Tensor) -> None:
-        self.address = region.address + offset
-        self.dtype = parameter.dtype
-        self._shape = parameter.shape
+        super().__init__(region.address + offset, parameter)
         # A class of its own, as plain arrays take no attribute and no weak reference.
         size = parameter.numel() * parameter.element_size()
         self._bytes: type[_Bytes] = type("GradientBytes", (ctypes.c_char * size,), {})
         self._region = region
-        self._last: weakref.ref[_Bytes] | None = None
 
-    def free(self) -> bool:
-        """Whether no tensor lies here."""
-        return self._last is None or self._last() is None
-
-    def tensor(self) -> torch.Tensor:
-        """A tensor like the parameter, of whatever bytes are there. Only if `free`."""
+    def _new(self) -> tuple[Any, torch.Tensor]:
         owner = self._bytes.from_address(self.address)
         owner.region = self._region
-        self._last = weakref.ref(owner)
-        return torch.frombuffer(owner, dtype=self.dtype).view(self._shape)
-
-    def holds(self, tensor: torch.Tensor) -> bool:
-        """Whether `tensor`, of the parameter's shape, is what lies here."""
-        return tensor.data_ptr() == self.address and tensor.dtype is self.dtype and memory.is_plain(tensor)
+        return owner, torch.frombuffer(owner, dtype=self.dtype)
 
 
 def _fits(parameter: torch.Tensor) -> bool:
-    return (
-        parameter.layout is torch.strided
-        and parameter.is_cpu
-        and memory.is_plain(parameter)
-        and parameter.dtype in memory.REDUCIBLE
-        and parameter.numel() > 0
-    )
+    return parameter.is_cpu and place.fits(parameter)
 
 
-def lay_out(parameters: Sequence[torch.Tensor], process_set_id: int) -> list[Place | None]:
+def lay_out(parameters: Sequence[torch.Tensor], process_set_id: int) -> list[HostPlace | None]:
     """A place for the gradient of each parameter, one behind the other; all ranks that have the same parameters get the
     same layout.
 
@@ -93,7 +69,7 @@ def lay_out(parameters: Sequence[torch.Tensor], process_set_id: int) -> list[Pla
         offsets.append(total if _fits(parameter) else None)
         if _fits(parameter):
             total += -(-parameter.numel() * parameter.element_size() // _LINE) * _LINE
-    none: list[Place | None] = [None] * len(offsets)
+    none: list[HostPlace | None] = [None] * len(offsets)
     if total == 0:
         return none
     address = ctypes.c_void_p()
@@ -101,4 +77,4 @@ def lay_out(parameters: Sequence[torch.Tensor], process_set_id: int) -> list[Pla
         return none
     region = _Region(address.value or 0, total)
     heap.keep(sum(each.bytes for each in _regions))
-    return [None if at is None else Place(region, at, each) for at, each in zip(offsets, parameters)]
+    return [None if at is None else HostPlace(region, at, each) for at, each in zip(offsets, parameters)]

@@ -14,7 +14,7 @@ from farandole.library.submission import Text
 from farandole.process_sets import ProcessSet
 from farandole.torch import memory
 from farandole.torch.compression import Compression, Compressor
-from farandole.torch.gradients.shared_memory import Place
+from farandole.torch.gradients.place import Place
 
 
 class Reduction:
@@ -66,6 +66,7 @@ class Transfer(ABC):
         self.slot = slot
         self.handle = 0  # of the library; 0: nothing is under way
         self.buffer: torch.Tensor | None = None  # what the library works on: the gradient itself, or a copy
+        self.result: torch.Tensor | None = None  # where the library puts it, if not into the buffer
         self.place: memory.OnCuda | None = None  # of the buffer, if it is on a device
         self.context: Any = None  # of the compressor
 
@@ -87,8 +88,12 @@ class Transfer(ABC):
     def abandon(self) -> None:
         """Waits for nothing; memory stays until the library is done with it."""
         if self.handle:
-            handles.abandon(self.handle, (self.buffer,))
-        self.handle, self.buffer, self.context = 0, None, None
+            handles.abandon(self.handle, (self.buffer, self.result))
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing is under way any more."""
+        self.handle, self.buffer, self.result, self.context = 0, None, None, None
 
 
 class Slot:
@@ -131,7 +136,7 @@ class Slot:
         self.gradient: torch.Tensor | None = None  # as it was handed over, while it is being reduced
         self.version = 0  # of `gradient` then, as autograd counts changes in place
         self.result: weakref.ref[torch.Tensor] | None = None  # the gradient that was reduced last
-        self.place: Place | None = None  # in memory that the ranks share
+        self.place: Place | None = None  # of its own, on a device or in memory that the ranks share
         self.group: Any = None  # the `Group` whose gradients are reduced together with its own
         self.sparse = False  # all ranks know that this gradient is sparse
         self.sparse_dimensions = 0  # of the gradient that is reduced as a dense one

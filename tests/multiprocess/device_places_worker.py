@@ -1,0 +1,79 @@
+"""Gradients at the places that they would have on a device, in host memory: how they are laid out, and when a result
+takes the place of a gradient, is the same.
+
+`device_places_worker.py` looks at the places, `device_places_worker.py WORKER` runs another worker of this folder.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import farandole.torch as hvd
+from farandole.torch.gradients import device_memory, place, shared_memory
+
+taken = 0
+
+
+def bytes_of(owner: Any) -> torch.Tensor:
+    """As `torch.as_tensor` does with memory of a device."""
+    global taken
+    taken += 1
+    (size,), (address, _) = (owner.__cuda_array_interface__[key] for key in ("shape", "data"))
+    array = type("Bytes", (ctypes.c_char * size,), {}).from_address(address)
+    array.owner = owner
+    return torch.frombuffer(array, dtype=torch.uint8)
+
+
+def check_places() -> None:
+    """From the second step on all gradients lie one behind the other, in the order in which they have come."""
+    hvd.init()
+    model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2).double())
+    model[1].register_forward_pre_hook(lambda _, inputs: (inputs[0].double(),))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+    hvd.broadcast_parameters(model.state_dict(), 0)
+    slots = optimizer._reducer.slots
+    came: list[torch.Tensor] = []
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(came.append)
+    kept, value = None, None
+    for step in range(6):
+        came.clear()
+        # In place from the second time on, in the fourth step.
+        optimizer.zero_grad(set_to_none=step != 3)
+        model(torch.randn(4, 3)).square().mean().backward()
+        at_places = [slot.place is not None and slot.place.holds(slot.parameter.grad) for slot in slots]
+        # Somebody keeps the gradient of the fifth step, so that its place is not free in the sixth.
+        assert at_places == [step > 0 and (step < 5 or index > 0) for index in range(4)], (step, at_places)
+        if kept is not None:
+            assert torch.equal(kept, value)
+        elif step == 4:
+            kept, value = slots[0].parameter.grad, slots[0].parameter.grad.clone()
+        elif step in (1, 2, 3):
+            for dtype in (torch.float32, torch.float64):
+                first, second = (parameter for parameter in came if parameter.dtype is dtype)
+                assert second.grad.data_ptr() == first.grad.data_ptr() + first.numel() * first.element_size()
+        optimizer.step()
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), (hvd.broadcast(p, 1) for p in model.parameters())))
+    hvd.shutdown()
+
+
+shared_memory._fits = lambda parameter: False
+device_memory.fits = place.fits
+device_memory._bytes_of = bytes_of
+if len(sys.argv) == 1:
+    check_places()
+    print("checked places", flush=True)
+else:
+    atexit.register(lambda: print("places taken", taken, flush=True))
+    worker = Path(__file__).with_name(sys.argv[1])
+    sys.argv = [str(worker), *sys.argv[2:]]
+    runpy.run_path(str(worker), run_name="__main__")
