@@ -228,15 +228,15 @@ void Generation::OnEnded(Rank rank, const std::string& cause, Actions* actions) 
   const bool expected = seat.gone() && !failures_.Suspects(rank);
   seat.over = true;
   if (expected) return;
-  Fail(absl::StrCat(Describe(seat.member), " ", seat.ended_cause, LeftBefore()), actions);
+  Fail(absl::StrCat(Describe(seat.member), " ", seat.ended_cause, LeftBefore(rank)), actions);
 }
 
 // A worker often ends because of an error that told it that another had left: whoever comes to that operation later
 // learns who was the first.
-std::string Generation::LeftBefore() const {
+std::string Generation::LeftBefore(Rank ended) const {
   std::vector<Rank> left;
   for (int r = 0; r < roster_.size(); ++r) {
-    if (roster_.seat(Rank(r)).left) left.push_back(Rank(r));
+    if (roster_.seat(Rank(r)).left && Rank(r) != ended) left.push_back(Rank(r));
   }
   if (left.empty()) return "";
   return absl::StrCat(" after ", left.size() == 1 ? Describe(roster_.seat(left[0]).member) : RankText(left),

@@ -114,7 +114,7 @@ class Generation {
   std::vector<OpenWait> Waits(TimePoint now) const;
   void LookAtWaits(TimePoint now, Actions* actions);
   void Fail(const std::string& sentence, Actions* actions);
-  std::string LeftBefore() const;
+  std::string LeftBefore(Rank ended) const;
 
   const GenerationId id_;
   const JobConfig config_;
