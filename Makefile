@@ -87,12 +87,21 @@ test-nccl: deps kernels product  ## NVIDIA's own NCCL and ptxas, without a GPU: 
 # Neither Bazel nor a network is needed there. On the CPU: make test-gpu DEVICE=cpu
 DEVICE ?= cuda
 
-.PHONY: test-gpu
-test-gpu:  ## on a machine with a GPU, with the python3 and torch that are there and the wheel that was built (make wheel)
+# The wheel unpacked, without installing anything.
+IN_WHEEL := FARANDOLE_LIBRARY_DIR=$(CURDIR)/build/gpu/farandole/lib FARANDOLE_BIN_DIR=$(CURDIR)/build/gpu/farandole/bin
+
+.PHONY: unpack-wheel
+unpack-wheel:
 	@rm -rf build/gpu && mkdir -p build/gpu && cd build/gpu && python3 -m zipfile -e ../wheel/dist/farandole-*.whl .
 	@chmod +x build/gpu/farandole/bin/*
-	@FARANDOLE_TEST_DEVICE=$(DEVICE) FARANDOLE_LIBRARY_DIR=$(CURDIR)/build/gpu/farandole/lib \
-	 FARANDOLE_BIN_DIR=$(CURDIR)/build/gpu/farandole/bin python3 -m pytest -q -rs tests/gpu
+
+.PHONY: test-gpu
+test-gpu: unpack-wheel  ## on a machine with a GPU, with the python3 and torch that are there and the wheel that was built (make wheel)
+	@FARANDOLE_TEST_DEVICE=$(DEVICE) $(IN_WHEEL) python3 -m pytest -q -rs tests/gpu
+
+.PHONY: bench-gpu
+bench-gpu: unpack-wheel  ## figures of GPUs beside torch.distributed and DDP, in the same way; build/bench/gpu.json
+	@FARANDOLE_TEST_DEVICE=$(DEVICE) $(IN_WHEEL) python3 tests/bench/bench_gpu.py
 
 .PHONY: test-large
 test-large: deps  ## counts beyond 2^31: some minutes, 12 GB of memory

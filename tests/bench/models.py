@@ -1,4 +1,5 @@
-"""The two networks that bench_data trains: ResNet-18 as published, and a GPT of 10 million parameters."""
+"""The networks that bench_data and bench_gpu train: ResNet-18 and ResNet-50 as published, a GPT of 10 million
+parameters, and one of the size of GPT-2."""
 
 from __future__ import annotations
 
@@ -16,6 +17,8 @@ WrapOptimizer = Optional[Callable[[nn.Module, torch.optim.Optimizer], torch.opti
 class BasicBlock(nn.Module):
     """Two 3x3 convolutions around which the input is added again."""
 
+    WIDER = 1
+
     def __init__(self, before: int, channels: int, stride: int) -> None:
         """`before`: channels that come in; `stride`: of the first convolution."""
         super().__init__()
@@ -32,21 +35,50 @@ class BasicBlock(nn.Module):
         return F.relu(self.second_norm(self.second(y)) + self.shortcut(x))
 
 
-class ResNet18(nn.Module):
-    """He et al., Deep Residual Learning for Image Recognition (2015), table 1, 11.7 million parameters: images
-    [batch, 3, height, width] -> logits [batch, 1000]."""
+class Bottleneck(nn.Module):
+    """A 3x3 convolution between two of 1x1, around which the input is added again."""
 
-    def __init__(self) -> None:
+    WIDER = 4
+
+    def __init__(self, before: int, channels: int, stride: int) -> None:
+        """`before`: channels that come in; 4 `channels` go out; `stride`: of the middle convolution."""
         super().__init__()
+        after = self.WIDER * channels
+        self.body = nn.Sequential(
+            nn.Conv2d(before, channels, 1, bias=False),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, after, 1, bias=False),
+            nn.BatchNorm2d(after),
+        )
+        self.shortcut = nn.Sequential()
+        if stride != 1 or before != after:
+            self.shortcut = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.relu(self.body(x) + self.shortcut(x))
+
+
+class ResNet(nn.Module):
+    """He et al., Deep Residual Learning for Image Recognition (2015), table 1: images [batch, 3, height, width] ->
+    logits [batch, 1000]. 18 layers have 11.7 million parameters, 50 have 25.6."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        block, counts = {18: (BasicBlock, (2, 2, 2, 2)), 50: (Bottleneck, (3, 4, 6, 3))}[layers]
         self.stem = nn.Sequential(
             nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
         )
         blocks, before = [], 64
-        for channels in (64, 128, 256, 512):
-            blocks += [BasicBlock(before, channels, 1 if channels == 64 else 2), BasicBlock(channels, channels, 1)]
-            before = channels
+        for channels, count in zip((64, 128, 256, 512), counts):
+            for index in range(count):
+                blocks.append(block(before, channels, 2 if index == 0 and channels != 64 else 1))
+                before = channels * block.WIDER
         self.blocks = nn.Sequential(*blocks)
-        self.head = nn.Linear(512, 1000)
+        self.head = nn.Linear(before, 1000)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         return self.head(self.blocks(self.stem(images)).mean((2, 3)))
@@ -72,27 +104,47 @@ class Layer(nn.Module):
 
 
 class Gpt(nn.Module):
-    """Radford et al., Language Models are Unsupervised Multitask Learners (2019), with 6 layers of width 360 and a
-    vocabulary of 512, 9.8 million parameters: token numbers [batch, tokens] -> logits [batch, tokens, VOCABULARY]."""
+    """Radford et al., Language Models are Unsupervised Multitask Learners (2019): token numbers [batch, tokens] ->
+    logits [batch, tokens, vocabulary]. As given, 9.8 million parameters; `GPT_2` has 124 million, since its head shares
+    the weights of the embedding."""
 
-    VOCABULARY = 512
-    TOKENS = 128
-
-    def __init__(self, width: int = 360, layers: int = 6, heads: int = 6) -> None:
+    def __init__(
+        self,
+        width: int = 360,
+        layers: int = 6,
+        heads: int = 6,
+        vocabulary: int = 512,
+        tokens: int = 128,
+        shares_head: bool = False,
+    ) -> None:
         super().__init__()
-        self.token = nn.Embedding(self.VOCABULARY, width)
-        self.position = nn.Embedding(self.TOKENS, width)
+        self.token = nn.Embedding(vocabulary, width)
+        self.position = nn.Embedding(tokens, width)
         self.layers = nn.Sequential(*(Layer(width, heads) for _ in range(layers)))
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, self.VOCABULARY, bias=False)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+        if shares_head:
+            self.head.weight = self.token.weight
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
         return self.head(self.norm(self.layers(x)))
 
 
+GPT_2 = {"width": 768, "layers": 12, "heads": 12, "vocabulary": 50257, "tokens": 1024, "shares_head": True}
+
+# For each network: how it is made; of a batch the samples, and the pixels of a side, or the tokens.
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], int, int]] = {
+    "resnet18": (lambda: ResNet(18), 8, 32),
+    "resnet50": (lambda: ResNet(50), 32, 224),
+    "gpt": (Gpt, 4, 128),
+    "gpt124m": (lambda: Gpt(**GPT_2), 8, 1024),
+}
+
+
 class Work:
-    """A network, an optimizer that is made for it, and batches of random data, another one every step.
+    """A network on torch's default device, an optimizer that is made for it, and batches of random data, another one
+    every step.
 
     `wrap_optimizer(model, optimizer)` and `wrap_model(model)` make it a distributed one."""
 
@@ -100,19 +152,20 @@ class Work:
         self, name: str, rank: int, wrap_model: WrapModel = None, wrap_optimizer: WrapOptimizer = None
     ) -> None:
         torch.manual_seed(0)
-        self.plain = ResNet18() if name == "resnet18" else Gpt()
+        make, self._samples, self._extent = NETWORKS[name]
+        self.plain = make()
         self.model = wrap_model(self.plain) if wrap_model else self.plain
         optimizer = torch.optim.SGD(self.plain.parameters(), lr=1e-3, momentum=0.9)
         self.optimizer = wrap_optimizer(self.plain, optimizer) if wrap_optimizer else optimizer
-        self._images = name == "resnet18"
-        self._random = torch.Generator().manual_seed(1 + rank)
+        self._random = torch.Generator(torch.empty(0).device).manual_seed(1 + rank)
 
     def batch(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs and what they should become: 8 images of 32x32, or 4 texts of 128 tokens."""
-        if self._images:
-            images = torch.randn(8, 3, 32, 32, generator=self._random)
-            return images, torch.randint(1000, (8,), generator=self._random)
-        text = torch.randint(Gpt.VOCABULARY, (4, Gpt.TOKENS + 1), generator=self._random)
+        """Inputs and what they should become."""
+        if isinstance(self.plain, ResNet):
+            images = torch.randn(self._samples, 3, self._extent, self._extent, generator=self._random)
+            return images, torch.randint(1000, (self._samples,), generator=self._random)
+        vocabulary = self.plain.token.num_embeddings
+        text = torch.randint(vocabulary, (self._samples, self._extent + 1), generator=self._random)
         return text[:, :-1], text[:, 1:]
 
     def backward(self) -> None:

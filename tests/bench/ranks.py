@@ -9,15 +9,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PYTHON_PATH = HERE.parents[1] / "python"
 
 
-def start(ranks: int, script: str, *arguments: str, timeout_s: int = 900) -> dict:
+def start(ranks: int, script: str, *arguments: str, timeout_s: int = 900, options: Sequence[str] = ()) -> dict:
     """Runs a script beside this file as `ranks` processes under `farandole run`; returns what rank 0 reported.
+
+    Args:
+        options: of `farandole run`.
 
     Raises:
         SystemExit: a rank failed; its output has been shown.
@@ -30,7 +33,7 @@ def start(ranks: int, script: str, *arguments: str, timeout_s: int = 900) -> dic
             "GLOO_SOCKET_IFNAME": "lo",
         }
         environment.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // ranks)))
-        command = [sys.executable, "-m", "farandole", "run", "-np", str(ranks)]
+        command = [sys.executable, "-m", "farandole", "run", "-np", str(ranks), *options]
         command += [sys.executable, str(HERE / script), *arguments]
         done = subprocess.run(command, env=environment, timeout=timeout_s)
         if done.returncode:

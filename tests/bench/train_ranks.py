@@ -12,7 +12,7 @@ import time
 import ranks
 import torch
 import torch.distributed as dist
-from models import Work
+from models import Work, WrapModel
 from torch import nn
 
 import farandole.torch as hvd
@@ -30,7 +30,7 @@ def with_ours(model: nn.Module, optimizer: torch.optim.Optimizer) -> torch.optim
     return hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 
 
-def differing_gradients(name: str) -> list[int]:
+def differing_gradients(name: str, with_ddp: WrapModel = with_ddp) -> list[int]:
     """Three steps from one state on the same batches: bytes of gradients that differ from DDP's after the last, and all
     of them."""
     ours = Work(name, hvd.rank(), wrap_optimizer=with_ours)

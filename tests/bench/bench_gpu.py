@@ -1,0 +1,102 @@
+"""Collectives and training on a GPU, beside torch.distributed and DDP over the same NCCL: `make bench-gpu`, on a
+machine with a GPU. Two ranks; they share it if there is one.
+
+With DEVICE=cpu the same runs with small networks and gloo, which shows that the benchmark itself works, and no more.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+
+import ranks
+import report
+
+DEVICE = os.environ.get("FARANDOLE_TEST_DEVICE", "cuda")
+ON_GPU = DEVICE == "cuda"
+ROUNDS = 100 if ON_GPU else 5
+SIZES = [4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20] if ON_GPU else [4, 1 << 20]
+NETWORKS = ["resnet50", "gpt124m"] if ON_GPU else ["resnet18", "gpt"]
+TRIALS = 5 if ON_GPU else 1
+
+
+def measure(part: str, *arguments: object, world: int = 2, options: tuple[str, ...] = ()) -> dict:
+    """What rank 0 of gpu_ranks.py has reported."""
+    return ranks.start(world, "gpu_ranks.py", DEVICE, part, *map(str, arguments), options=options)
+
+
+def with_goal(row: report.Row, part_of: str, goal: str, met: bool) -> report.Row:
+    """The row, with what is wanted of it."""
+    row.part_of, row.goal, row.met = part_of, goal, met
+    return row
+
+
+def calls() -> list[report.Row]:
+    """Beside a bare call of NCCL's that also averages, in place on the same tensor."""
+    rows = []
+    for size in SIZES:
+        times = measure("call", size, ROUNDS)
+        more_us = [(ours - bare) * 1e6 for ours, bare in zip(times["farandole"], times["bare"])]
+        row = report.row(f"allreduce of {size} B, more than a bare call", "us", more_us)
+        bare_us = statistics.median(times["bare"]) * 1e6
+        row.peers = {"bare": bare_us, "farandole": statistics.median(times["farandole"]) * 1e6}
+        if size <= 64 << 10:
+            row = with_goal(row, "small calls", "at most 3 us more than a bare call", row.value <= 3)
+        elif size >= 16 << 20:
+            row = with_goal(row, "large calls", "at most 1 % more than a bare call", row.value <= bare_us / 100)
+        rows.append(row)
+    return rows
+
+
+def packing() -> list[report.Row]:
+    """161 tensors of 64 MiB together."""
+    times = measure("pack", 161, 64 << 20, ROUNDS)
+    moved = [apart - whole for apart, whole in zip(times["apart"], times["whole"])]
+    copied = statistics.median(times["two_copies"])
+    row = report.row("two copies, over packing and unpacking", "x", [copied / max(each, 1e-9) for each in moved])
+    return [with_goal(row, "kernels", "85 % of the speed of a device's copy", row.value >= 0.85)]
+
+
+def submitting() -> list[report.Row]:
+    """Host time."""
+    times = measure("submit", 161, ROUNDS)
+    one = report.row("host: submitting one gradient", "us", [each * 1e6 for each in times["submit"]])
+    wait = report.row("host: waiting for a step of 161", "us", [each * 1e6 for each in times["wait"]])
+    return [with_goal(one, "host", "at most 2 us", one.value <= 2), with_goal(wait, "host", "10 us", wait.value <= 10)]
+
+
+def training() -> list[report.Row]:
+    """Step times beside DDP, gradients, and memory."""
+    rows = []
+    for network in NETWORKS:
+        found = measure("step", network, ROUNDS)
+        ratios = [ours / ddp for ours, ddp in zip(found["farandole"], found["ddp"])]
+        row = report.row(f"{network}: step, over DDP's", "x", ratios)
+        rows.append(with_goal(row, "training", "at most 1.0 of DDP's step", row.value <= 1))
+        differing = report.Row(f"{network}: bytes of gradients other than DDP's", found["differing"][0], "B")
+        rows.append(with_goal(differing, "gradients", "bitwise those of DDP", differing.value == 0))
+        used = {trainer: measure("memory", network, trainer)["bytes"][0] / 2**20 for trainer in ("farandole", "ddp")}
+        memory = report.Row(f"{network}: memory of the device", used["farandole"], "MiB", peers={"ddp": used["ddp"]})
+        rows.append(with_goal(memory, "memory", "none beyond DDP's", used["farandole"] <= used["ddp"]))
+    return rows
+
+
+def recovery() -> list[report.Row]:
+    """From kill -9 of one of three to the next step of two, beside an abort and an init of torch's."""
+    bare = statistics.median(measure("bare_recovery", TRIALS)["peer"])
+    elastic = ("--min-np", "2", "--max-np", "3")
+    found = [measure("recovery", world=3, options=elastic)["farandole"][0] for _ in range(TRIALS)]
+    row = report.row("kill -9 to the next step, over a bare abort and init", "x", [each / bare for each in found])
+    row.peers = {"farandole_s": statistics.median(found), "bare_s": bare}
+    return [with_goal(row, "recovery", "at most 1.2 of a bare abort and init", row.value <= 1.2)]
+
+
+def main() -> None:
+    """Writes build/bench/gpu.json."""
+    rows = [*calls(), *packing(), *submitting(), *training(), *recovery()]
+    report.write("gpu", rows, "make bench-gpu", device=DEVICE)
+    report.print_goals(rows)
+
+
+if __name__ == "__main__":
+    main()
