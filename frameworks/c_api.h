@@ -95,6 +95,11 @@ FARANDOLE_API int farandole_stop_timeline(void);
 enum { FARANDOLE_CUDA_DRIVER = 1, FARANDOLE_CUDA_DEVICES = 2, FARANDOLE_NCCL = 3 };
 FARANDOLE_API int farandole_gpu_library(int which, const char* wheel, int* number, const char** text);
 
+// What the first GPU that has failed for good in this process has said, for instance since a kernel has read where
+// nothing is: no call of CUDA's succeeds in this process any more. NULL: none has. Valid until the next such call of
+// the thread.
+FARANDOLE_API const char* farandole_gpu_failure(void);
+
 // Memory of a tensor. FARANDOLE_CUDA: allocated on a CUDA device in its primary context; `in` and `out` of an operation
 // lie on the same one.
 enum { FARANDOLE_HOST = 0, FARANDOLE_CUDA = 1 };

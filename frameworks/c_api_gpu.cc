@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "frameworks/c_api.h"
 #include "frameworks/c_api_answer.h"
+#include "worker/gpu_devices.h"
 #include "worker/gpu_libraries.h"
 #include "worker/kernels/kernel_image.h"
 
@@ -67,4 +68,10 @@ extern "C" int farandole_gpu_library(int which, const char* wheel, int* number, 
   *text = found.c_str();
   *number = answer->number;
   return Used();
+}
+
+extern "C" const char* farandole_gpu_failure(void) {
+  thread_local std::string failure;
+  failure = farandole::worker::GpuFailure();
+  return failure.empty() ? nullptr : failure.c_str();
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "frameworks/c_api.h"
+#include "worker/gpu_devices.h"
 #include "worker/kernels/kernel_image.h"
 
 namespace {
@@ -48,6 +49,13 @@ TEST(CApiGpuTest, WhatIsThereIsDescribed) {
   EXPECT_EQ(number, 21903);
   EXPECT_EQ(text.find("NCCL 2.19.3 ("), 0u) << text;
   EXPECT_NE(text.find(kWheel), std::string::npos) << text;
+}
+
+TEST(CApiGpuTest, AFailureIsRemembered) {
+  EXPECT_EQ(farandole_gpu_failure(), nullptr);
+  const farandole::worker::cuda::CudaDevice* const device = farandole::worker::GpuDevice(0).value();
+  EXPECT_TRUE(absl::IsDataLoss(device->ToStatus(static_cast<farandole::worker::cuda::CUresult>(700), "cuX")));
+  EXPECT_NE(std::string(farandole_gpu_failure()).find("GPU 0 (Fake GPU 0) has failed: cuX"), std::string::npos);
 }
 
 TEST(CApiGpuTest, BadArgumentsAreRefused) {

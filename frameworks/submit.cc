@@ -135,7 +135,11 @@ worker::completion::Result MakeOperation(worker::Runtime* runtime, const farando
   if (!valid.ok()) return valid;
   absl::StatusOr<std::unique_ptr<const worker::session::Operation::OnDevice>> on_device = nullptr;
   if (signature.device == DeviceKind::kAccelerator) on_device = FindDevice(from);
-  if (!on_device.ok()) return {worker::completion::Code::kInvalidArgument, std::string(on_device.status().message())};
+  if (!on_device.ok()) {
+    const bool lost = absl::IsDataLoss(on_device.status());
+    return {lost ? worker::completion::Code::kInternal : worker::completion::Code::kInvalidArgument,
+            std::string(on_device.status().message())};
+  }
   // Ranks that joined at different times have made up different numbers of names.
   if (op == OpKind::kJoin) worker::Library::Get().ResetNames();
   request.name = name != nullptr ? name : worker::Library::Get().NextName(op, from.process_set);

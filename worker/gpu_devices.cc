@@ -56,6 +56,8 @@ class Gpus {
 
 }  // namespace
 
+std::string GpuFailure() { return cuda::FirstLoss(); }
+
 absl::StatusOr<cuda::CudaDevice*> GpuDevice(int ordinal) { return Gpus::Get().Device(ordinal); }
 
 absl::StatusOr<const kernels::Kernels*> GpuKernels(cuda::CudaDevice* device) { return Gpus::Get().Kernels(device); }

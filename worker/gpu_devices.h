@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_WORKER_GPU_DEVICES_H_
 #define FARANDOLE_WORKER_GPU_DEVICES_H_
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "worker/cuda/cuda_device.h"
 #include "worker/kernels/kernels.h"
@@ -15,6 +17,9 @@ absl::StatusOr<cuda::CudaDevice*> GpuDevice(int ordinal);
 
 // The codes of Kernels::Load.
 absl::StatusOr<const kernels::Kernels*> GpuKernels(cuda::CudaDevice* device);
+
+// As cuda::FirstLoss.
+std::string GpuFailure();
 
 // What communicators by NCCL need; `watch` outlives them. The codes of Nccl(), also where there is no driver.
 absl::StatusOr<nccl::Resources> NcclResources(nccl::Watch* watch);

@@ -12,8 +12,9 @@ namespace {
 
 using Step = control::Steps::Step;
 
-// W of docs/replay.md. Starting a batch of today's media lasts as long as the batch does.
-constexpr size_t kWindow = 1;
+// W of docs/replay.md. On the host starting a batch lasts as long as the batch does; on a device the next one is
+// enqueued while it goes on.
+constexpr size_t kWindow = 2;
 
 session::Session::Identity MakeIdentity(const Config& config, Incarnation incarnation, const Runtime::Past& past) {
   session::Session::Identity identity;

@@ -13,6 +13,10 @@ class PeerLostError(HorovodInternalError):
     """
 
 
+class DeviceLostError(HorovodInternalError):
+    """The GPU of this process has failed, and CUDA serves this process no more; another one can use the GPU."""
+
+
 class TensorMismatchError(HorovodInternalError):
     """The ranks disagree about a tensor: its type, shape, operation, root or factors.
 

@@ -8,6 +8,7 @@ import pytest
 
 from farandole import elastic, exceptions
 from farandole.elastic import membership
+from farandole.library import gpus
 
 
 def make_state(**values: Any) -> elastic.ObjectState:
@@ -96,6 +97,16 @@ def test_one_worker_that_needs_a_sync_makes_all_of_them_sync(monkeypatch: pytest
 def test_what_another_attempt_cannot_help_is_raised(error: BaseException) -> None:
     loop = Loop(error, "again")
     with pytest.raises(type(error)):
+        loop.run()
+    assert loop.events == ["sync", "turn"]
+
+
+def test_a_process_whose_gpu_has_failed_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is restored there; the launcher starts another one."""
+    monkeypatch.setattr(gpus, "failure", lambda: "GPU 0 (H100) has failed")
+    loop = Loop(exceptions.PeerLostError("gone"), "again")
+    monkeypatch.setenv("FARANDOLE_ELASTIC", "1")
+    with pytest.raises(exceptions.DeviceLostError, match="GPU 0"):
         loop.run()
     assert loop.events == ["sync", "turn"]
 

@@ -53,6 +53,7 @@ TEST(Abi, FunctionsOfTheDriver) {
   EXPECT_TRUE((kSame<decltype(&::cuStreamDestroy), decltype(ours::DriverApi::cuStreamDestroy)>));
   EXPECT_TRUE((kSame<decltype(&::cuStreamWaitEvent), decltype(ours::DriverApi::cuStreamWaitEvent)>));
   EXPECT_TRUE((kSame<decltype(&::cuStreamQuery), decltype(ours::DriverApi::cuStreamQuery)>));
+  EXPECT_TRUE((kSame<decltype(&::cuStreamIsCapturing), decltype(ours::DriverApi::cuStreamIsCapturing)>));
   EXPECT_TRUE((kSame<decltype(&::cuStreamSynchronize), decltype(ours::DriverApi::cuStreamSynchronize)>));
   EXPECT_TRUE((kSame<decltype(&::cuStreamGetDevice), decltype(ours::DriverApi::cuStreamGetDevice)>));
   EXPECT_TRUE((kSame<decltype(&::cuEventCreate), decltype(ours::DriverApi::cuEventCreate)>));
@@ -151,6 +152,9 @@ TEST(Abi, ConstantsOfTheDriver) {
   EXPECT_EQ(Number(::CU_GET_PROC_ADDRESS_DEFAULT), Number(ours::CU_GET_PROC_ADDRESS_DEFAULT));
   EXPECT_EQ(Number(::CU_STREAM_NON_BLOCKING), Number(ours::CU_STREAM_NON_BLOCKING));
   EXPECT_EQ(Number(::CU_EVENT_DEFAULT), Number(ours::CU_EVENT_DEFAULT));
+  EXPECT_EQ(Number(::CU_STREAM_CAPTURE_STATUS_NONE), Number(ours::CU_STREAM_CAPTURE_STATUS_NONE));
+  EXPECT_EQ(Number(::CU_STREAM_CAPTURE_STATUS_ACTIVE), Number(ours::CU_STREAM_CAPTURE_STATUS_ACTIVE));
+  EXPECT_EQ(Number(::CU_STREAM_CAPTURE_STATUS_INVALIDATED), Number(ours::CU_STREAM_CAPTURE_STATUS_INVALIDATED));
   EXPECT_EQ(Number(::CU_EVENT_DISABLE_TIMING), Number(ours::CU_EVENT_DISABLE_TIMING));
   EXPECT_EQ(kPortable, ours::CU_MEMHOSTALLOC_PORTABLE);
   EXPECT_EQ(sizeof(::CUuuid), sizeof(ours::CUuuid));

@@ -1,10 +1,9 @@
 #include "worker/arithmetic/adasum.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
 
+#include "worker/arithmetic/adasum_tree.h"
 #include "worker/arithmetic/reduce.h"
 #include "worker/arithmetic/reduction.h"
 
@@ -57,50 +56,6 @@ double Dot(const double* a, const double* b, int64_t count) {
   return sum;
 }
 
-double ProductOf(absl::Span<const double> products, int i, int j) {
-  return i >= j ? products[i * (i + 1) / 2 + j] : products[j * (j + 1) / 2 + i];
-}
-
-// A result of the tree: the operands [begin, end) with these weights.
-struct Node {
-  int begin, end;
-  double square;  // of its norm
-};
-
-struct Product {
-  double value;
-  double terms;  // sum of the magnitudes that made it up
-};
-
-Product ProductOf(absl::Span<const double> products, const std::vector<double>& weights, const Node& a, const Node& b) {
-  Product product = {0, 0};
-  for (int i = a.begin; i < a.end; ++i) {
-    for (int j = b.begin; j < b.end; ++j) {
-      const double term = weights[i] * weights[j] * ProductOf(products, i, j);
-      product.value += term;
-      product.terms += std::fabs(weights[i] * weights[j]) * std::sqrt(ProductOf(products, i, i)) *
-                       std::sqrt(ProductOf(products, j, j));
-    }
-  }
-  return product;
-}
-
-// What becomes of the weights of a node beside another.
-double FactorOf(const Node& node, double product) { return node.square == 0 ? 1 : 1 - product / (2 * node.square); }
-
-Node Joined(absl::Span<const double> products, const Node& a, const Node& b, std::vector<double>* weights) {
-  const double product = ProductOf(products, *weights, a, b).value;
-  const double of_a = FactorOf(a, product), of_b = FactorOf(b, product);
-  for (int i = a.begin; i < a.end; ++i) (*weights)[i] *= of_a;
-  for (int i = b.begin; i < b.end; ++i) (*weights)[i] *= of_b;
-  Node joined = {a.begin, b.end, 0};
-  const Product square = ProductOf(products, *weights, joined, joined);
-  // Below that it is what rounding left over.
-  const double least = 64 * std::numeric_limits<double>::epsilon() * square.terms;
-  joined.square = square.value <= least ? 0 : square.value;
-  return joined;
-}
-
 }  // namespace
 
 bool HasAdasum(DataType dtype) {
@@ -132,17 +87,8 @@ void AddDotProducts(DataType dtype, absl::Span<const char* const> operands, int6
 }
 
 std::vector<double> AdasumWeights(absl::Span<const double> products, int operands) {
-  std::vector<double> weights(operands, 1.0);
-  std::vector<Node> nodes;
-  for (int i = 0; i < operands; ++i) nodes.push_back({i, i + 1, ProductOf(products, i, i)});
-  while (nodes.size() > 1) {
-    std::vector<Node> next;
-    for (size_t i = 0; i + 1 < nodes.size(); i += 2) {
-      next.push_back(Joined(products, nodes[i], nodes[i + 1], &weights));
-    }
-    if (nodes.size() % 2 == 1) next.push_back(nodes.back());
-    nodes = std::move(next);
-  }
+  std::vector<double> weights(operands), squares(operands);
+  FillAdasumWeights(products.data(), operands, weights.data(), squares.data());
   return weights;
 }
 

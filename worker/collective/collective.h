@@ -9,6 +9,7 @@
 #include "worker/arithmetic/reduction.h"
 #include "worker/collective/piece.h"
 #include "worker/device/device.h"
+#include "worker/device/phases.h"
 
 // One collective as a value: what a member gives to it. Positions, counts of other members, types and factors are the
 // same on all members; memory is each one's own and stays the caller's until the collective has ended.
@@ -87,6 +88,8 @@ struct Collective {
   // anything of it is touched.
   device::Device* device = nullptr;
   std::vector<device::EventPtr> ready = {};
+  // Where the times on the device go before the end is told; null: nobody asks.
+  device::Phases* phases = nullptr;
 };
 
 // What the selector's table asks. Of an Adasum: kAllreduce.

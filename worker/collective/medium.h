@@ -21,7 +21,6 @@ struct Medium {
   std::string name;
   // Whose memory its collectives work on.
   std::vector<DeviceKind> memory = {DeviceKind::kHost};
-  bool has_adasum = true;
   // OK if this process can take part, otherwise why not; null: always OK. All members are asked before any of them
   // makes a communicator, so that they go on together without.
   std::function<absl::Status()> usable;

@@ -35,6 +35,27 @@ bool IsSticky(CUresult result) {
          std::end(kStickyResults);
 }
 
+// CUDA's own state is that of the process, too.
+class Losses {
+ public:
+  static Losses& Get() {
+    static auto* const losses = new Losses();
+    return *losses;
+  }
+  void Add(const std::string& said) {
+    absl::MutexLock lock(&mutex_);
+    if (first_.empty()) first_ = said;
+  }
+  std::string first() {
+    absl::MutexLock lock(&mutex_);
+    return first_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::string first_ ABSL_GUARDED_BY(mutex_);
+};
+
 }  // namespace
 
 CudaEvent::~CudaEvent() { device_->GiveBack(event_); }
@@ -97,7 +118,19 @@ CudaDevice::Current::~Current() {
   if (before_ != device_->context_) device_->api().cuCtxSetCurrent(before_);
 }
 
-absl::StatusOr<device::EventPtr> CudaDevice::Record(void* stream) { return RecordEvent(static_cast<CUstream>(stream)); }
+absl::StatusOr<device::EventPtr> CudaDevice::Record(void* stream) {
+  const auto on = static_cast<CUstream>(stream);
+  const Current current(this);
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  const absl::Status asked = ToStatus(api().cuStreamIsCapturing(on, &capture), "cuStreamIsCapturing");
+  if (!asked.ok()) return asked;
+  if (capture != CU_STREAM_CAPTURE_STATUS_NONE) {
+    return absl::FailedPreconditionError(
+        "the stream is being captured into a CUDA graph, and ranks cannot agree about a collective whenever a graph "
+        "runs: leave collectives outside of what is captured (torch.cuda.graph, torch.cuda.make_graphed_callables)");
+  }
+  return RecordEvent(on);
+}
 
 absl::StatusOr<std::shared_ptr<const CudaEvent>> CudaDevice::RecordEvent(CUstream stream) {
   const Current current(this);
@@ -176,8 +209,12 @@ absl::Status CudaDevice::ToStatus(CUresult result, absl::string_view call) const
   const absl::Status status = driver_->ToStatus(result, call);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) return absl::ResourceExhaustedError(status.message());
   if (!IsSticky(result)) return status;
-  return absl::DataLossError(
-      absl::StrCat(name_, " has failed: ", status.message(), "; this process cannot use it any more, another one can"));
+  std::string said =
+      absl::StrCat(name_, " has failed: ", status.message(), "; this process cannot use it any more, another one can");
+  Losses::Get().Add(said);
+  return absl::DataLossError(said);
 }
+
+std::string FirstLoss() { return Losses::Get().first(); }
 
 }  // namespace farandole::worker::cuda

@@ -113,6 +113,9 @@ class CudaDevice final : public device::Device {
   std::vector<CUevent> spare_ ABSL_GUARDED_BY(spare_mutex_);
 };
 
+// What the first device that has failed for good in this process has said; empty: none has. Any thread.
+std::string FirstLoss();
+
 }  // namespace farandole::worker::cuda
 
 #endif  // FARANDOLE_WORKER_CUDA_CUDA_DEVICE_H_

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -33,6 +34,13 @@ class CudaDeviceTest : public testing::Test {
         device_(CudaDevice::Open(driver_.get(), 0).value()) {
     gate = &open_;
     fake_->add_kernel("wait", WaitForGate, {});
+  }
+
+  // What is freed in the order of a stream is gone when its thread has come to that.
+  ~CudaDeviceTest() override {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (fake_->live_device_allocations > 0 && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+    EXPECT_EQ(fake_->live_device_allocations, 0);
   }
 
   // Keeps a stream busy until open_ is set.
@@ -141,10 +149,22 @@ TEST_F(CudaDeviceTest, TellsWhatCannotBeMendedFromTheRest) {
   EXPECT_TRUE(device_->ToStatus(CUDA_SUCCESS, "cuX").ok());
   EXPECT_TRUE(absl::IsUnavailable(device_->ToStatus(CUDA_ERROR_INVALID_VALUE, "cuX")));
   EXPECT_TRUE(absl::IsResourceExhausted(device_->ToStatus(CUDA_ERROR_OUT_OF_MEMORY, "cuX")));
+  EXPECT_EQ(FirstLoss(), "");
   const absl::Status sticky = device_->ToStatus(static_cast<CUresult>(700), "cuX");
   EXPECT_TRUE(absl::IsDataLoss(sticky));
   EXPECT_NE(sticky.message().find("GPU 0 (Fake GPU 0) has failed: cuX: "), std::string::npos) << sticky;
   EXPECT_NE(sticky.message().find("another one can"), std::string::npos) << sticky;
+  EXPECT_TRUE(absl::IsDataLoss(device_->ToStatus(static_cast<CUresult>(719), "cuY")));
+  EXPECT_EQ(FirstLoss(), sticky.message());
+}
+
+TEST_F(CudaDeviceTest, ACapturedStreamIsRefused) {
+  EXPECT_TRUE(device_->Record(nullptr).ok());
+  fake_->capturing = true;
+  const absl::Status refused = device_->Record(nullptr).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_NE(refused.message().find("CUDA graph"), std::string::npos) << refused;
+  fake_->capturing = false;
 }
 
 }  // namespace

@@ -59,6 +59,7 @@ void FindStreams(Finder* find, DriverApi* api) {
   find->Required("cuStreamDestroy", &api->cuStreamDestroy);
   find->Required("cuStreamWaitEvent", &api->cuStreamWaitEvent);
   find->Required("cuStreamQuery", &api->cuStreamQuery);
+  find->Required("cuStreamIsCapturing", &api->cuStreamIsCapturing);
   find->Required("cuStreamSynchronize", &api->cuStreamSynchronize);
   find->Optional("cuStreamGetDevice", 12080, &api->cuStreamGetDevice);
   find->Required("cuEventCreate", &api->cuEventCreate);

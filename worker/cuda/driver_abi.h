@@ -63,6 +63,12 @@ enum CUdriverProcAddressQueryResult : int {
   CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2,
 };
 
+enum CUstreamCaptureStatus : int {
+  CU_STREAM_CAPTURE_STATUS_NONE = 0,
+  CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+  CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
+};
+
 inline constexpr uint64_t CU_GET_PROC_ADDRESS_DEFAULT = 0;
 inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
 inline constexpr unsigned CU_EVENT_DEFAULT = 0;
@@ -96,6 +102,7 @@ struct DriverApi {
   CUresult (*cuStreamDestroy)(CUstream stream);
   CUresult (*cuStreamWaitEvent)(CUstream stream, CUevent event, unsigned flags);
   CUresult (*cuStreamQuery)(CUstream stream);
+  CUresult (*cuStreamIsCapturing)(CUstream stream, CUstreamCaptureStatus* status);
   CUresult (*cuStreamSynchronize)(CUstream stream);
   // From CUDA 12.8 on, else null.
   CUresult (*cuStreamGetDevice)(CUstream stream, CUdevice* device);

@@ -49,6 +49,11 @@ CUresult StreamSynchronize(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
+CUresult StreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  *status = State().capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
 CUresult StreamGetDevice(CUstream stream, CUdevice* device) {
   *device = Resolve(stream)->device();
   return CUDA_SUCCESS;
@@ -177,6 +182,7 @@ CUresult ModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
 
 CUresult LaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                       CUstream stream, void** arguments, void**) {
+  ++State().launches;
   function->Launch(Resolve(stream), arguments);
   return CUDA_SUCCESS;
 }
@@ -186,6 +192,7 @@ void AddStreams(FakeCudaEntryPoints* all) {
   all->AddRelease<StreamDestroy>("cuStreamDestroy", &DriverApi::cuStreamDestroy);
   all->Add<StreamWaitEvent>("cuStreamWaitEvent", &DriverApi::cuStreamWaitEvent);
   all->Add<StreamQuery>("cuStreamQuery", &DriverApi::cuStreamQuery);
+  all->Add<StreamIsCapturing>("cuStreamIsCapturing", &DriverApi::cuStreamIsCapturing);
   all->Add<StreamSynchronize>("cuStreamSynchronize", &DriverApi::cuStreamSynchronize);
   all->Add<StreamGetDevice>("cuStreamGetDevice", &DriverApi::cuStreamGetDevice, 12080);
   all->Add<EventCreate>("cuEventCreate", &DriverApi::cuEventCreate);
@@ -229,6 +236,7 @@ CUresult Launch(const char* name, CUstream stream, void** arguments) {
   if (State().sticky_error != CUDA_SUCCESS) return State().sticky_error;
   const CUfunction function = FakeCudaKernels::Get().Find(name);
   if (function == nullptr) return CUDA_ERROR_NOT_FOUND;
+  ++State().launches;
   function->Launch(Resolve(stream), arguments);
   return CUDA_SUCCESS;
 }

@@ -32,6 +32,8 @@ struct FakeCuda {
   // Every call answers this from now on, but for texts and versions, and does nothing but count what it releases:
   // a kernel has failed, and the process can use CUDA no more. Work on streams goes on unseen.
   std::atomic<CUresult> sticky_error{CUDA_SUCCESS};
+  // Whether all streams are said to be captured into a graph.
+  std::atomic<bool> capturing{false};
   // Of cuMemAllocAsync, which not every device has.
   std::atomic<CUresult> async_memory_result{CUDA_SUCCESS};
   // cuMemAlloc and cuMemHostAlloc fail where more bytes would live.
@@ -53,6 +55,7 @@ struct FakeCuda {
   std::atomic<size_t> live_host_bytes{0};
   std::atomic<int> stream_synchronizes{0};  // calls of cuStreamSynchronize
   std::atomic<int> streams_created{0};
+  std::atomic<int> launches{0};  // of kernels, also by `launch`
 
   // The fields above as at the start. Only while nothing lives.
   void (*reset)() = nullptr;

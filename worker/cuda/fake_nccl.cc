@@ -2,9 +2,11 @@
 
 #include <sys/random.h>
 
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "worker/cuda/fake_nccl_call.h"
@@ -172,6 +174,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
+  ++FakeNcclLibrary::Get().knobs().aborts;
+  std::this_thread::sleep_for(std::chrono::milliseconds(FakeNcclLibrary::Get().knobs().abort_delay_ms));
   const Communicator found = FakeNcclLibrary::Get().Remove(comm);
   if (found == nullptr) return Fail(ncclInvalidArgument, "ncclCommAbort : comm was destroyed or aborted");
   found->Abort();

@@ -49,6 +49,9 @@ struct FakeNccl {
   // Otherwise nothing tells of it, as within a host.
   std::atomic<bool> remote_error_on_death{false};
 
+  // How long an ncclCommAbort takes before it does anything.
+  std::atomic<int> abort_delay_ms{0};
+
   // How long an init, and a kernel, waits for the other ranks. Then it fails, so that no test runs for ever.
   std::atomic<int> init_limit_ms{60'000};
   std::atomic<int> kernel_limit_ms{300'000};
@@ -57,6 +60,8 @@ struct FakeNccl {
   std::atomic<int> live_communicators{0};
   // ncclCommRegister without ncclCommDeregister.
   std::atomic<int> live_registrations{0};
+  // Calls of ncclCommAbort that have begun.
+  std::atomic<int> aborts{0};
   // On a stream, begun and not ended.
   std::atomic<int> running_kernels{0};
   // Works that ended well, of all communicators.

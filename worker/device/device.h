@@ -31,7 +31,8 @@ class Device {
 
   // Its number in this process.
   virtual int ordinal() const = 0;
-  // The moment after all that is on `stream` so far. DATA_LOSS as above.
+  // The moment after all that is on `stream` so far. DATA_LOSS as above; FAILED_PRECONDITION: what comes on the stream
+  // is only recorded, to be done later, perhaps several times.
   virtual absl::StatusOr<EventPtr> Record(void* stream) = 0;
   // Memory for what is put on `stream` from now on. With the last copy of the pointer it is freed, behind what is on
   // the stream by then. RESOURCE_EXHAUSTED: the device has not so much.

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "worker/kernels/adasum.h"
 #include "worker/kernels/move.h"
 
 namespace farandole::worker::kernels {
@@ -42,6 +43,39 @@ void MoveOnHost(void** arguments) {
   }
 }
 
+// The call with addresses of the host.
+AdasumCall CallOf(void** arguments) {
+  AdasumCall call = Argument<AdasumCall>(arguments, 0);
+  const auto on_host = [](auto pointer) {
+    return reinterpret_cast<decltype(pointer)>(HostAddress(reinterpret_cast<uint64_t>(pointer)));
+  };
+  call.table = on_host(call.table);
+  call.products = on_host(call.products);
+  call.weights = on_host(call.weights);
+  call.operands = HostAddress(call.operands);
+  call.out = HostAddress(call.out);
+  return call;
+}
+
+// Two groups of one lane, as on a device a group's lanes go on together.
+template <typename Reals>
+void AddProductsOnHost(void** arguments) {
+  for (int64_t group = 0; group < 2; ++group) {
+    AddAdasumProducts<Reals>(CallOf(arguments), Argument<int64_t>(arguments, 1), {group, 2, 0, 1});
+  }
+}
+void FillWeightsOnHost(void** arguments) {
+  for (int64_t lane = 0; lane < 3; ++lane) FillWeights(CallOf(arguments), {0, 1, lane, 3});
+}
+template <typename Reals>
+void AddWeightedOnHost(void** arguments) {
+  for (int64_t group = 0; group < 2; ++group) {
+    for (int64_t lane = 0; lane < 3; ++lane) {
+      AddWeighted<Reals>(CallOf(arguments), Argument<int64_t>(arguments, 1), {group, 2, lane, 3});
+    }
+  }
+}
+
 }  // namespace
 
 void AddFakeKernels(cuda::FakeCuda* fake) {
@@ -50,6 +84,13 @@ void AddFakeKernels(cuda::FakeCuda* fake) {
 #define FARANDOLE_FAKE_MOVE(name, from, to, Kind) fake->add_kernel(#name, MoveOnHost<Kind>, move);
   FARANDOLE_MOVE_KERNELS(FARANDOLE_FAKE_MOVE)
 #undef FARANDOLE_FAKE_MOVE
+  const std::vector<size_t> call = {sizeof(AdasumCall)}, call_and_chunk = {sizeof(AdasumCall), sizeof(int64_t)};
+#define FARANDOLE_FAKE_ADASUM(name, type, Reals)                                        \
+  fake->add_kernel("adasum_products_" #name, AddProductsOnHost<Reals>, call_and_chunk); \
+  fake->add_kernel("adasum_sum_" #name, AddWeightedOnHost<Reals>, call_and_chunk);
+  FARANDOLE_ADASUM_KERNELS(FARANDOLE_FAKE_ADASUM)
+#undef FARANDOLE_FAKE_ADASUM
+  fake->add_kernel("adasum_weights", FillWeightsOnHost, call);
 }
 
 }  // namespace farandole::worker::kernels

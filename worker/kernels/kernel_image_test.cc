@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "worker/kernels/adasum.h"
 #include "worker/kernels/move.h"
 
 namespace farandole::worker::kernels {
@@ -41,6 +42,12 @@ TEST_F(KernelImageTest, HasEveryKernel) {
   EXPECT_TRUE(absl::StrContains(image_, ".visible .entry " #name "(")) << #name;
   FARANDOLE_MOVE_KERNELS(FARANDOLE_NAME)
 #undef FARANDOLE_NAME
+#define FARANDOLE_NAMES(name, type, Reals)                                                       \
+  EXPECT_TRUE(absl::StrContains(image_, ".visible .entry adasum_products_" #name "(")) << #name; \
+  EXPECT_TRUE(absl::StrContains(image_, ".visible .entry adasum_sum_" #name "(")) << #name;
+  FARANDOLE_ADASUM_KERNELS(FARANDOLE_NAMES)
+#undef FARANDOLE_NAMES
+  EXPECT_TRUE(absl::StrContains(image_, ".visible .entry adasum_weights("));
 }
 
 // What is not inlined, or lies in local memory, takes a kernel many times as long.

@@ -6,6 +6,7 @@
 
 // What comes from here on is for the device, too.
 #pragma clang force_cuda_host_device begin
+#include "worker/kernels/adasum.h"
 #include "worker/kernels/move.h"
 #pragma clang force_cuda_host_device end
 
@@ -26,5 +27,16 @@ __attribute__((device)) inline Share ShareOfThread() {
     Move<Kind>(table, pieces, elements, chunk, ShareOfThread());                                        \
   }
 FARANDOLE_MOVE_KERNELS(FARANDOLE_MOVE)
+
+#define FARANDOLE_ADASUM(name, type, Reals)                                            \
+  FARANDOLE_KERNEL void adasum_products_##name(const AdasumCall call, int64_t chunk) { \
+    AddAdasumProducts<Reals>(call, chunk, ShareOfThread());                            \
+  }                                                                                    \
+  FARANDOLE_KERNEL void adasum_sum_##name(const AdasumCall call, int64_t chunk) {      \
+    AddWeighted<Reals>(call, chunk, ShareOfThread());                                  \
+  }
+FARANDOLE_ADASUM_KERNELS(FARANDOLE_ADASUM)
+
+FARANDOLE_KERNEL void adasum_weights(const AdasumCall call) { FillWeights(call, ShareOfThread()); }
 
 }  // namespace farandole::worker::kernels

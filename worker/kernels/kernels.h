@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,6 +13,7 @@
 #include "proto/types.h"
 #include "worker/cuda/cuda_device.h"
 #include "worker/cuda/driver_abi.h"
+#include "worker/kernels/adasum_call.h"
 #include "worker/kernels/kernel_image.h"
 #include "worker/kernels/move_piece.h"
 
@@ -41,13 +43,26 @@ class Kernels {
   absl::Status Move(DataType from, DataType to, cuda::CUdeviceptr table, int pieces, int64_t elements,
                     cuda::CUstream stream) const;
 
+  // The parts of an Adasum of floating-point numbers, in this order; adasum_call.h says what they read and write.
+  // Between them the products of all members are added up. As Move.
+  absl::Status AddAdasumProducts(DataType type, const AdasumCall& call, cuda::CUstream stream) const;
+  absl::Status FillAdasumWeights(const AdasumCall& call, cuda::CUstream stream) const;
+  absl::Status AddWeighted(DataType type, const AdasumCall& call, cuda::CUstream stream) const;
+
  private:
   explicit Kernels(const cuda::CudaDevice* device) : device_(device) {}
   absl::Status LoadModule(absl::string_view image);
+  absl::Status Find(const std::string& name, cuda::CUfunction* function) const;
+  absl::Status Launch(cuda::CUfunction function, int64_t blocks, void** arguments, cuda::CUstream stream) const;
+  // With a chunk for each group of lanes.
+  absl::Status LaunchOnShare(const std::map<DataType, cuda::CUfunction>& functions, DataType type, AdasumCall call,
+                             cuda::CUstream stream) const;
 
   const cuda::CudaDevice* const device_;
   cuda::CUmodule module_ = nullptr;
   std::map<std::pair<DataType, DataType>, cuda::CUfunction> moves_;
+  std::map<DataType, cuda::CUfunction> adasum_products_, adasum_sums_;
+  cuda::CUfunction adasum_weights_ = nullptr;
 };
 
 }  // namespace farandole::worker::kernels

@@ -121,8 +121,9 @@ FARANDOLE_ALWAYS_INLINE void MovePart(const MovePiece& piece, int64_t skipped, i
   MoveRun(Scaled<Kind>{typename Kind::Factors(piece)}, from, to, count, share);
 }
 
-// The piece that holds the element at `position`; `pieces`: none does.
-FARANDOLE_ALWAYS_INLINE int32_t PieceAt(const MovePiece* table, int32_t pieces, int64_t position) {
+// The piece that holds the element at `position`, by the ends of all; `pieces`: none does.
+template <typename Piece>
+FARANDOLE_ALWAYS_INLINE int32_t PieceAt(const Piece* table, int32_t pieces, int64_t position) {
   int32_t first = 0;
   for (int32_t beyond = pieces; first < beyond;) {
     const int32_t middle = first + (beyond - first) / 2;

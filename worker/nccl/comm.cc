@@ -173,11 +173,14 @@ absl::Status Comm::CheckHealth() {
 
 void Comm::Abort(const std::string& reason) {
   const cuda::CudaDevice::Current current(parts_.device);
-  absl::MutexLock lock(&mutex_);
-  if (aborted_.ok()) aborted_ = absl::AbortedError(reason);
-  if (comm_ == nullptr) return;
-  parts_.library->api().ncclCommAbort(comm_);
-  comm_ = nullptr;
+  cuda::ncclComm_t comm;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (aborted_.ok()) aborted_ = absl::AbortedError(reason);
+    comm = std::exchange(comm_, nullptr);
+  }
+  // Nobody has it any more, and whoever calls meanwhile need not wait.
+  if (comm != nullptr) parts_.library->api().ncclCommAbort(comm);
 }
 
 absl::Status Comm::ToStatus(ncclResult_t result, absl::string_view what) const {

@@ -61,7 +61,8 @@ class Comm {
 
   // Any thread. What NCCL has found out by itself.
   absl::Status CheckHealth();
-  // Any thread, idempotent: what is enqueued ends soon, and what is called later fails.
+  // Any thread, idempotent: what is enqueued ends soon, and what is called later fails. May take as long as NCCL likes;
+  // the first call lasts until it is over.
   void Abort(const std::string& reason);
 
  private:

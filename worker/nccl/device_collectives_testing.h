@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "absl/types/span.h"
 #include "gtest/gtest.h"
+#include "worker/arithmetic/adasum.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/communicator_testing.h"
 #include "worker/cuda/fake_gpus_testing.h"
@@ -39,8 +41,8 @@ class Member {
     bool enqueued = false;
     absl::Notification ended;
   };
-  std::shared_ptr<Pending> Start(decltype(collective::Collective::what) what) {
-    collective::Collective collective{std::move(what), DeviceKind::kAccelerator, device_};
+  std::shared_ptr<Pending> Start(decltype(collective::Collective::what) what, device::Phases* phases = nullptr) {
+    collective::Collective collective{std::move(what), DeviceKind::kAccelerator, device_, {}, phases};
     collective.ready.push_back(device_->Record(stream()).value());
     auto pending = std::make_shared<Pending>();
     const auto enqueued = [this, pending](const device::EventPtr& event) {
@@ -54,8 +56,8 @@ class Member {
     });
     return pending;
   }
-  absl::Status Run(decltype(collective::Collective::what) what) {
-    const auto pending = Start(std::move(what));
+  absl::Status Run(decltype(collective::Collective::what) what, device::Phases* phases = nullptr) {
+    const auto pending = Start(std::move(what), phases);
     pending->ended.WaitForNotification();
     EXPECT_TRUE(pending->enqueued || !pending->status.ok());
     return pending->status;
@@ -102,6 +104,47 @@ inline void CheckAllreduces(Member* member) {
   }
 }
 
+// Results one behind the other, operands elsewhere, but for one that is where its result will be; and the other way
+// round.
+inline void CheckPlaces(Member* member) {
+  const int64_t counts[] = {5, 64, 3};
+  int round = 0;
+  for (const DataType dtype : {DataType::kFloat16, DataType::kFloat32, DataType::kInt16, DataType::kInt32}) {
+    for (const bool results_together : {true, false}) {
+      const arithmetic::Reduction how(dtype);
+      ++round;
+      std::vector<std::vector<char>> operands;
+      std::vector<cuda::FakeTensor> apart;
+      std::vector<char> all;
+      for (const int64_t count : counts) {
+        operands.push_back(Operand(dtype, count, member->own(), round));
+        apart.push_back(member->Tensor(operands.back()));
+        all.insert(all.end(), operands.back().begin(), operands.back().end());
+      }
+      const cuda::FakeTensor together = member->Tensor(all);
+      collective::Allreduce call{how, {}};
+      if (dtype <= DataType::kInt64) call.scales.assign(3, {ReduceOp::kSum});
+      char* at = static_cast<char*>(together.data());
+      for (int i = 0; i < 3; ++i) {
+        void* const other = i == 1 ? at : apart[i].data();
+        call.pieces.push_back({results_together ? other : at, results_together ? at : other, counts[i]});
+        at += operands[i].size();
+      }
+      ASSERT_TRUE(member->Run(std::move(call)).ok());
+      all = together.Read();
+      const char* part = all.data();
+      for (int i = 0; i < 3; ++i) {
+        const std::vector<char> other = apart[i].Read();
+        const char* const result = results_together || i == 1 ? part : other.data();
+        EXPECT_EQ(collective::WrongCell(how, result, counts[i], member->ranks(), round), -1) << Name(dtype) << " " << i;
+        const char* const input = results_together ? other.data() : part;
+        if (i != 1) EXPECT_EQ(std::memcmp(input, operands[i].data(), operands[i].size()), 0) << "inputs stay";
+        part += operands[i].size();
+      }
+    }
+  }
+}
+
 // Times 4, the mean of a half, times 2 in the end: exact in every type.
 inline void CheckFactors(Member* member) {
   for (const DataType dtype : {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
@@ -127,6 +170,34 @@ inline void CheckFactors(Member* member) {
   collective::Allreduce mean{DataType::kInt8, {{whole.data(), whole.data(), 13}}, {{ReduceOp::kAverage}}};
   ASSERT_TRUE(member->Run(std::move(mean)).ok());
   EXPECT_EQ(whole.Read(), std::vector<char>(13, static_cast<char>(3 * (member->ranks() + 1) / 2)));
+}
+
+// Several layers, of which one has no elements, as the host's arithmetic has them; one result is not wanted.
+inline void CheckAdasum(Member* member) {
+  const int64_t counts[] = {70, 0, 5, 300};
+  for (const DataType dtype : {DataType::kFloat16, DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64}) {
+    std::vector<cuda::FakeTensor> tensors;
+    collective::Adasum call{dtype, {}, {}};
+    for (int k = 0; k < 4; ++k) {
+      tensors.push_back(member->Tensor(Operand(dtype, counts[k], member->own(), k)));
+      call.pieces.push_back({tensors[k].data(), k == 3 ? nullptr : tensors[k].data(), counts[k]});
+      call.factors.push_back(k == 2 ? 0.5 : 1);
+    }
+    ASSERT_TRUE(member->Run(std::move(call)).ok());
+    for (int k = 0; k < 4; ++k) {
+      std::vector<std::vector<char>> operands;
+      std::vector<const char*> pointers;
+      for (int m = 0; m < member->ranks(); ++m) operands.push_back(Operand(dtype, counts[k], m, k));
+      for (const std::vector<char>& operand : operands) pointers.push_back(operand.data());
+      std::vector<double> products(arithmetic::AdasumProducts(member->ranks()));
+      arithmetic::AddDotProducts(dtype, pointers, counts[k], absl::MakeSpan(products));
+      std::vector<double> weights = arithmetic::AdasumWeights(products, member->ranks());
+      for (double& weight : weights) weight *= k == 2 ? 0.5 : 1;
+      std::vector<char> expected(operands[0].size());
+      arithmetic::WeightedSum(dtype, pointers, weights, expected.data(), counts[k]);
+      EXPECT_EQ(tensors[k].Read(), k == 3 ? operands[member->own()] : expected) << Name(dtype) << " " << k;
+    }
+  }
 }
 
 // Even and uneven counts, a member without any.

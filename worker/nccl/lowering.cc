@@ -60,6 +60,26 @@ Factors After(const collective::Scale& scale, bool integers, int size) {
   return after;
 }
 
+// Pieces of memory, one after the other.
+template <typename Memory>
+class Run {
+ public:
+  void Add(Memory* piece, int64_t bytes) {
+    if (bytes == 0) return;
+    const auto at = reinterpret_cast<uintptr_t>(piece);
+    if (begin_ == nullptr) begin_ = piece;
+    if (piece == nullptr || (end_ != 0 && at != end_)) whole_ = false;
+    end_ = at + bytes;
+  }
+  // Null: there is nothing, or some lie elsewhere.
+  Memory* begin() const { return whole_ ? begin_ : nullptr; }
+
+ private:
+  Memory* begin_ = nullptr;
+  uintptr_t end_ = 0;
+  bool whole_ = true;
+};
+
 }  // namespace
 
 Lowering Lower(const arithmetic::Reduction& how, const std::vector<collective::Scale>& scales, size_t tensors,
@@ -110,22 +130,24 @@ cuda::ncclDataType_t NcclType(DataType type) {
 }
 
 Layout LayoutOf(DataType dtype, const std::vector<collective::Piece>& pieces) {
-  Layout layout;
-  const char* input = nullptr;
-  char* output = nullptr;
+  Run<const void> inputs;
+  Run<void> outputs;
   for (const collective::Piece& piece : pieces) {
-    if (piece.count == 0) continue;
-    if (piece.input == nullptr || piece.output == nullptr) return {};
-    if (input == nullptr) {
-      layout = {piece.input, piece.output};
-    } else if (piece.input != input || piece.output != output) {
-      return {};
-    }
-    const int64_t bytes = piece.count * SizeOf(dtype);
-    input = static_cast<const char*>(piece.input) + bytes;
-    output = static_cast<char*>(piece.output) + bytes;
+    inputs.Add(piece.input, piece.count * SizeOf(dtype));
+    outputs.Add(piece.output, piece.count * SizeOf(dtype));
   }
-  return layout;
+  return {inputs.begin(), outputs.begin()};
+}
+
+bool InputsAreApart(DataType dtype, const std::vector<collective::Piece>& pieces, const void* output) {
+  const int64_t element_bytes = SizeOf(dtype);
+  const auto begin = reinterpret_cast<uintptr_t>(output);
+  const uintptr_t end = begin + collective::CountOf(pieces) * element_bytes;
+  return std::all_of(pieces.begin(), pieces.end(), [&](const collective::Piece& piece) {
+    const auto input = reinterpret_cast<uintptr_t>(piece.input);
+    return piece.count == 0 || piece.input == piece.output || input >= end ||
+           input + piece.count * element_bytes <= begin;
+  });
 }
 
 }  // namespace farandole::worker::nccl

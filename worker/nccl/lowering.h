@@ -47,12 +47,16 @@ Lowering Lower(const arithmetic::Reduction& how, const std::vector<collective::S
 // For the type of a Lowering, and to move bytes.
 cuda::ncclDataType_t NcclType(DataType type);
 
-// Where tensors lie, if that is one behind the other.
+// Where tensors lie, if that is one behind the other. Null: not so.
 struct Layout {
-  const void* input = nullptr;  // null: not so
+  const void* input = nullptr;
   void* output = nullptr;
 };
 Layout LayoutOf(DataType dtype, const std::vector<collective::Piece>& pieces);
+
+// Whether all inputs can be moved to `output`, where the outputs lie one behind the other, in any order: an input lies
+// just at its own output, or outside of them all.
+bool InputsAreApart(DataType dtype, const std::vector<collective::Piece>& pieces, const void* output);
 
 }  // namespace farandole::worker::nccl
 

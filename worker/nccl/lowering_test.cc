@@ -96,11 +96,33 @@ TEST(LayoutTest, OfTensorsOneBehindTheOther) {
 
 TEST(LayoutTest, OfOthersIsNone) {
   float in[6] = {}, out[6] = {};
-  EXPECT_EQ(LayoutOf(DataType::kFloat32, {{in, out, 2}, {in + 3, out + 2, 2}}).input, nullptr) << "a gap before";
-  EXPECT_EQ(LayoutOf(DataType::kFloat32, {{in, out, 2}, {in + 2, out + 3, 2}}).input, nullptr) << "a gap after";
-  EXPECT_EQ(LayoutOf(DataType::kFloat32, {{in, out, 2}, {nullptr, nullptr, 2}}).input, nullptr) << "zeros";
-  EXPECT_EQ(LayoutOf(DataType::kFloat32, {{in, nullptr, 2}}).input, nullptr) << "no result is wanted";
-  EXPECT_EQ(LayoutOf(DataType::kFloat32, {}).input, nullptr) << "nothing";
+  const auto of = [](const std::vector<collective::Piece>& pieces) { return LayoutOf(DataType::kFloat32, pieces); };
+  const Layout gap_before = of({{in, out, 2}, {in + 3, out + 2, 2}});
+  EXPECT_EQ(gap_before.input, nullptr);
+  EXPECT_EQ(gap_before.output, out);
+  const Layout gap_after = of({{in, out, 2}, {in + 2, out + 3, 2}});
+  EXPECT_EQ(gap_after.input, in);
+  EXPECT_EQ(gap_after.output, nullptr);
+  EXPECT_EQ(of({{in, out, 2}, {in + 3, out + 2, 1}, {in + 4, out + 3, 1}}).input, nullptr) << "a gap is not forgotten";
+  EXPECT_EQ(of({{in, out, 2}, {nullptr, nullptr, 2}}).input, nullptr) << "zeros";
+  EXPECT_EQ(of({{nullptr, out, 2}, {in, out + 2, 2}}).input, nullptr) << "zeros at first";
+  EXPECT_EQ(of({{nullptr, out, 2}, {in, out + 2, 2}}).output, out);
+  EXPECT_EQ(of({{in, nullptr, 2}}).output, nullptr) << "no result is wanted";
+  EXPECT_EQ(of({}).input, nullptr) << "nothing";
+}
+
+TEST(LayoutTest, InputsThatLieAmongTheOutputsOfOthersAreNotMoved) {
+  float at[8] = {}, in[4] = {};
+  const auto apart = [&at](const std::vector<collective::Piece>& pieces) {
+    return InputsAreApart(DataType::kFloat32, pieces, at + 2);
+  };
+  EXPECT_TRUE(apart({{in, at + 2, 2}, {in + 2, at + 4, 2}}));
+  EXPECT_TRUE(apart({{at + 2, at + 2, 2}, {in, at + 4, 2}})) << "at its own";
+  EXPECT_TRUE(apart({{at, at + 2, 2}, {at + 6, at + 4, 2}})) << "just before, and just behind";
+  EXPECT_TRUE(apart({{nullptr, at + 2, 4}})) << "zeros";
+  EXPECT_FALSE(apart({{at + 4, at + 2, 2}, {at + 2, at + 4, 2}}));
+  EXPECT_FALSE(apart({{at + 1, at + 2, 4}})) << "begins before";
+  EXPECT_FALSE(apart({{at + 5, at + 2, 4}})) << "ends behind";
 }
 
 }  // namespace

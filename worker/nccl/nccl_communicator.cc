@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/start_thread.h"
 #include "worker/nccl/meeting.h"
 #include "worker/os/log.h"
 
@@ -42,6 +43,7 @@ NcclCommunicator::~NcclCommunicator() {
     mutex_.Await(absl::Condition(&over));
   }
   if (watched_) resources_.watch->Remove(this);
+  AwaitAbort();
 }
 
 int64_t NcclCommunicator::FusedBytesMax(DeviceKind memory, device::Device* device) {
@@ -71,6 +73,7 @@ void NcclCommunicator::Start(const collective::Instance& instance, const collect
   if (status.ok()) enqueued(*end);
   one.end = *std::move(end);
   one.done = std::move(done);
+  one.phases = collective.phases;
   one.deadline = Now().PlusMs(group_.op_timeout_ms);
   {
     absl::MutexLock lock(&mutex_);
@@ -133,7 +136,7 @@ absl::Status NcclCommunicator::failure() const {
 Watch::Seen NcclCommunicator::Look() {
   const TimePoint now = Now();
   const absl::Status failed = failure();
-  if (!failed.ok()) CarryOutAbort(failed);
+  if (!failed.ok()) BeginAbort(failed);
   const bool ended = EndFinished(now);
   if (failed.ok()) CheckHealth(now);
   absl::MutexLock lock(&mutex_);
@@ -141,11 +144,27 @@ Watch::Seen NcclCommunicator::Look() {
   return under_way_.empty() && (failure_.ok() || aborted_) ? Watch::Seen::kNothing : Watch::Seen::kWaits;
 }
 
-void NcclCommunicator::CarryOutAbort(const absl::Status& failure) {
+void NcclCommunicator::BeginAbort(const absl::Status& failure) {
   if (aborted_) return;
-  side_->comm().Abort(std::string(failure.message()));
   aborted_ = true;
   give_up_ = Now().PlusMs(kGiveUpMs);
+  const auto over = std::make_shared<absl::Notification>();
+  auto abort = [side = side_, over, reason = std::string(failure.message())]() mutable {
+    side->comm().Abort(reason);
+    side.reset();
+    over->Notify();
+  };
+  absl::StatusOr<std::thread> thread = StartThread("farandole-abort", abort);
+  if (!thread.ok()) return abort();
+  abort_over_ = over;
+  // Nobody can wait for one that NCCL does not end.
+  thread->detach();
+}
+
+void NcclCommunicator::AwaitAbort() {
+  if (abort_over_ == nullptr || abort_over_->WaitForNotificationWithTimeout(absl::Milliseconds(kGiveUpMs))) return;
+  os::Log(os::LogLevel::kError, absl::StrCat("ncclCommAbort has not returned for ", kGiveUpMs / 1000,
+                                             " s; its communicator and its memory on the device are left to it"));
 }
 
 bool NcclCommunicator::EndFinished(TimePoint now) {
@@ -170,6 +189,7 @@ bool NcclCommunicator::EndFinished(TimePoint now) {
       outcome = failure_;
       ++ending_;
     }
+    if (one.kept.stopwatch != nullptr && outcome.ok()) *one.phases = one.kept.stopwatch->Read();
     one.kept = {};
     one.done(outcome);
     absl::MutexLock lock(&mutex_);

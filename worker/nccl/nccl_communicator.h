@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "base/clock.h"
 #include "worker/collective/bootstrap.h"
 #include "worker/collective/communicator.h"
@@ -36,7 +37,8 @@ struct Resources {
 // of our own.
 //
 //   executor's thread  Start: waits for the initialisation the first time, then only enqueues
-//   Watch's thread     sees what has ended, asks NCCL for failures, and carries out an abort, which may take a while
+//   Watch's thread     sees what has ended, asks NCCL for failures, and begins an abort
+//   "farandole-abort"  carries it out, which may take a while; those of other communicators go on beside it
 //
 // NCCL does not tell who has failed: SuspectRank is unknown, the controller knows better.
 class NcclCommunicator final : public collective::Communicator, private Watch::Client {
@@ -65,6 +67,7 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
     std::shared_ptr<const cuda::CudaEvent> end;
     Done done;
     Side::Kept kept;
+    device::Phases* phases = nullptr;
     TimePoint deadline;
   };
 
@@ -80,8 +83,10 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
   absl::Status CheckDevice(const device::Device* device) const;
 
   Watch::Seen Look() override;
-  // After a failure: aborts NCCL's work, once.
-  void CarryOutAbort(const absl::Status& failure);
+  // After a failure: has NCCL's work aborted, once.
+  void BeginAbort(const absl::Status& failure);
+  // Of an abort that was begun, for a while.
+  void AwaitAbort();
   // Tells of what has ended on the device, in the order in which it was enqueued. True if anything has.
   bool EndFinished(TimePoint now);
   // Whether the device is done, or nobody can wait for it any more.
@@ -97,13 +102,16 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
   cuda::CudaDevice* const device_;
   const Resources resources_;
 
-  std::unique_ptr<Side> side_;  // constant once made
+  // Constant once made. An abort that does not end keeps it.
+  std::shared_ptr<Side> side_;
   bool watched_ = false;
 
   // Watch's thread only.
   TimePoint next_check_;
   TimePoint give_up_;
   bool aborted_ = false;
+  // Of the thread that carries it out; null: there is none.
+  std::shared_ptr<absl::Notification> abort_over_;
 
   mutable absl::Mutex mutex_;
   // In the order in which they were enqueued.

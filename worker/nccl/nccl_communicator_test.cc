@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "base/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/collective/local_bootstrap.h"
@@ -89,9 +90,14 @@ class NcclCommunicatorTest : public testing::TestWithParam<int> {
 TEST_P(NcclCommunicatorTest, Reduces) {
   RunAll(GetParam(), [](Member* member, NcclCommunicator*) {
     CheckAllreduces(member);
+    CheckPlaces(member);
     CheckFactors(member);
     CheckReducescatters(member);
   });
+}
+
+TEST_P(NcclCommunicatorTest, HasAdasum) {
+  RunAll(GetParam(), [](Member* member, NcclCommunicator*) { CheckAdasum(member); });
 }
 
 TEST_P(NcclCommunicatorTest, MovesRows) {
@@ -153,6 +159,36 @@ TEST_F(NcclFailureTest, ContiguousTensorsAreNotMoved) {
   EXPECT_EQ(fake_->works, 2) << "one call of each member";
 }
 
+// Packed into the places of their results, and reduced there: no buffer of ours, and nothing to be unpacked.
+TEST_F(NcclFailureTest, OperandsOfResultsOneBehindTheOtherArePackedThere) {
+  const int before = gpus_.fake().launches;
+  RunAll(2, [](Member* member, NcclCommunicator*) {
+    const cuda::FakeTensor one = member->Tensor(Operand(DataType::kFloat32, 5, member->own(), 1));
+    const cuda::FakeTensor other = member->Tensor(Operand(DataType::kFloat32, 15, member->own(), 1));
+    const cuda::FakeTensor results = member->Tensor(80);
+    char* const to = static_cast<char*>(results.data());
+    const arithmetic::Reduction how(DataType::kFloat32, ReduceOp::kSum, 1, 1, 1.0 / 3);
+    collective::Allreduce call{how, {{one.data(), to, 5}, {other.data(), to + 20, 15}}};
+    ASSERT_TRUE(member->Run(std::move(call)).ok());
+  });
+  EXPECT_EQ(gpus_.fake().launches, before + 4) << "of each member NCCL's kernel and one of ours";
+}
+
+// Of one that is packed: how long the device took for each part.
+TEST_F(NcclFailureTest, TimesAreTheDevices) {
+  RunAll(2, [](Member* member, NcclCommunicator*) {
+    const cuda::FakeTensor one = member->Tensor(Operand(DataType::kInt16, 5, member->own(), 1));
+    const cuda::FakeTensor other = member->Tensor(20);
+    device::Phases phases;
+    ASSERT_TRUE(member->Run(collective::Allreduce{DataType::kInt16, {{one.data(), other.data(), 5}}}, &phases).ok());
+    ASSERT_EQ(phases.size(), 3u);
+    EXPECT_EQ(phases[0].name, "MEMCPY_IN_FUSION_BUFFER");
+    EXPECT_EQ(phases[1].name, "NCCL_ALLREDUCE");
+    EXPECT_EQ(phases[2].name, "MEMCPY_OUT_FUSION_BUFFER");
+    for (const device::Phase& phase : phases) EXPECT_GE(phase.ms, 0) << phase.name;
+  });
+}
+
 TEST_F(NcclFailureTest, OneThatHasJoinedAddsZeros) {
   RunAll(2, [](Member* member, NcclCommunicator*) {
     cuda::FakeTensor tensor = member->Tensor(Operand(DataType::kInt32, 5, 0, 0));
@@ -187,6 +223,28 @@ TEST_F(NcclFailureTest, AbortEndsWhatWaitsForAPeer) {
     EXPECT_EQ(member->Run(call), absl::AbortedError("rank 1 has died")) << "what comes later";
     ended.Notify();
   });
+}
+
+TEST_F(NcclFailureTest, AnAbortThatTakesLongHoldsUpNobodyElse) {
+  collective::LocalBootstrap bootstraps[2];
+  Watch watch;
+  Made one = NcclCommunicator::Create(collective::TestGroup(1, 0), &bootstraps[0], gpus_.device(0), SharedOf(&watch));
+  Made other = NcclCommunicator::Create(collective::TestGroup(1, 0), &bootstraps[1], gpus_.device(1), SharedOf(&watch));
+  ASSERT_TRUE(one.ok() && other.ok()) << one.status() << other.status();
+  Member member(other->get(), gpus_.device(1));
+  cuda::FakeTensor tensor = member.Tensor(20);
+  const collective::Allreduce call{DataType::kInt32, {{tensor.data(), tensor.data(), 5}}};
+  ASSERT_TRUE(member.Run(call).ok());
+  fake_->abort_delay_ms = 3000;
+  const TimePoint asked = Clock::Monotonic().Now();
+  (*one)->Abort("a peer has died");
+  while (fake_->aborts == 0) std::this_thread::yield();
+  const TimePoint begun = Clock::Monotonic().Now();
+  EXPECT_TRUE(member.Run(call).ok());
+  EXPECT_LT(Clock::Monotonic().Now().MsSince(begun), 2000);
+  // It is waited for.
+  one->reset();
+  EXPECT_GE(Clock::Monotonic().Now().MsSince(asked), 3000);
 }
 
 TEST_F(NcclFailureTest, AbortEndsAnInitialisationToWhichNotAllCome) {

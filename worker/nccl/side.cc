@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "worker/arithmetic/integer_average.h"
+#include "worker/collective/share.h"
 
 namespace farandole::worker::nccl {
 namespace {
@@ -16,6 +17,9 @@ using kernels::MovePiece;
 
 constexpr int64_t kBufferBytesMin = 1 << 20;
 
+// To where anything may begin.
+int64_t Rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
 uint64_t AddressOf(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
 MovePiece PieceOf(uint64_t from, uint64_t to, int64_t end, const Factors& factors) {
@@ -23,6 +27,13 @@ MovePiece PieceOf(uint64_t from, uint64_t to, int64_t end, const Factors& factor
 }
 
 Factors FactorsOf(const std::vector<Factors>& all, size_t i) { return all.empty() ? Factors() : all[i]; }
+
+// As timelines name what comes before and after a collective.
+constexpr char kPacked[] = "MEMCPY_IN_FUSION_BUFFER", kUnpacked[] = "MEMCPY_OUT_FUSION_BUFFER";
+
+void Mark(const char* name, Side::Kept* kept) {
+  if (kept->stopwatch != nullptr) kept->stopwatch->Mark(name);
+}
 
 // Calls of NCCL's one after the other, until one fails.
 class Series {
@@ -61,7 +72,11 @@ absl::Status Side::WaitFor(const std::vector<device::EventPtr>& ready) {
 }
 
 absl::Status Side::Enqueue(const collective::Collective& collective, Kept* kept) {
-  return std::visit([&](const auto& call) { return Enqueue(call, kept); }, collective.what);
+  if (collective.phases != nullptr) kept->stopwatch = std::make_unique<cuda::CudaStopwatch>(device(), comm_->stream());
+  Mark("", kept);
+  const absl::Status status = std::visit([&](const auto& call) { return Enqueue(call, kept); }, collective.what);
+  if (!std::holds_alternative<collective::Allreduce>(collective.what)) Mark("NCCL", kept);
+  return status;
 }
 
 absl::StatusOr<cuda::ncclRedOp_t> Side::OpOf(const Lowering& lowering) {
@@ -69,12 +84,15 @@ absl::StatusOr<cuda::ncclRedOp_t> Side::OpOf(const Lowering& lowering) {
   return comm_->ScaledSum(lowering.type, lowering.operand_factor);
 }
 
-absl::Status Side::AllreduceAt(const void* input, void* output, int64_t count, const Lowering& lowering) {
+absl::Status Side::AllreduceAt(const void* input, void* output, int64_t count, const Lowering& lowering, Kept* kept) {
   const absl::StatusOr<cuda::ncclRedOp_t> op = OpOf(lowering);
   if (!op.ok()) return op.status();
-  return comm_->Enqueue("ncclAllReduce", [&](const cuda::NcclApi& api, ncclComm_t comm, cuda::CUstream stream) {
-    return api.ncclAllReduce(input, output, count, NcclType(lowering.type), *op, comm, stream);
-  });
+  const absl::Status status =
+      comm_->Enqueue("ncclAllReduce", [&](const cuda::NcclApi& api, ncclComm_t comm, cuda::CUstream stream) {
+        return api.ncclAllReduce(input, output, count, NcclType(lowering.type), *op, comm, stream);
+      });
+  Mark("NCCL_ALLREDUCE", kept);
+  return status;
 }
 
 absl::Status Side::Enqueue(const collective::Allreduce& call, Kept* kept) {
@@ -82,27 +100,39 @@ absl::Status Side::Enqueue(const collective::Allreduce& call, Kept* kept) {
   const int64_t count = collective::CountOf(call.pieces);
   if (count == 0) return absl::OkStatus();
   const Lowering lowering = Lower(call.how, call.scales, call.pieces.size(), size_);
-  const Layout layout = LayoutOf(dtype, call.pieces);
-  if (layout.input != nullptr && !lowering.Moves(dtype)) {
-    return AllreduceAt(layout.input, layout.output, count, lowering);
+  const Layout at = LayoutOf(dtype, call.pieces);
+  if (at.input != nullptr && at.output != nullptr && !lowering.Moves(dtype)) {
+    return AllreduceAt(at.input, at.output, count, lowering, kept);
+  }
+  const bool same_type = lowering.type == dtype;
+  if (at.output != nullptr && same_type && lowering.after.empty() && InputsAreApart(dtype, call.pieces, at.output)) {
+    const absl::Status status = Pack(call, lowering, static_cast<char*>(at.output), kept);
+    return status.ok() ? AllreduceAt(at.output, at.output, count, lowering, kept) : status;
   }
   const absl::StatusOr<char*> buffer = Buffer(count * SizeOf(lowering.type), kept);
   if (!buffer.ok()) return buffer.status();
-  absl::Status status = Pack(call, lowering, *buffer, kept);
-  if (status.ok()) status = AllreduceAt(*buffer, *buffer, count, lowering);
+  const bool packed = at.input != nullptr && same_type && lowering.before.empty();
+  absl::Status status = packed ? absl::OkStatus() : Pack(call, lowering, *buffer, kept);
+  if (status.ok()) status = AllreduceAt(packed ? at.input : *buffer, *buffer, count, lowering, kept);
   if (status.ok()) status = Unpack(call, lowering, *buffer, kept);
   return status;
 }
 
-absl::Status Side::Pack(const collective::Allreduce& call, const Lowering& lowering, char* buffer, Kept* kept) {
+absl::Status Side::Pack(const collective::Allreduce& call, const Lowering& lowering, char* to, Kept* kept) {
   std::vector<MovePiece> pieces;
   int64_t end = 0;
   for (size_t i = 0; i < call.pieces.size(); ++i) {
-    const uint64_t to = AddressOf(buffer + end * SizeOf(lowering.type));
-    end += call.pieces[i].count;
-    pieces.push_back(PieceOf(AddressOf(call.pieces[i].input), to, end, FactorsOf(lowering.before, i)));
+    const collective::Piece& piece = call.pieces[i];
+    const Factors factors = FactorsOf(lowering.before, i);
+    if (piece.input != to || !factors.none()) {
+      end += piece.count;
+      pieces.push_back(PieceOf(AddressOf(piece.input), AddressOf(to), end, factors));
+    }
+    to += piece.count * SizeOf(lowering.type);
   }
-  return Move(call.how.dtype, lowering.type, pieces, kept);
+  const absl::Status status = Move(call.how.dtype, lowering.type, pieces, kept);
+  Mark(kPacked, kept);
+  return status;
 }
 
 absl::Status Side::Unpack(const collective::Allreduce& call, const Lowering& lowering, const char* buffer, Kept* kept) {
@@ -116,7 +146,9 @@ absl::Status Side::Unpack(const collective::Allreduce& call, const Lowering& low
     end += call.pieces[i].count;
     pieces.push_back(PieceOf(from, AddressOf(call.pieces[i].output), end, FactorsOf(lowering.after, i)));
   }
-  return Move(lowering.type, call.how.dtype, pieces, kept);
+  const absl::Status status = Move(lowering.type, call.how.dtype, pieces, kept);
+  Mark(kUnpacked, kept);
+  return status;
 }
 
 absl::Status Side::Enqueue(const collective::Reducescatter& call, Kept* kept) {
@@ -199,7 +231,70 @@ absl::Status Side::Enqueue(const collective::Broadcast& call, Kept* kept) {
 }
 
 absl::Status Side::Enqueue(const collective::Adasum& call, Kept* kept) {
-  return absl::InternalError("NCCL was given an Adasum");
+  const int64_t count = collective::CountOf(call.pieces), element_bytes = SizeOf(call.dtype);
+  if (count == 0) return absl::OkStatus();
+  std::vector<int64_t> byte_counts;
+  for (int m = 0; m < size_; ++m) {
+    byte_counts.push_back(collective::LineShare(count, element_bytes, size_, m).count * element_bytes);
+  }
+  const collective::Share own = collective::LineShare(count, element_bytes, size_, position_);
+  kernels::AdasumCall share = {};
+  share.count = own.count;
+  share.pieces = static_cast<int32_t>(call.pieces.size());
+  share.members = size_;
+  const int64_t products_bytes = share.pieces * share.ProductsOfOne() * static_cast<int64_t>(sizeof(double));
+  const int64_t weights_bytes = 2 * share.pieces * size_ * static_cast<int64_t>(sizeof(double));
+  const int64_t data_bytes = Rounded(count * element_bytes), operands_bytes = Rounded(size_ * byte_counts[position_]);
+  const absl::StatusOr<char*> data =
+      Buffer(data_bytes + operands_bytes + Rounded(products_bytes) + weights_bytes, kept);
+  if (!data.ok()) return data.status();
+  char* const products = *data + data_bytes + operands_bytes;
+  share.operands = AddressOf(*data + data_bytes);
+  share.products = reinterpret_cast<double*>(products);
+  share.weights = reinterpret_cast<double*>(products + Rounded(products_bytes));
+  share.out = AddressOf(*data + own.begin * element_bytes);
+  const cuda::CUdeviceptr zeroed = AddressOf(products);
+  const absl::Status status = device()->ToStatus(
+      device()->api().cuMemsetD8Async(zeroed, 0, products_bytes, comm_->stream()), "cuMemsetD8Async");
+  return status.ok() ? Adasum(call, byte_counts, *data, share, kept) : status;
+}
+
+absl::Status Side::Adasum(const collective::Adasum& call, const std::vector<int64_t>& byte_counts, char* data,
+                          kernels::AdasumCall share, Kept* kept) {
+  const int64_t own_begin =
+      (static_cast<int64_t>(share.out) - static_cast<int64_t>(AddressOf(data))) / SizeOf(call.dtype);
+  std::vector<MovePiece> in, out;
+  std::vector<kernels::AdasumPiece> table;
+  int64_t end = 0, out_end = 0;
+  for (size_t i = 0; i < call.pieces.size(); ++i) {
+    const collective::Piece& piece = call.pieces[i];
+    const uint64_t at = AddressOf(data + end * SizeOf(call.dtype));
+    end += piece.count;
+    in.push_back(PieceOf(AddressOf(piece.input), at, end, {}));
+    if (piece.output != nullptr) {
+      out_end += piece.count;
+      out.push_back(PieceOf(at, AddressOf(piece.output), out_end, {}));
+    }
+    table.push_back({std::min(std::max(end - own_begin, int64_t{0}), share.count), call.factors[i]});
+  }
+  absl::Status status = Move(call.dtype, call.dtype, in, kept);
+  if (!status.ok()) return status;
+  absl::StatusOr<Tables::Kept> put = tables_.Put(table, comm_->stream());
+  if (!put.ok()) return put.status();
+  share.table = reinterpret_cast<const kernels::AdasumPiece*>((*put)->address());
+  kept->tables.push_back(*std::move(put));
+  void* const operands = reinterpret_cast<void*>(share.operands);
+  const std::vector<int64_t> received(size_, byte_counts[position_]);
+  status = Enqueue(collective::Alltoall{data, operands, byte_counts, received}, kept);
+  if (status.ok()) status = kernels_->AddAdasumProducts(call.dtype, share, comm_->stream());
+  const int64_t products = share.pieces * share.ProductsOfOne();
+  if (status.ok()) status = AllreduceAt(share.products, share.products, products, {DataType::kFloat64}, kept);
+  if (status.ok()) status = kernels_->FillAdasumWeights(share, comm_->stream());
+  if (status.ok()) status = kernels_->AddWeighted(call.dtype, share, comm_->stream());
+  if (status.ok()) {
+    status = Enqueue(collective::Allgather{reinterpret_cast<void*>(share.out), data, byte_counts}, kept);
+  }
+  return status.ok() ? Move(call.dtype, call.dtype, out, kept) : status;
 }
 
 absl::Status Side::Enqueue(const collective::Barrier& call, Kept* kept) {
@@ -208,10 +303,11 @@ absl::Status Side::Enqueue(const collective::Barrier& call, Kept* kept) {
 
 absl::Status Side::Move(DataType from, DataType to, const std::vector<MovePiece>& pieces, Kept* kept) {
   if (pieces.empty() || pieces.back().end == 0) return absl::OkStatus();
-  absl::StatusOr<Mover::Kept> table = mover_.Move(from, to, pieces, comm_->stream());
+  absl::StatusOr<Tables::Kept> table = tables_.Put(pieces, comm_->stream());
   if (!table.ok()) return table.status();
+  const cuda::CUdeviceptr address = (*table)->address();
   kept->tables.push_back(*std::move(table));
-  return absl::OkStatus();
+  return kernels_->Move(from, to, address, static_cast<int>(pieces.size()), pieces.back().end, comm_->stream());
 }
 
 absl::StatusOr<char*> Side::Buffer(int64_t bytes, Kept* kept) {

@@ -12,10 +12,11 @@
 #include "absl/status/statusor.h"
 #include "proto/types.h"
 #include "worker/collective/collective.h"
+#include "worker/cuda/cuda_stopwatch.h"
 #include "worker/kernels/kernels.h"
 #include "worker/nccl/comm.h"
 #include "worker/nccl/lowering.h"
-#include "worker/nccl/mover.h"
+#include "worker/nccl/tables.h"
 
 namespace farandole::worker::nccl {
 
@@ -25,7 +26,7 @@ class Side {
  public:
   // `kernels` outlives it.
   Side(std::unique_ptr<Comm> comm, const kernels::Kernels* kernels, int size, int position)
-      : comm_(std::move(comm)), size_(size), position_(position), mover_(kernels, comm_->parts().device) {}
+      : comm_(std::move(comm)), kernels_(kernels), size_(size), position_(position), tables_(comm_->parts().device) {}
 
   Comm& comm() { return *comm_; }
   // Whether NCCL's initialisation is over: nothing may be enqueued before.
@@ -41,7 +42,9 @@ class Side {
   // What has to be kept until the device is done with a collective.
   struct Kept {
     std::shared_ptr<void> buffer;
-    std::vector<Mover::Kept> tables;
+    std::vector<Tables::Kept> tables;
+    // Null: nobody asks for times.
+    std::unique_ptr<cuda::CudaStopwatch> stopwatch;
   };
   // Makes the stream wait for what a collective has to come after. Several moments of one stream are one wait.
   absl::Status WaitFor(const std::vector<device::EventPtr>& ready);
@@ -58,19 +61,25 @@ class Side {
   absl::Status Enqueue(const collective::Broadcast& call, Kept* kept);
   absl::Status Enqueue(const collective::Barrier& call, Kept* kept);
 
+  // The steps of one, on this member's share; `byte_counts`: of all shares.
+  absl::Status Adasum(const collective::Adasum& call, const std::vector<int64_t>& byte_counts, char* data,
+                      kernels::AdasumCall share, Kept* kept);
+
   absl::StatusOr<cuda::ncclRedOp_t> OpOf(const Lowering& lowering);
-  absl::Status AllreduceAt(const void* input, void* output, int64_t count, const Lowering& lowering);
-  // Tensors into `buffer`, one behind the other, or back.
-  absl::Status Pack(const collective::Allreduce& call, const Lowering& lowering, char* buffer, Kept* kept);
+  absl::Status AllreduceAt(const void* input, void* output, int64_t count, const Lowering& lowering, Kept* kept);
+  // Tensors to `to`, one behind the other, but for those that are there.
+  absl::Status Pack(const collective::Allreduce& call, const Lowering& lowering, char* to, Kept* kept);
+  // The other way round.
   absl::Status Unpack(const collective::Allreduce& call, const Lowering& lowering, const char* buffer, Kept* kept);
   absl::Status Move(DataType from, DataType to, const std::vector<kernels::MovePiece>& pieces, Kept* kept);
   // At least so large; the same as before if it may be: what uses it comes one after the other on the stream.
   absl::StatusOr<char*> Buffer(int64_t bytes, Kept* kept);
 
   const std::unique_ptr<Comm> comm_;
+  const kernels::Kernels* const kernels_;
   const int size_;
   const int position_;
-  Mover mover_;
+  Tables tables_;
   std::shared_ptr<void> buffer_;
   int64_t buffer_bytes_ = 0;
   std::atomic<bool> ready_{false};

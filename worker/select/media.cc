@@ -47,7 +47,7 @@ collective::Medium Nccl(const MediaResources& resources) {
     if (!had.ok()) return absl::FailedPreconditionError(had.status().message());
     return nccl::NcclCommunicator::Create(group, bootstrap, static_cast<cuda::CudaDevice*>(device), *had);
   };
-  return {"nccl", {DeviceKind::kAccelerator}, false, [shared] { return shared().status(); }, make};
+  return {"nccl", {DeviceKind::kAccelerator}, [shared] { return shared().status(); }, make};
 }
 
 collective::Medium Staged(std::vector<collective::Medium> host, const MediaResources& resources) {
@@ -68,7 +68,7 @@ collective::Medium Staged(std::vector<collective::Medium> host, const MediaResou
     if (!prepared.ok()) return prepared;
     return std::make_unique<staging::StagedCommunicator>(std::move(on_host), group.op_timeout_ms);
   };
-  return {"staged", {DeviceKind::kAccelerator}, true, nullptr, make};
+  return {"staged", {DeviceKind::kAccelerator}, nullptr, make};
 }
 
 }  // namespace
@@ -84,10 +84,10 @@ std::vector<collective::Medium> BuiltInMedia(MediaResources resources) {
     return Adapted(schedule::ScheduledCommunicator::Create(group, resources.tcp(), bootstrap, resources.scheduled));
   };
   const std::vector<DeviceKind> host = {DeviceKind::kHost};
-  const std::vector<collective::Medium> of_host = {{"lone", host, true, nullptr, MakeLone},
-                                                   {"shm", host, true, nullptr, MakeShm},
-                                                   {"hier", host, true, nullptr, make_hier},
-                                                   {"tcp", host, true, nullptr, make_tcp}};
+  const std::vector<collective::Medium> of_host = {{"lone", host, nullptr, MakeLone},
+                                                   {"shm", host, nullptr, MakeShm},
+                                                   {"hier", host, nullptr, make_hier},
+                                                   {"tcp", host, nullptr, make_tcp}};
   std::vector<collective::Medium> all = of_host;
   all.push_back(Nccl(resources));
   all.push_back(Staged(of_host, resources));

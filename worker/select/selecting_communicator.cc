@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -24,7 +23,6 @@ SelectingCommunicator::SelectingCommunicator(collective::Group group, collective
     rows_.push_back({&row, WhyNot(row, group_, OverrideFor(row.memory))});
     const collective::Medium* const medium = MediumOf(row);
     if (medium == nullptr || !rows_.back().why_not.empty()) continue;
-    rows_.back().has_adasum = medium->has_adasum;
     const std::vector<DeviceKind>& memory = medium->memory;
     if (std::find(memory.begin(), memory.end(), row.memory) != memory.end()) continue;
     rows_.back().why_not = absl::StrCat("it does not work on ", Name(row.memory), " memory");
@@ -128,6 +126,13 @@ absl::Status SelectingCommunicator::Make(Row* row, const std::vector<std::string
   }
   made.communicator = *std::move(built);
   Show(made.communicator.get());
+  const DeviceKind memory = row->row->memory;
+  const bool chosen_by_us = OverrideFor(memory) == "auto";
+  if (memory == DeviceKind::kAccelerator && !passed_over.empty() && chosen_by_us && size() > 1 && position() == 0) {
+    os::Log(os::LogLevel::kWarning,
+            absl::StrCat("tensors on GPUs go through host memory, which is slow, among the ", group_.members.size(),
+                         " ranks of process set ", group_.process_set, ": ", absl::StrJoin(passed_over, "; ")));
+  }
   std::vector<std::string> reasons = passed_over;
   reasons.insert(reasons.begin(), made.communicator->name());
   os::Log(os::LogLevel::kDebug, absl::StrCat("process set ", group_.process_set, " of ", group_.members.size(),
@@ -173,8 +178,7 @@ int64_t SelectingCommunicator::FusedBytesMax(DeviceKind memory, device::Device* 
 
 void SelectingCommunicator::Start(const collective::Instance& instance, const collective::Collective& collective,
                                   const Enqueued& enqueued, Done done) {
-  const Question question = {OpOf(collective), collective.memory, BytesOf(collective),
-                             std::holds_alternative<collective::Adasum>(collective.what)};
+  const Question question = {OpOf(collective), collective.memory, BytesOf(collective)};
   const absl::Status broken = failure();
   if (!broken.ok()) return done(broken);
   const absl::StatusOr<collective::Communicator*> chosen = Select(question, collective.device);

@@ -64,11 +64,10 @@ class SelectingCommunicator final : public collective::Communicator {
   // A line of the table, for this group.
   struct Row {
     const SelectorRow* row;
-    std::string why_not;  // empty: it serves the group
-    bool has_adasum = true;
+    std::string why_not;         // empty: it serves the group
     const Made* made = nullptr;  // null: nobody needed it
 
-    bool Answers(const Question& question) const { return Asks(*row, question) && (has_adasum || !question.adasum); }
+    bool Answers(const Question& question) const { return Asks(*row, question); }
   };
 
   // A medium that is asked for binds the memory that it works on.

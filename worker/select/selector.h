@@ -34,7 +34,6 @@ struct Question {
   OpKind op;
   DeviceKind memory;
   int64_t bytes;
-  bool adasum = false;  // an allreduce of this kind
 };
 
 // The table that is built in.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "worker/collective/instance.h"
+#include "worker/device/phases.h"
 #include "worker/session/operation.h"
 
 namespace farandole::worker::session {
@@ -36,6 +37,7 @@ struct Work {
       std::string medium;  // "shm"
       int64_t begin_ns = 0;
       int64_t end_ns = 0;
+      device::Phases phases;  // on a device
     };
     int64_t dispatched_ns = 0;
     int64_t begin_ns = 0;

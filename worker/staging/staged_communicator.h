@@ -19,7 +19,7 @@
 namespace farandole::worker::staging {
 
 // Collectives on the memory of CUDA devices by a communicator for host memory: copied to pinned memory, and back. For
-// what NCCL does not serve: several ranks on one GPU, an Adasum, no NCCL at all. Start lasts as long as the collective,
+// what NCCL does not serve: several ranks on one GPU, no NCCL at all. Start lasts as long as the collective,
 // as with other media that block.
 class StagedCommunicator final : public collective::Communicator {
  public:

@@ -42,6 +42,7 @@ TEST_P(StagedCommunicatorTest, Reduces) {
   RunAll([](nccl::Member* member, StagedCommunicator* staged) {
     EXPECT_EQ(staged->name(), "staged shm");
     nccl::CheckAllreduces(member);
+    nccl::CheckPlaces(member);
     nccl::CheckFactors(member);
     nccl::CheckReducescatters(member);
   });
@@ -56,13 +57,7 @@ TEST_P(StagedCommunicatorTest, KeepsTheOrder) {
 }
 
 TEST_P(StagedCommunicatorTest, HasAdasum) {
-  RunAll([](nccl::Member* member, StagedCommunicator*) {
-    // Of equal gradients: the gradient itself.
-    const std::vector<char> same = nccl::Operand(DataType::kFloat32, 5, 0, 0);
-    cuda::FakeTensor tensor = member->Tensor(same);
-    ASSERT_TRUE(member->Run(collective::Adasum{DataType::kFloat32, {{tensor.data(), tensor.data(), 5}}, {1.0}}).ok());
-    EXPECT_EQ(tensor.Read(), same);
-  });
+  RunAll([](nccl::Member* member, StagedCommunicator*) { nccl::CheckAdasum(member); });
 }
 
 // As one that has joined, and has no tensor to say on which device.

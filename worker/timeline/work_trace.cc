@@ -1,5 +1,6 @@
 #include "worker/timeline/work_trace.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -16,6 +17,24 @@ BatchTrace::Tensor TensorOf(const session::Operation& operation) {
       absl::StrCat(R"("dtype":")", Name(signature.dtype), R"(","shape":")", ShapeString(signature.shape), "\"");
   tensor.ready_ns = operation.submitted_ns;
   return tensor;
+}
+
+// On a device it begins when the data are there, and what it does there ends about when the host has seen the end.
+void AddCollective(const session::Work::Trace::Collective& collective, BatchTrace* batch) {
+  if (collective.phases.empty()) {
+    batch->activities.push_back({absl::AsciiStrToUpper(absl::StrCat(collective.medium, "_", batch->operation)),
+                                 collective.begin_ns, collective.end_ns});
+    return;
+  }
+  int64_t at_ns = collective.end_ns;
+  for (const device::Phase& phase : collective.phases) at_ns -= static_cast<int64_t>(phase.ms * 1e6);
+  at_ns = std::max(at_ns, collective.begin_ns);
+  batch->activities.push_back({"WAIT_FOR_DATA", collective.begin_ns, at_ns});
+  for (const device::Phase& phase : collective.phases) {
+    const int64_t end_ns = std::min(at_ns + static_cast<int64_t>(phase.ms * 1e6), collective.end_ns);
+    batch->activities.push_back({phase.name, at_ns, end_ns});
+    at_ns = end_ns;
+  }
 }
 
 }  // namespace
@@ -39,8 +58,7 @@ BatchTrace TraceOf(const session::Work& work, int64_t end_ns) {
   for (const session::Work::Trace::Collective& collective : work.trace->collectives) {
     // One that began while another lasted has nothing before it.
     if (at_ns <= collective.begin_ns) batch.activities.push_back({copying, at_ns, collective.begin_ns});
-    batch.activities.push_back({absl::AsciiStrToUpper(absl::StrCat(collective.medium, "_", batch.operation)),
-                                collective.begin_ns, collective.end_ns});
+    AddCollective(collective, &batch);
     at_ns = collective.end_ns;
     copying = "MEMCPY_OUT_FUSION_BUFFER";
   }

@@ -10,6 +10,7 @@ from farandole import exceptions
 from farandole.base.variables import is_elastic
 from farandole.elastic import membership
 from farandole.elastic.state import State
+from farandole.library import gpus
 from farandole.session import init
 
 # What another attempt cannot help: the script's own mistakes, and a job that did not come together in time.
@@ -54,6 +55,7 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
             except exceptions.HorovodInternalError as error:
                 if isinstance(error, exceptions.PeerLostError) and not is_elastic():
                     raise
+                _end_without_device(error)
                 _say(f"going back to the last commit: {error}")
                 state.restore()
                 needs_sync = True
@@ -88,6 +90,13 @@ def _join_again(reset: Callable[[], None]) -> None:
         except exceptions.PeerLostError as error:
             # Lost while the workers came together: they do once more.
             _say(f"joining the job again: {error}")
+
+
+def _end_without_device(error: exceptions.HorovodInternalError) -> None:
+    """Where a GPU has failed, nothing can be restored in this process: it ends, and the launcher starts another one."""
+    lost = gpus.failure()
+    if lost:
+        raise exceptions.DeviceLostError(lost) from error
 
 
 def _leave(error: exceptions.WorkerRetiredError) -> NoReturn:

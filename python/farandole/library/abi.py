@@ -47,6 +47,7 @@ _WAITING = {
     "farandole_result_copy": (c_int, [c_int64, c_void_p, c_int64]),
     "farandole_callbacks_withdraw": (c_int, [c_int, c_int]),
     "farandole_memory_allocate": (c_int, [c_uint32, c_int64, POINTER(c_void_p)]),
+    "farandole_gpu_failure": (c_char_p, []),
     "farandole_gpu_library": (c_int, [c_int, c_char_p, POINTER(c_int), POINTER(c_char_p)]),
 }
 _QUICK = {

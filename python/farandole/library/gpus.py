@@ -44,6 +44,11 @@ def nccl() -> Found:
     return _find(_NCCL, nccl_of_wheel())
 
 
+def failure() -> str:
+    """What the first GPU that has failed for good in this process has said; empty: none has."""
+    return (abi.load().gpu_failure() or b"").decode("utf-8", "replace")
+
+
 def nccl_of_wheel() -> str | None:
     """The library in the wheel nvidia-nccl, on which torch for GPUs depends; None: this Python has none."""
     try:

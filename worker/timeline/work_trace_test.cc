@@ -1,0 +1,52 @@
+#include "worker/timeline/work_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+
+namespace farandole::worker::timeline {
+namespace {
+
+session::Work WorkOf(session::Work::Trace::Collective collective) {
+  session::Work work;
+  work.trace = std::make_shared<session::Work::Trace>();
+  work.trace->begin_ns = 1000;
+  work.trace->collectives.push_back(std::move(collective));
+  return work;
+}
+
+TEST(WorkTraceTest, OnTheHostACollectiveIsBetweenCopies) {
+  const BatchTrace batch = TraceOf(WorkOf({"shm", 2000, 9000, {}}), 9500);
+  ASSERT_EQ(batch.activities.size(), 3u);
+  EXPECT_EQ(batch.activities[0].name, "MEMCPY_IN_FUSION_BUFFER");
+  EXPECT_EQ(batch.activities[1].name, "SHM_");
+  EXPECT_EQ(batch.activities[1].begin_ns, 2000);
+  EXPECT_EQ(batch.activities[1].end_ns, 9000);
+  EXPECT_EQ(batch.activities[2].name, "MEMCPY_OUT_FUSION_BUFFER");
+}
+
+// Counted back from the end that the host has seen.
+TEST(WorkTraceTest, OnADeviceItIsWhatTheDeviceDid) {
+  const BatchTrace batch = TraceOf(WorkOf({"nccl", 2000, 9'002'000, {{"NCCL_ALLREDUCE", 5}, {"REST", 1}}}), 9'003'000);
+  ASSERT_EQ(batch.activities.size(), 5u);
+  EXPECT_EQ(batch.activities[1].name, "WAIT_FOR_DATA");
+  EXPECT_EQ(batch.activities[1].begin_ns, 2000);
+  EXPECT_EQ(batch.activities[1].end_ns, 3'002'000);
+  EXPECT_EQ(batch.activities[2].name, "NCCL_ALLREDUCE");
+  EXPECT_EQ(batch.activities[2].end_ns, 8'002'000);
+  EXPECT_EQ(batch.activities[3].name, "REST");
+  EXPECT_EQ(batch.activities[3].end_ns, 9'002'000);
+}
+
+// Clocks differ: nothing lies outside of what the host has seen.
+TEST(WorkTraceTest, TimesOfADeviceStayWithinThoseOfTheHost) {
+  const BatchTrace batch = TraceOf(WorkOf({"nccl", 2000, 4000, {{"NCCL_ALLREDUCE", 5}, {"REST", 1}}}), 4000);
+  for (const BatchTrace::Activity& activity : batch.activities) {
+    EXPECT_LE(activity.begin_ns, activity.end_ns) << activity.name;
+    EXPECT_LE(activity.end_ns, 4000) << activity.name;
+  }
+}
+
+}  // namespace
+}  // namespace farandole::worker::timeline
