@@ -5,7 +5,6 @@ The ranks share the first GPU if there are not enough. NCCL takes that for sever
 
 from __future__ import annotations
 
-import functools
 import os
 import runpy
 import sys
@@ -20,8 +19,16 @@ if device == "cuda":
         os.environ["NCCL_HOSTID"] = str(rank)
     torch.cuda.set_device(rank % gpus)
 torch.set_default_device(device)
-# What is drawn on a device needs a generator there.
-torch.Generator = functools.partial(torch.Generator, device=device)
+
+
+class Generator(torch.Generator):
+    """What is drawn on a device needs a generator there."""
+
+    def __new__(cls) -> Generator:
+        return super().__new__(cls, device)
+
+
+torch.Generator = Generator
 sys.path.insert(0, str(Path(worker).parent))
 sys.argv = [worker, *sys.argv[3:]]
 runpy.run_path(worker, run_name="__main__")
