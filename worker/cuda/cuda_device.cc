@@ -209,8 +209,11 @@ absl::Status CudaDevice::ToStatus(CUresult result, absl::string_view call) const
   const absl::Status status = driver_->ToStatus(result, call);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) return absl::ResourceExhaustedError(status.message());
   if (!IsSticky(result)) return status;
-  std::string said =
-      absl::StrCat(name_, " has failed: ", status.message(), "; this process cannot use it any more, another one can");
+  return Lost(absl::StrCat("has failed: ", status.message()));
+}
+
+absl::Status CudaDevice::Lost(absl::string_view what) const {
+  const std::string said = absl::StrCat(name_, " ", what, "; this process cannot use it any more, another one can");
   Losses::Get().Add(said);
   return absl::DataLossError(said);
 }

@@ -85,6 +85,8 @@ class CudaDevice final : public device::Device {
   // What `call` has returned: RESOURCE_EXHAUSTED without memory; DATA_LOSS if no call of this process will succeed any
   // more; otherwise UNAVAILABLE.
   absl::Status ToStatus(CUresult result, absl::string_view call) const;
+  // For one that does not answer: `what` completes "GPU 0 (...) ". DATA_LOSS.
+  absl::Status Lost(absl::string_view what) const;
   // "GPU 0 (NVIDIA H100 80GB HBM3)".
   const std::string& name() const { return name_; }
   // The same for all processes that share it, and for no other device.

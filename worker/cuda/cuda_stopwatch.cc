@@ -20,6 +20,7 @@ void CudaStopwatch::Mark(std::string name) {
 }
 
 device::Phases CudaStopwatch::Read() const {
+  const CudaDevice::Current current(device_);
   device::Phases phases;
   for (size_t i = 1; i < marks_.size(); ++i) {
     float ms = 0;

@@ -11,7 +11,7 @@
 namespace farandole::worker::cuda {
 
 // How long the parts of what is on a stream take. A mark that fails is left out, as nobody but a timeline looks. One
-// thread at a time; the device's context is current; destroyed before the device.
+// thread at a time; the device's context is current at a mark; destroyed before the device.
 class CudaStopwatch {
  public:
   CudaStopwatch(CudaDevice* device, CUstream stream) : device_(device), stream_(stream) {}

@@ -11,7 +11,8 @@ namespace farandole::worker::nccl {
 namespace {
 
 constexpr int64_t kCheckMs = 1;
-// What an aborted kernel may take to leave its device: NCCL's look at a flag in host memory.
+// What an abort may take, and then an aborted kernel to leave its device: NCCL's look at a flag in host memory.
+constexpr int64_t kAbortMs = 30000;
 constexpr int64_t kGiveUpMs = 10000;
 
 TimePoint Now() { return Clock::Monotonic().Now(); }
@@ -147,7 +148,7 @@ Watch::Seen NcclCommunicator::Look() {
 void NcclCommunicator::BeginAbort(const absl::Status& failure) {
   if (aborted_) return;
   aborted_ = true;
-  give_up_ = Now().PlusMs(kGiveUpMs);
+  give_up_ = Now().PlusMs(kAbortMs);
   const auto over = std::make_shared<absl::Notification>();
   auto abort = [side = side_, over, reason = std::string(failure.message())]() mutable {
     side->comm().Abort(reason);
@@ -162,8 +163,8 @@ void NcclCommunicator::BeginAbort(const absl::Status& failure) {
 }
 
 void NcclCommunicator::AwaitAbort() {
-  if (abort_over_ == nullptr || abort_over_->WaitForNotificationWithTimeout(absl::Milliseconds(kGiveUpMs))) return;
-  os::Log(os::LogLevel::kError, absl::StrCat("ncclCommAbort has not returned for ", kGiveUpMs / 1000,
+  if (abort_over_ == nullptr || abort_over_->WaitForNotificationWithTimeout(absl::Milliseconds(kAbortMs))) return;
+  os::Log(os::LogLevel::kError, absl::StrCat("ncclCommAbort has not returned for ", kAbortMs / 1000,
                                              " s; its communicator and its memory on the device are left to it"));
 }
 
@@ -204,9 +205,14 @@ bool NcclCommunicator::Finished(const cuda::CudaEvent& end, TimePoint deadline, 
     return true;
   }
   if (*reached) return true;
+  if (aborted_ && !abort_seen_ && (abort_over_ == nullptr || abort_over_->HasBeenNotified())) {
+    abort_seen_ = true;
+    give_up_ = now.PlusMs(kGiveUpMs);
+  }
   if (aborted_ && give_up_ < now) {
-    os::Log(os::LogLevel::kError, absl::StrCat(end.device()->name(), " does not end a collective of NCCL ",
-                                               kGiveUpMs / 1000, " s after it was aborted: ", failure().message()));
+    // The kernel may write when the memory is somebody else's.
+    const absl::Status lost = end.device()->Lost("does not end a collective of NCCL that was aborted");
+    os::Log(os::LogLevel::kError, absl::StrCat(lost.message(), ": ", failure().message()));
     return true;
   }
   if (deadline < now) {

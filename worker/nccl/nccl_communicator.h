@@ -110,6 +110,7 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
   TimePoint next_check_;
   TimePoint give_up_;
   bool aborted_ = false;
+  bool abort_seen_ = false;  // its end
   // Of the thread that carries it out; null: there is none.
   std::shared_ptr<absl::Notification> abort_over_;
 

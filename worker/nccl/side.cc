@@ -91,7 +91,7 @@ absl::Status Side::AllreduceAt(const void* input, void* output, int64_t count, c
       comm_->Enqueue("ncclAllReduce", [&](const cuda::NcclApi& api, ncclComm_t comm, cuda::CUstream stream) {
         return api.ncclAllReduce(input, output, count, NcclType(lowering.type), *op, comm, stream);
       });
-  Mark("NCCL_ALLREDUCE", kept);
+  if (kept != nullptr) Mark("NCCL_ALLREDUCE", kept);
   return status;
 }
 
@@ -288,7 +288,7 @@ absl::Status Side::Adasum(const collective::Adasum& call, const std::vector<int6
   status = Enqueue(collective::Alltoall{data, operands, byte_counts, received}, kept);
   if (status.ok()) status = kernels_->AddAdasumProducts(call.dtype, share, comm_->stream());
   const int64_t products = share.pieces * share.ProductsOfOne();
-  if (status.ok()) status = AllreduceAt(share.products, share.products, products, {DataType::kFloat64}, kept);
+  if (status.ok()) status = AllreduceAt(share.products, share.products, products, {DataType::kFloat64}, nullptr);
   if (status.ok()) status = kernels_->FillAdasumWeights(share, comm_->stream());
   if (status.ok()) status = kernels_->AddWeighted(call.dtype, share, comm_->stream());
   if (status.ok()) {

@@ -66,6 +66,7 @@ class Side {
                       kernels::AdasumCall share, Kept* kept);
 
   absl::StatusOr<cuda::ncclRedOp_t> OpOf(const Lowering& lowering);
+  // `kept`: of an allreduce, for its times.
   absl::Status AllreduceAt(const void* input, void* output, int64_t count, const Lowering& lowering, Kept* kept);
   // Tensors to `to`, one behind the other, but for those that are there.
   absl::Status Pack(const collective::Allreduce& call, const Lowering& lowering, char* to, Kept* kept);

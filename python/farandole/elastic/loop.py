@@ -93,7 +93,7 @@ def _join_again(reset: Callable[[], None]) -> None:
 
 
 def _end_without_device(error: exceptions.HorovodInternalError) -> None:
-    """Where a GPU has failed, nothing can be restored in this process: it ends, and the launcher starts another one."""
+    """Where a GPU has failed, nothing can be restored in this process: it ends, as one that was killed."""
     lost = gpus.failure()
     if lost:
         raise exceptions.DeviceLostError(lost) from error

@@ -112,11 +112,11 @@ class Dense(Transfer):
         place = slot.place
         if place is None:
             return None
-        if gradient is not None and place.holds(gradient):
-            return gradient
-        if slot.parameter.dtype is not place.dtype:
+        if slot.parameter.dtype is not place.dtype or slot.parameter.get_device() != place.device:
             how.laid_out = False
             return None
+        if gradient is not None and place.holds(gradient):
+            return gradient
         if not place.free() or (gradient is not None and gradient.layout is not torch.strided):
             return None
         placed = place.tensor()
@@ -131,7 +131,10 @@ class Dense(Transfer):
         return placed
 
     def _wait(self) -> None:
-        handle, kept = self.handle, (self.buffer, self.result, self.place)
+        # Not the result, which the script has from now on: its place is free as soon as the script drops it, since what
+        # comes there next comes behind this on the streams of torch and of the library.
+        place = None if self.result is None else self.slot.place
+        handle, kept = self.handle, (self.buffer, place, self.place)
         try:
             handles.wait(handle, kept)
         except Exception:

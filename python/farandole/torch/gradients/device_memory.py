@@ -52,7 +52,8 @@ def lay_out(parameters: Sequence[torch.Tensor]) -> list[DevicePlace | None]:
     No gaps: what is reduced by one call has as many elements on every rank, also on one that has to pack them.
 
     Returns:
-        None for what does not fit, and for all of a device that has no memory for them: they are packed and unpacked.
+        None for what does not fit, and for all where the device has no memory for them, or torch does not take it: they
+        are packed and unpacked.
     """
     places: list[DevicePlace | None] = [None] * len(parameters)
     alike: dict[tuple[torch.device, torch.dtype], list[int]] = {}
@@ -62,9 +63,11 @@ def lay_out(parameters: Sequence[torch.Tensor]) -> list[DevicePlace | None]:
     for (device, dtype), indices in alike.items():
         try:
             flat = torch.empty(sum(parameters[index].numel() for index in indices), dtype=dtype, device=device)
-        except torch.cuda.OutOfMemoryError:
+            address = flat.data_ptr()
+            _bytes_of(_Owner(flat, address, 1))
+        except (RuntimeError, TypeError):
+            # Without numpy torch does not take memory by its address, either.
             continue
-        address = flat.data_ptr()
         for index in indices:
             places[index] = DevicePlace(flat, address, parameters[index])
             address += parameters[index].numel() * flat.element_size()

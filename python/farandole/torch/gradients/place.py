@@ -19,18 +19,19 @@ class Place(ABC):
 
     Attributes:
         address: of its first byte.
-        dtype: of the gradients.
+        dtype, device: of the gradients; -1: the host.
         copied_to: a gradient that lies elsewhere is copied here before it is reduced. Otherwise it is reduced from
             where it lies, and only the result is put here.
     """
 
-    __slots__ = ("address", "dtype", "_shape", "_last")
+    __slots__ = ("address", "dtype", "device", "_shape", "_last")
 
     copied_to = True
 
     def __init__(self, address: int, parameter: torch.Tensor) -> None:
         self.address = address
         self.dtype = parameter.dtype
+        self.device = parameter.get_device()
         self._shape = parameter.shape
         self._last: weakref.ref[Any] | None = None
 

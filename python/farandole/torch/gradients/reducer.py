@@ -128,6 +128,7 @@ class GradientReducer:
         self.groups = []
         self._how.begun = False
         self._how.laid_out = False
+        self._arrived = None
 
     def set_passes(self, passes: int) -> None:
         """Changes the number of backward passes, from the next one on."""
@@ -263,6 +264,8 @@ class GradientReducer:
             self._prepare()
         if self._excluded:
             return
+        if self._step.missing < 0:
+            handles.release_abandoned()  # what a device has done since, which keeps memory
         if self._arrived is not None:
             self._arrived[slot] = None
         gradient, usual = slot.parameter.grad, slot.usual
