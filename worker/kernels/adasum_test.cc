@@ -69,7 +69,8 @@ class Case {
     EXPECT_EQ(std::memcmp(call_.weights + 2 * k * call_.members, weights.data(), weights.size() * sizeof(double)), 0);
     std::vector<Bits> expected(counts_[k]);
     arithmetic::WeightedSum(type_, operands, weights, reinterpret_cast<char*>(expected.data()), counts_[k]);
-    EXPECT_EQ(std::memcmp(out_.data() + *begin, expected.data(), expected.size() * sizeof(Bits)), 0) << Name(type_);
+    const auto ours_begin = out_.begin() + *begin;
+    EXPECT_EQ(std::vector<Bits>(ours_begin, ours_begin + counts_[k]), expected) << Name(type_);
     *begin += counts_[k];
   }
 
