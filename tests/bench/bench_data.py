@@ -23,6 +23,9 @@ import report
 from curves import size_label
 from players import NotMeasuredError, Player, Samples, Task, by_turns, task
 
+sys.path.insert(0, str(peers.HERE.parent))
+import namespaces  # noqa: E402
+
 QUICK = bool(os.environ.get("FARANDOLE_BENCH_QUICK"))
 ROUNDS = 3 if QUICK else 15
 SIZES = [4, 4 << 10, 64 << 10, 1 << 20, 16 << 20] if QUICK else [4**k for k in range(1, 15)]
@@ -31,6 +34,7 @@ TCP_SIZES = [1 << 20, 16 << 20] if QUICK else [1 << 20, 4 << 20, 16 << 20, 64 <<
 EIGHT_SIZES = [4, 64 << 10, 4 << 20] if QUICK else [4, 4 << 10, 64 << 10, 1 << 20, 16 << 20]
 LOOPS = ("loop_plain", "loop_streaming", "loop_plain_chunked", "loop_streaming_chunked")
 SOCKETS = ("sockets_128", "sockets_512", "sockets_2048")
+IN_PARTS, WHOLE = "hier_2048", "hier_0"
 PYTHON_CALLS = 50
 STEPS = 2 if QUICK else 3
 NEIGHBOURS = 4
@@ -216,6 +220,28 @@ def tcp(world: int, samples: dict[int, dict[str, Samples]]) -> Rows:
     return rows + goals
 
 
+def two_hosts() -> Rows:
+    """Hosts of two ranks each that are network namespaces: layers that work at once beside one after the other."""
+    if reason := namespaces.why_not():
+        raise NotMeasuredError(reason)
+    rows, goals = [], []
+    network = namespaces.Network(2)
+    try:
+        places = [(f"/proc/{host.pid}/ns/net", network.address(number)) for number, host in enumerate(network.hosts)]
+        ours = peers.ours(4, [word for place in places for word in place])
+        for size in TCP_SIZES:
+            turns = {what: (ours, task(what, size)) for what in (IN_PARTS, WHOLE)}
+            found = by_turns(turns, ROUNDS)
+            name = f"hier, 2 hosts of 2 ranks, {size_label(size)}"
+            rows.append(microseconds(name, found[IN_PARTS], one_layer_after_the_other=found[WHOLE]))
+            row = ratios(f"{name}: one layer after the other / in parts", found[WHOLE].over(found[IN_PARTS]))
+            goals.append(judged(row, "at least 1.3", row.value >= 1.3) if size == TCP_SIZES[-1] else row)
+        ours.close()
+    finally:
+        network.end()
+    return rows + goals
+
+
 def trained(network: str) -> tuple[dict[str, Samples], list[int]]:
     """Steps of ours, of DDP and of DDP without communication, by turns; bytes of gradients that differ, and all."""
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -311,6 +337,7 @@ def main() -> None:
         "8 ranks": eight_ranks,
         "tcp, 2 ranks": lambda: tcp(2, over_tcp[2]),
         "tcp, 4 ranks": lambda: tcp(4, over_tcp[4]),
+        "two hosts": two_hosts,
         "resnet18": lambda: training("resnet18"),
         "gpt": lambda: training("gpt"),
         "resnet18, busy": lambda: training_beside_others("resnet18"),

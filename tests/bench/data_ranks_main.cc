@@ -1,13 +1,17 @@
 // Our communicators and the bounds beside them, as rank processes that measure what players.py tells them to.
-//   data_ranks SOCKET RANKS
-// Rank r is pinned to the r-th of the CPUs that this process may use, modulo their number. What they measure:
+//   data_ranks SOCKET RANKS [NETWORK ADDRESS]...
+// Rank r is pinned to the r-th of the CPUs that this process may use, modulo their number. With networks (files of
+// namespaces, each with this host's address there) the first ranks are on the first host, and so on. What they measure:
 //   shm_buffer       allreduce through shared memory, operands in the batch buffer
 //   shm_private      the same, operands in private memory: the communicator copies in and out
 //   shm_packed       the same, copied to the batch buffer and back by the caller
 //   tcp              allreduce over loopback
+//   hier_N           the same among these hosts, in parts of N KiB; hier_0: whole, one layer after the other, where
+//                    the operand is
 //   loop_*           the sum of both operands written to both, by plain loops over the same kind of mapping
 //   ping_pong        one cache line there and back; exchange: both write one and wait for the other's
 //   sockets_N        as many bytes through plain sockets as a ring allreduce moves, in pieces of N KiB
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +35,7 @@
 #include "transport/tcp/transport.h"
 #include "worker/collective/communicator_testing.h"
 #include "worker/collective/local_bootstrap.h"
+#include "worker/hier/hierarchical_communicator.h"
 #include "worker/schedule/scheduled_communicator.h"
 #include "worker/shm/shm_buffers.h"
 #include "worker/shm/shm_communicator.h"
@@ -45,14 +51,27 @@ DataType TypeOf(const std::string& name) {
   return name == "float16" ? DataType::kFloat16 : name == "bfloat16" ? DataType::kBfloat16 : DataType::kFloat32;
 }
 
+struct Host {
+  std::string network;
+  std::string address;
+};
+
+int HostOf(int rank, int size, const std::vector<Host>& hosts) { return static_cast<int>(rank * hosts.size() / size); }
+
+bool Enter(const std::string& network) {
+  const int fd = open(network.c_str(), O_RDONLY | O_CLOEXEC);
+  return fd >= 0 && setns(fd, CLONE_NEWNET) == 0;
+}
+
 class DataRank {
  public:
   DataRank(const char* driver, perf::data::RankSlot* slots, int rank, int size,
-           worker::collective::LocalBootstrap* bootstrap, const SocketRing* ring)
+           worker::collective::LocalBootstrap* bootstrap, const SocketRing* ring, const std::vector<Host>& hosts)
       : link_(driver, rank),
         page_(slots, rank, size, LooksOf(size)),
         bootstrap_(bootstrap),
         ring_(ring),
+        hosts_(hosts),
         loop_buffers_("loops", size, rank, bootstrap, kBufferBytes) {}
 
   void Run() {
@@ -69,6 +88,7 @@ class DataRank {
     if (absl::StartsWith(command.what, "shm")) return Shm(command);
     if (absl::StartsWith(command.what, "loop")) return Loops(command);
     if (command.what == "tcp") return Tcp(command);
+    if (absl::ConsumePrefix(&what, "hier_")) return Hierarchical(command, int64_t{std::atoi(what.data())} << 10);
     if (absl::ConsumePrefix(&what, "sockets_")) return Sockets(command, int64_t{std::atoi(what.data())} << 10);
     if (command.what == "ping_pong" || command.what == "exchange") return CacheLine(command);
     link_.Fail("nobody can measure " + command.what);
@@ -113,6 +133,38 @@ class DataRank {
       tcp_ = *std::move(made);
     }
     return Allreduces(command, tcp_.get(), own_.data(), nullptr);
+  }
+
+  std::vector<double> Hierarchical(const Command& command, int64_t part_bytes) {
+    std::unique_ptr<worker::collective::BlockingCommunicator>& hier = hier_[part_bytes];
+    if (hier == nullptr) hier = MakeHierarchical(part_bytes);
+    const worker::arithmetic::Reduction how(TypeOf(command.dtype));
+    const int64_t count = command.bytes / SizeOf(how.dtype);
+    return MeasureBlocks(command, &page_, &link_, own_.data(), [&](char* data) {
+      worker::collective::Instance instance = {1, ++anchor_, 0};
+      if (part_bytes > 0) return Require(hier->AllreducePieces(instance, how, {{data, data, count}}));
+      Require(hier->Barrier(instance));
+      ++instance.part;
+      Require(hier->Allreduce(instance, how, data, count));
+    });
+  }
+
+  std::unique_ptr<worker::collective::BlockingCommunicator> MakeHierarchical(int64_t part_bytes) {
+    if (hosts_.empty()) link_.Fail("there are no hosts");
+    if (transport_ == nullptr) {
+      const std::string& address = hosts_[HostOf(page_.rank(), page_.size(), hosts_)].address;
+      transport_ = std::make_unique<transport::tcp::TcpTransport>(transport::tcp::TcpOptions{address});
+    }
+    std::vector<int> host_of;
+    for (int rank = 0; rank < page_.size(); ++rank) host_of.push_back(HostOf(rank, page_.size(), hosts_));
+    worker::collective::Group group = worker::collective::TestGroupOnHosts(host_of, page_.rank());
+    group.key = "parts" + std::to_string(part_bytes);
+    group.data_key = "benchmark";
+    worker::hier::HierarchicalOptions options;
+    options.part_bytes = part_bytes > 0 ? part_bytes : INT64_MAX / 4;
+    auto made = worker::hier::HierarchicalCommunicator::Create(group, transport_.get(), bootstrap_, options);
+    Require(made.status());
+    return *std::move(made);
   }
 
   std::vector<double> Loops(const Command& command) {
@@ -182,10 +234,12 @@ class DataRank {
   perf::data::RankPage page_;
   worker::collective::LocalBootstrap* const bootstrap_;
   const SocketRing* const ring_;
+  const std::vector<Host> hosts_;
   worker::shm::ShmBuffers loop_buffers_;
   std::unique_ptr<worker::shm::ShmCommunicator> shm_;
   std::unique_ptr<transport::tcp::TcpTransport> transport_;
   std::unique_ptr<worker::schedule::ScheduledCommunicator> tcp_;
+  std::map<int64_t, std::unique_ptr<worker::collective::BlockingCommunicator>> hier_;  // by bytes of a part
   std::vector<char> own_, received_;
   uint64_t anchor_ = 0;
   int64_t sockets_call_ = 0;
@@ -194,18 +248,24 @@ class DataRank {
 }  // namespace
 
 int Main(int argc, char** argv) {
-  const int size = argc == 3 ? std::atoi(argv[2]) : 0;
+  const int size = argc >= 3 && argc % 2 == 1 ? std::atoi(argv[2]) : 0;
   if (size < 2 || size > perf::data::RankPage::kRanksMax) {
-    std::fprintf(stderr, "usage: data_ranks SOCKET RANKS\n");
+    std::fprintf(stderr, "usage: data_ranks SOCKET RANKS [NETWORK ADDRESS]...\n");
     return 2;
   }
+  std::vector<Host> hosts;
+  for (int i = 3; i < argc; i += 2) hosts.push_back({argv[i], argv[i + 1]});
   worker::collective::LocalBootstrap bootstrap;
   const SocketRing ring(size);
   perf::data::RankSlot* const slots = perf::data::RankPage::Map(nullptr);
   for (int rank = 0; rank < size; ++rank) {
     if (fork() != 0) continue;
     perf::data::PinToCpuOf(rank);
-    DataRank(argv[1], slots, rank, size, &bootstrap, &ring).Run();
+    if (!hosts.empty() && !Enter(hosts[HostOf(rank, size, hosts)].network)) {
+      std::perror("data_ranks: cannot enter the network of a host");
+      _exit(1);
+    }
+    DataRank(argv[1], slots, rank, size, &bootstrap, &ring, hosts).Run();
     _exit(0);
   }
   int failed = 0;

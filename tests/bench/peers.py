@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import report
@@ -28,9 +29,10 @@ ALGORITHMS = {
 }
 
 
-def ours(ranks: int) -> Player:
-    """data_ranks_main.cc: shm_*, tcp, loop_*, ping_pong, exchange, sockets."""
-    return Player(f"farandole, {ranks} ranks", ranks, lambda path: [str(BIN / "data_ranks"), path, str(ranks)])
+def ours(ranks: int, hosts: Sequence[str] = ()) -> Player:
+    """data_ranks_main.cc: shm_*, tcp, loop_*, ping_pong, exchange, sockets; with `hosts`, each a network and an address
+    there, hier_*."""
+    return Player(f"farandole, {ranks} ranks", ranks, lambda path: [str(BIN / "data_ranks"), path, str(ranks), *hosts])
 
 
 def gloo(ranks: int) -> Player:

@@ -29,6 +29,7 @@ inline HierarchicalOptions SmallHierarchicalOptions() {
   options.scheduled.runner.loop_work_bytes = 500;
   options.scheduled.table = *schedule::ScheduleTable::Parse("allreduce 0 2500 1 any doubling", "test");
   options.leaders_bytes_max = 5000;
+  options.part_bytes = 6000;
   return options;
 }
 

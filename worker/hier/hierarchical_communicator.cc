@@ -15,10 +15,17 @@ namespace farandole::worker::hier {
 namespace {
 
 // Instances that a collective may take in each layer.
-constexpr uint32_t kStepsMax = 4;
+constexpr uint32_t kStepsMax = 64;
+// Parts of an allreduce: two steps in the host for each.
+constexpr int64_t kPartsMax = kStepsMax / 2;
 
 int64_t SumOf(const std::vector<int64_t>& values, size_t end) {
   return std::accumulate(values.begin(), values.begin() + end, int64_t{0});
+}
+
+// The sum of 16-bit floats; they are scaled before and after.
+arithmetic::Reduction WidenedFrom(const arithmetic::Reduction& how) {
+  return {DataType::kFloat32, how.op, 1, 1, arithmetic::FactorOfHalves(how.mean)};
 }
 
 absl::Status NoMemory(int64_t bytes) {
@@ -45,6 +52,10 @@ HierarchicalCommunicator::HierarchicalCommunicator(const collective::Group& grou
 
 HierarchicalCommunicator::~HierarchicalCommunicator() {
   for (collective::BatchBuffer* buffer : {&share_, &widened_, &gathered_}) buffer->Watch(nullptr);
+}
+
+int64_t HierarchicalCommunicator::FusedBytesMax() const {
+  return map_.even() ? INT64_MAX : collective::BlockingCommunicator::FusedBytesMax();
 }
 
 collective::Instance HierarchicalCommunicator::StepOf(const collective::Instance& instance, uint32_t step) {
@@ -123,9 +134,10 @@ absl::Status HierarchicalCommunicator::Allreduce(const collective::Instance& ins
   if (count == 0) return Barrier(instance);
   char* const operand = static_cast<char*>(data);
   if (arithmetic::IsHalf(how.dtype)) return AllreduceWidened(instance, how, operand, count);
-  const bool small = count * SizeOf(how.dtype) <= options_.leaders_bytes_max;
-  if (small || !map_.even()) return AllreduceByLeaders(instance, how, operand, count);
-  return AllreduceByAll(instance, how, operand, count);
+  const int64_t element = SizeOf(how.dtype);
+  if (!IsByAll(count * element)) return AllreduceByLeaders(instance, how, operand, count);
+  PassageInPlace passage(operand, element);
+  return AllreduceByAll(instance, how, &passage, count);
 }
 
 absl::Status HierarchicalCommunicator::AllreduceByLeaders(const collective::Instance& instance,
@@ -147,39 +159,117 @@ absl::Status HierarchicalCommunicator::AllreduceByLeaders(const collective::Inst
   });
 }
 
+absl::Status HierarchicalCommunicator::AllreducePieces(const collective::Instance& instance,
+                                                       const arithmetic::Reduction& how,
+                                                       absl::Span<const collective::Piece> pieces) {
+  const bool half = arithmetic::IsHalf(how.dtype);
+  const arithmetic::Reduction summed = half ? WidenedFrom(how) : how;
+  const int64_t count = collective::CountOf(pieces), element = SizeOf(summed.dtype);
+  if (!arithmetic::CanReduce(how) || !IsByAll(count * element)) {
+    return collective::BlockingCommunicator::AllreducePieces(instance, how, pieces);
+  }
+  const int64_t place_bytes = ElementsOfPart(count, element) * element;
+  char* const places = Scratch(2 * place_bytes);
+  char* const narrow = half ? static_cast<char*>(narrow_.Get(place_bytes / 2)) : nullptr;
+  if (places == nullptr || (half && narrow == nullptr)) return Break(NoMemory(3 * place_bytes), Rank());
+  PassageByCopies passage(how, pieces, places, place_bytes, narrow);
+  return AllreduceByAll(instance, summed, &passage, count);
+}
+
+// A part crosses hosts while the next one is summed in the host, and the former one gathered.
 absl::Status HierarchicalCommunicator::AllreduceByAll(const collective::Instance& instance,
-                                                      const arithmetic::Reduction& how, char* data, int64_t count) {
-  arithmetic::Reduction first = how, last = how;
-  first.postscale = first.mean = last.prescale = 1;
-  const int64_t element = SizeOf(how.dtype);
+                                                      const arithmetic::Reduction& how, Passage* passage,
+                                                      int64_t count) {
+  const int64_t each = ElementsOfPart(count, SizeOf(how.dtype)), parts = (count + each - 1) / each;
+  Part crossing;
+  for (int64_t index = 0; index < parts; ++index) {
+    Part part = PartOf(count, each, index, SizeOf(how.dtype));
+    absl::Status status = SumInHost(instance, how, passage, &part);
+    // Whatever has become of this one: the former one has its memory.
+    const absl::Status crossed = across_thread_.Await();
+    if (status.ok()) status = crossed;
+    if (!status.ok()) return status;
+    const auto cross = [this, &instance, &how, part] { return SumAcross(instance, how, part); };
+    status = parts == 1 ? cross() : BeginToCross(cross);
+    if (status.ok() && index > 0) status = GatherInHost(instance, how, passage, crossing);
+    if (!status.ok()) {
+      across_thread_.Await().IgnoreError();
+      return status;
+    }
+    crossing = std::move(part);
+  }
+  const absl::Status status = across_thread_.Await();
+  return status.ok() ? GatherInHost(instance, how, passage, crossing) : status;
+}
+
+// Enough for the network to be busy with it, and few enough for the steps' numbers; whole cache lines for each member.
+int64_t HierarchicalCommunicator::ElementsOfPart(int64_t count, int64_t element) const {
+  const int64_t line = 64 / element * layers_.local->size();
+  const int64_t least = std::max(options_.part_bytes / element, (count + kPartsMax - 1) / kPartsMax);
+  return std::min((least + line - 1) / line * line, count);
+}
+
+HierarchicalCommunicator::Part HierarchicalCommunicator::PartOf(int64_t count, int64_t each, int64_t index,
+                                                                int64_t element) const {
+  Part part;
+  part.begin = index * each;
+  part.count = std::min(each, count - part.begin);
+  part.step = static_cast<uint32_t>(2 * index);
   const int in_host = layers_.local->size();
-  std::vector<int64_t> shares;
-  for (int l = 0; l < in_host; ++l) shares.push_back(collective::LineShare(count, element, in_host, l).count);
-  const int64_t own = shares[local()], bytes = own * element;
-  void* const share = share_.Get(bytes);
+  for (int l = 0; l < in_host; ++l) {
+    part.shares.push_back(collective::LineShare(part.count, element, in_host, l).count);
+  }
+  return part;
+}
+
+absl::Status HierarchicalCommunicator::SumInHost(const collective::Instance& instance, const arithmetic::Reduction& how,
+                                                 Passage* passage, Part* part) {
+  arithmetic::Reduction first = how;
+  first.postscale = first.mean = 1;
+  const int64_t element = SizeOf(how.dtype), bytes = part->shares[local()] * element;
+  char* const share = static_cast<char*>(share_.Get(bytes));
   if (share == nullptr && bytes > 0) return Break(NoMemory(bytes), Rank());
-  absl::Status status =
-      InHost(instance, 0, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
-        return layer->Reducescatter(step, first, data, share, shares);
+  part->at = passage->Load(part->begin, part->count);
+  part->own = part->at + SumOf(part->shares, local()) * element;
+  const absl::Status status =
+      InHost(instance, part->step, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
+        return layer->Reducescatter(step, first, part->at, share, part->shares);
       });
-  if (!status.ok()) return status;
   // From there the others of the host can read it.
-  char* const place = data + collective::LineShare(count, element, in_host, local()).begin * element;
-  if (bytes > 0) std::memcpy(place, share, bytes);
-  status = Across(instance, 0, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
-    return layer->Allreduce(step, last, place, own);
+  if (status.ok() && bytes > 0) std::memcpy(part->own, share, bytes);
+  return status;
+}
+
+absl::Status HierarchicalCommunicator::SumAcross(const collective::Instance& instance, const arithmetic::Reduction& how,
+                                                 const Part& part) {
+  arithmetic::Reduction last = how;
+  last.prescale = 1;
+  return Across(instance, part.step, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
+    return layer->Allreduce(step, last, part.own, part.shares[local()]);
   });
-  if (!status.ok()) return status;
+}
+
+absl::Status HierarchicalCommunicator::BeginToCross(AcrossThread::Call call) {
+  const absl::Status begun = across_thread_.Begin(std::move(call));
+  return begun.ok() ? begun : Break(begun, Rank());
+}
+
+absl::Status HierarchicalCommunicator::GatherInHost(const collective::Instance& instance,
+                                                    const arithmetic::Reduction& how, Passage* passage,
+                                                    const Part& part) {
   std::vector<int64_t> byte_counts;
-  for (int64_t elements : shares) byte_counts.push_back(elements * element);
-  return InHost(instance, 1, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
-    return layer->Allgather(step, place, data, byte_counts);
-  });
+  for (int64_t elements : part.shares) byte_counts.push_back(elements * SizeOf(how.dtype));
+  const absl::Status status =
+      InHost(instance, part.step + 1, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
+        return layer->Allgather(step, part.own, part.at, byte_counts);
+      });
+  if (status.ok()) passage->Store(part.at, part.count);
+  return status;
 }
 
 absl::Status HierarchicalCommunicator::AllreduceWidened(const collective::Instance& instance,
                                                         const arithmetic::Reduction& how, char* data, int64_t count) {
-  const arithmetic::Reduction wide(DataType::kFloat32, how.op, 1, 1, arithmetic::FactorOfHalves(how.mean));
+  const arithmetic::Reduction wide = WidenedFrom(how);
   const int64_t bytes = count * SizeOf(wide.dtype);
   float* const widened = static_cast<float*>(widened_.Get(bytes));
   if (widened == nullptr) return Break(NoMemory(bytes), Rank());
@@ -236,21 +326,55 @@ absl::Status HierarchicalCommunicator::Broadcast(const collective::Instance& ins
   }
   // Where hosts are even the root can go across itself.
   const int root_host = map_.host_of(root), root_local = map_.local_of(root), carrier = map_.even() ? root_local : 0;
+  const int64_t part_bytes = std::max({options_.part_bytes, (bytes + kPartsMax - 1) / kPartsMax, int64_t{1}});
+  const BroadcastCall call = {instance, static_cast<char*>(data), bytes, part_bytes, root_host, carrier};
   const bool first_in_host = host() == root_host && carrier != root_local;
-  const auto in_host = [&](uint32_t step, int from) {
-    return InHost(instance, step, [&](collective::BlockingCommunicator* layer, const collective::Instance& of_step) {
-      return layer->Broadcast(of_step, from, data, bytes);
-    });
-  };
-  absl::Status status;
-  if (first_in_host) status = in_host(0, root_local);
-  if (status.ok() && local() == carrier) {
-    status = Across(instance, 0, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
-      return layer->Broadcast(step, root_host, data, bytes);
-    });
+  if (!first_in_host) return BroadcastByParts(call);
+  // Nobody else has it yet. There, it does not come back from other hosts.
+  absl::Status status =
+      InHost(instance, kStepsMax - 1, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
+        return layer->Broadcast(step, root_local, data, bytes);
+      });
+  for (int64_t index = 0; index < call.parts(); ++index) {
+    if (status.ok() && local() == carrier) status = BroadcastAcross(call, index);
   }
-  if (!status.ok() || first_in_host) return status;
-  return in_host(1, carrier);
+  return status;
+}
+
+// A part crosses hosts while the former one is told in the host.
+absl::Status HierarchicalCommunicator::BroadcastByParts(const BroadcastCall& call) {
+  const int64_t parts = call.parts();
+  if (local() != call.carrier) {
+    absl::Status status;
+    for (int64_t index = 0; index < parts && status.ok(); ++index) status = BroadcastInHost(call, index);
+    return status;
+  }
+  absl::Status status = BroadcastAcross(call, 0);
+  for (int64_t index = 0; index < parts && status.ok(); ++index) {
+    if (index + 1 < parts) {
+      status = BeginToCross([this, &call, index] { return BroadcastAcross(call, index + 1); });
+    }
+    if (status.ok()) status = BroadcastInHost(call, index);
+    const absl::Status crossed = across_thread_.Await();
+    if (status.ok()) status = crossed;
+  }
+  return status;
+}
+
+absl::Status HierarchicalCommunicator::BroadcastAcross(const BroadcastCall& call, int64_t index) {
+  const collective::Share part = call.PartOf(index);
+  return Across(call.instance, static_cast<uint32_t>(index),
+                [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
+                  return layer->Broadcast(step, call.root_host, call.data + part.begin, part.count);
+                });
+}
+
+absl::Status HierarchicalCommunicator::BroadcastInHost(const BroadcastCall& call, int64_t index) {
+  const collective::Share part = call.PartOf(index);
+  return InHost(call.instance, static_cast<uint32_t>(index),
+                [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
+                  return layer->Broadcast(step, call.carrier, call.data + part.begin, part.count);
+                });
 }
 
 absl::Status HierarchicalCommunicator::Barrier(const collective::Instance& instance) {

@@ -60,6 +60,35 @@ TEST_P(HierarchicalCommunicatorTest, AllreducesEveryCellOfEveryTypeAndSize) {
   });
 }
 
+// As many as a batch has, on their way in one part or many, which end anywhere in them.
+TEST_P(HierarchicalCommunicatorTest, AllreducesTensorsOfEveryTypeWhereTheyLie) {
+  Run([&](HierarchicalCommunicator* communicator, int position) {
+    uint64_t round = 0;
+    for (DataType dtype : kTypes) {
+      for (const std::vector<int64_t>& counts : std::vector<std::vector<int64_t>>{
+               {1}, {700, 1, 0, 640}, {3000, 17, 2999, 5}, {0, 40000, 1, 12345, 30}, {150000}}) {
+        const arithmetic::Reduction how(dtype, ++round % 2 == 0 ? ReduceOp::kSum : ReduceOp::kMax);
+        const int64_t element = SizeOf(dtype), all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+        std::vector<char> inputs(all * element), outputs(all * element);
+        collective::FillOperand(dtype, inputs.data(), all, position, static_cast<int>(round));
+        const std::vector<char> before = inputs;
+        std::vector<collective::Piece> pieces;
+        for (int64_t count : counts) {
+          const int64_t at = pieces.empty() ? 0
+                                            : static_cast<const char*>(pieces.back().input) - inputs.data() +
+                                                  pieces.back().count * element;
+          pieces.push_back({inputs.data() + at, outputs.data() + at, count});
+        }
+        const absl::Status s = communicator->AllreducePieces({1, round, 0}, how, pieces);
+        ASSERT_TRUE(s.ok()) << s;
+        ASSERT_EQ(collective::WrongCell(how, outputs.data(), all, ranks(), static_cast<int>(round)), -1)
+            << Name(dtype) << " " << Name(how.op) << " " << all;
+        ASSERT_EQ(inputs, before);
+      }
+    }
+  });
+}
+
 TEST_P(HierarchicalCommunicatorTest, ReducescattersUnevenParts) {
   Run([](HierarchicalCommunicator* communicator, int) { collective::CheckReducescatter(communicator); });
 }
@@ -114,7 +143,7 @@ TEST_P(HierarchicalCommunicatorTest, BroadcastFromEveryRoot) {
   Run([&](HierarchicalCommunicator* communicator, int position) {
     int round = 0;
     for (int root = 0; root < ranks(); ++root) {
-      for (int64_t bytes : {0, 1, 481, 8193, 50000}) {
+      for (int64_t bytes : {0, 1, 481, 6000, 8193, 50000, 300000}) {
         ++round;
         std::vector<char> data(bytes + 1);
         collective::FillOperand(DataType::kUint8, data.data(), bytes, position, round);

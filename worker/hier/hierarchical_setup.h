@@ -21,6 +21,8 @@ struct HierarchicalOptions {
   schedule::ScheduledOptions scheduled;
   // Largest operand for which only the leaders of the hosts talk across them; beyond it all members do, if they can.
   int64_t leaders_bytes_max = 64 << 10;
+  // Of a larger operand, what crosses hosts at a time, of all members of a host together.
+  int64_t part_bytes = 2 << 20;
 };
 
 // The two layers of a member.

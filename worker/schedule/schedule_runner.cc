@@ -22,11 +22,11 @@ constexpr int kNoticeWaitMs = 200;
 // What a tag has room for.
 constexpr uint64_t kAnchorMax = (uint64_t{1} << 40) - 1;
 constexpr uint64_t kSeqMax = (uint64_t{1} << 40) - 1;
-// As many as a batch of all open requests needs, four for each of 65536 and four steps for each of these.
-constexpr int kPartBits = 20;
+// As many as a batch of all open requests needs, four for each of 65536 and 64 steps for each of these.
+constexpr int kPartBits = 24;
 // Transfers of a call; those of a later call of the same instance.
-constexpr int kNumberBits = 28;
-constexpr int kStageBits = 23;
+constexpr int kNumberBits = 24;
+constexpr int kStageBits = 19;
 constexpr uint64_t kPartMax = (uint64_t{1} << kPartBits) - 1;
 constexpr uint64_t kNumberMax = (uint64_t{1} << kNumberBits) - 1;
 constexpr uint32_t kStagesMax = 1 << (kNumberBits - kStageBits);

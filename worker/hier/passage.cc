@@ -1,0 +1,38 @@
+#include "worker/hier/passage.h"
+
+#include "worker/arithmetic/reduce.h"
+
+namespace farandole::worker::hier {
+
+PassageByCopies::PassageByCopies(const arithmetic::Reduction& how, absl::Span<const collective::Piece> pieces,
+                                 char* places, int64_t place_bytes, char* narrow)
+    : how_(how),
+      half_(arithmetic::IsHalf(how.dtype)),
+      in_(how.dtype, pieces),
+      out_(how.dtype, pieces),
+      places_(places),
+      place_bytes_(place_bytes),
+      narrow_(narrow) {}
+
+char* PassageByCopies::Load(int64_t begin, int64_t count) {
+  char* const place = places_ + which_ * place_bytes_;
+  which_ ^= 1;
+  char* const packed = half_ ? narrow_ : place;
+  in_.Pack(packed, count * SizeOf(how_.dtype));
+  if (half_) {
+    if (how_.prescale != 1) arithmetic::ScaleInPlace(how_.dtype, packed, count, how_.prescale);
+    arithmetic::Widen(how_.dtype, reinterpret_cast<float*>(place), packed, count);
+  }
+  return place;
+}
+
+void PassageByCopies::Store(char* at, int64_t count) {
+  char* const packed = half_ ? narrow_ : at;
+  if (half_) {
+    arithmetic::Narrow(how_.dtype, packed, reinterpret_cast<const float*>(at), count);
+    if (how_.postscale != 1) arithmetic::ScaleInPlace(how_.dtype, packed, count, how_.postscale);
+  }
+  out_.Unpack(packed, count * SizeOf(how_.dtype));
+}
+
+}  // namespace farandole::worker::hier
