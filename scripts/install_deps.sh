@@ -13,7 +13,8 @@
 # missing, and installs nothing. With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of
 # `make fuzz`, with --lint those of `make lint`, with --kernels the compiler of GPU kernels, without which these are left
 # out. With --consumers or --docs: requirements-consumers.txt or requirements-docs.txt into .venv, and nothing else. With
-# --nvidia: the files of requirements-nvidia.txt in .deps/nvidia, for `make test-nccl`.
+# --nvidia: the files of requirements-nvidia.txt in .deps/nvidia, for `make test-nccl`. With --rdma: the emulator, the
+# kernel and the tools of `make test-rdma` in .deps/rdma, unpacked there and not installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -60,6 +61,13 @@ fuzz_packages=(
   clang-14 libclang-rt-14-dev
 )
 
+rdma_packages=(
+  # Emulates a machine.
+  qemu-system-x86
+  # What runs in it: a shell, the `rdma` command, verbs with a driver for Soft-RoCE, and their own tests.
+  busybox-static ibverbs-providers ibverbs-utils iproute2 libibverbs1 perftest
+)
+
 die() {
   echo "install_deps: $*" >&2
   exit 1
@@ -95,11 +103,25 @@ install_packages() {
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install "${missing[@]}"
 }
 
-# Where apt gets this release's binary packages from is where the sources are. Debian's keys are in apt's default trust.
+# Where apt gets this release's packages from, as lines of a source list, which begin with deb for binary packages and
+# with deb-src for their sources; both lie in the same place. Debian's keys are in apt's default trust.
 write_source_list() {
-  apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' |
-    sort -u >"$1"
-  [[ -s $1 ]] || die "apt knows no Debian source of packages; look at /etc/apt/sources.list and run apt-get update"
+  apt-get indextargets --format "$1 "'$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' |
+    sort -u >"$2"
+  [[ -s $2 ]] || die "apt knows no Debian source of packages; look at /etc/apt/sources.list and run apt-get update"
+}
+
+# An apt state in folder $1 that knows packages of the kind $2, deb or deb-src; sets `options` for apt-get to use it. The
+# machine's own lists may be old, and only root may renew them.
+make_apt_state() {
+  local dir=$1
+  mkdir -p "$dir/lists/partial" "$dir/cache/archives/partial" "$dir/parts"
+  write_source_list "$2" "$dir/sources.list"
+  # Hooks of the system's apt configuration are for the system's state.
+  printf '#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n' >"$dir/apt.conf"
+  options=(-q -c "$dir/apt.conf" -o Dir::Etc::SourceList="$dir/sources.list" -o Dir::Etc::SourceParts="$dir/parts"
+    -o Dir::State::Lists="$dir/lists" -o Dir::Cache="$dir/cache" -o APT::Sandbox::User="$(id -un)")
+  apt-get "${options[@]}" update
 }
 
 fetch_abseil() {
@@ -109,13 +131,7 @@ fetch_abseil() {
   echo "install_deps: fetching abseil's Debian source $version into .deps/abseil"
   dir=$(mktemp -d)
   trap 'rm -rf "$dir"' RETURN
-  mkdir -p "$dir/lists/partial" "$dir/cache/archives/partial" "$dir/parts"
-  write_source_list "$dir/sources.list"
-  # Hooks of the system's apt configuration are for the system's state.
-  printf '#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n' >"$dir/apt.conf"
-  options=(-q -c "$dir/apt.conf" -o Dir::Etc::SourceList="$dir/sources.list" -o Dir::Etc::SourceParts="$dir/parts"
-    -o Dir::State::Lists="$dir/lists" -o Dir::Cache="$dir/cache" -o APT::Sandbox::User="$(id -un)")
-  apt-get "${options[@]}" update
+  make_apt_state "$dir" deb-src
   (cd "$dir" && apt-get "${options[@]}" source --download-only "abseil=$version")
   # apt has checked the hashes against the signed index; the signer's own key need not be on this machine.
   dpkg-source --no-check -x "$dir"/abseil_*.dsc "$dir/abseil" >/dev/null
@@ -123,6 +139,41 @@ fetch_abseil() {
   rm -rf .deps/abseil .deps/abseil.version
   mv "$dir/abseil" .deps/abseil
   echo "$version" >.deps/abseil.version
+}
+
+# NAME=VERSION of the packages of `rdma_packages`, of those that they need and this machine lacks, and of Debian's kernel,
+# which has Soft-RoCE as a module. What the kernel's package needs would only install it on this machine.
+list_rdma_packages() {
+  local kernel
+  kernel=$(apt-cache "${options[@]}" show --no-all-versions linux-image-amd64 | sed -n 's/^Depends: \([^ ,]*\).*/\1/p') ||
+    return
+  apt-cache "${options[@]}" show --no-all-versions "$kernel" | awk '/^Package:/ {p = $2} /^Version:/ {print p "=" $2}'
+  # Lines like: Inst NAME [INSTALLED VERSION] (VERSION SUITE [ARCHITECTURE])
+  apt-get "${options[@]}" -s install --no-install-recommends --reinstall "${rdma_packages[@]}" |
+    sed -n 's/^Inst \([^ ]*\) \(\[[^]]*\] \)\?(\([^ ]*\) .*/\1=\3/p'
+}
+
+# What stands in .deps/rdma/packages is what was unpacked; it stays until the list above changes.
+fetch_rdma() {
+  local wanted options versions deb
+  wanted=$(echo "${rdma_packages[@]}" | cksum)
+  [[ $(cat .deps/rdma/wanted.cksum 2>/dev/null) == "$wanted" ]] && return 0
+  [[ $(dpkg --print-architecture) == amd64 ]] || die "the machines of make test-rdma are emulated on amd64 alone"
+  echo "install_deps: fetching into .deps/rdma: a kernel, ${rdma_packages[*]}"
+  dir=$(mktemp -d)
+  # Also when this fails.
+  trap 'rm -rf "$dir"' EXIT
+  make_apt_state "$dir" deb
+  list_rdma_packages >"$dir/versions" || die "apt does not know the packages of make test-rdma; it says why above"
+  mapfile -t versions <"$dir/versions"
+  (cd "$dir" && apt-get "${options[@]}" download "${versions[@]}") ||
+    die "the packages of make test-rdma cannot be fetched; apt says why above"
+  for deb in "$dir"/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+  mkdir -p .deps
+  rm -rf .deps/rdma
+  mv "$dir/root" .deps/rdma
+  sort "$dir/versions" >.deps/rdma/packages
+  echo "$wanted" >.deps/rdma/wanted.cksum
 }
 
 usable_python() {
@@ -225,6 +276,10 @@ case ${1:-} in
     ;;
   --nvidia)
     fetch_nvidia
+    exit
+    ;;
+  --rdma)
+    fetch_rdma
     exit
     ;;
   --check)
