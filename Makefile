@@ -84,6 +84,15 @@ test-nccl: deps kernels product  ## NVIDIA's own NCCL and ptxas, without a GPU: 
 	bazel test //tests/nccl:abi_test //tests/nccl:library_test //tests/nccl:ptxas_test --test_output=all
 	@$(VENV)/python -m pytest -q tests/nccl/front_end.py
 
+# What runs in the guests beside Debian's tools.
+IN_GUESTS := //tests/conformance:pairing_test //tests/conformance:tcp_test
+
+.PHONY: test-rdma
+test-rdma: deps  ## RDMA between emulated machines, with Soft-RoCE; skipped where there is no emulator
+	@scripts/install_deps.sh --rdma || echo "test-rdma: no emulator, see above: its tests are skipped"
+	bazel build $(IN_GUESTS)
+	@$(VENV)/python -m pytest -q -rs --junitxml=build/test/test-rdma.xml tests/rdma
+
 # Neither Bazel nor a network is needed there. On the CPU: make test-gpu DEVICE=cpu
 DEVICE ?= cuda
 

@@ -1,9 +1,9 @@
 """Lint, build, C++ tests, Python tests, then targets of the Makefile that are named as arguments; ends with one line
 `N passed, M failed`. Exit code 1 if anything failed.
 
-Counted are lint checks, the build (one), the cases of every Bazel test, every pytest case, each further target (one). A
-step that breaks without naming a case counts as one failure, so that nothing passes by not running. Skipped tests are
-listed with their reasons and counted beside the sum.
+Counted are lint checks, the build (one), the cases of every Bazel test, every pytest case, each further target (its
+cases if it writes build/test/NAME.xml, else one). A step that breaks without naming a case counts as one failure, so
+that nothing passes by not running. Skipped tests are listed with their reasons and counted beside the sum.
 """
 
 from __future__ import annotations
@@ -126,10 +126,13 @@ def run_pytest() -> Tally:
 
 def run_target(name: str) -> Tally:
     """A target of the Makefile that tests what `make test` leaves out."""
+    report = OUT / f"{name}.xml"
+    report.unlink(missing_ok=True)
     started = time.monotonic()
     code = subprocess.run(["make", "--no-print-directory", name], cwd=ROOT).returncode
     print(f"make {name}: {time.monotonic() - started:.0f} s", flush=True)
-    return Tally(passed=1) if code == 0 else Tally(failed=[f"make {name}: exit code {code}"])
+    tally = read_junit(report) if report.exists() else Tally(passed=int(code == 0))
+    return tally if code == 0 else at_least_one_failure(tally, f"make {name}: exit code {code}")
 
 
 def main(targets: list[str]) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
+import pytest
 import run_tests
 
 
@@ -26,3 +28,23 @@ def test_a_failure_says_why(tmp_path: Path) -> None:
         "//a:b_test Suite.Mute: no reason given",
     ]
     assert tally.skipped == ["//a:b_test Suite.Off: disabled"]
+
+
+@pytest.mark.parametrize(
+    ("code", "cases", "passed", "failed"), [(0, 0, 1, 0), (2, 0, 0, 1), (0, 3, 3, 0), (2, 3, 3, 1)]
+)
+def test_a_target_counts_its_cases_or_one(
+    code: int, cases: int, passed: int, failed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(command: list[str], cwd: Path) -> subprocess.CompletedProcess:
+        if cases:
+            text = "<testsuite>" + '<testcase classname="a" name="b"/>' * cases + "</testsuite>"
+            (tmp_path / "target.xml").write_text(text)
+        return subprocess.CompletedProcess(command, code)
+
+    monkeypatch.setattr(run_tests, "OUT", tmp_path)
+    # Of an earlier run.
+    (tmp_path / "target.xml").write_text("<testsuite/>")
+    monkeypatch.setattr(subprocess, "run", make)
+    tally = run_tests.run_target("target")
+    assert (tally.passed, len(tally.failed)) == (passed, failed)
