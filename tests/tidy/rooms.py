@@ -182,7 +182,15 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     ),
     "worker/shm": ("base", "proto", "worker/arithmetic", "worker/collective", "worker/os"),
     "worker/staging": ("base", "worker/collective", "worker/cuda", "worker/device"),
-    "worker/timeline": ("base", "proto", "worker/collective", "worker/link", "worker/os", "worker/session"),
+    "worker/timeline": (
+        "base",
+        "proto",
+        "worker/collective",
+        "worker/device",
+        "worker/link",
+        "worker/os",
+        "worker/session",
+    ),
     "frameworks": (
         "proto",
         "proto/codec",

@@ -4,19 +4,23 @@
 
 namespace farandole::worker::cuda {
 
+CudaStopwatch::CudaStopwatch(CudaDevice* device, CUstream stream) : device_(device), stream_(stream) {
+  Mark(device::PhaseKind::kWaited);
+}
+
 CudaStopwatch::~CudaStopwatch() {
   const CudaDevice::Current current(device_);
   for (const auto& mark : marks_) device_->api().cuEventDestroy(mark.second);
 }
 
-void CudaStopwatch::Mark(std::string name) {
+void CudaStopwatch::Mark(device::PhaseKind kind) {
   CUevent event = nullptr;
   if (device_->api().cuEventCreate(&event, CU_EVENT_DEFAULT) != CUDA_SUCCESS) return;
   if (device_->api().cuEventRecord(event, stream_) != CUDA_SUCCESS) {
     device_->api().cuEventDestroy(event);
     return;
   }
-  marks_.emplace_back(std::move(name), event);
+  marks_.emplace_back(kind, event);
 }
 
 device::Phases CudaStopwatch::Read() const {

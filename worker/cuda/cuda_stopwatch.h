@@ -1,7 +1,6 @@
 #ifndef FARANDOLE_WORKER_CUDA_CUDA_STOPWATCH_H_
 #define FARANDOLE_WORKER_CUDA_CUDA_STOPWATCH_H_
 
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -10,24 +9,26 @@
 
 namespace farandole::worker::cuda {
 
-// How long the parts of what is on a stream take. A mark that fails is left out, as nobody but a timeline looks. One
-// thread at a time; the device's context is current at a mark; destroyed before the device.
+// How long the parts of what is on a stream take. A mark that fails is left out, as only people look. One
+// thread at a time; the device's context is current at a mark and at the beginning; destroyed before the device.
 class CudaStopwatch {
  public:
-  CudaStopwatch(CudaDevice* device, CUstream stream) : device_(device), stream_(stream) {}
+  // Begins, when the stream comes to it.
+  CudaStopwatch(CudaDevice* device, CUstream stream);
   ~CudaStopwatch();
   CudaStopwatch(const CudaStopwatch&) = delete;
   CudaStopwatch& operator=(const CudaStopwatch&) = delete;
 
-  // The end of a part, which began with the mark before it. The first mark is a beginning, its name is not used.
-  void Mark(std::string name);
+  // The end of a part, which began with the mark before it.
+  void Mark(device::PhaseKind kind);
   // Once the device has passed all marks.
   device::Phases Read() const;
 
  private:
   CudaDevice* const device_;
   CUstream const stream_;
-  std::vector<std::pair<std::string, CUevent>> marks_;
+  // The first one is the beginning.
+  std::vector<std::pair<device::PhaseKind, CUevent>> marks_;
 };
 
 }  // namespace farandole::worker::cuda

@@ -1,14 +1,19 @@
 #ifndef FARANDOLE_WORKER_DEVICE_PHASES_H_
 #define FARANDOLE_WORKER_DEVICE_PHASES_H_
 
-#include <string>
+#include <cstdint>
 #include <vector>
 
 namespace farandole::worker::device {
 
-// A part of what a device has done for a collective, as a timeline names it, by the device's own clock.
+// What a device does for a collective. kWaited: nothing, until its tensors have been computed. kNccl: the collective
+// itself, in which it waits for other members.
+enum class PhaseKind : uint8_t { kWaited, kPacked, kNccl, kUnpacked };
+inline constexpr int kPhaseKinds = 4;
+
+// By the device's own clock.
 struct Phase {
-  std::string name;
+  PhaseKind kind;
   double ms = 0;
 };
 // In order, without gaps; the last one ends with the collective.

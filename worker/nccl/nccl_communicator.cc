@@ -1,9 +1,11 @@
 #include "worker/nccl/nccl_communicator.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/start_thread.h"
+#include "worker/cuda/cuda_stopwatch.h"
 #include "worker/nccl/meeting.h"
 #include "worker/os/log.h"
 
@@ -64,6 +66,9 @@ void NcclCommunicator::Start(const collective::Instance& instance, const collect
   }
   const cuda::CudaDevice::Current current(device_);
   UnderWay one;
+  if (collective.phases != nullptr) {
+    one.kept.stopwatch = std::make_unique<cuda::CudaStopwatch>(device_, side_->comm().stream());
+  }
   status = side_->WaitFor(collective.ready);
   if (status.ok()) status = side_->Enqueue(collective, &one.kept);
   absl::StatusOr<std::shared_ptr<const cuda::CudaEvent>> end = device_->RecordEvent(side_->comm().stream());

@@ -7,6 +7,7 @@
 
 #include "worker/arithmetic/integer_average.h"
 #include "worker/collective/share.h"
+#include "worker/device/phases.h"
 
 namespace farandole::worker::nccl {
 namespace {
@@ -28,11 +29,10 @@ MovePiece PieceOf(uint64_t from, uint64_t to, int64_t end, const Factors& factor
 
 Factors FactorsOf(const std::vector<Factors>& all, size_t i) { return all.empty() ? Factors() : all[i]; }
 
-// As timelines name what comes before and after a collective.
-constexpr char kPacked[] = "MEMCPY_IN_FUSION_BUFFER", kUnpacked[] = "MEMCPY_OUT_FUSION_BUFFER";
+using device::PhaseKind;
 
-void Mark(const char* name, Side::Kept* kept) {
-  if (kept->stopwatch != nullptr) kept->stopwatch->Mark(name);
+void Mark(PhaseKind kind, Side::Kept* kept) {
+  if (kept->stopwatch != nullptr) kept->stopwatch->Mark(kind);
 }
 
 // Calls of NCCL's one after the other, until one fails.
@@ -72,10 +72,9 @@ absl::Status Side::WaitFor(const std::vector<device::EventPtr>& ready) {
 }
 
 absl::Status Side::Enqueue(const collective::Collective& collective, Kept* kept) {
-  if (collective.phases != nullptr) kept->stopwatch = std::make_unique<cuda::CudaStopwatch>(device(), comm_->stream());
-  Mark("", kept);
+  Mark(PhaseKind::kWaited, kept);
   const absl::Status status = std::visit([&](const auto& call) { return Enqueue(call, kept); }, collective.what);
-  if (!std::holds_alternative<collective::Allreduce>(collective.what)) Mark("NCCL", kept);
+  if (!std::holds_alternative<collective::Allreduce>(collective.what)) Mark(PhaseKind::kNccl, kept);
   return status;
 }
 
@@ -91,7 +90,7 @@ absl::Status Side::AllreduceAt(const void* input, void* output, int64_t count, c
       comm_->Enqueue("ncclAllReduce", [&](const cuda::NcclApi& api, ncclComm_t comm, cuda::CUstream stream) {
         return api.ncclAllReduce(input, output, count, NcclType(lowering.type), *op, comm, stream);
       });
-  if (kept != nullptr) Mark("NCCL_ALLREDUCE", kept);
+  if (kept != nullptr) Mark(PhaseKind::kNccl, kept);
   return status;
 }
 
@@ -131,7 +130,7 @@ absl::Status Side::Pack(const collective::Allreduce& call, const Lowering& lower
     to += piece.count * SizeOf(lowering.type);
   }
   const absl::Status status = Move(call.how.dtype, lowering.type, pieces, kept);
-  Mark(kPacked, kept);
+  Mark(PhaseKind::kPacked, kept);
   return status;
 }
 
@@ -147,7 +146,7 @@ absl::Status Side::Unpack(const collective::Allreduce& call, const Lowering& low
     pieces.push_back(PieceOf(from, AddressOf(call.pieces[i].output), end, FactorsOf(lowering.after, i)));
   }
   const absl::Status status = Move(lowering.type, call.how.dtype, pieces, kept);
-  Mark(kUnpacked, kept);
+  Mark(PhaseKind::kUnpacked, kept);
   return status;
 }
 
@@ -242,7 +241,8 @@ absl::Status Side::Enqueue(const collective::Adasum& call, Kept* kept) {
   share.count = own.count;
   share.pieces = static_cast<int32_t>(call.pieces.size());
   share.members = size_;
-  const int64_t products_bytes = share.pieces * share.ProductsOfOne() * static_cast<int64_t>(sizeof(double));
+  const int64_t products_bytes =
+      share.pieces * share.ProductsOfOne() * static_cast<int64_t>(sizeof(double));
   const int64_t weights_bytes = 2 * share.pieces * size_ * static_cast<int64_t>(sizeof(double));
   const int64_t data_bytes = Rounded(count * element_bytes), operands_bytes = Rounded(size_ * byte_counts[position_]);
   const absl::StatusOr<char*> data =

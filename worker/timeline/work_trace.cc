@@ -1,10 +1,12 @@
 #include "worker/timeline/work_trace.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "worker/device/phases.h"
 
 namespace farandole::worker::timeline {
 namespace {
@@ -19,7 +21,22 @@ BatchTrace::Tensor TensorOf(const session::Operation& operation) {
   return tensor;
 }
 
-// On a device it begins when the data are there, and what it does there ends about when the host has seen the end.
+std::string NameOf(device::PhaseKind kind, const std::string& operation) {
+  switch (kind) {
+    case device::PhaseKind::kWaited:
+      return "WAIT_FOR_DATA";
+    case device::PhaseKind::kPacked:
+      return "MEMCPY_IN_FUSION_BUFFER";
+    case device::PhaseKind::kUnpacked:
+      return "MEMCPY_OUT_FUSION_BUFFER";
+    case device::PhaseKind::kNccl:
+      break;
+  }
+  return absl::StrCat("NCCL_", operation);
+}
+
+// What is done on a device ends about when the host has seen the end, and begins when others that are before it there
+// have ended.
 void AddCollective(const session::Work::Trace::Collective& collective, BatchTrace* batch) {
   if (collective.phases.empty()) {
     batch->activities.push_back({absl::AsciiStrToUpper(absl::StrCat(collective.medium, "_", batch->operation)),
@@ -29,10 +46,10 @@ void AddCollective(const session::Work::Trace::Collective& collective, BatchTrac
   int64_t at_ns = collective.end_ns;
   for (const device::Phase& phase : collective.phases) at_ns -= static_cast<int64_t>(phase.ms * 1e6);
   at_ns = std::max(at_ns, collective.begin_ns);
-  batch->activities.push_back({"WAIT_FOR_DATA", collective.begin_ns, at_ns});
+  batch->activities.push_back({"QUEUE", collective.begin_ns, at_ns});
   for (const device::Phase& phase : collective.phases) {
     const int64_t end_ns = std::min(at_ns + static_cast<int64_t>(phase.ms * 1e6), collective.end_ns);
-    batch->activities.push_back({phase.name, at_ns, end_ns});
+    batch->activities.push_back({NameOf(phase.kind, batch->operation), at_ns, end_ns});
     at_ns = end_ns;
   }
 }

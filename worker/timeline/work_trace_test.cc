@@ -8,6 +8,8 @@
 namespace farandole::worker::timeline {
 namespace {
 
+using device::PhaseKind;
+
 session::Work WorkOf(session::Work::Trace::Collective collective) {
   session::Work work;
   work.trace = std::make_shared<session::Work::Trace>();
@@ -28,20 +30,25 @@ TEST(WorkTraceTest, OnTheHostACollectiveIsBetweenCopies) {
 
 // Counted back from the end that the host has seen.
 TEST(WorkTraceTest, OnADeviceItIsWhatTheDeviceDid) {
-  const BatchTrace batch = TraceOf(WorkOf({"nccl", 2000, 9'002'000, {{"NCCL_ALLREDUCE", 5}, {"REST", 1}}}), 9'003'000);
+  session::Work work = WorkOf({"nccl", 2000, 9'002'000, {{PhaseKind::kWaited, 1}, {PhaseKind::kNccl, 5}}});
+  Request request;
+  request.signature.op = OpKind::kAllreduce;
+  work.operations.push_back(std::make_shared<session::Operation>(request, nullptr, nullptr));
+  const BatchTrace batch = TraceOf(work, 9'003'000);
   ASSERT_EQ(batch.activities.size(), 5u);
-  EXPECT_EQ(batch.activities[1].name, "WAIT_FOR_DATA");
+  EXPECT_EQ(batch.activities[1].name, "QUEUE");
   EXPECT_EQ(batch.activities[1].begin_ns, 2000);
   EXPECT_EQ(batch.activities[1].end_ns, 3'002'000);
-  EXPECT_EQ(batch.activities[2].name, "NCCL_ALLREDUCE");
-  EXPECT_EQ(batch.activities[2].end_ns, 8'002'000);
-  EXPECT_EQ(batch.activities[3].name, "REST");
+  EXPECT_EQ(batch.activities[2].name, "WAIT_FOR_DATA");
+  EXPECT_EQ(batch.activities[2].end_ns, 4'002'000);
+  EXPECT_EQ(batch.activities[3].name, "NCCL_ALLREDUCE");
   EXPECT_EQ(batch.activities[3].end_ns, 9'002'000);
 }
 
 // Clocks differ: nothing lies outside of what the host has seen.
 TEST(WorkTraceTest, TimesOfADeviceStayWithinThoseOfTheHost) {
-  const BatchTrace batch = TraceOf(WorkOf({"nccl", 2000, 4000, {{"NCCL_ALLREDUCE", 5}, {"REST", 1}}}), 4000);
+  const BatchTrace batch =
+      TraceOf(WorkOf({"nccl", 2000, 4000, {{PhaseKind::kNccl, 5}, {PhaseKind::kUnpacked, 1}}}), 4000);
   for (const BatchTrace::Activity& activity : batch.activities) {
     EXPECT_LE(activity.begin_ns, activity.end_ns) << activity.name;
     EXPECT_LE(activity.end_ns, 4000) << activity.name;
