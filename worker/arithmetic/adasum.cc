@@ -63,8 +63,6 @@ bool HasAdasum(DataType dtype) {
          dtype == DataType::kFloat64;
 }
 
-int64_t AdasumProducts(int operands) { return int64_t{operands} * (operands + 1) / 2; }
-
 void AddDotProducts(DataType dtype, absl::Span<const char* const> operands, int64_t count,
                     absl::Span<double> products) {
   const int number = static_cast<int>(operands.size());

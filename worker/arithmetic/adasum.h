@@ -6,6 +6,7 @@
 
 #include "absl/types/span.h"
 #include "proto/types.h"
+#include "worker/arithmetic/adasum_tree.h"
 
 // Adasum (Maleki et al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021): of two gradients a, b
 //   (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
@@ -22,11 +23,8 @@ namespace farandole::worker::arithmetic {
 // float16, bfloat16, float32, float64. To ask the functions below for another is a bug of ours (abort).
 bool HasAdasum(DataType dtype);
 
-// Of so many operands there are so many dot products: that of operands i and j <= i at i * (i + 1) / 2 + j.
-int64_t AdasumProducts(int operands);
-
-// Adds the dot products of so many elements of the operands, in double. Any order of parts gives the same up to
-// rounding. A NaN, or a square beyond double, makes the results NaN.
+// Adds the dot products of so many elements of the operands, in double, as AdasumProducts numbers them. Any order of
+// parts gives the same up to rounding. A NaN, or a square beyond double, makes the results NaN.
 void AddDotProducts(DataType dtype, absl::Span<const char* const> operands, int64_t count, absl::Span<double> products);
 
 // The weight of each operand in the result.

@@ -9,6 +9,9 @@ namespace farandole::worker::arithmetic {
 
 #define FARANDOLE_INLINED inline __attribute__((always_inline))
 
+// Of so many operands there are so many dot products: that of operands i and j <= i at i * (i + 1) / 2 + j.
+FARANDOLE_INLINED int64_t AdasumProducts(int operands) { return int64_t{operands} * (operands + 1) / 2; }
+
 FARANDOLE_INLINED double AdasumProductOf(const double* products, int i, int j) {
   return i >= j ? products[i * (i + 1) / 2 + j] : products[j * (j + 1) / 2 + i];
 }

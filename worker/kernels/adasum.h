@@ -94,7 +94,7 @@ FARANDOLE_ALWAYS_INLINE void ForEachRun(const AdasumCall& call, int64_t chunk, c
 template <typename Reals>
 FARANDOLE_ALWAYS_INLINE void AddAdasumProducts(const AdasumCall& call, int64_t chunk, const Share& share) {
   ForEachRun(call, chunk, share, [&](int32_t piece, int64_t begin, int64_t end) {
-    double* sum = call.products + piece * call.ProductsOfOne();
+    double* sum = call.products + piece * arithmetic::AdasumProducts(call.members);
     for (int i = 0; i < call.members; ++i) {
       for (int j = 0; j <= i; ++j) {
         double product = 0;
@@ -114,8 +114,8 @@ FARANDOLE_ALWAYS_INLINE void FillWeights(const AdasumCall& call, const Share& sh
   for (int64_t piece = share.group * share.lanes + share.lane; piece < call.pieces;
        piece += share.groups * share.lanes) {
     double* const weights = call.weights + 2 * piece * call.members;
-    arithmetic::FillAdasumWeights(call.products + piece * call.ProductsOfOne(), call.members, weights,
-                                  weights + call.members);
+    arithmetic::FillAdasumWeights(call.products + piece * arithmetic::AdasumProducts(call.members), call.members,
+                                  weights, weights + call.members);
     for (int m = 0; m < call.members; ++m) weights[m] *= call.table[piece].factor;
   }
 }

@@ -15,15 +15,13 @@ static_assert(sizeof(AdasumPiece) == 16, "the layout that kernels read");
 // An Adasum as kernels get it; host and device agree on its layout. Everything lies in memory of the device.
 struct AdasumCall {
   const AdasumPiece* table;
-  double* products;   // of each piece ProductsOfOne(), as arithmetic::AdasumProducts numbers them; zeros at first
+  double* products;   // of each piece arithmetic::AdasumProducts(members); zeros at first
   double* weights;    // of each piece `members` numbers, and as many of scratch memory
   uint64_t operands;  // address of the elements of this share of the first member, behind them those of the next one
   uint64_t out;       // address of the results of this share
   int64_t count;      // elements in this share
   int32_t pieces;
   int32_t members;
-
-  int64_t ProductsOfOne() const { return static_cast<int64_t>(members) * (members + 1) / 2; }
 };
 static_assert(sizeof(AdasumCall) == 56, "the layout that kernels read");
 

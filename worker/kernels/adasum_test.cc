@@ -36,7 +36,7 @@ class Case {
              end,
              pieces,
              members};
-    products_.resize(pieces * call_.ProductsOfOne());
+    products_.resize(pieces * arithmetic::AdasumProducts(call_.members));
     weights_.resize(2 * pieces * members);
     call_.products = products_.data();
     call_.weights = weights_.data();
@@ -59,9 +59,9 @@ class Case {
     for (int m = 0; m < call_.members; ++m) {
       operands.push_back(reinterpret_cast<const char*>(operands_.data() + m * call_.count + *begin));
     }
-    std::vector<double> products(call_.ProductsOfOne());
+    std::vector<double> products(arithmetic::AdasumProducts(call_.members));
     arithmetic::AddDotProducts(type_, operands, counts_[k], absl::MakeSpan(products));
-    const double* const ours = call_.products + k * call_.ProductsOfOne();
+    const double* const ours = call_.products + k * arithmetic::AdasumProducts(call_.members);
     // Sums of multiples of 2^-8 in double: exact, whatever their order.
     EXPECT_EQ(std::vector<double>(ours, ours + products.size()), products) << Name(type_) << " " << k;
     std::vector<double> weights = arithmetic::AdasumWeights(products, call_.members);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "worker/arithmetic/adasum_tree.h"
 #include "worker/arithmetic/integer_average.h"
 #include "worker/collective/share.h"
 #include "worker/device/phases.h"
@@ -242,7 +243,7 @@ absl::Status Side::Enqueue(const collective::Adasum& call, Kept* kept) {
   share.pieces = static_cast<int32_t>(call.pieces.size());
   share.members = size_;
   const int64_t products_bytes =
-      share.pieces * share.ProductsOfOne() * static_cast<int64_t>(sizeof(double));
+      share.pieces * arithmetic::AdasumProducts(share.members) * static_cast<int64_t>(sizeof(double));
   const int64_t weights_bytes = 2 * share.pieces * size_ * static_cast<int64_t>(sizeof(double));
   const int64_t data_bytes = Rounded(count * element_bytes), operands_bytes = Rounded(size_ * byte_counts[position_]);
   const absl::StatusOr<char*> data =
@@ -287,7 +288,7 @@ absl::Status Side::Adasum(const collective::Adasum& call, const std::vector<int6
   const std::vector<int64_t> received(size_, byte_counts[position_]);
   status = Enqueue(collective::Alltoall{data, operands, byte_counts, received}, kept);
   if (status.ok()) status = kernels_->AddAdasumProducts(call.dtype, share, comm_->stream());
-  const int64_t products = share.pieces * share.ProductsOfOne();
+  const int64_t products = share.pieces * arithmetic::AdasumProducts(share.members);
   if (status.ok()) status = AllreduceAt(share.products, share.products, products, {DataType::kFloat64}, nullptr);
   if (status.ok()) status = kernels_->FillAdasumWeights(share, comm_->stream());
   if (status.ok()) status = kernels_->AddWeighted(call.dtype, share, comm_->stream());
