@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/types/job_settings.h"
-#include "controller/types/rank_text.h"
 #include "controller/waits/open_waits.h"
 
 namespace farandole::controller::job {
@@ -239,8 +238,7 @@ std::string Generation::LeftBefore(Rank ended) const {
     if (roster_.seat(Rank(r)).left && Rank(r) != ended) left.push_back(Rank(r));
   }
   if (left.empty()) return "";
-  return absl::StrCat(" after ", left.size() == 1 ? Describe(roster_.seat(left[0]).member) : RankText(left),
-                      " had left the job");
+  return absl::StrCat(" after ", roster_.NameOf(left), " had left the job");
 }
 
 void Generation::OnReborn(Rank rank, Actions* actions) {
@@ -261,8 +259,7 @@ void Generation::OnHealth(Rank rank, bool responsive, const std::string& cause, 
 void Generation::OnAgentLost(const std::string& agent_id, const std::string& text, Actions* actions) {
   const std::vector<Rank> lost = roster_.Behind(agent_id);
   if (lost.empty()) return;
-  const std::string who = lost.size() == 1 ? absl::StrCat(Describe(roster_.seat(lost[0]).member), " is")
-                                           : absl::StrCat(RankText(lost), " are");
+  const std::string who = absl::StrCat(roster_.NameOf(lost), lost.size() == 1 ? " is" : " are");
   // The agent may be back one day on the same stream: those who are given up are told as well.
   Fail(absl::StrCat(who, " given up: ", text), actions);
   for (Rank rank : lost) {

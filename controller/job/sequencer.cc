@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/types/rank_set.h"
-#include "controller/types/rank_text.h"
 #include "controller/waits/open_waits.h"
 #include "controller/waits/wait_watch.h"
 
@@ -186,9 +185,9 @@ bool Sequencer::LetGo(Rank rank) {
 }
 
 std::string Sequencer::LeftText(const std::vector<Rank>& left) const {
-  if (left.size() > 1)
-    return absl::StrCat(RankText(left), " have left the job: their scripts have ended, or called shutdown");
-  return absl::StrCat(Who(left[0]), " has left the job: its script has ended, or called shutdown");
+  const char* const what = left.size() > 1 ? " have left the job: their scripts have ended, or called shutdown"
+                                           : " has left the job: its script has ended, or called shutdown";
+  return absl::StrCat(roster_->NameOf(left), what);
 }
 
 const RankSet* Sequencer::MembersOf(uint32_t process_set) const {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "controller/types/rank_text.h"
+
 namespace farandole::controller::members {
 
 Roster::Roster(const std::vector<Candidate>& members_by_rank) : Roster(ToMembers(members_by_rank)) {
@@ -59,6 +61,10 @@ RankSet Roster::Heard() const {
     if (seat.session_open && seat.responsive && !seat.left && !seat.over) heard.Add(seat.member.rank);
   }
   return heard;
+}
+
+std::string Roster::NameOf(const std::vector<Rank>& ranks_rising) const {
+  return ranks_rising.size() == 1 ? Describe(seat(ranks_rising[0]).member) : RankText(ranks_rising);
 }
 
 bool Roster::AllGone() const {

@@ -56,6 +56,8 @@ class Roster {
   std::vector<Rank> Behind(const std::string& agent_id) const;
   int left_count() const { return left_.count(); }
   std::vector<Rank> left() const { return left_.ToVector(); }
+  // "rank 2 (pid 4711 on host b)"; of several "ranks 2 and 5".
+  std::string NameOf(const std::vector<Rank>& ranks_rising) const;
   bool AllGone() const;
   // Members that take part, answer, and have an open session.
   RankSet Heard() const;
