@@ -102,7 +102,7 @@ def test_what_another_attempt_cannot_help_is_raised(error: BaseException) -> Non
 
 
 def test_a_process_whose_gpu_has_failed_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is restored there; the launcher starts another one."""
+    """Nothing is restored there, and by default the launcher does not use its slot again."""
     monkeypatch.setattr(gpus, "failure", lambda: "GPU 0 (H100) has failed")
     loop = Loop(exceptions.PeerLostError("gone"), "again")
     monkeypatch.setenv("FARANDOLE_ELASTIC", "1")

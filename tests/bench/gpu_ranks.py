@@ -71,7 +71,6 @@ def part_call(bytes_: str, rounds: str) -> Times:
     init_peer(hvd.rank(), hvd.size())
     calls = {
         "farandole": lambda: hvd.allreduce_(tensor, op=hvd.Sum, name="call", prescale_factor=1 / hvd.size()),
-        "peer": lambda: (dist.all_reduce(tensor), tensor.div_(hvd.size())),
         "bare": lambda: dist.all_reduce(tensor, op=dist.ReduceOp.AVG if DEVICE == "cuda" else dist.ReduceOp.MAX),
     }
     return by_turns(calls, int(rounds))
