@@ -56,14 +56,17 @@ class Losses {
   std::string first_ ABSL_GUARDED_BY(mutex_);
 };
 
+bool IsOfCurrentContext(void* stream) {
+  return stream == nullptr || stream == kCuStreamLegacy || stream == kCuStreamPerThread;
+}
+
 }  // namespace
 
 CudaEvent::~CudaEvent() { device_->GiveBack(event_); }
 
 absl::Status CudaEvent::MakeWait(void* stream) const {
-  // The default stream is that of the current context.
   absl::optional<CudaDevice::Current> current;
-  if (stream == nullptr) current.emplace(device_);
+  if (IsOfCurrentContext(stream)) current.emplace(device_);
   return device_->ToStatus(device_->api().cuStreamWaitEvent(static_cast<CUstream>(stream), event_, 0),
                            "cuStreamWaitEvent");
 }
@@ -120,6 +123,12 @@ CudaDevice::Current::~Current() {
 
 absl::StatusOr<device::EventPtr> CudaDevice::Record(void* stream) {
   const auto on = static_cast<CUstream>(stream);
+  if (on == kCuStreamPerThread) {
+    return absl::FailedPreconditionError(
+        "the stream is CUDA's per-thread default stream (cudaStreamPerThread), which is another one in the threads "
+        "that "
+        "carry collectives out: work on a stream that was created (torch.cuda.Stream), or on the default stream");
+  }
   const Current current(this);
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   const absl::Status asked = ToStatus(api().cuStreamIsCapturing(on, &capture), "cuStreamIsCapturing");
@@ -193,7 +202,9 @@ absl::StatusOr<std::shared_ptr<void>> CudaDevice::Allocate(int64_t bytes, void* 
   return std::shared_ptr<void>(reinterpret_cast<void*>(memory), [this, in_order, on](void* given) {
     const Current freed(this);
     const auto address = reinterpret_cast<CUdeviceptr>(given);
-    in_order ? api().cuMemFreeAsync(address, on) : api().cuMemFree(address);
+    if (in_order && api().cuMemFreeAsync(address, on) == CUDA_SUCCESS) return;
+    // Also if the framework has destroyed its stream, where the driver sees that. Nothing waits for it any more.
+    api().cuMemFree(address);
   });
 }
 

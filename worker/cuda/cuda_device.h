@@ -56,6 +56,7 @@ class CudaDevice final : public device::Device {
   CudaDevice& operator=(const CudaDevice&) = delete;
 
   int ordinal() const override { return ordinal_; }
+  // Also FAILED_PRECONDITION: CU_STREAM_PER_THREAD, which is another stream in another thread.
   absl::StatusOr<device::EventPtr> Record(void* stream) override;
   absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes, void* stream) override;
   absl::Status Copy(void* to, const void* from, int64_t bytes, void* stream) override;

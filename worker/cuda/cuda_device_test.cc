@@ -145,6 +145,16 @@ TEST_F(CudaDeviceTest, GivesMemoryAlsoWhereItHasNoOrder) {
   fake_->async_memory_result = CUDA_SUCCESS;
 }
 
+// A script may let its stream go before the result that was made there.
+TEST_F(CudaDeviceTest, FreesMemoryOfAStreamThatIsGone) {
+  auto stream = CudaStream::Make(device_.get()).value();
+  std::shared_ptr<void> memory = device_->Allocate(8, stream->get()).value();
+  stream = nullptr;
+  EXPECT_EQ(fake_->live_device_allocations, 1);
+  memory = nullptr;
+  EXPECT_EQ(fake_->live_device_allocations, 0);
+}
+
 TEST_F(CudaDeviceTest, TellsWhatCannotBeMendedFromTheRest) {
   EXPECT_TRUE(device_->ToStatus(CUDA_SUCCESS, "cuX").ok());
   EXPECT_TRUE(absl::IsUnavailable(device_->ToStatus(CUDA_ERROR_INVALID_VALUE, "cuX")));
@@ -165,6 +175,33 @@ TEST_F(CudaDeviceTest, ACapturedStreamIsRefused) {
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_NE(refused.message().find("CUDA graph"), std::string::npos) << refused;
   fake_->capturing = false;
+}
+
+// Another thread could not name the stream that is meant.
+TEST_F(CudaDeviceTest, AStreamOfEachThreadIsRefused) {
+  const absl::Status refused = device_->Record(kCuStreamPerThread).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_NE(refused.message().find("per-thread default stream"), std::string::npos) << refused;
+  EXPECT_NE(refused.message().find("torch.cuda.Stream"), std::string::npos) << "what to do instead: " << refused;
+}
+
+// The streams that have no maker are those of the device, whatever context the thread has.
+TEST_F(CudaDeviceTest, DefaultStreamsAreThoseOfTheDevice) {
+  fake_->devices = 2;
+  const auto other = CudaDevice::Open(driver_.get(), 1).value();
+  const auto stream = CudaStream::Make(other.get()).value();
+  Block(stream->get());
+  const auto blocked = other->RecordEvent(stream->get()).value();
+  for (CUstream on : {CUstream{nullptr}, kCuStreamLegacy, kCuStreamPerThread}) {
+    EXPECT_TRUE(blocked->MakeWait(on).ok());
+    const CudaDevice::Current current(other.get());
+    EXPECT_EQ(other->api().cuStreamQuery(on), CUDA_ERROR_NOT_READY);
+  }
+  const auto legacy = std::static_pointer_cast<const CudaEvent>(other->Record(kCuStreamLegacy).value());
+  EXPECT_FALSE(legacy->Reached().value()) << "behind what was put on the default stream";
+  open_ = true;
+  Await(*legacy);
+  fake_->devices = 1;
 }
 
 }  // namespace

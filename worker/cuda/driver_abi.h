@@ -71,6 +71,10 @@ enum CUstreamCaptureStatus : int {
 
 inline constexpr uint64_t CU_GET_PROC_ADDRESS_DEFAULT = 0;
 inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
+// CU_STREAM_LEGACY and CU_STREAM_PER_THREAD, which are macros of NVIDIA's. Streams of the current context that nobody
+// has made: the default one, which null is, too, and one of each thread.
+inline const CUstream kCuStreamLegacy = reinterpret_cast<CUstream>(1);
+inline const CUstream kCuStreamPerThread = reinterpret_cast<CUstream>(2);
 inline constexpr unsigned CU_EVENT_DEFAULT = 0;
 inline constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
 inline constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1;

@@ -107,6 +107,7 @@ CUresult MemAllocAsync(CUdeviceptr* memory, size_t bytes, CUstream stream) {
 
 CUresult MemFreeAsync(CUdeviceptr memory, CUstream stream) {
   if (FakeCudaMemory::Get().OnDevice(memory) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!CUstream_st::Exists(stream)) return CUDA_ERROR_INVALID_HANDLE;
   CUstream_st::Resolve(stream)->Queue([memory] { FakeCudaMemory::Get().Free(memory); });
   return CUDA_SUCCESS;
 }
@@ -117,18 +118,23 @@ CUresult MemHostAlloc(void** memory, size_t bytes, unsigned) {
 
 CUresult MemFreeHost(void* memory) { return FakeCudaMemory::Get().FreeHost(memory); }
 
-CUresult Copy(void* to, const void* from, size_t bytes, CUstream stream) {
+// `done` counts those that are done; null: nobody asks.
+CUresult Copy(void* to, const void* from, size_t bytes, CUstream stream, std::atomic<int>* done = nullptr) {
   if (to == nullptr || from == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Resolve(stream)->Queue([=] { memcpy(to, from, bytes); });
+  if (done != nullptr) ++State().copies_queued;
+  Resolve(stream)->Queue([=] {
+    memcpy(to, from, bytes);
+    if (done != nullptr) ++*done;
+  });
   return CUDA_SUCCESS;
 }
 
 CUresult MemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
-  return Copy(FakeCudaMemory::Get().OnDevice(to), from, bytes, stream);
+  return Copy(FakeCudaMemory::Get().OnDevice(to), from, bytes, stream, &State().copies_to_device);
 }
 
 CUresult MemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return Copy(to, FakeCudaMemory::Get().OnDevice(from), bytes, stream);
+  return Copy(to, FakeCudaMemory::Get().OnDevice(from), bytes, stream, &State().copies_to_host);
 }
 
 CUresult MemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {

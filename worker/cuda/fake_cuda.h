@@ -55,7 +55,10 @@ struct FakeCuda {
   std::atomic<size_t> live_host_bytes{0};
   std::atomic<int> stream_synchronizes{0};  // calls of cuStreamSynchronize
   std::atomic<int> streams_created{0};
-  std::atomic<int> launches{0};  // of kernels, also by `launch`
+  std::atomic<int> launches{0};        // of kernels, also by `launch`
+  std::atomic<int> copies_queued{0};   // between host and device
+  std::atomic<int> copies_to_host{0};  // that are done
+  std::atomic<int> copies_to_device{0};
 
   // The fields above as at the start. Only while nothing lives.
   void (*reset)() = nullptr;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -48,19 +50,58 @@ class Retired {
   std::vector<CUstream> streams_;
 };
 
-}  // namespace
+// Those that frameworks know by their address.
+class Living {
+ public:
+  static Living& Get() {
+    static auto* const living = new Living();
+    return *living;
+  }
+  void Add(CUstream stream) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    streams_.insert(stream);
+  }
+  void Remove(CUstream stream) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    streams_.erase(stream);
+  }
+  bool Has(CUstream stream) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return streams_.count(stream) != 0;
+  }
 
-CUstream CUstream_st::Resolve(CUstream stream) {
-  if (stream != nullptr) return stream;
+ private:
+  std::mutex mutex_;
+  std::set<CUstream> streams_;
+};
+
+// Never destroyed, as they may be used until the process ends.
+CUstream DefaultStream(std::thread::id thread) {
   static std::mutex mutex;
-  static CUstream standard[FakeCudaState::kDevicesMax] = {};
+  static auto* const streams = new std::map<std::pair<std::thread::id, CUdevice>, CUstream>();
   std::lock_guard<std::mutex> lock(mutex);
-  CUstream& mine = standard[FakeCudaState::Device()];
+  CUstream& mine = (*streams)[{thread, FakeCudaState::Device()}];
   if (mine == nullptr) mine = new CUstream_st(FakeCudaState::Device());
   return mine;
 }
 
-void CUstream_st::Retire(CUstream stream) { Retired::Get().Add(stream); }
+bool IsDefault(CUstream stream) {
+  return stream == nullptr || stream == kCuStreamLegacy || stream == kCuStreamPerThread;
+}
+
+}  // namespace
+
+CUstream CUstream_st::Resolve(CUstream stream) {
+  if (!IsDefault(stream)) return stream;
+  return DefaultStream(stream == kCuStreamPerThread ? std::this_thread::get_id() : std::thread::id());
+}
+
+bool CUstream_st::Exists(CUstream stream) { return IsDefault(stream) || Living::Get().Has(stream); }
+
+void CUstream_st::Retire(CUstream stream) {
+  Living::Get().Remove(stream);
+  Retired::Get().Add(stream);
+}
 
 void CUstream_st::JoinRetired() { Retired::Get().JoinAll(); }
 
@@ -68,6 +109,7 @@ CUstream_st::CUstream_st(CUdevice device) : device_(device) {
   FakeCuda& state = FakeCudaState::Get();
   std::seed_seq seed = {state.seed.load(), static_cast<unsigned>(state.streams_created++)};
   random_.seed(seed);
+  Living::Get().Add(this);
   thread_ = std::thread([this] { Run(); });
 }
 

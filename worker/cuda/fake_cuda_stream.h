@@ -20,8 +20,11 @@ struct CUstream_st {
   // Does first what is queued.
   ~CUstream_st();
 
-  // Null is the legacy default stream of the device of the thread's context, to which no other gives way here.
+  // Null and CU_STREAM_LEGACY are the default stream of the device of the thread's context, to which no other gives way
+  // here; CU_STREAM_PER_THREAD is the thread's own there.
   static CUstream Resolve(CUstream stream);
+  // False: it was destroyed, or never made.
+  static bool Exists(CUstream stream);
   // What is on it goes on, as with NVIDIA's.
   static void Retire(CUstream stream);
   // Waits for what was retired.
