@@ -29,6 +29,7 @@ class CountingDevice final : public Device {
     return std::make_shared<const Moment>(++recorded, stream);
   }
   absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes, void* stream) override {
+    if (!failure.ok()) return failure;
     return std::shared_ptr<void>(std::malloc(bytes), std::free);
   }
 

@@ -70,7 +70,10 @@ device::Device* DeviceOf(const session::Work& work) {
   return nullptr;
 }
 
-absl::Status NoMemory(int64_t bytes) {
+// Never null.
+absl::StatusOr<void*> PlaceFor(session::Operation* operation, std::vector<int64_t> shape, int64_t bytes) {
+  absl::StatusOr<void*> place = operation->PlaceResult(std::move(shape), bytes);
+  if (!place.ok() || *place != nullptr) return place;
   return absl::ResourceExhaustedError(absl::StrCat("this process has no memory for a buffer of ", bytes, " bytes"));
 }
 
@@ -263,8 +266,9 @@ absl::Status BatchRun::PrepareReducescatter(Part* part) {
   if (call.output == nullptr && operation.callbacks != nullptr && operation.callbacks->allocates()) {
     const int64_t own_rows = collective::EvenShare(signature.shape[0], size, communicator_->position()).count;
     const int64_t own_bytes = call.counts[communicator_->position()] * SizeOf(signature.dtype);
-    call.output = operation.PlaceResult(ShapeOfRows(signature, own_rows), own_bytes);
-    if (call.output == nullptr) return NoMemory(own_bytes);
+    const absl::StatusOr<void*> place = PlaceFor(&operation, ShapeOfRows(signature, own_rows), own_bytes);
+    if (!place.ok()) return place.status();
+    call.output = *place;
   }
   part->collective.what = std::move(call);
   return absl::OkStatus();
@@ -310,8 +314,9 @@ absl::Status BatchRun::PrepareRows(Part* part) {
       return TooLarge(*operation);
     }
   }
-  call.output = operation->PlaceResult(ShapeOfRows(signature, received_rows), received);
-  if (call.output == nullptr) return NoMemory(received);
+  const absl::StatusOr<void*> place = PlaceFor(operation, ShapeOfRows(signature, received_rows), received);
+  if (!place.ok()) return place.status();
+  call.output = *place;
   operation->gathered->splits = part->rows_received;
   part->collective = {std::move(call), signature.device};
   return absl::OkStatus();
@@ -345,8 +350,9 @@ absl::Status BatchRun::PrepareAllgather(Part* part) {
     }
     call.byte_counts.push_back(bytes);
   }
-  call.output = operation->PlaceResult(ShapeOfRows(signature, rows), total_bytes);
-  if (call.output == nullptr) return NoMemory(total_bytes);
+  const absl::StatusOr<void*> place = PlaceFor(operation, ShapeOfRows(signature, rows), total_bytes);
+  if (!place.ok()) return place.status();
+  call.output = *place;
   part->collective.what = std::move(call);
   return absl::OkStatus();
 }

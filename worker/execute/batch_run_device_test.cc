@@ -155,7 +155,18 @@ TEST_F(BatchRunDeviceTest, ADeviceThatFailsEndsTheBatch) {
   device_.failure = absl::DataLossError("the device is gone");
   Begin();
   EXPECT_THAT(communicator_.started, IsEmpty());
-  EXPECT_TRUE(absl::IsDataLoss(run_.status()));
+  EXPECT_EQ(run_.status(), device_.failure) << "not that there is no memory";
+}
+
+TEST_F(BatchRunDeviceTest, ADeviceThatFailsBetweenTheTwoHalvesOfAnAlltoallEndsIt) {
+  Add(OpKind::kAlltoall, DeviceKind::kAccelerator);
+  run_.Begin(&work_, &group_, &communicator_);
+  EXPECT_FALSE(run_.Issue());
+  communicator_.under_way[0](absl::OkStatus());
+  device_.failure = absl::DataLossError("the device is gone");
+  EXPECT_TRUE(run_.Issue());
+  EXPECT_THAT(communicator_.started, ElementsAre("alltoall"));
+  EXPECT_EQ(run_.status(), device_.failure);
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 namespace farandole::worker::session {
 namespace {
 
-std::shared_ptr<void> MemoryFor(const Operation::OnDevice* on_device, int64_t bytes) {
-  if (on_device == nullptr) return {std::malloc(bytes > 0 ? bytes : 1), std::free};
-  return on_device->device->Allocate(bytes, on_device->stream).value_or(nullptr);
+absl::StatusOr<std::shared_ptr<void>> MemoryFor(const Operation::OnDevice* on_device, int64_t bytes) {
+  if (on_device == nullptr) return std::shared_ptr<void>(std::malloc(bytes > 0 ? bytes : 1), std::free);
+  return on_device->device->Allocate(bytes, on_device->stream);
 }
 
 }  // namespace
@@ -20,7 +20,7 @@ void Operation::Fail(const completion::Result& result) {
   failure_ = std::make_unique<const completion::Result>(result);
 }
 
-void* Operation::PlaceResult(std::vector<int64_t> shape, int64_t bytes) {
+absl::StatusOr<void*> Operation::PlaceResult(std::vector<int64_t> shape, int64_t bytes) {
   if (gathered != nullptr && gathered->shape == shape) return gathered->place;
   failure_ = nullptr;
   gathered = std::make_unique<Gathered>();
@@ -36,7 +36,9 @@ void* Operation::PlaceResult(std::vector<int64_t> shape, int64_t bytes) {
     }
   }
   if (gathered->place != nullptr) return gathered->place;
-  gathered->data = MemoryFor(on_device.get(), bytes);
+  absl::StatusOr<std::shared_ptr<void>> memory = MemoryFor(on_device.get(), bytes);
+  if (!memory.ok()) return memory.status();
+  gathered->data = *std::move(memory);
   gathered->place = gathered->data.get();
   return gathered->place;
 }

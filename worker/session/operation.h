@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "proto/types.h"
 #include "worker/completion/callbacks.h"
 #include "worker/completion/result.h"
@@ -67,8 +68,8 @@ class Operation {
   std::unique_ptr<Gathered> gathered;
   // Executor, before the collective, and once more if that was withdrawn: makes `gathered` with memory for a result of
   // `bytes`: the submitter's if it allocates. If that gives none, ours, so that the collective can go on, and the
-  // operation will end with kNoMemory. Null: this process has no memory either.
-  void* PlaceResult(std::vector<int64_t> shape, int64_t bytes);
+  // operation will end with kNoMemory. Null: this process has no memory either; not OK: what its device says of that.
+  absl::StatusOr<void*> PlaceResult(std::vector<int64_t> shape, int64_t bytes);
 
   // From here on what is looked at for each operation of a replay; close together.
   const Request& request;
