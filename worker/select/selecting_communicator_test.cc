@@ -55,10 +55,15 @@ class Named final : public collective::Communicator {
 class SelectingCommunicatorTest : public testing::Test {
  protected:
   std::unique_ptr<SelectingCommunicator> Make(const collective::Group& group, const std::string& override_name = "auto",
-                                              absl::Span<const SelectorRow> table = BuiltInSelectorTable()) {
+                                              absl::Span<const SelectorRow> table = BuiltInSelectorTable(),
+                                              const std::vector<std::string>& others_of_devices = {}) {
     media_.clear();
     for (const char* name : {"lone", "shm", "hier", "tcp", "device"}) media_.push_back(MediumOf(name));
     media_.back().memory = {DeviceKind::kAccelerator};
+    for (const std::string& name : others_of_devices) {
+      media_.push_back(MediumOf(name));
+      media_.back().memory = {DeviceKind::kAccelerator};
+    }
     return std::make_unique<SelectingCommunicator>(group, &bootstrap_,
                                                    SelectingCommunicator::Choices{table, media_, override_name});
   }
@@ -227,6 +232,56 @@ TEST_F(SelectingCommunicatorTest, WhatOneMemberCannotUseNobodyMakes) {
     for (std::thread& thread : threads) thread.join();
     EXPECT_THAT(names, testing::Each(usable ? "fast" : "slow"));
   }
+}
+
+// NCCL cannot be had, and what is left goes through host memory.
+class HostPathWarningTest : public SelectingCommunicatorTest {
+ protected:
+  HostPathWarningTest() { refusals_["fast"] = absl::UnavailableError("rank 1 has no NCCL"); }
+
+  // What it says on stderr while some collectives on a device go through it.
+  std::string Said(const collective::Group& group, const std::string& override_name = "auto") {
+    static constexpr SelectorRow kTable[] = {
+        {OpKind::kAllreduce, DeviceKind::kHost, 0, kNoLimit, WorldShape::kAny, "tcp"},
+        {OpKind::kUnspecified, DeviceKind::kAccelerator, 0, kNoLimit, WorldShape::kAny, "fast"},
+        {OpKind::kUnspecified, DeviceKind::kAccelerator, 0, kNoLimit, WorldShape::kAny, "device"},
+    };
+    testing::internal::CaptureStderr();
+    const auto communicator = Make(group, override_name, kTable, {"fast"});
+    EXPECT_TRUE(communicator->Prepare().ok());
+    for (int64_t count : {1, 2, 3}) {
+      communicator->Start({1, static_cast<uint64_t>(count)}, AllreduceOf(count, DeviceKind::kAccelerator), nullptr,
+                          [](const absl::Status& status) { EXPECT_TRUE(status.ok()) << status; });
+    }
+    return testing::internal::GetCapturedStderr();
+  }
+};
+
+TEST_F(HostPathWarningTest, IsGivenOnceForAProcessSet) {
+  for (uint32_t process_set : {0, 3}) {
+    collective::Group group = collective::TestGroup(2, 0);
+    group.process_set = process_set;
+    EXPECT_THAT(Said(group), testing::MatchesRegex("farandole warning [^\n]*: tensors on GPUs go through host memory, "
+                                                   "which is slow, among the 2 ranks of process set " +
+                                                   std::to_string(process_set) + ": not fast: rank 1 has no NCCL\n"));
+  }
+}
+
+TEST_F(HostPathWarningTest, IsGivenByTheFirstMemberAlone) {
+  EXPECT_EQ(Said(collective::TestGroup(2, 1)), "");
+  EXPECT_EQ(Said(collective::TestGroup(3, 2)), "");
+  EXPECT_EQ(Said(collective::TestGroup(1, 0)), "") << "alone, nothing is slow";
+}
+
+TEST_F(HostPathWarningTest, IsNotGivenToWhoHasAskedForThatPath) {
+  EXPECT_EQ(Said(collective::TestGroup(2, 0), "device"), "");
+  EXPECT_THAT(Said(collective::TestGroup(2, 0), "tcp"), HasSubstr("go through host memory"))
+      << "a medium of the host's says nothing of GPUs";
+}
+
+TEST_F(HostPathWarningTest, IsNotGivenWhereTheFirstChoiceServes) {
+  refusals_.clear();
+  EXPECT_EQ(Said(collective::TestGroup(2, 0)), "");
 }
 
 // Ends what is under way when it goes, as the contract wants.
