@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -14,23 +13,33 @@
 #include "absl/synchronization/mutex.h"
 #include "worker/collective/communicator.h"
 #include "worker/cuda/cuda_device.h"
-#include "worker/cuda/cuda_stream.h"
+#include "worker/staging/chunks.h"
+#include "worker/staging/device_copies.h"
 
 namespace farandole::worker::staging {
 
 // Collectives on the memory of CUDA devices by a communicator for host memory: copied to pinned memory, and back. For
 // what NCCL does not serve: several ranks on one GPU, no NCCL at all. Start lasts as long as the collective,
 // as with other media that block.
+//
+// Large allreduces and broadcasts go in chunks: while the host is at one, the next ones are copied to it, and the one
+// before goes back. Each is a collective of its own to the host's communicator. Other collectives are one chunk.
 class StagedCommunicator final : public collective::Communicator {
  public:
-  // `op_timeout_ms` bounds how long the device may be at work on what comes before.
-  StagedCommunicator(std::unique_ptr<collective::Communicator> host, uint32_t op_timeout_ms);
+  // Large beside what starting a copy and a collective costs; from there on the host's media need no more at a time.
+  static constexpr int64_t kChunkBytes = 4 << 20;
+
+  // `op_timeout_ms` bounds how long the device may be at work on what comes before. `chunk_bytes` is the same on all
+  // members.
+  StagedCommunicator(std::unique_ptr<collective::Communicator> host, uint32_t op_timeout_ms,
+                     int64_t chunk_bytes = kChunkBytes);
   ~StagedCommunicator() override;
 
   std::string name() const override { return "staged " + host_->name(); }
   int position() const override { return host_->position(); }
   int size() const override { return host_->size(); }
-  int64_t FusedBytesMax(DeviceKind memory, device::Device* device) override;
+  // Whole batches: they are cut here, and one that goes in several collectives would fill and empty the way each time.
+  int64_t FusedBytesMax(DeviceKind memory, device::Device* device) override { return INT64_MAX; }
   void Start(const collective::Instance& instance, const collective::Collective& collective, const Enqueued& enqueued,
              Done done) override;
   // What lies on a device is never withdrawn.
@@ -39,42 +48,26 @@ class StagedCommunicator final : public collective::Communicator {
   Rank SuspectRank() const override { return host_->SuspectRank(); }
 
  private:
-  struct Copy {
-    void* device;
-    char* host;
-    int64_t bytes;
-  };
-  // One collective on its way.
-  struct Staged {
-    collective::Collective collective;  // on host memory
-    std::vector<Copy> loads, stores;
-  };
-  // Of a device: its stream, and memory of the host that it copies from and to.
-  struct Side {
-    cuda::CudaDevice* device = nullptr;
-    std::unique_ptr<cuda::CudaStream> stream;
-    std::shared_ptr<char> memory;
-    int64_t memory_bytes = 0;
-  };
-  class Stager;
-
   absl::Status Run(const collective::Instance& instance, const collective::Collective& collective,
                    const Enqueued& enqueued);
-  absl::Status RunOn(Side* side, const collective::Instance& instance, const collective::Collective& collective,
-                     const Enqueued& enqueued);
-  // After a failure: until the device is done with the memory of the caller, or does not seem to come to that.
-  void Settle(Side* side);
-  absl::StatusOr<Side*> SideOf(device::Device* device);
-  absl::Status Reserve(Side* side, int64_t bytes);
+  // Of a member without a device: nothing of this process's is read or written.
+  absl::Status AddZeros(const collective::Instance& instance, const std::vector<Call>& chunks);
+  absl::Status RunOn(DeviceCopies* copies, const collective::Instance& instance, const std::vector<Call>& chunks,
+                     const std::vector<device::EventPtr>& ready, const Enqueued& enqueued);
+  absl::StatusOr<DeviceCopies*> CopiesOf(device::Device* device);
+  // The next chunk of the batch of `instance`.
   absl::Status RunOnHost(const collective::Instance& instance, const collective::Collective& collective);
+  collective::Instance NextOnHost(const collective::Instance& instance);
   // Until the stream has come to the event.
   absl::Status Await(const cuda::CudaEvent& event);
   absl::Status failure() const;
 
   const std::unique_ptr<collective::Communicator> host_;
   const uint32_t op_timeout_ms_;
+  const int64_t chunk_bytes_;
   // Of the thread that calls Start.
-  std::map<device::Device*, Side> sides_;
+  std::map<device::Device*, std::unique_ptr<DeviceCopies>> copies_;
+  collective::Instance on_host_;  // the last one
 
   mutable absl::Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
