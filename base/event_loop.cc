@@ -18,6 +18,10 @@ namespace {
 
 using Runner = LoopLending::Runner;
 
+// A thread that looks for events asks a poller so often for each system call: one takes about as long as ten of the
+// other.
+constexpr int kLooksPerCall = 32;
+
 void RunAll(const std::vector<EventLoop::Function>& functions) {
   for (const EventLoop::Function& fn : functions) fn();
 }
@@ -76,14 +80,35 @@ void EventLoop::Run() {
 bool EventLoop::Turn(Runner runner, bool wait, TimePoint until, std::vector<Function>* afterwards) {
   constexpr int kEvents = 64;
   epoll_event events[kEvents];
-  const int n = epoll_wait(epoll_.get(), events, kEvents, wait ? BeginWaitMs(runner, until) : 0);
+  const bool polls = poller_.load(std::memory_order_acquire) != nullptr;
+  const bool only_polls = polls && !wait && ++looks_ % kLooksPerCall != 0;
+  bool found = wait && polls && PollBeforeWait(afterwards);
+  wait = wait && !found;
+  const int n = only_polls ? 0 : epoll_wait(epoll_.get(), events, kEvents, wait ? BeginWaitMs(runner, until) : 0);
   if (wait) lending_.EndWait(runner);
   Hold();
+  // Asked again: it may have been removed meanwhile.
+  if (Poller* const current = poller_.load(std::memory_order_acquire); current != nullptr && current->PollFromLoop()) {
+    found = true;
+  }
   HandleEvents(events, n);
   RunTimers();
   RunAll(lending_.TakePosted());
+  for (Function& fn : LetGo()) afterwards->push_back(std::move(fn));
+  return found || n > 0;
+}
+
+bool EventLoop::PollBeforeWait(std::vector<Function>* afterwards) {
+  Hold();
+  Poller* const poller = poller_.load(std::memory_order_acquire);
+  bool found = false;
+  if (poller != nullptr) {
+    poller->ArmFromLoop();
+    // What came before it was armed wakes nobody.
+    found = poller->PollFromLoop();
+  }
   *afterwards = LetGo();
-  return n > 0;
+  return found;
 }
 
 int EventLoop::BeginWaitMs(Runner runner, TimePoint until) {

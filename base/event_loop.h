@@ -31,6 +31,17 @@ class EventLoop {
   using FdHandler = std::function<void(uint32_t epoll_events)>;
   using TimerId = uint64_t;
 
+  // A queue in memory that the loop asks beside its descriptors, such as that of completions of a network device. Both
+  // methods run as the loop.
+  class Poller {
+   public:
+    virtual ~Poller() = default;
+    // Handles what is in the queue; true if there was something.
+    virtual bool PollFromLoop() = 0;
+    // The loop is about to sleep: what comes from now on makes a descriptor readable that the loop watches.
+    virtual void ArmFromLoop() = 0;
+  };
+
   // `name` (at most 15 bytes) names the thread in ps, gdb and docs/thread-model.md.
   explicit EventLoop(std::string name);
   // Stops and joins; functions still queued are destroyed without being run.
@@ -80,12 +91,18 @@ class EventLoop {
   TimerId AddTimerFromLoop(TimePoint when, Function fn);
   void CancelTimerFromLoop(TimerId id);
 
+  // Asked in every turn from then on; nullptr: none. A thread that looks for events (see Drive) asks it much more often
+  // than it makes the system call for descriptors.
+  void SetPollerFromLoop(Poller* poller) { poller_.store(poller, std::memory_order_release); }
+
   TimePoint Now() const { return Clock::Monotonic().Now(); }
 
  private:
   // Waits for events, at most until `until`, and handles them, timers and what is posted. True if there was an event.
   // `afterwards` is for the caller to run.
   bool Turn(LoopLending::Runner runner, bool wait, TimePoint until, std::vector<Function>* afterwards);
+  // What the poller has before the loop sleeps; false: it may.
+  bool PollBeforeWait(std::vector<Function>* afterwards);
   int BeginWaitMs(LoopLending::Runner runner, TimePoint until);
   void HandleEvents(const epoll_event* events, int count);
   void RunTimers();
@@ -106,6 +123,8 @@ class EventLoop {
   absl::Mutex run_mutex_;
   std::atomic<std::thread::id> holder_{};
   std::vector<Function> afterwards_;  // the holder's
+  std::atomic<Poller*> poller_{nullptr};
+  int looks_ = 0;  // the borrower's
   // Handlers are shared so that one may remove itself while it runs.
   absl::flat_hash_map<int, std::shared_ptr<FdHandler>> handlers_;
   std::map<std::pair<int64_t, TimerId>, Function> timers_;

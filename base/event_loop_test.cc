@@ -344,5 +344,89 @@ TEST(EventLoopTest, AStoppedLoopIsNotDriven) {
   EXPECT_FALSE(loop.Drive([] { return true; }, 0));
 }
 
+// A queue in memory whose owner adds to it, as a device would.
+class PolledQueue final : public EventLoop::Poller {
+ public:
+  explicit PolledQueue(EventLoop* loop) : loop_(loop) {
+    OnLoop(loop_, [this] {
+      loop_->AddFdFromLoop(event_.get(), EPOLLIN, [this](uint32_t) {
+        uint64_t count;
+        (void)!read(event_.get(), &count, sizeof count);
+      });
+      loop_->SetPollerFromLoop(this);
+    });
+  }
+  ~PolledQueue() override {
+    OnLoop(loop_, [this] {
+      loop_->SetPollerFromLoop(nullptr);
+      loop_->RemoveFdFromLoop(event_.get());
+    });
+  }
+
+  void Add() {
+    ++there_;
+    const uint64_t one = 1;
+    if (armed_.exchange(false)) (void)!write(event_.get(), &one, sizeof one);
+  }
+  int taken() const { return taken_; }
+  bool AwaitTaken(int count) const {
+    const TimePoint end = Clock::Monotonic().Now().PlusMs(20000);
+    while (taken_ < count && Clock::Monotonic().Now() < end) std::this_thread::yield();
+    return taken_ == count;
+  }
+
+ private:
+  bool PollFromLoop() override {
+    const int count = there_.exchange(0);
+    taken_ += count;
+    return count > 0;
+  }
+  void ArmFromLoop() override { armed_ = true; }
+
+  EventLoop* const loop_;
+  PrivateFd event_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::atomic<int> there_{0};
+  std::atomic<int> taken_{0};
+  std::atomic<bool> armed_{false};
+};
+
+TEST(EventLoopTest, APolledQueueWakesALoopThatSleeps) {
+  EventLoop loop("test");
+  ASSERT_TRUE(loop.Start().ok());
+  PolledQueue queue(&loop);
+  for (int i = 1; i <= 2000; ++i) {
+    queue.Add();
+    ASSERT_TRUE(queue.AwaitTaken(i)) << "what came while the loop went to sleep was lost";
+  }
+}
+
+TEST(EventLoopTest, ADriverPollsAndStillHandlesDescriptorsTimersAndWhatIsPosted) {
+  EventLoop loop("test");
+  ASSERT_TRUE(loop.Start().ok());
+  PolledQueue queue(&loop);
+  PrivateFd event(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+  std::atomic<int> others{0};
+  loop.Post([&] {
+    loop.AddFdFromLoop(event.get(), EPOLLIN, [&](uint32_t) {
+      loop.RemoveFdFromLoop(event.get());
+      ++others;
+    });
+    loop.AddTimerFromLoop(loop.Now().PlusMs(2), [&] { ++others; });
+  });
+  std::thread adds([&] {
+    for (int i = 1; i <= 200; ++i) {
+      queue.Add();
+      loop.Post([&] { ++others; });
+      EXPECT_TRUE(queue.AwaitTaken(i));
+    }
+  });
+  // Looks all the time; with 0 it sleeps between.
+  const TimePoint until = loop.Now().PlusMs(20000);
+  EXPECT_TRUE(loop.Drive([&] { return queue.taken() == 100; }, int64_t{1} << 40, until));
+  EXPECT_TRUE(loop.Drive([&] { return queue.taken() == 200 && others == 202; }, 0, until));
+  adds.join();
+  EXPECT_EQ(others, 202);
+}
+
 }  // namespace
 }  // namespace farandole

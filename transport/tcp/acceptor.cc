@@ -9,8 +9,9 @@
 
 namespace farandole::transport::tcp {
 
-Acceptor::Acceptor(EventLoop* loop, HandOver hand_over)
+Acceptor::Acceptor(EventLoop* loop, std::string transport_name, HandOver hand_over)
     : loop_(loop),
+      transport_name_(std::move(transport_name)),
       hand_over_(std::move(hand_over)),
       listener_(
           loop, [this](UniqueFd guest) { AddGuest(PrivateFd(guest.Release())); },
@@ -22,7 +23,7 @@ void Acceptor::StartFromLoop(PrivateFd socket) {
 }
 
 void Acceptor::AcceptFromLoop(const Pairing& pairing, TimePoint deadline, Transport::Ready ready) {
-  waiters_.push_back({pairing, std::move(ready), 0});
+  waiters_.push_back({pairing, deadline, std::move(ready), 0});
   const auto waiter = std::prev(waiters_.end());
   if (deadline != TimePoint::Infinite()) {
     waiter->timer = loop_->AddTimerFromLoop(deadline, [this, waiter] {
@@ -93,7 +94,7 @@ void Acceptor::ReadGuest(GuestIt guest) {
 
 absl::Status Acceptor::Handle(GuestIt guest, const std::string& message) {
   if (guest->handshake != nullptr) return absl::InvalidArgumentError("it spoke before it was asked");
-  absl::StatusOr<ResponderHandshake> handshake = ResponderHandshake::Parse("tcp", message);
+  absl::StatusOr<ResponderHandshake> handshake = ResponderHandshake::Parse(transport_name_, message);
   if (!handshake.ok()) return handshake.status();
   guest->handshake = std::make_unique<ResponderHandshake>(*std::move(handshake));
   const absl::Status challenged = Challenge(guest);
@@ -123,7 +124,7 @@ void Acceptor::Finish(GuestIt guest) {
     loop_->CancelTimerFromLoop(guest->timer);
     PrivateFd socket = std::move(guest->fd);
     guests_.erase(guest);
-    hand_over_(std::move(socket), taken.pairing, std::move(taken.ready));
+    hand_over_(std::move(socket), taken.pairing, taken.deadline, std::move(taken.ready));
     return;
   }
   Drop(guest, absl::FailedPreconditionError("the Accept it was meant for is over"));

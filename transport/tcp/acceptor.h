@@ -28,14 +28,16 @@ namespace farandole::transport::tcp {
 class Acceptor {
  public:
   // Receives a socket whose peer is authenticated.
-  using HandOver = std::function<void(PrivateFd socket, const Pairing& pairing, Transport::Ready ready)>;
+  using HandOver =
+      std::function<void(PrivateFd socket, const Pairing& pairing, TimePoint deadline, Transport::Ready ready)>;
 
   // Guests at a time; when there are more, the oldest is dropped (an honest one comes again).
   static constexpr int kGuestsMax = 128;
   // How long a guest may take.
   static constexpr int64_t kGuestMs = 2000;
 
-  Acceptor(EventLoop* loop, HandOver hand_over);
+  // `transport_name` is what the MACs cover.
+  Acceptor(EventLoop* loop, std::string transport_name, HandOver hand_over);
 
   // `socket` listens.
   void StartFromLoop(PrivateFd socket);
@@ -46,6 +48,7 @@ class Acceptor {
  private:
   struct Waiter {
     Pairing pairing;
+    TimePoint deadline;
     Transport::Ready ready;
     EventLoop::TimerId timer = 0;
   };
@@ -71,6 +74,7 @@ class Acceptor {
   void Finish(GuestIt guest);
 
   EventLoop* const loop_;
+  const std::string transport_name_;
   const HandOver hand_over_;
   PrivateFd socket_;
   Listener listener_;

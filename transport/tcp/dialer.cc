@@ -16,7 +16,8 @@ constexpr int64_t kPauseMsMax = 500;
 
 }  // namespace
 
-Dialer::Dialer(EventLoop* loop, HandOver hand_over) : loop_(loop), hand_over_(std::move(hand_over)) {}
+Dialer::Dialer(EventLoop* loop, std::string transport_name, HandOver hand_over)
+    : loop_(loop), transport_name_(std::move(transport_name)), hand_over_(std::move(hand_over)) {}
 
 void Dialer::ConnectFromLoop(const std::string& address, const Pairing& pairing, TimePoint deadline,
                              Transport::Ready ready) {
@@ -27,6 +28,7 @@ void Dialer::ConnectFromLoop(const std::string& address, const Pairing& pairing,
   dial->text = address;
   dial->address = *parsed;
   dial->pairing = pairing;
+  dial->deadline = deadline;
   dial->ready = std::move(ready);
   dial->last = absl::DeadlineExceededError("no answer");
   if (deadline != TimePoint::Infinite()) {
@@ -71,7 +73,7 @@ absl::Status Dialer::Greet(DialIt dial) {
     return absl::UnavailableError("nobody listens");
   SetDataOptions(fd);
   dial->stream = std::make_unique<MessageStream>(fd);
-  dial->handshake = std::make_unique<InitiatorHandshake>("tcp", dial->pairing);
+  dial->handshake = std::make_unique<InitiatorHandshake>(transport_name_, dial->pairing);
   dial->state = State::kGreeted;
   loop_->ModifyFdFromLoop(fd, EPOLLIN);
   return dial->stream->Write(dial->handshake->Hello());
@@ -139,7 +141,7 @@ void Dialer::End(DialIt dial, absl::Status status) {
 
 void Dialer::Finish(DialIt dial) {
   Dial taken = Take(dial);
-  hand_over_(std::move(taken.socket), taken.pairing, std::move(taken.ready));
+  hand_over_(std::move(taken.socket), taken.pairing, taken.deadline, std::move(taken.ready));
 }
 
 }  // namespace farandole::transport::tcp

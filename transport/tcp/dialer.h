@@ -26,9 +26,11 @@ namespace farandole::transport::tcp {
 class Dialer {
  public:
   // Receives a socket whose peer is authenticated.
-  using HandOver = std::function<void(PrivateFd socket, const Pairing& pairing, Transport::Ready ready)>;
+  using HandOver =
+      std::function<void(PrivateFd socket, const Pairing& pairing, TimePoint deadline, Transport::Ready ready)>;
 
-  Dialer(EventLoop* loop, HandOver hand_over);
+  // `transport_name` is what the MACs cover.
+  Dialer(EventLoop* loop, std::string transport_name, HandOver hand_over);
 
   void ConnectFromLoop(const std::string& address, const Pairing& pairing, TimePoint deadline, Transport::Ready ready);
   // Ends all Connects. Nothing happens afterwards.
@@ -40,6 +42,7 @@ class Dialer {
     std::string text;
     SocketAddress address;
     Pairing pairing;
+    TimePoint deadline;
     Transport::Ready ready;
     State state = State::kPaused;
     PrivateFd socket;
@@ -66,6 +69,7 @@ class Dialer {
   Dial Take(DialIt dial);
 
   EventLoop* const loop_;
+  const std::string transport_name_;
   const HandOver hand_over_;
   std::list<Dial> dials_;
 };

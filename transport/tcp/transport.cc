@@ -14,10 +14,14 @@ namespace farandole::transport::tcp {
 TcpTransport::TcpTransport(TcpOptions options)
     : options_(std::move(options)),
       loop_("fdl-tcp"),
-      acceptor_(&loop_, [this](PrivateFd socket, const Pairing& pairing,
-                               Ready ready) { OpenFromLoop(std::move(socket), pairing, std::move(ready)); }),
-      dialer_(&loop_, [this](PrivateFd socket, const Pairing& pairing,
-                             Ready ready) { OpenFromLoop(std::move(socket), pairing, std::move(ready)); }),
+      acceptor_(&loop_, name(),
+                [this](PrivateFd socket, const Pairing& pairing, TimePoint, Ready ready) {
+                  OpenFromLoop(std::move(socket), pairing, std::move(ready));
+                }),
+      dialer_(&loop_, name(),
+              [this](PrivateFd socket, const Pairing& pairing, TimePoint, Ready ready) {
+                OpenFromLoop(std::move(socket), pairing, std::move(ready));
+              }),
       started_(loop_.Start()) {}
 
 TcpTransport::~TcpTransport() {
