@@ -23,7 +23,7 @@ product_packages=(
   # Bazel and the rule sets that it would otherwise download.
   bazel-bootstrap bazel-platforms bazel-rules-java bazel-rules-proto bazel-skylib
   # Compiler and the libraries in third_party/system/system.BUILD.
-  g++ libabsl-dev libgrpc++-dev libgrpc-dev libprotobuf-dev libprotozero-dev libsodium-dev
+  g++ libabsl-dev libgrpc++-dev libgrpc-dev libibverbs-dev libprotobuf-dev libprotozero-dev libsodium-dev
   make protobuf-compiler protobuf-compiler-grpc
   # abseil's source.
   dpkg-dev

@@ -20,6 +20,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "transport/inproc": ("base", "transport"),
     "transport/layers": ("base", "transport"),
     "transport/tcp": ("base", "transport"),
+    "transport/verbs": ("base", "transport", "transport/tcp"),
     "controller": ("base", "proto", "controller/hub", "controller/query", "controller/rpc", "controller/types"),
     "controller/hub": (
         "base",
@@ -97,6 +98,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "worker": (
         "base",
         "proto",
+        "transport/verbs",
         "worker/completion",
         "worker/control",
         "worker/cuda",
@@ -161,6 +163,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
         "proto",
         "transport",
         "transport/tcp",
+        "transport/verbs",
         "worker/collective",
         "worker/cuda",
         "worker/device",
