@@ -159,6 +159,13 @@ bench-horovod: deps product  ## everything beside Horovod 0.28.1, built for this
 	@scripts/install_horovod.sh
 	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_horovod.py
 
+# Few rounds: make bench-rdma QUICK=1
+.PHONY: bench-rdma
+bench-rdma: deps  ## channels between two emulated machines beside bare verbs on the same link; build/bench/rdma.json
+	@scripts/install_deps.sh --rdma
+	bazel build //tests/rdma:channel_speed
+	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests/rdma" FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_rdma.py
+
 # Every figure of the docs: make bench-elastic TRIALS=200
 .PHONY: bench-elastic
 bench-elastic: deps product  ## kill -9 to the first step of the other workers, and of a replacement; build/bench/elastic.json

@@ -235,6 +235,10 @@ class Guest:
             raise self.error(f"says {done.status} to: {command}\n{done.output}")
         return done.output
 
+    def wait_for_listener(self, tcp_port: int) -> None:
+        """Waits until something listens there; the tools of verbs do not say when they do."""
+        self.check(f"until netstat -lnt | grep -q ':{tcp_port} '; do usleep 20000; done")
+
     def address(self, port: int = 0) -> str:
         """Its IPv4 address on a port."""
         return f"10.9.{port}.{self.number + 1}"

@@ -26,16 +26,11 @@ def gids(guest: Guest) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in lines)
 
 
-def listen(guest: Guest, port: int) -> None:
-    """Waits until something listens there; the tools of verbs do not say when they do."""
-    guest.check(f"until netstat -lnt | grep -q :{port}; do usleep 20000; done")
-
-
 def ping_pong(server: Guest, client: Guest, gid: int = 1, messages: int = MESSAGES) -> tuple[str, str]:
     """What both sides print of messages over a reliable connection, whose addresses they exchange over TCP."""
     command = f"ibv_rc_pingpong -d rxe0 -g {gid} -n {messages}"
     serving = server.start(f"{command} 2>&1")
-    listen(server, 18515)
+    server.wait_for_listener(18515)
     said = client.check(f"{command} {server.address()}")
     done = serving.wait()
     assert done.status == 0, done.output
@@ -125,7 +120,7 @@ def test_nobody_is_told_that_a_guest_was_killed(pair: Guests) -> None:
     survivor, victim = pair
     command = "ib_write_bw -d rxe0 -x 1 -D 1000 -F -s 4096 -p 18516"
     server = victim.start(command)
-    listen(victim, 18516)
+    victim.wait_for_listener(18516)
     client = survivor.start(f"{command} {victim.address()}")
     wait_for_count(survivor, "rcvd_pkts", 100)
     victim.kill()
