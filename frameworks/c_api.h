@@ -100,6 +100,11 @@ FARANDOLE_API int farandole_gpu_library(int which, const char* wheel, int* numbe
 // the thread.
 FARANDOLE_API const char* farandole_gpu_failure(void);
 
+// The RDMA ports over which collectives go between hosts, or would go, by what the environment says; also before init.
+// FARANDOLE_OK: `*text` names them, valid until the next such call of the thread. FARANDOLE_UNAVAILABLE: none can be
+// used; FARANDOLE_INVALID_ARGUMENT: a variable names what is not there; farandole_last_error() says why.
+FARANDOLE_API int farandole_rdma_ports(const char** text);
+
 // Memory of a tensor. FARANDOLE_CUDA: allocated on a CUDA device in its primary context; `in` and `out` of an operation
 // lie on the same one.
 enum { FARANDOLE_HOST = 0, FARANDOLE_CUDA = 1 };

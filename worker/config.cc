@@ -105,6 +105,13 @@ void ReadElastic(Reader* reader, Config* config) {
 
 void ReadChannels(Reader* reader, Config* config) {
   if (reader->Find({"FARANDOLE_DATA_ADDRESS"})) config->data_address = reader->value();
+  if (reader->Find({"FARANDOLE_TRANSPORT"})) {
+    config->transport = reader->value();
+    constexpr const char* kNames[] = {"auto", "tcp", "verbs"};
+    if (std::find(std::begin(kNames), std::end(kNames), config->transport) == std::end(kNames)) {
+      reader->Refuse("auto, tcp or verbs");
+    }
+  }
   if (reader->Find({"FARANDOLE_SCHEDULE_TABLE"})) config->schedule_table = reader->value();
   int64_t connections = config->tcp_connections;
   reader->Integer({"FARANDOLE_TCP_CONNECTIONS"}, 1, 16, &connections);
@@ -112,6 +119,27 @@ void ReadChannels(Reader* reader, Config* config) {
   int64_t encryption = 0;
   reader->Integer({"FARANDOLE_DATA_ENCRYPTION"}, 0, 1, &encryption);
   config->data_encryption = encryption != 0;
+}
+
+void ReadVerbs(Reader* reader, transport::verbs::VerbsOptions* verbs) {
+  if (reader->Find({"FARANDOLE_DATA_ADDRESS"})) verbs->listen_host = reader->value();
+  if (reader->Find({"FARANDOLE_IBVERBS_LIB"})) verbs->library = reader->value();
+  if (reader->Find({"FARANDOLE_VERBS_DEVICES"})) verbs->devices = reader->value();
+  const auto integer = [reader](const char* name, int64_t min, int64_t max, int* out) {
+    int64_t value = *out;
+    reader->Integer({name}, min, max, &value);
+    *out = static_cast<int>(value);
+  };
+  integer("FARANDOLE_VERBS_GID_INDEX", 0, 65535, &verbs->gid_index);
+  integer("FARANDOLE_VERBS_PARTITION", 0, 65535, &verbs->pkey_index);
+  integer("FARANDOLE_VERBS_SERVICE_LEVEL", 0, 15, &verbs->service_level);
+  integer("FARANDOLE_VERBS_TRAFFIC_CLASS", 0, 255, &verbs->traffic_class);
+  integer("FARANDOLE_VERBS_QUEUE_PAIRS", 1, 16, &verbs->queue_pairs);
+  integer("FARANDOLE_VERBS_MTU", 256, 4096, &verbs->mtu);
+  if ((verbs->mtu & (verbs->mtu - 1)) != 0) reader->Refuse("256, 512, 1024, 2048 or 4096");
+  int paging = verbs->on_demand_paging ? 1 : 0;
+  integer("FARANDOLE_VERBS_ON_DEMAND_PAGING", 0, 1, &paging);
+  verbs->on_demand_paging = paging != 0;
 }
 
 void ReadLogLevel(Reader* reader, Config* config) {
@@ -173,12 +201,13 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
   ReadJobVariables(&reader, &config);
   if (reader.Find({"FARANDOLE_COMMUNICATOR"})) {
     config.communicator = reader.value();
-    constexpr const char* kNames[] = {"auto", "shm", "hier", "tcp", "nccl", "staged"};
+    constexpr const char* kNames[] = {"auto", "shm", "hier", "verbs", "tcp", "nccl", "staged"};
     if (std::find(std::begin(kNames), std::end(kNames), config.communicator) == std::end(kNames)) {
-      reader.Refuse("auto, shm, hier or tcp, or for GPUs nccl or staged");
+      reader.Refuse("auto, shm, hier, verbs or tcp, or for GPUs nccl or staged");
     }
   }
   ReadChannels(&reader, &config);
+  ReadVerbs(&reader, &config.verbs);
   int64_t shared_tensors = 1;
   reader.Integer({"FARANDOLE_SHARED_TENSORS"}, 0, 1, &shared_tensors);
   config.shared_tensors = shared_tensors != 0;
@@ -209,19 +238,32 @@ GpuLibraryPaths ReadGpuLibraryPaths(const Environment& environment) {
   return paths;
 }
 
+absl::StatusOr<transport::verbs::VerbsOptions> ReadVerbsOptions(const Environment& environment) {
+  transport::verbs::VerbsOptions options;
+  Reader reader(environment);
+  ReadVerbs(&reader, &options);
+  if (!reader.status().ok()) return reader.status();
+  return options;
+}
+
 std::string ToString(const Config& config) {
-  return absl::StrCat("agent_socket=", config.lone() ? "(lone process)" : config.agent_socket, " job=", config.job,
-                      " rank=", config.rank.value(), " size=", config.size, " min_size=", config.min_size,
-                      " max_size=", config.max_size, " elastic_timeout_ms=", config.elastic_timeout_ms,
-                      " start_timeout_ms=", config.start_timeout_ms, " op_timeout_ms=", config.op_timeout_ms,
-                      " controller_timeout_ms=", config.controller_timeout_ms,
-                      " job_variables=", absl::StrJoin(config.job_variables, ",", Assignment),
-                      " communicator=", config.communicator, " data_address=", config.data_address,
-                      " schedule_table=", config.schedule_table, " tcp_connections=", config.tcp_connections,
-                      " data_encryption=", config.data_encryption, " shared_tensors=", config.shared_tensors,
-                      " cuda_library=", config.gpu_libraries.cuda, " nccl_library=", config.gpu_libraries.nccl,
-                      " log_level=", static_cast<int>(config.log_level), " timeline=", config.timeline,
-                      " timeline_mark_cycles=", config.timeline_mark_cycles);
+  return absl::StrCat(
+      "agent_socket=", config.lone() ? "(lone process)" : config.agent_socket, " job=", config.job,
+      " rank=", config.rank.value(), " size=", config.size, " min_size=", config.min_size,
+      " max_size=", config.max_size, " elastic_timeout_ms=", config.elastic_timeout_ms,
+      " start_timeout_ms=", config.start_timeout_ms, " op_timeout_ms=", config.op_timeout_ms,
+      " controller_timeout_ms=", config.controller_timeout_ms,
+      " job_variables=", absl::StrJoin(config.job_variables, ",", Assignment), " communicator=", config.communicator,
+      " transport=", config.transport, " data_address=", config.data_address, " ibverbs_library=", config.verbs.library,
+      " verbs_devices=", config.verbs.devices, " verbs_gid_index=", config.verbs.gid_index,
+      " verbs_pkey_index=", config.verbs.pkey_index, " verbs_service_level=", config.verbs.service_level,
+      " verbs_traffic_class=", config.verbs.traffic_class, " verbs_mtu=", config.verbs.mtu,
+      " verbs_queue_pairs=", config.verbs.queue_pairs, " verbs_on_demand_paging=", config.verbs.on_demand_paging,
+      " schedule_table=", config.schedule_table, " tcp_connections=", config.tcp_connections,
+      " data_encryption=", config.data_encryption, " shared_tensors=", config.shared_tensors,
+      " cuda_library=", config.gpu_libraries.cuda, " nccl_library=", config.gpu_libraries.nccl,
+      " log_level=", static_cast<int>(config.log_level), " timeline=", config.timeline,
+      " timeline_mark_cycles=", config.timeline_mark_cycles);
 }
 
 }  // namespace farandole::worker

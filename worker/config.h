@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "proto/messages.h"
 #include "proto/types.h"
+#include "transport/verbs/options.h"
 #include "worker/os/log.h"
 
 namespace farandole::worker {
@@ -43,8 +44,11 @@ struct Config {
   uint32_t controller_timeout_ms = 300 * 1000;
   // What is set of proto/job_variables.h, for the controller, which reads it.
   std::vector<Variable> job_variables;
-  // "auto", or a medium: of the host "shm", "hier" or "tcp", of GPUs "nccl" or "staged".
+  // "auto", or a medium: of the host "shm", "hier", "verbs" or "tcp", of GPUs "nccl" or "staged".
   std::string communicator = "auto";
+  // What carries data between hosts: "auto", "tcp" or "verbs".
+  std::string transport = "auto";
+  transport::verbs::VerbsOptions verbs;
   // Numeric, of the interface on which workers of other hosts find this one.
   std::string data_address = "127.0.0.1";
   // File with rows for the table of schedules; empty: the built-in ones.
@@ -73,6 +77,8 @@ Environment ProcessEnvironment();
 absl::StatusOr<Config> ReadConfig(const Environment& environment);
 // Only these, which front ends may ask for before init().
 GpuLibraryPaths ReadGpuLibraryPaths(const Environment& environment);
+// The same of RDMA. INVALID_ARGUMENT as ReadConfig.
+absl::StatusOr<transport::verbs::VerbsOptions> ReadVerbsOptions(const Environment& environment);
 
 // One line, all fields.
 std::string ToString(const Config& config);

@@ -51,6 +51,38 @@ TEST(ConfigTest, ReadsWhatAnAgentSets) {
   EXPECT_EQ(config.job_variables[0].value, "0");
 }
 
+TEST(ConfigTest, ReadsWhatCarriesDataBetweenHosts) {
+  const Config usual = Read({}).value();
+  EXPECT_EQ(usual.transport, "auto");
+  EXPECT_EQ(usual.verbs.library, "libibverbs.so.1");
+  EXPECT_EQ(usual.verbs.gid_index, -1);
+  const Config other = Read({{"FARANDOLE_TRANSPORT", "verbs"},
+                             {"FARANDOLE_DATA_ADDRESS", "10.0.0.1"},
+                             {"FARANDOLE_IBVERBS_LIB", "/a/verbs.so"},
+                             {"FARANDOLE_VERBS_DEVICES", "mlx5_0:1,mlx5_1"},
+                             {"FARANDOLE_VERBS_GID_INDEX", "3"},
+                             {"FARANDOLE_VERBS_PARTITION", "1"},
+                             {"FARANDOLE_VERBS_SERVICE_LEVEL", "5"},
+                             {"FARANDOLE_VERBS_TRAFFIC_CLASS", "106"},
+                             {"FARANDOLE_VERBS_MTU", "1024"},
+                             {"FARANDOLE_VERBS_QUEUE_PAIRS", "4"},
+                             {"FARANDOLE_VERBS_ON_DEMAND_PAGING", "1"}})
+                           .value();
+  EXPECT_EQ(other.transport, "verbs");
+  EXPECT_EQ(other.verbs.listen_host, "10.0.0.1");
+  EXPECT_EQ(other.verbs.library, "/a/verbs.so");
+  EXPECT_EQ(other.verbs.devices, "mlx5_0:1,mlx5_1");
+  EXPECT_EQ(other.verbs.gid_index, 3);
+  EXPECT_EQ(other.verbs.pkey_index, 1);
+  EXPECT_EQ(other.verbs.service_level, 5);
+  EXPECT_EQ(other.verbs.traffic_class, 106);
+  EXPECT_EQ(other.verbs.mtu, 1024);
+  EXPECT_EQ(other.verbs.queue_pairs, 4);
+  EXPECT_TRUE(other.verbs.on_demand_paging);
+  EXPECT_THAT(Read({{"FARANDOLE_VERBS_MTU", "1500"}}).status().message(), testing::HasSubstr("1024, 2048 or 4096"));
+  EXPECT_THAT(Read({{"FARANDOLE_TRANSPORT", "rdma"}}).status().message(), testing::HasSubstr("auto, tcp or verbs"));
+}
+
 TEST(ConfigTest, ReadsWhereTheGpuLibrariesAre) {
   const Config usual = Read({{"FARANDOLE_CUDA_LIB", ""}}).value();
   EXPECT_EQ(usual.gpu_libraries.cuda, "libcuda.so.1");
@@ -133,7 +165,9 @@ TEST(ConfigTest, ToStringShowsEveryField) {
   EXPECT_EQ(ToString(Config()),
             "agent_socket=(lone process) job=lone rank=0 size=1 min_size=0 max_size=0 elastic_timeout_ms=600000 "
             "start_timeout_ms=30000 op_timeout_ms=86400000 controller_timeout_ms=300000 "
-            "job_variables= communicator=auto data_address=127.0.0.1 schedule_table= "
+            "job_variables= communicator=auto transport=auto data_address=127.0.0.1 ibverbs_library=libibverbs.so.1 "
+            "verbs_devices= verbs_gid_index=-1 verbs_pkey_index=0 verbs_service_level=0 verbs_traffic_class=0 "
+            "verbs_mtu=0 verbs_queue_pairs=1 verbs_on_demand_paging=0 schedule_table= "
             "tcp_connections=1 data_encryption=0 shared_tensors=1 "
             "cuda_library=libcuda.so.1 nccl_library= log_level=2 "
             "timeline= "

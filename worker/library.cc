@@ -20,6 +20,10 @@ std::unique_ptr<link::ControlLink> MakeLink(const Config& config, EventLoop* loo
   return std::make_unique<link::LoneController>(loop, worker);
 }
 
+select::CommunicatorFactory::Settings Settings(const Config& config, schedule::ScheduledOptions scheduled) {
+  return {config.communicator, {config.transport, config.data_address, config.verbs}, std::move(scheduled)};
+}
+
 }  // namespace
 
 Library& Library::Get() {
@@ -47,8 +51,7 @@ completion::Result Library::InitBegin() {
   os::GuardForks();
   runtime_ = std::make_shared<Runtime>(
       *config, [config = *config](EventLoop* loop, Incarnation worker) { return MakeLink(config, loop, worker); },
-      [factory = std::make_shared<select::CommunicatorFactory>(config->communicator, config->data_address, scheduled,
-                                                               NcclResources)](
+      [factory = std::make_shared<select::CommunicatorFactory>(Settings(*config, scheduled), NcclResources)](
           const collective::Group& group, collective::Bootstrap* bootstrap) { return factory->Make(group, bootstrap); },
       Runtime::Limits(), past_);
   completer_ = std::make_shared<completion::Completer>();

@@ -40,12 +40,14 @@ absl::StatusOr<std::unique_ptr<HierarchicalCommunicator>> HierarchicalCommunicat
   absl::StatusOr<HierarchicalLayers> layers =
       SetUpLayers(group, collective::HostMap(group), transport, bootstrap, options);
   if (!layers.ok()) return layers.status();
-  return std::unique_ptr<HierarchicalCommunicator>(new HierarchicalCommunicator(group, *std::move(layers), options));
+  const std::string over = transport->name();
+  return std::unique_ptr<HierarchicalCommunicator>(new HierarchicalCommunicator(
+      group, over == "tcp" ? "hier" : absl::StrCat("hier over ", over), *std::move(layers), options));
 }
 
-HierarchicalCommunicator::HierarchicalCommunicator(const collective::Group& group, HierarchicalLayers layers,
-                                                   const HierarchicalOptions& options)
-    : group_(group), options_(options), map_(group), layers_(std::move(layers)) {
+HierarchicalCommunicator::HierarchicalCommunicator(const collective::Group& group, std::string name,
+                                                   HierarchicalLayers layers, const HierarchicalOptions& options)
+    : group_(group), name_(std::move(name)), options_(options), map_(group), layers_(std::move(layers)) {
   collective::BatchBuffer::Watcher* const watcher = layers_.across != nullptr ? layers_.across->watcher() : nullptr;
   for (collective::BatchBuffer* buffer : {&share_, &widened_, &gathered_}) buffer->Watch(watcher);
 }

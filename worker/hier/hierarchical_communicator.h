@@ -56,7 +56,8 @@ class HierarchicalCommunicator final : public collective::BlockingCommunicator {
 
   ~HierarchicalCommunicator() override;
 
-  std::string name() const override { return "hier"; }
+  // "hier", or "hier over verbs": what is not TCP is named.
+  std::string name() const override { return name_; }
   int position() const override { return group_.position; }
   int size() const override { return static_cast<int>(group_.members.size()); }
   // Where hosts are even, any number of tensors goes through the layers in parts.
@@ -78,7 +79,7 @@ class HierarchicalCommunicator final : public collective::BlockingCommunicator {
   Rank SuspectRank() const override;
 
  private:
-  HierarchicalCommunicator(const collective::Group& group, HierarchicalLayers layers,
+  HierarchicalCommunicator(const collective::Group& group, std::string name, HierarchicalLayers layers,
                            const HierarchicalOptions& options);
 
   int local() const { return map_.local_of(position()); }
@@ -140,6 +141,7 @@ class HierarchicalCommunicator final : public collective::BlockingCommunicator {
   absl::Status BroadcastInHost(const BroadcastCall& call, int64_t index);
 
   const collective::Group group_;
+  const std::string name_;
   const HierarchicalOptions options_;
   const collective::HostMap map_;
   collective::BatchBuffer share_, widened_, gathered_, narrow_;

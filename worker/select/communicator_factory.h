@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "transport/transport.h"
 #include "worker/collective/bootstrap.h"
 #include "worker/collective/communicator.h"
 #include "worker/collective/group.h"
@@ -15,6 +14,7 @@
 #include "worker/nccl/nccl_communicator.h"
 #include "worker/nccl/watch.h"
 #include "worker/schedule/scheduled_communicator.h"
+#include "worker/select/transports.h"
 
 namespace farandole::worker::select {
 
@@ -22,24 +22,26 @@ namespace farandole::worker::select {
 // them. A transport, with its thread, comes into being when it is chosen for the first time. One thread.
 class CommunicatorFactory {
  public:
-  // `override_name` as FARANDOLE_COMMUNICATOR, `data_address` as FARANDOLE_DATA_ADDRESS; `scheduled` for what goes over
-  // channels.
-  // `gpus`: what communicators on GPUs need, with this watch, or why there are none; null: there are none.
+  struct Settings {
+    // As FARANDOLE_COMMUNICATOR.
+    std::string override_name = "auto";
+    Transports::Settings transports;
+    // For what goes over channels.
+    schedule::ScheduledOptions scheduled;
+  };
+  // What communicators on GPUs need, with this watch, or why there are none; null: there are none.
   using Gpus = std::function<absl::StatusOr<nccl::Resources>(nccl::Watch*)>;
-  explicit CommunicatorFactory(std::string override_name, std::string data_address = "127.0.0.1",
-                               schedule::ScheduledOptions scheduled = {}, const Gpus& gpus = nullptr);
+  explicit CommunicatorFactory(Settings settings, const Gpus& gpus = nullptr);
 
   // Blocks until all members have theirs; errors as SelectingCommunicator::Prepare.
   absl::StatusOr<std::unique_ptr<collective::Communicator>> Make(const collective::Group& group,
                                                                  collective::Bootstrap* bootstrap);
 
  private:
-  transport::Transport* Tcp();
   std::function<absl::StatusOr<nccl::Resources>()> WithWatch(const Gpus& gpus);
 
   const std::string override_name_;
-  const std::string data_address_;
-  std::unique_ptr<transport::Transport> tcp_;
+  Transports transports_;
   nccl::Watch watch_;
   const std::vector<collective::Medium> media_;
 };

@@ -218,7 +218,7 @@ TEST(HierarchicalSetupTest, AHostWithoutMemoryMeansTcpForAll) {
   std::vector<std::thread> threads;
   for (int position = 0; position < 3; ++position) {
     threads.emplace_back([&, position] {
-      CommunicatorFactory factory("auto");
+      CommunicatorFactory factory({});
       auto made = factory.Make(hier::KeyedGroupOnHosts(hosts, position),
                                position == 0 ? static_cast<collective::Bootstrap*>(&bootstrap) : &without);
       ASSERT_TRUE(made.ok()) << made.status();

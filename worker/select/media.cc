@@ -11,14 +11,13 @@
 #include "worker/hier/hierarchical_communicator.h"
 #include "worker/select/selecting_communicator.h"
 #include "worker/select/selector.h"
+#include "worker/select/transports.h"
 #include "worker/shm/shared_memory.h"
 #include "worker/shm/shm_communicator.h"
 #include "worker/staging/staged_communicator.h"
 
 namespace farandole::worker::select {
 namespace {
-
-using Built = absl::StatusOr<std::unique_ptr<collective::Communicator>>;
 
 template <typename Blocking>
 Built Adapted(absl::StatusOr<std::unique_ptr<Blocking>> medium) {
@@ -34,6 +33,54 @@ Built MakeShm(const collective::Group& group, collective::Bootstrap* bootstrap, 
   shm::ShmOptions options;
   options.memory = &shm::SharedMemory::Process();
   return Adapted(shm::ShmCommunicator::Create(group, bootstrap, options));
+}
+
+Built Scheduled(const collective::Group& group, collective::Bootstrap* bootstrap,
+                const schedule::ScheduledOptions& options, transport::Transport* transport) {
+  return Adapted(schedule::ScheduledCommunicator::Create(group, transport, bootstrap, options));
+}
+
+std::function<collective::Medium::Make> MakeTcp(const MediaResources& resources) {
+  return [resources](const collective::Group& group, collective::Bootstrap* bootstrap, device::Device*) -> Built {
+    const absl::StatusOr<transport::Transport*> tcp = resources.tcp();
+    return tcp.ok() ? Scheduled(group, bootstrap, resources.scheduled, *tcp) : tcp.status();
+  };
+}
+
+// It has queue pairs of its own to spread large messages over.
+schedule::ScheduledOptions ForVerbs(schedule::ScheduledOptions options) {
+  options.connections = 1;
+  return options;
+}
+
+std::function<collective::Medium::Make> MakeVerbs(const MediaResources& resources) {
+  return [resources](const collective::Group& group, collective::Bootstrap* bootstrap, device::Device*) -> Built {
+    return OverVerbs(group, bootstrap, "verbs", resources.verbs(), [&](transport::Transport* verbs) {
+      return Scheduled(group, bootstrap, ForVerbs(resources.scheduled), verbs);
+    });
+  };
+}
+
+Built Hierarchical(const collective::Group& group, collective::Bootstrap* bootstrap,
+                   const schedule::ScheduledOptions& options, transport::Transport* transport) {
+  hier::HierarchicalOptions both;
+  both.scheduled = options;
+  return Adapted(hier::HierarchicalCommunicator::Create(group, transport, bootstrap, both));
+}
+
+std::function<collective::Medium::Make> MakeHier(const MediaResources& resources) {
+  return [resources](const collective::Group& group, collective::Bootstrap* bootstrap, device::Device*) -> Built {
+    Built over_verbs = OverVerbs(group, bootstrap, "hier/verbs", resources.verbs(), [&](transport::Transport* verbs) {
+      return Hierarchical(group, bootstrap, ForVerbs(resources.scheduled), verbs);
+    });
+    if (!absl::IsUnavailable(over_verbs.status())) return over_verbs;
+    const absl::StatusOr<transport::Transport*> tcp = resources.tcp();
+    if (!tcp.ok()) return over_verbs.status();
+    // What the members have told each other stays under the other key.
+    collective::Group over_tcp = group;
+    over_tcp.key += ".tcp";
+    return Hierarchical(over_tcp, bootstrap, resources.scheduled, *tcp);
+  };
 }
 
 collective::Medium Nccl(const MediaResources& resources) {
@@ -74,20 +121,12 @@ collective::Medium Staged(std::vector<collective::Medium> host, const MediaResou
 }  // namespace
 
 std::vector<collective::Medium> BuiltInMedia(MediaResources resources) {
-  const auto make_hier = [resources](const collective::Group& group, collective::Bootstrap* bootstrap,
-                                     device::Device*) {
-    hier::HierarchicalOptions options;
-    options.scheduled = resources.scheduled;
-    return Adapted(hier::HierarchicalCommunicator::Create(group, resources.tcp(), bootstrap, options));
-  };
-  const auto make_tcp = [resources](const collective::Group& group, collective::Bootstrap* bootstrap, device::Device*) {
-    return Adapted(schedule::ScheduledCommunicator::Create(group, resources.tcp(), bootstrap, resources.scheduled));
-  };
   const std::vector<DeviceKind> host = {DeviceKind::kHost};
   const std::vector<collective::Medium> of_host = {{"lone", host, nullptr, MakeLone},
                                                    {"shm", host, nullptr, MakeShm},
-                                                   {"hier", host, nullptr, make_hier},
-                                                   {"tcp", host, nullptr, make_tcp}};
+                                                   {"hier", host, nullptr, MakeHier(resources)},
+                                                   {"verbs", host, nullptr, MakeVerbs(resources)},
+                                                   {"tcp", host, nullptr, MakeTcp(resources)}};
   std::vector<collective::Medium> all = of_host;
   all.push_back(Nccl(resources));
   all.push_back(Staged(of_host, resources));

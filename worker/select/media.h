@@ -16,7 +16,8 @@ namespace farandole::worker::select {
 // What the media need of whoever owns it, and outlives their communicators.
 struct MediaResources {
   schedule::ScheduledOptions scheduled;
-  std::function<transport::Transport*()> tcp;
+  // What carries data between hosts, or why it does not here.
+  std::function<absl::StatusOr<transport::Transport*>()> tcp, verbs;
   // What communicators on GPUs share, or why this process has none; null: it has none.
   std::function<absl::StatusOr<nccl::Resources>()> nccl = nullptr;
   // As FARANDOLE_COMMUNICATOR, for the host's part of what is staged.

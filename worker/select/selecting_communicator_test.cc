@@ -58,7 +58,7 @@ class SelectingCommunicatorTest : public testing::Test {
                                               absl::Span<const SelectorRow> table = BuiltInSelectorTable(),
                                               const std::vector<std::string>& others_of_devices = {}) {
     media_.clear();
-    for (const char* name : {"lone", "shm", "hier", "tcp", "device"}) media_.push_back(MediumOf(name));
+    for (const char* name : {"lone", "shm", "hier", "verbs", "tcp", "device"}) media_.push_back(MediumOf(name));
     media_.back().memory = {DeviceKind::kAccelerator};
     for (const std::string& name : others_of_devices) {
       media_.push_back(MediumOf(name));
@@ -87,7 +87,7 @@ class SelectingCommunicatorTest : public testing::Test {
   }
 
   collective::LocalBootstrap bootstrap_;
-  std::map<std::string, absl::Status> refusals_;
+  std::map<std::string, absl::Status> refusals_ = {{"verbs", absl::UnavailableError("no device")}};
   std::vector<collective::Medium> media_;
   std::vector<std::string> asked_, log_;
 };
@@ -98,16 +98,18 @@ TEST_F(SelectingCommunicatorTest, TheShapeOfTheGroupDecides) {
   EXPECT_EQ(NameFor(collective::TestGroupOnHosts({0, 0, 1, 1}, 0)), "hier");
   asked_.clear();
   EXPECT_EQ(NameFor(collective::TestGroupOnHosts({0, 1}, 0)), "tcp");
-  EXPECT_THAT(asked_, ElementsAre("tcp"));
+  EXPECT_THAT(asked_, ElementsAre("verbs", "tcp"));
+  refusals_.clear();
+  EXPECT_EQ(NameFor(collective::TestGroupOnHosts({0, 1}, 0)), "verbs");
 }
 
 TEST_F(SelectingCommunicatorTest, AfterARefusalAllGoOnToTheNextRow) {
   refusals_["shm"] = refusals_["hier"] = absl::UnavailableError("shared memory of rank 1: none");
   EXPECT_EQ(NameFor(collective::TestGroup(2, 0)), "tcp");
-  EXPECT_THAT(asked_, ElementsAre("shm", "tcp"));
+  EXPECT_THAT(asked_, ElementsAre("shm", "verbs", "tcp"));
   asked_.clear();
   EXPECT_EQ(NameFor(collective::TestGroupOnHosts({0, 1, 0, 1}, 0)), "tcp");
-  EXPECT_THAT(asked_, ElementsAre("hier", "tcp"));
+  EXPECT_THAT(asked_, ElementsAre("hier", "verbs", "tcp"));
 }
 
 TEST_F(SelectingCommunicatorTest, OtherFailuresEndTheSelection) {
@@ -125,14 +127,16 @@ TEST_F(SelectingCommunicatorTest, TheOverrideDecides) {
 }
 
 TEST_F(SelectingCommunicatorTest, WhenNothingServesItSaysWhyOfEachRow) {
-  EXPECT_THAT(NameFor(collective::TestGroupOnHosts({0, 0, 1}, 0), "shm"),
-              HasSubstr("no communicator serves these 3 members: not lone: there are 3 members; not shm: rank 0 (pid "
-                        "1000 on host host0) and rank 2 (pid 1002 on host host1) do not share an agent; not hier: "
-                        "FARANDOLE_COMMUNICATOR=shm; not tcp: FARANDOLE_COMMUNICATOR=shm"));
+  EXPECT_THAT(
+      NameFor(collective::TestGroupOnHosts({0, 0, 1}, 0), "shm"),
+      HasSubstr(
+          "no communicator serves these 3 members: not lone: there are 3 members; not shm: rank 0 (pid "
+          "1000 on host host0) and rank 2 (pid 1002 on host host1) do not share an agent; not hier: "
+          "FARANDOLE_COMMUNICATOR=shm; not verbs: FARANDOLE_COMMUNICATOR=shm; not tcp: FARANDOLE_COMMUNICATOR=shm"));
   refusals_["shm"] = absl::UnavailableError("no memory");
   EXPECT_THAT(NameFor(collective::TestGroup(2, 0), "shm"), HasSubstr("not shm: no memory"));
   EXPECT_EQ(NameFor(collective::TestGroup(2, 0), "nccl"),
-            "no communicator is called \"nccl\"; FARANDOLE_COMMUNICATOR is auto, shm, hier, tcp or device");
+            "no communicator is called \"nccl\"; FARANDOLE_COMMUNICATOR is auto, shm, hier, verbs, tcp or device");
 }
 
 // Small allreduces by one medium, others by another, and what lies on a device by a third.

@@ -15,6 +15,7 @@ constexpr SelectorRow kTable[] = {
     {OpKind::kUnspecified, DeviceKind::kHost, 0, kNoLimit, WorldShape::kAlone, "lone"},
     {OpKind::kUnspecified, DeviceKind::kHost, 0, kNoLimit, WorldShape::kOneHost, "shm"},
     {OpKind::kUnspecified, DeviceKind::kHost, 0, kNoLimit, WorldShape::kShared, "hier"},
+    {OpKind::kUnspecified, DeviceKind::kHost, 0, kNoLimit, WorldShape::kAny, "verbs"},
     {OpKind::kUnspecified, DeviceKind::kHost, 0, kNoLimit, WorldShape::kAny, "tcp"},
     {OpKind::kUnspecified, DeviceKind::kAccelerator, 0, kNoLimit, WorldShape::kAny, "nccl"},
     {OpKind::kUnspecified, DeviceKind::kAccelerator, 0, kNoLimit, WorldShape::kAny, "staged"},

@@ -49,6 +49,7 @@ TEST(SelectorTableTest, Prints) {
             "any            CPU                     0          any  one member   lone\n"
             "any            CPU                     0          any  one agent    shm\n"
             "any            CPU                     0          any  some agents  hier\n"
+            "any            CPU                     0          any  any          verbs\n"
             "any            CPU                     0          any  any          tcp\n"
             "any            GPU                     0          any  any          nccl\n"
             "any            GPU                     0          any  any          staged\n");

@@ -49,6 +49,7 @@ _WAITING = {
     "farandole_memory_allocate": (c_int, [c_uint32, c_int64, POINTER(c_void_p)]),
     "farandole_gpu_failure": (c_char_p, []),
     "farandole_gpu_library": (c_int, [c_int, c_char_p, POINTER(c_int), POINTER(c_char_p)]),
+    "farandole_rdma_ports": (c_int, [POINTER(c_char_p)]),
 }
 _QUICK = {
     "farandole_version": (c_char_p, []),

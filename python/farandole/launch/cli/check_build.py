@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 
 from farandole.base import locate
-from farandole.library import gpus
+from farandole.library import gpus, rdma
 from farandole.version import __version__
 
 # name: (module of the framework, its distribution, our front end for it)
@@ -88,9 +88,8 @@ def _of_library(ask: Callable[[], tuple[bool, str]]) -> tuple[bool, str]:
 
 
 def _verbs() -> tuple[bool, str]:
-    devices = sorted(os.listdir("/sys/class/infiniband")) if os.path.isdir("/sys/class/infiniband") else []
-    found = f"devices: {', '.join(devices)}" if devices else "no RDMA device is here either"
-    return False, f"not used by this release; {found}"
+    found = rdma.ports()
+    return found.used, f"between hosts, over {found.text}" if found.used else found.text
 
 
 def _lines() -> Iterator[str]:
@@ -98,7 +97,7 @@ def _lines() -> Iterator[str]:
     transports = {
         "shared memory": _shared_memory(),
         "TCP": (True, "between hosts"),
-        "verbs": _verbs(),
+        "verbs": _of_library(_verbs),
         "CUDA": _of_library(_cuda),
         "NCCL": _of_library(_nccl),
     }
