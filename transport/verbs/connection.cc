@@ -301,7 +301,7 @@ void Connection::Break() {
   loop_->CancelTimerFromLoop(bound_);
   lifeline_.SayGoodbyeFromLoop(link_->sent());
   link_->Break();
-  if (link_->drained()) return Finish();
+  if (link_->drained() || !(sends_.holds() || receives_.holds())) return Finish();
   bound_ = Later(kFlushMs, [this] { Finish(); });
 }
 

@@ -61,6 +61,7 @@ PortFacts FactsOf(const VerbsLibrary& library, ibv_context* context, const std::
   facts.ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
   facts.lid = port.lid;
   facts.mtu = 128 << port.active_mtu;
+  facts.message_bytes_max = port.max_msg_sz;
   for (int i = 0; i < std::min(port.gid_tbl_len, kGidsMax); ++i) {
     ibv_gid_entry entry{};
     if (library.api().query_gid_ex(context, number, i, &entry, 0, sizeof entry) != 0) continue;

@@ -23,6 +23,7 @@ using farandole::transport::verbs::FakeMisuse;
 using farandole::transport::verbs::FakeQueuePair;
 using farandole::transport::verbs::FakeVerbs;
 using farandole::transport::verbs::kFakeGids;
+using farandole::transport::verbs::kFakeMessageBytesMax;
 
 #undef ibv_reg_mr
 #undef ibv_query_port
@@ -123,7 +124,7 @@ int ibv_query_port(ibv_context* context, uint8_t number, _compat_ibv_port_attr* 
   port.state = fake_ibverbs.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   port.active_mtu = port.max_mtu = IBV_MTU_4096;
   port.gid_tbl_len = kFakeGids;
-  port.max_msg_sz = 1u << 31;
+  port.max_msg_sz = kFakeMessageBytesMax;
   port.link_layer = fake_ibverbs.ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
   port.lid = fake_ibverbs.ethernet ? 0 : static_cast<uint16_t>(10 + FakeDevice::Of(context)->number());
   std::memcpy(static_cast<void*>(attributes), &port, sizeof port);

@@ -117,6 +117,7 @@ int FakeQueuePair::PostSend(const ibv_send_wr& request) {
   if (sends_.size() >= cap_.max_send_wr) return ENOMEM;
   Send send{request, {}, "", 0, false};
   if (request.num_sge > 0) send.part = request.sg_list[0];
+  if (send.part.length > kFakeMessageBytesMax) return EINVAL;
   if ((request.send_flags & IBV_SEND_INLINE) != 0) {
     if (send.part.length > cap_.max_inline_data) return EINVAL;
     send.copy.assign(reinterpret_cast<const char*>(send.part.addr), send.part.length);

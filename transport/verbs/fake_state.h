@@ -14,6 +14,8 @@ void FakeMisuse(const char* what);
 // An address of port 1 of this device: 0 and 1 are link-local, 2 and 3 of IPv4; odd ones are RoCE v2.
 inline constexpr int kFakeGids = 4;
 ibv_gid FakeGid(int device, int index);
+// As Soft-RoCE has it.
+inline constexpr uint32_t kFakeMessageBytesMax = 8 << 20;
 
 }  // namespace farandole::transport::verbs
 

@@ -19,9 +19,15 @@ constexpr int kWriteSends = 64;
 // What small messages need; a device may give more or less.
 constexpr uint32_t kInlineBytes = 220;
 // Larger sends are written in pieces, so that others get their turn.
-constexpr size_t kPieceBytes = 16 << 20;
+constexpr size_t kPieceBytes = 4 << 20;
 // A cookie of the queue pair for messages that is no slot.
 constexpr uint64_t kSettled = 1 << 20;
+
+size_t PieceBytes(const Ports& ports) {
+  size_t bytes = kPieceBytes;
+  for (const PortChoice& port : ports.choices) bytes = std::min<size_t>(bytes, port.message_bytes_max);
+  return bytes;
+}
 
 absl::Status Nonsense(const char* what) {
   return absl::InvalidArgumentError(absl::StrCat("the peer does not speak this protocol: ", what));
@@ -43,8 +49,9 @@ absl::StatusOr<std::unique_ptr<Link>> Link::Make(const Ports& ports, const Verbs
   return link;
 }
 
-Link::Link(const Ports&, const VerbsOptions& options)
-    : slot_bytes_(sizeof(MessageHeader) + std::max(options.eager_bytes, sizeof(Target))) {}
+Link::Link(const Ports& ports, const VerbsOptions& options)
+    : piece_bytes_(PieceBytes(ports)),
+      slot_bytes_(sizeof(MessageHeader) + std::max(options.eager_bytes, sizeof(Target))) {}
 
 absl::Status Link::MakePairs(const Ports& ports, const VerbsOptions& options, uint32_t owner) {
   const int large =
@@ -61,6 +68,7 @@ absl::Status Link::MakePairs(const Ports& ports, const VerbsOptions& options, ui
     shape.pkey_index = options.pkey_index;
     shape.service_level = options.service_level;
     shape.traffic_class = options.traffic_class;
+    shape.timeout = options.timeout;
     absl::StatusOr<std::unique_ptr<QueuePair>> pair = QueuePair::Make(shape, owner, static_cast<uint8_t>(i));
     if (!pair.ok()) return pair.status();
     pairs_.push_back(*std::move(pair));
@@ -197,7 +205,7 @@ absl::Status Link::WritePart(const WriteOrder& order, int part, int parts) {
   size_t from = order.bytes / parts * part;
   const size_t end = part + 1 == parts ? order.bytes : from + order.bytes / parts;
   while (from < end) {
-    const size_t bytes = std::min(end - from, kPieceBytes);
+    const size_t bytes = std::min(end - from, piece_bytes_);
     const bool last = from + bytes == end;
     Work work;
     work.opcode = last ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
@@ -221,7 +229,7 @@ absl::Status Link::Handle(const ibv_wc& completion, LinkEvents* events) {
   if (id.queue_pair >= pairs_.size()) return absl::OkStatus();
   QueuePair& pair = *pairs_[id.queue_pair];
   if (id.kind == WorkId::Kind::kLastSend || id.kind == WorkId::Kind::kLastReceive) {
-    pair.Drained(id.kind);
+    pair.Drained();
     return absl::OkStatus();
   }
   if (broken_) return absl::OkStatus();

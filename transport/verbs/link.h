@@ -120,6 +120,7 @@ class Link {
   absl::Status HandleMessage(uint16_t slot, uint32_t bytes, LinkEvents* events);
   bool TakeCounts(const MessageHeader& header);
 
+  const size_t piece_bytes_;
   const size_t slot_bytes_;
   std::vector<std::unique_ptr<QueuePair>> pairs_;
   std::vector<char> buffer_;  // first the slots to receive in, then those to send from

@@ -23,6 +23,9 @@ struct VerbsOptions {
   int service_level = 0;
   // DSCP and ECN of RoCE's packets.
   int traffic_class = 0;
+  // A packet that is not acknowledged is sent again after 4.096 us * 2^this, and after seven times the channel fails: a
+  // link may be down for 15 s, or more where the device waits longer. That a peer is dead is known earlier.
+  int timeout = 19;
   // Bytes in a packet: 256, 512, 1024, 2048 or 4096. 0: what the port has. The lower of both ends counts.
   int mtu = 0;
   // Queue pairs for large messages to each peer, used in turn, over all ports; beside one for small messages.

@@ -71,7 +71,7 @@ absl::StatusOr<PortChoice> ChooseIn(const PortFacts& port, const VerbsOptions& o
         absl::StrCat(Name(port), port.ethernet ? " has no GID of RoCE v2; its interface needs an IP address"
                                                : " has no GID; is a subnet manager running (sminfo)?"));
   }
-  PortChoice choice{port.device, port.port, port.ethernet, port.lid, port.mtu, *gid};
+  PortChoice choice{port.device, port.port, port.ethernet, port.lid, port.mtu, port.message_bytes_max, *gid};
   if (options.mtu > 0) choice.mtu = std::min(options.mtu, port.mtu);
   return choice;
 }

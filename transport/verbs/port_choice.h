@@ -31,6 +31,7 @@ struct PortFacts {
   bool ethernet = false;
   uint16_t lid = 0;
   int mtu = 0;  // bytes
+  uint32_t message_bytes_max = 0;
   std::vector<GidFacts> gids;
 };
 
@@ -40,6 +41,7 @@ struct PortChoice {
   bool ethernet = false;
   uint16_t lid = 0;
   int mtu = 0;  // bytes
+  uint32_t message_bytes_max = 0;
   GidFacts gid;
 };
 

@@ -13,10 +13,8 @@
 namespace farandole::transport::verbs {
 namespace {
 
-// A packet that is not acknowledged is sent again after 4.096 us * 2^this, about a second, up to kRetries times. Links
-// that come back within some seconds harm nothing; that the peer is dead is known from elsewhere.
-constexpr int kTimeout = 18;
-constexpr int kRetries = 7;
+// Soft-RoCE takes 7 for "for ever".
+constexpr int kRetries = 6;
 // For ever: credits see to it that this does not happen.
 constexpr int kNotReadyRetries = 7;
 constexpr int kNotReadyTimer = 12;
@@ -137,7 +135,7 @@ absl::Status QueuePair::ReadyToReceive() {
 absl::Status QueuePair::ReadyToSend() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTS;
-  attributes.timeout = kTimeout;
+  attributes.timeout = shape_.timeout;
   attributes.retry_cnt = kRetries;
   attributes.rnr_retry = kNotReadyRetries;
   attributes.sq_psn = local_.first_packet;
@@ -213,25 +211,28 @@ absl::Status QueuePair::Completed(std::vector<uint64_t>* cookies) {
 
 void QueuePair::Break() {
   waiting_.clear();
+  // In an error all work is flushed in order: when the last has been, all has. The receive comes first, as Soft-RoCE
+  // looks at that queue only when the state changes.
+  ibv_recv_wr receive{};
+  receive.wr_id = WorkId{owner_, place_, WorkId::Kind::kLastReceive, 0}.Pack();
+  ibv_recv_wr* bad_receive = nullptr;
+  left_to_drain_ = ibv_post_recv(qp_, &receive, &bad_receive) == 0 ? 1 : 0;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
-  left_to_drain_ = 0;
-  // Otherwise destroying it is what ends its work.
-  if (!Modify(&attributes, 0, "broken").ok()) return;
-  // In an error all work is flushed in order: when the last has been, all has.
+  if (!Modify(&attributes, 0, "broken").ok()) {
+    // Destroying it is what ends its work.
+    left_to_drain_ = 0;
+    return;
+  }
   ibv_send_wr send{};
   send.wr_id = WorkId{owner_, place_, WorkId::Kind::kLastSend, 0}.Pack();
   send.opcode = IBV_WR_SEND;
   send.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad_send = nullptr;
   if (ibv_post_send(qp_, &send, &bad_send) == 0) ++left_to_drain_;
-  ibv_recv_wr receive{};
-  receive.wr_id = WorkId{owner_, place_, WorkId::Kind::kLastReceive, 0}.Pack();
-  ibv_recv_wr* bad_receive = nullptr;
-  if (ibv_post_recv(qp_, &receive, &bad_receive) == 0) ++left_to_drain_;
 }
 
-void QueuePair::Drained(WorkId::Kind) {
+void QueuePair::Drained() {
   if (left_to_drain_ > 0) --left_to_drain_;
 }
 

@@ -70,6 +70,7 @@ class QueuePair {
     int pkey_index = 0;
     int service_level = 0;
     int traffic_class = 0;
+    int timeout = 0;
   };
   // `owner` and `place` are what WorkIds will say. UNAVAILABLE: the device refuses.
   static absl::StatusOr<std::unique_ptr<QueuePair>> Make(const Shape& shape, uint32_t owner, uint8_t place);
@@ -92,7 +93,7 @@ class QueuePair {
   // Ends all work: it is flushed.
   void Break();
   // A completion of what Break has posted last.
-  void Drained(WorkId::Kind kind);
+  void Drained();
   bool drained() const { return left_to_drain_ == 0; }
 
  private:

@@ -51,6 +51,8 @@ class ReceiveSide {
   // Ends what it had, when it is done with that.
   void FailHeld(const absl::Status& status, std::vector<Completion>* completed);
 
+  bool holds() const { return !offered_.empty(); }
+
   TimePoint EarliestDeadline() const;
   // By when the peer has to give memory back.
   TimePoint EarliestRecall() const;

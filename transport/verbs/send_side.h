@@ -44,6 +44,8 @@ class SendSide {
   // Ends what it had, when it is done with that.
   void FailHeld(const absl::Status& status, std::vector<Completion>* completed);
 
+  bool holds() const { return !written_.empty(); }
+
   TimePoint EarliestDeadline() const;
 
  private:

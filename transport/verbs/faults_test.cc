@@ -1,0 +1,212 @@
+// What a device can do to a channel: every operation ends once, with a reason, and no memory is lost.
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "transport/verbs/fake_fabric_testing.h"
+
+namespace farandole::transport::verbs {
+namespace {
+
+constexpr size_t kLarge = 1 << 20;
+
+TimePoint InMs(int64_t ms) { return Clock::Monotonic().Now().PlusMs(ms); }
+
+Tag TagOf(uint64_t i) { return {1, i}; }
+
+// Small and large sends and receives on both ends, some of which have their counterpart.
+class Traffic {
+ public:
+  explicit Traffic(FakeFabric* fabric, uint64_t count = 40) {
+    for (uint64_t i = 0; i < count; ++i) {
+      const size_t bytes = i % 2 == 0 ? 100 : kLarge;
+      Channel* const from = i % 4 < 2 ? fabric->a.get() : fabric->b.get();
+      Channel* const to = i % 4 < 2 ? fabric->b.get() : fabric->a.get();
+      VerbsTransport* const from_transport = i % 4 < 2 ? fabric->transport_a.get() : fabric->transport_b.get();
+      VerbsTransport* const to_transport = i % 4 < 2 ? fabric->transport_b.get() : fabric->transport_a.get();
+      out_.push_back(fabric->MakeBuffer(from_transport, bytes, static_cast<char>(i)));
+      in_.push_back(fabric->MakeBuffer(to_transport, bytes, -1));
+      to->Receive(TagOf(i), in_.back()->block(), InMs(60000), ended.Expect());
+      from->Send(TagOf(i), out_.back()->block(), InMs(60000), ended.Expect());
+    }
+  }
+  // What is reported as received is there.
+  void ExpectContents(const std::vector<absl::Status>& statuses) {
+    for (size_t i = 0; i < in_.size(); ++i) {
+      if (statuses[2 * i].ok()) {
+        EXPECT_EQ(in_[i]->bytes, out_[i]->bytes) << i;
+      }
+    }
+  }
+  // Memory goes as soon as an operation has ended: the fake knows what the device may access still.
+  void GiveBack() {
+    out_.clear();
+    in_.clear();
+  }
+
+  Ended ended;
+
+ private:
+  std::vector<std::unique_ptr<FakeFabric::Buffer>> out_, in_;
+};
+
+void ExpectEndsWith(Traffic* traffic, const std::string& text, const std::string& peer) {
+  const std::vector<absl::Status> statuses = traffic->ended.Wait();
+  bool named = false;
+  for (const absl::Status& status : statuses) {
+    EXPECT_TRUE(status.ok() || absl::IsUnavailable(status)) << status;
+    named |= status.message().find(text) != std::string::npos && status.message().find(peer) != std::string::npos;
+  }
+  EXPECT_TRUE(named) << "nothing says '" << text << "' of '" << peer << "'";
+  traffic->ExpectContents(statuses);
+  traffic->GiveBack();
+  EXPECT_TRUE(traffic->ended.Once());
+}
+
+struct Fault {
+  const char* name;
+  ibv_wc_status status;
+  const char* text;
+};
+
+class CompletionErrorTest : public testing::TestWithParam<Fault> {};
+
+INSTANTIATE_TEST_SUITE_P(Statuses, CompletionErrorTest,
+                         testing::Values(Fault{"Retries", IBV_WC_RETRY_EXC_ERR, "transport retry counter exceeded"},
+                                         Fault{"Access", IBV_WC_REM_ACCESS_ERR, "remote access error"},
+                                         Fault{"Flush", IBV_WC_WR_FLUSH_ERR, "Work Request Flushed Error"}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_P(CompletionErrorTest, EndsEverythingOnceWithTheReason) {
+  for (const int after : {0, 1, 7, 20, 30}) {
+    SCOPED_TRACE(after);
+    FakeFabric fabric;
+    fabric.fake.fail_status[0] = GetParam().status;
+    fabric.fake.fail_after[0] = after;
+    Traffic traffic(&fabric);
+    ExpectEndsWith(&traffic, GetParam().text, "other");
+  }
+}
+
+TEST(FaultsTest, LateCompletionsLoseNothing) {
+  FakeFabric fabric;
+  fabric.fake.delay_us = 3000;
+  Traffic traffic(&fabric, 400);
+  const std::vector<absl::Status> statuses = traffic.ended.Wait();
+  for (const absl::Status& status : statuses) ASSERT_TRUE(status.ok()) << status;
+  traffic.ExpectContents(statuses);
+}
+
+TEST(FaultsTest, AClosedChannelWaitsForItsDeviceBeforeMemoryIsGivenBack) {
+  for (int round = 0; round < 10; ++round) {
+    FakeFabric fabric;
+    fabric.fake.delay_us = 500;
+    Traffic traffic(&fabric);
+    fabric.a->Close(absl::AbortedError("enough"));
+    for (const absl::Status& status : traffic.ended.Wait()) {
+      EXPECT_TRUE(status.ok() || absl::IsUnavailable(status) || absl::IsAborted(status)) << status;
+    }
+    traffic.GiveBack();
+    EXPECT_TRUE(traffic.ended.Once());
+  }
+}
+
+TEST(FaultsTest, ADeviceThatCompletesNothingMoreDelaysAnEndByABound) {
+  FakeFabric fabric;
+  fabric.fake.hold[0] = fabric.fake.hold[1] = true;
+  Traffic traffic(&fabric);
+  const TimePoint start = InMs(0);
+  fabric.a->Close(absl::AbortedError("enough"));
+  traffic.ended.Wait();
+  EXPECT_LT(InMs(0).MsSince(start), 10000);
+  EXPECT_TRUE(traffic.ended.Once());
+  traffic.GiveBack();
+}
+
+TEST(FaultsTest, ADeviceThatIsGoneEndsItsChannels) {
+  FakeFabric fabric;
+  Traffic traffic(&fabric);
+  fabric.fake.removed[0] = true;
+  for (const absl::Status& status : traffic.ended.Wait()) {
+    EXPECT_TRUE(status.ok() || absl::IsUnavailable(status)) << status;
+  }
+  EXPECT_TRUE(traffic.ended.Once());
+  Ended later;
+  fabric.a->Receive({9, 9}, {}, InMs(60000), later.Expect());
+  const absl::Status status = later.Wait(0);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_NE(status.message().find("fake0 has failed (local catastrophic error)"), std::string::npos) << status;
+  traffic.GiveBack();
+}
+
+TEST(FaultsTest, AQueueThatIsFullEarlierThanItShouldBeIsTriedAgain) {
+  FakeFabric fabric;
+  auto out = fabric.MakeBuffer(fabric.transport_a.get(), 3 * kLarge, 'x');
+  auto in = fabric.MakeBuffer(fabric.transport_b.get(), 3 * kLarge);
+  Ended ended, probe;
+  for (uint64_t i = 0; i < 3; ++i) {
+    fabric.b->Receive(TagOf(i), {in->memory.get(), i * kLarge, kLarge}, InMs(60000), ended.Expect());
+  }
+  // Behind what tells of the receives.
+  fabric.a->Receive({0, 0}, {}, InMs(60000), probe.Expect());
+  fabric.b->Send({0, 0}, {}, InMs(60000), probe.Expect());
+  for (const absl::Status& status : probe.Wait()) ASSERT_TRUE(status.ok()) << status;
+  fabric.fake.hold[0] = true;
+  const int64_t before = fabric.fake.sends;
+  const auto send = [&](uint64_t i) {
+    fabric.a->Send(TagOf(i), {out->memory.get(), i * kLarge, kLarge}, InMs(60000), ended.Expect());
+  };
+  send(0);
+  const TimePoint end = InMs(20000);
+  while (fabric.fake.sends == before && InMs(0) < end) std::this_thread::yield();
+  fabric.fake.refuse[0] = 1;
+  send(1);
+  send(2);
+  while (fabric.fake.refuse[0] > 0 && InMs(0) < end) std::this_thread::yield();
+  EXPECT_EQ(fabric.fake.sends, before + 1);
+  fabric.fake.hold[0] = false;
+  for (const absl::Status& status : ended.Wait()) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(in->bytes, out->bytes);
+}
+
+// A slow receiver: frames wait in its buffers and at the sender, and arrive whole and in order.
+TEST(FaultsTest, ThousandsOfSendsWaitForAReceiverWithoutOverrun) {
+  constexpr uint64_t kCount = 4000;
+  FakeFabric fabric;
+  fabric.fake.delay_us = 200;
+  auto out = fabric.MakeBuffer(fabric.transport_a.get(), 20000, 's');
+  auto in = fabric.MakeBuffer(fabric.transport_b.get(), 20000);
+  Ended sent, received;
+  for (uint64_t i = 0; i < kCount; ++i) {
+    fabric.a->Send(TagOf(i), {out->memory.get(), 0, i * 7919 % 20000}, InMs(60000), sent.Expect());
+  }
+  EXPECT_LT(sent.count(), kCount / 2) << "they went somewhere without a receive";
+  for (uint64_t i = 0; i < kCount; ++i) {
+    fabric.b->Receive(TagOf(i), {in->memory.get(), 0, i * 7919 % 20000}, InMs(60000), received.Expect());
+  }
+  for (const absl::Status& status : received.Wait()) ASSERT_TRUE(status.ok()) << status;
+  for (const absl::Status& status : sent.Wait()) ASSERT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(sent.Once() && received.Once());
+}
+
+TEST(FaultsTest, ManyCompletionsComeAtOnceWithoutOverrun) {
+  FakeFabric fabric;
+  fabric.fake.hold[1] = true;
+  auto out = fabric.MakeBuffer(fabric.transport_a.get(), 9000, 's');
+  auto in = fabric.MakeBuffer(fabric.transport_b.get(), 9000);
+  Ended ended;
+  for (uint64_t i = 0; i < 2000; ++i) {
+    const size_t bytes = i % 3 == 0 ? 9000 : 10;
+    fabric.b->Receive(TagOf(i), {in->memory.get(), 0, bytes}, InMs(60000), ended.Expect());
+    fabric.a->Send(TagOf(i), {out->memory.get(), 0, bytes}, InMs(60000), ended.Expect());
+  }
+  fabric.fake.hold[1] = false;
+  for (const absl::Status& status : ended.Wait()) ASSERT_TRUE(status.ok()) << status;
+}
+
+}  // namespace
+}  // namespace farandole::transport::verbs
