@@ -49,8 +49,8 @@ test: deps kernels  ## lint, build and every test; ends with "N passed, M failed
 	@$(VENV)/python scripts/run_tests.py $(AFTER)
 
 .PHONY: test-all
-test-all:  ## that, then test-nccl, test-torch-floor and wheel-test (needs root): what the automatic build runs
-	@$(MAKE) --no-print-directory test AFTER="test-nccl test-torch-floor wheel-test"
+test-all:  ## that, then test-nccl, test-rdma, test-torch-floor and wheel-test (needs root): what the automatic build runs
+	@$(MAKE) --no-print-directory test AFTER="test-nccl test-rdma test-torch-floor wheel-test"
 
 # Between edits: of the C++ tests only what a change reaches runs again.
 .PHONY: test-quick
