@@ -205,7 +205,11 @@ def _start_controller(job: SpreadJob, key: str, lifeline: int, variables: dict[s
 
 @contextmanager
 def spread(
-    folder: Path, workers: Sequence[int], script: Sequence[str], variables: dict[str, str] | None = None
+    folder: Path,
+    workers: Sequence[int],
+    script: Sequence[str],
+    variables: dict[str, str] | None = None,
+    apart: bool = True,
 ) -> Iterator[SpreadJob]:
     """Runs a Python script as a job with so many workers on each host; ranks run from host to host.
 
@@ -214,11 +218,12 @@ def spread(
         workers: number of each host.
         script: arguments of Python.
         variables: further ones of the environment.
+        apart: whether hosts have a network of their own each; otherwise all are in one, with an agent each.
     """
     variables = dict(variables or {})
     key, name = secrets.token_hex(32), f"spread-{secrets.token_hex(4)}"
     with ExitStack() as stack:
-        network = Network(len(workers))
+        network = Network(len(workers) if apart else 1)
         stack.callback(network.end)
         job = SpreadJob(network, folder / "controller.err")
         lifeline, life = os.pipe()
@@ -236,7 +241,7 @@ def spread(
             command += ["--token-file", str(token_file), "--size", str(sum(workers)), "--host-name", f"host{host}"]
             command += ["--first-rank", str(sum(workers[:host])), "--local-size", str(local_size), "--prefix-output"]
             command += ["--", sys.executable, *script]
-            part = processes.running(network.hosts[host].command(*command), place, variables)
+            part = processes.running(network.hosts[host if apart else 0].command(*command), place, variables)
             job.parts.append(stack.enter_context(part))
         yield job
 

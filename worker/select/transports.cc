@@ -21,6 +21,11 @@ TimePoint SetupDeadline(const collective::Group& group) {
   return Clock::Monotonic().Now().PlusMs(group.setup_timeout_ms);
 }
 
+// While one has failed at once, another may still open channels, and then wait for a device to give up.
+TimePoint OpenDeadline(const collective::Group& group) {
+  return Clock::Monotonic().Now().PlusMs(3 * int64_t{group.setup_timeout_ms});
+}
+
 // As a member says it to the others; they go on together.
 collective::Say SayOf(const collective::Group& group, const absl::Status& status) {
   if (status.ok()) return {};
@@ -53,7 +58,7 @@ Built MadeOverVerbs(const collective::Group& group, collective::Bootstrap* boots
   if (absl::IsAborted(built.status())) return built;
   const absl::Status reached = built.ok() ? Probe(group, built->get()) : built.status();
   const absl::Status open =
-      collective::Agree(group, absl::StrCat(topic, "/open"), SayOf(group, reached), bootstrap, SetupDeadline(group));
+      collective::Agree(group, absl::StrCat(topic, "/open"), SayOf(group, reached), bootstrap, OpenDeadline(group));
   if (!open.ok()) return open;
   return built;
 }
