@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "worker/cuda/pinned_memory.h"
 
@@ -15,6 +16,14 @@ constexpr int64_t kMemoryBytesMin = 1 << 20;
 constexpr std::chrono::microseconds kPause(10);
 // What comes before on the framework's stream may never end.
 constexpr int64_t kGiveUpMs = 1000;
+
+// To free it the driver would wait for the device, perhaps for ever.
+void KeepForEver(std::shared_ptr<char> memory) {
+  static auto* const mutex = new absl::Mutex();
+  static auto* const kept = new std::vector<std::shared_ptr<char>>();
+  absl::MutexLock lock(mutex);
+  kept->push_back(std::move(memory));
+}
 
 }  // namespace
 
@@ -71,8 +80,7 @@ void DeviceCopies::Settle() {
     if (!idle.ok() || *idle) return;
     std::this_thread::sleep_for(kPause);
   }
-  // The driver would wait for the device to free it, perhaps for ever.
-  new std::shared_ptr<char>(std::move(memory_));
+  KeepForEver(std::exchange(memory_, nullptr));
   memory_bytes_ = 0;
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -33,18 +34,31 @@ bool SoonTrue(const std::function<bool()>& is_so) {
 }
 
 // What a test sets in the communicator for host memory, and sees there.
-struct Script {
+class Script {
+ public:
   // In the middle of collective number `n`, counted from 0; what it ends with.
   std::function<absl::Status(int n)> during = [](int) { return absl::OkStatus(); };
   std::vector<collective::Instance> instances;
   std::vector<int64_t> counts;
-  std::vector<std::string> aborts;
 
+  void NoteAbort(const std::string& reason) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    aborts_.push_back(reason);
+  }
+  std::vector<std::string> aborts() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return aborts_;
+  }
   std::vector<uint32_t> parts() const {
     std::vector<uint32_t> parts;
     for (const collective::Instance& instance : instances) parts.push_back(instance.part);
     return parts;
   }
+
+ private:
+  // An abort comes from any thread.
+  std::mutex mutex_;
+  std::vector<std::string> aborts_;
 };
 
 // Adds 1 to all integers that there are.
@@ -71,7 +85,7 @@ class ScriptedHost final : public collective::Communicator {
     done(status);
   }
   void Withdraw(const collective::Instance&) override { ADD_FAILURE() << "what is on a device is not withdrawn"; }
-  void Abort(const std::string& reason) override { script_->aborts.push_back(reason); }
+  void Abort(const std::string& reason) override { script_->NoteAbort(reason); }
   Rank SuspectRank() const override { return Rank(); }
 
  private:
@@ -253,7 +267,7 @@ TEST_F(StagedPipelineTest, ADeviceThatIsLostBetweenChunksEndsIt) {
   EXPECT_EQ(outcome.ended, 1);
   EXPECT_EQ(outcome.enqueued, 0);
   EXPECT_EQ(script_.counts.size(), 2);
-  EXPECT_THAT(script_.aborts, ElementsAre(std::string(outcome.status.message()))) << "the others hear of it";
+  EXPECT_THAT(script_.aborts(), ElementsAre(std::string(outcome.status.message()))) << "the others hear of it";
 }
 
 TEST_F(StagedPipelineTest, AnAbortBetweenChunksEndsItWithTheReason) {
