@@ -33,6 +33,7 @@ TEST(RecallTest, AReceiveIsCancelledWhenThePeerHasAnswered) {
   fabric.a->Send({2, 0}, out->block(), InMs(60000), ended.Expect());
   EXPECT_TRUE(ended.Wait(1).ok()) << ended.Wait(1);
   EXPECT_TRUE(ended.Wait(2).ok()) << ended.Wait(2);
+  EXPECT_TRUE(ended.Wait(3).ok()) << ended.Wait(3);
   EXPECT_EQ(in->bytes, out->bytes);
 }
 
