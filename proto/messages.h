@@ -135,6 +135,7 @@ struct WorkerReport {
   uint64_t cache_hits = 0;
   uint64_t cache_misses = 0;
   uint64_t messages = 0;
+  DeviceTime device_time;
 };
 
 struct TraceControl {

@@ -139,6 +139,14 @@ struct Request {
   bool operator==(const Request& o) const { return name == o.name && signature == o.signature; }
 };
 
+struct DeviceTime {
+  uint64_t batches = 0;
+  uint64_t waited_us = 0;
+  uint64_t packed_us = 0;
+  uint64_t nccl_us = 0;
+  uint64_t unpacked_us = 0;
+};
+
 struct PeriodBatch {
   uint32_t process_set = 0;
   std::vector<Request> requests;

@@ -13,6 +13,7 @@ namespace farandole::controller::metrics {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class MetricsServerTest : public ::testing::Test {
@@ -93,6 +94,23 @@ TEST(MetricsTextTest, JobsAndRanksAreLabels) {
         "farandole_rank_last_total{training_job=\"run-1\",rank=\"1\"} 7\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
+}
+
+TEST(MetricsTextTest, OnlyRanksOnGpusHaveTimesOfTheirs) {
+  JobStatus job;
+  job.job = "run-1";
+  job.members.resize(2);
+  for (int r = 0; r < 2; ++r) job.members[r].member.rank = Rank(r);
+  job.members[1].device_time = {12, 1'250'000, 3000, 7'000'000, 40};
+  const std::string text = MetricsText({job});
+  const std::string labels = "{training_job=\"run-1\",rank=\"1\"";
+  EXPECT_THAT(text, HasSubstr("# TYPE farandole_rank_device_seconds_total counter\n"));
+  EXPECT_THAT(text, HasSubstr("farandole_rank_device_batches_total" + labels + "} 12\n"));
+  for (const char* rest : {"waited\"} 1.25\n", "packed\"} 0.003\n", "nccl\"} 7\n", "unpacked\"} 4e-05\n"}) {
+    EXPECT_THAT(text, HasSubstr("farandole_rank_device_seconds_total" + labels + ",phase=\"" + rest));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("rank_device_batches_total{training_job=\"run-1\",rank=\"0\"")));
+  EXPECT_THAT(text, Not(HasSubstr("rank_device_seconds_total{training_job=\"run-1\",rank=\"0\"")));
 }
 
 }  // namespace

@@ -107,6 +107,44 @@ const RankMetric kRankMetrics[] = {
      [](const MemberStatus& m) { return m.responsive ? 1.0 : 0.0; }},
 };
 
+struct DevicePhase {
+  const char* name;
+  uint64_t DeviceTime::*us;
+};
+
+const DevicePhase kDevicePhases[] = {{"waited", &DeviceTime::waited_us},
+                                     {"packed", &DeviceTime::packed_us},
+                                     {"nccl", &DeviceTime::nccl_us},
+                                     {"unpacked", &DeviceTime::unpacked_us}};
+
+// Calls `write` with the labels of each rank of which there are metrics.
+template <typename Write>
+void ForEachRank(const std::vector<JobStatus>& jobs, const Write& write) {
+  for (const JobStatus& job : jobs) {
+    for (size_t i = 0; i < job.members.size() && i < kRanksMax; ++i) {
+      const MemberStatus& member = job.members[i];
+      if (!member.member.rank.known()) continue;
+      write(absl::StrCat(JobLabel(job), ",rank=\"", member.member.rank.value(), "\""), member);
+    }
+  }
+}
+
+// Of ranks on the host there is none.
+void WriteDeviceTimes(const std::vector<JobStatus>& jobs, Writer* out) {
+  out->Family("farandole_rank_device_batches_total", "counter", "Batches whose time on a GPU was measured.");
+  ForEachRank(jobs, [out](const std::string& labels, const MemberStatus& member) {
+    if (member.device_time.batches > 0) out->Sample(labels, static_cast<double>(member.device_time.batches));
+  });
+  out->Family("farandole_rank_device_seconds_total", "counter", "What a GPU did in these batches.");
+  ForEachRank(jobs, [out](const std::string& labels, const MemberStatus& member) {
+    if (member.device_time.batches == 0) return;
+    for (const DevicePhase& phase : kDevicePhases) {
+      out->Sample(absl::StrCat(labels, ",phase=\"", phase.name, "\""),
+                  static_cast<double>(member.device_time.*phase.us) / 1e6);
+    }
+  });
+}
+
 }  // namespace
 
 std::string MetricsText(const std::vector<JobStatus>& jobs) {
@@ -125,14 +163,10 @@ std::string MetricsText(const std::vector<JobStatus>& jobs) {
   }
   for (const RankMetric& metric : kRankMetrics) {
     out.Family(metric.name, metric.type, metric.help);
-    for (const JobStatus& job : jobs) {
-      for (size_t i = 0; i < job.members.size() && i < kRanksMax; ++i) {
-        const MemberStatus& member = job.members[i];
-        if (!member.member.rank.known()) continue;
-        out.Sample(absl::StrCat(JobLabel(job), ",rank=\"", member.member.rank.value(), "\""), metric.value(member));
-      }
-    }
+    ForEachRank(
+        jobs, [&](const std::string& labels, const MemberStatus& member) { out.Sample(labels, metric.value(member)); });
   }
+  WriteDeviceTimes(jobs, &out);
   return out.Take();
 }
 

@@ -27,6 +27,14 @@ void TrafficToProto(const Traffic& traffic, v1::Traffic* out) {
   out->set_messages(traffic.messages);
 }
 
+void DeviceTimeToProto(const DeviceTime& time, v1::DeviceTime* out) {
+  out->set_batches(time.batches);
+  out->set_waited_us(time.waited_us);
+  out->set_packed_us(time.packed_us);
+  out->set_nccl_us(time.nccl_us);
+  out->set_unpacked_us(time.unpacked_us);
+}
+
 void MemberStatusToProto(const MemberStatus& m, v1::MemberStatus* out) {
   MemberToProto(m.member, out->mutable_member());
   out->set_responsive(m.responsive);
@@ -40,6 +48,7 @@ void MemberStatusToProto(const MemberStatus& m, v1::MemberStatus* out) {
   out->mutable_lateness()->set_last_count(m.lateness.last_count);
   TrafficToProto(m.traffic, out->mutable_traffic());
   out->set_report_age_ms(m.report_age_ms);
+  if (m.device_time.batches > 0) DeviceTimeToProto(m.device_time, out->mutable_device_time());
 }
 
 void WaitToProto(const Wait& wait, v1::Wait* out) {

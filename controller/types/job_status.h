@@ -41,6 +41,7 @@ struct MemberStatus {
   RankLateness lateness;
   Traffic traffic;
   uint64_t report_age_ms = 0;
+  DeviceTime device_time;
 };
 
 struct WaitInstead {

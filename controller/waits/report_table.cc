@@ -70,10 +70,17 @@ void ReportTable::Store(Rank rank, const WorkerReport& report, TimePoint now) {
   entry.state = report.state;
   entry.any = true;
   entry.names = Share(report);
+  if (report.device_time.batches == 0) return;
+  device_times_.resize(size_);
+  device_times_[rank.value()] = report.device_time;
 }
 
 Traffic ReportTable::TrafficOf(Rank rank) const {
   return entries_.empty() ? Traffic() : entries_[rank.value()].traffic;
+}
+
+DeviceTime ReportTable::DeviceTimeOf(Rank rank) const {
+  return device_times_.empty() ? DeviceTime() : device_times_[rank.value()];
 }
 
 uint64_t ReportTable::AgeMs(Rank rank, TimePoint now) const {

@@ -30,6 +30,8 @@ class ReportTable {
   uint64_t AgeMs(Rank rank, TimePoint now) const;
   // Of all ranks together.
   const Traffic& total() const { return total_; }
+  // Of one rank; zeros if it has measured nothing.
+  DeviceTime DeviceTimeOf(Rank rank) const;
 
   // For how long members have reported to be in this phase; 0 = none has.
   uint64_t PhaseAgeMs(uint32_t phase, TimePoint now) const;
@@ -65,7 +67,8 @@ class ReportTable {
   static std::string NamesOf(const Entry& entry, const Period& period);
 
   const int size_;
-  std::vector<Entry> entries_;  // empty before the first report
+  std::vector<Entry> entries_;            // empty before the first report
+  std::vector<DeviceTime> device_times_;  // empty before the first one that has any
   Traffic total_;
   // The newest phase that was reported, and when that was first.
   uint32_t phase_ = 0;

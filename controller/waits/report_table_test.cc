@@ -93,6 +93,22 @@ TEST(ReportTableTest, CountersAreSummedAndReplaced) {
   EXPECT_EQ(table.AgeMs(Rank(0), kNow.PlusMs(700)), 700u);
 }
 
+TEST(ReportTableTest, TimesOfGpusAreThoseOfTheLastReport) {
+  ReportTable table(2);
+  EXPECT_EQ(table.DeviceTimeOf(Rank(1)).batches, 0u) << "nobody has reported";
+  WorkerReport report = InReplay(1, 0);
+  table.Store(Rank(0), report, kNow);
+  for (uint64_t n : {1, 2}) {
+    report.device_time = {n, 10 * n, 20 * n, 30 * n, 40 * n};
+    table.Store(Rank(1), report, kNow);
+  }
+  EXPECT_EQ(table.DeviceTimeOf(Rank(0)).batches, 0u) << "a rank on the host";
+  const DeviceTime time = table.DeviceTimeOf(Rank(1));
+  EXPECT_EQ(time.batches, 2u);
+  EXPECT_EQ(time.waited_us, 20u);
+  EXPECT_EQ(time.unpacked_us, 80u);
+}
+
 TEST(ReportTableTest, SlackCountsWhileItIsFresh) {
   ReportTable table(2);
   WorkerReport report = InReplay(1, 0);

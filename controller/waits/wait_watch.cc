@@ -104,6 +104,7 @@ void WaitWatch::FillStatus(const std::vector<OpenWait>& waits, TimePoint now, Jo
     member.lateness = lateness_.Of(rank);
     member.traffic = reports_.TrafficOf(rank);
     member.report_age_ms = reports_.AgeMs(rank, now);
+    member.device_time = reports_.DeviceTimeOf(rank);
   }
 }
 

@@ -255,6 +255,15 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesUpward) {
   EXPECT_EQ(Text<v1::AgentUp>(AgentUp(WorkerHealth{Incarnation(1), true, "c"})),
             "worker_health { worker_incarnation: 1 responsive: true cause: \"c\" }");
   EXPECT_EQ(Text<v1::AgentUp>(AgentUp(Lease{})), "lease { }");
+  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(FromWorkers{{{Incarnation(5), Leave{kGeneration}, {{Incarnation(8), 1, 2}}},
+                                                   {Incarnation(6), Leave{kGeneration}, {}}}})),
+            "from_workers { messages { worker_incarnation: 5 message { leave { " + kGenerationText +
+                " } } same { worker_incarnation: 8 received_through: 1 completed_through: 2 } } messages { "
+                "worker_incarnation: 6 message { leave { " +
+                kGenerationText + " } } } }");
+}
+
+TEST(Codec, AReportMeansWhatTheSchemaNames) {
   WorkerReport report{Incarnation(1),
                       kGeneration,
                       2,
@@ -274,18 +283,17 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesUpward) {
                       12,
                       13,
                       14,
-                      15};
+                      15,
+                      {16, 17, 18, 19, 20}};
   EXPECT_EQ(Text<v1::AgentUp>(AgentUp(Lease{{report}})),
             "lease { reports { worker_incarnation: 1 " + kGenerationText +
                 " phase: 2 state: WORKER_STATE_REPLAY next: 3 open_requests: 4 oldest_open_ms: 5 oldest_open: \"o\" "
                 "in_flight_ms: 6 in_flight: \"f\" head_missing: \"h\" head_missing_count: 7 head_since_ms: 8 "
-                "slack_us: 9 batches: 10 tensors: 11 bytes: 12 cache_hits: 13 cache_misses: 14 messages: 15 } }");
-  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(FromWorkers{{{Incarnation(5), Leave{kGeneration}, {{Incarnation(8), 1, 2}}},
-                                                   {Incarnation(6), Leave{kGeneration}, {}}}})),
-            "from_workers { messages { worker_incarnation: 5 message { leave { " + kGenerationText +
-                " } } same { worker_incarnation: 8 received_through: 1 completed_through: 2 } } messages { "
-                "worker_incarnation: 6 message { leave { " +
-                kGenerationText + " } } } }");
+                "slack_us: 9 batches: 10 tensors: 11 bytes: 12 cache_hits: 13 cache_misses: 14 messages: 15 "
+                "device_time { batches: 16 waited_us: 17 packed_us: 18 nccl_us: 19 unpacked_us: 20 } } }");
+  // One without a GPU pays no byte for it.
+  report.device_time = DeviceTime();
+  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(Lease{{report}})).find("device_time"), std::string::npos);
 }
 
 TEST(Codec, HeadAndSharedBodyAreOneMessage) {

@@ -120,6 +120,19 @@ struct WireForm<View> {
 };
 
 template <>
+struct Schema<DeviceTime> : NoFurtherCheck {
+  static constexpr char kName[] = "DeviceTime";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Value(1, "batches", m.batches);
+    v.Value(2, "waited_us", m.waited_us);
+    v.Value(3, "packed_us", m.packed_us);
+    v.Value(4, "nccl_us", m.nccl_us);
+    v.Value(5, "unpacked_us", m.unpacked_us);
+  }
+};
+
+template <>
 struct Schema<PeriodBatch> : NoFurtherCheck {
   static constexpr char kName[] = "PeriodBatch";
   template <typename V, typename M>

@@ -169,6 +169,7 @@ struct Schema<WorkerReport> : NoFurtherCheck {
     v.Value(18, "cache_hits", m.cache_hits);
     v.Value(19, "cache_misses", m.cache_misses);
     v.Value(20, "messages", m.messages);
+    v.Optional(21, "device_time", m.device_time, m.device_time.batches > 0);
   }
 };
 

@@ -132,6 +132,23 @@ def test_view_of_a_replay() -> None:
     assert view.summary(status(2)) == "run-1: replaying, 2 ranks; 1.2 GB/s"
 
 
+def test_view_of_ranks_on_gpus() -> None:
+    on_gpus = status(3)
+    times = {"waitedUs": "18000", "packedUs": "150", "ncclUs": "4500", "unpackedUs": "0"}
+    on_gpus["members"][1]["deviceTime"] = {"batches": "3", **times}
+    on_gpus["members"][2]["deviceTime"] = {"batches": "1", **times}
+    page = view.page(on_gpus)
+    assert (
+        "GPUs, a batch in the mean of 4 measured: waited 9.00 ms for its tensors, packed 0.07 ms, NCCL 2.25 ms, "
+        "unpacked 0.00 ms"
+    ) in page.sentences
+    at = page.rows[0].index("GPU ms (wait+pack+NCCL+unpack)")
+    assert [row[at] for row in page.rows[1:]] == ["-", "6.00+0.05+1.50+0.00", "18.00+0.15+4.50+0.00"]
+    # The first column to go, and no more of them than without it.
+    assert view.fitting(page.rows, 100) == view.page(status(3)).rows
+    assert view.fitting(page.rows, 60) == view.fitting(view.page(status(3)).rows, 60)
+
+
 def test_view_of_waits_and_of_those_who_do_not_answer() -> None:
     bad = status(
         3, waits=[{"text": "for 12 s ranks 0 and 1 have waited for rank 2"}], state="JOB_STATE_FAILED", reason="why"

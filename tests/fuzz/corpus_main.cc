@@ -137,11 +137,28 @@ std::string Runs() {
          WriteRecord(5, "");
 }
 
+// What one of two members says of itself, now and then; the other one says nothing.
+std::string Reports() {
+  std::string input;
+  for (uint64_t worker : {1, 2}) input += Says(static_cast<int>(worker - 1), worker, HelloOf(worker, {}));
+  WorkerReport report;
+  report.worker_incarnation = Incarnation(1);
+  report.generation = {1, 5};
+  report.in_flight = "x";
+  for (uint64_t n : {1, 2}) {
+    report.batches = 31 * n;
+    report.device_time = {n, 10 * n, 20 * n, 30 * n, 40 * n};
+    input += WriteRecord(0, Encode(AgentUp(Lease{{report}}))) + Time(1);
+  }
+  return input;
+}
+
 void PutHub(const Corpus& corpus) {
   corpus.Put("hub", "recovers_negotiating", Recovers(2, WorkerState::kNegotiate));
   corpus.Put("hub", "recovers_replaying", Recovers(1, WorkerState::kReplay));
   corpus.Put("hub", "recovers_halted", Recovers(1, WorkerState::kHalted));
   corpus.Put("hub", "runs", Runs());
+  corpus.Put("hub", "reports", Reports());
 }
 
 std::string Down(int what, WorkerDown message) {
@@ -170,6 +187,11 @@ void PutOthers(const Corpus& corpus) {
   const std::string up = Encode(AgentUp(FromWorker{Incarnation(1), HelloOf(1, kEarlier)}));
   const std::string local = Encode(LocalUp(WorkerUp(HelloOf(1, kEarlier))));
   corpus.Put("codec", "agent_up", std::string(1, 0) + up);
+  WorkerReport report;
+  report.generation = kEarlier;
+  report.oldest_open = "x";
+  report.device_time = {1, 2, 3, 4, 5};
+  corpus.Put("codec", "lease", std::string(1, 0) + Encode(AgentUp(Lease{{report}})));
   corpus.Put("codec", "agent_down", std::string(1, 1) + Encode(AgentDown(ToWorkers{{Incarnation(1)}, ViewOfTwo()})));
   corpus.Put("codec", "local_up", std::string(1, 2) + local);
   corpus.Put("codec", "local_down",

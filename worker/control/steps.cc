@@ -27,7 +27,7 @@ void Steps::Apply(session::Effects effects) {
   }
   for (session::Work& work : effects.work) {
     parts_.timeline->Dispatched(&work);
-    tally_.Given(work, parts_.loop->Now());
+    tally_.Given(&work, parts_.loop->Now());
     parts_.executor->Push(std::move(work));
     wake_executor_ = true;
   }

@@ -10,7 +10,7 @@
 namespace farandole::worker::execute {
 
 // Another communicator, whose collectives leave their times in a trace, in the order in which they end. Only around
-// batches that a timeline shows, so that the others pay nothing.
+// batches that have one, so that the others pay nothing.
 class TracingCommunicator final : public collective::Communicator {
  public:
   // Both outlive this.

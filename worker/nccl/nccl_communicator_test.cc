@@ -138,12 +138,17 @@ TEST_F(NcclFailureTest, ComesAfterWhatIsOnTheFrameworksStream) {
     const cuda::CudaDevice::Current current(member->device());
     ASSERT_EQ(member->device()->api().cuMemcpyHtoDAsync(to, late.data(), 4, member->stream()), cuda::CUDA_SUCCESS);
     cuda::FakeTensor sum = member->Tensor(4);
-    const auto pending = member->Start(collective::Allreduce{DataType::kInt32, {{tensor.data(), sum.data(), 1}}});
+    device::Phases phases;
+    const collective::Allreduce call{DataType::kInt32, {{tensor.data(), sum.data(), 1}}};
+    const auto pending = member->Start(call, &phases);
     EXPECT_TRUE(pending->enqueued);
     EXPECT_FALSE(pending->ended.WaitForNotificationWithTimeout(absl::Milliseconds(50)));
     gate_is_open = true;
     EXPECT_EQ(sum.Read(), late);
     pending->ended.WaitForNotification();
+    ASSERT_FALSE(phases.empty());
+    EXPECT_EQ(phases[0].kind, device::PhaseKind::kWaited);
+    EXPECT_GE(phases[0].ms, 1) << "the gate was closed for 50";
   });
 }
 

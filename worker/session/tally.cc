@@ -1,11 +1,17 @@
 #include "worker/session/tally.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace farandole::worker::session {
 
-void Tally::Given(const Work& work, TimePoint now) {
-  if (work.kind == Work::Kind::kBatch) in_flight_.push_back({work.instance, now, work.operations[0]});
+void Tally::Given(Work* work, TimePoint now) {
+  if (work->kind != Work::Kind::kBatch) return;
+  in_flight_.push_back({work->instance, now, work->operations[0]});
+  // Of an explicit group with tensors in both kinds of memory the first one counts.
+  if (work->signature(0).device == DeviceKind::kHost) return;
+  const bool measured = ++batches_given_to_devices_ % kBatchesPerMeasured == 0;
+  if (measured && work->trace == nullptr) work->trace = std::make_shared<Work::Trace>();
 }
 
 void Tally::Done(const Work& work, TimePoint now, bool executed) {
@@ -15,6 +21,7 @@ void Tally::Done(const Work& work, TimePoint now, bool executed) {
   if (it != in_flight_.end()) in_flight_.erase(it);
   if (!executed) return;
   ++batches_;
+  if (work.trace != nullptr) Measure(*work.trace);
   int64_t ready_ns = 0;
   for (const auto& operation : work.operations) {
     if (operation == nullptr) continue;
@@ -29,6 +36,21 @@ void Tally::Done(const Work& work, TimePoint now, bool executed) {
   } else {
     slacks_ns_[next_slack_++ % kSlacksMax] = now.ns() - ready_ns;
   }
+}
+
+void Tally::Measure(const Work::Trace& trace) {
+  bool measured = false;
+  for (const Work::Trace::Collective& collective : trace.collectives) {
+    for (const device::Phase& phase : collective.phases) {
+      device_ms_[static_cast<size_t>(phase.kind)] += phase.ms;
+      measured = true;
+    }
+  }
+  if (measured) ++batches_measured_;
+}
+
+uint64_t Tally::DeviceUs(device::PhaseKind kind) const {
+  return static_cast<uint64_t>(device_ms_[static_cast<size_t>(kind)] * 1000);
 }
 
 void Tally::FillInFlight(WorkerReport* report, TimePoint now) const {
@@ -50,6 +72,9 @@ void Tally::Fill(WorkerReport* report, TimePoint now) {
   report->tensors = tensors_;
   report->bytes = bytes_;
   report->messages = messages_;
+  using device::PhaseKind;
+  report->device_time = {batches_measured_, DeviceUs(PhaseKind::kWaited), DeviceUs(PhaseKind::kPacked),
+                         DeviceUs(PhaseKind::kNccl), DeviceUs(PhaseKind::kUnpacked)};
 }
 
 }  // namespace farandole::worker::session

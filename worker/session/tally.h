@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_WORKER_SESSION_TALLY_H_
 #define FARANDOLE_WORKER_SESSION_TALLY_H_
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -8,6 +9,7 @@
 
 #include "base/clock.h"
 #include "proto/messages.h"
+#include "worker/device/phases.h"
 #include "worker/session/work.h"
 
 namespace farandole::worker::session {
@@ -17,7 +19,8 @@ class Tally {
  public:
   // To the controller, reports aside.
   void Sent(size_t messages) { messages_ += messages; }
-  void Given(const Work& work, TimePoint now);
+  // Gives some of the batches on a device a trace, so that they are measured; those of a timeline have one.
+  void Given(Work* work, TimePoint now);
   // Executed, or taken back.
   void Done(const Work& work, TimePoint now, bool executed);
   // The membership is over: nothing is in flight any more.
@@ -28,7 +31,14 @@ class Tally {
   // That and all else; begins anew with the slack.
   void Fill(WorkerReport* report, TimePoint now);
 
+  // To measure a batch takes some 20 us of host and device. A prime: steps of any usual number of batches have another
+  // one of them measured each time. The first ones, in which NCCL connects its ranks, are not.
+  static constexpr uint64_t kBatchesPerMeasured = 31;
+
  private:
+  void Measure(const Work::Trace& trace);
+  uint64_t DeviceUs(device::PhaseKind kind) const;
+
   struct Batch {
     collective::Instance instance;
     TimePoint since;
@@ -44,6 +54,9 @@ class Tally {
   uint64_t tensors_ = 0;
   uint64_t bytes_ = 0;
   uint64_t messages_ = 0;
+  uint64_t batches_given_to_devices_ = 0;
+  uint64_t batches_measured_ = 0;
+  std::array<double, device::kPhaseKinds> device_ms_ = {};  // by kind, in sum over those
 };
 
 }  // namespace farandole::worker::session

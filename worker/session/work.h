@@ -31,7 +31,7 @@ struct Work {
   std::vector<std::vector<int64_t>> first_dims;
   // kError: what the operations end with.
   completion::Result error;
-  // Kept for a timeline, in ns of the monotonic clock; null: nobody asks.
+  // When what was done, in ns of the monotonic clock, for a timeline, or to measure a device; null: nobody asks.
   struct Trace {
     struct Collective {
       std::string medium;  // "shm"
@@ -39,6 +39,7 @@ struct Work {
       int64_t end_ns = 0;
       device::Phases phases;  // on a device
     };
+    bool in_timeline = false;
     int64_t dispatched_ns = 0;
     int64_t begin_ns = 0;
     std::vector<Collective> collectives;

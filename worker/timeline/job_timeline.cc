@@ -59,11 +59,13 @@ void JobTimeline::ReportFromLoop() {
 void JobTimeline::Dispatched(session::Work* work) const {
   if (timeline_ == nullptr || !timeline_->on() || work->kind != session::Work::Kind::kBatch) return;
   work->trace = std::make_shared<session::Work::Trace>();
+  work->trace->in_timeline = true;
   work->trace->dispatched_ns = Clock::Monotonic().Now().ns();
 }
 
 void JobTimeline::Executed(const session::Work& work) {
-  if (work.trace != nullptr) timeline_->Executed(TraceOf(work, Clock::Monotonic().Now().ns()));
+  if (work.trace == nullptr || !work.trace->in_timeline) return;
+  timeline_->Executed(TraceOf(work, Clock::Monotonic().Now().ns()));
 }
 
 }  // namespace farandole::worker::timeline

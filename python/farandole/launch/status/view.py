@@ -14,8 +14,10 @@ RANKS_SHOWN = 16
 CONDITION = "condition"
 CONDITION_WIDTH = 12
 OK, LEFT = "ok", "has left"
+# Of ranks on GPUs: what these did for a batch, in the mean of those that were measured.
+ON_GPU = "GPU ms (wait+pack+NCCL+unpack)"
 # A narrow terminal goes without these columns, the first one first.
-DISPENSABLE = ("tensors", "bytes", "(most)", "last", "pid", "late (mean)", "host")
+DISPENSABLE = (ON_GPU, "tensors", "bytes", "(most)", "last", "pid", "late (mean)", "host")
 
 Row = tuple[str, ...]
 
@@ -106,6 +108,15 @@ def brief(status: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
+_ON_GPU_PARTS = ("waitedUs", "packedUs", "ncclUs", "unpackedUs")
+
+
+def _mean_ms(times: Sequence[dict[str, Any]]) -> list[float]:
+    """Of what GPUs did for a batch, each part."""
+    batches = sum(int(time["batches"]) for time in times)
+    return [sum(int(time[part]) for time in times) / batches / 1000 for part in _ON_GPU_PARTS]
+
+
 def _sentences(status: dict[str, Any]) -> list[str]:
     hosts = len({member["member"]["host"] for member in status["members"]})
     place = f"{count_text(status['size'], 'rank')} on {count_text(hosts, 'host')}"
@@ -130,6 +141,14 @@ def _sentences(status: dict[str, Any]) -> list[str]:
     announced = traffic["cacheHits"] + traffic["cacheMisses"]
     if announced:
         lines.append(f"signature cache: {traffic['cacheHits'] / announced:.1%} of {announced:,} announcements")
+    times = [member["deviceTime"] for member in status["members"] if "deviceTime" in member]
+    if times:
+        waited, packed, nccl, unpacked = _mean_ms(times)
+        measured = sum(int(time["batches"]) for time in times)
+        lines.append(
+            f"GPUs, a batch in the mean of {measured:,} measured: waited {waited:.2f} ms for its tensors, "
+            f"packed {packed:.2f} ms, NCCL {nccl:.2f} ms, unpacked {unpacked:.2f} ms"
+        )
     return lines
 
 
@@ -154,8 +173,16 @@ def _condition(member: dict[str, Any]) -> str:
     return OK if member["responsive"] else f"unresponsive: {member['cause']}"
 
 
+def _on_gpu(member: dict[str, Any]) -> str:
+    # Absent, where nothing was measured.
+    time = member.get("deviceTime")
+    return "+".join(f"{ms:.2f}" for ms in _mean_ms([time])) if time else "-"
+
+
 def _rows(shown: list[dict[str, Any]]) -> list[Row]:
-    rows: list[Row] = [("rank", "host", "pid", "late (mean)", "(most)", "last", "tensors", "bytes", CONDITION)]
+    on_gpus = any("deviceTime" in m for m in shown)
+    names = ("rank", "host", "pid", "late (mean)", "(most)", "last", "tensors", "bytes")
+    rows: list[Row] = [(*names, *([ON_GPU] if on_gpus else ()), CONDITION)]
     for m in shown:
         late, traffic, member = m["lateness"], m["traffic"], m["member"]
         rows.append(
@@ -168,6 +195,7 @@ def _rows(shown: list[dict[str, Any]]) -> list[Row]:
                 f"{int(late['lastCount']):,}",
                 f"{int(traffic['tensors']):,}",
                 bytes_text(int(traffic["bytes"])),
+                *([_on_gpu(m)] if on_gpus else ()),
                 _condition(m),
             )
         )
@@ -202,6 +230,8 @@ def fitting(rows: Sequence[Row], columns: int) -> Sequence[Row]:
         *widths, last = _widths(rows)
         if sum(widths) + 2 * len(widths) + min(last, CONDITION_WIDTH) <= columns:
             break
+        if name not in rows[0]:
+            continue
         at = rows[0].index(name)
         rows = [row[:at] + row[at + 1 :] for row in rows]
     return rows
