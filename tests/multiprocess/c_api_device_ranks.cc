@@ -4,6 +4,9 @@
 //   own      each rank has a GPU      shared   all use one: NCCL does not serve that
 //   without  there is no NCCL         staged   it is not to be used
 //   killed   the last rank dies inside a collective; the others leave a file
+//   held     the ranks end when the file, a pipe, has something to be read
+#include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -15,8 +18,10 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "frameworks/c_api.h"
 #include "frameworks/c_api_testing.h"
+#include "tests/multiprocess/expect.h"
 #include "worker/cuda/fake_gpus_testing.h"
 #include "worker/kernels/fake_kernels_testing.h"
 
@@ -34,14 +39,6 @@ constexpr int kInt32 = 4;
 constexpr int kGpus = 4;
 
 int rank, size;
-
-#define EXPECT(condition)                                                                                     \
-  do {                                                                                                        \
-    if (!(condition)) {                                                                                       \
-      std::fprintf(stderr, "rank %d, line %d: %s; %s\n", rank, __LINE__, #condition, farandole_last_error()); \
-      _exit(1);                                                                                               \
-    }                                                                                                         \
-  } while (false)
 
 template <typename T>
 std::vector<char> Bytes(const std::vector<T>& values) {
@@ -210,6 +207,18 @@ void Killed(DeviceRank* device, const char* file) {
   if (rank == 0) EXPECT(std::fclose(std::fopen(file, "w")) == 0);
 }
 
+// Until the test, which is told when rank 0 is here, has seen enough; bounded, should it fail.
+void Hold(const std::string& file) {
+  const UniqueFd go(open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  EXPECT(go.get() >= 0);
+  if (rank == 0) {
+    const UniqueFd ready(open((file + ".ready").c_str(), O_WRONLY | O_CLOEXEC));
+    EXPECT(write(ready.get(), "x", 1) == 1);
+  }
+  pollfd readable{go.get(), POLLIN, 0};
+  EXPECT(poll(&readable, 1, 60000) == 1);
+}
+
 int Main(const std::string& mode, const char* file) {
   setenv("FARANDOLE_CUDA_LIB", "worker/cuda/fake_cuda.so", 1);
   setenv("FARANDOLE_NCCL_LIB", mode == "without" ? "/nowhere/libnccl.so.2" : "worker/cuda/fake_nccl.so", 1);
@@ -220,6 +229,13 @@ int Main(const std::string& mode, const char* file) {
   DeviceRank device(mode == "shared" ? 0 : rank);
   if (mode == "killed") {
     Killed(&device, file);
+    return 0;
+  }
+  if (mode == "held") {
+    // So many batches that some have been measured.
+    for (int i = 0; i < 2; ++i) Steps(&device);
+    Hold(file);
+    EXPECT(frameworks::ShutdownNow() == FARANDOLE_OK);
     return 0;
   }
   for (int life = 0; life < 2; ++life) {

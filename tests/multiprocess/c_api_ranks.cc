@@ -10,6 +10,7 @@
 
 #include "frameworks/c_api.h"
 #include "frameworks/c_api_testing.h"
+#include "tests/multiprocess/expect.h"
 
 namespace {
 
@@ -26,14 +27,6 @@ constexpr int kSum = 1;
 constexpr int kLives = 20;
 
 int rank, size;
-
-#define EXPECT(condition)                                                                                     \
-  do {                                                                                                        \
-    if (!(condition)) {                                                                                       \
-      std::fprintf(stderr, "rank %d, line %d: %s; %s\n", rank, __LINE__, #condition, farandole_last_error()); \
-      _exit(1);                                                                                               \
-    }                                                                                                         \
-  } while (false)
 
 int WaitFor(int64_t handle) {
   EXPECT(handle > 0);

@@ -1,11 +1,15 @@
 // Several ranks through the C ABI, agent and controller: real processes, real sockets, real shared memory.
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,10 +37,11 @@ struct Pipe {
   UniqueFd read, write;
 };
 
-// Starts a program that inherits `fds` under their numbers.
-pid_t Start(const std::vector<std::string>& command, const std::vector<int>& fds) {
+// Starts a program that inherits `fds` under their numbers, and `out` as its stdout.
+pid_t Start(const std::vector<std::string>& command, const std::vector<int>& fds, int out = STDOUT_FILENO) {
   const pid_t child = fork();
   if (child != 0) return child;
+  dup2(out, STDOUT_FILENO);
   for (int fd : fds) fcntl(fd, F_SETFD, 0);
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -50,8 +55,10 @@ void WriteAndClose(Pipe* pipe, const std::string& text) {
   pipe->write.Reset();
 }
 
-// A job of so many ranks that run `command`. The code with which the agent ends.
-int RunJob(int ranks, const std::vector<std::string>& command) {
+// A job of so many ranks that run `command`; `meanwhile` is given the controller's address. The code with which the
+// agent ends.
+int RunJob(int ranks, const std::vector<std::string>& command,
+           const std::function<void(const std::string&)>& meanwhile = nullptr) {
   Pipe key, ready, token;
   const pid_t controller = Start({Program("controller/farandole-controller"), "--key-fd",
                                   std::to_string(key.read.get()), "--ready-fd", std::to_string(ready.write.get())},
@@ -77,6 +84,7 @@ int RunJob(int ranks, const std::vector<std::string>& command) {
   agent_command.insert(agent_command.end(), command.begin(), command.end());
   const pid_t agent = Start(agent_command, {token.read.get()});
   WriteAndClose(&token, MakeToken(kKey, "test", "member"));
+  if (meanwhile != nullptr) meanwhile(address);
   int status = 0;
   EXPECT_EQ(waitpid(agent, &status, 0), agent);
   EXPECT_TRUE(WIFEXITED(status));
@@ -85,6 +93,38 @@ int RunJob(int ranks, const std::vector<std::string>& command) {
   EXPECT_EQ(waitpid(controller, &status, 0), controller);
   EXPECT_TRUE(WIFEXITED(status));
   return code;
+}
+
+// Whether a status of the job has so many ranks that tell how long their GPUs were at work; false when the job is over.
+bool TellsOfGpus(const std::string& address, int ranks) {
+  Pipe token, out;
+  const pid_t query = Start({Program("controller/farandole-controller"), "query", "--watch", "10", "--job", "test",
+                             "--controller", address, "--token-fd", std::to_string(token.read.get())},
+                            {token.read.get()}, out.write.get());
+  WriteAndClose(&token, MakeToken(kKey, "test", "observer"));
+  out.write.Reset();
+  std::FILE* const lines = fdopen(out.read.Release(), "r");
+  char* line = nullptr;
+  size_t room = 0;
+  bool told = false;
+  while (!told && getline(&line, &room, lines) > 0) {
+    const char* const field = "\"deviceTime\":{\"batches\":\"";
+    int found = 0;
+    for (const char* at = line; (at = std::strstr(at, field)) != nullptr; ++at) ++found;
+    told = found == ranks;
+  }
+  std::free(line);
+  std::fclose(lines);
+  kill(query, SIGTERM);
+  EXPECT_EQ(waitpid(query, nullptr, 0), query);
+  return told;
+}
+
+// A pipe by its name, at which nobody waits for the other end.
+UniqueFd MakeNamedPipe(const std::string& file) {
+  unlink(file.c_str());
+  EXPECT_EQ(mkfifo(file.c_str(), 0600), 0);
+  return UniqueFd(open(file.c_str(), O_RDWR | O_CLOEXEC));
 }
 
 class CApiRanksTest : public testing::TestWithParam<int> {};
@@ -98,8 +138,9 @@ INSTANTIATE_TEST_SUITE_P(Ranks, CApiRanksTest, testing::Values(1, 2, 4));
 // With tensors on devices.
 class CApiDeviceRanksTest : public testing::TestWithParam<int> {
  protected:
-  static int RunAs(const std::string& mode, const std::string& file = "") {
-    return RunJob(GetParam(), {Program("tests/multiprocess/c_api_device_ranks"), mode, file});
+  static int RunAs(const std::string& mode, const std::string& file = "",
+                   const std::function<void(const std::string&)>& meanwhile = nullptr) {
+    return RunJob(GetParam(), {Program("tests/multiprocess/c_api_device_ranks"), mode, file}, meanwhile);
   }
 };
 
@@ -107,6 +148,18 @@ TEST_P(CApiDeviceRanksTest, EachRankHasAGpu) { EXPECT_EQ(RunAs("own"), 0); }
 TEST_P(CApiDeviceRanksTest, AllRanksShareAGpu) { EXPECT_EQ(RunAs("shared"), 0); }
 TEST_P(CApiDeviceRanksTest, NcclIsNotToBeUsed) { EXPECT_EQ(RunAs("staged"), 0); }
 TEST_P(CApiDeviceRanksTest, ThereIsNoNccl) { EXPECT_EQ(RunAs("without"), 0); }
+
+TEST_P(CApiDeviceRanksTest, TheStatusTellsWhatGpusDid) {
+  const std::string file = testing::TempDir() + "/held" + std::to_string(GetParam());
+  const UniqueFd go = MakeNamedPipe(file), ready = MakeNamedPipe(file + ".ready");
+  const auto look = [&](const std::string& address) {
+    pollfd one{ready.get(), POLLIN, 0};
+    EXPECT_EQ(poll(&one, 1, 60000), 1) << "rank 0 has not come that far";
+    EXPECT_TRUE(TellsOfGpus(address, GetParam()));
+    EXPECT_EQ(write(go.get(), "x", 1), 1);
+  };
+  EXPECT_EQ(RunAs("held", file, look), 0);
+}
 
 TEST_P(CApiDeviceRanksTest, AKilledRankIsNamed) {
   if (GetParam() == 1) return;
