@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "gtest/gtest.h"
+#include "tests/conformance/test_verbs.h"
+#include "transport/verbs/transport.h"
 #include "worker/collective/local_bootstrap.h"
 #include "worker/collective/piece.h"
 #include "worker/hier/fake_hosts_testing.h"
@@ -31,6 +33,11 @@ absl::StatusOr<std::unique_ptr<worker::collective::BlockingCommunicator>> Make(
     default:
       return worker::schedule::ScheduledCommunicator::Create(group, transport, bootstrap, options.scheduled);
   }
+}
+
+std::unique_ptr<transport::Transport> Between(const Medium& medium) {
+  if (medium.over != "verbs") return worker::hier::MakeTestTransport(medium.over);
+  return std::make_unique<transport::verbs::VerbsTransport>(conformance::TestVerbsOptions());
 }
 
 // Memory with these bytes in it: the communicator's buffer if the call asks for it and it has one so large.
@@ -126,17 +133,19 @@ absl::Status Execute(const Call& call, const worker::collective::Instance& insta
 }  // namespace
 
 std::vector<Medium> AllMedia(int ranks) {
-  std::vector<Medium> media = {{"in process", Medium::Kind::kInproc, {}, false},
-                               {"tcp", Medium::Kind::kTcp, {}, true},
-                               {"shm", Medium::Kind::kShm, {}, false}};
+  std::vector<Medium> media = {{"in process", Medium::Kind::kScheduled, {}, "inproc"},
+                               {"tcp", Medium::Kind::kScheduled, {}, "tcp"},
+                               {"verbs", Medium::Kind::kScheduled, {}, "verbs"},
+                               {"shm", Medium::Kind::kShm, {}}};
   // From two hosts on whose members take turns, and with as few as possible on the second one.
   std::vector<int> in_turns, uneven;
   for (int position = 0; position < ranks; ++position) {
     in_turns.push_back(position % 2);
     uneven.push_back(position == 1 ? 1 : 0);
   }
-  media.push_back({"hier in turns", Medium::Kind::kHierarchical, in_turns, false});
-  media.push_back({"hier over tcp", Medium::Kind::kHierarchical, uneven, true});
+  media.push_back({"hier in turns", Medium::Kind::kHierarchical, in_turns, "inproc"});
+  media.push_back({"hier over tcp", Medium::Kind::kHierarchical, uneven, "tcp"});
+  media.push_back({"hier over verbs", Medium::Kind::kHierarchical, in_turns, "verbs"});
   return media;
 }
 
@@ -146,8 +155,7 @@ std::vector<std::vector<Result>> RunHistory(const Medium& medium, int ranks, con
   std::vector<std::thread> threads;
   for (int position = 0; position < ranks; ++position) {
     threads.emplace_back([&, position] {
-      const std::unique_ptr<transport::Transport> transport =
-          worker::hier::MakeTestTransport(medium.over_tcp || medium.kind == Medium::Kind::kTcp ? "tcp" : "inproc");
+      const std::unique_ptr<transport::Transport> transport = Between(medium);
       auto made = Make(medium, ranks, position, transport.get(), &bootstrap);
       ASSERT_TRUE(made.ok()) << made.status();
       uint64_t anchor = 0;

@@ -10,12 +10,13 @@ namespace farandole::metamorphic {
 
 // The communicators that a history is run on, with sizes so small that a few thousand elements need chunks and lanes.
 struct Medium {
-  enum class Kind { kInproc, kTcp, kShm, kHierarchical };
+  enum class Kind { kScheduled, kShm, kHierarchical };
   std::string name;
-  Kind kind = Kind::kInproc;
-  // Of the hierarchical ones: the host of each member, and what is between them.
+  Kind kind = Kind::kScheduled;
+  // Of the hierarchical ones: the host of each member.
   std::vector<int> hosts;
-  bool over_tcp = false;
+  // What is between members, or hosts: "inproc", "tcp" or "verbs".
+  std::string over = "inproc";
 };
 
 // For so many members.

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "transport/tcp/transport.h"
 #include "transport/transport.h"
+#include "transport/verbs/transport.h"
 
 namespace farandole::rdma {
 namespace {
@@ -43,6 +44,11 @@ TimePoint Deadline() { return TimePoint(NowNs() + kDeadlineNs); }
 
 std::unique_ptr<transport::Transport> MakeTransport(const std::string& medium, const std::string& host) {
   if (medium == "tcp") return std::make_unique<transport::tcp::TcpTransport>(transport::tcp::TcpOptions{host});
+  if (medium == "verbs") {
+    transport::verbs::VerbsOptions options;
+    options.listen_host = host;
+    return std::make_unique<transport::verbs::VerbsTransport>(options);
+  }
   Fail("there is no medium " + medium);
 }
 
