@@ -55,6 +55,8 @@ TEST(Abi, FunctionsOfTheDriver) {
   EXPECT_TRUE((kSame<decltype(&::cuStreamQuery), decltype(ours::DriverApi::cuStreamQuery)>));
   EXPECT_TRUE((kSame<decltype(&::cuStreamIsCapturing), decltype(ours::DriverApi::cuStreamIsCapturing)>));
   EXPECT_TRUE((kSame<decltype(&::cuStreamSynchronize), decltype(ours::DriverApi::cuStreamSynchronize)>));
+  EXPECT_TRUE((kSame<decltype(&::cuThreadExchangeStreamCaptureMode),
+                     decltype(ours::DriverApi::cuThreadExchangeStreamCaptureMode)>));
   EXPECT_TRUE((kSame<decltype(&::cuStreamGetDevice), decltype(ours::DriverApi::cuStreamGetDevice)>));
   EXPECT_TRUE((kSame<decltype(&::cuEventCreate), decltype(ours::DriverApi::cuEventCreate)>));
   EXPECT_TRUE((kSame<decltype(&::cuEventDestroy), decltype(ours::DriverApi::cuEventDestroy)>));
@@ -135,6 +137,7 @@ TEST(Abi, ConstantsOfTheDriver) {
   EXPECT_EQ(Number(::CUDA_ERROR_CONTEXT_IS_DESTROYED), Number(ours::CUDA_ERROR_CONTEXT_IS_DESTROYED));
   EXPECT_EQ(Number(::CUDA_ERROR_LAUNCH_FAILED), Number(ours::CUDA_ERROR_LAUNCH_FAILED));
   EXPECT_EQ(Number(::CUDA_ERROR_NOT_SUPPORTED), Number(ours::CUDA_ERROR_NOT_SUPPORTED));
+  EXPECT_EQ(Number(::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED), Number(ours::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED));
   EXPECT_EQ(Number(::CUDA_ERROR_UNKNOWN), Number(ours::CUDA_ERROR_UNKNOWN));
   EXPECT_EQ(Number(::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), Number(ours::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   EXPECT_EQ(Number(::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
@@ -154,6 +157,9 @@ TEST(Abi, ConstantsOfTheDriver) {
   EXPECT_EQ(Number(::CU_EVENT_DEFAULT), Number(ours::CU_EVENT_DEFAULT));
   EXPECT_EQ(Number(::CU_STREAM_CAPTURE_STATUS_NONE), Number(ours::CU_STREAM_CAPTURE_STATUS_NONE));
   EXPECT_EQ(Number(::CU_STREAM_CAPTURE_STATUS_ACTIVE), Number(ours::CU_STREAM_CAPTURE_STATUS_ACTIVE));
+  EXPECT_EQ(Number(::CU_STREAM_CAPTURE_MODE_GLOBAL), Number(ours::CU_STREAM_CAPTURE_MODE_GLOBAL));
+  EXPECT_EQ(Number(::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), Number(ours::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  EXPECT_EQ(Number(::CU_STREAM_CAPTURE_MODE_RELAXED), Number(ours::CU_STREAM_CAPTURE_MODE_RELAXED));
   EXPECT_EQ(Number(::CU_STREAM_CAPTURE_STATUS_INVALIDATED), Number(ours::CU_STREAM_CAPTURE_STATUS_INVALIDATED));
   EXPECT_EQ(Number(::CU_EVENT_DISABLE_TIMING), Number(ours::CU_EVENT_DISABLE_TIMING));
   EXPECT_EQ(kPortable, ours::CU_MEMHOSTALLOC_PORTABLE);

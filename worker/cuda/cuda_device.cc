@@ -72,6 +72,7 @@ absl::Status CudaEvent::MakeWait(void* stream) const {
 }
 
 absl::StatusOr<bool> CudaEvent::Reached() const {
+  const BesideCapture beside_capture(device_->api());
   const CUresult result = device_->api().cuEventQuery(event_);
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return result == CUDA_SUCCESS;
   return device_->ToStatus(result, "cuEventQuery");
@@ -112,7 +113,7 @@ CudaDevice::~CudaDevice() {
   api().cuDevicePrimaryCtxRelease(ordinal_);
 }
 
-CudaDevice::Current::Current(const CudaDevice* device) : device_(device) {
+CudaDevice::Current::Current(const CudaDevice* device) : device_(device), beside_capture_(device->api()) {
   device_->api().cuCtxGetCurrent(&before_);
   if (before_ != device_->context_) device_->api().cuCtxSetCurrent(device_->context_);
 }
@@ -126,8 +127,7 @@ absl::StatusOr<device::EventPtr> CudaDevice::Record(void* stream) {
   if (on == kCuStreamPerThread) {
     return absl::FailedPreconditionError(
         "the stream is CUDA's per-thread default stream (cudaStreamPerThread), which is another one in the threads "
-        "that "
-        "carry collectives out: work on a stream that was created (torch.cuda.Stream), or on the default stream");
+        "that carry collectives out: work on a stream that was created (torch.cuda.Stream), or on the default stream");
   }
   const Current current(this);
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;

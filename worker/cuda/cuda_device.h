@@ -18,6 +18,23 @@ namespace farandole::worker::cuda {
 
 class CudaDevice;
 
+// While a script captures a stream into a graph, the driver forbids other threads, too, what the graph would lack:
+// queries of events, and making or freeing memory; the call fails, and so does the capture. Nothing that is done here
+// belongs to a graph: while this lives, the thread's calls are allowed.
+class BesideCapture {
+ public:
+  // `api` outlives it.
+  explicit BesideCapture(const DriverApi& api) : api_(api) { api_.cuThreadExchangeStreamCaptureMode(&mode_); }
+  ~BesideCapture() { api_.cuThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCapture(const BesideCapture&) = delete;
+  BesideCapture& operator=(const BesideCapture&) = delete;
+
+ private:
+  const DriverApi& api_;
+  // The thread's, and the one that it had before, by turns.
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
 // A moment on a stream of a CUDA device. Its CUevent goes back to the device with the last copy of the pointer.
 class CudaEvent final : public device::Event {
  public:
@@ -68,8 +85,8 @@ class CudaDevice final : public device::Device {
   // say when that has ended.
   absl::Status ReserveEvent();
 
-  // While it lives the device's context is the calling thread's. Calls that make something, and those on the default
-  // stream, need that.
+  // While it lives the device's context is the calling thread's, BesideCapture included. Calls that make something, and
+  // those on the default stream, need that.
   class Current {
    public:
     explicit Current(const CudaDevice* device);
@@ -79,6 +96,7 @@ class CudaDevice final : public device::Device {
 
    private:
     const CudaDevice* const device_;
+    const BesideCapture beside_capture_;
     CUcontext before_ = nullptr;
   };
 

@@ -177,6 +177,30 @@ TEST_F(CudaDeviceTest, ACapturedStreamIsRefused) {
   fake_->capturing = false;
 }
 
+// What a script captures in its thread is not spoilt by what goes on in others.
+TEST_F(CudaDeviceTest, ACaptureInAnotherThreadIsNotSpoilt) {
+  const auto stream = CudaStream::Make(device_.get()).value();
+  fake_->capture_elsewhere = true;
+  Block(stream->get());
+  const auto event = device_->RecordEvent(stream->get()).value();
+  EXPECT_FALSE(event->Reached().value());
+  open_ = true;
+  Await(*event);
+  fake_->async_memory_result = CUDA_ERROR_NOT_SUPPORTED;
+  for (void* const memory : {device_->Allocate(8, stream->get()).value().get(),
+                             static_cast<void*>(AllocatePinned(device_.get(), 8).value().get())}) {
+    EXPECT_NE(memory, nullptr);
+  }
+  fake_->async_memory_result = CUDA_SUCCESS;
+  EXPECT_EQ(fake_->captures_spoilt, 0);
+  EXPECT_EQ(fake_->live_device_allocations, 0);
+  EXPECT_EQ(fake_->live_host_allocations, 0);
+  // The thread's own calls are as they were.
+  EXPECT_EQ(device_->api().cuEventQuery(static_cast<CUevent>(event->handle())), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(fake_->captures_spoilt, 1);
+  fake_->capture_elsewhere = false;
+}
+
 // Another thread could not name the stream that is meant.
 TEST_F(CudaDeviceTest, AStreamOfEachThreadIsRefused) {
   const absl::Status refused = device_->Record(kCuStreamPerThread).status();

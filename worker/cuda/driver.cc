@@ -61,6 +61,7 @@ void FindStreams(Finder* find, DriverApi* api) {
   find->Required("cuStreamQuery", &api->cuStreamQuery);
   find->Required("cuStreamIsCapturing", &api->cuStreamIsCapturing);
   find->Required("cuStreamSynchronize", &api->cuStreamSynchronize);
+  find->Required("cuThreadExchangeStreamCaptureMode", &api->cuThreadExchangeStreamCaptureMode);
   find->Optional("cuStreamGetDevice", 12080, &api->cuStreamGetDevice);
   find->Required("cuEventCreate", &api->cuEventCreate);
   find->Required("cuEventDestroy", &api->cuEventDestroy);

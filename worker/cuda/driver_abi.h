@@ -41,6 +41,7 @@ enum CUresult : int {
   CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
   CUDA_ERROR_LAUNCH_FAILED = 719,
   CUDA_ERROR_NOT_SUPPORTED = 801,
+  CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
   CUDA_ERROR_UNKNOWN = 999,
 };
 
@@ -67,6 +68,12 @@ enum CUstreamCaptureStatus : int {
   CU_STREAM_CAPTURE_STATUS_NONE = 0,
   CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
   CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
+};
+
+enum CUstreamCaptureMode : int {
+  CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+  CU_STREAM_CAPTURE_MODE_RELAXED = 2,
 };
 
 inline constexpr uint64_t CU_GET_PROC_ADDRESS_DEFAULT = 0;
@@ -108,6 +115,7 @@ struct DriverApi {
   CUresult (*cuStreamQuery)(CUstream stream);
   CUresult (*cuStreamIsCapturing)(CUstream stream, CUstreamCaptureStatus* status);
   CUresult (*cuStreamSynchronize)(CUstream stream);
+  CUresult (*cuThreadExchangeStreamCaptureMode)(CUstreamCaptureMode* mode);
   // From CUDA 12.8 on, else null.
   CUresult (*cuStreamGetDevice)(CUstream stream, CUdevice* device);
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "worker/cuda/fake_cuda_device.h"
 #include "worker/cuda/fake_cuda_entry_points.h"
@@ -19,6 +20,9 @@ namespace {
 
 FakeCuda& State() { return FakeCudaState::Get(); }
 CUresult InContext() { return FakeCudaState::InContext(); }
+CUresult BesideCapture() { return FakeCudaState::BesideCapture(); }
+// Of a call that needs a context, and that a graph would lack.
+CUresult InContextBesideCapture() { return InContext() == CUDA_SUCCESS ? BesideCapture() : InContext(); }
 CUstream Resolve(CUstream stream) { return CUstream_st::Resolve(stream); }
 
 CUresult StreamCreateWithPriority(CUstream* stream, unsigned, int) {
@@ -41,7 +45,10 @@ CUresult StreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   return CUDA_SUCCESS;
 }
 
-CUresult StreamQuery(CUstream stream) { return Resolve(stream)->Idle() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
+CUresult StreamQuery(CUstream stream) {
+  if (const CUresult refused = BesideCapture(); refused != CUDA_SUCCESS) return refused;
+  return Resolve(stream)->Idle() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
 
 CUresult StreamSynchronize(CUstream stream) {
   ++State().stream_synchronizes;
@@ -51,6 +58,11 @@ CUresult StreamSynchronize(CUstream stream) {
 
 CUresult StreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
   *status = State().capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+CUresult ThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  std::swap(*mode, FakeCudaState::CaptureMode());
   return CUDA_SUCCESS;
 }
 
@@ -82,6 +94,7 @@ CUresult EventRecord(CUevent event, CUstream stream) {
 
 CUresult EventQuery(CUevent event) {
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (const CUresult refused = BesideCapture(); refused != CUDA_SUCCESS) return refused;
   return event->Reached() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -93,11 +106,14 @@ CUresult EventElapsedTime(float* ms, CUevent start, CUevent end) {
 }
 
 CUresult MemAlloc(CUdeviceptr* memory, size_t bytes) {
-  if (InContext() != CUDA_SUCCESS) return InContext();
+  if (const CUresult refused = InContextBesideCapture(); refused != CUDA_SUCCESS) return refused;
   return FakeCudaMemory::Get().Allocate(memory, bytes, FakeCudaState::Device());
 }
 
-CUresult MemFree(CUdeviceptr memory) { return FakeCudaMemory::Get().Free(memory); }
+CUresult MemFree(CUdeviceptr memory) {
+  const CUresult refused = BesideCapture();
+  return refused == CUDA_SUCCESS ? FakeCudaMemory::Get().Free(memory) : refused;
+}
 
 // The memory is there at once, and goes in the order of the stream.
 CUresult MemAllocAsync(CUdeviceptr* memory, size_t bytes, CUstream stream) {
@@ -113,10 +129,14 @@ CUresult MemFreeAsync(CUdeviceptr memory, CUstream stream) {
 }
 
 CUresult MemHostAlloc(void** memory, size_t bytes, unsigned) {
-  return InContext() == CUDA_SUCCESS ? FakeCudaMemory::Get().AllocateHost(memory, bytes) : InContext();
+  const CUresult refused = InContextBesideCapture();
+  return refused == CUDA_SUCCESS ? FakeCudaMemory::Get().AllocateHost(memory, bytes) : refused;
 }
 
-CUresult MemFreeHost(void* memory) { return FakeCudaMemory::Get().FreeHost(memory); }
+CUresult MemFreeHost(void* memory) {
+  const CUresult refused = BesideCapture();
+  return refused == CUDA_SUCCESS ? FakeCudaMemory::Get().FreeHost(memory) : refused;
+}
 
 // `done` counts those that are done; null: nobody asks.
 CUresult Copy(void* to, const void* from, size_t bytes, CUstream stream, std::atomic<int>* done = nullptr) {
@@ -168,7 +188,7 @@ CUresult PointerGetAttributes(unsigned count, CUpointer_attribute* attributes, v
 }
 
 CUresult ModuleLoadData(CUmodule* module, const void* image) {
-  if (InContext() != CUDA_SUCCESS) return InContext();
+  if (const CUresult refused = InContextBesideCapture(); refused != CUDA_SUCCESS) return refused;
   if (State().module_result != CUDA_SUCCESS) return State().module_result;
   *module = static_cast<CUmodule>(const_cast<void*>(image));
   ++State().live_modules;
@@ -200,6 +220,8 @@ void AddStreams(FakeCudaEntryPoints* all) {
   all->Add<StreamQuery>("cuStreamQuery", &DriverApi::cuStreamQuery);
   all->Add<StreamIsCapturing>("cuStreamIsCapturing", &DriverApi::cuStreamIsCapturing);
   all->Add<StreamSynchronize>("cuStreamSynchronize", &DriverApi::cuStreamSynchronize);
+  all->Add<ThreadExchangeStreamCaptureMode>("cuThreadExchangeStreamCaptureMode",
+                                            &DriverApi::cuThreadExchangeStreamCaptureMode);
   all->Add<StreamGetDevice>("cuStreamGetDevice", &DriverApi::cuStreamGetDevice, 12080);
   all->Add<EventCreate>("cuEventCreate", &DriverApi::cuEventCreate);
   all->AddRelease<EventDestroy>("cuEventDestroy", &DriverApi::cuEventDestroy);

@@ -34,6 +34,9 @@ struct FakeCuda {
   std::atomic<CUresult> sticky_error{CUDA_SUCCESS};
   // Whether all streams are said to be captured into a graph.
   std::atomic<bool> capturing{false};
+  // Whether some thread captures: a call that would be missing in the graph is refused then, and counted, unless its
+  // thread has asked for other rules.
+  std::atomic<bool> capture_elsewhere{false};
   // Of cuMemAllocAsync, which not every device has.
   std::atomic<CUresult> async_memory_result{CUDA_SUCCESS};
   // cuMemAlloc and cuMemHostAlloc fail where more bytes would live.
@@ -53,6 +56,7 @@ struct FakeCuda {
   std::atomic<int> live_host_allocations{0};
   std::atomic<size_t> live_device_bytes{0};
   std::atomic<size_t> live_host_bytes{0};
+  std::atomic<int> captures_spoilt{0};      // calls that were refused for the sake of one
   std::atomic<int> stream_synchronizes{0};  // calls of cuStreamSynchronize
   std::atomic<int> streams_created{0};
   std::atomic<int> launches{0};        // of kernels, also by `launch`

@@ -12,4 +12,9 @@ CUcontext& FakeCudaState::Context() {
   return current;
 }
 
+CUstreamCaptureMode& FakeCudaState::CaptureMode() {
+  thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  return mode;
+}
+
 }  // namespace farandole::worker::cuda
