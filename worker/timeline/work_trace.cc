@@ -45,8 +45,11 @@ void AddCollective(const session::Work::Trace::Collective& collective, BatchTrac
   }
   int64_t at_ns = collective.end_ns;
   for (const device::Phase& phase : collective.phases) at_ns -= static_cast<int64_t>(phase.ms * 1e6);
-  at_ns = std::max(at_ns, collective.begin_ns);
-  batch->activities.push_back({"QUEUE", collective.begin_ns, at_ns});
+  // It is enqueued while those of the batch before it last; what is shown of a batch is never two things at a time.
+  const int64_t begin_ns =
+      batch->activities.empty() ? collective.begin_ns : std::max(collective.begin_ns, batch->activities.back().end_ns);
+  at_ns = std::max(at_ns, begin_ns);
+  batch->activities.push_back({"QUEUE", begin_ns, at_ns});
   for (const device::Phase& phase : collective.phases) {
     const int64_t end_ns = std::min(at_ns + static_cast<int64_t>(phase.ms * 1e6), collective.end_ns);
     batch->activities.push_back({NameOf(phase.kind, batch->operation), at_ns, end_ns});

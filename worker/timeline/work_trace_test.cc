@@ -45,6 +45,21 @@ TEST(WorkTraceTest, OnADeviceItIsWhatTheDeviceDid) {
   EXPECT_EQ(batch.activities[3].end_ns, 9'002'000);
 }
 
+// A batch with two types is two collectives, of which the second one is enqueued at once.
+TEST(WorkTraceTest, CollectivesOfABatchOnADeviceAreShownOneAfterTheOther) {
+  session::Work work = WorkOf({"nccl", 2000, 5'002'000, {{PhaseKind::kWaited, 1}, {PhaseKind::kNccl, 4}}});
+  work.trace->collectives.push_back({"nccl", 3000, 7'002'000, {{PhaseKind::kWaited, 0}, {PhaseKind::kNccl, 2}}});
+  const BatchTrace batch = TraceOf(work, 7'003'000);
+  ASSERT_EQ(batch.activities.size(), 8u);
+  for (size_t i = 1; i < batch.activities.size(); ++i) {
+    EXPECT_GE(batch.activities[i].begin_ns, batch.activities[i - 1].end_ns) << i << " " << batch.activities[i].name;
+    EXPECT_LE(batch.activities[i].begin_ns, batch.activities[i].end_ns) << i << " " << batch.activities[i].name;
+  }
+  EXPECT_EQ(batch.activities[4].name, "QUEUE");
+  EXPECT_EQ(batch.activities[6].begin_ns, 5'002'000);
+  EXPECT_EQ(batch.activities[6].end_ns, 7'002'000);
+}
+
 // Clocks differ: nothing lies outside of what the host has seen.
 TEST(WorkTraceTest, TimesOfADeviceStayWithinThoseOfTheHost) {
   const BatchTrace batch =
