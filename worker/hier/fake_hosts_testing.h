@@ -46,14 +46,16 @@ inline collective::Group KeyedGroupOnHosts(const std::vector<int>& hosts, int po
   return group;
 }
 
-// Runs `body` as each member, threads with a transport and a communicator each.
-inline void RunOnHosts(const std::vector<int>& hosts, const std::string& transport, const HierarchicalOptions& options,
+// Runs `body` as each member, threads with a transport, which `make` makes, and a communicator each.
+inline void RunOnHosts(const std::vector<int>& hosts,
+                       const std::function<std::unique_ptr<transport::Transport>()>& make,
+                       const HierarchicalOptions& options,
                        const std::function<void(HierarchicalCommunicator*, int position)>& body) {
   collective::LocalBootstrap bootstrap;
   std::vector<std::thread> threads;
   for (int position = 0; position < static_cast<int>(hosts.size()); ++position) {
     threads.emplace_back([&, position] {
-      const std::unique_ptr<transport::Transport> own = MakeTestTransport(transport);
+      const std::unique_ptr<transport::Transport> own = make();
       auto made = HierarchicalCommunicator::Create(KeyedGroupOnHosts(hosts, position), own.get(), &bootstrap, options);
       ASSERT_TRUE(made.ok()) << made.status();
       body(made->get(), position);
@@ -64,6 +66,12 @@ inline void RunOnHosts(const std::vector<int>& hosts, const std::string& transpo
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+inline void RunOnHosts(const std::vector<int>& hosts, const std::string& transport, const HierarchicalOptions& options,
+                       const std::function<void(HierarchicalCommunicator*, int position)>& body) {
+  RunOnHosts(
+      hosts, [&] { return MakeTestTransport(transport); }, options, body);
 }
 
 }  // namespace farandole::worker::hier

@@ -49,11 +49,16 @@ HierarchicalCommunicator::HierarchicalCommunicator(const collective::Group& grou
                                                    HierarchicalLayers layers, const HierarchicalOptions& options)
     : group_(group), name_(std::move(name)), options_(options), map_(group), layers_(std::move(layers)) {
   collective::BatchBuffer::Watcher* const watcher = layers_.across != nullptr ? layers_.across->watcher() : nullptr;
-  for (collective::BatchBuffer* buffer : {&share_, &widened_, &gathered_}) buffer->Watch(watcher);
+  WatchMemory(watcher);
 }
 
-HierarchicalCommunicator::~HierarchicalCommunicator() {
-  for (collective::BatchBuffer* buffer : {&share_, &widened_, &gathered_}) buffer->Watch(nullptr);
+HierarchicalCommunicator::~HierarchicalCommunicator() { WatchMemory(nullptr); }
+
+// What comes and goes does so in the thread that calls, before the first part crosses hosts: later ones are no larger.
+void HierarchicalCommunicator::WatchMemory(collective::BatchBuffer::Watcher* watcher) {
+  for (collective::BatchBuffer* buffer : {&share_, &widened_, &gathered_}) buffer->Watch(watcher);
+  if (layers_.shm != nullptr) layers_.shm->WatchBuffer(watcher);
+  WatchScratch(watcher);
 }
 
 int64_t HierarchicalCommunicator::FusedBytesMax() const {

@@ -86,6 +86,9 @@ class HierarchicalCommunicator final : public collective::BlockingCommunicator {
   int host() const { return map_.host_of(position()); }
   bool leads() const { return local() == 0; }
 
+  // Tells the layer across hosts of all memory that it may get parts of, which it keeps registered.
+  void WatchMemory(collective::BatchBuffer::Watcher* watcher);
+
   // The instance of step `step` of a collective.
   static collective::Instance StepOf(const collective::Instance& instance, uint32_t step);
   // Runs a step of this layer; what fails breaks the communicator.

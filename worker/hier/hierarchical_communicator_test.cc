@@ -1,12 +1,15 @@
 #include "worker/hier/hierarchical_communicator.h"
 
 #include <atomic>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "transport/inproc/transport.h"
+#include "transport/transport.h"
 #include "worker/collective/row_collectives_testing.h"
 #include "worker/hier/fake_hosts_testing.h"
 
@@ -240,6 +243,57 @@ TEST_P(HierarchicalCommunicatorTest, WhatIsNotAskedRightBreaksNothing) {
               absl::StatusCode::kInvalidArgument);
     EXPECT_TRUE(communicator->Barrier(collective::Instance{1, 3, 0}).ok());
   });
+}
+
+// Counts what is registered with the transport below, on all members.
+class CountingTransport final : public transport::Transport {
+ public:
+  explicit CountingTransport(std::atomic<int>* registered) : registered_(registered) {}
+
+  const char* name() const override { return under_.name(); }
+  absl::Status Usable() const override { return under_.Usable(); }
+  absl::StatusOr<std::string> Listen() override { return under_.Listen(); }
+  absl::StatusOr<std::unique_ptr<transport::Memory>> Register(void* data, size_t bytes) override {
+    // Nothing is registered where there is nothing.
+    if (bytes > 0) ++*registered_;
+    return under_.Register(data, bytes);
+  }
+  void Connect(const std::string& address, const transport::Pairing& pairing, TimePoint deadline,
+               Ready ready) override {
+    under_.Connect(address, pairing, deadline, std::move(ready));
+  }
+  void Accept(const transport::Pairing& pairing, TimePoint deadline, Ready ready) override {
+    under_.Accept(pairing, deadline, std::move(ready));
+  }
+
+ private:
+  transport::inproc::InprocTransport under_;
+  std::atomic<int>* const registered_;
+};
+
+// A script's batches are packed into the same memory again and again: a device gets to know it once. In shared memory,
+// and where a member is alone or asks for more than there is in memory of its own.
+TEST(HierarchicalRegistrationTest, TheMemoryOfBatchesIsRegisteredOnce) {
+  for (const std::vector<int>& hosts : std::vector<std::vector<int>>{{0, 0, 1, 1}, {0, 1}, {0, 0, 0, 1, 1}}) {
+    for (const int64_t count : {1500, 10000, 70000}) {
+      std::atomic<int> registered{0};
+      const auto make = [&] { return std::make_unique<CountingTransport>(&registered); };
+      RunOnHosts(hosts, make, SmallHierarchicalOptions(), [&](HierarchicalCommunicator* communicator, int) {
+        std::vector<float> values(count, 1);
+        const arithmetic::Reduction how(DataType::kFloat32, ReduceOp::kMax);
+        const std::vector<collective::Piece> pieces = {{values.data(), values.data(), count / 2},
+                                                       {&values[count / 2], &values[count / 2], count - count / 2}};
+        int before = 0;
+        for (uint64_t round = 1; round <= 5; ++round) {
+          ASSERT_TRUE(communicator->AllreducePieces({1, 3 * round, 0}, how, pieces).ok());
+          ASSERT_TRUE(communicator->Barrier({1, 3 * round + 1, 0}).ok());
+          if (round == 1) before = registered;
+          ASSERT_TRUE(communicator->Barrier({1, 3 * round + 2, 0}).ok());
+        }
+        EXPECT_EQ(registered, before) << hosts.size() << " members, " << count << " elements";
+      });
+    }
+  }
 }
 
 }  // namespace

@@ -37,6 +37,22 @@ char* ShmBuffers::Own(int64_t bytes) {
   return own.mapping.data();
 }
 
+void ShmBuffers::Watch(collective::BatchBuffer::Watcher* watcher) {
+  TellGoes();
+  watcher_ = watcher;
+  TellComes();
+}
+
+void ShmBuffers::TellGoes() {
+  const SharedMapping& own = buffers_[position_].mapping;
+  if (watcher_ != nullptr && own.data() != nullptr) watcher_->Goes(own.data());
+}
+
+void ShmBuffers::TellComes() {
+  const SharedMapping& own = buffers_[position_].mapping;
+  if (watcher_ != nullptr && own.data() != nullptr) watcher_->Comes(own.data(), own.bytes());
+}
+
 ShmPlace ShmBuffers::PlaceOf(const void* data, int64_t bytes) const {
   const Buffer& own = buffers_[position_];
   const uintptr_t start = reinterpret_cast<uintptr_t>(own.mapping.data()), at = reinterpret_cast<uintptr_t>(data);
@@ -64,8 +80,12 @@ absl::Status ShmBuffers::Map(int rank, int step) {
   if (!fd.ok()) return fd.status();
   absl::StatusOr<SharedMapping> mapping = SharedMapping::Map(*std::move(fd), bytes);
   if (!mapping.ok()) return mapping.status();
-  if (rank == position_) os::KeepNear(mapping->data(), bytes);
+  if (rank == position_) {
+    os::KeepNear(mapping->data(), bytes);
+    TellGoes();
+  }
   buffers_[rank] = Buffer{step, *std::move(mapping)};
+  if (rank == position_) TellComes();
   return absl::OkStatus();
 }
 

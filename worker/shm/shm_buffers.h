@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/collective/batch_buffer.h"
 #include "worker/collective/bootstrap.h"
 #include "worker/shm/shared_mapping.h"
 #include "worker/shm/shm_segment.h"
@@ -20,10 +21,14 @@ class ShmBuffers {
  public:
   // `key` names the group; `bytes_max` is the same on all ranks. `bootstrap` must outlive this.
   ShmBuffers(std::string key, int ranks, int position, collective::Bootstrap* bootstrap, int64_t bytes_max);
+  ~ShmBuffers() { Watch(nullptr); }
 
   // The own buffer, with at least `bytes`; valid until the next call. nullptr: more than the bound, or the host has not
   // so much memory (asked once per step).
   char* Own(int64_t bytes);
+
+  // As BatchBuffer::Watch, of the own buffer.
+  void Watch(collective::BatchBuffer::Watcher* watcher);
 
   // Where an operand lies in the own buffer; ShmPlace() if it does not.
   ShmPlace PlaceOf(const void* data, int64_t bytes) const;
@@ -40,6 +45,8 @@ class ShmBuffers {
 
   int64_t BytesOfStep(int step) const;
   absl::Status Map(int rank, int step);
+  void TellGoes();
+  void TellComes();
 
   const std::string key_;
   const int position_;
@@ -47,6 +54,7 @@ class ShmBuffers {
   const int64_t bytes_max_;
   int refused_step_ = 0;  // the lowest step that could not be had; 0: none
   std::vector<Buffer> buffers_;
+  collective::BatchBuffer::Watcher* watcher_ = nullptr;
 };
 
 }  // namespace farandole::worker::shm

@@ -52,6 +52,49 @@ TEST(ShmBuffersTest, PeersSeeWhatTheOwnerWritesAlsoAfterItGrows) {
   }
 }
 
+class Noting final : public collective::BatchBuffer::Watcher {
+ public:
+  void Comes(void* data, int64_t bytes) override {
+    EXPECT_EQ(known, nullptr);
+    known = data;
+    known_bytes = bytes;
+  }
+  void Goes(void* data) override {
+    EXPECT_EQ(known, data);
+    // It is still there.
+    static_cast<char*>(data)[known_bytes - 1] = 1;
+    known = nullptr;
+  }
+  void* known = nullptr;
+  int64_t known_bytes = 0;
+};
+
+TEST(ShmBuffersTest, AWatcherKnowsTheOwnBufferAndNoOther) {
+  CountingBootstrap bootstrap;
+  Noting watcher;
+  ShmBuffers mine("k", 2, 0, &bootstrap, 20 * kMiB), yours("k", 2, 1, &bootstrap, 20 * kMiB);
+  mine.Own(1);
+  mine.Watch(&watcher);
+  for (int64_t bytes : {int64_t{1}, 3 * kMiB, int64_t{5}}) {
+    char* const data = mine.Own(bytes);
+    EXPECT_EQ(watcher.known, data);
+    EXPECT_GE(watcher.known_bytes, bytes);
+  }
+  char* const theirs = yours.Own(10);
+  ASSERT_TRUE(mine.At(1, yours.PlaceOf(theirs, 10), 10).ok());
+  EXPECT_EQ(watcher.known, mine.Own(1));
+  mine.Watch(nullptr);
+  EXPECT_EQ(watcher.known, nullptr);
+  mine.Own(20 * kMiB);
+  EXPECT_EQ(watcher.known, nullptr);
+  {
+    ShmBuffers ends("e", 1, 0, &bootstrap, 20 * kMiB);
+    ends.Watch(&watcher);
+    ends.Own(1);
+  }
+  EXPECT_EQ(watcher.known, nullptr);
+}
+
 TEST(ShmBuffersTest, PlacesOutsideAreNone) {
   CountingBootstrap bootstrap;
   ShmBuffers buffers("k", 1, 0, &bootstrap, 64 << 10);

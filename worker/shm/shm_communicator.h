@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
+#include "worker/collective/batch_buffer.h"
 #include "worker/collective/blocking_communicator.h"
 #include "worker/collective/bootstrap.h"
 #include "worker/collective/group.h"
@@ -71,6 +72,8 @@ class ShmCommunicator : public collective::BlockingCommunicator {
   // Chunks are filled from any number of tensors, and tensors in SharedMemory are not packed at all.
   int64_t FusedBytesMax() const override { return INT64_MAX; }
   void* Buffer(int64_t bytes) override;
+  // As BatchBuffer::Watch, of the memory that Buffer hands out: for a layer above that gives it to another medium.
+  void WatchBuffer(collective::BatchBuffer::Watcher* watcher) { buffers_.Watch(watcher); }
   absl::Status Allreduce(const collective::Instance& instance, const arithmetic::Reduction& how, void* data,
                          int64_t count) override;
   absl::Status AllreducePieces(const collective::Instance& instance, const arithmetic::Reduction& how,
