@@ -134,6 +134,7 @@ void ReadVerbs(Reader* reader, transport::verbs::VerbsOptions* verbs) {
   integer("FARANDOLE_VERBS_PARTITION", 0, 65535, &verbs->pkey_index);
   integer("FARANDOLE_VERBS_SERVICE_LEVEL", 0, 15, &verbs->service_level);
   integer("FARANDOLE_VERBS_TRAFFIC_CLASS", 0, 255, &verbs->traffic_class);
+  integer("FARANDOLE_VERBS_TIMEOUT", 0, 31, &verbs->timeout);
   integer("FARANDOLE_VERBS_QUEUE_PAIRS", 1, 16, &verbs->queue_pairs);
   integer("FARANDOLE_VERBS_MTU", 256, 4096, &verbs->mtu);
   if ((verbs->mtu & (verbs->mtu - 1)) != 0) reader->Refuse("256, 512, 1024, 2048 or 4096");
@@ -257,13 +258,13 @@ std::string ToString(const Config& config) {
       " transport=", config.transport, " data_address=", config.data_address, " ibverbs_library=", config.verbs.library,
       " verbs_devices=", config.verbs.devices, " verbs_gid_index=", config.verbs.gid_index,
       " verbs_pkey_index=", config.verbs.pkey_index, " verbs_service_level=", config.verbs.service_level,
-      " verbs_traffic_class=", config.verbs.traffic_class, " verbs_mtu=", config.verbs.mtu,
-      " verbs_queue_pairs=", config.verbs.queue_pairs, " verbs_on_demand_paging=", config.verbs.on_demand_paging,
-      " schedule_table=", config.schedule_table, " tcp_connections=", config.tcp_connections,
-      " data_encryption=", config.data_encryption, " shared_tensors=", config.shared_tensors,
-      " cuda_library=", config.gpu_libraries.cuda, " nccl_library=", config.gpu_libraries.nccl,
-      " log_level=", static_cast<int>(config.log_level), " timeline=", config.timeline,
-      " timeline_mark_cycles=", config.timeline_mark_cycles);
+      " verbs_traffic_class=", config.verbs.traffic_class, " verbs_timeout=", config.verbs.timeout,
+      " verbs_mtu=", config.verbs.mtu, " verbs_queue_pairs=", config.verbs.queue_pairs,
+      " verbs_on_demand_paging=", config.verbs.on_demand_paging, " schedule_table=", config.schedule_table,
+      " tcp_connections=", config.tcp_connections, " data_encryption=", config.data_encryption,
+      " shared_tensors=", config.shared_tensors, " cuda_library=", config.gpu_libraries.cuda,
+      " nccl_library=", config.gpu_libraries.nccl, " log_level=", static_cast<int>(config.log_level),
+      " timeline=", config.timeline, " timeline_mark_cycles=", config.timeline_mark_cycles);
 }
 
 }  // namespace farandole::worker

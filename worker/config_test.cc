@@ -56,6 +56,7 @@ TEST(ConfigTest, ReadsWhatCarriesDataBetweenHosts) {
   EXPECT_EQ(usual.transport, "auto");
   EXPECT_EQ(usual.verbs.library, "libibverbs.so.1");
   EXPECT_EQ(usual.verbs.gid_index, -1);
+  EXPECT_EQ(usual.verbs.timeout, 19);
   const Config other = Read({{"FARANDOLE_TRANSPORT", "verbs"},
                              {"FARANDOLE_DATA_ADDRESS", "10.0.0.1"},
                              {"FARANDOLE_IBVERBS_LIB", "/a/verbs.so"},
@@ -65,6 +66,7 @@ TEST(ConfigTest, ReadsWhatCarriesDataBetweenHosts) {
                              {"FARANDOLE_VERBS_SERVICE_LEVEL", "5"},
                              {"FARANDOLE_VERBS_TRAFFIC_CLASS", "106"},
                              {"FARANDOLE_VERBS_MTU", "1024"},
+                             {"FARANDOLE_VERBS_TIMEOUT", "17"},
                              {"FARANDOLE_VERBS_QUEUE_PAIRS", "4"},
                              {"FARANDOLE_VERBS_ON_DEMAND_PAGING", "1"}})
                            .value();
@@ -77,8 +79,11 @@ TEST(ConfigTest, ReadsWhatCarriesDataBetweenHosts) {
   EXPECT_EQ(other.verbs.service_level, 5);
   EXPECT_EQ(other.verbs.traffic_class, 106);
   EXPECT_EQ(other.verbs.mtu, 1024);
+  EXPECT_EQ(other.verbs.timeout, 17);
   EXPECT_EQ(other.verbs.queue_pairs, 4);
   EXPECT_TRUE(other.verbs.on_demand_paging);
+  EXPECT_THAT(Read({{"FARANDOLE_VERBS_TIMEOUT", "32"}}).status().message(),
+              testing::HasSubstr("FARANDOLE_VERBS_TIMEOUT=\"32\": expected an integer from 0 to 31"));
   EXPECT_THAT(Read({{"FARANDOLE_VERBS_MTU", "1500"}}).status().message(), testing::HasSubstr("1024, 2048 or 4096"));
   EXPECT_THAT(Read({{"FARANDOLE_TRANSPORT", "rdma"}}).status().message(), testing::HasSubstr("auto, tcp or verbs"));
 }
@@ -167,7 +172,7 @@ TEST(ConfigTest, ToStringShowsEveryField) {
             "start_timeout_ms=30000 op_timeout_ms=86400000 controller_timeout_ms=300000 "
             "job_variables= communicator=auto transport=auto data_address=127.0.0.1 ibverbs_library=libibverbs.so.1 "
             "verbs_devices= verbs_gid_index=-1 verbs_pkey_index=0 verbs_service_level=0 verbs_traffic_class=0 "
-            "verbs_mtu=0 verbs_queue_pairs=1 verbs_on_demand_paging=0 schedule_table= "
+            "verbs_timeout=19 verbs_mtu=0 verbs_queue_pairs=1 verbs_on_demand_paging=0 schedule_table= "
             "tcp_connections=1 data_encryption=0 shared_tensors=1 "
             "cuda_library=libcuda.so.1 nccl_library= log_level=2 "
             "timeline= "
