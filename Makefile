@@ -85,7 +85,8 @@ test-nccl: deps kernels product  ## NVIDIA's own NCCL and ptxas, without a GPU: 
 	@$(VENV)/python -m pytest -q tests/nccl/front_end.py
 
 # What runs in the guests beside Debian's tools.
-IN_GUESTS := //tests/conformance:pairing_test //tests/conformance:tcp_test
+IN_GUESTS := $(addprefix //tests/conformance:,channel_test ending_test pairing_test tcp_test) \
+	//tests/metamorphic:metamorphic_test //tests/rdma:channel_traffic
 
 .PHONY: test-rdma
 test-rdma: deps  ## RDMA between emulated machines, with Soft-RoCE; skipped where there is no emulator

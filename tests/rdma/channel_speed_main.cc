@@ -4,13 +4,10 @@
 //                                                        BYTES, microseconds one way, MB (10^6 bytes) a second
 // Both take the sizes in the same order. The latency is half of COUNT round trips of one message; for the bandwidth
 // COUNT messages follow each other, kWindow of them under way, until the other end has said that it has all of them.
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <sstream>
@@ -18,61 +15,15 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/synchronization/notification.h"
-#include "base/clock.h"
-#include "transport/tcp/transport.h"
+#include "tests/rdma/far_end.h"
 #include "transport/transport.h"
-#include "transport/verbs/transport.h"
 
 namespace farandole::rdma {
 namespace {
 
 constexpr int kWindow = 8;
-constexpr int64_t kDeadlineNs = int64_t{120} * 1000000000;
-// Longer than a message takes here: who waits looks, as the tools of verbs do.
-constexpr int64_t kLookNs = 20000000;
-
-[[noreturn]] void Fail(const std::string& what) {
-  std::fprintf(stderr, "channel_speed: %s\n", what.c_str());
-  // Threads of the transport still run.
-  _exit(1);
-}
-
-int64_t NowNs() { return Clock::Monotonic().Now().ns(); }
-TimePoint Deadline() { return TimePoint(NowNs() + kDeadlineNs); }
-
-std::unique_ptr<transport::Transport> MakeTransport(const std::string& medium, const std::string& host) {
-  if (medium == "tcp") return std::make_unique<transport::tcp::TcpTransport>(transport::tcp::TcpOptions{host});
-  if (medium == "verbs") {
-    transport::verbs::VerbsOptions options;
-    options.listen_host = host;
-    return std::make_unique<transport::verbs::VerbsTransport>(options);
-  }
-  Fail("there is no medium " + medium);
-}
-
-std::unique_ptr<transport::Channel> Meet(transport::Transport* transport, const char* address) {
-  transport::Pairing pairing{"speed", address == nullptr ? "a" : "b", address == nullptr ? "b" : "a", "no secret"};
-  absl::Notification met;
-  absl::StatusOr<std::unique_ptr<transport::Channel>> channel;
-  const auto ready = [&](absl::StatusOr<std::unique_ptr<transport::Channel>> made) {
-    channel = std::move(made);
-    met.Notify();
-  };
-  if (address == nullptr) {
-    const absl::StatusOr<std::string> own = transport->Listen();
-    if (!own.ok()) Fail(own.status().ToString());
-    std::printf("%s\n", own->c_str());
-    std::fflush(stdout);
-    transport->Accept(pairing, Deadline(), ready);
-  } else {
-    transport->Connect(address, pairing, Deadline(), ready);
-  }
-  met.WaitForNotification();
-  if (!channel.ok()) Fail(channel.status().ToString());
-  return *std::move(channel);
-}
+// As a rank with a processor of its own looks before it sleeps.
+constexpr int64_t kLookNs = 50000;
 
 // One end: messages of each direction are numbered, and lie in turn in one of kWindow places.
 class End {
