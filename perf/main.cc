@@ -52,9 +52,10 @@ const Program kTune = {
     "farandole-perf tune",
     kVersion,
     "[options]",
-    "Measures the ways to execute collectives over TCP, over the loopback of this machine, and prints a table of the\n"
-    "quickest: what FARANDOLE_SCHEDULE_TABLE may name, on all ranks.\n",
+    "Measures the ways to execute collectives among processes of this machine, and prints a table of the quickest:\n"
+    "what FARANDOLE_SCHEDULE_TABLE may name, on all ranks.\n",
     {
+        {"--transport", "NAME", "tcp, over loopback; or verbs: RDMA, with the device that FARANDOLE_VERBS_* say (tcp)"},
         {"--out", "FILE", "where to write it, too"},
         {"--ranks", "LIST", "numbers of members, rising, 2 to 64 (2,4)"},
         {"--bytes-max", "N", "largest operand (67108864)"},
@@ -106,6 +107,8 @@ absl::Status Parse(const std::vector<std::string>& args, data::TuneOptions* opti
   }
   line->Number<int64_t>("--bytes-max", 1024, int64_t{1} << 40, &options->bytes_max);
   line->Number("--rounds", 1, kCountMax, &options->rounds);
+  line->Text("--transport", &options->transport);
+  if (options->transport != "tcp" && options->transport != "verbs") line->Refuse("--transport", "tcp or verbs");
   line->Text("--out", out);
   return line->status();
 }

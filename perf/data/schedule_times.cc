@@ -1,5 +1,7 @@
 #include "perf/data/schedule_times.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -12,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/unique_fd.h"
 #include "perf/data/rank_page.h"
 #include "transport/tcp/transport.h"
 #include "worker/collective/local_bootstrap.h"
@@ -45,12 +48,43 @@ worker::collective::Group LocalGroup(int ranks, int position, const std::string&
   return group;
 }
 
+std::unique_ptr<transport::Transport> MakeTransport(const ScheduleTimesOptions& options) {
+  if (options.make_transport != nullptr) return options.make_transport();
+  return std::make_unique<transport::tcp::TcpTransport>();
+}
+
+// Asked in a process of its own, since a library of devices may start threads.
+absl::Status Usable(const ScheduleTimesOptions& options) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::InternalError("no pipe");
+  const UniqueFd reads(ends[0]);
+  UniqueFd writes(ends[1]);
+  const pid_t child = fork();
+  if (child == 0) {
+    const absl::Status usable = MakeTransport(options)->Usable();
+    // At most what a pipe takes at once.
+    const std::string why(usable.message().substr(0, PIPE_BUF));
+    if (!usable.ok() && write(writes.get(), why.data(), why.size()) < 0) _exit(1);
+    _exit(usable.ok() ? 0 : 2);
+  }
+  writes = UniqueFd();
+  int state = 0;
+  if (child < 0 || waitpid(child, &state, 0) != child) return absl::InternalError("no process can be started");
+  if (state == 0) return absl::OkStatus();
+  std::string why(PIPE_BUF, '\0');
+  why.resize(std::max<ssize_t>(read(reads.get(), &why[0], why.size()), 0));
+  return absl::UnavailableError(why.empty() ? "the process that tried the transport died" : why);
+}
+
 // One rank of a measurement; ends its process when something fails.
 class MeasuringRank {
  public:
   MeasuringRank(RankSlot* slots, int rank, const ScheduleTimesOptions& options,
                 worker::collective::LocalBootstrap* bootstrap)
-      : page_(slots, rank, options.ranks), options_(options), bootstrap_(bootstrap) {
+      : page_(slots, rank, options.ranks),
+        options_(options),
+        bootstrap_(bootstrap),
+        transport_(MakeTransport(options)) {
     const int64_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
     input_.resize(largest);
     output_.resize(largest);
@@ -60,7 +94,7 @@ class MeasuringRank {
   void Run(OpKind op, const std::vector<ScheduleCandidate>& candidates, double* medians) {
     for (const ScheduleCandidate& candidate : candidates) {
       auto made = worker::schedule::ScheduledCommunicator::Create(
-          LocalGroup(page_.size(), page_.rank(), candidate.name), &transport_, bootstrap_, candidate.options);
+          LocalGroup(page_.size(), page_.rank(), candidate.name), transport_.get(), bootstrap_, candidate.options);
       Require(made.status());
       communicators_.push_back(*std::move(made));
     }
@@ -122,7 +156,7 @@ class MeasuringRank {
   worker::collective::LocalBootstrap* const bootstrap_;
   // Zeros: sums stay what they are, however often.
   std::vector<char> input_, output_;
-  transport::tcp::TcpTransport transport_;
+  const std::unique_ptr<transport::Transport> transport_;
   std::vector<std::unique_ptr<worker::schedule::ScheduledCommunicator>> communicators_;
   uint64_t anchor_ = 0;
 };
@@ -155,6 +189,7 @@ absl::StatusOr<std::vector<std::vector<double>>> MeasureSchedules(OpKind op,
   if (cells == 0 || options.ranks < 2 || options.ranks > RankPage::kRanksMax || options.rounds < 1) {
     return absl::InvalidArgumentError("a measurement needs candidates, sizes, 2 to 64 ranks and a round");
   }
+  if (absl::Status usable = Usable(options); !usable.ok()) return usable;
   RankSlot* const slots = RankPage::Map(nullptr);
   void* const memory = mmap(nullptr, cells * sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (slots == nullptr || memory == MAP_FAILED) return absl::InternalError("no memory to share");

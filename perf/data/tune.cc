@@ -1,11 +1,14 @@
 #include "perf/data/tune.h"
 
 #include <cmath>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "perf/data/schedule_times.h"
+#include "transport/verbs/transport.h"
+#include "worker/config.h"
 
 namespace farandole::perf::data {
 namespace {
@@ -88,9 +91,18 @@ std::vector<worker::schedule::ScheduleRow> QuickestRows(worker::schedule::Schedu
 absl::StatusOr<std::string> Tune(const TuneOptions& options) {
   ScheduleTimesOptions times;
   times.rounds = options.rounds;
+  const bool verbs = options.transport == "verbs";
+  if (verbs) {
+    const auto verbs_options = worker::ReadVerbsOptions(worker::ProcessEnvironment());
+    if (!verbs_options.ok()) return verbs_options.status();
+    times.make_transport = [verbs_options = *verbs_options] {
+      return std::make_unique<transport::verbs::VerbsTransport>(verbs_options);
+    };
+  }
   for (int64_t bytes = kBytesMin; bytes <= options.bytes_max; bytes *= 4) times.sizes.push_back(bytes);
-  std::string measured = absl::StrCat("# farandole-perf tune, over loopback of this machine, medians of ",
-                                      options.rounds, " rounds; members: ", absl::StrJoin(options.ranks, ", "), "\n");
+  std::string measured =
+      absl::StrCat("# farandole-perf tune, over ", verbs ? "RDMA within" : "loopback of", " this machine, medians of ",
+                   options.rounds, " rounds; members: ", absl::StrJoin(options.ranks, ", "), "\n");
   std::string rows;
   for (const worker::schedule::ScheduledOp op :
        {worker::schedule::ScheduledOp::kAllreduce, worker::schedule::ScheduledOp::kReducescatter,

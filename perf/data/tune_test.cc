@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace farandole::perf::data {
 namespace {
 
@@ -42,6 +44,29 @@ TEST(TuneTest, WritesATableThatIsReadBack) {
     EXPECT_GE(from_zero, 2) << wanted << "\n" << *text;
   }
   EXPECT_NE(text->find("# allreduce, 3 members, us of the slowest:"), std::string::npos);
+}
+
+TEST(TuneTest, MeasuresOverRdmaWhereThereIsSome) {
+  TuneOptions options;
+  options.ranks = {2};
+  options.bytes_max = 1024;
+  options.rounds = 1;
+  options.transport = "verbs";
+  setenv("FARANDOLE_IBVERBS_LIB", "transport/verbs/fake_ibverbs.so", 1);
+  const auto text = Tune(options);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_NE(text->find("over RDMA within this machine"), std::string::npos) << *text;
+  EXPECT_TRUE(worker::schedule::ScheduleTable::Parse(*text, "tuned").ok()) << *text;
+  setenv("FARANDOLE_VERBS_DEVICES", "missing", 1);
+  const absl::Status no_device = Tune(options).status();
+  EXPECT_NE(no_device.message().find("missing"), std::string::npos) << no_device;
+  setenv("FARANDOLE_IBVERBS_LIB", "/nowhere/libibverbs.so", 1);
+  const absl::Status no_library = Tune(options).status();
+  EXPECT_TRUE(absl::IsUnavailable(no_library)) << no_library;
+  EXPECT_NE(no_library.message().find("/nowhere/libibverbs.so"), std::string::npos) << no_library;
+  setenv("FARANDOLE_VERBS_MTU", "1500", 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(Tune(options).status()));
+  for (const char* name : {"FARANDOLE_IBVERBS_LIB", "FARANDOLE_VERBS_DEVICES", "FARANDOLE_VERBS_MTU"}) unsetenv(name);
 }
 
 TEST(TuneTest, RefusesNumbersOfMembersThatCannotBeMeasured) {

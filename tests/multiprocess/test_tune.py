@@ -38,7 +38,15 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("arguments"),
-    [["--ranks", "1"], ["--ranks", "4,2"], ["--ranks", "65"], ["--rounds", "0"], ["--bytes-max"], ["--songs", "3"]],
+    [
+        ["--ranks", "1"],
+        ["--ranks", "4,2"],
+        ["--ranks", "65"],
+        ["--rounds", "0"],
+        ["--bytes-max"],
+        ["--songs", "3"],
+        ["--transport", "pigeon"],
+    ],
 )
 def test_usage_errors(arguments: list[str]) -> None:
     done = subprocess.run([str(PERF), "tune", *arguments], capture_output=True, text=True, timeout=processes.TIMEOUT_S)

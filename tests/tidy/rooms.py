@@ -211,7 +211,9 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "perf/data": (
         "base",
         "proto",
+        "transport",
         "transport/tcp",
+        "transport/verbs",
         "worker",
         "worker/collective",
         "worker/link",
