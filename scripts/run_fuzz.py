@@ -51,7 +51,9 @@ def build(target: str, made: dict[str, Path]) -> Path:
     libraries = LIBRARIES.findall((ROOT / "third_party/system/system.BUILD").read_text())
     objects = [str(made[source]) for source in sources]
     fuzzer = OUT / target
-    command = [CLANG, f"-fsanitize=fuzzer,{SANITIZERS}", *objects, "-Wl,--as-needed", *libraries, "-o", str(fuzzer)]
+    # A target may be the library that the tree opens at run time: it exports its symbols.
+    command = [CLANG, f"-fsanitize=fuzzer,{SANITIZERS}", "-rdynamic", *objects, "-Wl,--as-needed", *libraries]
+    command += ["-o", str(fuzzer)]
     subprocess.run(command, check=True)
     return fuzzer
 

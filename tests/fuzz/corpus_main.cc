@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "proto/version.h"
 #include "tests/fuzz/record.h"
 #include "transport/handshake.h"
+#include "transport/verbs/message.h"
+#include "transport/verbs/terms.h"
 
 namespace farandole::fuzz {
 namespace {
@@ -214,6 +217,55 @@ void PutOthers(const Corpus& corpus) {
   corpus.Put("handshake", "wait", WriteRecord(1, transport::ResponderHandshake::WaitMessage()));
 }
 
+// Kinds and sizes as verbs_messages_fuzz.cc has them.
+void PutVerbs(const Corpus& corpus) {
+  using transport::verbs::MessageKind;
+  transport::verbs::Endpoint endpoint;
+  endpoint.number = 17;
+  endpoint.mtu = 1024;
+  endpoint.ethernet = true;
+  const transport::verbs::Terms terms{std::string(32, 'n'), 8192, {endpoint, endpoint, endpoint}};
+  corpus.Put("verbs_terms", "three_pairs", transport::verbs::EncodeTerms(terms));
+  corpus.Put("verbs_terms", "goodbye", transport::verbs::EncodeGoodbye(7));
+  const auto says = [](MessageKind kind, const std::string& rest) {
+    return WriteRecord(1, std::string(1, static_cast<char>(kind)) + rest);
+  };
+  const auto bytes = [](std::initializer_list<char> values) { return std::string(values); };
+  // Small and large ones both ways, and all that is sent is completed.
+  const std::string both =
+      WriteRecord(5, bytes({1, 3})) + says(MessageKind::kFrame, bytes({0, 0, 1, 3})) + WriteRecord(5, bytes({2, 7})) +
+      WriteRecord(2, bytes({0, 0, 1})) + WriteRecord(2, bytes({1, 0, 1})) + WriteRecord(4, bytes({3, 2})) +
+      WriteRecord(4, bytes({4, 6})) + says(MessageKind::kReady, bytes({9, 0, 4, 6})) +
+      WriteRecord(3, std::string(8, 0)) + WriteRecord(3, std::string(8, 1)) + says(MessageKind::kCredit, "");
+  corpus.Put("verbs_messages", "both_ways", bytes({1}) + both);
+  const std::string recalls = WriteRecord(5, bytes({2, 6})) + WriteRecord(6, bytes({5})) +
+                              says(MessageKind::kCancelled, bytes({0})) +
+                              says(MessageKind::kReady, bytes({3, 0, 6, 6})) + says(MessageKind::kCancel, bytes({3})) +
+                              says(MessageKind::kCancel, bytes({4})) + says(MessageKind::kDiscard, bytes({0, 0, 9})) +
+                              WriteRecord(4, bytes({8, 6})) + says(MessageKind::kAnnounce, bytes({0, 0, 9, 6}));
+  corpus.Put("verbs_messages", "recalls", bytes({0}) + recalls);
+  corpus.Put("verbs_messages", "frames_out_of_order",
+             bytes({0}) + says(MessageKind::kFrame, bytes({0, 1, 2, 1})) +
+                 says(MessageKind::kFrame, bytes({0, 0, 1, 1})) + WriteRecord(5, bytes({2, 1})) +
+                 WriteRecord(5, bytes({1, 1})) + says(MessageKind::kFrame, bytes({0, 99, 3, 1})));
+  corpus.Put("verbs_messages", "nobody_waits", bytes({0}) + WriteRecord(2, bytes({0, 77, 0})));
+  corpus.Put("verbs_messages", "written_twice",
+             bytes({0}) + WriteRecord(5, bytes({2, 6})) + WriteRecord(5, bytes({1, 1})) +
+                 WriteRecord(2, bytes({0, 0, 1})) + WriteRecord(2, bytes({0, 0, 2})) +
+                 says(MessageKind::kFrame, bytes({0, 0, 1, 1})));
+  corpus.Put("verbs_messages", "length_differs",
+             bytes({0}) + WriteRecord(5, bytes({1, 3})) + says(MessageKind::kFrame, bytes({0, 0, 1, 2})));
+  corpus.Put("verbs_messages", "written_where_messages_come",
+             bytes({0}) + WriteRecord(5, bytes({1, 3})) + WriteRecord(7, bytes({1, 1, 1})));
+  corpus.Put("verbs_messages", "goodbye",
+             bytes({0}) + WriteRecord(5, bytes({1, 3})) +
+                 WriteRecord(7, bytes({2, 9, 0}) + transport::verbs::EncodeGoodbye(0)));
+  corpus.Put("verbs_messages", "raw", bytes({0}) + WriteRecord(0, std::string(48, '\xff')) + WriteRecord(0, "short"));
+  corpus.Put(
+      "verbs_messages", "device_fails",
+      bytes({2}) + WriteRecord(5, bytes({1, 7})) + WriteRecord(4, bytes({1, 1})) + WriteRecord(7, bytes({0, 0})));
+}
+
 }  // namespace
 }  // namespace farandole::fuzz
 
@@ -226,5 +278,6 @@ int main(int argc, char** argv) {
   farandole::fuzz::PutHub(corpus);
   farandole::fuzz::PutSession(corpus);
   farandole::fuzz::PutOthers(corpus);
+  farandole::fuzz::PutVerbs(corpus);
   return 0;
 }
