@@ -156,8 +156,14 @@ bool EventLoop::Drive(const std::function<bool()>& done, int64_t look_ns, TimePo
 
 void EventLoop::GiveBack() {
   Hold();
-  lending_.GiveBack(NextTimer());
-  LetGo();
+  Poller* const poller = poller_.load(std::memory_order_acquire);
+  if (lending_.GiveBack(NextTimer()) && poller != nullptr) {
+    // The own thread armed it, but the borrower may have taken since what was to come of that.
+    poller->ArmFromLoop();
+    poller->PollFromLoop();
+    lending_.WakeForTimer(NextTimer());
+  }
+  RunAll(LetGo());
 }
 
 void EventLoop::Stop() { lending_.Stop(); }

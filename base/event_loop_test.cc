@@ -400,6 +400,21 @@ TEST(EventLoopTest, APolledQueueWakesALoopThatSleeps) {
   }
 }
 
+// The driver has taken what was to wake the loop's own thread, which sleeps on.
+TEST(EventLoopTest, APolledQueueWakesALoopThatWasDrivenWhileItSlept) {
+  EventLoop loop("test");
+  ASSERT_TRUE(loop.Start().ok());
+  PolledQueue queue(&loop);
+  const TimePoint until = loop.Now().PlusMs(20000);
+  for (int i = 1; i <= 400; i += 2) {
+    std::thread adds([&] { queue.Add(); });
+    EXPECT_TRUE(loop.Drive([&] { return queue.taken() == i; }, i % 4 == 1 ? 0 : int64_t{1} << 40, until));
+    adds.join();
+    queue.Add();
+    ASSERT_TRUE(queue.AwaitTaken(i + 1)) << "what came when the loop was given back was lost";
+  }
+}
+
 TEST(EventLoopTest, ADriverPollsAndStillHandlesDescriptorsTimersAndWhatIsPosted) {
   EventLoop loop("test");
   ASSERT_TRUE(loop.Start().ok());

@@ -93,8 +93,8 @@ bool LoopLending::Borrow() {
   return true;
 }
 
-void LoopLending::GiveBack(TimePoint timer) {
-  bool wake = false;
+bool LoopLending::GiveBack(TimePoint timer) {
+  bool wake = false, waits = false;
   {
     absl::MutexLock lock(&mutex_);
     const bool needed = std::exchange(refused_, false) || !posted_.empty();
@@ -105,9 +105,11 @@ void LoopLending::GiveBack(TimePoint timer) {
     } else {
       state_ = State::kOwn;
       wake = own_ == Own::kWaits && (!posted_.empty() || timer < own_waits_until_);
+      waits = !wake;
     }
   }
   if (wake) Wake();
+  return waits;
 }
 
 bool LoopLending::BeginWait(Runner runner, TimePoint until) {

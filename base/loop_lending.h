@@ -49,8 +49,9 @@ class LoopLending {
 
   // False if the loop is lent to another thread or stopped.
   bool Borrow();
-  // The borrower, which is busy. `timer`: when the loop's next timer is due.
-  void GiveBack(TimePoint timer);
+  // The borrower, which is busy. `timer`: when the loop's next timer is due. True if the own thread waits for events
+  // already, or is about to, and does not look at them again before.
+  bool GiveBack(TimePoint timer);
 
   // Whose turn it is, before it waits for events, at most until `until`, and after that. False: it must look at the
   // queue, or at what it waits for, and not wait.
