@@ -122,6 +122,7 @@ absl::StatusOr<std::vector<PortChoice>> ChoosePorts(const std::vector<PortFacts>
     if (!port.ok()) return port.status();
     ports.push_back(*std::move(port));
   }
+  if (ports.empty()) return absl::InvalidArgumentError(absl::StrCat("'", options.devices, "' names no RDMA device"));
   return ports;
 }
 

@@ -93,6 +93,8 @@ TEST(PortChoiceTest, SaysWhyThereIsNone) {
   EXPECT_EQ(Chosen({down}, options), "mlx5_0 port 1 is not active (ibv_devinfo; ip link)");
   options.devices = "mlx5_0:x";
   EXPECT_EQ(Chosen({down}, options), "'mlx5_0:x' is no device with a port");
+  options.devices = " ,";
+  EXPECT_EQ(Chosen({Port("mlx5_0", 1, 1)}, options), "' ,' names no RDMA device");
   options.devices = "";
   options.gid_index = 9;
   EXPECT_EQ(Chosen({Port("mlx5_0", 1, 1)}, options), "mlx5_0 port 1 has no GID 9 (show_gids)");
