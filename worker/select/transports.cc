@@ -1,10 +1,13 @@
 #include "worker/select/transports.h"
 
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "base/clock.h"
+#include "base/start_thread.h"
 #include "transport/tcp/transport.h"
 #include "transport/verbs/transport.h"
 #include "worker/collective/agreement.h"
@@ -17,13 +20,9 @@ absl::Status NotWanted(const std::string& wanted) {
   return absl::UnavailableError(absl::StrCat("FARANDOLE_TRANSPORT=", wanted));
 }
 
-TimePoint SetupDeadline(const collective::Group& group) {
-  return Clock::Monotonic().Now().PlusMs(group.setup_timeout_ms);
-}
-
-// While one has failed at once, another may still open channels, and then wait for a device to give up.
-TimePoint OpenDeadline(const collective::Group& group) {
-  return Clock::Monotonic().Now().PlusMs(3 * int64_t{group.setup_timeout_ms});
+// After so many times what opening channels may take.
+TimePoint SetupDeadline(const collective::Group& group, int times = 1) {
+  return Clock::Monotonic().Now().PlusMs(times * int64_t{group.setup_timeout_ms});
 }
 
 // As a member says it to the others; they go on together.
@@ -32,9 +31,50 @@ collective::Say SayOf(const collective::Group& group, const absl::Status& status
   return {absl::UnavailableError(absl::StrCat(Describe(group.members[group.position]), ": ", status.message()))};
 }
 
+// Ends a probe that lasts too long, or longer than the generation: a member may have died, of which only the control
+// plane tells.
+class ProbeWatch {
+ public:
+  ProbeWatch(TimePoint deadline, std::string key, collective::Bootstrap* bootstrap,
+             collective::Communicator* communicator)
+      : deadline_(deadline),
+        key_(std::move(key)),
+        bootstrap_(bootstrap),
+        communicator_(communicator),
+        thread_(StartThread("farandole-probe", [this] { Run(); })) {}
+  ~ProbeWatch() {
+    over_.Notify();
+    if (thread_.ok()) thread_->join();
+  }
+  absl::Status status() const { return thread_.status(); }
+
+ private:
+  void Run() {
+    constexpr absl::Duration kSlice = absl::Milliseconds(100);
+    while (!over_.WaitForNotificationWithTimeout(kSlice)) {
+      // Nobody puts this; what else comes than that is the end.
+      const absl::Status asked = bootstrap_->Get(key_, 1).status();
+      if (!absl::IsDeadlineExceeded(asked)) return communicator_->Abort(std::string(asked.message()));
+      if (deadline_ <= Clock::Monotonic().Now()) return communicator_->Abort("no answer over RDMA");
+    }
+  }
+
+  const TimePoint deadline_;
+  const std::string key_;
+  collective::Bootstrap* const bootstrap_;
+  collective::Communicator* const communicator_;
+  absl::Notification over_;
+  absl::StatusOr<std::thread> thread_;
+};
+
 // Queue pairs that are connected may lead nowhere, as between two networks: only data tells. The log's items begin at
 // anchor 1.
-absl::Status Probe(const collective::Group& group, collective::Communicator* communicator) {
+absl::Status Probe(const collective::Group& group, const std::string& topic, collective::Bootstrap* bootstrap,
+                   collective::Communicator* communicator) {
+  // A device takes its time before it gives up.
+  const ProbeWatch watch(SetupDeadline(group, 2), absl::StrCat(group.key, "/", topic, "/over"), bootstrap,
+                         communicator);
+  if (!watch.status().ok()) return watch.status();
   const collective::Instance instance = {group.generation.number, 0, 0, 0};
   const collective::Collective barrier;
   absl::Status status;
@@ -56,9 +96,14 @@ Built MadeOverVerbs(const collective::Group& group, collective::Bootstrap* boots
   Built built = make(*verbs);
   // The generation is over.
   if (absl::IsAborted(built.status())) return built;
-  const absl::Status reached = built.ok() ? Probe(group, built->get()) : built.status();
+  // Who has a communicator would wait in it for one who has none; that one may have failed at once, while others still
+  // open channels.
+  const absl::Status made = collective::Agree(group, absl::StrCat(topic, "/made"), SayOf(group, built.status()),
+                                              bootstrap, SetupDeadline(group, 2));
+  if (!made.ok()) return made;
+  const absl::Status reached = Probe(group, topic, bootstrap, built->get());
   const absl::Status open =
-      collective::Agree(group, absl::StrCat(topic, "/open"), SayOf(group, reached), bootstrap, OpenDeadline(group));
+      collective::Agree(group, absl::StrCat(topic, "/open"), SayOf(group, reached), bootstrap, SetupDeadline(group, 3));
   if (!open.ok()) return open;
   return built;
 }
