@@ -37,8 +37,8 @@ Connection::Connection(Shape shape)
       receives_(eager_bytes_, shape.recall_ms) {}
 
 void Connection::StartFromLoop() {
-  lifeline_.WatchFromLoop([self = shared_from_this()](absl::optional<uint64_t> messages, absl::Status why) {
-    self->PeerClosed(messages, why);
+  lifeline_.WatchFromLoop([self = shared_from_this()](absl::optional<Goodbye> goodbye, absl::Status why) {
+    self->PeerClosed(goodbye, why);
   });
 }
 
@@ -232,13 +232,13 @@ void Connection::Check(const absl::Status& status) {
   Fail(Broken(status), /*settle=*/true);
 }
 
-void Connection::PeerClosed(absl::optional<uint64_t> messages, const absl::Status& why) {
-  last_message_ = messages;
+void Connection::PeerClosed(const absl::optional<Goodbye>& goodbye, const absl::Status& why) {
+  goodbye_ = goodbye;
   if (state_ == State::kFailed) return Break();
   if (!absl::IsUnavailable(why)) return Fail(Broken(why), /*settle=*/false);
   End(why);
   if (state_ != State::kEnded) return;
-  GatherFor(messages.has_value() ? kGatherMs : kDiedMs);
+  GatherFor(goodbye.has_value() ? kGatherMs : kDiedMs);
   CheckEnded();
 }
 
@@ -261,7 +261,8 @@ void Connection::GatherFor(int64_t ms) {
 void Connection::CheckEnded() {
   if (state_ != State::kEnded) return;
   if (receives_.blocked()) return LimitWait();
-  const bool all = last_message_.has_value() && link_->received() >= *last_message_;
+  const bool all =
+      goodbye_.has_value() && link_->received() >= goodbye_->messages && link_->writes_came() >= goodbye_->writes;
   if (all || gather_ == 0) Fail(failure_, /*settle=*/false);
 }
 
@@ -299,7 +300,7 @@ void Connection::Break() {
   if (state_ != State::kFailed) return;
   state_ = State::kBroken;
   loop_->CancelTimerFromLoop(bound_);
-  lifeline_.SayGoodbyeFromLoop(link_->sent());
+  lifeline_.SayGoodbyeFromLoop({link_->sent(), link_->writes_ended()});
   link_->Break();
   if (link_->drained() || !(sends_.holds() || receives_.holds())) return Finish();
   bound_ = Later(kFlushMs, [this] { Finish(); });

@@ -94,7 +94,7 @@ class Connection : public std::enable_shared_from_this<Connection>, private Link
   absl::Status Broken(const absl::Status& status) const;
   // Fails with what breaks the rules, ends with what is the network's.
   void Check(const absl::Status& status);
-  void PeerClosed(absl::optional<uint64_t> messages, const absl::Status& why);
+  void PeerClosed(const absl::optional<Goodbye>& goodbye, const absl::Status& why);
   void End(const absl::Status& status);
   // In ENDED: fails unless something can be fetched still.
   void CheckEnded();
@@ -126,8 +126,8 @@ class Connection : public std::enable_shared_from_this<Connection>, private Link
   ReceiveSide receives_;
   State state_ = State::kOpen;
   absl::Status failure_;  // from ENDED on
-  // What the peer has sent in all, when it has closed.
-  absl::optional<uint64_t> last_message_;
+  // When the peer has closed.
+  absl::optional<Goodbye> goodbye_;
   EventLoop::TimerId gather_ = 0;
   EventLoop::TimerId wait_limit_ = 0;
   EventLoop::TimerId bound_ = 0;

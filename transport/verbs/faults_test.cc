@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
 #include "transport/verbs/fake_fabric_testing.h"
 
@@ -124,6 +125,35 @@ TEST(FaultsTest, AClosedChannelWaitsForItsDeviceBeforeMemoryIsGivenBack) {
       EXPECT_TRUE(status.ok() || absl::IsUnavailable(status) || absl::IsAborted(status)) << status;
     }
     EXPECT_TRUE(ended.Once());
+  }
+}
+
+// The device at the receiving end tells later than the socket that there is something.
+TEST(FaultsTest, WhatWasReportedAsSentArrivesThoughTheSenderCloses) {
+  for (const size_t bytes : {size_t{100}, kLarge}) {
+    FakeFabric fabric;
+    Ended received, probe;
+    auto in = fabric.MakeBuffer(fabric.transport_b.get(), bytes);
+    auto out = fabric.MakeBuffer(fabric.transport_a.get(), bytes, 'o');
+    fabric.b->Receive(TagOf(1), in->block(), InMs(60000), received.Expect());
+    fabric.b->Send(TagOf(0), {}, InMs(60000), probe.Expect());
+    fabric.a->Receive(TagOf(0), {}, InMs(60000), probe.Expect());
+    for (const absl::Status& status : probe.Wait()) ASSERT_TRUE(status.ok()) << status;
+    fabric.fake.hold[1] = true;
+    Ended sent;
+    fabric.a->Send(TagOf(1), out->block(), InMs(60000), sent.Expect());
+    ASSERT_TRUE(sent.Wait(0).ok()) << sent.Wait(0);
+    fabric.a.reset();
+    // The goodbye is in the socket: what comes back from the loop next has seen it.
+    for (int turn = 0; turn < 2; ++turn) {
+      absl::Notification turned;
+      fabric.transport_b->Accept({}, InMs(0),
+                                 [&](const absl::StatusOr<std::unique_ptr<Channel>>&) { turned.Notify(); });
+      turned.WaitForNotification();
+    }
+    fabric.fake.hold[1] = false;
+    EXPECT_TRUE(received.Wait(0).ok()) << received.Wait(0);
+    EXPECT_EQ(in->bytes, out->bytes);
   }
 }
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "transport/verbs/terms.h"
 
 namespace farandole::transport::verbs {
 
@@ -23,13 +22,13 @@ void Lifeline::ReadFromLoop() {
   Ended ended = std::move(ended_);
   ended_ = nullptr;
   if (!message.ok()) return ended(absl::nullopt, absl::UnavailableError("the peer closed the connection or died"));
-  const absl::StatusOr<uint64_t> messages = DecodeGoodbye(**message);
-  if (!messages.ok()) return ended(absl::nullopt, messages.status());
-  ended(*messages, absl::UnavailableError("the peer closed the connection"));
+  const absl::StatusOr<Goodbye> goodbye = DecodeGoodbye(**message);
+  if (!goodbye.ok()) return ended(absl::nullopt, goodbye.status());
+  ended(*goodbye, absl::UnavailableError("the peer closed the connection"));
 }
 
-void Lifeline::SayGoodbyeFromLoop(uint64_t messages) {
-  if (socket_.valid()) (void)stream_.Write(EncodeGoodbye(messages)).ok();
+void Lifeline::SayGoodbyeFromLoop(const Goodbye& goodbye) {
+  if (socket_.valid()) (void)stream_.Write(EncodeGoodbye(goodbye.messages, goodbye.writes)).ok();
 }
 
 void Lifeline::CloseFromLoop() {

@@ -1,7 +1,6 @@
 #ifndef FARANDOLE_TRANSPORT_VERBS_LIFELINE_H_
 #define FARANDOLE_TRANSPORT_VERBS_LIFELINE_H_
 
-#include <cstdint>
 #include <functional>
 
 #include "absl/status/status.h"
@@ -9,6 +8,7 @@
 #include "base/event_loop.h"
 #include "base/private_fd.h"
 #include "transport/tcp/message_stream.h"
+#include "transport/verbs/terms.h"
 
 namespace farandole::transport::verbs {
 
@@ -18,15 +18,15 @@ namespace farandole::transport::verbs {
 // thread.
 class Lifeline {
  public:
-  // The peer has closed: how many messages it has sent in all; nothing if it did not say. Called at most once.
-  using Ended = std::function<void(absl::optional<uint64_t> messages, absl::Status why)>;
+  // The peer has closed: what it has sent in all; nothing if it did not say. Called at most once.
+  using Ended = std::function<void(absl::optional<Goodbye> goodbye, absl::Status why)>;
 
   Lifeline(EventLoop* loop, PrivateFd socket);
   ~Lifeline() { CloseFromLoop(); }
 
   void WatchFromLoop(Ended ended);
   // For the peer, if it is still there.
-  void SayGoodbyeFromLoop(uint64_t messages);
+  void SayGoodbyeFromLoop(const Goodbye& goodbye);
   void CloseFromLoop();
 
  private:

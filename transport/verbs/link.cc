@@ -241,6 +241,7 @@ absl::Status Link::Handle(const ibv_wc& completion, LinkEvents* events) {
   if (id.kind == WorkId::Kind::kSend) return HandleSent(id, events);
   if (id.queue_pair == 0) return HandleMessage(id.index, completion.byte_len, events);
   if (completion.opcode != IBV_WC_RECV_RDMA_WITH_IMM) return Nonsense("a message where bytes are written");
+  ++writes_came_;
   const absl::Status posted = pair.PostReceive(0, nullptr, 0, 0);
   if (!posted.ok()) return posted;
   return events->WriteCame(ntohl(completion.imm_data));
@@ -251,6 +252,7 @@ absl::Status Link::HandleSent(const WorkId& id, LinkEvents* events) {
   const absl::Status posted = pairs_[id.queue_pair]->Completed(&cookies);
   for (uint64_t cookie : cookies) {
     if (id.queue_pair > 0) {
+      ++writes_ended_;
       events->WriteEnded(cookie);
     } else if (cookie == kSettled) {
       ++settled_;

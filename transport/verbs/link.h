@@ -86,9 +86,11 @@ class Link {
   // Of a queue pair of this link. UNAVAILABLE: it is broken, in the device's words.
   absl::Status Handle(const ibv_wc& completion, LinkEvents* events);
 
-  // Messages, for the other end to know when it has got all.
+  // Messages, and parts of large sends that the peer has for certain: for the other end to know when it has got all.
   uint64_t sent() const { return sent_; }
   uint64_t received() const { return received_; }
+  uint64_t writes_ended() const { return writes_ended_; }
+  uint64_t writes_came() const { return writes_came_; }
 
   // Asks for a completion of everything that was sent as a message.
   absl::Status Settle();
@@ -131,6 +133,8 @@ class Link {
   CreditDebt frame_debt_{kFrameWindow}, control_debt_{kControlWindow}, write_debt_{kWriteWindow};
   uint64_t sent_ = 0;
   uint64_t received_ = 0;
+  uint64_t writes_ended_ = 0;
+  uint64_t writes_came_ = 0;
   int settles_ = 0;
   int settled_ = 0;
   bool broken_ = false;

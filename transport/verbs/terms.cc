@@ -120,20 +120,23 @@ std::string ReadyMessage() { return std::string(kReadyText); }
 
 bool IsReady(absl::string_view message) { return message == kReadyText; }
 
-std::string EncodeGoodbye(uint64_t messages) {
+std::string EncodeGoodbye(uint64_t messages, uint64_t writes) {
   std::string out(1, kGoodbye);
   Append(&out, messages);
+  Append(&out, writes);
   return out;
 }
 
-absl::StatusOr<uint64_t> DecodeGoodbye(absl::string_view message) {
-  uint64_t messages = 0;
-  if (message.empty() || message[0] != kGoodbye || message.size() != 1 + sizeof messages) {
+absl::StatusOr<Goodbye> DecodeGoodbye(absl::string_view message) {
+  Goodbye goodbye;
+  if (message.empty() || message[0] != kGoodbye ||
+      message.size() != 1 + sizeof goodbye.messages + sizeof goodbye.writes) {
     return absl::InvalidArgumentError("the peer says something on the socket that is not goodbye");
   }
   message.remove_prefix(1);
-  Take(&message, &messages);
-  return messages;
+  Take(&message, &goodbye.messages);
+  Take(&message, &goodbye.writes);
+  return goodbye;
 }
 
 }  // namespace farandole::transport::verbs

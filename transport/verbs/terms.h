@@ -14,7 +14,7 @@
 //   Terms: nonce, eager bytes, endpoints   both ways
 //   Proof: MAC over both Terms             both ways; the peer's are not used before
 //   Ready                                  both ways, when the queue pairs are connected and have buffers
-//   Goodbye: messages sent                 when an end closes the channel
+//   Goodbye: what the peer gets still      when an end closes the channel
 namespace farandole::transport::verbs {
 
 inline constexpr size_t kEagerBytesMin = 64;
@@ -39,8 +39,13 @@ bool ProvesTerms(absl::string_view proof, absl::string_view key, absl::string_vi
 std::string ReadyMessage();
 bool IsReady(absl::string_view message);
 
-std::string EncodeGoodbye(uint64_t messages);
-absl::StatusOr<uint64_t> DecodeGoodbye(absl::string_view message);
+// What an end has sent in all, of which nothing was lost: messages, and parts of large sends.
+struct Goodbye {
+  uint64_t messages = 0;
+  uint64_t writes = 0;
+};
+std::string EncodeGoodbye(uint64_t messages, uint64_t writes = 0);
+absl::StatusOr<Goodbye> DecodeGoodbye(absl::string_view message);
 
 }  // namespace farandole::transport::verbs
 

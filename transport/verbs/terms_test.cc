@@ -80,8 +80,12 @@ TEST(TermsTest, OnlyWhoKnowsTheKeyProvesBothTerms) {
 }
 
 TEST(TermsTest, GoodbyeTellsHowMuchWasSent) {
-  EXPECT_EQ(DecodeGoodbye(EncodeGoodbye(uint64_t{1} << 40)).value_or(0), uint64_t{1} << 40);
-  for (const char* message : {"", "G", "R", "G1234567", "G123456789"}) {
+  const absl::StatusOr<Goodbye> goodbye = DecodeGoodbye(EncodeGoodbye(uint64_t{1} << 40, 3));
+  ASSERT_TRUE(goodbye.ok()) << goodbye.status();
+  EXPECT_EQ(goodbye->messages, uint64_t{1} << 40);
+  EXPECT_EQ(goodbye->writes, 3u);
+  for (const char* message :
+       {"", "G", "R", "G12345678", "G123456781234567", "G12345678123456789", "R1234567812345678"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(DecodeGoodbye(message).status())) << message;
   }
   EXPECT_TRUE(IsReady(ReadyMessage()));
