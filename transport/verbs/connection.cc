@@ -168,7 +168,7 @@ absl::Status Connection::MessageCame(const MessageHeader& header, const char* pa
     case MessageKind::kReady: {
       Target target;
       std::memcpy(&target, payload, sizeof target);
-      sends_.PeerIsReady(header, target);
+      status = sends_.PeerIsReady(header, target);
       break;
     }
     case MessageKind::kAnnounce:

@@ -239,6 +239,7 @@ absl::Status Link::Handle(const ibv_wc& completion, LinkEvents* events) {
                                                " (vendor's code ", completion.vendor_err, ")"));
   }
   if (id.kind == WorkId::Kind::kSend) return HandleSent(id, events);
+  if (id.queue_pair == 0 && completion.opcode != IBV_WC_RECV) return Nonsense("bytes are written where messages come");
   if (id.queue_pair == 0) return HandleMessage(id.index, completion.byte_len, events);
   if (completion.opcode != IBV_WC_RECV_RDMA_WITH_IMM) return Nonsense("a message where bytes are written");
   ++writes_came_;
@@ -306,7 +307,5 @@ void Link::Break() {
 bool Link::drained() const {
   return std::all_of(pairs_.begin(), pairs_.end(), [](const auto& pair) { return pair->drained(); });
 }
-
-void Link::Destroy() { pairs_.clear(); }
 
 }  // namespace farandole::transport::verbs

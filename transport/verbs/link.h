@@ -99,8 +99,6 @@ class Link {
   void Break();
   // After Break: the device is done with all memory.
   bool drained() const;
-  // The same for certain, whether or not it has said so.
-  void Destroy();
 
  private:
   struct Control {
@@ -124,9 +122,10 @@ class Link {
 
   const size_t piece_bytes_;
   const size_t slot_bytes_;
-  std::vector<std::unique_ptr<QueuePair>> pairs_;
   std::vector<char> buffer_;  // first the slots to receive in, then those to send from
   std::unique_ptr<VerbsMemory> memory_;
+  // Go before what they may still write to.
+  std::vector<std::unique_ptr<QueuePair>> pairs_;
   std::vector<uint16_t> free_slots_;
   std::deque<Control> controls_;
   Credit frame_credit_{kFrameWindow}, control_credit_{kControlWindow}, write_credit_{kWriteWindow};

@@ -58,6 +58,9 @@ struct Target {
 static_assert(sizeof(Target) == 24, "the wire format has no padding");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "messages travel as they lie in memory");
 
+// Large receives that are offered at a time: no more come from a peer that keeps the rules.
+inline constexpr size_t kOfferedMax = 1 << 15;
+
 // What comes with the last bytes of a large send on each queue pair that it takes.
 inline uint32_t WriteMark(uint16_t id, uint32_t number) { return uint32_t{id} << 16 | (number & 0xffff); }
 inline uint16_t IdOfMark(uint32_t mark) { return static_cast<uint16_t>(mark >> 16); }

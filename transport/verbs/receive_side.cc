@@ -9,8 +9,6 @@
 namespace farandole::transport::verbs {
 namespace {
 
-// Large receives that are offered at a time.
-constexpr size_t kOfferedMax = 1 << 15;
 // Sends that can be under way between two ends, small and large.
 constexpr uint32_t kNumbersMax = kFrameWindow + kWriteWindow;
 

@@ -24,8 +24,12 @@ void SendSide::Discard(Tag below, std::vector<Completion>* completed) {
   for (auto& [cookie, written] : written_) written.discarded |= written.operation.tag < below;
 }
 
-void SendSide::PeerIsReady(const MessageHeader& header, const Target& target) {
+absl::Status SendSide::PeerIsReady(const MessageHeader& header, const Target& target) {
+  if (ready_.size() >= kOfferedMax) {
+    return absl::InvalidArgumentError("the peer does not speak this protocol: it offers too many receives");
+  }
   ready_.emplace(header.tag(), Readiness{header.id, header.bytes, target});
+  return absl::OkStatus();
 }
 
 bool SendSide::PeerCancels(uint16_t id) {

@@ -30,7 +30,8 @@ class SendSide {
   void Push(Operation operation, const VerbsMemory* memory);
   void Discard(Tag below, std::vector<Completion>* completed);
 
-  void PeerIsReady(const MessageHeader& header, const Target& target);
+  // INVALID_ARGUMENT: more receives are offered than can be.
+  absl::Status PeerIsReady(const MessageHeader& header, const Target& target);
   // The peer's receive is withdrawn: true if nothing will be written for it.
   bool PeerCancels(uint16_t id);
   void PeerDiscards(Tag below);
