@@ -164,7 +164,7 @@ bench-horovod: deps product  ## everything beside Horovod 0.28.1, built for this
 .PHONY: bench-rdma
 bench-rdma: deps  ## channels between two emulated machines beside bare verbs on the same link; build/bench/rdma.json
 	@scripts/install_deps.sh --rdma
-	bazel build //tests/rdma:channel_speed
+	bazel build //tests/rdma:channel_speed //tests/rdma:channel_traffic
 	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests/rdma" FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_rdma.py
 
 # Every figure of the docs: make bench-elastic TRIALS=200

@@ -135,7 +135,7 @@ int Run(const std::string& medium, const std::string& host, bool both, const cha
   for (;;) {
     const absl::StatusOr<bool> last = traffic.Round(client || both, !client || both, client && told_to_end != 0);
     if (!last.ok()) {
-      std::printf("failed %.1f s after the last message: %s\n", traffic.SilentS(), last.status().ToString().c_str());
+      std::printf("failed %.3f s after the last message: %s\n", traffic.SilentS(), last.status().ToString().c_str());
       return 1;
     }
     if (*last) break;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -28,8 +29,9 @@ TimePoint Deadline() { return TimePoint(NowNs() + kDeadlineNs); }
 
 std::unique_ptr<transport::Transport> MakeTransport(const std::string& medium, const std::string& host) {
   if (medium == "tcp") return std::make_unique<transport::tcp::TcpTransport>(transport::tcp::TcpOptions{host});
-  if (medium == "verbs") {
+  if (medium.rfind("verbs", 0) == 0) {
     transport::verbs::VerbsOptions options;
+    if (medium.size() > 5) options.eager_bytes = std::strtoul(medium.c_str() + 6, nullptr, 10);
     options.listen_host = host;
     return std::make_unique<transport::verbs::VerbsTransport>(options);
   }

@@ -18,7 +18,7 @@ int64_t NowNs();
 // Of whatever one message takes.
 TimePoint Deadline();
 
-// "tcp" or "verbs", which listens on the numeric address `host`.
+// "tcp", "verbs", or "verbs:BYTES" with another eager threshold; it listens on the numeric address `host`.
 std::unique_ptr<transport::Transport> MakeTransport(const std::string& medium, const std::string& host);
 
 // Without an address it listens, prints where as a line, and is called "server"; with one it connects there, as

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import flows
 import image
 import pytest
-from guests import Command, Done, Guest, Guests
+from flows import silence_s, start_flow
+from guests import Command, Guest, Guests
 
 BIN = image.ROOT / "bazel-bin/tests"
-# In seconds. That a process has ended is noticed at once. That a machine is gone, by probes of TCP: after 30 s and
-# three more of 10 s each (transport/tcp/socket.cc); the rest is for this machine, which may be busy.
+TRAFFIC = BIN / "rdma/channel_traffic"
+# In seconds. That a process has ended is noticed at once; that a machine is gone, within the bound, and some more on a
+# machine that may be busy.
 PROCESS_BOUND_S = 2.0
-MACHINE_BOUND_S = 60.0 + 5.0
-FAILED = re.compile(r"failed (\S+) s after the last message: (.*)")
+MACHINE_BOUND_S = flows.TCP_BOUND_S + 5.0
 
 # Which cases of programs run on the real driver. Left out is what takes ten seconds and more: meetings of hundreds of
 # ends, closing a hundred times; and several queue pairs where the driver is asked nothing else than with one.
@@ -26,59 +26,6 @@ CONFORMANCE = {
     "conformance/ending_test": "--gtest_filter=*/verbs:*CloseEndsWhat*/verbsx3-*BothEndsClose*",
     "metamorphic/metamorphic_test": "--gtest_filter=*/4 --histories=3",
 }
-
-
-def traffic(guest: Guest, arguments: str) -> Command:
-    """One end of traffic that goes on until it is told to end."""
-    # The shell makes way, so that a signal reaches the program.
-    return guest.start(f"ulimit -l unlimited; exec channel_traffic {arguments}")
-
-
-def rounds(command: Command) -> int:
-    """How many it is done with."""
-    return command.output.count("round ")
-
-
-@dataclass
-class Flow:
-    """Both ends of traffic. The client sends; the server, too, if it goes both ways."""
-
-    server: Command
-    client: Command
-
-    @property
-    def ends(self) -> tuple[Command, Command]:
-        """Both."""
-        return self.server, self.client
-
-    def goes_on(self) -> None:
-        """Waits until both ends are done with some more."""
-        for end in self.ends:
-            end.wait_for(f"round {rounds(end) + 3}\n")
-
-    def ends_well(self) -> None:
-        """Ends it: nothing was lost or wrong."""
-        self.client.kill(signal.SIGTERM)
-        for end in self.ends:
-            done = end.wait()
-            assert done.status == 0 and done.output.endswith("ended well\n"), done.output
-
-
-def start_flow(medium: str, server: Guest, client: Guest, how: str) -> Flow:
-    """Traffic that has begun: `how` it goes is one way or both."""
-    serving = traffic(server, f"{medium} {server.address()} {how}")
-    address = serving.wait_for("\n").splitlines()[0]
-    flow = Flow(serving, traffic(client, f"{medium} {client.address()} {how} {address}"))
-    flow.goes_on()
-    return flow
-
-
-def silence_s(done: Done, peer: str) -> float:
-    """How long it took an end to notice that its peer, which it must name, was gone."""
-    failed = FAILED.search(done.output)
-    assert failed and done.status == 1, done.output
-    assert failed[2].startswith("UNAVAILABLE: ") and peer in failed[2], done.output
-    return float(failed[1])
 
 
 @dataclass
@@ -95,8 +42,8 @@ def loss() -> Iterator[Loss]:
     """All have noticed after a minute. Other tests use the survivor meanwhile."""
     with Guests(2, cpus=2) as guests:
         survivor, victim = guests
-        for program in ("rdma/channel_traffic", *CONFORMANCE):
-            guests.install(BIN / program)
+        for program in (TRAFFIC, *(BIN / name for name in CONFORMANCE)):
+            guests.install(program)
         ends = {
             f"{medium} receives": (start_flow(medium, survivor, victim, "one").server, "client")
             for medium in ("verbs", "tcp")
@@ -109,7 +56,7 @@ def loss() -> Iterator[Loss]:
 @pytest.fixture(scope="module")
 def two(pair: Guests) -> tuple[Guest, Guest]:
     """Two guests that have the program."""
-    pair.install(BIN / "rdma/channel_traffic")
+    pair.install(TRAFFIC)
     first, second = pair
     return first, second
 
@@ -148,9 +95,9 @@ def test_traffic_outlives_a_link_that_is_down(two: tuple[Guest, Guest]) -> None:
     flow = start_flow("verbs", *two, "both")
     guest.set_link(False)
     guest.check("until rdma link | grep -q 'state DOWN'; do usleep 20000; done", timeout_s=30)
-    before = rounds(flow.client)
+    before = flows.rounds(flow.client)
     guest.check("sleep 2")
-    assert rounds(flow.client) <= before + 1
+    assert flows.rounds(flow.client) <= before + 1
     guest.set_link(True)
     flow.goes_on()
     flow.ends_well()
