@@ -179,7 +179,7 @@ absl::Status Connection::MessageCame(const MessageHeader& header, const char* pa
         MessageHeader answer;
         answer.kind = MessageKind::kCancelled;
         answer.id = header.id;
-        link_->SendControl(answer);
+        status = link_->SendAnswer(answer);
       }
       break;
     case MessageKind::kCancelled:

@@ -18,6 +18,8 @@ constexpr int kMessageSends = 64;
 constexpr int kWriteSends = 64;
 // What small messages need; a device may give more or less.
 constexpr uint32_t kInlineBytes = 220;
+// More than a peer that keeps the rules leaves waiting: all receives offered, recalled and answered, and some more.
+constexpr size_t kControlsMax = 4 * kOfferedMax;
 // Larger sends are written in pieces, so that others get their turn.
 constexpr size_t kPieceBytes = 4 << 20;
 // A cookie of the queue pair for messages that is no slot.
@@ -173,6 +175,12 @@ void Link::SendControl(const MessageHeader& header, const Target* target) {
   controls_.push_back({header, target != nullptr, target != nullptr ? *target : Target()});
 }
 
+absl::Status Link::SendAnswer(const MessageHeader& header) {
+  if (controls_.size() >= kControlsMax) return Nonsense("it asks for answers and takes none");
+  SendControl(header);
+  return absl::OkStatus();
+}
+
 absl::Status Link::Flush() {
   while (!controls_.empty() && control_credit_.Open() && RoomToSend(sizeof(Target))) {
     const Control control = controls_.front();
@@ -183,7 +191,8 @@ absl::Status Link::Flush() {
     if (!sent.ok()) return sent;
   }
   const bool due = frame_debt_.Due() || control_debt_.Due() || write_debt_.Due();
-  if (!due || !RoomToSend(0)) return absl::OkStatus();
+  // It is told, all in one, when the device has room again.
+  if (!due || !RoomToSend(0) || pairs_[0]->backlog()) return absl::OkStatus();
   return SendMessage(MessageHeader(), nullptr, 0);
 }
 

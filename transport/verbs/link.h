@@ -80,6 +80,8 @@ class Link {
 
   // Waits here for its turn.
   void SendControl(const MessageHeader& header, const Target* target = nullptr);
+  // The same with what the peer asks for. INVALID_ARGUMENT: it asks, and takes nothing.
+  absl::Status SendAnswer(const MessageHeader& header);
   // Sends controls that wait, and tells what has been taken if that is due.
   absl::Status Flush();
 

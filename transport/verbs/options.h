@@ -25,9 +25,9 @@ struct VerbsOptions {
   int traffic_class = 0;
   // 0 to 31. A packet that is not acknowledged is sent again after 4.096 us * 2^this (0: never), or up to four times
   // that, as devices like, and when it has been sent seven times in vain the channel fails. 19: after 15 to 60 s. So a
-  // link may be down for as long as TCP bears it, and a peer to which no packet gets is named before the members that
-  // wait to hear of it give up (worker/select/transports.cc: three times the 30 s of setup); 20 would be too long for
-  // that. That a peer is dead is known earlier (Lifeline).
+  // link may be down for as long as TCP bears it, and a peer to which no packet gets is named within the time that
+  // members try RDMA (worker/select/transports.cc: twice the 30 s of setup); with 20 it might not. That a peer is dead
+  // is known earlier (Lifeline).
   int timeout = 19;
   // Bytes in a packet: 256, 512, 1024, 2048 or 4096. 0: what the port has. The lower of both ends counts.
   int mtu = 0;

@@ -87,6 +87,8 @@ class QueuePair {
   // The completion will have `index`.
   absl::Status PostReceive(uint16_t index, void* data, uint32_t bytes, uint32_t local_key);
   absl::Status Post(const Work& work);
+  // Some waits.
+  bool backlog() const { return !waiting_.empty(); }
   // A send has been completed: adds the cookies of what has ended, and posts what waits.
   absl::Status Completed(std::vector<uint64_t>* cookies);
 
