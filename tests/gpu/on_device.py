@@ -22,10 +22,10 @@ torch.set_default_device(device)
 
 
 class Generator(torch.Generator):
-    """What is drawn on a device needs a generator there."""
+    """What is drawn on a device needs a generator there, unless it names another place."""
 
-    def __new__(cls) -> Generator:
-        return super().__new__(cls, device)
+    def __new__(cls, where: str = device) -> Generator:
+        return super().__new__(cls, where)
 
 
 torch.Generator = Generator

@@ -23,22 +23,80 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def run(folder: Path, ranks: int, worker: str, **variables: str) -> processes.Job:
-    command = [sys.executable, str(HERE / "on_device.py"), DEVICE, str(WORKERS / worker)]
+def run(
+    folder: Path, ranks: int, worker: str, *arguments: str, device: str = DEVICE, **variables: str
+) -> processes.Job:
+    command = [sys.executable, str(HERE / "on_device.py"), device, str(WORKERS / worker), *arguments]
     with processes.running(processes.launch_command(ranks, *command), folder, variables) as job:
         assert job.wait() == 0, job.report()
     return job
 
 
-@pytest.mark.parametrize(
-    "worker", ["plain_worker.py", "optimizer_worker.py", "gradients_worker.py", "sync_batch_norm_worker.py"]
-)
-@pytest.mark.parametrize("communicator", ["auto", "staged"])
-def test_every_case(tmp_path: Path, worker: str, communicator: str) -> None:
-    job = run(tmp_path, 2, worker, FARANDOLE_COMMUNICATOR=communicator)
-    cases = re.findall(r"^def (case_\w+)", (WORKERS / worker).read_text(), re.MULTILINE)
+CASES = ["plain", "optimizer", "gradients", "sync_batch_norm", "compiled", "adasum"]
+
+
+def check_cases(folder: Path, ranks: int, name: str, **variables: str) -> None:
+    """All cases of a worker pass on all ranks."""
+    job = run(folder, ranks, f"{name}_worker.py", **variables)
+    cases = re.findall(r"^def (case_\w+)", (WORKERS / f"{name}_worker.py").read_text(), re.MULTILINE)
     said = job.lines("passed ") + job.lines("left out ")
-    assert cases and sorted(said) == sorted(2 * cases), job.report()
+    assert cases and sorted(said) == sorted(ranks * cases), job.report()
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("communicator", ["auto", "staged"])
+def test_every_case(tmp_path: Path, name: str, communicator: str) -> None:
+    check_cases(tmp_path, 2, name, FARANDOLE_COMMUNICATOR=communicator)
+
+
+@pytest.mark.parametrize("name", ["plain", "optimizer", "gradients"])
+def test_every_case_of_four_ranks(tmp_path: Path, name: str) -> None:
+    check_cases(tmp_path, 4, name)
+
+
+def test_sets_and_joins(tmp_path: Path) -> None:
+    job = run(tmp_path, 4, "sets_worker.py")
+    assert sorted(job.lines("] checked 5 rank")) == [f"{rank} of 4" for rank in range(4)], job.report()
+
+
+def test_losses_are_those_of_the_cpu(tmp_path: Path) -> None:
+    losses = []
+    for device in (DEVICE, "cpu"):
+        folder = tmp_path / f"on-{device}-{len(losses)}"
+        folder.mkdir()
+        job = run(folder, 2, "training_worker.py", "float64", "1", device=device)
+        losses.append([float(text) for text in job.lines("loss ")])
+    assert len(losses[0]) == 50 and losses[0][-1] < losses[0][0]
+    assert max(abs(a - b) for a, b in zip(*losses)) <= 1e-9
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="only a GPU works on while the host goes on")
+def test_the_host_waits_for_nothing(tmp_path: Path) -> None:
+    """A step is submitted and synchronized while the device is still at work on what came before."""
+    body = """
+        os.environ["NCCL_HOSTID"] = os.environ["FARANDOLE_LOCAL_RANK"]
+        hvd.init()
+        torch.cuda.set_device(hvd.local_rank() % torch.cuda.device_count())
+        tensors = [torch.ones(1000, device="cuda") for _ in range(20)]
+
+        def step():
+            handles = [hvd.allreduce_async(each, op=hvd.Sum, name=str(i)) for i, each in enumerate(tensors)]
+            return [hvd.synchronize(handle) * 2 for handle in handles]
+
+        for _ in range(10):
+            step()
+        torch.cuda.synchronize()
+        torch.cuda.set_sync_debug_mode("error")
+        torch.cuda._sleep(2_000_000_000)  # cycles: about a second
+        results = step()
+        busy = not torch.cuda.current_stream().query()
+        torch.cuda.set_sync_debug_mode("default")
+        assert busy, "the host has waited for the device"
+        assert all(torch.equal(each.cpu(), torch.full((1000,), 2.0 * hvd.size())) for each in results)
+        print("did not wait", hvd.rank(), flush=True)
+        """
+    job = processes.launch(tmp_path, 2, body)
+    assert sorted(job.lines("did not wait ")) == ["0", "1"], job.report()
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])

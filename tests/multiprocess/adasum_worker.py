@@ -59,9 +59,9 @@ def compare(make: Any, tolerance: float = 1e-12, **options: Any) -> None:
             loss_of(model, step, rank).backward()
             each.step()
         for start, *ends, got in zip(before.parameters(), *(m.parameters() for m in others), ours.parameters()):
-            start = start.detach().numpy()
-            wanted = start + adasum([end.detach().numpy() - start for end in ends])
-            got = got.detach().numpy()
+            start = start.detach().cpu().numpy()
+            wanted = start + adasum([end.detach().cpu().numpy() - start for end in ends])
+            got = got.detach().cpu().numpy()
             assert np.allclose(got, wanted, rtol=tolerance, atol=tolerance), (step, got - wanted)
             with torch.no_grad():
                 for end in ends:

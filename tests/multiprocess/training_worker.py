@@ -15,11 +15,13 @@ from torch import nn
 import farandole.torch as hvd
 
 ROWS = 24  # of all ranks together
+DEVICE = torch.empty(0).device
 
 
 def batch(step: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(step)
-    images = torch.randn(ROWS, 1, 8, 8, dtype=torch.float64, generator=generator).to(dtype)
+    # Drawn on the CPU, so that they are the same wherever the training is.
+    generator = torch.Generator("cpu").manual_seed(step)
+    images = torch.randn(ROWS, 1, 8, 8, dtype=torch.float64, generator=generator, device="cpu").to(DEVICE, dtype)
     return images, (images.sum((1, 2, 3)) > 0).long()
 
 
@@ -32,9 +34,11 @@ def main() -> None:
     # One write for a line: the ranks may share the launcher's output as it is.
     os.write(1, b"pid %d %d\n" % (hvd.rank(), os.getpid()))
     torch.manual_seed(17)
-    model = nn.Sequential(
-        nn.Conv2d(1, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(144, 16), nn.Tanh(), nn.Linear(16, 2)
-    ).to(dtype)
+    with torch.device("cpu"):
+        model = nn.Sequential(
+            nn.Conv2d(1, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(144, 16), nn.Tanh(), nn.Linear(16, 2)
+        )
+    model.to(DEVICE, dtype)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(), backward_passes_per_step=passes)
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
