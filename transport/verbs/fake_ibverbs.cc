@@ -3,11 +3,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include "transport/verbs/fake_completion_queue.h"
 #include "transport/verbs/fake_device.h"
@@ -20,6 +22,7 @@ using farandole::transport::verbs::FakeCompletionQueue;
 using farandole::transport::verbs::FakeDevice;
 using farandole::transport::verbs::FakeGid;
 using farandole::transport::verbs::FakeMisuse;
+using farandole::transport::verbs::FakeNowUs;
 using farandole::transport::verbs::FakeQueuePair;
 using farandole::transport::verbs::FakeVerbs;
 using farandole::transport::verbs::kFakeGids;
@@ -262,6 +265,15 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
 }
 
 void ibv_ack_async_event(ibv_async_event*) {}
+
+// As the real one, not to be called by two threads at a time.
+int ibv_fork_init() {
+  static std::atomic<int> inside{0};
+  if (inside++ > 0) FakeMisuse("two threads prepare for forks at once");
+  for (const int64_t end_us = FakeNowUs() + 2000; FakeNowUs() < end_us;) std::this_thread::yield();
+  --inside;
+  return 0;
+}
 
 const char* ibv_event_type_str(ibv_event_type type) {
   return type == IBV_EVENT_DEVICE_FATAL ? "local catastrophic error" : "another event";

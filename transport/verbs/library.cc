@@ -4,11 +4,20 @@
 
 #include <type_traits>
 
+#include "absl/base/const_init.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 
 namespace farandole::transport::verbs {
+namespace {
+
+// For ibv_fork_init, which two threads may not be in.
+ABSL_CONST_INIT absl::Mutex load_mutex(absl::kConstInit);
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<const VerbsLibrary>> VerbsLibrary::Load(const std::string& name) {
+  absl::MutexLock lock(&load_mutex);
   void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* const reason = dlerror();

@@ -9,10 +9,12 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "transport/verbs/fake_fabric_testing.h"
+#include "transport/verbs/library.h"
 
 namespace farandole::transport::verbs {
 namespace {
@@ -49,6 +51,16 @@ TEST(TransportTest, SaysWhatAMachineLacks) {
   options.eager_bytes = 1;
   ExpectContains(Unusable(options), "eager_bytes is 1");
   ResetFake();
+}
+
+TEST(TransportTest, SeveralThreadsMayLoadTheLibraryAtOnce) {
+  FakeVerbs& fake = ResetFake();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([] { EXPECT_TRUE(VerbsLibrary::Load(kFakeLibrary).ok()); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(fake.misuses, 0) << fake.last_misuse.load();
 }
 
 TEST(TransportTest, NamesTheLimitOfLockedMemory) {
