@@ -164,9 +164,11 @@ typedef struct farandole_submission {
   farandole_buffer in;
   farandole_buffer out;
   // Up to here every caller has it.
-  int32_t priority;    // what is ready at the same time goes out in falling priority
-  int32_t owner;       // of the callbacks below, from farandole_callbacks_begin; 0: they are never unloaded
-  void* ready_stream;  // device memory: work queued there so far comes first, NULL is the default stream
+  int32_t priority;  // what is ready at the same time goes out in falling priority
+  int32_t owner;     // of the callbacks below, from farandole_callbacks_begin; 0: they are never unloaded
+  // Device memory: work queued there so far comes first, NULL is the default stream. It lives until the handle has been
+  // released.
+  void* ready_stream;
   void* (*allocate)(void* ctx, int ndim, const int64_t* shape);
   void (*done)(void* ctx, int code, const char* text, void* done_event);
   void* ctx;

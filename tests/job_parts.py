@@ -10,6 +10,16 @@ import processes
 
 # How long until a killed part has been replaced. Machines that run several builds at once are slow.
 RESTART_S = 30.0
+# A script whose ranks say who they are and reduce until they are killed.
+IN_ALLREDUCE = """
+        hvd.init()
+        print("pid", hvd.rank(), os.getpid(), flush=True)
+        tensor = ones(1 << 18)
+        for step in range(10**9):
+            hvd.allreduce_(tensor, name="gradient")
+            if step == 30:
+                print("warm", flush=True)
+        """
 
 
 def children(job: processes.Job) -> dict[int, str]:

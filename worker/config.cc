@@ -134,7 +134,7 @@ void ReadVerbs(Reader* reader, transport::verbs::VerbsOptions* verbs) {
   integer("FARANDOLE_VERBS_PARTITION", 0, 65535, &verbs->pkey_index);
   integer("FARANDOLE_VERBS_SERVICE_LEVEL", 0, 15, &verbs->service_level);
   integer("FARANDOLE_VERBS_TRAFFIC_CLASS", 0, 255, &verbs->traffic_class);
-  integer("FARANDOLE_VERBS_TIMEOUT", 0, 31, &verbs->timeout);
+  integer("FARANDOLE_VERBS_TIMEOUT", 1, 31, &verbs->timeout);
   integer("FARANDOLE_VERBS_QUEUE_PAIRS", 1, 16, &verbs->queue_pairs);
   integer("FARANDOLE_VERBS_MTU", 256, 4096, &verbs->mtu);
   if ((verbs->mtu & (verbs->mtu - 1)) != 0) reader->Refuse("256, 512, 1024, 2048 or 4096");

@@ -83,7 +83,9 @@ TEST(ConfigTest, ReadsWhatCarriesDataBetweenHosts) {
   EXPECT_EQ(other.verbs.queue_pairs, 4);
   EXPECT_TRUE(other.verbs.on_demand_paging);
   EXPECT_THAT(Read({{"FARANDOLE_VERBS_TIMEOUT", "32"}}).status().message(),
-              testing::HasSubstr("FARANDOLE_VERBS_TIMEOUT=\"32\": expected an integer from 0 to 31"));
+              testing::HasSubstr("FARANDOLE_VERBS_TIMEOUT=\"32\": expected an integer from 1 to 31"));
+  // A device would take it for "for ever".
+  EXPECT_FALSE(Read({{"FARANDOLE_VERBS_TIMEOUT", "0"}}).ok());
   EXPECT_THAT(Read({{"FARANDOLE_VERBS_MTU", "1500"}}).status().message(), testing::HasSubstr("1024, 2048 or 4096"));
   EXPECT_THAT(Read({{"FARANDOLE_TRANSPORT", "rdma"}}).status().message(), testing::HasSubstr("auto, tcp or verbs"));
 }

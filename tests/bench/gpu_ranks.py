@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+import nccl_calls
 import ranks
 import torch
 import torch.distributed as dist
@@ -66,14 +67,16 @@ def by_turns(calls: dict[str, Callable[[], object]], rounds: int) -> Times:
 
 
 def part_call(bytes_: str, rounds: str) -> Times:
-    """An allreduce in place of one tensor."""
+    """An average in place of one tensor, beside ncclAllReduce on the same one and stream; on the CPU beside gloo."""
     tensor = torch.ones(int(bytes_) // 4)
-    init_peer(hvd.rank(), hvd.size())
-    calls = {
-        "farandole": lambda: hvd.allreduce_(tensor, op=hvd.Sum, name="call", prescale_factor=1 / hvd.size()),
-        "bare": lambda: dist.all_reduce(tensor, op=dist.ReduceOp.AVG if DEVICE == "cuda" else dist.ReduceOp.MAX),
-    }
-    return by_turns(calls, int(rounds))
+    calls = {"farandole": lambda: hvd.allreduce_(tensor, op=hvd.Average, name="call")}
+    if DEVICE != "cuda":
+        init_peer(hvd.rank(), hvd.size())
+        return by_turns({**calls, "bare": lambda: dist.all_reduce(tensor, op=dist.ReduceOp.MAX)}, int(rounds))
+    bare = nccl_calls.Communicator(hvd.rank(), hvd.size(), hvd.broadcast_object)
+    times = by_turns({**calls, "bare": lambda: bare.average(tensor)}, int(rounds))
+    bare.close()
+    return times
 
 
 def part_pack(tensors: str, bytes_: str, rounds: str) -> Times:
@@ -96,9 +99,9 @@ def part_pack(tensors: str, bytes_: str, rounds: str) -> Times:
 
 
 def part_submit(tensors: str, rounds: str) -> Times:
-    """Host time: of submitting one gradient, and of waiting for all of a step, per step."""
+    """Host time: of submitting one gradient, of waiting for all of a step, and of a batch in one call."""
     gradients = [torch.ones(1000) for _ in range(int(tensors))]
-    times: Times = {"submit": [], "wait": []}
+    times: Times = {"submit": [], "wait": [], "batch": []}
     for turn in range(WARM_UP + int(rounds)):
         synchronize()
         begin = time.perf_counter()
@@ -107,7 +110,12 @@ def part_submit(tensors: str, rounds: str) -> Times:
         for handle in handles:
             hvd.synchronize(handle)
         waited = time.perf_counter()
+        synchronize()
+        together = time.perf_counter()
+        hvd.synchronize(hvd.grouped_allreduce_async_(gradients, name="batch"))
+        ended = time.perf_counter()
         if turn >= WARM_UP:
+            times["batch"].append(ended - together)
             times["submit"].append((submitted - begin) / len(gradients))
             times["wait"].append(waited - submitted)
     return times
@@ -131,8 +139,24 @@ def part_step(network: str, rounds: str) -> dict[str, list[float]]:
     return {**times, "differing": [float(number) for number in differing]}
 
 
+def sharing() -> int:
+    """Ranks that use the GPU of this one."""
+    return max(1, hvd.local_size() // torch.cuda.device_count()) if DEVICE == "cuda" else 1
+
+
+def device_bytes() -> int:
+    """What all processes have taken of this one's GPU; 0 on the CPU."""
+    if DEVICE != "cuda":
+        return 0
+    free, total = torch.cuda.mem_get_info()
+    return total - free
+
+
 def part_memory(network: str, trainer: str) -> dict[str, list[float]]:
-    """Bytes of the device that this process uses after some steps, NCCL's and ours included."""
+    """Bytes of the device that a process has taken after some steps, NCCL's and ours included, but for its context."""
+    hvd.barrier()
+    before = device_bytes()
+    hvd.barrier()
     if trainer == "ddp":
         init_peer(hvd.rank(), hvd.size())
         work = Work(network, hvd.rank(), wrap_model=with_ddp)
@@ -141,10 +165,8 @@ def part_memory(network: str, trainer: str) -> dict[str, list[float]]:
     for _ in range(5):
         work.step()
     synchronize()
-    if DEVICE != "cuda":
-        return {"bytes": [0.0]}
-    free, total = torch.cuda.mem_get_info()
-    return {"bytes": [float(total - free)]}
+    hvd.barrier()
+    return {"bytes": [(device_bytes() - before) / sharing()]}
 
 
 def part_bare_recovery(rounds: str) -> Times:

@@ -9,6 +9,7 @@ import socket
 import time
 from pathlib import Path
 
+import job_parts
 import namespaces
 import processes
 import pytest
@@ -60,15 +61,6 @@ def test_process_sets_that_lie_differently(tmp_path: Path) -> None:
     assert re.search(r"process set 2 of 2 members communicates by tcp", stderr), job.report()
 
 
-IN_ALLREDUCE = """
-        hvd.init()
-        print("pid", hvd.rank(), os.getpid(), flush=True)
-        tensor = ones(1 << 18)
-        for step in range(10**9):
-            hvd.allreduce_(tensor, name="gradient")
-            if step == 30:
-                print("warm", flush=True)
-        """
 # Other ranks have this long from the kill to their end.
 END_S = 5.0
 
@@ -86,7 +78,7 @@ def _told(job: namespaces.SpreadJob, host: int) -> list[str]:
 
 
 def test_killed_worker_of_another_host(tmp_path: Path) -> None:
-    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    script = [str(processes.script_file(tmp_path, job_parts.IN_ALLREDUCE))]
     with namespaces.spread(tmp_path, (2, 2), script) as job:
         pids = dict(line.split() for line in job.wait_for_lines("pid ", 4))
         job.wait_for_lines("warm", 4)
@@ -101,7 +93,7 @@ def test_killed_worker_of_another_host(tmp_path: Path) -> None:
 
 
 def test_killed_host(tmp_path: Path) -> None:
-    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    script = [str(processes.script_file(tmp_path, job_parts.IN_ALLREDUCE))]
     with namespaces.spread(tmp_path, (2, 2), script) as job:
         job.wait_for_lines("warm", 4)
         time.sleep(0.2)
@@ -117,7 +109,7 @@ CUT_S = 60.0
 
 
 def test_cut_link(tmp_path: Path) -> None:
-    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    script = [str(processes.script_file(tmp_path, job_parts.IN_ALLREDUCE))]
     with namespaces.spread(tmp_path, (2, 2), script) as job:
         job.wait_for_lines("warm", 4)
         time.sleep(0.2)
@@ -145,7 +137,7 @@ def _has_ended(pid: str) -> bool:
 
 def test_stopped_agent(tmp_path: Path) -> None:
     """Its workers end while it is stopped; it does not blame them for that."""
-    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    script = [str(processes.script_file(tmp_path, job_parts.IN_ALLREDUCE))]
     with namespaces.spread(tmp_path, (1, 1), script) as job:
         pids = dict(line.split() for line in job.wait_for_lines("pid ", 2))
         job.wait_for_lines("warm", 2)
@@ -218,7 +210,7 @@ BOUNDED_S = 40.0
 
 def test_cut_link_with_a_bound_on_collectives(tmp_path: Path) -> None:
     """Both sides of a replay, which needs no controller, end by themselves, and name who is behind the cut."""
-    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    script = [str(processes.script_file(tmp_path, job_parts.IN_ALLREDUCE))]
     with namespaces.spread(tmp_path, (2, 2), script, {"FARANDOLE_OP_TIMEOUT_SECONDS": "4"}) as job:
         job.wait_for_lines("warm", 4)
         time.sleep(0.2)
@@ -275,7 +267,7 @@ def _blamed(line: str) -> set[str]:
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_cut_link_over_tcp(tmp_path: Path, schedule: str) -> None:
     """All ranks end, and none blames one that it can reach, though all of them wait."""
-    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    script = [str(processes.script_file(tmp_path, job_parts.IN_ALLREDUCE))]
     with namespaces.spread(tmp_path, (2, 2), script, _over_tcp(tmp_path, schedule)) as job:
         job.wait_for_lines("warm", 4)
         time.sleep(0.2)
@@ -293,7 +285,7 @@ def test_cut_link_over_tcp(tmp_path: Path, schedule: str) -> None:
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_link_between_two_hosts_cut_over_tcp(tmp_path: Path, schedule: str) -> None:
     """All ranks reach the controller, so none is to blame."""
-    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    script = [str(processes.script_file(tmp_path, job_parts.IN_ALLREDUCE))]
     with namespaces.spread(tmp_path, (1, 1, 1), script, _over_tcp(tmp_path, schedule)) as job:
         job.wait_for_lines("warm", 3)
         time.sleep(0.2)
@@ -308,7 +300,7 @@ def test_link_between_two_hosts_cut_over_tcp(tmp_path: Path, schedule: str) -> N
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["kill", "stop"])
 def test_killed_or_stopped_worker_over_tcp(tmp_path: Path, number: signal.Signals) -> None:
-    script = [str(processes.script_file(tmp_path, IN_ALLREDUCE))]
+    script = [str(processes.script_file(tmp_path, job_parts.IN_ALLREDUCE))]
     with namespaces.spread(tmp_path, (2, 2), script, _over_tcp(tmp_path, "ring")) as job:
         pids = dict(line.split() for line in job.wait_for_lines("pid ", 4))
         job.wait_for_lines("warm", 4)

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import job_parts
 import namespaces
 import processes
 import pytest
@@ -57,21 +58,10 @@ def test_between_hosts_that_share_memory_inside(tmp_path: Path) -> None:
     assert "communicates by hier over verbs" in job.parts[0].stderr, job.report()
 
 
-ENDLESS = """
-        hvd.init()
-        print("pid", hvd.rank(), os.getpid(), flush=True)
-        tensor = ones(1 << 18)
-        for step in range(10**9):
-            hvd.allreduce_(tensor, name="gradient")
-            if step == 30:
-                print("warm", flush=True)
-        """
-
-
 @in_namespaces
 def test_a_killed_worker_is_named(tmp_path: Path) -> None:
     """Its device tells nobody; the connection beside the queue pairs does."""
-    script = [str(processes.script_file(tmp_path, ENDLESS))]
+    script = [str(processes.script_file(tmp_path, job_parts.IN_ALLREDUCE))]
     with namespaces.spread(tmp_path, (1, 1), script, FLAT, apart=False) as job:
         pids = dict(line.split() for line in job.wait_for_lines("pid ", 2))
         job.wait_for_lines("warm", 2)

@@ -185,7 +185,10 @@ absl::Status Device::TakeEvent() {
 
 absl::StatusOr<ibv_mr*> Device::Register(void* data, size_t bytes) const {
   // Parentheses: not the macro of that name.
-  ibv_mr* const mr = (api().reg_mr)(pd_, data, bytes, access_);
+  ibv_mr* mr = (api().reg_mr)(pd_, data, bytes, access_);
+  constexpr int kWrites = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  // Memory that this process may only read, such as a file that is mapped, can be sent.
+  if (mr == nullptr && (errno == EFAULT || errno == EACCES)) mr = (api().reg_mr)(pd_, data, bytes, access_ & ~kWrites);
   if (mr != nullptr) return mr;
   const std::string text =
       absl::StrCat("cannot register ", bytes, " bytes with the RDMA device ", name_, ": ", std::strerror(errno));

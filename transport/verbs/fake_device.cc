@@ -1,5 +1,6 @@
 #include "transport/verbs/fake_device.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -23,7 +24,10 @@ constexpr int kTickMs = 5;
 FakeDevice::FakeDevice(ibv_device* device, int number)
     : number_(number), epoll_(epoll_create1(EPOLL_CLOEXEC)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   context.device = device;
-  context.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+  int ends[2] = {-1, -1};
+  if (pipe2(ends, O_CLOEXEC) != 0) FakeMisuse("no descriptors are left");
+  context.async_fd = ends[0];
+  telling_ = ends[1];
   context.cmd_fd = -1;
   epoll_event event{};
   event.events = EPOLLIN;
@@ -41,7 +45,7 @@ FakeDevice::~FakeDevice() {
   Wake();
   thread_.join();
   pairs_.clear();
-  for (int fd : {epoll_, wake_, context.async_fd}) close(fd);
+  for (int fd : {epoll_, wake_, context.async_fd, telling_}) close(fd);
 }
 
 void FakeDevice::Wake() {
@@ -159,7 +163,9 @@ int64_t FakeDevice::DeliverAll(int64_t now_us) {
 void FakeDevice::NoteRemoval() {
   if (std::exchange(removed_, true)) return;
   const uint64_t one = 1;
-  (void)!write(context.async_fd, &one, sizeof one);
+  (void)!write(telling_, &one, sizeof one);
+  // As of a device that is no longer there.
+  close(std::exchange(telling_, -1));
 }
 
 }  // namespace farandole::transport::verbs

@@ -51,6 +51,7 @@ class FakeDevice {
   const int number_;
   const int epoll_;
   const int wake_;
+  int telling_ = -1;
   std::mutex mutex_;
   FakeMemory memory_;
   struct Pair {

@@ -1,13 +1,33 @@
 #include "transport/verbs/fake_memory.h"
 
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
 #include <random>
+#include <string>
 #include <utility>
 
 #include "transport/verbs/fake_ibverbs.h"
 #include "transport/verbs/fake_state.h"
 
 namespace farandole::transport::verbs {
+namespace {
+
+// Whether this process may write where `data` lies, which a device's driver learns when it pins pages.
+bool Writable(const void* data) {
+  const uint64_t address = reinterpret_cast<uint64_t>(data);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uint64_t begin, end;
+    char rights[5];
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s", &begin, &end, rights) != 3) continue;
+    if (begin <= address && address < end) return rights[1] == 'w';
+  }
+  return false;
+}
+
+}  // namespace
 
 // Keys of different devices and processes differ, so that one that reaches the wrong place is refused.
 FakeMemory::FakeMemory() : next_key_(std::random_device()()) {}
@@ -19,6 +39,10 @@ FakeMemory::~FakeMemory() {
 ibv_mr* FakeMemory::Register(ibv_pd* pd, void* data, size_t bytes, int access) {
   if ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
     errno = EINVAL;
+    return nullptr;
+  }
+  if ((access & IBV_ACCESS_LOCAL_WRITE) != 0 && !Writable(data)) {
+    errno = EFAULT;
     return nullptr;
   }
   if (fake_ibverbs.locked_bytes + static_cast<int64_t>(bytes) > fake_ibverbs.locked_bytes_max) {

@@ -1,6 +1,7 @@
 // What a device can do to a channel: every operation ends once, with a reason, and no memory is lost.
 
 #include <algorithm>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <thread>
@@ -183,6 +184,18 @@ TEST(FaultsTest, ADeviceThatIsGoneEndsItsChannels) {
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_NE(status.message().find("fake0 has failed (local catastrophic error)"), std::string::npos) << status;
   traffic.GiveBack();
+}
+
+TEST(FaultsTest, ADeviceThatIsGoneKeepsNobodyBusy) {
+  FakeFabric fabric;
+  fabric.fake.removed[0] = true;
+  Ended ended;
+  fabric.a->Receive({9, 9}, {}, InMs(60000), ended.Expect());
+  ended.Wait();
+  const std::clock_t before = std::clock();
+  absl::Notification never;
+  never.WaitForNotificationWithTimeout(absl::Milliseconds(400));
+  EXPECT_LT((std::clock() - before) * 1000 / CLOCKS_PER_SEC, 200);
 }
 
 TEST(FaultsTest, AQueueThatIsFullEarlierThanItShouldBeIsTriedAgain) {

@@ -27,7 +27,10 @@ constexpr uint64_t kSettled = 1 << 20;
 
 size_t PieceBytes(const Ports& ports) {
   size_t bytes = kPieceBytes;
-  for (const PortChoice& port : ports.choices) bytes = std::min<size_t>(bytes, port.message_bytes_max);
+  for (const PortChoice& port : ports.choices) {
+    // A device that tells none has one nevertheless, which is larger.
+    if (port.message_bytes_max > 0) bytes = std::min<size_t>(bytes, port.message_bytes_max);
+  }
   return bytes;
 }
 

@@ -1,5 +1,6 @@
 #include "transport/verbs/transport.h"
 
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -150,9 +151,14 @@ absl::Status VerbsTransport::Prepare() {
   ports_ = *std::move(ports);
   loop_.Post([this] {
     for (const auto& device : ports_.devices) {
-      loop_.AddFdFromLoop(device->completion_fd(), EPOLLIN,
-                          [queues = &device->queues()](uint32_t) { queues->TakeEvents(); });
-      loop_.AddFdFromLoop(device->event_fd(), EPOLLIN, [this, d = device.get()](uint32_t) { TakeDeviceEvent(d); });
+      loop_.AddFdFromLoop(device->completion_fd(), EPOLLIN, [this, d = device.get()](uint32_t events) {
+        d->queues().TakeEvents();
+        LeaveFromLoop(d->completion_fd(), events);
+      });
+      loop_.AddFdFromLoop(device->event_fd(), EPOLLIN, [this, d = device.get()](uint32_t events) {
+        TakeDeviceEvent(d);
+        LeaveFromLoop(d->event_fd(), events);
+      });
     }
     loop_.SetPollerFromLoop(this);
   });
@@ -277,6 +283,10 @@ void VerbsTransport::ArmFromLoop() {
 void VerbsTransport::TakeDeviceEvent(Device* device) {
   const absl::Status status = device->TakeEvent();
   if (!status.ok()) FailAllFromLoop(status);
+}
+
+void VerbsTransport::LeaveFromLoop(int fd, uint32_t events) {
+  if ((events & (EPOLLERR | EPOLLHUP)) != 0) loop_.RemoveFdFromLoop(fd);
 }
 
 void VerbsTransport::FailAllFromLoop(const absl::Status& status) {

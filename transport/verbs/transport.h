@@ -71,6 +71,8 @@ class VerbsTransport final : public Transport, private EventLoop::Poller {
   void ArmFromLoop() override;
   void Dispatch(const ibv_wc& completion, std::vector<std::shared_ptr<Connection>>* touched);
   void TakeDeviceEvent(Device* device);
+  // A device that was taken out of the machine leaves descriptors that are ready for ever.
+  void LeaveFromLoop(int fd, uint32_t events);
   void FailAllFromLoop(const absl::Status& status);
 
   const VerbsOptions options_;

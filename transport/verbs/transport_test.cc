@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -84,6 +85,23 @@ TEST(TransportTest, NamesTheLimitOfLockedMemory) {
   fake.locked_bytes_max = int64_t{1} << 40;
   EXPECT_TRUE(transport.Usable().ok()) << transport.Usable();
   setrlimit(RLIMIT_MEMLOCK, &before);
+}
+
+TEST(TransportTest, SendsWhatThisProcessMayOnlyRead) {
+  FakeFabric fabric;
+  constexpr size_t kBytes = 1 << 20;
+  void* const pages = mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  auto out = fabric.transport_a->Register(pages, kBytes);
+  ASSERT_TRUE(out.ok()) << out.status();
+  auto in = fabric.MakeBuffer(fabric.transport_b.get(), kBytes, 'x');
+  Ended ended;
+  fabric.b->Receive({1, 1}, in->block(), Clock::Monotonic().Now().PlusMs(20000), ended.Expect());
+  fabric.a->Send({1, 1}, {out->get(), 0, kBytes}, Clock::Monotonic().Now().PlusMs(20000), ended.Expect());
+  for (const absl::Status& status : ended.Wait()) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(in->bytes, std::vector<char>(kBytes, 0));
+  *out = nullptr;
+  munmap(pages, kBytes);
 }
 
 TEST(TransportTest, TellsItsChoice) {

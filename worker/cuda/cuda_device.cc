@@ -202,9 +202,12 @@ absl::StatusOr<std::shared_ptr<void>> CudaDevice::Allocate(int64_t bytes, void* 
   return std::shared_ptr<void>(reinterpret_cast<void*>(memory), [this, in_order, on](void* given) {
     const Current freed(this);
     const auto address = reinterpret_cast<CUdeviceptr>(given);
-    if (in_order && api().cuMemFreeAsync(address, on) == CUDA_SUCCESS) return;
-    // Also if the framework has destroyed its stream, where the driver sees that. Nothing waits for it any more.
-    api().cuMemFree(address);
+    if (!in_order) {
+      api().cuMemFree(address);
+    } else if (api().cuMemFreeAsync(address, on) != CUDA_SUCCESS) {
+      // The stream was destroyed, too early. The default stream waits for all others but those that do not block.
+      api().cuMemFreeAsync(address, nullptr);
+    }
   });
 }
 

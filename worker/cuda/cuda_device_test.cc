@@ -152,6 +152,7 @@ TEST_F(CudaDeviceTest, FreesMemoryOfAStreamThatIsGone) {
   stream = nullptr;
   EXPECT_EQ(fake_->live_device_allocations, 1);
   memory = nullptr;
+  EXPECT_EQ(device_->api().cuStreamSynchronize(nullptr), CUDA_SUCCESS);
   EXPECT_EQ(fake_->live_device_allocations, 0);
 }
 

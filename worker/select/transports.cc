@@ -2,6 +2,7 @@
 
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -76,10 +77,16 @@ absl::Status Probe(const collective::Group& group, const std::string& topic, col
                          communicator);
   if (!watch.status().ok()) return watch.status();
   const collective::Instance instance = {group.generation.number, 0, 0, 0};
-  const collective::Collective barrier;
+  // Every member hears from every other, and gets more than one packet, which the network may not let through.
+  constexpr int64_t kBytes = 16 << 10;
+  const std::vector<int64_t> bytes(group.members.size(), kBytes);
+  const std::vector<char> sent(bytes.size() * kBytes, static_cast<char>(group.position));
+  std::vector<char> got(sent.size());
+  collective::Collective alltoall;
+  alltoall.what = collective::Alltoall{sent.data(), got.data(), bytes, bytes};
   absl::Status status;
   absl::Notification ended;
-  communicator->Start(instance, barrier, nullptr, [&](const absl::Status& told) {
+  communicator->Start(instance, alltoall, nullptr, [&](const absl::Status& told) {
     status = told;
     ended.Notify();
   });
