@@ -57,6 +57,18 @@ def packing() -> list[report.Row]:
     return [with_goal(row, "kernels", "85 % of the speed of a device's copy", row.value >= 0.85)]
 
 
+def loading() -> list[report.Row]:
+    """What the driver takes for our kernels once in a process: compiled, and from its cache."""
+    rows = []
+    for name, disable in (("compiled from PTX", "1"), ("from the driver's cache", "0")):
+        os.environ["CUDA_CACHE_DISABLE"] = disable
+        trials = [measure("first") for _ in range(TRIALS)]
+        more = [(each["first"][0] - each["second"][0]) * 1e3 for each in trials]
+        rows.append(report.row(f"loading our kernels, {name}", "ms", more))
+    del os.environ["CUDA_CACHE_DISABLE"]
+    return rows
+
+
 def submitting() -> list[report.Row]:
     """Host time."""
     times = measure("submit", 161, ROUNDS)
@@ -100,7 +112,7 @@ def recovery() -> list[report.Row]:
 
 def main() -> None:
     """Writes build/bench/gpu.json."""
-    rows = [*calls(), *packing(), *submitting(), *training(), *recovery()]
+    rows = [*calls(), *packing(), *loading(), *submitting(), *training(), *recovery()]
     report.write("gpu", rows, "make bench-gpu", device=DEVICE)
     report.print_goals(rows)
 

@@ -98,6 +98,21 @@ def part_pack(tensors: str, bytes_: str, rounds: str) -> Times:
     return by_turns(calls, int(rounds))
 
 
+def part_first() -> Times:
+    """The first batch that our kernels pack, which loads them, beside the second."""
+    synchronize()
+    hvd.allreduce_(torch.ones(1000), name="NCCL")
+    synchronize()
+    apart = [torch.ones(1000) for _ in range(20)][::2]
+    times: Times = {}
+    for turn in ("first", "second"):
+        begin = time.perf_counter()
+        hvd.grouped_allreduce_(apart, name="apart")
+        synchronize()
+        times[turn] = [time.perf_counter() - begin]
+    return times
+
+
 def part_submit(tensors: str, rounds: str) -> Times:
     """Host time: of submitting one gradient, of waiting for all of a step, and of a batch in one call."""
     gradients = [torch.ones(1000) for _ in range(int(tensors))]

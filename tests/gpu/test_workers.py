@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -97,6 +99,32 @@ def test_the_host_waits_for_nothing(tmp_path: Path) -> None:
         """
     job = processes.launch(tmp_path, 2, body)
     assert sorted(job.lines("did not wait ")) == ["0", "1"], job.report()
+
+
+def names_of_devices() -> list[str]:
+    """What CUDA_VISIBLE_DEVICES may hold: the number of a GPU, each UUID and, where one is divided, each part (MIG)."""
+    if DEVICE != "cuda":
+        return ["", "0"]
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=True).stdout
+    return ["0", *re.findall(r"UUID: ((?:GPU|MIG)-[^)]+)", listed)]
+
+
+def test_devices_named_in_every_way(tmp_path: Path) -> None:
+    """The driver counts the visible ones from 0, as torch does."""
+    for index, visible in enumerate(names_of_devices()):
+        folder = tmp_path / str(index)
+        folder.mkdir()
+        job = run(folder, 2, "plain_worker.py", CUDA_VISIBLE_DEVICES=visible)
+        assert job.lines("passed "), job.report()
+
+
+@pytest.mark.skipif(shutil.which("compute-sanitizer") is None, reason="CUDA's compute-sanitizer is not here")
+def test_our_kernels_stay_within_their_memory(tmp_path: Path) -> None:
+    """NCCL's kernels, which wait for those of other ranks, are left out."""
+    worker = [sys.executable, str(HERE / "on_device.py"), DEVICE, str(WORKERS / "gradients_worker.py")]
+    sanitizer = ["compute-sanitizer", "--kernel-name-exclude", "kernel_substring=nccl", "--error-exitcode", "9"]
+    with processes.running(processes.launch_command(2, *sanitizer, *worker), tmp_path, {}) as job:
+        assert job.wait(600) == 0, job.report()
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])

@@ -379,7 +379,7 @@ def case_gradients_outlive_the_job() -> None:
 def main() -> None:
     torch.set_num_threads(1)
     hvd.init()
-    assert hvd.size() == 2
+    assert hvd.size() > 1
     for name, case in list(globals().items()):
         if name.startswith("case_"):
             outcome = case() or "passed"
