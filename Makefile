@@ -29,7 +29,8 @@ build: deps  ## builds every target
 	bazel build //...
 
 # What a user runs; without the tests.
-PRODUCT := //agent:farandole-agent //controller:farandole-controller //frameworks:libfarandole.so //perf:farandole-perf
+PRODUCT := //agent:farandole-agent //controller:farandole-controller //frameworks:libfarandole.so \
+	//frameworks/jax:libfarandole_jax.so //perf:farandole-perf
 
 .PHONY: product
 product:
@@ -49,8 +50,8 @@ test: deps kernels  ## lint, build and every test; ends with "N passed, M failed
 	@$(VENV)/python scripts/run_tests.py $(AFTER)
 
 .PHONY: test-all
-test-all:  ## that, then test-nccl, test-rdma, test-torch-floor and wheel-test (needs root): what the automatic build runs
-	@$(MAKE) --no-print-directory test AFTER="test-nccl test-rdma test-torch-floor wheel-test"
+test-all:  ## that, then test-nccl, test-rdma, test-jax, test-jax-floor, test-torch-floor and wheel-test (needs root): what the automatic build runs
+	@$(MAKE) --no-print-directory test AFTER="test-nccl test-rdma test-jax test-jax-floor test-torch-floor wheel-test"
 
 # Between edits: of the C++ tests only what a change reaches runs again.
 .PHONY: test-quick
@@ -87,6 +88,19 @@ test-nccl: deps kernels product  ## NVIDIA's own NCCL and ptxas, without a GPU: 
 # What runs in the guests beside Debian's tools.
 IN_GUESTS := $(addprefix //tests/conformance:,channel_test ending_test pairing_test tcp_test) \
 	//tests/metamorphic:metamorphic_test //tests/rdma:channel_traffic
+
+# The newest for Python 3.11.
+JAX ?= 0.10.2
+JAX_TESTS ?= tests/jax
+
+.PHONY: test-jax
+test-jax: deps product  ## the front end for JAX; with another release: make test-jax JAX=0.6.2
+	@scripts/install_deps.sh --jax $(JAX)
+	@PATH="$(CURDIR)/.deps/jax-$(JAX)/bin:$$PATH" python -m pytest -q -rs --junitxml=build/test/test-jax.xml $(JAX_TESTS)
+
+.PHONY: test-jax-floor
+test-jax-floor:  ## the collectives with the oldest release of JAX that is supported
+	@$(MAKE) --no-print-directory test-jax JAX=0.4.35 JAX_TESTS="tests/jax -k 'numpy and (2 or 3)'"
 
 .PHONY: test-rdma
 test-rdma: deps  ## RDMA between emulated machines, with Soft-RoCE; skipped where there is no emulator

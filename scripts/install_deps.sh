@@ -8,7 +8,7 @@
 #      /usr/bin/python3 that is >= 3.9, has venv and for which every package can be installed.
 #   4. In .deps/wheels the pip packages that our own wheels need.
 #
-# With --torch VERSION: an environment of its own with that torch, for `make test-torch`.
+# With --torch VERSION or --jax VERSION: an environment of its own with that, for `make test-torch` or `make test-jax`.
 # With --product: the packages that compile and abseil's source alone; with --check says which of those packages are
 # missing, and installs nothing. With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of
 # `make fuzz`, with --lint those of `make lint`, with --kernels the compiler of GPU kernels, without which these are left
@@ -232,20 +232,21 @@ install_more() {
   echo "$wanted" >"$mark"
 }
 
-# A venv with another torch than .venv's, by the first Python of $PYTHON and .venv's own for which there is one.
-make_torch_venv() {
-  local venv=.deps/torch-$1 wanted python
-  wanted=$(echo "$1" | cat - requirements-torch.txt | cksum)
+# A venv with a release of a framework, .deps/NAME-VERSION, by the first Python of $PYTHON and .venv's own for which there
+# is one; with it the packages of requirements-NAME.txt.
+make_framework_venv() {
+  local name=$1 version=$2 venv=.deps/$1-$2 with=requirements-$1.txt wanted python
+  wanted=$(echo "$version" | cat - "$with" | cksum)
   [[ $(cat "$venv/requirements.cksum" 2>/dev/null) == "$wanted" ]] && return 0
   for python in ${PYTHON:-} .venv/bin/python; do
-    echo "install_deps: making $venv with torch $1 and $("$python" --version), which may take gigabytes of CUDA packages"
+    echo "install_deps: making $venv with $name $version and $("$python" --version)${3:-}"
     "$python" -m venv --clear "$venv"
-    if "$venv/bin/python" -m pip install -q --disable-pip-version-check "torch==$1" -r requirements-torch.txt; then
+    if "$venv/bin/python" -m pip install -q --disable-pip-version-check "$name==$version" -r "$with"; then
       echo "$wanted" >"$venv/requirements.cksum"
       return 0
     fi
   done
-  die "torch $1 cannot be installed for $("$python" --version); set PYTHON to one that it supports (torch 2.1: up to 3.11)"
+  die "$name $version cannot be installed for $("$python" --version); set PYTHON to one that it supports${4:-}"
 }
 
 # NVIDIA's wheels as files, in .deps/nvidia: no Python of ours gets them.
@@ -263,7 +264,11 @@ fetch_nvidia() {
 
 case ${1:-} in
   --torch)
-    make_torch_venv "$2"
+    make_framework_venv torch "$2" ", which may take gigabytes of CUDA packages" " (torch 2.1: up to 3.11)"
+    exit
+    ;;
+  --jax)
+    make_framework_venv jax "$2"
     exit
     ;;
   --consumers)

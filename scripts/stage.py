@@ -13,7 +13,8 @@ from pathlib import Path
 from project import ROOT
 
 EXECUTABLES = ("controller/farandole-controller", "agent/farandole-agent", "perf/farandole-perf")
-LIBRARY = "frameworks/libfarandole.so"
+# Ours, and what frameworks call.
+LIBRARIES = ("frameworks/libfarandole.so", "frameworks/jax/libfarandole_jax.so")
 # The platform's own; every manylinux policy has them. All else is carried, or has to be installed.
 PLATFORM_PACKAGES = ("libc6", "libgcc-s1", "libstdc++6", "zlib1g")
 # Compiled or linked statically into what is shipped; their licences go along.
@@ -57,14 +58,15 @@ def stage_package(stage: Path) -> list[Path]:
     shutil.copy(ROOT / "examples" / QUERY_EXAMPLE, package / "examples")
     (package / "lib").mkdir()
     (package / "bin").mkdir()
-    built = {name: ROOT / "bazel-bin" / name for name in (LIBRARY, *EXECUTABLES)}
+    built = {name: ROOT / "bazel-bin" / name for name in (*LIBRARIES, *EXECUTABLES)}
     for name, file in built.items():
-        target = package / ("lib" if name == LIBRARY else "bin") / Path(name).name
+        target = package / ("lib" if name in LIBRARIES else "bin") / Path(name).name
         run("strip", "--strip-unneeded", "-o", target, file)
         target.chmod(0o755)
-    foreign = {package_of(p) for p in shared_libraries(package / "lib" / "libfarandole.so").values()}
-    if not foreign <= set(PLATFORM_PACKAGES):
-        raise SystemExit(f"libfarandole.so depends on {foreign}; nothing may enter the user's process with it")
+    for library in (package / "lib").iterdir():
+        foreign = {package_of(p) for p in shared_libraries(library).values()}
+        if not foreign <= set(PLATFORM_PACKAGES):
+            raise SystemExit(f"{library.name} depends on {foreign}; nothing may enter the user's process with it")
     return [package / "bin" / Path(name).name for name in EXECUTABLES]
 
 

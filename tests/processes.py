@@ -34,11 +34,13 @@ def environment(**variables: str) -> dict[str, str]:
 
 def script_file(folder: Path, body: str) -> Path:
     """A script of its own from an indented body, with the imports that all share: those of torch only if the body names
-    it, or an optimizer, because that takes two seconds of computing."""
+    it, or an optimizer, because that takes two seconds of computing; those of JAX if it names that."""
     path = folder / "script.py"
     head = "import os, signal, sys, threading, time\n"
     if re.search(r"\b(torch|DistributedOptimizer)\b", body):
         head += "import torch\nfrom torch import full, ones, tensor, zeros\nimport farandole.torch as hvd\n"
+    elif re.search(r"\bjax\b", body):
+        head += "import jax\nimport jax.numpy as jnp\nimport numpy as np\nimport farandole.jax as hvd\n"
     else:
         head += "import light as hvd\nfrom light import full, ones, tensor, zeros\n"
     path.write_text(head + textwrap.dedent(body))

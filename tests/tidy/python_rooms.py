@@ -58,6 +58,16 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "launch.settings": ("base", "launch.hosts"),
     "launch.status": ("base", "launch.processes"),
     "launch.workers": ("launch.function.call_files", "launch.processes"),
+    "jax": (
+        "core",
+        "elastic",
+        "exceptions",
+        "library",
+        "process",
+        "process_sets",
+        "session",
+        "version",
+    ),
     "torch": (
         "base",
         "core",

@@ -206,6 +206,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
         "worker/session",
         "worker/shm",
     ),
+    "frameworks/jax": ("frameworks",),
     "perf": ("base", "proto", "perf/control", "perf/data"),
     "perf/control": ("base", "proto", "proto/codec", "agent/core", "agent/link", "worker/session"),
     "perf/data": (

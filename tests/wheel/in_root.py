@@ -28,6 +28,7 @@ LEFT_OUT = {
     "debugging": "looks at a job that stands still or crashes; py-spy",
     "elastic": "a script for a cluster's own list of hosts",
     "install": "make wheel needs the source tree and compilers; the wheels are given here",
+    "jax": "needs JAX; tests/jax runs the script and the examples",
     "monitoring": "looks at a job that is under way; curl and jq",
     "several-hosts": "needs several hosts with ssh, torchrun or mpirun",
     "slurm": "needs Slurm; tests/docs runs the file with a stand-in for srun",

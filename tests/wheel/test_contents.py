@@ -40,7 +40,8 @@ def test_library_needs_only_the_platform(installed: Installed) -> None:
 def test_no_other_shared_object_is_where_a_user_process_would_load_it(installed: Installed) -> None:
     libraries = [p.relative_to(installed.site) for p in installed.site.rglob("*.so*")]
     inside = [p.as_posix() for p in libraries if p.parts[0] != "farandole.libs"]
-    assert inside == ["farandole/lib/libfarandole.so"]
+    # The others are loaded when their front end calls them for the first time.
+    assert sorted(inside) == ["farandole/lib/libfarandole.so", "farandole/lib/libfarandole_jax.so"]
 
 
 def test_every_module_of_the_package_is_there(installed: Installed) -> None:

@@ -11,6 +11,7 @@ _SOURCE_BIN = os.path.join(os.path.dirname(os.path.dirname(PACKAGE)), "bazel-bin
 # name: (variable that overrides, folder in the package, folder under bazel-bin)
 _FILES = {
     "libfarandole.so": ("FARANDOLE_LIBRARY_DIR", "lib", "frameworks"),
+    "libfarandole_jax.so": ("FARANDOLE_LIBRARY_DIR", "lib", "frameworks/jax"),
     "farandole-controller": ("FARANDOLE_BIN_DIR", "bin", "controller"),
     "farandole-agent": ("FARANDOLE_BIN_DIR", "bin", "agent"),
     "farandole-perf": ("FARANDOLE_BIN_DIR", "bin", "perf"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, Callable
 
 from farandole.exceptions import HorovodInternalError
@@ -110,6 +111,19 @@ def synchronize(handle: int | Deferred) -> Any:
     finally:
         for one in each:
             release(one, tensors)
+
+
+def synchronize_all(handles: Iterable[int | Deferred]) -> list[Any]:
+    """Waits for all, so that none is left under way; then returns their results, or raises the first error."""
+    results, first_error = [], None
+    for handle in handles:
+        try:
+            results.append(synchronize(handle))
+        except Exception as error:
+            first_error = first_error or error
+    if first_error is not None:
+        raise first_error
+    return results
 
 
 def finish(handle: int, tensors: tuple[Any, ...], make_result: Finish) -> Any:

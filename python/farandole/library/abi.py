@@ -1,4 +1,4 @@
-"""The C ABI of libfarandole.so (frameworks/c_api.h). Nothing else in the package loads a library."""
+"""The C ABI of libfarandole.so (frameworks/c_api.h). No other module of the package loads a library."""
 
 from __future__ import annotations
 
@@ -141,6 +141,27 @@ def load() -> Library:
             if _library is None:
                 _library = _open()
     return _library
+
+
+def load_plugin(name: str, bind: str, functions: Sequence[str]) -> ctypes.CDLL:
+    """Loads a library of ours that a framework calls. It is given functions of the C ABI, and finds nothing itself.
+
+    Args:
+        name: of its file.
+        bind: the function of it that takes a struct of pointers to `functions`, and copies it.
+        functions: of the C ABI, without their prefix.
+
+    Raises:
+        ImportError: it is missing or cannot be loaded.
+    """
+    ours = load()
+    try:
+        plugin = ctypes.CDLL(locate.find(name))
+    except OSError as error:
+        raise ImportError(f"farandole cannot load its library: {error}") from None
+    addresses = [ctypes.cast(getattr(ours, function), c_void_p).value for function in functions]
+    getattr(plugin, bind)((c_void_p * len(addresses))(*addresses))
+    return plugin
 
 
 def _open() -> Library:

@@ -27,7 +27,11 @@ peer_lost_told = False
 def make_error(code: int, during_init: bool = False, advice: str = "") -> Exception:
     """The exception for a negative `code` that the calling thread has just received; `advice` goes behind its text."""
     library = abi.loaded()
-    text = library.error_text() if library is not None else ""
+    return error_of(code, library.error_text() if library is not None else "", during_init, advice)
+
+
+def error_of(code: int, text: str, during_init: bool = False, advice: str = "") -> Exception:
+    """The exception for a negative `code` and the sentence about it."""
     if code == abi.NOT_INITIALIZED:
         text = NOT_INITIALIZED_TEXT
     if code == abi.RETIRED:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from farandole.core.handles import synchronize
+from farandole.core.handles import synchronize_all
 from farandole.core.objects import allgather_object, broadcast_object
 from farandole.process import basics
 from farandole.torch import memory
@@ -48,19 +48,7 @@ def broadcast_parameters(
     twice = [name for name, count in Counter(name for name, _ in named).items() if count > 1]
     if twice:
         raise ValueError(f"params has several entries of the names {sorted(twice)}")
-    _synchronize_all([operations.broadcast_async_(tensor, root_rank, name) for name, tensor in named])
-
-
-def _synchronize_all(handles: list[int]) -> None:
-    """Waits for all, so that none is left under way, then raises the first error."""
-    first_error = None
-    for handle in handles:
-        try:
-            synchronize(handle)
-        except Exception as error:
-            first_error = first_error or error
-    if first_error is not None:
-        raise first_error
+    synchronize_all([operations.broadcast_async_(tensor, root_rank, name) for name, tensor in named])
 
 
 class _Remote(NamedTuple):
@@ -168,7 +156,7 @@ def broadcast_optimizer_state(
     if not is_root:
         sources = [torch.empty(remote.shape, dtype=remote.dtype) for remote in description.tensors]
     names = [remote.name for remote in description.tensors]
-    _synchronize_all([operations.broadcast_async_(tensor, root_rank, name) for name, tensor in zip(names, sources)])
+    synchronize_all([operations.broadcast_async_(tensor, root_rank, name) for name, tensor in zip(names, sources)])
     if is_root:
         return
     misfit = _misfit(optimizer, description)

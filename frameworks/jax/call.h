@@ -1,0 +1,32 @@
+#ifndef FARANDOLE_FRAMEWORKS_JAX_CALL_H_
+#define FARANDOLE_FRAMEWORKS_JAX_CALL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "frameworks/c_api.h"
+
+namespace farandole::frameworks::jax {
+
+// What the attribute `call` of a collective says, the same for all tensors of one call.
+struct Call {
+  int operation = 0;  // FARANDOLE_ALLREDUCE...
+  int reduce_op = 0;
+  double prescale = 1;
+  double postscale = 1;
+  int root_rank = 0;
+  uint32_t process_set = 0;
+  // Also where there is one tensor, for people.
+  std::string group;
+  // Of each tensor; empty: the core makes it from the group's.
+  std::vector<std::string> names;
+
+  // The text that python/farandole/jax/custom_call.py makes: a line with the numbers, separated by blanks, and one with
+  // each of: the name of the group, and of each of `tensors`. False: it is none.
+  bool Parse(const std::string& text, int64_t tensors);
+};
+
+}  // namespace farandole::frameworks::jax
+
+#endif  // FARANDOLE_FRAMEWORKS_JAX_CALL_H_

@@ -1,0 +1,296 @@
+"""The collectives on trees of arrays."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from farandole import process_sets
+from farandole.core import handles, numpy_arrays, reduce_ops
+from farandole.jax import custom_call
+from farandole.jax.compression import Compression, Compressor
+from farandole.jax.custom_call import Call
+from farandole.library import submission
+from farandole.process.basics import library_in_use
+from farandole.process_sets import ProcessSet, global_process_set
+
+
+def _leaves(tree: Any) -> tuple[list[Any], Any]:
+    leaves, structure = jax.tree_util.tree_flatten(tree)
+    return [jnp.asarray(leaf) for leaf in leaves], structure
+
+
+def _name(name: str | None, tree: Any) -> str:
+    """The name given, or one from the paths in the tree: ranks that trace a function differently often agree."""
+    if name is not None and not isinstance(name, str):
+        raise ValueError(f"name must be a str, got {type(name).__name__}")
+    if name:
+        return name
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
+    first = paths[0] or "array"
+    return first if len(paths) == 1 else f"{first} and {len(paths) - 1} more"
+
+
+def _call(operation: int, name: str, process_set: ProcessSet, **more: Any) -> Call:
+    library_in_use()
+    set_id = process_sets.id_of(process_set)
+    size, position = process_set.size(), process_set.rank()
+    if size is None or position is None or position < 0:
+        raise ValueError(f"this process is no member of {process_set}")
+    return Call(operation, name, set_id=set_id, size=size, position=position, **more)
+
+
+def _reducing(op: int | None, prescale_factor: float, postscale_factor: float) -> dict[str, Any]:
+    return {
+        "op": reduce_ops.resolve(op),
+        "prescale_factor": float(prescale_factor),
+        "postscale_factor": float(postscale_factor),
+    }
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _differentiable(call: Call, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    return custom_call.run(call, arrays)
+
+
+def _forward(call: Call, arrays: tuple[Any, ...]) -> tuple[Any, Any]:
+    # What is kept are shapes and types; arrays carry them in a form that every transformation takes.
+    return custom_call.run(call, arrays), tuple(jnp.zeros((*array.shape, 0), array.dtype) for array in arrays)
+
+
+def _backward(call: Call, kept: tuple[Any, ...], gradients: tuple[Any, ...]) -> tuple[tuple[Any, ...]]:
+    """Of the arrays that have gradients, those of all ranks' results."""
+    shapes = [jax.ShapeDtypeStruct(each.shape[:-1], each.dtype) for each in kept]
+    places = [i for i, each in enumerate(shapes) if jnp.issubdtype(each.dtype, jnp.inexact)]
+    result: list[Any] = [np.zeros(each.shape, jax.dtypes.float0) for each in shapes]
+    if places:
+        found = _gradients(call, tuple(gradients[i] for i in places), [shapes[i] for i in places])
+        for place, gradient in zip(places, found):
+            result[place] = gradient
+    return (tuple(result),)
+
+
+def _gradients(call: Call, gradients: tuple[Any, ...], shapes: Sequence[Any]) -> Sequence[Any]:
+    back = call._replace(name=f"{call.name}.grad")
+    if call.operation == submission.ALLREDUCE:
+        if call.op not in (reduce_ops.Average, reduce_ops.Sum):
+            raise ValueError("only an Average or a Sum has a gradient")
+        return _differentiable(back, gradients)
+    if call.operation == submission.ALLTOALL:
+        return _differentiable(back, gradients)
+    if call.operation == submission.BROADCAST:
+        total = _differentiable(back._replace(operation=submission.ALLREDUCE, op=reduce_ops.Sum), gradients)
+        at_root = library_in_use().rank() == call.root_rank
+        return [each if at_root else jnp.zeros_like(each) for each in total]
+    if call.operation == submission.ALLGATHER:
+        scatter = back._replace(operation=submission.REDUCESCATTER, op=reduce_ops.Sum)
+        return _differentiable(scatter, gradients)
+    factor = call.prescale_factor * call.postscale_factor / (call.size if call.op == reduce_ops.Average else 1)
+    gather = back._replace(operation=submission.ALLGATHER, prescale_factor=1.0, postscale_factor=1.0)
+    return [each * jnp.asarray(factor, each.dtype) for each in custom_call.run(gather, gradients, shapes)]
+
+
+_differentiable.defvjp(_forward, _backward)
+
+
+def _finish(*begun: Any) -> Any:
+    return handles.synchronize(handles.track(*begun))
+
+
+def allreduce(
+    tree: Any,
+    op: int | None = None,
+    name: str | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    compression: type[Compressor] = Compression.none,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Combines each array of a tree over the ranks, all arrays together.
+
+    Inside of ``jit``, ``grad``, ``vmap``, ``scan`` and ``cond``, too. The gradient is reduced in the same way.
+
+    Args:
+        tree: a pytree of arrays, with the same structure, shapes and types on all ranks. Numbers, or bool for Min, Max
+            and Product; unsigned integers of 8 or 16 bits.
+        op: Average (default), Sum, Adasum, Min, Max or Product.
+        name: the same on all ranks. None: made from the paths in the tree. Collectives that may come in either order in
+            one program need different names.
+        prescale_factor, postscale_factor: of each input, and of the result.
+        compression: the type that floating-point numbers have on the way.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+
+    Returns:
+        A tree of the same structure, shapes and types.
+
+    Raises:
+        ValueError: an array or an argument that is wrong, or not initialised.
+        TensorMismatchError: the ranks disagree.
+        HorovodInternalError: a peer was lost.
+        jax.errors.JaxRuntimeError: instead of the last two, from a compiled function.
+    """
+    given, structure = _leaves(tree)
+    if not given:
+        return tree
+    arrays = tuple(compression.compress(array) for array in given)
+    reducing = _reducing(op, prescale_factor, postscale_factor)
+    call = _call(submission.ALLREDUCE, _name(name, tree), process_set, **reducing)
+    if custom_call.is_traced(arrays):
+        results: Sequence[Any] = _differentiable(call, arrays)
+    else:
+        values = [custom_call.as_numpy(array) for array in arrays]
+        ours, more = numpy_arrays.collectives, (call.name, *reducing.values(), process_set)
+        if len(values) == 1:
+            results = [_finish(*ours.allreduce(values[0], False, *more))]
+        else:
+            results = _finish(*ours.grouped_allreduce(values, False, *more))
+    return structure.unflatten([jnp.asarray(each).astype(to.dtype) for each, to in zip(results, given)])
+
+
+def allgather(tree: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:
+    """Concatenates each array of a tree along its first dimension, in order of rank, all arrays together.
+
+    The gradient is the sum of the ranks' gradients of these rows.
+
+    Args:
+        tree: a pytree of arrays with at least one dimension, the first of which may differ between ranks outside of
+            compiled functions, where it is the same on all.
+        name: as of `allreduce`.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+
+    Returns:
+        A tree of the same structure and types, on all ranks the same.
+
+    Raises:
+        As `allreduce`.
+    """
+    arrays, structure = _leaves(tree)
+    if not arrays:
+        return tree
+    call = _call(submission.ALLGATHER, _name(name, tree), process_set)
+    if custom_call.is_traced(arrays):
+        return structure.unflatten(_differentiable(call, tuple(arrays)))
+    values = [numpy_arrays.movable(custom_call.as_numpy(array)) for array in arrays]
+    if len(values) == 1:
+        results = [_finish(*numpy_arrays.collectives.allgather(values[0], call.name, process_set))]
+    else:
+        results = _finish(*numpy_arrays.collectives.grouped_allgather(values, call.name, process_set))
+    return structure.unflatten([jnp.asarray(each.view(to.dtype)) for each, to in zip(results, arrays)])
+
+
+def broadcast(
+    tree: Any, root_rank: int = 0, name: str | None = None, process_set: ProcessSet = global_process_set
+) -> Any:
+    """The values of `root_rank` on all ranks.
+
+    Its gradient is the sum of the ranks' gradients on the root, and zero on the others.
+
+    Args:
+        tree: a pytree of arrays, with the same structure, shapes and types on all ranks.
+        root_rank: a rank of the job.
+        name: as of `allreduce`.
+        process_set: the ranks that take part, the root among them; all of them have to call.
+
+    Returns:
+        A tree of the same structure, shapes and types.
+
+    Raises:
+        As `allreduce`.
+    """
+    arrays, structure = _leaves(tree)
+    if not arrays:
+        return tree
+    call = _call(submission.BROADCAST, _name(name, tree), process_set, root_rank=root_rank)
+    if custom_call.is_traced(arrays):
+        return structure.unflatten(_differentiable(call, tuple(arrays)))
+    values = [numpy_arrays.movable(custom_call.as_numpy(array)) for array in arrays]
+    names = custom_call.member_names(call.name, len(values))
+    begun = [
+        handles.track(*numpy_arrays.collectives.broadcast(value, False, root_rank, each, process_set))
+        for value, each in zip(values, names)
+    ]
+    results = handles.synchronize_all(begun)
+    return structure.unflatten([jnp.asarray(each.view(to.dtype)) for each, to in zip(results, arrays)])
+
+
+def alltoall(
+    array: Any,
+    splits: Iterable[int] | None = None,
+    name: str | None = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Sends rows of `array` to every rank, and returns what has come from rank 0, 1 and so on.
+
+    The gradient goes the way back.
+
+    Args:
+        array: with at least one dimension.
+        splits: how many rows go to each rank, the first of them to the first; outside of compiled functions only. None:
+            as many to each.
+        name: as of `allreduce`.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+
+    Returns:
+        An array; with `splits` a pair: the array, and how many rows came from each rank (int32).
+
+    Raises:
+        As `allreduce`.
+    """
+    value = jnp.asarray(array)
+    call = _call(submission.ALLTOALL, _name(name, value), process_set)
+    if custom_call.is_traced([value]):
+        if splits is not None:
+            raise ValueError("inside of a function that JAX traces an alltoall takes no splits")
+        return _differentiable(call, (value,))[0]
+    moved = numpy_arrays.movable(custom_call.as_numpy(value))
+    counts = functools.partial(jnp.asarray, dtype=jnp.int32)
+    result = _finish(*numpy_arrays.collectives.alltoall(moved, splits, call.name, process_set, counts))
+    if splits is None:
+        return jnp.asarray(result.view(value.dtype))
+    return jnp.asarray(result[0].view(value.dtype)), result[1]
+
+
+def reducescatter(
+    tree: Any,
+    op: int | None = None,
+    name: str | None = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """Combines each array of a tree over the ranks and gives each rank some of its rows, all arrays together.
+
+    The gradient is gathered from the ranks, divided by their number for an Average.
+
+    Args:
+        tree: a pytree of arrays with at least one dimension, with the same structure, shapes and types on all ranks.
+        op: Average (default) or Sum.
+        name: as of `allreduce`.
+        prescale_factor, postscale_factor: of each input, and of the result.
+        process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
+
+    Returns:
+        A tree of the same structure and types. Of r rows rank p of n gets r // n, and one more if p < r % n.
+
+    Raises:
+        As `allreduce`.
+    """
+    arrays, structure = _leaves(tree)
+    if not arrays:
+        return tree
+    reducing = _reducing(op, prescale_factor, postscale_factor)
+    call = _call(submission.REDUCESCATTER, _name(name, tree), process_set, **reducing)
+    if custom_call.is_traced(arrays):
+        return structure.unflatten(_differentiable(call, tuple(arrays)))
+    values = [custom_call.as_numpy(array) for array in arrays]
+    ours, more = numpy_arrays.collectives, (call.name, *reducing.values(), process_set)
+    if len(values) == 1:
+        results = [_finish(*ours.reducescatter(values[0], *more))]
+    else:
+        results = _finish(*ours.grouped_reducescatter(values, *more))
+    return structure.unflatten([jnp.asarray(each) for each in results])

@@ -1,0 +1,90 @@
+"""Elastic training with JAX: ``hvd.elastic.run`` and ``JaxState``. See docs/elastic.md."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any, Callable
+
+import jax
+
+from farandole import elastic
+from farandole.core.objects import broadcast_object
+from farandole.elastic import HostsUpdatedInterrupt, ObjectState, State, WorkerRetiredError
+from farandole.jax.functions import broadcast_parameters
+from farandole.library import errors
+from farandole.process import basics
+
+__all__ = ["HostsUpdatedInterrupt", "JaxState", "ObjectState", "State", "WorkerRetiredError", "run"]
+
+_SENTENCE = re.compile(r"farandole error (-\d+): (.*)", re.DOTALL)
+
+
+def _is_tree_of_arrays(value: Any) -> bool:
+    leaves = jax.tree_util.tree_leaves(value)
+    return bool(leaves) and all(isinstance(leaf, jax.Array) for leaf in leaves)
+
+
+class JaxState(ObjectState):
+    """What training must not lose, as attributes: ``JaxState(params=params, opt_state=opt_state, step=0)``.
+
+    Trees of arrays are kept as they are, since arrays do not change, and travel as arrays; everything else is copied,
+    and travels as one object.
+
+    Args:
+        kwargs: the attributes and their first values. Attributes that are added later are not part of the state.
+
+    Raises:
+        TypeError: a value cannot be copied; the text names it.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._trees = {name: value for name, value in kwargs.items() if _is_tree_of_arrays(value)}
+        for name, value in self._trees.items():
+            setattr(self, name, value)
+        plain = {name: value for name, value in kwargs.items() if name not in self._trees}
+        super().__init__(bcast_object=broadcast_object, get_rank=basics.rank, **plain)
+
+    def save(self) -> None:
+        """Keeps the state in memory."""
+        self._trees = {name: getattr(self, name) for name in self._trees}
+        super().save()
+
+    def restore(self) -> None:
+        """Takes the attributes back to what was saved."""
+        for name, value in self._trees.items():
+            setattr(self, name, value)
+        super().restore()
+
+    def sync(self) -> None:
+        """Takes over the present attributes of rank 0, and saves them.
+
+        Raises:
+            TensorMismatchError: the ranks have trees of other shapes.
+            HorovodInternalError: a peer was lost.
+        """
+        present = {name: getattr(self, name) for name in self._trees}
+        for name, value in broadcast_parameters(present).items():
+            setattr(self, name, value)
+        super().sync()
+        self.save()
+
+
+def run(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator for a training function whose first argument is a `State`: it is called again, in the same process,
+    when workers were lost, came or left. As `farandole.elastic.run`, also where a compiled function has failed.
+
+    Call ``hvd.init()`` before the decorated function, and start the script with ``farandole run --min-np``.
+    """
+
+    @functools.wraps(func)
+    def translated(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return func(*args, **kwargs)
+        except jax.errors.JaxRuntimeError as error:
+            found = _SENTENCE.search(str(error))
+            if found is None:
+                raise
+            raise errors.error_of(int(found[1]), found[2]) from error
+
+    return elastic.run(translated)
