@@ -30,7 +30,7 @@ build: deps  ## builds every target
 
 # What a user runs; without the tests.
 PRODUCT := //agent:farandole-agent //controller:farandole-controller //frameworks:libfarandole.so \
-	//frameworks/jax:libfarandole_jax.so //perf:farandole-perf
+	//frameworks/jax:libfarandole_jax.so //frameworks/tensorflow:libfarandole_tensorflow.so //perf:farandole-perf
 
 .PHONY: product
 product:
@@ -49,9 +49,11 @@ test: deps kernels  ## lint, build and every test; ends with "N passed, M failed
 	@scripts/install_deps.sh --consumers
 	@$(VENV)/python scripts/run_tests.py $(AFTER)
 
+BESIDE := test-nccl test-rdma test-jax test-jax-floor test-tensorflow test-tensorflow-floor test-torch-floor wheel-test
+
 .PHONY: test-all
-test-all:  ## that, then test-nccl, test-rdma, test-jax, test-jax-floor, test-torch-floor and wheel-test (needs root): what the automatic build runs
-	@$(MAKE) --no-print-directory test AFTER="test-nccl test-rdma test-jax test-jax-floor test-torch-floor wheel-test"
+test-all:  ## that, then what is in BESIDE: every other test of ours (needs root); what the automatic build runs
+	@$(MAKE) --no-print-directory test AFTER="$(BESIDE)"
 
 # Between edits: of the C++ tests only what a change reaches runs again.
 .PHONY: test-quick
@@ -101,6 +103,19 @@ test-jax: deps product  ## the front end for JAX; with another release: make tes
 .PHONY: test-jax-floor
 test-jax-floor:  ## the collectives with the oldest release of JAX that is supported
 	@$(MAKE) --no-print-directory test-jax JAX=0.4.35 JAX_TESTS="tests/jax -k 'numpy and (2 or 3)'"
+
+TENSORFLOW ?= 2.21.0
+TENSORFLOW_TESTS ?= tests/tensorflow
+
+.PHONY: test-tensorflow
+test-tensorflow: deps product  ## the front end for TensorFlow; with another release: make test-tensorflow TENSORFLOW=2.16.2
+	@scripts/install_deps.sh --tensorflow $(TENSORFLOW)
+	@PATH="$(CURDIR)/.deps/tensorflow-$(TENSORFLOW)/bin:$$PATH" python -m pytest -q -rs \
+	  --junitxml=build/test/test-tensorflow.xml $(TENSORFLOW_TESTS)
+
+.PHONY: test-tensorflow-floor
+test-tensorflow-floor:  ## the collectives with the oldest release of TensorFlow that is supported
+	@$(MAKE) --no-print-directory test-tensorflow TENSORFLOW=2.13.1 TENSORFLOW_TESTS="tests/tensorflow -k 'numpy and 2'"
 
 .PHONY: test-rdma
 test-rdma: deps  ## RDMA between emulated machines, with Soft-RoCE; skipped where there is no emulator

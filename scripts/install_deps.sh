@@ -8,7 +8,8 @@
 #      /usr/bin/python3 that is >= 3.9, has venv and for which every package can be installed.
 #   4. In .deps/wheels the pip packages that our own wheels need.
 #
-# With --torch VERSION or --jax VERSION: an environment of its own with that, for `make test-torch` or `make test-jax`.
+# With --torch VERSION, --jax VERSION or --tensorflow VERSION: an environment of its own with that, for `make test-torch`,
+# `make test-jax` or `make test-tensorflow`.
 # With --product: the packages that compile and abseil's source alone; with --check says which of those packages are
 # missing, and installs nothing. With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of
 # `make fuzz`, with --lint those of `make lint`, with --kernels the compiler of GPU kernels, without which these are left
@@ -235,13 +236,15 @@ install_more() {
 # A venv with a release of a framework, .deps/NAME-VERSION, by the first Python of $PYTHON and .venv's own for which there
 # is one; with it the packages of requirements-NAME.txt.
 make_framework_venv() {
-  local name=$1 version=$2 venv=.deps/$1-$2 with=requirements-$1.txt wanted python
+  local name=$1 version=$2 venv=.deps/$1-$2 with=requirements-$1.txt package=$1 wanted python
+  # Without CUDA's libraries.
+  [[ $name == tensorflow ]] && package=tensorflow-cpu
   wanted=$(echo "$version" | cat - "$with" | cksum)
   [[ $(cat "$venv/requirements.cksum" 2>/dev/null) == "$wanted" ]] && return 0
   for python in ${PYTHON:-} .venv/bin/python; do
     echo "install_deps: making $venv with $name $version and $("$python" --version)${3:-}"
     "$python" -m venv --clear "$venv"
-    if "$venv/bin/python" -m pip install -q --disable-pip-version-check "$name==$version" -r "$with"; then
+    if "$venv/bin/python" -m pip install -q --disable-pip-version-check "$package==$version" -r "$with"; then
       echo "$wanted" >"$venv/requirements.cksum"
       return 0
     fi
@@ -269,6 +272,10 @@ case ${1:-} in
     ;;
   --jax)
     make_framework_venv jax "$2"
+    exit
+    ;;
+  --tensorflow)
+    make_framework_venv tensorflow "$2"
     exit
     ;;
   --consumers)

@@ -14,7 +14,11 @@ from project import ROOT
 
 EXECUTABLES = ("controller/farandole-controller", "agent/farandole-agent", "perf/farandole-perf")
 # Ours, and what frameworks call.
-LIBRARIES = ("frameworks/libfarandole.so", "frameworks/jax/libfarandole_jax.so")
+LIBRARIES = (
+    "frameworks/libfarandole.so",
+    "frameworks/jax/libfarandole_jax.so",
+    "frameworks/tensorflow/libfarandole_tensorflow.so",
+)
 # The platform's own; every manylinux policy has them. All else is carried, or has to be installed.
 PLATFORM_PACKAGES = ("libc6", "libgcc-s1", "libstdc++6", "zlib1g")
 # Compiled or linked statically into what is shipped; their licences go along.

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "frameworks/jax/call.h"
-#include "frameworks/jax/interrupts.h"
+#include "frameworks/plugin/call.h"
+#include "frameworks/plugin/interrupts.h"
 
 namespace farandole::frameworks::jax {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 // How late a SIGINT may be noticed.
 constexpr int kSliceMs = 50;
 
-CoreFunctions core;
+plugin::CoreFunctions core;
 
 // A type of the C ABI; -1: it has none. What is moved and not computed with may go as another type of that size.
 int TypeOf(int dtype, bool computes) {
@@ -106,7 +106,7 @@ bool IsGroup(int operation) {
 
 class Collective {
  public:
-  Collective(const Call& call, const XlaFrame& frame) : call_(call), tensors_(frame.arguments.size) {
+  Collective(const plugin::Call& call, const XlaFrame& frame) : call_(call), tensors_(frame.arguments.size) {
     for (size_t i = 0; i < tensors_.size(); ++i) {
       tensors_[i].in = static_cast<const XlaBuffer*>(frame.arguments.values[i]);
       tensors_[i].out = static_cast<const XlaBuffer*>(frame.results.values[i]);
@@ -125,9 +125,9 @@ class Collective {
       if (tensor.other_shape.empty() || failure.code != FARANDOLE_NO_MEMORY) continue;
       failure.text = "the ranks together give " + Text(tensor.other_shape.data(), tensor.other_shape.size()) +
                      " where " + Text(tensor.out->dimensions, tensor.out->rank) +
-                     " was traced: in a compiled function each rank has as many rows; call it outside of one";
+                     " was traced: where JAX traces (jit, grad, vmap) each rank has as many rows";
     }
-    if (interrupted_) return {FARANDOLE_SHUT_DOWN, "interrupted (SIGINT), so this process leaves the job"};
+    if (interrupted_) return {FARANDOLE_SHUT_DOWN, "interrupted (SIGINT or SIGTERM), so this process leaves the job"};
     return failure;
   }
 
@@ -181,18 +181,20 @@ class Collective {
   Failure Await(int64_t handle) {
     int code;
     while ((code = core.wait(handle, kSliceMs)) == FARANDOLE_PENDING) {
-      if (interrupted_ || Interrupts() == interrupts_) continue;
-      // Only the end of all operations gives their memory back. The interpreter raises KeyboardInterrupt afterwards.
+      // The script may have installed a handler since the last time.
+      plugin::WatchInterrupts();
+      if (interrupted_ || plugin::Interrupts() == interrupts_) continue;
+      // Only the end of all operations gives their memory back. The interpreter runs its own handler afterwards.
       interrupted_ = true;
       core.shutdown_begin();
     }
     return code == FARANDOLE_OK ? Failure{} : Failure{code, core.last_error()};
   }
 
-  const Call& call_;
+  const plugin::Call& call_;
   std::vector<Tensor> tensors_;
   std::vector<int64_t> handles_;
-  const int interrupts_ = Interrupts();
+  const int interrupts_ = plugin::Interrupts();
   bool interrupted_ = false;
 };
 
@@ -230,17 +232,18 @@ bool FindCall(const XlaFrame& frame, std::string* text) {
 
 namespace ours = farandole::frameworks::jax;
 
-void farandole_jax_bind(const ours::CoreFunctions* functions) {
+void farandole_jax_bind(const farandole::frameworks::plugin::CoreFunctions* functions) {
   ours::core = *functions;
-  ours::WatchInterrupts();
+  farandole::frameworks::plugin::WatchInterrupts();
 }
 
 ours::XlaError* farandole_jax_collective(ours::XlaFrame* frame) {
   if (ours::TellMetadata(frame)) return nullptr;
   std::string text;
-  ours::Call call;
-  const bool known = ours::FindCall(*frame, &text) && frame->arguments.size == frame->results.size &&
-                     call.Parse(text, frame->arguments.size);
+  farandole::frameworks::plugin::Call call;
+  const bool known = ours::FindCall(*frame, &text) && call.Parse(text) &&
+                     frame->arguments.size == frame->results.size &&
+                     frame->arguments.size == static_cast<int64_t>(call.names.size());
   const ours::Failure failure =
       known ? ours::Collective(call, *frame).Run()
             : ours::Failure{FARANDOLE_INTERNAL, "the package and its library for JAX are of different releases"};

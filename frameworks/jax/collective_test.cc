@@ -60,7 +60,7 @@ class CollectiveTest : public testing::Test {
  protected:
   CollectiveTest() {
     told = Told();
-    const CoreFunctions functions = {Submit, Wait, Release, LastError, ShutdownBegin};
+    const plugin::CoreFunctions functions = {Submit, Wait, Release, LastError, ShutdownBegin};
     farandole_jax_bind(&functions);
     api_.create_error = CreateError;
     api_.version.major = 0;
@@ -136,12 +136,12 @@ TEST_F(CollectiveTest, WhatIsNoCallIsRefused) {
 
 TEST_F(CollectiveTest, AnInterruptEndsIt) {
   signal(SIGINT, [](int) {});
-  const CoreFunctions functions = {Submit,
-                                   [](int64_t handle, int ms) {
-                                     if (told.pending == 5) raise(SIGINT);
-                                     return Wait(handle, ms);
-                                   },
-                                   Release, LastError, ShutdownBegin};
+  const plugin::CoreFunctions functions = {Submit,
+                                           [](int64_t handle, int ms) {
+                                             if (told.pending == 5) raise(SIGINT);
+                                             return Wait(handle, ms);
+                                           },
+                                           Release, LastError, ShutdownBegin};
   farandole_jax_bind(&functions);
   told.pending = 10;
   EXPECT_FALSE(Run("1 1 1 1 0 0\ng\nx"));

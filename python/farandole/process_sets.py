@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import c_int
 from typing import Any
 
 from farandole.library import errors, waiting
 from farandole.process import basics, mpi
 
+_after_removal: list[Callable[[], None]] = []
 # Registered ones by id, so that they lose it at shutdown.
 _registered: dict[int, ProcessSet] = {}
 
@@ -185,7 +186,14 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     process_set.process_set_id = None
     _registered.pop(process_set_id, None)
     waiting.value_of(basics.library_in_use().remove_process_set(process_set_id))
+    for callback in _after_removal:
+        callback()
     return True
+
+
+def after_removal(callback: Callable[[], None]) -> None:
+    """Has `callback` called when a set was removed, whose number another one may get."""
+    _after_removal.append(callback)
 
 
 def checked_new(process_sets: Sequence[ProcessSet] | str | None, with_communicator: bool) -> list[ProcessSet]:

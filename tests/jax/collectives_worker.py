@@ -186,6 +186,13 @@ def case_transformations() -> None:
         got = wrap(jax.vmap(hvd.alltoall))(x)
         own = slice(2 * hvd.rank(), 2 * hvd.rank() + 2)
         same(got, np.concatenate([each[:, own] for each in every], axis=1), "vmap of alltoall")
+    for wrap in WAYS.values():
+        got = wrap(jax.vmap(lambda row: hvd.allreduce(row, hvd.Adasum)))(x)
+        same(got, np.stack([np.asarray(hvd.allreduce(row, hvd.Adasum)) for row in x]), "vmap of Adasum")
+        got = wrap(jax.vmap(hvd.allgather, out_axes=1))(x)
+        same(got, np.concatenate([each.T for each in every]), "vmap of allgather")
+        second = wrap(jax.grad(lambda y: jax.grad(lambda y: hvd.allreduce(y**3, hvd.Sum) * 1.0)(y)))(jnp.float64(2))
+        assert float(second) == 12.0 * size * size / size, second
     step = jax.jit(lambda x: jax.lax.scan(lambda c, row: (c + hvd.allreduce(row, hvd.Sum), None), x[0] * 0, x)[0])
     same(step(x), every.sum((0, 1)), "scan")
     branch = jax.jit(lambda x, yes: jax.lax.cond(yes, lambda x: hvd.allreduce(x, hvd.Sum), lambda x: x, x))
@@ -203,7 +210,11 @@ def case_process_sets() -> None:
         for wrap in WAYS.values():
             got = wrap(lambda x: hvd.allreduce(x, hvd.Sum, process_set=some))(mine((3,), jnp.float32))
             same(got, values(0, (3,), jnp.float32) + values(2, (3,), jnp.float32), "set")
+    old = jax.jit(lambda x: hvd.allreduce(x, hvd.Sum, process_set=some))
+    if hvd.rank() in (0, 2):
+        old(mine((3,), jnp.float32))
     hvd.remove_process_set(some)
+    raises(ValueError, "not registered", old, mine((3,), jnp.float32))
 
 
 def raises(kind: type[Exception], text: str, function: object, *args: object) -> None:
@@ -224,6 +235,14 @@ def case_errors() -> None:
     raises(ValueError, "name must be a str", lambda: hvd.allreduce(x, name=3))
     raises(ValueError, "takes no splits", jax.jit(lambda x: hvd.alltoall(x, [4] * hvd.size())), x)
     raises(ValueError, "Average or a Sum", jax.grad(lambda x: hvd.allreduce(x, hvd.Max).sum()), x)
+    for wrap in WAYS.values():
+        raises(ValueError, "more than one line", wrap(lambda x: hvd.allreduce(x, name="a\nb")), x)
+        raises(ValueError, "prescale_factor", wrap(lambda x: hvd.allreduce(x, prescale_factor=float("inf"))), x)
+        same(wrap(lambda x: hvd.broadcast(x, np.int64(0)))(x), values(0, (4,), jnp.float32), "root of numpy")
+    raises(ValueError, "exchange elements of type complex128", hvd.broadcast, x.astype(jnp.complex128))
+    jax.config.update("jax_enable_x64", False)
+    raises(ValueError, "jax_enable_x64", hvd.broadcast, np.array([2**40]))
+    jax.config.update("jax_enable_x64", True)
     if hvd.size() == 1:
         return
     raises(ValueError, "root rank 77", hvd.broadcast, x, 77)

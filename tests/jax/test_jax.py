@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -65,27 +66,36 @@ def test_a_killed_rank_is_named_in_a_compiled_function(tmp_path: Path) -> None:
 
 
 def test_the_others_go_on_in_an_elastic_job(tmp_path: Path) -> None:
-    """Arrays of an allgather have other shapes in the next membership."""
+    """Steps run while the script goes on, so that a commit meets one that is going to fail, and take their arguments'
+    memory. Arrays of an allgather have other shapes in the next membership, gradients of a broadcast another root."""
     body = """
         hvd.init()
-        state = hvd.elastic.JaxState(params={"w": jnp.zeros(3)}, step=0)
-        reduce = jax.jit(lambda tree: hvd.allreduce(tree, hvd.Average))
+        params = {"w": jnp.zeros((400, 400))}
+        state = hvd.elastic.JaxState(params=params, numbers={"a": np.zeros(2)}, step=0)
         gather = jax.jit(hvd.allgather)
+        root_gradient = jax.jit(jax.grad(lambda x: hvd.broadcast(x, 0).sum()))
+
+        def step(params):
+            w = params["w"]
+            for _ in range(10):
+                w = w @ jnp.eye(400)
+            return {"w": w + hvd.allreduce(jnp.ones((400, 400)), name="ones")}
+
+        step = jax.jit(step, donate_argnums=0)
 
         @hvd.elastic.run
         def train(state):
             while state.step < 30:
-                if state.step == 10 and hvd.size() == 3 and hvd.rank() == 2:
+                if state.step == 10 and hvd.size() == 3 and hvd.rank() == 0:
                     os.kill(os.getpid(), signal.SIGKILL)
-                ones = reduce({"w": jnp.ones(3)})
                 assert gather(jnp.ones((2, 1))).shape == (2 * hvd.size(), 1)
-                state.params = jax.tree_util.tree_map(lambda a, b: a + b, state.params, ones)
+                assert root_gradient(jnp.ones(1))[0] == (hvd.size() if hvd.rank() == 0 else 0)
+                state.params = step(state.params)
                 state.step += 1
-                if state.step % 5 == 0:
-                    state.commit()
+                state.commit()
 
         train(state)
-        assert state.params["w"].tolist() == [30.0] * 3, state.params
+        assert (state.params["w"] == 30).all(), state.params
         print("ended with", hvd.size(), flush=True)
         """
     job = processes.launch(tmp_path, 3, body, "--min-np", "2", "--max-np", "3")
@@ -93,17 +103,18 @@ def test_the_others_go_on_in_an_elastic_job(tmp_path: Path) -> None:
     assert job.lines("ended with ") in (["2"] * 2, ["3"] * 3), job.report()
 
 
-@pytest.mark.parametrize("where", ["at once", "compiled"])
+@pytest.mark.parametrize("where", ["at once", "compiled", "after another handler"])
 def test_an_interrupt_ends_a_call_that_waits(tmp_path: Path, where: str) -> None:
     body = f"""
         hvd.init()
-        wrap = jax.jit if {where!r} == "compiled" else lambda function: function
+        wrap = (lambda function: function) if {where!r} == "at once" else jax.jit
         step = wrap(lambda x: hvd.allreduce(x, hvd.Sum, name="x"))
         jax.block_until_ready(step(jnp.ones(10)))
         if hvd.rank() == 0:
             time.sleep(5)
             sys.exit(0)
-        print("pid", os.getpid(), flush=True)
+        if {where!r} == "after another handler":
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         begin = time.monotonic()
         threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         try:
@@ -118,11 +129,29 @@ def test_an_interrupt_ends_a_call_that_waits(tmp_path: Path, where: str) -> None
     assert len(after) == 1 and float(after[0]) < 3.0, job.report()
 
 
+def test_sigterm_ends_a_compiled_call_that_waits(tmp_path: Path) -> None:
+    body = """
+        hvd.init()
+        step = jax.jit(lambda x: hvd.allreduce(x, hvd.Sum, name="x"))
+        jax.block_until_ready(step(jnp.ones(10)))
+        if hvd.rank() == 0:
+            print("begin", time.monotonic(), flush=True)
+            time.sleep(60)
+        threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
+        jax.block_until_ready(step(jnp.ones(10)))
+        """
+    with processes.Stopwatch() as watch:
+        job = processes.launch(tmp_path, 2, body)
+        assert watch.seconds < 20, job.report()
+    assert "SIGTERM" in job.stderr or "signal 15" in job.stderr, job.report()
+
+
 def test_other_front_ends_load_nothing_of_jax() -> None:
     script = "import sys, farandole.core.collectives, farandole.elastic, farandole.library.abi as abi; abi.load()\n"
     script += "assert not {name.split('.')[0] for name in sys.modules} & {'jax', 'jaxlib', 'numpy'}\n"
     script += "assert 'libfarandole_jax' not in open('/proc/self/maps').read()\n"
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+    environment = {**os.environ, "PYTHONPATH": str(processes.ROOT / "python")}
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, env=environment)
 
 
 EXAMPLES = [

@@ -68,6 +68,16 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "session",
         "version",
     ),
+    "tensorflow": (
+        "base",
+        "core",
+        "exceptions",
+        "library",
+        "process",
+        "process_sets",
+        "session",
+        "version",
+    ),
     "torch": (
         "base",
         "core",

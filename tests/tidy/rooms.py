@@ -206,7 +206,9 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
         "worker/session",
         "worker/shm",
     ),
-    "frameworks/jax": ("frameworks",),
+    "frameworks/jax": ("frameworks", "frameworks/plugin"),
+    "frameworks/plugin": ("frameworks",),
+    "frameworks/tensorflow": ("frameworks", "frameworks/plugin"),
     "perf": ("base", "proto", "perf/control", "perf/data"),
     "perf/control": ("base", "proto", "proto/codec", "agent/core", "agent/link", "worker/session"),
     "perf/data": (

@@ -30,6 +30,7 @@ LEFT_OUT = {
     "install": "make wheel needs the source tree and compilers; the wheels are given here",
     "jax": "needs JAX; tests/jax runs the script and the examples",
     "monitoring": "looks at a job that is under way; curl and jq",
+    "tensorflow": "needs TensorFlow; tests/tensorflow trains in the same way",
     "several-hosts": "needs several hosts with ssh, torchrun or mpirun",
     "slurm": "needs Slurm; tests/docs runs the file with a stand-in for srun",
     "status": "looks at a job that is under way; tests/wheel/test_protos.py does so",

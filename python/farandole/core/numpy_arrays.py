@@ -52,7 +52,12 @@ def dtype_code(dtype: Any, computes: bool = True) -> int:
 
 
 def movable(array: Array) -> Array:
-    """`array`, in a type that can be moved, of which the result is viewed as `array.dtype` again."""
+    """`array`, in a type that can be moved, of which the result is viewed as `array.dtype` again.
+
+    Raises:
+        ValueError: as `dtype_code`.
+    """
+    dtype_code(array.dtype, computes=False)
     other = _MOVED.get(array.dtype.name)
     return array if other is None else array.view(other)
 
@@ -61,7 +66,9 @@ class _NumpyArrays:
     """See `farandole.core.tensors.Tensors`. Nothing is in place."""
 
     def view(self, tensor: Array, in_place: bool = False) -> tuple[Array, int, int, ctypes.Array[ctypes.c_int64], None]:
-        source = np.asarray(tensor, order="C")
+        # What is not `tensor` itself may be overwritten.
+        plain = type(tensor) is np.ndarray and tensor.flags.c_contiguous
+        source = tensor if plain else np.array(tensor, order="C", copy=True, subok=False)
         return source, source.ctypes.data, dtype_code(source.dtype), abi.shape_array(source.shape), None
 
     def empty(self, tensor: Array, shape: Sequence[int] | None = None) -> tuple[Array, int]:

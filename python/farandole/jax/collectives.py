@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,9 +14,10 @@ import numpy as np
 
 from farandole import process_sets
 from farandole.core import handles, numpy_arrays, reduce_ops
+from farandole.core.calls import Call, member_names
 from farandole.jax import custom_call
 from farandole.jax.compression import Compression, Compressor
-from farandole.jax.custom_call import Call
+from farandole.jax.custom_call import Place
 from farandole.library import submission
 from farandole.process.basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
@@ -22,80 +25,107 @@ from farandole.process_sets import ProcessSet, global_process_set
 
 def _leaves(tree: Any) -> tuple[list[Any], Any]:
     leaves, structure = jax.tree_util.tree_flatten(tree)
-    return [jnp.asarray(leaf) for leaf in leaves], structure
+    return [_array(leaf) for leaf in leaves], structure
+
+
+def _array(leaf: Any) -> Any:
+    """As an array of JAX.
+
+    Raises:
+        ValueError: JAX would cut its numbers to 32 bits.
+    """
+    array = jnp.asarray(leaf)
+    if isinstance(leaf, (np.ndarray, np.generic)) and array.dtype != leaf.dtype:
+        raise ValueError(
+            f"JAX makes {array.dtype} of {leaf.dtype}; cast the array, or set jax.config.update('jax_enable_x64', True)"
+        )
+    return array
 
 
 def _name(name: str | None, tree: Any) -> str:
     """The name given, or one from the paths in the tree: ranks that trace a function differently often agree."""
     if name is not None and not isinstance(name, str):
         raise ValueError(f"name must be a str, got {type(name).__name__}")
+    if name and "\n" in name:
+        raise ValueError(f"name {name!r} has more than one line")
     if name:
+        submission.text(name)  # raises if it is none for the library
         return name
     paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]]
     first = paths[0] or "array"
     return first if len(paths) == 1 else f"{first} and {len(paths) - 1} more"
 
 
-def _call(operation: int, name: str, process_set: ProcessSet, **more: Any) -> Call:
+def _call(operation: int, name: str, process_set: ProcessSet, **more: Any) -> tuple[Call, Place]:
     library_in_use()
     set_id = process_sets.id_of(process_set)
     size, position = process_set.size(), process_set.rank()
     if size is None or position is None or position < 0:
         raise ValueError(f"this process is no member of {process_set}")
-    return Call(operation, name, set_id=set_id, size=size, position=position, **more)
+    return Call(operation, name, set_id=set_id, **more), Place(size, position)
 
 
 def _reducing(op: int | None, prescale_factor: float, postscale_factor: float) -> dict[str, Any]:
-    return {
-        "op": reduce_ops.resolve(op),
-        "prescale_factor": float(prescale_factor),
-        "postscale_factor": float(postscale_factor),
-    }
+    factors = {"prescale_factor": float(prescale_factor), "postscale_factor": float(postscale_factor)}
+    for which, factor in factors.items():
+        if not math.isfinite(factor):
+            raise ValueError(f"{which} is {factor}")
+    return {"op": reduce_ops.resolve(op), **factors}
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _differentiable(call: Call, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-    return custom_call.run(call, arrays)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _differentiable(call: Call, place: Place, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    return custom_call.run(call, place, arrays)
 
 
-def _forward(call: Call, arrays: tuple[Any, ...]) -> tuple[Any, Any]:
+def _forward(call: Call, place: Place, arrays: tuple[Any, ...]) -> tuple[Any, Any]:
     # What is kept are shapes and types; arrays carry them in a form that every transformation takes.
-    return custom_call.run(call, arrays), tuple(jnp.zeros((*array.shape, 0), array.dtype) for array in arrays)
+    return _differentiable(call, place, arrays), tuple(jnp.zeros((*array.shape, 0), array.dtype) for array in arrays)
 
 
-def _backward(call: Call, kept: tuple[Any, ...], gradients: tuple[Any, ...]) -> tuple[tuple[Any, ...]]:
+def _backward(call: Call, place: Place, kept: tuple[Any, ...], gradients: tuple[Any, ...]) -> tuple[tuple[Any, ...]]:
     """Of the arrays that have gradients, those of all ranks' results."""
     shapes = [jax.ShapeDtypeStruct(each.shape[:-1], each.dtype) for each in kept]
     places = [i for i, each in enumerate(shapes) if jnp.issubdtype(each.dtype, jnp.inexact)]
     result: list[Any] = [np.zeros(each.shape, jax.dtypes.float0) for each in shapes]
     if places:
-        found = _gradients(call, tuple(gradients[i] for i in places), [shapes[i] for i in places])
-        for place, gradient in zip(places, found):
-            result[place] = gradient
+        found = _gradients(call, place, tuple(gradients[i] for i in places), [shapes[i] for i in places])
+        for index, gradient in zip(places, found):
+            result[index] = gradient
     return (tuple(result),)
 
 
-def _gradients(call: Call, gradients: tuple[Any, ...], shapes: Sequence[Any]) -> Sequence[Any]:
+def _gradients(call: Call, place: Place, gradients: tuple[Any, ...], shapes: Sequence[Any]) -> Sequence[Any]:
     back = call._replace(name=f"{call.name}.grad")
     if call.operation == submission.ALLREDUCE:
         if call.op not in (reduce_ops.Average, reduce_ops.Sum):
             raise ValueError("only an Average or a Sum has a gradient")
-        return _differentiable(back, gradients)
+        return _differentiable(back, place, gradients)
     if call.operation == submission.ALLTOALL:
-        return _differentiable(back, gradients)
+        return _differentiable(back, place, gradients)
     if call.operation == submission.BROADCAST:
-        total = _differentiable(back._replace(operation=submission.ALLREDUCE, op=reduce_ops.Sum), gradients)
+        total = _differentiable(back._replace(operation=submission.ALLREDUCE, op=reduce_ops.Sum), place, gradients)
         at_root = library_in_use().rank() == call.root_rank
         return [each if at_root else jnp.zeros_like(each) for each in total]
     if call.operation == submission.ALLGATHER:
         scatter = back._replace(operation=submission.REDUCESCATTER, op=reduce_ops.Sum)
-        return _differentiable(scatter, gradients)
-    factor = call.prescale_factor * call.postscale_factor / (call.size if call.op == reduce_ops.Average else 1)
+        return _differentiable(scatter, place, gradients)
+    factor = call.prescale_factor * call.postscale_factor / (place.size if call.op == reduce_ops.Average else 1)
     gather = back._replace(operation=submission.ALLGATHER, prescale_factor=1.0, postscale_factor=1.0)
-    return [each * jnp.asarray(factor, each.dtype) for each in custom_call.run(gather, gradients, shapes)]
+    return [each * jnp.asarray(factor, each.dtype) for each in custom_call.run(gather, place, gradients, shapes)]
 
 
 _differentiable.defvjp(_forward, _backward)
+
+
+def _root(root_rank: Any) -> int:
+    try:
+        root = operator.index(root_rank)
+    except TypeError:
+        raise ValueError(f"root_rank must be an int, got {root_rank!r}") from None
+    if not 0 <= root < 2**31:
+        raise ValueError(f"root rank {root} is not a rank of any job")
+    return root
 
 
 def _finish(*begun: Any) -> Any:
@@ -132,16 +162,16 @@ def allreduce(
         ValueError: an array or an argument that is wrong, or not initialised.
         TensorMismatchError: the ranks disagree.
         HorovodInternalError: a peer was lost.
-        jax.errors.JaxRuntimeError: instead of the last two, from a compiled function.
+        jax.errors.JaxRuntimeError: instead of the last two, where JAX traces (jit, grad, vmap and the like).
     """
     given, structure = _leaves(tree)
     if not given:
         return tree
     arrays = tuple(compression.compress(array) for array in given)
     reducing = _reducing(op, prescale_factor, postscale_factor)
-    call = _call(submission.ALLREDUCE, _name(name, tree), process_set, **reducing)
+    call, place = _call(submission.ALLREDUCE, _name(name, tree), process_set, **reducing)
     if custom_call.is_traced(arrays):
-        results: Sequence[Any] = _differentiable(call, arrays)
+        results: Sequence[Any] = _differentiable(call, place, arrays)
     else:
         values = [custom_call.as_numpy(array) for array in arrays]
         ours, more = numpy_arrays.collectives, (call.name, *reducing.values(), process_set)
@@ -158,8 +188,8 @@ def allgather(tree: Any, name: str | None = None, process_set: ProcessSet = glob
     The gradient is the sum of the ranks' gradients of these rows.
 
     Args:
-        tree: a pytree of arrays with at least one dimension, the first of which may differ between ranks outside of
-            compiled functions, where it is the same on all.
+        tree: a pytree of arrays with at least one dimension, the first of which may differ between ranks, but not
+            where JAX traces.
         name: as of `allreduce`.
         process_set: the ranks that take part; all of them have to call. Default: all ranks of the job.
 
@@ -172,9 +202,9 @@ def allgather(tree: Any, name: str | None = None, process_set: ProcessSet = glob
     arrays, structure = _leaves(tree)
     if not arrays:
         return tree
-    call = _call(submission.ALLGATHER, _name(name, tree), process_set)
+    call, place = _call(submission.ALLGATHER, _name(name, tree), process_set)
     if custom_call.is_traced(arrays):
-        return structure.unflatten(_differentiable(call, tuple(arrays)))
+        return structure.unflatten(_differentiable(call, place, tuple(arrays)))
     values = [numpy_arrays.movable(custom_call.as_numpy(array)) for array in arrays]
     if len(values) == 1:
         results = [_finish(*numpy_arrays.collectives.allgather(values[0], call.name, process_set))]
@@ -205,11 +235,11 @@ def broadcast(
     arrays, structure = _leaves(tree)
     if not arrays:
         return tree
-    call = _call(submission.BROADCAST, _name(name, tree), process_set, root_rank=root_rank)
+    call, place = _call(submission.BROADCAST, _name(name, tree), process_set, root_rank=_root(root_rank))
     if custom_call.is_traced(arrays):
-        return structure.unflatten(_differentiable(call, tuple(arrays)))
+        return structure.unflatten(_differentiable(call, place, tuple(arrays)))
     values = [numpy_arrays.movable(custom_call.as_numpy(array)) for array in arrays]
-    names = custom_call.member_names(call.name, len(values))
+    names = member_names(call.name, len(values))
     begun = [
         handles.track(*numpy_arrays.collectives.broadcast(value, False, root_rank, each, process_set))
         for value, each in zip(values, names)
@@ -241,12 +271,12 @@ def alltoall(
     Raises:
         As `allreduce`.
     """
-    value = jnp.asarray(array)
-    call = _call(submission.ALLTOALL, _name(name, value), process_set)
+    value = _array(array)
+    call, place = _call(submission.ALLTOALL, _name(name, value), process_set)
     if custom_call.is_traced([value]):
         if splits is not None:
             raise ValueError("inside of a function that JAX traces an alltoall takes no splits")
-        return _differentiable(call, (value,))[0]
+        return _differentiable(call, place, (value,))[0]
     moved = numpy_arrays.movable(custom_call.as_numpy(value))
     counts = functools.partial(jnp.asarray, dtype=jnp.int32)
     result = _finish(*numpy_arrays.collectives.alltoall(moved, splits, call.name, process_set, counts))
@@ -284,9 +314,9 @@ def reducescatter(
     if not arrays:
         return tree
     reducing = _reducing(op, prescale_factor, postscale_factor)
-    call = _call(submission.REDUCESCATTER, _name(name, tree), process_set, **reducing)
+    call, place = _call(submission.REDUCESCATTER, _name(name, tree), process_set, **reducing)
     if custom_call.is_traced(arrays):
-        return structure.unflatten(_differentiable(call, tuple(arrays)))
+        return structure.unflatten(_differentiable(call, place, tuple(arrays)))
     values = [custom_call.as_numpy(array) for array in arrays]
     ours, more = numpy_arrays.collectives, (call.name, *reducing.values(), process_set)
     if len(values) == 1:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Callable
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from farandole import elastic
 from farandole.core.objects import broadcast_object
@@ -22,14 +26,32 @@ _SENTENCE = re.compile(r"farandole error (-\d+): (.*)", re.DOTALL)
 
 def _is_tree_of_arrays(value: Any) -> bool:
     leaves = jax.tree_util.tree_leaves(value)
-    return bool(leaves) and all(isinstance(leaf, jax.Array) for leaf in leaves)
+    return bool(leaves) and all(isinstance(leaf, (jax.Array, np.ndarray)) for leaf in leaves)
+
+
+def _copies(trees: dict[str, Any]) -> dict[str, Any]:
+    """What a step that donates its arguments does not take away, and what is there for certain: a program that failed
+    may have promised arrays."""
+    return jax.block_until_ready(jax.tree_util.tree_map(jnp.copy, trees))
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Turns what compiled functions raise about a collective into the exceptions of this package."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        found = _SENTENCE.search(str(error))
+        if found is None:
+            raise
+        raise errors.told(int(found[1]), found[2]) from error
 
 
 class JaxState(ObjectState):
     """What training must not lose, as attributes: ``JaxState(params=params, opt_state=opt_state, step=0)``.
 
-    Trees of arrays are kept as they are, since arrays do not change, and travel as arrays; everything else is copied,
-    and travels as one object.
+    Trees of arrays, of JAX or numpy, are copied on the device and travel as arrays of JAX; everything else is copied in
+    host memory, and travels as one object. A commit waits for the arrays.
 
     Args:
         kwargs: the attributes and their first values. Attributes that are added later are not part of the state.
@@ -40,19 +62,20 @@ class JaxState(ObjectState):
 
     def __init__(self, **kwargs: Any) -> None:
         self._trees = {name: value for name, value in kwargs.items() if _is_tree_of_arrays(value)}
-        for name, value in self._trees.items():
+        for name, value in _copies(self._trees).items():
             setattr(self, name, value)
         plain = {name: value for name, value in kwargs.items() if name not in self._trees}
         super().__init__(bcast_object=broadcast_object, get_rank=basics.rank, **plain)
 
     def save(self) -> None:
         """Keeps the state in memory."""
-        self._trees = {name: getattr(self, name) for name in self._trees}
+        with _translated():
+            self._trees = _copies({name: getattr(self, name) for name in self._trees})
         super().save()
 
     def restore(self) -> None:
         """Takes the attributes back to what was saved."""
-        for name, value in self._trees.items():
+        for name, value in _copies(self._trees).items():
             setattr(self, name, value)
         super().restore()
 
@@ -63,7 +86,8 @@ class JaxState(ObjectState):
             TensorMismatchError: the ranks have trees of other shapes.
             HorovodInternalError: a peer was lost.
         """
-        present = {name: getattr(self, name) for name in self._trees}
+        with _translated():
+            present = jax.block_until_ready({name: getattr(self, name) for name in self._trees})
         for name, value in broadcast_parameters(present).items():
             setattr(self, name, value)
         super().sync()
@@ -79,12 +103,7 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(func)
     def translated(*args: Any, **kwargs: Any) -> Any:
-        try:
+        with _translated():
             return func(*args, **kwargs)
-        except jax.errors.JaxRuntimeError as error:
-            found = _SENTENCE.search(str(error))
-            if found is None:
-                raise
-            raise errors.error_of(int(found[1]), found[2]) from error
 
     return elastic.run(translated)

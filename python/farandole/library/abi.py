@@ -143,13 +143,30 @@ def load() -> Library:
     return _library
 
 
-def load_plugin(name: str, bind: str, functions: Sequence[str]) -> ctypes.CDLL:
+# As frameworks/plugin/core_functions.h has them.
+_CORE_FUNCTIONS = (
+    "submit",
+    "wait",
+    "release",
+    "last_error",
+    "shutdown_begin",
+    "result_splits",
+    "size",
+    "rank",
+    "local_size",
+    "local_rank",
+    "process_set_size",
+    "process_set_rank",
+    "process_set_included",
+)
+
+
+def load_plugin(name: str, bind: str) -> ctypes.CDLL:
     """Loads a library of ours that a framework calls. It is given functions of the C ABI, and finds nothing itself.
 
     Args:
         name: of its file.
-        bind: the function of it that takes a struct of pointers to `functions`, and copies it.
-        functions: of the C ABI, without their prefix.
+        bind: the function of it that takes pointers to functions of the C ABI, and copies them.
 
     Raises:
         ImportError: it is missing or cannot be loaded.
@@ -159,7 +176,7 @@ def load_plugin(name: str, bind: str, functions: Sequence[str]) -> ctypes.CDLL:
         plugin = ctypes.CDLL(locate.find(name))
     except OSError as error:
         raise ImportError(f"farandole cannot load its library: {error}") from None
-    addresses = [ctypes.cast(getattr(ours, function), c_void_p).value for function in functions]
+    addresses = [ctypes.cast(getattr(ours, function), c_void_p).value for function in _CORE_FUNCTIONS]
     getattr(plugin, bind)((c_void_p * len(addresses))(*addresses))
     return plugin
 

@@ -47,3 +47,11 @@ def raise_error(code: int, during_init: bool = False, advice: str = "") -> NoRet
     if code == abi.PEER_LOST:
         peer_lost_told = True
     raise make_error(code, during_init, advice)
+
+
+def told(code: int, text: str) -> Exception:
+    """What `error_of` makes of a failure that a framework has reported to the script."""
+    global peer_lost_told
+    if code == abi.PEER_LOST:
+        peer_lost_told = True
+    return error_of(code, text)

@@ -1,11 +1,11 @@
-#include "frameworks/jax/call.h"
+#include "frameworks/plugin/call.h"
 
 #include <locale>
 #include <sstream>
 
-namespace farandole::frameworks::jax {
+namespace farandole::frameworks::plugin {
 
-bool Call::Parse(const std::string& text, int64_t tensors) {
+bool Call::Parse(const std::string& text) {
   std::istringstream lines(text);
   // A program may have set another one, with commas in numbers.
   lines.imbue(std::locale::classic());
@@ -13,7 +13,7 @@ bool Call::Parse(const std::string& text, int64_t tensors) {
   if (!lines || lines.get() != '\n' || !std::getline(lines, group)) return false;
   names.clear();
   for (std::string name; std::getline(lines, name);) names.push_back(name);
-  return static_cast<int64_t>(names.size()) == tensors;
+  return !names.empty();
 }
 
-}  // namespace farandole::frameworks::jax
+}  // namespace farandole::frameworks::plugin

@@ -1,5 +1,5 @@
-#ifndef FARANDOLE_FRAMEWORKS_JAX_CALL_H_
-#define FARANDOLE_FRAMEWORKS_JAX_CALL_H_
+#ifndef FARANDOLE_FRAMEWORKS_PLUGIN_CALL_H_
+#define FARANDOLE_FRAMEWORKS_PLUGIN_CALL_H_
 
 #include <cstdint>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "frameworks/c_api.h"
 
-namespace farandole::frameworks::jax {
+namespace farandole::frameworks::plugin {
 
 // What the attribute `call` of a collective says, the same for all tensors of one call.
 struct Call {
@@ -22,11 +22,11 @@ struct Call {
   // Of each tensor; empty: the core makes it from the group's.
   std::vector<std::string> names;
 
-  // The text that python/farandole/jax/custom_call.py makes: a line with the numbers, separated by blanks, and one with
-  // each of: the name of the group, and of each of `tensors`. False: it is none.
-  bool Parse(const std::string& text, int64_t tensors);
+  // The text that python/farandole/core/calls.py makes: a line with the numbers, separated by blanks, one with the name
+  // of the group, and one with the name of each tensor. False: it is none.
+  bool Parse(const std::string& text);
 };
 
-}  // namespace farandole::frameworks::jax
+}  // namespace farandole::frameworks::plugin
 
-#endif  // FARANDOLE_FRAMEWORKS_JAX_CALL_H_
+#endif  // FARANDOLE_FRAMEWORKS_PLUGIN_CALL_H_

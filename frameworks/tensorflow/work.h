@@ -1,0 +1,69 @@
+#ifndef FARANDOLE_FRAMEWORKS_TENSORFLOW_WORK_H_
+#define FARANDOLE_FRAMEWORKS_TENSORFLOW_WORK_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "frameworks/plugin/call.h"
+#include "frameworks/plugin/core_functions.h"
+#include "frameworks/tensorflow/done.h"
+#include "frameworks/tensorflow/tf_api.h"
+#include "frameworks/tensorflow/under_way.h"
+
+namespace farandole::frameworks::tensorflow {
+
+// One run of a kernel: from its inputs to its outputs. Deletes itself when the operations of all tensors are done.
+class Work {
+ public:
+  // Starts it; `done` is told once, here or later, from any thread.
+  static void Start(const TfApi& api, const plugin::CoreFunctions& core, const plugin::Call& call,
+                    TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done);
+
+ private:
+  struct Tensor {
+    Work* work = nullptr;
+    TF_Tensor* in = nullptr;
+    TF_Tensor* out = nullptr;
+    std::vector<int64_t> shape;
+  };
+
+  Work(const TfApi& api, const plugin::CoreFunctions& core, const plugin::Call& call, TF_OpKernelContext* context,
+       TF_AsyncOpKernelDoneCallback* done);
+  ~Work();
+
+  bool Prepare();
+  bool PrepareTensor(int index);
+  void Submit();
+  void Fill(int index, farandole_submission* submission);
+  void Fail(int code, const std::string& text);
+  // `count` operations will not end by themselves, or have.
+  void Ended(int count);
+  void Finish();
+  void GiveSplits();
+
+  static void* Allocate(void* tensor, int ndim, const int64_t* shape);
+  static void DoneOne(void* tensor, int code, const char* text, void* event);
+
+  const TfApi& api_;
+  const plugin::CoreFunctions& core_;
+  const plugin::Call& call_;
+  TF_OpKernelContext* const context_;
+  const UnderWay under_way_;
+  std::unique_ptr<Done> done_;
+  TF_Status* const status_;
+  std::vector<Tensor> tensors_;
+  TF_Tensor* splits_ = nullptr;
+  int64_t handle_ = 0;  // of an alltoall
+
+  std::mutex mutex_;
+  int left_ = 0;
+  int code_ = FARANDOLE_OK;
+  std::string text_;
+};
+
+}  // namespace farandole::frameworks::tensorflow
+
+#endif  // FARANDOLE_FRAMEWORKS_TENSORFLOW_WORK_H_

@@ -1,0 +1,104 @@
+"""The front end for TensorFlow, with the python3 and the TensorFlow that are on the PATH: `make test-tensorflow`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import processes
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def run(folder: Path, ranks: int, worker: str, *arguments: str) -> processes.Job:
+    command = processes.launch_command(ranks, sys.executable, str(HERE / worker), *arguments)
+    with processes.running(command, folder) as job:
+        assert job.wait(300) == 0, job.report()
+    return job
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_collectives_against_numpy(tmp_path: Path, ranks: int) -> None:
+    job = run(tmp_path, ranks, "collectives_worker.py")
+    cases = re.findall(r"^def (case_\w+)", (HERE / "collectives_worker.py").read_text(), re.MULTILINE)
+    assert cases and sorted(job.lines("passed ")) == sorted(ranks * cases), job.report()
+
+
+def test_training_is_that_of_one_process_with_all_batches(tmp_path: Path) -> None:
+    folders = [tmp_path / "together", tmp_path / "alone"]
+    for folder in folders:
+        folder.mkdir()
+    together = run(folders[0], 3, "training_worker.py", "together")
+    alone = sorted(map(float, run(folders[1], 1, "training_worker.py", "alone", "3").lines("loss ")))
+    assert len(alone) == 20 and alone[0] < alone[-1] / 2
+    # Each step is printed by all three.
+    found = sorted(map(float, together.lines("loss ")))
+    assert len(found) == 60
+    for one, three in zip(alone, zip(found[::3], found[1::3], found[2::3])):
+        assert max(abs(one - each) for each in three) < 1e-9
+    assert len(set(together.lines("bytes "))) == 1 and len(together.lines("bytes ")) == 3
+
+
+HEAD = """
+import os, signal, sys, threading, time
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import tensorflow as tf
+import farandole.tensorflow as hvd
+
+hvd.init()
+"""
+
+
+def launch(folder: Path, ranks: int, script: str) -> processes.Job:
+    path = folder / "script.py"
+    path.write_text(HEAD + script)
+    with processes.running(processes.launch_command(ranks, sys.executable, str(path)), folder) as job:
+        job.wait(120)
+    return job
+
+
+def test_a_killed_rank_is_named(tmp_path: Path) -> None:
+    script = """
+step = tf.function(lambda x: hvd.allreduce(x, name="x"))
+for i in range(10**9):
+    if i == 20 and hvd.rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        step(tf.ones([1000]))
+    except tf.errors.UnknownError as error:
+        print("unknown", error.message, flush=True)
+        raise
+"""
+    job = launch(tmp_path, 2, script)
+    assert job.process.returncode != 0
+    assert re.search(r"unknown .*farandole error -5: .*rank 1 \(pid \d+", job.stdout), job.report()
+
+
+@pytest.mark.parametrize("where", ["eager", "graph"])
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_a_signal_ends_a_call_that_waits(tmp_path: Path, where: str, number: str) -> None:
+    script = f"""
+step = lambda x: hvd.allreduce(x, name="x")
+step = tf.function(step) if {where!r} == "graph" else step
+step(tf.ones([10]))
+if hvd.rank() == 0:
+    time.sleep(15)
+    sys.exit(0)
+begin = time.monotonic()
+threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.{number})).start()
+try:
+    step(tf.ones([10]))
+finally:
+    print("ended after", time.monotonic() - begin, flush=True)
+"""
+    with processes.Stopwatch() as watch:
+        job = launch(tmp_path, 2, script)
+    if number == "SIGINT":
+        (after,) = job.lines("ended after ")
+        assert float(after) < 3.0, job.report()
+    else:
+        # The interpreter ends without a word of the script's.
+        assert "signal 15" in job.stderr or "SIGTERM" in job.stderr, job.report()
+    assert watch.seconds < 60, job.report()
