@@ -104,6 +104,11 @@ test-jax: deps product  ## the front end for JAX; with another release: make tes
 test-jax-floor:  ## the collectives with the oldest release of JAX that is supported
 	@$(MAKE) --no-print-directory test-jax JAX=0.4.35 JAX_TESTS="tests/jax -k 'numpy and (2 or 3)'"
 
+.PHONY: bench-jax
+bench-jax: deps product  ## steps of JAX with gradients in 161 arrays; build/bench/jax.json
+	@scripts/install_deps.sh --jax $(JAX)
+	@$(VENV)/python tests/bench/bench_jax.py $(CURDIR)/.deps/jax-$(JAX)/bin/python
+
 TENSORFLOW ?= 2.21.0
 TENSORFLOW_TESTS ?= tests/tensorflow
 

@@ -16,11 +16,19 @@ HERE = Path(__file__).resolve().parent
 PYTHON_PATH = HERE.parents[1] / "python"
 
 
-def start(ranks: int, script: str, *arguments: str, timeout_s: int = 900, options: Sequence[str] = ()) -> dict:
+def start(
+    ranks: int,
+    script: str,
+    *arguments: str,
+    timeout_s: int = 900,
+    options: Sequence[str] = (),
+    python: str = sys.executable,
+) -> dict:
     """Runs a script beside this file as `ranks` processes under `farandole run`; returns what rank 0 reported.
 
     Args:
         options: of `farandole run`.
+        python: the interpreter of the ranks.
 
     Raises:
         SystemExit: a rank failed; its output has been shown.
@@ -33,8 +41,8 @@ def start(ranks: int, script: str, *arguments: str, timeout_s: int = 900, option
             "GLOO_SOCKET_IFNAME": "lo",
         }
         environment.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // ranks)))
-        command = [sys.executable, "-m", "farandole", "run", "-np", str(ranks), *options]
-        command += [sys.executable, str(HERE / script), *arguments]
+        command = [python, "-m", "farandole", "run", "-np", str(ranks), *options]
+        command += [python, str(HERE / script), *arguments]
         done = subprocess.run(command, env=environment, timeout=timeout_s)
         if done.returncode:
             raise SystemExit(f"bench: {script} with {ranks} ranks ended with code {done.returncode}")
