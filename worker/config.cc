@@ -136,8 +136,11 @@ void ReadVerbs(Reader* reader, transport::verbs::VerbsOptions* verbs) {
   integer("FARANDOLE_VERBS_TRAFFIC_CLASS", 0, 255, &verbs->traffic_class);
   integer("FARANDOLE_VERBS_TIMEOUT", 1, 31, &verbs->timeout);
   integer("FARANDOLE_VERBS_QUEUE_PAIRS", 1, 16, &verbs->queue_pairs);
-  integer("FARANDOLE_VERBS_MTU", 256, 4096, &verbs->mtu);
-  if ((verbs->mtu & (verbs->mtu - 1)) != 0) reader->Refuse("256, 512, 1024, 2048 or 4096");
+  integer("FARANDOLE_VERBS_MTU", 0, 65536, &verbs->mtu);
+  const bool given = reader->Find({"FARANDOLE_VERBS_MTU"});
+  if (given && (verbs->mtu < 256 || verbs->mtu > 4096 || (verbs->mtu & (verbs->mtu - 1)) != 0)) {
+    reader->Refuse("256, 512, 1024, 2048 or 4096");
+  }
   int paging = verbs->on_demand_paging ? 1 : 0;
   integer("FARANDOLE_VERBS_ON_DEMAND_PAGING", 0, 1, &paging);
   verbs->on_demand_paging = paging != 0;

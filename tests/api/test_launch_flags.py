@@ -140,7 +140,8 @@ def test_the_other_flags() -> None:
         dry_run=True,
         metrics_port=9,
     )
-    assert parse("-np", "1", "--tcp").environment({}, cores=1)["NCCL_IB_DISABLE"] == "1"
+    environment = parse("-np", "1", "--tcp").environment({}, cores=1)
+    assert environment["NCCL_IB_DISABLE"] == "1" and environment["FARANDOLE_TRANSPORT"] == "tcp"
     assert parse("-np", "1", "--network-interface", "lo").network_interfaces == ("lo",)
 
 

@@ -84,7 +84,10 @@ absl::StatusOr<PortChoice> Named(const std::vector<PortFacts>& facts, const std:
   if (!parts.second.empty() && !absl::SimpleAtoi(parts.second, &number)) {
     return absl::InvalidArgumentError(absl::StrCat("'", name, "' is no device with a port"));
   }
-  absl::Status why = absl::InvalidArgumentError(absl::StrCat("this machine has no RDMA device '", name, "'"));
+  std::vector<std::string> there;
+  for (const PortFacts& port : facts) there.push_back(absl::StrCat(port.device, ":", port.port));
+  absl::Status why = absl::InvalidArgumentError(absl::StrCat(
+      "this machine has no RDMA port '", name, "' (FARANDOLE_VERBS_DEVICES); it has ", absl::StrJoin(there, ", ")));
   for (const PortFacts& port : facts) {
     if (port.device != parts.first || (number != 0 && port.port != number)) continue;
     absl::StatusOr<PortChoice> choice = ChooseIn(port, options);

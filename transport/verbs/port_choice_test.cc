@@ -88,7 +88,8 @@ TEST(PortChoiceTest, SaysWhyThereIsNone) {
             "needs an IP address");
   VerbsOptions options;
   options.devices = "mlx5_7";
-  EXPECT_EQ(Chosen({down}, options), "this machine has no RDMA device 'mlx5_7'");
+  EXPECT_EQ(Chosen({down}, options),
+            "this machine has no RDMA port 'mlx5_7' (FARANDOLE_VERBS_DEVICES); it has mlx5_0:1");
   options.devices = "mlx5_0:1";
   EXPECT_EQ(Chosen({down}, options), "mlx5_0 port 1 is not active (ibv_devinfo; ip link)");
   options.devices = "mlx5_0:x";

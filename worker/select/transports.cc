@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
@@ -142,9 +143,12 @@ Built OverVerbs(const collective::Group& group, collective::Bootstrap* bootstrap
                 const std::function<Built(transport::Transport*)>& make) {
   Built built = MadeOverVerbs(group, bootstrap, topic, verbs, make);
   if (verbs.ok() && absl::IsUnavailable(built.status())) {
-    os::Log(group.position == 0 ? os::LogLevel::kWarning : os::LogLevel::kInfo,
-            absl::StrCat("process set ", group.process_set,
-                         " does without RDMA, which this process could use: ", built.status().message()));
+    // One of them is enough to say so: the first, or where that is the reason, the second.
+    const bool first_cannot = absl::StrContains(built.status().message(), Describe(group.members[0]));
+    os::Log(
+        group.position == (first_cannot && group.position != 0 ? 1 : 0) ? os::LogLevel::kWarning : os::LogLevel::kInfo,
+        absl::StrCat("process set ", group.process_set,
+                     " does without RDMA, which this process could use: ", built.status().message()));
   }
   return built;
 }

@@ -88,8 +88,11 @@ def _of_library(ask: Callable[[], tuple[bool, str]]) -> tuple[bool, str]:
 
 
 def _verbs() -> tuple[bool, str]:
+    wanted = os.environ.get("FARANDOLE_TRANSPORT", "auto")
+    if wanted not in ("auto", "verbs"):
+        return False, f"not with FARANDOLE_TRANSPORT={wanted}"
     found = rdma.ports()
-    return found.used, f"between hosts, over {found.text}" if found.used else found.text
+    return found.used, f"between hosts: {found.text}" if found.used else found.text
 
 
 def _lines() -> Iterator[str]:

@@ -133,7 +133,7 @@ def _add_hosts(run: argparse.ArgumentParser) -> None:
         metavar="NAME,...",
         help="network interfaces for traffic between hosts; each host uses the first one that it has",
     )
-    group.add_argument("--tcp", action="store_true", help="set NCCL_IB_DISABLE=1, for scripts that use NCCL themselves")
+    group.add_argument("--tcp", action="store_true", help="no RDMA: set FARANDOLE_TRANSPORT=tcp, and NCCL_IB_DISABLE=1")
 
 
 def _add_elastic(run: argparse.ArgumentParser) -> None:

@@ -33,7 +33,7 @@ class Settings:
         ssh_identity_file: the private key; None: what ssh's configuration says.
         output_folder: where the ranks' output goes too, a folder ``rank.N`` each; None: nowhere.
         timestamps: a time stands before every line of output.
-        nccl_without_ib: NCCL_IB_DISABLE=1 for the workers.
+        nccl_without_ib: NCCL_IB_DISABLE=1 and FARANDOLE_TRANSPORT=tcp for the workers.
         metrics_port: where the controller answers Prometheus; None: nowhere.
         prefix_output: the rank stands before every line of output.
         prefix_as_horovod: as ``[0]<stdout>:``, which scripts may look for.
@@ -154,6 +154,7 @@ class Settings:
             result["LINES"] = str(terminal.lines)
         if self.nccl_without_ib:
             result["NCCL_IB_DISABLE"] = "1"
+            result["FARANDOLE_TRANSPORT"] = "tcp"
         if self.verbose and "LOG_LEVEL" not in given:
             result.setdefault("FARANDOLE_LOG_LEVEL", "info")
         return result
