@@ -93,7 +93,7 @@ IN_GUESTS := $(addprefix //tests/conformance:,channel_test ending_test pairing_t
 
 # The newest for Python 3.11.
 JAX ?= 0.10.2
-JAX_TESTS ?= tests/jax
+JAX_TESTS ?= tests/with_jax
 
 .PHONY: test-jax
 test-jax: deps product  ## the front end for JAX; with another release: make test-jax JAX=0.6.2
@@ -102,7 +102,7 @@ test-jax: deps product  ## the front end for JAX; with another release: make tes
 
 .PHONY: test-jax-floor
 test-jax-floor:  ## the collectives with the oldest release of JAX that is supported
-	@$(MAKE) --no-print-directory test-jax JAX=0.4.35 JAX_TESTS="tests/jax -k 'numpy and (2 or 3)'"
+	@$(MAKE) --no-print-directory test-jax JAX=0.4.35 JAX_TESTS="tests/with_jax -k 'numpy and (2 or 3)'"
 
 .PHONY: bench-jax
 bench-jax: deps product  ## steps of JAX with gradients in 161 arrays; build/bench/jax.json
@@ -110,7 +110,7 @@ bench-jax: deps product  ## steps of JAX with gradients in 161 arrays; build/ben
 	@$(VENV)/python tests/bench/bench_jax.py $(CURDIR)/.deps/jax-$(JAX)/bin/python
 
 TENSORFLOW ?= 2.21.0
-TENSORFLOW_TESTS ?= tests/tensorflow
+TENSORFLOW_TESTS ?= tests/with_tensorflow
 
 .PHONY: test-tensorflow
 test-tensorflow: deps product  ## the front end for TensorFlow; with another release: make test-tensorflow TENSORFLOW=2.16.2
@@ -120,7 +120,7 @@ test-tensorflow: deps product  ## the front end for TensorFlow; with another rel
 
 .PHONY: test-tensorflow-floor
 test-tensorflow-floor:  ## the collectives with the oldest release of TensorFlow that is supported
-	@$(MAKE) --no-print-directory test-tensorflow TENSORFLOW=2.13.1 TENSORFLOW_TESTS="tests/tensorflow -k 'numpy and 2'"
+	@$(MAKE) --no-print-directory test-tensorflow TENSORFLOW=2.13.1 TENSORFLOW_TESTS="tests/with_tensorflow -k 'numpy and 2'"
 
 .PHONY: test-rdma
 test-rdma: deps  ## RDMA between emulated machines, with Soft-RoCE; skipped where there is no emulator

@@ -235,6 +235,7 @@ namespace ours = farandole::frameworks::jax;
 void farandole_jax_bind(const farandole::frameworks::plugin::CoreFunctions* functions) {
   ours::core = *functions;
   farandole::frameworks::plugin::WatchInterrupts();
+  if (functions->ends_on_sigterm != 0) farandole::frameworks::plugin::WatchTermination();
 }
 
 ours::XlaError* farandole_jax_collective(ours::XlaFrame* frame) {

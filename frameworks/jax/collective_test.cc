@@ -56,9 +56,14 @@ XlaError* CreateError(XlaErrorCreate* create) {
   return reinterpret_cast<XlaError*>(&told);
 }
 
+int ours_called = 0;
+
 class CollectiveTest : public testing::Test {
  protected:
   CollectiveTest() {
+    static const bool first = signal(SIGINT, [](int) { ++ours_called; }) != SIG_ERR;
+    EXPECT_TRUE(first);
+    ours_called = 0;
     told = Told();
     const plugin::CoreFunctions functions = {Submit, Wait, Release, LastError, ShutdownBegin};
     farandole_jax_bind(&functions);
@@ -91,7 +96,7 @@ class CollectiveTest : public testing::Test {
 
 TEST_F(CollectiveTest, SubmitsWaitsAndReleases) {
   told.pending = 3;
-  EXPECT_TRUE(Run("1 1 0.5 2 0 7\nall\ngrads['w']"));
+  EXPECT_TRUE(Run("1 1 0.5 2 0 7 0\nall\ngrads['w']"));
   ASSERT_EQ(told.submissions.size(), 1u);
   EXPECT_EQ(told.names[0], "grads['w']");
   EXPECT_EQ(told.submissions[0].process_set, 7u);
@@ -102,35 +107,35 @@ TEST_F(CollectiveTest, SubmitsWaitsAndReleases) {
 
 TEST_F(CollectiveTest, TellsWhatTheCoreSays) {
   told.wait_code = FARANDOLE_PEER_LOST;
-  EXPECT_FALSE(Run("1 1 1 1 0 0\ng\nx"));
+  EXPECT_FALSE(Run("1 1 1 1 0 0 0\ng\nx"));
   EXPECT_EQ(told.error, "farandole error -5: rank 1 is gone");
   EXPECT_EQ(told.error_code, kXlaUnavailable);
   EXPECT_EQ(told.released, 1);
   told = Told();
   told.submit_code = FARANDOLE_NOT_INITIALIZED;
-  EXPECT_FALSE(Run("1 1 1 1 0 0\ng\nx"));
+  EXPECT_FALSE(Run("1 1 1 1 0 0 0\ng\nx"));
   EXPECT_EQ(told.error_code, kXlaFailedPrecondition);
   EXPECT_EQ(told.released, 0);
 }
 
 TEST_F(CollectiveTest, AnAllgatherHasTheShapeThatWasTraced) {
   told.gathered = {8};
-  EXPECT_TRUE(Run("2 0 1 1 0 0\ng\nx", 8));
+  EXPECT_TRUE(Run("2 0 1 1 0 0 0\ng\nx", 8));
   told.gathered = {7};
-  EXPECT_FALSE(Run("2 0 1 1 0 0\ng\nx", 8));
+  EXPECT_FALSE(Run("2 0 1 1 0 0 0\ng\nx", 8));
   EXPECT_NE(told.error.find("the ranks together give [7] where [8] was traced"), std::string::npos) << told.error;
   EXPECT_EQ(told.error_code, kXlaInvalidArgument);
 }
 
 TEST_F(CollectiveTest, TypesThatAreMovedAndNotCombined) {
-  EXPECT_TRUE(Run("3 0 1 1 0 0\ng\nkey", 4, kXlaU32));
+  EXPECT_TRUE(Run("3 0 1 1 0 0 0\ng\nkey", 4, kXlaU32));
   EXPECT_EQ(told.submissions[0].dtype, 4);
-  EXPECT_FALSE(Run("1 1 1 1 0 0\ng\nkey", 4, kXlaU32));
+  EXPECT_FALSE(Run("1 1 1 1 0 0 0\ng\nkey", 4, kXlaU32));
   EXPECT_NE(told.error.find("g: ranks cannot combine this element type"), std::string::npos) << told.error;
 }
 
 TEST_F(CollectiveTest, WhatIsNoCallIsRefused) {
-  EXPECT_FALSE(Run("1 1 1 1 0 0\ng"));
+  EXPECT_FALSE(Run("1 1 1 1 0 0 0\ng"));
   EXPECT_NE(told.error.find("different releases"), std::string::npos) << told.error;
 }
 
@@ -144,10 +149,25 @@ TEST_F(CollectiveTest, AnInterruptEndsIt) {
                                            Release, LastError, ShutdownBegin};
   farandole_jax_bind(&functions);
   told.pending = 10;
-  EXPECT_FALSE(Run("1 1 1 1 0 0\ng\nx"));
+  EXPECT_FALSE(Run("1 1 1 1 0 0 0\ng\nx"));
   EXPECT_EQ(told.shutdowns, 1);
   EXPECT_GT(told.pending, 2);
   EXPECT_NE(told.error.find("interrupted"), std::string::npos) << told.error;
+}
+
+// One that is installed after ours and calls what it found.
+struct sigaction found;
+void Chains(int number) { found.sa_sigaction(number, nullptr, nullptr); }
+
+TEST_F(CollectiveTest, HandlersThatCallOneAnotherEndAtTheFirst) {
+  const plugin::CoreFunctions functions = {Submit, Wait, Release, LastError, ShutdownBegin};
+  struct sigaction chains {};
+  chains.sa_handler = Chains;
+  sigaction(SIGINT, &chains, &found);
+  farandole_jax_bind(&functions);
+  raise(SIGINT);
+  raise(SIGINT);
+  EXPECT_EQ(ours_called, 2);
 }
 
 TEST_F(CollectiveTest, AnswersForWhichVersionItIs) {

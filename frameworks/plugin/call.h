@@ -17,6 +17,8 @@ struct Call {
   double postscale = 1;
   int root_rank = 0;
   uint32_t process_set = 0;
+  // In which it was made: numbers of process sets are used again.
+  int life = 0;
   // Also where there is one tensor, for people.
   std::string group;
   // Of each tensor; empty: the core makes it from the group's.

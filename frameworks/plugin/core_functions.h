@@ -22,6 +22,8 @@ struct CoreFunctions {
   int (*process_set_size)(uint32_t process_set);
   int (*process_set_rank)(uint32_t process_set);
   int (*process_set_included)(uint32_t process_set);
+  // Not 0: the handler of SIGTERM that is installed is the package's, which ends the process.
+  intptr_t ends_on_sigterm;
 };
 
 }  // namespace farandole::frameworks::plugin

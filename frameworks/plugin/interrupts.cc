@@ -14,26 +14,36 @@ constexpr int kSignals[] = {SIGINT, SIGTERM};
 
 std::atomic<int> interrupts{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a handler of signals takes no lock");
-// What was done with each before. Never freed, as a handler may be about to call it.
-std::atomic<const struct sigaction*> former[2] = {};
-// A handler of others that comes after ours may call ours again.
+// What was done with each before we came, and before we came for the last time. Never freed, as a handler may be about
+// to call it.
+std::atomic<const struct sigaction*> first[2] = {};
+std::atomic<const struct sigaction*> latest[2] = {};
 std::atomic<pthread_t> running{};
 sem_t posted;
 const bool initialised = sem_init(&posted, 0, 0) == 0;
 
-void Count(int number, siginfo_t* info, void* context) {
-  const pthread_t self = pthread_self();
-  if (running == self) return;
-  running = self;
-  ++interrupts;
-  if (initialised) sem_post(&posted);
-  const struct sigaction& before = *former[number == SIGTERM];
+void Call(const struct sigaction& before, int number, siginfo_t* info, void* context) {
   if ((before.sa_flags & SA_SIGINFO) != 0) {
     before.sa_sigaction(number, info, context);
   } else {
     before.sa_handler(number);
   }
+}
+
+void Count(int number, siginfo_t* info, void* context) {
+  const int which = number == SIGTERM;
+  const pthread_t self = pthread_self();
+  // A handler that was installed after ours calls what it found, which is ours.
+  if (running == self) return Call(*first[which], number, info, context);
+  running = self;
+  ++interrupts;
+  if (initialised) sem_post(&posted);
+  Call(*latest[which], number, info, context);
   running = pthread_t{};
+}
+
+bool Same(const struct sigaction& one, const struct sigaction& other) {
+  return one.sa_flags == other.sa_flags && one.sa_sigaction == other.sa_sigaction;
 }
 
 void Watch(int which) {
@@ -41,18 +51,27 @@ void Watch(int which) {
   if (sigaction(kSignals[which], nullptr, &present) != 0) return;
   const bool informs = (present.sa_flags & SA_SIGINFO) != 0;
   if (informs ? present.sa_sigaction == Count : present.sa_handler == SIG_DFL || present.sa_handler == SIG_IGN) return;
-  former[which] = new struct sigaction(present);
+  const struct sigaction* known = latest[which];
+  if (known == nullptr || !Same(*known, present)) known = new struct sigaction(present);
+  if (first[which] == nullptr) first[which] = known;
+  latest[which] = known;
   present.sa_sigaction = Count;
   present.sa_flags |= SA_SIGINFO;
   sigaction(kSignals[which], &present, nullptr);
 }
 
+std::mutex mutex;
+
 }  // namespace
 
 void WatchInterrupts() {
-  static std::mutex mutex;
   std::lock_guard<std::mutex> lock(mutex);
-  for (int which : {0, 1}) Watch(which);
+  Watch(0);
+}
+
+void WatchTermination() {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (first[1] == nullptr) Watch(1);
 }
 
 int Interrupts() { return interrupts; }

@@ -5,9 +5,11 @@
 // framework.
 namespace farandole::frameworks::plugin {
 
-// Counts those two from now on, and then does what was done with them before; not one that is ignored or ends the
-// process anyway. A handler that is installed later takes its place until the next call. Cheap.
+// Counts SIGINT from now on, and then does what was done with it before; not if it is ignored or ends the process
+// anyway. A handler that is installed later takes its place until the next call. Cheap.
 void WatchInterrupts();
+// The same for SIGTERM, once: a handler that a script installs later is the script's.
+void WatchTermination();
 // How many there have been.
 int Interrupts();
 // Waits for the next one; one thread.

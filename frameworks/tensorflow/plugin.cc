@@ -1,4 +1,5 @@
 // What libfarandole_tensorflow.so registers when TensorFlow loads it: an operation and a kernel for each collective.
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -14,6 +15,7 @@ namespace farandole::frameworks::tensorflow {
 namespace {
 
 plugin::CoreFunctions core;
+std::atomic<int> life{0};
 
 // What a kernel is made from: attributes of its node.
 std::string Attribute(const TfApi& api, TF_OpKernelConstruction* construction, const char* name, TF_Status* status) {
@@ -38,7 +40,7 @@ void* CreateCollective(TF_OpKernelConstruction* construction) {
 }
 
 void RunCollective(void* kernel, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
-  Work::Start(*TfApi::Get(), core, *static_cast<plugin::Call*>(kernel), context, done);
+  Work::Start(*TfApi::Get(), core, *static_cast<plugin::Call*>(kernel), context, done, life);
 }
 
 void DeleteCollective(void* kernel) { delete static_cast<plugin::Call*>(kernel); }
@@ -211,4 +213,9 @@ __attribute__((constructor)) void RegisterAll() {
 extern "C" FARANDOLE_API void farandole_tensorflow_bind(const farandole::frameworks::plugin::CoreFunctions* functions) {
   farandole::frameworks::tensorflow::core = *functions;
   farandole::frameworks::tensorflow::UnderWay::EndOnInterrupt(&farandole::frameworks::tensorflow::core);
+}
+
+// After a shutdown or the removal of a process set: numbers of sets that were given out before mean nothing any more.
+extern "C" FARANDOLE_API void farandole_tensorflow_set_life(int life) {
+  farandole::frameworks::tensorflow::life = life;
 }

@@ -64,6 +64,7 @@ void UnderWay::EndOnInterrupt(const plugin::CoreFunctions* core) {
   // It lasts as long as the process; a child of fork() has none, and must not wait for one at its end.
   static const auto* const watch = new std::thread(Watch, core);
   (void)watch;
+  if (core->ends_on_sigterm != 0) plugin::WatchTermination();
 }
 
 }  // namespace farandole::frameworks::tensorflow

@@ -15,8 +15,9 @@ class UnderWay {
   UnderWay(const UnderWay&) = delete;
   UnderWay& operator=(const UnderWay&) = delete;
 
-  // From the first call on, kernels that last for half a second after SIGINT or SIGTERM make this process leave the job
-  // (farandole_shutdown_begin), which ends them: nothing else gives TensorFlow's memory back. `core` stays.
+  // From the first call on, kernels that last for half a second after SIGINT, or SIGTERM where that ends the process,
+  // make this process leave the job (farandole_shutdown_begin), which ends them: nothing else gives TensorFlow's memory
+  // back. `core` stays.
   static void EndOnInterrupt(const plugin::CoreFunctions* core);
 
  private:

@@ -90,9 +90,9 @@ TfCode CodeOf(int code) {
 }  // namespace
 
 void Work::Start(const TfApi& api, const plugin::CoreFunctions& core, const plugin::Call& call,
-                 TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
+                 TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done, int life) {
   Work* const work = new Work(api, core, call, context, done);
-  if (work->Prepare()) {
+  if (work->Prepare(life)) {
     work->Submit();
   } else {
     work->Finish();
@@ -112,7 +112,12 @@ Work::~Work() {
   api_.TF_DeleteStatus(status_);
 }
 
-bool Work::Prepare() {
+bool Work::Prepare(int life) {
+  if (call_.process_set != 0 && call_.life != life) {
+    Fail(FARANDOLE_INVALID_ARGUMENT,
+         call_.group + ": the graph was made with a process set that is no more; make it anew");
+    return false;
+  }
   const int inputs = api_.TF_NumInputs(context_);
   const int count = call_.operation == FARANDOLE_ALLTOALL ? 1 : inputs;
   if (count != static_cast<int>(call_.names.size())) {
@@ -136,7 +141,8 @@ bool Work::PrepareTensor(int index) {
   const int type = api_.TF_TensorType(tensor.in);
   const bool computes = call_.operation == FARANDOLE_ALLREDUCE || call_.operation == FARANDOLE_REDUCESCATTER;
   if (TypeOf(type, computes) < 0) {
-    Fail(FARANDOLE_INVALID_ARGUMENT, call_.group + ": ranks cannot combine this element type; cast it");
+    Fail(FARANDOLE_INVALID_ARGUMENT, call_.group + (computes ? ": ranks cannot combine this element type; cast it"
+                                                             : ": ranks cannot exchange this element type; cast it"));
     return false;
   }
   if (MakesResult(call_.operation) || call_.operation == FARANDOLE_REDUCESCATTER) return true;
@@ -209,7 +215,8 @@ void Work::Ended(int count) {
 // How many rows came from each rank.
 void Work::GiveSplits() {
   const int size = core_.process_set_size(call_.process_set);
-  const int64_t shape[] = {std::max(size, 0)};
+  if (size <= 0) return Fail(size, core_.last_error());
+  const int64_t shape[] = {size};
   TF_Tensor* const received =
       api_.TF_AllocateOutput(context_, 1, kTfInt64, shape, 1, shape[0] * sizeof(int64_t), status_);
   if (api_.TF_GetCode(status_) != kTfOk) return;

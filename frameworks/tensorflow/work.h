@@ -19,8 +19,9 @@ namespace farandole::frameworks::tensorflow {
 class Work {
  public:
   // Starts it; `done` is told once, here or later, from any thread.
+  // `life`: the present one, as in plugin::Call.
   static void Start(const TfApi& api, const plugin::CoreFunctions& core, const plugin::Call& call,
-                    TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done);
+                    TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done, int life = 0);
 
  private:
   struct Tensor {
@@ -34,7 +35,7 @@ class Work {
        TF_AsyncOpKernelDoneCallback* done);
   ~Work();
 
-  bool Prepare();
+  bool Prepare(int life);
   bool PrepareTensor(int index);
   void Submit();
   void Fill(int index, farandole_submission* submission);

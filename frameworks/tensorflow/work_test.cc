@@ -169,7 +169,7 @@ class WorkTest : public testing::Test {
 TEST_F(WorkTest, AGroupIsOneSubmissionAndEndsOnce) {
   Add({3});
   Add({});
-  Start("1 1 0.5 2.0 0 7\ngroup\n\n\n");
+  Start("1 1 0.5 2.0 0 7 0\ngroup\n\n\n");
   EXPECT_EQ(done_, 0);
   ASSERT_EQ(core_state.submissions.size(), 2u);
   EXPECT_EQ(core_state.groups, std::vector<std::string>{"group"});
@@ -184,7 +184,7 @@ TEST_F(WorkTest, AGroupIsOneSubmissionAndEndsOnce) {
 TEST_F(WorkTest, OperationsMayEndInsideOfSubmit) {
   core_state.at_once = true;
   for (int i = 0; i < 3; ++i) Add({3});
-  Start("3 0 1 1 0 0\ngroup\nbroadcast.a\nbroadcast.b\nbroadcast.c\n");
+  Start("3 0 1 1 0 0 0\ngroup\nbroadcast.a\nbroadcast.b\nbroadcast.c\n");
   EXPECT_EQ(done_, 1);
   EXPECT_EQ(core_state.names, (std::vector<std::string>{"broadcast.a", "broadcast.b", "broadcast.c"}));
 }
@@ -192,7 +192,7 @@ TEST_F(WorkTest, OperationsMayEndInsideOfSubmit) {
 TEST_F(WorkTest, ASubmissionThatIsRefusedWaitsForThoseBefore) {
   for (int i = 0; i < 3; ++i) Add({3});
   core_state.fails_at = 1;
-  Start("3 0 1 1 0 0\ngroup\na\nb\nc\n");
+  Start("3 0 1 1 0 0 0\ngroup\na\nb\nc\n");
   EXPECT_EQ(done_, 0);
   ASSERT_EQ(core_state.submissions.size(), 1u);
   core_state.End();
@@ -203,7 +203,7 @@ TEST_F(WorkTest, ASubmissionThatIsRefusedWaitsForThoseBefore) {
 
 TEST_F(WorkTest, TellsALostPeer) {
   Add({3});
-  Start("1 1 1 1 0 0\ng\nx\n");
+  Start("1 1 1 1 0 0 0\ng\nx\n");
   core_state.End(FARANDOLE_PEER_LOST);
   EXPECT_EQ(done_, 1);
   EXPECT_EQ(context_.code, kTfUnknown);
@@ -212,7 +212,7 @@ TEST_F(WorkTest, TellsALostPeer) {
 
 TEST_F(WorkTest, AnAllgatherMayAllocateTwice) {
   Add({3, 2});
-  Start("2 0 1 1 0 0\ng\nx\n");
+  Start("2 0 1 1 0 0 0\ng\nx\n");
   ASSERT_EQ(core_state.submissions.size(), 1u);
   const farandole_submission given = core_state.submissions[0];
   EXPECT_EQ(given.out.data, nullptr);
@@ -229,7 +229,7 @@ TEST_F(WorkTest, AnAllgatherMayAllocateTwice) {
 TEST_F(WorkTest, AnAlltoallTellsWhatCame) {
   Add({3});
   Add({2}, kTfInt64, 8);
-  Start("5 0 1 1 0 0\ng\nx\n");
+  Start("5 0 1 1 0 0 0\ng\nx\n");
   ASSERT_EQ(core_state.submissions.size(), 1u);
   const farandole_submission given = core_state.submissions[0];
   EXPECT_EQ(given.splits_count, 2);
@@ -244,15 +244,15 @@ TEST_F(WorkTest, AnAlltoallTellsWhatCame) {
 
 TEST_F(WorkTest, NothingIsSubmittedWithoutMemoryOrForTypesThatCannotBeCombined) {
   Add({3}, kTfComplex64, 8);
-  Start("1 1 1 1 0 0\ng\nx\n");
+  Start("1 1 1 1 0 0 0\ng\nx\n");
   EXPECT_EQ(done_, 1);
   EXPECT_EQ(context_.code, kTfInvalidArgument);
   allocates = false;
   context_.code = kTfOk;
-  Start("3 0 1 1 0 0\ng\nx\n");
+  Start("3 0 1 1 0 0 0\ng\nx\n");
   EXPECT_EQ(done_, 2);
   EXPECT_EQ(context_.code, kTfInternal);
-  Start("3 0 1 1 0 0\ng\nx\ny\n");
+  Start("3 0 1 1 0 0 0\ng\nx\ny\n");
   EXPECT_EQ(done_, 3);
   EXPECT_EQ(core_state.calls, 0);
 }

@@ -28,6 +28,7 @@ class Call(NamedTuple):
         op, prescale_factor, postscale_factor: of a reduction.
         root_rank: of a broadcast.
         set_id: number of the process set.
+        life: in which the set has this number, where a program may outlast it.
     """
 
     operation: int
@@ -37,6 +38,7 @@ class Call(NamedTuple):
     postscale_factor: float = 1.0
     root_rank: int = 0
     set_id: int = 0
+    life: int = 0
 
     def text(self, count: int) -> str:
         """As frameworks/plugin/call.h reads it. The `count` tensors have the names on the wire that `Collectives` gives
@@ -47,7 +49,15 @@ class Call(NamedTuple):
             names = [""] * count
         else:
             names = [f"{kind}.{each}" for each in member_names(name, count)]
-        head = (self.operation, self.op, self.prescale_factor, self.postscale_factor, self.root_rank, self.set_id)
+        head = (
+            self.operation,
+            self.op,
+            self.prescale_factor,
+            self.postscale_factor,
+            self.root_rank,
+            self.set_id,
+            self.life,
+        )
         return "".join(f"{line}\n" for line in (" ".join(map(repr, head)), group, *names))
 
 
@@ -59,8 +69,15 @@ def member_names(name: str, count: int) -> list[str]:
 def parse(text: str) -> Call:
     """The call whose `text` this is."""
     head, group, *_ = text.split("\n")
-    operation, op, prescale_factor, postscale_factor, root_rank, set_id = head.split(" ")
+    operation, op, prescale_factor, postscale_factor, root_rank, set_id, life = head.split(" ")
     name = group.partition(".")[2]
     return Call(
-        int(operation), name, int(op), float(prescale_factor), float(postscale_factor), int(root_rank), int(set_id)
+        int(operation),
+        name,
+        int(op),
+        float(prescale_factor),
+        float(postscale_factor),
+        int(root_rank),
+        int(set_id),
+        int(life),
     )

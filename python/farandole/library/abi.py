@@ -143,6 +143,8 @@ def load() -> Library:
     return _library
 
 
+# Whether SIGTERM is handled by us, and ends the process.
+ends_on_sigterm = False
 # As frameworks/plugin/core_functions.h has them.
 _CORE_FUNCTIONS = (
     "submit",
@@ -177,7 +179,7 @@ def load_plugin(name: str, bind: str) -> ctypes.CDLL:
     except OSError as error:
         raise ImportError(f"farandole cannot load its library: {error}") from None
     addresses = [ctypes.cast(getattr(ours, function), c_void_p).value for function in _CORE_FUNCTIONS]
-    getattr(plugin, bind)((c_void_p * len(addresses))(*addresses))
+    getattr(plugin, bind)((c_void_p * (len(addresses) + 1))(*addresses, int(ends_on_sigterm)))
     return plugin
 
 

@@ -41,6 +41,7 @@ def listen() -> None:
         return
     if _in_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _on_sigterm)
+        abi.ends_on_sigterm = True
 
 
 def _in_main_thread() -> bool:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from farandole.core import objects
 from farandole.core.objects import broadcast_object as _broadcast_object
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.tensorflow import operations
+from farandole.tensorflow import operations, plugin
 
 
 def broadcast_variables(
@@ -28,10 +28,13 @@ def broadcast_variables(
         None; in a graph of TensorFlow 1 an operation that does it.
 
     Raises:
-        As `allreduce`.
+        ValueError: there is no variable, as of a model that has not been built; otherwise as `allreduce`.
     """
     every = list(variables)
-    values = operations.broadcast_all([tf.convert_to_tensor(v) for v in every], root_rank, "variables", process_set)
+    if not every:
+        raise ValueError("there are no variables to broadcast; has the model been built?")
+    name = plugin.unique("variables")
+    values = operations.broadcast_all([tf.convert_to_tensor(v) for v in every], root_rank, name, process_set)
     assigned = [variable.assign(value) for variable, value in zip(every, values)]
     return None if tf.executing_eagerly() or tf.inside_function() else tf.group(*assigned)
 
@@ -42,7 +45,7 @@ def broadcast_(
     """As `broadcast_variables`; returns the variables."""
     every = list(variables)
     values = [tf.convert_to_tensor(variable) for variable in every]
-    received = operations.broadcast_all(values, root_rank, name or "variables", process_set)
+    received = operations.broadcast_all(values, root_rank, name or plugin.unique("variables"), process_set)
     return [variable.assign(value) for variable, value in zip(every, received)]
 
 
@@ -53,7 +56,10 @@ def broadcast_object(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """As `farandole.torch.broadcast_object`. `session` is not used; Horovod has it."""
+    """Returns the object of `root_rank` on every rank, through cloudpickle, whose bytes all ranks have to trust.
+
+    `session` is not used; Horovod has it.
+    """
     return _broadcast_object(obj, root_rank, name, process_set)
 
 
@@ -67,7 +73,9 @@ def broadcast_object_fn(
 def allgather_object(
     obj: Any, session: Any = None, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[Any]:
-    """As `farandole.torch.allgather_object`; of all ranks. `session` is not used; Horovod has it.
+    """Returns the objects of all ranks, in order of rank, through cloudpickle.
+
+    `session` is not used; Horovod has it.
 
     Raises:
         NotImplementedError: `process_set` is not that of all ranks.

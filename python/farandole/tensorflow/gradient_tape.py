@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from farandole.core import reduce_ops
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.tensorflow import operations
+from farandole.tensorflow import operations, plugin
 from farandole.tensorflow.compression import Compression, Compressor
 
 Reduce = Callable[[Sequence[Any], Sequence[str]], list[Any]]
@@ -40,7 +40,7 @@ def make_reduce(
                 continue
             if isinstance(gradient, tf.IndexedSlices):
                 if not sparse_as_dense:
-                    named = f"gradient.{names[index]}"
+                    named = plugin.unique(f"gradient.{names[index]}")
                     results[index] = operations.allreduce(gradient, op=op, name=named, process_set=process_set)
                     continue
                 results[index] = tf.convert_to_tensor(gradient)
@@ -53,7 +53,7 @@ def make_reduce(
                 prescale_factor=prescale,
                 postscale_factor=postscale,
                 process_set=process_set,
-                name=f"gradients.{names[dense[0]]}+{len(dense) - 1}",
+                name=plugin.unique(f"gradients.{names[dense[0]]}+{len(dense) - 1}"),
             )
             for index, gradient in zip(dense, reduced):
                 results[index] = gradient
@@ -101,9 +101,17 @@ class _DistributedGradientTape:
         if self._scale_local_gradients and len(shared) < len(flat):
             size = operations.size_op(self._process_set.process_set_id or 0)
             for index in set(range(len(flat))) - set(shared):
-                if flat[index] is not None:
-                    flat[index] = flat[index] / tf.cast(size, flat[index].dtype)
+                flat[index] = _divided(flat[index], size)
         return tf.nest.pack_sequence_as(gradients, flat)
+
+
+def _divided(gradient: Any, count: Any) -> Any:
+    if gradient is None:
+        return None
+    if isinstance(gradient, tf.IndexedSlices):
+        values = gradient.values / tf.cast(count, gradient.values.dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return gradient / tf.cast(count, gradient.dtype)
 
 
 def _key(source: Any) -> Any:

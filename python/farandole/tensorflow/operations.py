@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -28,15 +29,17 @@ def _name(operation: int, name: str | None, tensor: Any, ignore_name_scope: bool
     if name or tf.executing_eagerly():
         return name or ""
     text = tensor.name.rpartition("/")[2] if ignore_name_scope else tensor.name
-    return f"{_KINDS[operation]}_{re.sub('[^0-9A-Za-z_]', '_', text)}"
+    return plugin.unique(f"{_KINDS[operation]}_{re.sub('[^0-9A-Za-z_]', '_', text)}")
 
 
 def _call(operation: int, name: str, process_set: ProcessSet, **more: Any) -> Call:
     library_in_use()
-    return Call(operation, name, set_id=process_sets.id_of(process_set), **more)
+    return Call(operation, name, set_id=process_sets.id_of(process_set), life=plugin.life(), **more)
 
 
 def _reducing(op: int, prescale_factor: float, postscale_factor: float) -> dict[str, Any]:
+    if not (math.isfinite(prescale_factor) and math.isfinite(postscale_factor)):
+        raise ValueError(f"prescale_factor={prescale_factor} and postscale_factor={postscale_factor} have to be finite")
     return {"op": op, "prescale_factor": float(prescale_factor), "postscale_factor": float(postscale_factor)}
 
 
@@ -91,6 +94,8 @@ def allreduce(
     if isinstance(tensor, tf.IndexedSlices):
         if chosen not in (reduce_ops.Average, reduce_ops.Sum) or prescale_factor != 1 or postscale_factor != 1:
             raise NotImplementedError("IndexedSlices take op=Average or Sum, and no factors; see sparse_as_dense")
+        if chosen == reduce_ops.Average and tensor.values.dtype.is_integer:
+            raise NotImplementedError("IndexedSlices of integers take op=Sum only")
         values = allgather(tensor.values, f"{name}.values" if name else None, ignore_name_scope, process_set)
         indices = allgather(tensor.indices, f"{name}.indices" if name else None, ignore_name_scope, process_set)
         if chosen == reduce_ops.Average:
@@ -289,7 +294,12 @@ def _back(op: Any) -> Call:
     """The call of an operation, with the name that the one on its gradient has."""
     text = op.get_attr("call")
     call = calls.parse(text.decode() if isinstance(text, bytes) else text)
-    return call._replace(name=f"{call.name}.grad" if call.name else "")
+    return call._replace(name=plugin.unique(f"{call.name}.grad") if call.name else "")
+
+
+def _dense(op: Any, gradients: Sequence[Any]) -> list[Any]:
+    """In graphs of version 1 a result that nothing depends on has no gradient; other ranks may have one."""
+    return [tf.zeros_like(to) if each is None else each for each, to in zip(gradients, op.outputs)]
 
 
 def _average(call: Call, gradients: Sequence[Any]) -> list[Any]:
@@ -300,7 +310,7 @@ def _average(call: Call, gradients: Sequence[Any]) -> list[Any]:
 
 
 def _allreduce_gradient(op: Any, *gradients: Any) -> list[Any]:
-    return plugin.run(_back(op), gradients)
+    return plugin.run(_back(op), _dense(op, gradients))
 
 
 def _allgather_gradient(op: Any, *gradients: Any) -> list[Any]:
@@ -309,14 +319,14 @@ def _allgather_gradient(op: Any, *gradients: Any) -> list[Any]:
     every = plugin.run(call._replace(name=call.name and f"{call.name}.rows"), [rows[tf.newaxis]])[0]
     own = plugin.number("rank", call.set_id, None)
     begins = tf.reduce_sum(every[:own], axis=0)
-    averaged = _average(call, gradients)
+    averaged = _average(call, _dense(op, gradients))
     return [each[begins[i] : begins[i] + rows[i]] for i, each in enumerate(averaged)]
 
 
 def _broadcast_gradient(op: Any, *gradients: Any) -> list[Any]:
     call = _back(op)
     is_root = tf.equal(plugin.number("rank", 0, None), call.root_rank)
-    return [tf.where(is_root, each, tf.zeros_like(each)) for each in _average(call, gradients)]
+    return [tf.where(is_root, each, tf.zeros_like(each)) for each in _average(call, _dense(op, gradients))]
 
 
 def _alltoall_gradient(op: Any, gradient: Any, _: Any) -> list[Any]:
@@ -327,7 +337,7 @@ def _reducescatter_gradient(op: Any, *gradients: Any) -> list[Any]:
     call = _back(op)
     factor = call.prescale_factor * call.postscale_factor
     gather = call._replace(operation=submission.ALLGATHER, prescale_factor=1.0, postscale_factor=1.0)
-    scaled = [each * tf.cast(factor, each.dtype) for each in gradients]
+    scaled = [each * tf.cast(factor, each.dtype) for each in _dense(op, gradients)]
     if call.op == reduce_ops.Sum:
         count = plugin.number("size", call.set_id, None)
         scaled = [each * tf.cast(count, each.dtype) for each in scaled]

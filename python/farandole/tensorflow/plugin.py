@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from farandole import process_sets
 from farandole.base import locate
 from farandole.core.calls import Call
 from farandole.library import abi, submission
+from farandole.process import basics
 
 _OPERATIONS = {
     submission.ALLREDUCE: "farandole_allreduce",
@@ -21,17 +25,52 @@ _OPERATIONS = {
 _NAMES = ("Allreduce", "Allgather", "Alltoall", "Broadcast", "Reducescatter")
 _lock = threading.Lock()
 _module: Any = None
+_library: Any = None
+_life = 0
+# How often each name was asked for, by graph.
+_names: weakref.WeakKeyDictionary[Any, Counter[str]] = weakref.WeakKeyDictionary()
 
 
 def _load() -> Any:
-    global _module
+    global _module, _library
     with _lock:
         if _module is None:
             module = tf.load_op_library(locate.find("libfarandole_tensorflow.so"))
-            abi.load_plugin("libfarandole_tensorflow.so", "farandole_tensorflow_bind")
+            library = abi.load_plugin("libfarandole_tensorflow.so", "farandole_tensorflow_bind")
+            library.farandole_tensorflow_set_life(_life)
             _let_them_overlap()
-            _module = module
+            _module, _library = module, library
     return _module
+
+
+def life() -> int:
+    """Changes when numbers of process sets become void."""
+    return _life
+
+
+def _end_life() -> None:
+    global _life
+    _life += 1
+    if _library is not None:
+        _library.farandole_tensorflow_set_life(_life)
+
+
+basics.after_shutdown(_end_life)
+process_sets.after_removal(_end_life)
+
+
+def unique(name: str) -> str:
+    """`name`, or in a graph that has it already `name_1` and so on: collectives of one graph are under way together.
+    Ranks agree, since they make the same graph."""
+    if tf.executing_eagerly():
+        return name
+    graph = tf.compat.v1.get_default_graph()
+    # That of a loop's body or a branch is part of another one.
+    while hasattr(getattr(graph, "outer_graph", None), "outer_graph"):
+        graph = graph.outer_graph
+    counter = _names.setdefault(graph, Counter())
+    counter[name] += 1
+    return name if counter[name] == 1 else f"{name}_{counter[name] - 1}"
 
 
 def _let_them_overlap() -> None:
@@ -68,4 +107,6 @@ def number(what: str, set_id: int, name: str | None) -> Any:
     """An int32 that is asked for whenever the graph runs."""
     module = _module or _load()
     with tf.device("CPU:0"):
-        return module.farandole_number(what=what, process_set=str(set_id), name=name)
+        value = module.farandole_number(what=what, process_set=str(set_id), name=name)
+        value.set_shape([])
+        return value

@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import pages
 import processes
 import pytest
 
@@ -102,3 +103,22 @@ finally:
         # The interpreter ends without a word of the script's.
         assert "signal 15" in job.stderr or "SIGTERM" in job.stderr, job.report()
     assert watch.seconds < 60, job.report()
+
+
+def test_the_script_of_the_docs(tmp_path: Path) -> None:
+    """With data, for which the page has only names; all ranks end with the same weights."""
+    ((_, script),) = pages.blocks(pages.DOCS / "tensorflow.md", "python")
+    data = """
+import numpy as np
+images = np.random.default_rng(0).standard_normal((256, 784)).astype(np.float32)
+labels = images[:, :10].argmax(1)
+"""
+    end = """
+print("weights", float(tf.reduce_sum(model.variables[0])), flush=True)
+"""
+    path = tmp_path / "train.py"
+    path.write_text(data + script + end)
+    with processes.running(processes.launch_command(2, sys.executable, str(path)), tmp_path) as job:
+        assert job.wait() == 0, job.report()
+    weights = job.lines("weights ")
+    assert len(weights) == 2 and len(set(weights)) == 1, job.report()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -46,9 +47,12 @@ WAYS: dict[str, Callable[[Any], Any]] = {"eager": lambda function: function, "gr
 
 def check(function: Callable[[Any], Any], given: list[tf.Tensor], wanted: list[np.ndarray], what: object) -> None:
     """Of each tensor in eager execution, and of all, each by itself, in one graph."""
+    assert len(given) == len(wanted)
     for got, each in zip(map(function, given), wanted):
         same(got, each, what)
-    for got, each in zip(tf.function(lambda tensors: [function(tensor) for tensor in tensors])(given), wanted):
+    together = tf.function(lambda tensors: [function(tensor) for tensor in tensors])(given)
+    assert len(together) == len(wanted)
+    for got, each in zip(together, wanted):
         same(got, each, what)
 
 
@@ -161,6 +165,16 @@ def case_gradients() -> None:
             assert np.allclose(got, np.repeat(np.arange(size) + 1.0, 2)[:, None] * np.ones((1, 2)) * factor), op
 
 
+LOCAL_TABLE = tf.Variable(tf.ones([4, 2]))
+
+
+def gradient_of_a_local_table() -> Any:
+    with hvd.DistributedGradientTape(tf.GradientTape()) as tape:
+        loss = tf.reduce_sum(tf.gather(LOCAL_TABLE, [1, 2]))
+    tape.register_local_source(LOCAL_TABLE)
+    return tape.gradient(loss, LOCAL_TABLE)
+
+
 def case_tape() -> None:
     size = hvd.size()
     table = tf.Variable(tf.ones([5, 2]))
@@ -181,6 +195,8 @@ def case_tape() -> None:
         wanted[rank % 5] += [factors[rank], 2 * factors[rank]]
         wanted[4] += [factors[rank], 2 * factors[rank]]
     for wrap in WAYS.values():
+        local = wrap(gradient_of_a_local_table)()
+        assert isinstance(local, tf.IndexedSlices) and np.allclose(local.values, 1 / size)
         for sparse_as_dense in (False, True):
             got = wrap(lambda s=sparse_as_dense: gradients(sparse_as_dense=s)[:2])()
             assert isinstance(got[0], tf.IndexedSlices) != sparse_as_dense
@@ -188,6 +204,43 @@ def case_tape() -> None:
             assert np.allclose(got[1], [2 * factors.mean()] * 2)
         assert gradients()[2] is None
         assert np.allclose(wrap(lambda: gradients(gradient_predivide_factor=2.0)[3])(), [1 / size])
+
+
+def case_names_of_one_graph_differ() -> None:
+    """Collectives that look alike are under way together, and ranks come to them in another order."""
+    one, other = tf.Variable([1.0]), tf.Variable([1.0])
+    table, second = tf.Variable(tf.ones([3, 1])), tf.Variable(tf.ones([3, 1]))
+
+    def slow(x: tf.Tensor, when: int) -> tf.Tensor:
+        pause = 0.2 if hvd.rank() % 2 == when else 0.0
+        return tf.py_function(lambda value: (time.sleep(pause), value)[1], [x], tf.float32)
+
+    @tf.function
+    def function() -> list[Any]:
+        results = []
+        for when, variable, rows in ((0, one, table), (1, other, second)):
+            with hvd.DistributedGradientTape(tf.GradientTape()) as tape:
+                factor = slow(tf.constant(10.0**when), when)
+                factor.set_shape([])
+                loss = tf.reduce_sum(variable) * factor + tf.reduce_sum(tf.gather(rows, [0])) * factor
+            results += tape.gradient(loss, [variable, rows])
+        x = tf.ones([2])
+        return [*results, hvd.allreduce(x, op=hvd.Sum), hvd.allreduce(x, op=hvd.Max)]
+
+    got = function()
+    assert [float(got[0][0]), float(got[2][0])] == [1.0, 10.0]
+    assert float(tf.convert_to_tensor(got[1])[0, 0]) == 1.0 and float(tf.convert_to_tensor(got[3])[0, 0]) == 10.0
+    assert [float(got[4][0]), float(got[5][0])] == [hvd.size(), 1.0]
+    variables = [tf.Variable([float(hvd.rank())]), tf.Variable([10.0 + hvd.rank()])]
+
+    @tf.function
+    def give() -> None:
+        for variable in variables:
+            hvd.broadcast_variables([variable], 0)
+
+    give()
+    assert [float(variable[0]) for variable in variables] == [0.0, 10.0]
+    raises(ValueError, "has the model been built", hvd.broadcast_variables, [], 0)
 
 
 def case_numbers_of_a_graph() -> None:
@@ -215,6 +268,14 @@ def case_many_at_a_time_in_any_order() -> None:
 def case_constants_are_not_folded() -> None:
     function = tf.function(lambda: hvd.allreduce(tf.constant([1.0]), op=hvd.Sum, name="constant"))
     assert [float(function()[0]) for _ in range(3)] == [hvd.size()] * 3
+    if hvd.size() == 1:
+        return
+    hvd.allreduce(tf.ones([1]), name="meet")
+    begin = time.monotonic()
+    if hvd.rank() == hvd.size() - 1:
+        time.sleep(0.5)
+    function()
+    assert time.monotonic() - begin > 0.4
 
 
 def case_graphs_of_version_1() -> None:
@@ -227,6 +288,11 @@ def case_graphs_of_version_1() -> None:
             session.run(tf.compat.v1.global_variables_initializer())
             session.run(give)
             assert session.run(variable) == 0.0
+            whole = tf.compat.v1.placeholder(tf.int32, [])
+            pair = hvd.grouped_allreduce([x, whole], op=hvd.Sum, name="pair")
+            (derived,) = tf.gradients(pair[0], [x])
+            feed = {x: np.ones(2, np.float32), whole: 1}
+            assert session.run(derived, feed).tolist() == [hvd.size()] * 2
             got = session.run([reduced, gathered], {x: values(hvd.rank(), (4,), tf.float32)})
     assert np.array_equal(got[0], np.sum(everyone((4,), tf.float32), axis=0))
     assert np.array_equal(got[1], np.concatenate(everyone((4,), tf.float32)))
@@ -243,7 +309,14 @@ def case_objects_and_sets() -> None:
         for wrap in WAYS.values():
             got = wrap(lambda x: hvd.allreduce(x, op=hvd.Sum, process_set=some))(mine((3,), tf.float32))
             same(got, values(0, (3,), tf.float32) + values(2, (3,), tf.float32), "set")
+    old = tf.function(lambda x: hvd.allreduce(x, op=hvd.Sum, process_set=some))
+    if hvd.rank() in (0, 2):
+        old(mine((3,), tf.float32))
     hvd.remove_process_set(some)
+    again = hvd.add_process_set([0, 1])
+    if hvd.rank() in (0, 2):
+        raises(tf.errors.InvalidArgumentError, "process set that is no more", old, mine((3,), tf.float32))
+    hvd.remove_process_set(again)
 
 
 def raises(kind: type[Exception], text: str, function: Callable[..., Any], *args: Any) -> None:
