@@ -98,12 +98,6 @@ std::string Text(const int64_t* shape, size_t rank) {
   return text + "]";
 }
 
-bool HasRowsOfAll(int operation) { return operation == FARANDOLE_ALLGATHER || operation == FARANDOLE_ALLTOALL; }
-
-bool IsGroup(int operation) {
-  return operation == FARANDOLE_ALLREDUCE || operation == FARANDOLE_ALLGATHER || operation == FARANDOLE_REDUCESCATTER;
-}
-
 class Collective {
  public:
   Collective(const plugin::Call& call, const XlaFrame& frame) : call_(call), tensors_(frame.arguments.size) {
@@ -134,7 +128,6 @@ class Collective {
  private:
   Failure Submit() {
     std::vector<farandole_submission> submissions(tensors_.size(), FARANDOLE_SUBMISSION_INITIALIZER);
-    const bool computes = call_.operation == FARANDOLE_ALLREDUCE || call_.operation == FARANDOLE_REDUCESCATTER;
     for (size_t i = 0; i < tensors_.size(); ++i) {
       Tensor& tensor = tensors_[i];
       farandole_submission& submission = submissions[i];
@@ -142,7 +135,7 @@ class Collective {
       submission.name = call_.names[i].empty() ? nullptr : call_.names[i].c_str();
       submission.ndim = static_cast<int32_t>(tensor.in->rank);
       submission.shape = tensor.in->dimensions;
-      submission.dtype = TypeOf(tensor.in->dtype, computes);
+      submission.dtype = TypeOf(tensor.in->dtype, call_.Computes());
       if (submission.dtype < 0) {
         return {FARANDOLE_INVALID_ARGUMENT, call_.group + ": ranks cannot combine this element type; cast it"};
       }
@@ -152,14 +145,14 @@ class Collective {
       submission.root_rank = call_.root_rank;
       submission.process_set = call_.process_set;
       submission.in.data = tensor.in->data;
-      if (HasRowsOfAll(call_.operation)) {
+      if (call_.MakesResult()) {
         submission.allocate = Tensor::Allocate;
         submission.ctx = &tensor;
       } else {
         submission.out.data = tensor.out->data;
       }
     }
-    if (IsGroup(call_.operation)) {
+    if (call_.IsGroup()) {
       const int count = static_cast<int>(submissions.size());
       return Submit(submissions.data(), count, count > 1 ? call_.group.c_str() : nullptr);
     }

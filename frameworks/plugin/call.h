@@ -24,6 +24,13 @@ struct Call {
   // Of each tensor; empty: the core makes it from the group's.
   std::vector<std::string> names;
 
+  // Elements are combined, and not moved only.
+  bool Computes() const { return operation == FARANDOLE_ALLREDUCE || operation == FARANDOLE_REDUCESCATTER; }
+  // Its tensors are submitted together.
+  bool IsGroup() const { return Computes() || operation == FARANDOLE_ALLGATHER; }
+  // Only the ranks together know the shape of a result.
+  bool MakesResult() const { return operation == FARANDOLE_ALLGATHER || operation == FARANDOLE_ALLTOALL; }
+
   // The text that python/farandole/core/calls.py makes: a line with the numbers, separated by blanks, one with the name
   // of the group, and one with the name of each tensor. False: it is none.
   bool Parse(const std::string& text);

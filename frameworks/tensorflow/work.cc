@@ -6,12 +6,6 @@
 namespace farandole::frameworks::tensorflow {
 namespace {
 
-bool MakesResult(int operation) { return operation == FARANDOLE_ALLGATHER || operation == FARANDOLE_ALLTOALL; }
-
-bool IsGroup(int operation) {
-  return operation == FARANDOLE_ALLREDUCE || operation == FARANDOLE_ALLGATHER || operation == FARANDOLE_REDUCESCATTER;
-}
-
 // A type of the C ABI; -1: it has none. What is moved and not computed with may go as another type of that size.
 int TypeOf(int dtype, bool computes) {
   switch (dtype) {
@@ -139,13 +133,13 @@ bool Work::PrepareTensor(int index) {
   if (api_.TF_GetCode(status_) != kTfOk) return false;
   for (int i = 0; i < api_.TF_NumDims(tensor.in); ++i) tensor.shape.push_back(api_.TF_Dim(tensor.in, i));
   const int type = api_.TF_TensorType(tensor.in);
-  const bool computes = call_.operation == FARANDOLE_ALLREDUCE || call_.operation == FARANDOLE_REDUCESCATTER;
+  const bool computes = call_.Computes();
   if (TypeOf(type, computes) < 0) {
     Fail(FARANDOLE_INVALID_ARGUMENT, call_.group + (computes ? ": ranks cannot combine this element type; cast it"
                                                              : ": ranks cannot exchange this element type; cast it"));
     return false;
   }
-  if (MakesResult(call_.operation) || call_.operation == FARANDOLE_REDUCESCATTER) return true;
+  if (call_.MakesResult() || call_.operation == FARANDOLE_REDUCESCATTER) return true;
   tensor.out = api_.TF_AllocateOutput(context_, index, type, tensor.shape.data(), static_cast<int>(tensor.shape.size()),
                                       api_.TF_TensorByteSize(tensor.in), status_);
   return api_.TF_GetCode(status_) == kTfOk;
@@ -183,7 +177,7 @@ void Work::Submit() {
   for (int i = 0; i < count; ++i) Fill(i, &submissions[i]);
   // One more: this call, so that nothing is freed under it.
   left_ = count + 1;
-  const int together = IsGroup(call_.operation) ? count : 1;
+  const int together = call_.IsGroup() ? count : 1;
   for (int i = 0; i < count; i += together) {
     const char* const group = together > 1 && !call_.group.empty() ? call_.group.c_str() : nullptr;
     int64_t* const handle = call_.operation == FARANDOLE_ALLTOALL ? &handle_ : nullptr;
@@ -234,7 +228,7 @@ void Work::Finish() {
   }
   for (size_t i = 0; i < tensors_.size() && api_.TF_GetCode(status_) == kTfOk; ++i) {
     // The others were set when they were allocated.
-    if (MakesResult(call_.operation) || call_.operation == FARANDOLE_REDUCESCATTER) {
+    if (call_.MakesResult() || call_.operation == FARANDOLE_REDUCESCATTER) {
       api_.TF_SetOutput(context_, static_cast<int>(i), tensors_[i].out, status_);
     }
   }

@@ -51,7 +51,7 @@ def _reducing(op: int, prescale_factor: float, postscale_factor: float) -> tuple
     return op, _factor(prescale_factor, "prescale_factor"), _factor(postscale_factor, "postscale_factor")
 
 
-def _root(root_rank: int) -> int:
+def checked_root(root_rank: int) -> int:
     """`root_rank` as the C ABI takes it, which says whether there is such a rank."""
     try:
         root = operator.index(root_rank)
@@ -143,7 +143,7 @@ class Collectives:
         source, address, dtype, shape, place = self._tensors.view(tensor, in_place)
         library_in_use()
         target, to = self._target(tensor, source, address, in_place)
-        wanted, set_id, root = wire_name("broadcast", name), process_sets.id_of(process_set), _root(root_rank)
+        wanted, set_id, root = wire_name("broadcast", name), process_sets.id_of(process_set), checked_root(root_rank)
         handle = _submit(place, BROADCAST, wanted, address, to, dtype, shape, set_id, root_rank=root)
         kept = (source, target, tensor, place)
         return handle, kept, lambda _: self._tensors.deliver(target, tensor, in_place)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from farandole import process_sets
 from farandole.core import handles, numpy_arrays, reduce_ops
 from farandole.core.calls import Call, member_names
+from farandole.core.collectives import checked_root
 from farandole.jax import custom_call
 from farandole.jax.compression import Compression, Compressor
 from farandole.jax.custom_call import Place
@@ -118,16 +118,6 @@ def _gradients(call: Call, place: Place, gradients: tuple[Any, ...], shapes: Seq
 _differentiable.defvjp(_forward, _backward)
 
 
-def _root(root_rank: Any) -> int:
-    try:
-        root = operator.index(root_rank)
-    except TypeError:
-        raise ValueError(f"root_rank must be an int, got {root_rank!r}") from None
-    if not 0 <= root < 2**31:
-        raise ValueError(f"root rank {root} is not a rank of any job")
-    return root
-
-
 def _finish(*begun: Any) -> Any:
     return handles.synchronize(handles.track(*begun))
 
@@ -173,7 +163,7 @@ def allreduce(
     if custom_call.is_traced(arrays):
         results: Sequence[Any] = _differentiable(call, place, arrays)
     else:
-        values = [custom_call.as_numpy(array) for array in arrays]
+        values = [np.asarray(array) for array in arrays]
         ours, more = numpy_arrays.collectives, (call.name, *reducing.values(), process_set)
         if len(values) == 1:
             results = [_finish(*ours.allreduce(values[0], False, *more))]
@@ -205,7 +195,7 @@ def allgather(tree: Any, name: str | None = None, process_set: ProcessSet = glob
     call, place = _call(submission.ALLGATHER, _name(name, tree), process_set)
     if custom_call.is_traced(arrays):
         return structure.unflatten(_differentiable(call, place, tuple(arrays)))
-    values = [numpy_arrays.movable(custom_call.as_numpy(array)) for array in arrays]
+    values = [numpy_arrays.movable(np.asarray(array)) for array in arrays]
     if len(values) == 1:
         results = [_finish(*numpy_arrays.collectives.allgather(values[0], call.name, process_set))]
     else:
@@ -235,10 +225,10 @@ def broadcast(
     arrays, structure = _leaves(tree)
     if not arrays:
         return tree
-    call, place = _call(submission.BROADCAST, _name(name, tree), process_set, root_rank=_root(root_rank))
+    call, place = _call(submission.BROADCAST, _name(name, tree), process_set, root_rank=checked_root(root_rank))
     if custom_call.is_traced(arrays):
         return structure.unflatten(_differentiable(call, place, tuple(arrays)))
-    values = [numpy_arrays.movable(custom_call.as_numpy(array)) for array in arrays]
+    values = [numpy_arrays.movable(np.asarray(array)) for array in arrays]
     names = member_names(call.name, len(values))
     begun = [
         handles.track(*numpy_arrays.collectives.broadcast(value, False, root_rank, each, process_set))
@@ -277,7 +267,7 @@ def alltoall(
         if splits is not None:
             raise ValueError("inside of a function that JAX traces an alltoall takes no splits")
         return _differentiable(call, place, (value,))[0]
-    moved = numpy_arrays.movable(custom_call.as_numpy(value))
+    moved = numpy_arrays.movable(np.asarray(value))
     counts = functools.partial(jnp.asarray, dtype=jnp.int32)
     result = _finish(*numpy_arrays.collectives.alltoall(moved, splits, call.name, process_set, counts))
     if splits is None:
@@ -317,7 +307,7 @@ def reducescatter(
     call, place = _call(submission.REDUCESCATTER, _name(name, tree), process_set, **reducing)
     if custom_call.is_traced(arrays):
         return structure.unflatten(_differentiable(call, place, tuple(arrays)))
-    values = [custom_call.as_numpy(array) for array in arrays]
+    values = [np.asarray(array) for array in arrays]
     ours, more = numpy_arrays.collectives, (call.name, *reducing.values(), process_set)
     if len(values) == 1:
         results = [_finish(*ours.reducescatter(values[0], *more))]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from farandole import process_sets
 from farandole.core import numpy_arrays, reduce_ops
@@ -97,8 +96,3 @@ process_sets.after_removal(_forget_programs)
 def is_traced(arrays: Sequence[Any]) -> bool:
     """Whether these are part of a program or of a gradient, and not values."""
     return any(isinstance(array, jax.core.Tracer) for array in arrays)
-
-
-def as_numpy(array: Any) -> np.ndarray[Any, Any]:
-    """The values, in host memory; those that are there already are not copied."""
-    return np.asarray(array)

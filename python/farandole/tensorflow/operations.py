@@ -12,6 +12,7 @@ import tensorflow as tf
 from farandole import process_sets
 from farandole.core import calls, reduce_ops
 from farandole.core.calls import Call
+from farandole.core.collectives import checked_root
 from farandole.library import submission
 from farandole.process.basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
@@ -198,12 +199,12 @@ def broadcast(
     """
     (value,) = _tensors([tensor])
     wanted = _name(submission.BROADCAST, name, value, ignore_name_scope)
-    return plugin.run(_call(submission.BROADCAST, wanted, process_set, root_rank=int(root_rank)), [value])[0]
+    return plugin.run(_call(submission.BROADCAST, wanted, process_set, root_rank=checked_root(root_rank)), [value])[0]
 
 
 def broadcast_all(tensors: Sequence[Any], root_rank: int, name: str, process_set: ProcessSet) -> list[Any]:
     """`broadcast` of each, under way together."""
-    call = _call(submission.BROADCAST, name, process_set, root_rank=int(root_rank))
+    call = _call(submission.BROADCAST, name, process_set, root_rank=checked_root(root_rank))
     return plugin.run(call, _tensors(tensors)) if tensors else []
 
 
