@@ -9,22 +9,22 @@ from pathlib import Path
 import pages
 import processes
 import pytest
-
-HERE = Path(__file__).parent
-
-
-def run(folder: Path, ranks: int, worker: str, *arguments: str) -> processes.Job:
-    command = processes.launch_command(ranks, sys.executable, str(HERE / worker), *arguments)
-    with processes.running(command, folder) as job:
-        assert job.wait(300) == 0, job.report()
-    return job
+from tensorflow_jobs import cases_pass, launch, run
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_collectives_against_numpy(tmp_path: Path, ranks: int) -> None:
-    job = run(tmp_path, ranks, "collectives_worker.py")
-    cases = re.findall(r"^def (case_\w+)", (HERE / "collectives_worker.py").read_text(), re.MULTILINE)
-    assert cases and sorted(job.lines("passed ")) == sorted(ranks * cases), job.report()
+    cases_pass(tmp_path, ranks, "collectives_worker.py")
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_optimizers_against_arithmetic(tmp_path: Path, ranks: int) -> None:
+    cases_pass(tmp_path, ranks, "optimizers_worker.py")
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_batch_normalisation_is_that_of_the_whole_batch(tmp_path: Path, ranks: int) -> None:
+    cases_pass(tmp_path, ranks, "batch_norm_worker.py")
 
 
 def test_training_is_that_of_one_process_with_all_batches(tmp_path: Path) -> None:
@@ -40,24 +40,6 @@ def test_training_is_that_of_one_process_with_all_batches(tmp_path: Path) -> Non
     for one, three in zip(alone, zip(found[::3], found[1::3], found[2::3])):
         assert max(abs(one - each) for each in three) < 1e-9
     assert len(set(together.lines("bytes "))) == 1 and len(together.lines("bytes ")) == 3
-
-
-HEAD = """
-import os, signal, sys, threading, time
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-import tensorflow as tf
-import farandole.tensorflow as hvd
-
-hvd.init()
-"""
-
-
-def launch(folder: Path, ranks: int, script: str) -> processes.Job:
-    path = folder / "script.py"
-    path.write_text(HEAD + script)
-    with processes.running(processes.launch_command(ranks, sys.executable, str(path)), folder) as job:
-        job.wait(120)
-    return job
 
 
 def test_a_killed_rank_is_named(tmp_path: Path) -> None:

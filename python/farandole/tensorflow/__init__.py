@@ -1,7 +1,6 @@
 """Farandole for TensorFlow, with the interface of horovod.tensorflow: ``import farandole.tensorflow as hvd``.
 
-Not all of that interface is here yet: there is no `DistributedOptimizer`, and no wrapper for Keras. Tensors on a GPU go
-through host memory.
+Keras has `farandole.tensorflow.keras`. Tensors on a GPU go through host memory.
 """
 
 from farandole.core.collectives import join
@@ -36,15 +35,18 @@ from farandole.process.basics import (
 )
 from farandole.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from farandole.session.init import init, shutdown
+from farandole.tensorflow import elastic
 from farandole.tensorflow.compression import Compression
 from farandole.tensorflow.functions import (
+    BroadcastGlobalVariablesHook,
     allgather_object,
     broadcast_,
+    broadcast_global_variables,
     broadcast_object,
     broadcast_object_fn,
     broadcast_variables,
 )
-from farandole.tensorflow.gradient_tape import DistributedGradientTape
+from farandole.tensorflow.gradient_tape import DistributedGradientTape, PartialDistributedGradientTape
 from farandole.tensorflow.operations import (
     allgather,
     allreduce,
@@ -60,22 +62,28 @@ from farandole.tensorflow.operations import (
     reducescatter,
     size_op,
 )
+from farandole.tensorflow.optimizer import DistributedOptimizer
+from farandole.tensorflow.sync_batch_norm import SyncBatchNormalization
 from farandole.version import __version__
 
 __all__ = [
     "Adasum",
     "Average",
+    "BroadcastGlobalVariablesHook",
     "Compression",
     "DistributedGradientTape",
+    "DistributedOptimizer",
     "HorovodInternalError",
     "HostsUpdatedInterrupt",
     "InitializationError",
     "Max",
     "Min",
     "NotInitializedError",
+    "PartialDistributedGradientTape",
     "ProcessSet",
     "Product",
     "Sum",
+    "SyncBatchNormalization",
     "__version__",
     "add_process_set",
     "allgather",
@@ -84,6 +92,7 @@ __all__ = [
     "alltoall",
     "broadcast",
     "broadcast_",
+    "broadcast_global_variables",
     "broadcast_object",
     "broadcast_object_fn",
     "broadcast_variables",
@@ -91,6 +100,7 @@ __all__ = [
     "cross_rank",
     "cross_size",
     "cuda_built",
+    "elastic",
     "ddl_built",
     "global_process_set",
     "gloo_built",

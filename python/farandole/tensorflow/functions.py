@@ -11,8 +11,10 @@ from farandole.core import objects
 from farandole.core.objects import broadcast_object as _broadcast_object
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.tensorflow import operations, plugin
+from farandole.tensorflow.autograph import unconverted
 
 
+@unconverted
 def broadcast_variables(
     variables: Iterable[Any], root_rank: int, process_set: ProcessSet = global_process_set, inplace: bool = False
 ) -> Any:
@@ -39,6 +41,7 @@ def broadcast_variables(
     return None if tf.executing_eagerly() or tf.inside_function() else tf.group(*assigned)
 
 
+@unconverted
 def broadcast_(
     variables: Iterable[Any], root_rank: int, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[Any]:
@@ -47,6 +50,45 @@ def broadcast_(
     values = [tf.convert_to_tensor(variable) for variable in every]
     received = operations.broadcast_all(values, root_rank, name or plugin.unique("variables"), process_set)
     return [variable.assign(value) for variable, value in zip(every, received)]
+
+
+def broadcast_global_variables(root_rank: int) -> Any:
+    """An operation that gives all global variables of the present graph of TensorFlow 1 the values of `root_rank`.
+
+    Raises:
+        RuntimeError: eager execution, which has no global variables.
+    """
+    if tf.executing_eagerly() or tf.inside_function():
+        raise RuntimeError(
+            "hvd.broadcast_global_variables() does not support eager execution. Please use "
+            "`hvd.broadcast_variables(<model/optimizer variables>)` instead."
+        )
+    return broadcast_variables(tf.compat.v1.global_variables(), root_rank)
+
+
+class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+    """Gives all global variables the values of `root_rank`, when a MonitoredSession has initialised them or has loaded
+    a checkpoint.
+
+    Args:
+        root_rank: a rank of the job.
+        device: not used; Horovod has it.
+    """
+
+    def __init__(self, root_rank: int, device: str = "") -> None:
+        super().__init__()
+        self.root_rank = root_rank
+        self.device = device
+        self.bcast_op: Any = None
+
+    def begin(self) -> None:
+        """Makes the operation, for the graph that there is now."""
+        if self.bcast_op is None or self.bcast_op.graph is not tf.compat.v1.get_default_graph():
+            self.bcast_op = broadcast_global_variables(self.root_rank)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Runs it."""
+        session.run(self.bcast_op)
 
 
 def broadcast_object(

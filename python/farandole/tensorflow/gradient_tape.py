@@ -2,75 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from farandole.core import reduce_ops
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.tensorflow import operations, plugin
+from farandole.tensorflow.autograph import unconverted
 from farandole.tensorflow.compression import Compression, Compressor
-
-Reduce = Callable[[Sequence[Any], Sequence[str]], list[Any]]
-
-
-def make_reduce(
-    compression: type[Compressor],
-    sparse_as_dense: bool,
-    op: int,
-    gradient_predivide_factor: float,
-    process_set: ProcessSet,
-) -> Reduce:
-    """A function that combines gradients over the ranks: all dense ones in one call, each of the others by itself. It
-    takes gradients, among which there may be None, and a name for each.
-
-    Raises:
-        ValueError: a factor for another operation than Average.
-    """
-    if gradient_predivide_factor != 1.0 and op != reduce_ops.Average:
-        raise ValueError("gradient_predivide_factor not supported with op != Average")
-    prescale, postscale = 1.0 / gradient_predivide_factor, gradient_predivide_factor
-
-    def reduce(gradients: Sequence[Any], names: Sequence[str]) -> list[Any]:
-        results = list(gradients)
-        dense = []
-        for index, gradient in enumerate(results):
-            if gradient is None:
-                continue
-            if isinstance(gradient, tf.IndexedSlices):
-                if not sparse_as_dense:
-                    named = plugin.unique(f"gradient.{names[index]}")
-                    results[index] = operations.allreduce(gradient, op=op, name=named, process_set=process_set)
-                    continue
-                results[index] = tf.convert_to_tensor(gradient)
-            dense.append(index)
-        if dense:
-            reduced = operations.grouped_allreduce(
-                [results[index] for index in dense],
-                compression=compression,
-                op=op,
-                prescale_factor=prescale,
-                postscale_factor=postscale,
-                process_set=process_set,
-                name=plugin.unique(f"gradients.{names[dense[0]]}+{len(dense) - 1}"),
-            )
-            for index, gradient in zip(dense, reduced):
-                results[index] = gradient
-        return results
-
-    return reduce
+from farandole.tensorflow.gradients import GradientReducer, local_variables, make_reduce, resolve_groups
 
 
 class _DistributedGradientTape:
     """See `DistributedGradientTape`. All else is that of the tape."""
 
-    def __init__(self, tape: Any, reduce: Reduce, scale_local_gradients: bool, process_set: ProcessSet) -> None:
+    def __init__(self, tape: Any, reducer: GradientReducer) -> None:
         self._tape = tape
-        self._reduce = reduce
-        self._scale_local_gradients = scale_local_gradients
-        self._process_set = process_set
-        self._local_sources: set[Any] = set()
+        self._reducer = reducer
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tape, name)
@@ -84,8 +32,9 @@ class _DistributedGradientTape:
 
     def register_local_source(self, source: Any) -> None:
         """Gradients for this variable are this rank's own, and are not combined."""
-        self._local_sources.add(_key(source))
+        self._reducer.register_local_source(source)
 
+    @unconverted
     def gradient(self, target: Any, sources: Any, output_gradients: Any = None, use_generic_names: bool = False) -> Any:
         """As that of the tape, combined over the ranks.
 
@@ -93,36 +42,19 @@ class _DistributedGradientTape:
             use_generic_names: gradients are named by their places, where ranks have other names for variables.
         """
         gradients = self._tape.gradient(target, sources, output_gradients)
-        flat, flat_sources = tf.nest.flatten(gradients), tf.nest.flatten(sources)
-        shared = [i for i, source in enumerate(flat_sources) if _key(source) not in self._local_sources]
-        names = [f"grad_{i}" if use_generic_names else _name(flat_sources[i], i) for i in shared]
-        for index, gradient in zip(shared, self._reduce([flat[i] for i in shared], names)):
-            flat[index] = gradient
-        if self._scale_local_gradients and len(shared) < len(flat):
-            size = operations.size_op(self._process_set.process_set_id or 0)
-            for index in set(range(len(flat))) - set(shared):
-                flat[index] = _divided(flat[index], size)
+        flat = self._reducer(tf.nest.flatten(gradients), tf.nest.flatten(sources), use_generic_names)
         return tf.nest.pack_sequence_as(gradients, flat)
 
-
-def _divided(gradient: Any, count: Any) -> Any:
-    if gradient is None:
-        return None
-    if isinstance(gradient, tf.IndexedSlices):
-        values = gradient.values / tf.cast(count, gradient.values.dtype)
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return gradient / tf.cast(count, gradient.dtype)
-
-
-def _key(source: Any) -> Any:
-    return source.ref() if hasattr(source, "ref") else id(source)
-
-
-def _name(source: Any, index: int) -> str:
-    """Of a variable; tensors of eager execution have none."""
-    if isinstance(source, tf.Variable):
-        return source.name.partition(":")[0]
-    return f"source_{index}"
+    def get_local_and_global_gradients(
+        self, target: Any, sources: Any, output_gradients: Any = None, use_generic_names: bool = False
+    ) -> tuple[list[Any], list[Any]]:
+        """What `gradient` returns, apart: first the gradients of the sources that are registered as local, then the
+        combined ones of the others, each in the order of `sources`."""
+        flat_sources = tf.nest.flatten(sources)
+        flat = tf.nest.flatten(self.gradient(target, sources, output_gradients, use_generic_names))
+        local = [gradient for gradient, source in zip(flat, flat_sources) if self._reducer.is_local(source)]
+        shared = [gradient for gradient, source in zip(flat, flat_sources) if not self._reducer.is_local(source)]
+        return local, shared
 
 
 def DistributedGradientTape(  # noqa: N802
@@ -142,20 +74,55 @@ def DistributedGradientTape(  # noqa: N802
 
     Args:
         gradtape: a tf.GradientTape.
-        device_dense, device_sparse, num_groups, groups: not used; Horovod has them.
+        device_dense, device_sparse: not used; Horovod has them.
         compression: the type that gradients have on the way.
         sparse_as_dense: tf.IndexedSlices are made dense first.
         op: Average (default), Sum or Adasum.
         gradient_predivide_factor: f splits the averaging: gradients are divided by f before, and by size / f after.
-        process_set: the ranks that take part. Default: all ranks of the job.
+        num_groups: deprecated, use `groups`.
+        groups: into how many calls the dense gradients are divided, in their order; or lists of variables whose
+            gradients are combined in one call, each of the others in its own. Calls of a graph overlap with what it
+            computes. None: one call.
+        process_set: the ranks that take part; others keep their own gradients. Default: all ranks of the job.
         scale_local_gradients: gradients of sources that are registered as local are divided by the number of ranks.
 
     Returns:
-        What is used in place of the tape. It has `register_local_source`, and its `gradient` raises what `allreduce`
-        raises.
+        What is used in place of the tape. It has `register_local_source` and `get_local_and_global_gradients`, and its
+        `gradient` raises what `allreduce` raises.
 
     Raises:
-        ValueError: a factor for another operation than Average.
+        ValueError: a factor for another operation than Average, or wrong groups.
     """
-    reduce = make_reduce(compression, sparse_as_dense, op, gradient_predivide_factor, process_set)
-    return _DistributedGradientTape(gradtape, reduce, scale_local_gradients, process_set)
+    resolved = resolve_groups(num_groups, groups)
+    reduce = make_reduce(compression, sparse_as_dense, op, gradient_predivide_factor, process_set, resolved)
+    return _DistributedGradientTape(gradtape, GradientReducer(reduce, process_set, scale_local_gradients))
+
+
+def PartialDistributedGradientTape(  # noqa: N802
+    gradtape: Any,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: type[Compressor] = Compression.none,
+    sparse_as_dense: bool = False,
+    op: int = reduce_ops.Average,
+    gradient_predivide_factor: float = 1.0,
+    num_groups: int = 0,
+    groups: Any = None,
+    process_set: ProcessSet = global_process_set,
+    local_layers: Any = None,
+    scale_local_gradients: bool = True,
+) -> Any:
+    """`DistributedGradientTape` for a model with layers that each rank has for itself.
+
+    Args:
+        local_layers: a Keras layer or several, built, whose gradients are not combined.
+
+    Other args, returns and raises: as `DistributedGradientTape`; ValueError also where `local_layers` has something
+    that is no layer.
+    """
+    resolved = resolve_groups(num_groups, groups)
+    reduce = make_reduce(compression, sparse_as_dense, op, gradient_predivide_factor, process_set, resolved)
+    tape = _DistributedGradientTape(gradtape, GradientReducer(reduce, process_set, scale_local_gradients))
+    for variable in local_variables(local_layers):
+        tape.register_local_source(variable)
+    return tape

@@ -16,7 +16,8 @@ from farandole.core.collectives import checked_root
 from farandole.library import submission
 from farandole.process.basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.tensorflow import plugin
+from farandole.tensorflow import compiled, plugin
+from farandole.tensorflow.autograph import unconverted
 from farandole.tensorflow.compression import Compression, Compressor
 
 _KINDS = {kind: f"Horovod{text.capitalize()}" for kind, text in calls.OPERATIONS.items()}
@@ -55,6 +56,7 @@ def _some_rows(result: Any, tensor: Any) -> Any:
     return result
 
 
+@unconverted
 def allreduce(
     tensor: Any,
     average: bool | None = None,
@@ -112,6 +114,7 @@ def allreduce(
     return compression.decompress(plugin.run(call, [sent])[0], context)
 
 
+@unconverted
 def grouped_allreduce(
     tensors: Sequence[Any],
     average: bool | None = None,
@@ -155,6 +158,7 @@ def grouped_allreduce(
     return [compression.decompress(*each) for each in zip(plugin.run(call, sent), contexts)]
 
 
+@unconverted
 def allgather(
     tensor: Any,
     name: str | None = None,
@@ -170,6 +174,7 @@ def allgather(
     return grouped_allgather([tensor], name, ignore_name_scope, process_set)[0]
 
 
+@unconverted
 def grouped_allgather(
     tensors: Sequence[Any],
     name: str | None = None,
@@ -184,6 +189,7 @@ def grouped_allgather(
     return [_some_rows(result, value) for result, value in zip(plugin.run(call, values), values)]
 
 
+@unconverted
 def broadcast(
     tensor: Any,
     root_rank: int,
@@ -202,12 +208,14 @@ def broadcast(
     return plugin.run(_call(submission.BROADCAST, wanted, process_set, root_rank=checked_root(root_rank)), [value])[0]
 
 
+@unconverted
 def broadcast_all(tensors: Sequence[Any], root_rank: int, name: str, process_set: ProcessSet) -> list[Any]:
     """`broadcast` of each, under way together."""
     call = _call(submission.BROADCAST, name, process_set, root_rank=checked_root(root_rank))
     return plugin.run(call, _tensors(tensors)) if tensors else []
 
 
+@unconverted
 def alltoall(
     tensor: Any,
     splits: Any = None,
@@ -235,6 +243,7 @@ def alltoall(
     return result if splits is None else (result, tf.cast(received, tf.int32))
 
 
+@unconverted
 def reducescatter(
     tensor: Any,
     device_dense: str = "",
@@ -256,6 +265,7 @@ def reducescatter(
     return _reducescatter([value], wanted, compression, op, prescale_factor, postscale_factor, process_set)[0]
 
 
+@unconverted
 def grouped_reducescatter(
     tensors: Sequence[Any],
     device_dense: str = "",
@@ -316,6 +326,11 @@ def _allreduce_gradient(op: Any, *gradients: Any) -> list[Any]:
 
 def _allgather_gradient(op: Any, *gradients: Any) -> list[Any]:
     call = _back(op)
+    if compiled.compiles():
+        # As many on each rank.
+        own, averaged = process_sets.of_id(call.set_id).rank() or 0, _average(call, _dense(op, gradients))
+        static = [value.shape[0] for value in op.inputs]
+        return [each[own * count : (own + 1) * count] for each, count in zip(averaged, static)]
     rows = tf.stack([tf.shape(value, tf.int64)[0] for value in op.inputs])
     every = plugin.run(call._replace(name=call.name and f"{call.name}.rows"), [rows[tf.newaxis]])[0]
     own = plugin.number("rank", call.set_id, None)
@@ -345,33 +360,42 @@ def _reducescatter_gradient(op: Any, *gradients: Any) -> list[Any]:
     return plugin.run(gather, scaled)
 
 
-tf.RegisterGradient("FarandoleAllreduce")(_allreduce_gradient)
-tf.RegisterGradient("FarandoleAllgather")(_allgather_gradient)
-tf.RegisterGradient("FarandoleBroadcast")(_broadcast_gradient)
-tf.RegisterGradient("FarandoleAlltoall")(_alltoall_gradient)
-tf.RegisterGradient("FarandoleReducescatter")(_reducescatter_gradient)
+for _operation, _gradient in {
+    submission.ALLREDUCE: _allreduce_gradient,
+    submission.ALLGATHER: _allgather_gradient,
+    submission.BROADCAST: _broadcast_gradient,
+    submission.ALLTOALL: _alltoall_gradient,
+    submission.REDUCESCATTER: _reducescatter_gradient,
+}.items():
+    tf.RegisterGradient(f"Farandole{calls.OPERATIONS[_operation].capitalize()}")(_gradient)
+    compiled.GRADIENTS[_operation] = _gradient
 
 
+@unconverted
 def size_op(process_set_id: int = 0, name: str | None = None) -> Any:
     """How many ranks a process set has, as an int32 that is asked for whenever a graph runs."""
     return plugin.number("size", process_set_id, name)
 
 
+@unconverted
 def rank_op(name: str | None = None) -> Any:
     """This process's rank, in the same way."""
     return plugin.number("rank", 0, name)
 
 
+@unconverted
 def local_size_op(name: str | None = None) -> Any:
     """How many processes of the job are on this host, in the same way."""
     return plugin.number("local_size", 0, name)
 
 
+@unconverted
 def local_rank_op(name: str | None = None) -> Any:
     """This process's number among those of its host, in the same way."""
     return plugin.number("local_rank", 0, name)
 
 
+@unconverted
 def process_set_included_op(process_set_id: int = 0, name: str | None = None) -> Any:
     """1 if this process is a member of a process set, 0 if not, negative if there is none; in the same way."""
     return plugin.number("included", process_set_id, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import weakref
 from collections import Counter
@@ -15,6 +16,8 @@ from farandole.base import locate
 from farandole.core.calls import Call
 from farandole.library import abi, submission
 from farandole.process import basics
+from farandole.tensorflow import compiled
+from farandole.tensorflow.autograph import unconverted
 
 _OPERATIONS = {
     submission.ALLREDUCE: "farandole_allreduce",
@@ -26,6 +29,7 @@ _NAMES = ("Allreduce", "Allgather", "Alltoall", "Broadcast", "Reducescatter")
 _lock = threading.Lock()
 _module: Any = None
 _library: Any = None
+_has_target = False
 _life = 0
 # How often each name was asked for, by graph.
 _names: weakref.WeakKeyDictionary[Any, Counter[str]] = weakref.WeakKeyDictionary()
@@ -41,6 +45,28 @@ def _load() -> Any:
             _let_them_overlap()
             _module, _library = module, library
     return _module
+
+
+def _give_target() -> None:
+    """Registers the custom call that functions with jit_compile=True have.
+
+    Raises:
+        NotImplementedError: this TensorFlow does not let us.
+    """
+    global _has_target
+    if _has_target:
+        return
+    _load()
+    register = _library.farandole_tensorflow_register_xla
+    register.argtypes, register.restype = [ctypes.c_char_p], ctypes.c_char_p
+    with _lock:
+        reason = None if _has_target else register(compiled.TARGET.encode())
+    if reason is not None:
+        raise NotImplementedError(
+            f"no collectives in functions with jit_compile=True: {reason.decode()}; take them out of what is compiled, "
+            "or compile without jit_compile"
+        )
+    _has_target = True
 
 
 def life() -> int:
@@ -59,6 +85,7 @@ basics.after_shutdown(_end_life)
 process_sets.after_removal(_end_life)
 
 
+@unconverted
 def unique(name: str) -> str:
     """`name`, or in a graph that has it already `name_1` and so on: collectives of one graph are under way together.
     Ranks agree, since they make the same graph."""
@@ -84,6 +111,7 @@ def _let_them_overlap() -> None:
         pass
 
 
+@unconverted
 def run(call: Call, tensors: Sequence[Any]) -> list[Any]:
     """The results of `call` for each tensor, at once or as part of the graph that is made.
 
@@ -91,21 +119,37 @@ def run(call: Call, tensors: Sequence[Any]) -> list[Any]:
         tf.errors.OpError: eager execution only, as the library says.
     """
     module = _module or _load()
+    if compiled.compiles():
+        _give_target()
+        return compiled.run(call, tensors)
     # TensorFlow would put it on a GPU, if there is one, and copy there what we have in host memory.
     with tf.device("CPU:0"):
         return list(getattr(module, _OPERATIONS[call.operation])(tensors=list(tensors), call=call.text(len(tensors))))
 
 
+@unconverted
 def run_alltoall(call: Call, tensor: Any, splits: Any) -> tuple[Any, Any]:
-    """The result, and how many rows came from each rank (int64). `splits`: int64, without elements if equal."""
+    """The result, and how many rows came from each rank (int64). `splits`: int64, without elements if equal.
+
+    Raises:
+        NotImplementedError: with splits in a function that XLA compiles, since the size of the result is not known.
+    """
     module = _module or _load()
+    if compiled.compiles():
+        _give_target()
+        if splits.shape.num_elements() != 0:
+            raise NotImplementedError("alltoall with splits is not possible in functions with jit_compile=True")
+        return compiled.run(call, [tensor])[0], splits
     with tf.device("CPU:0"):
         return module.farandole_alltoall(tensor=tensor, splits=splits, call=call.text(1))
 
 
+@unconverted
 def number(what: str, set_id: int, name: str | None) -> Any:
-    """An int32 that is asked for whenever the graph runs."""
+    """An int32 that is asked for whenever the graph runs; where XLA compiles, when the graph is made."""
     module = _module or _load()
+    if compiled.compiles():
+        return compiled.number(what, set_id)
     with tf.device("CPU:0"):
         value = module.farandole_number(what=what, process_set=str(set_id), name=name)
         value.set_shape([])
