@@ -136,6 +136,7 @@ struct WorkerReport {
   uint64_t cache_misses = 0;
   uint64_t messages = 0;
   DeviceTime device_time;
+  std::string communicates_by;
 };
 
 struct TraceControl {

@@ -211,6 +211,12 @@ absl::StatusOr<Config> ReadConfig(const Environment& environment) {
     }
   }
   ReadChannels(&reader, &config);
+  if ((config.communicator == "tcp" && config.transport == "verbs") ||
+      (config.communicator == "verbs" && config.transport == "tcp")) {
+    return absl::InvalidArgumentError(absl::StrCat("FARANDOLE_COMMUNICATOR=\"", config.communicator,
+                                                   "\" and FARANDOLE_TRANSPORT=\"", config.transport,
+                                                   "\" exclude each other: unset one of them"));
+  }
   ReadVerbs(&reader, &config.verbs);
   int64_t shared_tensors = 1;
   reader.Integer({"FARANDOLE_SHARED_TENSORS"}, 0, 1, &shared_tensors);

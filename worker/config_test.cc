@@ -163,6 +163,15 @@ TEST(ConfigTest, BadValueIsNamedWithItsVariable) {
   }
 }
 
+TEST(ConfigTest, WhatContradictsItselfIsNamedAtOnce) {
+  EXPECT_THAT(
+      std::string(Read({{"FARANDOLE_COMMUNICATOR", "tcp"}, {"FARANDOLE_TRANSPORT", "verbs"}}).status().message()),
+      testing::HasSubstr("FARANDOLE_COMMUNICATOR=\"tcp\" and FARANDOLE_TRANSPORT=\"verbs\" exclude"));
+  EXPECT_FALSE(Read({{"FARANDOLE_COMMUNICATOR", "verbs"}, {"FARANDOLE_TRANSPORT", "tcp"}}).ok());
+  EXPECT_TRUE(Read({{"FARANDOLE_COMMUNICATOR", "verbs"}, {"FARANDOLE_TRANSPORT", "verbs"}}).ok());
+  EXPECT_TRUE(Read({{"FARANDOLE_COMMUNICATOR", "hier"}, {"FARANDOLE_TRANSPORT", "verbs"}}).ok());
+}
+
 TEST(ConfigTest, SizeWithoutAgentSaysHowToStart) {
   const absl::StatusOr<Config> config = Read({{"FARANDOLE_SIZE", "4"}});
   EXPECT_THAT(std::string(config.status().message()), testing::HasSubstr("farandole run -np 4"));

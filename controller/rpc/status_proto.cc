@@ -93,6 +93,7 @@ void ToProto(const JobStatus& status, v1::JobStatus* out) {
   out->mutable_replay()->set_repetitions(status.replay.repetitions);
   out->mutable_replay()->set_age_ms(status.replay.age_ms);
   TrafficToProto(status.traffic, out->mutable_traffic());
+  out->set_communicates_by(status.communicates_by);
   out->set_batches_per_second(status.batches_per_second);
   out->set_tensors_per_second(status.tensors_per_second);
   out->set_bytes_per_second(status.bytes_per_second);

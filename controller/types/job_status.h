@@ -91,6 +91,7 @@ struct JobStatus {
   uint64_t batches_per_second = 0;
   uint64_t tensors_per_second = 0;
   uint64_t bytes_per_second = 0;
+  std::string communicates_by;
 };
 
 }  // namespace farandole::controller

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kNameBytesMax = 128;
 constexpr size_t kNamesMax = 4;
+constexpr size_t kCommunicatesByBytesMax = 1024;
 // Of one that works reports come once a second; an older one says what was.
 constexpr int64_t kFreshMs = 2500;
 // One that waits says so every second.
@@ -70,6 +71,9 @@ void ReportTable::Store(Rank rank, const WorkerReport& report, TimePoint now) {
   entry.state = report.state;
   entry.any = true;
   entry.names = Share(report);
+  if (rank == Rank(0) && !report.communicates_by.empty()) {
+    communicates_by_ = std::string(CutText(report.communicates_by, kCommunicatesByBytesMax));
+  }
   if (report.device_time.batches == 0) return;
   device_times_.resize(size_);
   device_times_[rank.value()] = report.device_time;

@@ -33,6 +33,9 @@ class ReportTable {
   // Of one rank; zeros if it has measured nothing.
   DeviceTime DeviceTimeOf(Rank rank) const;
 
+  // As rank 0 said last; "" if it never did.
+  const std::string& communicates_by() const { return communicates_by_; }
+
   // For how long members have reported to be in this phase; 0 = none has.
   uint64_t PhaseAgeMs(uint32_t phase, TimePoint now) const;
 
@@ -70,6 +73,7 @@ class ReportTable {
   std::vector<Entry> entries_;            // empty before the first report
   std::vector<DeviceTime> device_times_;  // empty before the first one that has any
   Traffic total_;
+  std::string communicates_by_;
   // The newest phase that was reported, and when that was first.
   uint32_t phase_ = 0;
   TimePoint phase_since_;

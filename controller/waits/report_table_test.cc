@@ -109,6 +109,22 @@ TEST(ReportTableTest, TimesOfGpusAreThoseOfTheLastReport) {
   EXPECT_EQ(time.unpacked_us, 80u);
 }
 
+TEST(ReportTableTest, RankZeroSaysWhatCarriesTensors) {
+  ReportTable table(2);
+  WorkerReport report = InReplay(1, 0);
+  report.communicates_by = "pigeons";
+  table.Store(Rank(1), report, kNow);
+  EXPECT_EQ(table.communicates_by(), "") << "another rank does not say it for all";
+  report.communicates_by = std::string(3000, 'x');
+  table.Store(Rank(0), report, kNow);
+  EXPECT_EQ(table.communicates_by(), std::string(1024, 'x'));
+  report.communicates_by = "CPU tensors by shm";
+  table.Store(Rank(0), report, kNow);
+  report.communicates_by.clear();
+  table.Store(Rank(0), report, kNow);
+  EXPECT_EQ(table.communicates_by(), "CPU tensors by shm");
+}
+
 TEST(ReportTableTest, SlackCountsWhileItIsFresh) {
   ReportTable table(2);
   WorkerReport report = InReplay(1, 0);

@@ -94,6 +94,7 @@ void WaitWatch::FillStatus(const std::vector<OpenWait>& waits, TimePoint now, Jo
   }
   status->divergence = divergence_;
   status->traffic = reports_.total();
+  status->communicates_by = reports_.communicates_by();
   const RateMeter::Rates rates = rates_.At(reports_.total(), now);
   status->batches_per_second = rates.batches_per_second;
   status->tensors_per_second = rates.tensors_per_second;

@@ -86,6 +86,7 @@ TEST(WaitWatchTest, LatenessComesFromSlackWhenNothingIsAnnounced) {
     report.slack_us = r == 0 ? 50000 : 1000;
     report.bytes = 10;
     report.device_time.batches = r;
+    report.communicates_by = "CPU tensors by shm";
     watch.Reported(Rank(r), report, kBegin);
   }
   EXPECT_TRUE(watch.next_look() < TimePoint::Infinite());
@@ -97,6 +98,7 @@ TEST(WaitWatchTest, LatenessComesFromSlackWhenNothingIsAnnounced) {
   EXPECT_EQ(status.members[0].lateness.mean_us, 0u);
   EXPECT_EQ(status.members[1].lateness.mean_us, 49000u);
   EXPECT_EQ(status.traffic.bytes, 20u);
+  EXPECT_EQ(status.communicates_by, "CPU tensors by shm");
   EXPECT_EQ(status.members[1].report_age_ms, 500u);
   EXPECT_EQ(status.members[0].device_time.batches, 0u);
   EXPECT_EQ(status.members[1].device_time.batches, 1u);

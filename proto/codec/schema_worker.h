@@ -170,6 +170,7 @@ struct Schema<WorkerReport> : NoFurtherCheck {
     v.Value(19, "cache_misses", m.cache_misses);
     v.Value(20, "messages", m.messages);
     v.Optional(21, "device_time", m.device_time, m.device_time.batches > 0);
+    v.Name(22, "communicates_by", m.communicates_by, kNameBytesMax);
   }
 };
 

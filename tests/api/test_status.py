@@ -105,6 +105,7 @@ def status(ranks: int, **fields: object) -> dict:
         "members": members,
         "waits": [],
         "divergence": "",
+        "communicatesBy": "CPU tensors by hier (not verbs: rank 0 (pid 1 on host h): no device)",
         "replay": {"index": "9", "batches": 5, "tensors": 161, "repetitions": "12345", "ageMs": "185000"},
         "traffic": {name: str(count) for name, count in traffic.items()},
         "batchesPerSecond": "480",
@@ -119,6 +120,7 @@ def test_view_of_a_replay() -> None:
     assert lines == [
         "job run-1: python train.py",
         "replaying, 2 ranks on 1 host, generation 1, phase 3",
+        "between ranks: CPU tensors by hier (not verbs: rank 0 (pid 1 on host h): no device)",
         "replay of 5 batches with 161 tensors: 12,345 repetitions, for 3 min 5 s",
         "all ranks: 1.2 GB/s, 480 batches/s, 4,100 tensors/s; 12.3 MB in 1,610 tensors and 10 batches so far, "
         "20 control messages",

@@ -151,6 +151,7 @@ std::string Reports() {
   for (uint64_t n : {1, 2}) {
     report.batches = 31 * n;
     report.device_time = {n, 10 * n, 20 * n, 30 * n, 40 * n};
+    report.communicates_by = std::string(700 * n, 'c');
     input += WriteRecord(0, Encode(AgentUp(Lease{{report}}))) + Time(1);
   }
   return input;
@@ -194,6 +195,7 @@ void PutOthers(const Corpus& corpus) {
   report.generation = kEarlier;
   report.oldest_open = "x";
   report.device_time = {1, 2, 3, 4, 5};
+  report.communicates_by = "CPU tensors by hier (not verbs: x)";
   corpus.Put("codec", "lease", std::string(1, 0) + Encode(AgentUp(Lease{{report}})));
   corpus.Put("codec", "agent_down", std::string(1, 1) + Encode(AgentDown(ToWorkers{{Incarnation(1)}, ViewOfTwo()})));
   corpus.Put("codec", "local_up", std::string(1, 2) + local);

@@ -100,8 +100,12 @@ def test_no_secret_on_any_command_line(hosts: ssh_hosts.SshHosts, tmp_path: Path
 
 
 def test_status(hosts: ssh_hosts.SshHosts, tmp_path: Path) -> None:
-    """On the launcher's host the controller can be asked, over TLS."""
-    body = 'while not os.path.exists("done"): time.sleep(0.02)\n'
+    """On the launcher's host the controller can be asked, over TLS, and says what carries tensors between hosts."""
+    body = """
+import torch, farandole.torch
+farandole.torch.allreduce(torch.ones(4))
+while not os.path.exists("done"): time.sleep(0.02)
+"""
     command = hosts.launch("-H", "node1:1,node2:1", *script(tmp_path, body))
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
@@ -109,9 +113,17 @@ def test_status(hosts: ssh_hosts.SshHosts, tmp_path: Path) -> None:
     with processes.running(command, tmp_path, variables) as job:
         where = ranks(job, 2)
         ask = hosts.network.hosts[0].command(sys.executable, "-m", "farandole", "status", "--json")
-        answer = subprocess.run(ask, env=processes.environment(**variables), capture_output=True, text=True, timeout=30)
+        environment = processes.environment(**variables)
+        answer, carried = None, ""
+        with processes.Stopwatch() as watch:
+            # A rank reports once a second.
+            while not carried and watch.seconds < 10:
+                answer = subprocess.run(ask, env=environment, capture_output=True, text=True, timeout=30)
+                carried = json.loads(answer.stdout)["communicatesBy"]
         (tmp_path / "done").touch()
         assert job.wait() == 0, job.report()
+    assert re.match(r"CPU tensors by tcp \(not verbs: rank 0 \(.*\): .*RDMA.*\)$", carried), carried
+    assert answer is not None
     members = [member["member"] for member in json.loads(answer.stdout)["members"]]
     assert [(member["host"], int(member["pid"])) for member in members] == [where[0], where[1]], answer
 

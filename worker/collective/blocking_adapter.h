@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -18,9 +19,11 @@ namespace farandole::worker::collective {
 // leaves to others; RESOURCE_EXHAUSTED: no memory for them.
 class BlockingAdapter final : public Communicator {
  public:
-  explicit BlockingAdapter(std::shared_ptr<BlockingCommunicator> medium) : medium_(std::move(medium)) {}
+  explicit BlockingAdapter(std::shared_ptr<BlockingCommunicator> medium, std::string why_not_quicker = "")
+      : medium_(std::move(medium)), why_not_quicker_(std::move(why_not_quicker)) {}
 
   std::string name() const override { return medium_->name(); }
+  std::string WhyNotQuicker() const override { return why_not_quicker_; }
   int position() const override { return medium_->position(); }
   int size() const override { return medium_->size(); }
   int64_t FusedBytesMax(DeviceKind memory, device::Device* device) override { return medium_->FusedBytesMax(); }
@@ -40,6 +43,7 @@ class BlockingAdapter final : public Communicator {
   absl::Status AllreduceScaled(const Instance& instance, const Allreduce& call);
 
   const std::shared_ptr<BlockingCommunicator> medium_;
+  const std::string why_not_quicker_;
   AdasumRunner adasum_;
   BatchBuffer scaled_;
 };

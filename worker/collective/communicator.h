@@ -38,6 +38,11 @@ class Communicator {
 
   // "shm", "tcp": of what serves most; for logs and status.
   virtual std::string name() const = 0;
+  // Why the members do without what might have been quicker, as "not verbs: ..."; "" if there is nothing of that kind.
+  // For status.
+  virtual std::string WhyNotQuicker() const { return ""; }
+  // Any thread: what carries tensors by the memory that they lie in, with that reason; "" if nothing does yet.
+  virtual std::string CommunicatesBy() const { return name(); }
   // Position of this worker among the members, and their number.
   virtual int position() const = 0;
   virtual int size() const = 0;

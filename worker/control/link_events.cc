@@ -1,10 +1,13 @@
 #include "worker/control/link_events.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/cut_text.h"
 
 namespace farandole::worker::control {
 namespace {
@@ -14,6 +17,7 @@ using State = session::Session::State;
 constexpr int kAckMs = 1000;
 // Between two looks at an outage, at least.
 constexpr int64_t kOutageLookMs = 10;
+constexpr size_t kCommunicatesByBytesMax = 1024;
 
 }  // namespace
 
@@ -71,6 +75,11 @@ WorkerReport LinkEvents::Report() {
   const TimePoint now = loop_->Now();
   steps_->session().Fill(&report, now);
   steps_->tally().Fill(&report, now);
+  // It is the same for all.
+  const std::vector<Member>& members = steps_->session().view().members;
+  if (!members.empty() && members[0].worker_incarnation == report.worker_incarnation) {
+    report.communicates_by = std::string(CutText(steps_->CommunicatesBy(), kCommunicatesByBytesMax));
+  }
   return report;
 }
 

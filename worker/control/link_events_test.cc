@@ -85,6 +85,7 @@ TEST_F(LinkEventsTest, ReportsWhatItDidAndWaitsFor) {
   EXPECT_GT(report.oldest_open_ms, 0u);
   EXPECT_GT(report.slack_us, 0u);
   EXPECT_GE(report.messages, 2u) << "Hello and announcements";
+  EXPECT_EQ(report.communicates_by, "fake");
 }
 
 }  // namespace

@@ -61,6 +61,7 @@ class Steps {
 
   // The rest within a Step.
   session::Session& session() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return session_; }
+  std::string CommunicatesBy() { return parts_.executor->CommunicatesBy(); }
   session::Tally& tally() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return tally_; }
   void Apply(session::Effects effects) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Has failed in the data plane and ends when the membership does, for whose end the controller knows the reason.

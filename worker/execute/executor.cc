@@ -211,6 +211,12 @@ collective::Communicator* Executor::TakeBuilt(UnderWay* batch,
   return batch->communicator;
 }
 
+std::string Executor::CommunicatesBy() {
+  absl::MutexLock lock(&mutex_);
+  const auto all = communicators_.find(0);
+  return all == communicators_.end() ? "" : all->second->CommunicatesBy();
+}
+
 bool Executor::InIssuer() const { return std::this_thread::get_id() == issuer_; }
 
 // The issuer looks by itself when it has started what it is at. At other times it may be about to wait, or lie in Idle,

@@ -82,6 +82,9 @@ class Executor {
   // and hands back what it had not begun; the caller answers that.
   std::vector<session::Work> Abort(const std::string& reason);
 
+  // Any thread: how all members communicate (collective::Communicator::CommunicatesBy); "" = not yet.
+  std::string CommunicatesBy();
+
   // Waits for what is under way, joins the thread and destroys the communicators. What was not begun is dropped: call
   // Abort before.
   void Stop();

@@ -158,7 +158,7 @@ TEST(CommunicatorFactoryTest, AProcessSetOnOneHostSharesMemory) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Ranks 0 and 2 share an agent, rank 1 has another one. Returns the name that all of them have.
+// Ranks 0 and 2 share an agent, rank 1 has another one. Returns what all of them say of how they communicate.
 std::string BuiltOnTwoHosts(const std::vector<CommunicatorFactory::Settings>& settings) {
   collective::LocalBootstrap bootstrap;
   std::string names[3];
@@ -170,7 +170,7 @@ std::string BuiltOnTwoHosts(const std::vector<CommunicatorFactory::Settings>& se
       CommunicatorFactory factory(settings[rank]);
       auto communicator = factory.Make(group, &bootstrap);
       ASSERT_TRUE(communicator.ok()) << communicator.status();
-      names[rank] = (*communicator)->name();
+      names[rank] = (*communicator)->CommunicatesBy();
       float value = 1;
       EXPECT_TRUE(collective::SumToEnd(communicator->get(), {1, 1, 0}, &value, 1).ok());
       EXPECT_EQ(value, 3);
@@ -184,9 +184,12 @@ std::string BuiltOnTwoHosts(const std::vector<CommunicatorFactory::Settings>& se
 }
 
 TEST(CommunicatorFactoryTest, BothWhereSomeShareAnAgent) {
-  EXPECT_EQ(BuiltOnTwoHosts({WithoutRdma(), WithoutRdma(), WithoutRdma()}), "hier");
-  EXPECT_EQ(BuiltOnTwoHosts({WithRdma(), WithRdma(), WithRdma()}), "hier over verbs");
-  EXPECT_EQ(BuiltOnTwoHosts({WithRdma(), WithRdma(), WithoutRdma()}), "hier");
+  using testing::AllOf, testing::HasSubstr, testing::StartsWith;
+  EXPECT_THAT(BuiltOnTwoHosts({WithoutRdma(), WithoutRdma(), WithoutRdma()}),
+              AllOf(StartsWith("CPU tensors by hier (not verbs: rank 0"), HasSubstr("/nowhere/libibverbs.so.1")));
+  EXPECT_EQ(BuiltOnTwoHosts({WithRdma(), WithRdma(), WithRdma()}), "CPU tensors by hier over verbs");
+  EXPECT_THAT(BuiltOnTwoHosts({WithRdma(), WithRdma(), WithoutRdma()}),
+              StartsWith("CPU tensors by hier (not verbs: rank 2"));
 }
 
 TEST(CommunicatorFactoryTest, AloneNeedsNobody) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "worker/collective/blocking_adapter.h"
 #include "worker/collective/lone_communicator.h"
 #include "worker/hier/hierarchical_communicator.h"
@@ -20,9 +21,9 @@ namespace farandole::worker::select {
 namespace {
 
 template <typename Blocking>
-Built Adapted(absl::StatusOr<std::unique_ptr<Blocking>> medium) {
+Built Adapted(absl::StatusOr<std::unique_ptr<Blocking>> medium, const std::string& why_not_quicker = "") {
   if (!medium.ok()) return medium.status();
-  return std::make_unique<collective::BlockingAdapter>(*std::move(medium));
+  return std::make_unique<collective::BlockingAdapter>(*std::move(medium), why_not_quicker);
 }
 
 Built MakeLone(const collective::Group& group, collective::Bootstrap* bootstrap, device::Device* device) {
@@ -62,10 +63,11 @@ std::function<collective::Medium::Make> MakeVerbs(const MediaResources& resource
 }
 
 Built Hierarchical(const collective::Group& group, collective::Bootstrap* bootstrap,
-                   const schedule::ScheduledOptions& options, transport::Transport* transport) {
+                   const schedule::ScheduledOptions& options, transport::Transport* transport,
+                   const std::string& why_not_quicker = "") {
   hier::HierarchicalOptions both;
   both.scheduled = options;
-  return Adapted(hier::HierarchicalCommunicator::Create(group, transport, bootstrap, both));
+  return Adapted(hier::HierarchicalCommunicator::Create(group, transport, bootstrap, both), why_not_quicker);
 }
 
 std::function<collective::Medium::Make> MakeHier(const MediaResources& resources) {
@@ -79,7 +81,8 @@ std::function<collective::Medium::Make> MakeHier(const MediaResources& resources
     // What the members have told each other stays under the other key.
     collective::Group over_tcp = group;
     over_tcp.key += ".tcp";
-    return Hierarchical(over_tcp, bootstrap, resources.scheduled, *tcp);
+    return Hierarchical(over_tcp, bootstrap, resources.scheduled, *tcp,
+                        absl::StrCat("not verbs: ", over_verbs.status().message()));
   };
 }
 

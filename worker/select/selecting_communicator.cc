@@ -125,8 +125,8 @@ absl::Status SelectingCommunicator::Make(Row* row, const std::vector<std::string
     return absl::OkStatus();
   }
   made.communicator = *std::move(built);
-  Show(made.communicator.get());
   const DeviceKind memory = row->row->memory;
+  Show({made.communicator.get(), memory, absl::StrJoin(NotHad(memory), "; ")});
   const bool chosen_by_us = OverrideFor(memory) == "auto";
   if (memory == DeviceKind::kAccelerator && !passed_over.empty() && chosen_by_us && size() > 1 && position() == 0) {
     os::Log(os::LogLevel::kWarning,
@@ -156,16 +156,45 @@ absl::StatusOr<std::unique_ptr<collective::Communicator>> SelectingCommunicator:
   return medium.make(group_, bootstrap_, device);
 }
 
-void SelectingCommunicator::Show(collective::Communicator* communicator) {
+std::vector<std::string> SelectingCommunicator::NotHad(DeviceKind memory) const {
+  std::vector<std::string> not_had;
+  for (const Row& row : rows_) {
+    if (row.row->memory != memory || row.made == nullptr) continue;
+    if (row.made->communicator == nullptr) {
+      not_had.push_back(absl::StrCat("not ", row.row->medium, ": ", row.made->why_not));
+    } else if (const std::string within = row.made->communicator->WhyNotQuicker(); !within.empty()) {
+      not_had.push_back(within);
+    }
+  }
+  return not_had;
+}
+
+void SelectingCommunicator::Show(Shown shown) {
+  collective::Communicator* const communicator = shown.communicator;
   absl::MutexLock lock(&mutex_);
-  shown_.push_back(communicator);
+  shown_.push_back(std::move(shown));
   if (withdrawn_.has_value()) communicator->Withdraw(*withdrawn_);
   if (!aborted_.ok()) communicator->Abort(std::string(aborted_.message()));
 }
 
 std::string SelectingCommunicator::name() const {
   absl::MutexLock lock(&mutex_);
-  return shown_.empty() ? "none" : shown_.front()->name();
+  return shown_.empty() ? "none" : shown_.front().communicator->name();
+}
+
+std::string SelectingCommunicator::WhyNotQuicker() const {
+  absl::MutexLock lock(&mutex_);
+  return shown_.empty() ? "" : shown_.front().why_not_quicker;
+}
+
+std::string SelectingCommunicator::CommunicatesBy() const {
+  absl::MutexLock lock(&mutex_);
+  std::string text;
+  for (const Shown& shown : shown_) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", Name(shown.memory), " tensors by ", shown.communicator->name());
+    if (!shown.why_not_quicker.empty()) absl::StrAppend(&text, " (", shown.why_not_quicker, ")");
+  }
+  return text;
 }
 
 int64_t SelectingCommunicator::FusedBytesMax(DeviceKind memory, device::Device* device) {
@@ -198,26 +227,26 @@ absl::Status SelectingCommunicator::Break(const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
   if (!broken_.ok()) return broken_;
   broken_ = status;
-  for (collective::Communicator* communicator : shown_) communicator->Abort(std::string(status.message()));
+  for (const Shown& shown : shown_) shown.communicator->Abort(std::string(status.message()));
   return status;
 }
 
 void SelectingCommunicator::Withdraw(const collective::Instance& instance) {
   absl::MutexLock lock(&mutex_);
   withdrawn_ = instance;
-  for (collective::Communicator* communicator : shown_) communicator->Withdraw(instance);
+  for (const Shown& shown : shown_) shown.communicator->Withdraw(instance);
 }
 
 void SelectingCommunicator::Abort(const std::string& reason) {
   absl::MutexLock lock(&mutex_);
   if (aborted_.ok()) aborted_ = absl::AbortedError(reason);
-  for (collective::Communicator* communicator : shown_) communicator->Abort(reason);
+  for (const Shown& shown : shown_) shown.communicator->Abort(reason);
 }
 
 Rank SelectingCommunicator::SuspectRank() const {
   absl::MutexLock lock(&mutex_);
-  for (const collective::Communicator* communicator : shown_) {
-    const Rank suspect = communicator->SuspectRank();
+  for (const Shown& shown : shown_) {
+    const Rank suspect = shown.communicator->SuspectRank();
     if (suspect.known()) return suspect;
   }
   return Rank();

@@ -45,6 +45,9 @@ class SelectingCommunicator final : public collective::Communicator {
 
   // Of what was made first.
   std::string name() const override;
+  std::string WhyNotQuicker() const override;
+  // "CPU tensors by tcp (not verbs: ...), GPU tensors by nccl".
+  std::string CommunicatesBy() const override;
   int position() const override { return group_.position; }
   int size() const override { return static_cast<int>(group_.members.size()); }
   // That of what serves large allreduces.
@@ -60,6 +63,12 @@ class SelectingCommunicator final : public collective::Communicator {
   struct Made {
     std::unique_ptr<collective::Communicator> communicator;
     std::string why_not;
+  };
+  // One that was made, as other threads see it.
+  struct Shown {
+    collective::Communicator* communicator;
+    DeviceKind memory;
+    std::string why_not_quicker;
   };
   // A line of the table, for this group.
   struct Row {
@@ -82,8 +91,10 @@ class SelectingCommunicator final : public collective::Communicator {
   absl::Status Make(Row* row, const std::vector<std::string>& passed_over, device::Device* device);
   absl::StatusOr<std::unique_ptr<collective::Communicator>> Build(const collective::Medium& medium,
                                                                   device::Device* device);
+  // What the members could have had, of what others than this one know: the shape of a group tells of the rest.
+  std::vector<std::string> NotHad(DeviceKind memory) const;
   // Lets Abort and Withdraw reach it, and tells it what it has missed.
-  void Show(collective::Communicator* communicator);
+  void Show(Shown shown);
   absl::Status CheckOverride() const;
   // The first failure of a medium, or of setting one up.
   absl::Status failure() const;
@@ -98,7 +109,7 @@ class SelectingCommunicator final : public collective::Communicator {
   std::map<std::string, Made> made_;  // by medium
 
   mutable absl::Mutex mutex_;
-  std::vector<collective::Communicator*> shown_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Shown> shown_ ABSL_GUARDED_BY(mutex_);
   absl::optional<collective::Instance> withdrawn_ ABSL_GUARDED_BY(mutex_);
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);
   absl::Status broken_ ABSL_GUARDED_BY(mutex_);

@@ -112,6 +112,17 @@ TEST_F(SelectingCommunicatorTest, AfterARefusalAllGoOnToTheNextRow) {
   EXPECT_THAT(asked_, ElementsAre("hier", "verbs", "tcp"));
 }
 
+TEST_F(SelectingCommunicatorTest, ItSaysWhatCarriesTensorsAndWhatCouldNotBeHad) {
+  const auto communicator = Make(collective::TestGroupOnHosts({0, 1}, 0));
+  EXPECT_EQ(communicator->CommunicatesBy(), "");
+  ASSERT_TRUE(communicator->Prepare().ok());
+  EXPECT_EQ(communicator->CommunicatesBy(), "CPU tensors by tcp (not verbs: no device)");
+  EXPECT_EQ(communicator->WhyNotQuicker(), "not verbs: no device");
+  const auto shared = Make(collective::TestGroup(2, 0));
+  ASSERT_TRUE(shared->Prepare().ok());
+  EXPECT_EQ(shared->CommunicatesBy(), "CPU tensors by shm") << "what is slower does not count";
+}
+
 TEST_F(SelectingCommunicatorTest, OtherFailuresEndTheSelection) {
   refusals_["shm"] = absl::DeadlineExceededError("rank 1 did not come");
   EXPECT_EQ(Make(collective::TestGroup(2, 0))->Prepare(), refusals_["shm"]);

@@ -36,6 +36,7 @@ class StagedCommunicator final : public collective::Communicator {
   ~StagedCommunicator() override;
 
   std::string name() const override { return "staged " + host_->name(); }
+  std::string WhyNotQuicker() const override { return host_->WhyNotQuicker(); }
   int position() const override { return host_->position(); }
   int size() const override { return host_->size(); }
   // Whole batches: they are cut here, and one that goes in several collectives would fill and empty the way each time.

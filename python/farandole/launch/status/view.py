@@ -124,6 +124,8 @@ def _sentences(status: dict[str, Any]) -> list[str]:
         f"{state_text(status)}, {place}, generation {status['generation']['number']}, phase {status['phase']}"
         + (f": {status['reason']}" if status["reason"] else "")
     ]
+    if status["communicatesBy"]:
+        lines.append(f"between ranks: {status['communicatesBy']}")
     replay = status["replay"]
     if int(replay["index"]):
         lines.append(
