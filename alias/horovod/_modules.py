@@ -15,6 +15,9 @@ from typing import Any
 SAME = {
     "horovod.torch": "farandole.torch",
     "horovod.torch.mpi_ops": "farandole.torch",
+    "horovod.keras": "farandole.keras",
+    "horovod.tensorflow": "farandole.tensorflow",
+    "horovod.tensorflow.mpi_ops": "farandole.tensorflow",
     "horovod.common.elastic": "farandole.elastic",
     "horovod.common.exceptions": "farandole.exceptions",
     "horovod.common.process_sets": "farandole.process_sets",
@@ -28,23 +31,28 @@ SAME = {
 }
 # Whatever else lies below one of these bears the same name in ours.
 SAME_BELOW = {
+    "horovod.keras.": "farandole.keras.",
+    "horovod.tensorflow.": "farandole.tensorflow.",
     "horovod.torch.": "farandole.torch.",
     "horovod.runner.common.util.": "farandole.launch.helpers.",
     "horovod.runner.util.": "farandole.launch.helpers.",
 }
-_ONLY_TORCH = "Farandole does not support {} in this release, only PyTorch (import horovod.torch)"
+_NOT_THIS = "Farandole does not support {} in this release, only PyTorch, TensorFlow and Keras (import horovod.torch)"
 _RUN = "use farandole.run for a function, or the command line `farandole run`"
 _ELASTIC = "elastic jobs are driven by `farandole run --min-np ...`"
 _LIBRARY = "one library serves all frameworks; `farandole run --check-build` says where it is"
 _CONTROLLER = "workers meet at the controller, whom the launcher starts"
+_PASSES = "use hvd.DistributedOptimizer(..., backward_passes_per_step=...)"
 # What an ImportError says of modules that are not there, and of all below them.
 MISSING = {
-    "horovod._keras": _ONLY_TORCH.format("Keras"),
-    "horovod.keras": _ONLY_TORCH.format("Keras"),
-    "horovod.mxnet": _ONLY_TORCH.format("MXNet"),
-    "horovod.ray": _ONLY_TORCH.format("Ray"),
-    "horovod.spark": _ONLY_TORCH.format("Spark"),
-    "horovod.tensorflow": _ONLY_TORCH.format("TensorFlow"),
+    "horovod._keras": "use horovod.keras or horovod.tensorflow.keras, which share what they do",
+    "horovod.mxnet": _NOT_THIS.format("MXNet"),
+    "horovod.ray": _NOT_THIS.format("Ray"),
+    "horovod.spark": _NOT_THIS.format("Spark"),
+    "horovod.tensorflow.gradient_aggregation": _PASSES,
+    "horovod.tensorflow.gradient_aggregation_eager": _PASSES,
+    "horovod.tensorflow.mpi_lib": _LIBRARY,
+    "horovod.tensorflow.util": "it has nothing that TensorFlow has not: use tf.executing_eagerly, variable.ref()",
     "horovod.runner.common.service": _RUN,
     "horovod.runner.common.util.config_parser": "use `farandole run --config-file`, or set variables",
     "horovod.runner.common.util.settings": _RUN,
@@ -233,5 +241,5 @@ class _Alias(Loader):
         """Puts ours in its place, where the import system looks for it afterwards. Its spec stays its own."""
         same = sys.modules[module.__name__] = importlib.import_module(self._name)
         # What Horovod's has imported is an attribute of it.
-        if module.__name__ == "horovod.torch":
+        if f"{module.__name__}.mpi_ops" in SAME:
             vars(same)["mpi_ops"] = same

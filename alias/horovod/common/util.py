@@ -47,8 +47,11 @@ def _cache(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether `ext_base_name` ("torch") sees a GPU."""
-    return importlib.import_module(ext_base_name).cuda.is_available()
+    """Whether `ext_base_name` ("torch", "tensorflow") sees a GPU."""
+    framework = importlib.import_module(ext_base_name)
+    if ext_base_name == "tensorflow":
+        return bool(framework.config.list_physical_devices("GPU"))
+    return framework.cuda.is_available()
 
 
 def mpi_built(verbose: bool = False) -> bool:

@@ -47,6 +47,7 @@ from farandole.tensorflow.functions import (
     broadcast_variables,
 )
 from farandole.tensorflow.gradient_tape import DistributedGradientTape, PartialDistributedGradientTape
+from farandole.tensorflow.installation import check_num_rank_power_of_2, gpu_available
 from farandole.tensorflow.operations import (
     allgather,
     allreduce,
@@ -97,6 +98,7 @@ __all__ = [
     "broadcast_object_fn",
     "broadcast_variables",
     "ccl_built",
+    "check_num_rank_power_of_2",
     "cross_rank",
     "cross_size",
     "cuda_built",
@@ -105,6 +107,7 @@ __all__ = [
     "global_process_set",
     "gloo_built",
     "gloo_enabled",
+    "gpu_available",
     "grouped_allgather",
     "grouped_allreduce",
     "grouped_reducescatter",

@@ -1,0 +1,1 @@
+from farandole.tensorflow.sync_batch_norm import *
