@@ -49,7 +49,8 @@ test: deps kernels  ## lint, build and every test; ends with "N passed, M failed
 	@scripts/install_deps.sh --consumers
 	@$(VENV)/python scripts/run_tests.py $(AFTER)
 
-BESIDE := test-nccl test-rdma test-jax test-jax-floor test-tensorflow test-tensorflow-floor test-torch-floor wheel-test
+BESIDE := test-nccl test-rdma test-jax test-jax-floor test-tensorflow test-tensorflow-floor test-keras test-keras-2 \
+	test-torch-floor wheel-test
 
 .PHONY: test-all
 test-all:  ## that, then what is in BESIDE: every other test of ours (needs root); what the automatic build runs
@@ -121,6 +122,20 @@ test-tensorflow: deps product  ## the front end for TensorFlow; with another rel
 .PHONY: test-tensorflow-floor
 test-tensorflow-floor:  ## the collectives with the oldest release of TensorFlow that is supported
 	@$(MAKE) --no-print-directory test-tensorflow TENSORFLOW=2.13.1 TENSORFLOW_TESTS="tests/with_tensorflow -k 'numpy and 2'"
+
+KERAS ?= 3.15.1
+
+.PHONY: test-keras
+test-keras: deps product  ## the front ends for Keras 3 on TensorFlow, JAX and PyTorch; another release: make test-keras KERAS=3.12.4
+	@scripts/install_deps.sh --keras $(KERAS)
+	@PATH="$(CURDIR)/.deps/keras-$(KERAS)/bin:$$PATH" python -m pytest -q -rs \
+	  --junitxml=build/test/test-keras.xml tests/with_keras
+
+.PHONY: test-keras-2
+test-keras-2: deps product  ## the same for Keras 2, in the last release of TensorFlow that has it
+	@scripts/install_deps.sh --tensorflow 2.15.1
+	@PATH="$(CURDIR)/.deps/tensorflow-2.15.1/bin:$$PATH" python -m pytest -q -rs \
+	  --junitxml=build/test/test-keras-2.xml tests/with_keras
 
 .PHONY: test-rdma
 test-rdma: deps  ## RDMA between emulated machines, with Soft-RoCE; skipped where there is no emulator

@@ -1,0 +1,101 @@
+"""Optimizers of Keras 2 (of TensorFlow before 2.16, and tf_keras) whose gradients are those of all ranks together.
+
+`apply_gradients` is what every optimizer has, new or legacy, before it clips; a LossScaleOptimizer decides there, too,
+whether there is a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from farandole._keras.reduction import Reduction
+
+
+class Distributed:
+    """What is put before the class of an optimizer, or of a LossScaleOptimizer around one.
+
+    Attributes:
+        farandole: how its gradients are combined; None in one that was made from a configuration: it is a plain one.
+    """
+
+    farandole: Reduction | None = None
+    _farandole_sums: Sums | None = None
+
+    def register_local_var(self, variable: Any) -> None:
+        """The gradient of this variable is each rank's own, and is not combined."""
+        if self.farandole is None:
+            raise ValueError("this optimizer was made from a configuration; give it to DistributedOptimizer")
+        self.farandole.register_local(variable)
+
+    def apply_gradients(self: Any, grads_and_vars: Iterable[tuple[Any, Any]], *args: Any, **kwargs: Any) -> Any:
+        """As that of Keras, with the gradients of all ranks."""
+        base: Any = super()
+        how, pairs = self.farandole, list(grads_and_vars)
+        if how is None or not pairs:
+            return base.apply_gradients(pairs, *args, **kwargs)
+        gradients, variables = [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
+
+        def step(given: list[Any]) -> Any:
+            reduced = zip(how(given, variables), variables)
+            return base.apply_gradients(list(reduced), *args, **kwargs)
+
+        if how.settings.backward_passes_per_step == 1:
+            return step(gradients)
+        if self._farandole_sums is None:
+            with tf.init_scope():
+                build(self, variables)
+                object.__setattr__(self, "_farandole_sums", Sums(how, gradients, variables))
+        self._farandole_sums.add(gradients, step)
+        return self.iterations
+
+
+class Sums:
+    """Gradients of several batches, added up. The optimizer's own state stays as it is without them.
+
+    Args:
+        how: has the number of batches, and whether their average is taken.
+        gradients: of the first batch; None where there is none.
+        variables: of these gradients.
+    """
+
+    def __init__(self, how: Reduction, gradients: list[Any], variables: list[Any]) -> None:
+        self._settings = how.settings
+        self._count = tf.Variable(0, trainable=False, dtype=tf.int32)
+        self._sums = [
+            None if gradient is None else tf.Variable(tf.zeros(variable.shape, variable.dtype), trainable=False)
+            for gradient, variable in zip(gradients, variables)
+        ]
+
+    def add(self, gradients: list[Any], step: Any) -> None:
+        """Adds the gradients of a batch. After the last one it calls `step` with what has come together."""
+        passes = self._settings.backward_passes_per_step
+        sums = [
+            None if total is None else total.assign_add(tf.convert_to_tensor(gradient))
+            for total, gradient in zip(self._sums, gradients)
+        ]
+        divisor = passes if self._settings.average_aggregated_gradients else 1
+
+        def last() -> Any:
+            step([None if total is None else total / tf.cast(divisor, total.dtype) for total in sums])
+            for total in self._sums:
+                if total is not None:
+                    total.assign(tf.zeros_like(total))
+            return self._count.assign(0)
+
+        tf.cond(tf.equal(self._count.assign_add(1), passes), last, lambda: tf.identity(self._count))
+
+
+def build(optimizer: Any, variables: list[Any]) -> None:
+    """Makes its variables: that is not possible in a branch."""
+    if hasattr(optimizer, "_create_all_weights"):
+        optimizer._create_all_weights(variables)
+    else:
+        optimizer.build(variables)
+
+
+def policy_scales_loss(keras: Any) -> bool:
+    """Whether `compile` puts a LossScaleOptimizer around an optimizer."""
+    return keras.mixed_precision.global_policy().name == "mixed_float16"
