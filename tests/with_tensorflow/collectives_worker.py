@@ -131,6 +131,39 @@ def case_reducescatter() -> None:
     check(lambda x: hvd.reducescatter(x, op=hvd.Sum), [mine(*place) for place in places], wanted, "reducescatter")
 
 
+def case_grouped_reducescatter() -> None:
+    """With factors, means and gradients; the ranks' sums of a group go together."""
+    size, rank = hvd.size(), hvd.rank()
+    places = [((5, 2), tf.float32), ((2 * size,), tf.float64), ((1, 3), tf.float32)]
+    given = [mine(*place) for place in places]
+    sums = [np.sum(everyone(*place), axis=0) for place in places]
+    own = [own_rows(place[0][0]) for place in places]
+    options: list[tuple[dict[str, Any], float]] = [
+        ({"op": hvd.Sum}, 1.0),
+        ({}, 1.0 / size),
+        ({"op": hvd.Sum, "prescale_factor": 2.0, "postscale_factor": 0.25}, 0.5),
+        ({"op": hvd.Sum, "compression": hvd.Compression.fp16}, 1.0),
+    ]
+    for wrap in WAYS.values():
+        for option, factor in options:
+            got = wrap(lambda t, option=option: hvd.grouped_reducescatter(t, **option))(given)
+            for each, total, rows, place in zip(got, sums, own, places):
+                assert each.dtype == place[1] and np.allclose(each, total[rows] * factor), (option, place)
+
+        @wrap
+        def gradients(tensors: list[tf.Tensor]) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(tensors)
+                results = hvd.grouped_reducescatter(tensors, op=hvd.Sum, prescale_factor=0.5)
+                loss = sum(tf.reduce_sum(tf.cast(each, tf.float64)) for each in results) * (rank + 1.0)
+            return tape.gradient(loss, tensors)
+
+        for gradient, (shape, _) in zip(gradients(given), places):
+            owners = np.concatenate([[r + 1.0] * (shape[0] // size + (r < shape[0] % size)) for r in range(size)])
+            assert np.allclose(gradient, 0.5 * size * owners.reshape(-1, *[1] * (len(shape) - 1)))
+    assert hvd.grouped_reducescatter([]) == []
+
+
 def gradient_of(function: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor) -> tf.Tensor:
     with tf.GradientTape() as tape:
         tape.watch(x)

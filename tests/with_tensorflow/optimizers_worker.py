@@ -326,6 +326,16 @@ def case_process_sets() -> None:
     hvd.remove_process_set(some)
 
 
+def case_optimizers_of_keras() -> None:
+    """Go to the front end for Keras, with what was asked for."""
+    for options, wanted in (({}, factors().mean()), ({"op": hvd.Sum}, factors().sum())):
+        optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0), **options)
+        assert isinstance(optimizer, tf.keras.optimizers.SGD)
+        variable = tf.Variable([1.0, 2.0])
+        optimizer.apply_gradients([(tf.ones([2]) * (hvd.rank() + 1.0), variable)])
+        assert np.allclose(variable, np.array([1.0, 2.0]) - wanted), (options, variable)
+
+
 def case_wrong_arguments() -> None:
     for text, function in (
         ("backward_passes_per_step", lambda: hvd.DistributedOptimizer(SGD(1.0), backward_passes_per_step=0)),

@@ -27,6 +27,11 @@ def test_batch_normalisation_is_that_of_the_whole_batch(tmp_path: Path, ranks: i
     cases_pass(tmp_path, ranks, "batch_norm_worker.py")
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_functions_that_xla_compiles(tmp_path: Path, ranks: int) -> None:
+    cases_pass(tmp_path, ranks, "compiled_worker.py")
+
+
 def test_training_is_that_of_one_process_with_all_batches(tmp_path: Path) -> None:
     folders = [tmp_path / "together", tmp_path / "alone"]
     for folder in folders:
@@ -87,9 +92,20 @@ finally:
     assert watch.seconds < 60, job.report()
 
 
+def scripts_of_the_docs() -> dict[str, str]:
+    return dict(pages.blocks(pages.DOCS / "tensorflow.md", "python"))
+
+
+def run_a_script_of_the_docs(folder: Path, name: str, before: str, after: str) -> processes.Job:
+    path = folder / name
+    path.write_text(before + scripts_of_the_docs()[f'title="{name}"'] + after)
+    with processes.running(processes.launch_command(2, sys.executable, str(path)), folder) as job:
+        assert job.wait() == 0, job.report()
+    return job
+
+
 def test_the_script_of_the_docs(tmp_path: Path) -> None:
     """With data, for which the page has only names; all ranks end with the same weights."""
-    ((_, script),) = pages.blocks(pages.DOCS / "tensorflow.md", "python")
     data = """
 import numpy as np
 images = np.random.default_rng(0).standard_normal((256, 784)).astype(np.float32)
@@ -98,9 +114,49 @@ labels = images[:, :10].argmax(1)
     end = """
 print("weights", float(tf.reduce_sum(model.variables[0])), flush=True)
 """
-    path = tmp_path / "train.py"
-    path.write_text(data + script + end)
-    with processes.running(processes.launch_command(2, sys.executable, str(path)), tmp_path) as job:
-        assert job.wait() == 0, job.report()
-    weights = job.lines("weights ")
-    assert len(weights) == 2 and len(set(weights)) == 1, job.report()
+    weights = run_a_script_of_the_docs(tmp_path, "train.py", data, end).lines("weights ")
+    assert len(weights) == 2 and len(set(weights)) == 1, weights
+
+
+def test_the_scripts_of_the_docs_with_several_passes(tmp_path: Path) -> None:
+    end = 'print("weights", weight.numpy().tolist(), flush=True)\n'
+    weights = run_a_script_of_the_docs(tmp_path, "passes.py", "", end).lines("weights ")
+    assert len(weights) == 2 and len(set(weights)) == 1, weights
+    end = """
+print("learned", kept["steps"], float(np.abs(kept["weight"] - 1).max()) < 1.0, kept["weight"].tolist(), flush=True)
+"""
+    before = """
+import numpy as np
+import tensorflow as tf
+kept = {}
+
+class Keep(tf.compat.v1.train.SessionRunHook):
+    def end(self, session):
+        found = session.run([tf.compat.v1.global_variables("weight")[0], tf.compat.v1.train.get_global_step()])
+        kept.update(weight=found[0], steps=found[1])
+
+monitored = tf.compat.v1.train.MonitoredTrainingSession
+tf.compat.v1.train.MonitoredTrainingSession = lambda hooks: monitored(hooks=[*hooks, Keep()])
+"""
+    learned = run_a_script_of_the_docs(tmp_path, "session.py", before, end).lines("learned ")
+    assert len(learned) == 2 and len(set(learned)) == 1 and learned[0].startswith("100 True"), learned
+
+
+EXAMPLES = [
+    ("tensorflow2_images.py", "--epochs 1 --fp16-allreduce", r"test accuracy (0\.9\d+|1\.0+), processes 2"),
+    ("tensorflow2_images.py", "--epochs 1 --jit-compile", r"test accuracy (0\.9\d+|1\.0+), processes 2"),
+    ("tensorflow2_elastic.py", "--steps 100 --pause 0", r"slope 3\.000, offset 1\.000, processes 2"),
+    (
+        "tensorflow2_synthetic_benchmark.py",
+        "--model convnet --batch-size 4 --num-warmup-batches 1 --num-batches-per-iter 1 --num-iters 2",
+        r"Total img/sec on 2 CPU\(s\): \d+\.\d \+-",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "result"), EXAMPLES, ids=lambda each: str(each)[:40])
+def test_examples(tmp_path: Path, name: str, arguments: str, result: str) -> None:
+    script = str(processes.ROOT / "examples" / name)
+    command = processes.launch_command(2, sys.executable, script, *arguments.split())
+    with processes.running(command, tmp_path) as job:
+        assert job.wait() == 0 and re.search(result, job.stdout), job.report()
