@@ -56,6 +56,20 @@ FUNCTIONS = {
 
 ALL = {**OPERATIONS, **FUNCTIONS}
 
+DATA = {
+    "compute_service.tf_data_service": "compute_config, rank",
+    "compute_service.send_to_data_service": "dataset, compute_config, rank, size=None,"
+    " processing_mode='distributed_epoch', reuse_dataset=False, round_robin=False",
+    "compute_service.compute_worker_fn": "compute_config",
+    "compute_service.TfDataServiceConfig": "dispatchers, workers_per_dispatcher, dispatcher_side, addresses, key,"
+    " timeout=60",
+    "compute_service.TfDataServiceConfig.compute_client": "self, verbose=1",
+    "compute_service.TfDataServiceConfig.from_dict": "config",
+    "compute_service.TfDataServiceConfig.write": "self, filename",
+    "compute_service.TfDataServiceConfig.read": "filename, wait_for_file_creation=False",
+    "compute_worker.main": "dispatchers, dispatcher_side, configfile, timeout",
+}
+
 TAPE = {
     "gradient": "target, sources, output_gradients=None, use_generic_names=False",
     "register_local_source": "source",

@@ -173,7 +173,9 @@ class Finder(MetaPathFinder):
             return None
         name = ours(fullname)
         if name is not None:
-            return None if importlib.util.find_spec(name) is None else ModuleSpec(fullname, _Alias(name))
+            same = importlib.util.find_spec(name)
+            # `python -m` takes the name of the program from the origin.
+            return None if same is None else ModuleSpec(fullname, _Alias(name), origin=same.origin)
         found = PathFinder.find_spec(fullname, path) if fullname in _ABSENT else None
         if found is not None and isinstance(found.loader, SourceFileLoader):
             found.loader = _Hinting(fullname, found.loader.path)
@@ -243,3 +245,9 @@ class _Alias(Loader):
         # What Horovod's has imported is an attribute of it.
         if f"{module.__name__}.mpi_ops" in SAME:
             vars(same)["mpi_ops"] = same
+
+    def get_code(self, name: str) -> Any:
+        """What `python -m` runs of a module that is a program, too."""
+        spec = importlib.util.find_spec(self._name)
+        loader = None if spec is None else spec.loader
+        return loader.get_code(self._name) if isinstance(loader, SourceFileLoader) else None

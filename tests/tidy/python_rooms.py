@@ -100,6 +100,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "session",
         "version",
     ),
+    "tensorflow.data": ("core", "process", "session"),
     "tensorflow.keras": ("_keras", "core", "elastic", "process", "process_sets", "session", "version"),
     "torch": (
         "base",

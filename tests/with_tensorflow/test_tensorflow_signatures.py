@@ -15,6 +15,8 @@ import tensorflow_signatures as table
 import torch_signatures as common
 
 import farandole.tensorflow as hvd
+from farandole.tensorflow import data
+from farandole.tensorflow.data import compute_service, compute_worker
 
 NAMES = {**{name: getattr(hvd, name) for name in common.CONSTANTS}, "G": hvd.global_process_set, "C": hvd.Compression}
 
@@ -44,6 +46,12 @@ def test_arguments_of_a_tape(name: str) -> None:
         assert arguments(getattr(make(tf.GradientTape()), name)) == wanted(table.TAPE[name])
 
 
+@pytest.mark.parametrize("name", table.DATA)
+def test_arguments_of_the_data_service(name: str) -> None:
+    assert (data.compute_service, data.compute_worker) == (compute_service, compute_worker)
+    assert arguments(operator.attrgetter(name)(data)) == wanted(table.DATA[name])
+
+
 def test_constants_and_what_is_left_out() -> None:
     assert {name: getattr(hvd, name) for name in common.CONSTANTS} == common.CONSTANTS
     assert hvd.join is not None and issubclass(hvd.HorovodInternalError, RuntimeError)
@@ -67,6 +75,14 @@ ALIASES = """
     from horovod.tensorflow.elastic import TensorFlowKerasState, TensorFlowState, run
     assert Compression is hvd.Compression and broadcast_variables is hvd.broadcast_variables
     assert SyncBatchNormalization is hvd.SyncBatchNormalization and run is hvd.elastic.run
+    from horovod.tensorflow.data.compute_service import TfDataServiceConfig
+    assert TfDataServiceConfig.__module__ == "farandole.tensorflow.data.compute_service"
+    import runpy
+    sys.argv[1:] = ["--help"]
+    try:
+        runpy.run_module("horovod.tensorflow.data.compute_worker", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        assert end.code == 0
     for name in ("gradient_aggregation", "gradient_aggregation_eager", "util"):
         try:
             importlib.import_module("horovod.tensorflow." + name)

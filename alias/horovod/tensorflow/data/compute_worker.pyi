@@ -1,0 +1,1 @@
+from farandole.tensorflow.data.compute_worker import *

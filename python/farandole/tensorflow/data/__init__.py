@@ -1,0 +1,1 @@
+"""Input pipelines in processes of their own, by tf.data's service."""
