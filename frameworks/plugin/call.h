@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_FRAMEWORKS_PLUGIN_CALL_H_
 #define FARANDOLE_FRAMEWORKS_PLUGIN_CALL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct Call {
   uint32_t process_set = 0;
   // In which it was made: numbers of process sets are used again.
   int life = 0;
+  // Submitted as a group also where it is one tensor: others were laid into it, which the group's name tells of.
+  bool grouped = false;
   // Also where there is one tensor, for people.
   std::string group;
   // Of each tensor; empty: the core makes it from the group's.
@@ -31,8 +34,14 @@ struct Call {
   // Only the ranks together know the shape of a result.
   bool MakesResult() const { return operation == FARANDOLE_ALLGATHER || operation == FARANDOLE_ALLTOALL; }
 
+  // With which so many of its tensors are submitted; null: with none.
+  const char* GroupOf(size_t count) const;
+
+  // What all submissions have; of the tensor's own its name.
+  void Fill(size_t index, farandole_submission* submission) const;
+
   // The text that python/farandole/core/calls.py makes: a line with the numbers, separated by blanks, one with the name
-  // of the group, and one with the name of each tensor. False: it is none.
+  // of the group, and one with the name of each tensor. `grouped` may be left out. False: it is none.
   bool Parse(const std::string& text);
 };
 

@@ -19,6 +19,16 @@ TEST(CallTest, ReadsWhatTheFrontEndWrites) {
   EXPECT_EQ(call.names, (std::vector<std::string>{"['a']", "['b'] c"}));
 }
 
+TEST(CallTest, OneTensorMayBeAGroup) {
+  Call call;
+  ASSERT_TRUE(call.Parse("1 0 1 1 0 0 4 1\ng\nallreduce.a\n"));
+  EXPECT_EQ(call.life, 4);
+  EXPECT_TRUE(call.grouped);
+  Call other;
+  ASSERT_TRUE(other.Parse("1 0 1 1 0 0 4 0\ng\n\n"));
+  EXPECT_FALSE(other.grouped);
+}
+
 TEST(CallTest, ANameMayBeEmpty) {
   Call call;
   ASSERT_TRUE(call.Parse("1 0 1 1 0 0 0\ng\n\n\n"));
@@ -26,7 +36,8 @@ TEST(CallTest, ANameMayBeEmpty) {
 }
 
 TEST(CallTest, RefusesAnythingElse) {
-  for (const char* text : {"", "1", "1 0 1 1 0 0", "1 0 1 1 0 x 0\ng\nn", "1 0 1 1 0 0 0\ng"}) {
+  for (const char* text :
+       {"", "1", "1 0 1 1 0 0", "1 0 1 1 0 x 0\ng\nn", "1 0 1 1 0 0 0 x\ng\nn", "1 0 1 1 0 0 0\ng"}) {
     EXPECT_FALSE(Call().Parse(text)) << text;
   }
 }

@@ -7,9 +7,11 @@
 #include "frameworks/c_api.h"
 #include "frameworks/plugin/call.h"
 #include "frameworks/plugin/core_functions.h"
+#include "frameworks/plugin/under_way.h"
+#include "frameworks/tensorflow/compiled.h"
 #include "frameworks/tensorflow/tf_api.h"
-#include "frameworks/tensorflow/under_way.h"
 #include "frameworks/tensorflow/work.h"
+#include "frameworks/tensorflow/xla_registry.h"
 
 namespace farandole::frameworks::tensorflow {
 namespace {
@@ -107,6 +109,14 @@ void SameShapes(TF_ShapeInferenceContext* context, TF_Status* status) {
 
 void UnknownShapes(TF_ShapeInferenceContext* context, TF_Status* status) {
   TfApi::Get()->TF_ShapeInferenceContextSetUnknownShape(context, status);
+}
+
+void RunCompiled(void* out, const void** in, const char* text, size_t bytes, void* status) {
+  Compiled compiled;
+  const std::string failure = compiled.Parse(std::string(text, bytes))
+                                  ? compiled.Run(core, life, in, static_cast<void**>(out))
+                                  : "the package and its library for TensorFlow are of different releases";
+  if (!failure.empty()) FailXlaCall(status, failure);
 }
 
 struct Operation {
@@ -212,10 +222,16 @@ __attribute__((constructor)) void RegisterAll() {
 // Before the first collective. `functions` is copied.
 extern "C" FARANDOLE_API void farandole_tensorflow_bind(const farandole::frameworks::plugin::CoreFunctions* functions) {
   farandole::frameworks::tensorflow::core = *functions;
-  farandole::frameworks::tensorflow::UnderWay::EndOnInterrupt(&farandole::frameworks::tensorflow::core);
+  farandole::frameworks::plugin::UnderWay::EndOnInterrupt(&farandole::frameworks::tensorflow::core);
 }
 
 // After a shutdown or the removal of a process set: numbers of sets that were given out before mean nothing any more.
 extern "C" FARANDOLE_API void farandole_tensorflow_set_life(int life) {
   farandole::frameworks::tensorflow::life = life;
+}
+
+// Before the first collective of a function with jit_compile=True, whose custom calls have this target. Null, or a
+// sentence that says why there are none.
+extern "C" FARANDOLE_API const char* farandole_tensorflow_register_xla(const char* target) {
+  return farandole::frameworks::tensorflow::RegisterWithXla(target, farandole::frameworks::tensorflow::RunCompiled);
 }

@@ -95,7 +95,13 @@ void Work::Start(const TfApi& api, const plugin::CoreFunctions& core, const plug
 
 Work::Work(const TfApi& api, const plugin::CoreFunctions& core, const plugin::Call& call, TF_OpKernelContext* context,
            TF_AsyncOpKernelDoneCallback* done)
-    : api_(api), core_(core), call_(call), context_(context), done_(new Done(done)), status_(api.TF_NewStatus()) {}
+    : api_(api),
+      core_(core),
+      call_(call),
+      context_(context),
+      flight_(core, call, [this] { Finish(); }),
+      done_(new Done(done)),
+      status_(api.TF_NewStatus()) {}
 
 Work::~Work() {
   for (const Tensor& tensor : tensors_) {
@@ -108,14 +114,14 @@ Work::~Work() {
 
 bool Work::Prepare(int life) {
   if (call_.process_set != 0 && call_.life != life) {
-    Fail(FARANDOLE_INVALID_ARGUMENT,
-         call_.group + ": the graph was made with a process set that is no more; make it anew");
+    flight_.Fail(FARANDOLE_INVALID_ARGUMENT,
+                 call_.group + ": the graph was made with a process set that is no more; make it anew");
     return false;
   }
   const int inputs = api_.TF_NumInputs(context_);
   const int count = call_.operation == FARANDOLE_ALLTOALL ? 1 : inputs;
   if (count != static_cast<int>(call_.names.size())) {
-    Fail(FARANDOLE_INTERNAL, "the package and its library for TensorFlow are of different releases");
+    flight_.Fail(FARANDOLE_INTERNAL, "the package and its library for TensorFlow are of different releases");
     return false;
   }
   tensors_.resize(count);
@@ -128,15 +134,17 @@ bool Work::Prepare(int life) {
 
 bool Work::PrepareTensor(int index) {
   Tensor& tensor = tensors_[index];
-  tensor.work = this;
+  tensor.flight = &flight_;
+  tensor.api = &api_;
   api_.TF_GetInput(context_, index, &tensor.in, status_);
   if (api_.TF_GetCode(status_) != kTfOk) return false;
   for (int i = 0; i < api_.TF_NumDims(tensor.in); ++i) tensor.shape.push_back(api_.TF_Dim(tensor.in, i));
   const int type = api_.TF_TensorType(tensor.in);
   const bool computes = call_.Computes();
   if (TypeOf(type, computes) < 0) {
-    Fail(FARANDOLE_INVALID_ARGUMENT, call_.group + (computes ? ": ranks cannot combine this element type; cast it"
-                                                             : ": ranks cannot exchange this element type; cast it"));
+    flight_.Fail(FARANDOLE_INVALID_ARGUMENT,
+                 call_.group + (computes ? ": ranks cannot combine this element type; cast it"
+                                         : ": ranks cannot exchange this element type; cast it"));
     return false;
   }
   if (call_.MakesResult() || call_.operation == FARANDOLE_REDUCESCATTER) return true;
@@ -147,24 +155,17 @@ bool Work::PrepareTensor(int index) {
 
 void Work::Fill(int index, farandole_submission* submission) {
   Tensor& tensor = tensors_[index];
-  submission->operation = call_.operation;
-  submission->name = call_.names[index].empty() ? nullptr : call_.names[index].c_str();
+  call_.Fill(index, submission);
   submission->ndim = static_cast<int32_t>(tensor.shape.size());
   submission->shape = tensor.shape.data();
   submission->dtype = TypeOf(api_.TF_TensorType(tensor.in), false);
-  submission->reduce_op = call_.reduce_op;
-  submission->prescale = call_.prescale;
-  submission->postscale = call_.postscale;
-  submission->root_rank = call_.root_rank;
-  submission->process_set = call_.process_set;
   submission->in.data = api_.TF_TensorData(tensor.in);
   if (tensor.out != nullptr) {
     submission->out.data = api_.TF_TensorData(tensor.out);
   } else {
     submission->allocate = Allocate;
   }
-  submission->done = DoneOne;
-  submission->ctx = &tensor;
+  submission->ctx = static_cast<plugin::Flight::Tensor*>(&tensor);
   if (splits_ != nullptr && api_.TF_TensorByteSize(splits_) > 0) {
     submission->splits = static_cast<const int64_t*>(api_.TF_TensorData(splits_));
     submission->splits_count = static_cast<int32_t>(api_.TF_TensorByteSize(splits_) / sizeof(int64_t));
@@ -175,57 +176,26 @@ void Work::Submit() {
   const int count = static_cast<int>(tensors_.size());
   std::vector<farandole_submission> submissions(count, FARANDOLE_SUBMISSION_INITIALIZER);
   for (int i = 0; i < count; ++i) Fill(i, &submissions[i]);
-  // One more: this call, so that nothing is freed under it.
-  left_ = count + 1;
-  const int together = call_.IsGroup() ? count : 1;
-  for (int i = 0; i < count; i += together) {
-    const char* const group = together > 1 && !call_.group.empty() ? call_.group.c_str() : nullptr;
-    int64_t* const handle = call_.operation == FARANDOLE_ALLTOALL ? &handle_ : nullptr;
-    const int code = core_.submit(&submissions[i], together, group, handle);
-    if (code == FARANDOLE_OK) continue;
-    Fail(code, core_.last_error());
-    Ended(count - i);
-    break;
-  }
-  Ended(1);
-}
-
-void Work::Fail(int code, const std::string& text) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (code_ != FARANDOLE_OK) return;
-  code_ = code;
-  text_ = text;
-}
-
-void Work::Ended(int count) {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    left_ -= count;
-    if (left_ > 0) return;
-  }
-  Finish();
+  flight_.Start(&submissions, call_.operation == FARANDOLE_ALLTOALL ? &handle_ : nullptr);
 }
 
 // How many rows came from each rank.
 void Work::GiveSplits() {
   const int size = core_.process_set_size(call_.process_set);
-  if (size <= 0) return Fail(size, core_.last_error());
+  if (size <= 0) return flight_.Fail(size, core_.last_error());
   const int64_t shape[] = {size};
   TF_Tensor* const received =
       api_.TF_AllocateOutput(context_, 1, kTfInt64, shape, 1, shape[0] * sizeof(int64_t), status_);
   if (api_.TF_GetCode(status_) != kTfOk) return;
   const int code = core_.result_splits(handle_, static_cast<int64_t*>(api_.TF_TensorData(received)));
-  if (code != FARANDOLE_OK) Fail(code, core_.last_error());
+  if (code != FARANDOLE_OK) flight_.Fail(code, core_.last_error());
   api_.TF_DeleteTensor(received);
 }
 
 void Work::Finish() {
-  if (code_ == FARANDOLE_OK && handle_ != 0) GiveSplits();
+  if (flight_.code() == FARANDOLE_OK && handle_ != 0) GiveSplits();
   if (handle_ != 0) core_.release(handle_);
-  if (code_ != FARANDOLE_OK) {
-    const std::string text = "farandole error " + std::to_string(code_) + ": " + text_;
-    api_.TF_SetStatus(status_, CodeOf(code_), text.c_str());
-  }
+  if (flight_.code() != FARANDOLE_OK) api_.TF_SetStatus(status_, CodeOf(flight_.code()), flight_.Text().c_str());
   for (size_t i = 0; i < tensors_.size() && api_.TF_GetCode(status_) == kTfOk; ++i) {
     // The others were set when they were allocated.
     if (call_.MakesResult() || call_.operation == FARANDOLE_REDUCESCATTER) {
@@ -241,8 +211,8 @@ void Work::Finish() {
 }
 
 void* Work::Allocate(void* given, int ndim, const int64_t* shape) {
-  Tensor& tensor = *static_cast<Tensor*>(given);
-  const TfApi& api = tensor.work->api_;
+  Tensor& tensor = *static_cast<Tensor*>(static_cast<plugin::Flight::Tensor*>(given));
+  const TfApi& api = *tensor.api;
   // Again, if a rank has changed its part.
   if (tensor.out != nullptr) api.TF_DeleteTensor(tensor.out);
   const int type = api.TF_TensorType(tensor.in);
@@ -250,12 +220,6 @@ void* Work::Allocate(void* given, int ndim, const int64_t* shape) {
   for (int i = 0; i < ndim; ++i) bytes *= static_cast<size_t>(shape[i]);
   tensor.out = api.TF_AllocateTensor(type, shape, ndim, bytes);
   return tensor.out == nullptr ? nullptr : api.TF_TensorData(tensor.out);
-}
-
-void Work::DoneOne(void* given, int code, const char* text, void*) {
-  Work* const work = static_cast<Tensor*>(given)->work;
-  if (code != FARANDOLE_OK) work->Fail(code, text);
-  work->Ended(1);
 }
 
 }  // namespace farandole::frameworks::tensorflow

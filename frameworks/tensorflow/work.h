@@ -3,15 +3,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <string>
 #include <vector>
 
 #include "frameworks/plugin/call.h"
 #include "frameworks/plugin/core_functions.h"
+#include "frameworks/plugin/flight.h"
+#include "frameworks/plugin/under_way.h"
 #include "frameworks/tensorflow/done.h"
 #include "frameworks/tensorflow/tf_api.h"
-#include "frameworks/tensorflow/under_way.h"
 
 namespace farandole::frameworks::tensorflow {
 
@@ -24,8 +23,8 @@ class Work {
                     TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done, int life = 0);
 
  private:
-  struct Tensor {
-    Work* work = nullptr;
+  struct Tensor : plugin::Flight::Tensor {
+    const TfApi* api = nullptr;
     TF_Tensor* in = nullptr;
     TF_Tensor* out = nullptr;
     std::vector<int64_t> shape;
@@ -39,30 +38,22 @@ class Work {
   bool PrepareTensor(int index);
   void Submit();
   void Fill(int index, farandole_submission* submission);
-  void Fail(int code, const std::string& text);
-  // `count` operations will not end by themselves, or have.
-  void Ended(int count);
   void Finish();
   void GiveSplits();
 
   static void* Allocate(void* tensor, int ndim, const int64_t* shape);
-  static void DoneOne(void* tensor, int code, const char* text, void* event);
 
   const TfApi& api_;
   const plugin::CoreFunctions& core_;
   const plugin::Call& call_;
   TF_OpKernelContext* const context_;
-  const UnderWay under_way_;
+  const plugin::UnderWay under_way_;
+  plugin::Flight flight_;
   std::unique_ptr<Done> done_;
   TF_Status* const status_;
   std::vector<Tensor> tensors_;
   TF_Tensor* splits_ = nullptr;
   int64_t handle_ = 0;  // of an alltoall
-
-  std::mutex mutex_;
-  int left_ = 0;
-  int code_ = FARANDOLE_OK;
-  std::string text_;
 };
 
 }  // namespace farandole::frameworks::tensorflow

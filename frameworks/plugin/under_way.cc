@@ -1,4 +1,4 @@
-#include "frameworks/tensorflow/under_way.h"
+#include "frameworks/plugin/under_way.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -8,7 +8,7 @@
 
 #include "frameworks/plugin/interrupts.h"
 
-namespace farandole::frameworks::tensorflow {
+namespace farandole::frameworks::plugin {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{500};
@@ -33,10 +33,10 @@ uint64_t Begin() {
   return kernels.next++;
 }
 
-void Watch(const plugin::CoreFunctions* core) {
+void Watch(const CoreFunctions* core) {
   Kernels& kernels = Kernels::All();
   for (;;) {
-    plugin::AwaitInterrupt();
+    AwaitInterrupt();
     std::unique_lock<std::mutex> lock(kernels.mutex);
     const uint64_t first_later = kernels.next;
     const bool all_ended = kernels.ended.wait_for(
@@ -50,7 +50,7 @@ void Watch(const plugin::CoreFunctions* core) {
 
 UnderWay::UnderWay() : number_(Begin()) {
   // The script may have installed a handler since the last time.
-  plugin::WatchInterrupts();
+  WatchInterrupts();
 }
 
 UnderWay::~UnderWay() {
@@ -60,11 +60,11 @@ UnderWay::~UnderWay() {
   kernels.ended.notify_all();
 }
 
-void UnderWay::EndOnInterrupt(const plugin::CoreFunctions* core) {
+void UnderWay::EndOnInterrupt(const CoreFunctions* core) {
   // It lasts as long as the process; a child of fork() has none, and must not wait for one at its end.
   static const auto* const watch = new std::thread(Watch, core);
   (void)watch;
-  if (core->ends_on_sigterm != 0) plugin::WatchTermination();
+  if (core->ends_on_sigterm != 0) WatchTermination();
 }
 
-}  // namespace farandole::frameworks::tensorflow
+}  // namespace farandole::frameworks::plugin
