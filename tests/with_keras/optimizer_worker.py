@@ -151,12 +151,11 @@ def case_an_infinite_batch_of_one_rank_is_left_out_by_all() -> None:
         policy[0]("float64")
         optimizer = hvd.DistributedOptimizer(O.SGD(0.05, momentum=0.5))
         policy[0]("mixed_float16")
-        if not IS_KERAS2:
-            model = network(optimizer)
-            fit(model, own_x, own_y, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
-            alone = network(O.SGD(0.05, momentum=0.5))
-            fit(alone, x, y, ranks=size)
-            check_mixed(model, alone, "adopted")
+        model = network(optimizer)
+        fit(model, own_x, own_y, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+        alone = network(O.SGD(0.05, momentum=0.5))
+        fit(alone, x, y, ranks=size)
+        check_mixed(model, alone, "adopted")
     finally:
         policy[0]("float64")
 
@@ -296,6 +295,11 @@ def case_errors() -> None:
         used = network(O.SGD(0.1))
         used.optimizer.build(used.trainable_variables)
         raises(ValueError, "has variables already", PARTIAL, used.optimizer, backward_passes_per_step=2)
+    if WAY == "tf.keras":
+        import farandole.tensorflow
+
+        forwarded = farandole.tensorflow.DistributedOptimizer(O.SGD(0.1), groups=2)
+        assert forwarded.farandole.settings.groups == 2
     copied = type(distribute(O.SGD(0.1))).from_config(O.SGD(0.1).get_config())
     raises(ValueError, "give it to DistributedOptimizer", copied.register_local_var, None)
     named = distribute(O.SGD(0.1), name="mine")

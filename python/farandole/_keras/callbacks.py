@@ -65,6 +65,8 @@ class BroadcastGlobalVariables(Base):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Broadcasts after the first batch, with which the variables have come, where that was not possible before."""
         if not self.broadcast_done:
+            # A loop of the script's own may not have made a step yet.
+            variables.build(self.model)
             self._broadcast()
 
     def _broadcast(self) -> None:

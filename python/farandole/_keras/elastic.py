@@ -60,6 +60,9 @@ class KerasState(ObjectState):
     def _variables(self) -> list[Any]:
         return variables.of(self.model, self.optimizer)
 
+    def _begin_step(self) -> None:
+        variables.begin_step(getattr(self.model, "optimizer", None) if self.optimizer is None else self.optimizer)
+
     def save(self) -> None:
         """Keeps copies of everything in memory."""
         with translated():
@@ -73,6 +76,7 @@ class KerasState(ObjectState):
             self.model._jax_state = None
         for variable, value in zip(self._variables(), self._values):
             variable.assign(value)
+        self._begin_step()
         super().restore()
 
     def sync(self) -> None:
@@ -83,6 +87,7 @@ class KerasState(ObjectState):
             HorovodInternalError: a peer was lost.
         """
         variables.broadcast(self._variables(), 0, "elastic.variables")
+        self._begin_step()
         super().sync()
         self.save()
 

@@ -69,6 +69,13 @@ class Sums:
             for gradient, variable in zip(gradients, variables)
         ]
 
+    def forget(self) -> None:
+        """As if there had been no batch."""
+        for total in self._sums:
+            if total is not None:
+                total.assign(tf.zeros_like(total))
+        self._count.assign(0)
+
     def add(self, gradients: list[Any], step: Any) -> None:
         """Adds the gradients of a batch. After the last one it calls `step` with what has come together."""
         passes = self._settings.backward_passes_per_step
@@ -80,12 +87,17 @@ class Sums:
 
         def last() -> Any:
             step([None if total is None else total / tf.cast(divisor, total.dtype) for total in sums])
-            for total in self._sums:
-                if total is not None:
-                    total.assign(tf.zeros_like(total))
-            return self._count.assign(0)
+            self.forget()
+            return tf.identity(self._count)
 
         tf.cond(tf.equal(self._count.assign_add(1), passes), last, lambda: tf.identity(self._count))
+
+
+def forget_sums(optimizer: Any) -> None:
+    """Begins a step anew: gradients that were added up for it are no part of an optimizer's state."""
+    sums = getattr(optimizer, "_farandole_sums", None)
+    if sums is not None:
+        sums.forget()
 
 
 def build(optimizer: Any, variables: list[Any]) -> None:

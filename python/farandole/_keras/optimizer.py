@@ -78,12 +78,20 @@ def adopt(keras: Any, model: Any) -> None:
     """Where `compile` has put a plain LossScaleOptimizer around a distributed optimizer, makes it one on which all
     ranks agree: the policy was changed after the optimizer was made."""
     optimizer = getattr(model, "optimizer", None)
-    if optimizer is None or backends.is_keras2(keras):
+    inner = innermost(optimizer)
+    reduction = getattr(inner, "farandole", None)
+    if optimizer is inner or reduction is None:
+        return
+    if backends.is_keras2(keras):
+        from farandole._keras import keras2
+
+        # It decides by the gradients that it is given, and not by those that it hands on.
+        _derive(keras, optimizer, keras2.Distributed, reduction)
+        object.__setattr__(inner, "farandole", None)
         return
     from farandole._keras import keras3
 
-    distributed = getattr(innermost(optimizer), "farandole", None) is not None
-    if optimizer is not innermost(optimizer) and distributed and not isinstance(optimizer, keras3.DistributedLossScale):
+    if not isinstance(optimizer, keras3.DistributedLossScale):
         _derive(keras, optimizer, keras3.DistributedLossScale, None)
 
 

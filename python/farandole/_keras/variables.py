@@ -32,7 +32,10 @@ def of_optimizer(optimizer: Any) -> list[Any]:
     """Those that it has made so far."""
     found = optimizer.variables
     # Legacy ones of Keras 2 have a method, new ones of it a list that can be called.
-    return list(found if isinstance(found, list) else found() if callable(found) else found)
+    every = list(found if isinstance(found, list) else found() if callable(found) else found)
+    rate = getattr(optimizer, "learning_rate", None)
+    # Keras 2 does not count it among the others. There is no variable where the rate is computed from the step.
+    return every if not hasattr(rate, "assign") or any(rate is each for each in every) else [*every, rate]
 
 
 def build(model: Any, optimizer: Any = None) -> bool:
@@ -49,6 +52,14 @@ def build(model: Any, optimizer: Any = None) -> bool:
     elif not optimizer.built:
         optimizer.build(model.trainable_variables)
     return True
+
+
+def begin_step(optimizer: Any) -> None:
+    """What is added up on a rank for a step, outside of the optimizer's variables, is forgotten."""
+    if hasattr(optimizer, "_farandole_sums"):
+        from farandole._keras import keras2
+
+        keras2.forget_sums(optimizer)
 
 
 def value(variable: Any) -> Any:
