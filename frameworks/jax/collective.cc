@@ -131,19 +131,13 @@ class Collective {
     for (size_t i = 0; i < tensors_.size(); ++i) {
       Tensor& tensor = tensors_[i];
       farandole_submission& submission = submissions[i];
-      submission.operation = call_.operation;
-      submission.name = call_.names[i].empty() ? nullptr : call_.names[i].c_str();
+      call_.Fill(i, &submission);
       submission.ndim = static_cast<int32_t>(tensor.in->rank);
       submission.shape = tensor.in->dimensions;
       submission.dtype = TypeOf(tensor.in->dtype, call_.Computes());
       if (submission.dtype < 0) {
         return {FARANDOLE_INVALID_ARGUMENT, call_.group + ": ranks cannot combine this element type; cast it"};
       }
-      submission.reduce_op = call_.reduce_op;
-      submission.prescale = call_.prescale;
-      submission.postscale = call_.postscale;
-      submission.root_rank = call_.root_rank;
-      submission.process_set = call_.process_set;
       submission.in.data = tensor.in->data;
       if (call_.MakesResult()) {
         submission.allocate = Tensor::Allocate;
@@ -153,8 +147,7 @@ class Collective {
       }
     }
     if (call_.IsGroup()) {
-      const int count = static_cast<int>(submissions.size());
-      return Submit(submissions.data(), count, count > 1 ? call_.group.c_str() : nullptr);
+      return Submit(submissions.data(), static_cast<int>(submissions.size()), call_.GroupOf(submissions.size()));
     }
     Failure failure;
     for (size_t i = 0; failure.code == FARANDOLE_OK && i < submissions.size(); ++i) {

@@ -79,6 +79,33 @@ def case_allreduce_of_trees() -> None:
         assert wrap(hvd.allreduce)({"nothing": []}) == {"nothing": []}
 
 
+def case_small_and_large_arrays_of_one_tree() -> None:
+    """Small ones travel laid into one for each type, large ones as they are; the results say nothing of that."""
+    shapes = {"a": (2, 3), "b": (), "large": (1 << 16, 2), "c": (0, 4), "d": (5,), "last": (1 << 17,)}
+    types = [jnp.float32, jnp.float64, jnp.int32, jnp.float16]
+    for wrap in WAYS.values():
+        for op in (hvd.Sum, hvd.Max):
+            tree = {f"{name}{i}": mine(shape, t) for name, shape in shapes.items() for i, t in enumerate(types)}
+            got = wrap(lambda t, op=op: hvd.allreduce(t, op, name="mixed"))(tree)
+            assert list(got) == sorted(tree)
+            for name, shape in shapes.items():
+                for i, dtype in enumerate(types):
+                    every = np.stack(everyone(shape, dtype))
+                    reduced = every.max(0) if op == hvd.Max else every.sum(0, dtype=every.dtype)
+                    same(got[f"{name}{i}"], reduced, name)
+
+
+def case_other_shapes_with_as_many_elements_are_told() -> None:
+    if hvd.size() == 1:
+        return
+    for wrap in WAYS.values():
+        first = mine((2, 3) if hvd.rank() == 0 else (3, 2), jnp.float32)
+        tree = {"a": first, "b": mine((4,), jnp.float32)}
+        error = hvd.TensorMismatchError if wrap is WAYS["at once"] else jax.errors.JaxRuntimeError
+        raises(error, "of arrays with the shapes", wrap(lambda t: hvd.allreduce(t, name="twisted")), tree)
+    same(hvd.allreduce(jnp.ones(2, jnp.float32)), np.ones(2, np.float32), "afterwards")
+
+
 def case_both_ways_meet() -> None:
     """A rank in a compiled function, another outside of it."""
     one = {"x": mine((4,), jnp.float32)}

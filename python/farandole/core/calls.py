@@ -29,6 +29,7 @@ class Call(NamedTuple):
         root_rank: of a broadcast.
         set_id: number of the process set.
         life: in which the set has this number, where a program may outlast it.
+        layout: for arrays into which others were laid: what tells apart whether that was done alike on all ranks.
     """
 
     operation: int
@@ -39,13 +40,20 @@ class Call(NamedTuple):
     root_rank: int = 0
     set_id: int = 0
     life: int = 0
+    layout: str = ""
+
+    @property
+    def group(self) -> str:
+        """What its tensors are called together on the wire."""
+        behind = f" of arrays with the shapes {self.layout}" if self.layout else ""
+        return f"grouped_{OPERATIONS[self.operation]}.{self.name}{behind}"
 
     def text(self, count: int) -> str:
         """As frameworks/plugin/call.h reads it. The `count` tensors have the names on the wire that `Collectives` gives
         them."""
         kind, name = OPERATIONS[self.operation], self.name.replace("\n", " ")
-        group = f"grouped_{kind}.{name}" if name else ""
-        if not name or (count > 1 and self.operation in GROUPED):
+        group = self.group.replace("\n", " ") if name else ""
+        if not name or (count > 1 and self.operation in GROUPED and not self.layout):
             names = [""] * count
         else:
             names = [f"{kind}.{each}" for each in member_names(name, count)]
@@ -57,6 +65,7 @@ class Call(NamedTuple):
             self.root_rank,
             self.set_id,
             self.life,
+            int(bool(self.layout)),
         )
         return "".join(f"{line}\n" for line in (" ".join(map(repr, head)), group, *names))
 
@@ -69,7 +78,7 @@ def member_names(name: str, count: int) -> list[str]:
 def parse(text: str) -> Call:
     """The call whose `text` this is."""
     head, group, *_ = text.split("\n")
-    operation, op, prescale_factor, postscale_factor, root_rank, set_id, life = head.split(" ")
+    operation, op, prescale_factor, postscale_factor, root_rank, set_id, life, _ = head.split(" ")
     name = group.partition(".")[2]
     return Call(
         int(operation),

@@ -9,6 +9,7 @@ from typing import Any, Callable
 
 from farandole import process_sets
 from farandole.core import dtypes, handles
+from farandole.core.calls import Call, member_names
 from farandole.core.tensors import Tensors
 from farandole.library import abi, errors, submission, waiting
 from farandole.library.submission import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER, OnDevice, submit
@@ -226,12 +227,23 @@ class Collectives:
         prescale_factor: float,
         postscale_factor: float,
         process_set: ProcessSet,
+        layout: str = "",
     ) -> BegunGroup:
-        """`allreduce` of each: none before all are there."""
+        """`allreduce` of each: none before all are there.
+
+        Args:
+            layout: as in `farandole.core.calls.Call`; not without a name.
+        """
         viewed = [self._tensors.view(tensor, in_place) for tensor in tensors]
         targets = [self._target(tensor, each[0], each[1], in_place) for tensor, each in zip(tensors, viewed)]
         wanted, reducing = wire_name("grouped_allreduce", name), _reducing(op, prescale_factor, postscale_factor)
-        return self._start_group(ALLREDUCE, wanted, tensors, viewed, targets, in_place, process_set, *reducing)
+        names: Sequence[submission.Text] = ()
+        if name and layout:
+            wanted = submission.text(Call(ALLREDUCE, name, layout=layout).group)
+            names = [submission.text(f"allreduce.{each}") for each in member_names(name, len(tensors))]
+        return self._start_group(
+            ALLREDUCE, wanted, tensors, viewed, targets, in_place, process_set, *reducing, names=names
+        )
 
     def grouped_allgather(self, tensors: Sequence[Any], name: str | None, process_set: ProcessSet) -> BegunGroup:
         """`allgather` of each."""
@@ -294,6 +306,7 @@ class Collectives:
         in_place: bool,
         process_set: ProcessSet,
         *reducing: Any,
+        names: Sequence[submission.Text] = (),
     ) -> BegunGroup:
         """Starts an operation of each.
 
@@ -309,7 +322,8 @@ class Collectives:
 
         def submit_all() -> int:
             nonlocal given
-            code, given = submission.submit_group(operation, name, parts, process_sets.id_of(process_set), *reducing)
+            set_id = process_sets.id_of(process_set)
+            code, given = submission.submit_group(operation, name, parts, set_id, *reducing, names=names)
             return code
 
         code = handles.on_device(place, submit_all)

@@ -15,7 +15,7 @@ from farandole import process_sets
 from farandole.core import handles, numpy_arrays, reduce_ops
 from farandole.core.calls import Call, member_names
 from farandole.core.collectives import checked_root
-from farandole.jax import custom_call
+from farandole.jax import custom_call, layout
 from farandole.jax.compression import Compression, Compressor
 from farandole.jax.custom_call import Place
 from farandole.library import submission
@@ -159,16 +159,22 @@ def allreduce(
         return tree
     arrays = tuple(compression.compress(array) for array in given)
     reducing = _reducing(op, prescale_factor, postscale_factor)
-    call, place = _call(submission.ALLREDUCE, _name(name, tree), process_set, **reducing)
+    # Each has dot products of its own in an Adasum. One rank alone sends nothing.
+    as_they_are = reducing["op"] == reduce_ops.Adasum or process_set.size() == 1
+    laid = layout.Layout((), "") if as_they_are else layout.of(arrays)
+    call, place = _call(submission.ALLREDUCE, _name(name, tree), process_set, **reducing, layout=laid.digest)
+    travel = tuple(laid.join(arrays)) if laid.digest else arrays
     if custom_call.is_traced(arrays):
-        results: Sequence[Any] = _differentiable(call, place, arrays)
+        results: Sequence[Any] = _differentiable(call, place, travel)
     else:
-        values = [np.asarray(array) for array in arrays]
+        values = [np.asarray(array) for array in travel]
         ours, more = numpy_arrays.collectives, (call.name, *reducing.values(), process_set)
-        if len(values) == 1:
+        if len(values) == 1 and not laid.digest:
             results = [_finish(*ours.allreduce(values[0], False, *more))]
         else:
-            results = _finish(*ours.grouped_allreduce(values, False, *more))
+            results = _finish(*ours.grouped_allreduce(values, False, *more, laid.digest))
+    if laid.digest:
+        results = laid.split([jnp.asarray(each) for each in results], arrays)
     return structure.unflatten([jnp.asarray(each).astype(to.dtype) for each, to in zip(results, given)])
 
 

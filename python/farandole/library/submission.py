@@ -137,11 +137,13 @@ def submit_group(
     reduce_op: int = 0,
     prescale: float = 1.0,
     postscale: float = 1.0,
+    names: Sequence[Text] = (),
 ) -> tuple[int, Sequence[int]]:
     """Submits the same operation of several tensors, which are executed together.
 
     Args:
         tensors: source, target, dtype, shape and place of each, as `submit` takes them.
+        names: of each; none: made from that of the group.
 
     Returns:
         A code, and their handles if it is not negative.
@@ -150,9 +152,10 @@ def submit_group(
     on_streams = any(tensor[4] is not None for tensor in tensors)
     bytes_ = _BYTES_ON_STREAM if on_streams else _BYTES
     submissions = []
-    for source, target, dtype, shape, place in tensors:
+    for (source, target, dtype, shape, place), named in zip(tensors, names or [None] * len(tensors)):
         at = (0, 0) if place is None else (1, place.device)
-        one = _pack(bytes_, operation, 0, _address(shape), 0, len(shape), 0, dtype, *of_all, source, *at, target, *at)
+        own = 0 if named is None else named.address
+        one = _pack(bytes_, operation, own, _address(shape), 0, len(shape), 0, dtype, *of_all, source, *at, target, *at)
         if on_streams:
             one += _ON_STREAM.pack(0, 0, 0 if place is None else place.stream)
         submissions.append(one)
