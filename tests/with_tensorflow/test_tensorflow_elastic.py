@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tensorflow_jobs import launch
 
-# Steps until the model has learned something of each and the job has its size again; each step is committed. What a
-# worker has committed it must find again.
+# Steps until the job has its size again; every third one is committed. A worker is killed two steps after a commit, so
+# that the others have to undo something. What a worker has committed it must find again.
 TRAIN = """
 import numpy as np
 
@@ -22,14 +22,16 @@ def train(state):
     print("turn", hvd.size(), state.step, flush=True)
     assert state.step >= committed, (state.step, committed)
     check(state)
+    first = state.step == 0
     while state.step < 30 or (hvd.size() < 3 and state.step < 3000):
-        if state.step == 10 and hvd.size() == 3 and hvd.rank() == 1 and committed == 10:
+        if state.step == 11 and first and hvd.rank() == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         step(state)
         state.step += 1
         state.seen.append(state.step)
-        state.commit()
-        committed = state.step
+        if state.step % 3 == 0:
+            state.commit()
+            committed = state.step
         time.sleep(0.01)
 
 train(state)
@@ -99,9 +101,10 @@ def test_no_commit_is_lost_when_a_worker_is_killed(tmp_path: Path, make: str) ->
     job = launch(tmp_path, 3, TRAIN.replace("MAKE", make), *options)
     assert job.process.returncode == 0, job.report()
     turns = [tuple(map(int, line.split())) for line in job.lines("turn ")]
-    # The two that are left begin at the last commit, or at the one that was under way; the new one where they are.
+    # The two that are left begin at the last commit; the new one where they are then.
     assert turns[:3] == [(3, 0)] * 3, job.report()
-    assert len(turns) > 5 and all(step >= 10 for _, step in turns[3:]), job.report()
+    assert turns[3:5] == [(2, 9)] * 2 and len(turns) > 5, job.report()
+    assert all(step >= 9 for _, step in turns[5:]), job.report()
     assert len(job.lines("ended 3 ")) == 3, job.report()
     assert "going back to the last commit" in job.stderr, job.report()
 
