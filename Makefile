@@ -30,7 +30,8 @@ build: deps  ## builds every target
 
 # What a user runs; without the tests.
 PRODUCT := //agent:farandole-agent //controller:farandole-controller //frameworks:libfarandole.so \
-	//frameworks/jax:libfarandole_jax.so //frameworks/tensorflow:libfarandole_tensorflow.so //perf:farandole-perf
+	//frameworks/jax:libfarandole_jax.so //frameworks/mxnet:libfarandole_mxnet.so \
+	//frameworks/tensorflow:libfarandole_tensorflow.so //perf:farandole-perf
 
 .PHONY: product
 product:
@@ -50,7 +51,7 @@ test: deps kernels  ## lint, build and every test; ends with "N passed, M failed
 	@$(VENV)/python scripts/run_tests.py $(AFTER)
 
 BESIDE := test-nccl test-rdma test-jax test-jax-floor test-tensorflow test-tensorflow-floor test-keras test-keras-2 \
-	test-torch-floor wheel-test
+	test-mxnet test-torch-floor wheel-test
 
 .PHONY: test-all
 test-all:  ## that, then what is in BESIDE: every other test of ours (needs root); what the automatic build runs
@@ -137,6 +138,14 @@ test-keras-2: deps product  ## the same for Keras 2, in the last release of Tens
 	@scripts/install_deps.sh --tensorflow 2.15.1
 	@PATH="$(CURDIR)/.deps/tensorflow-2.15.1/bin:$$PATH" python -m pytest -q -rs \
 	  --junitxml=build/test/test-keras-2.xml tests/with_keras
+
+MXNET ?= 1.9.1
+
+.PHONY: test-mxnet
+test-mxnet: deps product  ## the front end for MXNet; with another release: make test-mxnet MXNET=1.7.0
+	@scripts/install_deps.sh --mxnet $(MXNET)
+	@PATH="$(CURDIR)/.deps/mxnet-$(MXNET)/bin:$$PATH" python -m pytest -q -rs \
+	  --junitxml=build/test/test-mxnet.xml tests/with_mxnet
 
 .PHONY: test-rdma
 test-rdma: deps  ## RDMA between emulated machines, with Soft-RoCE; skipped where there is no emulator

@@ -8,8 +8,8 @@
 #      /usr/bin/python3 that is >= 3.9, has venv and for which every package can be installed.
 #   4. In .deps/wheels the pip packages that our own wheels need.
 #
-# With --torch VERSION, --jax VERSION, --tensorflow VERSION or --keras VERSION: an environment of its own with that, for
-# `make test-torch`, `make test-jax`, `make test-tensorflow` or `make test-keras`.
+# With --torch VERSION, --jax VERSION, --tensorflow VERSION, --keras VERSION or --mxnet VERSION: an environment of its own
+# with that, for `make test-torch`, `make test-jax`, `make test-tensorflow`, `make test-keras` or `make test-mxnet`.
 # With --product: the packages that compile and abseil's source alone; with --check says which of those packages are
 # missing, and installs nothing. With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of
 # `make fuzz`, with --lint those of `make lint`, with --kernels the compiler of GPU kernels, without which these are left
@@ -280,6 +280,10 @@ case ${1:-} in
     ;;
   --keras)
     make_framework_venv keras "$2"
+    exit
+    ;;
+  --mxnet)
+    make_framework_venv mxnet "$2"
     exit
     ;;
   --consumers)

@@ -17,6 +17,7 @@ EXECUTABLES = ("controller/farandole-controller", "agent/farandole-agent", "perf
 LIBRARIES = (
     "frameworks/libfarandole.so",
     "frameworks/jax/libfarandole_jax.so",
+    "frameworks/mxnet/libfarandole_mxnet.so",
     "frameworks/tensorflow/libfarandole_tensorflow.so",
 )
 # The platform's own; every manylinux policy has them. All else is carried, or has to be installed.

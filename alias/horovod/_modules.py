@@ -16,6 +16,8 @@ SAME = {
     "horovod.torch": "farandole.torch",
     "horovod.torch.mpi_ops": "farandole.torch",
     "horovod.keras": "farandole.keras",
+    "horovod.mxnet": "farandole.mxnet",
+    "horovod.mxnet.mpi_ops": "farandole.mxnet",
     "horovod.tensorflow": "farandole.tensorflow",
     "horovod.tensorflow.mpi_ops": "farandole.tensorflow",
     "horovod.common.elastic": "farandole.elastic",
@@ -32,12 +34,13 @@ SAME = {
 # Whatever else lies below one of these bears the same name in ours.
 SAME_BELOW = {
     "horovod.keras.": "farandole.keras.",
+    "horovod.mxnet.": "farandole.mxnet.",
     "horovod.tensorflow.": "farandole.tensorflow.",
     "horovod.torch.": "farandole.torch.",
     "horovod.runner.common.util.": "farandole.launch.helpers.",
     "horovod.runner.util.": "farandole.launch.helpers.",
 }
-_NOT_THIS = "Farandole does not support {} in this release, only PyTorch, TensorFlow and Keras (import horovod.torch)"
+_NOT_THIS = "Farandole does not support {} in this release, only the frameworks, as by import horovod.torch"
 _RUN = "use farandole.run for a function, or the command line `farandole run`"
 _ELASTIC = "elastic jobs are driven by `farandole run --min-np ...`"
 _LIBRARY = "one library serves all frameworks; `farandole run --check-build` says where it is"
@@ -46,7 +49,7 @@ _PASSES = "use hvd.DistributedOptimizer(..., backward_passes_per_step=...)"
 # What an ImportError says of modules that are not there, and of all below them.
 MISSING = {
     "horovod._keras": "use horovod.keras or horovod.tensorflow.keras, which share what they do",
-    "horovod.mxnet": _NOT_THIS.format("MXNet"),
+    "horovod.mxnet.mpi_lib": _LIBRARY,
     "horovod.ray": _NOT_THIS.format("Ray"),
     "horovod.spark": _NOT_THIS.format("Spark"),
     "horovod.tensorflow.gradient_aggregation": _PASSES,

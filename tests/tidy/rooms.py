@@ -207,6 +207,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
         "worker/shm",
     ),
     "frameworks/jax": ("frameworks", "frameworks/plugin"),
+    "frameworks/mxnet": ("frameworks", "frameworks/plugin"),
     "frameworks/plugin": ("frameworks",),
     "frameworks/tensorflow": ("frameworks", "frameworks/plugin"),
     "perf": ("base", "proto", "perf/control", "perf/data"),

@@ -29,6 +29,7 @@ LEFT_OUT = {
     "elastic": "a script for a cluster's own list of hosts",
     "install": "make wheel needs the source tree and compilers; the wheels are given here",
     "jax": "needs JAX; tests/with_jax runs the script and the examples",
+    "mxnet": "needs MXNet; tests/with_mxnet trains in the same way",
     "keras": "needs Keras; tests/with_keras runs the scripts and the examples",
     "monitoring": "looks at a job that is under way; curl and jq",
     "tensorflow": "needs TensorFlow; tests/with_tensorflow trains in the same way",

@@ -41,7 +41,7 @@ def test_no_other_shared_object_is_where_a_user_process_would_load_it(installed:
     libraries = [p.relative_to(installed.site) for p in installed.site.rglob("*.so*")]
     inside = [p.as_posix() for p in libraries if p.parts[0] != "farandole.libs"]
     # The others are loaded when their front end calls them for the first time.
-    names = ["libfarandole.so", "libfarandole_jax.so", "libfarandole_tensorflow.so"]
+    names = ["libfarandole.so", "libfarandole_jax.so", "libfarandole_mxnet.so", "libfarandole_tensorflow.so"]
     assert sorted(inside) == [f"farandole/lib/{name}" for name in names]
 
 

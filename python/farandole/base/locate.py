@@ -12,6 +12,7 @@ _SOURCE_BIN = os.path.join(os.path.dirname(os.path.dirname(PACKAGE)), "bazel-bin
 _FILES = {
     "libfarandole.so": ("FARANDOLE_LIBRARY_DIR", "lib", "frameworks"),
     "libfarandole_jax.so": ("FARANDOLE_LIBRARY_DIR", "lib", "frameworks/jax"),
+    "libfarandole_mxnet.so": ("FARANDOLE_LIBRARY_DIR", "lib", "frameworks/mxnet"),
     "libfarandole_tensorflow.so": ("FARANDOLE_LIBRARY_DIR", "lib", "frameworks/tensorflow"),
     "farandole-controller": ("FARANDOLE_BIN_DIR", "bin", "controller"),
     "farandole-agent": ("FARANDOLE_BIN_DIR", "bin", "agent"),

@@ -227,6 +227,7 @@ class Collectives:
         prescale_factor: float,
         postscale_factor: float,
         process_set: ProcessSet,
+        *,
         layout: str = "",
     ) -> BegunGroup:
         """`allreduce` of each: none before all are there.

@@ -172,7 +172,7 @@ def allreduce(
         if len(values) == 1 and not laid.digest:
             results = [_finish(*ours.allreduce(values[0], False, *more))]
         else:
-            results = _finish(*ours.grouped_allreduce(values, False, *more, laid.digest))
+            results = _finish(*ours.grouped_allreduce(values, False, *more, layout=laid.digest))
     if laid.digest:
         results = laid.split([jnp.asarray(each) for each in results], arrays)
     return structure.unflatten([jnp.asarray(each).astype(to.dtype) for each, to in zip(results, given)])

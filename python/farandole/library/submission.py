@@ -137,6 +137,7 @@ def submit_group(
     reduce_op: int = 0,
     prescale: float = 1.0,
     postscale: float = 1.0,
+    *,
     names: Sequence[Text] = (),
 ) -> tuple[int, Sequence[int]]:
     """Submits the same operation of several tensors, which are executed together.
@@ -151,8 +152,9 @@ def submit_group(
     of_all = (reduce_op, prescale, postscale, 0, process_set)
     on_streams = any(tensor[4] is not None for tensor in tensors)
     bytes_ = _BYTES_ON_STREAM if on_streams else _BYTES
+    wanted: Sequence[Text | None] = names or [None] * len(tensors)
     submissions = []
-    for (source, target, dtype, shape, place), named in zip(tensors, names or [None] * len(tensors)):
+    for (source, target, dtype, shape, place), named in zip(tensors, wanted):
         at = (0, 0) if place is None else (1, place.device)
         own = 0 if named is None else named.address
         one = _pack(bytes_, operation, own, _address(shape), 0, len(shape), 0, dtype, *of_all, source, *at, target, *at)

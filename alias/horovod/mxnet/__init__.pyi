@@ -1,0 +1,1 @@
+from farandole.mxnet import *
