@@ -103,7 +103,23 @@ def case_other_shapes_with_as_many_elements_are_told() -> None:
         tree = {"a": first, "b": mine((4,), jnp.float32)}
         error = hvd.TensorMismatchError if wrap is WAYS["at once"] else jax.errors.JaxRuntimeError
         raises(error, "of arrays with the shapes", wrap(lambda t: hvd.allreduce(t, name="twisted")), tree)
+    # Another number of arrays, or of what travels.
+    trees = [{"a": jnp.ones(3)}, {"a": jnp.ones(3), "b": jnp.ones(4)}, {"a": jnp.ones(1 << 16), "b": jnp.ones(1 << 16)}]
+    for first, second in ((0, 1), (1, 2), (2, 0)):
+        raises(
+            hvd.TensorMismatchError,
+            "Mismatched",
+            hvd.allreduce,
+            trees[first if hvd.rank() == 0 else second],
+            name="other",
+        )
     same(hvd.allreduce(jnp.ones(2, jnp.float32)), np.ones(2, np.float32), "afterwards")
+
+
+def case_values_that_a_compiled_function_closes_over() -> None:
+    tree = {"a": mine((3,), jnp.float32), "b": mine((2, 2), jnp.float32)}
+    got = jax.jit(lambda: hvd.allreduce(tree, hvd.Sum, name="closed over"))()
+    same(got["b"], np.sum(everyone((2, 2), jnp.float32), axis=0), "closed over")
 
 
 def case_both_ways_meet() -> None:
@@ -244,9 +260,9 @@ def case_process_sets() -> None:
     raises(ValueError, "not registered", old, mine((3,), jnp.float32))
 
 
-def raises(kind: type[Exception], text: str, function: object, *args: object) -> None:
+def raises(kind: type[Exception], text: str, function: object, *args: object, **kwargs: object) -> None:
     try:
-        jax.block_until_ready(function(*args))
+        jax.block_until_ready(function(*args, **kwargs))
     except kind as error:
         assert text in str(error), error
         return

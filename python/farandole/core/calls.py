@@ -56,7 +56,7 @@ class Call(NamedTuple):
         if not name or (count > 1 and self.operation in GROUPED and not self.layout):
             names = [""] * count
         else:
-            names = [f"{kind}.{each}" for each in member_names(name, count)]
+            names = [f"{kind}.{each}" for each in (laid_names if self.layout else member_names)(name, count)]
         head = (
             self.operation,
             self.op,
@@ -75,10 +75,16 @@ def member_names(name: str, count: int) -> list[str]:
     return [name] if count == 1 else [f"{name}.{index}" for index in range(count)]
 
 
+def laid_names(name: str, count: int) -> list[str]:
+    """The same of a call with a layout. The first is called alike however many there are, so that ranks with other
+    layouts meet at it, and are told so."""
+    return [name, *(f"{name}.{index}" for index in range(1, count))]
+
+
 def parse(text: str) -> Call:
     """The call whose `text` this is."""
     head, group, *_ = text.split("\n")
-    operation, op, prescale_factor, postscale_factor, root_rank, set_id, life, _ = head.split(" ")
+    operation, op, prescale_factor, postscale_factor, root_rank, set_id, life, *_ = head.split(" ")
     name = group.partition(".")[2]
     return Call(
         int(operation),

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 from farandole import process_sets
 from farandole.core import dtypes, handles
-from farandole.core.calls import Call, member_names
+from farandole.core.calls import Call, laid_names
 from farandole.core.tensors import Tensors
 from farandole.library import abi, errors, submission, waiting
 from farandole.library.submission import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER, OnDevice, submit
@@ -241,7 +241,7 @@ class Collectives:
         names: Sequence[submission.Text] = ()
         if name and layout:
             wanted = submission.text(Call(ALLREDUCE, name, layout=layout).group)
-            names = [submission.text(f"allreduce.{each}") for each in member_names(name, len(tensors))]
+            names = [submission.text(f"allreduce.{each}") for each in laid_names(name, len(tensors))]
         return self._start_group(
             ALLREDUCE, wanted, tensors, viewed, targets, in_place, process_set, *reducing, names=names
         )

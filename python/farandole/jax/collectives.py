@@ -161,21 +161,20 @@ def allreduce(
     reducing = _reducing(op, prescale_factor, postscale_factor)
     # Each has dot products of its own in an Adasum. One rank alone sends nothing.
     as_they_are = reducing["op"] == reduce_ops.Adasum or process_set.size() == 1
-    laid = layout.Layout((), "") if as_they_are else layout.of(arrays)
+    laid = layout.Layout(tuple((i,) for i in range(len(arrays))), "") if as_they_are else layout.of(arrays)
     call, place = _call(submission.ALLREDUCE, _name(name, tree), process_set, **reducing, layout=laid.digest)
-    travel = tuple(laid.join(arrays)) if laid.digest else arrays
     if custom_call.is_traced(arrays):
-        results: Sequence[Any] = _differentiable(call, place, travel)
+        results: Sequence[Any] = _differentiable(call, place, tuple(laid.join(arrays, jnp)))
     else:
-        values = [np.asarray(array) for array in travel]
+        # By numpy: JAX would compile a program for each slice.
+        values = laid.join([np.asarray(array) for array in arrays], np)
         ours, more = numpy_arrays.collectives, (call.name, *reducing.values(), process_set)
         if len(values) == 1 and not laid.digest:
             results = [_finish(*ours.allreduce(values[0], False, *more))]
         else:
             results = _finish(*ours.grouped_allreduce(values, False, *more, layout=laid.digest))
-    if laid.digest:
-        results = laid.split([jnp.asarray(each) for each in results], arrays)
-    return structure.unflatten([jnp.asarray(each).astype(to.dtype) for each, to in zip(results, given)])
+    each = laid.split(results, arrays)
+    return structure.unflatten([jnp.asarray(one).astype(to.dtype) for one, to in zip(each, given)])
 
 
 def allgather(tree: Any, name: str | None = None, process_set: ProcessSet = global_process_set) -> Any:

@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
-
 # From this size on, to hand an array over takes less than to copy it there and back.
 ALONE_BYTES = 256 << 10
 
@@ -17,16 +15,16 @@ class Layout(NamedTuple):
 
     Attributes:
         together: for each array that travels, the numbers of those of the tree that are in it, in order. Of one type.
-        digest: tells other shapes and types apart; "": each travels as it is.
+        digest: tells other shapes and types apart; "" of one array, which the controller compares itself.
     """
 
     together: tuple[tuple[int, ...], ...]
     digest: str
 
-    def join(self, arrays: Sequence[Any]) -> list[Any]:
-        """The arrays that travel."""
+    def join(self, arrays: Sequence[Any], module: Any) -> list[Any]:
+        """The arrays that travel. `module`: jax.numpy or numpy, whose arrays they are."""
         return [
-            arrays[members[0]] if len(members) == 1 else jnp.concatenate([arrays[i].ravel() for i in members])
+            arrays[members[0]] if len(members) == 1 else module.concatenate([arrays[i].ravel() for i in members])
             for members in self.together
         ]
 
@@ -57,7 +55,7 @@ def of(arrays: Sequence[Any]) -> Layout:
         if not members:
             together.append(members)
         members.append(i)
-    if len(together) == len(arrays):
-        return Layout(tuple((i,) for i in range(len(arrays))), "")
+    if len(arrays) == 1:
+        return Layout(((0,),), "")
     shapes = [(array.dtype.name, *array.shape) for array in arrays]
     return Layout(tuple(map(tuple, together)), hashlib.sha256(repr(shapes).encode()).hexdigest()[:12])

@@ -7,7 +7,13 @@ for it, and gets the error of the operation that made it.
 from farandole.core.reduce_ops import Average, Max, Min, Product, Sum
 from farandole.exceptions import HorovodInternalError, InitializationError, NotInitializedError, TensorMismatchError
 from farandole.mxnet.compression import Compression
-from farandole.mxnet.functions import allgather_object, broadcast_object, broadcast_parameters
+from farandole.mxnet.functions import (
+    allgather_object,
+    broadcast_object,
+    broadcast_parameters,
+    remove_process_set,
+    shutdown,
+)
 from farandole.mxnet.operations import (
     allgather,
     allreduce,
@@ -44,8 +50,8 @@ from farandole.process.basics import (
     start_timeline,
     stop_timeline,
 )
-from farandole.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
-from farandole.session.init import init, shutdown
+from farandole.process_sets import ProcessSet, add_process_set, global_process_set
+from farandole.session.init import init
 from farandole.version import __version__
 
 __all__ = [

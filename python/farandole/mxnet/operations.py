@@ -40,18 +40,27 @@ def _name(kind: str, name: str | None, process_set: ProcessSet) -> str:
     return name or names.claim(process_set, f"unnamed {kind}")
 
 
-def _on_host(arrays: Sequence[Any]) -> list[Any]:
-    return [array if array.context.device_type == "cpu" else array.as_in_context(mx.cpu()) for array in arrays]
+def _plain(array: Any) -> Any:
+    """A copy in host memory, one element behind the other. MXNet's oneDNN keeps results of convolutions in blocks, and
+    asking for the memory of those inside of the engine waits for the engine itself. Of arrays that share memory each
+    has a copy of its own, as the engine takes none twice."""
+    return array.copy() if array.context.device_type == "cpu" else array.as_in_context(mx.cpu())
 
 
 def _run(call: Call, process_set: ProcessSet, given: Sequence[Any], results: Sequence[Any], priority: int) -> None:
-    """`results` are those of `given`, and may be the same arrays. By way of host memory."""
-    inputs = _on_host(given)
-    outputs = [own if result is array else result for array, own, result in zip(given, inputs, results)]
+    """`results` are those of `given`, and may be the same arrays."""
+    inputs = [_plain(array) for array in given]
+    at_once = [result is array or result.context.device_type != "cpu" for array, result in zip(given, results)]
+    outputs = [own if copied else result for own, result, copied in zip(inputs, results, at_once)]
+    # A reducescatter on a GPU has another shape.
+    outputs = [
+        output if output.shape == result.shape else mx.nd.empty(result.shape, mx.cpu(), result.dtype)
+        for output, result in zip(outputs, results)
+    ]
     if plugin.engine_is_naive():
         _run_now(call, process_set, inputs, outputs)
     else:
-        plugin.push(call, inputs, outputs, priority)
+        plugin.push(call, inputs, outputs, int(priority))
     for output, result in zip(outputs, results):
         if output is not result:
             output.copyto(result)

@@ -6,6 +6,7 @@ from typing import Any
 
 import mxnet as mx
 
+from farandole.core import names
 from farandole.mxnet.gradients import checked_size, reduce_all
 from farandole.process_sets import ProcessSet, global_process_set
 
@@ -38,6 +39,7 @@ class DistributedOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
         self._predivide_factor = gradient_predivide_factor
         self._num_groups = num_groups
         self._process_set = process_set
+        self._prefix = names.claim(process_set, "optimizer")
         optimizer.rescale_grad *= gradient_predivide_factor / checked_size(process_set)
 
     def __getattr__(self, item: str) -> Any:
@@ -46,7 +48,7 @@ class DistributedOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
         return getattr(self._optimizer, item)
 
     def __setattr__(self, item: str, value: Any) -> None:
-        if item in ("_optimizer", "_predivide_factor", "_num_groups", "_process_set"):
+        if item in ("_optimizer", "_predivide_factor", "_num_groups", "_process_set", "_prefix"):
             super().__setattr__(item, value)
         else:
             setattr(self._optimizer, item, value)
@@ -61,7 +63,7 @@ class DistributedOptimizer(mx.optimizer.Optimizer):  # type: ignore[misc]
 
     def _reduce(self, index: Any, grad: Any) -> None:
         pairs = zip(index, grad) if isinstance(index, (tuple, list)) else [(index, grad)]
-        named = [(f"gradient.{number}", each) for number, each in pairs]
+        named = [(f"{self._prefix}.{number}", each) for number, each in pairs]
         reduce_all(named, self._num_groups, self._predivide_factor, self._process_set)
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:

@@ -58,10 +58,13 @@ class DistributedTrainer(mx.gluon.Trainer):  # type: ignore[misc]
         self._process_set = process_set
 
     def _allreduce_grads(self) -> None:
-        named = [
-            (f"{self._prefix}.{i}", gradient)
-            for i, param in enumerate(self._params)
-            if param.grad_req != "null"
-            for gradient in param.list_grad()[:1]
-        ]
+        named = []
+        for i, param in enumerate(self._params):
+            if param.grad_req == "null":
+                continue
+            gradients = param.list_grad()
+            if len(gradients) > 1:
+                where = f"{param.name} is on {len(gradients)} devices"
+                raise ValueError(f"{where}: each rank trains on one, as mx.gpu(hvd.local_rank())")
+            named.append((f"{self._prefix}.{i}", gradients[0]))
         reduce_all(named, self._num_groups, self._predivide_factor, self._process_set, self._compression)
