@@ -16,6 +16,7 @@ from models import IS_KERAS2, TOLERANCE, WAY, fit, hvd, keras, network, numbers,
 from models import np as np
 
 from farandole.core.objects import allgather_object
+from farandole.exceptions import HorovodInternalError
 
 PARTIAL = getattr(hvd, "PartialDistributedOptimizer", hvd.DistributedOptimizer)
 O = keras.optimizers  # noqa: E741
@@ -276,6 +277,69 @@ def case_steps_that_xla_compiles() -> None:
     finally:
         tf.config.list_physical_devices = devices
     assert any("without jit_compile" in str(each.message) for each in found) and not model.jit_compile
+
+
+class Fails:
+    """What a reduction is when a peer is lost."""
+
+    def __init__(self, settings: Any) -> None:
+        self.settings = settings
+
+    def __call__(self, *_: Any) -> Any:
+        raise HorovodInternalError("a peer is lost")
+
+
+def case_sums_of_gradients_that_come_and_go() -> None:
+    """With Keras 2 the sums are ours: a batch may have no gradient of a variable, and a step may fail."""
+    if not IS_KERAS2:
+        return
+    import tensorflow as tf
+
+    first, second = (tf.Variable(0.0, dtype=tf.float64) for _ in range(2))
+    optimizer = PARTIAL(O.SGD(1.0), backward_passes_per_step=2)
+
+    def step(*gradients: float | None) -> None:
+        given = [None if each is None else tf.constant(each, tf.float64) for each in gradients]
+        optimizer.apply_gradients(zip(given, (first, second)))
+
+    for gradients in ((1.0, None), (1.0, 1.0), (None, 1.0), (1.0, 1.0)):
+        step(*gradients)
+    assert (first.numpy(), second.numpy()) == (-3.0, -3.0), (first, second)
+    how = optimizer.farandole
+    object.__setattr__(optimizer, "farandole", Fails(how.settings))
+    step(8.0, 8.0)
+    raises(HorovodInternalError, "a peer is lost", step, 8.0, 8.0)
+    object.__setattr__(optimizer, "farandole", how)
+    step(1.0, 1.0)
+    step(1.0, 1.0)
+    assert (first.numpy(), second.numpy()) == (-5.0, -5.0), (first, second)
+
+
+def case_loops_with_variables_of_tensorflow() -> None:
+    """A tape of TensorFlow has watched what is inside of Keras's variables."""
+    if WAY in ("jax", "torch"):
+        return
+    import tensorflow as tf
+
+    model = network(O.SGD(0.0))
+    layer = model.layers[0] if model.layers[0].trainable_weights else model.layers[1]
+    optimizer = hvd.DistributedOptimizer(O.SGD(1.0))
+    for each in layer.trainable_weights:
+        optimizer.register_local_var(each)
+    inside = [getattr(each, "value", each) if hasattr(each, "path") else each for each in model.trainable_weights]
+    before = numbers(model.trainable_weights)
+    given = [tf.ones_like(each) * float(hvd.rank()) for each in inside]
+    optimizer.apply_gradients(zip(given, inside))
+    own = len(layer.trainable_weights)
+    mean = sum(range(hvd.size())) / hvd.size()
+    for place, (one, other) in enumerate(zip(before, numbers(model.trainable_weights))):
+        assert np.allclose(one - other, hvd.rank() / hvd.size() if place < own else mean), place
+
+
+def case_copies_are_distributed_again() -> None:
+    optimizer = hvd.DistributedOptimizer(O.SGD(0.1))
+    again = hvd.DistributedOptimizer(type(optimizer).from_config(optimizer.get_config()))
+    assert type(again) is type(optimizer) and again.farandole is not None
 
 
 def case_errors() -> None:

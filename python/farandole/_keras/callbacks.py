@@ -29,6 +29,19 @@ class Base:
     params: Any
 
 
+def _warn_of_a_plain_optimizer(model: Any) -> None:
+    given = getattr(model, "optimizer", None)
+    each = (given, optimizer.innermost(given))
+    if given is None or basics.size() == 1 or any(getattr(one, "farandole", None) is not None for one in each):
+        return
+    warnings.warn(
+        "the optimizer of this model is not a DistributedOptimizer, so each rank trains by itself, unless its "
+        "train_step combines gradients. Copies of models, and those of keras.models.load_model, have plain ones: use "
+        "hvd.load_model, or model.compile(hvd.DistributedOptimizer(model.optimizer), ...)",
+        stacklevel=3,
+    )
+
+
 class BroadcastGlobalVariables(Base):
     """See `farandole.keras.callbacks.BroadcastGlobalVariablesCallback`."""
 
@@ -44,6 +57,7 @@ class BroadcastGlobalVariables(Base):
         if model is None:
             return
         optimizer.adopt(self.keras, model)
+        _warn_of_a_plain_optimizer(model)
         backend = backends.of(self.keras)
         if getattr(model, "jit_compile", False) and hasattr(backend, "compiles") and not backend.compiles():
             # Keras 3 decides for it by itself where there is a GPU.

@@ -47,8 +47,8 @@ class Distributed:
         if self._farandole_sums is None:
             with tf.init_scope():
                 build(self, variables)
-                object.__setattr__(self, "_farandole_sums", Sums(how, gradients, variables))
-        self._farandole_sums.add(gradients, step)
+                object.__setattr__(self, "_farandole_sums", Sums(how))
+        self._farandole_sums.add(gradients, variables, step)
         return self.iterations
 
 
@@ -57,40 +57,45 @@ class Sums:
 
     Args:
         how: has the number of batches, and whether their average is taken.
-        gradients: of the first batch; None where there is none.
-        variables: of these gradients.
     """
 
-    def __init__(self, how: Reduction, gradients: list[Any], variables: list[Any]) -> None:
+    def __init__(self, how: Reduction) -> None:
         self._settings = how.settings
         self._count = tf.Variable(0, trainable=False, dtype=tf.int32)
-        self._sums = [
-            None if gradient is None else tf.Variable(tf.zeros(variable.shape, variable.dtype), trainable=False)
-            for gradient, variable in zip(gradients, variables)
-        ]
+        # By variable: a batch may have no gradient of some, and another one new variables.
+        self._sums: dict[Any, Any] = {}
 
     def forget(self) -> None:
-        """As if there had been no batch."""
-        for total in self._sums:
-            if total is not None:
-                total.assign(tf.zeros_like(total))
+        """As if there had been no batch: the next one begins anew."""
         self._count.assign(0)
 
-    def add(self, gradients: list[Any], step: Any) -> None:
+    def _sum_of(self, variable: Any) -> Any:
+        if variable.ref() not in self._sums:
+            with tf.init_scope():
+                zeros = tf.zeros(variable.shape, variable.dtype)
+                self._sums[variable.ref()] = tf.Variable(zeros, trainable=False)
+        return self._sums[variable.ref()]
+
+    def add(self, gradients: list[Any], variables: list[Any], step: Any) -> None:
         """Adds the gradients of a batch. After the last one it calls `step` with what has come together."""
         passes = self._settings.backward_passes_per_step
-        sums = [
-            None if total is None else total.assign_add(tf.convert_to_tensor(gradient))
-            for total, gradient in zip(self._sums, gradients)
-        ]
+        # By the count alone, so that a step which has failed leaves nothing behind.
+        begins = tf.equal(self._count % passes, 0)
+        sums: list[Any] = []
+        for gradient, variable in zip(gradients, variables):
+            if gradient is None and variable.ref() not in self._sums:
+                sums.append(None)
+                continue
+            total = self._sum_of(variable)
+            more = tf.zeros_like(total) if gradient is None else tf.convert_to_tensor(gradient)
+            sums.append(total.assign(tf.where(begins, more, total + more)))
         divisor = passes if self._settings.average_aggregated_gradients else 1
 
         def last() -> Any:
             step([None if total is None else total / tf.cast(divisor, total.dtype) for total in sums])
-            self.forget()
             return tf.identity(self._count)
 
-        tf.cond(tf.equal(self._count.assign_add(1), passes), last, lambda: tf.identity(self._count))
+        tf.cond(tf.equal(self._count.assign_add(1) % passes, 0), last, lambda: tf.identity(self._count))
 
 
 def forget_sums(optimizer: Any) -> None:

@@ -61,6 +61,10 @@ class DistributedLossScale:
     have another scale afterwards. So all of them leave it out.
     """
 
+    def register_local_var(self: Any, variable: Any) -> None:
+        """As that of the optimizer inside."""
+        self.inner_optimizer.register_local_var(variable)
+
     def check_finite(self: Any, grads: Sequence[Any]) -> Any:
         """Whether the gradients of all ranks are finite."""
         finite = super().check_finite(grads)  # type: ignore[misc]

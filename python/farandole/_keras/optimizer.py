@@ -102,8 +102,10 @@ def innermost(optimizer: Any) -> Any:
 
 def _derive(keras: Any, optimizer: Any, mixin: type, reduction: Reduction | None) -> Any:
     """The same object with the same state; its class has the mixin in front."""
-    kind: Any = type(optimizer)
-    optimizer.__class__ = _derived(keras, mixin, kind)
+    # A copy that was made from a configuration has the class already.
+    if not isinstance(optimizer, mixin):
+        kind: Any = type(optimizer)
+        optimizer.__class__ = _derived(keras, mixin, kind)
     if reduction is not None:
         # Past what Keras does with attributes: this one is not tracked, and not saved.
         object.__setattr__(optimizer, "farandole", reduction)

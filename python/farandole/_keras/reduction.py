@@ -58,6 +58,13 @@ def name_of(variable: Any) -> str:
     return str(getattr(variable, "path", None) or variable.name).partition(":")[0]
 
 
+def key_of(variable: Any) -> Any:
+    """The same of a variable of Keras 3 on TensorFlow and of the tf.Variable inside, which loops of one's own have."""
+    inner: Any = getattr(variable, "_value", None)
+    found = inner if hasattr(inner, "ref") else variable
+    return found.ref() if hasattr(found, "ref") else id(found)
+
+
 class Backend:
     """What frameworks have to do. A subclass defines `reduce` and `on_all`.
 
@@ -108,10 +115,10 @@ class Reduction:
         results = list(gradients)
         if not self.settings.process_set.included():
             return results
-        local = {id(each) for layer in self._local_layers for each in layer.trainable_weights}
-        local |= {id(each) for each in self._local_variables}
+        local = {key_of(each) for layer in self._local_layers for each in layer.trainable_weights}
+        local |= {key_of(each) for each in self._local_variables}
         there = [index for index, gradient in enumerate(results) if gradient is not None]
-        shared = [index for index in there if id(variables[index]) not in local]
+        shared = [index for index in there if key_of(variables[index]) not in local]
         for part in self._parts(shared, variables):
             reduced = self.backend.reduce([results[i] for i in part], [name_of(variables[i]) for i in part])
             for index, gradient in zip(part, reduced):
@@ -133,6 +140,6 @@ class Reduction:
             least, more = divmod(len(shared), count)
             ends = [least * (i + 1) + min(i + 1, more) for i in range(count)]
             return [shared[begin:end] for begin, end in zip([0, *ends], ends)]
-        by_key = {id(variables[index]): index for index in shared}
-        parts = [[by_key.pop(id(v)) for v in group if id(v) in by_key] for group in groups]
+        by_key = {key_of(variables[index]): index for index in shared}
+        parts = [[by_key.pop(key_of(v)) for v in group if key_of(v) in by_key] for group in groups]
         return [part for part in parts if part] + [[index] for index in by_key.values()]

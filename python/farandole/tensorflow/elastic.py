@@ -178,11 +178,30 @@ class TensorFlowKerasState(_VariablesState):
     def _variables(self) -> list[Any]:
         return [*self.model.weights, *variables_of(self.optimizer)]
 
+    def _begin_step(self) -> None:
+        # Gradients that were added up on this rank are no part of the optimizer's variables.
+        sums = getattr(self.optimizer, "_farandole_sums", None)
+        if sums is not None:
+            sums.forget()
+
+    def restore(self) -> None:
+        """Takes everything back to the last copies."""
+        self._begin_step()
+        super().restore()
+
+    def sync(self) -> None:
+        """Takes over everything from rank 0, and saves it; errors as of `TensorFlowState`."""
+        self._begin_step()
+        super().sync()
+
 
 def variables_of(optimizer: Any) -> list[Any]:
     """Those of an optimizer of any Keras; none of None."""
     found = getattr(optimizer, "variables", [])
-    return list(found() if callable(found) else found)
+    every = list(found() if callable(found) else found)
+    rate = getattr(optimizer, "learning_rate", None)
+    # Keras 2 does not count it among the others.
+    return every if not hasattr(rate, "assign") or any(rate is each for each in every) else [*every, rate]
 
 
 def _build(optimizer: Any, variables: list[Any]) -> None:

@@ -19,7 +19,10 @@ Reduce = Callable[..., "list[Any]"]
 
 def key(source: Any) -> Any:
     """What a variable is in a set or a dict: comparing variables may be an operation on their values."""
-    return source.ref() if hasattr(source, "ref") else id(source)
+    # A variable of Keras 3 has one of TensorFlow inside, which a tape has watched.
+    inner: Any = getattr(source, "_value", None)
+    found = inner if hasattr(inner, "ref") else source
+    return found.ref() if hasattr(found, "ref") else id(found)
 
 
 def resolve_groups(num_groups: int, groups: Any) -> Any:
