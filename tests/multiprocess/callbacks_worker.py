@@ -12,6 +12,7 @@ import signal
 import struct
 import sys
 import threading
+import time
 
 from farandole.library import abi
 from farandole.library.submission import ALLGATHER, ALLREDUCE, ALLTOALL, BARRIER, BROADCAST, REDUCESCATTER
@@ -202,8 +203,13 @@ def main() -> None:
         return
     assert Operation(ALLREDUCE, "first", [1.0]).submit().wait() == [3.0]
     if rank == 2:
+        # Not before the others have submitted: who does so later is told by the submission.
+        while not all(os.path.exists(f"submitted.{other}") for other in (0, 1)):
+            time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
-    text = Operation(ALLREDUCE, "second", [1.0]).submit().wait_for(abi.PEER_LOST)
+    operation = Operation(ALLREDUCE, "second", [1.0]).submit()
+    open(f"submitted.{rank}", "w").close()
+    text = operation.wait_for(abi.PEER_LOST)
     print(f"told {abi.PEER_LOST} {text}", flush=True)
 
 

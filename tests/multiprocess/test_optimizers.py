@@ -84,8 +84,9 @@ def test_gradients_leave_their_memory_to_the_next_ones(tmp_path: Path, chosen: b
             before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
             step()
             each.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-        # Most of them: the heap still grows in a step in which more gradients than ever wait to be taken.
-        print("faults", sorted(each)[4], flush=True)
+        # The least: the heap still grows by a gradient in a step in which more of them than ever wait to be taken,
+        # which on a busy machine may be most steps. Where memory is given back there is no step without faults.
+        print("faults", min(each), flush=True)
         """
     variables = {"MALLOC_TRIM_THRESHOLD_": "131072"} if chosen else {}
     job = processes.launch(tmp_path, 2, body, **variables)
