@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,11 +10,10 @@ from typing import Any
 from farandole import elastic
 from farandole._keras import callbacks, variables
 from farandole.core.objects import broadcast_object
+from farandole.core.variables import begin_step
 from farandole.elastic import ObjectState
 from farandole.library import errors
 from farandole.process import basics
-
-_SENTENCE = re.compile(r"farandole error (-\d+): ([^\n]*)")
 
 
 @contextmanager
@@ -29,15 +27,15 @@ def translated() -> Iterator[None]:
         found = _found(error)
         if found is None:
             raise
-        raise errors.told(int(found[1]), found[2]) from error
+        raise found from error
 
 
-def _found(error: BaseException | None) -> re.Match[str] | None:
+def _found(error: BaseException | None) -> Exception | None:
     """Our number and sentence in an error, or in one during whose handling it came: Keras tidies up after errors."""
     while error is not None:
-        match = _SENTENCE.search(str(error))
-        if match is not None:
-            return match
+        ours = errors.in_text(str(error))
+        if ours is not None:
+            return ours
         error = error.__cause__ or error.__context__
     return None
 
@@ -61,7 +59,7 @@ class KerasState(ObjectState):
         return variables.of(self.model, self.optimizer)
 
     def _begin_step(self) -> None:
-        variables.begin_step(getattr(self.model, "optimizer", None) if self.optimizer is None else self.optimizer)
+        begin_step(getattr(self.model, "optimizer", None) if self.optimizer is None else self.optimizer)
 
     def save(self) -> None:
         """Keeps copies of everything in memory."""

@@ -98,13 +98,6 @@ class Sums:
         tf.cond(tf.equal(self._count.assign_add(1) % passes, 0), last, lambda: tf.identity(self._count))
 
 
-def forget_sums(optimizer: Any) -> None:
-    """Begins a step anew: gradients that were added up for it are no part of an optimizer's state."""
-    sums = getattr(optimizer, "_farandole_sums", None)
-    if sums is not None:
-        sums.forget()
-
-
 def build(optimizer: Any, variables: list[Any]) -> None:
     """Makes its variables: that is not possible in a branch."""
     if hasattr(optimizer, "_create_all_weights"):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from farandole import process_sets
 from farandole.core import reduce_ops
+from farandole.core.variables import key_of
 from farandole.process_sets import ProcessSet
 
 
@@ -56,13 +57,6 @@ def chosen_groups(num_groups: int, groups: Any) -> Any:
 def name_of(variable: Any) -> str:
     """The same on all ranks: the path in its model, or its name."""
     return str(getattr(variable, "path", None) or variable.name).partition(":")[0]
-
-
-def key_of(variable: Any) -> Any:
-    """The same of a variable of Keras 3 on TensorFlow and of the tf.Variable inside, which loops of one's own have."""
-    inner: Any = getattr(variable, "_value", None)
-    found = inner if hasattr(inner, "ref") else variable
-    return found.ref() if hasattr(found, "ref") else id(found)
 
 
 class Backend:

@@ -10,6 +10,7 @@ import numpy as np
 from farandole.core import handles, numpy_arrays
 from farandole.core.calls import member_names
 from farandole.core.objects import broadcast_object
+from farandole.core.variables import of_optimizer
 from farandole.elastic import membership
 from farandole.process import basics
 from farandole.process_sets import global_process_set
@@ -28,16 +29,6 @@ def of(model: Any, optimizer: Any = None) -> list[Any]:
     return [*model.weights, *(of_optimizer(optimizer) if optimizer is not None else [])]
 
 
-def of_optimizer(optimizer: Any) -> list[Any]:
-    """Those that it has made so far."""
-    found = optimizer.variables
-    # Legacy ones of Keras 2 have a method, new ones of it a list that can be called.
-    every = list(found if isinstance(found, list) else found() if callable(found) else found)
-    rate = getattr(optimizer, "learning_rate", None)
-    # Keras 2 does not count it among the others. There is no variable where the rate is computed from the step.
-    return every if not hasattr(rate, "assign") or any(rate is each for each in every) else [*every, rate]
-
-
 def build(model: Any, optimizer: Any = None) -> bool:
     """Has the optimizer make its variables if the model has made its own; whether all are there now."""
     optimizer = getattr(model, "optimizer", None) if optimizer is None else optimizer
@@ -52,14 +43,6 @@ def build(model: Any, optimizer: Any = None) -> bool:
     elif not optimizer.built:
         optimizer.build(model.trainable_variables)
     return True
-
-
-def begin_step(optimizer: Any) -> None:
-    """What is added up on a rank for a step, outside of the optimizer's variables, is forgotten."""
-    if hasattr(optimizer, "_farandole_sums"):
-        from farandole._keras import keras2
-
-        keras2.forget_sums(optimizer)
 
 
 def value(variable: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Callable
@@ -20,8 +19,6 @@ from farandole.library import errors
 from farandole.process import basics
 
 __all__ = ["HostsUpdatedInterrupt", "JaxState", "ObjectState", "State", "WorkerRetiredError", "run"]
-
-_SENTENCE = re.compile(r"farandole error (-\d+): (.*)", re.DOTALL)
 
 
 def _is_tree_of_arrays(value: Any) -> bool:
@@ -41,10 +38,10 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
-        found = _SENTENCE.search(str(error))
+        found = errors.in_text(str(error))
         if found is None:
             raise
-        raise errors.told(int(found[1]), found[2]) from error
+        raise found from error
 
 
 class JaxState(ObjectState):

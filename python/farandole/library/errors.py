@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 from farandole import exceptions
@@ -19,6 +20,9 @@ _CLASSES = {
     abi.UNSUPPORTED: exceptions.UnsupportedOperationError,
 }
 _INIT_CODES = (abi.TIMEOUT, abi.UNAVAILABLE, abi.REFUSED, abi.INTERNAL, abi.INVALID_ARGUMENT)
+
+# Up to what TensorFlow adds: the node and the operation.
+_IN_TEXT = re.compile(r"farandole error (-\d+): (.*?)\s*(?:\n|\[\[|\[Op:|$)")
 
 # Whether the script has been told that a peer is lost.
 peer_lost_told = False
@@ -49,9 +53,14 @@ def raise_error(code: int, during_init: bool = False, advice: str = "") -> NoRet
     raise make_error(code, during_init, advice)
 
 
-def told(code: int, text: str) -> Exception:
-    """What `error_of` makes of a failure that a framework has reported to the script."""
+def in_text(text: str) -> Exception | None:
+    """What `error_of` makes of a failure that a framework has reported to the script, out of the number and sentence
+    that our libraries for frameworks have written; None: it is not ours."""
     global peer_lost_told
+    found = _IN_TEXT.search(text)
+    if found is None:
+        return None
+    code = int(found[1])
     if code == abi.PEER_LOST:
         peer_lost_told = True
-    return error_of(code, text)
+    return error_of(code, found[2])

@@ -47,15 +47,16 @@ def _plain(array: Any) -> Any:
     return array.copy() if array.context.device_type == "cpu" else array.as_in_context(mx.cpu())
 
 
+def _host_array(like: Any) -> Any:
+    return mx.nd.empty(like.shape, mx.cpu(), like.dtype)
+
+
 def _run(call: Call, process_set: ProcessSet, given: Sequence[Any], results: Sequence[Any], priority: int) -> None:
     """`results` are those of `given`, and may be the same arrays."""
     inputs = [_plain(array) for array in given]
-    at_once = [result is array or result.context.device_type != "cpu" for array, result in zip(given, results)]
-    outputs = [own if copied else result for own, result, copied in zip(inputs, results, at_once)]
-    # A reducescatter on a GPU has another shape.
     outputs = [
-        output if output.shape == result.shape else mx.nd.empty(result.shape, mx.cpu(), result.dtype)
-        for output, result in zip(outputs, results)
+        own if result is array else result if result.context.device_type == "cpu" else _host_array(result)
+        for array, own, result in zip(given, inputs, results)
     ]
     if plugin.engine_is_naive():
         _run_now(call, process_set, inputs, outputs)

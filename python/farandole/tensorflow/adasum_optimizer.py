@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from farandole import process_sets
 from farandole.core import reduce_ops
+from farandole.core.variables import key_of
 from farandole.process_sets import ProcessSet
 from farandole.tensorflow import operations, plugin
 from farandole.tensorflow.autograph import unconverted
 from farandole.tensorflow.compression import Compressor
-from farandole.tensorflow.gradients import key
 from farandole.tensorflow.local_aggregation import PassCounter, only_if, own_variable
 from farandole.tensorflow.wrapped_optimizer import WrappedOptimizer
 
@@ -81,9 +81,9 @@ class DistributedAdasumOptimizer(WrappedOptimizer):
         return [variable.assign(start + change) for variable, start, change in zip(variables, begun, combined)]
 
     def _start_of(self, variable: Any) -> Any:
-        if key(variable) not in self._starts:
+        if key_of(variable) not in self._starts:
             shape, dtype = variable.shape, variable.dtype.base_dtype
-            self._starts[key(variable)] = own_variable(
+            self._starts[key_of(variable)] = own_variable(
                 lambda: tf.zeros(shape, dtype), "delta_start", tf.compat.v1.GraphKeys.GLOBAL_VARIABLES
             )
-        return self._starts[key(variable)]
+        return self._starts[key_of(variable)]

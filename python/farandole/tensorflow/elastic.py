@@ -5,7 +5,6 @@ docs/elastic.md.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Callable
@@ -15,6 +14,7 @@ import tensorflow as tf
 
 from farandole import elastic
 from farandole.core.objects import broadcast_object
+from farandole.core.variables import begin_step, of_optimizer
 from farandole.elastic import HostsUpdatedInterrupt, ObjectState, State, WorkerRetiredError, membership
 from farandole.library import errors
 from farandole.process import basics
@@ -30,9 +30,6 @@ __all__ = [
     "run",
 ]
 
-# Up to what TensorFlow adds: the node and the operation.
-_SENTENCE = re.compile(r"farandole error (-\d+): (.*?)\s*(?:\n|\[\[|\[Op:|$)")
-
 
 @contextmanager
 def translated() -> Iterator[None]:
@@ -40,10 +37,10 @@ def translated() -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        found = _SENTENCE.search(error.message)
+        found = errors.in_text(error.message)
         if found is None:
             raise
-        raise errors.told(int(found[1]), found[2]) from error
+        raise found from error
 
 
 class _Values:
@@ -176,32 +173,17 @@ class TensorFlowKerasState(_VariablesState):
         super().__init__(self._variables, None, kwargs)
 
     def _variables(self) -> list[Any]:
-        return [*self.model.weights, *variables_of(self.optimizer)]
-
-    def _begin_step(self) -> None:
-        # Gradients that were added up on this rank are no part of the optimizer's variables.
-        sums = getattr(self.optimizer, "_farandole_sums", None)
-        if sums is not None:
-            sums.forget()
+        return [*self.model.weights, *of_optimizer(self.optimizer)]
 
     def restore(self) -> None:
         """Takes everything back to the last copies."""
-        self._begin_step()
+        begin_step(self.optimizer)
         super().restore()
 
     def sync(self) -> None:
         """Takes over everything from rank 0, and saves it; errors as of `TensorFlowState`."""
-        self._begin_step()
+        begin_step(self.optimizer)
         super().sync()
-
-
-def variables_of(optimizer: Any) -> list[Any]:
-    """Those of an optimizer of any Keras; none of None."""
-    found = getattr(optimizer, "variables", [])
-    every = list(found() if callable(found) else found)
-    rate = getattr(optimizer, "learning_rate", None)
-    # Keras 2 does not count it among the others.
-    return every if not hasattr(rate, "assign") or any(rate is each for each in every) else [*every, rate]
 
 
 def _build(optimizer: Any, variables: list[Any]) -> None:

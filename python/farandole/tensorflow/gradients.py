@@ -10,19 +10,12 @@ import tensorflow as tf
 
 from farandole import process_sets
 from farandole.core import reduce_ops
+from farandole.core.variables import key_of
 from farandole.process_sets import ProcessSet
 from farandole.tensorflow import operations, plugin
 from farandole.tensorflow.compression import Compressor
 
 Reduce = Callable[..., "list[Any]"]
-
-
-def key(source: Any) -> Any:
-    """What a variable is in a set or a dict: comparing variables may be an operation on their values."""
-    # A variable of Keras 3 has one of TensorFlow inside, which a tape has watched.
-    inner: Any = getattr(source, "_value", None)
-    found = inner if hasattr(inner, "ref") else source
-    return found.ref() if hasattr(found, "ref") else id(found)
 
 
 def resolve_groups(num_groups: int, groups: Any) -> Any:
@@ -38,7 +31,7 @@ def resolve_groups(num_groups: int, groups: Any) -> Any:
         return groups
     if not isinstance(groups, (list, tuple)) or not all(isinstance(group, (list, tuple)) for group in groups):
         raise ValueError(f"groups should be an integer above 0 or a list of lists of tf.Variable, got {groups!r}")
-    keys = [key(variable) for group in groups for variable in group]
+    keys = [key_of(variable) for group in groups for variable in group]
     if len(set(keys)) < len(keys):
         raise ValueError("a variable can only appear once in groups")
     return groups
@@ -52,11 +45,11 @@ def _calls(dense: list[int], sources: Sequence[Any], groups: Any) -> list[list[i
         least, more = divmod(len(dense), groups)
         ends = [least * (i + 1) + min(i + 1, more) for i in range(groups)]
         return [dense[begin:end] for begin, end in zip([0, *ends], ends) if end > begin]
-    number = {key(variable): i for i, group in enumerate(groups) for variable in group}
+    number = {key_of(variable): i for i, group in enumerate(groups) for variable in group}
     calls: dict[Any, list[int]] = {}
     for index in dense:
         # In no list: alone.
-        group = number.get(key(sources[index])) if sources else None
+        group = number.get(key_of(sources[index])) if sources else None
         calls.setdefault(("alone", index) if group is None else group, []).append(index)
     return list(calls.values())
 
@@ -131,11 +124,11 @@ class GradientReducer:
 
     def register_local_source(self, source: Any) -> None:
         """Gradients for this variable are not combined."""
-        self._local.add(key(source))
+        self._local.add(key_of(source))
 
     def is_local(self, source: Any) -> bool:
         """Whether it was registered."""
-        return key(source) in self._local
+        return key_of(source) in self._local
 
     def __call__(self, gradients: Sequence[Any], sources: Sequence[Any], use_generic_names: bool = False) -> list[Any]:
         """The gradients of `sources`, combined or scaled. A gradient may be None.

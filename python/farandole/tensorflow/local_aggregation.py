@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from farandole.tensorflow.gradients import divided, key
+from farandole.core.variables import key_of
+from farandole.tensorflow.gradients import divided
 
 
 def check_passes(passes: int) -> None:
@@ -118,11 +119,11 @@ class LocalAggregation:
 
     def _sum_of(self, variable: Any, gradient: Any) -> Any:
         shape, dtype = variable.shape, gradient.dtype
-        if key(variable) not in self._sums:
-            self._sums[key(variable)] = own_variable(
+        if key_of(variable) not in self._sums:
+            self._sums[key_of(variable)] = own_variable(
                 lambda: tf.zeros(shape, dtype), "aggregated_gradient", tf.compat.v1.GraphKeys.LOCAL_VARIABLES
             )
-        return self._sums[key(variable)]
+        return self._sums[key_of(variable)]
 
 
 def only_if(condition: Any, act: Callable[[], Any]) -> Any:
