@@ -176,6 +176,39 @@ std::vector<const AnnouncementTable::Table::value_type*> AnnouncementTable::InOr
   return order;
 }
 
+void AnnouncementTable::AddTo(std::vector<Abandoned>* all, const Key& key, RankSet ranks) {
+  // Usually all names are waited for by the same ranks; looking at the last few bounds the work.
+  constexpr size_t kLookBack = 8;
+  for (size_t i = all->size() > kLookBack ? all->size() - kLookBack : 0; i < all->size(); ++i) {
+    Abandoned& same = (*all)[i];
+    if (same.process_set == key.first && same.ranks == ranks) return same.names.push_back(key.second);
+  }
+  all->push_back({key.first, {key.second}, std::move(ranks)});
+}
+
+std::vector<AnnouncementTable::Abandoned> AnnouncementTable::Withdraw(uint32_t process_set, const std::string& group,
+                                                                      const RankSet& ranks) {
+  std::vector<Abandoned> all;
+  std::vector<Key> open;
+  for (const auto* at : InOrder()) {
+    if (at->first.first == process_set && !at->second->ready) open.push_back(at->first);
+  }
+  for (const Key& key : open) {
+    Entry* entry = Find(key.first, key.second);
+    RankSet here = entry->announced;
+    if (entry->common.group != group) here.Clear();
+    for (const Deviation& deviation : entry->deviations) {
+      deviation.signature->group == group ? here.Add(deviation.rank) : here.Remove(deviation.rank);
+    }
+    here.KeepOnly(ranks);
+    if (here.empty()) continue;
+    for (Rank rank : here.ToVector()) Unannounce(entry, rank);
+    if (entry->announced.empty()) Erase(key.first, key.second);
+    AddTo(&all, key, std::move(here));
+  }
+  return all;
+}
+
 std::vector<AnnouncementTable::Abandoned> AnnouncementTable::Abandon(Rank leaver) {
   std::vector<Abandoned> all;
   std::vector<Key> over;
@@ -185,17 +218,7 @@ std::vector<AnnouncementTable::Abandoned> AnnouncementTable::Abandon(Rank leaver
     RankSet ranks = at->second->announced;
     ranks.Remove(leaver);
     if (ranks.empty()) continue;
-    // Usually all names are waited for by the same ranks; looking at the last few bounds the work.
-    constexpr size_t kLookBack = 8;
-    Abandoned* same = nullptr;
-    for (size_t i = all.size() > kLookBack ? all.size() - kLookBack : 0; i < all.size() && same == nullptr; ++i) {
-      if (all[i].process_set == at->first.first && all[i].ranks == ranks) same = &all[i];
-    }
-    if (same == nullptr) {
-      all.push_back({at->first.first, {}, std::move(ranks)});
-      same = &all.back();
-    }
-    same->names.push_back(at->first.second);
+    AddTo(&all, at->first, std::move(ranks));
   }
   for (const Key& key : over) Erase(key.first, key.second);
   return all;

@@ -72,6 +72,8 @@ class AnnouncementTable {
     std::vector<std::string> names;
     RankSet ranks;
   };
+  // What is not ready and was put into this group by `ranks` is no longer announced by them.
+  std::vector<Abandoned> Withdraw(uint32_t process_set, const std::string& group, const RankSet& ranks);
   // Nothing can be completed any more in process sets that `leaver` is in: erases what is open there and answers it in
   // the order of first announcement, without the leaver's own requests.
   std::vector<Abandoned> Abandon(Rank leaver);
@@ -108,6 +110,7 @@ class AnnouncementTable {
   // What `entry` takes from now on, more.
   void Take(Entry* entry, size_t bytes);
   void Unannounce(Entry* entry, Rank rank);
+  static void AddTo(std::vector<Abandoned>* all, const Key& key, RankSet ranks);
   void Erase(Table::iterator it);
   std::vector<const Table::value_type*> InOrder() const;
 

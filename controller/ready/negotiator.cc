@@ -48,6 +48,23 @@ RankSet SetOf(const std::vector<Rank>& ranks) {
   return set;
 }
 
+// By the explicit groups that the ranks have put this request into.
+RequestGroups::Parts GroupsOf(const AnnouncementTable::Entry& entry) {
+  RequestGroups::Parts parts;
+  RankSet alike = entry.announced;
+  for (const Deviation& deviation : entry.deviations) {
+    alike.Remove(deviation.rank);
+    RequestGroups::Part& part = parts[deviation.signature->group];
+    part.size = std::max(part.size, deviation.signature->group_size);
+    part.ranks.Add(deviation.rank);
+  }
+  RequestGroups::Part& common = parts[entry.common.group];
+  common.size = std::max(common.size, entry.common.group_size);
+  common.ranks.AddAll(alike);
+  parts.erase("");
+  return parts;
+}
+
 }  // namespace
 
 Negotiator::Negotiator(int size, const JobConfig& config, log::Outbox* outbox, LeftText left_text, Note note)
@@ -142,6 +159,17 @@ void Negotiator::AnnounceOne(const std::vector<Rank>& who, const Request& reques
 
 void Negotiator::Enter(const SetMembers& set, const std::vector<Rank>& who, const Request& request,
                        const std::vector<int64_t>* known_dims, TimePoint now, Actions* actions) {
+  if (!request.signature.group.empty() && groups_.some_failed()) {
+    RankSet late = SetOf(who);
+    if (const auto text = groups_.Late(set.id(), request.signature.group, request.name, &late)) {
+      Refuse(set.id(), request.name, ErrorKind::kMismatch, *text, late.ToVector());
+      std::vector<Rank> others;
+      for (Rank rank : who) {
+        if (!late.Contains(rank)) others.push_back(rank);
+      }
+      return others.empty() ? void() : Enter(set, others, request, known_dims, now, actions);
+    }
+  }
   Entry* entry = table_.Announce(set, who, request, known_dims, now);
   if (entry == nullptr) return;
   const bool complete = Complete(*entry);
@@ -255,10 +283,7 @@ void Negotiator::Finish(const std::string& name, Entry* entry, TimePoint now, Ac
   if (!mismatch) mismatch = CheckRows(name, *entry);
   if (mismatch) {
     actions->Because(*mismatch);
-    const Signature signature = common;
-    table_.Erase(set.id(), name);
-    if (signature.group.empty()) return AnswerError(set, {name}, *mismatch);
-    return EndGroup(set, groups_.Fail(set, name, signature, *mismatch));
+    return Fail(set, name, GroupsOf(*entry), *mismatch);
   }
   const Signature signature = common;
   switch (signature.op) {
@@ -285,17 +310,32 @@ void Negotiator::FinishTensor(const std::string& name, Entry* entry, TimePoint n
     unit.push_back(std::move(tensor));
     return batcher_.Add(set.id(), std::move(unit), now);
   }
+  const RequestGroups::Parts all{{tensor.signature.group, {tensor.signature.group_size, set.set()}}};
   RequestGroups::Outcome outcome = groups_.Add(set, std::move(tensor), now);
   if (outcome.verdict == RequestGroups::Verdict::kComplete) {
     batcher_.Add(set.id(), std::move(outcome.members), now);
   } else if (outcome.verdict == RequestGroups::Verdict::kFailed) {
-    EndGroup(set, outcome);
+    Fail(set, name, all, outcome.text);
   }
 }
 
-void Negotiator::EndGroup(const SetMembers& set, const RequestGroups::Outcome& outcome) {
-  for (const std::string& name : outcome.names) table_.Erase(set.id(), name);
-  AnswerError(set, outcome.names, outcome.text);
+void Negotiator::Fail(const SetMembers& set, const std::string& name, const RequestGroups::Parts& groups,
+                      const std::string& text) {
+  std::vector<std::string> names;
+  for (const auto& [group, part] : groups) {
+    for (std::string& ready : groups_.Fail(set.id(), group, part, name, text)) {
+      names.push_back(std::move(ready));
+    }
+  }
+  names.push_back(name);
+  for (const std::string& each : names) table_.Erase(set.id(), each);
+  AnswerError(set, std::move(names), text);
+  for (const auto& [group, part] : groups) {
+    for (AnnouncementTable::Abandoned& rest : table_.Withdraw(set.id(), group, part.ranks)) {
+      groups_.Ended(set.id(), group, rest.names, rest.ranks);
+      outbox_->Queue(ErrorItem{set.id(), std::move(rest.names), ErrorKind::kMismatch, text}, std::move(rest.ranks));
+    }
+  }
 }
 
 void Negotiator::AnswerError(const SetMembers& set, std::vector<std::string> names, const std::string& text) {

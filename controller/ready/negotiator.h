@@ -124,7 +124,9 @@ class Negotiator {
   // The entry is complete.
   void Finish(const std::string& name, Entry* entry, TimePoint now, Actions* actions);
   void FinishTensor(const std::string& name, Entry* entry, TimePoint now);
-  void EndGroup(const SetMembers& set, const RequestGroups::Outcome& outcome);
+  // Ends with an error, and with it the rest of the groups that the ranks have put it into.
+  void Fail(const SetMembers& set, const std::string& name, const RequestGroups::Parts& groups,
+            const std::string& text);
   void AnswerError(const SetMembers& set, std::vector<std::string> names, const std::string& text);
   void AddSet(const std::string& name, const Signature& signature);
   void RemoveSet(const std::string& name, const Signature& signature);

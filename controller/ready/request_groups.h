@@ -8,28 +8,52 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/optional.h"
 #include "base/clock.h"
 #include "controller/ready/process_sets.h"
 #include "controller/types/open_wait.h"
+#include "controller/types/rank_set.h"
 #include "controller/types/ready_tensor.h"
 
 namespace farandole::controller::ready {
 
 // Explicit groups whose requests wait for each other: they are dispatched together or not at all. Pure. When one of a
-// group cannot be executed none is: those that are ready end with its error at once, the others when they are ready.
+// group cannot be executed none is: on every rank that put it into this group the others end with its error, those that
+// it has submitted at once, the rest as soon as it submits them.
 class RequestGroups {
  public:
+  // Names that failed groups remember, together; beyond that they are forgotten.
+  static constexpr size_t kToldMax = 1 << 16;
+
   enum class Verdict { kWaiting, kComplete, kFailed };
   struct Outcome {
     Verdict verdict = Verdict::kWaiting;
     std::vector<ReadyTensor> members;  // kComplete: all of the group, by name: arrival has no influence
-    std::vector<std::string> names;    // kFailed: these end with `text`
-    std::string text;
+    std::string text;                  // kFailed: why the group has to Fail
   };
   // `tensor.signature` names the group.
   Outcome Add(const SetMembers& set, ReadyTensor tensor, TimePoint now);
-  // The request of this name ends with an error instead, and with it its group.
-  Outcome Fail(const SetMembers& set, const std::string& name, const Signature& signature, const std::string& text);
+
+  // The ranks that put a request into a group, and how many requests that has according to them.
+  struct Part {
+    uint32_t size = 0;
+    RankSet ranks;
+  };
+  using Parts = std::map<std::string, Part>;  // by the name of the group
+  // The request `name` of this group ends with `text` on these ranks. Answers which of its requests were ready: they
+  // end, too.
+  std::vector<std::string> Fail(uint32_t process_set, const std::string& group, const Part& part,
+                                const std::string& name, const std::string& text);
+  // These of a failed group have ended on `ranks`, too.
+  void Ended(uint32_t process_set, const std::string& group, const std::vector<std::string>& names,
+             const RankSet& ranks);
+  // `ranks` submit `name` of this group. Nullopt: nothing that concerns any of them has failed. Otherwise why, and
+  // `ranks` keeps those whose request ends for that.
+  absl::optional<std::string> Late(uint32_t process_set, const std::string& group, const std::string& name,
+                                   RankSet* ranks);
+  bool some_failed() const { return !failed_.empty(); }
+
   // No group can be completed any more: all names that wait, with their process sets.
   std::vector<std::pair<uint32_t, std::string>> TakeAll();
 
@@ -45,14 +69,21 @@ class RequestGroups {
     uint32_t size = 0;
     TimePoint since;
     std::vector<ReadyTensor> ready;
-    // Not "": it has failed for this reason, and these have been told.
-    std::string failed;
-    std::vector<std::string> told;
   };
-  using Groups = std::map<std::pair<uint32_t, std::string>, Group>;
-  Outcome End(Groups::iterator it, const std::string& name);
+  struct Failed {
+    std::string text;
+    uint32_t size = 0;
+    RankSet open;  // have not submitted all of it
+    absl::flat_hash_map<std::string, RankSet> told;
+    absl::flat_hash_map<Rank, uint32_t> counts;  // in `told`
+  };
+  using Key = std::pair<uint32_t, std::string>;
 
-  Groups groups_;
+  void Forget(std::map<Key, Failed>::iterator it);
+
+  std::map<Key, Group> groups_;
+  std::map<Key, Failed> failed_;
+  size_t told_ = 0;  // names in failed_
 };
 
 }  // namespace farandole::controller::ready

@@ -24,7 +24,23 @@ class RequestGroupsTest : public ::testing::Test {
  protected:
   ProcessSets sets_{2};
   const SetMembers& all_ = *sets_.Find(0);
+  static RankSet Only(int rank) {
+    RankSet ranks;
+    ranks.Add(Rank(rank));
+    return ranks;
+  }
+
+  // Whose request of group g ends.
+  std::vector<Rank> Late(const std::string& name, const std::vector<int>& who) {
+    RankSet ranks;
+    for (int rank : who) ranks.Add(Rank(rank));
+    const auto text = groups_.Late(0, "g", name, &ranks);
+    text_ = text.value_or("");
+    return text ? ranks.ToVector() : std::vector<Rank>();
+  }
+
   RequestGroups groups_;
+  std::string text_;
 };
 
 TEST_F(RequestGroupsTest, ThereIsAGroupWhenAllOfItAreReady) {
@@ -39,20 +55,40 @@ TEST_F(RequestGroupsTest, ThereIsAGroupWhenAllOfItAreReady) {
 
 TEST_F(RequestGroupsTest, OneErrorEndsAll) {
   groups_.Add(all_, Of("a", "g", 3), kNow);
-  auto outcome = groups_.Fail(all_, "b", Of("b", "g", 3).signature, "wrong");
-  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
-  EXPECT_THAT(outcome.names, ElementsAre("a", "b"));
-  outcome = groups_.Add(all_, Of("c", "g", 3), kNow);
-  EXPECT_EQ(outcome.verdict, Verdict::kFailed);
-  EXPECT_THAT(outcome.names, ElementsAre("c"));
-  EXPECT_EQ(outcome.text, "wrong");
-  EXPECT_EQ(groups_.Add(all_, Of("c", "g", 3), kNow).verdict, Verdict::kWaiting) << "that round is over";
+  EXPECT_THAT(groups_.Fail(0, "g", {3, RankSet::All(2)}, "b", "wrong"), ElementsAre("a"));
+  EXPECT_TRUE(groups_.Empty(0));
+  EXPECT_THAT(Late("c", {0}), ElementsAre(Rank(0)));
+  EXPECT_EQ(text_, "wrong");
+  EXPECT_TRUE(groups_.some_failed()) << "rank 1 has not submitted c";
+  EXPECT_THAT(Late("c", {1}), ElementsAre(Rank(1)));
+  EXPECT_FALSE(groups_.some_failed()) << "that round is over";
+}
+
+TEST_F(RequestGroupsTest, OnlyThoseWhoAreInTheGroupHearOfIt) {
+  groups_.Fail(0, "g", {2, Only(1)}, "a", "wrong");
+  EXPECT_THAT(Late("b", {0, 1}), ElementsAre(Rank(1)));
+  EXPECT_THAT(Late("b", {0, 1}), ElementsAre());
+}
+
+TEST_F(RequestGroupsTest, WhatEndedMeanwhileIsNotLate) {
+  groups_.Fail(0, "g", {3, RankSet::All(2)}, "a", "wrong");
+  groups_.Ended(0, "g", {"b", "c"}, Only(0));
+  EXPECT_THAT(Late("b", {0, 1}), ElementsAre(Rank(1)));
 }
 
 TEST_F(RequestGroupsTest, TheNameOfAFailedGroupMayBeUsedAgain) {
-  groups_.Fail(all_, "a", Of("a", "g", 3).signature, "wrong");
-  EXPECT_EQ(groups_.Add(all_, Of("a", "g", 1), kNow).verdict, Verdict::kComplete)
-      << "the script did not submit the others, but begins anew";
+  groups_.Fail(0, "g", {3, RankSet::All(2)}, "a", "wrong");
+  EXPECT_THAT(Late("a", {0}), ElementsAre()) << "the script did not submit the others, but begins anew";
+  EXPECT_THAT(Late("b", {0, 1}), ElementsAre(Rank(1)));
+  EXPECT_EQ(groups_.Add(all_, Of("a", "g", 1), kNow).verdict, Verdict::kComplete);
+}
+
+TEST_F(RequestGroupsTest, WhatIsRememberedHasABound) {
+  groups_.Fail(0, "g", {UINT32_MAX, RankSet::All(2)}, "a", "wrong");
+  for (size_t i = 0; i < RequestGroups::kToldMax - 1; ++i) groups_.Ended(0, "g", {std::to_string(i)}, Only(0));
+  EXPECT_TRUE(groups_.some_failed());
+  groups_.Ended(0, "g", {"one more"}, Only(0));
+  EXPECT_FALSE(groups_.some_failed());
 }
 
 TEST_F(RequestGroupsTest, SizesMustAgree) {
@@ -79,6 +115,9 @@ TEST_F(RequestGroupsTest, WhatWaitsCanBeTakenOrDropped) {
   groups_.Add(all_, Of("a", "g", 2), kNow);
   groups_.Drop([](uint32_t set) { return set == 0; });
   EXPECT_TRUE(groups_.Empty(0));
+  groups_.Fail(0, "g", {2, RankSet::All(2)}, "a", "wrong");
+  groups_.Drop([](uint32_t set) { return set == 0; });
+  EXPECT_FALSE(groups_.some_failed());
 }
 
 }  // namespace
