@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import random_calls
 
 import farandole.jax as hvd
 
@@ -258,6 +259,31 @@ def case_process_sets() -> None:
         old(mine((3,), jnp.float32))
     hvd.remove_process_set(some)
     raises(ValueError, "not registered", old, mine((3,), jnp.float32))
+
+
+class Jax(random_calls.Front):
+    """Of lists of arrays, also in compiled functions, as far as these know all shapes."""
+
+    hvd = hvd
+    dtypes = [np.dtype(dtype).name for dtype in FLOATS + INTEGERS]
+    forms = list(WAYS)
+
+    def tensor(self, value: np.ndarray, dtype: str, layout: str) -> jax.Array:
+        return jnp.asarray(value).astype(dtype)
+
+    def value(self, tensor: jax.Array) -> tuple[str, np.ndarray]:
+        whole = jnp.issubdtype(tensor.dtype, jnp.integer)
+        return tensor.dtype.name, np.asarray(tensor.astype(jnp.int64 if whole else jnp.float64))
+
+    def run(self, call: random_calls.Call, given_tensor: Any, **arguments: Any) -> Any:
+        function = getattr(hvd, call.operation.replace("grouped_", ""))
+        may_differ = "allgather" in call.operation or call.operation == "alltoall"
+        wrap = WAYS["at once" if may_differ else call.form]
+        return wrap(lambda given: function(given, **arguments))(given_tensor)
+
+
+def case_random_calls() -> None:
+    random_calls.check_all(Jax(), 12)
 
 
 def raises(kind: type[Exception], text: str, function: object, *args: object, **kwargs: object) -> None:

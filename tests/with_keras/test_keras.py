@@ -9,6 +9,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+import old_scripts
 import pages
 import processes
 import pytest
@@ -37,6 +38,12 @@ SIZES = [(WAYS[-1], 1), ("tensorflow", 3), *((way, 2) for way in WAYS if way != 
 @pytest.mark.parametrize(("way", "ranks"), SIZES)
 def test_optimizers(tmp_path: Path, way: str, ranks: int) -> None:
     run_cases(tmp_path, way, ranks, "optimizer_worker.py")
+
+
+@pytest.mark.parametrize("name", ["keras_2019", "keras_2023"])
+def test_scripts_for_horovod_learn(tmp_path: Path, name: str) -> None:
+    old_scripts.learns(tmp_path, name)
+    assert list((tmp_path / "checkpoints").glob("*.keras"))
 
 
 # What was saved, in a process that cannot import Farandole, and goes on training there.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import zlib
+from typing import Any
 
 import mxnet as mx
 import numpy as np
+import random_calls
 from mxnet import nd
 
 import farandole.mxnet as hvd
@@ -215,6 +217,33 @@ def case_errors() -> None:
     kind = hvd.TensorMismatchError if os.environ.get("MXNET_ENGINE_TYPE") == "NaiveEngine" else mx.base.MXNetError
     raises(kind, "Mismatched", hvd.allreduce, nd.ones((2 + hvd.rank(),)), name="shapes")
     same(hvd.allreduce(nd.ones((2,)), name="afterwards"), np.ones(2, np.float32), "afterwards")
+
+
+class MXNet(random_calls.Front):
+    """Also in place. Its arrays have at least one element."""
+
+    hvd = hvd
+    dtypes = FLOATS + INTEGERS
+    forms = ["as given", "in place"]
+    may_be_empty = False
+
+    def tensor(self, value: np.ndarray, dtype: str, layout: str) -> nd.NDArray:
+        return nd.array(value, dtype=dtype)
+
+    def value(self, tensor: nd.NDArray) -> tuple[str, np.ndarray]:
+        value = tensor.asnumpy()
+        return value.dtype.name, value.astype(np.float64 if value.dtype.kind == "f" else np.int64)
+
+    def run(self, call: random_calls.Call, given_tensor: Any, **arguments: Any) -> Any:
+        mark = "_" if call.form == "in place" and hasattr(hvd, f"{call.operation}_") else ""
+        given = arguments.pop("splits", None)
+        if given is not None:
+            arguments["splits"] = nd.array(given, dtype="int32")
+        return getattr(hvd, call.operation + mark)(given_tensor, **arguments)
+
+
+def case_random_calls() -> None:
+    random_calls.check_all(MXNet(), 20)
 
 
 def case_parameters_that_come_late() -> None:

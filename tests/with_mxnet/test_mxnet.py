@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import old_scripts
 import processes
 import pytest
 
@@ -41,6 +42,11 @@ def launch(folder: Path, ranks: int, body: str) -> processes.Job:
 def passes(job: processes.Job, ranks: int) -> None:
     cases = re.findall(r"^def (case_\w+)", (HERE / "collectives_worker.py").read_text(), re.MULTILINE)
     assert cases and sorted(job.lines("passed ")) == sorted(ranks * cases), job.report()
+
+
+@pytest.mark.parametrize("name", ["mxnet_2019", "mxnet_module_2019"])
+def test_scripts_for_horovod_learn(tmp_path: Path, name: str) -> None:
+    old_scripts.learns(tmp_path, name)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])

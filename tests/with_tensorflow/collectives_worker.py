@@ -11,6 +11,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
+import random_calls
 import tensorflow as tf
 
 import farandole.tensorflow as hvd
@@ -350,6 +351,28 @@ def case_objects_and_sets() -> None:
     if hvd.rank() in (0, 2):
         raises(tf.errors.InvalidArgumentError, "process set that is no more", old, mine((3,), tf.float32))
     hvd.remove_process_set(again)
+
+
+class TensorFlow(random_calls.Front):
+    """Eager and in functions."""
+
+    hvd = hvd
+    dtypes = [dtype.name for dtype in FLOATS + INTEGERS]
+    forms = list(WAYS)
+
+    def tensor(self, value: np.ndarray, dtype: str, layout: str) -> tf.Tensor:
+        return tf.cast(tf.constant(value), dtype)
+
+    def value(self, tensor: tf.Tensor) -> tuple[str, np.ndarray]:
+        return tensor.dtype.name, tf.cast(tensor, tf.float64 if tensor.dtype.is_floating else tf.int64).numpy()
+
+    def run(self, call: random_calls.Call, given_tensor: Any, **arguments: Any) -> Any:
+        function = getattr(hvd, call.operation)
+        return WAYS[call.form](lambda given: function(given, **arguments))(given_tensor)
+
+
+def case_random_calls() -> None:
+    random_calls.check_all(TensorFlow(), 20)
 
 
 def raises(kind: type[Exception], text: str, function: Callable[..., Any], *args: Any) -> None:

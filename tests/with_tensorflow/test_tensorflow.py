@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
+import old_scripts
 import pages
 import processes
 import pytest
@@ -45,6 +48,58 @@ def test_training_is_that_of_one_process_with_all_batches(tmp_path: Path) -> Non
     for one, three in zip(alone, zip(found[::3], found[1::3], found[2::3])):
         assert max(abs(one - each) for each in three) < 1e-9
     assert len(set(together.lines("bytes "))) == 1 and len(together.lines("bytes ")) == 3
+
+
+def test_a_script_of_2023_learns(tmp_path: Path) -> None:
+    old_scripts.learns(tmp_path, "tensorflow_2023")
+    assert list((tmp_path / "checkpoints").glob("*.index"))
+
+
+SERVE = """
+import sys
+sys.modules["farandole"] = None
+import patterns
+import tensorflow.compat.v1 as tf
+graph = tf.GraphDef.FromString(open("graph.pb", "rb").read())
+assert not [node.op for node in graph.node if "arandole" in node.op]
+images, labels = patterns.load_data()[1]
+with tf.Graph().as_default(), tf.Session() as session:
+    tf.import_graph_def(graph, name="")
+    found = session.run("predict:0", {"input/image:0": images.reshape(-1, 784) / 255.0})
+print("accuracy", (found == labels).mean())
+"""
+
+
+def test_a_graph_of_a_script_of_2019_is_cut_for_inference(tmp_path: Path) -> None:
+    old_scripts.learns(tmp_path, "tensorflow_2019")
+    pages.write_scripts(pages.DOCS / "inference.md", tmp_path)
+    (tmp_path / "serve_graph.py").write_text(SERVE)
+    environment = {**os.environ, "PYTHONPATH": old_scripts.PATH, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    for words in (["strip.py", "checkpoints", "predict", "graph.pb"], ["serve_graph.py"]):
+        done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert float(done.stdout.split()[-1]) > 0.9
+
+
+def test_a_model_with_batch_normalisation_over_ranks_becomes_a_plain_one(tmp_path: Path) -> None:
+    """As the page on inference does it."""
+    code = dict(pages.blocks(pages.DOCS / "inference.md", "python"))['title="plain.py"']
+    end = """
+import numpy as np
+hvd.init()
+model = tf.keras.Sequential([tf.keras.layers.Dense(3), hvd.SyncBatchNormalization(), tf.keras.layers.Dense(1)])
+x = tf.random.normal((8, 4))
+model(x, training=True)
+copy = without_ranks(model)
+assert not [layer for layer in copy.layers if "farandole" in type(layer).__module__]
+print("same", bool(np.allclose(model(x), copy(x))), flush=True)
+hvd.shutdown()
+"""
+    path = tmp_path / "script.py"
+    path.write_text(code + end)
+    with processes.running(processes.launch_command(2, sys.executable, str(path)), tmp_path) as job:
+        assert job.wait() == 0, job.report()
+    assert job.lines("same ") == ["True"] * 2
 
 
 def test_a_killed_rank_is_named(tmp_path: Path) -> None:

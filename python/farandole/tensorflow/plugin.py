@@ -26,25 +26,14 @@ _OPERATIONS = {
     submission.REDUCESCATTER: "farandole_reducescatter",
 }
 _NAMES = ("Allreduce", "Allgather", "Alltoall", "Broadcast", "Reducescatter")
+# A graph that has our operations is read by a process that has imported this.
+_module: Any = tf.load_op_library(locate.find("libfarandole_tensorflow.so"))
+_library: Any = abi.load_plugin("libfarandole_tensorflow.so", "farandole_tensorflow_bind")
 _lock = threading.Lock()
-_module: Any = None
-_library: Any = None
 _has_target = False
 _life = 0
 # How often each name was asked for, by graph.
 _names: weakref.WeakKeyDictionary[Any, Counter[str]] = weakref.WeakKeyDictionary()
-
-
-def _load() -> Any:
-    global _module, _library
-    with _lock:
-        if _module is None:
-            module = tf.load_op_library(locate.find("libfarandole_tensorflow.so"))
-            library = abi.load_plugin("libfarandole_tensorflow.so", "farandole_tensorflow_bind")
-            library.farandole_tensorflow_set_life(_life)
-            _let_them_overlap()
-            _module, _library = module, library
-    return _module
 
 
 def _give_target() -> None:
@@ -56,7 +45,6 @@ def _give_target() -> None:
     global _has_target
     if _has_target:
         return
-    _load()
     register = _library.farandole_tensorflow_register_xla
     register.argtypes, register.restype = [ctypes.c_char_p], ctypes.c_char_p
     with _lock:
@@ -77,8 +65,7 @@ def life() -> int:
 def _end_life() -> None:
     global _life
     _life += 1
-    if _library is not None:
-        _library.farandole_tensorflow_set_life(_life)
+    _library.farandole_tensorflow_set_life(_life)
 
 
 basics.after_shutdown(_end_life)
@@ -111,6 +98,9 @@ def _let_them_overlap() -> None:
         pass
 
 
+_let_them_overlap()
+
+
 @unconverted
 def run(call: Call, tensors: Sequence[Any]) -> list[Any]:
     """The results of `call` for each tensor, at once or as part of the graph that is made.
@@ -118,13 +108,12 @@ def run(call: Call, tensors: Sequence[Any]) -> list[Any]:
     Raises:
         tf.errors.OpError: eager execution only, as the library says.
     """
-    module = _module or _load()
     if compiled.compiles():
         _give_target()
         return compiled.run(call, tensors)
     # TensorFlow would put it on a GPU, if there is one, and copy there what we have in host memory.
     with tf.device("CPU:0"):
-        return list(getattr(module, _OPERATIONS[call.operation])(tensors=list(tensors), call=call.text(len(tensors))))
+        return list(getattr(_module, _OPERATIONS[call.operation])(tensors=list(tensors), call=call.text(len(tensors))))
 
 
 @unconverted
@@ -134,23 +123,21 @@ def run_alltoall(call: Call, tensor: Any, splits: Any) -> tuple[Any, Any]:
     Raises:
         NotImplementedError: with splits in a function that XLA compiles, since the size of the result is not known.
     """
-    module = _module or _load()
     if compiled.compiles():
         _give_target()
         if splits.shape.num_elements() != 0:
             raise NotImplementedError("alltoall with splits is not possible in functions with jit_compile=True")
         return compiled.run(call, [tensor])[0], splits
     with tf.device("CPU:0"):
-        return module.farandole_alltoall(tensor=tensor, splits=splits, call=call.text(1))
+        return _module.farandole_alltoall(tensor=tensor, splits=splits, call=call.text(1))
 
 
 @unconverted
 def number(what: str, set_id: int, name: str | None) -> Any:
     """An int32 that is asked for whenever the graph runs; where XLA compiles, when the graph is made."""
-    module = _module or _load()
     if compiled.compiles():
         return compiled.number(what, set_id)
     with tf.device("CPU:0"):
-        value = module.farandole_number(what=what, process_set=str(set_id), name=name)
+        value = _module.farandole_number(what=what, process_set=str(set_id), name=name)
         value.set_shape([])
         return value
