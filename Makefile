@@ -71,13 +71,16 @@ test-asan: deps  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSa
 test-tsan: deps  ## the C++ tests that do without gRPC under ThreadSanitizer
 	@$(VENV)/python scripts/run_sanitizer.py tsan
 
+# More at a time than cores, as scripts/run_tests.py has it: jobs wait as often as they compute.
+AT_A_TIME := -n$(shell expr $$(nproc) \* 3 / 2) --dist=worksteal
+
 FRONT_END := tests/api $(patsubst %,tests/multiprocess/test_%.py,collectives gradients optimizers sets)
 TORCH ?= 2.1.0
 
 .PHONY: test-torch
 test-torch: deps product  ## the tests of the front end with another torch: make test-torch TORCH=2.14.1
 	@scripts/install_deps.sh --torch $(TORCH)
-	@PATH="$(CURDIR)/.deps/torch-$(TORCH)/bin:$$PATH" python -m pytest -q -rs $(FRONT_END)
+	@PATH="$(CURDIR)/.deps/torch-$(TORCH)/bin:$$PATH" python -m pytest -q -rs $(AT_A_TIME) $(FRONT_END)
 
 .PHONY: test-torch-floor
 test-torch-floor:  ## the same with the oldest torch that is supported
@@ -100,16 +103,12 @@ JAX_TESTS ?= tests/with_jax
 .PHONY: test-jax
 test-jax: deps product  ## the front end for JAX; with another release: make test-jax JAX=0.6.2
 	@scripts/install_deps.sh --jax $(JAX)
-	@PATH="$(CURDIR)/.deps/jax-$(JAX)/bin:$$PATH" python -m pytest -q -rs --junitxml=build/test/test-jax.xml $(JAX_TESTS)
+	@PATH="$(CURDIR)/.deps/jax-$(JAX)/bin:$$PATH" python -m pytest -q -rs $(AT_A_TIME) \
+	  --junitxml=build/test/test-jax.xml $(JAX_TESTS)
 
 .PHONY: test-jax-floor
 test-jax-floor:  ## the collectives with the oldest release of JAX that is supported
 	@$(MAKE) --no-print-directory test-jax JAX=0.4.35 JAX_TESTS="tests/with_jax -k 'numpy and (2 or 3)'"
-
-.PHONY: bench-jax
-bench-jax: deps product  ## steps of JAX with gradients in 161 arrays; build/bench/jax.json
-	@scripts/install_deps.sh --jax $(JAX)
-	@$(VENV)/python tests/bench/bench_jax.py $(CURDIR)/.deps/jax-$(JAX)/bin/python
 
 TENSORFLOW ?= 2.21.0
 TENSORFLOW_TESTS ?= tests/with_tensorflow
@@ -117,7 +116,7 @@ TENSORFLOW_TESTS ?= tests/with_tensorflow
 .PHONY: test-tensorflow
 test-tensorflow: deps product  ## the front end for TensorFlow; with another release: make test-tensorflow TENSORFLOW=2.16.2
 	@scripts/install_deps.sh --tensorflow $(TENSORFLOW)
-	@PATH="$(CURDIR)/.deps/tensorflow-$(TENSORFLOW)/bin:$$PATH" python -m pytest -q -rs \
+	@PATH="$(CURDIR)/.deps/tensorflow-$(TENSORFLOW)/bin:$$PATH" python -m pytest -q -rs $(AT_A_TIME) \
 	  --junitxml=build/test/test-tensorflow.xml $(TENSORFLOW_TESTS)
 
 .PHONY: test-tensorflow-floor
@@ -130,13 +129,13 @@ KERAS ?= 3.15.1
 .PHONY: test-keras
 test-keras: deps product  ## the front ends for Keras 3 on TensorFlow, JAX and PyTorch; another release: make test-keras KERAS=3.12.4
 	@scripts/install_deps.sh --keras $(KERAS)
-	@PATH="$(CURDIR)/.deps/keras-$(KERAS)/bin:$$PATH" python -m pytest -q -rs \
+	@PATH="$(CURDIR)/.deps/keras-$(KERAS)/bin:$$PATH" python -m pytest -q -rs $(AT_A_TIME) \
 	  --junitxml=build/test/test-keras.xml tests/with_keras
 
 .PHONY: test-keras-2
 test-keras-2: deps product  ## the same for Keras 2, in the last release of TensorFlow that has it
 	@scripts/install_deps.sh --tensorflow 2.15.1
-	@PATH="$(CURDIR)/.deps/tensorflow-2.15.1/bin:$$PATH" python -m pytest -q -rs \
+	@PATH="$(CURDIR)/.deps/tensorflow-2.15.1/bin:$$PATH" python -m pytest -q -rs $(AT_A_TIME) \
 	  --junitxml=build/test/test-keras-2.xml tests/with_keras
 
 MXNET ?= 1.9.1
@@ -144,7 +143,7 @@ MXNET ?= 1.9.1
 .PHONY: test-mxnet
 test-mxnet: deps product  ## the front end for MXNet; with another release: make test-mxnet MXNET=1.7.0
 	@scripts/install_deps.sh --mxnet $(MXNET)
-	@PATH="$(CURDIR)/.deps/mxnet-$(MXNET)/bin:$$PATH" python -m pytest -q -rs \
+	@PATH="$(CURDIR)/.deps/mxnet-$(MXNET)/bin:$$PATH" python -m pytest -q -rs $(AT_A_TIME) \
 	  --junitxml=build/test/test-mxnet.xml tests/with_mxnet
 
 .PHONY: test-rdma
@@ -230,6 +229,18 @@ bench-rdma: deps  ## channels between two emulated machines beside bare verbs on
 .PHONY: bench-elastic
 bench-elastic: deps product  ## kill -9 to the first step of the other workers, and of a replacement; build/bench/elastic.json
 	@TRIALS=$(TRIALS) $(VENV)/python tests/bench/bench_elastic.py
+
+# TensorFlow: the last release that Horovod 0.28.1 can be built for.
+.PHONY: bench-frameworks
+bench-frameworks: deps product  ## the front ends beside their frameworks and Horovod 0.28.1 for TensorFlow; build/bench/frameworks.json
+	@scripts/install_deps.sh --tensorflow 2.15.1
+	@scripts/install_horovod.sh --tensorflow 2.15.1
+	@scripts/install_deps.sh --keras $(KERAS)
+	@scripts/install_deps.sh --jax $(JAX)
+	@scripts/install_deps.sh --mxnet $(MXNET)
+	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_frameworks.py $(CURDIR)/.deps/tensorflow-2.15.1 \
+	  $(CURDIR)/.deps/horovod-tensorflow-2.15.1 $(CURDIR)/.deps/keras-$(KERAS) $(CURDIR)/.deps/jax-$(JAX) \
+	  $(CURDIR)/.deps/mxnet-$(MXNET)
 
 .PHONY: wheel
 wheel: deps kernels product  ## build/wheel/dist/farandole-*.whl, and farandole_horovod-*.whl with Horovod's names

@@ -28,6 +28,7 @@
 #include "controller/query/query_main.h"
 #include "controller/rpc/pinned_certificate.h"
 #include "controller/rpc/server.h"
+#include "controller/token/token_main.h"
 #include "proto/version.h"
 
 namespace farandole::controller {
@@ -148,6 +149,7 @@ int PrintCertificate(const Options& options) {
 
 int Main(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments[0] == "query") return query::QueryMain({arguments.begin() + 1, arguments.end()});
+  if (!arguments.empty() && arguments[0] == "token") return token::TokenMain({arguments.begin() + 1, arguments.end()});
   if (const auto code = AnswerHelp(ControllerProgram(), arguments)) return *code;
   const auto options = ParseOptions(arguments);
   if (absl::IsFailedPrecondition(options.status())) return Complain(options.status());

@@ -47,7 +47,8 @@ const Program& ControllerProgram() {
   static const Program program = {
       "farandole-controller",
       kVersion,
-      "(--key-fd N | --key-file FILE) [options]\n       farandole-controller query ...  (query --help: says how)",
+      "(--key-fd N | --key-file FILE) [options]\n       farandole-controller query ...  (query --help: says how)\n"
+      "       farandole-controller token ...  (token --help)",
       "Decides for many jobs who is a member and what is executed next. SIGTERM ends it at once, SIGUSR1 as soon as "
       "no\n"
       "agent of any job is left.\n",

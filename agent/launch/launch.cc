@@ -1,6 +1,7 @@
 #include "agent/launch/launch.h"
 
 #include <fcntl.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -52,7 +53,7 @@ Launch::Launch(EventLoop* loop, const AgentOptions* options, core::Agent* agent,
       callbacks_(std::move(callbacks)),
       stdout_(loop, STDOUT_FILENO, [this](const std::string& why) { CannotWrite("stdout", why); }),
       stderr_(loop, STDERR_FILENO, [this](const std::string& why) { CannotWrite("stderr", why); }),
-      supervisor_(options->local_size, options->grace_ms, options->host_name) {
+      supervisor_(options->local_size, options->grace_ms, options->host_name, options->pod ? EX_TEMPFAIL : 1) {
   agent_->OnProcessEnd([this](const processes::ProcessEnd& end, bool without_leaving) { Ended(end, without_leaving); });
 }
 

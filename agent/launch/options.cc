@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "absl/strings/ascii.h"
@@ -10,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "agent/launch/pod_place.h"
 #include "base/address.h"
 #include "base/auth.h"
 #include "base/job_name.h"
@@ -24,12 +26,45 @@ namespace {
 constexpr int32_t kSizeMax = 65536;
 constexpr double kGraceSecondsMax = 86400;
 
-absl::Status ReadNumbers(CommandLine* line, AgentOptions* options) {
-  if (!line->Has("--size")) return absl::InvalidArgumentError("--size is missing");
-  line->Number("--size", 1, kSizeMax, &options->size);
-  line->Number("--first-rank", 0, options->size - 1, &options->first_rank);
-  options->local_size = options->size;
+// This host is a pod, all of which have as many ranks.
+absl::Status ReadPodPlace(CommandLine* line, AgentOptions* options) {
+  for (const char* name : {"--first-rank", "--local-sizes"}) {
+    if (line->Has(name)) return absl::InvalidArgumentError(absl::StrCat("--pod and ", name, " exclude each other"));
+  }
+  const absl::StatusOr<PodPlace> place = FindPodPlace([](const char* name) { return std::getenv(name); });
+  if (!place.ok()) return absl::InvalidArgumentError(place.status().message());
+  options->local_size = 1;
   line->Number("--local-size", 1, kSizeMax, &options->local_size);
+  const int64_t said = int64_t{place->pods} * options->local_size;
+  if (!line->Has("--size") && said == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--size is missing: ", place->said_by, " says which pod this is, but not how many there are"));
+  }
+  options->size = static_cast<int32_t>(std::min<int64_t>(said, kSizeMax));
+  line->Number("--size", 1, kSizeMax, &options->size);
+  if (!line->status().ok()) return line->status();
+  const int64_t first = int64_t{place->index} * options->local_size;
+  if ((said != 0 && said != options->size) || first + options->local_size > options->size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        place->said_by, " says that this is pod ", place->index, said == 0 ? "" : absl::StrCat(" of ", place->pods),
+        ", which with ", options->local_size, " ranks in each does not fit into a job of size ", options->size));
+  }
+  options->first_rank = static_cast<int32_t>(first);
+  return absl::OkStatus();
+}
+
+absl::Status ReadNumbers(CommandLine* line, AgentOptions* options) {
+  options->pod = line->Has("--pod");
+  if (options->pod) {
+    const absl::Status status = ReadPodPlace(line, options);
+    if (!status.ok()) return status;
+  } else {
+    if (!line->Has("--size")) return absl::InvalidArgumentError("--size is missing");
+    line->Number("--size", 1, kSizeMax, &options->size);
+    line->Number("--first-rank", 0, options->size - 1, &options->first_rank);
+    options->local_size = options->size;
+    line->Number("--local-size", 1, kSizeMax, &options->local_size);
+  }
   double seconds = static_cast<double>(options->grace_ms) / 1000;
   line->Number("--grace-seconds", 0.0, kGraceSecondsMax, &seconds);
   options->grace_ms = static_cast<int64_t>(seconds * 1000);
@@ -149,11 +184,12 @@ const Program& AgentProgram() {
   static const Program program = {
       "farandole-agent",
       kVersion,
-      "--job NAME --controller HOST:PORT (--token-fd N | --token-file FILE) --size N [options]\n"
+      "--job NAME --controller HOST:PORT (--token-fd N | --token-file FILE) (--size N | --pod) [options]\n"
       "         [-- COMMAND ARGUMENT...]",
       "Speaks to the controller for the workers of this host. With a command it starts L of them, ranks R to R+L-1,\n"
       "and ends with them; without, it serves workers that others start until SIGTERM. With --launcher-fd the\n"
-      "workers live on when it is killed, and another one with the same ID and socket takes over.\n",
+      "workers live on when it is killed, and another one with the same ID and socket takes over.\n"
+      "With --pod it ends with code 75 when the job has failed elsewhere, so that another attempt may help.\n",
       {
           {"--job", "NAME", "the job that this host takes part in"},
           {"--controller", "HOST:PORT", "where its controller listens"},
@@ -161,8 +197,9 @@ const Program& AgentProgram() {
           {"--token-file", "FILE", "read it from this file of mode 0600"},
           {"--size", "N", "ranks of the whole job"},
           {"--first-rank", "R", "the first rank of this host (0)"},
-          {"--local-size", "L", "ranks of this host (those of the whole job)"},
+          {"--local-size", "L", "ranks of this host (those of the whole job; with --pod 1)"},
           {"--local-sizes", "L,L...", "ranks of all hosts, in the order of ranks (as many on each as here)"},
+          {"--pod", "", "take the first rank, and the size where it is not given, from the variables of Kubernetes"},
           {"--host-name", "NAME", "how this host is called in what is said (its own name)"},
           {"--data-address", "ADDRESS",
            "where workers listen for those of other hosts (the one towards the controller)"},

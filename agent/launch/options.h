@@ -30,6 +30,7 @@ struct AgentOptions {
   int lifeline_fd = -1;
   int launcher_fd = -1;
   bool prefix_output = false;
+  bool pod = false;
   bool verbose = false;  // the environment's log level is info or below
   int64_t grace_ms = 3000;
   std::vector<std::string> command;      // empty: serves workers that others start

@@ -127,6 +127,42 @@ TEST(AgentOptions, ThePinnedCertificateIsTls) {
             "--tls-pinned-fd excludes --tls-ca and --insecure");
 }
 
+TEST(AgentOptions, APodFindsItsPlaceInTheEnvironment) {
+  const auto parse = [](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"--job",      "j",         "--controller", "127.0.0.1:1",
+                                          "--token-fd", Secret("s"), "--pod"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  EXPECT_NE(Complaint(parse({"--size", "4"})).find("JOB_COMPLETION_INDEX"), std::string::npos);
+  setenv("JOB_COMPLETION_INDEX", "2", 1);
+  const absl::StatusOr<AgentOptions> indexed = ParseAgentOptions(parse({"--size", "6", "--local-size", "2"}));
+  ASSERT_TRUE(indexed.ok()) << indexed.status();
+  EXPECT_TRUE(indexed->pod);
+  EXPECT_EQ(indexed->first_rank, 4);
+  EXPECT_EQ(indexed->local_size, 2);
+  EXPECT_EQ(indexed->size, 6);
+  EXPECT_EQ(ParseAgentOptions(parse({"--size", "3"}))->local_size, 1);
+  EXPECT_EQ(Complaint(parse({})),
+            "--size is missing: JOB_COMPLETION_INDEX says which pod this is, but not how many there are");
+  EXPECT_EQ(
+      Complaint(parse({"--size", "4", "--local-size", "2"})),
+      "JOB_COMPLETION_INDEX says that this is pod 2, which with 2 ranks in each does not fit into a job of size 4");
+  EXPECT_EQ(Complaint(parse({"--size", "4", "--first-rank", "0"})), "--pod and --first-rank exclude each other");
+  setenv("FARANDOLE_POD_INDEX", "1", 1);
+  setenv("FARANDOLE_PODS", "3", 1);
+  const absl::StatusOr<AgentOptions> said = ParseAgentOptions(parse({"--local-size", "4"}));
+  ASSERT_TRUE(said.ok()) << said.status();
+  EXPECT_EQ(said->first_rank, 4);
+  EXPECT_EQ(said->size, 12);
+  EXPECT_EQ(Complaint(parse({"--size", "4"})),
+            "FARANDOLE_POD_INDEX says that this is pod 1 of 3, which with 1 ranks in "
+            "each does not fit into a job of size 4");
+  // Who does not ask for it has it as before.
+  EXPECT_EQ(ParseAgentOptions(Good())->first_rank, 0);
+  for (const char* name : {"JOB_COMPLETION_INDEX", "FARANDOLE_POD_INDEX", "FARANDOLE_PODS"}) unsetenv(name);
+}
+
 TEST(AgentOptions, SizesOfAllHosts) {
   const absl::StatusOr<AgentOptions> options =
       ParseAgentOptions(Good({"--first-rank", "1", "--local-size", "2", "--local-sizes", "1,2,1"}));

@@ -31,6 +31,7 @@ std::vector<std::string> WorkerEnvironment(const AgentOptions& options, int loca
   variables["FARANDOLE_JOB"] = options.job;
   variables["HOROVOD_HOSTNAME"] = options.host_name;
   if (!options.data_address.empty()) variables["FARANDOLE_DATA_ADDRESS"] = options.data_address;
+  if (options.pod) variables["FARANDOLE_POD"] = "1";
   variables.emplace("PYTHONUNBUFFERED", "1");
   std::vector<std::string> environment;
   for (const auto& [name, value] : variables) environment.push_back(absl::StrCat(name, "=", value));

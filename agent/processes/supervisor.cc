@@ -15,8 +15,8 @@ constexpr int64_t kKillAfterLauncherMs = 2000;
 
 }  // namespace
 
-Supervisor::Supervisor(int workers, int64_t grace_ms, std::string host)
-    : grace_ms_(grace_ms), host_(std::move(host)), running_(workers) {}
+Supervisor::Supervisor(int workers, int64_t grace_ms, std::string host, int code_of_others)
+    : grace_ms_(grace_ms), host_(std::move(host)), code_of_others_(code_of_others), running_(workers) {}
 
 Supervisor::Step Supervisor::Ended(const WorkerEnd& end, TimePoint now) {
   --running_;
@@ -121,8 +121,8 @@ void Supervisor::Say(Step* step) const {
 int Supervisor::ExitCode() const {
   const Failure* first = First();
   if (first == nullptr) return launcher_gone_ ? 1 : 0;
-  const bool elsewhere = !first->end.removed_because.empty();
-  return elsewhere || first->end.process.code == 0 ? 1 : first->end.process.code;
+  if (!first->end.removed_because.empty()) return code_of_others_;
+  return first->end.process.code == 0 ? 1 : first->end.process.code;
 }
 
 }  // namespace farandole::agent::processes

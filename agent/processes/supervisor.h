@@ -44,8 +44,8 @@ class Supervisor {
     int exit_code = 0;
   };
 
-  // `host` names this host in the sentence.
-  Supervisor(int workers, int64_t grace_ms, std::string host);
+  // `host` names this host in the sentence. `code_of_others`: the exit code when the job has failed elsewhere.
+  Supervisor(int workers, int64_t grace_ms, std::string host, int code_of_others = 1);
 
   Step Ended(const WorkerEnd& end, TimePoint now);
   // The launcher has died.
@@ -74,6 +74,7 @@ class Supervisor {
 
   const int64_t grace_ms_;
   const std::string host_;
+  const int code_of_others_;
   int running_;
   State state_ = State::kRunning;
   TimePoint deadline_ = TimePoint::Infinite();

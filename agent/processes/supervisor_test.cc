@@ -130,6 +130,10 @@ TEST(Supervisor, WhoWasToldIsNotTheCulprit) {
   const Supervisor::Step step = supervisor.Ended(told, At(1));
   EXPECT_EQ(step.exit_code, 1);
   EXPECT_EQ(step.sentence, "the job has failed: rank 9 (pid 5 on host b) was killed");
+  Supervisor pod(1, 3000, "h", 75);
+  EXPECT_EQ(pod.Ended(told, At(1)).exit_code, 75);
+  Supervisor own(1, 3000, "h", 75);
+  EXPECT_EQ(own.Ended(Exited(0, 1), At(1)).exit_code, 1) << "the script's own fault";
 }
 
 TEST(Supervisor, WhoHadLeftBeforeIsNamed) {

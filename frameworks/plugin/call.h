@@ -31,6 +31,8 @@ struct Call {
   bool Computes() const { return operation == FARANDOLE_ALLREDUCE || operation == FARANDOLE_REDUCESCATTER; }
   // Its tensors are submitted together.
   bool IsGroup() const { return Computes() || operation == FARANDOLE_ALLGATHER; }
+  // With one rank the results are the tensors themselves.
+  bool IsOwnAlone() const { return operation == FARANDOLE_ALLREDUCE && prescale == 1 && postscale == 1; }
   // Only the ranks together know the shape of a result.
   bool MakesResult() const { return operation == FARANDOLE_ALLGATHER || operation == FARANDOLE_ALLTOALL; }
 

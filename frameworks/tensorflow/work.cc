@@ -86,7 +86,7 @@ TfCode CodeOf(int code) {
 void Work::Start(const TfApi& api, const plugin::CoreFunctions& core, const plugin::Call& call,
                  TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done, int life) {
   Work* const work = new Work(api, core, call, context, done);
-  if (work->Prepare(life)) {
+  if (work->Prepare(life) && !work->passes_on_) {
     work->Submit();
   } else {
     work->Finish();
@@ -125,6 +125,8 @@ bool Work::Prepare(int life) {
     return false;
   }
   tensors_.resize(count);
+  passes_on_ = call_.IsOwnAlone() && core_.process_set_size(call_.process_set) == 1 &&
+               core_.process_set_included(call_.process_set) == 1;
   for (int i = 0; i < count; ++i) {
     if (!PrepareTensor(i)) return false;
   }
@@ -148,6 +150,10 @@ bool Work::PrepareTensor(int index) {
     return false;
   }
   if (call_.MakesResult() || call_.operation == FARANDOLE_REDUCESCATTER) return true;
+  if (passes_on_) {
+    api_.TF_SetOutput(context_, index, tensor.in, status_);
+    return api_.TF_GetCode(status_) == kTfOk;
+  }
   tensor.out = api_.TF_AllocateOutput(context_, index, type, tensor.shape.data(), static_cast<int>(tensor.shape.size()),
                                       api_.TF_TensorByteSize(tensor.in), status_);
   return api_.TF_GetCode(status_) == kTfOk;

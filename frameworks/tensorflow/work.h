@@ -52,6 +52,7 @@ class Work {
   std::unique_ptr<Done> done_;
   TF_Status* const status_;
   std::vector<Tensor> tensors_;
+  bool passes_on_ = false;  // outputs are the inputs, without a copy
   TF_Tensor* splits_ = nullptr;
   int64_t handle_ = 0;  // of an alltoall
 };

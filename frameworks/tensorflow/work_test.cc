@@ -100,6 +100,7 @@ struct Core {
   int fails_at = -1;  // which call of submit
   int calls = 0;
   int released = 0;
+  int size = 2;
   // Ends operations inside of submit.
   bool at_once = false;
 
@@ -126,7 +127,8 @@ plugin::CoreFunctions FakeCore() {
   };
   core.last_error = [] { return "still being processed"; };
   core.release = [](int64_t) { return ++core_state.released, int{FARANDOLE_OK}; };
-  core.process_set_size = [](uint32_t) { return 2; };
+  core.process_set_size = [](uint32_t) { return core_state.size; };
+  core.process_set_included = [](uint32_t) { return 1; };
   core.result_splits = [](int64_t, int64_t* splits) {
     splits[0] = 1;
     splits[1] = 2;
@@ -199,6 +201,27 @@ TEST_F(WorkTest, ASubmissionThatIsRefusedWaitsForThoseBefore) {
   EXPECT_EQ(done_, 1);
   EXPECT_EQ(context_.code, kTfInvalidArgument);
   EXPECT_EQ(context_.text, "farandole error -3: still being processed");
+}
+
+TEST_F(WorkTest, OneRankPassesOnWhatItHas) {
+  core_state.size = 1;
+  Add({3});
+  Add({});
+  Start("1 1 1 1 0 0 0\ngroup\n\n\n");
+  EXPECT_EQ(done_, 1);
+  EXPECT_EQ(core_state.calls, 0);
+  ASSERT_EQ(context_.outputs.size(), 2u);
+  EXPECT_EQ(context_.outputs[0], context_.inputs[0]);
+  EXPECT_EQ(context_.outputs[1], context_.inputs[1]);
+}
+
+TEST_F(WorkTest, OneRankMultipliesByFactors) {
+  core_state.size = 1;
+  core_state.at_once = true;
+  Add({3});
+  Start("1 1 0.5 1 0 0 0\ngroup\nx\n");
+  EXPECT_EQ(core_state.calls, 1);
+  EXPECT_NE(context_.outputs[0], context_.inputs[0]);
 }
 
 TEST_F(WorkTest, TellsALostPeer) {

@@ -15,9 +15,10 @@ import time
 from pathlib import Path
 
 import curves
+import horovod_peer
 import ranks
 import report
-from players import Player, Samples, Task, by_turns
+from players import Samples, Task, by_turns
 
 WORLD = 2
 QUICK = os.environ.get("FARANDOLE_BENCH_QUICK") == "1"
@@ -26,47 +27,8 @@ ROUNDS = 3 if QUICK else 11
 STARTS = 3 if QUICK else 9
 RECOVERIES = 2 if QUICK else 7
 HOROVOD = report.ROOT / ".deps" / "horovod"
-PEER = "Horovod"
+PEER = horovod_peer.NAME
 QUICKER, STEP, RECOVERED = 10.0, 0.75, 5.0
-
-
-class Stopped(Player):
-    """Ranks that run only while they have a turn."""
-
-    def __init__(self, name: str, command: list[str]) -> None:
-        super().__init__(name, WORLD, lambda path: [*command, path])
-        self._pids = [int(hello.split()[-1]) for hello in self.hellos]
-        self._signal(signal.SIGSTOP)
-
-    def _signal(self, number: int) -> None:
-        for pid in self._pids:
-            os.kill(pid, number)
-
-    def run(self, what: Task) -> list[float]:
-        """As a `Player`, from where they were stopped."""
-        self._signal(signal.SIGCONT)
-        try:
-            return super().run(what)
-        finally:
-            self._signal(signal.SIGSTOP)
-
-    def close(self) -> None:
-        """Ends the ranks."""
-        self._signal(signal.SIGCONT)
-        super().close()
-
-
-def script(name: str, whose: str) -> list[str]:
-    """A script beside this file under the Python that has the package."""
-    python = sys.executable if whose == "farandole" else str(HOROVOD / "bin" / "python")
-    return [python, str(ranks.HERE / name), whose]
-
-
-def launcher(whose: str, *options: str) -> list[str]:
-    """How ranks of the package are started."""
-    if whose == "farandole":
-        return [sys.executable, "-m", "farandole", "run", "-np", str(WORLD), *options]
-    return [str(HOROVOD / "bin" / "horovodrun"), "--gloo", "-np", str(WORLD), *options]
 
 
 def ratio(
@@ -83,14 +45,7 @@ def ratio(
 
 def collectives_and_steps() -> tuple[list[report.Row], dict[str, list[tuple[int, float]]]]:
     """Rows, and for the picture the medians of each package by size."""
-    os.environ["PYTHONPATH"] = str(ranks.PYTHON_PATH)
-    ours = Player(
-        "farandole", WORLD, lambda path: [*launcher("farandole"), *script("horovod_ranks.py", "farandole"), path]
-    )
-    os.environ["PYTHONPATH"] = ""
-    # Else its ranks fail when they have been stopped for 30 s.
-    os.environ["HOROVOD_GLOO_TIMEOUT_SECONDS"] = "3600"
-    theirs = Stopped(PEER, [*launcher("horovod"), *script("horovod_ranks.py", "horovod")])
+    ours, theirs = horovod_peer.players(WORLD, "horovod_ranks.py", Path(sys.executable), HOROVOD)
     rows: list[report.Row] = []
     points: dict[str, list[tuple[int, float]]] = {"farandole": [], PEER: []}
     try:
@@ -114,10 +69,17 @@ def collectives_and_steps() -> tuple[list[report.Row], dict[str, list[tuple[int,
     return rows, points
 
 
+def start_command(whose: str, script: str, *options: str) -> list[str]:
+    """How ranks of the package are started, with options of its launcher."""
+    if whose == "farandole":
+        return horovod_peer.ours(Path(sys.executable), WORLD, script, *options)
+    return horovod_peer.theirs(HOROVOD, WORLD, script, *options)
+
+
 def start_s(whose: str) -> float:
     """Seconds from the launcher's start to its end, of ranks that only call init()."""
     environment = {**os.environ, "PYTHONPATH": str(ranks.PYTHON_PATH) if whose == "farandole" else ""}
-    command = [*launcher(whose), *script("horovod_start.py", whose)]
+    command = start_command(whose, "horovod_start.py")
     begin = time.monotonic()
     subprocess.run(command, env=environment, check=True, timeout=120, stdout=subprocess.DEVNULL)
     return time.monotonic() - begin
@@ -134,7 +96,7 @@ def recovery_s(whose: str) -> float:
         options = ("--min-np", "1", "--max-np", "2", "--host-discovery-script", str(discovery))
         output = Path(scratch) / "steps"
         output.touch()
-        command = [*launcher(whose, *options), *script("horovod_elastic.py", whose), str(output)]
+        command = [*start_command(whose, "horovod_elastic.py", *options), str(output)]
         process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
         )

@@ -6,7 +6,6 @@ argv: path of the driver's socket, rank, ranks, a file that all share. With rank
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -100,26 +99,14 @@ class Rank:
 
 
 def main() -> None:
-    """Commands and answers as driver_link.h."""
+    """argv: path of the driver's socket, rank (-1: starts all), number of ranks, shared folder."""
     path, rank, size, shared = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     if rank < 0:
         start_all(path, size, shared)
     torch.set_num_threads(1)
     ranks.pin(rank)
     executor = Rank(rank, size, shared)
-    line = socket.socket(socket.AF_UNIX)
-    line.connect(path)
-    words = line.makefile("rw")
-    words.write(f"rank {rank}\n")
-    words.flush()
-    for command in words:
-        what, dtype, *numbers = command.split()
-        try:
-            answer = " ".join(f"{s:.9g}" for s in executor.measure(what, dtype, *map(int, numbers)))
-        except (RuntimeError, ValueError) as error:
-            answer = f"error {error}"
-        words.write(answer + "\n")
-        words.flush()
+    ranks.serve(path, f"rank {rank}", lambda what, dtype, numbers: executor.measure(what, dtype, *numbers))
     # The process group is left as it is: peers that end at the same time need no goodbye.
     os._exit(0)
 

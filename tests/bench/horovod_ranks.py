@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import importlib
 import os
-import socket
 import sys
-import time
 from collections.abc import Callable
 
+import ranks
 import torch
 from models import Work
 
@@ -33,14 +32,7 @@ class Rank:
         Raises:
             ValueError: a wrong sum.
         """
-        call = self._call(what, bytes_)
-        seconds = []
-        for _ in range(blocks):
-            begin = time.perf_counter()
-            for _ in range(calls):
-                call()
-            seconds.append((time.perf_counter() - begin) / calls)
-        return seconds
+        return ranks.timed_blocks(self._call(what, bytes_), calls, blocks)
 
     def _call(self, what: str, bytes_: int) -> Callable[[], object]:
         if what == "allreduce":
@@ -67,23 +59,12 @@ class Rank:
 
 
 def main() -> None:
-    """Commands and answers as driver_link.h; the first line tells the process, too."""
+    """The first line tells the process, too."""
     torch.set_num_threads(1)
     hvd.init()
     executor = Rank()
-    line = socket.socket(socket.AF_UNIX)
-    line.connect(sys.argv[2])
-    words = line.makefile("rw")
-    words.write(f"rank {hvd.rank()} pid {os.getpid()}\n")
-    words.flush()
-    for command in words:
-        what, _, *numbers = command.split()
-        try:
-            answer = " ".join(f"{s:.9g}" for s in executor.measure(what, *map(int, numbers)))
-        except (RuntimeError, ValueError) as error:
-            answer = f"error {error}"
-        words.write(answer + "\n")
-        words.flush()
+    hello = f"rank {hvd.rank()} pid {os.getpid()}"
+    ranks.serve(sys.argv[2], hello, lambda what, _, numbers: executor.measure(what, *numbers))
     hvd.shutdown()
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""One rank of bench_jax: compiled functions of JAX with and without a collective, by turns.
+"""One rank of bench_frameworks: compiled functions of JAX with and without a collective, by turns.
 
 argv: rounds.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -112,3 +113,33 @@ def timed(aligner: Aligner, call: Callable[[], None]) -> float:
     begin = time.perf_counter()
     call()
     return time.perf_counter() - begin
+
+
+def serve(path: str, hello: str, measure: Callable[[str, str, list[int]], list[float]]) -> None:
+    """A rank of a Player: measures what the driver at the socket `path` tells it to, until that closes. Commands and
+    answers as driver_link.h. `measure` gets what, dtype, and the numbers bytes, calls and blocks, and returns seconds;
+    a RuntimeError or ValueError of it is told to the driver."""
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(path)
+    words = line.makefile("rw")
+    words.write(f"{hello}\n")
+    words.flush()
+    for command in words:
+        what, dtype, *numbers = command.split()
+        try:
+            answer = " ".join(f"{s:.9g}" for s in measure(what, dtype, [int(number) for number in numbers]))
+        except (RuntimeError, ValueError) as error:
+            answer = f"error {' '.join(str(error).split())}"
+        words.write(answer + "\n")
+        words.flush()
+
+
+def timed_blocks(call: Callable[[], object], calls: int, blocks: int) -> list[float]:
+    """Seconds of a call, the mean of `calls`, for each of the blocks."""
+    seconds = []
+    for _ in range(blocks):
+        begin = time.perf_counter()
+        for _ in range(calls):
+            call()
+        seconds.append((time.perf_counter() - begin) / calls)
+    return seconds

@@ -21,7 +21,15 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "transport/layers": ("base", "transport"),
     "transport/tcp": ("base", "transport"),
     "transport/verbs": ("base", "transport", "transport/tcp"),
-    "controller": ("base", "proto", "controller/hub", "controller/query", "controller/rpc", "controller/types"),
+    "controller": (
+        "base",
+        "proto",
+        "controller/hub",
+        "controller/query",
+        "controller/rpc",
+        "controller/token",
+        "controller/types",
+    ),
     "controller/hub": (
         "base",
         "proto",
@@ -46,6 +54,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "controller/members": ("base", "proto", "proto/rules", "controller/types"),
     "controller/metrics": ("base", "proto", "controller/hub", "controller/types"),
     "controller/query": ("base", "proto", "controller/rpc"),
+    "controller/token": ("base", "proto"),
     "controller/ready": ("base", "proto", "proto/rules", "controller/log", "controller/types"),
     "controller/recovery": (
         "base",

@@ -43,6 +43,11 @@ class Call(NamedTuple):
     layout: str = ""
 
     @property
+    def is_own_alone(self) -> bool:
+        """With one rank the results are the tensors themselves."""
+        return self.operation == submission.ALLREDUCE and self.prescale_factor == 1.0 and self.postscale_factor == 1.0
+
+    @property
     def group(self) -> str:
         """What its tensors are called together on the wire."""
         behind = f" of arrays with the shapes {self.layout}" if self.layout else ""

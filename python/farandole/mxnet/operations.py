@@ -53,6 +53,11 @@ def _host_array(like: Any) -> Any:
 
 def _run(call: Call, process_set: ProcessSet, given: Sequence[Any], results: Sequence[Any], priority: int) -> None:
     """`results` are those of `given`, and may be the same arrays."""
+    if call.is_own_alone and process_set.size() == 1 and process_set.included():
+        for array, result in zip(given, results):
+            if result is not array:
+                array.copyto(result)
+        return
     inputs = [_plain(array) for array in given]
     outputs = [
         own if result is array else result if result.context.device_type == "cpu" else _host_array(result)

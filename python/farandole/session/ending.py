@@ -65,8 +65,10 @@ def _on_uncaught(kind: type[BaseException], value: BaseException, trace: Traceba
         except OSError:
             pass
     if failed and isinstance(value, (PeerLostError, WorkerRetiredError)) and _in_main_thread():
-        # A worker that is not wanted any more has not failed.
-        _exit_soon(0 if isinstance(value, WorkerRetiredError) else 1)
+        # A worker that is not wanted any more has not failed. To whoever made a pod its code says that another attempt
+        # may help, as that of the agent does.
+        lost = os.EX_TEMPFAIL if os.environ.get("FARANDOLE_POD") == "1" else 1
+        _exit_soon(0 if isinstance(value, WorkerRetiredError) else lost)
 
 
 def _cut_at_script(trace: TracebackType | None) -> None:
