@@ -74,8 +74,8 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
   }
   // Kubernetes mounts a secret as root's, and lets the group of the pod read it.
-  const mode_t others = info.st_uid == 0 && geteuid() != 0 ? 037 : 077;
-  if (!S_ISREG(info.st_mode) || (info.st_mode & others) != 0) {
+  const bool mounted = info.st_uid == 0 && (info.st_mode & 0777) == 0440;
+  if (!S_ISREG(info.st_mode) || ((info.st_mode & 077) != 0 && !mounted)) {
     return absl::PermissionDeniedError(
         absl::StrCat(path, " must be a regular file with mode 0600, or root's with mode 0440"));
   }

@@ -27,7 +27,8 @@ std::string MakeToken(absl::string_view controller_key, absl::string_view job, a
 // Reads a secret of 1 to 4096 bytes from a descriptor (a pipe or file) up to its end, without trailing white space, and
 // closes it. INVALID_ARGUMENT if empty or too long.
 absl::StatusOr<std::string> ReadSecretFd(int fd);
-// The same from a file; PERMISSION_DENIED unless it is a regular file that only its owner can read.
+// The same from a file; PERMISSION_DENIED unless it is a regular file that only its owner can read, or root's
+// with mode 0440, as Kubernetes mounts secrets.
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path);
 
 }  // namespace farandole

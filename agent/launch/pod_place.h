@@ -17,9 +17,9 @@ struct PodPlace {
 };
 
 // Asked in this order, the first that is set counts:
-//   FARANDOLE_POD_INDEX, FARANDOLE_PODS  a manifest, for instance from the global index of a JobSet
+//   FARANDOLE_POD_INDEX, FARANDOLE_PODS  a manifest; needed for a JobSet of several Jobs, each of which counts from 0
 //   PET_NODE_RANK, PET_NNODES            Kubeflow's trainer
-//   JOB_COMPLETION_INDEX                 an Indexed Job, also one of a JobSet
+//   JOB_COMPLETION_INDEX                 an Indexed Job
 //   RANK, WORLD_SIZE                     Kubeflow's training operator
 // `variable` answers nullptr for what is not set. NOT_FOUND: none is; INVALID_ARGUMENT: it holds no such number.
 absl::StatusOr<PodPlace> FindPodPlace(const std::function<const char*(const char* name)>& variable);

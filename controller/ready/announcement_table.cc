@@ -88,8 +88,18 @@ AnnouncementTable::Entry* AnnouncementTable::Announce(const SetMembers& set, abs
   for (size_t i = wrong_before; i < entry.impossible.size(); ++i) more += BytesOf(entry.impossible[i]);
   more += (entry.first_dims.size() - dims_before) * sizeof(int64_t);
   Take(&entry, more);
+  NoteGroup(it->first, &entry, signature.group);
   entry.common.priority = std::max(entry.common.priority, signature.priority);
   return &entry;
+}
+
+void AnnouncementTable::NoteGroup(const Key& key, Entry* entry, const std::string& group) {
+  if (group.empty()) return;
+  std::vector<std::string>& groups = entry->groups;
+  if (std::find(groups.begin(), groups.end(), group) != groups.end()) return;
+  groups.push_back(group);
+  names_of_groups_[Key(key.first, group)].insert(key.second);
+  Take(entry, 2 * (sizeof(Key) + group.size()) + sizeof(Key) + key.second.size());
 }
 
 void AnnouncementTable::Take(Entry* entry, size_t bytes) {
@@ -114,12 +124,18 @@ void AnnouncementTable::Erase(Table::iterator it) {
   } else {
     for (Rank rank : announced.ToVector()) --open_[rank.value()];
   }
+  for (const std::string& group : it->second->groups) {
+    const auto names = names_of_groups_.find(Key(it->first.first, group));
+    names->second.erase(it->first.second);
+    if (names->second.empty()) names_of_groups_.erase(names);
+  }
   bytes_ -= it->second->bytes;
   table_.erase(it);
 }
 
 void AnnouncementTable::Clear() {
   table_.clear();
+  names_of_groups_.clear();
   bytes_ = 0;
   full_ = false;
   std::fill(open_.begin(), open_.end(), 0);
@@ -189,12 +205,15 @@ void AnnouncementTable::AddTo(std::vector<Abandoned>* all, const Key& key, RankS
 std::vector<AnnouncementTable::Abandoned> AnnouncementTable::Withdraw(uint32_t process_set, const std::string& group,
                                                                       const RankSet& ranks) {
   std::vector<Abandoned> all;
-  std::vector<Key> open;
-  for (const auto* at : InOrder()) {
-    if (at->first.first == process_set && !at->second->ready) open.push_back(at->first);
-  }
-  for (const Key& key : open) {
-    Entry* entry = Find(key.first, key.second);
+  const auto found = names_of_groups_.find(Key(process_set, group));
+  if (found == names_of_groups_.end()) return all;
+  // In an order that is the same in each run.
+  std::vector<std::string> names(found->second.begin(), found->second.end());
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    const Key key(process_set, name);
+    Entry* entry = Find(process_set, name);
+    if (entry->ready) continue;
     RankSet here = entry->announced;
     if (entry->common.group != group) here.Clear();
     for (const Deviation& deviation : entry->deviations) {

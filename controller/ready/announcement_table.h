@@ -47,7 +47,8 @@ class AnnouncementTable {
     TimePoint since;
     uint64_t sequence = 0;
     bool ready = false;
-    size_t bytes = 0;  // what it takes, about
+    std::vector<std::string> groups;  // explicit ones into which somebody has put it
+    size_t bytes = 0;                 // what it takes, about
   };
   using Key = std::pair<uint32_t, std::string>;
 
@@ -110,6 +111,7 @@ class AnnouncementTable {
   // What `entry` takes from now on, more.
   void Take(Entry* entry, size_t bytes);
   void Unannounce(Entry* entry, Rank rank);
+  void NoteGroup(const Key& key, Entry* entry, const std::string& group);
   static void AddTo(std::vector<Abandoned>* all, const Key& key, RankSet ranks);
   void Erase(Table::iterator it);
   std::vector<const Table::value_type*> InOrder() const;
@@ -118,6 +120,8 @@ class AnnouncementTable {
   size_t bytes_ = 0;  // of all entries
   bool full_ = false;
   Table table_;
+  // By process set and group.
+  absl::flat_hash_map<Key, absl::flat_hash_set<std::string>> names_of_groups_;
   std::vector<uint32_t> open_;
   uint64_t next_sequence_ = 1;
 };

@@ -54,13 +54,9 @@ RequestGroups::Parts GroupsOf(const AnnouncementTable::Entry& entry) {
   RankSet alike = entry.announced;
   for (const Deviation& deviation : entry.deviations) {
     alike.Remove(deviation.rank);
-    RequestGroups::Part& part = parts[deviation.signature->group];
-    part.size = std::max(part.size, deviation.signature->group_size);
-    part.ranks.Add(deviation.rank);
+    parts[deviation.signature->group][deviation.rank] = deviation.signature->group_size;
   }
-  RequestGroups::Part& common = parts[entry.common.group];
-  common.size = std::max(common.size, entry.common.group_size);
-  common.ranks.AddAll(alike);
+  for (Rank rank : alike.ToVector()) parts[entry.common.group][rank] = entry.common.group_size;
   parts.erase("");
   return parts;
 }
@@ -310,28 +306,32 @@ void Negotiator::FinishTensor(const std::string& name, Entry* entry, TimePoint n
     unit.push_back(std::move(tensor));
     return batcher_.Add(set.id(), std::move(unit), now);
   }
-  const RequestGroups::Parts all{{tensor.signature.group, {tensor.signature.group_size, set.set()}}};
+  const std::string group = tensor.signature.group;
+  const uint32_t size = tensor.signature.group_size;
   RequestGroups::Outcome outcome = groups_.Add(set, std::move(tensor), now);
   if (outcome.verdict == RequestGroups::Verdict::kComplete) {
     batcher_.Add(set.id(), std::move(outcome.members), now);
   } else if (outcome.verdict == RequestGroups::Verdict::kFailed) {
-    Fail(set, name, all, outcome.text);
+    RequestGroups::Part all;
+    for (Rank rank : set.ranks()) all[rank] = size;
+    Fail(set, name, {{group, all}}, outcome.text);
   }
 }
 
 void Negotiator::Fail(const SetMembers& set, const std::string& name, const RequestGroups::Parts& groups,
                       const std::string& text) {
   std::vector<std::string> names;
-  for (const auto& [group, part] : groups) {
-    for (std::string& ready : groups_.Fail(set.id(), group, part, name, text)) {
-      names.push_back(std::move(ready));
-    }
+  RequestGroups::Parts parts = groups;
+  for (auto& [group, part] : parts) {
+    for (std::string& ready : groups_.Fail(set, group, &part, name, text)) names.push_back(std::move(ready));
   }
   names.push_back(name);
   for (const std::string& each : names) table_.Erase(set.id(), each);
   AnswerError(set, std::move(names), text);
-  for (const auto& [group, part] : groups) {
-    for (AnnouncementTable::Abandoned& rest : table_.Withdraw(set.id(), group, part.ranks)) {
+  for (const auto& [group, part] : parts) {
+    RankSet ranks;
+    for (const auto& [rank, size] : part) ranks.Add(rank);
+    for (AnnouncementTable::Abandoned& rest : table_.Withdraw(set.id(), group, ranks)) {
       groups_.Ended(set.id(), group, rest.names, rest.ranks);
       outbox_->Queue(ErrorItem{set.id(), std::move(rest.names), ErrorKind::kMismatch, text}, std::move(rest.ranks));
     }
@@ -383,6 +383,7 @@ void Negotiator::RemoveSet(const std::string& name, const Signature& signature) 
   if (!wrong.empty()) return AnswerError(*sets_.Find(0), {name}, wrong);
   SetChanged changed{name, {set->id(), set->ranks()}, true, false};
   sets_.Remove(set->id());
+  groups_.Drop([id](uint32_t each) { return each == id; });
   NotePacers();
   outbox_->Queue(std::move(changed), absl::nullopt);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 
 namespace farandole::controller::ready {
@@ -33,20 +34,27 @@ RequestGroups::Outcome RequestGroups::Add(const SetMembers& set, ReadyTensor ten
 
 // ---- when one cannot be executed
 
-std::vector<std::string> RequestGroups::Fail(uint32_t process_set, const std::string& group, const Part& part,
+std::vector<std::string> RequestGroups::Fail(const SetMembers& set, const std::string& group, Part* part,
                                              const std::string& name, const std::string& text) {
-  const Key key(process_set, group);
+  const Key key(set.id(), group);
+  RankSet here;
+  for (const auto& each : *part) here.Add(each.first);
   std::vector<std::string> names;
   if (const auto it = groups_.find(key); it != groups_.end()) {
     for (ReadyTensor& ready : it->second.ready) names.push_back(std::move(ready.name));
+    for (Rank rank : set.ranks()) part->emplace(rank, it->second.size);
     groups_.erase(it);
   }
-  // What an earlier use of the name has left is of no account: all of these ranks are at this one.
-  if (const auto it = failed_.find(key); it != failed_.end()) Forget(it);
-  failed_[key] = {text, part.size, part.ranks, {}, {}};
-  std::vector<std::string> ended = names;
-  ended.push_back(name);
-  Ended(process_set, group, ended, part.ranks);
+  Rests& rests = failed_[key];
+  const auto why = std::make_shared<const std::string>(text);
+  RankSet all;
+  for (const auto& [rank, size] : *part) {
+    rests[rank] = {why, size, {}};
+    all.Add(rank);
+  }
+  failed_bytes_ += sizeof(Key) + sizeof(Rests) + group.size() + text.size() + part->size() * 2 * sizeof(Rest);
+  Ended(set.id(), group, names, all);
+  Ended(set.id(), group, {name}, here);
   return names;
 }
 
@@ -54,46 +62,42 @@ void RequestGroups::Ended(uint32_t process_set, const std::string& group, const 
                           const RankSet& ranks) {
   const auto it = failed_.find(Key(process_set, group));
   if (it == failed_.end()) return;
-  Failed& failed = it->second;
-  for (const std::string& name : names) {
-    const auto told = failed.told.try_emplace(name);
-    if (told.second) ++told_;
-    for (Rank rank : ranks.ToVector()) {
-      if (told.first->second.Add(rank) && ++failed.counts[rank] >= failed.size) failed.open.Remove(rank);
+  for (Rank rank : ranks.ToVector()) {
+    const auto rest = it->second.find(rank);
+    if (rest == it->second.end()) continue;
+    for (const std::string& name : names) {
+      if (rest->second.told.insert(absl::Hash<std::string>()(name)).second) failed_bytes_ += 2 * sizeof(uint64_t);
     }
+    if (rest->second.told.size() >= rest->second.size) it->second.erase(rest);
   }
-  if (failed.open.empty()) Forget(it);
-  if (told_ <= kToldMax) return;
-  failed_.clear();
-  told_ = 0;
+  if (it->second.empty()) failed_.erase(it);
+  if (failed_bytes_ > kFailedBytesMax) failed_.clear();
+  if (failed_.empty()) failed_bytes_ = 0;
 }
 
 absl::optional<std::string> RequestGroups::Late(uint32_t process_set, const std::string& group, const std::string& name,
                                                 RankSet* ranks) {
   const auto it = failed_.find(Key(process_set, group));
   if (it == failed_.end()) return absl::nullopt;
-  Failed& failed = it->second;
-  ranks->KeepOnly(failed.open);
-  if (const auto told = failed.told.find(name); told != failed.told.end()) {
-    // One that it was told of is there again: this is another use of the group's name.
-    RankSet anew = *ranks;
-    anew.KeepOnly(told->second);
-    failed.open.RemoveAll(anew);
-    ranks->RemoveAll(anew);
+  const uint64_t hash = absl::Hash<std::string>()(name);
+  std::shared_ptr<const std::string> text;
+  RankSet late;
+  for (Rank rank : ranks->ToVector()) {
+    const auto rest = it->second.find(rank);
+    if (rest == it->second.end()) continue;
+    if (rest->second.told.contains(hash)) {
+      // One that it was told of is there again: this is another use of the group's name.
+      it->second.erase(rest);
+    } else if (text == nullptr || text == rest->second.text) {
+      text = rest->second.text;
+      late.Add(rank);
+    }
   }
-  std::string text = failed.text;
-  if (failed.open.empty()) {
-    Forget(it);
-  } else if (!ranks->empty()) {
-    Ended(process_set, group, {name}, *ranks);
-  }
-  if (ranks->empty()) return absl::nullopt;
-  return text;
-}
-
-void RequestGroups::Forget(std::map<Key, Failed>::iterator it) {
-  told_ -= it->second.told.size();
-  failed_.erase(it);
+  *ranks = late;
+  if (it->second.empty()) failed_.erase(it);
+  if (text == nullptr) return absl::nullopt;
+  Ended(process_set, group, {name}, late);
+  return *text;
 }
 
 // ---- the rest
@@ -112,8 +116,7 @@ void RequestGroups::Drop(const std::function<bool(uint32_t)>& which) {
     it = which(it->first.first) ? groups_.erase(it) : std::next(it);
   }
   for (auto it = failed_.begin(); it != failed_.end();) {
-    const auto current = it++;
-    if (which(current->first.first)) Forget(current);
+    it = which(it->first.first) ? failed_.erase(it) : std::next(it);
   }
 }
 

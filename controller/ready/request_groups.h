@@ -4,17 +4,19 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/types/optional.h"
 #include "base/clock.h"
 #include "controller/ready/process_sets.h"
 #include "controller/types/open_wait.h"
 #include "controller/types/rank_set.h"
 #include "controller/types/ready_tensor.h"
+#include "proto/types.h"
 
 namespace farandole::controller::ready {
 
@@ -23,8 +25,8 @@ namespace farandole::controller::ready {
 // it has submitted at once, the rest as soon as it submits them.
 class RequestGroups {
  public:
-  // Names that failed groups remember, together; beyond that they are forgotten.
-  static constexpr size_t kToldMax = 1 << 16;
+  // What is remembered of failed groups may take, about; beyond that it is forgotten.
+  static constexpr size_t kFailedBytesMax = size_t{4} << 20;
 
   enum class Verdict { kWaiting, kComplete, kFailed };
   struct Outcome {
@@ -35,16 +37,13 @@ class RequestGroups {
   // `tensor.signature` names the group.
   Outcome Add(const SetMembers& set, ReadyTensor tensor, TimePoint now);
 
-  // The ranks that put a request into a group, and how many requests that has according to them.
-  struct Part {
-    uint32_t size = 0;
-    RankSet ranks;
-  };
+  // The ranks that put a request into a group, and how many requests that has according to each.
+  using Part = std::map<Rank, uint32_t>;
   using Parts = std::map<std::string, Part>;  // by the name of the group
   // The request `name` of this group ends with `text` on these ranks. Answers which of its requests were ready: they
-  // end, too.
-  std::vector<std::string> Fail(uint32_t process_set, const std::string& group, const Part& part,
-                                const std::string& name, const std::string& text);
+  // end, too, and as all members have put them there, the group fails on all: `part` has them then.
+  std::vector<std::string> Fail(const SetMembers& set, const std::string& group, Part* part, const std::string& name,
+                                const std::string& text);
   // These of a failed group have ended on `ranks`, too.
   void Ended(uint32_t process_set, const std::string& group, const std::vector<std::string>& names,
              const RankSet& ranks);
@@ -70,20 +69,19 @@ class RequestGroups {
     TimePoint since;
     std::vector<ReadyTensor> ready;
   };
-  struct Failed {
-    std::string text;
+  // What a rank that has not submitted all of a failed group is still to be told.
+  struct Rest {
+    std::shared_ptr<const std::string> text;
     uint32_t size = 0;
-    RankSet open;  // have not submitted all of it
-    absl::flat_hash_map<std::string, RankSet> told;
-    absl::flat_hash_map<Rank, uint32_t> counts;  // in `told`
+    absl::flat_hash_set<uint64_t> told;  // hashes of names
   };
   using Key = std::pair<uint32_t, std::string>;
 
-  void Forget(std::map<Key, Failed>::iterator it);
+  using Rests = std::map<Rank, Rest>;
 
   std::map<Key, Group> groups_;
-  std::map<Key, Failed> failed_;
-  size_t told_ = 0;  // names in failed_
+  std::map<Key, Rests> failed_;
+  size_t failed_bytes_ = 0;  // since they were last all gone
 };
 
 }  // namespace farandole::controller::ready

@@ -30,6 +30,10 @@ class RequestGroupsTest : public ::testing::Test {
     return ranks;
   }
 
+  std::vector<std::string> Fail(const std::string& name, RequestGroups::Part part) {
+    return groups_.Fail(all_, "g", &part, name, "wrong");
+  }
+
   // Whose request of group g ends.
   std::vector<Rank> Late(const std::string& name, const std::vector<int>& who) {
     RankSet ranks;
@@ -55,7 +59,7 @@ TEST_F(RequestGroupsTest, ThereIsAGroupWhenAllOfItAreReady) {
 
 TEST_F(RequestGroupsTest, OneErrorEndsAll) {
   groups_.Add(all_, Of("a", "g", 3), kNow);
-  EXPECT_THAT(groups_.Fail(0, "g", {3, RankSet::All(2)}, "b", "wrong"), ElementsAre("a"));
+  EXPECT_THAT(Fail("b", {{Rank(0), 3}, {Rank(1), 3}}), ElementsAre("a"));
   EXPECT_TRUE(groups_.Empty(0));
   EXPECT_THAT(Late("c", {0}), ElementsAre(Rank(0)));
   EXPECT_EQ(text_, "wrong");
@@ -65,30 +69,57 @@ TEST_F(RequestGroupsTest, OneErrorEndsAll) {
 }
 
 TEST_F(RequestGroupsTest, OnlyThoseWhoAreInTheGroupHearOfIt) {
-  groups_.Fail(0, "g", {2, Only(1)}, "a", "wrong");
+  Fail("a", {{Rank(1), 2}});
   EXPECT_THAT(Late("b", {0, 1}), ElementsAre(Rank(1)));
   EXPECT_THAT(Late("b", {0, 1}), ElementsAre());
 }
 
 TEST_F(RequestGroupsTest, WhatEndedMeanwhileIsNotLate) {
-  groups_.Fail(0, "g", {3, RankSet::All(2)}, "a", "wrong");
+  Fail("a", {{Rank(0), 3}, {Rank(1), 3}});
   groups_.Ended(0, "g", {"b", "c"}, Only(0));
   EXPECT_THAT(Late("b", {0, 1}), ElementsAre(Rank(1)));
 }
 
 TEST_F(RequestGroupsTest, TheNameOfAFailedGroupMayBeUsedAgain) {
-  groups_.Fail(0, "g", {3, RankSet::All(2)}, "a", "wrong");
+  Fail("a", {{Rank(0), 3}, {Rank(1), 3}});
   EXPECT_THAT(Late("a", {0}), ElementsAre()) << "the script did not submit the others, but begins anew";
   EXPECT_THAT(Late("b", {0, 1}), ElementsAre(Rank(1)));
   EXPECT_EQ(groups_.Add(all_, Of("a", "g", 1), kNow).verdict, Verdict::kComplete);
 }
 
-TEST_F(RequestGroupsTest, WhatIsRememberedHasABound) {
-  groups_.Fail(0, "g", {UINT32_MAX, RankSet::All(2)}, "a", "wrong");
-  for (size_t i = 0; i < RequestGroups::kToldMax - 1; ++i) groups_.Ended(0, "g", {std::to_string(i)}, Only(0));
-  EXPECT_TRUE(groups_.some_failed());
-  groups_.Ended(0, "g", {"one more"}, Only(0));
+TEST_F(RequestGroupsTest, WhatHadBecomeReadyFailsOnAll) {
+  groups_.Add(all_, Of("r", "g", 2), kNow);
+  EXPECT_THAT(Fail("p", {{Rank(1), 2}}), ElementsAre("r"));
+  EXPECT_THAT(Late("s", {0, 1}), ElementsAre(Rank(0))) << "rank 1 has been told of both, p and r";
+}
+
+TEST_F(RequestGroupsTest, EachRankHasItsOwnIdeaOfTheSize) {
+  Fail("x.0", {{Rank(0), 2}, {Rank(1), 3}});
+  EXPECT_THAT(Late("x.1", {0, 1}), ElementsAre(Rank(0), Rank(1)));
+  EXPECT_THAT(Late("x.2", {0, 1}), ElementsAre(Rank(1)));
   EXPECT_FALSE(groups_.some_failed());
+}
+
+TEST_F(RequestGroupsTest, OneGroupMayFailAgainForOthers) {
+  Fail("a", {{Rank(0), 2}});
+  Fail("b", {{Rank(1), 2}});
+  EXPECT_THAT(Late("c", {0, 1}), ElementsAre(Rank(0)));
+  EXPECT_THAT(Late("c", {1}), ElementsAre(Rank(1)));
+}
+
+TEST_F(RequestGroupsTest, WhatIsRememberedHasABound) {
+  const std::string text(10000, 'x');
+  int remembered = 0;
+  for (int i = 0; i < 10000 && groups_.some_failed() == (i > 0); ++i, ++remembered) {
+    RequestGroups::Part part{{Rank(0), UINT32_MAX}};
+    groups_.Fail(all_, std::to_string(i), &part, "a", text);
+  }
+  EXPECT_GT(remembered, 100);
+  EXPECT_LT(remembered * text.size(), 2 * RequestGroups::kFailedBytesMax);
+  Fail("a", {{Rank(0), UINT32_MAX}});
+  int names = 0;
+  for (; names < 10000000 && groups_.some_failed(); ++names) groups_.Ended(0, "g", {std::to_string(names)}, Only(0));
+  EXPECT_LT(names * sizeof(uint64_t), RequestGroups::kFailedBytesMax);
 }
 
 TEST_F(RequestGroupsTest, SizesMustAgree) {
@@ -115,7 +146,7 @@ TEST_F(RequestGroupsTest, WhatWaitsCanBeTakenOrDropped) {
   groups_.Add(all_, Of("a", "g", 2), kNow);
   groups_.Drop([](uint32_t set) { return set == 0; });
   EXPECT_TRUE(groups_.Empty(0));
-  groups_.Fail(0, "g", {2, RankSet::All(2)}, "a", "wrong");
+  Fail("a", {{Rank(0), 2}, {Rank(1), 2}});
   groups_.Drop([](uint32_t set) { return set == 0; });
   EXPECT_FALSE(groups_.some_failed());
 }

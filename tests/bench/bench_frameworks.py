@@ -24,7 +24,7 @@ PEER = horovod_peer.NAME
 
 # What, calls and blocks of a turn, unit and its number in a second, at most which part of Horovod's time.
 BESIDE_HOROVOD = [
-    (Task("keras", 0, 5, 2), "step of a Keras CNN", "ms", 1e3, 0.85),
+    (Task("keras", 0, 5, 3), "step of a Keras CNN", "ms", 1e3, 0.85),
     (Task("eager", 0, 50, 3), "one small tensor, eager", "us", 1e6, 0.3),
     (Task("function", 0, 50, 3), "one small tensor, in a function", "us", 1e6, 0.3),
     (Task("many", 0, 5, 3), "161 small tensors at once", "ms", 1e3, None),

@@ -108,8 +108,8 @@ def test_ranks_are_where_their_pods_are(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["error", "exit", "killed", "evicted"])
 def test_the_exit_code_says_whether_another_attempt_may_help(tmp_path: Path, how: str) -> None:
-    """1 and 3: of a script that failed; 137 and 143: of the one that was killed or asked to end; 75: of those that lost it. Then
-    the job runs in new pods, at the same controller."""
+    """1 and 3: of a script that failed; 137 and 143: of the one that was killed or asked to end; 75: of those that
+    lost it. Then the job runs in new pods, at the same controller."""
     with controller(tmp_path) as address:
         pods = Pods(tmp_path, address, 3, 1, how)
         pods.wait_until_started(3)
@@ -128,6 +128,13 @@ def test_the_exit_code_says_whether_another_attempt_may_help(tmp_path: Path, how
             (tmp_path / f"pod{index}" / "0.out").unlink()
         again = Pods(tmp_path, address, 3, 1, "none")
         assert again.codes() == [0, 0, 0], [job.report() for job in again.jobs]
+
+
+def test_a_script_that_fails_beside_another_rank_of_its_pod_is_at_fault(tmp_path: Path) -> None:
+    with controller(tmp_path) as address:
+        pods = Pods(tmp_path, address, 2, 2, "error")
+        assert pods.codes() == [1, 75], [job.report() for job in pods.jobs]
+        assert "rank 1 " in pods.jobs[0].stderr and "failed first" in pods.jobs[0].stderr
 
 
 def last_words(pid: int) -> str:
@@ -162,6 +169,8 @@ hvd.shutdown()
         token = secret(tmp_path / "token", tokens.member_token(KEY, "j"))
         command = [
             "unshare",
+            "--user",
+            "--map-root-user",
             "--pid",
             "--fork",
             "--mount-proc",

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from farandole import process_sets
-from farandole.base.variables import is_elastic
 from farandole.core import reduce_ops
 from farandole.core.variables import key_of
 from farandole.process_sets import ProcessSet
@@ -106,11 +105,9 @@ class Reduction:
         self._local_variables.append(variable)
 
     def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-        """The gradients in the same order; None stays None. On ranks that are no members, and on
-        one that is alone for good, they are unchanged."""
+        """The gradients in the same order; None stays None. On ranks that are no members they are unchanged."""
         results = list(gradients)
-        members = self.settings.process_set
-        if not members.included() or (members.size() == 1 and not is_elastic()):
+        if not self.settings.process_set.included():
             return results
         local = {key_of(each) for layer in self._local_layers for each in layer.trainable_weights}
         local |= {key_of(each) for each in self._local_variables}

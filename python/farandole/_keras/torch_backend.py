@@ -50,6 +50,8 @@ class TorchBackend(Backend):
         """All gradients in one call; sparse ones are made dense."""
         factor = self.settings.gradient_predivide_factor
         dense = [(each.to_dense() if each.is_sparse else each).detach() for each in gradients]
+        if self.settings.process_set.size() == 1:
+            return dense
         return list(
             hvd.grouped_allreduce(
                 dense,

@@ -26,11 +26,13 @@ def read_key(path: str) -> str:
     """
     try:
         with open(path) as file:
-            mode = os.fstat(file.fileno()).st_mode & 0o777
+            status = os.fstat(file.fileno())
+            mode = status.st_mode & 0o777
             key = file.read(4096).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"FARANDOLE_KEY_FILE={path}: {getattr(error, 'strerror', None) or 'is not text'}") from None
-    if mode & 0o077:
+    # Kubernetes mounts a secret as root's, and lets the group of the pod read it.
+    if mode & 0o077 and not (status.st_uid == 0 and mode == 0o440):
         raise ValueError(f"FARANDOLE_KEY_FILE={path} has mode {mode:o}; others may read it: chmod 600 {path}")
     if len(key) < 16:
         raise ValueError(f"FARANDOLE_KEY_FILE={path} holds {len(key)} characters, too few for a secret")
