@@ -1,5 +1,6 @@
 #include "controller/token/token_main.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,7 +13,7 @@ namespace {
 
 std::string KeyFd(const std::string& key) {
   int fds[2];
-  EXPECT_EQ(pipe(fds), 0);
+  EXPECT_EQ(pipe2(fds, O_CLOEXEC), 0);
   EXPECT_EQ(write(fds[1], key.data(), key.size()), key.size());
   close(fds[1]);
   return std::to_string(fds[0]);
