@@ -19,6 +19,8 @@ from farandole.launch.status import job_files, query
 COMMAND = [sys.executable, "-m", "farandole", "status"]
 TRAINS = """
         hvd.init()
+        # Ranks that are just looking for each other lose their way when the controller dies; those that train do not.
+        hvd.allreduce(tensor([0.0]), op=hvd.Sum, name="go")
         print("pid", hvd.rank(), os.getpid(), flush=True)
         while hvd.allreduce(tensor([1.0 if os.path.exists("go") else 0.0]), op=hvd.Sum, name="go").item() < 2:
             time.sleep(0.005)

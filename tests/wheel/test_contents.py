@@ -9,6 +9,7 @@ import zipfile
 from email.parser import Parser
 from pathlib import Path
 
+import pytest
 from installed import ROOT, Installed
 
 # Every manylinux policy has these.
@@ -35,6 +36,31 @@ def test_library_needs_only_the_platform(installed: Installed) -> None:
     assert not foreign
     dynamic = run("objdump", "-p", installed.library)
     assert "RPATH" not in dynamic and "RUNPATH" not in dynamic
+
+
+@pytest.mark.parametrize("framework", ["jax", "mxnet", "tensorflow"])
+def test_library_of_a_framework_exports_what_is_looked_up_and_needs_only_the_platform(
+    installed: Installed, framework: str
+) -> None:
+    library = installed.library.with_name(f"libfarandole_{framework}.so")
+    assert not [name for name in needed(library) if not PLATFORM.match(name)]
+    exported = {line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines()}
+    sources = (installed.site / "farandole").rglob("*.py")
+    looked_up = {n for p in sources for n in re.findall(rf"\bfarandole_{framework}_\w+", p.read_text())}
+    assert exported and exported <= looked_up
+    # What has neither a version nor is weak would be the framework's.
+    undefined = [line.split() for line in run("nm", "-D", "--undefined-only", library).splitlines()]
+    assert not [name for kind, name in undefined if kind != "w" and "@" not in name]
+
+
+def test_the_front_end_for_torch_loads_no_library_of_another_framework(installed: Installed, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import re\nimport farandole.torch as hvd\nhvd.init()\n"
+        "print(*sorted(set(re.findall(r'libfarandole\\w*', open('/proc/self/maps').read()))))\n"
+    )
+    done = installed.run(1, script)
+    assert done.returncode == 0 and "libfarandole\n" in done.stdout and "libfarandole_" not in done.stdout, done.stdout
 
 
 def test_no_other_shared_object_is_where_a_user_process_would_load_it(installed: Installed) -> None:
