@@ -313,7 +313,7 @@ void Negotiator::FinishTensor(const std::string& name, Entry* entry, TimePoint n
     batcher_.Add(set.id(), std::move(outcome.members), now);
   } else if (outcome.verdict == RequestGroups::Verdict::kFailed) {
     RequestGroups::Part all;
-    for (Rank rank : set.ranks()) all[rank] = size;
+    for (Rank rank : Present(set).ToVector()) all[rank] = size;
     Fail(set, name, {{group, all}}, outcome.text);
   }
 }
@@ -321,9 +321,11 @@ void Negotiator::FinishTensor(const std::string& name, Entry* entry, TimePoint n
 void Negotiator::Fail(const SetMembers& set, const std::string& name, const RequestGroups::Parts& groups,
                       const std::string& text) {
   std::vector<std::string> names;
+  const RankSet present = Present(set);
   RequestGroups::Parts parts = groups;
   for (auto& [group, part] : parts) {
-    for (std::string& ready : groups_.Fail(set, group, &part, name, text)) names.push_back(std::move(ready));
+    for (std::string& ready : groups_.Fail(set.id(), group, present, &part, name, text))
+      names.push_back(std::move(ready));
   }
   names.push_back(name);
   for (const std::string& each : names) table_.Erase(set.id(), each);
@@ -458,6 +460,12 @@ std::vector<uint32_t> Negotiator::Sent(uint64_t last, uint64_t stable) {
 }
 
 // ---- what others ask
+
+RankSet Negotiator::Present(const SetMembers& set) const {
+  RankSet present = set.set();
+  present.RemoveAll(joined());
+  return present;
+}
 
 absl::optional<RankSet> Negotiator::To(const SetMembers& set) const {
   if (set.id() == 0) return absl::nullopt;

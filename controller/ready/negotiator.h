@@ -131,6 +131,8 @@ class Negotiator {
   void AddSet(const std::string& name, const Signature& signature);
   void RemoveSet(const std::string& name, const Signature& signature);
   void NotePacers();
+  // Members that have not joined.
+  RankSet Present(const SetMembers& set) const;
   absl::optional<RankSet> To(const SetMembers& set) const;
   std::string LeftIn(const SetMembers& set) const;
 

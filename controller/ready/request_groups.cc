@@ -34,17 +34,18 @@ RequestGroups::Outcome RequestGroups::Add(const SetMembers& set, ReadyTensor ten
 
 // ---- when one cannot be executed
 
-std::vector<std::string> RequestGroups::Fail(const SetMembers& set, const std::string& group, Part* part,
-                                             const std::string& name, const std::string& text) {
-  const Key key(set.id(), group);
+std::vector<std::string> RequestGroups::Fail(uint32_t process_set, const std::string& group, const RankSet& present,
+                                             Part* part, const std::string& name, const std::string& text) {
+  const Key key(process_set, group);
   RankSet here;
   for (const auto& each : *part) here.Add(each.first);
   std::vector<std::string> names;
   if (const auto it = groups_.find(key); it != groups_.end()) {
     for (ReadyTensor& ready : it->second.ready) names.push_back(std::move(ready.name));
-    for (Rank rank : set.ranks()) part->emplace(rank, it->second.size);
+    for (Rank rank : present.ToVector()) part->emplace(rank, it->second.size);
     groups_.erase(it);
   }
+  if (failed_.empty()) failed_bytes_ = 0;
   Rests& rests = failed_[key];
   const auto why = std::make_shared<const std::string>(text);
   RankSet all;
@@ -53,8 +54,8 @@ std::vector<std::string> RequestGroups::Fail(const SetMembers& set, const std::s
     all.Add(rank);
   }
   failed_bytes_ += sizeof(Key) + sizeof(Rests) + group.size() + text.size() + part->size() * 2 * sizeof(Rest);
-  Ended(set.id(), group, names, all);
-  Ended(set.id(), group, {name}, here);
+  Ended(process_set, group, names, all);
+  Ended(process_set, group, {name}, here);
   return names;
 }
 
@@ -72,7 +73,6 @@ void RequestGroups::Ended(uint32_t process_set, const std::string& group, const 
   }
   if (it->second.empty()) failed_.erase(it);
   if (failed_bytes_ > kFailedBytesMax) failed_.clear();
-  if (failed_.empty()) failed_bytes_ = 0;
 }
 
 absl::optional<std::string> RequestGroups::Late(uint32_t process_set, const std::string& group, const std::string& name,

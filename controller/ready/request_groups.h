@@ -41,9 +41,9 @@ class RequestGroups {
   using Part = std::map<Rank, uint32_t>;
   using Parts = std::map<std::string, Part>;  // by the name of the group
   // The request `name` of this group ends with `text` on these ranks. Answers which of its requests were ready: they
-  // end, too, and as all members have put them there, the group fails on all: `part` has them then.
-  std::vector<std::string> Fail(const SetMembers& set, const std::string& group, Part* part, const std::string& name,
-                                const std::string& text);
+  // end, too, and as all who take part have put them there, the group fails on all `present`: `part` has them then.
+  std::vector<std::string> Fail(uint32_t process_set, const std::string& group, const RankSet& present, Part* part,
+                                const std::string& name, const std::string& text);
   // These of a failed group have ended on `ranks`, too.
   void Ended(uint32_t process_set, const std::string& group, const std::vector<std::string>& names,
              const RankSet& ranks);
@@ -81,7 +81,7 @@ class RequestGroups {
 
   std::map<Key, Group> groups_;
   std::map<Key, Rests> failed_;
-  size_t failed_bytes_ = 0;  // since they were last all gone
+  size_t failed_bytes_ = 0;  // of all that have failed since there were none
 };
 
 }  // namespace farandole::controller::ready

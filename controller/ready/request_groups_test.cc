@@ -31,7 +31,7 @@ class RequestGroupsTest : public ::testing::Test {
   }
 
   std::vector<std::string> Fail(const std::string& name, RequestGroups::Part part) {
-    return groups_.Fail(all_, "g", &part, name, "wrong");
+    return groups_.Fail(0, "g", present_, &part, name, "wrong");
   }
 
   // Whose request of group g ends.
@@ -44,6 +44,7 @@ class RequestGroupsTest : public ::testing::Test {
   }
 
   RequestGroups groups_;
+  RankSet present_ = RankSet::All(2);
   std::string text_;
 };
 
@@ -93,6 +94,13 @@ TEST_F(RequestGroupsTest, WhatHadBecomeReadyFailsOnAll) {
   EXPECT_THAT(Late("s", {0, 1}), ElementsAre(Rank(0))) << "rank 1 has been told of both, p and r";
 }
 
+TEST_F(RequestGroupsTest, WhoHasJoinedHasPutNothingThere) {
+  groups_.Add(all_, Of("r", "g", 2), kNow);
+  present_ = Only(1);
+  EXPECT_THAT(Fail("p", {{Rank(1), 3}}), ElementsAre("r"));
+  EXPECT_THAT(Late("s", {0, 1}), ElementsAre(Rank(1))) << "rank 0 begins with s when it is back";
+}
+
 TEST_F(RequestGroupsTest, EachRankHasItsOwnIdeaOfTheSize) {
   Fail("x.0", {{Rank(0), 2}, {Rank(1), 3}});
   EXPECT_THAT(Late("x.1", {0, 1}), ElementsAre(Rank(0), Rank(1)));
@@ -112,7 +120,7 @@ TEST_F(RequestGroupsTest, WhatIsRememberedHasABound) {
   int remembered = 0;
   for (int i = 0; i < 10000 && groups_.some_failed() == (i > 0); ++i, ++remembered) {
     RequestGroups::Part part{{Rank(0), UINT32_MAX}};
-    groups_.Fail(all_, std::to_string(i), &part, "a", text);
+    groups_.Fail(0, std::to_string(i), RankSet::All(2), &part, "a", text);
   }
   EXPECT_GT(remembered, 100);
   EXPECT_LT(remembered * text.size(), 2 * RequestGroups::kFailedBytesMax);
