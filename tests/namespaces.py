@@ -96,6 +96,13 @@ class Network:
         """Of a host."""
         return f"10.77.0.{host + 1}"
 
+    def limit(self, rate: str) -> None:
+        """What leaves a host, to so much a second, as tc writes it: "5gbit"."""
+        for host in self.hosts:
+            limit = ["tbf", "rate", rate, "burst", "1mb", "latency", "20ms"]
+            command = host.command("tc", "qdisc", "add", "dev", "eth0", "root", *limit)
+            subprocess.run(command, check=True, capture_output=True, timeout=20)
+
     def cut(self, host: int) -> None:
         """The switch passes nothing more to or from a host, which is not told."""
         self._switch.ip("link", "set", f"port{host}", "nomaster")

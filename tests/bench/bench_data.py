@@ -34,7 +34,7 @@ TCP_SIZES = [1 << 20, 16 << 20] if QUICK else [1 << 20, 4 << 20, 16 << 20, 64 <<
 EIGHT_SIZES = [4, 64 << 10, 4 << 20] if QUICK else [4, 4 << 10, 64 << 10, 1 << 20, 16 << 20]
 LOOPS = ("loop_plain", "loop_streaming", "loop_plain_chunked", "loop_streaming_chunked")
 SOCKETS = ("sockets_128", "sockets_512", "sockets_2048")
-IN_PARTS, WHOLE = "hier_2048", "hier_0"
+IN_PARTS, WHOLE = "2048", "0"
 PYTHON_CALLS = 50
 STEPS = 2 if QUICK else 3
 NEIGHBOURS = 4
@@ -220,22 +220,28 @@ def tcp(world: int, samples: dict[int, dict[str, Samples]]) -> Rows:
     return rows + goals
 
 
-def two_hosts() -> Rows:
-    """Hosts of two ranks each that are network namespaces: layers that work at once beside one after the other."""
+def two_hosts(rate: str = "") -> Rows:
+    """Hosts of two ranks each that are network namespaces: layers that work at once beside one after the other. Without
+    a `rate` the network between them is memory, so that its work is the processor's, too; with one it is a link that
+    takes its time."""
     if reason := namespaces.why_not():
         raise NotMeasuredError(reason)
     rows, goals = [], []
     network = namespaces.Network(2)
     try:
+        if rate:
+            network.limit(rate)
         places = [(f"/proc/{host.pid}/ns/net", network.address(number)) for number, host in enumerate(network.hosts)]
         ours = peers.ours(4, [word for place in places for word in place])
-        for size in TCP_SIZES:
-            turns = {what: (ours, task(what, size)) for what in (IN_PARTS, WHOLE)}
-            found = by_turns(turns, ROUNDS)
-            name = f"hier, 2 hosts of 2 ranks, {size_label(size)}"
-            rows.append(microseconds(name, found[IN_PARTS], one_layer_after_the_other=found[WHOLE]))
-            row = ratios(f"{name}: one layer after the other / in parts", found[WHOLE].over(found[IN_PARTS]))
-            goals.append(judged(row, "at least 1.3", row.value >= 1.3) if size == TCP_SIZES[-1] else row)
+        for place, prefix in (("copied in and out", "hier"), ("in buffers", "hier_buffer")):
+            for size in TCP_SIZES:
+                turns = {part: (ours, task(f"{prefix}_{part}", size)) for part in (IN_PARTS, WHOLE)}
+                found = by_turns(turns, ROUNDS)
+                link = f" with {rate} between them" if rate else ""
+                name = f"hier, 2 hosts of 2 ranks{link}, {size_label(size)}, {place}"
+                rows.append(microseconds(name, found[IN_PARTS], one_layer_after_the_other=found[WHOLE]))
+                row = ratios(f"{name}: one layer after the other / in parts", found[WHOLE].over(found[IN_PARTS]))
+                goals.append(judged(row, "at least 1.3", row.value >= 1.3) if size == TCP_SIZES[-1] else row)
         ours.close()
     finally:
         network.end()
@@ -338,6 +344,7 @@ def main() -> None:
         "tcp, 2 ranks": lambda: tcp(2, over_tcp[2]),
         "tcp, 4 ranks": lambda: tcp(4, over_tcp[4]),
         "two hosts": two_hosts,
+        "two hosts with a link": lambda: two_hosts("5gbit"),
         "resnet18": lambda: training("resnet18"),
         "gpt": lambda: training("gpt"),
         "resnet18, busy": lambda: training_beside_others("resnet18"),

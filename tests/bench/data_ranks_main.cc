@@ -7,7 +7,7 @@
 //   shm_packed       the same, copied to the batch buffer and back by the caller
 //   tcp              allreduce over loopback
 //   hier_N           the same among these hosts, in parts of N KiB; hier_0: whole, one layer after the other, where
-//                    the operand is
+//                    the operand is. hier_buffer_N: the operand is in the batch buffer
 //   loop_*           the sum of both operands written to both, by plain loops over the same kind of mapping
 //   ping_pong        one cache line there and back; exchange: both write one and wait for the other's
 //   sockets_N        as many bytes through plain sockets as a ring allreduce moves, in pieces of N KiB
@@ -88,7 +88,8 @@ class DataRank {
     if (absl::StartsWith(command.what, "shm")) return Shm(command);
     if (absl::StartsWith(command.what, "loop")) return Loops(command);
     if (command.what == "tcp") return Tcp(command);
-    if (absl::ConsumePrefix(&what, "hier_")) return Hierarchical(command, int64_t{std::atoi(what.data())} << 10);
+    if (absl::ConsumePrefix(&what, "hier_buffer_")) return Hierarchical(command, KibOf(what), true);
+    if (absl::ConsumePrefix(&what, "hier_")) return Hierarchical(command, KibOf(what), false);
     if (absl::ConsumePrefix(&what, "sockets_")) return Sockets(command, int64_t{std::atoi(what.data())} << 10);
     if (command.what == "ping_pong" || command.what == "exchange") return CacheLine(command);
     link_.Fail("nobody can measure " + command.what);
@@ -135,9 +136,16 @@ class DataRank {
     return Allreduces(command, tcp_.get(), own_.data(), nullptr);
   }
 
-  std::vector<double> Hierarchical(const Command& command, int64_t part_bytes) {
+  static int64_t KibOf(absl::string_view number) { return int64_t{std::atoi(number.data())} << 10; }
+
+  std::vector<double> Hierarchical(const Command& command, int64_t part_bytes, bool in_buffer) {
     std::unique_ptr<worker::collective::BlockingCommunicator>& hier = hier_[part_bytes];
     if (hier == nullptr) hier = MakeHierarchical(part_bytes);
+    if (in_buffer) {
+      char* const buffer = static_cast<char*>(hier->Buffer(BlockBytes(command)));
+      if (buffer == nullptr) link_.Fail("no batch buffer of " + std::to_string(BlockBytes(command)) + " bytes");
+      return Allreduces(command, hier.get(), buffer, nullptr);
+    }
     const worker::arithmetic::Reduction how(TypeOf(command.dtype));
     const int64_t count = command.bytes / SizeOf(how.dtype);
     return MeasureBlocks(command, &page_, &link_, own_.data(), [&](char* data) {

@@ -49,7 +49,8 @@ absl::Status BlockingCommunicator::Reducescatter(const Instance& instance, const
   const absl::Status status = Allreduce(instance, how, data, all);
   if (!status.ok()) return status;
   const int64_t element = SizeOf(how.dtype), own = counts[position()];
-  if (own > 0) std::memcpy(output, static_cast<const char*>(data) + before * element, own * element);
+  const char* const place = static_cast<const char*>(data) + before * element;
+  if (own > 0 && place != output) std::memcpy(output, place, own * element);
   return status;
 }
 

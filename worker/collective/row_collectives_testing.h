@@ -36,11 +36,16 @@ inline void CheckReducescatter(BlockingCommunicator* communicator) {
         char* const data = PlaceFor(all * SizeOf(dtype), in_buffer, communicator, &memory);
         FillOperand(dtype, data, all, own, round);
         std::vector<char> output(counts[own] * SizeOf(dtype) + 8, 'x');
-        const Instance instance{1, static_cast<uint64_t>(round), 0};
-        const absl::Status s = communicator->Reducescatter(instance, how, data, output.data(), counts);
-        ASSERT_TRUE(s.ok()) << s;
-        ASSERT_EQ(WrongCell(how, output.data(), counts[own], ranks, round, before), -1)
-            << Name(dtype) << " " << Name(how.op) << " " << unit << " in buffer " << in_buffer;
+        char* const place = data + before * SizeOf(dtype);
+        for (char* result : {output.data(), place}) {
+          if (result == place) FillOperand(dtype, data, all, own, round);
+          const Instance instance{1, static_cast<uint64_t>(2 * round + (result == place)), 0};
+          const absl::Status s = communicator->Reducescatter(instance, how, data, result, counts);
+          ASSERT_TRUE(s.ok()) << s;
+          ASSERT_EQ(WrongCell(how, result, counts[own], ranks, round, before), -1)
+              << Name(dtype) << " " << Name(how.op) << " " << unit << " in buffer " << in_buffer << " in place "
+              << (result == place);
+        }
         for (size_t i = output.size() - 8; i < output.size(); ++i) ASSERT_EQ(output[i], 'x');
       }
     }

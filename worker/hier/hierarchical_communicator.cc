@@ -233,18 +233,12 @@ absl::Status HierarchicalCommunicator::SumInHost(const collective::Instance& ins
                                                  Passage* passage, Part* part) {
   arithmetic::Reduction first = how;
   first.postscale = first.mean = 1;
-  const int64_t element = SizeOf(how.dtype), bytes = part->shares[local()] * element;
-  char* const share = static_cast<char*>(share_.Get(bytes));
-  if (share == nullptr && bytes > 0) return Break(NoMemory(bytes), Rank());
   part->at = passage->Load(part->begin, part->count);
-  part->own = part->at + SumOf(part->shares, local()) * element;
-  const absl::Status status =
-      InHost(instance, part->step, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
-        return layer->Reducescatter(step, first, part->at, share, part->shares);
-      });
   // From there the others of the host can read it.
-  if (status.ok() && bytes > 0) std::memcpy(part->own, share, bytes);
-  return status;
+  part->own = part->at + SumOf(part->shares, local()) * SizeOf(how.dtype);
+  return InHost(instance, part->step, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
+    return layer->Reducescatter(step, first, part->at, part->own, part->shares);
+  });
 }
 
 absl::Status HierarchicalCommunicator::SumAcross(const collective::Instance& instance, const arithmetic::Reduction& how,
@@ -266,12 +260,16 @@ absl::Status HierarchicalCommunicator::GatherInHost(const collective::Instance& 
                                                     const Part& part) {
   std::vector<int64_t> byte_counts;
   for (int64_t elements : part.shares) byte_counts.push_back(elements * SizeOf(how.dtype));
-  const absl::Status status =
-      InHost(instance, part.step + 1, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
-        return layer->Allgather(step, part.own, part.at, byte_counts);
+  return InHost(
+      instance, part.step + 1, [&](collective::BlockingCommunicator* layer, const collective::Instance& step) {
+        const auto store = [&](const char* from, int64_t bytes) { passage->Store(from, bytes / SizeOf(how.dtype)); };
+        if (!passage->in_place() && layers_.shm != nullptr) {
+          return layers_.shm->AllgatherTo(step, part.at, byte_counts, store);
+        }
+        const absl::Status status = layer->Allgather(step, part.own, part.at, byte_counts);
+        if (status.ok()) store(part.at, part.count * SizeOf(how.dtype));
+        return status;
       });
-  if (status.ok()) passage->Store(part.at, part.count);
-  return status;
 }
 
 absl::Status HierarchicalCommunicator::AllreduceWidened(const collective::Instance& instance,

@@ -26,13 +26,12 @@ char* PassageByCopies::Load(int64_t begin, int64_t count) {
   return place;
 }
 
-void PassageByCopies::Store(char* at, int64_t count) {
-  char* const packed = half_ ? narrow_ : at;
+void PassageByCopies::Store(const char* from, int64_t count) {
   if (half_) {
-    arithmetic::Narrow(how_.dtype, packed, reinterpret_cast<const float*>(at), count);
-    if (how_.postscale != 1) arithmetic::ScaleInPlace(how_.dtype, packed, count, how_.postscale);
+    arithmetic::Narrow(how_.dtype, narrow_, reinterpret_cast<const float*>(from), count);
+    if (how_.postscale != 1) arithmetic::ScaleInPlace(how_.dtype, narrow_, count, how_.postscale);
   }
-  out_.Unpack(packed, count * SizeOf(how_.dtype));
+  out_.Unpack(half_ ? narrow_ : from, count * SizeOf(how_.dtype));
 }
 
 }  // namespace farandole::worker::hier

@@ -14,18 +14,21 @@ namespace farandole::worker::hier {
 class Passage {
  public:
   virtual ~Passage() = default;
+  // Whether the operand's own memory is that of the parts, so that there is nothing to store.
+  virtual bool in_place() const = 0;
   // The elements [begin, begin + count), to be summed where they are put.
   virtual char* Load(int64_t begin, int64_t count) = 0;
-  // Their sums, from where they were put; in the same order.
-  virtual void Store(char* at, int64_t count) = 0;
+  // Their sums, wherever they lie: any number at a time, in the same order, all before the next Load of their place.
+  virtual void Store(const char* from, int64_t count) = 0;
 };
 
 // Of an operand that is summed where it lies.
 class PassageInPlace final : public Passage {
  public:
   PassageInPlace(char* data, int64_t element_bytes) : data_(data), element_bytes_(element_bytes) {}
+  bool in_place() const override { return true; }
   char* Load(int64_t begin, int64_t count) override { return data_ + begin * element_bytes_; }
-  void Store(char* at, int64_t count) override {}
+  void Store(const char* from, int64_t count) override {}
 
  private:
   char* const data_;
@@ -39,8 +42,9 @@ class PassageByCopies final : public Passage {
   // `pieces` and both places, of `place_bytes` each, outlive it. `narrow`: for 16-bit floats, half as large as a place.
   PassageByCopies(const arithmetic::Reduction& how, absl::Span<const collective::Piece> pieces, char* places,
                   int64_t place_bytes, char* narrow);
+  bool in_place() const override { return false; }
   char* Load(int64_t begin, int64_t count) override;
-  void Store(char* at, int64_t count) override;
+  void Store(const char* from, int64_t count) override;
 
  private:
   const arithmetic::Reduction how_;

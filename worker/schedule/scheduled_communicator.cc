@@ -208,7 +208,7 @@ absl::Status ScheduledCommunicator::Reducescatter(const collective::Instance& in
   const absl::Status status = Run(call, instance);
   if (!status.ok()) return status;
   arithmetic::ScaleResult(how, place, own);
-  if (own > 0) std::memcpy(output, place, own * element);
+  if (own > 0 && place != output) std::memcpy(output, place, own * element);
   return status;
 }
 

@@ -443,6 +443,17 @@ void ShmCommunicator::ReduceOwnShare(const arithmetic::Reduction& how, Operands 
 
 absl::Status ShmCommunicator::Allgather(const collective::Instance& instance, const void* input, void* output,
                                         const std::vector<int64_t>& byte_counts) {
+  return Gather(instance, static_cast<const char*>(input), static_cast<char*>(output), byte_counts, nullptr);
+}
+
+absl::Status ShmCommunicator::AllgatherTo(const collective::Instance& instance, char* data,
+                                          const std::vector<int64_t>& byte_counts, const Take& take) {
+  const int64_t before = std::accumulate(byte_counts.begin(), byte_counts.begin() + position(), int64_t{0});
+  return Gather(instance, data + before, data, byte_counts, &take);
+}
+
+absl::Status ShmCommunicator::Gather(const collective::Instance& instance, const char* input, char* output,
+                                     const std::vector<int64_t>& byte_counts, const Take* take) {
   int64_t before = 0, most = 0, total = 0;
   for (int rank = 0; rank < static_cast<int>(byte_counts.size()); ++rank) {
     if (rank == position()) before = total;
@@ -455,24 +466,27 @@ absl::Status ShmCommunicator::Allgather(const collective::Instance& instance, co
     return absl::InvalidArgumentError(absl::StrCat("allgather: ", byte_counts.size(), " sizes for ", size(), " ranks"));
   }
   if (total == 0) return absl::OkStatus();
-  const char* const in = static_cast<const char*>(input);
-  char* const out = static_cast<char*>(output);
   const int64_t own_bytes = byte_counts[position()];
-  if (own_bytes > 0 && in != out + before) std::memcpy(out + before, in, own_bytes);
-  if (most <= tiny_bytes_) return GatherTiny(in, out, byte_counts);
-
-  // Nothing lies anywhere.
-  const ShmPlace own = own_bytes == 0 ? ShmPlace{1, 0} : buffers_.PlaceOf(in, own_bytes);
-  const int64_t first = std::min(own_bytes, chunk_bytes_);
-  if (own.step == 0) std::memcpy(segment_.chunk(position(), which_), in, first);
-  if (absl::Status s = Step(own); !s.ok()) return s;
-  const Places places = PlacesOfAll();
-  if (places == Places::kBuffers) return GatherFromBuffers(out, byte_counts);
-  if (places == Places::kMixed) {
-    if (own.step != 0 && own_bytes > 0) std::memcpy(segment_.chunk(position(), which_), in, first);
-    if (absl::Status s = Step(); !s.ok()) return s;
+  if (own_bytes > 0 && input != output + before) std::memcpy(output + before, input, own_bytes);
+  absl::Status status;
+  if (most <= tiny_bytes_) {
+    status = GatherTiny(input, output, byte_counts);
+  } else {
+    // Nothing lies anywhere.
+    const ShmPlace own = own_bytes == 0 ? ShmPlace{1, 0} : buffers_.PlaceOf(input, own_bytes);
+    const int64_t first = std::min(own_bytes, chunk_bytes_);
+    if (own.step == 0) std::memcpy(segment_.chunk(position(), which_), input, first);
+    if (absl::Status s = Step(own); !s.ok()) return s;
+    const Places places = PlacesOfAll();
+    if (places == Places::kBuffers) return GatherFromBuffers(input, output, byte_counts, take);
+    if (places == Places::kMixed) {
+      if (own.step != 0 && own_bytes > 0) std::memcpy(segment_.chunk(position(), which_), input, first);
+      if (absl::Status s = Step(); !s.ok()) return s;
+    }
+    status = GatherChunks(input, output, byte_counts);
   }
-  return GatherChunks(in, out, byte_counts);
+  if (status.ok() && take != nullptr) (*take)(output, total);
+  return status;
 }
 
 absl::Status ShmCommunicator::GatherTiny(const char* input, char* output, const std::vector<int64_t>& byte_counts) {
@@ -488,14 +502,18 @@ absl::Status ShmCommunicator::GatherTiny(const char* input, char* output, const 
   return absl::OkStatus();
 }
 
-absl::Status ShmCommunicator::GatherFromBuffers(char* output, const std::vector<int64_t>& byte_counts) {
+absl::Status ShmCommunicator::GatherFromBuffers(const char* input, char* output,
+                                                const std::vector<int64_t>& byte_counts, const Take* take) {
   for (int rank = 0; rank < size(); ++rank) {
-    if (rank != position() && byte_counts[rank] > 0) {
-      const absl::StatusOr<char*> from = buffers_.At(rank, PlaceOf(rank), byte_counts[rank]);
+    const int64_t bytes = byte_counts[rank];
+    const bool is_own = rank == position();
+    if (bytes > 0 && (take != nullptr || !is_own)) {
+      absl::StatusOr<const char*> from = input;
+      if (!is_own) from = buffers_.At(rank, PlaceOf(rank), bytes);
       if (!from.ok()) return Break(from.status(), Rank());
-      std::memcpy(output, *from, byte_counts[rank]);
+      take != nullptr ? (*take)(*from, bytes) : (void)std::memcpy(output, *from, bytes);
     }
-    output += byte_counts[rank];
+    output += bytes;
   }
   return Step();
 }

@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_WORKER_SHM_SHM_COMMUNICATOR_H_
 #define FARANDOLE_WORKER_SHM_SHM_COMMUNICATOR_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -84,6 +85,12 @@ class ShmCommunicator : public collective::BlockingCommunicator {
                         const std::vector<int64_t>& send_bytes, const std::vector<int64_t>& receive_bytes) override;
   absl::Status Allgather(const collective::Instance& instance, const void* input, void* output,
                          const std::vector<int64_t>& byte_counts) override;
+  // As Allgather among members of which each has its own bytes at their place in `data`, for a caller who only passes
+  // them on: what all contributed goes to `take`, in order of position, some bytes at a time, from where it lies. Of
+  // `data` anything but the own bytes may be overwritten. `take` runs inside the call.
+  using Take = std::function<void(const char* from, int64_t bytes)>;
+  absl::Status AllgatherTo(const collective::Instance& instance, char* data, const std::vector<int64_t>& byte_counts,
+                           const Take& take);
   absl::Status Broadcast(const collective::Instance& instance, int root, void* data, int64_t bytes) override;
   absl::Status Barrier(const collective::Instance& instance) override;
   // Until all ranks have passed the first phase of a collective, operands have only been read.
@@ -148,8 +155,12 @@ class ShmCommunicator : public collective::BlockingCommunicator {
   using AlltoallParts = std::vector<AlltoallPart>;
   // By way of the chunks; each reads of them what is meant for it.
   absl::Status AlltoallChunks(const char* input, int64_t own, const AlltoallParts& parts);
+  // To `output`, or to `take` if it is not null.
+  absl::Status Gather(const collective::Instance& instance, const char* input, char* output,
+                      const std::vector<int64_t>& byte_counts, const Take* take);
   absl::Status GatherTiny(const char* input, char* output, const std::vector<int64_t>& byte_counts);
-  absl::Status GatherFromBuffers(char* output, const std::vector<int64_t>& byte_counts);
+  absl::Status GatherFromBuffers(const char* input, char* output, const std::vector<int64_t>& byte_counts,
+                                 const Take* take);
   // The first piece has been copied in and published.
   absl::Status GatherChunks(const char* input, char* output, const std::vector<int64_t>& byte_counts);
 

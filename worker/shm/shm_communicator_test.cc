@@ -166,6 +166,35 @@ TEST_P(ShmCommunicatorTest, AllgatherOfDifferentSizes) {
   });
 }
 
+// In the buffers of all, in none, or in some.
+TEST_P(ShmCommunicatorTest, AllgatherPassesOnWhatAllHave) {
+  RunRanks(ranks(), Options(), [&](ShmCommunicator& communicator, int rank) {
+    int round = 0;
+    for (int64_t unit : {0, 1, 90, 700, 5000, 30000}) {
+      for (int style = 0; style < 3; ++style) {
+        ++round;
+        std::vector<int64_t> counts(ranks());
+        for (int r = 0; r < ranks(); ++r) counts[r] = (r + round) % 3 == 0 ? 0 : unit * (r % 4 + 1) + r % 2;
+        const int64_t before = std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
+        const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+        const Operand data(communicator, total, style == 0 || (style == 2 && rank % 2 == 0));
+        collective::FillOperand(DataType::kUint8, data.data() + before, counts[rank], rank, round);
+        std::vector<char> taken;
+        const absl::Status s = communicator.AllgatherTo(
+            At(round), data.data(), counts,
+            [&](const char* from, int64_t bytes) { taken.insert(taken.end(), from, from + bytes); });
+        ASSERT_TRUE(s.ok()) << s;
+        ASSERT_EQ(taken.size(), total);
+        const char* at = taken.data();
+        for (int r = 0; r < ranks(); ++r) {
+          for (int64_t i = 0; i < counts[r]; ++i)
+            ASSERT_EQ(*at++, collective::FormulaCell(r, i, round)) << "of " << r << " " << i;
+        }
+      }
+    }
+  });
+}
+
 TEST_P(ShmCommunicatorTest, BroadcastFromEveryRoot) {
   RunRanks(ranks(), Options(), [&](ShmCommunicator& communicator, int rank) {
     int round = 0;
