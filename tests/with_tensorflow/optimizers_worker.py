@@ -294,7 +294,8 @@ def case_groups_of_a_tape() -> None:
         )
     )
     calls = [op for op in function.get_concrete_function().graph.get_operations() if op.type == names]
-    assert sorted(len(op.inputs) for op in calls) == [1, 1, 1, 2], calls
+    # One rank has nobody to call.
+    assert sorted(len(op.inputs) for op in calls) == ([1, 1, 1, 2] if hvd.size() > 1 else []), calls
     for wrong in (0.5, True, -1, [variables[0]], [variables, variables[:1]]):
         raises(ValueError, "groups", lambda wrong=wrong: hvd.DistributedGradientTape(None, groups=wrong))
         raises(ValueError, "groups", lambda wrong=wrong: hvd.DistributedOptimizer(SGD(1.0), groups=wrong))

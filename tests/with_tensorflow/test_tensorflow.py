@@ -55,6 +55,46 @@ def test_a_script_of_2023_learns(tmp_path: Path) -> None:
     assert list((tmp_path / "checkpoints").glob("*.index"))
 
 
+GRAPH = """
+v = tf.Variable([1.0, 2.0])
+
+def asks(**options):
+    @tf.function
+    def gradients():
+        with hvd.DistributedGradientTape(tf.GradientTape(), **options) as tape:
+            loss = tf.reduce_sum(v * v)
+        return tape.gradient(loss, v)
+
+    assert gradients().numpy().tolist() == [2, 4]
+    return any("arandole" in o.type for o in gradients.get_concrete_function().graph.get_operations())
+
+factor = asks(gradient_predivide_factor=2.0)
+half = asks(compression=hvd.Compression.fp16)
+rank = hvd.rank()
+before = asks()
+hvd.shutdown()
+hvd.init([rank] if not ELASTIC else None)
+print("asks", hvd.size(), before, asks(), factor, half, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "options, ranks, expected",
+    [
+        ((), 1, "1 False False True True"),
+        (("--min-np", "1"), 1, "1 True True True True"),
+        ((), 2, "1 True True True True"),
+    ],
+    ids=["alone", "elastic", "part"],
+)
+def test_a_graph_has_no_collectives_if_there_will_be_no_other_rank(
+    tmp_path: Path, options: tuple[str, ...], ranks: int, expected: str
+) -> None:
+    job = launch(tmp_path, ranks, f"ELASTIC = {bool(options)}" + GRAPH, *options)
+    assert job.process.returncode == 0, job.report()
+    assert job.lines("asks ") == [expected] * ranks
+
+
 SERVE = """
 import sys
 sys.modules["farandole"] = None

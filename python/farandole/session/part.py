@@ -28,6 +28,14 @@ _VARIABLES = (
 _before: dict[str, str | None] = {}
 # Where the controller is that the process of rank 0 starts; empty: it is not of that kind.
 _controller = ""
+# Ranks of the whole job, as this process was last told; 0: it has not asked.
+_whole_size = 0
+
+
+def stays_alone() -> bool:
+    """Whether this process is the only one of its job and will always be, so that what it does with the others can be
+    left out: not if the job is elastic, nor after `init` with this rank alone of several."""
+    return _whole_size == 1 and not is_elastic()
 
 
 def _set(values: Mapping[str, str | None]) -> None:
@@ -47,12 +55,14 @@ def adopt(comm: Any) -> None:
         InitializationError: the variables of whoever started this process contradict each other or do not suffice;
             there is no keeper within the start timeout, or it cannot start what it keeps.
     """
+    global _whole_size
     _set(_before)
     _before.clear()
     mpi.use(None)
     ranks = _ranks(comm)
     whole = placement.find(os.environ)
     rank, size = (whole.rank, whole.size) if whole else (0, 1)
+    _whole_size = size
     if ranks is not None and is_elastic():
         raise ValueError(f"hvd.init(comm={comm!r}): the ranks of an elastic job change, so all of them take part")
     if mpi.is_communicator(comm):

@@ -12,8 +12,9 @@ from farandole import process_sets
 from farandole.core import reduce_ops
 from farandole.core.variables import key_of
 from farandole.process_sets import ProcessSet
+from farandole.session import part
 from farandole.tensorflow import operations, plugin
-from farandole.tensorflow.compression import Compressor
+from farandole.tensorflow.compression import Compression, Compressor
 
 Reduce = Callable[..., "list[Any]"]
 
@@ -64,7 +65,9 @@ def make_reduce(
 ) -> Reduce:
     """A function that combines gradients over the ranks: all dense ones in one call, or as `groups` says, each of the
     others by itself. It takes gradients, among which there may be None, a name for each, and the variables if `groups`
-    are lists of these. On a rank that is no member of the process set gradients stay as they are.
+    are lists of these. On a rank that is no member of the process set gradients stay as they are, and so do those of a
+    process that stays the only one of its job: whatever waits for an asynchronous operation begins in another thread,
+    which takes longer than the operation.
 
     Raises:
         ValueError: a factor for another operation than Average, or one that is not positive.
@@ -74,6 +77,7 @@ def make_reduce(
     if gradient_predivide_factor <= 0:
         raise ValueError(f"gradient_predivide_factor must be positive, got {gradient_predivide_factor!r}")
     prescale, postscale = 1.0 / gradient_predivide_factor, gradient_predivide_factor
+    changes_nothing_alone = gradient_predivide_factor == 1.0 and compression is Compression.none
 
     def reduce(gradients: Sequence[Any], names: Sequence[str], sources: Sequence[Any] = ()) -> list[Any]:
         results = list(gradients)
@@ -91,6 +95,8 @@ def make_reduce(
                     continue
                 results[index] = tf.convert_to_tensor(gradient)
             dense.append(index)
+        if changes_nothing_alone and part.stays_alone():
+            return results
         for call in _calls(dense, sources, groups):
             reduced = operations.grouped_allreduce(
                 [results[index] for index in call],
