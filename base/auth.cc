@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/unique_fd.h"
 
@@ -59,8 +60,18 @@ bool EqualSecrets(absl::string_view a, absl::string_view b) {
   return a.size() == b.size() && sodium_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-std::string MakeToken(absl::string_view controller_key, absl::string_view job, absl::string_view role) {
-  return absl::BytesToHexString(HmacSha256(controller_key, absl::StrCat(job, "/", role)));
+std::string MakeToken(absl::string_view controller_key, absl::string_view job, absl::string_view role, int64_t end_s) {
+  const auto made = [&](absl::string_view text) { return absl::BytesToHexString(HmacSha256(controller_key, text)); };
+  if (end_s == kNoEnd) return made(absl::StrCat(job, "/", role));
+  return absl::StrCat(made(absl::StrCat(job, "/", role, "/", end_s)), ".", end_s);
+}
+
+int64_t TokenEnd(absl::string_view token) {
+  const size_t dot = token.find('.');
+  if (dot == absl::string_view::npos) return kNoEnd;
+  const absl::string_view text = token.substr(dot + 1);
+  int64_t end_s = 0;
+  return absl::SimpleAtoi(text, &end_s) && end_s > 0 && absl::StrCat(end_s) == text ? end_s : kNoEnd;
 }
 
 absl::StatusOr<std::string> ReadSecretFd(int fd) {
@@ -68,7 +79,8 @@ absl::StatusOr<std::string> ReadSecretFd(int fd) {
 }
 
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Not blocking: of a pipe open() would wait for somebody who writes.
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
   if (!fd.valid() || fstat(fd.get(), &info) != 0) {
     return absl::InvalidArgumentError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));

@@ -1,5 +1,7 @@
 #include "base/door_proof.h"
 
+#include <ctime>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -24,6 +26,7 @@ struct Parts {
   absl::string_view job;
   absl::string_view nonce;
   absl::string_view proof;
+  int64_t end_s = kNoEnd;
 };
 
 // All empty if the credentials are malformed.
@@ -36,23 +39,41 @@ Parts Split(absl::string_view credentials) {
   for (const char c : nonce) {
     if (!absl::ascii_isxdigit(static_cast<unsigned char>(c))) return {};
   }
-  return {credentials.substr(0, colon), nonce, password.substr(kNonceDigits + 1)};
+  const absl::string_view shown = password.substr(kNonceDigits + 1);
+  const size_t dot = shown.find('.');
+  const int64_t end_s = TokenEnd(shown);
+  if (dot != absl::string_view::npos && end_s == kNoEnd) return {};
+  return {credentials.substr(0, colon), nonce, shown.substr(0, dot), end_s};
+}
+
+bool Says(absl::string_view error, int code) {
+  return absl::StrContains(error, absl::StrCat("HTTP proxy returned response code ", code));
 }
 
 }  // namespace
 
 std::string DoorHeader(absl::string_view job, absl::string_view token) {
   const std::string nonce = absl::BytesToHexString(RandomBytes(kNonceBytes));
+  const int64_t end_s = TokenEnd(token);
+  const std::string end = end_s == kNoEnd ? "" : absl::StrCat(".", end_s);
   return absl::StrCat(kHeaderName, ":Basic ",
-                      absl::Base64Escape(absl::StrCat(job, ":", nonce, ".", ProofOf(token, nonce))));
+                      absl::Base64Escape(absl::StrCat(job, ":", nonce, ".", ProofOf(token, nonce), end)));
 }
 
-bool IsDoorRefusal(absl::string_view error) {
-  return absl::StrContains(error, "HTTP proxy returned response code 407");
+std::string ExpiredToken(int64_t end_s) {
+  const time_t when = end_s;
+  tm parts{};
+  char text[64] = "";
+  // A year that no calendar has: the moment is left out.
+  if (gmtime_r(&when, &parts) != nullptr) std::strftime(text, sizeof text, "on %Y-%m-%d at %H:%M:%S UTC", &parts);
+  return absl::StrCat(kExpiredToken, text, "; make a new one with `farandole-controller token`");
 }
 
-bool IsProofFromElsewhere(absl::string_view error) {
-  return absl::StrContains(error, "HTTP proxy returned response code 403");
+absl::Status DoorAnswer(absl::string_view error, absl::string_view token) {
+  if (Says(error, 407)) return absl::UnauthenticatedError(kWrongToken);
+  if (Says(error, 410)) return absl::UnauthenticatedError(ExpiredToken(TokenEnd(token)));
+  if (Says(error, 403)) return absl::PermissionDeniedError(kProofFromElsewhere);
+  return absl::OkStatus();
 }
 
 std::string DoorCredentials(absl::string_view head) {
@@ -75,12 +96,17 @@ bool ProvesToken(absl::string_view credentials, absl::string_view token) {
   return !parts.nonce.empty() && EqualSecrets(parts.proof, ProofOf(token, parts.nonce));
 }
 
-bool ProvesAnyToken(absl::string_view credentials, absl::string_view controller_key) {
+TokenState ProvesAnyToken(absl::string_view credentials, const std::vector<std::string>& controller_keys,
+                          int64_t now_s) {
   const Parts parts = Split(credentials);
-  if (parts.nonce.empty()) return false;
-  const absl::string_view job = WholeJob(parts.job);
-  return ProvesToken(credentials, MakeToken(controller_key, job, "member")) ||
-         ProvesToken(credentials, MakeToken(controller_key, job, "observer"));
+  if (parts.nonce.empty()) return TokenState::kWrong;
+  for (const std::string& key : controller_keys) {
+    for (const char* role : {"member", "observer"}) {
+      if (!ProvesToken(credentials, MakeToken(key, WholeJob(parts.job), role, parts.end_s))) continue;
+      return HasEnded(parts.end_s, now_s) ? TokenState::kExpired : TokenState::kGood;
+    }
+  }
+  return TokenState::kWrong;
 }
 
 }  // namespace farandole

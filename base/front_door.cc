@@ -30,6 +30,10 @@ const std::string& ElsewhereAnswer() {
                    "\r\nConnection: close\r\n\r\n", kProofFromElsewhere, "\n"));
   return *answer;
 }
+// The client knows what its token says, and gRPC tells it the code alone.
+constexpr char kExpired[] =
+    "HTTP/1.1 410 Gone\r\nContent-Type: text/plain\r\nContent-Length: 22\r\nConnection: close\r\n\r\n"
+    "the token has expired\n";
 // As gRPC sets it on sockets that it accepts itself: what was sent and not confirmed for so long ends the connection.
 constexpr int kUnconfirmedMs = 5000;
 
@@ -111,9 +115,9 @@ void FrontDoor::Decide(GuestIt guest) {
   const std::string& head = guest->head;
   const std::string credentials = DoorCredentials(head);
   // Nobody speaks on before the answer.
-  if (!absl::StartsWith(head, "CONNECT ") || !absl::EndsWith(head, "\r\n\r\n") || !check_(credentials)) {
-    return Refuse(guest, kRefusal);
-  }
+  if (!absl::StartsWith(head, "CONNECT ") || !absl::EndsWith(head, "\r\n\r\n")) return Refuse(guest, kRefusal);
+  const TokenState token = check_(credentials);
+  if (token != TokenState::kGood) return Refuse(guest, token == TokenState::kExpired ? kExpired : kRefusal);
   if (!IsAtHome(DoorProof(credentials), PeerAddress(guest->fd.get()))) return Refuse(guest, ElsewhereAnswer());
   UniqueFd connection = Take(guest);
   SetOptions(connection.get());

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/door_proof.h"
 #include "base/event_loop.h"
 #include "base/listener.h"
 #include "base/unique_fd.h"
@@ -26,6 +27,7 @@ namespace farandole {
 //
 //   guest: NEW --CONNECT, good proof--> handed over
 //          NEW --CONNECT, proof known from another address--> 403, dropped
+//          NEW --CONNECT, proof of a token after its end--> 410, dropped
 //          any --anything else, too much, closed, kGuestMs passed, pushed out by newer guests--> dropped
 //
 // Everything on the loop.
@@ -43,8 +45,8 @@ class FrontDoor {
   // Proofs that are remembered with their addresses; then the oldest is forgotten.
   static constexpr size_t kProofsMax = 1 << 16;
 
-  // Whether these credentials (JOB:NONCE.PROOF) are good.
-  using Check = std::function<bool(absl::string_view credentials)>;
+  // What to think of these credentials (base/door_proof.h).
+  using Check = std::function<TokenState(absl::string_view credentials)>;
   using HandOver = std::function<void(UniqueFd connection)>;
 
   // Opens: listens on HOST:PORT. UNAVAILABLE: cannot be bound. `hand_over` gets a connection that does not block, with

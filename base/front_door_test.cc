@@ -22,6 +22,7 @@ namespace farandole {
 namespace {
 
 const char kKey[] = "key";
+constexpr int64_t kNowS = 1000;
 const std::string& Token() {
   static const std::string token = MakeToken(kKey, "j", "member");
   return token;
@@ -81,7 +82,7 @@ class FrontDoorTest : public ::testing::Test {
   std::vector<UniqueFd> inside_;
   std::unique_ptr<FrontDoor> door_ =
       FrontDoor::OpenFromLoop(
-          "127.0.0.1:0", &loop_, [](absl::string_view shown) { return ProvesAnyToken(shown, kKey); },
+          "127.0.0.1:0", &loop_, [](absl::string_view shown) { return ProvesAnyToken(shown, {kKey}, kNowS); },
           [this](UniqueFd fd) { inside_.push_back(std::move(fd)); }, nullptr)
           .value();
 };
@@ -115,6 +116,15 @@ TEST_F(FrontDoorTest, RefusesEverythingElseAndCloses) {
     EXPECT_EQ(Hear(guest).substr(0, answer.size()), answer) << said;
   }
   EXPECT_TRUE(inside_.empty());
+}
+
+TEST_F(FrontDoorTest, AfterItsEndATokenIsRefusedInOtherWords) {
+  EXPECT_EQ(Answer(Connect(DoorHeader("j", MakeToken(kKey, "j", "member", kNowS + 1))), 1), "HTTP/1.1 200");
+  const std::string expired = MakeToken(kKey, "j", "observer", kNowS);
+  EXPECT_EQ(Answer(Connect(DoorHeader("j", expired)), 1), "HTTP/1.1 410");
+  // A wrong one does not learn that its end is over.
+  EXPECT_EQ(Answer(Connect(DoorHeader("other", expired)), 1), "HTTP/1.1 407");
+  EXPECT_EQ(inside_.size(), 1u);
 }
 
 TEST_F(FrontDoorTest, AProofThatWasOverheardOpensFromNowhereElse) {

@@ -28,6 +28,9 @@
 #include "controller/query/query_main.h"
 #include "controller/rpc/pinned_certificate.h"
 #include "controller/rpc/server.h"
+#include "controller/token/controller_keys.h"
+#include "controller/token/key_file.h"
+#include "controller/token/key_ring.h"
 #include "controller/token/token_main.h"
 #include "proto/version.h"
 
@@ -42,14 +45,13 @@ absl::StatusOr<std::string> ReadPem(const std::string& path) {
   return text;
 }
 
-absl::StatusOr<rpc::ServerConfig> MakeConfig(const Options& options) {
+absl::StatusOr<rpc::ServerConfig> MakeConfig(const Options& options, const std::shared_ptr<token::KeyRing>& keys) {
   rpc::ServerConfig config;
   config.listen = options.listen;
   config.health_listen = options.health_listen;
   config.metrics_listen = options.metrics_listen;
-  auto key = options.key_fd >= 0 ? ReadSecretFd(options.key_fd) : ReadSecretFile(options.key_file);
-  if (!key.ok()) return key.status();
-  config.controller_key = *key;
+  config.keys = keys;
+  config.now_s = [] { return absl::GetCurrentTimeNanos() / 1000000000; };
   if (!options.tls_cert.empty()) {
     auto chain = ReadPem(options.tls_cert);
     if (!chain.ok()) return chain.status();
@@ -58,12 +60,12 @@ absl::StatusOr<rpc::ServerConfig> MakeConfig(const Options& options) {
     config.tls = {*chain, *private_key};
   }
   if (options.tls_pinned) {
-    auto made = rpc::MakePinnedCertificate(config.controller_key);
+    auto made = rpc::MakePinnedCertificate(keys->Get()->front());
     if (!made.ok()) return made.status();
     config.tls = {made->certificate, made->private_key};
   }
-  // Lives of a controller are ordered, also across hosts: the only use of the wall clock. If it was set back, the hub
-  // counts on from what agents say that they know.
+  // Lives of a controller are ordered, also across hosts: beside the ends of tokens the only use of the wall clock. If
+  // it was set back, the hub counts on from what agents say that they know.
   config.hub.job.controller_incarnation = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
   config.hub.job.settings = options.settings;
   config.hub.greater_incarnation = [](uint64_t than) {
@@ -113,7 +115,9 @@ int Run(const Options& options) {
     if (number != SIGUSR1) return loop.Stop();
     server->WhenEmpty([&loop] { loop.Stop(); });
   });
-  const auto config = MakeConfig(options);
+  auto read = token::ReadKeys(options.key_fd, options.key_file);
+  const auto keys = std::make_shared<token::KeyRing>(read.ok() ? *std::move(read) : token::ControllerKeys());
+  const auto config = read.ok() ? MakeConfig(options, keys) : read.status();
   if (!config.ok()) {
     log.Write(hub::LogLevel::kError, config.status().message());
     return 2;
@@ -129,6 +133,8 @@ int Run(const Options& options) {
                                                config->tls.private_key.empty() ? ", without TLS" : ", with TLS"));
   if (options.ready_fd >= 0) SayReady(options.ready_fd, address);
   if (options.lifeline_fd >= 0) StopAtEndOf(options.lifeline_fd, &loop);
+  token::KeyFile key_file(options.key_file, keys.get(), &loop, &log);
+  if (!options.key_file.empty()) loop.RunHere([&key_file] { key_file.WatchFromLoop(); });
   loop.Run();
   log.Write(hub::LogLevel::kInfo, "ends");
   return 0;
@@ -140,8 +146,8 @@ int Complain(const absl::Status& status) {
 }
 
 int PrintCertificate(const Options& options) {
-  const auto key = options.key_fd >= 0 ? ReadSecretFd(options.key_fd) : ReadSecretFile(options.key_file);
-  const auto made = key.ok() ? rpc::MakePinnedCertificate(*key) : key.status();
+  const auto keys = token::ReadKeys(options.key_fd, options.key_file);
+  const auto made = keys.ok() ? rpc::MakePinnedCertificate(keys->front()) : keys.status();
   if (!made.ok()) return Complain(made.status());
   const std::string& text = made->certificate;
   return write(STDOUT_FILENO, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1;

@@ -54,8 +54,8 @@ const Program& ControllerProgram() {
       "agent of any job is left.\n",
       {
           {"--listen", "HOST:PORT", "where agents connect (127.0.0.1:0; port 0 = any free one)"},
-          {"--key-fd", "N", "read the controller key from this descriptor"},
-          {"--key-file", "FILE", "read it from this file of mode 0600"},
+          {"--key-fd", "N", "read the controller key from this descriptor; of two lines the second is an old key"},
+          {"--key-file", "FILE", "read it from this file of mode 0600, and again when it changes"},
           {"--ready-fd", "N", "write HOST:PORT and a newline here when listening, then close it"},
           {"--lifeline-fd", "N", "end when this descriptor reads end of file"},
           {"--health-listen", "HOST:PORT", "answer gRPC health checks here, without a token: readiness, not liveness"},

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "base/auth.h"
 #include "base/unique_fd.h"
 #include "controller/rpc/fake_agent.h"
@@ -47,10 +48,18 @@ class Controller {
     args.insert(args.end(), extra.begin(), extra.end());
     Spawn(args, {{key.read.get(), 3}, {ready.write.get(), 4}, {lifeline.read.get(), 5}});
     ready.write.Reset();
-    char c;
-    while (read(ready.read.get(), &c, 1) == 1) address_ += c;
-    if (!address_.empty() && address_.back() == '\n') address_.pop_back();
+    ReadAddress(ready.read.get());
     lifeline_ = std::move(lifeline.write);
+  }
+  // With its keys in a file, and what it says to be read by WaitForLog.
+  static std::unique_ptr<Controller> WithKeyFile(const std::string& path) {
+    std::unique_ptr<Controller> c(new Controller(NotYet()));
+    Pipe ready, log;
+    c->Spawn({kBinary, "--key-file", path, "--ready-fd", "4"}, {{ready.write.get(), 4}, {log.write.get(), 2}});
+    ready.write.Reset();
+    c->ReadAddress(ready.read.get());
+    c->log_ = std::move(log.read);
+    return c;
   }
   // With arguments alone.
   static int ExitCode(std::vector<std::string> args) {
@@ -68,6 +77,17 @@ class Controller {
   const std::string& address() const { return address_; }
   void Signal(int signal) { kill(pid_, signal); }
   void CutLifeline() { lifeline_.Reset(); }
+  // Reads on until a line has this; false if none will come any more.
+  bool WaitForLog(const std::string& words) {
+    std::string line;
+    char c;
+    while (read(log_.get(), &c, 1) == 1) {
+      line += c;
+      if (c == '\n' && line.find(words) != std::string::npos) return true;
+      if (c == '\n') line.clear();
+    }
+    return false;
+  }
   // Exit code, or 128 + signal. The test's own time limit bounds it.
   int Wait() {
     int status = 0;
@@ -85,11 +105,25 @@ class Controller {
     return std::make_unique<rpc::FakeAgent>(grpc::CreateCustomChannel(address_, credentials, args), "j",
                                             token.empty() ? shown : token);
   }
+  // Whether an agent with this token is welcome, which it shows everywhere.
+  bool Welcomes(const std::string& token) {
+    grpc::ChannelArguments args;
+    args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    rpc::OpenDoor(address_, "j", token, &args);
+    const auto channel = grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), args);
+    return rpc::FakeAgent(channel, "j", token).Connect("b", "h2");
+  }
 
  private:
   struct NotYet {};
   explicit Controller(NotYet) {}
 
+  void ReadAddress(int fd) {
+    char c;
+    while (read(fd, &c, 1) == 1) address_ += c;
+    if (!address_.empty() && address_.back() == '\n') address_.pop_back();
+  }
   void Spawn(const std::vector<std::string>& args, const std::vector<std::pair<int, int>>& descriptors) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
@@ -105,7 +139,7 @@ class Controller {
   }
 
   pid_t pid_ = 0;
-  UniqueFd lifeline_;
+  UniqueFd lifeline_, log_;
   std::string address_;
 };
 
@@ -170,6 +204,43 @@ TEST(ProcessTest, SpeaksTlsWithTheFilesItIsGiven) {
   EXPECT_EQ(plain->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
+TEST(ProcessTest, KeysAreExchangedWhileItRuns) {
+  const std::string path = TempFile("exchanged_key", "secret\n", 0600);
+  const auto exchange = [&](const std::string& text) {
+    EXPECT_EQ(rename(TempFile("next_key", text, 0600).c_str(), path.c_str()), 0);
+  };
+  const auto controller = Controller::WithKeyFile(path);
+  const std::string old_token = MakeToken("secret", "j", "member");
+  const std::string new_token = MakeToken("other", "j", "member");
+  auto agent = controller->Agent(grpc::InsecureChannelCredentials());
+  ASSERT_TRUE(agent->Connect("a", "h1"));
+  EXPECT_FALSE(controller->Welcomes(new_token));
+
+  exchange("other\nsecret\n");
+  ASSERT_TRUE(controller->WaitForLog("keys read again from " + path + ": 2 keys"));
+  EXPECT_TRUE(controller->Welcomes(old_token));
+  EXPECT_TRUE(controller->Welcomes(new_token));
+
+  exchange("a\nb\nc\n");
+  ASSERT_TRUE(controller->WaitForLog("keys stay as they were: " + path + " has more than 2 lines"));
+  EXPECT_TRUE(controller->Welcomes(old_token));
+
+  exchange("other\n");
+  ASSERT_TRUE(controller->WaitForLog("keys read again from " + path + ": 1 key"));
+  EXPECT_FALSE(controller->Welcomes(old_token));
+  EXPECT_TRUE(controller->Welcomes(new_token));
+  // The stream from before is there.
+  ASSERT_TRUE(agent->Join(1, 0, 1));
+  EXPECT_EQ(agent->Expect<Welcome>().session, 1u);
+}
+
+TEST(ProcessTest, TokensEndByTheClockOfTheWall) {
+  Controller controller;
+  const int64_t now_s = absl::GetCurrentTimeNanos() / 1000000000;
+  EXPECT_TRUE(controller.Welcomes(MakeToken("secret", "j", "member", now_s + 3600)));
+  EXPECT_FALSE(controller.Welcomes(MakeToken("secret", "j", "member", now_s - 1)));
+}
+
 TEST(ProcessTest, ATakenPortIsAnError) {
   Controller first;
   const std::string key = TempFile("key", "secret", 0600);
@@ -182,6 +253,7 @@ TEST(ProcessTest, WhatIsWrongWithItsArgumentsIsAUsageError) {
   EXPECT_EQ(Controller::ExitCode({}), 2);
   EXPECT_EQ(Controller::ExitCode({"--key-file", "/no/such/file"}), 2);
   EXPECT_EQ(Controller::ExitCode({"--key-file", open_key}), 2);
+  EXPECT_EQ(Controller::ExitCode({"--key-file", TempFile("keys", "a\nb\nc", 0600)}), 2);
   EXPECT_EQ(Controller::ExitCode({"--key-file", key, "--listen", "0.0.0.0:0"}), 2);
   EXPECT_EQ(Controller::ExitCode({"--key-file", key, "--tls-cert", key, "--tls-key", key}), 2);
   EXPECT_EQ(Controller::ExitCode({"--version"}), 0);

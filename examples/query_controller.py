@@ -31,7 +31,9 @@ def channel_to(job: dict[str, Any]) -> grpc.Channel:
     """A channel that proves the token by HTTP's CONNECT, before gRPC begins."""
     nonce = secrets.token_hex(16)
     proof = hmac.new(job["token"].encode(), f"door/{nonce}".encode(), "sha256").hexdigest()
-    credentials = base64.b64encode(f"{job['job']}:{nonce}.{proof}".encode()).decode()
+    # Of a token that expires, when: it is a part of the token, and no secret.
+    end = job["token"][64:]
+    credentials = base64.b64encode(f"{job['job']}:{nonce}.{proof}{end}".encode()).decode()
     options = [
         ("grpc.enable_http_proxy", 0),
         ("grpc.http_connect_server", job["controller"]),

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/door_proof.h"
 #include "proto/codec/codec.h"
@@ -27,19 +29,20 @@ bool IsPermanent(grpc::StatusCode code) {
   return code == grpc::UNAUTHENTICATED || code == grpc::FAILED_PRECONDITION || code == grpc::INVALID_ARGUMENT;
 }
 
-// What the front door meant.
-grpc::Status AtTheDoor(const grpc::Status& how) {
-  if (IsDoorRefusal(how.error_message())) return grpc::Status(grpc::UNAUTHENTICATED, kWrongToken);
-  // The next attempt has a new proof.
-  if (IsProofFromElsewhere(how.error_message())) return grpc::Status(grpc::PERMISSION_DENIED, kProofFromElsewhere);
-  return how;
+// What the front door meant. After PERMISSION_DENIED the next attempt has a new proof.
+grpc::Status AtTheDoor(const grpc::Status& how, const std::string& token) {
+  const absl::Status answer = DoorAnswer(how.error_message(), token);
+  if (answer.ok()) return how;
+  return grpc::Status(static_cast<grpc::StatusCode>(answer.code()), std::string(answer.message()));
 }
 
 std::string Explain(const std::string& address, const grpc::Status& status) {
   switch (status.error_code()) {
     case grpc::UNAUTHENTICATED:
       return absl::StrCat("the controller at ", address, " refuses the token: ", status.error_message(),
-                          "; check that controller and launcher were given the same key and job name");
+                          absl::StartsWith(status.error_message(), kExpiredToken)
+                              ? ""
+                              : "; check that controller and launcher were given the same key and job name");
     case grpc::FAILED_PRECONDITION:
     case grpc::INVALID_ARGUMENT:
       return absl::StrCat("the controller at ", address, " refuses this agent: ", status.error_message());
@@ -163,7 +166,7 @@ void ControllerLink::SayLease() {
 }
 
 void ControllerLink::Lost(const grpc::Status& how) {
-  const grpc::Status status = AtTheDoor(how);
+  const grpc::Status status = AtTheDoor(how, config_.channel.token);
   CancelTimers();
   stream_ = nullptr;
   const bool ours = !failure_.empty();

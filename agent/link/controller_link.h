@@ -28,7 +28,7 @@ struct ControllerLinkConfig {
 // address outlives an attempt. All methods and callbacks on the loop.
 //
 //   CONNECTING --welcome--> CONNECTED --stream ends--> WAITING --50 to 250 ms--> CONNECTING
-//   any --wrong token, version, job name, a message that is too large--> PERMANENT
+//   any --wrong or expired token, version, job name, a message that is too large--> PERMANENT
 class ControllerLink {
  public:
   struct Callbacks {

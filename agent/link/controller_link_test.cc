@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -50,11 +51,11 @@ class ControllerLinkTest : public testing::Test {
     controller_.Start();
     MakeLink(controller_.address());
   }
-  void MakeLink(const std::string& address) {
+  void MakeLink(const std::string& address, const std::string& token = "secret") {
     ControllerLinkConfig config;
     config.channel.address = address;
     config.channel.job = "test";
-    config.channel.token = "secret";
+    config.channel.token = token;
     config.hello.agent_id = "a";
     const auto on_state = [this](const LinkState& state) {
       states_.push_back(state);
@@ -108,22 +109,31 @@ TEST_F(ControllerLinkTest, WhatIsTooMuchTogetherGoesOutOneByOne) {
   }
 }
 
+// A door that gives this answer to up to `times` guests, or until `enough`.
+void AnswerGuests(int listener, absl::string_view answer, int times,
+                  const std::function<bool(const std::string&)>& enough) {
+  for (int i = 0; i < times; ++i) {
+    pollfd entry{listener, POLLIN, 0};
+    if (poll(&entry, 1, 20000) != 1) return;
+    const UniqueFd guest(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    std::string head;
+    char byte;
+    while (!absl::EndsWith(head, "\r\n\r\n") && recv(guest.get(), &byte, 1, 0) == 1) head.push_back(byte);
+    EXPECT_GT(send(guest.get(), answer.data(), answer.size(), MSG_NOSIGNAL), 0);
+    if (enough(head)) return;
+  }
+}
+
 TEST_F(ControllerLinkTest, AProofThatIsKnownFromElsewhereIsTriedAgainAsANewOne) {
   const UniqueFd socket = ListenTcp("127.0.0.1:0").value();
   std::set<std::string> proofs;
   std::thread door([&] {
     // gRPC may come again with the same one before the link makes another channel.
-    for (int i = 0; i < 100 && proofs.size() < 2; ++i) {
-      pollfd entry{socket.get(), POLLIN, 0};
-      if (poll(&entry, 1, 20000) != 1) return;
-      const UniqueFd guest(accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      std::string head;
-      char byte;
-      while (!absl::EndsWith(head, "\r\n\r\n") && recv(guest.get(), &byte, 1, 0) == 1) head.push_back(byte);
-      proofs.insert(DoorProof(DoorCredentials(head)));
-      constexpr absl::string_view kAnswer = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
-      EXPECT_GT(send(guest.get(), kAnswer.data(), kAnswer.size(), MSG_NOSIGNAL), 0);
-    }
+    AnswerGuests(socket.get(), "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", 100,
+                 [&](const std::string& head) {
+                   proofs.insert(DoorProof(DoorCredentials(head)));
+                   return proofs.size() == 2;
+                 });
   });
   MakeLink(absl::StrCat("127.0.0.1:", PortOf(socket.get())));
   Say(AgentUp(Lease{}));
@@ -131,6 +141,23 @@ TEST_F(ControllerLinkTest, AProofThatIsKnownFromElsewhereIsTriedAgainAsANewOne) 
   door.join();
   EXPECT_FALSE(ended_.HasBeenNotified());
   EXPECT_EQ(proofs.size(), 2u);
+}
+
+TEST_F(ControllerLinkTest, AnExpiredTokenIsSaidAtOnceAndEndsTheLink) {
+  const UniqueFd socket = ListenTcp("127.0.0.1:0").value();
+  std::thread door([&] {
+    AnswerGuests(socket.get(), "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", 1,
+                 [](const std::string&) { return true; });
+  });
+  const std::string address = absl::StrCat("127.0.0.1:", PortOf(socket.get()));
+  MakeLink(address, absl::StrCat(std::string(64, 'a'), ".1767225600"));
+  Say(AgentUp(Lease{}));
+  EXPECT_TRUE(ended_.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  door.join();
+  EXPECT_EQ(states_.back().text,
+            absl::StrCat("the controller at ", address,
+                         " refuses the token: the token has expired, on 2026-01-01 at 00:00:00 UTC; "
+                         "make a new one with `farandole-controller token`"));
 }
 
 TEST_F(ControllerLinkTest, WhatNoMessageCarriesIsSaidAndEndsTheLink) {

@@ -26,7 +26,9 @@ void FakeController::Start() {
   builder.RegisterService(this);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) std::abort();
-  const auto check = [this](absl::string_view credentials) { return ProvesToken(credentials, token_); };
+  const auto check = [this](absl::string_view credentials) {
+    return ProvesToken(credentials, token_) ? TokenState::kGood : TokenState::kWrong;
+  };
   const auto hand_over = [this](UniqueFd connection) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
     parameters.fd = connection.Release();

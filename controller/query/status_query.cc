@@ -98,7 +98,7 @@ grpc::Status GetJob(const QueryOptions& options, grpc::Channel* channel, v1::Sta
     return stub->GetJob(&context, v1::GetJobRequest(), status);
   };
   const grpc::Status got = ask();
-  const bool refused = IsDoorRefusal(got.error_message()) || IsProofFromElsewhere(got.error_message());
+  const bool refused = !DoorAnswer(got.error_message(), options.token).ok();
   const bool absent = got.error_code() == grpc::UNAVAILABLE && !refused;
   return absent && channel->WaitForConnected(deadline) ? ask() : got;
 }
@@ -106,8 +106,9 @@ grpc::Status GetJob(const QueryOptions& options, grpc::Channel* channel, v1::Sta
 absl::Status Explain(const QueryOptions& options, const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   const std::string& why = status.error_message();
-  if (IsDoorRefusal(why)) return absl::UnauthenticatedError(kWrongToken);
-  if (IsProofFromElsewhere(why)) return absl::UnavailableError(kProofFromElsewhere);
+  const absl::Status at_the_door = DoorAnswer(why, options.token);
+  if (absl::IsPermissionDenied(at_the_door)) return absl::UnavailableError(at_the_door.message());
+  if (!at_the_door.ok()) return at_the_door;
   switch (status.error_code()) {
     case grpc::UNAVAILABLE:
     case grpc::DEADLINE_EXCEEDED:

@@ -106,8 +106,8 @@ struct Server::State {
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 absl::Status Server::OpenDoor(const ServerConfig& config, EventLoop* loop, const hub::Log* log, State* state) {
-  const auto check = [key = config.controller_key](absl::string_view credentials) {
-    return ProvesAnyToken(credentials, key);
+  const auto check = [keys = config.keys, now_s = config.now_s](absl::string_view credentials) {
+    return ProvesAnyToken(credentials, *keys->Get(), now_s());
   };
   const auto exhausted = [log, loop, next = loop->Now()](const std::string& why) mutable {
     if (loop->Now() < next) return;
@@ -147,10 +147,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   grpc::ServerBuilder builder;
   SetKeepAlive(&builder);
   SetBounds(config, &builder);
-  state->inside = AddAcceptor(
-      GuardedCredentials(config.tls,
-                         [key = config.controller_key](const CallIdentity& call) { return CheckCall(call, key); }),
-      &builder);
+  const auto check = [keys = config.keys, now_s = config.now_s](const CallIdentity& call) {
+    return CheckCall(call, *keys->Get(), now_s());
+  };
+  state->inside = AddAcceptor(GuardedCredentials(config.tls, check), &builder);
   builder.RegisterService(&state->coordination);
   builder.RegisterService(&state->status);
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();

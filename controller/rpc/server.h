@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_CONTROLLER_RPC_SERVER_H_
 #define FARANDOLE_CONTROLLER_RPC_SERVER_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include "controller/hub/log.h"
 #include "controller/rpc/session_call.h"
 #include "controller/rpc/token_guard.h"
+#include "controller/token/key_ring.h"
 
 namespace farandole::controller::rpc {
 
@@ -18,7 +20,10 @@ struct ServerConfig {
   std::string listen;          // HOST:PORT
   std::string health_listen;   // "" = none
   std::string metrics_listen;  // "" = none
-  std::string controller_key;
+  // Whose tokens are accepted; may change at any time.
+  std::shared_ptr<const token::KeyRing> keys;
+  // Seconds since 1970, by which tokens end. From many threads.
+  std::function<int64_t()> now_s;
   TlsFiles tls;
   hub::HubConfig hub;
   size_t message_bytes_max = 64 << 20;

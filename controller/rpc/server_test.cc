@@ -3,6 +3,7 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "base/auth.h"
 #include "base/event_loop.h"
 #include "controller/rpc/fake_agent.h"
+#include "controller/token/key_ring.h"
 #include "farandole/v1/coordination.grpc.pb.h"
 #include "farandole/v1/status.grpc.pb.h"
 #include "gmock/gmock.h"
@@ -22,12 +24,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr int64_t kNowS = 1000000;
 const char kKey[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 ServerConfig Config() {
   ServerConfig config;
   config.listen = "127.0.0.1:0";
-  config.controller_key = kKey;
+  config.keys = std::make_shared<token::KeyRing>(token::ControllerKeys{kKey});
+  config.now_s = [] { return kNowS; };
   config.hub.job.controller_incarnation = 77;
   config.hub.job.new_data_key = [] { return std::string(32, 'k'); };
   return config;
@@ -49,13 +53,13 @@ class ServerTest : public ::testing::Test {
     server_.reset();
   }
   // A connection of its own.
-  std::shared_ptr<grpc::Channel> Dial(int port) {
+  std::shared_ptr<grpc::Channel> Dial(int port, const std::string& token = MemberToken("j")) {
     grpc::ChannelArguments args;
     args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     args.SetMaxReceiveMessageSize(-1);
     const std::string address = absl::StrCat("127.0.0.1:", port);
-    if (port == server_->port()) OpenDoor(address, "j", MemberToken("j"), &args);
+    if (port == server_->port()) OpenDoor(address, "j", token, &args);
     return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
   }
   std::shared_ptr<grpc::Channel> Dial() { return Dial(server_->port()); }
@@ -283,6 +287,63 @@ TEST_F(ServerTest, EveryMethodWantsATokenOfItsJob) {
     const bool member_only = method.find("Coordination") != std::string::npos;
     EXPECT_EQ(code({{"farandole-job", "j"}, {"authorization", observer}}) == kDenied, member_only);
   }
+}
+
+TEST_F(ServerTest, ATokenAfterItsEndBeginsNothing) {
+  auto now_s = std::make_shared<std::atomic<int64_t>>(kNowS);
+  ServerConfig config = Config();
+  config.now_s = [now_s] { return now_s->load(); };
+  Start(config);
+  const std::string member = MakeToken(kKey, "j", "member", kNowS + 60);
+  const std::string observer = MakeToken(kKey, "j", "observer", kNowS + 60);
+  const auto from_before = Dial(server_->port(), member);
+  FakeAgent agent(from_before, "j", member);
+  ASSERT_TRUE(agent.Connect("a", "h1"));
+  ASSERT_TRUE(agent.Join(1, 0, 1));
+  agent.Expect<Welcome>();
+  const View view = agent.Expect<View>();
+  const auto call = [](const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                       const std::string& token) {
+    return Call(channel, method, {{"farandole-job", "j"}, {"authorization", "Bearer " + token}});
+  };
+  const auto kDenied = grpc::StatusCode::UNAUTHENTICATED;
+  EXPECT_NE(call(from_before, "/farandole.v1.Status/GetJob", observer).error_code(), kDenied);
+
+  *now_s = kNowS + 60;
+  for (const char* method : {"/farandole.v1.Coordination/Session", "/farandole.v1.Status/GetJob"}) {
+    const grpc::Status refused = call(from_before, method, member);
+    EXPECT_EQ(refused.error_code(), kDenied) << method;
+    EXPECT_THAT(refused.error_message(), HasSubstr("has expired, on 1970-01-12 at 13:47:40 UTC; make a new one"));
+  }
+  const std::string longer = absl::StrCat(member.substr(0, 65), kNowS + 120);
+  EXPECT_THAT(call(from_before, "/farandole.v1.Status/GetJob", longer).error_message(), HasSubstr("missing or wrong"));
+  const grpc::Status outside = call(Dial(server_->port(), member), "/farandole.v1.Status/GetJob", member);
+  EXPECT_THAT(outside.error_message(), HasSubstr("410"));
+  // What runs goes on: the stream, and what its workers keep for each other.
+  ASSERT_TRUE(agent.SayFor(1, AnnounceOf(view.generation, "x")));
+  EXPECT_EQ(agent.Expect<Item>().index, 1u);
+  EXPECT_NE(call(from_before, "/farandole.v1.Coordination/Put", member).error_code(), kDenied);
+  EXPECT_EQ(call(from_before, "/farandole.v1.Coordination/Put", observer).error_code(), kDenied);
+}
+
+TEST_F(ServerTest, KeysMayBeExchanged) {
+  const auto keys = std::make_shared<token::KeyRing>(token::ControllerKeys{kKey});
+  ServerConfig config = Config();
+  config.keys = keys;
+  Start(config);
+  const auto list_jobs = [&](const std::string& key) {
+    const std::string token = MakeToken(key, "j", "observer");
+    return Call(Dial(server_->port(), token), "/farandole.v1.Status/ListJobs",
+                {{"farandole-job", "j"}, {"authorization", "Bearer " + token}});
+  };
+  EXPECT_TRUE(list_jobs(kKey).ok());
+  EXPECT_THAT(list_jobs("new").error_message(), HasSubstr("407"));
+  keys->Set({"new", kKey});
+  EXPECT_TRUE(list_jobs(kKey).ok());
+  EXPECT_TRUE(list_jobs("new").ok());
+  keys->Set({"new"});
+  EXPECT_THAT(list_jobs(kKey).error_message(), HasSubstr("407"));
+  EXPECT_TRUE(list_jobs("new").ok());
 }
 
 TEST_F(ServerTest, APartOfAJobIsOpenToTheTokensOfThatJobAlone) {

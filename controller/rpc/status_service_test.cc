@@ -19,6 +19,7 @@
 #include "controller/rpc/fake_agent.h"
 #include "controller/rpc/server.h"
 #include "controller/rpc/watch_call.h"
+#include "controller/token/key_ring.h"
 #include "farandole/v1/status.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -35,7 +36,8 @@ class StatusServiceTest : public ::testing::Test {
   StatusServiceTest() {
     ServerConfig config;
     config.listen = "127.0.0.1:0";
-    config.controller_key = kKey;
+    config.keys = std::make_shared<token::KeyRing>(token::ControllerKeys{kKey});
+    config.now_s = [] { return int64_t{1000}; };
     config.hub.job.controller_incarnation = 77;
     config.hub.job.new_data_key = [] { return "key"; };
     EXPECT_TRUE(loop_.Start().ok());
@@ -194,6 +196,10 @@ TEST_F(StatusServiceTest, AQueryPrintsALineAndSaysWhyNot) {
   EXPECT_EQ(query::ExitCode(query::Query(options, keep)), 4);
   options.token = Observer("other");
   EXPECT_EQ(query::ExitCode(query::Query(options, keep)), 5);
+  options.token = MakeToken(kKey, "other", "observer", 1000);
+  const absl::Status expired = query::Query(options, keep);
+  EXPECT_EQ(query::ExitCode(expired), 4);
+  EXPECT_THAT(std::string(expired.message()), HasSubstr("the token has expired, on 1970-01-01 at 00:16:40 UTC"));
   options.controller = "127.0.0.1:1";
   options.timeout_ms = 300;
   const absl::Status nobody = query::Query(options, keep);

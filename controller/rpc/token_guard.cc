@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/auth.h"
 #include "base/door_proof.h"
 #include "base/job_name.h"
@@ -73,9 +74,20 @@ class Credentials final : public grpc::ServerCredentials {
   const CallCheck check_;
 };
 
+// Whose token this is; "" if it is none of this job.
+absl::string_view RoleOf(absl::string_view token, absl::string_view job, const token::ControllerKeys& keys) {
+  for (const std::string& key : keys) {
+    for (const char* role : {"member", "observer"}) {
+      if (EqualSecrets(token, MakeToken(key, job, role, TokenEnd(token)))) return role;
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
-absl::Status CheckCall(const CallIdentity& call, absl::string_view controller_key) {
+absl::Status CheckCall(const CallIdentity& call, const token::ControllerKeys& keys, int64_t now_s) {
+  constexpr absl::string_view kCoordination = "/farandole.v1.Coordination/";
   constexpr absl::string_view kBearer = "Bearer ";
   const absl::Status wrong = absl::UnauthenticatedError(kWrongToken);
   if (call.ambiguous || !absl::StartsWith(call.authorization, kBearer)) return wrong;
@@ -83,11 +95,16 @@ absl::Status CheckCall(const CallIdentity& call, absl::string_view controller_ke
     return absl::InvalidArgumentError(absl::StrCat("the job's name must be ", kJobNameRule));
   }
   const absl::string_view token = absl::string_view(call.authorization).substr(kBearer.size());
-  const absl::string_view job = WholeJob(call.job);
-  if (EqualSecrets(token, MakeToken(controller_key, job, "member"))) return absl::OkStatus();
-  if (!EqualSecrets(token, MakeToken(controller_key, job, "observer"))) return wrong;
-  if (!absl::StartsWith(call.path, "/farandole.v1.Coordination/")) return absl::OkStatus();
-  return absl::UnauthenticatedError("an observer's token may not take part in a job; a member's is wanted");
+  const absl::string_view role = RoleOf(token, WholeJob(call.job), keys);
+  if (role.empty()) return wrong;
+  absl::string_view method = call.path;
+  const bool takes_part = absl::ConsumePrefix(&method, kCoordination);
+  if (takes_part && role != "member") {
+    return absl::UnauthenticatedError("an observer's token may not take part in a job; a member's is wanted");
+  }
+  const bool goes_on = takes_part && (method == "Put" || method == "Get");
+  if (HasEnded(TokenEnd(token), now_s) && !goes_on) return absl::UnauthenticatedError(ExpiredToken(TokenEnd(token)));
+  return absl::OkStatus();
 }
 
 absl::Status CheckHealthCall(const CallIdentity& call) {

@@ -3,12 +3,13 @@
 
 #include <grpcpp/security/server_credentials.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
+#include "controller/token/controller_keys.h"
 
 namespace farandole::controller::rpc {
 
@@ -22,10 +23,14 @@ struct CallIdentity {
 
 inline constexpr char kJobMetadata[] = "farandole-job";
 
-// May this call go on? The tokens of a job hold for its parts, too. UNAUTHENTICATED: no token, a wrong one, or an
-// observer's where a member's is wanted.
+// May this call begin, at this moment in seconds since 1970? The tokens of a job hold for its parts, too.
+// UNAUTHENTICATED: no token, a wrong one, one after its end, or an observer's where a member's is wanted.
 // INVALID_ARGUMENT: malformed job name.
-absl::Status CheckCall(const CallIdentity& call, absl::string_view controller_key);
+//
+// Put and Get go on after the end of a member's token: they belong to the stream of an agent, which goes on as well,
+// and a job that could not build its next communicator would end. Who has such a token alone does not come so far, as
+// the door lets nobody in with it; and without a running job there is no generation for which they are good.
+absl::Status CheckCall(const CallIdentity& call, const token::ControllerKeys& keys, int64_t now_s);
 
 // Health checks only; INVALID_ARGUMENT for everything else.
 absl::Status CheckHealthCall(const CallIdentity& call);

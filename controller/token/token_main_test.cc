@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <string>
+#include <utility>
 
 #include "base/auth.h"
 
 namespace farandole::controller::token {
 namespace {
+
+constexpr int64_t kNowS = 1000000;
 
 std::string KeyFd(const std::string& key) {
   int fds[2];
@@ -20,16 +23,39 @@ std::string KeyFd(const std::string& key) {
 }
 
 std::string Complaint(const std::vector<std::string>& args) {
-  const auto token = TokenOf(args);
+  const auto token = TokenOf(args, kNowS);
   EXPECT_TRUE(absl::IsInvalidArgument(token.status())) << token.status();
   return std::string(token.status().message());
 }
 
 TEST(TokenMainTest, ATokenIsThatOfTheJobAndRole) {
-  EXPECT_EQ(*TokenOf({"--job", "team/j", "--key-fd", KeyFd("secret\n")}), MakeToken("secret", "team", "member"))
+  EXPECT_EQ(*TokenOf({"--job", "team/j", "--key-fd", KeyFd("secret\n")}, kNowS), MakeToken("secret", "team", "member"))
       << "that of the whole job";
-  EXPECT_EQ(*TokenOf({"--job", "j", "--role", "observer", "--key-fd", KeyFd("secret")}),
+  EXPECT_EQ(*TokenOf({"--job", "j", "--role", "observer", "--key-fd", KeyFd("secret")}, kNowS),
             MakeToken("secret", "j", "observer"));
+}
+
+TEST(TokenMainTest, ATokenMayHaveAnEnd) {
+  const std::pair<std::string, int64_t> durations[] = {
+      {"45s", 45}, {"30m", 1800}, {"12h", 43200}, {"90d", 7776000}, {"36500d", 3153600000}};
+  for (const auto& [text, seconds] : durations) {
+    EXPECT_EQ(*TokenOf({"--job", "j", "--valid-for", text, "--key-fd", KeyFd("secret")}, kNowS),
+              MakeToken("secret", "j", "member", kNowS + seconds))
+        << text;
+  }
+  for (const char* text :
+       {"", "90", "d", "0d", "-1d", "+1d", " 1d", "1 d", "1.5h", "1w", "36501d", "1h30m", "99999999999999999999s"}) {
+    EXPECT_EQ(Complaint({"--job", "j", "--valid-for", text, "--key-fd", "0"}),
+              "--valid-for must be a whole number with its unit, s, m, h or d, such as 30m, 12h or 90d, and at most "
+              "36500d, not '" +
+                  std::string(text) + "'");
+  }
+}
+
+TEST(TokenMainTest, TheFirstKeyMakesTokens) {
+  EXPECT_EQ(*TokenOf({"--job", "j", "--key-fd", KeyFd("new\nold\n")}, kNowS), MakeToken("new", "j", "member"));
+  const auto token = TokenOf({"--job", "j", "--key-fd", KeyFd("a\nb\nc\n")}, kNowS);
+  EXPECT_TRUE(absl::IsFailedPrecondition(token.status())) << token.status();
 }
 
 TEST(TokenMainTest, MistakesAreNamed) {
@@ -39,7 +65,7 @@ TEST(TokenMainTest, MistakesAreNamed) {
   EXPECT_EQ(Complaint({"--job", "j"}), "give the controller's key with one of --key-fd and --key-file");
   EXPECT_EQ(Complaint({"--job", "j", "--key-fd", "0", "--key-file", "f"}),
             "give the controller's key with one of --key-fd and --key-file");
-  EXPECT_TRUE(absl::IsFailedPrecondition(TokenOf({"--job", "j", "--key-file", "/no/file"}).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(TokenOf({"--job", "j", "--key-file", "/no/file"}, kNowS).status()));
 }
 
 }  // namespace

@@ -94,6 +94,7 @@ def test_threads_per_process() -> None:
 def test_token() -> None:
     expected = hmac.new(b"00ff", b"job/member", hashlib.sha256).hexdigest()
     assert tokens.member_token("00ff", "job") == expected
+    assert tokens.member_token("00ff\nthe old one", "job") == expected
     reader = tokens.pipe_with("secret")
     assert os.read(reader, 100) == b"secret" and os.read(reader, 100) == b""
     os.close(reader)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 import re
 import socket
@@ -149,6 +150,14 @@ def test_wrong_token(tmp_path: Path) -> None:
     with controller("key") as address, agent(address, tokens.member_token("another key", "j")) as name:
         sentence = init_with(tmp_path, name)
     assert address in sentence and "token" in sentence, sentence
+
+
+def test_expired_token(tmp_path: Path) -> None:
+    token = f"{hmac.new(b'key', b'j/member/1', 'sha256').hexdigest()}.1"
+    with controller("key") as address, agent(address, token) as name:
+        sentence = init_with(tmp_path, name)
+    assert "the token has expired, on 1970-01-01 at 00:00:01 UTC" in sentence, sentence
+    assert "`farandole-controller token`" in sentence and "key and job name" not in sentence, sentence
 
 
 def test_another_version(tmp_path: Path) -> None:

@@ -185,6 +185,49 @@ hvd.shutdown()
         assert job.lines("first ") == ["1 zombies 0"], job.report()
 
 
+def test_a_token_that_expires_while_its_job_runs(tmp_path: Path) -> None:
+    """The stream goes on. When it breaks, the agent says why it cannot come back, and nobody waits for ever."""
+    body = """
+import os, time
+import light as hvd
+hvd.init()
+# Never a replay: each step needs the controller.
+for step in range(10**9):
+    hvd.allreduce(hvd.full((4,), 1.0), name=f"x{step}")
+    if step % 100 == 0:
+        os.write(1, f"at {step}\\n".encode())
+    time.sleep(0.002)
+"""
+    script = tmp_path / "script.py"
+    script.write_text(body)
+    valid_s = 10
+    program = locate.find("farandole-controller")
+    with ExitStack() as stack:
+        first = stack.enter_context(ExitStack())
+        address = first.enter_context(controller(tmp_path))
+        make = [program, "token", "--job", "j", "--key-file", str(tmp_path / "key"), "--valid-for", f"{valid_s}s"]
+        until = time.monotonic() + valid_s
+        token = secret(tmp_path / "token", subprocess.run(make, check=True, capture_output=True, text=True).stdout)
+        command = [locate.find("farandole-agent"), "--pod", "--job", "j", "--controller", address]
+        command += ["--token-file", str(token), "--size", "1", "--", sys.executable, str(script)]
+        variables = {"JOB_COMPLETION_INDEX": "0", "FARANDOLE_CONTROLLER_TIMEOUT_SECONDS": "1"}
+        job = stack.enter_context(processes.running(command, tmp_path, variables))
+        job.wait_for(lambda: len(job.lines("at ")) > 0, "a step")
+        time.sleep(max(0.0, until + 1.5 - time.monotonic()))
+        steps = len(job.lines("at "))
+        job.wait_for(lambda: len(job.lines("at ")) > steps + 1, "steps after the end of the token")
+        first.close()
+        again = [program, "--key-file", str(tmp_path / "key"), "--listen", address]
+        process = subprocess.Popen(again, stdin=subprocess.DEVNULL, env=processes.environment())
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        # As when the controller is gone; the next attempt cannot begin, which is 1.
+        assert job.wait() == 75, job.report()
+    refusal = f"farandole-agent: the controller at {address} refuses the token: the token has expired, on "
+    assert refusal in job.stderr, job.report()
+    assert "FARANDOLE_CONTROLLER_TIMEOUT_SECONDS" in job.stderr, job.report()
+
+
 def test_a_pod_waits_for_its_controller(tmp_path: Path) -> None:
     """It may be scheduled before it."""
     with controller(tmp_path) as address:

@@ -54,7 +54,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "controller/members": ("base", "proto", "proto/rules", "controller/types"),
     "controller/metrics": ("base", "proto", "controller/hub", "controller/types"),
     "controller/query": ("base", "proto", "controller/rpc"),
-    "controller/token": ("base", "proto"),
+    "controller/token": ("base", "proto", "controller/hub"),
     "controller/ready": ("base", "proto", "proto/rules", "controller/log", "controller/types"),
     "controller/recovery": (
         "base",
@@ -81,6 +81,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
         "proto/rules",
         "controller/hub",
         "controller/metrics",
+        "controller/token",
         "controller/types",
     ),
     "controller/types": ("base", "proto"),

@@ -19,7 +19,7 @@ from farandole.session.placement import Place
 
 
 def read_key(path: str) -> str:
-    """The secret in a file.
+    """The secret in a file: a key, or two while one is exchanged for another, each in a line.
 
     Raises:
         ValueError: it cannot be read, is empty, or others may read it.
@@ -34,8 +34,9 @@ def read_key(path: str) -> str:
     # Kubernetes mounts a secret as root's, and lets the group of the pod read it.
     if mode & 0o077 and not (status.st_uid == 0 and mode == 0o440):
         raise ValueError(f"FARANDOLE_KEY_FILE={path} has mode {mode:o}; others may read it: chmod 600 {path}")
-    if len(key) < 16:
-        raise ValueError(f"FARANDOLE_KEY_FILE={path} holds {len(key)} characters, too few for a secret")
+    shortest = min(len(line.strip()) for line in key.split("\n"))
+    if shortest < 16:
+        raise ValueError(f"FARANDOLE_KEY_FILE={path} holds {shortest} characters, too few for a secret")
     return key
 
 

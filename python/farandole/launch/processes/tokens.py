@@ -8,7 +8,8 @@ import os
 
 
 def member_token(key: str, job: str) -> str:
-    """What an agent shows to the controller. `key` is taken as the text that the controller was given."""
+    """What an agent shows to the controller. `key` is taken as the text that the controller was given: of two keys,
+    each in a line, the first one counts."""
     return _token(key, job, "member")
 
 
@@ -18,7 +19,8 @@ def observer_token(key: str, job: str) -> str:
 
 
 def _token(key: str, job: str, role: str) -> str:
-    return hmac.new(key.encode(), f"{job}/{role}".encode(), hashlib.sha256).hexdigest()
+    first = key.split("\n", 1)[0].rstrip()
+    return hmac.new(first.encode(), f"{job}/{role}".encode(), hashlib.sha256).hexdigest()
 
 
 def pipe_with(secret: str) -> int:
