@@ -129,12 +129,15 @@ absl::Status ReadToken(const CommandLine& line, int token_fd, AgentOptions* opti
 }
 
 absl::Status ReadTls(const CommandLine& line, int tls_pinned_fd, AgentOptions* options) {
-  options->tls_pinned = line.Has("--tls-pinned-fd");
+  options->tls_pinned = line.Has("--tls-pinned-fd") || line.Has("--tls-pinned");
   if (options->tls_pinned) {
-    if (line.Has("--tls-ca") || line.Has("--insecure")) {
-      return absl::InvalidArgumentError("--tls-pinned-fd excludes --tls-ca and --insecure");
+    const bool both = line.Has("--tls-pinned-fd") && line.Has("--tls-pinned");
+    if (both || line.Has("--tls-ca") || line.Has("--insecure")) {
+      return absl::InvalidArgumentError("--tls-pinned, --tls-pinned-fd, --tls-ca and --insecure exclude each other");
     }
-    absl::StatusOr<std::string> certificate = ReadSecretFd(tls_pinned_fd);
+    std::string path;
+    line.Text("--tls-pinned", &path);
+    absl::StatusOr<std::string> certificate = path.empty() ? ReadSecretFd(tls_pinned_fd) : ReadSecretFile(path);
     if (!certificate.ok()) return absl::InvalidArgumentError(certificate.status().message());
     options->tls_ca_pem = *certificate;
     return absl::OkStatus();
@@ -209,7 +212,8 @@ const Program& AgentProgram() {
           {"--lifeline-fd", "N", "end when this descriptor reads end of file"},
           {"--launcher-fd", "N", "a socket to the launcher, which keeps what outlives an agent"},
           {"--tls-ca", "FILE", "certificates that may have signed the controller's (PEM)"},
-          {"--tls-pinned-fd", "N", "read the certificate of a controller with --tls-pinned from this descriptor"},
+          {"--tls-pinned", "FILE", "the certificate of a controller with --tls-pinned, in a file of mode 0600"},
+          {"--tls-pinned-fd", "N", "read it from this descriptor"},
           {"--insecure", "", "send the token beyond loopback without TLS"},
           {"--prefix-output", "", "begin each line of a worker's output with its rank"},
           {"--grace-seconds", "S", "after a worker has failed, for the others to end by themselves (3)"},

@@ -124,7 +124,10 @@ TEST(AgentOptions, ThePinnedCertificateIsTls) {
   EXPECT_TRUE(options->tls_pinned);
   EXPECT_EQ(options->tls_ca_pem, "PEM");
   EXPECT_EQ(Complaint(Good({"--tls-pinned-fd", Secret("PEM"), "--insecure"})),
-            "--tls-pinned-fd excludes --tls-ca and --insecure");
+            "--tls-pinned, --tls-pinned-fd, --tls-ca and --insecure exclude each other");
+  EXPECT_EQ(Complaint(Good({"--tls-pinned-fd", Secret("PEM"), "--tls-pinned", "f"})),
+            "--tls-pinned, --tls-pinned-fd, --tls-ca and --insecure exclude each other");
+  EXPECT_NE(Complaint(Good({"--tls-pinned", "/no/file"})).find("/no/file"), std::string::npos);
 }
 
 TEST(AgentOptions, APodFindsItsPlaceInTheEnvironment) {
