@@ -64,6 +64,19 @@ test-quick: deps  ## the C++ tests beside their sources, the tests of the API an
 	bazel test --test_output=errors -- //... -//tests/...
 	@$(VENV)/python -m pytest -q -n2 tests/api tests/tidy
 
+.PHONY: images
+images: wheel  ## container images as files, without Docker: build/images/*.tar (needs root); one: make images IMAGES=worker-tensorflow
+	@scripts/install_deps.sh --buildah
+	@$(VENV)/python scripts/build_images.py $(IMAGES)
+
+.PHONY: test-kubernetes
+test-kubernetes: wheel  ## pods on a cluster that is built from Debian's source the first time, some minutes (needs root)
+	@scripts/install_deps.sh --buildah
+	@scripts/install_deps.sh --kubectl
+	@scripts/install_kubernetes.sh
+	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests/with_kubernetes" $(VENV)/python -m pytest -q -rs -s \
+	  --junitxml=build/test/test-kubernetes.xml tests/with_kubernetes
+
 .PHONY: test-manifests
 test-manifests: deps  ## deploy/kubernetes: rendered, against schemas and policies, and run as processes; needs what `make build` builds
 	@scripts/install_deps.sh --kubectl

@@ -23,6 +23,8 @@ constexpr int64_t kAnnouncementsMs = 1;
 
 // Outages of the link that are shorter are nobody's business: a controller that is started again is back by then.
 constexpr int64_t kOutageMs = 1000;
+// Pods start in any order, and names of DNS may not be there yet.
+constexpr int64_t kFirstOutageMs = 5000;
 // Longer than a loaded machine keeps a process waiting.
 constexpr int64_t kStandstillMs = 5000;
 constexpr char kLeftCause[] = "has left the job";
@@ -122,13 +124,16 @@ void Agent::LogLink(const LinkState& state) {
     outage_timer_ = 0;
   }
   if (state.connected) {
-    if (outage_logged_) log_(absl::StrCat("connected to the controller at ", config_.link.channel.address, " again"));
+    if (outage_logged_) {
+      log_(absl::StrCat("connected to the controller at ", config_.link.channel.address, link_was_up_ ? " again" : ""));
+    }
     outage_logged_ = false;
     link_was_up_ = true;
   } else if (state.permanent) {
     LogOutage();
-  } else if (link_was_up_ && outage_timer_ == 0 && !outage_logged_) {
-    outage_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(kOutageMs), [this] { LogOutage(); });
+  } else if (outage_timer_ == 0 && !outage_logged_) {
+    const int64_t wait_ms = link_was_up_ ? kOutageMs : kFirstOutageMs;
+    outage_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(wait_ms), [this] { LogOutage(); });
   }
 }
 

@@ -72,7 +72,8 @@ class Agent {
   using Connection = std::shared_ptr<local::LocalConnection>;
 
   void LinkChanged(const LinkState& state);
-  // Tells people of an outage that lasts, and of its end. The first attempt is no news, nor is one more that fails.
+  // Tells people of an outage that lasts, and of its end. That the controller is late is news later than that it has
+  // gone; one more attempt that fails is none.
   void LogLink(const LinkState& state);
   void LogOutage();
   void FromController(const ToWorkers& message);

@@ -233,7 +233,8 @@ def test_a_pod_waits_for_its_controller(tmp_path: Path) -> None:
     with controller(tmp_path) as address:
         pass
     pods = Pods(tmp_path, address, 1, 1, "none")
-    time.sleep(1)
+    # Longer than the agent is silent about it.
+    time.sleep(7)
     host_and_port = address
     command = [locate.find("farandole-controller"), "--key-file", str(tmp_path / "key"), "--listen", host_and_port]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=processes.environment())
@@ -242,3 +243,6 @@ def test_a_pod_waits_for_its_controller(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
+    said = pods.jobs[0].stderr
+    assert f"farandole-agent: no connection to the controller at {address}" in said, said
+    assert f"farandole-agent: connected to the controller at {address}\n" in said, said

@@ -13,6 +13,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+import debian_root  # noqa: E402
+
 WORK = ROOT / "build" / "root"
 BASE = WORK / "base"
 READY = WORK / "ready"
@@ -30,20 +33,6 @@ mount -t tmpfs tmpfs "$0/tmp" && exec chroot "$0" env -i "$@"
 def run(*command: object, **extra: object) -> str:
     """Standard output of a command that must succeed."""
     return subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE, text=True, **extra).stdout
-
-
-def mirror() -> tuple[str, str]:
-    """Address and suite of this machine's own Debian."""
-    suite = run("sh", "-c", ". /etc/os-release; echo $VERSION_CODENAME").strip()
-    targets = run(
-        "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages", "Origin: Debian"
-    )
-    found = [line.split()[0] for line in targets.splitlines() if line.split()[1] == suite]
-    if not found:
-        raise SystemExit(
-            f"wheel-test: apt knows no source of {suite}; look at /etc/apt/sources.list, run apt-get update"
-        )
-    return found[0], suite
 
 
 def inside(*command: object, folder: str = "/", timeout_s: int = 600, **variables: str) -> str:
@@ -75,9 +64,8 @@ def make_root() -> None:
         return
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
-    address, suite = mirror()
-    print(f"wheel-test: making a {suite} root under {WORK.relative_to(ROOT)} (once)", flush=True)
-    run("debootstrap", "--variant=minbase", "--include=python3,python3-venv", suite, BASE, address)
+    print(f"wheel-test: making a root under {WORK.relative_to(ROOT)} (once)", flush=True)
+    debian_root.make(BASE)
     # Debian's installer writes such a file, debootstrap does not; torchrun looks for both names.
     (BASE / "etc" / "hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {HOST}\n")
     version = inside("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from farandole.launch.kubernetes import flags as kubernetes_flags
 from farandole.launch.settings import flags
 from farandole.launch.settings.settings import Settings
 from farandole.version import __version__
@@ -25,6 +26,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     flags.add_arguments(run)
     _add_status(commands)
+    kubernetes_flags.add(commands)
     commands.add_parser(
         "completion",
         help="prints what bash or zsh needs to complete flags",
@@ -107,6 +109,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from farandole.launch.status import status
 
         return status.run(parsed)
+    if parsed.subcommand == "kubernetes":
+        from farandole.launch.kubernetes import commands
+
+        return commands.start(parsed)
     if parsed.subcommand == "completion":
         from farandole.launch.cli import completion
 

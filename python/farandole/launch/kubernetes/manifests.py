@@ -1,0 +1,287 @@
+"""The objects of a job on Kubernetes: an Indexed Job of agents, and a controller of its own.
+
+All of them belong to the Secret that holds the job's key, so whoever deletes that deletes the rest. No object needs
+rights beyond those that a user has who may make Jobs.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from farandole.launch.processes import tokens
+from farandole.version import __version__
+
+CONTROLLER_IMAGE = f"farandole/controller:{__version__}"
+# By which the objects of a job are found.
+LABEL = "farandole.dev/job"
+ROLE = "farandole.dev/role"
+PORT = 7000
+SECRETS, TOKENS = "/var/run/secrets/farandole-key", "/var/run/secrets/farandole"
+# Exit codes of an agent after which another attempt may help: docs/containers.md. As in deploy/kubernetes.
+RETRIED = (75, 137, 143)
+USER = 65532
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """What `farandole kubernetes run` asks for.
+
+    Attributes:
+        name: of the job, and the beginning of its objects' names.
+        image: of the script, with Python, Farandole and the script.
+        command: the script and its arguments.
+        processes: ranks in all.
+        slots: ranks in a pod; divides `processes`.
+        gpus: GPUs of each rank.
+        cpu, memory: of each rank, as Kubernetes writes them; "": whatever the node has.
+        shared_memory: the most that ranks of a pod may exchange by, as Kubernetes writes it.
+        environment: variables of the script.
+        attempts: how often the pods are started again, where that may help.
+        start_timeout_s: how long pods wait for each other.
+        controller_image: of the controller.
+        pull_policy: when images are pulled: "Always", "IfNotPresent", "Never"; "": as Kubernetes does by itself.
+        service_account: of the script's pods; "": that of the namespace, without a token.
+        user: number of the user in the script's pods; None: that of the image.
+    """
+
+    name: str
+    image: str
+    command: tuple[str, ...]
+    processes: int
+    slots: int = 1
+    gpus: int = 0
+    cpu: str = ""
+    memory: str = ""
+    shared_memory: str = "2Gi"
+    environment: tuple[tuple[str, str], ...] = ()
+    attempts: int = 0
+    start_timeout_s: int = 600
+    controller_image: str = CONTROLLER_IMAGE
+    pull_policy: str = ""
+    service_account: str = ""
+    user: int | None = None
+
+    @property
+    def pods(self) -> int:
+        """How many there are."""
+        return self.processes // self.slots
+
+    @property
+    def controller(self) -> str:
+        """The name of the controller's objects."""
+        return f"{self.name}-controller"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The secrets of a job: the controller's key, its certificate, in PEM, and the tokens that follow from the key."""
+
+    key: str
+    certificate: str
+    member: str
+    observer: str
+
+    @classmethod
+    def new(cls, job: str, certificate_of: Any) -> Keys:
+        """New ones. `certificate_of` makes the certificate of a key."""
+        key = secrets.token_hex(32)
+        tokens_of_job = (tokens.member_token(key, job), tokens.observer_token(key, job))
+        return cls(key, certificate_of(key), *tokens_of_job)
+
+
+def _about(spec: JobSpec, name: str, role: str) -> Manifest:
+    return {"name": name, "labels": {"app.kubernetes.io/managed-by": "farandole", LABEL: spec.name, ROLE: role}}
+
+
+def secret(spec: JobSpec, keys: Keys) -> Manifest:
+    """What all other objects belong to."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _about(spec, spec.name, "secret"),
+        "stringData": {
+            "key": keys.key,
+            "certificate": keys.certificate,
+            "token": keys.member,
+            "observer": keys.observer,
+        },
+    }
+
+
+def _mounted(spec: JobSpec, *names: str) -> Manifest:
+    # Files of root, which the group of the pod may read.
+    items = [{"key": name, "path": name} for name in names]
+    return {"name": "farandole", "secret": {"secretName": spec.name, "defaultMode": 0o400, "items": items}}
+
+
+def _confined() -> Manifest:
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+    }
+
+
+def _image(spec: JobSpec, image: str) -> Manifest:
+    return {"image": image, **({"imagePullPolicy": spec.pull_policy} if spec.pull_policy else {})}
+
+
+def controller(spec: JobSpec) -> list[Manifest]:
+    """Its Deployment, which starts it again wherever there is room, and its Service."""
+    arguments = ["--listen", f"0.0.0.0:{PORT}", "--key-file", f"{SECRETS}/key", "--tls-pinned"]
+    container = {
+        "name": "controller",
+        **_image(spec, spec.controller_image),
+        "args": [*arguments, "--log-level", "info"],
+        "ports": [{"name": "agents", "containerPort": PORT}],
+        "readinessProbe": {"tcpSocket": {"port": "agents"}, "periodSeconds": 1},
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}},
+        "securityContext": _confined(),
+        "volumeMounts": [{"name": "farandole", "mountPath": SECRETS, "readOnly": True}],
+    }
+    selected = {LABEL: spec.name, ROLE: "controller"}
+    pod = {
+        "metadata": {"labels": selected},
+        "spec": {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": 5,
+            "securityContext": {
+                "runAsUser": USER,
+                "runAsGroup": USER,
+                "fsGroup": USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [container],
+            # The observer's token is for `farandole kubernetes status`, which asks from inside.
+            "volumes": [_mounted(spec, "key", "certificate", "observer")],
+        },
+    }
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _about(spec, spec.controller, "controller"),
+        "spec": {
+            "replicas": 1,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": selected},
+            "template": pod,
+        },
+    }
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _about(spec, spec.controller, "controller"),
+        "spec": {"selector": selected, "ports": [{"name": "agents", "port": PORT, "targetPort": "agents"}]},
+    }
+    return [deployment, service]
+
+
+def network_policy(spec: JobSpec) -> Manifest:
+    """Nobody but the job's own pods may speak to its pods."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _about(spec, spec.name, "network"),
+        "spec": {
+            "podSelector": {"matchLabels": {LABEL: spec.name}},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"podSelector": {"matchLabels": {LABEL: spec.name}}}]}],
+        },
+    }
+
+
+def _resources(spec: JobSpec) -> Manifest:
+    requests: dict[str, str] = {}
+    limits: dict[str, str] = {}
+    if spec.cpu:
+        requests["cpu"] = _times(spec.cpu, spec.slots)
+    if spec.memory:
+        requests["memory"] = limits["memory"] = _times(spec.memory, spec.slots)
+    if spec.gpus:
+        limits["nvidia.com/gpu"] = str(spec.gpus * spec.slots)
+    return {"requests": requests, "limits": limits}
+
+
+def _times(quantity: str, count: int) -> str:
+    digits = len(quantity) - len(quantity.lstrip("0123456789"))
+    return f"{int(quantity[:digits]) * count}{quantity[digits:]}"
+
+
+def job(spec: JobSpec) -> Manifest:
+    """The pods of the script. An agent is the first process of each."""
+    agent = ["farandole-agent", "--pod", "--job", spec.name, "--controller", f"{spec.controller}:{PORT}"]
+    agent += ["--token-file", f"{TOKENS}/token", "--tls-pinned", f"{TOKENS}/certificate"]
+    agent += ["--size", str(spec.processes), "--local-size", str(spec.slots), "--prefix-output", "--", *spec.command]
+    variables = {
+        "FARANDOLE_START_TIMEOUT": str(spec.start_timeout_s),
+        "PYTHONUNBUFFERED": "1",
+        **dict(spec.environment),
+    }
+    container = {
+        "name": "script",
+        **_image(spec, spec.image),
+        "command": agent,
+        "env": [{"name": name, "value": value} for name, value in variables.items()],
+        "resources": _resources(spec),
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [
+            {"name": "farandole", "mountPath": TOKENS, "readOnly": True},
+            {"name": "shared-memory", "mountPath": "/dev/shm"},
+        ],
+    }
+    group = USER if spec.user is None else spec.user
+    context: Manifest = {"fsGroup": group, "seccompProfile": {"type": "RuntimeDefault"}}
+    if spec.user is not None:
+        context.update({"runAsUser": spec.user, "runAsGroup": spec.user})
+    account = {"serviceAccountName": spec.service_account} if spec.service_account else {}
+    shared_memory = {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": spec.shared_memory}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": _about(spec, spec.name, "script"),
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": spec.pods,
+            "parallelism": spec.pods,
+            "backoffLimit": spec.attempts * spec.pods,
+            "podFailurePolicy": {
+                "rules": [
+                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                    {
+                        "action": "FailJob",
+                        "onExitCodes": {"containerName": "script", "operator": "NotIn", "values": [0, *RETRIED]},
+                    },
+                ]
+            },
+            "template": {
+                "metadata": {"labels": {LABEL: spec.name, ROLE: "script"}},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "automountServiceAccountToken": bool(spec.service_account),
+                    "enableServiceLinks": False,
+                    "terminationGracePeriodSeconds": 30,
+                    **account,
+                    "securityContext": context,
+                    "containers": [container],
+                    "volumes": [_mounted(spec, "token", "certificate"), shared_memory],
+                },
+            },
+        },
+    }
+
+
+def objects(spec: JobSpec, keys: Keys) -> list[Manifest]:
+    """All of them, the Secret first."""
+    return [secret(spec, keys), network_policy(spec), *controller(spec), job(spec)]
+
+
+def text(manifests: list[Manifest]) -> str:
+    """For `kubectl apply -f -`."""
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}, indent=2) + "\n"
