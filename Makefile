@@ -160,7 +160,7 @@ test-keras-2: deps product  ## the same for Keras 2, in the last release of Tens
 MXNET ?= 1.9.1
 
 .PHONY: test-mxnet
-test-mxnet: deps product  ## the front end for MXNet; with another release: make test-mxnet MXNET=1.7.0
+test-mxnet: deps product  ## the front end for MXNet; with another release: make test-mxnet MXNET=1.7.0.post2
 	@scripts/install_deps.sh --mxnet $(MXNET)
 	@PATH="$(CURDIR)/.deps/mxnet-$(MXNET)/bin:$$PATH" python -m pytest -q -rs $(AT_A_TIME) \
 	  --junitxml=build/test/test-mxnet.xml tests/with_mxnet

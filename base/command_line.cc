@@ -56,7 +56,8 @@ std::optional<int> AnswerHelp(const Program& program, const std::vector<std::str
 }
 
 int UsageError(const Program& program, const absl::Status& status) {
-  Print(STDERR_FILENO, absl::StrCat(program.name, ": ", status.message(), "\n", HelpText(program)));
+  Print(STDERR_FILENO,
+        absl::StrCat(program.name, ": ", status.message(), "; ", program.name, " --help says what there is\n"));
   return kUsageErrorCode;
 }
 

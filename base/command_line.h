@@ -37,7 +37,7 @@ std::string HelpText(const Program& program);
 // Answers --help and --version on stdout, if one of them stands before any "--"; then the exit code of the program.
 std::optional<int> AnswerHelp(const Program& program, const std::vector<std::string>& words);
 
-// Says on stderr what is wrong, with the help behind it; the exit code of the program.
+// Says on stderr what is wrong, in a line; the exit code of the program.
 int UsageError(const Program& program, const absl::Status& status);
 
 // The words of a command line by option: "--name VALUE", "--name=VALUE" and flags. Of an option that is there twice the

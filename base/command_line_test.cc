@@ -143,10 +143,10 @@ TEST(CommandLineTest, HelpAndVersionGoToStdoutWhateverElseIsThere) {
   EXPECT_EQ(AnswerHelp(Sample(), {"--n", "1"}), std::nullopt);
 }
 
-TEST(CommandLineTest, AUsageErrorGoesToStderrWithTheHelp) {
+TEST(CommandLineTest, AUsageErrorGoesToStderrInALine) {
   const absl::Status wrong = absl::InvalidArgumentError("--n needs a value");
   EXPECT_EQ(Written(STDERR_FILENO, [&] { EXPECT_EQ(UsageError(Sample(), wrong), 2); }),
-            "sample: --n needs a value\n" + HelpText(Sample()));
+            "sample: --n needs a value; sample --help says what there is\n");
 }
 
 }  // namespace

@@ -15,8 +15,7 @@
 namespace farandole {
 
 // What the controller says to a wrong token, wherever it notices.
-inline constexpr char kWrongToken[] =
-    "the token is missing or wrong for this job; look at the key that controller and launcher were given";
+inline constexpr char kWrongToken[] = "the token is missing or wrong for this job";
 // What it says to a proof that came from another address before.
 inline constexpr char kProofFromElsewhere[] =
     "the proof of the token came from another address before; make a new one, and if that happens again, look for who "

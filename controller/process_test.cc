@@ -37,12 +37,14 @@ struct Pipe {
   UniqueFd read, write;
 };
 
+constexpr char kSecret[] = "the secret of a test";
+
 // A controller with its key on descriptor 3, its readiness on 4, its lifeline on 5. Killed at the end, if need be.
 class Controller {
  public:
   explicit Controller(const std::vector<std::string>& extra = {}) {
     Pipe key, ready, lifeline;
-    EXPECT_EQ(write(key.write.get(), "secret\n", 7), 7);
+    EXPECT_EQ(write(key.write.get(), kSecret, sizeof kSecret - 1), sizeof kSecret - 1);
     key.write.Reset();
     std::vector<std::string> args = {kBinary, "--key-fd", "3", "--ready-fd", "4", "--lifeline-fd", "5"};
     args.insert(args.end(), extra.begin(), extra.end());
@@ -100,7 +102,7 @@ class Controller {
     grpc::ChannelArguments args;
     args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    const std::string shown = MakeToken("secret", "j", "member");
+    const std::string shown = MakeToken(kSecret, "j", "member");
     rpc::OpenDoor(address_, "j", shown, &args);
     return std::make_unique<rpc::FakeAgent>(grpc::CreateCustomChannel(address_, credentials, args), "j",
                                             token.empty() ? shown : token);
@@ -205,18 +207,19 @@ TEST(ProcessTest, SpeaksTlsWithTheFilesItIsGiven) {
 }
 
 TEST(ProcessTest, KeysAreExchangedWhileItRuns) {
-  const std::string path = TempFile("exchanged_key", "secret\n", 0600);
+  const std::string old_key = kSecret, new_key = "the key from now on";
+  const std::string path = TempFile("exchanged_key", old_key + "\n", 0600);
   const auto exchange = [&](const std::string& text) {
     EXPECT_EQ(rename(TempFile("next_key", text, 0600).c_str(), path.c_str()), 0);
   };
   const auto controller = Controller::WithKeyFile(path);
-  const std::string old_token = MakeToken("secret", "j", "member");
-  const std::string new_token = MakeToken("other", "j", "member");
+  const std::string old_token = MakeToken(old_key, "j", "member");
+  const std::string new_token = MakeToken(new_key, "j", "member");
   auto agent = controller->Agent(grpc::InsecureChannelCredentials());
   ASSERT_TRUE(agent->Connect("a", "h1"));
   EXPECT_FALSE(controller->Welcomes(new_token));
 
-  exchange("other\nsecret\n");
+  exchange(new_key + "\n" + old_key + "\n");
   ASSERT_TRUE(controller->WaitForLog("keys read again from " + path + ": 2 keys"));
   EXPECT_TRUE(controller->Welcomes(old_token));
   EXPECT_TRUE(controller->Welcomes(new_token));
@@ -225,7 +228,7 @@ TEST(ProcessTest, KeysAreExchangedWhileItRuns) {
   ASSERT_TRUE(controller->WaitForLog("keys stay as they were: " + path + " has more than 2 lines"));
   EXPECT_TRUE(controller->Welcomes(old_token));
 
-  exchange("other\n");
+  exchange(new_key + "\n");
   ASSERT_TRUE(controller->WaitForLog("keys read again from " + path + ": 1 key"));
   EXPECT_FALSE(controller->Welcomes(old_token));
   EXPECT_TRUE(controller->Welcomes(new_token));
@@ -237,8 +240,8 @@ TEST(ProcessTest, KeysAreExchangedWhileItRuns) {
 TEST(ProcessTest, TokensEndByTheClockOfTheWall) {
   Controller controller;
   const int64_t now_s = absl::GetCurrentTimeNanos() / 1000000000;
-  EXPECT_TRUE(controller.Welcomes(MakeToken("secret", "j", "member", now_s + 3600)));
-  EXPECT_FALSE(controller.Welcomes(MakeToken("secret", "j", "member", now_s - 1)));
+  EXPECT_TRUE(controller.Welcomes(MakeToken(kSecret, "j", "member", now_s + 3600)));
+  EXPECT_FALSE(controller.Welcomes(MakeToken(kSecret, "j", "member", now_s - 1)));
 }
 
 TEST(ProcessTest, ATakenPortIsAnError) {

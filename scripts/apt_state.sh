@@ -39,5 +39,5 @@ list_with_needs() {
 unpack_packages() {
   local dir=$1 deb
   (cd "$dir" && apt-get "${options[@]}" download "${@:2}") || return
-  for deb in "$dir"/*.deb; do dpkg-deb -x "$deb" "$dir/root"; done
+  for deb in "$dir"/*.deb; do dpkg-deb -x "$deb" "$dir/root" || return; done
 }

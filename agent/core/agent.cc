@@ -130,7 +130,9 @@ void Agent::LogLink(const LinkState& state) {
     outage_logged_ = false;
     link_was_up_ = true;
   } else if (state.permanent) {
-    LogOutage();
+    // Also after an outage that was told: this is why it gives up.
+    log_(state.text);
+    outage_logged_ = true;
   } else if (outage_timer_ == 0 && !outage_logged_) {
     const int64_t wait_ms = link_was_up_ ? kOutageMs : kFirstOutageMs;
     outage_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(wait_ms), [this] { LogOutage(); });

@@ -42,7 +42,7 @@ std::string Explain(const std::string& address, const grpc::Status& status) {
       return absl::StrCat("the controller at ", address, " refuses the token: ", status.error_message(),
                           absl::StartsWith(status.error_message(), kExpiredToken)
                               ? ""
-                              : "; check that controller and launcher were given the same key and job name");
+                              : "; check that it was made with the controller's key, and for this job's name");
     case grpc::FAILED_PRECONDITION:
     case grpc::INVALID_ARGUMENT:
       return absl::StrCat("the controller at ", address, " refuses this agent: ", status.error_message());

@@ -19,6 +19,12 @@ absl::StatusOr<ControllerKeys> SplitKeys(absl::string_view secret, absl::string_
                        " lines; it holds one key, or a new one with the old one in the line below"));
     }
   }
+  // One secret that somebody's tool has wrapped is not two keys, of which the second could be guessed.
+  for (size_t i = 0; keys.size() > 1 && i < keys.size(); ++i) {
+    if (keys[i].size() >= kCharactersMin) continue;
+    return absl::InvalidArgumentError(absl::StrCat("line ", i + 1, " of ", what, " has ", keys[i].size(),
+                                                   " characters; of two keys each has at least ", kCharactersMin));
+  }
   return keys;
 }
 

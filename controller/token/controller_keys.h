@@ -14,9 +14,12 @@ namespace farandole::controller::token {
 using ControllerKeys = std::vector<std::string>;
 
 inline constexpr size_t kKeysMax = 2;
+// Of each of two.
+inline constexpr size_t kCharactersMin = 16;
 
 // From a secret without white space at its end: one key a line, which ends before white space. INVALID_ARGUMENT: an
-// empty line, or more than kKeysMax. `what` names the secret in errors, which say nothing of the keys.
+// empty line, more than kKeysMax, or one of two that could be guessed. `what` names the secret in errors, which say
+// nothing of the keys.
 absl::StatusOr<ControllerKeys> SplitKeys(absl::string_view secret, absl::string_view what);
 
 // From the descriptor if there is one, else from the file. The codes of ReadSecretFd, ReadSecretFile and SplitKeys.

@@ -27,6 +27,9 @@ class Notes final : public hub::Log {
   mutable Lines lines_;
 };
 
+constexpr char kOld[] = "the key of before";
+constexpr char kNew[] = "the key from now on";
+
 class KeyFileTest : public ::testing::Test {
  protected:
   KeyFileTest() { EXPECT_EQ(mkdir(folder_.c_str(), 0700), 0); }
@@ -46,7 +49,7 @@ class KeyFileTest : public ::testing::Test {
   inline static int tests_ = 0;
   const std::string folder_ = absl::StrCat(::testing::TempDir(), "/keys-", getpid(), "-", ++tests_);
   const std::string path_ = folder_ + "/data/key";
-  KeyRing keys_{ControllerKeys{"old"}};
+  KeyRing keys_{ControllerKeys{kOld}};
   Notes log_;
   EventLoop loop_{"test"};
   KeyFile file_{path_, &keys_, &loop_, &log_};
@@ -54,28 +57,28 @@ class KeyFileTest : public ::testing::Test {
 };
 
 TEST_F(KeyFileTest, ExchangedKeysAreTakenAndSaidButNotTold) {
-  Exchange("old\n");
+  Exchange(absl::StrCat(kOld, "\n"));
   Look(3);
   EXPECT_EQ(log_.Take(), Lines());
-  Exchange("new\nold\n");
+  Exchange(absl::StrCat(kNew, "\n", kOld, "\n"));
   Look(3);
-  EXPECT_EQ(*keys_.Get(), (ControllerKeys{"new", "old"}));
+  EXPECT_EQ(*keys_.Get(), (ControllerKeys{kNew, kOld}));
   EXPECT_EQ(log_.Take(),
             Lines{absl::StrCat("keys read again from ", path_, ": 2 keys, the first is another than before")});
-  Exchange("new\n");
+  Exchange(absl::StrCat(kNew, "\n"));
   Look(3);
-  EXPECT_EQ(*keys_.Get(), ControllerKeys{"new"});
+  EXPECT_EQ(*keys_.Get(), ControllerKeys{kNew});
   EXPECT_EQ(log_.Take(), Lines{absl::StrCat("keys read again from ", path_, ": 1 key")});
 }
 
 TEST_F(KeyFileTest, WhatOneLookHasFoundMayBeHalfOfIt) {
   Exchange("ne");
   Look(1);
-  Exchange("new\nold");
+  Exchange(absl::StrCat(kNew, "\n", kOld));
   Look(1);
-  EXPECT_EQ(*keys_.Get(), ControllerKeys{"old"});
+  EXPECT_EQ(*keys_.Get(), ControllerKeys{kOld});
   Look(1);
-  EXPECT_EQ(*keys_.Get(), (ControllerKeys{"new", "old"}));
+  EXPECT_EQ(*keys_.Get(), (ControllerKeys{kNew, kOld}));
 }
 
 TEST_F(KeyFileTest, ABadFileChangesNothingAndIsSaidOnce) {
@@ -86,15 +89,15 @@ TEST_F(KeyFileTest, ABadFileChangesNothingAndIsSaidOnce) {
     Exchange(bad);
     Look(3);
     EXPECT_EQ(log_.Take().size(), 1u) << bad;
-    EXPECT_EQ(*keys_.Get(), ControllerKeys{"old"}) << bad;
+    EXPECT_EQ(*keys_.Get(), ControllerKeys{kOld}) << bad;
   }
-  Exchange("old");
+  Exchange(kOld);
   Look(3);
   EXPECT_EQ(log_.Take(), Lines{absl::StrCat(path_, " can be read again and holds the keys that it did")});
 }
 
 TEST_F(KeyFileTest, APipeInItsPlaceHoldsUpNobody) {
-  Exchange("old");
+  Exchange(kOld);
   EXPECT_EQ(unlink(path_.c_str()), 0);
   EXPECT_EQ(mkfifo(path_.c_str(), 0600), 0);
   Look(1);
@@ -102,10 +105,10 @@ TEST_F(KeyFileTest, APipeInItsPlaceHoldsUpNobody) {
 }
 
 TEST_F(KeyFileTest, ItLooksByItselfAgainAndAgain) {
-  Exchange("new");
+  Exchange(kNew);
   loop_.RunHere([this] { file_.WatchFromLoop(); });
-  EXPECT_TRUE(loop_.Drive([this] { return keys_.Get()->front() == "new"; }, 0, loop_.Now().PlusMs(20000)));
-  EXPECT_EQ(keys_.Get()->front(), "new");
+  EXPECT_TRUE(loop_.Drive([this] { return keys_.Get()->front() == kNew; }, 0, loop_.Now().PlusMs(20000)));
+  EXPECT_EQ(keys_.Get()->front(), kNew);
 }
 
 }  // namespace

@@ -53,7 +53,8 @@ TEST(TokenMainTest, ATokenMayHaveAnEnd) {
 }
 
 TEST(TokenMainTest, TheFirstKeyMakesTokens) {
-  EXPECT_EQ(*TokenOf({"--job", "j", "--key-fd", KeyFd("new\nold\n")}, kNowS), MakeToken("new", "j", "member"));
+  EXPECT_EQ(*TokenOf({"--job", "j", "--key-fd", KeyFd("the key from now on\nthe key of before\n")}, kNowS),
+            MakeToken("the key from now on", "j", "member"));
   const auto token = TokenOf({"--job", "j", "--key-fd", KeyFd("a\nb\nc\n")}, kNowS);
   EXPECT_TRUE(absl::IsFailedPrecondition(token.status())) << token.status();
 }

@@ -84,7 +84,7 @@ def test_sizes_fit_together(overlay: str) -> None:
     assert spec["completionMode"] == "Indexed"
     assert spec["parallelism"] == spec["completions"]
     assert int(given["--size"]) == spec["completions"] * local
-    assert spec["backoffLimit"] == 3 * spec["completions"]
+    assert spec["backoffLimit"] == 3 * spec["completions"] - 1
     limits = container["resources"]["limits"]
     assert ("nvidia.com/gpu" in limits) == ("gpu" in overlay)
     assert limits.get("nvidia.com/gpu", local) == local
@@ -116,7 +116,7 @@ def test_exit_codes_are_those_of_the_docs() -> None:
     assert {overlay for overlay, _ in found} == {pod.overlay for pod in AGENTS}
     for overlay, spec in found:
         ignored, final = spec["podFailurePolicy"]["rules"]
-        assert ignored == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+        assert ignored == {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
         assert final["action"] == "FailJob" and final["onExitCodes"]["operator"] == "NotIn", overlay
         assert set(final["onExitCodes"]["values"]) == retried, overlay
         assert spec["template"]["spec"]["restartPolicy"] == "Never"

@@ -31,8 +31,21 @@ def render(*words: str) -> dict[str, dict[str, Any]]:
 WAYS = {
     "least": ("-np", "2", "--", "python", "train.py"),
     "most": (
-        *("-np", "8", "--slots", "4", "--gpus", "1", "--cpu", "4", "--memory", "8Gi", "--shared-memory", "1Gi"),
-        *("--env", "A=b=c", "--attempts", "2", "--pull", "Always", "--service-account", "train", "--user", "1000"),
+        *("-np", "8", "--slots", "4", "--gpus", "1", "--cpu", "1.5", "--memory", "8Gi", "--shared-memory", "1Gi"),
+        *(
+            "--env",
+            "A=b=c",
+            "--attempts",
+            "2",
+            "--pull",
+            "Always",
+            "--service-account",
+            "train",
+            "--user",
+            "1000",
+            "--pull-secret",
+            "r",
+        ),
         *(
             "--controller-image",
             "my/controller:1",
@@ -59,16 +72,17 @@ def test_kubernetes_takes_what_is_rendered(way: str) -> None:
 def test_every_flag_has_its_place() -> None:
     found = render(*WAYS["most"])
     spec = found["Job"]["spec"]
-    assert (spec["completions"], spec["parallelism"], spec["backoffLimit"]) == (2, 2, 4)
+    assert (spec["completions"], spec["parallelism"], spec["backoffLimit"]) == (2, 2, 5)
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]
-    assert container["resources"]["requests"] == {"cpu": "16", "memory": "32Gi"}
+    assert container["resources"]["requests"] == {"cpu": "6", "memory": "32Gi"}
     assert container["resources"]["limits"] == {"memory": "32Gi", "nvidia.com/gpu": "4"}
     assert {"name": "A", "value": "b=c"} in container["env"]
     assert {"name": "FARANDOLE_START_TIMEOUT", "value": "60"} in container["env"]
     assert (container["image"], container["imagePullPolicy"]) == ("my/train:1", "Always")
     assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == ("train", True)
     assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] == 1000
+    assert pod["imagePullSecrets"] == [{"name": "r"}] and pod["securityContext"]["runAsNonRoot"]
     assert container["command"][-5:] == ["--", "python", "train.py", "--epochs", "3"]
     (controller,) = found["Deployment"]["spec"]["template"]["spec"]["containers"]
     assert controller["image"] == "my/controller:1"
@@ -89,7 +103,7 @@ def test_programs_know_the_flags() -> None:
 def test_the_secrets_stand_in_the_secret_alone() -> None:
     found = render(*WAYS["least"])
     secrets = found.pop("Secret")["stringData"]
-    assert len(secrets) == 4
+    assert sorted(secrets) == ["certificate", "key", "token"]
     text = json.dumps(found)
     for name, value in secrets.items():
         assert value not in text, name
@@ -111,8 +125,13 @@ def test_the_secrets_stand_in_the_secret_alone() -> None:
             ("-np", "2", "--image", "i", "--name", "A b", "--", "a"),
             "--name must be 1 to 40 characters of a-z, 0-9 and -",
         ),
-        (("-np", "2", "--image", "i", "--env", "1", "--", "a"), "--env must be NAME=VALUE, not '1'"),
+        (
+            ("-np", "2", "--image", "i", "--env", "1", "--", "a"),
+            "--env must be NAME=VALUE, the name of letters, digits and _, not '1'",
+        ),
         (("-np", "2", "--image", "i", "--memory", "much", "--", "a"), "--memory must be a quantity of Kubernetes"),
+        (("-np", "2", "--image", "i", "--memory", "4ki", "--", "a"), "--memory must be a quantity of Kubernetes"),
+        (("-np", "2", "--image", "i", "--shared-memory", "500m", "--", "a"), "--shared-memory must be a quantity"),
         (("-np", "0", "--image", "i", "--", "a"), "'0' is not a number between 1 and 65536"),
         (("-np", "2", "--imag", "i", "--nonsense", "--", "a"), "--nonsense"),
     ],

@@ -53,7 +53,7 @@ class Job:
 
 @contextmanager
 def run(cluster: Cluster, name: str, ranks: int, code: str, *options: str) -> Iterator[Job]:
-    """A job of a script in a namespace that is empty afterwards."""
+    """A job of a script, which is deleted afterwards; names are not used twice."""
     words = ["-m", "farandole", "kubernetes", "run", "-np", str(ranks), "--name", name, "--image", IMAGE]
     words += ["--pull", "Never", "--start-timeout", "90", *options, "--", "python", "-c", code]
     process = cluster.python(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -66,7 +66,6 @@ def run(cluster: Cluster, name: str, ranks: int, code: str, *options: str) -> It
             process.kill()
             process.communicate()
         cluster.kubectl("delete", "secret", name, "--ignore-not-found", "--wait=false")
-        until(lambda: not job.pods() and not job.pods("controller"), f"the end of {name}'s pods", 60)
 
 
 def named(cluster: Cluster, service: str) -> bool:
@@ -115,6 +114,39 @@ def test_a_pod_that_does_not_start_says_why(cluster: Cluster, name: str, options
         assert job.wait() == 1, job.report()
     assert re.search(rf"0 of 1 pods run; {name}-0-\w+: {reason}", job.stderr), job.stderr
     assert "not all pods ran within 12 s" in job.stderr
+
+
+def test_a_controller_that_does_not_start_says_why(cluster: Cluster) -> None:
+    code = "import time; time.sleep(60)"
+    with run(cluster, "no-one", 1, code, "--controller-image", "farandole/none:1", "--start-timeout", "12") as job:
+        assert job.wait() == 1, job.report()
+    assert re.search(r"pods run; no-one-controller-\S+: ErrImageNeverPull", job.stderr), job.stderr
+
+
+def test_a_pod_without_memory_is_named(cluster: Cluster) -> None:
+    code = "x = bytearray(10**9)"
+    with run(cluster, "memory", 1, code, "--memory", "100Mi", "--shared-memory", "10Mi") as job:
+        assert job.wait() == 137, job.report()
+    assert re.search(r"pod memory-0-\w+ ended with code 137: out of memory", job.stderr), job.stderr
+
+
+def test_a_name_that_is_used_is_said(cluster: Cluster) -> None:
+    with run(cluster, "twice", 1, "pass", "--detach") as job:
+        assert job.wait() == 0
+        with run(cluster, "twice", 1, "pass") as again:
+            assert again.wait() == 1, again.report()
+        assert "`farandole kubernetes delete twice` removes a job" in again.stderr, again.stderr
+
+
+def test_a_rendered_job_is_deleted(cluster: Cluster) -> None:
+    words = ("render", "-np", "1", "--name", "rendered", "--image", IMAGE, "--pull", "Never", "--", "sleep", "100")
+    path = cluster.folder / "rendered.json"
+    path.write_text(command(cluster, *words))
+    cluster.kubectl("apply", "--validate=false", "-f", str(path))
+    command(cluster, "delete", "rendered")
+    for kind in ("secret", "service", "deployment", "job", "networkpolicy"):
+        found = lambda kind=kind: cluster.get(kind, "-l", "farandole.dev/job=rendered")["items"]  # noqa: E731
+        until(lambda found=found: not found(), kind, 30)
 
 
 def test_a_quota_that_is_used_up_is_named(cluster: Cluster) -> None:

@@ -54,8 +54,8 @@ class BlockingCommunicator {
 
   // Member m gets in `output` the combination of elements [sum of counts before m, + counts[m]) of the operands of all,
   // with the bits that Allreduce would give it in shared memory; over channels as schedule_table.h says. `data`, of as
-  // many elements as all counts together, is used up; `output` does not overlap it. Here: an allreduce, of which each
-  // keeps its own part.
+  // many elements as all counts together, is used up; `output` may be the place of the own part in it, and does not
+  // overlap it otherwise. Here: an allreduce, of which each keeps its own part.
   virtual absl::Status Reducescatter(const Instance& instance, const arithmetic::Reduction& how, void* data,
                                      void* output, const std::vector<int64_t>& counts);
 

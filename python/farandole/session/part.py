@@ -33,8 +33,9 @@ _whole_size = 0
 
 
 def stays_alone() -> bool:
-    """Whether this process is the only one of its job and will always be, so that what it does with the others can be
-    left out: not if the job is elastic, nor after `init` with this rank alone of several."""
+    """Whether this process is the only one of its job and will be until it calls `init` with other variables, so that
+    what it does with the others can be left out: not if the job is elastic, nor after `init` with this rank alone of
+    several."""
     return _whole_size == 1 and not is_elastic()
 
 

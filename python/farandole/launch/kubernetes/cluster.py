@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator
-from typing import Any
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from farandole.launch.kubernetes.manifests import LABEL, ROLE, Manifest
+from farandole.launch.kubernetes.manifests import LABEL, ROLE, SCRIPT, Manifest
 
 # Of one question; what it takes to answer is milliseconds.
 ANSWER_S = 30
+# A stream of lines in which nothing comes for so long is opened again: its other end may be gone.
+SILENT_S = 300
+# A line is cut here; nothing that scripts print for people is longer.
+LINE_BYTES = 64 << 10
+# In a pod: its own namespace.
+OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+# On pods of an Indexed Job.
+INDEX = "batch.kubernetes.io/job-completion-index"
 # Words in which a container says that it waits for what may never come.
 STARTING = ("ContainerCreating", "PodInitializing")
 
 
 class ClusterError(Exception):
-    """The cluster does not do what it was asked for; the text is one sentence."""
+    """The cluster does not do what it was asked for; the text is one sentence. `code` is the API server's, 0 if there
+    was no answer."""
+
+    def __init__(self, sentence: str, code: int = 0) -> None:
+        super().__init__(sentence)
+        self.code = code
 
 
 def _client() -> Any:
@@ -50,52 +66,87 @@ class Cluster:
 
     def __init__(self, namespace: str = "", context: str = "") -> None:
         self._kubernetes = _client()
-        config = self._kubernetes.config
-        try:
-            config.load_kube_config(context=context or None)
-            _, active = config.list_kube_config_contexts()
-            found = active["context"].get("namespace", "") if not context else ""
-        except config.ConfigException as outside:
-            # In a pod of the cluster.
-            try:
-                config.load_incluster_config()
-            except config.ConfigException:
-                raise ClusterError(f"no cluster is configured: {' '.join(str(outside).split())}") from None
-            found = ""
-        self.namespace = namespace or found or "default"
+        self.namespace = namespace or self._configure(context) or "default"
         client = self._kubernetes.client
         self._core, self._batch, self._apps = client.CoreV1Api(), client.BatchV1Api(), client.AppsV1Api()
         self._networking = client.NetworkingV1Api()
         self._errors = (client.ApiException, importlib.import_module("urllib3").exceptions.HTTPError)
 
+    def _configure(self, context: str) -> str:
+        """Loads the configuration; the namespace that it names."""
+        config = self._kubernetes.config
+        try:
+            config.load_kube_config(context=context or None)
+            contexts, active = config.list_kube_config_contexts()
+        except config.ConfigException as error:
+            outside = " ".join(str(error).split())
+            # In a pod of the cluster; whoever names a context does not mean that.
+            if context or "KUBERNETES_SERVICE_HOST" not in os.environ:
+                raise ClusterError(f"no cluster is configured: {outside}") from None
+            try:
+                config.load_incluster_config()
+            except config.ConfigException:
+                raise ClusterError(f"no cluster is configured: {outside}") from None
+            return OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.exists() else ""
+        (found,) = [each for each in contexts if each["name"] == context] if context else [active]
+        return found["context"].get("namespace", "")
+
     def _ask(self, question: Any, *arguments: Any, **more: Any) -> Any:
         try:
             return question(*arguments, _request_timeout=ANSWER_S, **more)
         except self._errors as error:
-            raise ClusterError(sentence_of(error)) from error
+            raise ClusterError(sentence_of(error), getattr(error, "status", None) or 0) from error
 
     def create(self, manifest: Manifest) -> str:
         """Makes an object as it stands there; returns its uid. Raises ClusterError with what and why."""
         kind, name = manifest["kind"], manifest["metadata"]["name"]
-        makers = {
-            "Deployment": self._apps.create_namespaced_deployment,
-            "Job": self._batch.create_namespaced_job,
-            "NetworkPolicy": self._networking.create_namespaced_network_policy,
-            "Secret": self._core.create_namespaced_secret,
-            "Service": self._core.create_namespaced_service,
-        }
         try:
-            return self._ask(makers[kind], self.namespace, manifest).metadata.uid
+            return self._ask(self._calls(kind)[0], self.namespace, manifest).metadata.uid
         except ClusterError as error:
-            raise ClusterError(f"{kind} {name} cannot be made in namespace {self.namespace}: {error}") from error
+            sentence = f"{kind} {name} cannot be made in namespace {self.namespace}: {error}"
+            raise ClusterError(sentence, error.code) from error
 
-    def delete(self, name: str) -> bool:
-        """Deletes a job's Secret, and with it all that belongs to it. Whether there was one."""
-        options = self._kubernetes.client.V1DeleteOptions(propagation_policy="Background")
-        found = self._ask(self._core.list_namespaced_secret, self.namespace, label_selector=f"{LABEL}={name}").items
-        for secret in found:
-            self._ask(self._core.delete_namespaced_secret, secret.metadata.name, self.namespace, body=options)
-        return bool(found)
+    def delete(self, name: str, made: Mapping[tuple[str, str], str] | None = None) -> bool:
+        """Deletes the objects of a job; whether there were any.
+
+        Args:
+            made: uids of what may be deleted, by kind and name; None: whatever has the job's label.
+        """
+        found, failed = False, None
+        for kind, each in objects_of(name):
+            uid = self._uid(kind, each, name) if made is None else made.get((kind, each), "")
+            if not uid:
+                continue
+            found = True
+            conditions = self._kubernetes.client.V1Preconditions(uid=uid)
+            options = self._kubernetes.client.V1DeleteOptions(propagation_policy="Background", preconditions=conditions)
+            try:
+                # Releases answer with a Status or with the object: neither is read.
+                self._ask(self._calls(kind)[2], each, self.namespace, body=options, _preload_content=False)
+            except ClusterError as error:
+                # Somebody else was quicker, or it is a new one. What can be deleted is.
+                if error.code not in (404, 409):
+                    failed = error
+        if failed is not None:
+            raise failed
+        return found
+
+    def _uid(self, kind: str, each: str, name: str) -> str:
+        """Of an object, if it is one of the job's."""
+        try:
+            about = self._ask(self._calls(kind)[1], each, self.namespace).metadata
+        except ClusterError as error:
+            if error.code == 404:
+                return ""
+            raise
+        return about.uid if (about.labels or {}).get(LABEL) == name else ""
+
+    def _calls(self, kind: str) -> tuple[Any, Any, Any]:
+        """Those that make, read and delete an object."""
+        apis = {"Deployment": self._apps, "Job": self._batch, "NetworkPolicy": self._networking}
+        api = apis.get(kind, self._core)
+        snake = "network_policy" if kind == "NetworkPolicy" else kind.lower()
+        return tuple(getattr(api, f"{verb}_namespaced_{snake}") for verb in ("create", "read", "delete"))
 
     def job(self, name: str) -> Any:
         """The Job; None: there is none."""
@@ -119,34 +170,81 @@ class Cluster:
         found = self._ask(self._core.list_namespaced_event, self.namespace, field_selector=selector).items
         return [" ".join((event.message or "").split()) for event in found]
 
-    def log(self, pod: str, follow: bool) -> Iterator[bytes]:
-        """What a pod has printed and, with `follow`, will print, in lines."""
-        try:
-            answer = self._core.read_namespaced_pod_log(pod, self.namespace, follow=follow, _preload_content=False)
-            rest = b""
-            for block in answer.stream(1 << 16, decode_content=False):
-                *lines, rest = (rest + block).split(b"\n")
-                yield from (line + b"\n" for line in lines)
-            if rest:
-                yield rest
-        except self._errors as error:
-            raise ClusterError(f"pod {pod}: {sentence_of(error)}") from error
+    def log(self, pod: str, follow: bool, since_s: int | None) -> Iterator[tuple[str, bytes]]:
+        """What a pod's script has printed and, with `follow`, will print: lines, each with the time at which it was
+        printed, which sorts as text. A line without an end may be cut.
 
-    def output_of(self, pod: str, *command: str) -> str:
-        """Runs a command in a pod."""
-        stream = importlib.import_module("kubernetes.stream")
+        Args:
+            since_s: the last so many seconds alone; None: all.
+        """
+        more = {} if since_s is None else {"since_seconds": since_s}
         try:
-            return stream.stream(
-                self._core.connect_get_namespaced_pod_exec,
+            answer = self._core.read_namespaced_pod_log(
                 pod,
                 self.namespace,
-                command=list(command),
-                stdout=True,
-                stderr=True,
-                _request_timeout=ANSWER_S,
+                container=SCRIPT,
+                follow=follow,
+                timestamps=True,
+                _preload_content=False,
+                _request_timeout=(ANSWER_S, SILENT_S),
+                **more,
             )
+            lines = Lines()
+            for block in answer.stream(1 << 16, decode_content=False):
+                yield from lines.take(block)
+            yield from lines.take(b"\n")
         except self._errors as error:
-            raise ClusterError(f"pod {pod}: {sentence_of(error)}") from error
+            code = getattr(error, "status", None) or 0
+            raise ClusterError(f"pod {pod}: {sentence_of(error)}", code) from error
+
+
+class Lines:
+    """Lines of a log in which each begins with its time. What has none is not the script's but says what went wrong
+    with the log, and is left out."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._when = ""  # of a line whose beginning was given
+
+    def take(self, block: bytes) -> Iterator[tuple[str, bytes]]:
+        """The lines that have come to their end with it; of one that is too long the beginning."""
+        *lines, self._rest = (self._rest + block).split(b"\n")
+        for line in lines:
+            when, text = (self._when, line) if self._when else timed(line)
+            self._when = ""
+            if when:
+                yield when, text + b"\n"
+        if len(self._rest) > LINE_BYTES:
+            when, text = (self._when, self._rest) if self._when else timed(self._rest)
+            self._when, self._rest = when, b""
+            if when:
+                yield when, text
+
+
+def timed(line: bytes) -> tuple[str, bytes]:
+    """The time at which a line was printed, as text that sorts, and the line; "": it has none."""
+    found = re.match(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(?:Z|[-+]\d\d:\d\d) ", line)
+    if not found:
+        return "", b""
+    # Zeros at the end are left out, which would not sort.
+    return f"{found[1].decode()}.{(found[2] or b'').decode():0<9}", line[found.end() :]
+
+
+def objects_of(name: str) -> tuple[tuple[str, str], ...]:
+    """Kind and name of all objects of a job, the ones that others belong to last."""
+    controller = f"{name}-controller"
+    return (
+        ("Job", name),
+        ("Deployment", controller),
+        ("Service", controller),
+        ("NetworkPolicy", name),
+        ("Secret", name),
+    )
+
+
+def index_of(pod: Any) -> str:
+    """Which of the Job's pods it is, or replaces."""
+    return (pod.metadata.annotations or {}).get(INDEX) or (pod.metadata.labels or {}).get(INDEX, pod.metadata.name)
 
 
 def why_waits(pod: Any) -> str:
@@ -162,9 +260,19 @@ def why_waits(pod: Any) -> str:
     return ""
 
 
-def exit_code(pod: Any) -> int | None:
-    """Of a pod's script; None: it has none yet, or never began."""
+class End(NamedTuple):
+    """How a pod's script ended: when, as text that sorts, with which exit code, and what Kubernetes says of it."""
+
+    when: str
+    code: int
+    why: str
+
+
+def ended(pod: Any) -> End | None:
+    """None: it has not, or never began."""
     for container in pod.status.container_statuses or ():
-        if container.state.terminated is not None:
-            return container.state.terminated.exit_code
+        if container.name == SCRIPT and container.state.terminated is not None:
+            end = container.state.terminated
+            said = "out of memory (--memory)" if end.reason == "OOMKilled" else " ".join((end.message or "").split())
+            return End(str(end.finished_at), end.exit_code, said)
     return None

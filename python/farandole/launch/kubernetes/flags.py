@@ -62,6 +62,7 @@ def _add_job(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pull", default="", choices=("Always", "IfNotPresent", "Never"), help="when images are pulled"
     )
+    parser.add_argument("--pull-secret", default="", metavar="NAME", help="the Secret of the images' registry")
     parser.add_argument(
         "--service-account", default="", metavar="NAME", help="of the script's pods; they get its token"
     )
@@ -82,8 +83,9 @@ def add(commands: Parsers[argparse.ArgumentParser]) -> None:
         "kubernetes",
         help="runs a command as N processes in pods of a Kubernetes cluster",
         description="Runs a command in pods of the cluster that kubectl uses. Each job has a controller of its own; "
-        "nothing has to be installed in the cluster, and no rights are needed but to make Secrets, Services, "
-        "NetworkPolicies, Deployments and Jobs in a namespace.",
+        "nothing has to be installed in the cluster. Needed are the rights to create, get and delete Secrets, "
+        "Services, NetworkPolicies, Deployments and Jobs in a namespace, to list Jobs, pods and events, and to get "
+        "logs.",
     )
     actions = kubernetes.add_subparsers(dest="action", metavar="action", required=True)
     run = actions.add_parser(

@@ -1,14 +1,11 @@
-"""The objects of a job on Kubernetes: an Indexed Job of agents, and a controller of its own.
-
-All of them belong to the Secret that holds the job's key, so whoever deletes that deletes the rest. No object needs
-rights beyond those that a user has who may make Jobs.
-"""
+"""The objects of a job on Kubernetes: an Indexed Job of agents, and a controller of its own."""
 
 from __future__ import annotations
 
 import json
 import secrets
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from farandole.launch.processes import tokens
@@ -18,6 +15,8 @@ CONTROLLER_IMAGE = f"farandole/controller:{__version__}"
 # By which the objects of a job are found.
 LABEL = "farandole.dev/job"
 ROLE = "farandole.dev/role"
+# The container of the script.
+SCRIPT = "script"
 PORT = 7000
 SECRETS, TOKENS = "/var/run/secrets/farandole-key", "/var/run/secrets/farandole"
 # Exit codes of an agent after which another attempt may help: docs/containers.md. As in deploy/kubernetes.
@@ -45,6 +44,7 @@ class JobSpec:
         start_timeout_s: how long pods wait for each other.
         controller_image: of the controller.
         pull_policy: when images are pulled: "Always", "IfNotPresent", "Never"; "": as Kubernetes does by itself.
+        pull_secret: the Secret of the images' registry; "": none.
         service_account: of the script's pods; "": that of the namespace, without a token.
         user: number of the user in the script's pods; None: that of the image.
     """
@@ -63,6 +63,7 @@ class JobSpec:
     start_timeout_s: int = 600
     controller_image: str = CONTROLLER_IMAGE
     pull_policy: str = ""
+    pull_secret: str = ""
     service_account: str = ""
     user: int | None = None
 
@@ -79,19 +80,17 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class Keys:
-    """The secrets of a job: the controller's key, its certificate, in PEM, and the tokens that follow from the key."""
+    """The secrets of a job: the controller's key, its certificate, in PEM, and the token of the job's agents."""
 
     key: str
     certificate: str
     member: str
-    observer: str
 
     @classmethod
     def new(cls, job: str, certificate_of: Any) -> Keys:
         """New ones. `certificate_of` makes the certificate of a key."""
         key = secrets.token_hex(32)
-        tokens_of_job = (tokens.member_token(key, job), tokens.observer_token(key, job))
-        return cls(key, certificate_of(key), *tokens_of_job)
+        return cls(key, certificate_of(key), tokens.member_token(key, job))
 
 
 def _about(spec: JobSpec, name: str, role: str) -> Manifest:
@@ -99,7 +98,7 @@ def _about(spec: JobSpec, name: str, role: str) -> Manifest:
 
 
 def secret(spec: JobSpec, keys: Keys) -> Manifest:
-    """What all other objects belong to."""
+    """What only the job's pods may know."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -108,7 +107,6 @@ def secret(spec: JobSpec, keys: Keys) -> Manifest:
             "key": keys.key,
             "certificate": keys.certificate,
             "token": keys.member,
-            "observer": keys.observer,
         },
     }
 
@@ -126,6 +124,10 @@ def _confined() -> Manifest:
         "capabilities": {"drop": ["ALL"]},
         "runAsNonRoot": True,
     }
+
+
+def _pull_secrets(spec: JobSpec) -> Manifest:
+    return {"imagePullSecrets": [{"name": spec.pull_secret}]} if spec.pull_secret else {}
 
 
 def _image(spec: JobSpec, image: str) -> Manifest:
@@ -159,8 +161,8 @@ def controller(spec: JobSpec) -> list[Manifest]:
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [container],
-            # The observer's token is for `farandole kubernetes status`, which asks from inside.
-            "volumes": [_mounted(spec, "key", "certificate", "observer")],
+            "volumes": [_mounted(spec, "key")],
+            **_pull_secrets(spec),
         },
     }
     deployment = {
@@ -210,8 +212,9 @@ def _resources(spec: JobSpec) -> Manifest:
 
 
 def _times(quantity: str, count: int) -> str:
-    digits = len(quantity) - len(quantity.lstrip("0123456789"))
-    return f"{int(quantity[:digits]) * count}{quantity[digits:]}"
+    unit = quantity.lstrip("0123456789.")
+    number = Decimal(quantity[: len(quantity) - len(unit)]) * count
+    return f"{number.normalize():f}{unit}"
 
 
 def job(spec: JobSpec) -> Manifest:
@@ -225,7 +228,7 @@ def job(spec: JobSpec) -> Manifest:
         **dict(spec.environment),
     }
     container = {
-        "name": "script",
+        "name": SCRIPT,
         **_image(spec, spec.image),
         "command": agent,
         "env": [{"name": name, "value": value} for name, value in variables.items()],
@@ -237,7 +240,11 @@ def job(spec: JobSpec) -> Manifest:
         ],
     }
     group = USER if spec.user is None else spec.user
-    context: Manifest = {"fsGroup": group, "seccompProfile": {"type": "RuntimeDefault"}}
+    context: Manifest = {
+        "fsGroup": group,
+        "runAsNonRoot": spec.user != 0,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
     if spec.user is not None:
         context.update({"runAsUser": spec.user, "runAsGroup": spec.user})
     account = {"serviceAccountName": spec.service_account} if spec.service_account else {}
@@ -250,13 +257,15 @@ def job(spec: JobSpec) -> Manifest:
             "completionMode": "Indexed",
             "completions": spec.pods,
             "parallelism": spec.pods,
-            "backoffLimit": spec.attempts * spec.pods,
+            # When one pod fails all do, in any order: an attempt is over with the last of them, and the code of the one
+            # that is at fault has been seen by then.
+            "backoffLimit": (spec.attempts + 1) * spec.pods - 1,
             "podFailurePolicy": {
                 "rules": [
-                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                    {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
                     {
                         "action": "FailJob",
-                        "onExitCodes": {"containerName": "script", "operator": "NotIn", "values": [0, *RETRIED]},
+                        "onExitCodes": {"containerName": SCRIPT, "operator": "NotIn", "values": [0, *RETRIED]},
                     },
                 ]
             },
@@ -271,6 +280,7 @@ def job(spec: JobSpec) -> Manifest:
                     "securityContext": context,
                     "containers": [container],
                     "volumes": [_mounted(spec, "token", "certificate"), shared_memory],
+                    **_pull_secrets(spec),
                 },
             },
         },
