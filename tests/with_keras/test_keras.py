@@ -46,6 +46,46 @@ def test_scripts_for_horovod_learn(tmp_path: Path, name: str) -> None:
     assert list((tmp_path / "checkpoints").glob("*.keras"))
 
 
+# As Horovod's examples resume: rank 0 loads a model, the others build theirs, and all get what rank 0 has.
+RESUME = """
+import os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+sys.path.insert(0, {here!r})
+from models import hvd, keras, np
+
+hvd.init()
+layers = keras.layers
+
+def built():
+    inner = keras.Sequential([layers.Dense(3), layers.Dense(3)])
+    model = keras.Sequential([layers.Conv2D(2, 3, input_shape=(6, 6, 1)), layers.Flatten(), inner, layers.Dense(3)])
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.01)), loss="mse")
+    return model
+
+x = np.random.default_rng(hvd.rank()).random((16, 6, 6, 1))
+resumes = os.path.exists("model.keras")
+model = hvd.load_model("model.keras") if resumes and hvd.rank() == 0 else built()
+model.fit(x, np.zeros((16, 3)), verbose=0, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+if not resumes:
+    hvd.allreduce(np.zeros(1), name="before it is there")
+    if hvd.rank() == 0:
+        model.save("model.keras")
+print("sum", resumes, repr(float(sum(np.abs(w).sum() for w in model.get_weights()))), flush=True)
+hvd.shutdown()
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_rank_that_has_loaded_its_model_trains_with_others_that_have_built_theirs(tmp_path: Path, way: str) -> None:
+    (tmp_path / "resume.py").write_text(RESUME.format(here=str(HERE)))
+    for resumes in ("False", "True"):
+        command = processes.launch_command(2, sys.executable, str(tmp_path / "resume.py"), way)
+        with processes.running(command, tmp_path) as job:
+            assert job.wait(TIMEOUT_S) == 0, job.report()
+        one, other = job.lines("sum ")
+        assert one == other and one.split()[0] == resumes, job.report()
+
+
 # What was saved, in a process that cannot import Farandole, and goes on training there.
 LOAD = """
 import os, sys

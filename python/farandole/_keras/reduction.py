@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -54,9 +55,17 @@ def chosen_groups(num_groups: int, groups: Any) -> Any:
     return groups
 
 
-def name_of(variable: Any) -> str:
-    """The same on all ranks: the path in its model, or its name."""
-    return str(getattr(variable, "path", None) or variable.name).partition(":")[0]
+def names_of(variables: Sequence[Any]) -> list[str]:
+    """A name for each, the same on all ranks that have the same model: that of its layer and its own, and which of
+    several. Not the whole path: a model that was loaded is not in it, one that was built is."""
+    count: Counter[str] = Counter()
+    names = []
+    for variable in variables:
+        path = str(getattr(variable, "path", None) or variable.name).partition(":")[0]
+        name = "/".join(path.split("/")[-2:])
+        count[name] += 1
+        names.append(name if count[name] == 1 else f"{name}.{count[name]}")
+    return names
 
 
 class Backend:
@@ -113,8 +122,9 @@ class Reduction:
         local |= {key_of(each) for each in self._local_variables}
         there = [index for index, gradient in enumerate(results) if gradient is not None]
         shared = [index for index in there if key_of(variables[index]) not in local]
+        names = names_of(variables)
         for part in self._parts(shared, variables):
-            reduced = self.backend.reduce([results[i] for i in part], [name_of(variables[i]) for i in part])
+            reduced = self.backend.reduce([results[i] for i in part], [names[i] for i in part])
             for index, gradient in zip(part, reduced):
                 results[index] = gradient
         if self.settings.scale_local_gradients:
