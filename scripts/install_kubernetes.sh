@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds a Kubernetes cluster for tests in .deps/kubernetes, and installs nothing: `make test-kubernetes`. From Debian 12:
 # the source of Kubernetes with all that it vendors, Go to compile it, and etcd, containerd, runc and what else a node
-# needs. Takes seven minutes on two cores the first time.
+# needs. Takes ten minutes of processor time the first time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/apt_state.sh
