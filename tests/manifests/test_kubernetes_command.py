@@ -132,7 +132,7 @@ def test_the_secrets_stand_in_the_secret_alone() -> None:
         (("-np", "2", "--image", "i", "--memory", "much", "--", "a"), "--memory must be a quantity of Kubernetes"),
         (("-np", "2", "--image", "i", "--memory", "4ki", "--", "a"), "--memory must be a quantity of Kubernetes"),
         (("-np", "2", "--image", "i", "--shared-memory", "500m", "--", "a"), "--shared-memory must be a quantity"),
-        (("-np", "0", "--image", "i", "--", "a"), "'0' is not a number between 1 and 65536"),
+        (("-np", "0", "--image", "i", "--", "a"), "'0' is not a number of processes between 1 and 65536"),
         (("-np", "2", "--imag", "i", "--nonsense", "--", "a"), "--nonsense"),
     ],
 )

@@ -228,6 +228,27 @@ for step in range(10**9):
     assert "FARANDOLE_CONTROLLER_TIMEOUT_SECONDS" in job.stderr, job.report()
 
 
+def test_a_pod_says_why_it_gives_up_after_it_has_waited(tmp_path: Path) -> None:
+    with controller(tmp_path) as address:
+        pass
+    pods = Pods(tmp_path, address, 1, 1, "none")
+    time.sleep(7)
+    other = tmp_path / "other"
+    other.write_text("o" * 64)
+    other.chmod(0o600)
+    command = [locate.find("farandole-controller"), "--key-file", str(other), "--listen", address]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=processes.environment())
+    try:
+        assert pods.codes() == [1], pods.jobs[0].report()
+    finally:
+        process.kill()
+        process.wait()
+    said = pods.jobs[0].stderr
+    waits = f"farandole-agent: no connection to the controller at {address}"
+    refused = f"farandole-agent: the controller at {address} refuses the token"
+    assert -1 < said.find(waits) < said.find(refused), said
+
+
 def test_a_pod_waits_for_its_controller(tmp_path: Path) -> None:
     """It may be scheduled before it."""
     with controller(tmp_path) as address:

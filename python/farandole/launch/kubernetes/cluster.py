@@ -6,11 +6,14 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from farandole.launch.kubernetes.manifests import LABEL, ROLE, SCRIPT, Manifest
+from farandole.launch.kubernetes.manifests import LABEL, ROLE, SCRIPT, Manifest, names_of
+
+# Of objects, by kind and name.
+Uids = dict[tuple[str, str], str]
 
 # Of one question; what it takes to answer is milliseconds.
 ANSWER_S = 30
@@ -106,40 +109,36 @@ class Cluster:
             sentence = f"{kind} {name} cannot be made in namespace {self.namespace}: {error}"
             raise ClusterError(sentence, error.code) from error
 
-    def delete(self, name: str, made: Mapping[tuple[str, str], str] | None = None) -> bool:
-        """Deletes the objects of a job; whether there were any.
+    def objects(self, job: str) -> Uids:
+        """Those of a job that there are."""
+        found = {}
+        for kind, name in names_of(job):
+            try:
+                about = self._ask(self._calls(kind)[1], name, self.namespace).metadata
+            except ClusterError as error:
+                if error.code == 404:
+                    continue
+                raise
+            # Somebody else's may have such a name.
+            if (about.labels or {}).get(LABEL) == job:
+                found[kind, name] = about.uid
+        return found
 
-        Args:
-            made: uids of what may be deleted, by kind and name; None: whatever has the job's label.
-        """
-        found, failed = False, None
-        for kind, each in objects_of(name):
-            uid = self._uid(kind, each, name) if made is None else made.get((kind, each), "")
-            if not uid:
-                continue
-            found = True
-            conditions = self._kubernetes.client.V1Preconditions(uid=uid)
-            options = self._kubernetes.client.V1DeleteOptions(propagation_policy="Background", preconditions=conditions)
+    def delete(self, objects: Uids) -> None:
+        """Deletes these, and none that have their names by now. Raises ClusterError after all have been tried."""
+        client, failed = self._kubernetes.client, None
+        for (kind, name), uid in objects.items():
+            conditions = client.V1Preconditions(uid=uid)
+            options = client.V1DeleteOptions(propagation_policy="Background", preconditions=conditions)
             try:
                 # Releases answer with a Status or with the object: neither is read.
-                self._ask(self._calls(kind)[2], each, self.namespace, body=options, _preload_content=False)
+                self._ask(self._calls(kind)[2], name, self.namespace, body=options, _preload_content=False)
             except ClusterError as error:
-                # Somebody else was quicker, or it is a new one. What can be deleted is.
+                # Somebody else was quicker, or it is a new one.
                 if error.code not in (404, 409):
                     failed = error
         if failed is not None:
             raise failed
-        return found
-
-    def _uid(self, kind: str, each: str, name: str) -> str:
-        """Of an object, if it is one of the job's."""
-        try:
-            about = self._ask(self._calls(kind)[1], each, self.namespace).metadata
-        except ClusterError as error:
-            if error.code == 404:
-                return ""
-            raise
-        return about.uid if (about.labels or {}).get(LABEL) == name else ""
 
     def _calls(self, kind: str) -> tuple[Any, Any, Any]:
         """Those that make, read and delete an object."""
@@ -226,20 +225,7 @@ def timed(line: bytes) -> tuple[str, bytes]:
     found = re.match(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(?:Z|[-+]\d\d:\d\d) ", line)
     if not found:
         return "", b""
-    # Zeros at the end are left out, which would not sort.
-    return f"{found[1].decode()}.{(found[2] or b'').decode():0<9}", line[found.end() :]
-
-
-def objects_of(name: str) -> tuple[tuple[str, str], ...]:
-    """Kind and name of all objects of a job, the ones that others belong to last."""
-    controller = f"{name}-controller"
-    return (
-        ("Job", name),
-        ("Deployment", controller),
-        ("Service", controller),
-        ("NetworkPolicy", name),
-        ("Secret", name),
-    )
+    return f"{found[1].decode()}.{(found[2] or b'').decode()}", line[found.end() :]
 
 
 def index_of(pod: Any) -> str:

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from farandole.launch.kubernetes import manifests
-from farandole.launch.kubernetes.cluster import Cluster, ClusterError, End, ended, index_of, why_waits
+from farandole.launch.kubernetes.cluster import Cluster, ClusterError, End, Uids, ended, index_of, why_waits
 from farandole.launch.kubernetes.manifests import RETRIED, JobSpec, Keys
 from farandole.launch.processes.controller import certificate
+from farandole.launch.settings.flags import UsageError
 
 # Between two looks at the pods, while they start and when they run.
 START_LOOK_S, LOOK_S = 0.5, 2.0
@@ -33,10 +34,6 @@ ELSEWHERE = 75
 # An object's name ends with -controller, and a pod's with its number; both have to be names of DNS.
 NAME = r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"
 INTERRUPTED = 130
-
-
-class UsageError(Exception):
-    """The command line is wrong; the text is one sentence."""
 
 
 def say(sentence: str) -> None:
@@ -148,9 +145,11 @@ class Output:
                     told = True
                     say(f"the lines of pod {pod} broke off, some may be missing: its log is too long, or no answer")
             except ClusterError as error:
-                # A pod that is gone has no more lines; any other answer may be better the next time.
-                if error.code in (400, 403, 404):
-                    return say(str(error)) if error.code == 403 else None
+                # A pod that is gone, or over, has no more lines; any other answer may be better the next time.
+                if error.code == 403:
+                    return say(str(error))
+                if error.code == 404 or (error.code == 400 and all_of_it):
+                    return None
             except OSError as error:
                 self.failure = f"cannot write to stdout: {error.strerror}"
             time.sleep(AGAIN_S)
@@ -163,6 +162,9 @@ class Output:
 
     def end(self, seconds: float | None) -> None:
         """Waits for the last lines of pods that are over, until none has come for so long; None: without a bound."""
+        if seconds is not None:
+            # Also those that are gone: each is read to its end once more.
+            self._over.update(self._threads)
         for pod, thread in self._threads.items():
             self._last_line = max(self._last_line, time.monotonic())
             while thread.is_alive():
@@ -259,19 +261,15 @@ class Run:
     def _verdict(self, complete: bool, job: Any) -> int:
         if complete:
             return 0
-        failed = sorted((end.when, name, end.code) for name, end in self._ended.items() if end.code)
-        # A script's own codes, then those of ranks that were killed; who ends because of others says so by its code.
-        for codes in ([c for c in failed if c[2] not in RETRIED], [c for c in failed if c[2] != ELSEWHERE], failed):
-            if codes:
-                _, name, code = codes[0]
-                break
-        else:
-            name, code = "", 1
-        if name:
-            why = f"pod {name} ended with code {code}"
-            why += f": {self._ended[name].why}" if self._ended[name].why else ""
-        else:
+        failed = {name: end for name, end in self._ended.items() if end.code}
+        if not failed:
             why = "; ".join(f"{c.reason}: {c.message}" for c in job.status.conditions or () if c.type == "Failed")
+            say(f"job {self._spec.name} failed: {why}")
+            return 1
+        # A script's own codes, then those of ranks that were killed; who ends because of others says so by its code.
+        name = min(failed, key=lambda n: (failed[n].code in RETRIED, failed[n].code == ELSEWHERE, failed[n].when))
+        code, why = failed[name].code, f"pod {name} ended with code {failed[name].code}"
+        why += f": {failed[name].why}" if failed[name].why else ""
         say(f"job {self._spec.name} failed: {why}")
         return code
 
@@ -281,7 +279,7 @@ class Created:
 
     def __init__(self, cluster: Cluster, spec: JobSpec) -> None:
         self._cluster, self._spec = cluster, spec
-        self._uids: dict[tuple[str, str], str] = {}
+        self._uids: Uids = {}
 
     def make(self) -> None:
         """All objects. The others belong to the first, so that they go with it, whoever deletes it."""
@@ -300,10 +298,10 @@ class Created:
             owner = owner or [{"apiVersion": "v1", "kind": "Secret", "name": self._spec.name, "uid": uid}]
 
     def delete(self) -> None:
-        """What was made, and nothing that somebody else has made since. Says so if that fails."""
+        """What was made, the last thing first, and nothing that somebody else has made since. Says so if that fails."""
         for _ in range(3):
             try:
-                self._cluster.delete(self._spec.name, self._uids)
+                self._cluster.delete(dict(reversed(self._uids.items())))
                 return
             except ClusterError as error:
                 why = str(error)
@@ -408,8 +406,10 @@ def _status(parsed: argparse.Namespace) -> int:
 
 def _delete(parsed: argparse.Namespace) -> int:
     cluster = Cluster(parsed.namespace, parsed.context)
-    if not cluster.delete(parsed.name):
+    objects = cluster.objects(parsed.name)
+    if not objects:
         _job_of(cluster, parsed.name)
+    cluster.delete(objects)
     return 0
 
 

@@ -5,20 +5,9 @@ from __future__ import annotations
 import argparse
 
 from farandole.launch.kubernetes.manifests import CONTROLLER_IMAGE
+from farandole.launch.settings.flags import count, number
 
 Parsers = argparse._SubParsersAction
-
-
-def _positive(given: str) -> int:
-    if not given.isdecimal() or not 1 <= int(given) <= 65536:
-        raise argparse.ArgumentTypeError(f"{given!r} is not a number between 1 and 65536")
-    return int(given)
-
-
-def _number(given: str) -> int:
-    if not given.isdecimal() or int(given) > 2**31:
-        raise argparse.ArgumentTypeError(f"{given!r} is not a number from 0 on")
-    return int(given)
 
 
 def _add_where(parser: argparse.ArgumentParser) -> None:
@@ -28,12 +17,14 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
 
 def _add_job(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-np", "--num-proc", dest="processes", type=_positive, required=True, metavar="N", help="number of processes"
+        "-np", "--num-proc", dest="processes", type=count, required=True, metavar="N", help="number of processes"
     )
     parser.add_argument("--image", default="", help="of the script; Python, Farandole and the script are in it")
     parser.add_argument("--name", default="", help="of the job (a new one)")
-    parser.add_argument("--slots", type=_positive, default=1, metavar="N", help="processes in a pod (1)")
-    parser.add_argument("--gpus", type=_number, default=0, metavar="N", help="GPUs of each process (0)")
+    parser.add_argument("--slots", type=count, default=1, metavar="N", help="processes in a pod (1)")
+    parser.add_argument(
+        "--gpus", type=number("a number of GPUs", 0, 1024), default=0, metavar="N", help="GPUs of each process (0)"
+    )
     parser.add_argument("--cpu", default="", metavar="QUANTITY", help="processors that each process asks for")
     parser.add_argument(
         "--memory", default="", metavar="QUANTITY", help="memory that each process asks for and may use"
@@ -47,14 +38,14 @@ def _add_job(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of the script")
     parser.add_argument(
         "--attempts",
-        type=_number,
+        type=number("a number of attempts", 0, 1000),
         default=0,
         metavar="N",
         help="how often all pods are started again after one was evicted or lost, not after the script failed (0)",
     )
     parser.add_argument(
         "--start-timeout",
-        type=_positive,
+        type=number("a number of seconds", 1, 10**6),
         default=600,
         metavar="SECONDS",
         help="how long pods may take until all run, and then until all have found each other (600)",
@@ -67,7 +58,10 @@ def _add_job(parser: argparse.ArgumentParser) -> None:
         "--service-account", default="", metavar="NAME", help="of the script's pods; they get its token"
     )
     parser.add_argument(
-        "--user", type=_number, metavar="N", help="number of the user of the script (that of the image)"
+        "--user",
+        type=number("a number of a user", 0, 2**31),
+        metavar="N",
+        help="number of the user of the script (that of the image)",
     )
     parser.add_argument(
         "--controller-image", default=CONTROLLER_IMAGE, metavar="IMAGE", help=f"of the controller ({CONTROLLER_IMAGE})"

@@ -26,6 +26,17 @@ USER = 65532
 Manifest = dict[str, Any]
 
 
+def controller_of(job: str) -> str:
+    """What the objects of a job's controller are called."""
+    return f"{job}-controller"
+
+
+def names_of(job: str) -> tuple[tuple[str, str], ...]:
+    """Kind and name of all objects of a job, in the order in which they are deleted: pods first, their secrets last."""
+    controller = controller_of(job)
+    return (("Job", job), ("Deployment", controller), ("Service", controller), ("NetworkPolicy", job), ("Secret", job))
+
+
 @dataclass(frozen=True)
 class JobSpec:
     """What `farandole kubernetes run` asks for.
@@ -75,7 +86,7 @@ class JobSpec:
     @property
     def controller(self) -> str:
         """The name of the controller's objects."""
-        return f"{self.name}-controller"
+        return controller_of(self.name)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,9 @@ class UsageError(Exception):
     """The command line, or what it names, is wrong; the text is one sentence."""
 
 
-def _number(what: str, low: int, high: int) -> Callable[[str], int]:
+def number(what: str, low: int, high: int) -> Callable[[str], int]:
+    """A type of argparse: digits that make a number in these bounds."""
+
     def convert(given: str) -> int:
         if not given.isdecimal() or not low <= int(given) <= high:
             raise argparse.ArgumentTypeError(f"{given!r} is not {what} between {low} and {high}")
@@ -38,8 +40,8 @@ def _number(what: str, low: int, high: int) -> Callable[[str], int]:
     return convert
 
 
-_count = _number("a number of processes", 1, PROCESSES_MAX)
-_port = _number("a port", 1, 65535)
+count = number("a number of processes", 1, PROCESSES_MAX)
+_port = number("a port", 1, 65535)
 
 
 def _name(given: str) -> str:
@@ -60,7 +62,7 @@ def _positive(given: str) -> float:
 
 def add_arguments(run: argparse.ArgumentParser) -> None:
     """All flags and the command."""
-    run.add_argument("-np", "--num-proc", dest="processes", type=_count, metavar="N", help="number of processes")
+    run.add_argument("-np", "--num-proc", dest="processes", type=count, metavar="N", help="number of processes")
     run.add_argument("-cb", "--check-build", action="store_true", help="show what is installed or missing, and why")
     run.add_argument("--dry-run", action="store_true", help="only print what would be started, and where")
     run.add_argument("--config-file", metavar="FILE", help="settings in YAML, in Horovod's form; flags win")
@@ -81,13 +83,13 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--stdin",
         dest="stdin_rank",
-        type=_number("a rank", 0, PROCESSES_MAX - 1),
+        type=number("a rank", 0, PROCESSES_MAX - 1),
         metavar="RANK",
         help="this rank, on this host, reads your terminal and writes to it alone: for breakpoint()",
     )
     run.add_argument(
         "--max-restarts",
-        type=_number("a number of restarts", 0, 10**6),
+        type=number("a number of restarts", 0, 10**6),
         default=0,
         metavar="N",
         help="start a job that has failed again, from scratch, at most N times (0)",
@@ -139,14 +141,14 @@ def _add_hosts(run: argparse.ArgumentParser) -> None:
 def _add_elastic(run: argparse.ArgumentParser) -> None:
     group = run.add_argument_group("elastic training")
     fewest, most = "fewest processes; makes the job elastic", "most processes"
-    group.add_argument("--min-np", "--min-num-proc", dest="min_processes", type=_count, metavar="N", help=fewest)
-    group.add_argument("--max-np", "--max-num-proc", dest="max_processes", type=_count, metavar="N", help=most)
-    slots = _number("a number of slots", 1, hosts.SLOTS_MAX)
+    group.add_argument("--min-np", "--min-num-proc", dest="min_processes", type=count, metavar="N", help=fewest)
+    group.add_argument("--max-np", "--max-num-proc", dest="max_processes", type=count, metavar="N", help=most)
+    slots = number("a number of slots", 1, hosts.SLOTS_MAX)
     group.add_argument("--slots-per-host", type=slots, metavar="N", help="for hosts that are printed without it (1)")
     group.add_argument("--host-discovery-script", metavar="FILE", help="prints lines 'HOST:SLOTS' or 'HOST'")
     patience = "how long to wait for enough slots (600)"
     group.add_argument("--elastic-timeout", type=_positive, metavar="SECONDS", help=patience)
-    resets = _number("a number of resets", 0, 10**9)
+    resets = number("a number of resets", 0, 10**9)
     group.add_argument("--reset-limit", type=resets, metavar="N", help="end after N changes of the processes (never)")
     group.add_argument(
         "--blacklist-cooldown-range",

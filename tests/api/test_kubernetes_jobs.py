@@ -1,0 +1,162 @@
+"""What `farandole kubernetes run` makes of what a cluster says, without one; tests/with_kubernetes has one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace as Object
+from typing import Any
+
+import pytest
+
+from farandole.launch.kubernetes import commands
+from farandole.launch.kubernetes.cluster import INDEX, ClusterError, Lines
+from farandole.launch.kubernetes.manifests import JobSpec
+
+SPEC = JobSpec(name="j", image="i", command=("a",), processes=2)
+
+
+def pod(name: str, index: int, phase: str, *ends: tuple[str, int, int]) -> Any:
+    """With containers that ended: name, exit code, second."""
+    states = []
+    for container, code, second in ends:
+        end = Object(exit_code=code, finished_at=f"{second:03}", reason="", message="")
+        states.append(Object(name=container, state=Object(terminated=end, waiting=None)))
+    about = Object(name=name, annotations={INDEX: str(index)}, labels={})
+    return Object(metadata=about, status=Object(phase=phase, conditions=[], container_statuses=states))
+
+
+class Stand:
+    """A cluster that says what it is told to: each look the next of `looks`, an error or pods, the last one for
+    ever."""
+
+    def __init__(self, *looks: Any) -> None:
+        self.looks = list(looks)
+        self.asked = 0
+        self.ended = ""
+        self.controller = [pod("c", 0, "Running")]
+        self.logs: list[Any] = []
+        self.since: list[int | None] = []
+
+    def job(self, name: str) -> Any:
+        self.asked += 1
+        assert self.asked < 500, "the job is watched for ever"
+        look = self.looks[0]
+        if isinstance(look, ClusterError):
+            self.looks.pop(0)
+            raise look
+        over = [Object(type=self.ended, status="True", reason="r", message="m")] if self.ended else []
+        return Object(status=Object(conditions=over if len(self.looks) == 1 else []))
+
+    def pods(self, name: str, role: str) -> list[Any]:
+        if role == "controller":
+            return self.controller
+        return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+
+    def complaints(self, name: str, kind: str) -> list[str]:
+        return []
+
+    def log(self, name: str, follow: bool, since: int | None) -> Iterator[tuple[str, bytes]]:
+        self.since.append(since)
+        lines = self.logs.pop(0) if self.logs else []
+        if isinstance(lines, ClusterError):
+            raise lines
+        yield from lines
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("START_LOOK_S", "LOOK_S", "AGAIN_S"):
+        monkeypatch.setattr(commands, name, 0.01)
+
+
+def watch(cluster: Stand, timeout_s: float = 5.0) -> int:
+    return commands.Run(cluster, SPEC, timeout_s).watch()  # type: ignore[arg-type]
+
+
+RUNNING = [pod("j-0", 0, "Running"), pod("j-1", 1, "Running")]
+
+
+def test_a_cluster_that_is_away_for_a_moment_is_asked_on(capsys: pytest.CaptureFixture[str]) -> None:
+    away = ClusterError("Service Unavailable", 503)
+    cluster = Stand(RUNNING, away, away, RUNNING)
+    cluster.ended = "Complete"
+    assert watch(cluster) == 0
+    assert capsys.readouterr().err.count("the cluster does not answer, asking on: Service Unavailable") == 1
+
+
+def test_who_may_not_ask_any_more_learns_so() -> None:
+    with pytest.raises(ClusterError):
+        watch(Stand(RUNNING, ClusterError("Unauthorized", 401), RUNNING))
+
+
+@pytest.mark.parametrize("others", [[pod("j-0-b", 0, "Running"), pod("j-1", 1, "Pending")], [pod("j-1", 1, "Running")]])
+def test_a_failed_pod_and_its_successor_are_no_two_that_run(
+    others: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert watch(Stand([pod("j-0-a", 0, "Failed"), *others]), 0.1) == 1
+    assert "1 of 2 pods run" in capsys.readouterr().err
+
+
+def test_more_pods_than_ranks_need_are_enough() -> None:
+    cluster = Stand([pod("j-0-a", 0, "Failed"), pod("j-0-b", 0, "Running"), pod("j-1", 1, "Running")], RUNNING)
+    cluster.ended = "Complete"
+    assert watch(cluster) == 0
+
+
+def test_the_controller_is_waited_for() -> None:
+    cluster = Stand(RUNNING)
+    cluster.controller = [pod("c", 0, "Pending")]
+    assert watch(cluster, 0.1) == 1
+
+
+@pytest.mark.parametrize(
+    ("ends", "name", "code"),
+    [
+        # A script's own code, whoever was first; the first of two; a killed one before those that end because of it.
+        ([("script", 75, 1), ("script", 7, 2)], "j-1", 7),
+        ([("script", 3, 2), ("script", 4, 1)], "j-1", 4),
+        ([("script", 75, 1), ("script", 137, 2)], "j-1", 137),
+        # What stands beside the script says nothing of it.
+        ([("sidecar", 9, 1), ("script", 5, 2)], "j-1", 5),
+    ],
+)
+def test_who_is_at_fault(
+    ends: list[tuple[str, int, int]], name: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = Stand(RUNNING, [pod(f"j-{i}", i, "Failed", end) for i, end in enumerate(ends)])
+    cluster.ended = "Failed"
+    assert watch(cluster) == code
+    assert f"pod {name} ended with code {code}" in capsys.readouterr().err
+
+
+def test_lines_that_break_off_are_taken_up_where_they_were(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    cluster = Stand(RUNNING)
+    cluster.logs = [
+        [("1", b"a\n"), ("1", b"b\n")],
+        ClusterError("not now", 500),
+        [("1", b"b\n"), ("2", b"c\n")],
+    ]
+    output = commands.Output(cluster, follow=True)  # type: ignore[arg-type]
+    output.follow("j-0", over=False)
+    end = time.monotonic() + 5
+    while cluster.logs and time.monotonic() < end:
+        time.sleep(0.01)
+    output.follow("j-0", over=True)
+    output.end(5.0)
+    printed = capfdbinary.readouterr()
+    assert printed.out == b"a\nb\nc\n"
+    assert printed.err.count(b"the lines of pod j-0 broke off") == 1
+    assert cluster.since[0] is None and all(since is not None for since in cluster.since[1:])
+
+
+def test_lines_of_a_log() -> None:
+    lines = Lines()
+    first = list(lines.take(b"2026-11-25T10:00:00.5Z one\nrpc error: not found\n2026-11-25T10:00:00.51Z t"))
+    second = list(lines.take(b"wo\n"))
+    assert [text for _, text in first + second] == [b"one\n", b"two\n"]
+    assert first[0][0] < second[0][0]
+    long = list(lines.take(b"2026-11-25T10:00:01+01:00 " + b"x" * (65 << 10)))
+    rest = list(lines.take(b"rpc error\n"))
+    assert b"".join(text for _, text in long + rest) == b"x" * (65 << 10) + b"rpc error\n"
+    assert long[0][0] == rest[0][0] > second[0][0]
