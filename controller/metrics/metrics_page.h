@@ -15,13 +15,14 @@ class MetricsPage {
   static constexpr int64_t kKeptMs = 1000;
 
   // `hub` outlives this.
-  explicit MetricsPage(const hub::Hub* hub) : hub_(hub) {}
+  explicit MetricsPage(const hub::Hub* hub);
 
   // At most kKeptMs old.
   const std::string& Text();
 
  private:
   const hub::Hub* const hub_;
+  const double started_s_;
   std::string text_;  // empty: never written
   TimePoint written_;
 };

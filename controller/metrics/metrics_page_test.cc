@@ -36,5 +36,12 @@ TEST(MetricsPage, IsKeptForASecond) {
   EXPECT_THAT(page.Text(), HasSubstr("\"j\""));
 }
 
+TEST(MetricsPage, TellsWhenThisProcessBegan) {
+  const FakeClock clock;
+  const hub::Log log(hub::LogLevel::kError);
+  const hub::Hub hub(hub::HubConfig{}, &clock, &log, [](TimePoint) {});
+  EXPECT_THAT(MetricsPage(&hub).Text(), HasSubstr("\nfarandole_controller_start_time_seconds 1"));
+}
+
 }  // namespace
 }  // namespace farandole::controller::metrics

@@ -147,10 +147,13 @@ void WriteDeviceTimes(const std::vector<JobStatus>& jobs, Writer* out) {
 
 }  // namespace
 
-std::string MetricsText(const std::vector<JobStatus>& jobs) {
+std::string MetricsText(const std::vector<JobStatus>& jobs, double started_s) {
   Writer out;
   out.Family("farandole_controller_info", "gauge", "Always 1; the controller's version.");
   out.Sample(absl::StrCat("version=\"", kVersion, "\""), 1);
+  // Not process_start_time_seconds, which every other exporter has: a rule could not tell ours by its name.
+  out.Family("farandole_controller_start_time_seconds", "gauge", "When the controller began, in seconds since 1970.");
+  if (started_s > 0) out.Sample("", started_s);
   out.Family("farandole_jobs", "gauge", "Jobs that this controller knows.");
   out.Sample("", static_cast<double>(jobs.size()));
   out.Family("farandole_job_state", "gauge", "1 for the state that the job is in.");

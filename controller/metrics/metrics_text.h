@@ -9,8 +9,8 @@
 namespace farandole::controller::metrics {
 
 // The jobs in Prometheus' text format, version 0.0.4. Names and meanings: docs/metrics.md. Of single ranks, the first
-// 1,024 of each job.
-std::string MetricsText(const std::vector<JobStatus>& jobs);
+// 1,024 of each job. `started_s`: when the controller began, in seconds since 1970; 0, which is left out: not known.
+std::string MetricsText(const std::vector<JobStatus>& jobs, double started_s);
 
 }  // namespace farandole::controller::metrics
 
