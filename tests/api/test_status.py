@@ -12,10 +12,10 @@ from pathlib import Path
 
 import processes
 import pytest
+from job_statuses import status
 from rich.console import Console
 
-from farandole.launch.status import job_files, query, screen, view
-from farandole.launch.status import status as status_command
+from farandole.launch.status import job_files, jobs, query, screen, view
 
 COMMAND = [sys.executable, "-m", "farandole", "status"]
 
@@ -81,38 +81,6 @@ def test_command_line(runtime: Path, tmp_path: Path, arguments: list[str], code:
 def test_no_job_is_no_json(runtime: Path, tmp_path: Path) -> None:
     with processes.running([*COMMAND, "--json"], tmp_path, {"XDG_RUNTIME_DIR": str(runtime)}) as job:
         assert job.wait() == 0 and job.stdout + job.stderr == "", job.report()
-
-
-def status(ranks: int, **fields: object) -> dict:
-    member = {"responsive": True, "cause": "", "left": False, "traffic": {"tensors": "1234567", "bytes": "5000000000"}}
-    members = [
-        {
-            **member,
-            "member": {"rank": rank, "host": "h", "pid": str(1000 + rank)},
-            "lateness": {"meanUs": str(1500 * rank), "maxUs": "20000", "lastCount": str(rank)},
-        }
-        for rank in range(ranks)
-    ]
-    traffic = {"batches": 10, "tensors": 1610, "bytes": 12_300_000, "cacheHits": 99, "cacheMisses": 1, "messages": 20}
-    return {
-        "job": "run-1",
-        "state": "JOB_STATE_RUNNING",
-        "activity": "ACTIVITY_REPLAYING",
-        "reason": "",
-        "generation": {"number": "1"},
-        "phase": 3,
-        "size": ranks,
-        "members": members,
-        "waits": [],
-        "divergence": "",
-        "communicatesBy": "CPU tensors by hier (not verbs: rank 0 (pid 1 on host h): no device)",
-        "replay": {"index": "9", "batches": 5, "tensors": 161, "repetitions": "12345", "ageMs": "185000"},
-        "traffic": {name: str(count) for name, count in traffic.items()},
-        "batchesPerSecond": "480",
-        "tensorsPerSecond": "4100",
-        "bytesPerSecond": "1200000000",
-        **fields,
-    }
 
 
 def test_view_of_a_replay() -> None:
@@ -227,7 +195,7 @@ def test_a_job_that_ends_while_it_is_asked_has_not_failed(runtime: Path) -> None
     job_files.write("run-1", "127.0.0.1:5", "secret", 4, ("python", "train.py"))
     (file,) = job_files.read_all()
     gone = query.QueryError(query.NO_ANSWER, "does not answer")
-    job = status_command.Job(query.Target("run-1", "127.0.0.1:5"), file)
+    job = jobs.Job(query.Target("run-1", "127.0.0.1:5"), file)
     assert "starts it again" in job.explain(gone)
     job_files.remove("run-1")
     assert job.explain(gone) == "it has just ended"

@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "launch": ("base",),
     "launch.cli": (
         "base",
+        "launch.dashboard",
         "launch.job",
         "launch.kubernetes",
         "launch.settings",
@@ -35,6 +36,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "library",
         "version",
     ),
+    "launch.dashboard": ("launch.status",),
     "launch.function": (
         "base",
         "exceptions",

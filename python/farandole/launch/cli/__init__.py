@@ -26,6 +26,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     flags.add_arguments(run)
     _add_status(commands)
+    _add_dashboard(commands)
     kubernetes_flags.add(commands)
     commands.add_parser(
         "completion",
@@ -53,12 +54,12 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = commands.add_parser(
         "status",
         usage="farandole status [JOB] [--watch] [--json]\n       farandole status --controller HOST:PORT --job JOB "
-        "--token-file FILE [--tls-ca FILE] [--watch] [--json]",
+        "--token-file FILE [--tls-ca FILE | --tls-pinned FILE] [--watch] [--json]",
         help="shows what a job does, who waits for whom, and who is late",
         description="Shows the jobs that this user has started with `farandole run` on this host, or one job of a "
         "deployed controller. Exit code 1: a controller does not answer, or there is no such job.",
     )
-    parser.add_argument("name", nargs="?", metavar="JOB", help="one of the jobs of this host; its beginning is enough")
+    _add_job_flags(parser)
     parser.add_argument(
         "--watch",
         action="store_true",
@@ -69,10 +70,37 @@ def _add_status(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         action="store_true",
         help="a line per job, with --watch per change: JobStatus of farandole/v1/status.proto as protobuf's own JSON",
     )
+
+
+def _add_dashboard(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """`farandole dashboard`: its flags stand here for the same reason."""
+    parser = commands.add_parser(
+        "dashboard",
+        usage="farandole dashboard [JOB] [--listen HOST:PORT]\n       farandole dashboard --controller HOST:PORT "
+        "--job JOB --token-file FILE [--tls-ca FILE | --tls-pinned FILE] [--listen HOST:PORT]",
+        help="shows a job in a browser: ranks, waits, lateness and speed over time, events",
+        description="Serves a page about one job, and prints its URL. The page only reads. Ends with Ctrl-C, or ten "
+        "minutes after the job if nobody looks any more.",
+    )
+    _add_job_flags(parser)
+    parser.add_argument(
+        "--listen",
+        default="127.0.0.1:0",
+        metavar="HOST:PORT",
+        help="where the page is served (127.0.0.1:0, a free port); beyond loopback only with --insecure: without TLS",
+    )
+
+
+def _add_job_flags(parser: argparse.ArgumentParser) -> None:
+    """Which job, and how its controller is asked; launch.status.jobs reads them."""
+    parser.add_argument("name", nargs="?", metavar="JOB", help="one of the jobs of this host; its beginning is enough")
     parser.add_argument("--controller", metavar="HOST:PORT", help="a deployed controller")
     parser.add_argument("--job", help="the job to ask it for")
     parser.add_argument("--token-file", metavar="FILE", help="an observer's token for it, in a file of mode 0600")
     parser.add_argument("--tls-ca", default="", metavar="FILE", help="certificates that may have signed its own")
+    parser.add_argument(
+        "--tls-pinned", default="", metavar="FILE", help="its own certificate, if it was started with --tls-pinned"
+    )
     parser.add_argument("--insecure", action="store_true", help="send the token beyond loopback without TLS")
 
 
@@ -109,6 +137,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from farandole.launch.status import status
 
         return status.run(parsed)
+    if parsed.subcommand == "dashboard":
+        from farandole.launch.dashboard import commands as dashboard
+
+        return dashboard.run(parsed)
     if parsed.subcommand == "kubernetes":
         from farandole.launch.kubernetes import commands
 
