@@ -52,7 +52,7 @@ test: deps kernels  ## lint, build and every test; ends with "N passed, M failed
 	@$(VENV)/python scripts/run_tests.py $(AFTER)
 
 BESIDE := test-nccl test-rdma test-jax test-jax-floor test-tensorflow test-tensorflow-floor test-keras test-keras-2 \
-	test-mxnet test-torch-floor wheel-test
+	test-mxnet test-monitoring test-torch-floor wheel-test
 
 .PHONY: test-all
 test-all:  ## that, then what is in BESIDE: every other test of ours (needs root); what the automatic build runs
@@ -81,6 +81,12 @@ test-kubernetes: wheel  ## pods on a cluster that is built from Debian's source 
 test-manifests: deps  ## deploy/kubernetes: rendered, against schemas and policies, and run as processes; needs what `make build` builds
 	@scripts/install_deps.sh --kubectl
 	@$(VENV)/python -m pytest -q -rs tests/manifests
+
+.PHONY: test-monitoring
+test-monitoring: deps product  ## a Prometheus with our rules: every query of the dashboard and the docs, every alert by its cause; a minute
+	@scripts/install_deps.sh --prometheus
+	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests/with_prometheus" $(VENV)/python -m pytest -q -rs \
+	  --junitxml=build/test/test-monitoring.xml tests/with_prometheus
 
 .PHONY: test-asan
 test-asan: deps  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer

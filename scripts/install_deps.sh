@@ -16,8 +16,8 @@
 # out. With --consumers or --docs: requirements-consumers.txt or requirements-docs.txt into .venv, and nothing else. With
 # --nvidia: the files of requirements-nvidia.txt in .deps/nvidia, for `make test-nccl`. With --rdma: the emulator, the
 # kernel and the tools of `make test-rdma` in .deps/rdma, unpacked there and not installed. With --kubectl: Debian 13's
-# kubectl in .deps/kubectl, whose kustomize reads our manifests. With --buildah: that in .deps/buildah, which builds
-# container images without a daemon.
+# kubectl in .deps/kubectl, whose kustomize reads our manifests. With --prometheus: that in .deps/prometheus, for
+# `make test-monitoring`. With --buildah: that in .deps/buildah, which builds container images without a daemon.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/apt_state.sh
@@ -155,19 +155,20 @@ fetch_rdma() {
   echo "$wanted" >.deps/rdma/wanted.cksum
 }
 
-# That of Debian 12 is too old for our manifests.
-fetch_kubectl() {
-  local suite=trixie options
-  [[ -x .deps/kubectl/usr/bin/kubectl ]] && return 0
-  echo "install_deps: fetching kubectl into .deps/kubectl"
+# Debian packages in .deps/NAME, unpacked there and not installed: fetch_unpacked NAME PROGRAM PACKAGE..., with PROGRAM
+# a file of theirs that is there when all is. With `suite` set, of that release of Debian.
+fetch_unpacked() {
+  local name=$1 program=$2 options
+  [[ -x .deps/$name/$program ]] && return 0
+  echo "install_deps: fetching into .deps/$name: ${*:3}"
   dir=$(mktemp -d)
   # Also when this fails.
   trap 'rm -rf "$dir"' EXIT
   make_apt_state "$dir" deb
-  unpack_packages "$dir" "kubectl/$suite" || die "Debian's kubectl cannot be fetched; apt says why above"
+  unpack_packages "$dir" "${@:3}" || die "Debian's $name cannot be fetched; apt says why above"
   mkdir -p .deps
-  rm -rf .deps/kubectl
-  mv "$dir/root" .deps/kubectl
+  rm -rf ".deps/$name"
+  mv "$dir/root" ".deps/$name"
 }
 
 fetch_buildah() {
@@ -314,7 +315,13 @@ case ${1:-} in
     exit
     ;;
   --kubectl)
-    fetch_kubectl
+    # That of Debian 12 is too old for our manifests.
+    suite=trixie
+    fetch_unpacked kubectl usr/bin/kubectl kubectl/trixie
+    exit
+    ;;
+  --prometheus)
+    fetch_unpacked prometheus usr/bin/promtool prometheus
     exit
     ;;
   --buildah)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -30,6 +31,12 @@ def environment(**variables: str) -> dict[str, str]:
     # With it print("a", b) is several writes, between which other processes on the same descriptor write theirs.
     result.pop("PYTHONUNBUFFERED", None)
     return {**result, **variables}
+
+
+def free_port() -> int:
+    """Of 127.0.0.1, for programs that cannot be told to take any."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return found.getsockname()[1]
 
 
 def script_file(folder: Path, body: str) -> Path:

@@ -12,7 +12,7 @@ PAGE = (manifests.ROOT / "docs" / "metrics.md").read_text()
 TEXT = (manifests.ROOT / "controller" / "metrics" / "metrics_text.cc").read_text()
 METRICS = set(re.findall(r'"(farandole_\w+)"', TEXT))
 # Of PromQL, as far as the rules need it.
-WORDS = {"absent", "and", "by", "group_left", "max", "on", "rate", "sum"}
+WORDS = {"absent", "and", "by", "changes", "group_left", "max", "on", "rate", "sum"}
 
 
 def rules() -> list[dict[str, Any]]:
@@ -25,7 +25,7 @@ def test_every_metric_exists() -> None:
     labels = {"namespace"} | set(re.findall(r"\b(training_job|rank|phase|state|version)\b", PAGE))
     assert len(METRICS) > 20 and len(recorded) == 4
     for rule in rules():
-        named = set(re.findall(r"[a-z][\w:]*", re.sub(r"\[\w+\]", "", rule["expr"])))
+        named = set(re.findall(r"[a-z][\w:]*", re.sub(r"\[[\w:]+\]", "", rule["expr"])))
         assert named & (METRICS | recorded), rule
         assert named <= METRICS | recorded | labels | WORDS, rule
         assert rule["expr"].count("(") == rule["expr"].count(")")
@@ -35,7 +35,7 @@ def test_every_metric_exists() -> None:
 
 def test_rules_are_whole() -> None:
     alerts = {rule["alert"]: rule for rule in rules() if "alert" in rule}
-    wanted = ("ControllerAbsent", "JobDiverged", "JobStalled", "Straggler", "Unresponsive")
+    wanted = ("ControllerAbsent", "ControllerRestarted", "JobDiverged", "JobStalled", "Straggler", "Unresponsive")
     assert sorted(alerts) == [f"Farandole{name}" for name in wanted]
     for rule in alerts.values():
         assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}

@@ -7,7 +7,6 @@ import base64
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -73,12 +72,6 @@ def mounted(pod: dict[str, Any], secrets: dict[str, dict[str, Any]], folder: Pat
     return paths
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 def moved(words: list[str], paths: dict[str, str], ports: dict[str, int]) -> list[str]:
     """The same command line for other files and ports."""
     result = []
@@ -98,7 +91,7 @@ def moved(words: list[str], paths: dict[str, str], ports: dict[str, int]) -> lis
 def deployed(folder: Path) -> Iterator[Deployed]:
     secrets = make_secrets(folder / "made")
     pod = manifests.find("base", "Deployment")["spec"]["template"]["spec"]
-    ports = {str(port["containerPort"]): free_port() for port in pod["containers"][0]["ports"]}
+    ports = {str(port["containerPort"]): processes.free_port() for port in pod["containers"][0]["ports"]}
     words = moved(pod["containers"][0]["args"], mounted(pod, secrets, folder), ports)
     reader, writer = os.pipe()
     command = [locate.find("farandole-controller"), *words, "--ready-fd", str(writer)]

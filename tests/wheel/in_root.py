@@ -32,7 +32,7 @@ LEFT_OUT = {
     "kubernetes": "needs a cluster; make test-kubernetes runs jobs on one",
     "mxnet": "needs MXNet; tests/with_mxnet trains in the same way",
     "keras": "needs Keras; tests/with_keras runs the scripts and the examples",
-    "monitoring": "looks at a job that is under way; curl and jq",
+    "monitoring": "looks at a job that is under way; curl, jq, a cluster",
     "tensorflow": "needs TensorFlow; tests/with_tensorflow trains in the same way",
     "security": "needs a key file; tests/manifests and controller/token make tokens",
     "several-hosts": "needs several hosts with ssh, torchrun or mpirun",
