@@ -13,11 +13,12 @@
 # With --product: the packages that compile and abseil's source alone; with --check says which of those packages are
 # missing, and installs nothing. With --bench: the packages of benchmarks alone, and nothing else; with --fuzz those of
 # `make fuzz`, with --lint those of `make lint`, with --kernels the compiler of GPU kernels, without which these are left
-# out. With --consumers or --docs: requirements-consumers.txt or requirements-docs.txt into .venv, and nothing else. With
-# --nvidia: the files of requirements-nvidia.txt in .deps/nvidia, for `make test-nccl`. With --rdma: the emulator, the
-# kernel and the tools of `make test-rdma` in .deps/rdma, unpacked there and not installed. With --kubectl: Debian 13's
-# kubectl in .deps/kubectl, whose kustomize reads our manifests. With --prometheus: that in .deps/prometheus, for
-# `make test-monitoring`. With --buildah: that in .deps/buildah, which builds container images without a daemon.
+# out, with --browser the browser of `make test-dashboard`. With --consumers or --docs: requirements-consumers.txt or
+# requirements-docs.txt into .venv, and nothing else. With --nvidia: the files of requirements-nvidia.txt in .deps/nvidia,
+# for `make test-nccl`. With --rdma: the emulator, the kernel and the tools of `make test-rdma` in .deps/rdma, unpacked
+# there and not installed. With --kubectl: Debian 13's kubectl in .deps/kubectl, whose kustomize reads our manifests. With
+# --prometheus: that in .deps/prometheus, for `make test-monitoring`. With --buildah: that in .deps/buildah, which builds
+# container images without a daemon.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/apt_state.sh
@@ -63,6 +64,11 @@ lint_packages=(
 fuzz_packages=(
   # libFuzzer and the sanitizers that go with it.
   clang-14 libclang-rt-14-dev
+)
+
+browser_packages=(
+  # With the fonts, without which it shows no text.
+  chromium fonts-dejavu-core
 )
 
 rdma_packages=(
@@ -343,6 +349,7 @@ case ${1:-} in
   --lint) packages=("${lint_packages[@]}") ;;
   --kernels) packages=("${kernel_packages[@]}") ;;
   --fuzz) packages=("${fuzz_packages[@]}") ;;
+  --browser) packages=("${browser_packages[@]}") ;;
 esac
 if [[ -n ${1:-} ]]; then
   install_packages

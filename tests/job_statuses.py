@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from farandole.launch.dashboard.events import ranks_text
+
 
 def status(ranks: int, per_host: int = 0, **fields: object) -> dict:
     """Of a job that replays; rank N is late by 1.5 N ms. With `per_host` ranks on each host, else all on one."""
@@ -59,5 +61,5 @@ def wait(age_ms: int, ready: list[int], missing: list[int], name: str = "allredu
         "names": [name],
         "nameCount": 1,
         "instead": [],
-        "text": f"for {age_ms // 1000} s ranks {ready} have waited for ranks {missing} with `{name}`",
+        "text": f"for {age_ms // 1000} s {ranks_text(ready)} have waited for {ranks_text(missing)} with `{name}`",
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,9 @@ import processes
 import pytest
 from job_parts import part, pids, wait_for_another
 from streams import Stream, url_of
+
+from farandole.base import locate
+from farandole.launch.processes import tokens
 
 COMMAND = [sys.executable, "-m", "farandole", "dashboard"]
 TRAINS = """
@@ -78,3 +82,31 @@ def test_it_ends_when_it_is_told_to_while_the_job_goes_on(tmp_path: Path) -> Non
                 assert dashboard.wait() == 1 and f"{where}: " in dashboard.stderr, dashboard.report()
         (tmp_path / "go").touch()
         assert job.wait() == 0, job.report()
+
+
+def test_a_controller_behind_a_forwarded_port_is_known_by_its_certificate(tmp_path: Path) -> None:
+    """As `kubectl port-forward` shows one of `farandole kubernetes run`: on loopback, and with a name of its own."""
+    key, token, certificate = (tmp_path / name for name in ("key", "token", "certificate"))
+    for file, text in ((key, "k" * 64), (token, tokens.observer_token("k" * 64, "digits"))):
+        file.write_text(text)
+        file.chmod(0o600)
+    program = [locate.find("farandole-controller"), "--key-file", str(key)]
+    certificate.write_text(
+        subprocess.run([*program, "--print-certificate"], check=True, capture_output=True, text=True).stdout
+    )
+    reader, writer = os.pipe()
+    with subprocess.Popen([*program, "--tls-pinned", "--ready-fd", str(writer)], pass_fds=[writer]) as controller:
+        os.close(writer)
+        with os.fdopen(reader) as ready:
+            flags = ["--controller", ready.readline().strip(), "--job", "digits", "--token-file", str(token)]
+        answers = {}
+        for command in ("status", "dashboard"):
+            for pinned in ([], ["--tls-pinned", str(certificate)]):
+                line = [sys.executable, "-m", "farandole", command, *flags, *pinned]
+                with processes.running(line, tmp_path) as asked:
+                    assert asked.wait() == 1, asked.report()
+                answers[command, bool(pinned)] = asked.stderr
+        controller.kill()
+    for command in ("status", "dashboard"):
+        assert "no agent of job digits has connected" in answers[command, True]
+        assert "does not answer" in answers[command, False]

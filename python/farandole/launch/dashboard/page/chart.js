@@ -5,7 +5,7 @@ import { make, put, timeText } from "./text.js";
 const SPAN_S = 60; // at least
 const GAP_S = 6;
 const HEIGHT = 130;
-const MARGIN = { top: 8, right: 8, bottom: 20, left: 64 };
+const MARGIN = { top: 8, right: 8, bottom: 20, left: 78 };
 
 // 1, 2 or 5 times a power of ten, so that `count` of them reach `most`.
 function stepOf(most, count) {

@@ -68,19 +68,25 @@ function later() {
 
 function draw() {
   drawing = false;
+  const start = performance.now();
   const { about, status } = seen;
   if (!about) return;
   put(byId("job"), `job ${about.job}`);
   put(byId("command"), about.command);
+  byId("command").title = about.command;
   drawRecording();
   drawBanner();
   fill(byId("events"), [...seen.events].reverse(), makeEvent, fillEvent);
   for (const chart of charts) chart.draw(seen.samples, serverMs() / 1000);
   if (!status) return;
+  put(byId("carried"), status.communicatesBy && `between ranks: ${status.communicatesBy}`);
   drawFigures(status);
   drawWaits(status);
   ranks.draw(status);
   if (!performance.getEntriesByName("first picture").length) performance.mark("first picture");
+  // What the newest picture cost; for tests, and for who looks at a slow page.
+  performance.clearMeasures("picture");
+  performance.measure("picture", { start });
 }
 
 function makeEvent() {
@@ -101,14 +107,14 @@ function drawFigures(status) {
   const last = seen.samples.at(-1);
   const steps = last?.[3] ?? null;
   const figures = [
-    ["state", stateText(status), `generation ${status.generation.number}, phase ${status.phase}`],
+    ["state", stateText(status), `generation ${status.generation.number}`],
     ["ranks", numberText(status.size), `on ${countText(hosts, "host")}`],
-    ["do not answer", numberText(silent), "", silent ? "bad" : ""],
+    ["do not answer", numberText(silent), `of ${numberText(status.size)}`, silent ? "bad" : ""],
     ["waited for", numberText(missing(status).size), "for over 1 s", missing(status).size ? "warn" : ""],
     ["bytes", `${bytesText(Number(status.bytesPerSecond))}/s`, `${bytesText(Number(status.traffic.bytes))} so far`],
     ["batches", `${numberText(Number(status.batchesPerSecond))}/s`, `${numberText(Number(status.tensorsPerSecond))} tensors/s`],
     ["steps", steps === null ? "–" : `${numberText(steps)}/s`, steps === null ? "known in a replay" : "repeated"],
-    ["latest rank", last?.[5] >= 0 ? msText(last[4]) : "–", last?.[5] >= 0 ? `rank ${last[5]}, in the mean` : ""],
+    ["latest rank", last?.[5] >= 0 ? msText(last[4]) : "–", last?.[5] >= 0 ? `rank ${last[5]} (mean)` : ""],
   ];
   const makeOne = () => {
     const box = make("div");
@@ -196,6 +202,8 @@ byId("download").addEventListener("click", () => {
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 });
 
+// The curves' colours are the theme's.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", later);
 setInterval(() => {
   if (!document.hidden && seen.about) drawRecording();
   drawBanner();

@@ -1,0 +1,262 @@
+"""The page of `farandole dashboard` in a browser: whether it names who is late and who is stopped, and what it cannot know.
+
+Pictures of it are left in build/test, for docs/dashboard.md and for whoever changes the page.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import statistics
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import job_statuses
+import processes
+import pytest
+from browser import Page, browser
+from job_parts import part, pids, wait_for_another
+from streams import url_of
+
+from farandole.launch.dashboard import history, server
+
+COMMAND = [sys.executable, "-m", "farandole", "dashboard"]
+PICTURES = processes.ROOT / "build" / "test"
+# Rank 2 is late by 80 ms in every step of four batches.
+TRAINS = """
+        hvd.init()
+        hvd.allreduce(tensor([0.0]), op=hvd.Sum, name="go")
+        print("pid", hvd.rank(), os.getpid(), flush=True)
+        done = False
+        while not done:
+            time.sleep(0.09 if hvd.rank() == 2 else 0.01)
+            for name in ("conv1.weight", "conv1.bias", "fc.weight"):
+                hvd.allreduce(ones(1 << 15), name=name)
+            done = hvd.allreduce(tensor([1.0 if os.path.exists("go") else 0.0]), op=hvd.Sum, name="go").item() == 4
+        """
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    with browser() as made:
+        made.resize(1280, 1320)
+        yield made
+        # Neither scripts nor the policy for contents have complained.
+        assert made.complaints == []
+
+
+@pytest.fixture
+def served() -> Iterator[server.Server]:
+    serving = server.Server(("127.0.0.1", 0), history.History("run-1", ("train",), "127.0.0.1:5"))
+    end = server.serving(serving)
+    yield serving
+    end()
+
+
+def picture(page: Page, name: str) -> None:
+    """In both themes."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for scheme in ("dark", "light"):
+        page.scheme(scheme)
+        page.ask("new Promise((done) => setTimeout(done, 700))")
+        page.picture(PICTURES / f"dashboard-{name}-{scheme}.webp", quality=70)
+
+
+def trace_of(page: Page, folder: Path) -> dict:
+    """What the page hands out as a file."""
+    page.downloads_go_to(folder)
+    page.ask("document.querySelector('#download').click()")
+    done = page.ask("new Promise((done) => setTimeout(done, 1000))")
+    assert done is None
+    (file,) = folder.glob("farandole-*.json")
+    return json.loads(file.read_text())
+
+
+def tracks(trace: dict) -> dict[tuple[str, str], list[dict]]:
+    """The slices of each track, by the names of its process and its thread."""
+    names = {(e["pid"], e.get("tid")): e["args"]["name"] for e in trace["traceEvents"] if e["name"].endswith("_name")}
+    found: dict[tuple[str, str], list[dict]] = {}
+    for event in trace["traceEvents"]:
+        if event["ph"] == "X":
+            track = names[event["pid"], None], names[event["pid"], event["tid"]]
+            found.setdefault(track, []).append(event)
+    return found
+
+
+def check_trace(trace: dict) -> None:
+    """Rank 3 was waited for, by all others, while it was stopped; slices of a track follow each other."""
+    found = tracks(trace)
+    (awaited,) = [found[track] for track in found if track[0] == "waited for" and track[1].startswith("rank 3 on ")]
+    longest = max(awaited, key=lambda event: event["dur"])
+    assert longest["name"].startswith("rank 3 is waited for: ") and longest["dur"] > 2e6, awaited
+    assert "rank 3" in longest["args"]["sentence"]
+    for rank in range(3):
+        (waits,) = [found[track] for track in found if track[0] == "waits" and track[1].startswith(f"rank {rank} on ")]
+        assert any(event["name"].startswith("waits for rank 3: ") for event in waits), waits
+    for slices in found.values():
+        for first, second in zip(slices, slices[1:]):
+            assert first["ts"] + first["dur"] <= second["ts"], (first, second)
+    counters = {event["name"]: event["args"] for event in trace["traceEvents"] if event["ph"] == "C"}
+    assert {"bytes/s", "batches/s", "ms late: rank 2"} <= set(counters)
+    marks = [event["name"] for event in trace["traceEvents"] if event["ph"] == "i"]
+    assert any("rank 3 on host" in mark for mark in marks), marks
+
+
+def test_a_job_with_a_late_and_a_stopped_rank_and_a_killed_controller(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    processes.script_file(tmp_path, TRAINS).rename(tmp_path / "train.py")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    train = processes.launch_command(4, "python", "train.py")
+    with processes.running(train, tmp_path, {"PATH": path}) as job, processes.running(COMMAND, tmp_path) as dashboard:
+        pid = pids(job, 4)
+        page.go(url_of(dashboard))
+        see_the_late_rank(page)
+        see_the_stopped_rank(page, pid[3], tmp_path)
+        see_the_controller_go_and_come(page, job)
+        (tmp_path / "go").touch()
+        assert job.wait() == 0, job.report()
+        page.wait_for_text("#banner", "is over; shown is what was seen last")
+        dashboard.process.send_signal(signal.SIGTERM)
+        assert dashboard.wait() == 130, dashboard.report()
+        page.wait_for_text("#banner", "farandole dashboard does not answer")
+    # That the stream broke is the browser's to say.
+    page.complaints = [text for text in page.complaints if "ERR_CONNECTION_REFUSED" not in text]
+
+
+def see_the_late_rank(page: Page) -> None:
+    page.wait_for_text("#figures", "rank 2 (mean)")
+    # What the first steps took is forgotten after some more.
+    page.wait_for("document.querySelector('#hosts button:nth-child(3).late2')")
+    page.wait_for("document.querySelectorAll('#hosts .late2, #hosts .late3').length === 1")
+    page.wait_for_text("#figures", "repeated")
+    assert page.ask("document.querySelector('#banner').hidden") and page.text("#waits") == "nobody waits for anybody"
+    # Half a minute of curves for the pictures.
+    page.wait_for("performance.now() > 25000", 60)
+
+
+def see_the_stopped_rank(page: Page, pid: int, folder: Path) -> None:
+    page.ask("document.querySelector('#record').click()")
+    page.wait_for_text("#recorded", "records for")
+    os.kill(pid, signal.SIGSTOP)
+    page.wait_for_text("#events", "rank 3 on host")
+    page.wait_for_text("#rows tr.silent", "does not answer: is stopped by a signal")
+    assert page.text("#rows tr.silent").split()[0] == "3"
+    page.wait_for_text("#waits", "rank 3 lacks")
+    page.wait_for_text("#figures .warn", "waited for\n1")
+    assert page.ask("document.querySelectorAll('#hosts button')[3].className") == "silent"
+    assert page.ask("document.title").startswith("! ")
+    page.wait_for("Number(/for ([0-9]+)/.exec(document.querySelector('#waits').innerText)[1]) >= 4")
+    picture(page, "stopped")
+    os.kill(pid, signal.SIGCONT)
+    page.wait_for_text("#events", "rank 3 answers again")
+    page.wait_for_text("#waits", "nobody waits for anybody")
+    page.ask("document.querySelector('#record').click()")
+    page.wait_for_text("#recorded", "recorded ")
+    check_trace(trace_of(page, folder))
+
+
+def see_the_controller_go_and_come(page: Page, job: processes.Job) -> None:
+    old = part(job, "controller")
+    job.process.send_signal(signal.SIGSTOP)
+    os.kill(old, signal.SIGKILL)
+    page.wait_for_text("#banner", "no answer from the controller at 127.0.0.1:")
+    page.wait_for("/for [3-9][.][0-9] s; shown: state of [3-9][.]/.test(document.querySelector('#banner').innerText)")
+    picture(page, "lost")
+    job.process.send_signal(signal.SIGCONT)
+    wait_for_another(job, "controller", old)
+    page.wait_for("document.querySelector('#banner').hidden")
+    page.wait_for_text("#events", "the controller answers again")
+    page.wait_for_text("#events", "the controller was started again")
+    page.wait_for("document.querySelectorAll('#hosts .silent').length === 0")
+
+
+def large_job(ranks: int) -> dict:
+    """Ranks 7 and 500 do not answer, half a host is waited for."""
+    made = job_statuses.status(ranks, 8, waits=[job_statuses.wait(12_000, list(range(64)), [16, 17, 18, 19])])
+    for rank, member in enumerate(made["members"]):
+        # Few are late, as it is with ranks.
+        member["lateness"]["meanUs"] = str(200 + rank % 97 * 10 + (rank % 101 == 0) * 40 * rank)
+        if rank in (7, 500):
+            member.update(responsive=False, cause="is stopped by a signal")
+    return made
+
+
+def test_a_thousand_ranks_are_there_within_a_second(page: Page, served: server.Server) -> None:
+    served.history.heard(large_job(1000))
+    times = []
+    for _ in range(5):
+        page.go(served.url)
+        page.wait_for("performance.getEntriesByName('first picture').length")
+        times.append(page.ask("performance.getEntriesByName('first picture')[0].startTime"))
+    print(f"1,000 ranks: first picture after {statistics.median(times):.0f} ms ({min(times):.0f} to {max(times):.0f})")
+    assert max(times) < 1000
+    assert page.ask("document.querySelectorAll('#hosts button').length") == 1000
+    assert page.ask("document.querySelectorAll('.host').length") == 125
+    kinds = page.ask("[7, 16, 19, 20, 500].map((rank) => document.querySelectorAll('#hosts button')[rank].className)")
+    assert kinds == ["silent", "missing", "missing", "late0", "silent"]
+    shown = page.ask("[...document.querySelectorAll('#rows tr')].map((row) => row.firstChild.innerText)")
+    assert {"7", "500", "16", "17", "18", "19", "909"} <= set(shown) and len(shown) <= 3 * 16
+    assert page.text("#more") == f"{1000 - len(shown)} more ranks, less late than these"
+    picture(page, "large")
+
+
+def test_drawing_a_thousand_ranks_again_takes_little(page: Page, served: server.Server) -> None:
+    page.go(served.url)
+    served.history.heard(large_job(1000))
+    page.wait_for("performance.getEntriesByName('first picture').length")
+    spent = "performance.getEntriesByName('picture')[0].duration"
+    times = []
+    for step in range(10):
+        made = job_statuses.status(1000, 8, communicatesBy=f"step {step}")
+        for rank, member in enumerate(made["members"]):
+            # Every rank is late by something else than before, and every third one by another colour.
+            member["lateness"]["meanUs"] = str((rank * 37 + step * 101) % 300 * 10 ** (rank % 3))
+        served.history.heard(made)
+        page.wait_for_text("#carried", f"step {step}")
+        times.append(page.ask(spent))
+    print(f"1,000 ranks: drawing again takes {statistics.median(times):.1f} ms, at most {max(times):.1f}")
+    assert statistics.median(times) < 100
+
+
+def test_with_the_keyboard_alone(page: Page, served: server.Server) -> None:
+    served.history.heard(large_job(16))
+    page.go(served.url)
+    page.wait_for("document.querySelectorAll('#hosts button').length === 16")
+    focused = "document.activeElement.id || document.activeElement.ariaLabel"
+    page.press("Tab")
+    assert page.ask(focused) == "record"
+    page.press("Tab")
+    # Download waits for a recording; then the ranks are one stop.
+    assert page.ask(focused) == "rank 0: ok"
+    for key, label in (("ArrowRight", "rank 1: ok"), ("ArrowDown", "rank 8: ok"), ("End", "rank 15: ok")):
+        page.press(key)
+        assert page.ask(focused) == label
+    page.wait_for_text("#detail", "rank 15 on host host1: ok")
+    page.ask("document.querySelectorAll('#hosts button')[7].focus()")
+    page.wait_for_text("#detail", "rank 7 on host host0: does not answer: is stopped by a signal")
+    assert page.ask(focused) == "rank 7: does not answer"
+
+
+def test_what_a_job_says_is_text(page: Page) -> None:
+    evil = "<img src=x onerror=document.title='evil'>"
+    made = job_statuses.status(2, waits=[{**job_statuses.wait(2000, [0], [1], evil), "text": evil}], divergence=evil)
+    made["members"][0]["member"]["host"] = made["members"][1]["cause"] = evil
+    made["members"][1]["responsive"] = False
+    seen = history.History(evil, (evil,), "127.0.0.1:5")
+    serving = server.Server(("127.0.0.1", 0), seen)
+    end = server.serving(serving)
+    seen.heard(made)
+    page.go(serving.url)
+    for selector in ("#job", "#command", "#waits", "#hosts", "#rows", "#events"):
+        page.wait_for_text(selector, evil)
+    assert page.ask("document.querySelectorAll('img').length") == 0
+    end()
+    page.wait_for_text("#banner", "farandole dashboard does not answer")
+    page.complaints = [text for text in page.complaints if not re.search("ERR_CONNECTION_REFUSED", text)]
