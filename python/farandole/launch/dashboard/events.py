@@ -110,8 +110,8 @@ def between(before: Status, after: Status) -> list[Event]:
     if after["controllerIncarnation"] != before["controllerIncarnation"]:
         found.append(("note", "the controller was started again"))
     if _generation(after) != _generation(before):
-        text = f"generation {_generation(after)}: {_place(after)}, before {count_text(before['size'], 'rank')}"
-        found.append(("note", text))
+        text = f"generation {_generation(after)}: {_place(after)}"
+        found.append(("note", text + (f", before {count_text(before['size'], 'rank')}" if before["size"] else "")))
     if after["state"] != before["state"]:
         kinds = {"JOB_STATE_RUNNING": "good", "JOB_STATE_FAILED": "bad"}
         word = str(after["state"]).replace("JOB_STATE_", "").lower()
