@@ -45,7 +45,8 @@ core::AgentConfig ConfigOf(const launch::AgentOptions& options, const segments::
   config.link.channel.token = options.token;
   config.link.channel.tls_ca_pem = options.tls_ca_pem;
   config.link.channel.tls_pinned = options.tls_pinned;
-  config.link.hello = AgentHello{options.agent_id, options.host_name, kVersion, 0};
+  const bool takes_workers_along = !options.command.empty() && options.launcher_fd < 0;
+  config.link.hello = AgentHello{options.agent_id, options.host_name, kVersion, 0, options.run, takes_workers_along};
   config.socket_name = options.socket_name;
   config.segment_bytes_max = budget.for_segments();
   return config;

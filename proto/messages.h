@@ -301,6 +301,8 @@ struct AgentHello {
   std::string host;
   std::string version;
   uint64_t controller_incarnation = 0;
+  std::string run = {};
+  bool takes_workers_along = false;
 };
 
 struct AgentWelcome {
@@ -317,6 +319,7 @@ struct WorkerEnded {
   bool left = false;
   bool lives = false;
   Rank rank = Rank(0);
+  bool finished = false;
 };
 
 struct Retire {

@@ -320,7 +320,8 @@ void Agent::ReportEnd(const Worker& worker, const std::string& cause, bool lives
 }
 
 void Agent::ReportEndAfterLeaving(Incarnation incarnation, const processes::ProcessEnd& end) {
-  KeepEnd(WorkerEnded{incarnation, end.pid, end.cause, true});
+  const bool finished = end.code == 0 && retired_.count(end.pid) == 0;
+  KeepEnd(WorkerEnded{incarnation, end.pid, end.cause, true, false, Rank(0), finished});
   link_.SendFromLoop(AgentUp(ends_.back()));
 }
 

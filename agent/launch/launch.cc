@@ -53,7 +53,8 @@ Launch::Launch(EventLoop* loop, const AgentOptions* options, core::Agent* agent,
       callbacks_(std::move(callbacks)),
       stdout_(loop, STDOUT_FILENO, [this](const std::string& why) { CannotWrite("stdout", why); }),
       stderr_(loop, STDERR_FILENO, [this](const std::string& why) { CannotWrite("stderr", why); }),
-      supervisor_(options->local_size, options->grace_ms, options->host_name, options->pod ? EX_TEMPFAIL : 1) {
+      supervisor_({options->local_size, options->grace_ms, options->host_name, options->pod ? EX_TEMPFAIL : 1,
+                   options->min_size > 0, options->leave_ms}) {
   agent_->OnProcessEnd([this](const processes::ProcessEnd& end, bool without_leaving) { Ended(end, without_leaving); });
 }
 
@@ -105,7 +106,8 @@ absl::Status Launch::TakeOver(std::vector<launcher::KeptEntry>* kept) {
 }
 
 void Launch::Relay(Child* child, UniqueFd out, UniqueFd err) {
-  const std::string prefix = absl::StrCat("[", child->rank.value(), "] ");
+  const std::string host = elastic() ? absl::StrCat(options_->host_name, ":") : "";
+  const std::string prefix = absl::StrCat("[", host, child->rank.value(), "] ");
   child->out = std::make_unique<output::OutputRelay>(loop_, std::move(out), prefix, &stdout_);
   child->err = std::make_unique<output::OutputRelay>(loop_, std::move(err), prefix, &stderr_);
 }
@@ -138,6 +140,12 @@ absl::Status Launch::StartOne(int local_rank) {
 }
 
 void Launch::PassOnFromLoop(int signal) {
+  if (signal == SIGTERM && elastic() && !asked_to_leave_) {
+    asked_to_leave_ = true;
+    callbacks_.log(absl::StrCat("asked to end: the processes of this host leave the job at their next commit, or are ",
+                                "ended in ", options_->leave_ms / 1000, " s"));
+    return Apply(supervisor_.AskedToLeave(loop_->Now()));
+  }
   if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT) {
     supervisor_.AskedToEnd(loop_->Now());
   }
@@ -149,7 +157,7 @@ void Launch::LauncherGoneFromLoop() { Apply(supervisor_.LauncherGone(loop_->Now(
 void Launch::Ended(const processes::ProcessEnd& end, bool without_leaving) {
   auto it = children_.find(end.pid);
   if (it == children_.end()) return;
-  const core::RankRecord record = agent_->Record(it->second.rank);
+  const core::RankRecord record = RecordOf(it->second.rank);
   processes::WorkerEnd worker;
   worker.rank = it->second.rank;
   worker.process = end;
@@ -170,7 +178,7 @@ void Launch::Judge(const processes::WorkerEnd& worker) {
     if (relay != nullptr) relay->FinishFromLoop();
   }
   // One that has failed ends the job, and may have failed only because it waited for another one in vain.
-  if (worker.process.code == 0) agent_->RankEndedFromLoop(worker.rank, worker.process);
+  if (worker.process.code == 0 && !elastic()) agent_->RankEndedFromLoop(worker.rank, worker.process);
   const pid_t pid = worker.process.pid;
   if (worker.process.code != 0 || !worker.removed_because.empty()) killpg(pid, SIGKILL);  // what it has left behind
   ended_.push_back(std::move(child));
@@ -180,7 +188,8 @@ void Launch::Judge(const processes::WorkerEnd& worker) {
 void Launch::Apply(const processes::Supervisor::Step& step) {
   if (!step.sentence.empty()) callbacks_.log(step.sentence);
   for (auto& [pid, child] : children_) {
-    const core::RankRecord record = agent_->Record(child.rank);
+    if (step.retire) agent_->RetireFromLoop(pid);
+    const core::RankRecord record = RecordOf(child.rank);
     const bool left = record.stopped_taking_part != TimePoint::Infinite();
     const int signal = left ? step.signal_to_left : step.signal;
     if (signal == 0) continue;

@@ -46,7 +46,7 @@ class Launch {
 
  private:
   struct Child {
-    Rank rank;
+    Rank rank;  // in an elastic job its slot
     std::unique_ptr<output::OutputRelay> out;
     std::unique_ptr<output::OutputRelay> err;
   };
@@ -58,6 +58,9 @@ class Launch {
   void Ended(const processes::ProcessEnd& end, bool without_leaving);
   void Judge(const processes::WorkerEnd& worker);
   void Apply(const processes::Supervisor::Step& step);
+  bool elastic() const { return options_->min_size > 0; }
+  // What is known of a worker's part in a job of fixed size. In an elastic one nobody's end is another one's fault.
+  core::RankRecord RecordOf(Rank rank) const { return elastic() ? core::RankRecord() : agent_->Record(rank); }
 
   EventLoop* const loop_;
   const AgentOptions* const options_;
@@ -73,6 +76,7 @@ class Launch {
   // Of workers that have ended, kept for output of processes that they left behind.
   std::vector<Child> ended_;
   EventLoop::TimerId timer_ = 0;
+  bool asked_to_leave_ = false;
 };
 
 }  // namespace farandole::agent::launch

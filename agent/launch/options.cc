@@ -26,11 +26,39 @@ namespace {
 constexpr int32_t kSizeMax = 65536;
 constexpr double kGraceSecondsMax = 86400;
 
+// All members are told it, and it is never cut: what no message can hold is refused here.
+absl::Status CheckName(const char* option, const std::string& name) {
+  if (!name.empty() && name.size() <= kNameBytesMax && IsUtf8(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(option, " must be text in UTF-8 of 1 to ", kNameBytesMax, " bytes"));
+}
+
+// A pod of an elastic job may be any of them: how many there are is said when they have met.
+absl::Status ReadElastic(CommandLine* line, AgentOptions* options) {
+  options->local_size = 1;
+  line->Number("--local-size", 1, kSizeMax, &options->local_size);
+  line->Number("--min-size", 1, kSizeMax, &options->min_size);
+  if (!line->Has("--size")) return absl::InvalidArgumentError("--size is missing: how many processes begin");
+  line->Number("--size", 1, kSizeMax, &options->size);
+  line->Number("--max-size", 1, kSizeMax, &options->max_size);
+  line->Text("--run", &options->run);
+  double seconds = static_cast<double>(options->leave_ms) / 1000;
+  line->Number("--leave-seconds", 0.0, kGraceSecondsMax, &seconds);
+  options->leave_ms = static_cast<int64_t>(seconds * 1000);
+  if (!line->status().ok()) return line->status();
+  const bool fits =
+      options->min_size <= options->size && (options->max_size == 0 || options->size <= options->max_size);
+  if (fits) return options->run.empty() ? absl::OkStatus() : CheckName("--run", options->run);
+  const std::string most = options->max_size == 0 ? "" : absl::StrCat(", --max-size is ", options->max_size);
+  return absl::InvalidArgumentError(
+      absl::StrCat("--min-size is ", options->min_size, ", --size is ", options->size, most, ": they must not fall"));
+}
+
 // This host is a pod, all of which have as many ranks.
 absl::Status ReadPodPlace(CommandLine* line, AgentOptions* options) {
   for (const char* name : {"--first-rank", "--local-sizes"}) {
     if (line->Has(name)) return absl::InvalidArgumentError(absl::StrCat("--pod and ", name, " exclude each other"));
   }
+  if (line->Has("--min-size")) return ReadElastic(line, options);
   const absl::StatusOr<PodPlace> place = FindPodPlace([](const char* name) { return std::getenv(name); });
   if (!place.ok()) return absl::InvalidArgumentError(place.status().message());
   options->local_size = 1;
@@ -55,6 +83,10 @@ absl::Status ReadPodPlace(CommandLine* line, AgentOptions* options) {
 
 absl::Status ReadNumbers(CommandLine* line, AgentOptions* options) {
   options->pod = line->Has("--pod");
+  for (const char* name : {"--min-size", "--max-size", "--run", "--leave-seconds"}) {
+    if (!line->Has(name) || (options->pod && line->Has("--min-size"))) continue;
+    return absl::InvalidArgumentError(absl::StrCat(name, " goes with --pod and --min-size"));
+  }
   if (options->pod) {
     const absl::Status status = ReadPodPlace(line, options);
     if (!status.ok()) return status;
@@ -69,7 +101,8 @@ absl::Status ReadNumbers(CommandLine* line, AgentOptions* options) {
   line->Number("--grace-seconds", 0.0, kGraceSecondsMax, &seconds);
   options->grace_ms = static_cast<int64_t>(seconds * 1000);
   if (!line->status().ok()) return line->status();
-  if (options->local_size > options->size - options->first_rank) {
+  // Of an elastic job there may come more than it begins with.
+  if (options->min_size == 0 && options->local_size > options->size - options->first_rank) {
     return absl::InvalidArgumentError(absl::StrCat("ranks ", options->first_rank, " to ",
                                                    options->first_rank + options->local_size - 1,
                                                    " do not fit into a job of size ", options->size));
@@ -80,12 +113,6 @@ absl::Status ReadNumbers(CommandLine* line, AgentOptions* options) {
 absl::Status CheckJobName(const std::string& job) {
   if (IsJobName(job)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--job must be ", kJobNameRule, ", not '", job, "'"));
-}
-
-// All members are told it, and it is never cut: what no message can hold is refused here.
-absl::Status CheckName(const char* option, const std::string& name) {
-  if (!name.empty() && name.size() <= kNameBytesMax && IsUtf8(name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(option, " must be text in UTF-8 of 1 to ", kNameBytesMax, " bytes"));
 }
 
 // Numbers of ranks of all hosts, in the order of ranks; this one is where its first rank says.
@@ -192,7 +219,9 @@ const Program& AgentProgram() {
       "Speaks to the controller for the workers of this host. With a command it starts L of them, ranks R to R+L-1,\n"
       "and ends with them; without, it serves workers that others start until SIGTERM. With --launcher-fd the\n"
       "workers live on when it is killed, and another one with the same ID and socket takes over.\n"
-      "With --pod it ends with code 75 when the job has failed elsewhere, so that another attempt may help.\n",
+      "With --pod it ends with code 75 when the job has failed elsewhere, so that another attempt may help. With\n"
+      "--min-size, too, pods may come and go while the others train on; after SIGTERM its workers leave, and it ends\n"
+      "with code 75.\n",
       {
           {"--job", "NAME", "the job that this host takes part in"},
           {"--controller", "HOST:PORT", "where its controller listens"},
@@ -203,6 +232,11 @@ const Program& AgentProgram() {
           {"--local-size", "L", "ranks of this host (those of the whole job; with --pod 1)"},
           {"--local-sizes", "L,L...", "ranks of all hosts, in the order of ranks (as many on each as here)"},
           {"--pod", "", "take the first rank, and the size where it is not given, from the variables of Kubernetes"},
+          {"--min-size", "N",
+           "with --pod: the job is elastic, and goes on with as few ranks; --size says how many begin"},
+          {"--max-size", "N", "the most ranks that an elastic job may have (no bound)"},
+          {"--run", "ID", "the same for all pods of one run of an elastic job, and another one for the next"},
+          {"--leave-seconds", "S", "after SIGTERM, for workers of an elastic job to leave at their next commit (25)"},
           {"--host-name", "NAME", "how this host is called in what is said (its own name)"},
           {"--data-address", "ADDRESS",
            "where workers listen for those of other hosts (the one towards the controller)"},

@@ -31,6 +31,10 @@ struct AgentOptions {
   int launcher_fd = -1;
   bool prefix_output = false;
   bool pod = false;
+  int32_t min_size = 0;  // above 0: the job is elastic, and ranks are not known before its workers have met
+  int32_t max_size = 0;  // 0: no bound
+  int64_t leave_ms = 25000;
+  std::string run;
   bool verbose = false;  // the environment's log level is info or below
   int64_t grace_ms = 3000;
   std::vector<std::string> command;      // empty: serves workers that others start

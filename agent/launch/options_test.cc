@@ -166,6 +166,35 @@ TEST(AgentOptions, APodFindsItsPlaceInTheEnvironment) {
   for (const char* name : {"JOB_COMPLETION_INDEX", "FARANDOLE_POD_INDEX", "FARANDOLE_PODS"}) unsetenv(name);
 }
 
+TEST(AgentOptions, APodOfAnElasticJobMayBeAnyOfThem) {
+  const auto parse = [](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"--job", "j", "--controller", "127.0.0.1:1", "--token-fd", Secret("s")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const absl::StatusOr<AgentOptions> options =
+      ParseAgentOptions(parse({"--pod", "--min-size", "2", "--size", "4", "--max-size", "8", "--local-size", "5",
+                               "--run", "uid", "--leave-seconds", "7.5"}));
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->min_size, 2);
+  EXPECT_EQ(options->max_size, 8);
+  EXPECT_EQ(options->size, 4);
+  EXPECT_EQ(options->local_size, 5) << "more may come than begin";
+  EXPECT_EQ(options->first_rank, 0);
+  EXPECT_EQ(options->run, "uid");
+  EXPECT_EQ(options->leave_ms, 7500);
+  EXPECT_EQ(ParseAgentOptions(parse({"--pod", "--min-size", "1", "--size", "1"}))->leave_ms, 25000);
+  EXPECT_EQ(Complaint(parse({"--pod", "--min-size", "2"})), "--size is missing: how many processes begin");
+  EXPECT_EQ(Complaint(parse({"--pod", "--min-size", "5", "--size", "4"})),
+            "--min-size is 5, --size is 4: they must not fall");
+  EXPECT_EQ(Complaint(parse({"--pod", "--min-size", "1", "--size", "4", "--max-size", "3"})),
+            "--min-size is 1, --size is 4, --max-size is 3: they must not fall");
+  EXPECT_EQ(Complaint(parse({"--size", "4", "--min-size", "1"})), "--min-size goes with --pod and --min-size");
+  EXPECT_EQ(Complaint(parse({"--pod", "--size", "4", "--run", "u"})), "--run goes with --pod and --min-size");
+  EXPECT_EQ(Complaint(parse({"--pod", "--min-size", "1", "--size", "1", "--run", std::string(5000, 'x')})),
+            "--run must be text in UTF-8 of 1 to 4096 bytes");
+}
+
 TEST(AgentOptions, SizesOfAllHosts) {
   const absl::StatusOr<AgentOptions> options =
       ParseAgentOptions(Good({"--first-rank", "1", "--local-size", "2", "--local-sizes", "1,2,1"}));

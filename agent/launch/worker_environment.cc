@@ -7,12 +7,11 @@
 
 namespace farandole::agent::launch {
 
-std::vector<std::string> WorkerEnvironment(const AgentOptions& options, int local_rank) {
-  std::map<std::string, std::string> variables;
-  for (const std::string& entry : options.environment) {
-    const size_t equals = entry.find('=');
-    if (equals != std::string::npos) variables[entry.substr(0, equals)] = entry.substr(equals + 1);
-  }
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+void AddRank(const AgentOptions& options, int local_rank, Variables* variables) {
   int cross_size = (options.size + options.local_size - 1) / options.local_size;
   int cross_rank = options.first_rank / options.local_size;
   if (!options.local_sizes.empty()) {
@@ -25,7 +24,31 @@ std::vector<std::string> WorkerEnvironment(const AgentOptions& options, int loca
       {"RANK", options.first_rank + local_rank}, {"SIZE", options.size},     {"LOCAL_RANK", local_rank},
       {"LOCAL_SIZE", options.local_size},        {"CROSS_RANK", cross_rank}, {"CROSS_SIZE", cross_size}};
   for (const auto& [name, value] : numbers) {
-    for (const char* family : {"FARANDOLE_", "HOROVOD_"}) variables[absl::StrCat(family, name)] = absl::StrCat(value);
+    for (const char* family : {"FARANDOLE_", "HOROVOD_"})
+      (*variables)[absl::StrCat(family, name)] = absl::StrCat(value);
+  }
+}
+
+// As the launcher says it: python/farandole/launch/job/elastic.py.
+void AddElastic(const AgentOptions& options, Variables* variables) {
+  (*variables)["FARANDOLE_ELASTIC"] = (*variables)["HOROVOD_ELASTIC"] = "1";
+  (*variables)["FARANDOLE_SIZE"] = absl::StrCat(options.size);
+  (*variables)["FARANDOLE_MIN_SIZE"] = absl::StrCat(options.min_size);
+  (*variables)["FARANDOLE_MAX_SIZE"] = absl::StrCat(options.max_size);
+}
+
+}  // namespace
+
+std::vector<std::string> WorkerEnvironment(const AgentOptions& options, int local_rank) {
+  Variables variables;
+  for (const std::string& entry : options.environment) {
+    const size_t equals = entry.find('=');
+    if (equals != std::string::npos) variables[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  if (options.min_size > 0) {
+    AddElastic(options, &variables);
+  } else {
+    AddRank(options, local_rank, &variables);
   }
   variables["FARANDOLE_AGENT_SOCKET"] = options.socket_name;
   variables["FARANDOLE_JOB"] = options.job;

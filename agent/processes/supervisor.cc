@@ -15,21 +15,20 @@ constexpr int64_t kKillAfterLauncherMs = 2000;
 
 }  // namespace
 
-Supervisor::Supervisor(int workers, int64_t grace_ms, std::string host, int code_of_others)
-    : grace_ms_(grace_ms), host_(std::move(host)), code_of_others_(code_of_others), running_(workers) {}
-
 Supervisor::Step Supervisor::Ended(const WorkerEnd& end, TimePoint now) {
   --running_;
+  Step step;
   if ((end.process.code != 0 || end.without_leaving) && !OwnDoing(end)) {
     failures_.push_back({end, std::min(end.stopped_taking_part, now)});
-    if (state_ == State::kRunning) {
+    if (plan_.elastic) {
+      step.retire = true;
+    } else if (state_ == State::kRunning) {
       state_ = State::kGrace;
-      deadline_ = now.PlusMs(grace_ms_);
+      deadline_ = now.PlusMs(plan_.grace_ms);
     }
   } else if (end.process.code == 0) {
     ended_well_.emplace_back(std::min(end.stopped_taking_part, now), end.rank);
   }
-  Step step;
   if (running_ > 0) return step;
   deadline_ = TimePoint::Infinite();
   step.finished = true;
@@ -39,10 +38,20 @@ Supervisor::Step Supervisor::Ended(const WorkerEnd& end, TimePoint now) {
 }
 
 bool Supervisor::OwnDoing(const WorkerEnd& end) const {
-  if (state_ == State::kRunning || state_ == State::kGrace) return false;
+  if (state_ == State::kRunning || state_ == State::kGrace || state_ == State::kLeaving) return false;
   // The end of a process can take longer than the grace; if it left before, only our signals are our doing.
   const int code = end.process.code;
   return !(end.stopped_taking_part < terminated_at_) || code == 128 + SIGTERM || code == 128 + SIGKILL;
+}
+
+Supervisor::Step Supervisor::AskedToLeave(TimePoint now) {
+  asked_to_leave_ = true;
+  Step step;
+  if (running_ == 0 || state_ != State::kRunning) return step;
+  state_ = State::kLeaving;
+  deadline_ = now.PlusMs(plan_.leave_ms);
+  step.retire = true;
+  return step;
 }
 
 Supervisor::Step Supervisor::LauncherGone(TimePoint now) {
@@ -56,7 +65,7 @@ Supervisor::Step Supervisor::LauncherGone(TimePoint now) {
 Supervisor::Step Supervisor::Tick(TimePoint now) {
   Step step;
   if (now < deadline_) return step;
-  if (state_ == State::kGrace) return Terminate(now, kKillAfterMs);
+  if (state_ == State::kGrace || state_ == State::kLeaving) return Terminate(now, kKillAfterMs);
   const bool all = state_ == State::kKilling || launcher_gone_;
   state_ = all ? State::kKillingAll : State::kKilling;
   deadline_ = all ? TimePoint::Infinite() : now.PlusMs(kKillAfterMs);
@@ -106,13 +115,14 @@ void Supervisor::Say(Step* step) const {
     return;
   }
   const std::string how = absl::StrCat(end.process.cause, end.process.code == 0 ? " without leaving the job" : "");
-  const std::string who = absl::StrCat("rank ", end.rank.value(), " (pid ", end.process.pid, " on host ", host_, ")");
+  const std::string who = absl::StrCat(plan_.elastic ? "the process in slot " : "rank ", end.rank.value(), " (pid ",
+                                       end.process.pid, " on host ", plan_.host, ")");
   if (end.agent_stood_still_ms == 0) {
     step->sentence = absl::StrCat(who, " failed first: it ", how, WhoHadLeft(first->when));
     return;
   }
   step->sentence =
-      absl::StrCat("the agent on host ", host_, " was silent for ", end.agent_stood_still_ms / 1000,
+      absl::StrCat("the agent on host ", plan_.host, " was silent for ", end.agent_stood_still_ms / 1000,
                    " s, as a signal had stopped it or its machine was paused; the controller gives up the workers of "
                    "such an agent. Meanwhile ",
                    who, " ", how);
@@ -120,8 +130,8 @@ void Supervisor::Say(Step* step) const {
 
 int Supervisor::ExitCode() const {
   const Failure* first = First();
-  if (first == nullptr) return launcher_gone_ ? 1 : 0;
-  if (!first->end.removed_because.empty()) return code_of_others_;
+  if (first == nullptr) return launcher_gone_ ? 1 : asked_to_leave_ ? plan_.code_of_others : 0;
+  if (!first->end.removed_because.empty()) return plan_.code_of_others;
   return first->end.process.code == 0 ? 1 : first->end.process.code;
 }
 

@@ -15,7 +15,7 @@ namespace farandole::agent::processes {
 
 // A started worker that has ended, with what the agent knew of it.
 struct WorkerEnd {
-  Rank rank;
+  Rank rank;  // in an elastic job its slot, as ranks change
   ProcessEnd process;
   // It was still a member: a normal end would have been Leave first.
   bool without_leaving = false;
@@ -32,9 +32,24 @@ struct WorkerEnd {
 //   RUNNING --a worker fails--> GRACE --grace over--> TERMINATING --5 s--> KILLING --5 s--> KILLING ALL
 //      |-------------------launcher gone----------------^  (2 s, all alike)
 //   any --all have ended--> finished
+//
+// In an elastic job the others leave it when one fails, and take their time: they may be the last who have its state.
+//
+//   RUNNING --this host is asked to leave--> LEAVING --patience over--> TERMINATING
 class Supervisor {
  public:
+  struct Plan {
+    int workers = 0;
+    int64_t grace_ms = 0;
+    std::string host;        // names this host in the sentence
+    int code_of_others = 1;  // the exit code when the job has failed elsewhere, or goes on elsewhere
+    bool elastic = false;
+    int64_t leave_ms = 0;  // for the workers to leave an elastic job
+  };
+
   struct Step {
+    // Those that still run are to leave the elastic job.
+    bool retire = false;
     // To the process groups of those that still run and take part, and of those that have left the job. The latter are
     // about to end, and how they do may be the first failure: they get a signal one stage later. 0 = none.
     int signal = 0;
@@ -44,19 +59,20 @@ class Supervisor {
     int exit_code = 0;
   };
 
-  // `host` names this host in the sentence. `code_of_others`: the exit code when the job has failed elsewhere.
-  Supervisor(int workers, int64_t grace_ms, std::string host, int code_of_others = 1);
+  explicit Supervisor(Plan plan) : plan_(std::move(plan)), running_(plan_.workers) {}
 
   Step Ended(const WorkerEnd& end, TimePoint now);
   // The launcher has died.
   Step LauncherGone(TimePoint now);
   // Somebody has asked the job to end, by Ctrl-C or the like: what ends from then on has not failed.
   void AskedToEnd(TimePoint now) { asked_to_end_at_ = std::min(asked_to_end_at_, now); }
+  // This host is wanted back from an elastic job that goes on elsewhere.
+  Step AskedToLeave(TimePoint now);
   Step Tick(TimePoint now);
   TimePoint NextDeadline() const { return deadline_; }
 
  private:
-  enum class State { kRunning, kGrace, kTerminating, kKilling, kKillingAll };
+  enum class State { kRunning, kGrace, kLeaving, kTerminating, kKilling, kKillingAll };
   struct Failure {
     WorkerEnd end;
     TimePoint when;
@@ -72,15 +88,14 @@ class Supervisor {
   const Failure* First() const;
   int ExitCode() const;
 
-  const int64_t grace_ms_;
-  const std::string host_;
-  const int code_of_others_;
+  const Plan plan_;
   int running_;
   State state_ = State::kRunning;
   TimePoint deadline_ = TimePoint::Infinite();
   TimePoint terminated_at_ = TimePoint::Infinite();
   TimePoint asked_to_end_at_ = TimePoint::Infinite();
   bool launcher_gone_ = false;
+  bool asked_to_leave_ = false;
   std::vector<Failure> failures_;                       // those that this process did not cause itself
   std::vector<std::pair<TimePoint, Rank>> ended_well_;  // and when they stopped taking part
 };

@@ -22,7 +22,7 @@ WorkerEnd Killed(int rank) {
 }
 
 TEST(Supervisor, AllWellIsSilent) {
-  Supervisor supervisor(2, 3000, "h");
+  Supervisor supervisor({2, 3000, "h"});
   EXPECT_FALSE(supervisor.Ended(Exited(0, 0), At(1)).finished);
   EXPECT_EQ(supervisor.NextDeadline(), TimePoint::Infinite());
   const Supervisor::Step step = supervisor.Ended(Exited(1, 0), At(2));
@@ -32,7 +32,7 @@ TEST(Supervisor, AllWellIsSilent) {
 }
 
 TEST(Supervisor, OthersGetGraceThenTermThenKill) {
-  Supervisor supervisor(3, 3000, "h");
+  Supervisor supervisor({3, 3000, "h"});
   EXPECT_EQ(supervisor.Ended(Killed(1), At(1000)).signal, 0);
   EXPECT_EQ(supervisor.NextDeadline(), At(4000));
   EXPECT_EQ(supervisor.Tick(At(3999)).signal, 0);
@@ -50,7 +50,7 @@ TEST(Supervisor, OthersGetGraceThenTermThenKill) {
 }
 
 TEST(Supervisor, TheFirstFailureGivesTheExitCode) {
-  Supervisor supervisor(2, 3000, "h");
+  Supervisor supervisor({2, 3000, "h"});
   supervisor.Ended(Exited(1, 3), At(1));
   const Supervisor::Step step = supervisor.Ended(Exited(0, 1), At(2));
   EXPECT_EQ(step.exit_code, 3);
@@ -58,12 +58,12 @@ TEST(Supervisor, TheFirstFailureGivesTheExitCode) {
 }
 
 TEST(Supervisor, WhatEndsWhenAskedToHasNotFailed) {
-  Supervisor interrupted(1, 3000, "h");
+  Supervisor interrupted({1, 3000, "h"});
   interrupted.AskedToEnd(At(1));
   const Supervisor::Step step = interrupted.Ended(Exited(0, 130), At(2));
   EXPECT_EQ(step.exit_code, 130);
   EXPECT_EQ(step.sentence, "");
-  Supervisor supervisor(2, 3000, "h");
+  Supervisor supervisor({2, 3000, "h"});
   supervisor.Ended(Exited(0, 7), At(2));
   supervisor.AskedToEnd(At(3));
   EXPECT_EQ(supervisor.Ended(Exited(1, 130), At(4)).sentence,
@@ -71,7 +71,7 @@ TEST(Supervisor, WhatEndsWhenAskedToHasNotFailed) {
 }
 
 TEST(Supervisor, AnAgentThatStoodStillBlamesItselfFirst) {
-  Supervisor supervisor(2, 3000, "h");
+  Supervisor supervisor({2, 3000, "h"});
   WorkerEnd end = Exited(1, 1);
   end.agent_stood_still_ms = 59400;
   supervisor.Ended(end, At(1));
@@ -83,7 +83,7 @@ TEST(Supervisor, AnAgentThatStoodStillBlamesItselfFirst) {
 
 TEST(Supervisor, WhoStoppedTakingPartFirstFailedFirst) {
   // Rank 1 raises, says Leave, and takes long to exit; rank 0 fails because of that and exits sooner.
-  Supervisor supervisor(2, 3000, "h");
+  Supervisor supervisor({2, 3000, "h"});
   WorkerEnd consequence = Exited(0, 1), cause = Exited(1, 7);
   consequence.stopped_taking_part = At(20);
   cause.stopped_taking_part = At(10);
@@ -93,7 +93,7 @@ TEST(Supervisor, WhoStoppedTakingPartFirstFailedFirst) {
 
 TEST(Supervisor, WhoStoppedTakingPartFirstFailedFirstAlsoWhenItOutlivesTheGrace) {
   for (int code : {7, 128 + SIGTERM}) {
-    Supervisor supervisor(3, 500, "h");
+    Supervisor supervisor({3, 500, "h"});
     WorkerEnd cause = Exited(1, code), other = Exited(2, 9);
     cause.stopped_taking_part = At(10);
     other.stopped_taking_part = At(700);
@@ -106,7 +106,7 @@ TEST(Supervisor, WhoStoppedTakingPartFirstFailedFirstAlsoWhenItOutlivesTheGrace)
 }
 
 TEST(Supervisor, WhoHasLeftIsSignalledOneStageLater) {
-  Supervisor supervisor(3, 1000, "h");
+  Supervisor supervisor({3, 1000, "h"});
   supervisor.Ended(Exited(0, 1), At(0));
   const Supervisor::Step first = supervisor.Tick(At(1000)), second = supervisor.Tick(At(6000));
   EXPECT_EQ(first.signal, SIGTERM);
@@ -122,23 +122,73 @@ TEST(Supervisor, WhoWasToldIsNotTheCulprit) {
   WorkerEnd told = Exited(0, 1);
   told.removed_because = "rank 9 (pid 5 on host b) was killed";
   {
-    Supervisor supervisor(2, 3000, "h");
+    Supervisor supervisor({2, 3000, "h"});
     supervisor.Ended(told, At(1));
     EXPECT_EQ(supervisor.Ended(Exited(1, 4), At(2)).exit_code, 4);
   }
-  Supervisor supervisor(1, 3000, "h");
+  Supervisor supervisor({1, 3000, "h"});
   const Supervisor::Step step = supervisor.Ended(told, At(1));
   EXPECT_EQ(step.exit_code, 1);
   EXPECT_EQ(step.sentence, "the job has failed: rank 9 (pid 5 on host b) was killed");
-  Supervisor pod(1, 3000, "h", 75);
+  Supervisor pod({1, 3000, "h", 75});
   EXPECT_EQ(pod.Ended(told, At(1)).exit_code, 75);
-  Supervisor own(1, 3000, "h", 75);
+  Supervisor own({1, 3000, "h", 75});
   EXPECT_EQ(own.Ended(Exited(0, 1), At(1)).exit_code, 1) << "the script's own fault";
+}
+
+Supervisor::Plan ElasticPod(int workers) { return {workers, 3000, "h", 75, true, 25000}; }
+
+TEST(Supervisor, WhoIsAskedToLeaveAnElasticJobHasAWhile) {
+  Supervisor supervisor(ElasticPod(2));
+  const Supervisor::Step step = supervisor.AskedToLeave(At(1000));
+  EXPECT_TRUE(step.retire);
+  EXPECT_EQ(step.signal, 0);
+  EXPECT_FALSE(supervisor.AskedToLeave(At(1001)).retire) << "once";
+  EXPECT_EQ(supervisor.NextDeadline(), At(26000));
+  EXPECT_FALSE(supervisor.Ended(Exited(0, 0), At(2000)).finished);
+  const Supervisor::Step last = supervisor.Ended(Exited(1, 0), At(3000));
+  EXPECT_TRUE(last.finished);
+  EXPECT_EQ(last.exit_code, 75) << "the job goes on elsewhere";
+  EXPECT_EQ(last.sentence, "");
+}
+
+TEST(Supervisor, WhoDoesNotLeaveAnElasticJobIsEnded) {
+  Supervisor supervisor(ElasticPod(1));
+  supervisor.AskedToLeave(At(0));
+  EXPECT_EQ(supervisor.Tick(At(24999)).signal, 0);
+  EXPECT_EQ(supervisor.Tick(At(25000)).signal, SIGTERM);
+  const Supervisor::Step last = supervisor.Ended(Exited(0, 143), At(25001));
+  EXPECT_EQ(last.exit_code, 75);
+  EXPECT_EQ(last.sentence, "");
+}
+
+TEST(Supervisor, AFailureWhileAnElasticJobIsLeftIsOne) {
+  Supervisor supervisor(ElasticPod(1));
+  supervisor.AskedToLeave(At(0));
+  EXPECT_EQ(supervisor.Ended(Exited(0, 3), At(1)).exit_code, 3);
+}
+
+TEST(Supervisor, WhenOneFailsTheOthersLeaveTheElasticJobAndTakeTheirTime) {
+  Supervisor supervisor(ElasticPod(3));
+  const Supervisor::Step step = supervisor.Ended(Killed(1), At(0));
+  EXPECT_TRUE(step.retire);
+  EXPECT_EQ(step.signal, 0);
+  EXPECT_EQ(supervisor.NextDeadline(), TimePoint::Infinite());
+  EXPECT_FALSE(supervisor.Ended(Exited(0, 0), At(100000)).retire);
+  const Supervisor::Step last = supervisor.Ended(Exited(2, 0), At(100001));
+  EXPECT_EQ(last.exit_code, 137);
+  EXPECT_EQ(last.sentence,
+            "the process in slot 1 (pid 101 on host h) failed first: it was killed by signal 9 (SIGKILL)");
+}
+
+TEST(Supervisor, AnElasticJobThatFinishesIsNoFailure) {
+  Supervisor supervisor(ElasticPod(1));
+  EXPECT_EQ(supervisor.Ended(Exited(0, 0), At(0)).exit_code, 0);
 }
 
 TEST(Supervisor, WhoHadLeftBeforeIsNamed) {
   // Rank 1 calls sys.exit(0) early; rank 0 fails because of that.
-  Supervisor supervisor(2, 3000, "h");
+  Supervisor supervisor({2, 3000, "h"});
   WorkerEnd early = Exited(1, 0);
   early.stopped_taking_part = At(10);
   WorkerEnd consequence = Exited(0, 1);
@@ -148,7 +198,7 @@ TEST(Supervisor, WhoHadLeftBeforeIsNamed) {
       supervisor.Ended(early, At(200)).sentence,
       "rank 0 (pid 100 on host h) failed first: it exited with code 1; rank 1 had left before, and exited with code 0");
 
-  Supervisor late(4, 3000, "h");
+  Supervisor late({4, 3000, "h"});
   late.Ended(Exited(2, 0), At(1));
   late.Ended(Exited(3, 0), At(2));
   late.Ended(Exited(1, 5), At(3));
@@ -158,7 +208,7 @@ TEST(Supervisor, WhoHadLeftBeforeIsNamed) {
 }
 
 TEST(Supervisor, EndingWithoutLeavingIsAFailure) {
-  Supervisor supervisor(1, 3000, "h");
+  Supervisor supervisor({1, 3000, "h"});
   WorkerEnd end = Exited(0, 0);
   end.without_leaving = true;
   const Supervisor::Step step = supervisor.Ended(end, At(1));
@@ -167,7 +217,7 @@ TEST(Supervisor, EndingWithoutLeavingIsAFailure) {
 }
 
 TEST(Supervisor, WithoutItsLauncherEverythingEndsSoon) {
-  Supervisor supervisor(2, 3000, "h");
+  Supervisor supervisor({2, 3000, "h"});
   const Supervisor::Step term = supervisor.LauncherGone(At(100));
   EXPECT_EQ(term.signal, SIGTERM);
   EXPECT_EQ(term.signal_to_left, SIGTERM);

@@ -85,6 +85,7 @@ void Hub::KeepLast(const std::string& job, const Entry& entry) {
   // One that lives, or registers, has not ended with the job's beginning anew.
   const bool ended = status.state != JobState::kRunning && status.state != JobState::kRecovering;
   if (ended) last.ended = {status.generation, status.reason};
+  last.finished = entry.job.finished();
   forgotten_.Keep(job, std::move(last));
 }
 
@@ -94,6 +95,7 @@ std::unique_ptr<Hub::Entry> Hub::Make(const std::string& job, uint64_t incarnati
   const members::ForgottenJob last = forgotten_.Find(job);
   config.last_generation = last.last_generation;
   config.ended = last.ended;
+  config.finished = last.finished;
   return std::make_unique<Entry>(job, config);
 }
 

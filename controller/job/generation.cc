@@ -270,6 +270,10 @@ void Generation::OnAgentLost(const std::string& agent_id, const std::string& tex
   }
 }
 
+bool Generation::Suspects(const std::vector<Rank>& ranks) const {
+  return std::any_of(ranks.begin(), ranks.end(), [this](Rank rank) { return failures_.Suspects(rank); });
+}
+
 void Generation::OnReport(Rank rank, const WorkerReport& report, TimePoint now) {
   if (life_ == Life::kRunning && report.generation == id_) watch_.Reported(rank, report, now);
 }

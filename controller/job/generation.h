@@ -92,6 +92,8 @@ class Generation {
   void OnHealth(Rank rank, bool responsive, const std::string& cause, Actions* actions);
   void OnReport(Rank rank, const WorkerReport& report, TimePoint now);
   void OnAgentLost(const std::string& agent_id, const std::string& text, Actions* actions);
+  // Whether a report that waits for evidence points to one of these.
+  bool Suspects(const std::vector<Rank>& ranks) const;
   void CloseSessions(const std::string& agent_id) { roster_.CloseSessions(agent_id); }
 
   void Tick(TimePoint now, Actions* actions);

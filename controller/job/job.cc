@@ -56,6 +56,7 @@ struct Job::State {
     if (recovery::Gather* gather = registration.gather()) gather->CloseSessions(agent_id, actions);
   }
   void ForgetIfUnused(const std::string& agent_id);
+  void HurryAgents();
   absl::Status CheckGeneration(const GenerationId& id) const;
 
   const std::string name;
@@ -99,6 +100,7 @@ Actions Job::AgentDisconnected(const std::string& agent_id, TimePoint now) {
   s.agents.Disconnect(agent_id, now);
   s.CloseSessions(agent_id, &actions);
   s.ForgetIfUnused(agent_id);
+  s.HurryAgents();
   return actions;
 }
 
@@ -175,6 +177,7 @@ void Job::State::ToGeneration(Rank rank, const std::string& agent_id, const From
     TryOpen(now, actions);
   } else if (const Failed* failed = std::get_if<Failed>(&said.message)) {
     generation->OnFailed(rank, *failed, now, actions);
+    HurryAgents();
     TryOpen(now, actions);
   }
 }
@@ -291,6 +294,18 @@ void Job::State::ForgetIfUnused(const std::string& agent_id) {
   agents.Forget(agent_id);
 }
 
+// Nobody will tell how the workers of an agent have ended that took them along.
+void Job::State::HurryAgents() {
+  const bool elastic = joining.elastic() || joining.waiting().elastic();
+  for (const std::string& agent_id : agents.closed_with_workers()) {
+    if (Running() && generation->Suspects(generation->roster().Behind(agent_id))) {
+      agents.GiveUpSoon(agent_id, config.gone_if_reported_ms);
+    } else if (elastic) {
+      agents.GiveUpSoon(agent_id, config.gone_if_elastic_ms);
+    }
+  }
+}
+
 void Job::StoodStill(int64_t ms, TimePoint now) { state_->agents.StoodStill(ms, now); }
 
 Actions Job::Tick(TimePoint now) {
@@ -375,6 +390,8 @@ bool Job::Idle() const {
   const State& s = *state_;
   return !s.agents.AnyConnected() && s.joining.waiting().candidates().empty() && !s.Occupied();
 }
+
+const FinishedRun& Job::finished() const { return state_->joining.finished(); }
 
 uint64_t Job::last_generation() const { return state_->generations.last(); }
 

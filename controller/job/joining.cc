@@ -13,6 +13,7 @@ namespace {
 constexpr int kMissingRanksMax = 16;
 // Of which one is enough for a refusal.
 constexpr size_t kEndedRanksMax = 16;
+constexpr char kRetiredText[] = "its place in the job was taken away";
 
 // Why a joiner cannot have a rank after the present generation; "" if it can.
 std::string HeldText(const Hello& hello, const members::Roster& roster) {
@@ -31,9 +32,10 @@ void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Pre
                       Actions* actions) {
   const std::string reason = RefusalOf(hello, present);
   if (elastic_.retired(hello.worker_incarnation) && !elastic_.Needed(agent_id, hello.pid)) {
-    return TurnAway(agent_id, hello, actions);
+    return TurnAway(agent_id, hello, kRetiredText, actions);
   }
   if (!reason.empty()) return Refuse(agent_id, hello, reason, actions);
+  if (TooLate(agent_id, hello)) return TurnAway(agent_id, hello, finished_.text, actions);
   const members::Membership::Answer answer = waiting_.Join(hello, agent_id, agents_->Host(agent_id), now);
   switch (answer.admission) {
     case members::Membership::Admission::kAdmitted:
@@ -86,13 +88,29 @@ void Joining::Welcome(const std::string& agent_id, const Hello& hello, bool runs
   actions->ToWorker(agent_id, hello.worker_incarnation, std::move(welcome));
 }
 
-void Joining::TurnAway(const std::string& agent_id, const Hello& hello, Actions* actions) {
+void Joining::TurnAway(const std::string& agent_id, const Hello& hello, const std::string& reason, Actions* actions) {
   elastic_.Lost(agent_id, hello.pid);
   waiting_.Drop(hello.worker_incarnation);
-  actions->ToWorker(agent_id, hello.worker_incarnation,
-                    Removed{{}, RemovedKind::kRetired, "the launcher has taken this worker's place in the job away"});
-  actions->Because(
-      absl::StrCat("pid ", hello.pid, " on host ", agents_->Host(agent_id), " is not let in again: retired"));
+  actions->ToWorker(agent_id, hello.worker_incarnation, Removed{{}, RemovedKind::kRetired, reason});
+  actions->Because(absl::StrCat("pid ", hello.pid, " on host ", agents_->Host(agent_id), " is not let in: ", reason));
+}
+
+bool Joining::TooLate(const std::string& agent_id, const Hello& hello) const {
+  if (finished_.run.empty() || hello.elastic.min_size == 0 || agents_->Run(agent_id) != finished_.run) return false;
+  const uint64_t previous = hello.elastic.previous_generation;
+  return previous == 0 || previous != generations_->last();
+}
+
+void Joining::Finish(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {
+  const std::string run = agents_->Run(agent_id);
+  if (run.empty() || run == finished_.run) return;
+  finished_ = {run,
+               absl::StrCat("the job is over: pid ", ended.pid, " on host ", agents_->Host(agent_id), " has finished")};
+  actions->Because(finished_.text);
+  const std::vector<members::Candidate> candidates = waiting_.candidates();
+  for (const members::Candidate& c : candidates) {
+    if (TooLate(c.agent_id, c.hello)) TurnAway(c.agent_id, c.hello, finished_.text, actions);
+  }
 }
 
 void Joining::OnRetire(const std::string& agent_id, const Retire& retire, const Present& present, Actions* actions) {
@@ -102,7 +120,7 @@ void Joining::OnRetire(const std::string& agent_id, const Retire& retire, const 
     if (candidate->agent_id != agent_id) return;
     const Hello hello = candidate->hello;
     elastic_.ToLeave(agent_id, hello.pid);
-    if (!elastic_.Needed(agent_id, hello.pid)) TurnAway(agent_id, hello, actions);
+    if (!elastic_.Needed(agent_id, hello.pid)) TurnAway(agent_id, hello, kRetiredText, actions);
     return;
   }
   const auto rank = present.roster == nullptr ? absl::nullopt : present.roster->Find(worker);
@@ -140,6 +158,7 @@ bool Joining::OnEnded(const std::string& agent_id, const WorkerEnded& ended, Act
   if (!ended.lives) {
     elastic_.Lost(agent_id, ended.pid);
     elastic_.Forget(ended.worker_incarnation);
+    if (ended.finished) Finish(agent_id, ended, actions);
   }
   const members::Candidate* const candidate = waiting_.Find(ended.worker_incarnation);
   if (candidate == nullptr) return false;
@@ -171,7 +190,7 @@ void Joining::Begun(const std::vector<members::Candidate>& members, const member
 void Joining::TurnRetiredAway(Actions* actions) {
   const std::vector<members::Candidate> candidates = waiting_.candidates();
   for (const members::Candidate& c : candidates) {
-    if (elastic_.retired(c.hello.worker_incarnation)) TurnAway(c.agent_id, c.hello, actions);
+    if (elastic_.retired(c.hello.worker_incarnation)) TurnAway(c.agent_id, c.hello, kRetiredText, actions);
   }
 }
 

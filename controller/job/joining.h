@@ -32,13 +32,18 @@ class Joining {
  public:
   // All outlive this.
   Joining(const JobConfig* config, const members::AgentTable* agents, members::GenerationCount* generations)
-      : config_(config), agents_(agents), generations_(generations), waiting_(config->size_max) {}
+      : config_(config),
+        agents_(agents),
+        generations_(generations),
+        waiting_(config->size_max),
+        finished_(config->finished) {}
 
   const members::Membership& waiting() const { return waiting_; }
   // For those that turn out to be members already.
   members::Membership* mutable_waiting() { return &waiting_; }
   // The present generation, or the last one, is elastic.
   bool elastic() const { return elastic_.elastic(); }
+  const FinishedRun& finished() const { return finished_; }
 
   // Admitted or refused, with an answer.
   void OnHello(const std::string& agent_id, const Hello& hello, const Present& present, TimePoint now,
@@ -80,7 +85,10 @@ class Joining {
   void Refuse(const std::string& agent_id, const Hello& hello, const std::string& reason, Actions* actions,
               RemovedKind kind = RemovedKind::kRefused) const;
   void Welcome(const std::string& agent_id, const Hello& hello, bool runs, Actions* actions) const;
-  void TurnAway(const std::string& agent_id, const Hello& hello, Actions* actions);
+  void TurnAway(const std::string& agent_id, const Hello& hello, const std::string& reason, Actions* actions);
+  // Whether it comes when all is done: its run is finished, and it was not a member of the last generation.
+  bool TooLate(const std::string& agent_id, const Hello& hello) const;
+  void Finish(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);
 
   const JobConfig* const config_;
   const members::AgentTable* const agents_;
@@ -90,6 +98,7 @@ class Joining {
   // Ranks whose processes have ended, in that order, and the sentence on each: a job of fixed size does not begin
   // without them. At most kEndedRanksMax.
   std::vector<std::pair<Rank, std::string>> ended_ranks_;
+  FinishedRun finished_;
 };
 
 }  // namespace farandole::controller::job

@@ -174,6 +174,59 @@ TEST_F(JoiningTest, AnElasticJobTellsItsMembersWhoWaitsAndLetsTheRetiredGo) {
   EXPECT_EQ(joining_.waiting().candidates().size(), 1u) << "another agent's";
 }
 
+TEST_F(JoiningTest, WhoComesAfterItsRunWasFinishedIsTurnedAway) {
+  agents_.Connect({"a", "h", "0.1.0", 0, "run"}, kNow);
+  agents_.Connect({"b", "h2", "0.1.0", 0, "next run"}, kNow);
+  Says(Elastic(5));
+  Says(Elastic(6));
+  const std::vector<members::Candidate> members = joining_.Choose({}, false, kNow);
+  const members::Roster roster(members);
+  joining_.Begun(members, roster);
+  generations_.Next();
+  const Present over{&roster, false};
+  Hello waits = Elastic(7);
+  Says(waits, over);
+  Actions actions;
+  WorkerEnded left{Incarnation(5), 105, "exited with code 3", true};
+  joining_.OnEnded("a", left, &actions);
+  EXPECT_TRUE(actions.sends.empty()) << "it has failed";
+  left.finished = true;
+  left.pid = 106;
+  joining_.OnEnded("a", left, &actions);
+  const Removed removed = Answer<Removed>(actions);
+  EXPECT_EQ(removed.kind, RemovedKind::kRetired);
+  EXPECT_EQ(removed.reason, "the job is over: pid 106 on host h has finished");
+  EXPECT_EQ(joining_.finished().run, "run");
+  EXPECT_EQ(Answer<Removed>(Says(Elastic(8), over)).reason, removed.reason);
+  // A member of the last generation has still something to do: it goes on as in any elastic job.
+  Hello survivor = Elastic(9);
+  survivor.elastic.previous_generation = generations_.last();
+  Answer<Welcome>(Says(survivor, over));
+  Hello older = Elastic(10);
+  older.elastic.previous_generation = 1;
+  EXPECT_EQ(Answer<Removed>(Says(older, over)).reason, removed.reason) << "it missed the last generation";
+  Actions of_next;
+  joining_.OnHello("b", Elastic(11), over, kNow, &of_next);
+  Answer<Welcome>(of_next);
+}
+
+TEST_F(JoiningTest, ARunThatWasFinishedBeforeTheJobWasForgottenStaysSo) {
+  config_.finished = {"run", "done"};
+  Joining again(&config_, &agents_, &generations_);
+  agents_.Connect({"a", "h", "0.1.0", 0, "run"}, kNow);
+  Actions actions;
+  again.OnHello("a", Elastic(5), {}, kNow, &actions);
+  EXPECT_EQ(Answer<Removed>(actions).reason, "done");
+}
+
+TEST_F(JoiningTest, WithoutARunNobodyIsTurnedAwayBecauseOneHasFinished) {
+  Actions actions;
+  WorkerEnded left{Incarnation(5), 105, "exited with code 0", true};
+  left.finished = true;
+  joining_.OnEnded("a", left, &actions);
+  Answer<Welcome>(Says(Elastic(6)));
+}
+
 TEST_F(JoiningTest, ARetiredNewcomerIsTurnedAwayOnce) {
   Says(Elastic(5));
   const std::vector<members::Candidate> members = joining_.Choose({}, false, kNow.PlusMs(3600000));

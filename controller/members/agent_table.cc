@@ -10,7 +10,10 @@ void AgentTable::Connect(const AgentHello& hello, TimePoint now) {
   Agent& agent = agents_[hello.agent_id];
   agent = Agent{};
   agent.host = hello.host;
+  agent.run = hello.run;
+  agent.takes_workers_along = hello.takes_workers_along;
   agent.since = now;
+  closed_with_workers_.erase(hello.agent_id);
   CheckBy(now.PlusMs(suspect_after_ms_));
 }
 
@@ -20,7 +23,22 @@ void AgentTable::Disconnect(const std::string& agent_id, TimePoint now) {
   it->second.connected = false;
   it->second.suspect = true;
   it->second.lost = now;
-  CheckBy(it->second.since.PlusMs(std::max(give_up_after_ms_, suspect_after_ms_)));
+  CheckBy(DueOf(it->second));
+  const bool heard = now.MsSince(it->second.since) < suspect_after_ms_;
+  if (it->second.takes_workers_along && heard) closed_with_workers_.insert(agent_id);
+}
+
+void AgentTable::GiveUpSoon(const std::string& agent_id, uint32_t after_ms) {
+  if (closed_with_workers_.count(agent_id) == 0) return;
+  Agent& agent = agents_.at(agent_id);
+  agent.soon_ms = std::min(after_ms, agent.soon_ms.value_or(after_ms));
+  CheckBy(DueOf(agent));
+}
+
+// When one that is silent is given up.
+TimePoint AgentTable::DueOf(const Agent& agent) const {
+  const TimePoint due = agent.since.PlusMs(std::max(give_up_after_ms_, suspect_after_ms_));
+  return agent.soon_ms ? std::min(due, agent.lost.PlusMs(*agent.soon_ms)) : due;
 }
 
 bool AgentTable::Heard(const std::string& agent_id, TimePoint now) {
@@ -39,8 +57,10 @@ bool AgentTable::Heard(const std::string& agent_id, TimePoint now) {
 std::string AgentTable::Text(const Agent& agent, TimePoint now) const {
   const int64_t silent_s = now.MsSince(agent.since) / 1000;
   if (agent.connected) return absl::StrCat("the agent on host ", agent.host, " has been silent for ", silent_s, " s");
-  std::string text = absl::StrCat("the connection of the agent on host ", agent.host, " was lost ",
-                                  now.MsSince(agent.lost) / 1000, " s ago");
+  const int64_t lost_ms = now.MsSince(agent.lost);
+  std::string text = absl::StrCat("the connection of the agent on host ", agent.host, " was lost ");
+  if (agent.soon_ms) return absl::StrCat(text, lost_ms, " ms ago, and its workers end with it");
+  absl::StrAppend(&text, lost_ms / 1000, " s ago");
   // A link that was cut without a word.
   if (agent.lost.MsSince(agent.since) >= suspect_after_ms_) absl::StrAppend(&text, ", silent for ", silent_s, " s");
   return text;
@@ -70,12 +90,13 @@ std::vector<AgentTable::Change> AgentTable::Tick(TimePoint now) {
       changes.push_back({entry.first, Text(agent, now), false});
     }
     if (agent.given_up) continue;
-    const TimePoint due = agent.since.PlusMs(std::max(give_up_after_ms_, suspect_after_ms_));
+    const TimePoint due = DueOf(agent);
     if (now < due) {
       CheckBy(due);
       continue;
     }
     agent.given_up = true;
+    closed_with_workers_.erase(entry.first);
     changes.push_back({entry.first, Text(agent, now), true});
   }
   std::stable_sort(changes.begin(), changes.end(),
@@ -97,6 +118,11 @@ std::string AgentTable::Suspicion(const std::string& agent_id, TimePoint now) co
 std::string AgentTable::Host(const std::string& agent_id) const {
   const auto it = agents_.find(agent_id);
   return it == agents_.end() ? "" : it->second.host;
+}
+
+std::string AgentTable::Run(const std::string& agent_id) const {
+  const auto it = agents_.find(agent_id);
+  return it == agents_.end() ? "" : it->second.run;
 }
 
 bool AgentTable::AnyConnected() const {

@@ -43,6 +43,68 @@ TEST(AgentTableTest, ALostStreamIsSuspicionAtOnce) {
   ASSERT_EQ(agents.Tick(At(10000)).size(), 1u);
 }
 
+AgentHello Pod(const std::string& id) { return {id, "h", "", 0, "run", true}; }
+
+TEST(AgentTableTest, OneThatTakesItsWorkersAlongMayBeGivenUpSoon) {
+  AgentTable agents(3000, 30000);
+  agents.Connect(Pod("a"), At(0));
+  EXPECT_EQ(agents.Run("a"), "run");
+  EXPECT_EQ(agents.Run("other"), "");
+  agents.GiveUpSoon("a", 500);
+  agents.Disconnect("a", At(1000));
+  EXPECT_EQ(agents.closed_with_workers(), std::set<std::string>{"a"});
+  EXPECT_TRUE(agents.Tick(At(2000)).empty()) << "it was connected when that was asked";
+  agents.GiveUpSoon("a", 2000);
+  agents.GiveUpSoon("a", 1500);
+  agents.GiveUpSoon("a", 2000);
+  EXPECT_EQ(agents.NextDeadline(), At(2500));
+  EXPECT_TRUE(agents.Tick(At(2499)).empty());
+  const auto lost = agents.Tick(At(2500));
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_TRUE(lost[0].given_up);
+  EXPECT_EQ(lost[0].text, "the connection of the agent on host h was lost 1500 ms ago, and its workers end with it");
+  EXPECT_TRUE(agents.closed_with_workers().empty());
+}
+
+TEST(AgentTableTest, OneThatComesBackIsNotGivenUp) {
+  AgentTable agents(3000, 30000);
+  agents.Connect(Pod("a"), At(0));
+  agents.Disconnect("a", At(1000));
+  agents.GiveUpSoon("a", 500);
+  agents.Connect(Pod("a"), At(1499));
+  EXPECT_TRUE(agents.closed_with_workers().empty());
+  EXPECT_TRUE(agents.Tick(At(1500)).empty());
+  EXPECT_TRUE(agents.Tick(At(4498)).empty());
+}
+
+TEST(AgentTableTest, TimeInWhichNobodyWasHeardDoesNotCountForOneThatIsGivenUpSoon) {
+  AgentTable agents(3000, 30000);
+  agents.Connect(Pod("a"), At(0));
+  agents.Disconnect("a", At(1000));
+  agents.GiveUpSoon("a", 500);
+  agents.StoodStill(10000, At(11000));
+  EXPECT_TRUE(agents.Tick(At(11000)).empty());
+  EXPECT_EQ(agents.Tick(At(11500)).size(), 1u);
+}
+
+TEST(AgentTableTest, OneThatTheNetworkHadSilencedIsNotGivenUpSoon) {
+  AgentTable agents(3000, 30000);
+  agents.Connect(Pod("a"), At(0));
+  agents.Disconnect("a", At(3000));
+  EXPECT_TRUE(agents.closed_with_workers().empty());
+  agents.GiveUpSoon("a", 500);
+  EXPECT_TRUE(agents.Tick(At(29999)).empty());
+}
+
+TEST(AgentTableTest, OneWhoseWorkersLiveOnIsNotGivenUpSoon) {
+  AgentTable agents(3000, 30000);
+  agents.Connect({"a", "h", ""}, At(0));
+  agents.Disconnect("a", At(1000));
+  EXPECT_TRUE(agents.closed_with_workers().empty());
+  agents.GiveUpSoon("a", 500);
+  EXPECT_TRUE(agents.Tick(At(20000)).empty());
+}
+
 // The loss of a stream may be noticed late.
 TEST(AgentTableTest, SilenceBeforeTheLossCounts) {
   AgentTable agents(3000, 10000);

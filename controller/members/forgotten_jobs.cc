@@ -11,7 +11,8 @@ ForgottenJob ForgottenJobs::Find(const std::string& name) const {
 
 void ForgottenJobs::Keep(const std::string& name, ForgottenJob job) {
   const bool ended = job.ended.id.number != 0 && !job.ended.reason.empty();
-  if (jobs_max_ == 0 || (!ended && job.last_generation == 0 && job.incarnation == 0)) return;
+  const bool finished = !job.finished.run.empty();
+  if (jobs_max_ == 0 || (!ended && !finished && job.last_generation == 0 && job.incarnation == 0)) return;
   const auto found = by_name_.find(name);
   if (found == by_name_.end() && by_age_.size() == jobs_max_) {
     by_name_.erase(by_age_.front().first);
@@ -25,6 +26,7 @@ void ForgottenJobs::Keep(const std::string& name, ForgottenJob job) {
   ForgottenJob& kept = by_age_.back().second;
   if (job.last_generation != 0) kept.last_generation = job.last_generation;
   if (job.incarnation != 0) kept.incarnation = job.incarnation;
+  if (finished) kept.finished = {job.finished.run, std::string(CutText(job.finished.text, kReasonBytesMax))};
   if (ended) kept.ended = {job.ended.id, std::string(CutText(job.ended.reason, kReasonBytesMax))};
 }
 

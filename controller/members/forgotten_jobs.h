@@ -20,6 +20,7 @@ struct ForgottenJob {
   uint64_t incarnation = 0;
   // How the last generation ended, if it failed: a host that comes back late learns why its workers lost their ranks.
   EndedGeneration ended;
+  FinishedRun finished = {};
 };
 
 // The jobs that were forgotten last; of earlier ones nothing is left on any host. Pure.

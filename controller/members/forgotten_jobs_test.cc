@@ -33,6 +33,17 @@ TEST(ForgottenJobsTest, WhatIsNotSaidStaysKnown) {
   EXPECT_EQ(jobs.Find("a").ended.reason, "why");
 }
 
+TEST(ForgottenJobsTest, KnowsTheRunThatWasFinished) {
+  ForgottenJobs jobs(4);
+  jobs.Keep("a", {0, 0, {}, {"run", std::string(ForgottenJobs::kReasonBytesMax + 1, 'x')}});
+  jobs.Keep("a", {4, 0, {}});
+  EXPECT_EQ(jobs.Find("a").finished.run, "run");
+  EXPECT_EQ(jobs.Find("a").finished.text.size(), ForgottenJobs::kReasonBytesMax);
+  jobs.Keep("a", {0, 0, {}, {"next", "done"}});
+  EXPECT_EQ(jobs.Find("a").finished.run, "next");
+  EXPECT_EQ(jobs.Find("a").last_generation, 4u);
+}
+
 TEST(ForgottenJobsTest, ForgetsTheEldestBeyondItsBound) {
   ForgottenJobs jobs(2);
   jobs.Keep("a", {1, 0, {}});

@@ -16,6 +16,12 @@ struct EndedGeneration {
   std::string reason;
 };
 
+// A run of an elastic job that a process has finished, and which one, as a sentence. An empty run: none has.
+struct FinishedRun {
+  std::string run;
+  std::string text;
+};
+
 // What a controller is told when it starts. Times in milliseconds, sizes in bytes.
 struct JobConfig {
   uint64_t controller_incarnation = 0;
@@ -27,6 +33,10 @@ struct JobConfig {
   // reports of others. A rank that has waited in vain listens for a second before it says so, and one that waited for
   // it inside of its host at the same time has no reason to.
   uint32_t evidence_wait_ms = 2500;
+  // So long after its connection was closed an agent that takes its workers along has ended: if members report that
+  // these cannot be reached, and in an elastic job in any case. One that lives connects again at once.
+  uint32_t gone_if_reported_ms = 250;
+  uint32_t gone_if_elastic_ms = 2000;
   // Of jobs whose rank 0 says nothing else.
   JobSettings settings;
   // Items that not all concerned have received; no further one is sent while there are so many (rule C11).
@@ -41,6 +51,8 @@ struct JobConfig {
   uint64_t last_generation = 0;
   // The last of them, if this controller remembers it: its members may still come.
   EndedGeneration ended;
+  // The last of its runs that was finished.
+  FinishedRun finished;
   // 32 fresh random bytes on each call; injected so that tests and the simulator are deterministic.
   std::function<std::string()> new_data_key;
 };

@@ -247,10 +247,10 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesUpward) {
   EXPECT_EQ(Up(Leave{kGeneration}), UpText("leave { " + kGenerationText + " }"));
   EXPECT_EQ(Up(Failed{kGeneration, "r", Rank(1)}),
             UpText("failed { " + kGenerationText + " reason: \"r\" suspect_rank: 1 }"));
-  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(AgentHello{"a", "h", "v"})),
-            "hello { agent_id: \"a\" host: \"h\" version: \"v\" }");
-  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(WorkerEnded{Incarnation(1), 2, "c", true, true, Rank(3)})),
-            "worker_ended { worker_incarnation: 1 pid: 2 cause: \"c\" left: true lives: true rank: 3 }");
+  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(AgentHello{"a", "h", "v", 0, "r", true})),
+            "hello { agent_id: \"a\" host: \"h\" version: \"v\" run: \"r\" takes_workers_along: true }");
+  EXPECT_EQ(Text<v1::AgentUp>(AgentUp(WorkerEnded{Incarnation(1), 2, "c", true, true, Rank(3), true})),
+            "worker_ended { worker_incarnation: 1 pid: 2 cause: \"c\" left: true lives: true rank: 3 finished: true }");
   EXPECT_EQ(Text<v1::AgentUp>(AgentUp(Retire{Incarnation(1)})), "retire { worker_incarnation: 1 }");
   EXPECT_EQ(Text<v1::AgentUp>(AgentUp(WorkerHealth{Incarnation(1), true, "c"})),
             "worker_health { worker_incarnation: 1 responsive: true cause: \"c\" }");

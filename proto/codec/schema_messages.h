@@ -16,6 +16,8 @@ struct Schema<AgentHello> : NoFurtherCheck {
     v.Name(2, "host", m.host, kNameBytesMax);
     v.Name(3, "version", m.version, kNameBytesMax);
     v.Value(4, "controller_incarnation", m.controller_incarnation);
+    v.Name(5, "run", m.run, kNameBytesMax);
+    v.Value(6, "takes_workers_along", m.takes_workers_along);
   }
 };
 
@@ -42,6 +44,7 @@ struct Schema<WorkerEnded> : NoFurtherCheck {
     v.Value(4, "left", m.left);
     v.Value(5, "lives", m.lives);
     v.Value(6, "rank", m.rank);
+    v.Value(7, "finished", m.finished);
   }
 };
 

@@ -9,18 +9,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import processes
 import pytest
+from pod_parts import JOB, KEY, controller, last_words, secret
 
 from farandole.base import locate
 from farandole.launch.processes import tokens
 
-KEY = "k" * 64
-JOB = "digits"
 TRAIN = r"""
 import os, sys, time
 import light as hvd
@@ -39,29 +37,6 @@ for step in range(10**9):
     time.sleep(0.002)
 hvd.shutdown()
 """
-
-
-def secret(path: Path, text: str) -> Path:
-    path.write_text(text)
-    path.chmod(0o600)
-    return path
-
-
-@contextmanager
-def controller(folder: Path) -> Iterator[str]:
-    """Yields the address of one that outlives jobs, as a Deployment has it."""
-    reader, writer = os.pipe()
-    command = [locate.find("farandole-controller"), "--key-file", str(secret(folder / "key", KEY))]
-    process = subprocess.Popen(
-        [*command, "--ready-fd", str(writer)], pass_fds=[writer], stdin=subprocess.DEVNULL, env=processes.environment()
-    )
-    os.close(writer)
-    try:
-        with os.fdopen(reader) as file:
-            yield file.readline().strip()
-    finally:
-        process.kill()
-        process.wait()
 
 
 class Pods:
@@ -135,12 +110,6 @@ def test_a_script_that_fails_beside_another_rank_of_its_pod_is_at_fault(tmp_path
         pods = Pods(tmp_path, address, 2, 2, "error")
         assert pods.codes() == [1, 75], [job.report() for job in pods.jobs]
         assert "rank 1 " in pods.jobs[0].stderr and "failed first" in pods.jobs[0].stderr
-
-
-def last_words(pid: int) -> str:
-    """Of its command line, without those that an agent has for its command."""
-    words = processes.command_line(pid)
-    return "" if "farandole-agent" in words else words
 
 
 def test_what_a_worker_leaves_behind_is_reaped(tmp_path: Path) -> None:

@@ -96,6 +96,8 @@ absl::Status Play::Config(const Words& words) {
 absl::Status Play::Agent(const Words& words, std::vector<std::string>* output) {
   if (words.size() == 5 && words[2] == "connects" && words[3] == "host") {
     Write(job().AgentConnected({words[1], words[4], "0.1.0"}, now_), output);
+  } else if (words.size() == 7 && words[2] == "connects" && words[3] == "pod" && words[5] == "run") {
+    Write(job().AgentConnected({words[1], words[4], "0.1.0", 0, words[6], true}, now_), output);
   } else if (words.size() == 3 && words[2] == "disconnects") {
     Write(job().AgentDisconnected(words[1], now_), output);
   } else if (words.size() == 4 && words[2] == "says" && words[3] == "lease") {
@@ -131,6 +133,9 @@ absl::Status Play::OfWorker(const Words& words, absl::string_view text, std::vec
     const bool left = verb == "left:" || verb == "quits:";
     const bool lives = verb == "left:" || verb == "reborn:";
     SayAgent(worker.agent, WorkerEnded{worker.incarnation(), worker.pid(), AfterColon(text), left, lives}, output);
+  } else if (verb == "finishes") {
+    SayAgent(worker.agent,
+             WorkerEnded{worker.incarnation(), worker.pid(), "exited with code 0", true, false, Rank(0), true}, output);
   } else if (verb == "retire") {
     SayAgent(worker.agent, Retire{worker.incarnation()}, output);
   } else if (verb == "silent:") {
