@@ -25,6 +25,7 @@ INSTALL = pages.DOCS / "install.md"
 # Blocks of a shell that are no `console` blocks, by page.
 LEFT_OUT = {
     "containers": "needs Docker",
+    "dashboard": "looks at a job that is under way; tests/multiprocess/test_dashboard.py does so",
     "debugging": "looks at a job that stands still or crashes; py-spy",
     "elastic": "a script for a cluster's own list of hosts",
     "install": "make wheel needs the source tree and compilers; the wheels are given here",

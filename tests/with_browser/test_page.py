@@ -163,6 +163,10 @@ def see_the_stopped_rank(page: Page, pid: int, folder: Path) -> None:
 
 def see_the_controller_go_and_come(page: Page, job: processes.Job) -> None:
     old = part(job, "controller")
+    os.kill(old, signal.SIGSTOP)
+    page.wait_for_text("#banner", "no answer from the controller at 127.0.0.1:")
+    os.kill(old, signal.SIGCONT)
+    page.wait_for("document.querySelector('#banner').hidden")
     job.process.send_signal(signal.SIGSTOP)
     os.kill(old, signal.SIGKILL)
     page.wait_for_text("#banner", "no answer from the controller at 127.0.0.1:")

@@ -81,7 +81,8 @@ def _address(arguments: argparse.Namespace) -> tuple[str, int]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the subcommand; returns the exit code."""
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminate)
     try:
         address = _address(arguments)
         jobs = find(arguments)
