@@ -52,7 +52,7 @@ test: deps kernels  ## lint, build and every test; ends with "N passed, M failed
 	@$(VENV)/python scripts/run_tests.py $(AFTER)
 
 BESIDE := test-nccl test-rdma test-jax test-jax-floor test-tensorflow test-tensorflow-floor test-keras test-keras-2 \
-	test-mxnet test-monitoring test-dashboard test-torch-floor wheel-test
+	test-mxnet test-monitoring test-systemd test-dashboard test-torch-floor wheel-test
 
 .PHONY: test-all
 test-all:  ## that, then what is in BESIDE: every other test of ours (needs root); what the automatic build runs
@@ -93,6 +93,12 @@ test-dashboard: deps product  ## the page of farandole dashboard in Debian's Chr
 	@scripts/install_deps.sh --browser
 	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests/with_browser" $(VENV)/python -m pytest -q -rs -s \
 	  --junitxml=build/test/test-dashboard.xml tests/with_browser
+
+.PHONY: test-systemd
+test-systemd: deps product  ## deploy/systemd under Debian's systemd, booted in namespaces (needs root); seconds
+	@scripts/install_deps.sh --systemd
+	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests/with_systemd" $(VENV)/python -m pytest -q -rs \
+	  --junitxml=build/test/test-systemd.xml tests/with_systemd
 
 .PHONY: test-asan
 test-asan: deps  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer

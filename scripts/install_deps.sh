@@ -17,8 +17,9 @@
 # requirements-docs.txt into .venv, and nothing else. With --nvidia: the files of requirements-nvidia.txt in .deps/nvidia,
 # for `make test-nccl`. With --rdma: the emulator, the kernel and the tools of `make test-rdma` in .deps/rdma, unpacked
 # there and not installed. With --kubectl: Debian 13's kubectl in .deps/kubectl, whose kustomize reads our manifests. With
-# --prometheus: that in .deps/prometheus, for `make test-monitoring`. With --buildah: that in .deps/buildah, which builds
-# container images without a daemon.
+# --prometheus: that in .deps/prometheus, for `make test-monitoring`. With --systemd and --apptainer: roots of Debian that
+# have these, in .deps/systemd and .deps/apptainer, for `make test-systemd` and `make test-apptainer`. With --buildah: that
+# in .deps/buildah, which builds container images without a daemon.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/apt_state.sh
@@ -195,6 +196,28 @@ fetch_buildah() {
   mv "$dir/root" .deps/buildah
 }
 
+# A root of its own in .deps/NAME: fetch_root NAME PACKAGE..., these with all that they need, whatever this machine has.
+# With `suite` set, of that release of Debian. What stands in .deps/NAME/packages is what was unpacked.
+fetch_root() {
+  local name=$1 wanted options versions
+  wanted=$(echo "${@:2}" | cksum)
+  [[ $(cat ".deps/$name/wanted.cksum" 2>/dev/null) == "$wanted" ]] && return 0
+  echo "install_deps: fetching into .deps/$name: ${*:2}, and what they need"
+  dir=$(mktemp -d)
+  # Also when this fails.
+  trap 'rm -rf "$dir"' EXIT
+  make_apt_state "$dir" deb
+  : >"$dir/status"
+  options+=(-o Dir::State::status="$dir/status")
+  list_with_needs "${@:2}" >"$dir/versions" && mapfile -t versions <"$dir/versions" &&
+    unpack_packages "$dir" "${versions[@]}" || die "Debian's $name cannot be fetched; apt says why above"
+  mkdir -p .deps
+  rm -rf ".deps/$name"
+  mv "$dir/root" ".deps/$name"
+  sort "$dir/versions" >".deps/$name/packages"
+  echo "$wanted" >".deps/$name/wanted.cksum"
+}
+
 usable_python() {
   "$1" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 9))' 2>/dev/null
 }
@@ -328,6 +351,16 @@ case ${1:-} in
     ;;
   --prometheus)
     fetch_unpacked prometheus usr/bin/promtool prometheus
+    exit
+    ;;
+  --systemd)
+    fetch_root systemd base-files bash coreutils dash libnss-systemd mount systemd
+    exit
+    ;;
+  --apptainer)
+    # No release of Debian has it.
+    suite=sid
+    fetch_root apptainer apptainer base-files bash coreutils dash fuse3 grep hostname mount openssl sed squashfuse
     exit
     ;;
   --buildah)
