@@ -145,10 +145,12 @@ def test_samples() -> None:
         replay = {"index": "9", "batches": 5, "tensors": 1, "repetitions": str(10 * step), "ageMs": str(2000 * step)}
         waits = [job_statuses.wait(700, [0], [1])]
         seen.heard(job_statuses.status(2, replay=replay, waits=waits, bytesPerSecond="1000", batchesPerSecond="4"))
-        clock.now += 2
         # Too soon for another sample.
-        seen.heard(job_statuses.status(2)) if step == 0 else None
+        clock.now += 0.5
+        seen.heard(job_statuses.status(2, replay=replay))
+        clock.now += 1.5
     told = news(seen, history.Cursor())["samples"]
+    assert len(told) == 5
     assert told[0] == [1000.0, 1000, 4, None, 1.5, 1, 700]
     assert told[-1] == [1008.0, 1000, 4, 5.0, 1.5, 1, 700]
     seen.heard(job_statuses.status(2, state="JOB_STATE_FAILED", replay={**replay, "index": "0"}))
@@ -323,7 +325,7 @@ def test_connections_are_bounded(served: server.Server) -> None:
 
 
 def test_who_asks_for_nothing_is_let_go(served: server.Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server._Handler, "timeout", 0.05)
+    monkeypatch.setattr(server, "TIMEOUT_S", 0.05)
     with socket.create_connection(served.server_address[:2], timeout=10) as silent:
         silent.sendall(b"GET / HTTP/1.1\r\n")
         assert silent.recv(1000) == b""
@@ -332,7 +334,7 @@ def test_who_asks_for_nothing_is_let_go(served: server.Server, monkeypatch: pyte
 def test_a_browser_that_does_not_read_holds_nobody_up_and_is_let_go(
     served: server.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server._Handler, "timeout", 0.2)
+    monkeypatch.setattr(server, "TIMEOUT_S", 0.2)
     slow, quick = Stream(served.url), Stream(served.url)
     for step in range(100):
         served.history.heard(job_statuses.status(200, phase=step))

@@ -164,7 +164,8 @@ def see_the_stopped_rank(page: Page, pid: int, folder: Path) -> None:
 def see_the_controller_go_and_come(page: Page, job: processes.Job) -> None:
     old = part(job, "controller")
     os.kill(old, signal.SIGSTOP)
-    page.wait_for_text("#banner", "no answer from the controller at 127.0.0.1:")
+    # Before gRPC notices, after 15 s, that nobody answers.
+    page.wait_for_text("#banner", "no answer from the controller at 127.0.0.1:", 13)
     os.kill(old, signal.SIGCONT)
     page.wait_for("document.querySelector('#banner').hidden")
     job.process.send_signal(signal.SIGSTOP)
@@ -226,6 +227,51 @@ def test_drawing_a_thousand_ranks_again_takes_little(page: Page, served: server.
         times.append(page.ask(spent))
     print(f"1,000 ranks: drawing again takes {statistics.median(times):.1f} ms, at most {max(times):.1f}")
     assert statistics.median(times) < 100
+
+
+def recorded(page: Page, steps: list[tuple[int, list[dict]]], times: int = 1) -> dict:
+    """The trace of a page that has seen these waits, each so many ms after its recording began, so many times."""
+    statuses = [(at, job_statuses.status(4, waits=waits)) for at, waits in steps]
+    return page.ask(f"""import("./recording.js").then((part) => {{
+        const recording = new part.Recording("run-1", 1e12);
+        for (let time = 0; time < {times}; ++time)
+            for (const [at, status] of {json.dumps(statuses)}) recording.add(status, 1e12 + at);
+        return {{...recording.trace(1e12 + 9000), full: recording.full}};
+    }})""")
+
+
+def test_slices_of_a_recording_follow_each_other(page: Page, served: server.Server) -> None:
+    page.go(served.url)
+    page.wait_for_text("#job", "job run-1")
+    first, again = job_statuses.wait(600, [0, 1], [3], "a"), job_statuses.wait(500, [0], [3], "b")
+    # Seen at 1,000 and not at 2,000; then one that began before, at 1,900, and another one at the same time.
+    steps = [(1000, [first]), (2000, []), (2400, [again]), (3000, [job_statuses.wait(1100, [0], [3], "b"), first])]
+    found = tracks(recorded(page, steps))
+    slices = {track: [(e["name"], e["ts"], e["dur"]) for e in events] for track, events in found.items()}
+    assert slices == {
+        ("waited for", "rank 3 on h"): [
+            ("rank 3 is waited for: a", 400_000, 1_600_000),
+            ("rank 3 is waited for: b", 2_000_000, 7_000_000),
+        ],
+        ("waited for", "rank 3 on h (2)"): [("rank 3 is waited for: a", 2_400_000, 6_600_000)],
+        ("waits", "rank 0 on h"): [
+            ("waits for rank 3: a", 400_000, 1_600_000),
+            ("waits for rank 3: b", 2_000_000, 7_000_000),
+        ],
+        ("waits", "rank 0 on h (2)"): [("waits for rank 3: a", 2_400_000, 6_600_000)],
+        ("waits", "rank 1 on h"): [
+            ("waits for rank 3: a", 400_000, 1_600_000),
+            ("waits for rank 3: a", 2_400_000, 6_600_000),
+        ],
+    }
+
+
+def test_a_recording_is_bounded(page: Page, served: server.Server) -> None:
+    page.go(served.url)
+    page.wait_for_text("#job", "job run-1")
+    # Six counters each.
+    trace = recorded(page, [(1000, [])], 40_000)
+    assert trace["full"] and 199_000 < len(trace["traceEvents"]) <= 200_000
 
 
 def test_with_the_keyboard_alone(page: Page, served: server.Server) -> None:

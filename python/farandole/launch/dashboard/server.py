@@ -126,9 +126,12 @@ class Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: Server
-    timeout = TIMEOUT_S
     server_version = "farandole"
     sys_version = ""
+
+    def setup(self) -> None:
+        self.request.settimeout(TIMEOUT_S)
+        super().setup()
 
     def do_GET(self) -> None:
         host = self.headers.get("Host", "")
