@@ -77,6 +77,13 @@ def test_every_module_of_the_package_is_there(installed: Installed) -> None:
     assert modules == {p.relative_to(tree) for p in tree.rglob("*.py")}
 
 
+def test_the_page_of_the_dashboard_is_there(installed: Installed) -> None:
+    page = Path("farandole", "launch", "dashboard", "page")
+    files = {file.name: file.read_bytes() for file in (installed.site / page).iterdir()}
+    assert "page.html" in files
+    assert files == {file.name: file.read_bytes() for file in (ROOT / "python" / page).iterdir()}
+
+
 def test_executables_find_their_libraries_in_the_wheel(installed: Installed) -> None:
     names = [e.name for e in installed.executables]
     assert names == ["farandole-agent", "farandole-controller", "farandole-perf"]
