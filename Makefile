@@ -49,10 +49,11 @@ test: deps kernels  ## lint, build and every test; ends with "N passed, M failed
 	@scripts/install_deps.sh --docs
 	@scripts/install_deps.sh --consumers
 	@scripts/install_deps.sh --kubectl
+	@scripts/install_deps.sh --compose
 	@$(VENV)/python scripts/run_tests.py $(AFTER)
 
 BESIDE := test-nccl test-rdma test-jax test-jax-floor test-tensorflow test-tensorflow-floor test-keras test-keras-2 \
-	test-mxnet test-monitoring test-systemd test-dashboard test-torch-floor wheel-test
+	test-mxnet test-apptainer test-monitoring test-systemd test-dashboard test-torch-floor wheel-test
 
 .PHONY: test-all
 test-all:  ## that, then what is in BESIDE: every other test of ours (needs root); what the automatic build runs
@@ -78,8 +79,9 @@ test-kubernetes: wheel  ## pods on a cluster that is built from Debian's source 
 	  --junitxml=build/test/test-kubernetes.xml tests/with_kubernetes
 
 .PHONY: test-manifests
-test-manifests: deps  ## deploy/kubernetes: rendered, against schemas and policies, and run as processes; needs what `make build` builds
+test-manifests: deps  ## deploy/kubernetes and deploy/compose: rendered, against schemas and policies, and run as processes; needs what `make build` builds
 	@scripts/install_deps.sh --kubectl
+	@scripts/install_deps.sh --compose
 	@$(VENV)/python -m pytest -q -rs tests/manifests
 
 .PHONY: test-monitoring
@@ -99,6 +101,13 @@ test-systemd: deps product  ## deploy/systemd under Debian's systemd, booted in 
 	@scripts/install_deps.sh --systemd
 	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests/with_systemd" $(VENV)/python -m pytest -q -rs \
 	  --junitxml=build/test/test-systemd.xml tests/with_systemd
+
+.PHONY: test-apptainer
+test-apptainer: wheel  ## deploy/apptainer: built and run by Debian's Apptainer, as a user without rights (needs root to become one)
+	@scripts/install_deps.sh --buildah
+	@scripts/install_deps.sh --apptainer
+	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests/with_kubernetes" $(VENV)/python -m pytest -q -rs \
+	  --junitxml=build/test/test-apptainer.xml tests/with_apptainer
 
 .PHONY: test-asan
 test-asan: deps  ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer

@@ -9,6 +9,7 @@ Needs the rights of root: for debootstrap and chroot.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -151,6 +152,17 @@ def main(names: list[str]) -> None:
         raise SystemExit(f"images: there is no {', '.join(unknown)}; there are {', '.join(IMAGES)}")
     if os.geteuid() != 0:
         raise SystemExit("images: debootstrap and chroot need root; run: sudo make images")
+    OUT.mkdir(parents=True, exist_ok=True)
+    with (OUT / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit(f"images: others build images in {OUT} at this moment; wait until they are done") from None
+        build_all(names)
+
+
+def build_all(names: list[str]) -> None:
+    """With a storage that nobody else uses at the same time."""
     shutil.rmtree(STORAGE, ignore_errors=True)
     set_up_storage()
     try:

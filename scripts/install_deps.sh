@@ -16,10 +16,11 @@
 # out, with --browser the browser of `make test-dashboard`. With --consumers or --docs: requirements-consumers.txt or
 # requirements-docs.txt into .venv, and nothing else. With --nvidia: the files of requirements-nvidia.txt in .deps/nvidia,
 # for `make test-nccl`. With --rdma: the emulator, the kernel and the tools of `make test-rdma` in .deps/rdma, unpacked
-# there and not installed. With --kubectl: Debian 13's kubectl in .deps/kubectl, whose kustomize reads our manifests. With
-# --prometheus: that in .deps/prometheus, for `make test-monitoring`. With --systemd and --apptainer: roots of Debian that
-# have these, in .deps/systemd and .deps/apptainer, for `make test-systemd` and `make test-apptainer`. With --buildah: that
-# in .deps/buildah, which builds container images without a daemon.
+# there and not installed. With --kubectl: Debian 13's kubectl in .deps/kubectl, whose kustomize reads our manifests; with
+# --compose its docker-compose in .deps/compose. With --prometheus: that in .deps/prometheus, for `make test-monitoring`.
+# With --systemd and --apptainer: roots of Debian that have these, in .deps/systemd and .deps/apptainer, for `make
+# test-systemd` and `make test-apptainer`. With --buildah: that in .deps/buildah, which builds container images without a
+# daemon.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/apt_state.sh
@@ -349,6 +350,11 @@ case ${1:-} in
     fetch_unpacked kubectl usr/bin/kubectl kubectl/trixie
     exit
     ;;
+  --compose)
+    suite=trixie
+    fetch_unpacked compose usr/bin/docker-compose docker-compose/trixie
+    exit
+    ;;
   --prometheus)
     fetch_unpacked prometheus usr/bin/promtool prometheus
     exit
@@ -360,7 +366,7 @@ case ${1:-} in
   --apptainer)
     # No release of Debian has it.
     suite=sid
-    fetch_root apptainer apptainer base-files bash coreutils dash fuse3 grep hostname mount openssl sed squashfuse
+    fetch_root apptainer apptainer base-files bash coreutils dash mount openssl
     exit
     ;;
   --buildah)

@@ -11,6 +11,7 @@ from pathlib import Path
 import in_root
 import pages
 import pytest
+import stand_ins
 
 TIMEOUT_S = 240
 PAGES = pages.with_commands()
@@ -42,15 +43,6 @@ def test_page_works_as_written(page: Path, tmp_path: Path) -> None:
         assert missing is None, f"$ {command}\nprints no line {missing!r}:\n{output}"
 
 
-SRUN = """\
-for task in $(seq 0 $((SLURM_NTASKS - 1))); do
-  SLURM_PROCID=$task SLURM_LOCALID=$task SLURM_NODEID=0 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=$SLURM_NTASKS \\
-    SLURM_STEP_TASKS_PER_NODE=$SLURM_NTASKS "${@:3}" &
-done
-wait
-"""
-
-
 def free_port(first: int) -> int:
     """One that nobody listens on, from `first` on."""
     for port in range(first, first + 1000):
@@ -75,7 +67,7 @@ def test_batch_file_of_slurm(tmp_path: Path) -> None:
     port = free_port(20000 + os.getpid() % 9000)
     slurm = {"SLURM_JOB_ID": str(port - 20000), "SLURM_NTASKS": "2", "SLURM_CPUS_PER_TASK": "1", "HOME": str(tmp_path)}
     variables = {**environment(tmp_path), **slurm, "SLURM_JOB_NODELIST": "localhost"}
-    for name, script in (("srun", SRUN), ("scontrol", 'echo "${@: -1}"\n')):
+    for name, script in (("srun", stand_ins.SRUN), ("scontrol", 'echo "${@: -1}"\n')):
         (tmp_path / "bin" / name).write_text("#!/bin/bash\n" + script)
         (tmp_path / "bin" / name).chmod(0o755)
     command = ["bash", "train.sbatch"]

@@ -25,7 +25,7 @@ import yaml
 from farandole.base import locate
 
 README = (manifests.FOLDER / "README.md").read_text()
-HOSTS = {"0.0.0.0": "127.0.0.1", "farandole-controller": "localhost"}
+HOSTS = {"0.0.0.0": "127.0.0.1", "farandole-controller": "localhost", "controller": "localhost"}
 SCRIPT = """
 import light as hvd
 hvd.init()
