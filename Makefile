@@ -252,6 +252,11 @@ bench: build wheel  ## figures beside their peers; tables, and build/bench/NAME.
 bench-control: build  ## the control plane with up to 10,000 ranks, beside bare gRPC; build/bench/control.json
 	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_control.py
 
+# A tenth of the agents: make bench-agents QUICK=1
+.PHONY: bench-agents
+bench-agents: build  ## 1,000 agents at one controller with TLS, and a job beside a tenant that misbehaves; build/bench/agents.json
+	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_agents.py
+
 # Few sizes and rounds: make bench-data QUICK=1
 .PHONY: bench-data
 bench-data: build  ## the data plane beside gloo, Open MPI and bounds; build/bench/data.json and docs/pictures
