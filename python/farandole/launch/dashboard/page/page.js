@@ -77,6 +77,7 @@ function draw() {
   drawRecording();
   drawBanner();
   fill(byId("events"), [...seen.events].reverse(), makeEvent, fillEvent);
+  put(byId("newest"), seen.events.at(-1)?.text ?? "");
   for (const chart of charts) chart.draw(seen.samples, serverMs() / 1000);
   if (!status) return;
   put(byId("carried"), status.communicatesBy && `between ranks: ${status.communicatesBy}`);

@@ -154,6 +154,8 @@ export class Ranks {
     this.touched ||= found;
     this.pointed = found && event.type === "pointerover" ? index : null;
     this.detail();
+    // Read out once; what changes below it twice a second is not.
+    if (found) event.target.ariaDescription = byId("detail").textContent;
   }
 
   detail() {
