@@ -70,8 +70,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(commands, name, 0.01)
 
 
-def watch(cluster: Stand, timeout_s: float = 5.0) -> int:
-    return commands.Run(cluster, SPEC, timeout_s).watch()  # type: ignore[arg-type]
+def watch(cluster: Stand, timeout_s: float = 5.0, spec: JobSpec = SPEC) -> int:
+    return commands.Run(cluster, spec, timeout_s).watch()  # type: ignore[arg-type]
 
 
 RUNNING = [pod("j-0", 0, "Running"), pod("j-1", 1, "Running")]
@@ -128,6 +128,17 @@ def test_who_is_at_fault(
     cluster.ended = "Failed"
     assert watch(cluster) == code
     assert f"pod {name} ended with code {code}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("least, code", [(1, 0), (2, 1)])
+def test_an_elastic_job_begins_with_as_many_as_it_needs(
+    least: int, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    some = [pod("j-0", 0, "Running"), pod("j-1", 1, "Pending"), pod("j-2", 2, "Pending")]
+    cluster = Stand(*[some] * 50, some)
+    cluster.ended = "Complete"
+    assert watch(cluster, 0.1, JobSpec(name="j", image="i", command=("a",), processes=3, least=least)) == code
+    assert ("not enough pods ran within 0.1 s" in capsys.readouterr().err) == bool(code)
 
 
 def test_lines_that_break_off_are_taken_up_where_they_were(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

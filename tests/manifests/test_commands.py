@@ -55,7 +55,8 @@ def test_the_agent_knows_its_flags(pod: manifests.Pod) -> None:
 
 
 def test_there_are_agents_everywhere() -> None:
-    assert {pod.overlay for pod in AGENTS} == {"gpu", "gpu-rdma", "job", "jobset", "kubeflow-trainer", "rdma"}
+    wanted = {"elastic", "gpu", "gpu-rdma", "job", "jobset", "kubeflow-trainer", "rdma"}
+    assert {pod.overlay for pod in AGENTS} == wanted
 
 
 @pytest.mark.parametrize("pod", [p for p in manifests.pods() if p.kind != "MPIJob"], ids=str)
@@ -114,7 +115,13 @@ def test_exit_codes_are_those_of_the_docs() -> None:
     assert sentence and retried == {int(code) for code in re.findall(r"\d+", sentence[1])}
     found = manifests.job_specs()
     assert {overlay for overlay, _ in found} == {pod.overlay for pod in AGENTS}
+    elastic = re.search(r"ignores (\d+) \(`Ignore`\)", CONTAINERS)
     for overlay, spec in found:
+        if overlay == "elastic":
+            disrupted, left = spec["podFailurePolicy"]["rules"]
+            assert {disrupted["action"], left["action"]} == {"Ignore"}
+            assert elastic and left["onExitCodes"] == {"operator": "In", "values": [int(elastic[1])]}
+            continue
         ignored, final = spec["podFailurePolicy"]["rules"]
         assert ignored == {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
         assert final["action"] == "FailJob" and final["onExitCodes"]["operator"] == "NotIn", overlay

@@ -30,6 +30,7 @@ def render(*words: str) -> dict[str, dict[str, Any]]:
 
 WAYS = {
     "least": ("-np", "2", "--", "python", "train.py"),
+    "elastic": ("-np", "6", "--slots", "2", "--min-np", "2", "--max-np", "8", "--", "python", "train.py"),
     "most": (
         *("-np", "8", "--slots", "4", "--gpus", "1", "--cpu", "1.5", "--memory", "8Gi", "--shared-memory", "1Gi"),
         *(
@@ -88,8 +89,25 @@ def test_every_flag_has_its_place() -> None:
     assert controller["image"] == "my/controller:1"
 
 
-def test_programs_know_the_flags() -> None:
-    found = render(*WAYS["least"])
+def test_an_elastic_job_has_pods_that_come_and_go() -> None:
+    spec = render(*WAYS["elastic"])["Job"]["spec"]
+    assert "completions" not in spec and "completionMode" not in spec
+    assert (spec["parallelism"], spec["backoffLimit"]) == (3, 6)
+    assert [rule["action"] for rule in spec["podFailurePolicy"]["rules"]] == ["Ignore", "Ignore"]
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    words = container["command"]
+    given = {word: words[at + 1] for at, word in enumerate(words) if word.startswith("--") and word != "--"}
+    assert (given["--size"], given["--min-size"], given["--max-size"]) == ("6", "2", "8")
+    assert given["--run"] == "$(FARANDOLE_RUN)", "which Kubernetes replaces"
+    assert pod["terminationGracePeriodSeconds"] > float(given["--leave-seconds"]) + 5, "SIGTERM and SIGKILL come then"
+    (run,) = [variable for variable in container["env"] if variable["name"] == "FARANDOLE_RUN"]
+    assert run["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.labels['controller-uid']"}}
+
+
+@pytest.mark.parametrize("way", ["least", "elastic"])
+def test_programs_know_the_flags(way: str) -> None:
+    found = render(*WAYS[way])
     (agent,) = found["Job"]["spec"]["template"]["spec"]["containers"]
     (controller,) = found["Deployment"]["spec"]["template"]["spec"]["containers"]
     for program, words in (("farandole-agent", agent["command"][1:]), ("farandole-controller", controller["args"])):
@@ -132,6 +150,12 @@ def test_the_secrets_stand_in_the_secret_alone() -> None:
         (("-np", "2", "--image", "i", "--memory", "much", "--", "a"), "--memory must be a quantity of Kubernetes"),
         (("-np", "2", "--image", "i", "--memory", "4ki", "--", "a"), "--memory must be a quantity of Kubernetes"),
         (("-np", "2", "--image", "i", "--shared-memory", "500m", "--", "a"), "--shared-memory must be a quantity"),
+        (("-np", "2", "--max-np", "4", "--image", "i", "--", "a"), "--max-np is for elastic jobs: give --min-np, too"),
+        (("-np", "2", "--min-np", "3", "--image", "i", "--", "a"), "--min-np 3, -np 2: they must not fall"),
+        (
+            ("-np", "4", "--min-np", "1", "--max-np", "3", "--image", "i", "--", "a"),
+            "--min-np 1, -np 4, --max-np 3: they must not fall",
+        ),
         (("-np", "0", "--image", "i", "--", "a"), "'0' is not a number of processes between 1 and 65536"),
         (("-np", "2", "--imag", "i", "--nonsense", "--", "a"), "--nonsense"),
     ],

@@ -133,10 +133,13 @@ def environments(overlay: str) -> list[dict[str, str]]:
         nodes = manifests.find(overlay, "TrainJob")["spec"]["trainer"]["numNodes"]
         pet = {"PET_NNODES": str(nodes)}
         return [{**pet, "JOB_COMPLETION_INDEX": str(i), "PET_NODE_RANK": str(i)} for i in range(nodes)]
-    return [{"JOB_COMPLETION_INDEX": str(i)} for i in range(manifests.find(overlay, "Job")["spec"]["completions"])]
+    job = manifests.find(overlay, "Job")["spec"]
+    if "completions" not in job:
+        return [{} for _ in range(job["parallelism"])]
+    return [{"JOB_COMPLETION_INDEX": str(i)} for i in range(job["completions"])]
 
 
-@pytest.mark.parametrize("overlay", ["job", "jobset", "kubeflow-trainer"])
+@pytest.mark.parametrize("overlay", ["job", "elastic", "jobset", "kubeflow-trainer"])
 def test_pods_meet_at_the_controller(tmp_path: Path, controller: Deployed, overlay: str) -> None:
     (pod,) = [pod for pod in manifests.agents() if pod.overlay == overlay]
     (container,) = pod.containers
@@ -161,9 +164,10 @@ def test_pods_meet_at_the_controller(tmp_path: Path, controller: Deployed, overl
     assert said == [f"{rank} {len(made)} 0 {total:.1f}" for rank in range(len(made))]
 
 
-def test_the_script_learns(tmp_path: Path) -> None:
+@pytest.mark.parametrize("overlay", ["job", "elastic"])
+def test_the_script_learns(tmp_path: Path, overlay: str) -> None:
     script = tmp_path / "train.py"
-    script.write_text(manifests.find("job", "ConfigMap")["data"]["train.py"])
+    script.write_text(manifests.find(overlay, "ConfigMap")["data"]["train.py"])
     with processes.running([sys.executable, str(script)], tmp_path) as job:
         assert job.wait() == 0, job.report()
     (accuracy,) = re.findall(r"accuracy ([\d.]+), ranks 1", job.stdout)

@@ -1,7 +1,9 @@
-"""Indexed Jobs for a cluster that is too old for them (1.20): stands in for its job controller until it is killed.
+"""Jobs as today's Kubernetes has them, for a cluster that is too old for these (1.20): stands in for its job controller
+until it is killed.
 
-Its API server drops what it does not know of a Job, completionMode and podFailurePolicy, so every Job is indexed here,
-and fails when a container ends with a code after which another attempt cannot help.
+Its API server drops what it does not know of a Job, completionMode and podFailurePolicy. So a Job with completions is
+indexed here, and fails when a container ends with a code after which another attempt cannot help; one without is over
+when a pod has succeeded and all have ended, and pods that end with code 75 or are deleted do not count.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 
 import kubernetes
 
-from farandole.launch.kubernetes.manifests import RETRIED
+from farandole.launch.kubernetes.manifests import ELSEWHERE, RETRIED
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 
@@ -31,7 +33,24 @@ class Jobs:
         for job in self._batch.list_job_for_all_namespaces().items:
             if not any(c.status == "True" for c in job.status.conditions or ()):
                 own = [p for p in pods if any(o.uid == job.metadata.uid for o in p.metadata.owner_references or ())]
-                self._go_on(job, own)
+                if job.spec.completions is None:
+                    self._come_and_go(job, own)
+                else:
+                    self._go_on(job, own)
+
+    def _come_and_go(self, job: Any, pods: list[Any]) -> None:
+        active = [pod for pod in pods if pod.status.phase in ("Pending", "Running", "Unknown")]
+        staying = [pod for pod in active if pod.metadata.deletion_timestamp is None]
+        if any(pod.status.phase == "Succeeded" for pod in pods):
+            return None if active else self._end(job, "Complete", "", "")
+        counted = [pod for pod in pods if pod.status.phase == "Failed" and pod.metadata.deletion_timestamp is None]
+        if sum(self._code(pod) != ELSEWHERE for pod in counted) > job.spec.backoff_limit:
+            self._stop(active)
+            return self._end(job, "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        self._stop(sorted(staying, key=lambda pod: pod.metadata.creation_timestamp)[job.spec.parallelism :])
+        for _ in range(job.spec.parallelism - len(staying)):
+            self._make(job, None)
+        return None
 
     def _go_on(self, job: Any, pods: list[Any]) -> None:
         failed = [pod for pod in pods if pod.status.phase == "Failed"]
@@ -60,15 +79,17 @@ class Jobs:
                 return container.state.terminated.exit_code
         return None
 
-    def _make(self, job: Any, index: str) -> None:
+    def _make(self, job: Any, index: str | None) -> None:
         template = self._api.sanitize_for_serialization(job.spec.template)
         about, spec = template["metadata"], template["spec"]
         about.pop("creationTimestamp", None)
-        about["generateName"] = f"{job.metadata.name}-{index}-"
-        about.setdefault("labels", {})[INDEX] = index
+        about["generateName"] = f"{job.metadata.name}-" + (f"{index}-" if index else "")
+        about.setdefault("labels", {})["controller-uid"] = job.metadata.uid
+        if index:
+            about["labels"][INDEX] = index
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job.metadata.name, "uid": job.metadata.uid}
         about["ownerReferences"] = [{**owner, "controller": True}]
-        for container in spec["containers"]:
+        for container in spec["containers"] if index else ():
             container.setdefault("env", []).append({"name": "JOB_COMPLETION_INDEX", "value": index})
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
         self._core.create_namespaced_pod(job.metadata.namespace, pod)

@@ -248,8 +248,10 @@ def command(cluster: Cluster, *words: str) -> str:
     return output
 
 
-def test_the_shared_controller_serves_a_job(cluster: Cluster) -> None:
-    """deploy/kubernetes as it stands, with secrets as its page makes them."""
+def made_secrets(cluster: Cluster) -> None:
+    """As the page of deploy/kubernetes makes them, in the place of others."""
+    for name in ("farandole-key", "farandole-tls", "farandole-token"):
+        cluster.kubectl("delete", "secret", name, "--ignore-not-found")
     folder = ROOT / "deploy" / "kubernetes"
     secrets = cluster.folder / "secrets"
     secrets.mkdir(exist_ok=True)
@@ -258,6 +260,12 @@ def test_the_shared_controller_serves_a_job(cluster: Cluster) -> None:
     path = f"{ROOT}/bazel-bin/controller:{ROOT}/.deps/kubectl/usr/bin:/usr/bin:/bin"
     made = cluster.run("env", f"PATH={path}", "sh", "-ec", f"cd {secrets}\n{shell}", check=False)
     assert made.returncode == 0, made.stderr
+
+
+def test_the_shared_controller_serves_a_job(cluster: Cluster) -> None:
+    """deploy/kubernetes as it stands."""
+    made_secrets(cluster)
+    folder = ROOT / "deploy" / "kubernetes"
     objects = old_cluster.rendered(folder / "base") + old_cluster.rendered(folder / "job")
     for found in objects:
         for container in found.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):

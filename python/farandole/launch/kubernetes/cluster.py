@@ -152,6 +152,10 @@ class Cluster:
         found = self._ask(self._batch.list_namespaced_job, self.namespace, label_selector=f"{LABEL}={name}").items
         return found[0] if found else None
 
+    def scale(self, name: str, pods: int) -> None:
+        """Changes how many pods a Job has at a time."""
+        self._ask(self._batch.patch_namespaced_job, name, self.namespace, {"spec": {"parallelism": pods}})
+
     def names(self) -> list[str]:
         """Of all jobs of ours in the namespace."""
         found = self._ask(self._batch.list_namespaced_job, self.namespace, label_selector=LABEL).items

@@ -15,7 +15,7 @@ from typing import Any
 
 from farandole.launch.kubernetes import manifests
 from farandole.launch.kubernetes.cluster import Cluster, ClusterError, End, Uids, ended, index_of, why_waits
-from farandole.launch.kubernetes.manifests import RETRIED, JobSpec, Keys
+from farandole.launch.kubernetes.manifests import ELSEWHERE, RETRIED, SLOTS, JobSpec, Keys
 from farandole.launch.processes.controller import certificate
 from farandole.launch.settings.flags import UsageError
 
@@ -29,8 +29,8 @@ AGAIN_S = 1.0
 REST_S = 30.0
 # Of so many pods lines are shown: each is a connection.
 FOLLOWED_MAX = 256
-# The agent's code where the job has failed elsewhere.
-ELSEWHERE = 75
+# Of an elastic job so many pods may fail, which is what Kubernetes does by itself.
+ELASTIC_ATTEMPTS = 6
 # An object's name ends with -controller, and a pod's with its number; both have to be names of DNS.
 NAME = r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"
 INTERRUPTED = 130
@@ -67,6 +67,15 @@ def spec_of(parsed: argparse.Namespace) -> JobSpec:
         raise UsageError("give the image of the script with --image")
     if parsed.processes % parsed.slots:
         raise UsageError(f"-np {parsed.processes} processes cannot be divided into pods of --slots {parsed.slots}")
+    least, most = parsed.min_np or 0, parsed.max_np or 0
+    if most and not least:
+        raise UsageError("--max-np is for elastic jobs: give --min-np, too")
+    if least > parsed.processes or most and most < parsed.processes:
+        raise UsageError(
+            f"--min-np {least}, -np {parsed.processes}"
+            + (f", --max-np {most}" if most else "")
+            + ": they must not fall"
+        )
     number = r"[0-9]+(\.[0-9]+)?"
     size = rf"{number}(k|[MGTPE]|[KMGTPE]i)?"
     for flag, value, form in (
@@ -83,12 +92,14 @@ def spec_of(parsed: argparse.Namespace) -> JobSpec:
         command=tuple(command),
         processes=parsed.processes,
         slots=parsed.slots,
+        least=least,
+        most=most,
         gpus=parsed.gpus,
         cpu=parsed.cpu,
         memory=parsed.memory,
         shared_memory=parsed.shared_memory,
         environment=_environment_of(parsed.env),
-        attempts=parsed.attempts,
+        attempts=(ELASTIC_ATTEMPTS if least else 0) if parsed.attempts is None else parsed.attempts,
         start_timeout_s=parsed.start_timeout,
         controller_image=parsed.controller_image,
         pull_policy=parsed.pull,
@@ -240,7 +251,10 @@ class Run:
         """Says what is waited for; False: for too long."""
         running = len({index_of(pod) for pod in pods if pod.status.phase in ("Running", "Succeeded")})
         controllers = self._cluster.pods(self._spec.name, "controller")
-        self._all_ran = running >= self._spec.pods and any(pod.status.phase == "Running" for pod in controllers)
+        late = time.monotonic() >= self._deadline
+        enough = self._spec.least if self._spec.least and late else self._spec.processes
+        led = any(pod.status.phase == "Running" for pod in controllers)
+        self._all_ran = running * self._spec.slots >= enough and led
         starting = [*controllers, *pods]
         waits = [(pod.metadata.name, why) for pod in starting if (why := why_waits(pod))]
         if not waits and len(pods) < self._spec.pods:
@@ -253,9 +267,10 @@ class Run:
         if sentence != self._said:
             self._said = sentence
             say(sentence)
-        if self._all_ran or time.monotonic() < self._deadline:
+        if self._all_ran or not late:
             return True
-        say(f"not all pods ran within {self._start_timeout_s:g} s (--start-timeout): ending the job")
+        whole = "enough" if self._spec.least else "all"
+        say(f"not {whole} pods ran within {self._start_timeout_s:g} s (--start-timeout): ending the job")
         return False
 
     def _verdict(self, complete: bool, job: Any) -> int:
@@ -404,6 +419,18 @@ def _status(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _scale(parsed: argparse.Namespace) -> int:
+    cluster = Cluster(parsed.namespace, parsed.context)
+    job = _job_of(cluster, parsed.name)
+    if job.spec.completions is not None:
+        raise UsageError(f"job {parsed.name} is not elastic: --min-np makes one so")
+    slots = int((job.metadata.annotations or {}).get(SLOTS, 1))
+    if parsed.processes % slots:
+        raise UsageError(f"-np {parsed.processes} processes cannot be divided into the job's pods of {slots}")
+    cluster.scale(parsed.name, parsed.processes // slots)
+    return 0
+
+
 def _delete(parsed: argparse.Namespace) -> int:
     cluster = Cluster(parsed.namespace, parsed.context)
     objects = cluster.objects(parsed.name)
@@ -417,6 +444,7 @@ ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "render": _render,
     "logs": _logs,
+    "scale": _scale,
     "status": _status,
     "delete": _delete,
 }

@@ -23,6 +23,13 @@ def _add_job(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default="", help="of the job (a new one)")
     parser.add_argument("--slots", type=count, default=1, metavar="N", help="processes in a pod (1)")
     parser.add_argument(
+        "--min-np",
+        type=count,
+        metavar="N",
+        help="the job is elastic: pods may come and go, and it goes on with as few processes",
+    )
+    parser.add_argument("--max-np", type=count, metavar="N", help="the most that an elastic job may have (any number)")
+    parser.add_argument(
         "--gpus", type=number("a number of GPUs", 0, 1024), default=0, metavar="N", help="GPUs of each process (0)"
     )
     parser.add_argument("--cpu", default="", metavar="QUANTITY", help="processors that each process asks for")
@@ -39,16 +46,17 @@ def _add_job(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--attempts",
         type=number("a number of attempts", 0, 1000),
-        default=0,
         metavar="N",
-        help="how often all pods are started again after one was evicted or lost, not after the script failed (0)",
+        help="how often all pods are started again after one was evicted or lost, not after the script failed (0); of "
+        "an elastic job how many pods may fail, not counting those that were evicted (6)",
     )
     parser.add_argument(
         "--start-timeout",
         type=number("a number of seconds", 1, 10**6),
         default=600,
         metavar="SECONDS",
-        help="how long pods may take until all run, and then until all have found each other (600)",
+        help="how long pods may take until all run, or as many as --min-np needs, and then until they have found each "
+        "other (600)",
     )
     parser.add_argument(
         "--pull", default="", choices=("Always", "IfNotPresent", "Never"), help="when images are pulled"
@@ -79,7 +87,7 @@ def add(commands: Parsers[argparse.ArgumentParser]) -> None:
         description="Runs a command in pods of the cluster that kubectl uses. Each job has a controller of its own; "
         "nothing has to be installed in the cluster. Needed are the rights to create, get and delete Secrets, "
         "Services, NetworkPolicies, Deployments and Jobs in a namespace, to list Jobs, pods and events, and to get "
-        "logs.",
+        "logs; to patch Jobs for `scale`.",
     )
     actions = kubernetes.add_subparsers(dest="action", metavar="action", required=True)
     run = actions.add_parser(
@@ -103,6 +111,12 @@ def add(commands: Parsers[argparse.ArgumentParser]) -> None:
     _add_where(logs)
     logs.add_argument("name", metavar="JOB")
     logs.add_argument("-f", "--follow", action="store_true", help="go on until its pods have ended")
+    scale = actions.add_parser("scale", help="changes how many processes an elastic job has")
+    _add_where(scale)
+    scale.add_argument("name", metavar="JOB")
+    scale.add_argument(
+        "-np", "--num-proc", dest="processes", type=count, required=True, metavar="N", help="number of processes"
+    )
     for name, text in (("status", "shows the pods of a job"), ("delete", "ends a job and deletes what it consists of")):
         parser = actions.add_parser(name, help=text)
         _add_where(parser)

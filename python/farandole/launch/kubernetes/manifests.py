@@ -1,4 +1,4 @@
-"""The objects of a job on Kubernetes: an Indexed Job of agents, and a controller of its own."""
+"""The objects of a job on Kubernetes: a Job of agents, and a controller of its own."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ PORT = 7000
 SECRETS, TOKENS = "/var/run/secrets/farandole-key", "/var/run/secrets/farandole"
 # Exit codes of an agent after which another attempt may help: docs/containers.md. As in deploy/kubernetes.
 RETRIED = (75, 137, 143)
+# That of a pod which has lost the others, or has left an elastic job.
+ELSEWHERE = 75
+# A variable of pods of an elastic job: which run of it they belong to.
+RUN = "FARANDOLE_RUN"
+# An annotation of the Job: ranks in a pod.
+SLOTS = "farandole.dev/slots"
+# In an elastic job so long pods have to leave at a commit, and then to end.
+LEAVE_S, END_S = 25, 10
 USER = 65532
 
 Manifest = dict[str, Any]
@@ -47,11 +55,12 @@ class JobSpec:
         command: the script and its arguments.
         processes: ranks in all.
         slots: ranks in a pod; divides `processes`.
+        least, most: ranks with which an elastic job goes on; `least` 0: it is none, `most` 0: any number.
         gpus: GPUs of each rank.
         cpu, memory: of each rank, as Kubernetes writes them; "": whatever the node has.
         shared_memory: the most that ranks of a pod may exchange by, as Kubernetes writes it.
         environment: variables of the script.
-        attempts: how often the pods are started again, where that may help.
+        attempts: how often all pods are started again, where that may help; in an elastic job how many pods may fail.
         start_timeout_s: how long pods wait for each other.
         controller_image: of the controller.
         pull_policy: when images are pulled: "Always", "IfNotPresent", "Never"; "": as Kubernetes does by itself.
@@ -65,6 +74,8 @@ class JobSpec:
     command: tuple[str, ...]
     processes: int
     slots: int = 1
+    least: int = 0
+    most: int = 0
     gpus: int = 0
     cpu: str = ""
     memory: str = ""
@@ -228,21 +239,54 @@ def _times(quantity: str, count: int) -> str:
     return f"{number.normalize():f}{unit}"
 
 
+def _fixed(spec: JobSpec) -> Manifest:
+    """Pods that start and end together."""
+    disrupted = {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    codes = {"containerName": SCRIPT, "operator": "NotIn", "values": [0, *RETRIED]}
+    return {
+        "completionMode": "Indexed",
+        "completions": spec.pods,
+        "parallelism": spec.pods,
+        # When one pod fails all do, in any order: an attempt is over with the last of them, and the code of the one
+        # that is at fault has been seen by then.
+        "backoffLimit": (spec.attempts + 1) * spec.pods - 1,
+        "podFailurePolicy": {"rules": [disrupted, {"action": "FailJob", "onExitCodes": codes}]},
+    }
+
+
+def _elastic(spec: JobSpec) -> Manifest:
+    """Pods that come and go: without a number of completions the Job is over when one pod has succeeded and all have
+    ended, and after the first success none is made any more."""
+    disrupted = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    codes = {"containerName": SCRIPT, "operator": "In", "values": [ELSEWHERE]}
+    return {
+        "parallelism": spec.pods,
+        "backoffLimit": spec.attempts,
+        "podFailurePolicy": {"rules": [disrupted, {"action": "Ignore", "onExitCodes": codes}]},
+    }
+
+
 def job(spec: JobSpec) -> Manifest:
     """The pods of the script. An agent is the first process of each."""
     agent = ["farandole-agent", "--pod", "--job", spec.name, "--controller", f"{spec.controller}:{PORT}"]
     agent += ["--token-file", f"{TOKENS}/token", "--tls-pinned", f"{TOKENS}/certificate"]
-    agent += ["--size", str(spec.processes), "--local-size", str(spec.slots), "--prefix-output", "--", *spec.command]
-    variables = {
-        "FARANDOLE_START_TIMEOUT": str(spec.start_timeout_s),
-        "PYTHONUNBUFFERED": "1",
-        **dict(spec.environment),
-    }
+    agent += ["--size", str(spec.processes), "--local-size", str(spec.slots), "--prefix-output"]
+    variables = {"FARANDOLE_START_TIMEOUT": str(spec.start_timeout_s), "PYTHONUNBUFFERED": "1"}
+    environment: list[Manifest] = []
+    if spec.least:
+        agent += ["--min-size", str(spec.least), *(["--max-size", str(spec.most)] if spec.most else [])]
+        agent += ["--leave-seconds", str(LEAVE_S), "--run", f"$({RUN})"]
+        # The Job's own: another Job of this name is another run.
+        run = {"fieldRef": {"fieldPath": "metadata.labels['controller-uid']"}}
+        environment = [{"name": RUN, "valueFrom": run}]
+        variables["FARANDOLE_ELASTIC_TIMEOUT"] = str(spec.start_timeout_s)
+    agent += ["--", *spec.command]
+    variables.update(spec.environment)
     container = {
         "name": SCRIPT,
         **_image(spec, spec.image),
         "command": agent,
-        "env": [{"name": name, "value": value} for name, value in variables.items()],
+        "env": environment + [{"name": name, "value": value} for name, value in variables.items()],
         "resources": _resources(spec),
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [
@@ -263,30 +307,16 @@ def job(spec: JobSpec) -> Manifest:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": _about(spec, spec.name, "script"),
+        "metadata": {**_about(spec, spec.name, "script"), "annotations": {SLOTS: str(spec.slots)}},
         "spec": {
-            "completionMode": "Indexed",
-            "completions": spec.pods,
-            "parallelism": spec.pods,
-            # When one pod fails all do, in any order: an attempt is over with the last of them, and the code of the one
-            # that is at fault has been seen by then.
-            "backoffLimit": (spec.attempts + 1) * spec.pods - 1,
-            "podFailurePolicy": {
-                "rules": [
-                    {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-                    {
-                        "action": "FailJob",
-                        "onExitCodes": {"containerName": SCRIPT, "operator": "NotIn", "values": [0, *RETRIED]},
-                    },
-                ]
-            },
+            **(_elastic(spec) if spec.least else _fixed(spec)),
             "template": {
                 "metadata": {"labels": {LABEL: spec.name, ROLE: "script"}},
                 "spec": {
                     "restartPolicy": "Never",
                     "automountServiceAccountToken": bool(spec.service_account),
                     "enableServiceLinks": False,
-                    "terminationGracePeriodSeconds": 30,
+                    "terminationGracePeriodSeconds": LEAVE_S + END_S if spec.least else 30,
                     **account,
                     "securityContext": context,
                     "containers": [container],
