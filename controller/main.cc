@@ -21,13 +21,13 @@
 #include "base/command_line.h"
 #include "base/descriptor_limit.h"
 #include "base/event_loop.h"
-#include "base/read_file.h"
 #include "base/unique_fd.h"
 #include "controller/hub/log.h"
 #include "controller/options.h"
 #include "controller/query/query_main.h"
 #include "controller/rpc/pinned_certificate.h"
 #include "controller/rpc/server.h"
+#include "controller/rpc/tls_files.h"
 #include "controller/token/controller_keys.h"
 #include "controller/token/key_file.h"
 #include "controller/token/key_ring.h"
@@ -37,33 +37,25 @@
 namespace farandole::controller {
 namespace {
 
-absl::StatusOr<std::string> ReadPem(const std::string& path) {
-  std::string text = ReadFile(path);
-  if (text.find("-----BEGIN ") == std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " cannot be read or is no PEM file"));
-  }
-  return text;
+rpc::TlsPaths PathsOf(const Options& options) { return {options.tls_cert, options.tls_key, options.tls_client_ca}; }
+
+absl::StatusOr<rpc::TlsFiles> MakeTls(const Options& options, const token::ControllerKeys& keys) {
+  if (!options.tls_cert.empty()) return rpc::ReadTlsFiles(PathsOf(options));
+  if (!options.tls_pinned) return rpc::TlsFiles();
+  auto made = rpc::MakePinnedCertificate(keys.front());
+  if (!made.ok()) return made.status();
+  return rpc::TlsFiles{made->certificate, made->private_key, ""};
 }
 
-absl::StatusOr<rpc::ServerConfig> MakeConfig(const Options& options, const std::shared_ptr<token::KeyRing>& keys) {
+rpc::ServerConfig MakeConfig(const Options& options, const std::shared_ptr<token::KeyRing>& keys,
+                             const std::shared_ptr<rpc::TlsRing>& tls) {
   rpc::ServerConfig config;
   config.listen = options.listen;
   config.health_listen = options.health_listen;
   config.metrics_listen = options.metrics_listen;
   config.keys = keys;
   config.now_s = [] { return absl::GetCurrentTimeNanos() / 1000000000; };
-  if (!options.tls_cert.empty()) {
-    auto chain = ReadPem(options.tls_cert);
-    if (!chain.ok()) return chain.status();
-    auto private_key = ReadPem(options.tls_key);
-    if (!private_key.ok()) return private_key.status();
-    config.tls = {*chain, *private_key};
-  }
-  if (options.tls_pinned) {
-    auto made = rpc::MakePinnedCertificate(keys->Get()->front());
-    if (!made.ok()) return made.status();
-    config.tls = {made->certificate, made->private_key};
-  }
+  config.tls = tls;
   // Lives of a controller are ordered, also across hosts: beside the ends of tokens the only use of the wall clock. If
   // it was set back, the hub counts on from what agents say that they know.
   config.hub.job.controller_incarnation = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
@@ -116,13 +108,14 @@ int Run(const Options& options) {
     server->WhenEmpty([&loop] { loop.Stop(); });
   });
   auto read = token::ReadKeys(options.key_fd, options.key_file);
-  const auto keys = std::make_shared<token::KeyRing>(read.ok() ? *std::move(read) : token::ControllerKeys());
-  const auto config = read.ok() ? MakeConfig(options, keys) : read.status();
-  if (!config.ok()) {
-    log.Write(hub::LogLevel::kError, config.status().message());
+  auto files = read.ok() ? MakeTls(options, *read) : read.status();
+  if (!files.ok()) {
+    log.Write(hub::LogLevel::kError, files.status().message());
     return 2;
   }
-  auto started = rpc::Server::Start(*config, &loop, &log);
+  const auto keys = std::make_shared<token::KeyRing>(*std::move(read));
+  const auto tls = std::make_shared<rpc::TlsRing>(*std::move(files));
+  auto started = rpc::Server::Start(MakeConfig(options, keys, tls), &loop, &log);
   if (!started.ok()) {
     log.Write(hub::LogLevel::kError, started.status().message());
     return 1;
@@ -130,11 +123,15 @@ int Run(const Options& options) {
   server = *std::move(started);
   const std::string address = absl::StrCat(HostOf(options.listen), ":", server->port());
   log.Write(hub::LogLevel::kInfo, absl::StrCat("version ", kVersion, " listens on ", address,
-                                               config->tls.private_key.empty() ? ", without TLS" : ", with TLS"));
+                                               tls->Get()->private_key.empty() ? ", without TLS" : ", with TLS"));
   if (options.ready_fd >= 0) SayReady(options.ready_fd, address);
   if (options.lifeline_fd >= 0) StopAtEndOf(options.lifeline_fd, &loop);
   token::KeyFile key_file(options.key_file, keys.get(), &loop, &log);
-  if (!options.key_file.empty()) loop.RunHere([&key_file] { key_file.WatchFromLoop(); });
+  rpc::TlsWatch certificates(PathsOf(options), tls.get(), &loop, &log);
+  loop.RunHere([&] {
+    if (!options.key_file.empty()) key_file.WatchFromLoop();
+    if (!options.tls_cert.empty()) certificates.WatchFromLoop();
+  });
   loop.Run();
   log.Write(hub::LogLevel::kInfo, "ends");
   return 0;

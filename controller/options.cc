@@ -29,6 +29,9 @@ absl::Status Check(const Options& o) {
   if (o.tls_cert.empty() != o.tls_key.empty()) {
     return absl::InvalidArgumentError("--tls-cert and --tls-key go together");
   }
+  if (!o.tls_client_ca.empty() && o.tls_cert.empty()) {
+    return absl::InvalidArgumentError("--tls-client-ca goes with --tls-cert and --tls-key");
+  }
   if (!o.tls_cert.empty() && o.tls_pinned) {
     return absl::InvalidArgumentError("--tls-cert and --tls-pinned exclude each other");
   }
@@ -60,8 +63,10 @@ const Program& ControllerProgram() {
           {"--lifeline-fd", "N", "end when this descriptor reads end of file"},
           {"--health-listen", "HOST:PORT", "answer gRPC health checks here, without a token: readiness, not liveness"},
           {"--metrics-listen", "HOST:PORT", "answer Prometheus (GET /metrics) here, without a token"},
-          {"--tls-cert", "FILE", "certificate chain (PEM); wanted beyond loopback"},
+          {"--tls-cert", "FILE", "certificate chain (PEM), read again when it changes; wanted beyond loopback"},
           {"--tls-key", "FILE", "its private key (PEM)"},
+          {"--tls-client-ca", "FILE",
+           "clients need certificates that these have signed (PEM), with the URI farandole:job:NAME of their job"},
           {"--tls-pinned", "", "TLS with a certificate that follows from the key, for agents that were handed it"},
           {"--print-certificate", "", "print that certificate and end"},
           {"--insecure", "", "listen beyond loopback without TLS"},
@@ -86,6 +91,7 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args) {
   line->Text("--key-file", &options.key_file);
   line->Text("--tls-cert", &options.tls_cert);
   line->Text("--tls-key", &options.tls_key);
+  line->Text("--tls-client-ca", &options.tls_client_ca);
   ReadLevel(&*line, &options.log_level);
   options.insecure = line->Has("--insecure");
   options.tls_pinned = line->Has("--tls-pinned");

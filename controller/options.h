@@ -30,6 +30,7 @@ struct Options {
   bool insecure = false;
   std::string tls_cert;
   std::string tls_key;
+  std::string tls_client_ca;
   bool tls_pinned = false;
   // Only print the certificate of tls_pinned.
   bool print_certificate = false;

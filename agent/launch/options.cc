@@ -155,7 +155,27 @@ absl::Status ReadToken(const CommandLine& line, int token_fd, AgentOptions* opti
   return absl::OkStatus();
 }
 
+// Its own certificate and key.
+absl::Status ReadCertificate(const CommandLine& line, AgentOptions* options) {
+  if (!line.Has("--tls-cert") && !line.Has("--tls-key")) return absl::OkStatus();
+  if (!line.Has("--tls-cert") || !line.Has("--tls-key") || !line.Has("--tls-ca")) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-key go together, and with --tls-ca");
+  }
+  line.Text("--tls-cert", &options->tls_cert_file);
+  line.Text("--tls-key", &options->tls_key_file);
+  options->tls_cert_pem = ReadFile(options->tls_cert_file);
+  if (options->tls_cert_pem.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot read ", options->tls_cert_file));
+  }
+  absl::StatusOr<std::string> key = ReadSecretFile(options->tls_key_file);
+  if (!key.ok()) return absl::InvalidArgumentError(key.status().message());
+  options->tls_key_pem = *std::move(key);
+  return absl::OkStatus();
+}
+
 absl::Status ReadTls(const CommandLine& line, int tls_pinned_fd, AgentOptions* options) {
+  const absl::Status own = ReadCertificate(line, options);
+  if (!own.ok()) return own;
   options->tls_pinned = line.Has("--tls-pinned-fd") || line.Has("--tls-pinned");
   if (options->tls_pinned) {
     const bool both = line.Has("--tls-pinned-fd") && line.Has("--tls-pinned");
@@ -173,10 +193,11 @@ absl::Status ReadTls(const CommandLine& line, int tls_pinned_fd, AgentOptions* o
     return absl::InvalidArgumentError("--tls-ca and --insecure exclude each other");
   }
   if (line.Has("--tls-ca")) {
-    std::string path;
-    line.Text("--tls-ca", &path);
-    options->tls_ca_pem = ReadFile(path);
-    if (options->tls_ca_pem.empty()) return absl::InvalidArgumentError(absl::StrCat("cannot read ", path));
+    line.Text("--tls-ca", &options->tls_ca_file);
+    options->tls_ca_pem = ReadFile(options->tls_ca_file);
+    if (options->tls_ca_pem.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("cannot read ", options->tls_ca_file));
+    }
   } else if (!line.Has("--insecure") && !IsLoopback(options->controller)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the controller ", options->controller,
@@ -246,6 +267,8 @@ const Program& AgentProgram() {
           {"--lifeline-fd", "N", "end when this descriptor reads end of file"},
           {"--launcher-fd", "N", "a socket to the launcher, which keeps what outlives an agent"},
           {"--tls-ca", "FILE", "certificates that may have signed the controller's (PEM)"},
+          {"--tls-cert", "FILE", "certificate of this end, where the controller wants one (PEM)"},
+          {"--tls-key", "FILE", "its private key (PEM), of mode 0600; the three are read again for each connection"},
           {"--tls-pinned", "FILE", "the certificate of a controller with --tls-pinned, in a file of mode 0600"},
           {"--tls-pinned-fd", "N", "read it from this descriptor"},
           {"--insecure", "", "send the token beyond loopback without TLS"},

@@ -17,7 +17,14 @@ struct AgentOptions {
   std::string token;
   std::string tls_ca_pem;   // empty: no TLS
   bool tls_pinned = false;  // tls_ca_pem is the controller's own certificate, whatever its address
-  int32_t size = 0;         // of the whole job
+  // Of this end, where the controller wants one.
+  std::string tls_cert_pem;
+  std::string tls_key_pem;
+  // "": from no file.
+  std::string tls_ca_file;
+  std::string tls_cert_file;
+  std::string tls_key_file;
+  int32_t size = 0;  // of the whole job
   int32_t first_rank = 0;
   int32_t local_size = 0;
   std::vector<int32_t> local_sizes;  // of all hosts; empty: all have as many as this one

@@ -4,12 +4,19 @@
 #include <grpcpp/security/credentials.h>
 
 #include "base/door_proof.h"
+#include "base/read_file.h"
 #include "base/tls_name.h"
 
 namespace farandole::agent::link {
 namespace {
 
 constexpr int kMessageBytesMax = 64 << 20;
+
+// What a file holds now; what it held before, if it cannot be read.
+std::string TextNow(const std::string& path, const std::string& before) {
+  const std::string text = path.empty() ? "" : ReadFile(path);
+  return text.empty() ? before : text;
+}
 
 }  // namespace
 
@@ -43,7 +50,9 @@ std::shared_ptr<grpc::Channel> NewControllerChannel(const ControllerChannelConfi
     credentials = grpc::InsecureChannelCredentials();
   } else {
     grpc::SslCredentialsOptions options;
-    options.pem_root_certs = config.tls_ca_pem;
+    options.pem_root_certs = TextNow(config.tls_ca_file, config.tls_ca_pem);
+    options.pem_cert_chain = TextNow(config.tls_cert_file, config.tls_cert_pem);
+    options.pem_private_key = TextNow(config.tls_key_file, config.tls_key_pem);
     if (config.tls_pinned) arguments.SetSslTargetNameOverride(kPinnedTlsName);
     credentials = grpc::SslCredentials(options);
   }

@@ -11,8 +11,16 @@ namespace farandole::agent::link {
 struct ControllerChannelConfig {
   std::string address;  // host:port
   std::string job;
-  std::string token;        // proved at the controller's front door; empty: there is none
-  std::string tls_ca_pem;   // empty: no TLS
+  std::string token;       // proved at the controller's front door; empty: there is none
+  std::string tls_ca_pem;  // empty: no TLS
+  // Of this end, where the controller wants one; both or none.
+  std::string tls_cert_pem;
+  std::string tls_key_pem;
+  // Where these were read. They are read again for each channel, as they may be exchanged while a job runs; "": from
+  // no file.
+  std::string tls_ca_file;
+  std::string tls_cert_file;
+  std::string tls_key_file;
   bool tls_pinned = false;  // tls_ca_pem is the controller's own certificate, which is for kPinnedTlsName
 };
 

@@ -36,9 +36,15 @@ grpc::Status AtTheDoor(const grpc::Status& how, const std::string& token) {
   return grpc::Status(static_cast<grpc::StatusCode>(answer.code()), std::string(answer.message()));
 }
 
-std::string Explain(const std::string& address, const grpc::Status& status) {
+std::string Explain(const ControllerChannelConfig& channel, const grpc::Status& status) {
+  const std::string& address = channel.address;
+  // What wants a client's certificate closes a connection without one, and says no more.
+  const bool lacks_certificate = !channel.tls_ca_pem.empty() && !channel.tls_pinned && channel.tls_cert_pem.empty();
   switch (status.error_code()) {
     case grpc::UNAUTHENTICATED:
+      if (absl::StartsWith(status.error_message(), kNotCertified)) {
+        return absl::StrCat("the controller at ", address, " refuses this agent: ", status.error_message());
+      }
       return absl::StrCat("the controller at ", address, " refuses the token: ", status.error_message(),
                           absl::StartsWith(status.error_message(), kExpiredToken)
                               ? ""
@@ -54,7 +60,8 @@ std::string Explain(const std::string& address, const grpc::Status& status) {
       return absl::StrCat("the controller at ", address, " closed the stream");
     default:
       return absl::StrCat("no connection to the controller at ", address, ": ", status.error_message(),
-                          "; check that it runs and that the address is right");
+                          "; check that it runs and that the address is right",
+                          lacks_certificate ? ", and whether it wants a certificate of this end (--tls-cert)" : "");
   }
 }
 
@@ -171,7 +178,7 @@ void ControllerLink::Lost(const grpc::Status& how) {
   stream_ = nullptr;
   const bool ours = !failure_.empty();
   const bool permanent = too_large_ || (!ours && IsPermanent(status.error_code()));
-  SetState(false, permanent, ours ? failure_ : Explain(config_.channel.address, status));
+  SetState(false, permanent, ours ? failure_ : Explain(config_.channel, status));
   if (permanent || stopped_) return;
   retry_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(retry_ms_), [this] { Connect(); });
   retry_ms_ = std::min(2 * retry_ms_, kRetryMaxMs);

@@ -37,6 +37,9 @@ absl::Status Check(const CommandLine& line, const QueryOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat(
         options.controller, " is beyond loopback: give --tls-ca, or say --insecure if the network can be trusted"));
   }
+  if (line.Has("--tls-cert") != line.Has("--tls-key") || (line.Has("--tls-cert") && !line.Has("--tls-ca"))) {
+    return absl::InvalidArgumentError("--tls-cert and --tls-key go together, and with --tls-ca");
+  }
   if (line.Has("--token-fd") == line.Has("--token-file")) {
     return absl::InvalidArgumentError("give the token with one of --token-fd and --token-file");
   }
@@ -54,6 +57,15 @@ absl::Status ReadFiles(const CommandLine& line, int token_fd, QueryOptions* opti
   line.Text(options->tls_pinned ? "--tls-pinned" : "--tls-ca", &certificates);
   options->tls_ca_pem = ReadFile(certificates);
   if (options->tls_ca_pem.empty()) return absl::InvalidArgumentError(absl::StrCat("cannot read ", certificates));
+  if (!line.Has("--tls-cert")) return absl::OkStatus();
+  std::string certificate, key_file;
+  line.Text("--tls-cert", &certificate);
+  line.Text("--tls-key", &key_file);
+  options->tls_cert_pem = ReadFile(certificate);
+  if (options->tls_cert_pem.empty()) return absl::InvalidArgumentError(absl::StrCat("cannot read ", certificate));
+  auto key = ReadSecretFile(key_file);
+  if (!key.ok()) return key.status();
+  options->tls_key_pem = *std::move(key);
   return absl::OkStatus();
 }
 
@@ -75,6 +87,8 @@ std::shared_ptr<grpc::Channel> Dial(const QueryOptions& options) {
   if (!options.tls_ca_pem.empty()) {
     grpc::SslCredentialsOptions tls;
     tls.pem_root_certs = options.tls_ca_pem;
+    tls.pem_cert_chain = options.tls_cert_pem;
+    tls.pem_private_key = options.tls_key_pem;
     credentials = grpc::SslCredentials(tls);
     if (options.tls_pinned) arguments.SetSslTargetNameOverride(kPinnedTlsName);
   }
@@ -145,6 +159,8 @@ const Program& QueryProgram() {
           {"--token-fd", "N", "read the token (member or observer) from this descriptor"},
           {"--token-file", "FILE", "read it from this file of mode 0600"},
           {"--tls-ca", "FILE", "certificates that may have signed the controller's (PEM)"},
+          {"--tls-cert", "FILE", "certificate of this end, where the controller wants one (PEM)"},
+          {"--tls-key", "FILE", "its private key (PEM), of mode 0600"},
           {"--tls-pinned", "FILE", "the certificate of a controller with --tls-pinned"},
           {"--insecure", "", "send the token beyond loopback without TLS"},
           {"--timeout-ms", "N", "how long to wait for an answer (3000)"},

@@ -1,30 +1,14 @@
 #include "controller/rpc/pinned_certificate.h"
 
-#include <openssl/bio.h>
-#include <openssl/evp.h>
 #include <openssl/pem.h>
-#include <openssl/x509v3.h>
-
-#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "base/auth.h"
 #include "base/tls_name.h"
+#include "controller/rpc/openssl_objects.h"
 
 namespace farandole::controller::rpc {
 namespace {
-
-template <auto Free>
-struct Freed {
-  template <typename T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
-using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
-using Extension = std::unique_ptr<X509_EXTENSION, Freed<X509_EXTENSION_free>>;
-using Memory = std::unique_ptr<BIO, Freed<BIO_free_all>>;
 
 bool AddExtension(X509* certificate, int id, const std::string& value) {
   const Extension extension(X509V3_EXT_conf_nid(nullptr, nullptr, id, value.c_str()));

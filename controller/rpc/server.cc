@@ -91,6 +91,8 @@ struct Server::State {
   CoordinationService coordination;
   StatusService status;
   metrics::MetricsPage metrics_page;
+  // Of the servers, which are gone before them.
+  std::shared_ptr<grpc::ServerCredentials> credentials, health_credentials;
   // Behind the services, whose calls end in it; gone before them.
   std::unique_ptr<CompletionThread> thread;
   std::unique_ptr<grpc::Server> server;
@@ -128,7 +130,8 @@ absl::Status Server::OpenHealth(const ServerConfig& config, EventLoop* loop, Sta
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   SetBounds(config, &builder);
-  state->health_inside = AddAcceptor(GuardedCredentials(TlsFiles{}, CheckHealthCall), &builder);
+  state->health_credentials = GuardedCredentials(std::make_shared<TlsRing>(TlsFiles()), CheckHealthCall);
+  state->health_inside = AddAcceptor(state->health_credentials, &builder);
   state->health = builder.BuildAndStart();
   if (state->health == nullptr) return absl::UnavailableError("gRPC cannot start its server for health checks");
   absl::StatusOr<std::unique_ptr<HealthGate>> gate;
@@ -147,10 +150,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   grpc::ServerBuilder builder;
   SetKeepAlive(&builder);
   SetBounds(config, &builder);
-  const auto check = [keys = config.keys, now_s = config.now_s](const CallIdentity& call) {
-    return CheckCall(call, *keys->Get(), now_s());
+  const bool by_certificate = !config.tls->Get()->client_roots.empty();
+  const auto check = [keys = config.keys, now_s = config.now_s, by_certificate](const CallIdentity& call) {
+    return CheckCall(call, *keys->Get(), now_s(), by_certificate);
   };
-  state->inside = AddAcceptor(GuardedCredentials(config.tls, check), &builder);
+  state->credentials = GuardedCredentials(config.tls, check);
+  state->inside = AddAcceptor(state->credentials, &builder);
   builder.RegisterService(&state->coordination);
   builder.RegisterService(&state->status);
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();

@@ -11,6 +11,7 @@
 #include "controller/hub/hub.h"
 #include "controller/hub/log.h"
 #include "controller/rpc/session_call.h"
+#include "controller/rpc/tls_files.h"
 #include "controller/rpc/token_guard.h"
 #include "controller/token/key_ring.h"
 
@@ -24,7 +25,9 @@ struct ServerConfig {
   std::shared_ptr<const token::KeyRing> keys;
   // Seconds since 1970, by which tokens end. From many threads.
   std::function<int64_t()> now_s;
-  TlsFiles tls;
+  // What connections are encrypted with; may be exchanged. Whether there is TLS, and whether clients need certificates,
+  // stays as it is at the start.
+  std::shared_ptr<const TlsRing> tls = std::make_shared<TlsRing>(TlsFiles());
   hub::HubConfig hub;
   size_t message_bytes_max = 64 << 20;
   // Names and values of a call's metadata together.

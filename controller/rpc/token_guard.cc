@@ -3,11 +3,14 @@
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/synchronization/mutex.h"
 #include "base/auth.h"
 #include "base/door_proof.h"
 #include "base/job_name.h"
@@ -40,9 +43,20 @@ CallIdentity IdentityOf(const grpc_metadata* entries, size_t count) {
   return call;
 }
 
-void Process(void* state, grpc_auth_context*, const grpc_metadata* entries, size_t count,
+std::vector<std::string> UrisOf(const grpc_auth_context* peer) {
+  std::vector<std::string> uris;
+  grpc_auth_property_iterator each = grpc_auth_context_find_properties_by_name(peer, GRPC_PEER_URI_PROPERTY_NAME);
+  while (const grpc_auth_property* property = grpc_auth_property_iterator_next(&each)) {
+    uris.emplace_back(property->value, property->value_length);
+  }
+  return uris;
+}
+
+void Process(void* state, grpc_auth_context* peer, const grpc_metadata* entries, size_t count,
              grpc_process_auth_metadata_done_cb done, void* user_data) {
-  const absl::Status status = (*static_cast<CallCheck*>(state))(IdentityOf(entries, count));
+  CallIdentity call = IdentityOf(entries, count);
+  call.certified = UrisOf(peer);
+  const absl::Status status = (*static_cast<CallCheck*>(state))(call);
   done(user_data, nullptr, 0, nullptr, 0, static_cast<grpc_status_code>(status.code()),
        status.ok() ? nullptr : std::string(status.message()).c_str());
 }
@@ -52,7 +66,7 @@ void Destroy(void* state) { delete static_cast<CallCheck*>(state); }
 // gRPC's own C++ credentials refuse a metadata processor without TLS; the C interface beneath takes one.
 class Credentials final : public grpc::ServerCredentials {
  public:
-  Credentials(TlsFiles tls, CallCheck check) : tls_(std::move(tls)), check_(std::move(check)) {}
+  Credentials(std::shared_ptr<const TlsRing> tls, CallCheck check) : tls_(std::move(tls)), check_(std::move(check)) {}
 
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
 
@@ -64,15 +78,39 @@ class Credentials final : public grpc::ServerCredentials {
     grpc_server_credentials_release(credentials);
     return port;
   }
-  grpc_server_credentials* Make() const {
-    if (tls_.private_key.empty()) return grpc_insecure_server_credentials_create();
-    grpc_ssl_pem_key_cert_pair pair{tls_.private_key.c_str(), tls_.certificate_chain.c_str()};
-    return grpc_ssl_server_credentials_create_ex(nullptr, &pair, 1, GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, nullptr);
+  grpc_server_credentials* Make() {
+    const TlsRing::Shared files = tls_->Get();
+    if (files->private_key.empty()) return grpc_insecure_server_credentials_create();
+    const auto clients = files->client_roots.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                                     : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
+    return grpc_ssl_server_credentials_create_with_options(
+        grpc_ssl_server_credentials_create_options_using_config_fetcher(clients, Fetch, this));
+  }
+  // Before each handshake, on any thread.
+  static grpc_ssl_certificate_config_reload_status Fetch(void* self, grpc_ssl_server_certificate_config** config) {
+    Credentials* const own = static_cast<Credentials*>(self);
+    const TlsRing::Shared files = own->tls_->Get();
+    absl::MutexLock lock(&own->mutex_);
+    if (files == own->fetched_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    const grpc_ssl_pem_key_cert_pair pair{files->private_key.c_str(), files->certificate_chain.c_str()};
+    // It wants some in any case, and does not look at them where clients need no certificates.
+    const std::string& roots = files->client_roots.empty() ? files->certificate_chain : files->client_roots;
+    *config = grpc_ssl_server_certificate_config_create(roots.c_str(), &pair, 1);
+    own->fetched_ = files;
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
   }
 
-  const TlsFiles tls_;
+  const std::shared_ptr<const TlsRing> tls_;
   const CallCheck check_;
+  absl::Mutex mutex_;
+  TlsRing::Shared fetched_ ABSL_GUARDED_BY(mutex_);
 };
+
+bool IsCertifiedFor(absl::string_view job, const std::vector<std::string>& uris) {
+  return std::any_of(uris.begin(), uris.end(), [job](absl::string_view uri) {
+    return absl::ConsumePrefix(&uri, kJobUri) && (uri == job || uri == "*");
+  });
+}
 
 // Whose token this is; "" if it is none of this job.
 absl::string_view RoleOf(absl::string_view token, absl::string_view job, const token::ControllerKeys& keys) {
@@ -86,7 +124,8 @@ absl::string_view RoleOf(absl::string_view token, absl::string_view job, const t
 
 }  // namespace
 
-absl::Status CheckCall(const CallIdentity& call, const token::ControllerKeys& keys, int64_t now_s) {
+absl::Status CheckCall(const CallIdentity& call, const token::ControllerKeys& keys, int64_t now_s,
+                       bool by_certificate) {
   constexpr absl::string_view kCoordination = "/farandole.v1.Coordination/";
   constexpr absl::string_view kBearer = "Bearer ";
   const absl::Status wrong = absl::UnauthenticatedError(kWrongToken);
@@ -97,6 +136,10 @@ absl::Status CheckCall(const CallIdentity& call, const token::ControllerKeys& ke
   const absl::string_view token = absl::string_view(call.authorization).substr(kBearer.size());
   const absl::string_view role = RoleOf(token, WholeJob(call.job), keys);
   if (role.empty()) return wrong;
+  if (by_certificate && !IsCertifiedFor(WholeJob(call.job), call.certified)) {
+    return absl::UnauthenticatedError(absl::StrCat(kNotCertified, WholeJob(call.job), ": ", kJobUri, WholeJob(call.job),
+                                                   " is not among the URIs of its subject alternative names"));
+  }
   absl::string_view method = call.path;
   const bool takes_part = absl::ConsumePrefix(&method, kCoordination);
   if (takes_part && role != "member") {
@@ -112,8 +155,8 @@ absl::Status CheckHealthCall(const CallIdentity& call) {
   return absl::InvalidArgumentError("this port answers health checks only");
 }
 
-std::shared_ptr<grpc::ServerCredentials> GuardedCredentials(const TlsFiles& tls, CallCheck check) {
-  return std::make_shared<Credentials>(tls, std::move(check));
+std::shared_ptr<grpc::ServerCredentials> GuardedCredentials(std::shared_ptr<const TlsRing> tls, CallCheck check) {
+  return std::make_shared<Credentials>(std::move(tls), std::move(check));
 }
 
 }  // namespace farandole::controller::rpc

@@ -7,8 +7,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "controller/rpc/tls_files.h"
 #include "controller/token/controller_keys.h"
 
 namespace farandole::controller::rpc {
@@ -19,6 +21,8 @@ struct CallIdentity {
   std::string job;            // metadata `farandole-job`
   std::string authorization;  // metadata `authorization`
   bool ambiguous = false;     // one of the two entries came more than once
+  // The URIs of the client's certificate, where one has been wanted and checked.
+  std::vector<std::string> certified = {};
 };
 
 inline constexpr char kJobMetadata[] = "farandole-job";
@@ -30,23 +34,25 @@ inline constexpr char kJobMetadata[] = "farandole-job";
 // Put and Get go on after the end of a member's token: they belong to the stream of an agent, which goes on as well,
 // and a job that could not build its next communicator would end. Who has such a token alone does not come so far, as
 // the door lets nobody in with it; and without a running job there is no generation for which they are good.
-absl::Status CheckCall(const CallIdentity& call, const token::ControllerKeys& keys, int64_t now_s);
+//
+// `by_certificate`: clients need a certificate whose URIs name the job, too (kJobUri).
+absl::Status CheckCall(const CallIdentity& call, const token::ControllerKeys& keys, int64_t now_s,
+                       bool by_certificate = false);
+
+// Before the name of a job, or before "*" for all jobs, among the URIs of a certificate's subject alternative names.
+inline constexpr char kJobUri[] = "farandole:job:";
 
 // Health checks only; INVALID_ARGUMENT for everything else.
 absl::Status CheckHealthCall(const CallIdentity& call);
-
-// A pair of PEM texts, both empty = no TLS.
-struct TlsFiles {
-  std::string certificate_chain;
-  std::string private_key;
-};
 
 using CallCheck = std::function<absl::Status(const CallIdentity&)>;
 
 // Server credentials, with or without TLS, that run `check` in gRPC's transport security layer: a call that fails it
 // ends there, before any service sees it, whatever service was asked for. (A server interceptor cannot do that: it can
-// only cancel, and the handler has begun by then.) `check` is called from many threads at once.
-std::shared_ptr<grpc::ServerCredentials> GuardedCredentials(const TlsFiles& tls, CallCheck check);
+// only cancel, and the handler has begun by then.) `check` is called from many threads at once. Each handshake takes
+// what `tls` holds at the time; whether clients need a certificate is as it is now. What this returns outlives the
+// server.
+std::shared_ptr<grpc::ServerCredentials> GuardedCredentials(std::shared_ptr<const TlsRing> tls, CallCheck check);
 
 }  // namespace farandole::controller::rpc
 

@@ -30,6 +30,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
         "controller/token",
         "controller/types",
     ),
+    "controller/files": ("base", "controller/hub"),
     "controller/hub": (
         "base",
         "proto",
@@ -54,7 +55,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "controller/members": ("base", "proto", "proto/rules", "controller/types"),
     "controller/metrics": ("base", "proto", "controller/hub", "controller/types"),
     "controller/query": ("base", "proto", "controller/rpc"),
-    "controller/token": ("base", "proto", "controller/hub"),
+    "controller/token": ("base", "proto", "controller/files", "controller/hub"),
     "controller/ready": ("base", "proto", "proto/rules", "controller/log", "controller/types"),
     "controller/recovery": (
         "base",
@@ -79,6 +80,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
         "proto",
         "proto/codec",
         "proto/rules",
+        "controller/files",
         "controller/hub",
         "controller/metrics",
         "controller/token",

@@ -99,6 +99,8 @@ def _add_job_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token-file", metavar="FILE", help="an observer's token for it, in a file of mode 0600")
     parser.add_argument("--tls-ca", default="", metavar="FILE", help="certificates that may have signed its own")
     parser.add_argument("--tls-pinned", default="", metavar="FILE", help="its own, for the name farandole-controller")
+    parser.add_argument("--tls-cert", default="", metavar="FILE", help="certificate of this end, where it wants one")
+    parser.add_argument("--tls-key", default="", metavar="FILE", help="its private key, in a file of mode 0600")
     parser.add_argument("--insecure", action="store_true", help="send the token beyond loopback without TLS")
 
 

@@ -92,11 +92,15 @@ def find(arguments: argparse.Namespace) -> list[Job]:
             raise UsageError("--controller, --job and --token-file go together, and without a JOB of this host")
         if arguments.tls_ca and arguments.tls_pinned:
             raise UsageError("--tls-ca and --tls-pinned exclude each other")
+        if bool(arguments.tls_cert) != bool(arguments.tls_key) or (arguments.tls_cert and not arguments.tls_ca):
+            raise UsageError("--tls-cert and --tls-key go together, and with --tls-ca")
         target = query.Target(
             arguments.job,
             arguments.controller,
             token_file=arguments.token_file,
             tls_ca=arguments.tls_ca,
+            tls_cert=arguments.tls_cert,
+            tls_key=arguments.tls_key,
             certificate=_pinned(arguments.tls_pinned) if arguments.tls_pinned else "",
             insecure=arguments.insecure,
         )

@@ -35,6 +35,7 @@ class Target:
         token: of an observer or a member.
         token_file: a file of mode 0600 that holds it.
         tls_ca: a file with the certificates that may have signed the controller's; "": no TLS.
+        tls_cert, tls_key: files with the certificate of this end and its key, where the controller wants one; "": none.
         certificate: the controller's own, in PEM, which then need not be for its address; "": that of tls_ca, or none.
         insecure: the token may go beyond loopback without TLS.
     """
@@ -44,12 +45,15 @@ class Target:
     token: str = ""
     token_file: str = ""
     tls_ca: str = ""
+    tls_cert: str = ""
+    tls_key: str = ""
     certificate: str = ""
     insecure: bool = False
 
     def _start(self, *more: str) -> subprocess.Popen[str]:
         command = [locate.find("farandole-controller"), "query", "--controller", self.controller, "--job", self.job]
         command += ["--tls-ca", self.tls_ca] if self.tls_ca else []
+        command += ["--tls-cert", self.tls_cert, "--tls-key", self.tls_key] if self.tls_cert else []
         command += ["--insecure"] if self.insecure else []
         descriptors = [pipe_with(self.token)] if self.token else []
         command += ["--token-fd", str(descriptors[0])] if descriptors else ["--token-file", self.token_file]
