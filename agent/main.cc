@@ -50,7 +50,7 @@ core::AgentConfig ConfigOf(const launch::AgentOptions& options, const segments::
   config.link.channel.tls_ca_file = options.tls_ca_file;
   config.link.channel.tls_cert_file = options.tls_cert_file;
   config.link.channel.tls_key_file = options.tls_key_file;
-  const bool takes_workers_along = !options.command.empty() && options.launcher_fd < 0;
+  const bool takes_workers_along = options.pod && !options.command.empty() && options.launcher_fd < 0;
   config.link.hello = AgentHello{options.agent_id, options.host_name, kVersion, 0, options.run, takes_workers_along};
   config.socket_name = options.socket_name;
   config.segment_bytes_max = budget.for_segments();

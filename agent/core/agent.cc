@@ -1,5 +1,7 @@
 #include "agent/core/agent.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -80,7 +82,8 @@ void Agent::RestoreFromLoop(std::vector<launcher::KeptEntry>* kept) {
     } else if (!memory->left) {
       ReportEnd(worker, processes::UnknownEnd(memory->pid).cause);
     } else if (memory->elastic) {
-      ReportEndAfterLeaving(memory->incarnation, processes::UnknownEnd(memory->pid));
+      Ending ending;
+      ReportEndAfterLeaving(memory->incarnation, 0, processes::UnknownEnd(memory->pid), &ending);
     }
     Forget(memory->incarnation);
   }
@@ -113,7 +116,7 @@ void Agent::LinkChanged(const LinkState& state) {
   if (!state.connected) return;
   for (const WorkerEnded& end : ends_) link_.SendFromLoop(AgentUp(end));
   for (Worker* worker : workers_.All()) {
-    if (retired_.count(worker->pid) > 0) link_.SendFromLoop(AgentUp(Retire{worker->incarnation}));
+    if (IsRetired(*worker)) link_.SendFromLoop(AgentUp(Retire{worker->incarnation}));
     if (!worker->responsive) link_.SendFromLoop(AgentUp(WorkerHealth{worker->incarnation, false, worker->cause}));
   }
 }
@@ -202,6 +205,14 @@ void Agent::Attaches(const Connection& connection, const Attach& attach) {
   }
   departed_.erase(pid);
   Worker& worker = workers_.Add(attach.worker_incarnation, pid);
+  worker.group = getpgid(pid);
+  // What this process's group did before was not all.
+  const auto before = ended_in_group_.find(worker.group);
+  if (before != ended_in_group_.end()) {
+    KeepEnd(before->second);
+    link_.SendFromLoop(AgentUp(before->second));
+    ended_in_group_.erase(before);
+  }
   worker.connection = connection;
   worker.said_hello = false;
   worker.heard = loop_->Now();
@@ -210,13 +221,15 @@ void Agent::Attaches(const Connection& connection, const Attach& attach) {
       LocalDown(Attached{config_.link.hello.agent_id, config_.link.hello.host, config_.heartbeat_interval_ms}));
   connection->SendFromLoop(LocalDown(link_.state()));
   // Before its Hello.
-  if (retired_.count(pid) > 0) link_.SendFromLoop(AgentUp(Retire{worker.incarnation}));
+  if (IsRetired(worker)) link_.SendFromLoop(AgentUp(Retire{worker.incarnation}));
 }
 
 void Agent::RetireFromLoop(pid_t pid) {
   if (retired_.size() >= kRetiredMax || !retired_.insert(pid).second) return;
   store_->PutFromLoop(absl::StrCat(kRetirePrefix, pid, "."), "");
-  for (Worker* worker : workers_.OfProcess(pid)) link_.SendFromLoop(AgentUp(Retire{worker->incarnation}));
+  for (Worker* worker : workers_.All()) {
+    if (worker->pid == pid || worker->group == pid) link_.SendFromLoop(AgentUp(Retire{worker->incarnation}));
+  }
 }
 
 void Agent::FromWorkerUp(const Connection& connection, Worker* worker, const WorkerUp& message) {
@@ -275,13 +288,14 @@ void Agent::ConnectionClosed(const Connection& connection, const absl::Status& s
   worker->connection = nullptr;
   if (!worker->left) return;  // it may come back; if its process ends, that is noticed
   const pid_t pid = worker->pid;
-  if (worker->elastic) departed_[pid] = worker->incarnation;
+  if (worker->elastic) departed_[pid] = {worker->incarnation, worker->group};
   Forget(worker->incarnation);
   if (workers_.OfProcess(pid).empty() && departed_.count(pid) == 0) watch_.ForgetFromLoop(pid);
 }
 
 void Agent::ProcessEnded(const processes::ProcessEnd& end) {
-  bool without_leaving = false;
+  if (started_.count(end.pid) > 0) EndedInGroup(end.pid);
+  Ending ending;
   for (Worker* worker : workers_.OfProcess(end.pid)) {
     const Incarnation incarnation = worker->incarnation;
     // A copy: what the connection still holds may change the worker's state and drop it.
@@ -294,19 +308,44 @@ void Agent::ProcessEnded(const processes::ProcessEnd& end) {
     if (!worker->left) {
       ReportEnd(*worker, end.cause);
     } else if (worker->elastic) {
-      ReportEndAfterLeaving(incarnation, end);
+      ReportEndAfterLeaving(incarnation, worker->group, end, &ending);
     }
     const bool was_member = worker->said_hello || worker->rank.known();
-    if (was_member && !worker->left && !worker->leaving && !worker->removed) without_leaving = true;
+    if (was_member && !worker->left && !worker->leaving && !worker->removed) ending.without_leaving = true;
     Forget(incarnation);
   }
   const auto departed = departed_.find(end.pid);
   if (departed != departed_.end()) {
-    ReportEndAfterLeaving(departed->second, end);
+    ReportEndAfterLeaving(departed->second.incarnation, departed->second.group, end, &ending);
     departed_.erase(departed);
   }
+  const auto inside = ended_in_group_.find(end.pid);
+  if (inside != ended_in_group_.end()) {
+    inside->second.finished = ending.finished = end.code == 0;
+    KeepEnd(inside->second);
+    link_.SendFromLoop(AgentUp(inside->second));
+    ended_in_group_.erase(inside);
+  }
+  started_.erase(end.pid);
   if (retired_.erase(end.pid) > 0) store_->DropFromLoop(absl::StrCat(kRetirePrefix, end.pid, "."));
-  if (on_process_end_ != nullptr) on_process_end_(end, without_leaving);
+  if (on_process_end_ != nullptr) on_process_end_(end, ending);
+}
+
+void Agent::EndedInGroup(pid_t group) {
+  std::set<pid_t> ended;
+  for (const Worker* worker : workers_.All()) {
+    if (worker->group == group) ended.insert(worker->pid);
+  }
+  for (const auto& [pid, departed] : departed_) {
+    if (departed.group == group) ended.insert(pid);
+  }
+  ended.erase(group);
+  for (const pid_t pid : ended) {
+    const char state = ProcessState(pid);
+    if (state != 0 && state != 'Z') continue;
+    watch_.ForgetFromLoop(pid);
+    ProcessEnded(processes::ReadEnd(pid));
+  }
 }
 
 void Agent::ReportEnd(const Worker& worker, const std::string& cause, bool lives) {
@@ -319,9 +358,16 @@ void Agent::ReportEnd(const Worker& worker, const std::string& cause, bool lives
   link_.SendFromLoop(AgentUp(ends_.back()));
 }
 
-void Agent::ReportEndAfterLeaving(Incarnation incarnation, const processes::ProcessEnd& end) {
-  const bool finished = end.code == 0 && retired_.count(end.pid) == 0;
-  KeepEnd(WorkerEnded{incarnation, end.pid, end.cause, true, false, Rank(0), finished});
+void Agent::ReportEndAfterLeaving(Incarnation incarnation, pid_t group, const processes::ProcessEnd& end,
+                                  Ending* ending) {
+  WorkerEnded ended{incarnation, end.pid, end.cause, true};
+  if (started_.count(group) > 0 && group != end.pid) {
+    // Whether all is done, the end of what has started it tells; at once, so that nobody joins in between.
+    ended_in_group_[group] = std::move(ended);
+    return;
+  }
+  ended.finished = ending->finished = end.code == 0 && started_.count(end.pid) > 0;
+  KeepEnd(std::move(ended));
   link_.SendFromLoop(AgentUp(ends_.back()));
 }
 

@@ -57,12 +57,19 @@ class Agent {
 
   // Watches the processes of the workers; whoever starts some adds them.
   processes::ProcessWatch* watch() { return &watch_; }
-  // Called after the agent has dealt with a process's end; `without_leaving`: it was a member until then.
-  void OnProcessEnd(std::function<void(const processes::ProcessEnd&, bool without_leaving)> fn) {
+  struct Ending {
+    bool without_leaving = false;  // it was a member until then
+    bool finished = false;         // of an elastic job: it has done what it was to do
+  };
+  // Called after the agent has dealt with a process's end.
+  void OnProcessEnd(std::function<void(const processes::ProcessEnd&, const Ending&)> fn) {
     on_process_end_ = std::move(fn);
   }
-  // The launcher of an elastic job wants the place of this process back: the controller is told, as often as it has to
-  // be.
+  // This host's own process of an elastic job: the script, or what has started it. The controller learns that the
+  // script has finished when this process ends well after a process of its group has left the job.
+  void StartedFromLoop(pid_t pid) { started_.insert(pid); }
+  // The place of this process in an elastic job is wanted back, or of what it has started in its process group: the
+  // controller is told, as often as it has to be.
   void RetireFromLoop(pid_t pid);
   // The process that was started for this rank has ended: those that wait for it to call init() do so in vain.
   void RankEndedFromLoop(Rank rank, const processes::ProcessEnd& end);
@@ -87,10 +94,13 @@ class Agent {
   void AsksForSegment(const Connection& connection, const SegmentRequest& request);
   void ConnectionClosed(const Connection& connection, const absl::Status& status);
   void ProcessEnded(const processes::ProcessEnd& end);
+  // Deals with the ends of what a process of StartedFromLoop had started, of which nobody has told yet.
+  void EndedInGroup(pid_t group);
   // Its end is reported to the controller, now and after every reconnection.
   void ReportEnd(const Worker& worker, const std::string& cause, bool lives = false);
   // The same of one of an elastic job that had left; that it left was said before.
-  void ReportEndAfterLeaving(Incarnation incarnation, const processes::ProcessEnd& end);
+  void ReportEndAfterLeaving(Incarnation incarnation, pid_t group, const processes::ProcessEnd& end, Ending* ending);
+  bool IsRetired(const Worker& worker) const { return retired_.count(worker.pid) + retired_.count(worker.group) > 0; }
   // To be said after every reconnection.
   void KeepEnd(WorkerEnded end);
   void Remember(const Worker& worker);
@@ -107,15 +117,22 @@ class Agent {
   AnnouncementMerger announcements_;
   std::deque<WorkerEnded> ends_;
   // Workers of elastic jobs that have left and are not here any more, by process: others wait for them to come back.
-  std::map<pid_t, Incarnation> departed_;
-  // Processes that the launcher has retired.
+  struct Departed {
+    Incarnation incarnation;
+    pid_t group = 0;
+  };
+  std::map<pid_t, Departed> departed_;
+  // Those of StartedFromLoop, and of what they had started: workers that have left and ended, by group.
+  std::set<pid_t> started_;
+  std::map<pid_t, WorkerEnded> ended_in_group_;
+  // Processes whose places are wanted back.
   std::set<pid_t> retired_;
   segments::SegmentBroker segments_;
   link::ControllerLink link_;
   link::KeyRelay keys_;
   local::LocalServer server_;
   processes::ProcessWatch watch_;
-  std::function<void(const processes::ProcessEnd&, bool)> on_process_end_;
+  std::function<void(const processes::ProcessEnd&, const Ending&)> on_process_end_;
   EventLoop::TimerId health_timer_ = 0;
   TimePoint health_due_;
   int64_t stood_still_ms_ = 0;  // the last time

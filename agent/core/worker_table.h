@@ -20,6 +20,7 @@ namespace farandole::agent::core {
 struct Worker {
   Incarnation incarnation;
   pid_t pid = 0;
+  pid_t group = 0;                                     // its process group
   Rank rank;                                           // -1 until it has said Hello or a View has told
   std::shared_ptr<local::LocalConnection> connection;  // null while it has none
   bool said_hello = false;                             // on this life of the link to the controller

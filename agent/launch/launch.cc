@@ -55,7 +55,8 @@ Launch::Launch(EventLoop* loop, const AgentOptions* options, core::Agent* agent,
       stderr_(loop, STDERR_FILENO, [this](const std::string& why) { CannotWrite("stderr", why); }),
       supervisor_({options->local_size, options->grace_ms, options->host_name, options->pod ? EX_TEMPFAIL : 1,
                    options->min_size > 0, options->leave_ms}) {
-  agent_->OnProcessEnd([this](const processes::ProcessEnd& end, bool without_leaving) { Ended(end, without_leaving); });
+  agent_->OnProcessEnd(
+      [this](const processes::ProcessEnd& end, const core::Agent::Ending& ending) { Ended(end, ending); });
 }
 
 void Launch::CannotWrite(const char* stream, const std::string& why) {
@@ -136,6 +137,7 @@ absl::Status Launch::StartOne(int local_rank) {
   if (!pid.ok()) return pid.status();
   if (options_->prefix_output) Relay(&child, std::move(out.read_end), std::move(err.read_end));
   children_[*pid] = std::move(child);
+  if (elastic()) agent_->StartedFromLoop(*pid);
   return store_->exists() ? agent_->watch()->WatchSiblingFromLoop(*pid) : agent_->watch()->WatchChildFromLoop(*pid);
 }
 
@@ -154,14 +156,15 @@ void Launch::PassOnFromLoop(int signal) {
 
 void Launch::LauncherGoneFromLoop() { Apply(supervisor_.LauncherGone(loop_->Now())); }
 
-void Launch::Ended(const processes::ProcessEnd& end, bool without_leaving) {
+void Launch::Ended(const processes::ProcessEnd& end, const core::Agent::Ending& ending) {
   auto it = children_.find(end.pid);
   if (it == children_.end()) return;
   const core::RankRecord record = RecordOf(it->second.rank);
   processes::WorkerEnd worker;
   worker.rank = it->second.rank;
   worker.process = end;
-  worker.without_leaving = without_leaving;
+  worker.without_leaving = ending.without_leaving;
+  worker.finished = ending.finished;
   worker.stopped_taking_part = record.stopped_taking_part;
   worker.removed_because = record.removed_because;
   worker.agent_stood_still_ms = agent_->StoodStillMs();

@@ -55,7 +55,7 @@ class Launch {
   absl::Status TakeOver(std::vector<launcher::KeptEntry>* kept);
   void CannotWrite(const char* stream, const std::string& why);
   void Relay(Child* child, UniqueFd out, UniqueFd err);
-  void Ended(const processes::ProcessEnd& end, bool without_leaving);
+  void Ended(const processes::ProcessEnd& end, const core::Agent::Ending& ending);
   void Judge(const processes::WorkerEnd& worker);
   void Apply(const processes::Supervisor::Step& step);
   bool elastic() const { return options_->min_size > 0; }

@@ -17,6 +17,7 @@ constexpr int64_t kKillAfterLauncherMs = 2000;
 
 Supervisor::Step Supervisor::Ended(const WorkerEnd& end, TimePoint now) {
   --running_;
+  finished_ = finished_ || end.finished;
   Step step;
   if ((end.process.code != 0 || end.without_leaving) && !OwnDoing(end)) {
     failures_.push_back({end, std::min(end.stopped_taking_part, now)});
@@ -98,7 +99,7 @@ std::string Supervisor::WhoHadLeft(TimePoint before) const {
   const auto count = std::count_if(ended_well_.begin(), ended_well_.end(),
                                    [before](const std::pair<TimePoint, Rank>& end) { return end.first < before; });
   const std::string others = count > 1 ? absl::StrCat(" and ", count - 1, count > 2 ? " others" : " other") : "";
-  return absl::StrCat("; rank ", first->second.value(), others, " had left before, and exited with code 0");
+  return absl::StrCat("; ", Word(), first->second.value(), others, " had left before, and exited with code 0");
 }
 
 void Supervisor::Say(Step* step) const {
@@ -115,8 +116,8 @@ void Supervisor::Say(Step* step) const {
     return;
   }
   const std::string how = absl::StrCat(end.process.cause, end.process.code == 0 ? " without leaving the job" : "");
-  const std::string who = absl::StrCat(plan_.elastic ? "the process in slot " : "rank ", end.rank.value(), " (pid ",
-                                       end.process.pid, " on host ", plan_.host, ")");
+  const std::string who =
+      absl::StrCat(Word(), end.rank.value(), " (pid ", end.process.pid, " on host ", plan_.host, ")");
   if (end.agent_stood_still_ms == 0) {
     step->sentence = absl::StrCat(who, " failed first: it ", how, WhoHadLeft(first->when));
     return;
@@ -130,7 +131,7 @@ void Supervisor::Say(Step* step) const {
 
 int Supervisor::ExitCode() const {
   const Failure* first = First();
-  if (first == nullptr) return launcher_gone_ ? 1 : asked_to_leave_ ? plan_.code_of_others : 0;
+  if (first == nullptr) return launcher_gone_ ? 1 : asked_to_leave_ && !finished_ ? plan_.code_of_others : 0;
   if (!first->end.removed_because.empty()) return plan_.code_of_others;
   return first->end.process.code == 0 ? 1 : first->end.process.code;
 }

@@ -19,6 +19,8 @@ struct WorkerEnd {
   ProcessEnd process;
   // It was still a member: a normal end would have been Leave first.
   bool without_leaving = false;
+  // Of an elastic job: it ended well, and not because it was turned away.
+  bool finished = false;
   // It stopped taking part at this time (said Leave), before its process ended. Infinite: it did not.
   TimePoint stopped_taking_part = TimePoint::Infinite();
   // It had been told that the job is over, with this sentence: its end is a consequence. "" if not.
@@ -83,6 +85,7 @@ class Supervisor {
   bool OwnDoing(const WorkerEnd& end) const;
   // Who had left before that and ended well: often the reason, as others then waited in vain. "" if nobody.
   std::string WhoHadLeft(TimePoint before) const;
+  const char* Word() const { return plan_.elastic ? "the process in slot " : "rank "; }
   // Fills in the sentence if there is something to say.
   void Say(Step* step) const;
   const Failure* First() const;
@@ -96,6 +99,7 @@ class Supervisor {
   TimePoint asked_to_end_at_ = TimePoint::Infinite();
   bool launcher_gone_ = false;
   bool asked_to_leave_ = false;
+  bool finished_ = false;
   std::vector<Failure> failures_;                       // those that this process did not cause itself
   std::vector<std::pair<TimePoint, Rank>> ended_well_;  // and when they stopped taking part
 };

@@ -152,6 +152,14 @@ TEST(Supervisor, WhoIsAskedToLeaveAnElasticJobHasAWhile) {
   EXPECT_EQ(last.sentence, "");
 }
 
+TEST(Supervisor, WhoFinishesWhileItIsAskedToLeaveHasFinished) {
+  Supervisor supervisor(ElasticPod(1));
+  supervisor.AskedToLeave(At(0));
+  WorkerEnd finished = Exited(0, 0);
+  finished.finished = true;
+  EXPECT_EQ(supervisor.Ended(finished, At(1)).exit_code, 0);
+}
+
 TEST(Supervisor, WhoDoesNotLeaveAnElasticJobIsEnded) {
   Supervisor supervisor(ElasticPod(1));
   supervisor.AskedToLeave(At(0));

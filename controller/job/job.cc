@@ -140,7 +140,7 @@ void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& s
   const Leave* const gives_up = std::get_if<Leave>(&said.message);
   if (gives_up != nullptr && gives_up->generation.number == 0) {
     // Its process lives on, so that nothing else tells that nobody waits there any more.
-    const members::Candidate* candidate = joining.waiting().Find(said.worker_incarnation);
+    const members::Candidate* candidate = joining.Find(said.worker_incarnation);
     const int64_t pid = candidate == nullptr ? 0 : candidate->hello.pid;
     OnEnded(agent_id, WorkerEnded{said.worker_incarnation, pid, "gave up init()"}, actions);
     TryOpen(now, actions);
@@ -288,7 +288,7 @@ void Job::State::TellChanges(Actions* actions) {
 
 // An agent without stream and workers is nobody's business.
 void Job::State::ForgetIfUnused(const std::string& agent_id) {
-  if (agents.Connected(agent_id) || joining.waiting().HasAgent(agent_id)) return;
+  if (agents.Connected(agent_id) || joining.HasAgent(agent_id)) return;
   if (generation && !generation->roster().Behind(agent_id).empty()) return;
   if (registration.gather() != nullptr && registration.gather()->HasAgent(agent_id)) return;
   agents.Forget(agent_id);
@@ -388,7 +388,7 @@ JobStatus Job::Status(TimePoint now) const {
 
 bool Job::Idle() const {
   const State& s = *state_;
-  return !s.agents.AnyConnected() && s.joining.waiting().candidates().empty() && !s.Occupied();
+  return !s.agents.AnyConnected() && s.joining.Empty() && !s.Occupied();
 }
 
 const FinishedRun& Job::finished() const { return state_->joining.finished(); }

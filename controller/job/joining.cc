@@ -30,13 +30,17 @@ std::string HeldText(const Hello& hello, const members::Roster& roster) {
 
 void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Present& present, TimePoint now,
                       Actions* actions) {
-  const std::string reason = RefusalOf(hello, present);
+  members::Membership* const place = hello.elastic.min_size > 0 ? PlaceOf(agents_->Run(agent_id), present) : &waiting_;
+  if (place == nullptr) {
+    return Refuse(agent_id, hello, "a run of this job goes on, and another one waits for its end already", actions);
+  }
+  const std::string reason = RefusalOf(hello, place == &waiting_ ? present : Present());
   if (elastic_.retired(hello.worker_incarnation) && !elastic_.Needed(agent_id, hello.pid)) {
     return TurnAway(agent_id, hello, kRetiredText, actions);
   }
   if (!reason.empty()) return Refuse(agent_id, hello, reason, actions);
   if (TooLate(agent_id, hello)) return TurnAway(agent_id, hello, finished_.text, actions);
-  const members::Membership::Answer answer = waiting_.Join(hello, agent_id, agents_->Host(agent_id), now);
+  const members::Membership::Answer answer = place->Join(hello, agent_id, agents_->Host(agent_id), now);
   switch (answer.admission) {
     case members::Membership::Admission::kAdmitted:
       // Another process than the one that was started for it.
@@ -44,12 +48,41 @@ void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Pre
                                         [&hello](const auto& ended) { return ended.first == hello.rank; }),
                          ended_ranks_.end());
       if (const std::string why = WhyInVain(); !why.empty()) return RefuseAll(why, actions);
+      if (place == &next_) {
+        actions->Because(absl::StrCat("pid ", hello.pid, " on host ", agents_->Host(agent_id),
+                                      " waits for the end of another run of the job"));
+        return actions->ToWorker(agent_id, hello.worker_incarnation,
+                                 farandole::Welcome{hello.session, config_->controller_incarnation, {}});
+      }
       return Welcome(agent_id, hello, present.runs, actions);
     case members::Membership::Admission::kRefused:
       return Refuse(agent_id, hello, answer.reason, actions);
     case members::Membership::Admission::kIgnored:
       return;
   }
+}
+
+members::Membership* Joining::PlaceOf(const std::string& run, const Present& present) {
+  BeginNextRun(present);
+  if (run_ != run && IsVacant(present)) run_ = run;
+  if (run_ == run) return &waiting_;
+  if (next_.candidates().empty()) next_run_ = run;
+  return next_run_ == run ? &next_ : nullptr;
+}
+
+bool Joining::IsVacant(const Present& present) const {
+  return !present.runs && waiting_.candidates().empty() && !elastic_.AwaitsAny();
+}
+
+void Joining::BeginNextRun(const Present& present) {
+  if (next_.candidates().empty() || !IsVacant(present)) return;
+  std::swap(waiting_, next_);
+  std::swap(run_, next_run_);
+}
+
+const members::Candidate* Joining::Find(Incarnation worker) const {
+  const members::Candidate* const found = waiting_.Find(worker);
+  return found != nullptr ? found : next_.Find(worker);
 }
 
 // Why it cannot even wait; "" if it can.
@@ -91,6 +124,7 @@ void Joining::Welcome(const std::string& agent_id, const Hello& hello, bool runs
 void Joining::TurnAway(const std::string& agent_id, const Hello& hello, const std::string& reason, Actions* actions) {
   elastic_.Lost(agent_id, hello.pid);
   waiting_.Drop(hello.worker_incarnation);
+  next_.Drop(hello.worker_incarnation);
   actions->ToWorker(agent_id, hello.worker_incarnation, Removed{{}, RemovedKind::kRetired, reason});
   actions->Because(absl::StrCat("pid ", hello.pid, " on host ", agents_->Host(agent_id), " is not let in: ", reason));
 }
@@ -116,7 +150,7 @@ void Joining::Finish(const std::string& agent_id, const WorkerEnded& ended, Acti
 void Joining::OnRetire(const std::string& agent_id, const Retire& retire, const Present& present, Actions* actions) {
   const Incarnation worker = retire.worker_incarnation;
   if (!elastic_.Retire(worker)) return;
-  if (const members::Candidate* candidate = waiting_.Find(worker)) {
+  if (const members::Candidate* candidate = Find(worker)) {
     if (candidate->agent_id != agent_id) return;
     const Hello hello = candidate->hello;
     elastic_.ToLeave(agent_id, hello.pid);
@@ -160,22 +194,25 @@ bool Joining::OnEnded(const std::string& agent_id, const WorkerEnded& ended, Act
     elastic_.Forget(ended.worker_incarnation);
     if (ended.finished) Finish(agent_id, ended, actions);
   }
-  const members::Candidate* const candidate = waiting_.Find(ended.worker_incarnation);
+  const members::Candidate* const candidate = Find(ended.worker_incarnation);
   if (candidate == nullptr) return false;
   if (ended.left || candidate->agent_id != agent_id) return true;
   actions->Because(absl::StrCat("pid ", candidate->hello.pid, " on host ", candidate->host, " ", ended.cause,
                                 " while it waited to join"));
   waiting_.Drop(ended.worker_incarnation);
+  next_.Drop(ended.worker_incarnation);
   return true;
 }
 
 void Joining::OnAgentLost(const std::string& agent_id) {
   waiting_.DropAgent(agent_id);
+  next_.DropAgent(agent_id);
   elastic_.LostAgent(agent_id);
 }
 
 std::vector<members::Candidate> Joining::Choose(const Present& present, bool occupied, TimePoint now) {
   if (present.roster != nullptr) elastic_.Over(now);
+  BeginNextRun(present);
   if (!waiting_.elastic()) {
     return !occupied && waiting_.Complete() ? waiting_.Take() : std::vector<members::Candidate>();
   }
@@ -198,6 +235,13 @@ void Joining::Restored(const recovery::Recovered& found) {
   for (const recovery::Registered& member : found.members) {
     if (!member.present) continue;
     elastic_.Begun(member.hello.elastic, member.hello.size, found.view.members);
+    const std::string run = agents_->Run(found.view.members[&member - found.members.data()].agent_id);
+    // Who came before it was known which run goes on.
+    if (run != run_ && next_.candidates().empty()) {
+      std::swap(waiting_, next_);
+      next_run_ = run_;
+    }
+    run_ = run;
     break;
   }
   for (size_t r = 0; r < found.members.size(); ++r) {
@@ -222,6 +266,15 @@ absl::optional<MembershipNotice> Joining::Told() const {
 }
 
 void Joining::FillWaits(const Present& present, TimePoint now, JobStatus* status) const {
+  if (!next_.candidates().empty()) {
+    Wait wait;
+    wait.kind = WaitKind::kInit;
+    wait.names = {"init"};
+    wait.name_count = 1;
+    wait.text = absl::StrCat("processes of another run of this job that wait in init() for its end: ",
+                             next_.candidates().size());
+    status->waits.push_back(std::move(wait));
+  }
   if (waiting_.elastic() || (present.runs && elastic())) {
     elastic_.FillWaits(waiting_, present.runs ? present.roster : nullptr, now, &status->waits);
   } else {

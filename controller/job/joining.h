@@ -36,9 +36,14 @@ class Joining {
         agents_(agents),
         generations_(generations),
         waiting_(config->size_max),
+        next_(config->size_max),
         finished_(config->finished) {}
 
+  // For the present run.
   const members::Membership& waiting() const { return waiting_; }
+  const members::Candidate* Find(Incarnation worker) const;
+  bool HasAgent(const std::string& agent_id) const { return waiting_.HasAgent(agent_id) || next_.HasAgent(agent_id); }
+  bool Empty() const { return waiting_.candidates().empty() && next_.candidates().empty(); }
   // For those that turn out to be members already.
   members::Membership* mutable_waiting() { return &waiting_; }
   // The present generation, or the last one, is elastic.
@@ -55,7 +60,10 @@ class Joining {
   // `ended` names a rank for which nobody calls init() any more.
   void OnRankEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);
   void OnAgentLost(const std::string& agent_id);
-  void CloseSessions(const std::string& agent_id) { waiting_.CloseSessions(agent_id); }
+  void CloseSessions(const std::string& agent_id) {
+    waiting_.CloseSessions(agent_id);
+    next_.CloseSessions(agent_id);
+  }
 
   // The members of the next generation; empty: it does not begin yet. `present` does not run; `occupied`: it has
   // members that are not gone.
@@ -86,6 +94,12 @@ class Joining {
               RemovedKind kind = RemovedKind::kRefused) const;
   void Welcome(const std::string& agent_id, const Hello& hello, bool runs, Actions* actions) const;
   void TurnAway(const std::string& agent_id, const Hello& hello, const std::string& reason, Actions* actions);
+  // Where one of this run waits: for the present run, or for the next, whose processes must not be handed the state of
+  // this one. Null: neither.
+  members::Membership* PlaceOf(const std::string& run, const Present& present);
+  // Nobody is a member of the present run any more, nor may come back, nor waits for it.
+  bool IsVacant(const Present& present) const;
+  void BeginNextRun(const Present& present);
   // Whether it comes when all is done: its run is finished, and it was not a member of the last generation.
   bool TooLate(const std::string& agent_id, const Hello& hello) const;
   void Finish(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);
@@ -94,6 +108,9 @@ class Joining {
   const members::AgentTable* const agents_;
   members::GenerationCount* const generations_;
   members::Membership waiting_;
+  members::Membership next_;
+  std::string run_;       // those in waiting_, and the members
+  std::string next_run_;  // those in next_
   members::ElasticRules elastic_;
   // Ranks whose processes have ended, in that order, and the sentence on each: a job of fixed size does not begin
   // without them. At most kEndedRanksMax.

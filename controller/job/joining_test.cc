@@ -210,6 +210,36 @@ TEST_F(JoiningTest, WhoComesAfterItsRunWasFinishedIsTurnedAway) {
   Answer<Welcome>(of_next);
 }
 
+TEST_F(JoiningTest, AnotherRunWaitsForTheEndOfThisOne) {
+  agents_.Connect({"a", "h", "0.1.0", 0, "run"}, kNow);
+  agents_.Connect({"b", "h2", "0.1.0", 0, "next"}, kNow);
+  agents_.Connect({"c", "h3", "0.1.0", 0, "third"}, kNow);
+  Says(Elastic(5));
+  Says(Elastic(6));
+  const std::vector<members::Candidate> members = joining_.Choose({}, false, kNow);
+  const members::Roster roster(members);
+  joining_.Begun(members, roster);
+  const Present runs{&roster, true}, over{&roster, false};
+  Actions actions, third;
+  joining_.OnHello("b", Elastic(8), runs, kNow, &actions);
+  EXPECT_EQ(Answer<Welcome>(actions).waiting, 0u);
+  EXPECT_FALSE(joining_.Changes(roster)) << "it is nobody to hand the state to";
+  joining_.OnHello("c", Elastic(9), runs, kNow, &third);
+  EXPECT_EQ(Answer<Removed>(third).kind, RemovedKind::kRefused);
+  EXPECT_TRUE(joining_.HasAgent("b"));
+  EXPECT_FALSE(joining_.Empty());
+  // The members may come back.
+  EXPECT_TRUE(joining_.Choose(over, false, kNow.PlusMs(60000)).empty());
+  Actions ends;
+  for (uint64_t worker : {5, 6}) {
+    joining_.OnEnded("a", {Incarnation(worker), static_cast<int64_t>(100 + worker), "exited", true}, &ends);
+  }
+  const std::vector<members::Candidate> next = joining_.Choose(over, false, kNow.PlusMs(60000));
+  ASSERT_EQ(next.size(), 1u);
+  EXPECT_EQ(next[0].agent_id, "b");
+  EXPECT_TRUE(joining_.Empty());
+}
+
 TEST_F(JoiningTest, ARunThatWasFinishedBeforeTheJobWasForgottenStaysSo) {
   config_.finished = {"run", "done"};
   Joining again(&config_, &agents_, &generations_);

@@ -79,7 +79,7 @@ class Membership {
   void Clear();
   void Remove(size_t position);
 
-  const int32_t size_max_;
+  int32_t size_max_;
   std::vector<Candidate> candidates_;  // in order of arrival
   absl::flat_hash_map<Incarnation, size_t> by_incarnation_;
   absl::flat_hash_map<int32_t, Incarnation> by_rank_;                             // ranks asked for

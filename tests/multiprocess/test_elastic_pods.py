@@ -3,8 +3,10 @@ has its processes leave, and whoever makes pods learns from exit codes. Here pod
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -36,17 +38,21 @@ class Pods:
     """Those of one elastic job, from 1 rank on; each goes on until the file `enough` is there."""
 
     def __init__(self, folder: Path, address: str, stack: ExitStack) -> None:
-        self._folder, self._address, self._stack = folder, address, stack
+        self._folder, self.address, self._stack = folder, address, stack
         train = elastic_jobs.TRAIN.replace("EXTRA", "pass").replace('"enough")', f'"{folder}/enough")')
         self._script = processes.script_file(folder, train)
-        self._token = secret(folder / "token", tokens.member_token(KEY, JOB))
+        self.token = secret(folder / "token", tokens.member_token(KEY, JOB))
         self.all: list[Job] = []
 
-    def add(self, size: int, *options: str, slots: int = 1, run: str = "uid-1", extra: str = "") -> Job:
-        command = [locate.find("farandole-agent"), "--pod", "--job", JOB, "--controller", self._address]
-        command += ["--token-file", str(self._token), "--size", str(size), "--min-size", "1", "--run", run]
+    def add(
+        self, size: int, *options: str, slots: int = 1, run: str = "uid-1", extra: str = "", after: str = ""
+    ) -> Job:
+        """With `after` the script is no process of the agent's, but of a shell that does this when it has ended."""
+        command = [locate.find("farandole-agent"), "--pod", "--job", JOB, "--controller", self.address]
+        command += ["--token-file", str(self.token), "--size", str(size), "--min-size", "1", "--run", run]
         command += ["--host-name", f"pod{len(self.all)}", "--local-size", str(slots), "--prefix-output", *options, "--"]
         command += ["sh", "-c", f'{extra} exec "$@"', "sh"] if extra else []
+        command += ["sh", "-c", f'"$@" && {after}', "sh"] if after else []
         place = self._folder / f"pod{len(self.all)}"
         place.mkdir()
         self.all.append(
@@ -147,26 +153,87 @@ def test_a_script_that_fails_tells_its_code(tmp_path: Path) -> None:
         assert pods.all[0].wait() == 0, pods.report()
 
 
-@pytest.mark.parametrize("waits", [True, False], ids=["waits", "comes late"])
-def test_nobody_joins_a_run_that_is_finished(tmp_path: Path, waits: bool) -> None:
-    """A pod may wait for the next commit when the others finish, or start after that: then its work is done, too. The
-    next run of the job begins anew."""
+def test_nobody_joins_a_run_that_is_finished(tmp_path: Path) -> None:
+    """A pod that comes after the end has nothing to do. The next run of the job begins anew."""
     with training(tmp_path) as pods:
         member = pods.add(1)
         pods.await_turns(1)
-        if waits:
-            pods.enough()
-            late = pods.add(1)
-        else:
-            pods.enough()
-            assert member.wait() == 0, pods.report()
-            late = pods.add(1)
-        assert late.wait() == 0, pods.report()
+        pods.enough()
         assert member.wait() == 0, pods.report()
-        turns = late.lines("] turn ")
-        assert turns == [] and "the job is over: pid " in late.stderr or waits and turns, pods.report()
+        late = pods.add(1)
+        assert late.wait() == 0, pods.report()
+        assert late.lines("] turn ") == [] and "the job is over: pid " in late.stderr, pods.report()
         assert pods.add(1, run="uid-2").wait() == 0
         assert pods.all[-1].lines("] turn ")[0].split()[3] == "0", "from the beginning"
+
+
+def test_who_waits_to_join_ends_when_the_others_finish(tmp_path: Path) -> None:
+    """There is room for one only."""
+    with training(tmp_path) as pods:
+        member = pods.add(1, "--max-size", "1")
+        pods.await_turns(1)
+        waits = pods.add(1, "--max-size", "1")
+        waits.wait_for(lambda: "waits" in status(pods), "its init()")
+        pods.enough()
+        assert (member.wait(), waits.wait()) == (0, 0), pods.report()
+        assert waits.lines("] turn ") == [] and "the job is over: pid " in waits.stderr, pods.report()
+
+
+def status(pods: Pods) -> str:
+    """What the controller says of those that wait."""
+    command = [locate.find("farandole-controller"), "query", "--controller", pods.address, "--job", JOB]
+    done = subprocess.run([*command, "--token-file", str(pods.token)], capture_output=True, text=True)
+    waits = [wait["text"] for wait in json.loads(done.stdout or "{}").get("waits", ())]
+    return " ".join(waits).replace("has waited in init()", "waits")
+
+
+def test_a_run_waits_for_the_end_of_the_one_before(tmp_path: Path) -> None:
+    """A Job that is deleted and made again: its pods must not be handed the state of the old one."""
+    with training(tmp_path) as pods:
+        pods.add(1, "--leave-seconds", "4")
+        pods.await_turns(1)
+        pods.all[0].process.send_signal(signal.SIGTERM)
+        again = pods.add(1, run="uid-2")
+        again.wait_for(lambda: "of another run of this job" in status(pods), "its init()")
+        assert pods.all[0].wait() == RETRIED, pods.report()
+        again.wait_for(lambda: again.lines("] turn "), "a turn")
+        assert again.lines("] turn ")[0].split()[3] == "0", "from the beginning"
+        pods.enough()
+        assert again.wait() == 0, pods.report()
+
+
+def test_who_finishes_after_it_was_asked_to_leave_has_finished(tmp_path: Path) -> None:
+    """As when rank 0 writes the model, while its node is drained."""
+    with training(tmp_path) as pods:
+        member = pods.add(1, after="sleep 1")
+        pods.await_turns(1)
+        pods.enough()
+        member.wait_for(lambda: pods.lines("done "), "the end of the training")
+        member.process.send_signal(signal.SIGTERM)
+        assert member.wait() == 0, pods.report()
+        late = pods.add(1)
+        assert late.wait() == 0 and late.lines("] turn ") == [], pods.report()
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_script_that_a_shell_has_started(tmp_path: Path, code: int) -> None:
+    """Its processes are not the agent's own: they leave all the same, and the shell's end is what counts."""
+    with training(tmp_path) as pods:
+        pods.add(2)
+        wrapped = pods.add(2, after="true")
+        pods.await_turns(2)
+        asked = time.monotonic()
+        wrapped.process.send_signal(signal.SIGTERM)
+        assert wrapped.wait() == RETRIED and time.monotonic() - asked < 10, pods.report()
+        last = pods.add(2, after=f"exit {code}")
+        pods.await_turns(2)
+        pods.all[0].process.send_signal(signal.SIGTERM)
+        assert pods.all[0].wait() == RETRIED, pods.report()
+        pods.enough()
+        assert last.wait() == code, pods.report()
+        late = pods.add(1)
+        assert late.wait() == 0, pods.report()
+        assert (late.lines("] turn ") == []) == (code == 0), "it has finished, or somebody has to try again"
 
 
 def test_pods_that_are_all_asked_to_leave_have_a_bound(tmp_path: Path) -> None:
@@ -201,8 +268,10 @@ def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
         job = pods.add(1)
         pods.await_turns(1)
         (worker,) = [pid for pid in processes.marked(job.mark) if "script" in last_words(pid)]
+        asked = time.monotonic()
         job.process.send_signal(signal.SIGTERM)
         job.wait_for(lambda: "asked to end" in job.stderr, "its sentence")
         job.process.send_signal(signal.SIGTERM)
         assert job.wait() in (RETRIED, 128 + signal.SIGTERM), job.report()
+        assert time.monotonic() - asked < 5, "--leave-seconds is 25"
         assert not os.path.exists(f"/proc/{worker}")
