@@ -170,7 +170,7 @@ def test_an_outage_and_the_end_are_told() -> None:
     seen.heard(job_statuses.status(2))
     told = news(seen, cursor)
     assert told["outage"] is None
-    assert [event["text"] for event in told["events"]] == ["the controller answers again, after 12 s"]
+    assert [event["text"] for event in told["events"]] == ["there is a status again, after 12 s"]
     seen.over("note", "job run-1 is over")
     told = news(seen, cursor)
     assert told["end"] == "job run-1 is over" and told["events"][0]["text"] == "job run-1 is over"
@@ -331,6 +331,49 @@ def test_who_asks_for_nothing_is_let_go(served: server.Server, monkeypatch: pyte
         assert silent.recv(1000) == b""
 
 
+def test_who_sends_a_byte_now_and_then_keeps_nobody_out(served: server.Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def served_page() -> bool:
+        try:
+            return ask(served)[0].status == 200
+        except OSError:
+            return False  # refused
+
+    def drip() -> None:
+        while not done.wait(0.05):
+            for one in slow:
+                try:
+                    one.send(b"x")
+                except OSError:
+                    pass  # let go
+
+    monkeypatch.setattr(server, "TIMEOUT_S", 1.0)
+    slow = [socket.create_connection(served.server_address[:2], timeout=10) for _ in range(server.CONNECTIONS_MAX)]
+    done = threading.Event()
+    dripping = threading.Thread(target=drip)
+    dripping.start()
+    try:
+        assert not served_page()
+        wait_until(served_page)
+    finally:
+        done.set()
+        dripping.join()
+        for one in slow:
+            one.close()
+
+
+def test_no_deadline_outlives_its_request(served: server.Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "TIMEOUT_S", 60.0)
+    stream = Stream(served.url)
+    assert [ask(served)[0].status, ask(served, method="POST")[0].status, ask(served, secret="")[0].status] == [
+        *(200, 405, 403),
+    ]
+    with socket.create_connection(served.server_address[:2], timeout=10) as cut:
+        cut.sendall(b"GET ")
+    wait_until(lambda: not any(isinstance(thread, threading.Timer) for thread in threading.enumerate()))
+    assert stream.news() is not None
+    stream.close()
+
+
 def test_a_browser_that_does_not_read_holds_nobody_up_and_is_let_go(
     served: server.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,9 +392,10 @@ def test_a_browser_that_does_not_read_holds_nobody_up_and_is_let_go(
 
 
 class Controller(query.Target):
-    """One that says what a script has: statuses, and errors in place of the rest."""
+    """One that says what a script has: statuses, and errors in place of the rest; each error takes a second."""
 
     script: list = []
+    clock = Clock()
 
     def get(self, timeout_s: float = 3.0) -> dict:
         return job_statuses.status(2)
@@ -360,33 +404,64 @@ class Controller(query.Target):
         while True:
             part = self.script.pop(0)
             if isinstance(part, Exception):
+                self.clock.now += 1
                 raise part
             yield part
 
 
+GONE = query.QueryError(query.NO_ANSWER, "the controller at 127.0.0.1:5 does not answer")
+NO_AGENT = query.QueryError(query.NO_JOB, "no agent of job run-1 has connected")
+
+
 @pytest.mark.parametrize(
-    ("last", "end", "kind"),
+    ("last", "ends"),
     [
-        (query.QueryError(query.NO_JOB, "no such job"), "job run-1 is over", "note"),
-        (query.QueryError(query.REFUSED, "the token has expired"), "the token has expired", "bad"),
+        (
+            # Longer than the controller waits for an agent, and no longer.
+            47 * [NO_AGENT],
+            [
+                ("bad", "no agent of job run-1 is connected; it counts as over after 45 s without one"),
+                ("note", "job run-1 is over"),
+            ],
+        ),
+        (
+            [query.QueryError(query.REFUSED, "the token has expired")],
+            [("bad", "the controller tells no more: the token has expired; start farandole dashboard again")],
+        ),
     ],
 )
 def test_a_controller_goes_away_comes_back_and_tells_no_more(
-    monkeypatch: pytest.MonkeyPatch, last: query.QueryError, end: str, kind: str
+    monkeypatch: pytest.MonkeyPatch, last: list[query.QueryError], ends: list[tuple[str, str]]
 ) -> None:
     monkeypatch.setattr(jobs, "AGAIN_S", 0)
-    gone = query.QueryError(query.NO_ANSWER, "the controller at 127.0.0.1:5 does not answer")
     calm = job_statuses.status(2)
-    monkeypatch.setattr(Controller, "script", [calm, gone, gone, gone, {**calm, "controllerIncarnation": "8"}, last])
+    again = {**calm, "controllerIncarnation": "8"}
+    monkeypatch.setattr(Controller, "script", [calm, GONE, GONE, GONE, again, *last])
     seen = history.History("run-1", (), "127.0.0.1:5")
-    commands._watch(jobs.Job(Controller("run-1", "127.0.0.1:5", token="x"), None), seen)
+    commands._watch(jobs.Job(Controller("run-1", "127.0.0.1:5", token="x"), None, Controller.clock), seen)
+    assert not Controller.script
     told = news(seen, history.Cursor())
     texts = [event["text"] for event in told["events"]]
-    assert texts[:2] == ["replaying, 2 ranks on 1 host, generation 1", str(gone)]
-    assert (
-        texts[2].startswith("the controller answers again, after ") and texts[3] == "the controller was started again"
-    )
-    assert len(texts) == 5 and end in texts[4] and told["events"][4]["kind"] == kind and end in told["end"]
+    assert texts[:2] == ["replaying, 2 ranks on 1 host, generation 1", str(GONE)]
+    assert texts[2].startswith("there is a status again, after ") and texts[3] == "the controller was started again"
+    assert [(event["kind"], event["text"]) for event in told["events"][4:]] == ends and told["end"] == ends[-1][1]
+
+
+def test_a_job_without_an_agent_for_a_while_is_not_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "AGAIN_S", 0)
+    calm = job_statuses.status(2)
+    # An elastic job between two pods; a controller that was started again, twice, before its agents were back.
+    script = [calm, *40 * [NO_AGENT], calm, GONE, *40 * [NO_AGENT], GONE, *40 * [NO_AGENT], calm, *47 * [NO_AGENT]]
+    monkeypatch.setattr(Controller, "script", script)
+    watched = jobs.Job(Controller("run-1", "127.0.0.1:5", token="x"), None, Controller.clock).watch(2)
+    codes = [answer.code if isinstance(answer, query.QueryError) else 0 for answer in watched]
+    assert codes == [0, query.NO_JOB, 0, query.NO_ANSWER, query.NO_JOB, 0, query.NO_JOB] and not script
+
+
+def test_a_job_that_no_agent_has_begun_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Controller, "script", [NO_AGENT])
+    with pytest.raises(query.QueryError, match="has connected"):
+        next(jobs.Job(Controller("run-1", "127.0.0.1:5", token="x"), None).watch(2))
 
 
 def test_after_the_job_it_stays_while_somebody_looks(served: server.Server, monkeypatch: pytest.MonkeyPatch) -> None:

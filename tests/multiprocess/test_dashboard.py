@@ -56,7 +56,7 @@ def test_a_stopped_rank_a_killed_controller_and_the_end_are_told(tmp_path: Path)
             assert "does not answer" in reason and "the ranks go on without it meanwhile" in reason
             job.process.send_signal(signal.SIGCONT)
             wait_for_another(job, "controller", old)
-            stream.until_event("the controller answers again")
+            stream.until_event("there is a status again")
             running = stream.until(lambda told: (told["status"] or {}).get("state") == "JOB_STATE_RUNNING")
             assert running["outage"] is None and silent_ranks(running) == []
 

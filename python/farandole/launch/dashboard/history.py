@@ -67,7 +67,7 @@ class History:
         with self._changed:
             now = self._clock()
             if self._outage is not None:
-                self._tell("good", f"the controller answers again, after {now - self._outage['since']:.0f} s")
+                self._tell("good", f"there is a status again, after {now - self._outage['since']:.0f} s")
                 self._outage = None
                 self._contacts += 1
             news = events.first(status) if self._status is None else events.between(self._status, status)
@@ -82,7 +82,7 @@ class History:
             self._changed.notify_all()
 
     def lost(self, reason: str) -> None:
-        """The controller does not answer."""
+        """The controller does not answer, or knows nothing of the job."""
         with self._changed:
             self._outage = {"since": self._heard, "text": reason}
             self._tell("bad", reason)

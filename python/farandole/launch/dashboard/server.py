@@ -17,7 +17,7 @@ from farandole.launch.dashboard.history import Cursor, History
 
 CONNECTIONS_MAX = 64
 BROWSERS_MAX = 16
-# For a request, and for a browser to take what was sent.
+# For a whole request, up to the last byte of its head, and for a browser to take each thing that was sent.
 TIMEOUT_S = 10.0
 # A browser is told at least so often that this process lives.
 BEAT_S = 2.0
@@ -132,6 +132,20 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         self.request.settimeout(TIMEOUT_S)
         super().setup()
+        # The socket's own timeout is that of one read: who sends a byte now and then would stay for ever.
+        self._deadline = threading.Timer(TIMEOUT_S, self._shut)
+        self._deadline.daemon = True
+        self._deadline.start()
+
+    def finish(self) -> None:
+        self._deadline.cancel()
+        super().finish()
+
+    def _shut(self) -> None:
+        try:
+            self.connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # It has gone by itself.
 
     def do_GET(self) -> None:
         host = self.headers.get("Host", "")
@@ -141,6 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
         _, secret, *rest = [*self.path.partition("?")[0].split("/", 2), ""]
         if not hmac.compare_digest(secret.encode(), self.server.secret.encode()):
             return self._refuse(403, "open the whole URL that farandole dashboard has printed; it holds a secret")
+        self._deadline.cancel()
         wanted = rest[0] or "page.html"
         if wanted == "events":
             return self._events()

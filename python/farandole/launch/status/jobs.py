@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from farandole.launch.status import job_files, query
 
 # A controller that is started again answers within this time; its agents are back at once.
 AGAIN_S = 0.25
+# A job of a deployed controller without an agent for so long is over. The controller itself waits 30 s for an agent
+# that is silent: one of a job that goes on is back by then, and so is the next pod of an elastic one.
+WITHOUT_AGENT_S = 45.0
 
 
 class UsageError(Exception):
@@ -18,11 +21,18 @@ class UsageError(Exception):
 
 
 class Job:
-    """One job and the way to it; `file` is None for that of a deployed controller."""
+    """One job and the way to it; `file` is None for that of a deployed controller.
 
-    def __init__(self, target: query.Target, file: job_files.JobFile | None) -> None:
+    Args:
+        clock: seconds.
+    """
+
+    def __init__(
+        self, target: query.Target, file: job_files.JobFile | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.target = target
         self.file = file
+        self._clock = clock
         self.command: Sequence[str] = file.command if file else ()
 
     def over(self) -> bool:
@@ -50,23 +60,35 @@ class Job:
         return self.target.get()
 
     def watch(self, per_second: int) -> Iterator[dict[str, Any] | query.QueryError]:
-        """Statuses, and once per outage why there is none; ends when the job is over."""
-        seen, outage = False, False
+        """Statuses, and once per outage each reason why there is none; ends when the job is over."""
+        seen, said = False, set[int]()
+        without_agent: float | None = None  # since when
         while not self.over():
             try:
                 for status in self.target.watch(per_second):
-                    seen, outage = True, False
+                    seen, without_agent = True, None
+                    said.clear()
                     yield status
             except query.QueryError as error:
-                again = error.code == query.NO_ANSWER or (error.code == query.NO_JOB and self.file is not None)
-                if not again and not (error.code == query.NO_JOB and seen):
+                if error.code not in (query.NO_ANSWER, query.NO_JOB):
                     raise
-                if not again:
-                    return
-                if not outage and not self.over():
-                    outage = True
+                if self.file is None and error.code == query.NO_JOB:
+                    if not seen:
+                        raise
+                    without_agent = self._clock() if without_agent is None else without_agent
+                    if self._clock() - without_agent > WITHOUT_AGENT_S:
+                        return
+                    error = self._no_agent()
+                else:
+                    without_agent = None
+                if error.code not in said and not self.over():
+                    said.add(error.code)
                     yield error
                 time.sleep(AGAIN_S)
+
+    def _no_agent(self) -> query.QueryError:
+        wait = f"it counts as over after {WITHOUT_AGENT_S:g} s without one"
+        return query.QueryError(query.NO_JOB, f"no agent of job {self.target.job} is connected; {wait}")
 
 
 def _pinned(path: str) -> str:

@@ -48,12 +48,14 @@ function connect() {
 }
 
 function take({ status, samples, events, ...about }) {
+  // A stream that was opened again tells all that is kept; what was told before is marked already.
+  const until = about.fresh ? (seen.events.at(-1)?.at ?? -Infinity) : -Infinity;
   if (about.fresh) Object.assign(seen, { samples: [], events: [] });
   seen.samples = [...seen.samples, ...samples].slice(-SAMPLES_MAX);
   seen.events = [...seen.events, ...events].slice(-EVENTS_MAX);
   Object.assign(seen, { about, toldAt: performance.now(), status: status ?? seen.status });
   if (recording) {
-    if (!about.fresh) for (const event of events) recording.mark(event.text, event.at * 1000);
+    for (const event of events.filter((e) => e.at > until)) recording.mark(event.text, event.at * 1000);
     if (status) recording.add(status, about.heard * 1000);
     if (recording.full) stop();
   }
@@ -148,7 +150,7 @@ function trouble() {
   }
   if (about.end) return [status?.state === "JOB_STATE_FAILED" ? "bad" : "note", `${about.end}; shown is what was seen last`, true];
   const silent = about.outage ?? sinceHeardMs() > SILENT_MS;
-  if (silent) return ["bad", `no answer from the controller at ${about.controller}`, true];
+  if (silent) return ["bad", `no status from the controller at ${about.controller}`, true];
   if (status?.state === "JOB_STATE_FAILED") return ["bad", `the job has failed: ${status.reason}`, false];
   return null;
 }
