@@ -90,7 +90,10 @@ def test_every_flag_has_its_place() -> None:
 
 
 def test_an_elastic_job_has_pods_that_come_and_go() -> None:
-    spec = render(*WAYS["elastic"])["Job"]["spec"]
+    found = render(*WAYS["elastic"])["Job"]
+    bounds = {"farandole.dev/slots": "2", "farandole.dev/min-np": "2", "farandole.dev/max-np": "8"}
+    assert found["metadata"]["annotations"] == bounds
+    spec = found["spec"]
     assert "completions" not in spec and "completionMode" not in spec
     assert (spec["parallelism"], spec["backoffLimit"]) == (3, 6)
     assert [rule["action"] for rule in spec["podFailurePolicy"]["rules"]] == ["Ignore", "Ignore"]
@@ -101,6 +104,10 @@ def test_an_elastic_job_has_pods_that_come_and_go() -> None:
     assert (given["--size"], given["--min-size"], given["--max-size"]) == ("6", "2", "8")
     assert given["--run"] == "$(FARANDOLE_RUN)", "which Kubernetes replaces"
     assert pod["terminationGracePeriodSeconds"] > float(given["--leave-seconds"]) + 5, "SIGTERM and SIGKILL come then"
+    # A pod for which there is no room waits, rather than to fail and to count.
+    assert {"name": "FARANDOLE_ELASTIC_TIMEOUT", "value": "86400"} in container["env"]
+    assert {"name": "FARANDOLE_START_TIMEOUT", "value": "600"} in container["env"]
+    assert "86400" in (ROOT / "deploy" / "kubernetes" / "elastic" / "job.yaml").read_text(), "as there"
     (run,) = [variable for variable in container["env"] if variable["name"] == "FARANDOLE_RUN"]
     assert run["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.labels['controller-uid']"}}
 

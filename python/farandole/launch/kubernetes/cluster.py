@@ -251,9 +251,9 @@ def why_waits(pod: Any) -> str:
 
 
 class End(NamedTuple):
-    """How a pod's script ended: when, as text that sorts, with which exit code, and what Kubernetes says of it."""
+    """How a pod's script ended: when, in seconds since 1970, with which exit code, and what Kubernetes says of it."""
 
-    when: str
+    when: float
     code: int
     why: str
 
@@ -264,5 +264,7 @@ def ended(pod: Any) -> End | None:
         if container.name == SCRIPT and container.state.terminated is not None:
             end = container.state.terminated
             said = "out of memory (--memory)" if end.reason == "OOMKilled" else " ".join((end.message or "").split())
-            return End(str(end.finished_at), end.exit_code, said)
+            # Of a container that was lost with its node nobody knows when.
+            when = end.finished_at.timestamp() if end.finished_at else float("inf")
+            return End(when, end.exit_code, said)
     return None

@@ -6,7 +6,6 @@ import argparse
 import re
 import secrets
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,31 +13,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from farandole.launch.kubernetes import manifests
-from farandole.launch.kubernetes.cluster import Cluster, ClusterError, End, Uids, ended, index_of, why_waits
-from farandole.launch.kubernetes.manifests import ELSEWHERE, RETRIED, SLOTS, JobSpec, Keys
+from farandole.launch.kubernetes.cluster import Cluster, ClusterError, Uids, ended, why_waits
+from farandole.launch.kubernetes.manifests import LEAST, MOST, SLOTS, JobSpec, Keys
+from farandole.launch.kubernetes.output import AGAIN_S, REST_S, Output, say
+from farandole.launch.kubernetes.run import LOOK_S, Run
 from farandole.launch.processes.controller import certificate
 from farandole.launch.settings.flags import UsageError
 
-# Between two looks at the pods, while they start and when they run.
-START_LOOK_S, LOOK_S = 0.5, 2.0
-# Without an answer of the cluster for so long nothing more is known of a job.
-ABSENT_S = 300.0
-# Between two attempts to read a pod's lines.
-AGAIN_S = 1.0
-# Last lines may come for so long after the last one that has come.
-REST_S = 30.0
-# Of so many pods lines are shown: each is a connection.
-FOLLOWED_MAX = 256
 # Of an elastic job so many pods may fail, which is what Kubernetes does by itself.
 ELASTIC_ATTEMPTS = 6
 # An object's name ends with -controller, and a pod's with its number; both have to be names of DNS.
 NAME = r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"
 INTERRUPTED = 130
-
-
-def say(sentence: str) -> None:
-    """One line on stderr."""
-    print(f"farandole kubernetes: {sentence}", file=sys.stderr, flush=True)
 
 
 def _name_of(parsed: argparse.Namespace) -> str:
@@ -107,186 +93,6 @@ def spec_of(parsed: argparse.Namespace) -> JobSpec:
         service_account=parsed.service_account,
         user=parsed.user,
     )
-
-
-class Output:
-    """What the ranks print, line by line, while pods come and go.
-
-    Args:
-        follow: what pods will print, too.
-    """
-
-    def __init__(self, cluster: Cluster, follow: bool) -> None:
-        self._cluster, self._follow = cluster, follow
-        self._threads: dict[str, threading.Thread] = {}
-        self._over: set[str] = set()
-        self._lock = threading.Lock()
-        self._last_line = time.monotonic()
-        self.failure = ""  # stdout takes no more
-
-    def follow(self, pod: str, over: bool) -> None:
-        """Prints what a pod that runs, or is over, prints; each once."""
-        if over:
-            self._over.add(pod)
-        if pod in self._threads or len(self._threads) > FOLLOWED_MAX:
-            return
-        if len(self._threads) == FOLLOWED_MAX:
-            say(f"the lines of {FOLLOWED_MAX} pods are shown, `kubectl logs` has those of the others")
-        thread = threading.Thread(target=self._print, args=(pod,), name=f"log of {pod}", daemon=True)
-        self._threads[pod] = thread
-        thread.start()
-
-    def _print(self, pod: str) -> None:
-        last, told = "", False
-        opened: float | None = None
-        while not self.failure:
-            # What was there when a pod was over is all that there is.
-            all_of_it = pod in self._over or not self._follow
-            since = None if opened is None else int(time.monotonic() - opened) + 5
-            opened = time.monotonic()
-            try:
-                seen = last
-                for when, line in self._cluster.log(pod, self._follow, since):
-                    if when > seen:
-                        last = when
-                        self._write(line)
-                if all_of_it:
-                    return
-                if last and not told and pod not in self._over:
-                    told = True
-                    say(f"the lines of pod {pod} broke off, some may be missing: its log is too long, or no answer")
-            except ClusterError as error:
-                # A pod that is gone, or over, has no more lines; any other answer may be better the next time.
-                if error.code == 403:
-                    return say(str(error))
-                if error.code == 404 or (error.code == 400 and all_of_it):
-                    return None
-            except OSError as error:
-                self.failure = f"cannot write to stdout: {error.strerror}"
-            time.sleep(AGAIN_S)
-
-    def _write(self, line: bytes) -> None:
-        with self._lock:
-            sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
-            self._last_line = time.monotonic()
-
-    def end(self, seconds: float | None) -> None:
-        """Waits for the last lines of pods that are over, until none has come for so long; None: without a bound."""
-        if seconds is not None:
-            # Also those that are gone: each is read to its end once more.
-            self._over.update(self._threads)
-        for pod, thread in self._threads.items():
-            self._last_line = max(self._last_line, time.monotonic())
-            while thread.is_alive():
-                thread.join(0.2)
-                if seconds is not None and time.monotonic() - self._last_line > seconds:
-                    say(f"the last lines of pod {pod} have not come within {seconds:g} s")
-                    break
-
-
-class Run:
-    """A job that is watched until it ends.
-
-    Args:
-        start_timeout_s: how long pods may take until all have run.
-    """
-
-    def __init__(self, cluster: Cluster, spec: JobSpec, start_timeout_s: float) -> None:
-        self._cluster, self._spec = cluster, spec
-        self._output = Output(cluster, follow=True)
-        self._deadline = time.monotonic() + start_timeout_s
-        self._start_timeout_s = start_timeout_s
-        self._all_ran = False
-        self._said = ""
-        # Exit codes, by pod, and when; pods may go before the Job has ended.
-        self._ended: dict[str, End] = {}
-
-    def watch(self) -> int:
-        """The exit code of the job.
-
-        Raises:
-            ClusterError: it cannot be watched any longer.
-        """
-        answered, absent = time.monotonic(), ""
-        while True:
-            try:
-                code = self._look()
-                answered, absent = time.monotonic(), ""
-            except ClusterError as error:
-                if error.code in (401, 403) or time.monotonic() - answered > ABSENT_S:
-                    raise
-                if not absent:
-                    absent = str(error)
-                    say(f"the cluster does not answer, asking on: {absent}")
-                code = None
-            if code is not None:
-                return code
-            if self._output.failure:
-                say(f"{self._output.failure}: ending the job")
-                return 1
-            time.sleep(LOOK_S if self._all_ran else START_LOOK_S)
-
-    def _look(self) -> int | None:
-        """The exit code, if there is one."""
-        job = self._cluster.job(self._spec.name)
-        if job is None:
-            say(f"job {self._spec.name} was deleted")
-            return 1
-        pods = self._cluster.pods(self._spec.name, "script")
-        for pod in pods:
-            if (end := ended(pod)) is not None:
-                self._ended[pod.metadata.name] = end
-            if pod.status.phase in ("Running", "Succeeded", "Failed"):
-                self._output.follow(pod.metadata.name, end is not None)
-        states = {c.type for c in job.status.conditions or () if c.status == "True"}
-        if states & {"Complete", "Failed"}:
-            for pod in pods:
-                self._output.follow(pod.metadata.name, True)
-            self._output.end(REST_S)
-            return self._verdict("Complete" in states, job)
-        return None if self._all_ran or self._starts(pods) else 1
-
-    def _starts(self, pods: list[Any]) -> bool:
-        """Says what is waited for; False: for too long."""
-        running = len({index_of(pod) for pod in pods if pod.status.phase in ("Running", "Succeeded")})
-        controllers = self._cluster.pods(self._spec.name, "controller")
-        late = time.monotonic() >= self._deadline
-        enough = self._spec.least if self._spec.least and late else self._spec.processes
-        led = any(pod.status.phase == "Running" for pod in controllers)
-        self._all_ran = running * self._spec.slots >= enough and led
-        starting = [*controllers, *pods]
-        waits = [(pod.metadata.name, why) for pod in starting if (why := why_waits(pod))]
-        if not waits and len(pods) < self._spec.pods:
-            waits = [("its Job", text) for text in self._cluster.complaints(self._spec.name, "Job")[-1:]]
-        sentence = f"{running} of {self._spec.pods} pods run"
-        # Each reason once.
-        for why in dict.fromkeys(why for _, why in waits):
-            who = [name for name, each in waits if each == why]
-            sentence += f"; {who[0]}" + (f" and {len(who) - 1} more" if len(who) > 1 else "") + f": {why}"
-        if sentence != self._said:
-            self._said = sentence
-            say(sentence)
-        if self._all_ran or not late:
-            return True
-        whole = "enough" if self._spec.least else "all"
-        say(f"not {whole} pods ran within {self._start_timeout_s:g} s (--start-timeout): ending the job")
-        return False
-
-    def _verdict(self, complete: bool, job: Any) -> int:
-        if complete:
-            return 0
-        failed = {name: end for name, end in self._ended.items() if end.code}
-        if not failed:
-            why = "; ".join(f"{c.reason}: {c.message}" for c in job.status.conditions or () if c.type == "Failed")
-            say(f"job {self._spec.name} failed: {why}")
-            return 1
-        # A script's own codes, then those of ranks that were killed; who ends because of others says so by its code.
-        name = min(failed, key=lambda n: (failed[n].code in RETRIED, failed[n].code == ELSEWHERE, failed[n].when))
-        code, why = failed[name].code, f"pod {name} ended with code {failed[name].code}"
-        why += f": {failed[name].why}" if failed[name].why else ""
-        say(f"job {self._spec.name} failed: {why}")
-        return code
 
 
 class Created:
@@ -400,9 +206,11 @@ def _note_ends(cluster: Cluster, name: str, output: Output) -> None:
     while True:
         time.sleep(LOOK_S)
         try:
-            for pod in cluster.pods(name, "script"):
+            pods = cluster.pods(name, "script")
+            for pod in pods:
                 if ended(pod) is not None:
                     output.follow(pod.metadata.name, True)
+            output.forget({pod.metadata.name for pod in pods})
         except ClusterError:
             continue
 
@@ -424,9 +232,14 @@ def _scale(parsed: argparse.Namespace) -> int:
     job = _job_of(cluster, parsed.name)
     if job.spec.completions is not None:
         raise UsageError(f"job {parsed.name} is not elastic: --min-np makes one so")
-    slots = int((job.metadata.annotations or {}).get(SLOTS, 1))
+    slots, least, most = (int((job.metadata.annotations or {}).get(name, 0)) for name in (SLOTS, LEAST, MOST))
+    slots = slots or 1
     if parsed.processes % slots:
         raise UsageError(f"-np {parsed.processes} processes cannot be divided into the job's pods of {slots}")
+    if parsed.processes < least:
+        raise UsageError(f"-np {parsed.processes} is below --min-np {least}, with which job {parsed.name} was started")
+    if most and parsed.processes > most:
+        raise UsageError(f"-np {parsed.processes} is above --max-np {most}, with which job {parsed.name} was started")
     cluster.scale(parsed.name, parsed.processes // slots)
     return 0
 

@@ -25,8 +25,12 @@ RETRIED = (75, 137, 143)
 ELSEWHERE = 75
 # A variable of pods of an elastic job: which run of it they belong to.
 RUN = "FARANDOLE_RUN"
-# An annotation of the Job: ranks in a pod.
-SLOTS = "farandole.dev/slots"
+# Annotations of the Job: ranks in a pod, and the bounds of an elastic job, for `scale`.
+SLOTS, LEAST, MOST = "farandole.dev/slots", "farandole.dev/min-np", "farandole.dev/max-np"
+# So long a pod of an elastic job waits for others, or for room among them: a day, as waiting is what such jobs do, and
+# Kubernetes shows the pods. One that gave up would count as failed, and surplus pods would end a healthy job. Were it
+# as long as --start-timeout, pods would give up when the controller is about to begin with fewer ranks.
+ELASTIC_TIMEOUT_S = 86400
 # In an elastic job so long pods have to leave at a commit, and then to end.
 LEAVE_S, END_S = 25, 10
 USER = 65532
@@ -266,6 +270,11 @@ def _elastic(spec: JobSpec) -> Manifest:
     }
 
 
+def _annotations(spec: JobSpec) -> dict[str, str]:
+    numbers = {SLOTS: spec.slots, LEAST: spec.least, MOST: spec.most}
+    return {name: str(number) for name, number in numbers.items() if number}
+
+
 def job(spec: JobSpec) -> Manifest:
     """The pods of the script. An agent is the first process of each."""
     agent = ["farandole-agent", "--pod", "--job", spec.name, "--controller", f"{spec.controller}:{PORT}"]
@@ -279,7 +288,7 @@ def job(spec: JobSpec) -> Manifest:
         # The Job's own: another Job of this name is another run.
         run = {"fieldRef": {"fieldPath": "metadata.labels['controller-uid']"}}
         environment = [{"name": RUN, "valueFrom": run}]
-        variables["FARANDOLE_ELASTIC_TIMEOUT"] = str(spec.start_timeout_s)
+        variables["FARANDOLE_ELASTIC_TIMEOUT"] = str(ELASTIC_TIMEOUT_S)
     agent += ["--", *spec.command]
     variables.update(spec.environment)
     container = {
@@ -307,7 +316,7 @@ def job(spec: JobSpec) -> Manifest:
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {**_about(spec, spec.name, "script"), "annotations": {SLOTS: str(spec.slots)}},
+        "metadata": {**_about(spec, spec.name, "script"), "annotations": _annotations(spec)},
         "spec": {
             **(_elastic(spec) if spec.least else _fixed(spec)),
             "template": {
