@@ -230,6 +230,33 @@ def test_drawing_a_thousand_ranks_again_takes_little(page: Page, served: server.
     assert statistics.median(times) < 100
 
 
+def test_what_happened_while_the_stream_was_broken_is_recorded_once(
+    page: Page, served: server.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tell(rank: int, answers: bool) -> None:
+        made = job_statuses.status(4)
+        made["members"][rank]["responsive"] = answers
+        served.history.heard(made)
+
+    tell(0, False)
+    page.go(served.url)
+    page.wait_for_text("#events", "rank 0 on host")
+    page.ask("document.querySelector('#record').click()")
+    tell(1, False)
+    page.wait_for_text("#events", "rank 1 on host")
+    news = served.history.news
+
+    def broken(cursor: history.Cursor, timeout_s: float) -> str | None:
+        monkeypatch.setattr(served.history, "news", news)
+        tell(2, False)
+        return None
+
+    monkeypatch.setattr(served.history, "news", broken)
+    page.wait_for_text("#events", "rank 2 on host")
+    marks = [event["name"] for event in trace_of(page, tmp_path)["traceEvents"] if event["ph"] == "i"]
+    assert [sum(f"rank {rank} on host" in mark for mark in marks) for rank in range(3)] == [0, 1, 1], marks
+
+
 def recorded(page: Page, steps: list[tuple[int, list[dict]]], times: int = 1) -> dict:
     """The trace of a page that has seen these waits, each so many ms after its recording began, so many times."""
     statuses = [(at, job_statuses.status(4, waits=waits)) for at, waits in steps]
