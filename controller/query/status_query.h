@@ -21,7 +21,7 @@ struct QueryOptions {
   bool tls_pinned = false;  // tls_ca_pem is the controller's own certificate, whatever its address
   int64_t timeout_ms = 3000;
   uint32_t watch_per_second = 0;  // 0 = once
-  std::string tls_cert_pem;  // of this end, where the controller wants one; both or none
+  std::string tls_cert_pem;       // of this end, where the controller wants one; both or none
   std::string tls_key_pem;
 };
 
