@@ -21,9 +21,9 @@ inline constexpr char kProofFromElsewhere[] =
     "the proof of the token came from another address before; make a new one, and if that happens again, look for who "
     "overhears this connection";
 // What it says to a token after its end, in seconds since 1970: this, when it was, and how one comes by another.
+inline constexpr char kExpiredToken[] = "the token has expired, ";
 // Before the name of the job; of a client's certificate.
 inline constexpr char kNotCertified[] = "the certificate is not for job ";
-inline constexpr char kExpiredToken[] = "the token has expired, ";
 std::string ExpiredToken(int64_t end_s);
 
 enum class TokenState { kGood, kWrong, kExpired };

@@ -156,6 +156,7 @@ void Agent::FromController(const ToWorkers& message) {
     if (worker == nullptr) continue;
     const bool had_left = worker->left;
     if (workers_.NoteDown(worker, message.message)) Remember(*worker);
+    if (worker->left && !had_left && told_to_end_) left_when_told_.insert(worker->pid);
     if (worker->left && !had_left) KeepEnd(WorkerEnded{incarnation, worker->pid, kLeftCause, true, true});
     if (worker->connection != nullptr) worker->connection->SendBytesFromLoop(bytes);
   }
@@ -327,6 +328,7 @@ void Agent::ProcessEnded(const processes::ProcessEnd& end) {
     ended_in_group_.erase(inside);
   }
   started_.erase(end.pid);
+  left_when_told_.erase(end.pid);
   if (retired_.erase(end.pid) > 0) store_->DropFromLoop(absl::StrCat(kRetirePrefix, end.pid, "."));
   if (on_process_end_ != nullptr) on_process_end_(end, ending);
 }
@@ -361,12 +363,18 @@ void Agent::ReportEnd(const Worker& worker, const std::string& cause, bool lives
 void Agent::ReportEndAfterLeaving(Incarnation incarnation, pid_t group, const processes::ProcessEnd& end,
                                   Ending* ending) {
   WorkerEnded ended{incarnation, end.pid, end.cause, true};
-  if (started_.count(group) > 0 && group != end.pid) {
+  const bool told = left_when_told_.count(end.pid) > 0;
+  if (started_.count(group) > 0 && group != end.pid && !told) {
     // Whether all is done, the end of what has started it tells; at once, so that nobody joins in between.
+    const auto before = ended_in_group_.find(group);
+    if (before != ended_in_group_.end()) {
+      KeepEnd(before->second);
+      link_.SendFromLoop(AgentUp(before->second));
+    }
     ended_in_group_[group] = std::move(ended);
     return;
   }
-  ended.finished = ending->finished = end.code == 0 && started_.count(end.pid) > 0;
+  ended.finished = ending->finished = end.code == 0 && started_.count(end.pid) > 0 && !told;
   KeepEnd(std::move(ended));
   link_.SendFromLoop(AgentUp(ends_.back()));
 }

@@ -68,6 +68,8 @@ class Agent {
   // This host's own process of an elastic job: the script, or what has started it. The controller learns that the
   // script has finished when this process ends well after a process of its group has left the job.
   void StartedFromLoop(pid_t pid) { started_.insert(pid); }
+  // These processes are told to end: what leaves the job from now on may do so because of that, and has not finished.
+  void ToldToEndFromLoop() { told_to_end_ = true; }
   // The place of this process in an elastic job is wanted back, or of what it has started in its process group: the
   // controller is told, as often as it has to be.
   void RetireFromLoop(pid_t pid);
@@ -124,6 +126,8 @@ class Agent {
   std::map<pid_t, Departed> departed_;
   // Those of StartedFromLoop, and of what they had started: workers that have left and ended, by group.
   std::set<pid_t> started_;
+  bool told_to_end_ = false;
+  std::set<pid_t> left_when_told_;
   std::map<pid_t, WorkerEnded> ended_in_group_;
   // Processes whose places are wanted back.
   std::set<pid_t> retired_;

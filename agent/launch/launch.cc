@@ -150,6 +150,7 @@ void Launch::PassOnFromLoop(int signal) {
   }
   if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT) {
     supervisor_.AskedToEnd(loop_->Now());
+    agent_->ToldToEndFromLoop();
   }
   for (auto& [pid, child] : children_) killpg(pid, signal);
 }
@@ -190,6 +191,7 @@ void Launch::Judge(const processes::WorkerEnd& worker) {
 
 void Launch::Apply(const processes::Supervisor::Step& step) {
   if (!step.sentence.empty()) callbacks_.log(step.sentence);
+  if (step.signal != 0) agent_->ToldToEndFromLoop();
   for (auto& [pid, child] : children_) {
     if (step.retire) agent_->RetireFromLoop(pid);
     const core::RankRecord record = RecordOf(child.rank);

@@ -236,6 +236,7 @@ void Job::State::OnHello(const std::string& agent_id, const Hello& hello, TimePo
 void Job::State::AfterGather(TimePoint now, Actions* actions) {
   if (registration.gather() == nullptr) return;
   registration.TakeCandidates(joining.mutable_waiting(), actions);
+  registration.TakeCandidates(joining.mutable_next(), actions);
   if (registration.gather()->hopeless()) {
     registration.GiveUp(actions);
     TryOpen(now, actions);
@@ -288,7 +289,7 @@ void Job::State::TellChanges(Actions* actions) {
 
 // An agent without stream and workers is nobody's business.
 void Job::State::ForgetIfUnused(const std::string& agent_id) {
-  if (agents.Connected(agent_id) || joining.HasAgent(agent_id)) return;
+  if (agents.Connected(agent_id) || joining.HasAgent(agent_id) || joining.Awaits(agent_id)) return;
   if (generation && !generation->roster().Behind(agent_id).empty()) return;
   if (registration.gather() != nullptr && registration.gather()->HasAgent(agent_id)) return;
   agents.Forget(agent_id);

@@ -30,16 +30,19 @@ std::string HeldText(const Hello& hello, const members::Roster& roster) {
 
 void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Present& present, TimePoint now,
                       Actions* actions) {
-  members::Membership* const place = hello.elastic.min_size > 0 ? PlaceOf(agents_->Run(agent_id), present) : &waiting_;
-  if (place == nullptr) {
-    return Refuse(agent_id, hello, "a run of this job goes on, and another one waits for its end already", actions);
-  }
+  members::Membership* const place =
+      hello.elastic.min_size > 0 ? PlaceOf(agents_->Run(agent_id), present, now) : &waiting_;
   const std::string reason = RefusalOf(hello, place == &waiting_ ? present : Present());
   if (elastic_.retired(hello.worker_incarnation) && !elastic_.Needed(agent_id, hello.pid)) {
     return TurnAway(agent_id, hello, kRetiredText, actions);
   }
   if (!reason.empty()) return Refuse(agent_id, hello, reason, actions);
   if (TooLate(agent_id, hello)) return TurnAway(agent_id, hello, finished_.text, actions);
+  if (place == nullptr) {
+    // Another attempt may help.
+    const std::string why = "a run of this job goes on, and another one waits for its end already";
+    return Refuse(agent_id, hello, why, actions, RemovedKind::kPeerLost);
+  }
   const members::Membership::Answer answer = place->Join(hello, agent_id, agents_->Host(agent_id), now);
   switch (answer.admission) {
     case members::Membership::Admission::kAdmitted:
@@ -62,8 +65,8 @@ void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Pre
   }
 }
 
-members::Membership* Joining::PlaceOf(const std::string& run, const Present& present) {
-  BeginNextRun(present);
+members::Membership* Joining::PlaceOf(const std::string& run, const Present& present, TimePoint now) {
+  BeginNextRun(present, now);
   if (run_ != run && IsVacant(present)) run_ = run;
   if (run_ == run) return &waiting_;
   if (next_.candidates().empty()) next_run_ = run;
@@ -74,10 +77,12 @@ bool Joining::IsVacant(const Present& present) const {
   return !present.runs && waiting_.candidates().empty() && !elastic_.AwaitsAny();
 }
 
-void Joining::BeginNextRun(const Present& present) {
+void Joining::BeginNextRun(const Present& present, TimePoint now) {
   if (next_.candidates().empty() || !IsVacant(present)) return;
   std::swap(waiting_, next_);
   std::swap(run_, next_run_);
+  // There may be room for more of them only from now on.
+  waiting_.ArriveAt(now);
 }
 
 const members::Candidate* Joining::Find(Incarnation worker) const {
@@ -141,7 +146,8 @@ void Joining::Finish(const std::string& agent_id, const WorkerEnded& ended, Acti
   finished_ = {run,
                absl::StrCat("the job is over: pid ", ended.pid, " on host ", agents_->Host(agent_id), " has finished")};
   actions->Because(finished_.text);
-  const std::vector<members::Candidate> candidates = waiting_.candidates();
+  std::vector<members::Candidate> candidates = waiting_.candidates();
+  candidates.insert(candidates.end(), next_.candidates().begin(), next_.candidates().end());
   for (const members::Candidate& c : candidates) {
     if (TooLate(c.agent_id, c.hello)) TurnAway(c.agent_id, c.hello, finished_.text, actions);
   }
@@ -212,7 +218,7 @@ void Joining::OnAgentLost(const std::string& agent_id) {
 
 std::vector<members::Candidate> Joining::Choose(const Present& present, bool occupied, TimePoint now) {
   if (present.roster != nullptr) elastic_.Over(now);
-  BeginNextRun(present);
+  BeginNextRun(present, now);
   if (!waiting_.elastic()) {
     return !occupied && waiting_.Complete() ? waiting_.Take() : std::vector<members::Candidate>();
   }
@@ -237,7 +243,7 @@ void Joining::Restored(const recovery::Recovered& found) {
     elastic_.Begun(member.hello.elastic, member.hello.size, found.view.members);
     const std::string run = agents_->Run(found.view.members[&member - found.members.data()].agent_id);
     // Who came before it was known which run goes on.
-    if (run != run_ && next_.candidates().empty()) {
+    if (run != run_ && (next_.candidates().empty() || next_run_ == run)) {
       std::swap(waiting_, next_);
       next_run_ = run_;
     }

@@ -43,9 +43,12 @@ class Joining {
   const members::Membership& waiting() const { return waiting_; }
   const members::Candidate* Find(Incarnation worker) const;
   bool HasAgent(const std::string& agent_id) const { return waiting_.HasAgent(agent_id) || next_.HasAgent(agent_id); }
+  // Whether processes behind this agent may come back to the job.
+  bool Awaits(const std::string& agent_id) const { return elastic_.Awaits(agent_id); }
   bool Empty() const { return waiting_.candidates().empty() && next_.candidates().empty(); }
   // For those that turn out to be members already.
   members::Membership* mutable_waiting() { return &waiting_; }
+  members::Membership* mutable_next() { return &next_; }
   // The present generation, or the last one, is elastic.
   bool elastic() const { return elastic_.elastic(); }
   const FinishedRun& finished() const { return finished_; }
@@ -96,10 +99,10 @@ class Joining {
   void TurnAway(const std::string& agent_id, const Hello& hello, const std::string& reason, Actions* actions);
   // Where one of this run waits: for the present run, or for the next, whose processes must not be handed the state of
   // this one. Null: neither.
-  members::Membership* PlaceOf(const std::string& run, const Present& present);
+  members::Membership* PlaceOf(const std::string& run, const Present& present, TimePoint now);
   // Nobody is a member of the present run any more, nor may come back, nor waits for it.
   bool IsVacant(const Present& present) const;
-  void BeginNextRun(const Present& present);
+  void BeginNextRun(const Present& present, TimePoint now);
   // Whether it comes when all is done: its run is finished, and it was not a member of the last generation.
   bool TooLate(const std::string& agent_id, const Hello& hello) const;
   void Finish(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);

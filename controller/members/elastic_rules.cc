@@ -55,6 +55,11 @@ void ElasticRules::LostAgent(const std::string& agent_id) {
     it = it->first.first == agent_id ? may_return_.erase(it) : std::next(it);
 }
 
+bool ElasticRules::Awaits(const std::string& agent_id) const {
+  const auto first = may_return_.lower_bound({agent_id, 0});
+  return first != may_return_.end() && first->first.first == agent_id;
+}
+
 bool ElasticRules::Retire(Incarnation worker) {
   return retired_.size() < kRetiredMax && retired_.insert(worker).second;
 }

@@ -32,6 +32,8 @@ class ElasticRules {
   // This process does not come back: it has ended, has given up, or has been told to leave.
   void Lost(const std::string& agent_id, int64_t pid) { may_return_.erase({agent_id, pid}); }
   void LostAgent(const std::string& agent_id);
+  // Whether one of the processes behind this agent may say Hello again.
+  bool Awaits(const std::string& agent_id) const;
   // Whether processes of the last generation may say Hello again.
   bool AwaitsAny() const { return !may_return_.empty(); }
   // False: nothing new.

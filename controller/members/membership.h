@@ -48,6 +48,10 @@ class Membership {
   Answer Join(const Hello& hello, const std::string& agent_id, const std::string& host, TimePoint now);
 
   const Candidate* Find(Incarnation worker) const;
+  // As if all had come only now.
+  void ArriveAt(TimePoint now) {
+    for (Candidate& candidate : candidates_) candidate.since = now;
+  }
   // Forgets a candidate that ended; no-op if there is none.
   void Drop(Incarnation worker);
   // The stream of this agent is gone or new: its candidates have to say Hello again.

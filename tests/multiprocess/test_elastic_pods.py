@@ -37,10 +37,10 @@ def runs(pid: int) -> bool:
 class Pods:
     """Those of one elastic job, from 1 rank on; each goes on until the file `enough` is there."""
 
-    def __init__(self, folder: Path, address: str, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, address: str, stack: ExitStack, before: str) -> None:
         self._folder, self.address, self._stack = folder, address, stack
         train = elastic_jobs.TRAIN.replace("EXTRA", "pass").replace('"enough")', f'"{folder}/enough")')
-        self._script = processes.script_file(folder, train)
+        self._script = processes.script_file(folder, f"{before}\n{train}")
         self.token = secret(folder / "token", tokens.member_token(KEY, JOB))
         self.all: list[Job] = []
 
@@ -85,9 +85,10 @@ class Pods:
 
 
 @contextmanager
-def training(folder: Path) -> Iterator[Pods]:
+def training(folder: Path, before: str = "") -> Iterator[Pods]:
+    """The script begins with `before`."""
     with controller(folder) as address, ExitStack() as stack:
-        yield Pods(folder, address, stack)
+        yield Pods(folder, address, stack, before)
 
 
 def test_pods_come_and_go(tmp_path: Path) -> None:
@@ -236,9 +237,11 @@ def test_a_script_that_a_shell_has_started(tmp_path: Path, code: int) -> None:
         assert (late.lines("] turn ") == []) == (code == 0), "it has finished, or somebody has to try again"
 
 
-def test_pods_that_are_all_asked_to_leave_have_a_bound(tmp_path: Path) -> None:
-    """They keep the state as long as they may, in case others come for it."""
-    with training(tmp_path) as pods:
+@pytest.mark.parametrize("before", ["", "import signal; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))"])
+def test_pods_that_are_all_asked_to_leave_have_a_bound(tmp_path: Path, before: str) -> None:
+    """They keep the state as long as they may, in case others come for it. A script that ends well when it is told to
+    end has not finished."""
+    with training(tmp_path, before) as pods:
         for _ in range(2):
             pods.add(2, "--leave-seconds", "3")
         pods.await_turns(2)
