@@ -20,6 +20,15 @@ IN_ALLREDUCE = """
             if step == 30:
                 print("warm", flush=True)
         """
+# One whose ranks reduce until each of them finds a file.
+UNTIL_GO = """
+        hvd.init()
+        # Ranks that are just looking for each other lose their way when the controller dies; those that train do not.
+        hvd.allreduce(tensor([0.0]), op=hvd.Sum, name="go")
+        print("pid", hvd.rank(), os.getpid(), flush=True)
+        while hvd.allreduce(tensor([1.0 if os.path.exists("go") else 0.0]), op=hvd.Sum, name="go").item() < 2:
+            time.sleep(0.005)
+        """
 
 
 def children(job: processes.Job) -> dict[int, str]:

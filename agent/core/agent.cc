@@ -82,8 +82,7 @@ void Agent::RestoreFromLoop(std::vector<launcher::KeptEntry>* kept) {
     } else if (!memory->left) {
       ReportEnd(worker, processes::UnknownEnd(memory->pid).cause);
     } else if (memory->elastic) {
-      Ending ending;
-      ReportEndAfterLeaving(memory->incarnation, 0, processes::UnknownEnd(memory->pid), &ending);
+      ReportEndAfterLeaving(memory->incarnation, 0, processes::UnknownEnd(memory->pid));
     }
     Forget(memory->incarnation);
   }
@@ -208,12 +207,7 @@ void Agent::Attaches(const Connection& connection, const Attach& attach) {
   Worker& worker = workers_.Add(attach.worker_incarnation, pid);
   worker.group = getpgid(pid);
   // What this process's group did before was not all.
-  const auto before = ended_in_group_.find(worker.group);
-  if (before != ended_in_group_.end()) {
-    KeepEnd(before->second);
-    link_.SendFromLoop(AgentUp(before->second));
-    ended_in_group_.erase(before);
-  }
+  ReportEndInGroup(worker.group, false);
   worker.connection = connection;
   worker.said_hello = false;
   worker.heard = loop_->Now();
@@ -309,7 +303,7 @@ void Agent::ProcessEnded(const processes::ProcessEnd& end) {
     if (!worker->left) {
       ReportEnd(*worker, end.cause);
     } else if (worker->elastic) {
-      ReportEndAfterLeaving(incarnation, worker->group, end, &ending);
+      ending.finished |= ReportEndAfterLeaving(incarnation, worker->group, end);
     }
     const bool was_member = worker->said_hello || worker->rank.known();
     if (was_member && !worker->left && !worker->leaving && !worker->removed) ending.without_leaving = true;
@@ -317,16 +311,10 @@ void Agent::ProcessEnded(const processes::ProcessEnd& end) {
   }
   const auto departed = departed_.find(end.pid);
   if (departed != departed_.end()) {
-    ReportEndAfterLeaving(departed->second.incarnation, departed->second.group, end, &ending);
+    ending.finished |= ReportEndAfterLeaving(departed->second.incarnation, departed->second.group, end);
     departed_.erase(departed);
   }
-  const auto inside = ended_in_group_.find(end.pid);
-  if (inside != ended_in_group_.end()) {
-    inside->second.finished = ending.finished = end.code == 0;
-    KeepEnd(inside->second);
-    link_.SendFromLoop(AgentUp(inside->second));
-    ended_in_group_.erase(inside);
-  }
+  ending.finished |= ReportEndInGroup(end.pid, end.code == 0);
   started_.erase(end.pid);
   left_when_told_.erase(end.pid);
   if (retired_.erase(end.pid) > 0) store_->DropFromLoop(absl::StrCat(kRetirePrefix, end.pid, "."));
@@ -356,32 +344,39 @@ void Agent::ReportEnd(const Worker& worker, const std::string& cause, bool lives
   memory.cause = cause;
   memory.lives = lives;
   store_->PutFromLoop(processes::MemoryKey(memory.incarnation), processes::MemoryLine(memory));
-  KeepEnd(WorkerEnded{worker.incarnation, worker.pid, cause, false, lives});
-  link_.SendFromLoop(AgentUp(ends_.back()));
+  Report(WorkerEnded{worker.incarnation, worker.pid, cause, false, lives});
 }
 
-void Agent::ReportEndAfterLeaving(Incarnation incarnation, pid_t group, const processes::ProcessEnd& end,
-                                  Ending* ending) {
+bool Agent::ReportEndAfterLeaving(Incarnation incarnation, pid_t group, const processes::ProcessEnd& end) {
   WorkerEnded ended{incarnation, end.pid, end.cause, true};
   const bool told = left_when_told_.count(end.pid) > 0;
   if (started_.count(group) > 0 && group != end.pid && !told) {
-    // Whether all is done, the end of what has started it tells; at once, so that nobody joins in between.
-    const auto before = ended_in_group_.find(group);
-    if (before != ended_in_group_.end()) {
-      KeepEnd(before->second);
-      link_.SendFromLoop(AgentUp(before->second));
-    }
+    // Whether all is done, the end of what has started it tells; in one message, so that nobody joins in between.
+    ReportEndInGroup(group, false);
     ended_in_group_[group] = std::move(ended);
-    return;
+    return false;
   }
-  ended.finished = ending->finished = end.code == 0 && started_.count(end.pid) > 0 && !told;
-  KeepEnd(std::move(ended));
-  link_.SendFromLoop(AgentUp(ends_.back()));
+  ended.finished = end.code == 0 && started_.count(end.pid) > 0 && !told;
+  Report(ended);
+  return ended.finished;
+}
+
+bool Agent::ReportEndInGroup(pid_t group, bool finished) {
+  const auto it = ended_in_group_.find(group);
+  if (it == ended_in_group_.end()) return false;
+  it->second.finished = finished;
+  Report(it->second);
+  ended_in_group_.erase(it);
+  return finished;
 }
 
 void Agent::RankEndedFromLoop(Rank rank, const processes::ProcessEnd& end) {
-  KeepEnd(WorkerEnded{Incarnation(), end.pid, end.cause, false, false, rank});
-  link_.SendFromLoop(AgentUp(ends_.back()));
+  Report(WorkerEnded{Incarnation(), end.pid, end.cause, false, false, rank});
+}
+
+void Agent::Report(WorkerEnded end) {
+  link_.SendFromLoop(AgentUp(end));
+  KeepEnd(std::move(end));
 }
 
 void Agent::KeepEnd(WorkerEnded end) {

@@ -100,9 +100,13 @@ class Agent {
   void EndedInGroup(pid_t group);
   // Its end is reported to the controller, now and after every reconnection.
   void ReportEnd(const Worker& worker, const std::string& cause, bool lives = false);
-  // The same of one of an elastic job that had left; that it left was said before.
-  void ReportEndAfterLeaving(Incarnation incarnation, pid_t group, const processes::ProcessEnd& end, Ending* ending);
+  // The same of one of an elastic job that had left; that it left was said before. Whether it has finished.
+  bool ReportEndAfterLeaving(Incarnation incarnation, pid_t group, const processes::ProcessEnd& end);
+  // What is kept of this group, if anything is. `finished` if so.
+  bool ReportEndInGroup(pid_t group, bool finished);
   bool IsRetired(const Worker& worker) const { return retired_.count(worker.pid) + retired_.count(worker.group) > 0; }
+  // Says so, and again after every reconnection.
+  void Report(WorkerEnded end);
   // To be said after every reconnection.
   void KeepEnd(WorkerEnded end);
   void Remember(const Worker& worker);

@@ -142,8 +142,7 @@ absl::Status Launch::StartOne(int local_rank) {
 }
 
 void Launch::PassOnFromLoop(int signal) {
-  if (signal == SIGTERM && elastic() && !asked_to_leave_) {
-    asked_to_leave_ = true;
+  if (signal == SIGTERM && elastic() && !supervisor_.asked_to_leave()) {
     callbacks_.log(absl::StrCat("asked to end: the processes of this host leave the job at their next commit, or are ",
                                 "ended in ", options_->leave_ms / 1000, " s"));
     return Apply(supervisor_.AskedToLeave(loop_->Now()));

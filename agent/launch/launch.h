@@ -76,7 +76,6 @@ class Launch {
   // Of workers that have ended, kept for output of processes that they left behind.
   std::vector<Child> ended_;
   EventLoop::TimerId timer_ = 0;
-  bool asked_to_leave_ = false;
 };
 
 }  // namespace farandole::agent::launch

@@ -72,6 +72,7 @@ class Supervisor {
   Step AskedToLeave(TimePoint now);
   Step Tick(TimePoint now);
   TimePoint NextDeadline() const { return deadline_; }
+  bool asked_to_leave() const { return asked_to_leave_; }
 
  private:
   enum class State { kRunning, kGrace, kLeaving, kTerminating, kKilling, kKillingAll };

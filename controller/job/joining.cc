@@ -85,6 +85,14 @@ void Joining::BeginNextRun(const Present& present, TimePoint now) {
   waiting_.ArriveAt(now);
 }
 
+void Joining::RunGoesOn(const std::string& run) {
+  if (run != run_ && (next_.candidates().empty() || next_run_ == run)) {
+    std::swap(waiting_, next_);
+    next_run_ = run_;
+  }
+  run_ = run;
+}
+
 const members::Candidate* Joining::Find(Incarnation worker) const {
   const members::Candidate* const found = waiting_.Find(worker);
   return found != nullptr ? found : next_.Find(worker);
@@ -238,17 +246,11 @@ void Joining::TurnRetiredAway(Actions* actions) {
 }
 
 void Joining::Restored(const recovery::Recovered& found) {
-  for (const recovery::Registered& member : found.members) {
-    if (!member.present) continue;
-    elastic_.Begun(member.hello.elastic, member.hello.size, found.view.members);
-    const std::string run = agents_->Run(found.view.members[&member - found.members.data()].agent_id);
-    // Who came before it was known which run goes on.
-    if (run != run_ && (next_.candidates().empty() || next_run_ == run)) {
-      std::swap(waiting_, next_);
-      next_run_ = run_;
-    }
-    run_ = run;
-    break;
+  const auto first =
+      std::find_if(found.members.begin(), found.members.end(), [](auto& member) { return member.present; });
+  if (first != found.members.end()) {
+    elastic_.Begun(first->hello.elastic, first->hello.size, found.view.members);
+    RunGoesOn(agents_->Run(found.view.members[first - found.members.begin()].agent_id));
   }
   for (size_t r = 0; r < found.members.size(); ++r) {
     const recovery::Registered& member = found.members[r];

@@ -103,6 +103,8 @@ class Joining {
   // Nobody is a member of the present run any more, nor may come back, nor waits for it.
   bool IsVacant(const Present& present) const;
   void BeginNextRun(const Present& present, TimePoint now);
+  // It turns out to be the present one, after somebody has come.
+  void RunGoesOn(const std::string& run);
   // Whether it comes when all is done: its run is finished, and it was not a member of the last generation.
   bool TooLate(const std::string& agent_id, const Hello& hello) const;
   void Finish(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);

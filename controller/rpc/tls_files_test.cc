@@ -6,26 +6,15 @@
 
 #include <fstream>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/hub/noted_log_testing.h"
 #include "controller/rpc/pinned_certificate.h"
 
 namespace farandole::controller::rpc {
 namespace {
 
-using Lines = std::vector<std::string>;
-
-class Notes final : public hub::Log {
- public:
-  Notes() : Log(hub::LogLevel::kWarning) {}
-  void Write(hub::LogLevel, absl::string_view text) const override { lines_.emplace_back(text); }
-  Lines Take() const { return std::exchange(lines_, {}); }
-
- private:
-  mutable Lines lines_;
-};
+using Lines = hub::NotedLog::Lines;
 
 class TlsFilesTest : public ::testing::Test {
  protected:
@@ -80,7 +69,7 @@ TEST_F(TlsFilesTest, WhatHasChangedIsTakenOnceBothFilesHave) {
   WritePair("a");
   paths_.client_roots = "";
   TlsRing ring(*ReadTlsFiles(paths_));
-  Notes log;
+  hub::NotedLog log;
   EventLoop loop("test");
   TlsWatch watch(paths_, &ring, &loop, &log);
   watch.LookFromLoop();
@@ -104,7 +93,7 @@ TEST_F(TlsFilesTest, OtherClientsAreSaid) {
   WritePair("a");
   Write(paths_.client_roots, Made("c").certificate);
   TlsRing ring(*ReadTlsFiles(paths_));
-  Notes log;
+  hub::NotedLog log;
   EventLoop loop("test");
   TlsWatch watch(paths_, &ring, &loop, &log);
   Write(paths_.client_roots, Made("d").certificate);

@@ -7,25 +7,14 @@
 #include <cstdio>
 #include <fstream>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/hub/noted_log_testing.h"
 
 namespace farandole::controller::token {
 namespace {
 
-using Lines = std::vector<std::string>;
-
-class Notes final : public hub::Log {
- public:
-  Notes() : Log(hub::LogLevel::kWarning) {}
-  void Write(hub::LogLevel, absl::string_view text) const override { lines_.emplace_back(text); }
-  Lines Take() const { return std::exchange(lines_, {}); }
-
- private:
-  mutable Lines lines_;
-};
+using Lines = hub::NotedLog::Lines;
 
 constexpr char kOld[] = "the key of before";
 constexpr char kNew[] = "the key from now on";
@@ -50,7 +39,7 @@ class KeyFileTest : public ::testing::Test {
   const std::string folder_ = absl::StrCat(::testing::TempDir(), "/keys-", getpid(), "-", ++tests_);
   const std::string path_ = folder_ + "/data/key";
   KeyRing keys_{ControllerKeys{kOld}};
-  Notes log_;
+  hub::NotedLog log_;
   EventLoop loop_{"test"};
   KeyFile file_{path_, &keys_, &loop_, &log_};
   int version_ = 0;

@@ -11,20 +11,13 @@ from pathlib import Path
 
 import processes
 import pytest
-from job_parts import part, pids, wait_for_another
+from job_parts import UNTIL_GO, part, pids, wait_for_another
 from streams import Stream, url_of
 
 from farandole.base import locate
 from farandole.launch.processes import tokens
 
 COMMAND = [sys.executable, "-m", "farandole", "dashboard"]
-TRAINS = """
-        hvd.init()
-        hvd.allreduce(tensor([0.0]), op=hvd.Sum, name="go")
-        print("pid", hvd.rank(), os.getpid(), flush=True)
-        while hvd.allreduce(tensor([1.0 if os.path.exists("go") else 0.0]), op=hvd.Sum, name="go").item() < 2:
-            time.sleep(0.005)
-        """
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +32,7 @@ def silent_ranks(told: dict) -> list[int]:
 
 
 def test_a_stopped_rank_a_killed_controller_and_the_end_are_told(tmp_path: Path) -> None:
-    with processes.launching(tmp_path, 2, TRAINS) as job:
+    with processes.launching(tmp_path, 2, UNTIL_GO) as job:
         pid = pids(job, 2)
         with processes.running(COMMAND, tmp_path) as dashboard:
             stream = Stream(url_of(dashboard))
@@ -69,7 +62,7 @@ def test_a_stopped_rank_a_killed_controller_and_the_end_are_told(tmp_path: Path)
 
 
 def test_it_ends_when_it_is_told_to_while_the_job_goes_on(tmp_path: Path) -> None:
-    with processes.launching(tmp_path, 2, TRAINS) as job:
+    with processes.launching(tmp_path, 2, UNTIL_GO) as job:
         pids(job, 2)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with processes.running(COMMAND, tmp_path) as dashboard:

@@ -37,10 +37,10 @@ def runs(pid: int) -> bool:
 class Pods:
     """Those of one elastic job, from 1 rank on; each goes on until the file `enough` is there."""
 
-    def __init__(self, folder: Path, address: str, stack: ExitStack, before: str) -> None:
+    def __init__(self, folder: Path, address: str, stack: ExitStack, first: str, last: str) -> None:
         self._folder, self.address, self._stack = folder, address, stack
         train = elastic_jobs.TRAIN.replace("EXTRA", "pass").replace('"enough")', f'"{folder}/enough")')
-        self._script = processes.script_file(folder, f"{before}\n{train}")
+        self._script = processes.script_file(folder, f"{first}\n{train}\n{last}\n")
         self.token = secret(folder / "token", tokens.member_token(KEY, JOB))
         self.all: list[Job] = []
 
@@ -85,10 +85,10 @@ class Pods:
 
 
 @contextmanager
-def training(folder: Path, before: str = "") -> Iterator[Pods]:
-    """The script begins with `before`."""
+def training(folder: Path, first: str = "", last: str = "") -> Iterator[Pods]:
+    """The script begins and ends with these lines."""
     with controller(folder) as address, ExitStack() as stack:
-        yield Pods(folder, address, stack, before)
+        yield Pods(folder, address, stack, first, last)
 
 
 def test_pods_come_and_go(tmp_path: Path) -> None:
@@ -211,6 +211,21 @@ def test_who_finishes_after_it_was_asked_to_leave_has_finished(tmp_path: Path) -
         pods.enough()
         member.wait_for(lambda: pods.lines("done "), "the end of the training")
         member.process.send_signal(signal.SIGTERM)
+        assert member.wait() == 0, pods.report()
+        late = pods.add(1)
+        assert late.wait() == 0 and late.lines("] turn ") == [], pods.report()
+
+
+def test_a_shell_whose_end_is_noticed_before_that_of_its_script(tmp_path: Path) -> None:
+    """Both end while the agent is stopped, which then collects its own children first."""
+    with training(tmp_path, last='hvd.shutdown(); print("left", flush=True); time.sleep(1)') as pods:
+        member = pods.add(1, after="true")
+        pods.await_turns(1)
+        pods.enough()
+        member.wait_for(lambda: pods.lines("left"), "the end of the training")
+        member.process.send_signal(signal.SIGSTOP)
+        time.sleep(2)
+        member.process.send_signal(signal.SIGCONT)
         assert member.wait() == 0, pods.report()
         late = pods.add(1)
         assert late.wait() == 0 and late.lines("] turn ") == [], pods.report()

@@ -12,19 +12,11 @@ from pathlib import Path
 
 import processes
 import pytest
-from job_parts import part, pids, wait_for_another
+from job_parts import UNTIL_GO, part, pids, wait_for_another
 
 from farandole.launch.status import job_files, query
 
 COMMAND = [sys.executable, "-m", "farandole", "status"]
-TRAINS = """
-        hvd.init()
-        # Ranks that are just looking for each other lose their way when the controller dies; those that train do not.
-        hvd.allreduce(tensor([0.0]), op=hvd.Sum, name="go")
-        print("pid", hvd.rank(), os.getpid(), flush=True)
-        while hvd.allreduce(tensor([1.0 if os.path.exists("go") else 0.0]), op=hvd.Sum, name="go").item() < 2:
-            time.sleep(0.005)
-        """
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +29,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def training(folder: Path) -> Iterator[tuple[processes.Job, query.Target, dict[int, int]]]:
     """Two ranks that train until the body has ended; the job, its controller, the ranks' processes."""
-    with processes.launching(folder, 2, TRAINS) as job:
+    with processes.launching(folder, 2, UNTIL_GO) as job:
         pid = pids(job, 2)
         (file,) = job_files.read_all()
         yield job, query.Target(file.job, file.controller, token=file.token), pid

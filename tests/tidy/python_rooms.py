@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "library",
         "version",
     ),
-    "launch.dashboard": ("launch.status",),
+    "launch.dashboard": ("launch.settings", "launch.status"),
     "launch.function": (
         "base",
         "exceptions",
@@ -67,7 +67,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "launch.processes": ("base",),
     "launch.remote": ("base", "launch.hosts", "launch.processes", "launch.settings", "launch.workers", "version"),
     "launch.settings": ("base", "launch.hosts"),
-    "launch.status": ("base", "launch.processes"),
+    "launch.status": ("base", "launch.processes", "launch.settings"),
     "launch.workers": ("launch.function.call_files", "launch.processes"),
     "jax": (
         "core",

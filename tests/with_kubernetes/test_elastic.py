@@ -10,9 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import old_cluster
-from cluster import ROOT, Cluster, until
-from test_kubernetes import IMAGE, Job, command, made_secrets, named, run
+from cluster import Cluster, until
+from test_kubernetes import Job, command, run
 
 KILLS = 3
 # Steps of a tenth of a second until a file says that it is enough; each new turn says how long it was since the last
@@ -142,26 +141,3 @@ def test_an_evicted_pod_leaves_without_a_loss(cluster: Cluster) -> None:
 def test_a_script_that_fails_again_and_again_ends_the_job(cluster: Cluster) -> None:
     with run(cluster, "broken", 2, "raise SystemExit(7)", "--min-np", "1", "--attempts", "1") as job:
         assert job.wait() == 7, job.report()
-
-
-def test_the_elastic_job_of_the_shared_controller(cluster: Cluster) -> None:
-    """deploy/kubernetes as it stands."""
-    made_secrets(cluster)
-    folder = ROOT / "deploy" / "kubernetes"
-    objects = old_cluster.rendered(folder / "base") + old_cluster.rendered(folder / "elastic")
-    for found in objects:
-        for container in found.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):
-            if container["image"].startswith("farandole/worker-torch"):
-                container["image"] = IMAGE
-                container["resources"]["requests"] = {"cpu": "100m", "memory": "256Mi"}
-    cluster.apply(*objects)
-    try:
-        until(lambda: named(cluster, "farandole-controller"), "the Service", 30)
-        done = until(lambda: cluster.get("job", "example").get("status", {}).get("conditions"), "the job", 120)
-        logs = cluster.kubectl("logs", "-l", "app.kubernetes.io/instance=example", "--tail", "20").stdout
-        assert [c["type"] for c in done if c["status"] == "True"] == ["Complete"], logs
-        (accuracy,) = re.findall(r"accuracy (\d\.\d+), ranks \d", logs)
-        assert float(accuracy) > 0.9
-    finally:
-        for kind in ("job/example", "deployment/farandole-controller", "secret/farandole-key"):
-            cluster.kubectl("delete", kind, "--ignore-not-found", "--wait=false")

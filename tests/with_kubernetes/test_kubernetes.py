@@ -262,11 +262,12 @@ def made_secrets(cluster: Cluster) -> None:
     assert made.returncode == 0, made.stderr
 
 
-def test_the_shared_controller_serves_a_job(cluster: Cluster) -> None:
+@pytest.mark.parametrize("overlay, ranks", [("job", "4"), ("elastic", "[2-4]")])
+def test_the_shared_controller_serves_a_job(cluster: Cluster, overlay: str, ranks: str) -> None:
     """deploy/kubernetes as it stands."""
     made_secrets(cluster)
     folder = ROOT / "deploy" / "kubernetes"
-    objects = old_cluster.rendered(folder / "base") + old_cluster.rendered(folder / "job")
+    objects = old_cluster.rendered(folder / "base") + old_cluster.rendered(folder / overlay)
     for found in objects:
         for container in found.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):
             if container["image"].startswith("farandole/worker-torch"):
@@ -279,11 +280,11 @@ def test_the_shared_controller_serves_a_job(cluster: Cluster) -> None:
         done = until(lambda: cluster.get("job", "example").get("status", {}).get("conditions"), "the job", RUN_S)
         logs = cluster.kubectl("logs", "-l", "app.kubernetes.io/instance=example", "--tail", "20").stdout
         assert [c["type"] for c in done if c["status"] == "True"] == ["Complete"], logs
-        (accuracy,) = re.findall(r"accuracy (\d\.\d+), ranks 4", logs)
+        (accuracy,) = re.findall(rf"accuracy (\d\.\d+), ranks {ranks}", logs)
         assert float(accuracy) > 0.9
     finally:
         for kind in ("job/example", "deployment/farandole-controller", "secret/farandole-key"):
-            cluster.kubectl("delete", kind, "--ignore-not-found", "--wait=false")
+            cluster.kubectl("delete", kind, "--ignore-not-found")
 
 
 def test_time_to_the_first_line_beside_a_bare_pod(cluster: Cluster) -> None:

@@ -10,8 +10,9 @@ from typing import NoReturn
 
 from farandole.launch.dashboard import server
 from farandole.launch.dashboard.history import History
+from farandole.launch.settings.flags import UsageError
 from farandole.launch.status import query
-from farandole.launch.status.jobs import Job, UsageError, find
+from farandole.launch.status.jobs import Job, find
 
 PER_SECOND = 2
 # When the job is over and nobody has looked for so long, there is nothing left to serve.

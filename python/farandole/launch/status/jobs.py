@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from farandole.launch.settings.flags import UsageError
 from farandole.launch.status import job_files, query
 
 # A controller that is started again answers within this time; its agents are back at once.
@@ -14,10 +15,6 @@ AGAIN_S = 0.25
 # A job of a deployed controller without an agent for so long is over. The controller itself waits 30 s for an agent
 # that is silent: one of a job that goes on is back by then, and so is the next pod of an elastic one.
 WITHOUT_AGENT_S = 45.0
-
-
-class UsageError(Exception):
-    """What is wrong with the flags, as a sentence."""
 
 
 class Job:

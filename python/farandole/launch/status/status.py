@@ -10,8 +10,9 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from farandole.launch.settings.flags import UsageError
 from farandole.launch.status import query, screen, view
-from farandole.launch.status.jobs import Job, UsageError, find
+from farandole.launch.status.jobs import Job, find
 
 # A terminal is redrawn so often; a log gets a line a second at most.
 LIVE_PER_SECOND, PLAIN_PER_SECOND = 4, 1
