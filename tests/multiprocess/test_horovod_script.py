@@ -39,9 +39,9 @@ def test_trains_in_horovod_run(tmp_path: Path) -> None:
 
 
 def test_lines_begin_as_those_of_horovodrun(tmp_path: Path) -> None:
-    body = (
-        "import os, sys; print('out', os.environ['HOROVOD_RANK']); print('err', file=sys.stderr); print('end', end='')"
-    )
+    # Each line in one write: without prefixes the ranks' own writes mix, and print() writes its parts one by one.
+    body = "import os, sys; write = sys.stdout.write; rank = os.environ['HOROVOD_RANK']"
+    body += "; write(f'out {rank}\\n'); sys.stderr.write('err\\n'); write('end')"
     for flags, mark in ((), "[{}]<{}>:"), (("--no-prefix-output",), ""):
         launcher = [sys.executable, "-m", "horovod.runner.launch", "-np", "2", *flags]
         folder = tmp_path / str(len(flags))
