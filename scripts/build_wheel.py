@@ -20,6 +20,7 @@ from archive import moment_s, write_wheel
 from build_backend import PLAIN_TAG
 from project import ALIAS, FARANDOLE, ROOT
 from stage import (
+    CARRIED_PACKAGES,
     COMPILED_IN_PACKAGES,
     PLATFORM_PACKAGES,
     package_of,
@@ -82,7 +83,7 @@ def main() -> int:
     # The same commit gives the same bytes; auditwheel wants to be told.
     os.environ["SOURCE_DATE_EPOCH"] = str(moment_s())
     packages = carried_packages(stage_package(stage))
-    FARANDOLE.write_dist_info(stage, PLAIN_TAG, sorted({*packages, *COMPILED_IN_PACKAGES}))
+    FARANDOLE.write_dist_info(stage, PLAIN_TAG, sorted({*packages, *COMPILED_IN_PACKAGES, *CARRIED_PACKAGES}))
     plain = OUT / "plain" / f"{FARANDOLE.stem}-{PLAIN_TAG}.whl"
     plain.parent.mkdir()
     write_wheel(stage, plain)

@@ -167,7 +167,7 @@ fetch_rdma() {
 # a file of theirs that is there when all is. With `suite` set, of that release of Debian.
 fetch_unpacked() {
   local name=$1 program=$2 options
-  [[ -x .deps/$name/$program ]] && return 0
+  [[ -e .deps/$name/$program ]] && return 0
   echo "install_deps: fetching into .deps/$name: ${*:3}"
   dir=$(mktemp -d)
   # Also when this fails.
@@ -195,6 +195,13 @@ fetch_buildah() {
   mkdir -p .deps
   rm -rf .deps/buildah
   mv "$dir/root" .deps/buildah
+}
+
+# What draws the curves of `farandole dashboard`, among the files of its page: wheels take it from there.
+fetch_chart() {
+  local file=usr/share/javascript/chart.js/chart.min.js
+  fetch_unpacked chart "$file" libjs-chart.js
+  ln -sf "$PWD/.deps/chart/$file" python/farandole/launch/dashboard/page/chart.min.js
 }
 
 # A root of its own in .deps/NAME: fetch_root NAME PACKAGE..., these with all that they need, whatever this machine has.
@@ -382,6 +389,7 @@ case ${1:-} in
     packages=("${product_packages[@]}")
     install_packages
     fetch_abseil
+    fetch_chart
     exit
     ;;
   --bench) packages=("${bench_packages[@]}") ;;
@@ -396,6 +404,7 @@ if [[ -n ${1:-} ]]; then
 fi
 install_packages
 fetch_abseil
+fetch_chart
 make_venv
 download_dependencies
 link_source

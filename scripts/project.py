@@ -17,6 +17,13 @@ ROOT = Path(__file__).resolve().parent.parent
 VERSION_FILE = ROOT / "python" / "farandole" / "version.py"
 
 
+def copyright_of(package: str) -> Path:
+    """Of a Debian package that is installed, or only unpacked for the build."""
+    below = f"usr/share/doc/{package}/copyright"
+    found, *_ = [*Path("/").glob(below), *(ROOT / ".deps").glob(f"*/{below}")]
+    return found
+
+
 class Project:
     """`folder` holds the pyproject.toml: the root of the tree, or alias/."""
 
@@ -78,7 +85,7 @@ class Project:
         licenses.mkdir(parents=True)
         shutil.copy(ROOT / "LICENSE", licenses / "LICENSE")
         for package in debian_packages:
-            shutil.copy(f"/usr/share/doc/{package}/copyright", licenses / f"{package}.txt")
+            shutil.copy(copyright_of(package), licenses / f"{package}.txt")
         (info / "METADATA").write_text(self.metadata(sorted(p.name for p in licenses.iterdir())))
         pure = str(tag.endswith("-any")).lower()
         (info / "WHEEL").write_text(

@@ -24,6 +24,8 @@ LIBRARIES = (
 PLATFORM_PACKAGES = ("libc6", "libgcc-s1", "libstdc++6", "zlib1g")
 # Compiled or linked statically into what is shipped; their licences go along.
 COMPILED_IN_PACKAGES = ("libabsl-dev", "libprotozero-dev", "libsodium-dev")
+# Shipped as it is: what draws the dashboard's curves.
+CARRIED_PACKAGES = ("libjs-chart.js",)
 # Of the examples the one that goes with the .proto files.
 QUERY_EXAMPLE = "query_controller.py"
 NOT_SHIPPED = shutil.ignore_patterns("__pycache__", "*_test.py")

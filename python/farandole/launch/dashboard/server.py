@@ -25,6 +25,8 @@ BEAT_S = 2.0
 SEND_BYTES = 1 << 18
 
 PAGE = Path(__file__).parent / "page"
+# Draws the curves: https://www.chartjs.org, as Debian has it.
+CHART = "chart.min.js"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -78,6 +80,8 @@ class Server(ThreadingHTTPServer):
         self.history = history
         self.secret = secrets.token_urlsafe(24)
         self.files = {file.name: file.read_bytes() for file in PAGE.iterdir() if file.suffix in TYPES}
+        if CHART not in self.files:
+            raise FileNotFoundError(f"{PAGE / CHART} is missing; in a source tree `make deps` fetches Chart.js")
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.local = is_loopback(address[0])
         self._connections = threading.BoundedSemaphore(CONNECTIONS_MAX)

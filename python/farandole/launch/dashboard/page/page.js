@@ -1,6 +1,6 @@
 // The page of one job: takes what the server tells, and draws it when the browser is about to paint.
 
-import { Chart } from "./chart.js";
+import { Curve } from "./chart.js";
 import { Ranks, missing } from "./ranks.js";
 import { Recording } from "./recording.js";
 import { byId, bytesText, countText, durationText, fill, make, msText, numberText, put, stateText, timeText } from "./text.js";
@@ -14,21 +14,21 @@ const LONG_WAIT_MS = 10000;
 
 const seen = { status: null, samples: [], events: [], about: null, toldAt: performance.now() };
 const ranks = new Ranks();
-const charts = [
-  new Chart(byId("curves"), { title: "Bytes, all ranks", value: (s) => s[1], text: (n) => `${bytesText(n)}/s` }),
-  new Chart(byId("curves"), {
+const curves = [
+  new Curve(byId("curves"), { title: "Bytes, all ranks", value: (s) => s[1], text: (n) => `${bytesText(n)}/s` }),
+  new Curve(byId("curves"), {
     title: "Batches, all ranks",
     value: (s) => s[2],
     text: (n) => `${numberText(n)}/s`,
     note: (s) => (s[3] === null ? "" : `, ${numberText(s[3])} steps/s`),
   }),
-  new Chart(byId("curves"), {
+  new Curve(byId("curves"), {
     title: "Latest rank",
     value: (s) => s[4],
     text: msText,
     note: (s) => (s[5] < 0 ? "" : ` (rank ${s[5]})`),
   }),
-  new Chart(byId("curves"), { title: "Oldest wait", value: (s) => s[6], text: (n) => (n ? durationText(n) : "none") }),
+  new Curve(byId("curves"), { title: "Oldest wait", value: (s) => s[6], text: (n) => (n ? durationText(n) : "none") }),
 ];
 let recording = null;
 let recorded = null;
@@ -80,7 +80,7 @@ function draw() {
   drawBanner();
   fill(byId("events"), [...seen.events].reverse(), makeEvent, fillEvent);
   put(byId("newest"), seen.events.at(-1)?.text ?? "");
-  for (const chart of charts) chart.draw(seen.samples, serverMs() / 1000);
+  for (const curve of curves) curve.draw(seen.samples, serverMs() / 1000);
   if (!status) return;
   put(byId("carried"), status.communicatesBy && `between ranks: ${status.communicatesBy}`);
   drawFigures(status);
