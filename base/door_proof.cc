@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "base/auth.h"
 #include "base/job_name.h"
+#include "base/job_tokens.h"
 
 namespace farandole {
 namespace {
@@ -89,6 +90,8 @@ std::string DoorCredentials(absl::string_view head) {
   return "";
 }
 
+std::string DoorJob(absl::string_view credentials) { return std::string(Split(credentials).job); }
+
 std::string DoorProof(absl::string_view credentials) { return std::string(Split(credentials).proof); }
 
 bool ProvesToken(absl::string_view credentials, absl::string_view token) {
@@ -100,13 +103,9 @@ TokenState ProvesAnyToken(absl::string_view credentials, const std::vector<std::
                           int64_t now_s) {
   const Parts parts = Split(credentials);
   if (parts.nonce.empty()) return TokenState::kWrong;
-  for (const std::string& key : controller_keys) {
-    for (const char* role : {"member", "observer"}) {
-      if (!ProvesToken(credentials, MakeToken(key, WholeJob(parts.job), role, parts.end_s))) continue;
-      return HasEnded(parts.end_s, now_s) ? TokenState::kExpired : TokenState::kGood;
-    }
-  }
-  return TokenState::kWrong;
+  const auto fits = [&](absl::string_view token) { return ProvesToken(credentials, token); };
+  if (RoleOfToken(parts.job, controller_keys, parts.end_s, fits).empty()) return TokenState::kWrong;
+  return HasEnded(parts.end_s, now_s) ? TokenState::kExpired : TokenState::kGood;
 }
 
 }  // namespace farandole

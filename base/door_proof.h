@@ -44,13 +44,15 @@ absl::Status DoorAnswer(absl::string_view error, absl::string_view token);
 // The credentials of a request that a DoorHeader made, JOB:NONCE.PROOF or JOB:NONCE.PROOF.END; "" if there are none.
 // `head` is an HTTP head.
 std::string DoorCredentials(absl::string_view head);
+// The JOB that well-formed credentials name, whether they prove anything or not, else "".
+std::string DoorJob(absl::string_view credentials);
 // The PROOF of well-formed credentials, else "". It stands for token and nonce; the job's name may be exchanged for
 // that of one of its parts, which have the same tokens.
 std::string DoorProof(absl::string_view credentials);
 // Whether `credentials` prove this token, for whatever job.
 bool ProvesToken(absl::string_view credentials, absl::string_view token);
 // What is to be thought of them at this moment, in seconds since 1970: kWrong unless they prove a token of the job that
-// they name, a member's or an observer's, made from one of the keys.
+// they name or of its namespace, a member's or an observer's, made from one of the keys.
 TokenState ProvesAnyToken(absl::string_view credentials, const std::vector<std::string>& controller_keys,
                           int64_t now_s);
 

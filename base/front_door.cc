@@ -64,19 +64,22 @@ void SetOptions(int fd) {
 
 absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::OpenFromLoop(const std::string& host_and_port, EventLoop* loop,
                                                                    Check check, HandOver hand_over,
-                                                                   Listener::OnExhausted on_exhausted) {
+                                                                   Listener::OnExhausted on_exhausted,
+                                                                   OnDecided on_decided) {
   absl::StatusOr<UniqueFd> socket = ListenTcp(host_and_port);
   if (!socket.ok()) return socket.status();
   const int port = PortOf(socket->get());
-  return std::unique_ptr<FrontDoor>(
-      new FrontDoor(*std::move(socket), port, loop, std::move(check), std::move(hand_over), std::move(on_exhausted)));
+  return std::unique_ptr<FrontDoor>(new FrontDoor(*std::move(socket), port, loop, std::move(check),
+                                                  std::move(hand_over), std::move(on_exhausted),
+                                                  std::move(on_decided)));
 }
 
 FrontDoor::FrontDoor(UniqueFd socket, int port, EventLoop* loop, Check check, HandOver hand_over,
-                     Listener::OnExhausted on_exhausted)
+                     Listener::OnExhausted on_exhausted, OnDecided on_decided)
     : loop_(loop),
       check_(std::move(check)),
       hand_over_(std::move(hand_over)),
+      on_decided_(std::move(on_decided)),
       socket_(std::move(socket)),
       port_(port),
       guests_max_(GuestsMax()),
@@ -114,16 +117,32 @@ void FrontDoor::Read(GuestIt guest) {
 void FrontDoor::Decide(GuestIt guest) {
   const std::string& head = guest->head;
   const std::string credentials = DoorCredentials(head);
+  const std::string address = PeerAddress(guest->fd.get());
   // Nobody speaks on before the answer.
-  if (!absl::StartsWith(head, "CONNECT ") || !absl::EndsWith(head, "\r\n\r\n")) return Refuse(guest, kRefusal);
+  if (!absl::StartsWith(head, "CONNECT ") || !absl::EndsWith(head, "\r\n\r\n")) {
+    Tell("", address, "no request of a client of Farandole");
+    return Refuse(guest, kRefusal);
+  }
   const TokenState token = check_(credentials);
-  if (token != TokenState::kGood) return Refuse(guest, token == TokenState::kExpired ? kExpired : kRefusal);
-  if (!IsAtHome(DoorProof(credentials), PeerAddress(guest->fd.get()))) return Refuse(guest, ElsewhereAnswer());
+  if (token != TokenState::kGood) {
+    const bool expired = token == TokenState::kExpired;
+    Tell(credentials, address, expired ? "the token has expired" : kWrongToken);
+    return Refuse(guest, expired ? kExpired : kRefusal);
+  }
+  if (!IsAtHome(DoorProof(credentials), address)) {
+    Tell(credentials, address, "the proof of the token came from another address before");
+    return Refuse(guest, ElsewhereAnswer());
+  }
+  Tell(credentials, address, nullptr);
   UniqueFd connection = Take(guest);
   SetOptions(connection.get());
   // Nothing has been sent yet: there is room.
   constexpr ssize_t kBytes = sizeof kWelcome - 1;
   if (send(connection.get(), kWelcome, kBytes, MSG_NOSIGNAL) == kBytes) hand_over_(std::move(connection));
+}
+
+void FrontDoor::Tell(const std::string& credentials, std::string address, const char* refusal) const {
+  if (on_decided_ != nullptr) on_decided_({DoorJob(credentials), std::move(address), refusal});
 }
 
 bool FrontDoor::IsAtHome(const std::string& proof, const std::string& address) {

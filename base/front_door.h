@@ -48,12 +48,21 @@ class FrontDoor {
   // What to think of these credentials (base/door_proof.h).
   using Check = std::function<TokenState(absl::string_view credentials)>;
   using HandOver = std::function<void(UniqueFd connection)>;
+  // What became of a guest.
+  struct Decision {
+    std::string job;      // that it named; proven unless it was refused. "": none
+    std::string address;  // without the port
+    const char* refusal;  // why it may not enter; null: it may
+  };
+  using OnDecided = std::function<void(const Decision& decision)>;
 
   // Opens: listens on HOST:PORT. UNAVAILABLE: cannot be bound. `hand_over` gets a connection that does not block, with
-  // nothing read beyond the request. `on_exhausted` is told whenever descriptors have run out; may be null.
+  // nothing read beyond the request. `on_exhausted` is told whenever descriptors have run out, `on_decided` of each
+  // guest that has asked; both may be null.
   static absl::StatusOr<std::unique_ptr<FrontDoor>> OpenFromLoop(const std::string& host_and_port, EventLoop* loop,
                                                                  Check check, HandOver hand_over,
-                                                                 Listener::OnExhausted on_exhausted);
+                                                                 Listener::OnExhausted on_exhausted,
+                                                                 OnDecided on_decided = nullptr);
   // From the loop, or after it has stopped.
   ~FrontDoor();
 
@@ -68,18 +77,20 @@ class FrontDoor {
   using GuestIt = std::list<Guest>::iterator;
 
   FrontDoor(UniqueFd socket, int port, EventLoop* loop, Check check, HandOver hand_over,
-            Listener::OnExhausted on_exhausted);
+            Listener::OnExhausted on_exhausted, OnDecided on_decided);
   void Welcome(UniqueFd connection);
   void Read(GuestIt guest);
   void Decide(GuestIt guest);
   // Notes from where this proof came first.
   bool IsAtHome(const std::string& proof, const std::string& address);
   void Refuse(GuestIt guest, const std::string& answer);
+  void Tell(const std::string& credentials, std::string address, const char* refusal) const;
   UniqueFd Take(GuestIt guest);
 
   EventLoop* const loop_;
   const Check check_;
   const HandOver hand_over_;
+  const OnDecided on_decided_;
   const UniqueFd socket_;
   const int port_;
   const size_t guests_max_;

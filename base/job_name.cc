@@ -3,11 +3,15 @@
 #include <cstddef>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 
 namespace farandole {
 namespace {
 
 constexpr size_t kNameMax = 128;
+constexpr size_t kNamespaceMax = 63;
+constexpr char kDot = '.';
+constexpr char kDefaultNamespace[] = "default";
 constexpr char kSlash = '/';
 
 bool IsChosenName(absl::string_view name) {
@@ -26,5 +30,17 @@ bool IsJobName(absl::string_view name) {
 }
 
 absl::string_view WholeJob(absl::string_view name) { return name.substr(0, name.find(kSlash)); }
+
+bool IsNamespace(absl::string_view name) {
+  return name.size() <= kNamespaceMax && IsChosenName(name) && name.find(kDot) == absl::string_view::npos;
+}
+
+absl::string_view NamespaceOf(absl::string_view job) {
+  const absl::string_view whole = WholeJob(job);
+  const size_t dot = whole.find(kDot);
+  return dot == absl::string_view::npos ? kDefaultNamespace : whole.substr(0, dot);
+}
+
+std::string AllJobsOf(absl::string_view name) { return absl::StrCat(name, ".*"); }
 
 }  // namespace farandole

@@ -24,5 +24,18 @@ TEST(JobName, APartIsOfTheJobBeforeTheSlash) {
   EXPECT_EQ(WholeJob("j.p"), "j.p");
 }
 
+TEST(JobName, ANamespaceIsBeforeTheFirstDot) {
+  EXPECT_EQ(NamespaceOf("team.digits"), "team");
+  EXPECT_EQ(NamespaceOf("team.digits.2/part.x"), "team");
+  EXPECT_EQ(NamespaceOf("digits"), "default");
+  EXPECT_EQ(NamespaceOf("digits/team.x"), "default");
+  for (const char* name : {"a", "Team_1-b"}) EXPECT_TRUE(IsNamespace(name)) << name;
+  for (const char* name : {"", ".", "a.b", "a/b", "*", "a b"}) EXPECT_FALSE(IsNamespace(name)) << name;
+  EXPECT_TRUE(IsNamespace(std::string(63, 'a')));
+  EXPECT_FALSE(IsNamespace(std::string(64, 'a')));
+  EXPECT_EQ(AllJobsOf("team"), "team.*");
+  EXPECT_FALSE(IsJobName(AllJobsOf("team")));
+}
+
 }  // namespace
 }  // namespace farandole

@@ -1,5 +1,8 @@
 #include "base/read_file.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <fstream>
 
 namespace farandole {
@@ -10,6 +13,14 @@ std::string ReadFile(const std::string& path) {
   std::string text;
   std::getline(file, text, '\0');
   return text;
+}
+
+absl::optional<std::string> ReadRegularFile(const std::string& path) {
+  struct stat about;
+  if (stat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode) || access(path.c_str(), R_OK) != 0) {
+    return absl::nullopt;
+  }
+  return ReadFile(path);
 }
 
 }  // namespace farandole

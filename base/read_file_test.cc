@@ -1,6 +1,7 @@
 #include "base/read_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 
@@ -17,6 +18,17 @@ TEST(ReadFile, IsAllOfIt) {
 TEST(ReadFile, OfWhatCannotBeReadIsEmpty) {
   EXPECT_EQ(ReadFile(testing::TempDir()), "");
   EXPECT_EQ(ReadFile(testing::TempDir() + "/missing"), "");
+}
+
+TEST(ReadRegularFile, OfAnythingElseThereIsNone) {
+  const std::string path = testing::TempDir() + "/regular";
+  std::ofstream(path) << "a\n";
+  EXPECT_EQ(ReadRegularFile(path), "a\n");
+  const std::string pipe = testing::TempDir() + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(ReadRegularFile(pipe), absl::nullopt);
+  EXPECT_EQ(ReadRegularFile(testing::TempDir()), absl::nullopt);
+  EXPECT_EQ(ReadRegularFile(testing::TempDir() + "/missing"), absl::nullopt);
 }
 
 }  // namespace

@@ -22,6 +22,8 @@
 #include "base/descriptor_limit.h"
 #include "base/event_loop.h"
 #include "base/unique_fd.h"
+#include "controller/audit/audit_log.h"
+#include "controller/files/limits_file.h"
 #include "controller/hub/log.h"
 #include "controller/options.h"
 #include "controller/query/query_main.h"
@@ -47,15 +49,43 @@ absl::StatusOr<rpc::TlsFiles> MakeTls(const Options& options, const token::Contr
   return rpc::TlsFiles{made->certificate, made->private_key, ""};
 }
 
-rpc::ServerConfig MakeConfig(const Options& options, const std::shared_ptr<token::KeyRing>& keys,
-                             const std::shared_ptr<rpc::TlsRing>& tls) {
+// What is read from files at the start, and may be exchanged.
+struct Held {
+  std::shared_ptr<token::KeyRing> keys;
+  std::shared_ptr<rpc::TlsRing> tls;
+  std::shared_ptr<files::LimitRing> limits;
+};
+
+absl::StatusOr<Held> ReadHeld(const Options& options) {
+  auto keys = token::ReadKeys(options.key_fd, options.key_file);
+  if (!keys.ok()) return keys.status();
+  auto tls = MakeTls(options, *keys);
+  if (!tls.ok()) return tls.status();
+  auto limits = options.limits_file.empty() ? LimitTable() : files::ReadLimits(options.limits_file);
+  if (!limits.ok()) return limits.status();
+  return Held{std::make_shared<token::KeyRing>(*std::move(keys)), std::make_shared<rpc::TlsRing>(*std::move(tls)),
+              std::make_shared<files::LimitRing>(*std::move(limits))};
+}
+
+absl::StatusOr<audit::Audit> OpenAudit(const Options& options) {
+  if (options.audit_log.empty()) return audit::Audit(audit::NoAudit);
+  auto opened = audit::AuditLog::Open(options.audit_log, [] { return absl::GetCurrentTimeNanos() / 1000000; });
+  if (!opened.ok()) return opened.status();
+  return audit::Audit([log = std::shared_ptr<audit::AuditLog>(*std::move(opened))](const audit::AuditEvent& event) {
+    log->Write(event);
+  });
+}
+
+rpc::ServerConfig MakeConfig(const Options& options, const Held& held, const audit::Audit& audit) {
   rpc::ServerConfig config;
   config.listen = options.listen;
   config.health_listen = options.health_listen;
   config.metrics_listen = options.metrics_listen;
-  config.keys = keys;
+  config.keys = held.keys;
   config.now_s = [] { return absl::GetCurrentTimeNanos() / 1000000000; };
-  config.tls = tls;
+  config.tls = held.tls;
+  config.hub.limits_of = [limits = held.limits](absl::string_view name) { return limits->Get()->Of(name); };
+  config.hub.audit = audit;
   // Lives of a controller are ordered, also across hosts: beside the ends of tokens the only use of the wall clock. If
   // it was set back, the hub counts on from what agents say that they know.
   config.hub.job.controller_incarnation = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
@@ -97,6 +127,13 @@ void SayReady(int fd, const std::string& address) {
   close(fd);
 }
 
+void Tell(const audit::Audit& audit, const char* what, const std::string& why) {
+  audit::AuditEvent event;
+  event.event = what;
+  event.why = why;
+  audit(event);
+}
+
 int Run(const Options& options) {
   RaiseDescriptorLimit();
   const hub::Log log(options.log_level);
@@ -107,15 +144,13 @@ int Run(const Options& options) {
     if (number != SIGUSR1) return loop.Stop();
     server->WhenEmpty([&loop] { loop.Stop(); });
   });
-  auto read = token::ReadKeys(options.key_fd, options.key_file);
-  auto files = read.ok() ? MakeTls(options, *read) : read.status();
-  if (!files.ok()) {
-    log.Write(hub::LogLevel::kError, files.status().message());
+  const auto held = ReadHeld(options);
+  const auto audit = held.ok() ? OpenAudit(options) : held.status();
+  if (!audit.ok()) {
+    log.Write(hub::LogLevel::kError, audit.status().message());
     return 2;
   }
-  const auto keys = std::make_shared<token::KeyRing>(*std::move(read));
-  const auto tls = std::make_shared<rpc::TlsRing>(*std::move(files));
-  auto started = rpc::Server::Start(MakeConfig(options, keys, tls), &loop, &log);
+  auto started = rpc::Server::Start(MakeConfig(options, *held, *audit), &loop, &log);
   if (!started.ok()) {
     log.Write(hub::LogLevel::kError, started.status().message());
     return 1;
@@ -123,16 +158,20 @@ int Run(const Options& options) {
   server = *std::move(started);
   const std::string address = absl::StrCat(HostOf(options.listen), ":", server->port());
   log.Write(hub::LogLevel::kInfo, absl::StrCat("version ", kVersion, " listens on ", address,
-                                               tls->Get()->private_key.empty() ? ", without TLS" : ", with TLS"));
+                                               held->tls->Get()->private_key.empty() ? ", without TLS" : ", with TLS"));
+  Tell(*audit, "controller_started", absl::StrCat("version ", kVersion, ", ", address));
   if (options.ready_fd >= 0) SayReady(options.ready_fd, address);
   if (options.lifeline_fd >= 0) StopAtEndOf(options.lifeline_fd, &loop);
-  token::KeyFile key_file(options.key_file, keys.get(), &loop, &log);
-  rpc::TlsWatch certificates(PathsOf(options), tls.get(), &loop, &log);
+  token::KeyFile key_file(options.key_file, held->keys.get(), &loop, &log, *audit);
+  rpc::TlsWatch certificates(PathsOf(options), held->tls.get(), &loop, &log, *audit);
+  files::LimitsFile limits(options.limits_file, held->limits.get(), &loop, &log, *audit);
   loop.RunHere([&] {
     if (!options.key_file.empty()) key_file.WatchFromLoop();
     if (!options.tls_cert.empty()) certificates.WatchFromLoop();
+    if (!options.limits_file.empty()) limits.WatchFromLoop();
   });
   loop.Run();
+  Tell(*audit, "controller_ended", "");
   log.Write(hub::LogLevel::kInfo, "ends");
   return 0;
 }

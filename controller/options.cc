@@ -70,6 +70,9 @@ const Program& ControllerProgram() {
           {"--tls-pinned", "", "TLS with a certificate that follows from the key, for agents that were handed it"},
           {"--print-certificate", "", "print that certificate and end"},
           {"--insecure", "", "listen beyond loopback without TLS"},
+          {"--limits-file", "FILE",
+           "how many jobs and agents each namespace may have, read again when it changes: NAME jobs=N agents=N"},
+          {"--audit-log", "FILE", "who connects, asks, is refused: a JSON object a line; - is standard output"},
           {"--log-level", "LEVEL", "debug, info, warning or error (warning)"},
       }};
   return program;
@@ -92,6 +95,8 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args) {
   line->Text("--tls-cert", &options.tls_cert);
   line->Text("--tls-key", &options.tls_key);
   line->Text("--tls-client-ca", &options.tls_client_ca);
+  line->Text("--limits-file", &options.limits_file);
+  line->Text("--audit-log", &options.audit_log);
   ReadLevel(&*line, &options.log_level);
   options.insecure = line->Has("--insecure");
   options.tls_pinned = line->Has("--tls-pinned");

@@ -34,6 +34,8 @@ struct Options {
   bool tls_pinned = false;
   // Only print the certificate of tls_pinned.
   bool print_certificate = false;
+  std::string limits_file;  // "": none
+  std::string audit_log;    // "-": standard output
   hub::LogLevel log_level = hub::LogLevel::kWarning;
   // What the environment says, for jobs whose rank 0 says nothing else.
   JobSettings settings = DefaultSettings();

@@ -16,6 +16,8 @@ namespace {
 
 constexpr int64_t kRetryFirstMs = 50;
 constexpr int64_t kRetryMaxMs = 250;
+// The controller has no room for this agent at present.
+constexpr int64_t kNoRoomMs = 2000;
 // Nobody has said Welcome: then it is said, and later the stream is given up. A controller to which all agents come at
 // once may need so long.
 constexpr int64_t kSilentMs = 5000;
@@ -54,6 +56,9 @@ std::string Explain(const ControllerChannelConfig& channel, const grpc::Status& 
       return absl::StrCat("the controller at ", address, " refuses this agent: ", status.error_message());
     case grpc::PERMISSION_DENIED:
       return absl::StrCat("the controller at ", address, " refuses this connection: ", status.error_message());
+    case grpc::RESOURCE_EXHAUSTED:
+      return absl::StrCat("the controller at ", address, " has no room for this agent: ", status.error_message(),
+                          "; it is asked again every ", kNoRoomMs / 1000, " s");
     case grpc::UNIMPLEMENTED:
       return absl::StrCat("what listens at ", address, " is not a Farandole controller: ", status.error_message());
     case grpc::OK:
@@ -180,7 +185,8 @@ void ControllerLink::Lost(const grpc::Status& how) {
   const bool permanent = too_large_ || (!ours && IsPermanent(status.error_code()));
   SetState(false, permanent, ours ? failure_ : Explain(config_.channel, status));
   if (permanent || stopped_) return;
-  retry_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(retry_ms_), [this] { Connect(); });
+  const bool no_room = !ours && status.error_code() == grpc::RESOURCE_EXHAUSTED;
+  retry_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(no_room ? kNoRoomMs : retry_ms_), [this] { Connect(); });
   retry_ms_ = std::min(2 * retry_ms_, kRetryMaxMs);
 }
 

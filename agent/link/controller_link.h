@@ -24,10 +24,10 @@ struct ControllerLinkConfig {
 };
 
 // The agent's one stream to the controller, opened again whenever it breaks, for ever: at most 250 ms after the
-// controller can be reached again. Every attempt has a channel of its own, so that neither back-off nor a name's old
-// address outlives an attempt. All methods and callbacks on the loop.
+// controller can be reached again, 2 s after it had no room. Every attempt has a channel of its own, so that neither
+// back-off nor a name's old address outlives an attempt. All methods and callbacks on the loop.
 //
-//   CONNECTING --welcome--> CONNECTED --stream ends--> WAITING --50 to 250 ms--> CONNECTING
+//   CONNECTING --welcome--> CONNECTED --stream ends--> WAITING --50 to 250 ms, or 2 s--> CONNECTING
 //   any --wrong or expired token, version, job name, a message that is too large--> PERMANENT
 class ControllerLink {
  public:

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "base/event_loop.h"
+#include "controller/audit/audit_event.h"
 #include "controller/files/exchanged.h"
 #include "controller/hub/log.h"
 
@@ -33,8 +34,8 @@ class FileWatch {
   };
 
   // `held` has what the files held. All outlive this.
-  FileWatch(Plan plan, Exchanged<T>* held, EventLoop* loop, const hub::Log* log)
-      : plan_(std::move(plan)), held_(held), loop_(loop), log_(log) {}
+  FileWatch(Plan plan, Exchanged<T>* held, EventLoop* loop, const hub::Log* log, audit::Audit audit = audit::NoAudit)
+      : plan_(std::move(plan)), held_(held), loop_(loop), log_(log), audit_(std::move(audit)) {}
   // The loop has stopped, or not begun.
   ~FileWatch() { loop_->CancelTimerFromLoop(timer_); }
   FileWatch(const FileWatch&) = delete;
@@ -69,6 +70,10 @@ class FileWatch {
       held_->Set(*std::move(read));
       // A warning, as that is what everybody's log has: from now on others may enter than before.
       log_->Write(hub::LogLevel::kWarning, sentence);
+      audit::AuditEvent event;
+      event.event = plan_.what + "_exchanged";
+      event.why = sentence;
+      audit_(event);
     } else if (!complaint_.empty()) {
       log_->Write(hub::LogLevel::kWarning,
                   absl::StrCat(plan_.where, " can be read again and holds the ", plan_.what, " that it did"));
@@ -81,6 +86,7 @@ class FileWatch {
   Exchanged<T>* const held_;
   EventLoop* const loop_;
   const hub::Log* const log_;
+  const audit::Audit audit_;
   absl::optional<T> found_;  // by the last look, in place of what holds
   std::string complaint_;    // the last one; "" if the files are good
   EventLoop::TimerId timer_ = 0;

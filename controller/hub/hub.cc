@@ -40,6 +40,11 @@ absl::Status UnknownJob(const std::string& job) {
   return absl::NotFoundError(absl::StrCat("no agent of job ", job, " has connected"));
 }
 
+absl::Status LimitReached(absl::string_view name, size_t have, const char* what) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("namespace ", name, " has as many ", what, " as this controller's limits allow it: ", have));
+}
+
 }  // namespace
 
 Hub::Hub(HubConfig config, const Clock* clock, const Log* log, Arm arm)
@@ -62,8 +67,41 @@ absl::StatusOr<Hub::Entry*> Hub::FindOrMake(const std::string& job) {
     return absl::ResourceExhaustedError(
         absl::StrCat("job ", whole, " has ", config_.parts_max, " parts already, the most it is allowed to"));
   }
+  if (found == wholes_.end() || found->second.jobs == 0) {
+    const absl::string_view name = NamespaceOf(job);
+    const size_t jobs_max = config_.limits_of(name).jobs_max;
+    if (jobs_max != NamespaceLimits::kNone && JobsIn(name) >= jobs_max) return LimitReached(name, JobsIn(name), "jobs");
+  }
   ++wholes_[whole].jobs;
+  Audit("job_began", job, {}, absl::OkStatus());
   return (jobs_[job] = Make(job, LeastIncarnation(job))).get();
+}
+
+size_t Hub::JobsIn(absl::string_view name) const {
+  return std::count_if(wholes_.begin(), wholes_.end(),
+                       [name](const auto& whole) { return whole.second.jobs > 0 && NamespaceOf(whole.first) == name; });
+}
+
+size_t Hub::AgentsIn(absl::string_view name) const {
+  size_t agents = 0;
+  for (const auto& entry : jobs_) agents += NamespaceOf(entry.first) == name ? entry.second->streams.size() : 0;
+  return agents;
+}
+
+size_t Hub::StreamsIn(absl::string_view name) const {
+  size_t streams = 0;
+  for (const auto& whole : wholes_) streams += NamespaceOf(whole.first) == name ? whole.second.streams : 0;
+  return streams;
+}
+
+void Hub::Audit(const char* event, const std::string& job, const AgentHello& hello, const absl::Status& why) const {
+  audit::AuditEvent entry;
+  entry.event = event;
+  entry.job = job;
+  entry.agent = hello.agent_id;
+  entry.host = hello.host;
+  entry.why = std::string(why.message());
+  config_.audit(entry);
 }
 
 uint64_t Hub::LeastIncarnation(const std::string& job) const {
@@ -124,13 +162,20 @@ absl::Status Hub::StreamBegins(const std::string& job) {
         absl::StrCat("this controller serves ", streams_, " agents already, the most it is allowed to"));
   }
   const std::string whole(WholeJob(job));
-  Whole& all = wholes_[whole];
-  if (all.streams >= config_.streams_per_job_max) {
-    return absl::ResourceExhaustedError(absl::StrCat("job ", whole, " and its parts have ", all.streams,
+  // No entry before it is let in: who has a namespace's token may make up any number of names.
+  const auto all = wholes_.find(whole);
+  if (all != wholes_.end() && all->second.streams >= config_.streams_per_job_max) {
+    return absl::ResourceExhaustedError(absl::StrCat("job ", whole, " and its parts have ", all->second.streams,
                                                      " agents already, the most they are allowed to"));
   }
+  const absl::string_view name = NamespaceOf(job);
+  const size_t agents_max = config_.limits_of(name).agents_max;
+  // Twice as many: an agent whose connection broke comes again before its old stream has ended.
+  if (agents_max != NamespaceLimits::kNone && StreamsIn(name) / 2 >= agents_max) {
+    return LimitReached(name, StreamsIn(name), "streams of agents");
+  }
   ++streams_;
-  ++all.streams;
+  ++wholes_[whole].streams;
   return absl::OkStatus();
 }
 
@@ -146,6 +191,18 @@ void Hub::ForgetWholeIfEmpty(const std::string& whole) {
   if (it != wholes_.end() && it->second.jobs == 0 && it->second.streams == 0) wholes_.erase(it);
 }
 
+absl::StatusOr<Hub::Entry*> Hub::EntryFor(const std::string& job, const AgentHello& hello) {
+  const Entry* const there = Find(job);
+  if (there == nullptr || !there->streams.contains(hello.agent_id)) {
+    const absl::string_view name = NamespaceOf(job);
+    const size_t agents_max = config_.limits_of(name).agents_max;
+    if (agents_max != NamespaceLimits::kNone && AgentsIn(name) >= agents_max) {
+      return LimitReached(name, AgentsIn(name), "agents");
+    }
+  }
+  return FindOrMake(job);
+}
+
 bool Hub::Opened(const std::shared_ptr<AgentStream>& stream, const std::string& job, const AgentHello& hello) {
   if (shut_down_) {
     stream->Close(ShuttingDown());
@@ -157,8 +214,9 @@ bool Hub::Opened(const std::shared_ptr<AgentStream>& stream, const std::string& 
                                                           " has welcomed it, a number that no controller can have")));
     return false;
   }
-  const auto found = FindOrMake(job);
+  const auto found = EntryFor(job, hello);
   if (!found.ok()) {
+    Audit("agent_refused", job, hello, found.status());
     stream->Close(found.status());
     return false;
   }
@@ -167,6 +225,7 @@ bool Hub::Opened(const std::shared_ptr<AgentStream>& stream, const std::string& 
   std::shared_ptr<AgentStream>& slot = entry->streams[hello.agent_id];
   if (slot != nullptr) slot->Close(absl::AbortedError("a newer stream of this agent has taken over"));
   slot = stream;
+  Audit("agent_connected", job, hello, absl::OkStatus());
   Apply(job, entry, entry->job.AgentConnected(hello, clock_->Now()));
   WakeBy(entry->job.NextDeadline());
   return true;
@@ -196,6 +255,9 @@ void Hub::Closed(const AgentStream* stream, const std::string& job, const std::s
   // Of a job that began anew: perhaps its agents do not come back.
   if (it == entry->streams.end() || it->second.get() != stream) return ForgetIfIdle(job);
   entry->streams.erase(it);
+  AgentHello gone;
+  gone.agent_id = agent_id;
+  Audit("agent_disconnected", job, gone, absl::OkStatus());
   Apply(job, entry, entry->job.AgentDisconnected(agent_id, clock_->Now()));
   WakeBy(entry->job.NextDeadline());
   ForgetIfIdle(job);
@@ -320,6 +382,8 @@ void Hub::ForgetIfIdle(const std::string& job) {
     return absl::FailedPreconditionError(absl::StrCat("job ", job, " is over"));
   });
   KeepLast(job, *entry);
+  const JobStatus last = entry->job.Status(clock_->Now());
+  Audit("job_ended", job, {}, last.reason.empty() ? absl::OkStatus() : absl::UnknownError(last.reason));
   jobs_.erase(job);
   const std::string whole(WholeJob(job));
   --wholes_[whole].jobs;

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "controller/audit/audit_event.h"
 #include "controller/hub/agent_stream.h"
 #include "controller/hub/key_waits.h"
 #include "controller/hub/log.h"
@@ -20,6 +21,7 @@
 #include "controller/members/forgotten_jobs.h"
 #include "controller/types/job_config.h"
 #include "controller/types/job_status.h"
+#include "controller/types/namespace_limits.h"
 #include "proto/messages.h"
 
 namespace farandole::controller::hub {
@@ -33,6 +35,9 @@ struct HubConfig {
   size_t streams_per_job_max = 32768;
   // Get calls that wait, of one job and its parts together.
   size_t waiting_gets_max = 65536;
+  // Besides, of the jobs of one namespace together.
+  LimitsOf limits_of = [](absl::string_view) { return NamespaceLimits(); };
+  audit::Audit audit = audit::NoAudit;
   // Answers a greater one; with some chance in it, as two controllers whose clocks were set back may both need one.
   std::function<uint64_t(uint64_t incarnation)> greater_incarnation = [](uint64_t than) { return than + 1; };
 };
@@ -107,6 +112,11 @@ class Hub {
   };
   Entry* Find(const std::string& job);
   absl::StatusOr<Entry*> FindOrMake(const std::string& job);
+  absl::StatusOr<Entry*> EntryFor(const std::string& job, const AgentHello& hello);
+  size_t JobsIn(absl::string_view name) const;
+  size_t AgentsIn(absl::string_view name) const;
+  size_t StreamsIn(absl::string_view name) const;
+  void Audit(const char* event, const std::string& job, const AgentHello& hello, const absl::Status& why) const;
   std::unique_ptr<Entry> Make(const std::string& job, uint64_t incarnation) const;
   // The least that an entry of this job may have, and the greatest that its agents may have been welcomed by.
   uint64_t LeastIncarnation(const std::string& job) const;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/hub/fakes_testing.h"
 #include "controller/members/key_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,19 +17,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-class FakeClock final : public Clock {
- public:
-  TimePoint Now() const override { return now; }
-  TimePoint now{1000};
-};
-
-struct FakeStream final : AgentStream {
-  void Send(std::string head, SharedBytes body) override { sent.push_back(body ? head + *body : head); }
-  void Close(absl::Status status) override { closed = status; }
-  std::vector<std::string> sent;
-  absl::Status closed;
-};
 
 class HubTest : public ::testing::Test {
  protected:

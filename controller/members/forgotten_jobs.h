@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -23,7 +25,8 @@ struct ForgottenJob {
   FinishedRun finished = {};
 };
 
-// The jobs that were forgotten last; of earlier ones nothing is left on any host. Pure.
+// The jobs that were forgotten last; of earlier ones nothing is left on any host. The namespace that has most of them
+// makes room, so that one with many names costs others nothing. Pure.
 class ForgottenJobs {
  public:
   // Far more than come and go while a host still holds anything of one.
@@ -41,7 +44,10 @@ class ForgottenJobs {
   using Entry = std::pair<std::string, ForgottenJob>;
 
   const size_t jobs_max_;
-  std::list<Entry> by_age_;  // the one that was kept longest ago first
+  void MakeRoom();
+
+  // By namespace; in each the one that was kept longest ago first. None is empty.
+  std::map<std::string, std::list<Entry>, std::less<>> by_age_;
   absl::flat_hash_map<std::string, std::list<Entry>::iterator> by_name_;
 };
 

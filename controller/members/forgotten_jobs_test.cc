@@ -57,6 +57,18 @@ TEST(ForgottenJobsTest, ForgetsTheEldestBeyondItsBound) {
   EXPECT_EQ(jobs.Find("c").last_generation, 4u);
 }
 
+TEST(ForgottenJobsTest, TheNamespaceWithMostMakesRoom) {
+  ForgottenJobs jobs(4);
+  jobs.Keep("quiet.a", {1, 0, {}});
+  for (uint64_t i = 1; i <= 20; ++i) jobs.Keep("loud." + std::to_string(i), {i, 0, {}});
+  EXPECT_EQ(jobs.Find("quiet.a").last_generation, 1u);
+  EXPECT_EQ(jobs.Find("loud.18").last_generation, 18u);
+  EXPECT_EQ(jobs.Find("loud.17").last_generation, 0u);
+  jobs.Keep("quiet.b", {2, 0, {}});
+  EXPECT_EQ(jobs.Find("loud.18").last_generation, 0u);
+  EXPECT_EQ(jobs.Find("loud.19").last_generation, 19u);
+}
+
 TEST(ForgottenJobsTest, ALongReasonIsCut) {
   ForgottenJobs jobs(2);
   jobs.Keep("a", {1, 0, {{1, 7}, std::string(ForgottenJobs::kReasonBytesMax + 1, 'x')}});

@@ -15,6 +15,7 @@
 #include "base/descriptor_limit.h"
 #include "base/door_proof.h"
 #include "base/front_door.h"
+#include "controller/audit/audit_event.h"
 #include "controller/metrics/metrics_page.h"
 #include "controller/metrics/metrics_server.h"
 #include "controller/rpc/coordination_service.h"
@@ -56,6 +57,31 @@ std::unique_ptr<GrpcAcceptor> AddAcceptor(std::shared_ptr<grpc::ServerCredential
                                           grpc::ServerBuilder* builder) {
   constexpr auto kFromFd = grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD;
   return builder->experimental().AddExternalConnectionAcceptor(kFromFd, std::move(credentials));
+}
+
+// Of calls: those of a stream's business, of which there are many, are left out.
+void AuditCall(const audit::Audit& audit, const CallIdentity& call, const absl::Status& answer) {
+  const bool refused = !answer.ok();
+  if (!refused && BelongsToStream(call.path)) return;
+  audit::AuditEvent event;
+  event.event = refused ? "call_refused" : "call_began";
+  event.job = call.job;
+  event.proven = !refused;
+  event.method = call.path;
+  event.why = std::string(answer.message());
+  audit(event);
+}
+
+FrontDoor::OnDecided AuditDoor(const audit::Audit& audit) {
+  return [audit](const FrontDoor::Decision& decision) {
+    audit::AuditEvent event;
+    event.event = decision.refusal == nullptr ? "connection_admitted" : "connection_refused";
+    event.job = decision.job;
+    event.proven = decision.refusal == nullptr;
+    event.peer = decision.address;
+    if (decision.refusal != nullptr) event.why = decision.refusal;
+    audit(event);
+  };
 }
 
 std::function<void(UniqueFd)> Into(GrpcAcceptor* inside) {
@@ -119,8 +145,10 @@ absl::Status Server::OpenDoor(const ServerConfig& config, EventLoop* loop, const
                             "); agents that are not connected wait; raise it with ulimit -Hn"));
   };
   absl::StatusOr<std::unique_ptr<FrontDoor>> door;
-  loop->RunHere(
-      [&] { door = FrontDoor::OpenFromLoop(config.listen, loop, check, Into(state->inside.get()), exhausted); });
+  loop->RunHere([&] {
+    door = FrontDoor::OpenFromLoop(config.listen, loop, check, Into(state->inside.get()), exhausted,
+                                   AuditDoor(config.hub.audit));
+  });
   if (!door.ok()) return door.status();
   state->door = *std::move(door);
   return absl::OkStatus();
@@ -151,8 +179,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerConfig& config
   SetKeepAlive(&builder);
   SetBounds(config, &builder);
   const bool by_certificate = !config.tls->Get()->client_roots.empty();
-  const auto check = [keys = config.keys, now_s = config.now_s, by_certificate](const CallIdentity& call) {
-    return CheckCall(call, *keys->Get(), now_s(), by_certificate);
+  const auto check = [keys = config.keys, now_s = config.now_s, by_certificate,
+                      audit = config.hub.audit](const CallIdentity& call) {
+    absl::Status answer = CheckCall(call, *keys->Get(), now_s(), by_certificate);
+    AuditCall(audit, call, answer);
+    return answer;
   };
   state->credentials = GuardedCredentials(config.tls, check);
   state->inside = AddAcceptor(state->credentials, &builder);

@@ -2,7 +2,6 @@
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
-#include <sys/stat.h>
 
 #include <ctime>
 #include <utility>
@@ -39,11 +38,7 @@ absl::Status Wrong(const std::string& path, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(path, " ", why));
 }
 
-// A pipe in the place of a file would hold up the reader.
-std::string TextOf(const std::string& path) {
-  struct stat about;
-  return stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode) ? ReadFile(path) : "";
-}
+std::string TextOf(const std::string& path) { return ReadRegularFile(path).value_or(""); }
 
 // "2027-02-01 10:00:00 UTC".
 std::string EndOf(const std::string& pem) {
@@ -93,7 +88,7 @@ absl::StatusOr<TlsFiles> ReadTlsFiles(const TlsPaths& paths) {
   return files;
 }
 
-TlsWatch::TlsWatch(const TlsPaths& paths, TlsRing* ring, EventLoop* loop, const hub::Log* log)
-    : FileWatch(PlanFor(paths), ring, loop, log) {}
+TlsWatch::TlsWatch(const TlsPaths& paths, TlsRing* ring, EventLoop* loop, const hub::Log* log, audit::Audit audit)
+    : FileWatch(PlanFor(paths), ring, loop, log, std::move(audit)) {}
 
 }  // namespace farandole::controller::rpc

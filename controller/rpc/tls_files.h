@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/event_loop.h"
+#include "controller/audit/audit_event.h"
 #include "controller/files/exchanged.h"
 #include "controller/files/file_watch.h"
 #include "controller/hub/log.h"
@@ -40,7 +41,8 @@ using TlsRing = files::Exchanged<TlsFiles>;
 class TlsWatch : public files::FileWatch<TlsFiles> {
  public:
   // `ring` has what the files held. All outlive this.
-  TlsWatch(const TlsPaths& paths, TlsRing* ring, EventLoop* loop, const hub::Log* log);
+  TlsWatch(const TlsPaths& paths, TlsRing* ring, EventLoop* loop, const hub::Log* log,
+           audit::Audit audit = audit::NoAudit);
 };
 
 }  // namespace farandole::controller::rpc

@@ -14,9 +14,12 @@
 #include "base/auth.h"
 #include "base/door_proof.h"
 #include "base/job_name.h"
+#include "base/job_tokens.h"
 
 namespace farandole::controller::rpc {
 namespace {
+
+constexpr absl::string_view kCoordination = "/farandole.v1.Coordination/";
 
 absl::string_view View(const grpc_slice& slice) {
   return absl::string_view(reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(slice)), GRPC_SLICE_LENGTH(slice));
@@ -107,26 +110,19 @@ class Credentials final : public grpc::ServerCredentials {
 };
 
 bool IsCertifiedFor(absl::string_view job, const std::vector<std::string>& uris) {
-  return std::any_of(uris.begin(), uris.end(), [job](absl::string_view uri) {
-    return absl::ConsumePrefix(&uri, kJobUri) && (uri == job || uri == "*");
+  return std::any_of(uris.begin(), uris.end(), [&, all = AllJobsOf(NamespaceOf(job))](absl::string_view uri) {
+    return absl::ConsumePrefix(&uri, kJobUri) && (uri == job || uri == all || uri == "*");
   });
-}
-
-// Whose token this is; "" if it is none of this job.
-absl::string_view RoleOf(absl::string_view token, absl::string_view job, const token::ControllerKeys& keys) {
-  for (const std::string& key : keys) {
-    for (const char* role : {"member", "observer"}) {
-      if (EqualSecrets(token, MakeToken(key, job, role, TokenEnd(token)))) return role;
-    }
-  }
-  return "";
 }
 
 }  // namespace
 
+bool BelongsToStream(absl::string_view path) {
+  return absl::ConsumePrefix(&path, kCoordination) && (path == "Put" || path == "Get");
+}
+
 absl::Status CheckCall(const CallIdentity& call, const token::ControllerKeys& keys, int64_t now_s,
                        bool by_certificate) {
-  constexpr absl::string_view kCoordination = "/farandole.v1.Coordination/";
   constexpr absl::string_view kBearer = "Bearer ";
   const absl::Status wrong = absl::UnauthenticatedError(kWrongToken);
   if (call.ambiguous || !absl::StartsWith(call.authorization, kBearer)) return wrong;
@@ -134,19 +130,19 @@ absl::Status CheckCall(const CallIdentity& call, const token::ControllerKeys& ke
     return absl::InvalidArgumentError(absl::StrCat("the job's name must be ", kJobNameRule));
   }
   const absl::string_view token = absl::string_view(call.authorization).substr(kBearer.size());
-  const absl::string_view role = RoleOf(token, WholeJob(call.job), keys);
+  const absl::string_view role =
+      RoleOfToken(call.job, keys, TokenEnd(token), [&](absl::string_view right) { return EqualSecrets(token, right); });
   if (role.empty()) return wrong;
   if (by_certificate && !IsCertifiedFor(WholeJob(call.job), call.certified)) {
     return absl::UnauthenticatedError(absl::StrCat(kNotCertified, WholeJob(call.job), ": ", kJobUri, WholeJob(call.job),
                                                    " is not among the URIs of its subject alternative names"));
   }
-  absl::string_view method = call.path;
-  const bool takes_part = absl::ConsumePrefix(&method, kCoordination);
+  const bool takes_part = absl::StartsWith(call.path, kCoordination);
   if (takes_part && role != "member") {
     return absl::UnauthenticatedError("an observer's token may not take part in a job; a member's is wanted");
   }
-  const bool goes_on = takes_part && (method == "Put" || method == "Get");
-  if (HasEnded(TokenEnd(token), now_s) && !goes_on) return absl::UnauthenticatedError(ExpiredToken(TokenEnd(token)));
+  if (HasEnded(TokenEnd(token), now_s) && !BelongsToStream(call.path))
+    return absl::UnauthenticatedError(ExpiredToken(TokenEnd(token)));
   return absl::OkStatus();
 }
 

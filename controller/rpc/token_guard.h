@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "controller/rpc/tls_files.h"
 #include "controller/token/controller_keys.h"
 
@@ -27,7 +28,8 @@ struct CallIdentity {
 
 inline constexpr char kJobMetadata[] = "farandole-job";
 
-// May this call begin, at this moment in seconds since 1970? The tokens of a job hold for its parts, too.
+// May this call begin, at this moment in seconds since 1970? The tokens of a job hold for its parts, too, those of a
+// namespace for all of its jobs.
 // UNAUTHENTICATED: no token, a wrong one, one after its end, or an observer's where a member's is wanted.
 // INVALID_ARGUMENT: malformed job name.
 //
@@ -39,7 +41,11 @@ inline constexpr char kJobMetadata[] = "farandole-job";
 absl::Status CheckCall(const CallIdentity& call, const token::ControllerKeys& keys, int64_t now_s,
                        bool by_certificate = false);
 
-// Before the name of a job, or before "*" for all jobs, among the URIs of a certificate's subject alternative names.
+// Whether this method is one of those that go on, of which a stream makes many.
+bool BelongsToStream(absl::string_view path);
+
+// Before the name of a job, NAMESPACE.* for those of a namespace, or * for all jobs, among the URIs of a certificate's
+// subject alternative names.
 inline constexpr char kJobUri[] = "farandole:job:";
 
 // Health checks only; INVALID_ARGUMENT for everything else.

@@ -1,5 +1,7 @@
 #include "controller/token/key_file.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 namespace farandole::controller::token {
@@ -15,7 +17,7 @@ files::FileWatch<ControllerKeys>::Plan PlanFor(const std::string& path) {
 
 }  // namespace
 
-KeyFile::KeyFile(const std::string& path, KeyRing* keys, EventLoop* loop, const hub::Log* log)
-    : FileWatch(PlanFor(path), keys, loop, log) {}
+KeyFile::KeyFile(const std::string& path, KeyRing* keys, EventLoop* loop, const hub::Log* log, audit::Audit audit)
+    : FileWatch(PlanFor(path), keys, loop, log, std::move(audit)) {}
 
 }  // namespace farandole::controller::token

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/event_loop.h"
+#include "controller/audit/audit_event.h"
 #include "controller/files/file_watch.h"
 #include "controller/hub/log.h"
 #include "controller/token/key_ring.h"
@@ -15,7 +16,8 @@ namespace farandole::controller::token {
 class KeyFile : public files::FileWatch<ControllerKeys> {
  public:
   // `keys` has what the file held. All outlive this.
-  KeyFile(const std::string& path, KeyRing* keys, EventLoop* loop, const hub::Log* log);
+  KeyFile(const std::string& path, KeyRing* keys, EventLoop* loop, const hub::Log* log,
+          audit::Audit audit = audit::NoAudit);
 };
 
 }  // namespace farandole::controller::token

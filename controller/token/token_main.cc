@@ -39,13 +39,15 @@ int64_t ValidForS(CommandLine* line) {
 const Program& TokenProgram() {
   static const Program program = {"farandole-controller token",
                                   kVersion,
-                                  "--job JOB (--key-fd N | --key-file FILE) [--role ROLE] [--valid-for DURATION]",
-                                  "Prints the token with which agents take part in one job, or with which its status "
-                                  "is asked for. It holds as long\n"
-                                  "as the controller has this key, or until its end. Of two keys the first one "
-                                  "makes it.\n",
+                                  "(--job JOB | --namespace NAME) (--key-fd N | --key-file FILE) [--role ROLE] "
+                                  "[--valid-for DURATION]",
+                                  "Prints the token with which agents take part in a job, or in any job of a "
+                                  "namespace, or with which the status is\n"
+                                  "asked for. It holds as long as the controller has this key, or until its end. Of "
+                                  "two keys the first one makes it.\n",
                                   {
                                       {"--job", "JOB", "for which job"},
+                                      {"--namespace", "NAME", "for all jobs called NAME.something"},
                                       {"--key-fd", "N", "read the controller's key from this descriptor"},
                                       {"--key-file", "FILE", "read it from this file of mode 0600"},
                                       {"--role", "ROLE", "member: takes part; observer: asks for the status (member)"},
@@ -57,15 +59,22 @@ const Program& TokenProgram() {
 absl::StatusOr<std::string> TokenOf(const std::vector<std::string>& args, int64_t now_s) {
   absl::StatusOr<CommandLine> line = CommandLine::Split(TokenProgram(), args);
   if (!line.ok()) return line.status();
-  std::string job, file, role = "member";
+  std::string job, group, file, role = "member";
   int fd = -1;
   line->Text("--job", &job);
+  line->Text("--namespace", &group);
   line->Text("--key-file", &file);
   line->Text("--role", &role);
   line->Descriptor("--key-fd", &fd);
   const int64_t valid_for_s = ValidForS(&*line);
   if (!line->status().ok()) return line->status();
-  if (!IsJobName(job)) {
+  if (line->Has("--job") == line->Has("--namespace")) {
+    return absl::InvalidArgumentError("give one of --job and --namespace");
+  }
+  if (line->Has("--namespace") && !IsNamespace(group)) {
+    return absl::InvalidArgumentError(absl::StrCat("--namespace must be ", kNamespaceRule, ", not '", group, "'"));
+  }
+  if (line->Has("--job") && !IsJobName(job)) {
     return absl::InvalidArgumentError(absl::StrCat("--job must be ", kJobNameRule, ", not '", job, "'"));
   }
   if (role != "member" && role != "observer") {
@@ -76,7 +85,8 @@ absl::StatusOr<std::string> TokenOf(const std::vector<std::string>& args, int64_
   }
   const absl::StatusOr<ControllerKeys> keys = ReadKeys(fd, file);
   if (!keys.ok()) return absl::FailedPreconditionError(keys.status().message());
-  return MakeToken(keys->front(), WholeJob(job), role, valid_for_s == 0 ? kNoEnd : now_s + valid_for_s);
+  const std::string subject = line->Has("--job") ? std::string(WholeJob(job)) : AllJobsOf(group);
+  return MakeToken(keys->front(), subject, role, valid_for_s == 0 ? kNoEnd : now_s + valid_for_s);
 }
 
 int TokenMain(const std::vector<std::string>& args) {

@@ -35,6 +35,11 @@ TEST(TokenMainTest, ATokenIsThatOfTheJobAndRole) {
             MakeToken("secret", "j", "observer"));
 }
 
+TEST(TokenMainTest, ATokenMayBeForANamespace) {
+  EXPECT_EQ(*TokenOf({"--namespace", "team", "--key-fd", KeyFd("secret")}, kNowS),
+            MakeToken("secret", "team.*", "member"));
+}
+
 TEST(TokenMainTest, ATokenMayHaveAnEnd) {
   const std::pair<std::string, int64_t> durations[] = {
       {"45s", 45}, {"30m", 1800}, {"12h", 43200}, {"90d", 7776000}, {"36500d", 3153600000}};
@@ -63,6 +68,12 @@ TEST(TokenMainTest, MistakesAreNamed) {
   EXPECT_EQ(Complaint({"--job", "a b", "--key-fd", "0"}).substr(0, 13), "--job must be");
   EXPECT_EQ(Complaint({"--job", "j", "--role", "root", "--key-fd", "0"}),
             "--role must be member or observer, not 'root'");
+  EXPECT_EQ(Complaint({"--key-fd", "0"}), "give one of --job and --namespace");
+  EXPECT_EQ(Complaint({"--job", "j", "--namespace", "n", "--key-fd", "0"}), "give one of --job and --namespace");
+  for (const char* name : {"", "a.b", "a/b", "a b", "*"}) {
+    EXPECT_EQ(Complaint({"--namespace", name, "--key-fd", "0"}),
+              "--namespace must be 1 to 63 characters of [A-Za-z0-9_-], not '" + std::string(name) + "'");
+  }
   EXPECT_EQ(Complaint({"--job", "j"}), "give the controller's key with one of --key-fd and --key-file");
   EXPECT_EQ(Complaint({"--job", "j", "--key-fd", "0", "--key-file", "f"}),
             "give the controller's key with one of --key-fd and --key-file");

@@ -41,6 +41,7 @@ class Deployed:
 
     secrets: dict[str, dict[str, Any]]
     ports: dict[str, int]
+    audit: Path
 
 
 def make_secrets(folder: Path) -> dict[str, dict[str, Any]]:
@@ -72,6 +73,21 @@ def mounted(pod: dict[str, Any], secrets: dict[str, dict[str, Any]], folder: Pat
     return paths
 
 
+def configured(overlay: str, pod: dict[str, Any], folder: Path) -> dict[str, str]:
+    """The same with its ConfigMaps."""
+    names = {volume["name"]: volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume}
+    paths = {}
+    for mount in pod["containers"][0]["volumeMounts"]:
+        if mount["name"] in names:
+            made = manifests.find(overlay, "ConfigMap")
+            assert made["metadata"]["name"] == names[mount["name"]]
+            for key, text in made["data"].items():
+                here = folder / f"{mount['name']}-{key}"
+                here.write_text(text)
+                paths[f"{mount['mountPath']}/{key}"] = str(here)
+    return paths
+
+
 def moved(words: list[str], paths: dict[str, str], ports: dict[str, int]) -> list[str]:
     """The same command line for other files and ports."""
     result = []
@@ -92,17 +108,20 @@ def deployed(folder: Path) -> Iterator[Deployed]:
     secrets = make_secrets(folder / "made")
     pod = manifests.find("base", "Deployment")["spec"]["template"]["spec"]
     ports = {str(port["containerPort"]): processes.free_port() for port in pod["containers"][0]["ports"]}
-    words = moved(pod["containers"][0]["args"], mounted(pod, secrets, folder), ports)
+    paths = {**mounted(pod, secrets, folder), **configured("base", pod, folder)}
+    words = moved(pod["containers"][0]["args"], paths, ports)
+    audit = folder / "audit"
     reader, writer = os.pipe()
     command = [locate.find("farandole-controller"), *words, "--ready-fd", str(writer)]
-    process = subprocess.Popen(
-        command, pass_fds=[writer], stdin=subprocess.DEVNULL, env=processes.environment(), cwd=folder
-    )
+    with audit.open("w") as out:
+        process = subprocess.Popen(
+            command, pass_fds=[writer], stdin=subprocess.DEVNULL, stdout=out, env=processes.environment(), cwd=folder
+        )
     os.close(writer)
     try:
         with os.fdopen(reader) as file:
             assert file.readline().strip() == f"127.0.0.1:{ports['7000']}", shlex.join(command)
-        yield Deployed(secrets, ports)
+        yield Deployed(secrets, ports, audit)
     finally:
         process.kill()
         process.wait()
@@ -159,6 +178,7 @@ def test_pods_meet_at_the_controller(tmp_path: Path, controller: Deployed, overl
             place.mkdir()
             jobs.append(stack.enter_context(processes.running(command, place, {**fixed, **variables})))
         assert [job.wait() for job in jobs] == [0] * len(made), [job.report() for job in jobs]
+    assert '"event":"job_began","namespace":"default","job":"example"' in controller.audit.read_text()
     said = sorted(line for job in jobs for line in job.lines("rank "))
     total = sum(range(len(made) + 1))
     assert said == [f"{rank} {len(made)} 0 {total:.1f}" for rank in range(len(made))]

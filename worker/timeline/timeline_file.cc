@@ -9,28 +9,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/json_text.h"
 
 namespace farandole::worker::timeline {
 namespace {
 
 constexpr char kOpening[] = "[\n";
 constexpr char kClosing[] = "\n]\n";
-
-// A JSON string, with its quotes. Names are UTF-8 (checked where they enter).
-std::string Quoted(absl::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-      quoted += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      absl::StrAppend(&quoted, "\\u00", absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2));
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted += '"';
-}
 
 }  // namespace
 
@@ -62,7 +47,8 @@ void TimelineFile::Event(absl::string_view fields) {
 }
 
 void TimelineFile::Announce(int pid, absl::string_view name, absl::string_view more) {
-  Event(absl::StrCat(R"("name":"process_name","ph":"M","pid":)", pid, R"(,"args":{"name":)", Quoted(name), more, "}"));
+  Event(absl::StrCat(R"("name":"process_name","ph":"M","pid":)", pid, R"(,"args":{"name":)", JsonString(name), more,
+                     "}"));
   Event(absl::StrCat(R"("name":"process_sort_index","ph":"M","pid":)", pid, R"(,"args":{"sort_index":)", pid, "}"));
 }
 
@@ -74,7 +60,7 @@ int TimelineFile::PidOf(const std::string& tensor) {
 
 void TimelineFile::Begin(const std::string& tensor, absl::string_view activity, int64_t ts_us) {
   const int pid = PidOf(tensor);
-  Event(absl::StrCat(R"("ph":"B","name":)", Quoted(activity), R"(,"ts":)", ts_us, R"(,"pid":)", pid));
+  Event(absl::StrCat(R"("ph":"B","name":)", JsonString(activity), R"(,"ts":)", ts_us, R"(,"pid":)", pid));
 }
 
 void TimelineFile::End(const std::string& tensor, int64_t ts_us, absl::string_view args) {
@@ -89,7 +75,7 @@ void TimelineFile::Ready(const std::string& tensor, Rank rank, int64_t ts_us) {
 }
 
 void TimelineFile::Mark(absl::string_view name, int64_t ts_us) {
-  Event(absl::StrCat(R"("ph":"i","name":)", Quoted(name), R"(,"ts":)", ts_us, R"(,"s":"g","pid":0)"));
+  Event(absl::StrCat(R"("ph":"i","name":)", JsonString(name), R"(,"ts":)", ts_us, R"(,"s":"g","pid":0)"));
 }
 
 absl::Status TimelineFile::Flush() {

@@ -1,0 +1,91 @@
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "controller/hub/fakes_testing.h"
+#include "controller/hub/hub.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole::controller::hub {
+namespace {
+
+class HubNamespacesTest : public ::testing::Test {
+ protected:
+  HubNamespacesTest() {
+    HubConfig config;
+    config.limits_of = [this](absl::string_view name) { return name == "team" ? team_ : NamespaceLimits(); };
+    config.audit = [this](const audit::AuditEvent& event) {
+      told_.push_back(absl::StrCat(event.event, " ", event.job, " ", event.agent, " ", event.why));
+    };
+    hub_ = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+  }
+  std::shared_ptr<FakeStream> Join(const std::string& job, const std::string& agent = "a") {
+    auto stream = std::make_shared<FakeStream>();
+    hub_->Opened(stream, job, {agent, "h", "", 0});
+    return stream;
+  }
+
+  FakeClock clock_;
+  Log log_{LogLevel::kError};
+  NamespaceLimits team_{2, 3};
+  std::vector<std::string> told_;
+  std::unique_ptr<Hub> hub_;
+};
+
+TEST_F(HubNamespacesTest, JobsAreBoundedAndTheirPartsAreNone) {
+  const auto first = Join("team.a");
+  Join("team.a/part");
+  EXPECT_TRUE(Join("team.b")->closed.ok());
+  team_.agents_max = 100;
+  const absl::Status refused = Join("team.c")->closed;
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(refused.message(), "namespace team has as many jobs as this controller's limits allow it: 2");
+  EXPECT_TRUE(Join("team.b/part")->closed.ok()) << "of a job that there is";
+  EXPECT_TRUE(Join("other.c")->closed.ok());
+  EXPECT_TRUE(Join("team")->closed.ok()) << "of the namespace default";
+  hub_->Closed(first.get(), "team.a", "a");
+  EXPECT_EQ(Join("team.c")->closed.code(), absl::StatusCode::kResourceExhausted) << "team.a/part is there still";
+}
+
+TEST_F(HubNamespacesTest, AgentsAreBoundedAndOneThatComesAgainIsNoOther) {
+  Join("team.a", "a");
+  Join("team.a", "b");
+  const auto last = Join("team.b", "c");
+  const absl::Status refused = Join("team.b", "d")->closed;
+  EXPECT_EQ(refused.message(), "namespace team has as many agents as this controller's limits allow it: 3");
+  EXPECT_TRUE(Join("other.b", "d")->closed.ok());
+  EXPECT_TRUE(Join("team.a", "b")->closed.ok());
+  hub_->Closed(last.get(), "team.b", "c");
+  EXPECT_TRUE(Join("team.b", "d")->closed.ok());
+  // What is there stays when the limit is lowered.
+  team_.agents_max = 1;
+  EXPECT_TRUE(Join("team.a", "a")->closed.ok());
+  EXPECT_EQ(Join("team.a", "x")->closed.code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(HubNamespacesTest, StreamsThatSayNothingAreBounded) {
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(hub_->StreamBegins(absl::StrCat("team.", i)).ok()) << i;
+  EXPECT_EQ(hub_->StreamBegins("team.0").message(),
+            "namespace team has as many streams of agents as this controller's limits allow it: 6");
+  EXPECT_TRUE(hub_->StreamBegins("other.0").ok());
+  hub_->StreamEnded("team.3");
+  EXPECT_TRUE(hub_->StreamBegins("team.9").ok());
+}
+
+TEST_F(HubNamespacesTest, WhoComesAndGoesIsTold) {
+  const auto stream = Join("team.a");
+  hub_->Closed(stream.get(), "team.a", "a");
+  team_.jobs_max = 1;
+  Join("team.b");
+  Join("team.c");
+  EXPECT_THAT(told_,
+              ::testing::ElementsAre(
+                  "job_began team.a  ", "agent_connected team.a a ", "agent_disconnected team.a a ",
+                  "job_ended team.a  ", "job_began team.b  ", "agent_connected team.b a ",
+                  "agent_refused team.c a namespace team has as many jobs as this controller's limits allow it: 1"));
+}
+
+}  // namespace
+}  // namespace farandole::controller::hub
