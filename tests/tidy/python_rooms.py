@@ -63,7 +63,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "launch.workers",
     ),
     "launch.keeper": ("base", "session", "launch.hosts", "launch.processes"),
-    "launch.kubernetes": ("launch.processes", "launch.settings", "version"),
+    "launch.kubernetes": ("launch.dashboard", "launch.processes", "launch.settings", "launch.status", "version"),
     "launch.processes": ("base",),
     "launch.remote": ("base", "launch.hosts", "launch.processes", "launch.settings", "launch.workers", "version"),
     "launch.settings": ("base", "launch.hosts"),

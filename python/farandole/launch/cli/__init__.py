@@ -83,12 +83,7 @@ def _add_dashboard(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         "minutes after the job if nobody looks any more.",
     )
     _add_job_flags(parser)
-    parser.add_argument(
-        "--listen",
-        default="127.0.0.1:0",
-        metavar="HOST:PORT",
-        help="where the page is served (127.0.0.1:0, a free port); beyond loopback only with --insecure: without TLS",
-    )
+    flags.add_listen(parser)
 
 
 def _add_job_flags(parser: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import NoReturn
 
 from farandole.launch.dashboard import server
@@ -82,11 +83,21 @@ def _address(arguments: argparse.Namespace) -> tuple[str, int]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the subcommand; returns the exit code."""
+    return show(arguments, lambda: find(arguments))
+
+
+def show(arguments: argparse.Namespace, find_jobs: Callable[[], list[Job]]) -> int:
+    """Serves the page about the one job that there is, until Ctrl-C or its end; returns the exit code.
+
+    Args:
+        arguments: `listen` and `insecure`; `name` for what is said.
+        find_jobs: finds it.
+    """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminate)
     try:
         address = _address(arguments)
-        jobs = find(arguments)
+        jobs = find_jobs()
         if not jobs:
             say(f"no job of this user on this host begins with {arguments.name!r}" if arguments.name else "no job runs")
             return 1

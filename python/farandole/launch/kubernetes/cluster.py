@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 import json
 import os
@@ -172,6 +173,22 @@ class Cluster:
         selector = f"involvedObject.kind={kind},involvedObject.name={name},type=Warning"
         found = self._ask(self._core.list_namespaced_event, self.namespace, field_selector=selector).items
         return [" ".join((event.message or "").split()) for event in found]
+
+    def secret(self, job: str) -> dict[str, str]:
+        """What the Secret of a job holds."""
+        data = self._ask(self._core.read_namespaced_secret, job, self.namespace).data or {}
+        return {name: base64.b64decode(value).decode() for name, value in data.items()}
+
+    def connect(self, pod: str, port: int) -> Any:
+        """A socket that is connected to a port of a pod, by way of the API server. Any thread."""
+        # While it connects it puts something of its own into the place of the API client's calls.
+        api = self._kubernetes.client.CoreV1Api(self._kubernetes.client.ApiClient())
+        forward = importlib.import_module("kubernetes.stream").portforward
+        try:
+            found = forward(api.connect_get_namespaced_pod_portforward, pod, self.namespace, ports=str(port))
+        except self._errors as error:
+            raise ClusterError(f"no way to port {port} of pod {pod}: {sentence_of(error)}") from error
+        return found.socket(port)
 
     def log(self, pod: str, follow: bool, since_s: int | None) -> Iterator[tuple[str, bytes]]:
         """What a pod's script has printed and, with `follow`, will print: lines, each with the time at which it was

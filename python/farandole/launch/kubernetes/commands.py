@@ -12,19 +12,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from farandole.launch.kubernetes import manifests
+from farandole.launch.dashboard import commands as dashboard
+from farandole.launch.kubernetes import forward, manifests
 from farandole.launch.kubernetes.cluster import Cluster, ClusterError, Uids, ended, why_waits
 from farandole.launch.kubernetes.manifests import LEAST, MOST, SLOTS, JobSpec, Keys
 from farandole.launch.kubernetes.output import AGAIN_S, REST_S, Output, say
 from farandole.launch.kubernetes.run import LOOK_S, Run
+from farandole.launch.processes import tokens
 from farandole.launch.processes.controller import certificate
 from farandole.launch.settings.flags import UsageError
+from farandole.launch.status import jobs, query, view
 
 # Of an elastic job so many pods may fail, which is what Kubernetes does by itself.
 ELASTIC_ATTEMPTS = 6
 # An object's name ends with -controller, and a pod's with its number; both have to be names of DNS.
 NAME = r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"
 INTERRUPTED = 130
+# Of a controller's answer on its way through the API server.
+ASK_S = 10.0
 
 
 def _name_of(parsed: argparse.Namespace) -> str:
@@ -224,7 +229,39 @@ def _status(parsed: argparse.Namespace) -> int:
         end = ended(pod)
         more = f"exit code {end.code} {end.why}".rstrip() if end is not None else why_waits(pod)
         print(f"  {pod.metadata.name}: {pod.status.phase} on {pod.spec.node_name or 'no node'}" + f" {more}".rstrip())
+    if not over:
+        print("\n".join(_ranks(cluster, parsed.name)))
     return 0
+
+
+def _target(cluster: Cluster, name: str, address: str) -> query.Target:
+    """How the controller of a job is asked."""
+    held = cluster.secret(name)
+    if not {"key", "certificate"} <= held.keys():
+        raise ClusterError(
+            f"Secret {name} has no key and certificate of a controller: `farandole kubernetes run` makes it"
+        )
+    token = tokens.observer_token(held["key"].strip(), name)
+    return query.Target(name, address, token=token, certificate=held["certificate"])
+
+
+def _ranks(cluster: Cluster, name: str) -> list[str]:
+    """Who waits for whom, as lines, or why that is not known."""
+    with forward.to_controller(cluster, name) as way:
+        try:
+            return list(view.lines(view.page(_target(cluster, name, way.address).get(ASK_S), ())))
+        except query.QueryError as error:
+            return [f"who waits for whom is not known: {way.failure or error}"]
+        except ClusterError as error:
+            return [f"who waits for whom is not known: {error}"]
+
+
+def _dashboard(parsed: argparse.Namespace) -> int:
+    cluster = Cluster(parsed.namespace, parsed.context)
+    _job_of(cluster, parsed.name)
+    with forward.to_controller(cluster, parsed.name) as way:
+        job = jobs.Job(_target(cluster, parsed.name, way.address), None)
+        return dashboard.show(parsed, lambda: [job])
 
 
 def _scale(parsed: argparse.Namespace) -> int:
@@ -259,6 +296,7 @@ ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "logs": _logs,
     "scale": _scale,
     "status": _status,
+    "dashboard": _dashboard,
     "delete": _delete,
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from farandole.launch.kubernetes.manifests import CONTROLLER_IMAGE
-from farandole.launch.settings.flags import count, number
+from farandole.launch.settings.flags import add_listen, count, number
 
 Parsers = argparse._SubParsersAction
 
@@ -117,7 +117,14 @@ def add(commands: Parsers[argparse.ArgumentParser]) -> None:
     scale.add_argument(
         "-np", "--num-proc", dest="processes", type=count, required=True, metavar="N", help="number of processes"
     )
-    for name, text in (("status", "shows the pods of a job"), ("delete", "ends a job and deletes what it consists of")):
+    for name, text in (
+        ("status", "shows the pods of a job, and who waits for whom"),
+        ("dashboard", "shows a page about a job on this machine"),
+        ("delete", "ends a job and deletes what it consists of"),
+    ):
         parser = actions.add_parser(name, help=text)
         _add_where(parser)
         parser.add_argument("name", metavar="JOB")
+        if name == "dashboard":
+            add_listen(parser)
+            parser.add_argument("--insecure", action="store_true", help="the network of --listen can be trusted")

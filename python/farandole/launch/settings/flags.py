@@ -60,6 +60,16 @@ def _positive(given: str) -> float:
     return value
 
 
+def add_listen(parser: argparse.ArgumentParser) -> None:
+    """Where `farandole dashboard` serves its page."""
+    parser.add_argument(
+        "--listen",
+        default="127.0.0.1:0",
+        metavar="HOST:PORT",
+        help="where the page is served (127.0.0.1:0, a free port); beyond loopback only with --insecure: without TLS",
+    )
+
+
 def add_arguments(run: argparse.ArgumentParser) -> None:
     """All flags and the command."""
     run.add_argument("-np", "--num-proc", dest="processes", type=count, metavar="N", help="number of processes")
