@@ -30,6 +30,8 @@ IMAGES = {
     "controller": ("controller", ""),
     "worker": ("worker", ""),
     "worker-torch": ("worker", "torch==2.13.0"),
+    # The release without a local part ("+cpu") brings CUDA and NCCL: gigabytes, made only when it is named.
+    "worker-torch-cuda": ("worker", "torch===2.13.0"),
     "worker-tensorflow": ("worker", "tensorflow-cpu==2.21.0"),
     # With what examples/torch_*.py import.
     "worker-examples": ("worker", "torch==2.13.0 scikit-learn tqdm"),
