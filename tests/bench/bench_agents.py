@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -34,6 +34,9 @@ ATTACK_S = 3.0 if QUICK else 10.0
 # In which neither the attack begins nor ends.
 EDGE_S = 0.5
 KEY = "b" * 64
+# The namespace of the tenant's jobs, and what it may have where there are limits.
+TENANT = "tenant"
+LIMITS = f"{TENANT} jobs=4 agents=64\n"
 AGENT = bench_control.BIN / "agent" / "farandole-agent"
 # The first is the peer: what the others take from the machine, whatever the controller does.
 KINDS = {
@@ -42,6 +45,11 @@ KINDS = {
     "streams": "streams that say nothing",
     "announcing": "a job that announces as fast as it can",
 }
+
+
+def what_of(kind: str, limits: str) -> str:
+    """Of the tenant, for a row."""
+    return KINDS.get(kind, "nobody else") + (f", with limits ({limits.strip()})" if limits else "")
 
 
 def joining() -> list[report.Row]:
@@ -95,7 +103,7 @@ class Site:
 
 
 @contextmanager
-def site() -> Iterator[Site]:
+def site(limits: str = "") -> Iterator[Site]:
     with tempfile.TemporaryDirectory(prefix="farandole-bench-") as scratch, ExitStack() as stack:
         folder = Path(scratch)
         key = folder / "key"
@@ -104,6 +112,9 @@ def site() -> Iterator[Site]:
         reader, writer = os.pipe()
         command = [str(CONTROLLER), "--key-file", str(key), "--ready-fd", str(writer)]
         command += ["--tls-cert", str(TLS["tls_cert"]), "--tls-key", str(TLS["tls_key"])]
+        if limits:
+            (folder / "limits").write_text(limits)
+            command += ["--limits-file", str(folder / "limits")]
         process = subprocess.Popen(command, pass_fds=[writer], stdin=subprocess.DEVNULL, env=processes.environment())
         stack.callback(process.wait)
         stack.callback(process.kill)
@@ -114,7 +125,7 @@ def site() -> Iterator[Site]:
 
 def attack(place: Site, kind: str, index: int) -> str:
     """What the tenant says that it has done."""
-    job = f"{kind}-{index}"
+    job = f"{TENANT}.{kind}-{index}"
     if kind == "announcing":
         with place.job(job, kind, 2, ATTACK_S) as found:
             pass
@@ -140,12 +151,12 @@ def felt(neighbour: processes.Job, begin: float, end: float) -> list[float]:
     return times
 
 
-def neighbours() -> tuple[list[report.Row], dict[str, str]]:
+def neighbours(kinds: Iterable[str], limits: str = "") -> tuple[list[report.Row], dict[str, str]]:
     """By turns; medians of the rounds, and the 99th percentile of all steps."""
-    took: dict[str, list[float]] = {kind: [] for kind in ("quiet", *KINDS)}
+    took: dict[str, list[float]] = {kind: [] for kind in ("quiet", *kinds)}
     medians: dict[str, list[float]] = {kind: [] for kind in took}
     did, memory = {}, {}
-    with site() as place, place.job("neighbour", "neighbour", 4) as neighbour:
+    with site(limits) as place, place.job("neighbour", "neighbour", 4) as neighbour:
         neighbour.wait_for(lambda: len(neighbour.lines("step ")) > 100, "the first steps")
         for index in range(ROUNDS):
             for kind in took:
@@ -160,22 +171,22 @@ def neighbours() -> tuple[list[report.Row], dict[str, str]]:
                 memory[kind] = place.resident_mb()
     rows = []
     for kind, times in took.items():
-        what = KINDS.get(kind, "nobody else")
-        row = report.row(f"one new tensor of 4 ranks, TLS, beside {what}", "us", medians[kind])
+        row = report.row(f"one new tensor of 4 ranks, TLS, beside {what_of(kind, limits)}", "us", medians[kind])
         row.p99 = statistics.quantiles(times, n=100)[98]
         rows.append(row)
     for kind in took:
-        rows.append(
-            report.Row(f"resident memory after {KINDS.get(kind, 'nobody else')}, last round", memory[kind], "MB")
-        )
+        rows.append(report.Row(f"resident memory after {what_of(kind, limits)}, last round", memory[kind], "MB"))
     return rows, did
 
 
 def main() -> None:
     """Prints a table, writes build/bench/agents.json."""
     rows = joining()
-    more, did = neighbours()
-    report.write("agents", rows + more, "make bench-agents", did=did, streams_asked=CONNECTIONS_MAX * STREAMS_EACH)
+    more, did = neighbours(KINDS)
+    limited, kept = neighbours(["streams"], LIMITS)
+    did["streams with limits"] = kept["streams"]
+    asked = CONNECTIONS_MAX * STREAMS_EACH
+    report.write("agents", rows + more + limited, "make bench-agents", did=did, streams_asked=asked)
     for kind, what in did.items():
         print(f"{kind}: {what} in {ATTACK_S:.0f} s")
 
