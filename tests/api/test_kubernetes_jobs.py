@@ -290,3 +290,24 @@ def test_lines_of_a_log() -> None:
     rest = list(lines.take(b"rpc error\n"))
     assert b"".join(text for _, text in long + rest) == b"x" * (65 << 10) + b"rpc error\n"
     assert long[0][0] == rest[0][0] > second[0][0]
+
+
+class Printing(Stand):
+    """Each pod prints its name, once."""
+
+    def log(self, name: str, follow: bool, since: int | None) -> Iterator[tuple[str, bytes]]:
+        yield "1", f"{name}\n".encode()
+
+
+def test_logs_follow_pods_that_come_later(
+    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    later = [*RUNNING, pod("j-2", 2, "Running"), pod("j-3", 3, "Pending")]
+    cluster = Printing(RUNNING, ClusterError("not now", 503), later, [pod("j-2", 2, "Succeeded")])
+    cluster.ended = "Complete"
+    monkeypatch.setattr(commands, "Cluster", lambda *_: cluster)
+    monkeypatch.setattr(commands, "LOOK_S", 0.01)
+    asked = argparse.Namespace(action="logs", namespace="", context="", name="j", follow=True)
+    assert commands.start(asked) == 0
+    printed = capfdbinary.readouterr().out.decode().split()
+    assert set(printed) == {"j-0", "j-1", "j-2"} and printed.count("j-2") == 1

@@ -6,7 +6,6 @@ import argparse
 import re
 import secrets
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +27,8 @@ ELASTIC_ATTEMPTS = 6
 # An object's name ends with -controller, and a pod's with its number; both have to be names of DNS.
 NAME = r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"
 INTERRUPTED = 130
+# Conditions of a Job that has ended.
+OVER = ("Complete", "Failed")
 # Of a controller's answer on its way through the API server.
 ASK_S = 10.0
 
@@ -196,34 +197,32 @@ def _logs(parsed: argparse.Namespace) -> int:
     cluster = Cluster(parsed.namespace, parsed.context)
     _job_of(cluster, parsed.name)
     output = Output(cluster, parsed.follow)
-    for pod in cluster.pods(parsed.name, "script"):
-        if pod.status.phase != "Pending":
-            output.follow(pod.metadata.name, ended(pod) is not None)
-    if parsed.follow:
-        threading.Thread(target=_note_ends, args=(cluster, parsed.name, output), daemon=True).start()
-    # What has been printed comes at once; what will be comes when it will.
-    output.end(None if parsed.follow else REST_S)
+    # Pods come as long as the job goes on.
+    while not _print_logs(cluster, parsed.name, output) and parsed.follow and not output.failure:
+        time.sleep(LOOK_S)
+    output.end(REST_S)
     return 1 if output.failure else 0
 
 
-def _note_ends(cluster: Cluster, name: str, output: Output) -> None:
-    """Tells `output` which pods are over."""
-    while True:
-        time.sleep(LOOK_S)
-        try:
-            pods = cluster.pods(name, "script")
-            for pod in pods:
-                if ended(pod) is not None:
-                    output.follow(pod.metadata.name, True)
-            output.forget({pod.metadata.name for pod in pods})
-        except ClusterError:
-            continue
+def _print_logs(cluster: Cluster, name: str, output: Output) -> bool:
+    """Has the lines of all pods printed that there are by now; whether no other one will come."""
+    try:
+        job, pods = cluster.job(name), cluster.pods(name, "script")
+    except ClusterError as error:
+        if error.code in (401, 403):
+            raise
+        return False
+    for pod in pods:
+        if pod.status.phase != "Pending":
+            output.follow(pod.metadata.name, ended(pod) is not None)
+    output.forget({pod.metadata.name for pod in pods})
+    return job is None or any(c.status == "True" and c.type in OVER for c in job.status.conditions or ())
 
 
 def _status(parsed: argparse.Namespace) -> int:
     cluster = Cluster(parsed.namespace, parsed.context)
     job = _job_of(cluster, parsed.name)
-    over = [c for c in job.status.conditions or () if c.status == "True" and c.type in ("Complete", "Failed")]
+    over = [c for c in job.status.conditions or () if c.status == "True" and c.type in OVER]
     print(f"job {parsed.name}: {over[0].type.lower() if over else 'under way'}")
     for pod in cluster.pods(parsed.name, "controller") + cluster.pods(parsed.name, "script"):
         end = ended(pod)
