@@ -16,6 +16,30 @@ namespace {
 
 using Lines = hub::NotedLog::Lines;
 
+// RSA of 512 bits, made for this test alone.
+constexpr char kWeakCertificate[] = R"(-----BEGIN CERTIFICATE-----
+MIIBdzCCASGgAwIBAgIUFlIZIrNt4fWa0ZqkboYrQKxwFIowDQYJKoZIhvcNAQEL
+BQAwDzENMAsGA1UEAwwEd2VhazAgFw0yNjExMjYwMDI5NDBaGA8yMTI2MTEwMjAw
+Mjk0MFowDzENMAsGA1UEAwwEd2VhazBcMA0GCSqGSIb3DQEBAQUAA0sAMEgCQQCc
+n4yhtvGcm9v0KlK7vmHLUNBjqy1+KDYbX8+xbBNg8o9s1bEHS4Rh4rtBdfETQ0hd
+JGV+qx7Q52wTxkY7wXYHAgMBAAGjUzBRMB0GA1UdDgQWBBT0AHfqOoMtZ0Bqzp/R
+2dMNGUu6bTAfBgNVHSMEGDAWgBT0AHfqOoMtZ0Bqzp/R2dMNGUu6bTAPBgNVHRMB
+Af8EBTADAQH/MA0GCSqGSIb3DQEBCwUAA0EAVEwR2OOb38BFZmVp9bcHvtHJ1lrb
+qBv9a1/qLYwgULozzwAlpk8OJsw5cbr7lVA3evDQ8laP90hnGOB8BetvIg==
+-----END CERTIFICATE-----
+)";
+constexpr char kWeakKey[] = R"(-----BEGIN PRIVATE KEY-----
+MIIBVAIBADANBgkqhkiG9w0BAQEFAASCAT4wggE6AgEAAkEAnJ+MobbxnJvb9CpS
+u75hy1DQY6stfig2G1/PsWwTYPKPbNWxB0uEYeK7QXXxE0NIXSRlfqse0OdsE8ZG
+O8F2BwIDAQABAkBSLCNMdP8ue1dbMxlVBv2n/i5XHGgx2EcK9amyHFHOeqJFlbpc
+H3FtBAQ1fY/lide7cJdZRG1d3tkn2KDwTFiBAiEAyifG0bEOCtvtUxx2hWWNyyEy
+Leb6Pdtv7L4OhYWbSVsCIQDGVxsGCe1SW4JxIJOw/H9OvGuVv0Wd39BufQQL7qJ5
+xQIhAJGRgwGMVWhMZeDrJg14y1nyVYfoQ1o3oakAUsSjKObxAiBFZSCtYjfIwv/G
+uREzsYSRdddmk3+2FyMEJXWO/zWVyQIgEUZHhU50MD5/75ERrNdCcVBUYWnTIA9R
+FD4hpEKdd9w=
+-----END PRIVATE KEY-----
+)";
+
 class TlsFilesTest : public ::testing::Test {
  protected:
   TlsFilesTest() {
@@ -40,7 +64,8 @@ class TlsFilesTest : public ::testing::Test {
 };
 
 TEST_F(TlsFilesTest, WhatCannotServeIsNamed) {
-  EXPECT_EQ(Complaint(), absl::StrCat(paths_.certificate_chain, " cannot be read or holds no certificate in PEM"));
+  EXPECT_EQ(Complaint(),
+            absl::StrCat(paths_.certificate_chain, " cannot be read, or does not hold whole certificates in PEM"));
   WritePair("a");
   Write(paths_.private_key, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n");
   EXPECT_EQ(Complaint(),
@@ -49,7 +74,8 @@ TEST_F(TlsFilesTest, WhatCannotServeIsNamed) {
   EXPECT_EQ(Complaint(), absl::StrCat(paths_.private_key, " is not the key of ", paths_.certificate_chain));
   WritePair("a");
   Write(paths_.client_roots, "nothing");
-  EXPECT_EQ(Complaint(), absl::StrCat(paths_.client_roots, " cannot be read or holds no certificate in PEM"));
+  EXPECT_EQ(Complaint(),
+            absl::StrCat(paths_.client_roots, " cannot be read, or does not hold whole certificates in PEM"));
   Write(paths_.client_roots, Made("c").certificate);
   const absl::StatusOr<TlsFiles> read = ReadTlsFiles(paths_);
   ASSERT_TRUE(read.ok()) << read.status();
@@ -58,6 +84,22 @@ TEST_F(TlsFilesTest, WhatCannotServeIsNamed) {
   EXPECT_EQ(read->client_roots, Made("c").certificate);
   paths_.client_roots = "";
   EXPECT_EQ(ReadTlsFiles(paths_)->client_roots, "");
+}
+
+TEST_F(TlsFilesTest, EveryCertificateOfABundleCounts) {
+  WritePair("a");
+  const std::string good = Made("c").certificate;
+  Write(paths_.client_roots, good + Made("d").certificate + "words after them say nothing\n");
+  EXPECT_TRUE(ReadTlsFiles(paths_).ok());
+  Write(paths_.client_roots, good + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+  EXPECT_EQ(Complaint(),
+            absl::StrCat(paths_.client_roots, " cannot be read, or does not hold whole certificates in PEM"));
+}
+
+TEST_F(TlsFilesTest, WhatOpenSslWouldNotServeWithIsNamed) {
+  Write(paths_.certificate_chain, kWeakCertificate);
+  Write(paths_.private_key, kWeakKey);
+  EXPECT_EQ(Complaint(), absl::StrCat(paths_.certificate_chain, " is refused by OpenSSL: ee key too small"));
 }
 
 TEST_F(TlsFilesTest, APipeInItsPlaceHoldsUpNobody) {
