@@ -71,12 +71,12 @@ images: wheel  ## container images as files, without Docker: build/images/*.tar 
 	@$(VENV)/python scripts/build_images.py $(IMAGES)
 
 .PHONY: test-kubernetes
-test-kubernetes: wheel  ## pods on a cluster that is built from Debian's source the first time, some minutes (needs root)
+test-kubernetes: wheel  ## pods on a cluster of two nodes, built from Debian's source the first time; SHORT=1: three minutes of it (needs root)
 	@scripts/install_deps.sh --buildah
 	@scripts/install_deps.sh --kubectl
 	@scripts/install_kubernetes.sh
 	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests/with_kubernetes" $(VENV)/python -m pytest -q -rs -s \
-	  --junitxml=build/test/test-kubernetes.xml tests/with_kubernetes
+	  --junitxml=build/test/test-kubernetes.xml $(if $(SHORT),-m short) tests/with_kubernetes
 
 .PHONY: test-manifests
 test-manifests: deps  ## deploy/kubernetes and deploy/compose: rendered, against schemas and policies, and run as processes; needs what `make build` builds

@@ -89,6 +89,10 @@ class Jobs:
             about["labels"][INDEX] = index
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job.metadata.name, "uid": job.metadata.uid}
         about["ownerReferences"] = [{**owner, "controller": True}]
+        # What a scheduler does by itself for other pods that belong together: half of them to each node.
+        alike = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+        selector = {"matchLabels": {"controller-uid": job.metadata.uid}}
+        spec.setdefault("topologySpreadConstraints", [{**alike, "labelSelector": selector}])
         for container in spec["containers"] if index else ():
             container.setdefault("env", []).append({"name": "JOB_COMPLETION_INDEX", "value": index})
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}

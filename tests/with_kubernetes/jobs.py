@@ -1,0 +1,203 @@
+"""Jobs as users make them, `farandole kubernetes run`, and what the cluster says of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import Cluster
+from node import until
+
+IMAGE = "farandole/worker-examples:0.1.0"
+RUN_S = 120.0
+# Steps of a tenth of a second, until a file in a pod says that it is enough. Each rank says the longest of every five.
+STEADY = """
+import os, time
+import torch
+import farandole.torch as hvd
+hvd.init()
+print("begins", flush=True)
+longest, last, step = 0.0, time.monotonic(), 0
+while True:
+    assert hvd.allreduce(torch.ones(1000), op=hvd.Sum, name="x")[0] == hvd.size()
+    over = torch.tensor([float(os.path.exists("/tmp/enough"))])
+    over = hvd.allreduce(over, op=hvd.Max, name="enough")[0]
+    now = time.monotonic()
+    longest, last, step = max(longest, now - last), now, step + 1
+    if step % 5 == 0:
+        print(f"rank {hvd.rank()} step {step} longest {longest:.3f}", flush=True)
+        longest = 0.0
+    if over: break
+    time.sleep(0.1)
+print(f"done after step {step}", flush=True)
+hvd.shutdown()
+"""
+# So many steps after a fault has been made good still count as being under it.
+AFTER = 20
+
+
+class Job:
+    """`farandole kubernetes run`, as a user would see it."""
+
+    def __init__(self, cluster: Cluster, name: str, words: list[str]) -> None:
+        self.cluster, self.name = cluster, name
+        folder = cluster.folder / "jobs"
+        folder.mkdir(exist_ok=True)
+        self._out, self._err = folder / f"{name}.out", folder / f"{name}.err"
+        # A name may be used twice, by a command that is refused.
+        with self._out.open("ab") as out, self._err.open("ab") as err:
+            self.process = cluster.python("-m", "farandole", "kubernetes", *words, stdout=out, stderr=err)
+
+    @property
+    def stdout(self) -> str:
+        """What has come so far."""
+        return self._out.read_text()
+
+    @property
+    def stderr(self) -> str:
+        """What has come so far."""
+        return self._err.read_text()
+
+    def wait(self, seconds: float = RUN_S) -> int:
+        """Its exit code."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"not within {seconds:.0f} s\n{self.report()}")
+
+    def until(self, done: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
+        """What `done` returns, once it is true; fails the test with all that there is to say otherwise."""
+        try:
+            return until(done, what, seconds)
+        except TimeoutError as error:
+            pytest.fail(f"{error}\n{self.report()}")
+
+    def report(self) -> str:
+        """What it has said, and what the cluster says of its pods."""
+        told = self.cluster.kubectl("get", "pods,events", "-o", "wide", check=False).stdout
+        return f"--- stdout\n{self.stdout[-6000:]}--- stderr\n{self.stderr[-3000:]}--- cluster\n{told[-6000:]}"
+
+    def pods(self, role: str = "script") -> list[Any]:
+        """As Kubernetes has them."""
+        return self.cluster.get("pods", "-l", f"farandole.dev/job={self.name},farandole.dev/role={role}")["items"]
+
+    def running(self, role: str = "script") -> list[Any]:
+        """Those that are to stay."""
+        pods = self.pods(role)
+        return [p for p in pods if p["status"]["phase"] == "Running" and "deletionTimestamp" not in p["metadata"]]
+
+    def lines(self) -> str:
+        """What the pods that are there have printed."""
+        selector = f"farandole.dev/job={self.name},farandole.dev/role=script"
+        return self.cluster.kubectl("logs", "-l", selector, "--tail", "-1", check=False).stdout
+
+    def enough(self) -> None:
+        """Has a script that goes on until then end."""
+        self.cluster.kubectl("exec", name_of(self.running()[0]), "--", "touch", "/tmp/enough")
+
+
+@contextmanager
+def run(cluster: Cluster, name: str, ranks: int, code: str, *options: str) -> Iterator[Job]:
+    """A job of a script, which is deleted afterwards; names are not used twice."""
+    words = ["run", "-np", str(ranks), "--name", name, "--image", IMAGE]
+    words += ["--pull", "Never", "--start-timeout", "90", *options, "--", "python", "-c", code]
+    job = Job(cluster, name, words)
+    try:
+        until(lambda: job.process.poll() is not None or named(cluster, f"{name}-controller"), "the Service", 30)
+        yield job
+    finally:
+        if job.process.poll() is None:
+            job.process.kill()
+            job.process.wait()
+        cluster.kubectl("delete", "secret", name, "--ignore-not-found", "--wait=false")
+
+
+def named(cluster: Cluster, service: str) -> bool:
+    """Whether a Service is there, which has its name from then on."""
+    if cluster.kubectl("get", "service", service, check=False).returncode:
+        return False
+    cluster.name_services()
+    return True
+
+
+def command(cluster: Cluster, *words: str) -> str:
+    """What a command of `farandole kubernetes` prints."""
+    process = cluster.python("-m", "farandole", "kubernetes", *words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    output, _ = process.communicate(timeout=90)
+    assert process.returncode == 0, output
+    return output
+
+
+def name_of(pod: Any) -> str:
+    """Of an object."""
+    return pod["metadata"]["name"]
+
+
+def node_of(pod: Any) -> str:
+    """The name of its node."""
+    return pod["spec"]["nodeName"]
+
+
+def leads(job: Job) -> Any:
+    """The pod of its controller that is ready; None: there is none."""
+    for pod in job.running("controller"):
+        if all(container["ready"] for container in pod["status"].get("containerStatuses", [{"ready": False}])):
+            return pod
+    return None
+
+
+def leads_instead(job: Job, of: Any) -> Any:
+    """Another pod, that is ready."""
+    pod = leads(job)
+    return pod if pod and name_of(pod) != name_of(of) else None
+
+
+def process_of(pod: str, program: str) -> int:
+    """The oldest process of a pod that runs this program, as it is on this machine."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (place / "cmdline").read_bytes().split(b"\0")
+            variables = (place / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(program.encode()) and f"HOSTNAME={pod}".encode() in variables:
+            found.append(int(place.name))
+    assert found, f"no {program} in pod {pod}"
+    return min(found)
+
+
+def kill(pod: str, program: str) -> None:
+    """kill -9, from outside."""
+    os.kill(process_of(pod, program), signal.SIGKILL)
+
+
+def steps(said: str) -> dict[str, int]:
+    """By rank the last step of a STEADY job that it has said."""
+    return {rank: int(step) for rank, step in re.findall(r"rank (\d+) step (\d+) ", said)}
+
+
+def longest_step(read: Callable[[], str], ranks: int, fault: Callable[[], None]) -> float:
+    """How long the longest step of a STEADY job took while something happened to it, in seconds. Fails the test if it
+    does not go on, or has begun anew.
+
+    Args:
+        read: what the job has printed so far.
+        fault: returns when the fault has been made good.
+    """
+    before = steps(read())
+    assert len(before) == ranks
+    fault()
+    goal = {rank: step + AFTER for rank, step in steps(read()).items()}
+    until(lambda: all(step >= goal[rank] for rank, step in steps(read()).items()), "steps after the fault", 60)
+    said = read()
+    assert said.count("begins") == ranks, "no rank has begun anew"
+    found = re.findall(r"rank (\d+) step (\d+) longest ([\d.]+)", said)
+    return max(float(seconds) for rank, step, seconds in found if int(step) > before[rank])
