@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "base/address.h"
 #include "base/auth.h"
+#include "base/clock.h"
 #include "base/command_line.h"
 #include "base/descriptor_limit.h"
 #include "base/event_loop.h"
@@ -89,6 +90,8 @@ rpc::ServerConfig MakeConfig(const Options& options, const Held& held, const aud
   // Lives of a controller are ordered, also across hosts: beside the ends of tokens the only use of the wall clock. If
   // it was set back, the hub counts on from what agents say that they know.
   config.hub.job.controller_incarnation = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
+  // There may have been another one before it.
+  config.hub.job.serves_since = Clock::Monotonic().Now();
   config.hub.job.settings = options.settings;
   config.hub.greater_incarnation = [](uint64_t than) {
     const std::string random = RandomBytes(2);

@@ -81,6 +81,7 @@ Actions Job::AgentConnected(const AgentHello& hello, TimePoint now) {
   // Whatever its workers said before, on another stream, is void until they say Hello.
   s.CloseSessions(hello.agent_id, &actions);
   s.agents.Connect(hello, now);
+  s.joining.OnAgent(hello.controller_incarnation, now);
   AgentWelcome welcome;
   welcome.controller_incarnation = s.config.controller_incarnation;
   welcome.version = kVersion;
@@ -245,7 +246,7 @@ void Job::State::AfterGather(TimePoint now, Actions* actions) {
   if (!registration.gather()->complete()) return;
   members::KeyStore keys;
   const recovery::Recovery recovery = registration.Finish(&keys);
-  joining.Restored(recovery.found());
+  joining.Restored(recovery.found(), actions);
   generation = std::make_unique<Generation>(recovery, config);
   generation->TakeKeys(std::move(keys));
   actions->Because(absl::StrCat("generation ", generation->id().number, ", size ", generation->roster().size(),
@@ -392,7 +393,7 @@ bool Job::Idle() const {
   return !s.agents.AnyConnected() && s.joining.Empty() && !s.Occupied();
 }
 
-const FinishedRun& Job::finished() const { return state_->joining.finished(); }
+FinishedRun Job::finished() const { return state_->joining.finished(); }
 
 uint64_t Job::last_generation() const { return state_->generations.last(); }
 

@@ -56,7 +56,7 @@ class Job {
   bool Idle() const;
   // Number of the newest one.
   uint64_t last_generation() const;
-  const FinishedRun& finished() const;
+  FinishedRun finished() const;
 
  private:
   struct State;

@@ -13,6 +13,9 @@ namespace {
 constexpr int kMissingRanksMax = 16;
 // Of which one is enough for a refusal.
 constexpr size_t kEndedRanksMax = 16;
+// Of runs that come one after the other; pods of older ones have had time to end.
+constexpr size_t kFinishedRunsMax = 16;
+constexpr char kTwoRunsText[] = "a run of this job goes on, and another one waits for its end already";
 constexpr char kRetiredText[] = "its place in the job was taken away";
 
 // Why a joiner cannot have a rank after the present generation; "" if it can.
@@ -28,8 +31,23 @@ std::string HeldText(const Hello& hello, const members::Roster& roster) {
 
 }  // namespace
 
+void Joining::OnAgent(uint64_t welcomed_by, TimePoint now) {
+  const bool by_another = welcomed_by != 0 && welcomed_by != config_->controller_incarnation;
+  if (begun_ || took_over_) return;
+  if (by_another) {
+    took_over_ = true;
+    // Who lives connects again by itself; who does not for so long is suspect anyway.
+    held_until_ = now.PlusMs(config_->suspect_after_ms);
+  } else if (config_->serves_since && now < config_->serves_since->PlusMs(config_->connect_again_ms)) {
+    held_until_ = config_->serves_since->PlusMs(config_->connect_again_ms);
+  }
+}
+
 void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Present& present, TimePoint now,
                       Actions* actions) {
+  const bool survives = hello.elastic.min_size > 0 && hello.elastic.previous_generation > 0;
+  // Whoever has come before it since the controller was started again is of another run, or new.
+  if (survives && present.roster == nullptr && !AnySurvives(waiting_)) RunGoesOn(agents_->Run(agent_id), actions);
   members::Membership* const place =
       hello.elastic.min_size > 0 ? PlaceOf(agents_->Run(agent_id), present, now) : &waiting_;
   const std::string reason = RefusalOf(hello, place == &waiting_ ? present : Present());
@@ -37,12 +55,11 @@ void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Pre
     return TurnAway(agent_id, hello, kRetiredText, actions);
   }
   if (!reason.empty()) return Refuse(agent_id, hello, reason, actions);
-  if (TooLate(agent_id, hello)) return TurnAway(agent_id, hello, finished_.text, actions);
-  if (place == nullptr) {
-    // Another attempt may help.
-    const std::string why = "a run of this job goes on, and another one waits for its end already";
-    return Refuse(agent_id, hello, why, actions, RemovedKind::kPeerLost);
+  if (const FinishedRun* finished = TooLate(agent_id, hello)) {
+    return TurnAway(agent_id, hello, finished->text, actions);
   }
+  // Another attempt may help.
+  if (place == nullptr) return Refuse(agent_id, hello, kTwoRunsText, actions, RemovedKind::kPeerLost);
   const members::Membership::Answer answer = place->Join(hello, agent_id, agents_->Host(agent_id), now);
   switch (answer.admission) {
     case members::Membership::Admission::kAdmitted:
@@ -85,12 +102,20 @@ void Joining::BeginNextRun(const Present& present, TimePoint now) {
   waiting_.ArriveAt(now);
 }
 
-void Joining::RunGoesOn(const std::string& run) {
-  if (run != run_ && (next_.candidates().empty() || next_run_ == run)) {
+void Joining::RunGoesOn(const std::string& run, Actions* actions) {
+  if (run == run_) return;
+  // One place for those of other runs.
+  if (!next_.candidates().empty() && next_run_ != run) RefuseAll(kTwoRunsText, actions);
+  if (next_.candidates().empty() || next_run_ == run) {
     std::swap(waiting_, next_);
     next_run_ = run_;
   }
   run_ = run;
+}
+
+bool Joining::AnySurvives(const members::Membership& place) {
+  return std::any_of(place.candidates().begin(), place.candidates().end(),
+                     [](const members::Candidate& c) { return c.hello.elastic.previous_generation > 0; });
 }
 
 const members::Candidate* Joining::Find(Incarnation worker) const {
@@ -142,22 +167,30 @@ void Joining::TurnAway(const std::string& agent_id, const Hello& hello, const st
   actions->Because(absl::StrCat("pid ", hello.pid, " on host ", agents_->Host(agent_id), " is not let in: ", reason));
 }
 
-bool Joining::TooLate(const std::string& agent_id, const Hello& hello) const {
-  if (finished_.run.empty() || hello.elastic.min_size == 0 || agents_->Run(agent_id) != finished_.run) return false;
+const FinishedRun* Joining::FindFinished(const std::string& run) const {
+  const auto it =
+      std::find_if(finished_.begin(), finished_.end(), [&run](const FinishedRun& known) { return known.run == run; });
+  return it == finished_.end() ? nullptr : &*it;
+}
+
+const FinishedRun* Joining::TooLate(const std::string& agent_id, const Hello& hello) const {
   const uint64_t previous = hello.elastic.previous_generation;
-  return previous == 0 || previous != generations_->last();
+  if (hello.elastic.min_size == 0 || (previous != 0 && previous == generations_->last())) return nullptr;
+  return FindFinished(agents_->Run(agent_id));
 }
 
 void Joining::Finish(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {
   const std::string run = agents_->Run(agent_id);
-  if (run.empty() || run == finished_.run) return;
-  finished_ = {run,
-               absl::StrCat("the job is over: pid ", ended.pid, " on host ", agents_->Host(agent_id), " has finished")};
-  actions->Because(finished_.text);
+  if (run.empty() || FindFinished(run) != nullptr) return;
+  const std::string text =
+      absl::StrCat("the job is over: pid ", ended.pid, " on host ", agents_->Host(agent_id), " has finished");
+  finished_.push_back({run, text});
+  if (finished_.size() > kFinishedRunsMax) finished_.pop_front();
+  actions->Because(text);
   std::vector<members::Candidate> candidates = waiting_.candidates();
   candidates.insert(candidates.end(), next_.candidates().begin(), next_.candidates().end());
   for (const members::Candidate& c : candidates) {
-    if (TooLate(c.agent_id, c.hello)) TurnAway(c.agent_id, c.hello, finished_.text, actions);
+    if (TooLate(c.agent_id, c.hello) != nullptr) TurnAway(c.agent_id, c.hello, text, actions);
   }
 }
 
@@ -227,15 +260,18 @@ void Joining::OnAgentLost(const std::string& agent_id) {
 std::vector<members::Candidate> Joining::Choose(const Present& present, bool occupied, TimePoint now) {
   if (present.roster != nullptr) elastic_.Over(now);
   BeginNextRun(present, now);
+  if (held_until_ && *held_until_ <= now) held_until_.reset();
   if (!waiting_.elastic()) {
     return !occupied && waiting_.Complete() ? waiting_.Take() : std::vector<members::Candidate>();
   }
+  if (held_until_) return {};
   const std::vector<Incarnation> chosen = elastic_.Choose(waiting_, now);
   return chosen.empty() ? std::vector<members::Candidate>() : waiting_.Take(chosen);
 }
 
 void Joining::Begun(const std::vector<members::Candidate>& members, const members::Roster& roster) {
   elastic_.Begun(members.front().hello.elastic, members.front().hello.size, roster.members());
+  NoLongerHeld();
 }
 
 void Joining::TurnRetiredAway(Actions* actions) {
@@ -245,12 +281,13 @@ void Joining::TurnRetiredAway(Actions* actions) {
   }
 }
 
-void Joining::Restored(const recovery::Recovered& found) {
+void Joining::Restored(const recovery::Recovered& found, Actions* actions) {
+  NoLongerHeld();
   const auto first =
       std::find_if(found.members.begin(), found.members.end(), [](auto& member) { return member.present; });
   if (first != found.members.end()) {
     elastic_.Begun(first->hello.elastic, first->hello.size, found.view.members);
-    RunGoesOn(agents_->Run(found.view.members[first - found.members.begin()].agent_id));
+    RunGoesOn(agents_->Run(found.view.members[first - found.members.begin()].agent_id), actions);
   }
   for (size_t r = 0; r < found.members.size(); ++r) {
     const recovery::Registered& member = found.members[r];

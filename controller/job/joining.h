@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_CONTROLLER_JOB_JOINING_H_
 #define FARANDOLE_CONTROLLER_JOB_JOINING_H_
 
+#include <cstdint>
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,8 +38,9 @@ class Joining {
         agents_(agents),
         generations_(generations),
         waiting_(config->size_max),
-        next_(config->size_max),
-        finished_(config->finished) {}
+        next_(config->size_max) {
+    if (!config->finished.run.empty()) finished_.push_back(config->finished);
+  }
 
   // For the present run.
   const members::Membership& waiting() const { return waiting_; }
@@ -51,8 +54,13 @@ class Joining {
   members::Membership* mutable_next() { return &next_; }
   // The present generation, or the last one, is elastic.
   bool elastic() const { return elastic_.elastic(); }
-  const FinishedRun& finished() const { return finished_; }
+  // The last one.
+  FinishedRun finished() const { return finished_.empty() ? FinishedRun() : finished_.back(); }
 
+  // An agent connects. As long as this controller may have taken the place of another one, members of a generation of
+  // an elastic job may be on their way, and none opens without them: for a moment after its start, and for longer once
+  // an agent comes that another one has welcomed last (0: none has).
+  void OnAgent(uint64_t welcomed_by, TimePoint now);
   // Admitted or refused, with an answer.
   void OnHello(const std::string& agent_id, const Hello& hello, const Present& present, TimePoint now,
                Actions* actions);
@@ -72,13 +80,13 @@ class Joining {
   // members that are not gone.
   std::vector<members::Candidate> Choose(const Present& present, bool occupied, TimePoint now);
   // When Choose() may have another answer although nothing has happened.
-  TimePoint Deadline() const { return elastic_.Deadline(waiting_); }
+  TimePoint Deadline() const { return held_until_ ? *held_until_ : elastic_.Deadline(waiting_); }
   // A generation of these has begun.
   void Begun(const std::vector<members::Candidate>& members, const members::Roster& roster);
   // Who was to leave, was needed so far, and has found no room.
   void TurnRetiredAway(Actions* actions);
   // A generation goes on that an earlier incarnation of the controller knew.
-  void Restored(const recovery::Recovered& found);
+  void Restored(const recovery::Recovered& found, Actions* actions);
   // Joiners that came while it was not known that their ranks are held.
   void RefuseHeld(const members::Roster& roster, Actions* actions);
 
@@ -91,6 +99,7 @@ class Joining {
  private:
   // Of the first rank that is needed and does not come any more; "" if there is none.
   std::string WhyInVain() const;
+  // All that wait for the present run.
   void RefuseAll(const std::string& reason, Actions* actions);
   std::string RefusalOf(const Hello& hello, const Present& present);
   void Refuse(const std::string& agent_id, const Hello& hello, const std::string& reason, Actions* actions,
@@ -100,13 +109,22 @@ class Joining {
   // Where one of this run waits: for the present run, or for the next, whose processes must not be handed the state of
   // this one. Null: neither.
   members::Membership* PlaceOf(const std::string& run, const Present& present, TimePoint now);
+  void NoLongerHeld() {
+    begun_ = true;
+    held_until_.reset();
+  }
   // Nobody is a member of the present run any more, nor may come back, nor waits for it.
   bool IsVacant(const Present& present) const;
   void BeginNextRun(const Present& present, TimePoint now);
   // It turns out to be the present one, after somebody has come.
-  void RunGoesOn(const std::string& run);
-  // Whether it comes when all is done: its run is finished, and it was not a member of the last generation.
-  bool TooLate(const std::string& agent_id, const Hello& hello) const;
+  void RunGoesOn(const std::string& run, Actions* actions);
+  // Whether one of them was a member of a generation before.
+  static bool AnySurvives(const members::Membership& place);
+  // Null: this one is not finished, for all that is known.
+  const FinishedRun* FindFinished(const std::string& run) const;
+  // Why one comes when all is done: its run is finished, and it was not a member of the last generation. Null: it does
+  // not.
+  const FinishedRun* TooLate(const std::string& agent_id, const Hello& hello) const;
   void Finish(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);
 
   const JobConfig* const config_;
@@ -120,7 +138,12 @@ class Joining {
   // Ranks whose processes have ended, in that order, and the sentence on each: a job of fixed size does not begin
   // without them. At most kEndedRanksMax.
   std::vector<std::pair<Rank, std::string>> ended_ranks_;
-  FinishedRun finished_;
+  // In the order of their ends, at most kFinishedRunsMax.
+  std::deque<FinishedRun> finished_;
+  // See OnAgent.
+  absl::optional<TimePoint> held_until_;
+  bool took_over_ = false;
+  bool begun_ = false;  // a generation has, or goes on
 };
 
 }  // namespace farandole::controller::job

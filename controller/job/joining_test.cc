@@ -252,6 +252,73 @@ TEST_F(JoiningTest, ARunThatWasFinishedBeforeTheJobWasForgottenStaysSo) {
   EXPECT_EQ(Answer<Removed>(actions).reason, "done");
 }
 
+TEST_F(JoiningTest, MembersOfTheGenerationOfAnEarlierControllerMayComeFirst) {
+  joining_.OnAgent(0, kNow);
+  Says(Elastic(5));
+  EXPECT_NE(joining_.Deadline(), kNow.PlusMs(1000)) << "this controller has always been there";
+  config_.serves_since = kNow;
+  Joining young(&config_, &agents_, &generations_);
+  const auto says = [&](uint64_t worker) {
+    Actions actions;
+    young.OnHello("a", Elastic(worker), {}, kNow, &actions);
+  };
+  young.OnAgent(0, kNow);
+  says(5);
+  says(6);
+  EXPECT_TRUE(young.Choose({}, false, kNow.PlusMs(999)).empty());
+  EXPECT_EQ(young.Deadline(), kNow.PlusMs(1000));
+  young.OnAgent(config_.controller_incarnation, kNow);
+  EXPECT_EQ(young.Deadline(), kNow.PlusMs(1000)) << "its own agent";
+  young.OnAgent(config_.controller_incarnation + 1, kNow);
+  EXPECT_EQ(young.Deadline(), kNow.PlusMs(3000)) << "another controller had agents";
+  young.OnAgent(config_.controller_incarnation + 1, kNow.PlusMs(1));
+  EXPECT_EQ(young.Deadline(), kNow.PlusMs(3000)) << "as long as one may be silent, and no longer";
+  EXPECT_TRUE(young.Choose({}, false, kNow.PlusMs(2999)).empty());
+  const std::vector<members::Candidate> members = young.Choose({}, false, kNow.PlusMs(3000));
+  ASSERT_EQ(members.size(), 2u);
+  young.Begun(members, members::Roster(members));
+  young.OnAgent(config_.controller_incarnation + 1, kNow);
+  EXPECT_EQ(young.Deadline(), TimePoint::Infinite()) << "once one has begun here";
+}
+
+TEST_F(JoiningTest, AfterARestartTheRunOfFormerMembersIsThePresentOne) {
+  agents_.Connect({"a", "h", "0.1.0", 0, "run"}, kNow);
+  agents_.Connect({"b", "h2", "0.1.0", 0, "next"}, kNow);
+  agents_.Connect({"c", "h3", "0.1.0", 0, "third"}, kNow);
+  Actions next, third, refused;
+  joining_.OnHello("b", Elastic(8), {}, kNow, &next);
+  joining_.OnHello("c", Elastic(9), {}, kNow, &third);
+  Answer<Welcome>(next);
+  Answer<Welcome>(third);
+  // There is one place for those who wait for the end of a run.
+  Hello member = Elastic(5);
+  member.elastic.previous_generation = 3;
+  joining_.OnHello("a", member, {}, kNow, &refused);
+  ASSERT_EQ(refused.sends.size(), 2u);
+  EXPECT_EQ(std::get<Removed>(std::get<WorkerDown>(refused.sends[0].message)).kind, RemovedKind::kPeerLost);
+  EXPECT_EQ(refused.sends[0].to->front().agent_id, "b");
+  member.worker_incarnation = Incarnation(6);
+  member.pid = 106;
+  Says(member);
+  const std::vector<members::Candidate> members = joining_.Choose({}, false, kNow);
+  ASSERT_EQ(members.size(), 2u);
+  EXPECT_EQ(members[0].agent_id, "a");
+  EXPECT_TRUE(joining_.HasAgent("c"));
+}
+
+TEST_F(JoiningTest, NobodyJoinsARunThatWasFinishedBeforeTheLastOne) {
+  agents_.Connect({"b", "h2", "0.1.0", 0, "next"}, kNow);
+  for (const auto& [agent, run] : {std::make_pair("a", "run"), std::make_pair("b", "next")}) {
+    agents_.Connect({agent, "h", "0.1.0", 0, run}, kNow);
+    Actions actions;
+    WorkerEnded left{Incarnation(5), 105, "exited with code 0", true};
+    left.finished = true;
+    joining_.OnEnded(agent, left, &actions);
+  }
+  EXPECT_EQ(joining_.finished().run, "next");
+  EXPECT_EQ(Answer<Removed>(Says(Elastic(6))).kind, RemovedKind::kRetired);
+}
+
 TEST_F(JoiningTest, WithoutARunNobodyIsTurnedAwayBecauseOneHasFinished) {
   Actions actions;
   WorkerEnded left{Incarnation(5), 105, "exited with code 0", true};

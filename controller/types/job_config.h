@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "absl/types/optional.h"
+#include "base/clock.h"
 #include "controller/types/job_settings.h"
 #include "proto/types.h"
 
@@ -37,6 +39,10 @@ struct JobConfig {
   // these cannot be reached, and in an elastic job in any case. One that lives connects again at once.
   uint32_t gone_if_reported_ms = 250;
   uint32_t gone_if_elastic_ms = 2000;
+  // When this controller began to serve, if it may have taken the place of another one. For so long the agents of an
+  // elastic job that has members may need to connect again: no generation opens without them.
+  absl::optional<TimePoint> serves_since;
+  uint32_t connect_again_ms = 1000;
   // Of jobs whose rank 0 says nothing else.
   JobSettings settings;
   // Items that not all concerned have received; no further one is sent while there are so many (rule C11).
