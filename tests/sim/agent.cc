@@ -18,15 +18,17 @@ constexpr int64_t kRetryMaxMs = 250;
 constexpr int64_t kWelcomeMs = 5000;
 constexpr int64_t kLeaseMs = 1000;
 constexpr int64_t kHealthMs = 1000;
+constexpr char kLeftCause[] = "has left the job";
 
 }  // namespace
 
-Agent::Agent(World* world, int host, int life)
+Agent::Agent(World* world, int host, int life, std::string run)
     : world_(world),
       process_(world->NewProcess()),
       host_(host),
       host_name_(absl::StrCat("h", host)),
-      id_(absl::StrCat("agent-", host, ".", life)) {}
+      id_(absl::StrCat("agent-", host, ".", life)),
+      run_(std::move(run)) {}
 
 void Agent::Start() {
   retry_ms_ = kRetryFirstMs;
@@ -39,10 +41,10 @@ void Agent::Restore() {
   const std::vector<agent::processes::WorkerMemory> kept = world_->stores[host_];
   for (const agent::processes::WorkerMemory& memory : kept) {
     const agent::core::Worker& worker = workers_.Restore(memory, world_->simulation.now());
-    if (memory.left) KeepEnd(WorkerEnded{memory.incarnation, memory.pid, "has left the job", true});
+    if (memory.left) KeepEnd(WorkerEnded{memory.incarnation, memory.pid, kLeftCause, true, true});
     const Process* const process = world_->processes.at(memory.pid);
     if (memory.ended) {
-      KeepEnd(WorkerEnded{memory.incarnation, memory.pid, memory.cause, false});
+      KeepEnd(WorkerEnded{memory.incarnation, memory.pid, memory.cause, false, memory.lives});
     } else if (process->alive()) {
       watched_[memory.pid] = process;
       world_->coverage->Hit("worker adopted");
@@ -77,7 +79,7 @@ void Agent::Connect() {
   stream->down.on_closed = [this, stream] {
     if (stream == stream_) Lost();
   };
-  const AgentUp hello = AgentHello{id_, host_name_, kVersion, controller_incarnation_};
+  const AgentUp hello = AgentHello{id_, host_name_, kVersion, controller_incarnation_, run_, IsPod()};
   world_->coverage->Said(hello);
   stream->up.Send(hello);
   process_->At(world_->simulation.now().PlusMs(kWelcomeMs), [this, stream] {
@@ -109,7 +111,10 @@ void Agent::Received(FromController from) {
     if (worker == nullptr) continue;
     const bool had_left = worker->left;
     if (workers_.NoteDown(worker, down->message)) Put(workers_.MemoryOf(*worker));
-    if (worker->left && !had_left) KeepEnd(WorkerEnded{worker->incarnation, worker->pid, "has left the job", true});
+    if (worker->left && !had_left) {
+      if (told_to_end_) left_when_told_.insert(worker->pid);
+      KeepEnd(WorkerEnded{worker->incarnation, worker->pid, kLeftCause, true, true});
+    }
     Connection* connection = ConnectionOf(worker->incarnation);
     if (connection != nullptr) ToLocal(connection, down->message, from.origins[i]);
   }
@@ -137,6 +142,7 @@ void Agent::LinkChanged() {
     for (const WorkerEnded& end : ends_) Say(end);
   }
   for (agent::core::Worker* worker : workers_.All()) {
+    if (!world_->bugs.retire_not_said_again) SayRetire(*worker);
     if (!worker->responsive) Say(WorkerHealth{worker->incarnation, false, worker->cause});
   }
 }
@@ -211,9 +217,10 @@ void Agent::Attaches(Connection* connection, const Attach& attach) {
     by_worker_.erase(old->incarnation);
     if (replaced != nullptr) replaced->stream->CloseFromAbove();
     if (old == known) continue;
-    if (!old->left) ReportEnd(*old, "was initialised anew in the same process");
+    if (!old->left) ReportEnd(*old, "was initialised anew in the same process", true);
     Forget(old->incarnation);
   }
+  departed_.erase(pid);
   agent::core::Worker& worker = workers_.Add(attach.worker_incarnation, pid);
   by_worker_[worker.incarnation] = connection;
   worker.said_hello = false;
@@ -221,6 +228,18 @@ void Agent::Attaches(Connection* connection, const Attach& attach) {
   connection->incarnation = attach.worker_incarnation;
   ToLocal(connection, Attached{id_, host_name_, 1000}, {});
   ToLocal(connection, LinkState{connected_, connected_ ? "" : "not yet", false}, {});
+  if (!world_->bugs.retire_not_said_again) SayRetire(worker);
+}
+
+void Agent::Retire(int64_t pid) {
+  if (!retired_.insert(pid).second) return;
+  for (agent::core::Worker* worker : workers_.All()) {
+    if (worker->pid == pid) SayRetire(*worker);
+  }
+}
+
+void Agent::SayRetire(const agent::core::Worker& worker) {
+  if (retired_.count(worker.pid) > 0) Say(farandole::Retire{worker.incarnation});
 }
 
 void Agent::FromWorkerUp(agent::core::Worker* worker, const WorkerUp& message) {
@@ -261,38 +280,64 @@ void Agent::ConnectionClosed(Connection* connection) {
   connection->stream->CloseFromAbove();
   if (!worker->left) return;
   const pid_t pid = worker->pid;
+  if (worker->elastic) departed_[pid] = worker->incarnation;
   Forget(worker->incarnation);
-  if (workers_.OfProcess(pid).empty()) watched_.erase(pid);
+  if (workers_.OfProcess(pid).empty() && departed_.count(pid) == 0) watched_.erase(pid);
 }
 
-void Agent::ProcessDied(const Process* worker, const std::string& cause) {
-  process_->AfterUs(world_->random().Between(50, 3000), [this, worker, cause] {
+void Agent::ProcessDied(const Process* worker, const agent::processes::ProcessEnd& end) {
+  process_->AfterUs(world_->random().Between(50, 3000), [this, worker, end] {
     // What came through its sockets before comes first.
     for (size_t i = 0; i < connections_.size(); ++i) {
       if (connections_[i].worker == worker) connections_[i].stream->up.Drain();
     }
-    ProcessEnded(worker, cause);
+    ProcessEnded(end);
   });
 }
 
-void Agent::ProcessEnded(const Process* worker, const std::string& cause) {
-  const pid_t pid = static_cast<pid_t>(worker->pid);
-  if (watched_.erase(pid) == 0) return;
-  for (agent::core::Worker* gone : workers_.OfProcess(pid)) {
+void Agent::ProcessEnded(const agent::processes::ProcessEnd& end) {
+  const bool watched = watched_.erase(end.pid) > 0;
+  // That of a pod has started it.
+  if (!watched && !IsPod()) return;
+  Ending ending;
+  for (agent::core::Worker* gone : workers_.OfProcess(end.pid)) {
     Connection* const connection = ConnectionOf(gone->incarnation);
     if (connection != nullptr) connection->stream->CloseFromAbove();
-    if (!gone->left) ReportEnd(*gone, cause);
+    if (!gone->left) {
+      ReportEnd(*gone, end.cause);
+    } else if (gone->elastic) {
+      ending.finished |= ReportEndAfterLeaving(gone->incarnation, end);
+    }
+    const bool was_member = gone->said_hello || gone->rank.known();
+    if (was_member && !gone->left && !gone->leaving && !gone->removed) ending.without_leaving = true;
     Forget(gone->incarnation);
   }
+  const auto departed = departed_.find(end.pid);
+  if (departed != departed_.end()) {
+    ending.finished |= ReportEndAfterLeaving(departed->second, end);
+    departed_.erase(departed);
+  }
+  left_when_told_.erase(end.pid);
+  retired_.erase(end.pid);
+  if (on_process_end_ != nullptr) on_process_end_(end, ending);
 }
 
-void Agent::ReportEnd(const agent::core::Worker& worker, const std::string& cause) {
+void Agent::ReportEnd(const agent::core::Worker& worker, const std::string& cause, bool lives) {
   agent::processes::WorkerMemory memory = workers_.MemoryOf(worker);
   memory.ended = true;
   memory.cause = cause;
+  memory.lives = lives;
   Put(memory);
-  KeepEnd(WorkerEnded{worker.incarnation, worker.pid, cause, false});
+  KeepEnd(WorkerEnded{worker.incarnation, worker.pid, cause, false, lives});
   Say(ends_.back());
+}
+
+bool Agent::ReportEndAfterLeaving(Incarnation incarnation, const agent::processes::ProcessEnd& end) {
+  WorkerEnded ended{incarnation, end.pid, end.cause, true};
+  ended.finished = end.code == 0 && IsPod() && left_when_told_.count(end.pid) == 0;
+  KeepEnd(ended);
+  Say(ended);
+  return ended.finished;
 }
 
 void Agent::Forget(Incarnation incarnation) {
@@ -331,6 +376,11 @@ void Agent::Crash() {
   process_->Kill();
   if (stream_ != nullptr) stream_->CloseFromBelow();
   for (Connection& connection : connections_) connection.stream->CloseFromAbove();
+}
+
+void Agent::Finish() {
+  process_->Kill();
+  if (stream_ != nullptr) stream_->CloseFromBelow();
 }
 
 void Agent::Vanish() {

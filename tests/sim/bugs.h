@@ -54,11 +54,32 @@ struct Bugs {
   bool retained_left_out = false;
   // Hello lists requests whose answer the worker has received and not executed.
   bool answered_requests_listed = false;
+
+  // Of elastic jobs. The controller believes that generations may be of any size.
+  bool min_size_ignored = false;
+  bool max_size_ignored = false;
+  // It does not learn which run a pod is of; that a process has finished; where somebody was a member before.
+  bool run_left_out = false;
+  bool finished_left_out = false;
+  bool previous_left_out = false;
+  // It takes who has left for somebody who does not come back.
+  bool lives_left_out = false;
+  // It does not wait for members of the last generation.
+  bool survivors_not_awaited = false;
+  // It does not tell members that others wait, or are to leave.
+  bool changes_not_told = false;
+  // An agent says once, and not to the next session, that a worker is to leave.
+  bool retire_not_said_again = false;
+  // A script saves its state when it knows that it may go on, and not before.
+  bool saved_after_changes = false;
+  // A script that has gone back to its commit does not ask the others whether they have the same state.
+  bool sync_left_out = false;
 };
 
 struct NamedBug {
   const char* name;
   bool Bugs::*flag;
+  bool elastic = false;  // only jobs of this kind can have it
 };
 inline constexpr NamedBug kBugs[] = {
     {"generation_not_checked", &Bugs::generation_not_checked},
@@ -86,6 +107,17 @@ inline constexpr NamedBug kBugs[] = {
     {"wants_break_left_out", &Bugs::wants_break_left_out},
     {"retained_left_out", &Bugs::retained_left_out},
     {"answered_requests_listed", &Bugs::answered_requests_listed},
+    {"min_size_ignored", &Bugs::min_size_ignored, true},
+    {"max_size_ignored", &Bugs::max_size_ignored, true},
+    {"run_left_out", &Bugs::run_left_out, true},
+    {"finished_left_out", &Bugs::finished_left_out, true},
+    {"previous_left_out", &Bugs::previous_left_out, true},
+    {"lives_left_out", &Bugs::lives_left_out, true},
+    {"survivors_not_awaited", &Bugs::survivors_not_awaited, true},
+    {"changes_not_told", &Bugs::changes_not_told, true},
+    {"retire_not_said_again", &Bugs::retire_not_said_again, true},
+    {"saved_after_changes", &Bugs::saved_after_changes, true},
+    {"sync_left_out", &Bugs::sync_left_out, true},
 };
 
 }  // namespace farandole::sim

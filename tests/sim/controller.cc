@@ -37,6 +37,10 @@ void Controller::Start() {
   config.job.unstable_items_max = world_->setting.unstable_items_max;
   config.job.replay = true;
   config.job.settings.cache_capacity = world_->setting.cache_capacity;
+  // The first one may have served other jobs before.
+  const bool again = !incarnations_.empty();
+  const TimePoint now = world_->simulation.now();
+  config.job.serves_since = again ? now : TimePoint(now.ns() - Random(world_->seed).Between(0, 1500) * 1000000);
   config.job.new_data_key = [this] { return absl::StrCat("key", next_key_++); };
   incarnations_.insert(config.job.controller_incarnation);
   // The product draws the step at random, so that no number is given twice.
@@ -63,6 +67,7 @@ void Controller::Crash() {
   agents_.clear();
   newest_.clear();
   known_ = false;
+  world_->elastic.ControllerEnded();
 }
 
 ControllerStream* Controller::Accept(Process* agent) {
@@ -70,7 +75,11 @@ ControllerStream* Controller::Accept(Process* agent) {
   ControllerStream* const raw = world_->simulation.Keep(stream);
   raw->up.on_message = [this, raw](const AgentUp& message) { Received(raw, message); };
   raw->up.on_closed = [this, raw] { Closed(raw); };
-  if (!running()) raw->CloseFromAbove();
+  if (running()) {
+    open_.push_back(raw);
+  } else {
+    raw->CloseFromAbove();
+  }
   return raw;
 }
 
@@ -89,10 +98,11 @@ void Controller::Arm(TimePoint when) {
 
 void Controller::Opened(ControllerStream* stream, const AgentHello& hello) {
   Agent& agent = agents_[stream];
-  if (agent.link == nullptr) open_.push_back(stream);
-  agent = {hello.agent_id, std::make_shared<Link>(this, stream)};
+  agent = {hello.agent_id, hello.run, std::make_shared<Link>(this, stream)};
   newest_[hello.agent_id] = stream;
-  hub_->Opened(agent.link, kJob, hello);
+  AgentHello heard = hello;
+  bugs_->Opened(&heard);
+  hub_->Opened(agent.link, kJob, heard);
 }
 
 void Controller::Received(ControllerStream* stream, const AgentUp& message) {
@@ -125,6 +135,8 @@ void Controller::Received(ControllerStream* stream, const AgentUp& message) {
     hub_->Said(agent.link.get(), kJob, agent.id, heard);
     clock_.hears_at = TimePoint::Infinite();
   }
+  const auto* ended = std::get_if<WorkerEnded>(&message);
+  if (ended != nullptr && ended->finished) world_->elastic.Finished(agent.run);
   if (const auto* one = std::get_if<FromWorker>(&message)) world_->log.ReadJoins(*one);
   if (const auto* several = std::get_if<FromWorkers>(&message)) {
     for (const FromWorker& each : several->messages) world_->log.ReadJoins(each);
@@ -137,12 +149,14 @@ void Controller::Read(const FromWorker& said) {
 }
 
 void Controller::Closed(ControllerStream* stream) {
+  const auto open = std::find(open_.begin(), open_.end(), stream);
+  if (open == open_.end()) return;
+  open_.erase(open);
+  stream->CloseFromAbove();
   const auto it = agents_.find(stream);
   if (it == agents_.end()) return;
   const Agent agent = it->second;
   agents_.erase(it);
-  open_.erase(std::find(open_.begin(), open_.end(), stream));
-  stream->CloseFromAbove();
   const auto newest = newest_.find(agent.id);
   if (newest != newest_.end() && newest->second == stream) newest_.erase(newest);
   hub_->Closed(agent.link.get(), kJob, agent.id);
@@ -198,6 +212,7 @@ FromController Controller::Addressed(ToWorkers down) {
   if (view != nullptr) {
     world_->checker.Opened(view->generation);
     world_->log.Opened(*view);
+    if (world_->setting.elastic.min_size > 0) world_->elastic.Opened(*view);
   }
   const auto* item = std::get_if<Item>(&down.message);
   if (item != nullptr) world_->log.Sent(*item);
@@ -233,6 +248,9 @@ void Controller::Observe(const std::string& reason) {
   if (absl::StrContains(reason, "has been silent")) world_->coverage->Hit("agent suspect");
   if (absl::StrContains(reason, "is over, all have left")) world_->coverage->Hit("generation over");
   if (absl::StrContains(reason, " failed: ")) world_->coverage->Hit("generation failed");
+  if (absl::StrContains(reason, "waits for the end of another run")) {
+    world_->coverage->Hit("run waits for the end of another");
+  }
   const absl::StatusOr<controller::JobStatus> status = hub_->Status(kJob);
   if (!status.ok()) return;
   world_->coverage->Job(state_, status->state);
@@ -243,7 +261,8 @@ void Controller::Observe(const std::string& reason) {
 
 void Controller::CheckGivenUp(const std::string& reason) {
   world_->coverage->Hit("agent given up");
-  if (!absl::StrContains(reason, "has been silent for")) return;
+  const bool silent = absl::StrContains(reason, "has been silent for");
+  if (!silent && !absl::StrContains(reason, "its workers end with it")) return;
   for (const auto& agent : disturbed_) {
     if (absl::StrContains(reason, absl::StrCat("host ", agent.first, " ")) &&
         world_->simulation.now() < agent.second.PlusMs(5000)) {

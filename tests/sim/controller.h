@@ -73,6 +73,7 @@ class Controller {
   // A stream that said AgentHello.
   struct Agent {
     std::string id;
+    std::string run;
     std::shared_ptr<Link> link;
   };
 
@@ -101,7 +102,7 @@ class Controller {
   std::set<uint64_t> incarnations_;                  // all
   std::map<std::string, ControllerStream*> newest_;  // by agent
   std::map<ControllerStream*, Agent> agents_;
-  std::deque<ControllerStream*> open_;                // the same, in order
+  std::deque<ControllerStream*> open_;                // and those that have not said it yet, in order
   bool known_ = false;                                // the hub knows the job
   std::map<Incarnation, uint64_t> sessions_;          // the last that each worker's Hello named
   std::map<Incarnation, uint64_t> received_through_;  // highest item sent to it

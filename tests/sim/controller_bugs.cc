@@ -58,7 +58,26 @@ void Ungroup(FromWorker* said) {
 
 }  // namespace
 
+void ControllerBugs::Opened(AgentHello* hello) const {
+  if (bugs_->run_left_out) hello->run.clear();
+}
+
+void ControllerBugs::ChangeElastic(AgentUp* message) const {
+  if (auto* ended = std::get_if<WorkerEnded>(message)) {
+    if (bugs_->finished_left_out) ended->finished = false;
+    if (bugs_->lives_left_out) ended->lives = false;
+  }
+  auto* said = std::get_if<FromWorker>(message);
+  auto* hello = said == nullptr ? nullptr : std::get_if<Hello>(&said->message);
+  if (hello == nullptr || hello->elastic.min_size == 0) return;
+  if (bugs_->min_size_ignored) hello->elastic.min_size = 1;
+  if (bugs_->max_size_ignored) hello->elastic.max_size = 0;
+  if (bugs_->survivors_not_awaited) hello->elastic.settle_ms = 0;
+  if (bugs_->previous_left_out) hello->elastic.previous_generation = 0;
+}
+
 std::vector<AgentUp> ControllerBugs::Heard(AgentUp message) {
+  ChangeElastic(&message);
   std::vector<AgentUp> all;
   std::vector<FromWorker> said;
   if (auto* one = std::get_if<FromWorker>(&message)) {
@@ -119,6 +138,9 @@ void ControllerBugs::RememberMembers(const View& view) {
 void ControllerBugs::Says(ToWorkers* down) {
   if (const auto* view = std::get_if<View>(&down->message)) RememberMembers(*view);
   if (bugs_->set_id_reused) sets_.Says(&down->message);
+  if (auto* notice = std::get_if<MembershipNotice>(&down->message)) {
+    if (bugs_->changes_not_told) notice->added = notice->removed = 0;
+  }
   auto* item = std::get_if<Item>(&down->message);
   if (bugs_->final_withdrawn && item != nullptr) ForEachSignature(&item->body, Recall);
   auto* batch = item == nullptr ? nullptr : std::get_if<Batch>(&item->body);

@@ -19,6 +19,8 @@ class ControllerBugs {
  public:
   explicit ControllerBugs(const Bugs* bugs) : bugs_(bugs) {}
 
+  // Whom it believes to have connected.
+  void Opened(AgentHello* hello) const;
   // What it hears instead of this; more may follow.
   std::vector<AgentUp> Heard(AgentUp message);
   // When it believes to hear it.
@@ -27,6 +29,7 @@ class ControllerBugs {
   void Says(ToWorkers* down);
 
  private:
+  void ChangeElastic(AgentUp* message) const;
   void Forge(const FromWorker& said, std::vector<AgentUp>* all);
   void RememberMembers(const View& view);
 

@@ -30,14 +30,14 @@ const char* NameOf(WorkerState mode) {
 // In the order of the variants.
 constexpr const char* kUp[] = {"",      "Hello",  "Announce", "Ack",          "Leave", "Failed",
                                "Break", "Halted", "Recalled", "TraceControl", "Trace"};
-constexpr const char* kAgentUp[] = {"",      "AgentHello", "FromWorker", "WorkerEnded", "WorkerHealth",
-                                    "Lease", "FromWorkers"};
-constexpr const char* kDown[] = {"",     "Welcome", "View",   "Removed",      "Item", "Stable",
-                                 "Halt", "Recall",  "Notice", "TraceControl", "Trace"};
+constexpr const char* kAgentUp[] = {"",      "AgentHello",  "FromWorker", "WorkerEnded", "WorkerHealth",
+                                    "Lease", "FromWorkers", "Retire"};
+constexpr const char* kDown[] = {"",     "Welcome", "View",   "Removed",      "Item",  "Stable",
+                                 "Halt", "Recall",  "Notice", "TraceControl", "Trace", "MembershipNotice"};
 constexpr const char* kItem[] = {"",           "Batch",  "Error",  "BarrierDone", "LeaveDone", "JoinDone",
                                  "SetChanged", "Replay", "Resume", "Enter",       "Withdraw"};
 constexpr const char* kBreak[] = {"?", "new", "changed", "not replayable", "join", "leave", "set change", "incomplete"};
-constexpr const char* kRemoved[] = {"", "refused", "peer lost", "gone"};
+constexpr const char* kRemoved[] = {"", "refused", "peer lost", "gone", "retired"};
 
 // What a suite has to reach.
 constexpr const char* kWorkers[] = {
@@ -191,6 +191,32 @@ constexpr const char* kRest[] = {
     "fault data plane",
     "fault stale item",
 };
+constexpr const char* kElastic[] = {
+    "up Retire",
+    "down MembershipNotice",
+    "down Removed retired",
+    "elastic generation as large as may be",
+    "elastic generation as small as may be",
+    "elastic generation of both",
+    "elastic generation of newcomers",
+    "elastic generation of survivors",
+    "elastic member goes back to its commit",
+    "elastic members let others go",
+    "elastic members let others in",
+    "elastic script finished",
+    "fault delete job",
+    "fault evict pod",
+    "fault kill pod",
+    "fault lose pod",
+    "fault scale job",
+    "pod ends its workers",
+    "pod ends with 0",
+    "pod ends with 1",
+    "pod ends with 137",
+    "pod ends with 75",
+    "pod ends without a word",
+    "run waits for the end of another",
+};
 
 }  // namespace
 
@@ -294,6 +320,7 @@ std::vector<std::string> Coverage::Missing() const {
   look(kController);
   look(kMessages);
   look(kRest);
+  look(kElastic);
   return missing;
 }
 

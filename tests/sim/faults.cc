@@ -1,12 +1,14 @@
 #include "tests/sim/faults.h"
 
+#include <csignal>
 #include <iterator>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "tests/sim/agent.h"
+#include "tests/sim/cluster.h"
 #include "tests/sim/controller.h"
-#include "tests/sim/trainer.h"
+#include "tests/sim/training_process.h"
 
 namespace farandole::sim {
 
@@ -18,22 +20,27 @@ constexpr bool kRecovers = true;
 }  // namespace
 
 const Faults::Kind Faults::kKinds[] = {
-    {"break controller stream", &Faults::BreakControllerStream},
-    {"break local stream", &Faults::BreakLocalStream},
-    {"stall controller stream", &Faults::StallControllerStream},
-    {"stop worker", &Faults::StopWorker},
-    {"stop agent", &Faults::StopAgent},
-    {"stop controller", &Faults::StopController},
-    {"kill worker", &Faults::KillWorker},
-    {"lose host", &Faults::LoseHost},
-    {"restart controller", &Faults::RestartController},
-    {"restart agent", &Faults::RestartAgent},
-    {"restart controller and agent", &Faults::RestartBoth},
-    {"data plane", &Faults::DataPlane},
-    {"stale item", &Faults::StaleItem},
-    {"kill halting worker", &Faults::KillHaltingWorker},
-    {"kill leaver inside a batch", &Faults::KillLeaver},
-    {"break link of halting worker", &Faults::BreakHaltingLink},
+    {"break controller stream", &Faults::BreakControllerStream, Jobs::kAll},
+    {"break local stream", &Faults::BreakLocalStream, Jobs::kAll},
+    {"stall controller stream", &Faults::StallControllerStream, Jobs::kAll},
+    {"stop worker", &Faults::StopWorker, Jobs::kAll},
+    {"stop agent", &Faults::StopAgent, Jobs::kAll},
+    {"stop controller", &Faults::StopController, Jobs::kAll},
+    {"kill worker", &Faults::KillWorker, Jobs::kAll},
+    {"lose host", &Faults::LoseHost, Jobs::kFixed},
+    {"restart controller", &Faults::RestartController, Jobs::kAll},
+    {"restart agent", &Faults::RestartAgent, Jobs::kFixed},
+    {"restart controller and agent", &Faults::RestartBoth, Jobs::kFixed},
+    {"data plane", &Faults::DataPlane, Jobs::kAll},
+    {"stale item", &Faults::StaleItem, Jobs::kAll},
+    {"kill halting worker", &Faults::KillHaltingWorker, Jobs::kAll},
+    {"kill leaver inside a batch", &Faults::KillLeaver, Jobs::kAll},
+    {"break link of halting worker", &Faults::BreakHaltingLink, Jobs::kAll},
+    {"evict pod", &Faults::EvictPod, Jobs::kElastic},
+    {"kill pod", &Faults::KillPod, Jobs::kElastic},
+    {"lose pod", &Faults::LosePod, Jobs::kElastic},
+    {"scale job", &Faults::ScaleJob, Jobs::kElastic},
+    {"delete job", &Faults::DeleteJob, Jobs::kElastic},
 };
 
 void Faults::Start() {
@@ -42,8 +49,9 @@ void Faults::Start() {
   const uint64_t mixture = random.Below(10);
   const uint64_t percent = mixture == 0 ? 0 : mixture < 6 ? 12 : random.Between(20, 80);
   bool forgets = false;
+  const bool elastic = world_->cluster != nullptr;
   for (const Kind& kind : kKinds) {
-    if (!random.Percent(percent)) continue;
+    if (kind.jobs == (elastic ? Jobs::kFixed : Jobs::kElastic) || !random.Percent(percent)) continue;
     enabled_.push_back(&kind);
     // What became of workers is known to nobody, unless somebody keeps it.
     const bool agent = kind.fault == &Faults::RestartAgent || kind.fault == &Faults::RestartBoth;
@@ -53,7 +61,8 @@ void Faults::Start() {
   until_ = now.PlusMs(random.Skewed(200, random.Percent(20) ? 80000 : 8000));
   mean_gap_us_ = random.Skewed(3000, 2000000);
   // What is left behind is given up after 30 s.
-  world_->quiet_from = until_.PlusMs(forgets ? 33000 : 1000);
+  // Pods that are asked to leave take their time, too.
+  world_->quiet_from = until_.PlusMs(forgets || elastic ? 33000 + world_->setting.leave_ms : 1000);
   if (!enabled_.empty()) ScheduleNext();
 }
 
@@ -80,14 +89,42 @@ TimePoint Faults::For(int64_t least_us, int64_t greatest_us) {
   return end < until_ ? end : until_;
 }
 
+int Faults::AnyHost() {
+  const std::vector<Agent*>& all = world_->agents;
+  std::vector<int> living;
+  for (size_t host = 0; world_->cluster != nullptr && host < all.size(); ++host) {
+    if (all[host]->process()->alive()) living.push_back(static_cast<int>(host));
+  }
+  return living.empty() ? static_cast<int>(world_->random().Below(all.size()))
+                        : living[world_->random().Below(living.size())];
+}
+
+TrainingProcess* Faults::AnyTrainer() {
+  std::vector<TrainingProcess*> living;
+  for (TrainingProcess* trainer : world_->trainers) {
+    if (world_->cluster != nullptr && trainer->process()->alive() && trainer->life() != nullptr) {
+      living.push_back(trainer);
+    }
+  }
+  const std::vector<TrainingProcess*>& all = living.empty() ? world_->trainers : living;
+  return all[world_->random().Below(all.size())];
+}
+
+void Faults::Disturbed(const Agent* agent, TimePoint until) {
+  world_->controller->Disturbed(agent->host(), until);
+  world_->elastic.Excuse(agent->host(), until);
+}
+
 void Faults::DisturbedAll(TimePoint until) {
+  world_->elastic.ExcuseController(until);
   for (const Agent* agent : world_->agents) world_->controller->Disturbed(agent->host(), until);
 }
 
 void Faults::Silenced(const Agent* agent, TimePoint until) {
-  constexpr int64_t kBorneWithMs = 25000;
-  if (until.MsSince(world_->simulation.now()) > kBorneWithMs) world_->nobody_lost = false;
-  world_->controller->Disturbed(agent->host(), until);
+  // That of a pod is given up 2 s after its connection was closed, which may happen meanwhile.
+  const int64_t borne_with_ms = world_->cluster == nullptr ? 25000 : 1000;
+  if (until.MsSince(world_->simulation.now()) > borne_with_ms) world_->nobody_lost = false;
+  Disturbed(agent, until);
 }
 
 void Faults::StopProcess(Process* process, TimePoint until) {
@@ -100,12 +137,15 @@ void Faults::BreakControllerStream() {
   Agent* agent = world_->agents[AnyHost()];
   const TimePoint late = world_->simulation.now().PlusMs(world_->random().Between(1, 900));
   agent->BreakStream(late);
-  world_->controller->Disturbed(agent->host(), late);
+  Disturbed(agent, late);
 }
 
 void Faults::BreakLocalStream() {
-  Trainer* trainer = AnyTrainer();
-  if (trainer->process()->alive()) trainer->life()->BreakLink(For(1000, 500000));
+  TrainingProcess* trainer = AnyTrainer();
+  if (!trainer->process()->alive() || trainer->life() == nullptr) return;
+  const TimePoint until = For(1000, 500000);
+  trainer->life()->BreakLink(until);
+  world_->elastic.Excuse(world_->agents[trainer->host()]->host(), until);
 }
 
 void Faults::StallControllerStream() {
@@ -115,7 +155,12 @@ void Faults::StallControllerStream() {
   Silenced(agent, until);
 }
 
-void Faults::StopWorker() { StopProcess(AnyTrainer()->process(), For(100, 45000000)); }
+void Faults::StopWorker() {
+  TrainingProcess* trainer = AnyTrainer();
+  const TimePoint until = For(100, 45000000);
+  StopProcess(trainer->process(), until);
+  world_->elastic.Excuse(world_->agents[trainer->host()]->host(), until);
+}
 
 void Faults::StopAgent() {
   Agent* agent = world_->agents[AnyHost()];
@@ -133,33 +178,32 @@ void Faults::StopController() {
 
 void Faults::KillWorker() {
   world_->nobody_lost = false;
-  AnyTrainer()->Kill("was killed by signal 9 (SIGKILL)");
+  AnyTrainer()->KillBy(SIGKILL);
 }
 
 void Faults::KillHaltingWorker() {
   world_->on_halt = [this](const Process* process) {
     if (until_ <= world_->simulation.now()) return;
-    for (Trainer* trainer : world_->trainers) {
+    for (TrainingProcess* trainer : world_->trainers) {
       if (trainer->process() != process) continue;
       world_->nobody_lost = false;
-      trainer->Kill("was killed by signal 9 (SIGKILL)");
+      trainer->KillBy(SIGKILL);
     }
   };
 }
 
 void Faults::KillLeaver() {
-  world_->on_busy_leave = [this](Trainer* trainer) {
+  world_->on_busy_leave = [this](TrainingProcess* trainer) {
     if (until_ <= world_->simulation.now()) return;
     world_->nobody_lost = false;
-    trainer->process()->AfterUs(world_->random().Skewed(1, 20000),
-                                [trainer] { trainer->Kill("was killed by signal 9 (SIGKILL)"); });
+    trainer->process()->AfterUs(world_->random().Skewed(1, 20000), [trainer] { trainer->KillBy(SIGKILL); });
   };
 }
 
 void Faults::BreakHaltingLink() {
   world_->on_halt = [this](const Process* process) {
     if (until_ <= world_->simulation.now()) return;
-    for (Trainer* trainer : world_->trainers) {
+    for (TrainingProcess* trainer : world_->trainers) {
       if (trainer->process() == process) trainer->life()->BreakLink(For(1000, 500000));
     }
   };
@@ -171,7 +215,7 @@ void Faults::LoseHost() {
   if (!agent->process()->alive()) return;
   world_->nobody_lost = false;
   agent->Vanish();
-  for (Trainer* trainer : world_->trainers) {
+  for (TrainingProcess* trainer : world_->trainers) {
     if (trainer->host() == host) trainer->Vanish();
   }
   world_->controller->Disturbed(agent->host(), world_->simulation.now().PlusMs(40000));
@@ -218,12 +262,22 @@ void Faults::RestartController() {
 }
 
 void Faults::DataPlane() {
-  Trainer* trainer = AnyTrainer();
-  if (!trainer->process()->alive()) return;
+  TrainingProcess* trainer = AnyTrainer();
+  if (!trainer->process()->alive() || trainer->life() == nullptr) return;
   world_->nobody_lost = false;
   trainer->life()->FailDataPlane();
 }
 
 void Faults::StaleItem() { AnyTrainer()->StaleItem(); }
+
+void Faults::EvictPod() { world_->cluster->Evict(); }
+
+void Faults::KillPod() { world_->cluster->KillPod(); }
+
+void Faults::LosePod() { world_->cluster->LosePod(); }
+
+void Faults::ScaleJob() { world_->cluster->Scale(); }
+
+void Faults::DeleteJob() { world_->cluster->DeleteJob(); }
 
 }  // namespace farandole::sim

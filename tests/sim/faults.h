@@ -19,23 +19,30 @@ class Faults {
   // One of those that no script may notice, by number.
   void Survivable(int number);
 
+  // None begins after this, and none lasts longer.
+  TimePoint until() const { return until_; }
   // No fault happens in this run.
   bool none() const { return enabled_.empty(); }
 
  private:
   using Fault = void (Faults::*)();
+  // Of a job of fixed size, whose hosts stay; of one with pods.
+  enum class Jobs { kAll, kFixed, kElastic };
   struct Kind {
     const char* name;
     Fault fault;
+    Jobs jobs;
   };
   static const Kind kKinds[];
 
   void ScheduleNext();
   // Microseconds from now on, over before the phase is.
   TimePoint For(int64_t least_us, int64_t greatest_us);
-  int AnyHost() { return static_cast<int>(world_->random().Below(world_->agents.size())); }
-  Trainer* AnyTrainer() { return world_->trainers[world_->random().Below(world_->trainers.size())]; }
+  // That lives, if there is one.
+  int AnyHost();
+  TrainingProcess* AnyTrainer();
   void StopProcess(Process* process, TimePoint until);
+  void Disturbed(const Agent* agent, TimePoint until);
   void DisturbedAll(TimePoint until);
   // An agent is silent until then.
   void Silenced(const Agent* agent, TimePoint until);
@@ -57,6 +64,11 @@ class Faults {
   void KillHaltingWorker();
   void KillLeaver();
   void BreakHaltingLink();
+  void EvictPod();
+  void KillPod();
+  void LosePod();
+  void ScaleJob();
+  void DeleteJob();
 
   World* const world_;
   std::vector<const Kind*> enabled_;

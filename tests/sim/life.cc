@@ -11,7 +11,7 @@
 namespace farandole::sim {
 namespace {
 
-// As in worker/runtime.*.
+// As in worker/runtime.* and worker/control/start_limit.*.
 constexpr int64_t kAckMs = 1000;
 constexpr int64_t kLeaveMs = 5000;
 constexpr int64_t kVerdictMs = 6000;
@@ -36,19 +36,28 @@ Life::Life(World* world, Process* process, int host, worker::session::Session::I
                  [this](worker::session::Work work) { OnWithdrawn(std::move(work)); }}) {}
 
 void Life::Start() {
-  const int64_t timeout_ms = world_->setting.start_timeout_ms;
+  const bool elastic = identity_.elastic.min_size > 0;
+  const int64_t start_ms = world_->setting.start_timeout_ms;
+  const int64_t timeout_ms = elastic ? world_->setting.elastic_timeout_ms : start_ms;
   const TimePoint now = world_->simulation.now();
-  process_->At(now.PlusMs(timeout_ms), [this] {
-    if (session_.state() != State::kJoining) return;
-    // Who has heard of a view with it loses a member.
-    world_->nobody_lost = false;
-    Apply(session_.GiveUp({worker::completion::Code::kTimeout, "start timeout"}));
-  });
+  if (elastic) {
+    process_->At(now.PlusMs(start_ms), [this] {
+      if (!session_.answered()) GiveUpInit({worker::completion::Code::kUnavailable, "nobody has answered"});
+    });
+  }
+  process_->At(now.PlusMs(timeout_ms), [this] { GiveUpInit({worker::completion::Code::kTimeout, "start timeout"}); });
   process_->At(now.PlusMs(timeout_ms - std::min<int64_t>(1000, timeout_ms / 4)), [this] {
     if (session_.state() == State::kJoining) Apply(session_.AskAgain());
   });
   retry_ms_ = kRetryFirstMs;
   Connect();
+}
+
+void Life::GiveUpInit(worker::completion::Result end) {
+  if (session_.state() != State::kJoining) return;
+  // Who has heard of a view with it loses a member.
+  world_->nobody_lost = false;
+  Apply(session_.GiveUp(std::move(end)));
 }
 
 void Life::Connect() {

@@ -58,6 +58,7 @@ class Life {
 
  private:
   using State = worker::session::Session::State;
+  void GiveUpInit(worker::completion::Result end);
   void Connect();
   void LinkClosed();
   void OnLocal(FromAgent from);

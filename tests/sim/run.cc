@@ -5,18 +5,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/sim/agent.h"
+#include "tests/sim/cluster.h"
 #include "tests/sim/controller.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/trainer.h"
+#include "tests/sim/training_process.h"
 #include "tests/sim/world.h"
 
 namespace farandole::sim {
 namespace {
 
 // After the last fault: the time after which a silent host is given up, start timeouts, two long pauses, and some.
-constexpr int64_t kLivenessMs = 200000;
+constexpr int64_t kLivenessMs = 240000;
 // A run that goes round in circles.
 constexpr uint64_t kEventsMax = 3000000;
+// A pod that comes when all is done ends so soon.
+constexpr int64_t kLateMs = 10000;
 
 Setting Draw(uint64_t seed) {
   Random own(~seed);
@@ -38,11 +42,27 @@ Setting Draw(uint64_t seed) {
   return s;
 }
 
+Setting DrawElastic(uint64_t seed) {
+  Setting s = Draw(seed);
+  Random random(seed ^ (uint64_t{1} << 62));
+  s.pod_workers = random.Percent(80) ? 1 : 2;
+  s.elastic.min_size = static_cast<int32_t>(random.Between(1, 3));
+  s.elastic.max_size = s.elastic.min_size + static_cast<int32_t>(random.Between(0, 3));
+  s.workers = static_cast<int>(random.Between(s.elastic.min_size, s.elastic.max_size));
+  s.start_timeout_ms = random.Skewed(3000, 30000);
+  s.elastic.settle_ms = static_cast<uint32_t>(s.start_timeout_ms);
+  s.leave_ms = random.Skewed(1000, 25000);
+  return s;
+}
+
 void Begin(World* world, Controller* controller) {
   world->data_plane.set_notices(world->setting.data_plane_notices);
   world->controller = controller;
-  world->stores.resize(world->setting.agents);
   controller->Start();
+}
+
+void BeginFixed(World* world) {
+  world->stores.resize(world->setting.agents);
   for (int host = 0; host < world->setting.agents; ++host) {
     world->agents.push_back(world->simulation.Keep(std::make_shared<Agent>(world, host, 0)));
     world->agents.back()->Start();
@@ -64,6 +84,38 @@ void CheckWithdrawals(World* world) {
   }
 }
 
+// False, and a violation, if there is nothing more to wait for.
+bool Step(World* world, TimePoint deadline, const char* what) {
+  if (world->simulation.now() <= deadline && world->simulation.events() <= kEventsMax && world->simulation.Step()) {
+    return world->verdict.violation().empty();
+  }
+  std::string text =
+      absl::StrCat(what, " in ", kLivenessMs / 1000, " s after the last fault; ", world->controller->Describe());
+  if (world->cluster != nullptr) {
+    absl::StrAppend(&text, "\n  ", world->cluster->Describe());
+  } else {
+    for (const TrainingProcess* trainer : world->trainers) {
+      if (trainer != nullptr) absl::StrAppend(&text, "\n  ", trainer->Describe());
+    }
+  }
+  world->checker.Fail(text);
+  return false;
+}
+
+// A run finishes, all pods end, and so does one that comes later.
+void LiveElastic(World* world, Cluster* cluster, TimePoint faults_end) {
+  world->simulation.At(faults_end, [cluster] { cluster->Settle(); });
+  const TimePoint deadline = world->quiet_from.PlusMs(kLivenessMs);
+  while (!cluster->Done()) {
+    if (!Step(world, deadline, "no run was finished")) return;
+  }
+  const TimePoint finished = world->simulation.now();
+  cluster->StartLatePod();
+  while (!cluster->LatePodDone()) {
+    if (!Step(world, finished.PlusMs(kLateMs), "a late pod has not ended")) return;
+  }
+}
+
 void Live(World* world) {
   const TimePoint deadline = world->quiet_from.PlusMs(kLivenessMs);
   uint64_t finished = 0;
@@ -72,14 +124,7 @@ void Live(World* world) {
       finished = world->checker.finished();
       if (world->checker.AnyFinished(world->quiet_from)) return world->checker.AtEnd();
     }
-    if (deadline < world->simulation.now() || world->simulation.events() > kEventsMax || !world->simulation.Step()) {
-      std::string text = absl::StrCat("nothing was finished in ", kLivenessMs / 1000, " s after the last fault; ",
-                                      world->controller->Describe());
-      for (const Trainer* trainer : world->trainers) {
-        if (trainer != nullptr) absl::StrAppend(&text, "\n  ", trainer->Describe());
-      }
-      world->checker.Fail(text);
-    }
+    if (!Step(world, deadline, "nothing was finished")) return;
   }
 }
 
@@ -93,6 +138,8 @@ RunResult ResultOf(const World& world) {
 }
 
 }  // namespace
+
+bool IsElastic(uint64_t seed) { return seed % 4 == 3; }
 
 RunResult RunScale(const Scale& scale, Coverage* coverage) {
   auto shape = std::make_shared<Shape>();
@@ -113,6 +160,7 @@ RunResult RunScale(const Scale& scale, Coverage* coverage) {
   Controller controller(&world);
   Faults faults(&world);
   Begin(&world, &controller);
+  BeginFixed(&world);
   // As if nothing had happened: whatever ends badly is held against them.
   world.quiet_from = world.simulation.now();
   int faulted_at = 0;
@@ -127,13 +175,22 @@ RunResult RunScale(const Scale& scale, Coverage* coverage) {
 }
 
 RunResult RunSeed(uint64_t seed, const Bugs& bugs, bool trace, Coverage* coverage) {
-  World world(seed, Draw(seed), bugs, trace, coverage);
+  World world(seed, IsElastic(seed) ? DrawElastic(seed) : Draw(seed), bugs, trace, coverage);
   Controller controller(&world);
   Faults faults(&world);
   Begin(&world, &controller);
-  faults.Start();
-  Live(&world);
-  if (faults.none()) CheckWithdrawals(&world);
+  if (IsElastic(seed)) {
+    Cluster cluster(&world);
+    world.cluster = &cluster;
+    cluster.Start();
+    faults.Start();
+    LiveElastic(&world, &cluster, faults.until());
+  } else {
+    BeginFixed(&world);
+    faults.Start();
+    Live(&world);
+    if (faults.none()) CheckWithdrawals(&world);
+  }
   RunResult result = ResultOf(world);
   if (!result.violation.empty()) {
     absl::StrAppend(&result.violation, "\n  again: bazel run //tests/sim -- --seed=", seed, " --trace");

@@ -16,6 +16,9 @@ struct RunResult {
   double seconds = 0;  // simulated
 };
 
+// Which seeds are of elastic jobs.
+bool IsElastic(uint64_t seed);
+
 // A whole job with its faults, from one seed: a phase in which only safety is asked for, then one in which it has to
 // get on and finish a generation in a bounded time. `trace`: to stderr, what happens.
 RunResult RunSeed(uint64_t seed, const Bugs& bugs, bool trace, Coverage* coverage);

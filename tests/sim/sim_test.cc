@@ -50,6 +50,7 @@ TEST_P(PlantedBug, IsFound) {
   bugs.*GetParam().flag = true;
   Coverage coverage;
   for (uint64_t seed = 1; seed <= kSeedsPerBug; ++seed) {
+    if (IsElastic(seed) != GetParam().elastic) continue;
     const RunResult result = RunSeed(seed, bugs, false, &coverage);
     if (result.violation.empty()) continue;
     RecordProperty("seed", std::to_string(seed));

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/sim/agent.h"
-#include "tests/sim/controller.h"
 
 namespace farandole::sim {
 
@@ -13,12 +12,12 @@ void Trainer::Spawn(World* world, int place) {
     world->simulation.AfterUs(100000, [world, place] { Spawn(world, place); });
     return;
   }
-  world->trainers[place] = world->simulation.Keep(std::make_shared<Trainer>(world, place));
-  world->trainers[place]->BeginLife();
+  Trainer* const trainer = world->simulation.Keep(std::make_shared<Trainer>(world, place));
+  world->trainers[place] = trainer;
+  trainer->BeginLife();
 }
 
-Trainer::Trainer(World* world, int place)
-    : world_(world), place_(place), host_(HostOf(*world, place)), process_(world->NewProcess()) {}
+Trainer::Trainer(World* world, int place) : TrainingProcess(world, HostOf(*world, place)), place_(place) {}
 
 void Trainer::BeginLife() {
   worker::session::Session::Identity identity;
@@ -36,10 +35,7 @@ void Trainer::BeginLife() {
   };
   callbacks.on_end = [this] { Ended(); };
   callbacks.on_stopped = [this] { Stopped(); };
-  auto life = std::make_shared<Life>(world_, process_, host_, identity, std::move(callbacks));
-  life_ = world_->simulation.Keep(life);
-  process_->Touches(life_, sizeof(Life));
-  life_->Start();
+  TrainingProcess::BeginLife(identity, std::move(callbacks));
 }
 
 // The same for all members.
@@ -244,36 +240,21 @@ void Trainer::Ended() {
 }
 
 void Trainer::Stopped() {
-  if (life_->last_item().index > 0) last_item_ = life_->last_item();
+  KeepLastItem();
   const bool refused = !life_->joined();
   const int64_t pause_us = refused ? world_->random().Between(50000, 500000) : world_->random().Skewed(10, 100000);
   if (world_->random().Percent(15)) {
-    Kill("exited with code 0");
+    Exit(0);
     return;
   }
   process_->AfterUs(pause_us, [this] { BeginLife(); });
 }
 
-void Trainer::Kill(const std::string& cause) {
-  if (!process_->alive()) return;
-  Vanish();
-  world_->agents[host_]->ProcessDied(process_, cause);
-}
-
 void Trainer::Vanish() {
   if (!process_->alive()) return;
-  process_->Kill();
-  life_->Vanish();
+  TrainingProcess::Vanish();
   world_->simulation.AfterUs(world_->random().Skewed(1000, 2000000),
                              [world = world_, place = place_] { Spawn(world, place); });
-}
-
-bool Trainer::StaleItem() {
-  if (!process_->alive() || process_->stopped() || last_item_.index == 0) return false;
-  if (!life_->ReceiveStale(last_item_)) return false;
-  world_->coverage->Hit("stale item ignored");
-  world_->controller->HearStale(world_->agents[host_]->id(), life_->incarnation(), last_item_.generation);
-  return true;
 }
 
 }  // namespace farandole::sim

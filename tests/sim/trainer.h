@@ -7,16 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/life.h"
 #include "tests/sim/program.h"
 #include "tests/sim/submission_pool.h"
+#include "tests/sim/training_process.h"
 #include "tests/sim/world.h"
 
 namespace farandole::sim {
 
-// A training process: its script calls init, runs the program of the generation, calls shutdown and begins anew, in the
-// same process or, after its end, in another one that fills its place.
-class Trainer {
+// That of a job of fixed size: its script calls init, runs the program of the generation, calls shutdown and begins
+// anew, in the same process or, after its end, in another one that fills its place.
+class Trainer : public TrainingProcess {
  public:
   // Starts one in this place of the job, as soon as its host has an agent.
   static void Spawn(World* world, int place);
@@ -24,21 +24,12 @@ class Trainer {
   Trainer(World* world, int place);
   void BeginLife();
 
-  Process* process() const { return process_; }
-  Life* life() const { return life_; }
-  int host() const { return host_; }
-  // The one that it is in, or about to begin.
-  int step() const { return next_step_; }
+  int step() const override { return next_step_; }
   static int HostOf(const World& world, int place) { return place * world.setting.agents / world.setting.workers; }
 
-  // Faults. The process ends, which its agent notices.
-  void Kill(const std::string& cause);
-  // Its host is gone: nobody notices.
-  void Vanish();
-  // The last item of the life before this one arrives late.
-  bool StaleItem();
-  // What it is about to do, for people.
-  std::string Describe() const;
+  // Another one takes its place.
+  void Vanish() override;
+  std::string Describe() const override;
 
  private:
   void Joined();
@@ -60,14 +51,8 @@ class Trainer {
   void Shutdown();
   void Ended();
   void Stopped();
-  Rank rank() const { return life_->session().self().rank; }
 
-  World* const world_;
   const int place_;
-  const int host_;
-  Process* const process_;
-  Life* life_ = nullptr;
-  Item last_item_;  // of the life before
   std::shared_ptr<const Program> program_;
   std::map<int, uint32_t> set_ids_;  // by the script's number
   Statements statements_;            // of the step before next_step_

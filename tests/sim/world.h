@@ -12,9 +12,11 @@
 #include "agent/processes/worker_memory.h"
 #include "proto/messages.h"
 #include "tests/sim/bugs.h"
+#include "tests/sim/carried.h"
 #include "tests/sim/checker.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/data_plane.h"
+#include "tests/sim/elastic_checker.h"
 #include "tests/sim/execution_checker.h"
 #include "tests/sim/log_checker.h"
 #include "tests/sim/program.h"
@@ -59,13 +61,19 @@ struct Setting {
   // Somebody on each host keeps what the next agent has to know when one is killed.
   bool launcher_store = true;
   uint32_t cache_capacity = 0;
+  // min_size 0: the job is not elastic. Otherwise a Cluster makes its pods.
+  Elastic elastic;
+  uint32_t elastic_timeout_ms = 120000;
+  int pod_workers = 1;
+  int64_t leave_ms = 0;  // that a pod has to leave
   // What all generations run, instead of what their seeds say.
   std::shared_ptr<const Shape> shape;
 };
 
 class Agent;
+class Cluster;
 class Controller;
-class Trainer;
+class TrainingProcess;
 
 // One run's parts, for each other.
 struct World {
@@ -80,7 +88,9 @@ struct World {
   ExecutionChecker execution{&verdict, setting.window};
   LogChecker log{&verdict, &execution, coverage};
   Checker checker{&verdict, &execution};
+  ElasticChecker elastic{&verdict, coverage, setting.elastic};
   DataPlane data_plane{&simulation};
+  Carried carried;
   // From here on nothing that happened before disturbs: a generation that opens later has to end well.
   TimePoint quiet_from = TimePoint::Infinite();
   // Nothing has happened that may cost a member its place.
@@ -88,11 +98,13 @@ struct World {
   // Called once when a worker is told to halt.
   std::function<void(const Process*)> on_halt;
   // The next one that leaves while it executes something.
-  std::function<void(Trainer*)> on_busy_leave;
+  std::function<void(TrainingProcess*)> on_busy_leave;
   Controller* controller = nullptr;
   std::vector<Agent*> agents;                                       // one per host: the one that lives there now
   std::vector<std::vector<agent::processes::WorkerMemory>> stores;  // one per host: what its launcher keeps, in order
-  std::vector<Trainer*> trainers;  // one per place in the job: the process that fills it now
+  // One per place in the job: the process that fills it now. Of an elastic job all that there have been.
+  std::vector<TrainingProcess*> trainers;
+  Cluster* cluster = nullptr;  // of an elastic job
   int64_t next_pid = 1000;
   uint64_t next_incarnation = 1;
 
