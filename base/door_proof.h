@@ -47,7 +47,7 @@ std::string DoorCredentials(absl::string_view head);
 // The JOB that well-formed credentials name, whether they prove anything or not, else "".
 std::string DoorJob(absl::string_view credentials);
 // The PROOF of well-formed credentials, else "". It stands for token and nonce; the job's name may be exchanged for
-// that of one of its parts, which have the same tokens.
+// that of another one that the token opens: a part, or a job of its namespace.
 std::string DoorProof(absl::string_view credentials);
 // Whether `credentials` prove this token, for whatever job.
 bool ProvesToken(absl::string_view credentials, absl::string_view token);

@@ -20,7 +20,12 @@ absl::optional<std::string> ReadRegularFile(const std::string& path) {
   if (stat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode) || access(path.c_str(), R_OK) != 0) {
     return absl::nullopt;
   }
-  return ReadFile(path);
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  std::getline(file, text, '\0');
+  // At the end of an empty one nothing is wrong but that there is nothing.
+  if (!file.is_open() || file.bad()) return absl::nullopt;
+  return text;
 }
 
 }  // namespace farandole

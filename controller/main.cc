@@ -174,6 +174,8 @@ int Run(const Options& options) {
     if (!options.limits_file.empty()) limits.WatchFromLoop();
   });
   loop.Run();
+  // Its agents go first.
+  server = nullptr;
   Tell(*audit, "controller_ended", "");
   log.Write(hub::LogLevel::kInfo, "ends");
   return 0;

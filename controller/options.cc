@@ -44,6 +44,12 @@ absl::Status Check(const Options& o) {
   return absl::OkStatus();
 }
 
+// A path that is there and empty is a variable that was not set.
+void ReadPath(CommandLine* line, const std::string& name, std::string* path) {
+  line->Text(name, path);
+  if (line->Has(name) && path->empty()) line->Refuse(name, "a path");
+}
+
 }  // namespace
 
 const Program& ControllerProgram() {
@@ -95,8 +101,8 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args) {
   line->Text("--tls-cert", &options.tls_cert);
   line->Text("--tls-key", &options.tls_key);
   line->Text("--tls-client-ca", &options.tls_client_ca);
-  line->Text("--limits-file", &options.limits_file);
-  line->Text("--audit-log", &options.audit_log);
+  ReadPath(&*line, "--limits-file", &options.limits_file);
+  ReadPath(&*line, "--audit-log", &options.audit_log);
   ReadLevel(&*line, &options.log_level);
   options.insecure = line->Has("--insecure");
   options.tls_pinned = line->Has("--tls-pinned");

@@ -48,6 +48,13 @@ TEST(OptionsTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(Error({"--key-fd"}), HasSubstr("--key-fd"));
 }
 
+TEST(OptionsTest, AnEmptyPathIsAMistake) {
+  for (const char* name : {"--limits-file", "--audit-log"}) {
+    const auto parsed = ParseOptions({"--key-fd", "3", name, ""});
+    EXPECT_EQ(parsed.status().message(), std::string(name) + " must be a path, not ''");
+  }
+}
+
 TEST(OptionsTest, BeyondLoopbackWantsTlsOrAClearWord) {
   EXPECT_THAT(Error({"--key-fd", "3", "--listen", "0.0.0.0:1"}), HasSubstr("--insecure"));
   EXPECT_THAT(Error({"--key-fd", "3", "--listen", "node7:1"}), HasSubstr("--insecure"));

@@ -17,7 +17,7 @@ from typing import Any, Optional
 
 from archive import write_source, write_wheel
 from project import ALIAS, FARANDOLE, ROOT, Project
-from stage import COMPILED_IN_PACKAGES, stage_alias, stage_package
+from stage import CARRIED_PACKAGES, COMPILED_IN_PACKAGES, stage_alias, stage_package
 
 # What a builder may be told by its caller; nothing is read of it.
 Settings = Optional[dict[str, Any]]
@@ -45,7 +45,7 @@ def _compile() -> None:
 
 
 def _write_dist_info(project: Project, folder: Path) -> str:
-    packages = [*COMPILED_IN_PACKAGES] if project is FARANDOLE else []
+    packages = [*COMPILED_IN_PACKAGES, *CARRIED_PACKAGES] if project is FARANDOLE else []
     return project.write_dist_info(folder, _tag(project), packages).name
 
 

@@ -20,8 +20,9 @@ VERSION_FILE = ROOT / "python" / "farandole" / "version.py"
 def copyright_of(package: str) -> Path:
     """Of a Debian package that is installed, or only unpacked for the build."""
     below = f"usr/share/doc/{package}/copyright"
-    found, *_ = [*Path("/").glob(below), *(ROOT / ".deps").glob(f"*/{below}")]
-    return found
+    for found in [*Path("/").glob(below), *(ROOT / ".deps").glob(f"*/{below}")]:
+        return found
+    raise SystemExit(f"no licence of {package} is on this machine; `make deps` installs what is shipped")
 
 
 class Project:

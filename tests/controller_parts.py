@@ -72,7 +72,9 @@ def controller(folder: Path, *options: str, program: str | None = None) -> Itera
 
 
 @contextmanager
-def training(folder: Path, address: str, *options: str, job: str = "digits", token_for: str = "") -> Iterator[Job]:
+def training(
+    folder: Path, address: str, *options: str, job: str = "digits", token_for: str = "", start_timeout_s: int = 8
+) -> Iterator[Job]:
     """A pod of that job, with a token for it or for `token_for`; it trains until `enough` is there."""
     script = processes.script_file(folder, STEPS)
     token = secret(folder / f"token-{job}", tokens.member_token(KEY, token_for or job))
@@ -80,7 +82,7 @@ def training(folder: Path, address: str, *options: str, job: str = "digits", tok
     command += ["--token-file", str(token), *options, "--", sys.executable, str(script), str(folder / "enough")]
     place = folder / f"place{len(list(folder.glob('place*')))}"
     place.mkdir()
-    variables = {"FARANDOLE_START_TIMEOUT": "8", "FARANDOLE_CONTROLLER_TIMEOUT_SECONDS": "60"}
+    variables = {"FARANDOLE_START_TIMEOUT": str(start_timeout_s), "FARANDOLE_CONTROLLER_TIMEOUT_SECONDS": "60"}
     with processes.running(command, place, variables) as running:
         yield running
 

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/auth.h"
 #include "base/door_proof.h"
 #include "proto/codec/codec.h"
 #include "proto/rules/version_check.h"
@@ -16,8 +17,9 @@ namespace {
 
 constexpr int64_t kRetryFirstMs = 50;
 constexpr int64_t kRetryMaxMs = 250;
-// The controller has no room for this agent at present.
-constexpr int64_t kNoRoomMs = 2000;
+// The controller has no room for this agent at present: each attempt is a handshake for both.
+constexpr int64_t kNoRoomFirstMs = 2000;
+constexpr int64_t kNoRoomMaxMs = 16000;
 // Nobody has said Welcome: then it is said, and later the stream is given up. A controller to which all agents come at
 // once may need so long.
 constexpr int64_t kSilentMs = 5000;
@@ -58,7 +60,7 @@ std::string Explain(const ControllerChannelConfig& channel, const grpc::Status& 
       return absl::StrCat("the controller at ", address, " refuses this connection: ", status.error_message());
     case grpc::RESOURCE_EXHAUSTED:
       return absl::StrCat("the controller at ", address, " has no room for this agent: ", status.error_message(),
-                          "; it is asked again every ", kNoRoomMs / 1000, " s");
+                          "; it is asked again, in ", kNoRoomMaxMs / 1000, " s at the latest");
     case grpc::UNIMPLEMENTED:
       return absl::StrCat("what listens at ", address, " is not a Farandole controller: ", status.error_message());
     case grpc::OK:
@@ -168,6 +170,7 @@ void ControllerLink::Welcomed(const AgentWelcome& welcome) {
   controller_incarnation_ = welcome.controller_incarnation;
   lease_interval_ms_ = std::max<uint32_t>(welcome.lease_interval_ms, 10);
   retry_ms_ = kRetryFirstMs;
+  no_room_ms_ = 0;
   SetState(true, false, "");
   if (lease_timer_ == 0) SayLease();
 }
@@ -175,6 +178,12 @@ void ControllerLink::Welcomed(const AgentWelcome& welcome) {
 void ControllerLink::SayLease() {
   if (state_.connected) SendFromLoop(AgentUp(Lease{callbacks_.take_reports()}));
   lease_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(lease_interval_ms_), [this] { SayLease(); });
+}
+
+// Up to a quarter less, so that those who were refused together do not come together again.
+int64_t ControllerLink::NoRoomMs() {
+  no_room_ms_ = std::clamp(2 * no_room_ms_, kNoRoomFirstMs, kNoRoomMaxMs);
+  return no_room_ms_ - static_cast<int64_t>(RandomId() % static_cast<uint64_t>(no_room_ms_ / 4));
 }
 
 void ControllerLink::Lost(const grpc::Status& how) {
@@ -186,7 +195,7 @@ void ControllerLink::Lost(const grpc::Status& how) {
   SetState(false, permanent, ours ? failure_ : Explain(config_.channel, status));
   if (permanent || stopped_) return;
   const bool no_room = !ours && status.error_code() == grpc::RESOURCE_EXHAUSTED;
-  retry_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(no_room ? kNoRoomMs : retry_ms_), [this] { Connect(); });
+  retry_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(no_room ? NoRoomMs() : retry_ms_), [this] { Connect(); });
   retry_ms_ = std::min(2 * retry_ms_, kRetryMaxMs);
 }
 

@@ -24,10 +24,10 @@ struct ControllerLinkConfig {
 };
 
 // The agent's one stream to the controller, opened again whenever it breaks, for ever: at most 250 ms after the
-// controller can be reached again, 2 s after it had no room. Every attempt has a channel of its own, so that neither
-// back-off nor a name's old address outlives an attempt. All methods and callbacks on the loop.
+// controller can be reached again, 2 to 16 s after it had no room. Every attempt has a channel of its own, so that
+// neither back-off nor a name's old address outlives an attempt. All methods and callbacks on the loop.
 //
-//   CONNECTING --welcome--> CONNECTED --stream ends--> WAITING --50 to 250 ms, or 2 s--> CONNECTING
+//   CONNECTING --welcome--> CONNECTED --stream ends--> WAITING --50 to 250 ms, or 2 to 16 s--> CONNECTING
 //   any --wrong or expired token, version, job name, a message that is too large--> PERMANENT
 class ControllerLink {
  public:
@@ -60,6 +60,7 @@ class ControllerLink {
   void Connect();
   void Received(const std::string& bytes);
   void Welcomed(const AgentWelcome& welcome);
+  int64_t NoRoomMs();
   void Lost(const grpc::Status& status);
   void SayLease();
   void SetState(bool connected, bool permanent, std::string text);
@@ -78,6 +79,7 @@ class ControllerLink {
   uint64_t controller_incarnation_ = 0;  // the greatest seen
   uint32_t lease_interval_ms_ = 0;
   int64_t retry_ms_ = 0;
+  int64_t no_room_ms_ = 0;
   bool stopped_ = false;
   EventLoop::TimerId retry_timer_ = 0;
   EventLoop::TimerId welcome_timer_ = 0;

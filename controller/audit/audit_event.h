@@ -10,7 +10,7 @@ namespace farandole::controller::audit {
 struct AuditEvent {
   std::string event;   // "agent_connected"; docs/security.md lists them
   std::string job;     // with its part
-  bool proven = true;  // a token of this job was shown; else somebody only claims to be of it
+  bool proven = true;  // a token that opens this job was shown; else it is what somebody claims
   std::string peer;    // address
   std::string agent;   // id
   std::string host;    // as the agent calls it
@@ -18,7 +18,7 @@ struct AuditEvent {
   std::string why;     // of a refusal or a change
 };
 
-// Takes an event, and never waits. Any thread.
+// Takes an event, and waits for no reader. Any thread.
 using Audit = std::function<void(const AuditEvent& event)>;
 
 inline void NoAudit(const AuditEvent&) {}

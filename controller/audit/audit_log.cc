@@ -75,8 +75,9 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& path
 }
 
 AuditLog::Share* AuditLog::ShareOf(const AuditEvent& event, int64_t now_ms) {
+  if (event.proven && event.job.empty()) return nullptr;
   std::string of;
-  if (event.proven && !event.job.empty()) of = std::string(NamespaceOf(event.job));
+  if (event.proven) of = std::string(NamespaceOf(event.job));
   if (shares_.size() >= kSharesMax && shares_.count(of) == 0) {
     // Of those that are whole again nothing is to be remembered.
     for (auto it = shares_.begin(); it != shares_.end();) {
@@ -96,13 +97,13 @@ void AuditLog::Write(const AuditEvent& event) {
   absl::MutexLock lock(&mutex_);
   const int64_t now_ms = now_ms_();
   Share* const share = ShareOf(event, now_ms);
-  if (share->lines < 1) {
+  if (share != nullptr && share->lines < 1) {
     ++share->left_out;
     return;
   }
-  share->lines -= 1;
+  if (share != nullptr) share->lines -= 1;
   std::string line = Beginning(event, now_ms);
-  Add("left_out", std::exchange(share->left_out, 0), &line);
+  Add("left_out", share == nullptr ? 0 : share->left_out, &line);
   Add("lost", lost_, &line);
   std::string details;
   Add("method", event.method, &details);
@@ -111,19 +112,20 @@ void AuditLog::Write(const AuditEvent& event) {
   Add("why", event.why, &details);
   // Of texts that are nothing but what has to be escaped there may be too much.
   if (line.size() + details.size() + kEndBytesMax <= kLineBytesMax) line += details;
-  Put(line + "}\n");
+  if (Put(line + "}\n") && share != nullptr) share->left_out = 0;
 }
 
-void AuditLog::Put(const std::string& line) {
+bool AuditLog::Put(const std::string& line) {
   const std::string whole = absl::StrCat(torn_ ? "\n" : "", line);
   const ssize_t n = HasRoom(fd_.get()) ? write(fd_.get(), whole.data(), whole.size()) : 0;
   if (n == static_cast<ssize_t>(whole.size())) {
     lost_ = 0;
     torn_ = false;
-    return;
+    return true;
   }
   ++lost_;
   if (n > 0) torn_ = true;
+  return false;
 }
 
 }  // namespace farandole::controller::audit

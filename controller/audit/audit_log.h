@@ -18,12 +18,13 @@
 namespace farandole::controller::audit {
 
 // A file, or standard output, with a JSON object in each line for each event (docs/security.md). It never waits for who
-// reads: a line that finds no room is lost, and the next one that does says how many were. Nor can anybody fill a disk
-// with it: each namespace, and all those together who have shown no token, have kBurst lines and then kPerSecond; the
-// next line of theirs says how many were left out.
+// reads (for the disk of a file it does, as every write): a line that finds no room is lost, and the next one that does
+// says how many were. Nor can anybody fill a disk with it quickly: each namespace, and all those together who have
+// shown no token, have kBurst lines and then kPerSecond; the next line of theirs says how many were left out. What the
+// controller itself does has no such share.
 class AuditLog {
  public:
-  static constexpr double kBurst = 5000;
+  static constexpr double kBurst = 20000;
   static constexpr double kPerSecond = 50;
   // A pipe takes so many bytes as a whole or not at all.
   static constexpr size_t kLineBytesMax = 4096;
@@ -45,8 +46,9 @@ class AuditLog {
   };
 
   AuditLog(UniqueFd fd, std::function<int64_t()> now_ms) : fd_(std::move(fd)), now_ms_(std::move(now_ms)) {}
+  // Null: it needs none.
   Share* ShareOf(const AuditEvent& event, int64_t now_ms) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Put(const std::string& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Put(const std::string& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const UniqueFd fd_;
   const std::function<int64_t()> now_ms_;

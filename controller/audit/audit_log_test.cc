@@ -100,8 +100,26 @@ TEST_F(AuditLogTest, WhoHasShownNoTokenHasOneShareWhateverHeCallsHimself) {
 
 TEST_F(AuditLogTest, SharesAreBounded) {
   const auto log = Open(path_);
-  for (size_t i = 0; i < AuditLog::kSharesMax + 10; ++i) log->Write(Of("job_began", absl::StrCat("n", i, ".j")));
-  EXPECT_THAT(Lines(), SizeIs(AuditLog::kSharesMax + 10));
+  AuditEvent stranger = Of("connection_refused", "");
+  stranger.proven = false;
+  const int burst = static_cast<int>(AuditLog::kBurst);
+  for (int i = 0; i < burst; ++i) log->Write(stranger);
+  // The strangers' share is the first one; it is what is left for those beyond the bound.
+  for (size_t i = 1; i < AuditLog::kSharesMax + 10; ++i) log->Write(Of("job_began", absl::StrCat("n", i, ".j")));
+  EXPECT_THAT(Lines(), SizeIs(burst + AuditLog::kSharesMax - 1));
+  // Those that are whole again make room.
+  now_ms_ += 1000;
+  log->Write(Of("job_began", "late.j"));
+  EXPECT_THAT(Lines().back(), HasSubstr("late.j"));
+}
+
+TEST_F(AuditLogTest, NobodyKeepsOutWhatTheControllerItselfDoes) {
+  const auto log = Open(path_);
+  AuditEvent stranger = Of("connection_refused", "");
+  stranger.proven = false;
+  for (int i = 0; i < static_cast<int>(AuditLog::kBurst) + 5; ++i) log->Write(stranger);
+  log->Write(Of("keys_exchanged", ""));
+  EXPECT_THAT(Lines().back(), HasSubstr("keys_exchanged"));
 }
 
 TEST_F(AuditLogTest, AReaderThatStandsStillHoldsNobodyUp) {

@@ -15,9 +15,11 @@ class AgentStream {
  public:
   virtual ~AgentStream() = default;
   // Queues an encoded AgentDown: `head` and, unless it is null, `body` behind it, which other streams share. Closes the
-  // stream with RESOURCE_EXHAUSTED when too many bytes are held.
+  // stream with ABORTED when too many bytes are held.
   virtual void Send(std::string head, SharedBytes body) = 0;
   virtual void Close(absl::Status status) = 0;
+  // Address of the other end, for who reads a log; "" if it is not known.
+  virtual std::string peer() const { return ""; }
 };
 
 }  // namespace farandole::controller::hub

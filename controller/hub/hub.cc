@@ -18,6 +18,8 @@ namespace {
 constexpr int64_t kStandstillMs = 1000;
 // After one, for what others have said meanwhile to be read.
 constexpr int64_t kCatchUpMs = 1000;
+// Between two sentences about limits.
+constexpr int64_t kSayFullMs = 60000;
 
 absl::Status ShuttingDown() { return absl::UnavailableError("the controller is shutting down"); }
 
@@ -40,15 +42,20 @@ absl::Status UnknownJob(const std::string& job) {
   return absl::NotFoundError(absl::StrCat("no agent of job ", job, " has connected"));
 }
 
-absl::Status LimitReached(absl::string_view name, size_t have, const char* what) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("namespace ", name, " has as many ", what, " as this controller's limits allow it: ", have));
+absl::Status NoRoom(absl::string_view name, const char* what, size_t there, size_t limit) {
+  return absl::ResourceExhaustedError(absl::StrCat("namespace ", name, " has ", there, " of the ", limit, " ", what,
+                                                   " that this controller's limits allow it"));
 }
+
+bool IsLimited(const NamespaceLimits& limits) { return !(limits == NamespaceLimits()); }
+
+// Once more, for those who come back.
+size_t Doubled(size_t limit) { return limit > NamespaceLimits::kNone / 2 ? NamespaceLimits::kNone : 2 * limit; }
 
 }  // namespace
 
 Hub::Hub(HubConfig config, const Clock* clock, const Log* log, Arm arm)
-    : config_(std::move(config)), clock_(clock), log_(log), arm_(std::move(arm)) {}
+    : config_(std::move(config)), clock_(clock), log_(log), arm_(std::move(arm)), began_(clock->Now()) {}
 
 Hub::Entry* Hub::Find(const std::string& job) {
   const auto it = jobs_.find(job);
@@ -67,13 +74,8 @@ absl::StatusOr<Hub::Entry*> Hub::FindOrMake(const std::string& job) {
     return absl::ResourceExhaustedError(
         absl::StrCat("job ", whole, " has ", config_.parts_max, " parts already, the most it is allowed to"));
   }
-  if (found == wholes_.end() || found->second.jobs == 0) {
-    const absl::string_view name = NamespaceOf(job);
-    const size_t jobs_max = config_.limits_of(name).jobs_max;
-    if (jobs_max != NamespaceLimits::kNone && JobsIn(name) >= jobs_max) return LimitReached(name, JobsIn(name), "jobs");
-  }
   ++wholes_[whole].jobs;
-  Audit("job_began", job, {}, absl::OkStatus());
+  Audit("job_began", job, {}, "", absl::OkStatus());
   return (jobs_[job] = Make(job, LeastIncarnation(job))).get();
 }
 
@@ -82,9 +84,12 @@ size_t Hub::JobsIn(absl::string_view name) const {
                        [name](const auto& whole) { return whole.second.jobs > 0 && NamespaceOf(whole.first) == name; });
 }
 
+// A job or part whose agents are gone for a moment takes a place, too: it is in the table of jobs still.
 size_t Hub::AgentsIn(absl::string_view name) const {
   size_t agents = 0;
-  for (const auto& entry : jobs_) agents += NamespaceOf(entry.first) == name ? entry.second->streams.size() : 0;
+  for (const auto& entry : jobs_) {
+    if (NamespaceOf(entry.first) == name) agents += std::max<size_t>(entry.second->job.agents(), 1);
+  }
   return agents;
 }
 
@@ -94,14 +99,23 @@ size_t Hub::StreamsIn(absl::string_view name) const {
   return streams;
 }
 
-void Hub::Audit(const char* event, const std::string& job, const AgentHello& hello, const absl::Status& why) const {
+void Hub::Audit(const char* event, const std::string& job, const AgentHello& hello, const std::string& peer,
+                const absl::Status& why) const {
   audit::AuditEvent entry;
   entry.event = event;
   entry.job = job;
+  entry.peer = peer;
   entry.agent = hello.agent_id;
   entry.host = hello.host;
   entry.why = std::string(why.message());
   config_.audit(entry);
+}
+
+// To who reads the log only, and now and then: the audit log has each.
+void Hub::SayFull(const absl::Status& why) {
+  if (clock_->Now() < say_full_) return;
+  say_full_ = clock_->Now().PlusMs(kSayFullMs);
+  log_->Write(LogLevel::kWarning, why.message());
 }
 
 uint64_t Hub::LeastIncarnation(const std::string& job) const {
@@ -140,6 +154,7 @@ std::unique_ptr<Hub::Entry> Hub::Make(const std::string& job, uint64_t incarnati
 // As if this controller had been started again for this job, with a clock that goes on where the other one's was. Its
 // agents connect again; a generation of before registers (rule C9).
 Hub::Entry* Hub::BeginAnew(const std::string& job, uint64_t above) {
+  began_ = clock_->Now();
   std::unique_ptr<Entry>& entry = jobs_[job];
   KeepLast(job, *entry);
   const std::unique_ptr<Entry> old = std::exchange(entry, Make(job, config_.greater_incarnation(above)));
@@ -155,27 +170,33 @@ Hub::Entry* Hub::BeginAnew(const std::string& job, uint64_t above) {
   return entry.get();
 }
 
-absl::Status Hub::StreamBegins(const std::string& job) {
+absl::Status Hub::StreamBegins(const std::string& job, const std::string& peer) {
+  const absl::Status status = RoomForStream(job);
+  if (!status.ok()) {
+    Audit("agent_refused", job, {}, peer, status);
+    return status;
+  }
+  ++streams_;
+  ++wholes_[std::string(WholeJob(job))].streams;
+  return status;
+}
+
+absl::Status Hub::RoomForStream(const std::string& job) const {
   if (shut_down_) return ShuttingDown();
   if (streams_ >= config_.streams_max) {
     return absl::ResourceExhaustedError(
         absl::StrCat("this controller serves ", streams_, " agents already, the most it is allowed to"));
   }
-  const std::string whole(WholeJob(job));
   // No entry before it is let in: who has a namespace's token may make up any number of names.
-  const auto all = wholes_.find(whole);
+  const auto all = wholes_.find(WholeJob(job));
   if (all != wholes_.end() && all->second.streams >= config_.streams_per_job_max) {
-    return absl::ResourceExhaustedError(absl::StrCat("job ", whole, " and its parts have ", all->second.streams,
+    return absl::ResourceExhaustedError(absl::StrCat("job ", all->first, " and its parts have ", all->second.streams,
                                                      " agents already, the most they are allowed to"));
   }
   const absl::string_view name = NamespaceOf(job);
-  const size_t agents_max = config_.limits_of(name).agents_max;
   // Twice as many: an agent whose connection broke comes again before its old stream has ended.
-  if (agents_max != NamespaceLimits::kNone && StreamsIn(name) / 2 >= agents_max) {
-    return LimitReached(name, StreamsIn(name), "streams of agents");
-  }
-  ++streams_;
-  ++wholes_[whole].streams;
+  const size_t most = Doubled(config_.limits_of(name).agents_max);
+  if (most != NamespaceLimits::kNone && StreamsIn(name) >= most) return NoRoom(name, "streams", StreamsIn(name), most);
   return absl::OkStatus();
 }
 
@@ -191,16 +212,29 @@ void Hub::ForgetWholeIfEmpty(const std::string& whole) {
   if (it != wholes_.end() && it->second.jobs == 0 && it->second.streams == 0) wholes_.erase(it);
 }
 
-absl::StatusOr<Hub::Entry*> Hub::EntryFor(const std::string& job, const AgentHello& hello) {
-  const Entry* const there = Find(job);
-  if (there == nullptr || !there->streams.contains(hello.agent_id)) {
-    const absl::string_view name = NamespaceOf(job);
-    const size_t agents_max = config_.limits_of(name).agents_max;
-    if (agents_max != NamespaceLimits::kNone && AgentsIn(name) >= agents_max) {
-      return LimitReached(name, AgentsIn(name), "agents");
-    }
+absl::Status Hub::CheckLimits(const std::string& job, const AgentHello& hello) const {
+  const absl::string_view name = NamespaceOf(job);
+  NamespaceLimits limits = config_.limits_of(name);
+  const auto there = jobs_.find(job);
+  if (!IsLimited(limits) || (there != jobs_.end() && there->second->job.HasAgent(hello.agent_id))) {
+    return absl::OkStatus();
   }
-  return FindOrMake(job);
+  const int64_t served_ms = clock_->Now().MsSince(began_);
+  if (hello.controller_incarnation != 0 && served_ms < config_.comeback_ms) {
+    limits = {Doubled(limits.jobs_max), Doubled(limits.agents_max)};
+  } else if (served_ms < config_.newcomers_wait_ms) {
+    return absl::ResourceExhaustedError("this controller has just begun: who had a place before comes first");
+  }
+  const size_t agents = AgentsIn(name);
+  if (agents >= limits.agents_max) return NoRoom(name, "agents", agents, limits.agents_max);
+  const auto whole = wholes_.find(WholeJob(job));
+  if (whole != wholes_.end() && whole->second.jobs > 0) return absl::OkStatus();
+  const size_t jobs = JobsIn(name);
+  return jobs >= limits.jobs_max ? NoRoom(name, "jobs", jobs, limits.jobs_max) : absl::OkStatus();
+}
+
+void Hub::Refused(const AgentStream& stream, const std::string& job, const AgentHello& hello, const absl::Status& why) {
+  Audit("agent_refused", job, hello, stream.peer(), why);
 }
 
 bool Hub::Opened(const std::shared_ptr<AgentStream>& stream, const std::string& job, const AgentHello& hello) {
@@ -209,14 +243,18 @@ bool Hub::Opened(const std::shared_ptr<AgentStream>& stream, const std::string& 
     return false;
   }
   if (hello.controller_incarnation > GreatestIncarnation(job)) {
-    stream->Close(absl::InvalidArgumentError(absl::StrCat("the agent on host ", hello.host, " says that controller ",
-                                                          hello.controller_incarnation,
-                                                          " has welcomed it, a number that no controller can have")));
+    const absl::Status why = absl::InvalidArgumentError(
+        absl::StrCat("the agent on host ", hello.host, " says that controller ", hello.controller_incarnation,
+                     " has welcomed it, a number that no controller can have"));
+    Refused(*stream, job, hello, why);
+    stream->Close(why);
     return false;
   }
-  const auto found = EntryFor(job, hello);
+  const absl::Status limits = CheckLimits(job, hello);
+  if (!limits.ok()) SayFull(limits);
+  const auto found = limits.ok() ? FindOrMake(job) : limits;
   if (!found.ok()) {
-    Audit("agent_refused", job, hello, found.status());
+    Refused(*stream, job, hello, found.status());
     stream->Close(found.status());
     return false;
   }
@@ -225,7 +263,7 @@ bool Hub::Opened(const std::shared_ptr<AgentStream>& stream, const std::string& 
   std::shared_ptr<AgentStream>& slot = entry->streams[hello.agent_id];
   if (slot != nullptr) slot->Close(absl::AbortedError("a newer stream of this agent has taken over"));
   slot = stream;
-  Audit("agent_connected", job, hello, absl::OkStatus());
+  Audit("agent_connected", job, hello, stream->peer(), absl::OkStatus());
   Apply(job, entry, entry->job.AgentConnected(hello, clock_->Now()));
   WakeBy(entry->job.NextDeadline());
   return true;
@@ -257,7 +295,7 @@ void Hub::Closed(const AgentStream* stream, const std::string& job, const std::s
   entry->streams.erase(it);
   AgentHello gone;
   gone.agent_id = agent_id;
-  Audit("agent_disconnected", job, gone, absl::OkStatus());
+  Audit("agent_disconnected", job, gone, stream->peer(), absl::OkStatus());
   Apply(job, entry, entry->job.AgentDisconnected(agent_id, clock_->Now()));
   WakeBy(entry->job.NextDeadline());
   ForgetIfIdle(job);
@@ -383,7 +421,7 @@ void Hub::ForgetIfIdle(const std::string& job) {
   });
   KeepLast(job, *entry);
   const JobStatus last = entry->job.Status(clock_->Now());
-  Audit("job_ended", job, {}, last.reason.empty() ? absl::OkStatus() : absl::UnknownError(last.reason));
+  Audit("job_ended", job, {}, "", last.reason.empty() ? absl::OkStatus() : absl::UnknownError(last.reason));
   jobs_.erase(job);
   const std::string whole(WholeJob(job));
   --wholes_[whole].jobs;

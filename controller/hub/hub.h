@@ -30,13 +30,19 @@ struct HubConfig {
   JobConfig job;
   size_t jobs_max = 1024;
   size_t streams_max = 65536;
-  // Of one job and its parts together, which its tokens open: they leave room for others.
+  // Of one job and its parts together, which its tokens open: they leave room for others. (Of the tokens of a namespace
+  // its limits say that.)
   size_t parts_max = 256;
   size_t streams_per_job_max = 32768;
   // Get calls that wait, of one job and its parts together.
   size_t waiting_gets_max = 65536;
   // Besides, of the jobs of one namespace together.
   LimitsOf limits_of = [](absl::string_view) { return NamespaceLimits(); };
+  // When this controller has begun, or begun a job anew, who had a place at another one comes back: so long others wait
+  // where there are limits, and who comes back may be as many again. Else a waiting job might take a running one's
+  // place.
+  int64_t newcomers_wait_ms = 3000;
+  int64_t comeback_ms = 30000;
   audit::Audit audit = audit::NoAudit;
   // Answers a greater one; with some chance in it, as two controllers whose clocks were set back may both need one.
   std::function<uint64_t(uint64_t incarnation)> greater_incarnation = [](uint64_t than) { return than + 1; };
@@ -61,13 +67,15 @@ class Hub {
 
   // A stream of this job begins; it has said nothing yet. RESOURCE_EXHAUSTED: there are too many. Otherwise
   // StreamEnded() follows once.
-  absl::Status StreamBegins(const std::string& job);
+  absl::Status StreamBegins(const std::string& job, const std::string& peer = "");
   void StreamEnded(const std::string& job);
 
   // A stream said AgentHello, of a version that fits. An older stream of the same agent is closed with ABORTED. If a
   // bound is reached the stream is closed and false returned. A job whose agents have been welcomed by a greater
   // incarnation than this one's, as the clock was set back since, begins anew under a greater one.
   bool Opened(const std::shared_ptr<AgentStream>& stream, const std::string& job, const AgentHello& hello);
+  // For the audit log: a stream is refused by who asks the hub.
+  void Refused(const AgentStream& stream, const std::string& job, const AgentHello& hello, const absl::Status& why);
   // `stream` was opened as this agent's; ignored if a newer one took over.
   void Said(const AgentStream* stream, const std::string& job, const std::string& agent_id, const AgentUp& message);
   void Closed(const AgentStream* stream, const std::string& job, const std::string& agent_id);
@@ -112,11 +120,14 @@ class Hub {
   };
   Entry* Find(const std::string& job);
   absl::StatusOr<Entry*> FindOrMake(const std::string& job);
-  absl::StatusOr<Entry*> EntryFor(const std::string& job, const AgentHello& hello);
+  absl::Status RoomForStream(const std::string& job) const;
+  absl::Status CheckLimits(const std::string& job, const AgentHello& hello) const;
   size_t JobsIn(absl::string_view name) const;
   size_t AgentsIn(absl::string_view name) const;
   size_t StreamsIn(absl::string_view name) const;
-  void Audit(const char* event, const std::string& job, const AgentHello& hello, const absl::Status& why) const;
+  void SayFull(const absl::Status& why);
+  void Audit(const char* event, const std::string& job, const AgentHello& hello, const std::string& peer,
+             const absl::Status& why) const;
   std::unique_ptr<Entry> Make(const std::string& job, uint64_t incarnation) const;
   // The least that an entry of this job may have, and the greatest that its agents may have been welcomed by.
   uint64_t LeastIncarnation(const std::string& job) const;
@@ -146,6 +157,8 @@ class Hub {
   size_t streams_ = 0;
   TimePoint armed_ = TimePoint::Infinite();  // the wake-up that was asked for
   TimePoint catching_up_until_;              // after a standstill; long ago if there was none
+  TimePoint began_;                          // this, or the last job that began anew
+  TimePoint say_full_;                       // the next time
   bool shut_down_ = false;
   std::function<void()> when_empty_;  // null: nobody asks
 };

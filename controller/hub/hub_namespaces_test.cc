@@ -14,19 +14,26 @@ namespace {
 class HubNamespacesTest : public ::testing::Test {
  protected:
   HubNamespacesTest() {
-    HubConfig config;
+    HubConfig& config = config_;
     config.limits_of = [this](absl::string_view name) { return name == "team" ? team_ : NamespaceLimits(); };
     config.audit = [this](const audit::AuditEvent& event) {
       told_.push_back(absl::StrCat(event.event, " ", event.job, " ", event.agent, " ", event.why));
     };
     hub_ = std::make_unique<Hub>(config, &clock_, &log_, [](TimePoint) {});
+    // Past the time in which others come back.
+    clock_.now = clock_.now.PlusMs(config.comeback_ms);
   }
-  std::shared_ptr<FakeStream> Join(const std::string& job, const std::string& agent = "a") {
+  std::shared_ptr<FakeStream> Join(const std::string& job, const std::string& agent = "a", uint64_t welcomed_by = 0) {
     auto stream = std::make_shared<FakeStream>();
-    hub_->Opened(stream, job, {agent, "h", "", 0});
+    hub_->Opened(stream, job, {agent, "h", "", welcomed_by});
     return stream;
   }
+  // As it is just after its start.
+  void Restart() {
+    hub_ = std::make_unique<Hub>(config_, &clock_, &log_, [](TimePoint) {});
+  }
 
+  HubConfig config_;
   FakeClock clock_;
   Log log_{LogLevel::kError};
   NamespaceLimits team_{2, 3};
@@ -41,7 +48,7 @@ TEST_F(HubNamespacesTest, JobsAreBoundedAndTheirPartsAreNone) {
   team_.agents_max = 100;
   const absl::Status refused = Join("team.c")->closed;
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(refused.message(), "namespace team has as many jobs as this controller's limits allow it: 2");
+  EXPECT_EQ(refused.message(), "namespace team has 2 of the 2 jobs that this controller's limits allow it");
   EXPECT_TRUE(Join("team.b/part")->closed.ok()) << "of a job that there is";
   EXPECT_TRUE(Join("other.c")->closed.ok());
   EXPECT_TRUE(Join("team")->closed.ok()) << "of the namespace default";
@@ -54,7 +61,7 @@ TEST_F(HubNamespacesTest, AgentsAreBoundedAndOneThatComesAgainIsNoOther) {
   Join("team.a", "b");
   const auto last = Join("team.b", "c");
   const absl::Status refused = Join("team.b", "d")->closed;
-  EXPECT_EQ(refused.message(), "namespace team has as many agents as this controller's limits allow it: 3");
+  EXPECT_EQ(refused.message(), "namespace team has 3 of the 3 agents that this controller's limits allow it");
   EXPECT_TRUE(Join("other.b", "d")->closed.ok());
   EXPECT_TRUE(Join("team.a", "b")->closed.ok());
   hub_->Closed(last.get(), "team.b", "c");
@@ -65,10 +72,65 @@ TEST_F(HubNamespacesTest, AgentsAreBoundedAndOneThatComesAgainIsNoOther) {
   EXPECT_EQ(Join("team.a", "x")->closed.code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST_F(HubNamespacesTest, AnAgentOutOfReachKeepsItsPlaceUntilItIsGivenUp) {
+  team_.agents_max = 1;
+  const auto stream = Join("team.a");
+  Hello hello;
+  hello.session = 1;
+  hello.worker_incarnation = Incarnation(7);
+  hello.version = "0.1.0";
+  hello.rank = Rank(-1);
+  hello.size = 1;
+  hub_->Said(stream.get(), "team.a", "a", FromWorker{Incarnation(7), hello});
+  hub_->Closed(stream.get(), "team.a", "a");
+  EXPECT_EQ(Join("team.b", "b")->closed.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(Join("team.a")->closed.ok());
+}
+
+TEST_F(HubNamespacesTest, PartsWhoseAgentsHaveGoneTakePlaces) {
+  team_ = {1, 3};
+  for (int i = 0; i < 3; ++i) {
+    const std::string part = absl::StrCat("team.a/", i);
+    const auto stream = Join(part);
+    EXPECT_TRUE(stream->closed.ok());
+    Hello hello;
+    hello.session = 1;
+    hello.worker_incarnation = Incarnation(i + 1);
+    hello.version = "0.1.0";
+    hello.rank = Rank(-1);
+    hello.size = 2;
+    hub_->Said(stream.get(), part, "a", FromWorker{Incarnation(i + 1), hello});
+    hub_->Closed(stream.get(), part, "a");
+  }
+  EXPECT_EQ(Join("team.a/3")->closed.code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(HubNamespacesTest, WhoComesBackAfterARestartGoesBeforeNewcomers) {
+  Restart();
+  team_ = {1, 1};
+  EXPECT_EQ(Join("team.new")->closed.message(), "this controller has just begun: who had a place before comes first");
+  EXPECT_TRUE(Join("other.new")->closed.ok()) << "without limits nobody waits";
+  EXPECT_TRUE(Join("team.old", "a", 5)->closed.ok());
+  clock_.now = clock_.now.PlusMs(config_.newcomers_wait_ms);
+  EXPECT_EQ(Join("team.new")->closed.code(), absl::StatusCode::kResourceExhausted) << "its place is taken";
+}
+
+TEST_F(HubNamespacesTest, WhoComesBackLateStillHasAPlaceButNotAnyNumber) {
+  Restart();
+  team_ = {1, 1};
+  clock_.now = clock_.now.PlusMs(config_.newcomers_wait_ms);
+  EXPECT_TRUE(Join("team.new")->closed.ok());
+  EXPECT_TRUE(Join("team.old", "a", 5)->closed.ok());
+  EXPECT_EQ(Join("team.older", "a", 5)->closed.code(), absl::StatusCode::kResourceExhausted);
+  clock_.now = clock_.now.PlusMs(config_.comeback_ms);
+  team_ = {3, 2};
+  EXPECT_EQ(Join("team.older", "a", 5)->closed.code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(HubNamespacesTest, StreamsThatSayNothingAreBounded) {
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(hub_->StreamBegins(absl::StrCat("team.", i)).ok()) << i;
   EXPECT_EQ(hub_->StreamBegins("team.0").message(),
-            "namespace team has as many streams of agents as this controller's limits allow it: 6");
+            "namespace team has 6 of the 6 streams that this controller's limits allow it");
   EXPECT_TRUE(hub_->StreamBegins("other.0").ok());
   hub_->StreamEnded("team.3");
   EXPECT_TRUE(hub_->StreamBegins("team.9").ok());
@@ -81,10 +143,10 @@ TEST_F(HubNamespacesTest, WhoComesAndGoesIsTold) {
   Join("team.b");
   Join("team.c");
   EXPECT_THAT(told_,
-              ::testing::ElementsAre(
-                  "job_began team.a  ", "agent_connected team.a a ", "agent_disconnected team.a a ",
-                  "job_ended team.a  ", "job_began team.b  ", "agent_connected team.b a ",
-                  "agent_refused team.c a namespace team has as many jobs as this controller's limits allow it: 1"));
+              ::testing::ElementsAre("job_began team.a  ", "agent_connected team.a a ", "agent_disconnected team.a a ",
+                                     "job_ended team.a  ", "job_began team.b  ", "agent_connected team.b a ",
+                                     "agent_refused team.c a namespace team has 1 of the 1 jobs that "
+                                     "this controller's limits allow it"));
 }
 
 }  // namespace

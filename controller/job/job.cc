@@ -395,6 +395,10 @@ bool Job::Idle() const {
 
 FinishedRun Job::finished() const { return state_->joining.finished(); }
 
+size_t Job::agents() const { return state_->agents.size(); }
+
+bool Job::HasAgent(const std::string& agent_id) const { return state_->agents.Knows(agent_id); }
+
 uint64_t Job::last_generation() const { return state_->generations.last(); }
 
 }  // namespace farandole::controller::job

@@ -54,6 +54,9 @@ class Job {
   JobStatus Status(TimePoint now) const;
   // True when no agent is connected and no member is left: the server may forget the job.
   bool Idle() const;
+  // Agents that are connected, or whose workers are members or may be: one that is out of reach may come back.
+  size_t agents() const;
+  bool HasAgent(const std::string& agent_id) const;
   // Number of the newest one.
   uint64_t last_generation() const;
   FinishedRun finished() const;

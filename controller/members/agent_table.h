@@ -1,6 +1,7 @@
 #ifndef FARANDOLE_CONTROLLER_MEMBERS_AGENT_TABLE_H_
 #define FARANDOLE_CONTROLLER_MEMBERS_AGENT_TABLE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -50,6 +51,9 @@ class AgentTable {
   std::vector<Change> Tick(TimePoint now);
   TimePoint NextDeadline() const { return next_check_; }
 
+  // Those that are connected, or have been and are not forgotten.
+  size_t size() const { return agents_.size(); }
+  bool Knows(const std::string& agent_id) const { return agents_.contains(agent_id); }
   bool Connected(const std::string& agent_id) const;
   // Why the agent's workers are unresponsive; "" if they are not.
   std::string Suspicion(const std::string& agent_id, TimePoint now) const;

@@ -26,7 +26,7 @@ struct ForgottenJob {
 };
 
 // The jobs that were forgotten last; of earlier ones nothing is left on any host. The namespace that has most of them
-// makes room, so that one with many names costs others nothing. Pure.
+// makes room, so that one with many names costs nothing to those that have fewer. Pure.
 class ForgottenJobs {
  public:
   // Far more than come and go while a host still holds anything of one.

@@ -7,6 +7,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -59,15 +60,22 @@ std::unique_ptr<GrpcAcceptor> AddAcceptor(std::shared_ptr<grpc::ServerCredential
   return builder->experimental().AddExternalConnectionAcceptor(kFromFd, std::move(credentials));
 }
 
+// Nobody has looked yet at what a refused call says.
+std::string Plain(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
+  return text;
+}
+
 // Of calls: those of a stream's business, of which there are many, are left out.
 void AuditCall(const audit::Audit& audit, const CallIdentity& call, const absl::Status& answer) {
   const bool refused = !answer.ok();
   if (!refused && BelongsToStream(call.path)) return;
   audit::AuditEvent event;
   event.event = refused ? "call_refused" : "call_began";
-  event.job = call.job;
+  event.job = Plain(call.job);
   event.proven = !refused;
-  event.method = call.path;
+  event.method = Plain(call.path);
   event.why = std::string(answer.message());
   audit(event);
 }

@@ -59,7 +59,7 @@ void SessionCall::Begin() {
 }
 
 absl::Status SessionCall::Greet() {
-  const absl::Status status = hub_->StreamBegins(job_);
+  const absl::Status status = hub_->StreamBegins(job_, peer());
   if (!status.ok()) return status;
   counted_ = true;
   const gpr_timespec when =
@@ -145,7 +145,10 @@ absl::Status SessionCall::Open(const AgentUp& message) {
   }
   const absl::Status version =
       CheckVersion(absl::StrCat("the agent on host ", hello->host), hello->version, "the controller");
-  if (!version.ok()) return version;
+  if (!version.ok()) {
+    hub_->Refused(*this, job_, *hello, version);
+    return version;
+  }
   // If the hub refuses it has closed the stream already; closing again changes nothing.
   if (!hub_->Opened(shared_from_this(), job_, *hello)) return absl::AbortedError("refused");
   agent_id_ = hello->agent_id;
@@ -169,7 +172,7 @@ void SessionCall::Send(std::string head, hub::SharedBytes body) {
     }
   }
   if (!taken) {
-    Close(absl::ResourceExhaustedError(
+    Close(absl::AbortedError(
         absl::StrCat("the agent reads too slowly: ", bounds_.held_bytes_max, " bytes are held for it")));
     return;
   }
@@ -203,6 +206,8 @@ void SessionCall::OnWritten(bool ok) {
     FinishIfEnded();
   }
 }
+
+std::string SessionCall::peer() const { return AddressOf(context_); }
 
 void SessionCall::Close(absl::Status status) {
   bool writing;

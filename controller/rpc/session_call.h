@@ -62,6 +62,7 @@ class SessionCall final : public hub::AgentStream, public std::enable_shared_fro
 
   void Send(std::string head, hub::SharedBytes body) override;
   void Close(absl::Status status) override;
+  std::string peer() const override;
 
  private:
   void Begin();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from farandole.base import locate
 from farandole.launch.processes import tokens
 from farandole.launch.status.query import REFUSED
 
-NO_ROOM = "has no room for this agent: namespace team has as many jobs as this controller's limits allow it: 1"
+NO_ROOM = "has no room for this agent: namespace team has 1 of the 1 jobs that this controller's limits allow it"
 
 
 def write(path: Path, text: str) -> None:
@@ -28,7 +29,7 @@ def ask(folder: Path, address: str, job: str, subject: str) -> subprocess.Comple
     token = secret(folder / f"observer-{subject}", tokens.observer_token(KEY, subject))
     command = [locate.find("farandole-controller"), "query", "--controller", address, "--job", job]
     return subprocess.run(
-        [*command, "--token-file", str(token), "--timeout-ms", "4000"], capture_output=True, text=True
+        [*command, "--token-file", str(token), "--timeout-ms", "4000"], capture_output=True, text=True, timeout=60
     )
 
 
@@ -38,7 +39,9 @@ def test_a_token_for_a_namespace_and_limits_that_others_do_not_feel(tmp_path: Pa
     with controller(tmp_path, "--limits-file", str(limits)) as made, ExitStack() as stack:
         first = stack.enter_context(training(tmp_path, made.address, job="team.first", token_for="team.*"))
         await_steps(first)
-        second = stack.enter_context(training(tmp_path, made.address, job="team.second", token_for="team.*"))
+        second = stack.enter_context(
+            training(tmp_path, made.address, job="team.second", token_for="team.*", start_timeout_s=90)
+        )
         second.wait_for(lambda: NO_ROOM in second.stderr, "the reason why it waits")
         other = stack.enter_context(training(tmp_path, made.address, job="other.first"))
         await_steps(other)
@@ -64,13 +67,39 @@ def test_who_waits_for_room_gets_it_when_another_job_ends(tmp_path: Path) -> Non
     with controller(tmp_path, "--limits-file", str(limits)) as made, ExitStack() as stack:
         with training(tmp_path, made.address, job="team.first") as first:
             await_steps(first)
-            second = stack.enter_context(training(tmp_path, made.address, job="team.second"))
+            second = stack.enter_context(training(tmp_path, made.address, job="team.second", start_timeout_s=90))
             second.wait_for(lambda: NO_ROOM in second.stderr, "the reason why it waits")
             first.process.terminate()
             assert first.wait() != 0, first.report()
         await_steps(second)
         (tmp_path / "enough").touch()
         assert second.wait() == 0, second.report()
+
+
+def test_a_restarted_controller_gives_nobodys_place_away(tmp_path: Path) -> None:
+    limits = tmp_path / "limits"
+    write(limits, "team jobs=1\n")
+    with ExitStack() as stack:
+        old = stack.enter_context(controller(tmp_path, "--limits-file", str(limits)))
+        first = stack.enter_context(training(tmp_path, old.address, job="team.first"))
+        await_steps(first)
+        waiting = [
+            stack.enter_context(training(tmp_path, old.address, job=f"team.{name}", start_timeout_s=20))
+            for name in ("second", "third")
+        ]
+        first.wait_for(lambda: all(NO_ROOM in job.stderr for job in waiting), "the reason why they wait")
+        old.process.kill()
+        old.process.wait(10)
+        # So long that those who wait knock as often as the one that trains.
+        until = time.monotonic() + 2
+        first.wait_for(lambda: time.monotonic() > until, "their attempts")
+        stack.enter_context(controller(tmp_path, "--limits-file", str(limits), "--listen", old.address))
+        await_steps(first)
+        for job in waiting:
+            assert job.wait() != 0 and not job.lines("at "), job.report()
+        await_steps(first)
+        (tmp_path / "enough").touch()
+        assert first.wait() == 0, first.report()
 
 
 def events(audit: Path) -> list[dict[str, str]]:
@@ -103,7 +132,7 @@ def test_the_audit_log_says_who_came_and_who_was_refused(tmp_path: Path) -> None
         assert first.wait() == 0, first.report()
         first.wait_for(lambda: told(audit, event="job_ended", job="team.first"), "its end")
         made.process.terminate()
-        made.process.wait()
+        made.process.wait(10)
     of_first = {"job": "team.first", "namespace": "team"}
     for wanted in (
         {"event": "controller_started"},

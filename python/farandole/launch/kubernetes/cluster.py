@@ -174,10 +174,10 @@ class Cluster:
         found = self._ask(self._core.list_namespaced_event, self.namespace, field_selector=selector).items
         return [" ".join((event.message or "").split()) for event in found]
 
-    def secret(self, job: str) -> dict[str, str]:
-        """What the Secret of a job holds."""
+    def secret(self, job: str, *names: str) -> dict[str, str]:
+        """What the Secret of a job holds, of these names."""
         data = self._ask(self._core.read_namespaced_secret, job, self.namespace).data or {}
-        return {name: base64.b64decode(value).decode() for name, value in data.items()}
+        return {name: base64.b64decode(data[name]).decode(errors="replace") for name in names if name in data}
 
     def connect(self, pod: str, port: int) -> Any:
         """A socket that is connected to a port of a pod, by way of the API server. Any thread."""

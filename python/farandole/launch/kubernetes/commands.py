@@ -235,8 +235,8 @@ def _status(parsed: argparse.Namespace) -> int:
 
 def _target(cluster: Cluster, name: str, address: str) -> query.Target:
     """How the controller of a job is asked."""
-    held = cluster.secret(name)
-    if not {"key", "certificate"} <= held.keys():
+    held = cluster.secret(name, "key", "certificate")
+    if len(held) < 2:
         raise ClusterError(
             f"Secret {name} has no key and certificate of a controller: `farandole kubernetes run` makes it"
         )
