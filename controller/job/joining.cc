@@ -258,7 +258,7 @@ void Joining::OnAgentLost(const std::string& agent_id) {
 }
 
 std::vector<members::Candidate> Joining::Choose(const Present& present, bool occupied, TimePoint now) {
-  if (present.roster != nullptr) elastic_.Over(now);
+  if (present.roster != nullptr) elastic_.Over(present.roster->all_let_go(), now);
   BeginNextRun(present, now);
   if (held_until_ && *held_until_ <= now) held_until_.reset();
   if (!waiting_.elastic()) {
@@ -271,6 +271,7 @@ std::vector<members::Candidate> Joining::Choose(const Present& present, bool occ
 
 void Joining::Begun(const std::vector<members::Candidate>& members, const members::Roster& roster) {
   elastic_.Begun(members.front().hello.elastic, members.front().hello.size, roster.members());
+  elastic_.BegunWithNewcomers(members);
   NoLongerHeld();
 }
 

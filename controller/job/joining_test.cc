@@ -319,6 +319,57 @@ TEST_F(JoiningTest, NobodyJoinsARunThatWasFinishedBeforeTheLastOne) {
   EXPECT_EQ(Answer<Removed>(Says(Elastic(6))).kind, RemovedKind::kRetired);
 }
 
+// A newcomer stands beside rank 0, on its host, and before the others.
+TEST_F(JoiningTest, WhoWasNotHandedTheStateDoesNotHandItOn) {
+  agents_.Connect({"b", "h2", "0.1.0", 0}, kNow);
+  const auto says = [this](const char* agent, uint64_t worker, int64_t pid, int rank, const Present& present) {
+    Hello hello = Elastic(worker);
+    hello.elastic.max_size = 3;
+    hello.pid = pid;
+    hello.elastic.previous_generation = rank < 0 ? 0 : generations_.last();
+    hello.elastic.previous_rank = Rank(rank);
+    Actions actions;
+    joining_.OnHello(agent, hello, present, kNow, &actions);
+  };
+  const auto opens = [this](const Present& present) {
+    const std::vector<members::Candidate> members = joining_.Choose(present, false, kNow);
+    joining_.Begun(members, members::Roster(members));
+    generations_.Next();
+    return members;
+  };
+  says("a", 1, 101, -1, {});
+  says("b", 2, 102, -1, {});
+  members::Roster first(opens({}));
+  for (Rank rank : {Rank(0), Rank(1)}) {
+    first.MarkLeft(rank);
+    first.LetGo(rank);
+  }
+  says("a", 11, 101, 0, {&first, false});
+  says("b", 12, 102, 1, {&first, false});
+  EXPECT_TRUE(joining_.waiting().elastic());
+  Actions actions;
+  says("a", 13, 103, -1, {&first, true});
+  const std::vector<members::Candidate> grown = opens({&first, false});
+  ASSERT_EQ(grown.size(), 3u);
+  ASSERT_EQ(grown[1].hello.pid, 103) << "beside rank 0";
+  // Rank 0 dies before anything is handed on.
+  const members::Roster second(grown);
+  joining_.OnEnded("a", {Incarnation(11), 101, "was killed"}, &actions);
+  says("a", 23, 103, 1, {&second, false});
+  says("b", 22, 102, 2, {&second, false});
+  const std::vector<members::Candidate> left = opens({&second, false});
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_EQ(left[0].hello.pid, 102) << "the others would begin anew";
+  // It is to leave, and stays until the other one has the state.
+  members::Roster third(left);
+  joining_.OnRetire("b", {Incarnation(22)}, {&third, false}, &actions);
+  says("b", 32, 102, 0, {&third, false});
+  says("a", 33, 103, 1, {&third, false});
+  const std::vector<members::Candidate> last = opens({&third, false});
+  ASSERT_EQ(last.size(), 2u);
+  EXPECT_EQ(last[0].hello.pid, 102);
+}
+
 TEST_F(JoiningTest, WithoutARunNobodyIsTurnedAwayBecauseOneHasFinished) {
   Actions actions;
   WorkerEnded left{Incarnation(5), 105, "exited with code 0", true};

@@ -46,8 +46,30 @@ void ElasticRules::Begun(const Elastic& sizes, int32_t size, const std::vector<M
   }
 }
 
-void ElasticRules::Over(TimePoint now) {
+void ElasticRules::BegunWithNewcomers(const std::vector<Candidate>& members) {
+  if (!elastic()) return stateless_.clear();
+  uint64_t newest = 0;
+  for (const Candidate& c : members) newest = std::max(newest, c.hello.elastic.previous_generation);
+  std::set<Process> stateless;
+  for (const Candidate& c : members) {
+    const Process process(c.agent_id, c.hello.pid);
+    const bool survived = newest != 0 && c.hello.elastic.previous_generation == newest;
+    if (!survived || stateless_.count(process) > 0) stateless.insert(process);
+  }
+  // Where nobody has it all begin with the same.
+  if (stateless.size() == members.size()) stateless.clear();
+  stateless_ = std::move(stateless);
+}
+
+void ElasticRules::Over(bool well, TimePoint now) {
   if (!over_since_) over_since_ = now;
+  if (well) stateless_.clear();
+}
+
+bool ElasticRules::HasState(const Process& process) const {
+  return stateless_.count(process) == 0 || std::all_of(may_return_.begin(), may_return_.end(), [&](const auto& entry) {
+           return stateless_.count(entry.first) > 0;
+         });
 }
 
 void ElasticRules::LostAgent(const std::string& agent_id) {
@@ -70,11 +92,12 @@ void ElasticRules::ToLeave(const std::string& agent_id, int64_t pid) {
 }
 
 bool ElasticRules::AllToLeave() const {
-  return std::all_of(may_return_.begin(), may_return_.end(), [](const auto& process) { return process.second; });
+  return std::all_of(may_return_.begin(), may_return_.end(),
+                     [&](const auto& entry) { return entry.second || !HasState(entry.first); });
 }
 
 bool ElasticRules::Needed(const std::string& agent_id, int64_t pid) const {
-  return may_return_.count({agent_id, pid}) > 0 && AllToLeave();
+  return may_return_.count({agent_id, pid}) > 0 && HasState({agent_id, pid}) && AllToLeave();
 }
 
 std::string ElasticRules::Unlike(const Hello& hello) const {
@@ -100,8 +123,8 @@ bool ElasticRules::AllBack(const Membership& waiting) const {
   });
 }
 
-// Survivors by the rank they had, then newcomers as they came. Of survivors that are to leave one stands first, if all
-// of them are, and the others last.
+// Survivors by the rank they had, those first that have the state, then newcomers as they came. Of survivors that are
+// to leave one stands first, if all are that have the state, and the others last.
 std::vector<const Candidate*> ElasticRules::InOrder(const Membership& waiting) const {
   std::vector<const Candidate*> order;
   uint64_t newest = 0;
@@ -112,12 +135,14 @@ std::vector<const Candidate*> ElasticRules::InOrder(const Membership& waiting) c
   const auto key = [&](const Candidate* c) {
     // One that was missing in the newest generation has nothing that the others want to have.
     const bool survived = newest != 0 && c->hello.elastic.previous_generation == newest;
-    const int group = !survived ? 1 : retired(c->hello.worker_incarnation) ? 2 : 0;
-    return std::make_tuple(group, survived ? c->hello.elastic.previous_rank.value() : 0, c->since.ns());
+    const bool has_state = survived && HasState({c->agent_id, c->hello.pid});
+    const int group = !survived ? 2 : retired(c->hello.worker_incarnation) ? 3 : has_state ? 0 : 1;
+    return std::make_tuple(group, survived && !has_state, survived ? c->hello.elastic.previous_rank.value() : 0,
+                           c->since.ns());
   };
   std::stable_sort(order.begin(), order.end(),
                    [&key](const Candidate* a, const Candidate* b) { return key(a) < key(b); });
-  const auto leaving = std::find_if(order.begin(), order.end(), [&key](auto* c) { return std::get<0>(key(c)) == 2; });
+  const auto leaving = std::find_if(order.begin(), order.end(), [&key](auto* c) { return std::get<0>(key(c)) == 3; });
   if (leaving != order.end() && std::get<0>(key(order.front())) != 0) std::rotate(order.begin(), leaving, leaving + 1);
   return order;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,8 +25,10 @@ class ElasticRules {
  public:
   // A generation has begun, or was restored. `sizes.min_size` 0: it is not elastic.
   void Begun(const Elastic& sizes, int32_t size, const std::vector<Member>& members);
-  // It does not run any more; calls after the first change nothing.
-  void Over(TimePoint now);
+  // Of these: those that are to be handed the state in it; until it is over, nobody knows whether they were.
+  void BegunWithNewcomers(const std::vector<Candidate>& members);
+  // It does not run any more; calls after the first change nothing. `well`: all have left it, at a commit.
+  void Over(bool well, TimePoint now);
   // The present generation, or the last one, is elastic.
   bool elastic() const { return sizes_.min_size > 0; }
 
@@ -41,8 +44,7 @@ class ElasticRules {
   bool retired(Incarnation worker) const { return retired_.contains(worker); }
   // This process is to leave at the next change, unless it is needed.
   void ToLeave(const std::string& agent_id, int64_t pid);
-  // It was a member of the last generation, and nobody who is to stay was: it leaves only after it has handed the state
-  // to others.
+  // It has the state, and nobody who is to stay has: it leaves only after it has handed the state to others.
   bool Needed(const std::string& agent_id, int64_t pid) const;
   void Forget(Incarnation worker) { retired_.erase(worker); }
 
@@ -64,6 +66,9 @@ class ElasticRules {
  private:
   std::vector<std::string> Describe(const Membership& waiting, const Roster* running, TimePoint now) const;
   std::vector<const Candidate*> InOrder(const Membership& waiting) const;
+  using Process = std::pair<std::string, int64_t>;  // agent and pid
+  // Of the last generation, as far as anybody has.
+  bool HasState(const Process& process) const;
   bool AllToLeave() const;
   bool GoesOn(const Membership& waiting) const;
   bool AllBack(const Membership& waiting) const;
@@ -73,7 +78,9 @@ class ElasticRules {
   bool begun_ = false;  // an elastic generation has, here
   absl::optional<TimePoint> over_since_;
   // Processes of the last generation, by agent and pid, that may say Hello again; whether they are to leave.
-  std::map<std::pair<std::string, int64_t>, bool> may_return_;
+  std::map<Process, bool> may_return_;
+  // Those that have come into it, or into one before it, without the state, and may not have been handed it.
+  std::set<Process> stateless_;
   absl::flat_hash_set<Incarnation> retired_;
   MembershipNotice told_;
 };
