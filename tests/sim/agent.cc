@@ -19,6 +19,7 @@ constexpr int64_t kWelcomeMs = 5000;
 constexpr int64_t kLeaseMs = 1000;
 constexpr int64_t kHealthMs = 1000;
 constexpr char kLeftCause[] = "has left the job";
+constexpr char kEndedMeanwhile[] = "ended while the agent of its host was started again";
 
 }  // namespace
 
@@ -38,6 +39,7 @@ void Agent::Start() {
 }
 
 void Agent::Restore() {
+  if (!IsPod()) retired_ = world_->retired[host_];
   const std::vector<agent::processes::WorkerMemory> kept = world_->stores[host_];
   for (const agent::processes::WorkerMemory& memory : kept) {
     const agent::core::Worker& worker = workers_.Restore(memory, world_->simulation.now());
@@ -50,7 +52,9 @@ void Agent::Restore() {
       world_->coverage->Hit("worker adopted");
       continue;
     } else if (!memory.left) {
-      ReportEnd(worker, "ended while the agent of its host was started again");
+      ReportEnd(worker, kEndedMeanwhile);
+    } else if (memory.elastic) {
+      ReportEndAfterLeaving(memory.incarnation, {memory.pid, -1, kEndedMeanwhile});
     }
     Forget(memory.incarnation);
   }

@@ -64,6 +64,8 @@ struct Bugs {
   bool previous_left_out = false;
   // It takes who has left for somebody who does not come back.
   bool lives_left_out = false;
+  // It takes all pods for those of the first run.
+  bool runs_confused = false;
   // It does not wait for members of the last generation.
   bool survivors_not_awaited = false;
   // It does not tell members that others wait, or are to leave.
@@ -113,6 +115,7 @@ inline constexpr NamedBug kBugs[] = {
     {"finished_left_out", &Bugs::finished_left_out, true},
     {"previous_left_out", &Bugs::previous_left_out, true},
     {"lives_left_out", &Bugs::lives_left_out, true},
+    {"runs_confused", &Bugs::runs_confused, true},
     {"survivors_not_awaited", &Bugs::survivors_not_awaited, true},
     {"changes_not_told", &Bugs::changes_not_told, true},
     {"retire_not_said_again", &Bugs::retire_not_said_again, true},

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/sim/pod.h"
+#include "tests/sim/slot.h"
 
 namespace farandole::sim {
 namespace {
@@ -42,74 +44,96 @@ int Cluster::AnyParallelism() {
 
 int Cluster::Count(size_t run, bool asked) const {
   int count = 0;
-  for (size_t i = 0; i < pods_.size(); ++i) {
-    if (run_of_[i] == run && pods_[i]->alive() && (asked || !pods_[i]->asked())) ++count;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (run_of_[i] == run && places_[i]->alive() && (asked || !places_[i]->asked())) ++count;
   }
   return count;
 }
 
 void Cluster::Fill(size_t run) {
-  while (!runs_[run].deleted && !runs_[run].succeeded && Count(run, false) < runs_[run].parallelism) AddPod(run);
+  while (!runs_[run].deleted && !runs_[run].succeeded && Count(run, false) < runs_[run].parallelism) Add(run);
 }
 
-void Cluster::AddPod(size_t run) {
-  Pod* const pod = world_->simulation.Keep(std::make_shared<Pod>(world_, runs_[run].work, world_->setting.pod_workers));
-  pods_.push_back(pod);
+Place* Cluster::NewPlace(size_t run) {
+  const Setting& setting = world_->setting;
   run_of_.push_back(run);
-  world_->simulation.Trace(absl::StrCat("pod h", pod->host(), " of run ", pod->run(), " starts"));
-  pod->Start([this, run, pod](absl::optional<int> code) { Ended(run, pod, code); });
+  if (setting.launched) {
+    const int host = static_cast<int>(places_.size()) % setting.agents;
+    places_.push_back(world_->simulation.Keep(std::make_shared<Slot>(world_, runs_[run].work, host)));
+  } else {
+    places_.push_back(world_->simulation.Keep(std::make_shared<Pod>(world_, runs_[run].work, setting.pod_workers)));
+  }
+  return places_.back();
 }
 
-void Cluster::Ended(size_t run, Pod* pod, absl::optional<int> code) {
-  world_->simulation.Trace(
-      absl::StrCat("pod h", pod->host(), " ends with ", code ? absl::StrCat("code ", *code) : "no word"));
-  world_->coverage->Hit(!code ? "pod ends without a word" : absl::StrCat("pod ends with ", *code));
-  if (pod == late_) {
+void Cluster::Add(size_t run) {
+  Place* const place = NewPlace(run);
+  world_->simulation.Trace(absl::StrCat("on h", place->host(), " a place of run ", runs_[run].work.run, " starts"));
+  place->Start([this, run, place](absl::optional<int> code) { Ended(run, place, code); });
+}
+
+void Cluster::Ended(size_t run, Place* place, absl::optional<int> code) {
+  const char* const kind = world_->setting.launched ? "slot" : "pod";
+  const std::string how = code ? absl::StrCat("with ", *code) : "without a word";
+  world_->simulation.Trace(absl::StrCat(kind, " on h", place->host(), " ends ", how));
+  world_->coverage->Hit(absl::StrCat(kind, " ends ", how));
+  if (place == late_) {
     if (code != 0) world_->checker.Fail("a pod that came after the end of its run has failed");
     return;
   }
-  if (code == 0) runs_[run].succeeded = true;
-  // A third run is refused until the end of the first is known, which silence may have to tell.
+  // A launcher takes one that it has asked to leave for one that has left.
+  if (code == 0 && !(world_->setting.launched && place->asked())) Succeeded(run);
+  // A third run is refused until the end of the first is known, which silence may have to tell. A pod that has lost one
+  // of its workers before may wait for others to hand the state to, and ends with that one's code.
   const bool quiet = world_->quiet_from.PlusMs(run > 1 ? kSilenceMs : 0) <= world_->simulation.now();
-  if (quiet && code && code != 0 && !pod->asked() && !runs_[run].succeeded) {
-    world_->checker.Fail(absl::StrCat("after all faults pod h", pod->host(), " has failed"));
+  if (quiet && code == 1 && !place->asked() && !runs_[run].succeeded) {
+    world_->checker.Fail(absl::StrCat("after all faults a ", kind, " on h", place->host(), " has failed"));
   }
   world_->simulation.AfterUs(world_->random().Skewed(10000, 10000000), [this, run] { Fill(run); });
 }
 
-Pod* Cluster::AnyPod() {
-  std::vector<Pod*> living;
-  std::copy_if(pods_.begin(), pods_.end(), std::back_inserter(living), [](const Pod* pod) { return pod->alive(); });
+void Cluster::Succeeded(size_t run) {
+  runs_[run].succeeded = true;
+  if (!world_->setting.launched) return;
+  for (Place* place : places_) {
+    if (place->alive() && place->OnlyWaits()) place->Kill();
+  }
+}
+
+Place* Cluster::AnyPlace() {
+  std::vector<Place*> living;
+  std::copy_if(places_.begin(), places_.end(), std::back_inserter(living),
+               [](const Place* place) { return place->alive(); });
   return living.empty() ? nullptr : living[world_->random().Below(living.size())];
 }
 
 void Cluster::Evict() {
-  Pod* const pod = AnyPod();
-  if (pod == nullptr) return;
-  pod->AskToLeave();
-  const size_t run = run_of_[std::find(pods_.begin(), pods_.end(), pod) - pods_.begin()];
+  Place* const place = AnyPlace();
+  if (place == nullptr) return;
+  place->AskToLeave();
+  const size_t run = run_of_[std::find(places_.begin(), places_.end(), place) - places_.begin()];
   world_->simulation.AfterUs(world_->random().Skewed(1000, 2000000), [this, run] { Fill(run); });
 }
 
 void Cluster::KillPod() {
-  Pod* const pod = AnyPod();
-  if (pod == nullptr) return;
+  Place* const place = AnyPlace();
+  if (place == nullptr) return;
   world_->nobody_lost = false;
-  pod->Kill();
+  place->Kill();
 }
 
 void Cluster::LosePod() {
-  Pod* const pod = AnyPod();
-  if (pod == nullptr) return;
+  Place* const place = AnyPlace();
+  if (place == nullptr) return;
   world_->nobody_lost = false;
-  pod->Lose();
+  place->Lose();
 }
 
 void Cluster::Scale() {
   const size_t run = runs_.size() - 1;
   runs_[run].parallelism = AnyParallelism();
-  for (size_t i = pods_.size(); i-- > 0 && Count(run, false) > runs_[run].parallelism;) {
-    if (run_of_[i] == run) pods_[i]->AskToLeave();
+  for (size_t i = places_.size(); i-- > 0 && Count(run, false) > runs_[run].parallelism;) {
+    if (run_of_[i] == run) places_[i]->AskToLeave();
   }
   Fill(run);
 }
@@ -117,11 +141,11 @@ void Cluster::Scale() {
 void Cluster::Delete(size_t run) {
   runs_[run].deleted = true;
   const TimePoint last = world_->simulation.now().PlusMs(world_->setting.leave_ms + kKilledAfterMs);
-  for (size_t i = 0; i < pods_.size(); ++i) {
-    if (run_of_[i] != run || !pods_[i]->alive()) continue;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (run_of_[i] != run || !places_[i]->alive()) continue;
     world_->nobody_lost = false;
-    pods_[i]->AskToLeave();
-    world_->simulation.At(last, [pod = pods_[i]] { pod->Kill(); });
+    places_[i]->AskToLeave();
+    world_->simulation.At(last, [place = places_[i]] { place->Kill(); });
   }
 }
 
@@ -137,19 +161,18 @@ void Cluster::Settle() {
   settles_ = true;
   const size_t run = runs_.size() - 1;
   if (!runs_[run].deleted && !runs_[run].succeeded) return;
+  if (world_->setting.launched) return;
   Delete(run);
   NewRun();
 }
 
 bool Cluster::Done() const {
   return settles_ && runs_.back().succeeded &&
-         std::none_of(pods_.begin(), pods_.end(), [](const Pod* pod) { return pod->alive(); });
+         std::none_of(places_.begin(), places_.end(), [](const Place* place) { return place->alive(); });
 }
 
 void Cluster::StartLatePod() {
-  late_ = world_->simulation.Keep(std::make_shared<Pod>(world_, runs_.back().work, 1));
-  pods_.push_back(late_);
-  run_of_.push_back(runs_.size() - 1);
+  late_ = NewPlace(runs_.size() - 1);
   late_->Start([this](absl::optional<int> code) { Ended(runs_.size() - 1, late_, code); });
 }
 
@@ -158,8 +181,8 @@ std::string Cluster::Describe() const {
       absl::StrCat("elastic from ", world_->setting.elastic.min_size, " to ", world_->setting.elastic.max_size,
                    ", size ", world_->setting.workers, ", run ", runs_.size(), " wants ", runs_.back().parallelism,
                    runs_.back().succeeded ? ", has succeeded" : "");
-  for (const Pod* pod : pods_) {
-    if (pod->alive()) absl::StrAppend(&text, "\n  ", pod->Describe());
+  for (const Place* place : places_) {
+    if (place->alive()) absl::StrAppend(&text, "\n  ", place->Describe());
   }
   return text;
 }

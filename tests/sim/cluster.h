@@ -8,14 +8,15 @@
 
 #include "absl/types/optional.h"
 #include "tests/sim/elastic_trainer.h"
-#include "tests/sim/pod.h"
+#include "tests/sim/place.h"
 #include "tests/sim/world.h"
 
 namespace farandole::sim {
 
-// Who makes and ends the pods of an elastic job, as Kubernetes does: a Job with a parallelism and without completions.
-// It replaces what fails, and nothing after the first success; it may be deleted, and made again under its name, which
-// is another run.
+// Who makes and ends the processes of an elastic job. Of pods as Kubernetes does: a Job with a parallelism and without
+// completions. It replaces what fails, and nothing after the first success; it may be deleted, and made again under its
+// name, which is another run. A launcher does the same with slots of a few hosts, once, and ends who waits when one has
+// finished.
 class Cluster {
  public:
   explicit Cluster(World* world) : world_(world) {}
@@ -51,17 +52,19 @@ class Cluster {
   void NewRun();
   void Delete(size_t run);
   void Fill(size_t run);
-  void AddPod(size_t run);
-  void Ended(size_t run, Pod* pod, absl::optional<int> code);
+  Place* NewPlace(size_t run);
+  void Add(size_t run);
+  void Ended(size_t run, Place* place, absl::optional<int> code);
+  void Succeeded(size_t run);
   int AnyParallelism();
-  Pod* AnyPod();
+  Place* AnyPlace();
   int Count(size_t run, bool asked) const;
 
   World* const world_;
   std::deque<Run> runs_;
-  std::vector<Pod*> pods_;  // all that there have been
+  std::vector<Place*> places_;  // all that there have been
   std::vector<size_t> run_of_;
-  Pod* late_ = nullptr;
+  Place* late_ = nullptr;
   bool settles_ = false;
 };
 

@@ -60,6 +60,7 @@ void Ungroup(FromWorker* said) {
 
 void ControllerBugs::Opened(AgentHello* hello) const {
   if (bugs_->run_left_out) hello->run.clear();
+  if (bugs_->runs_confused && !hello->run.empty()) hello->run = "uid-1";
 }
 
 void ControllerBugs::ChangeElastic(AgentUp* message) const {

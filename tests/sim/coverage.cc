@@ -215,6 +215,10 @@ constexpr const char* kElastic[] = {
     "pod ends with 137",
     "pod ends with 75",
     "pod ends without a word",
+    "slot ends with 0",
+    "slot ends with 137",
+    "slot ends with 143",
+    "slot ends without a word",
     "run waits for the end of another",
 };
 

@@ -29,6 +29,8 @@ class ElasticTrainer : public TrainingProcess {
   // What takes long comes before init().
   void Start();
 
+  // Of a generation, some time.
+  bool was_member() const { return !first_init_; }
   int step() const override { return state_.steps; }
   void Vanish() override;
   std::string Describe() const override;

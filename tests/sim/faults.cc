@@ -27,20 +27,20 @@ const Faults::Kind Faults::kKinds[] = {
     {"stop agent", &Faults::StopAgent, Jobs::kAll},
     {"stop controller", &Faults::StopController, Jobs::kAll},
     {"kill worker", &Faults::KillWorker, Jobs::kAll},
-    {"lose host", &Faults::LoseHost, Jobs::kFixed},
+    {"lose host", &Faults::LoseHost, Jobs::kOfHosts},
     {"restart controller", &Faults::RestartController, Jobs::kAll},
-    {"restart agent", &Faults::RestartAgent, Jobs::kFixed},
-    {"restart controller and agent", &Faults::RestartBoth, Jobs::kFixed},
+    {"restart agent", &Faults::RestartAgent, Jobs::kOfHosts},
+    {"restart controller and agent", &Faults::RestartBoth, Jobs::kOfHosts},
     {"data plane", &Faults::DataPlane, Jobs::kAll},
     {"stale item", &Faults::StaleItem, Jobs::kAll},
     {"kill halting worker", &Faults::KillHaltingWorker, Jobs::kAll},
     {"kill leaver inside a batch", &Faults::KillLeaver, Jobs::kAll},
     {"break link of halting worker", &Faults::BreakHaltingLink, Jobs::kAll},
     {"evict pod", &Faults::EvictPod, Jobs::kElastic},
-    {"kill pod", &Faults::KillPod, Jobs::kElastic},
-    {"lose pod", &Faults::LosePod, Jobs::kElastic},
+    {"kill pod", &Faults::KillPod, Jobs::kOfPods},
+    {"lose pod", &Faults::LosePod, Jobs::kOfPods},
     {"scale job", &Faults::ScaleJob, Jobs::kElastic},
-    {"delete job", &Faults::DeleteJob, Jobs::kElastic},
+    {"delete job", &Faults::DeleteJob, Jobs::kOfPods},
 };
 
 void Faults::Start() {
@@ -51,7 +51,7 @@ void Faults::Start() {
   bool forgets = false;
   const bool elastic = world_->cluster != nullptr;
   for (const Kind& kind : kKinds) {
-    if (kind.jobs == (elastic ? Jobs::kFixed : Jobs::kElastic) || !random.Percent(percent)) continue;
+    if (!Happens(kind.jobs) || !random.Percent(percent)) continue;
     enabled_.push_back(&kind);
     // What became of workers is known to nobody, unless somebody keeps it.
     const bool agent = kind.fault == &Faults::RestartAgent || kind.fault == &Faults::RestartBoth;
@@ -64,6 +64,21 @@ void Faults::Start() {
   // Pods that are asked to leave take their time, too.
   world_->quiet_from = until_.PlusMs(forgets || elastic ? 33000 + world_->setting.leave_ms : 1000);
   if (!enabled_.empty()) ScheduleNext();
+}
+
+bool Faults::Happens(Jobs jobs) const {
+  const bool elastic = world_->cluster != nullptr;
+  const bool pods = elastic && !world_->setting.launched;
+  switch (jobs) {
+    case Jobs::kOfHosts:
+      return !pods;
+    case Jobs::kElastic:
+      return elastic;
+    case Jobs::kOfPods:
+      return pods;
+    default:
+      return true;
+  }
 }
 
 void Faults::Survivable(int number) {
@@ -122,7 +137,7 @@ void Faults::DisturbedAll(TimePoint until) {
 
 void Faults::Silenced(const Agent* agent, TimePoint until) {
   // That of a pod is given up 2 s after its connection was closed, which may happen meanwhile.
-  const int64_t borne_with_ms = world_->cluster == nullptr ? 25000 : 1000;
+  const int64_t borne_with_ms = Happens(Jobs::kOfHosts) ? 25000 : 1000;
   if (until.MsSince(world_->simulation.now()) > borne_with_ms) world_->nobody_lost = false;
   Disturbed(agent, until);
 }
@@ -218,7 +233,7 @@ void Faults::LoseHost() {
   for (TrainingProcess* trainer : world_->trainers) {
     if (trainer->host() == host) trainer->Vanish();
   }
-  world_->controller->Disturbed(agent->host(), world_->simulation.now().PlusMs(40000));
+  Disturbed(agent, world_->simulation.now().PlusMs(40000));
   world_->stores[host].clear();
   ++lives_[host];
   StartAgentAt(host, For(10000, 5000000));
@@ -237,7 +252,7 @@ void Faults::RestartAgent() {
   if (!agent->process()->alive()) return;
   agent->Crash();
   const TimePoint until = For(1000, 5000000);
-  world_->controller->Disturbed(agent->host(), world_->setting.launcher_store ? until : until.PlusMs(40000));
+  Disturbed(agent, world_->setting.launcher_store ? until : until.PlusMs(40000));
   // Without anybody who keeps it the next one is another agent, and who ended meanwhile is given up in time.
   if (!world_->setting.launcher_store) {
     world_->nobody_lost = false;

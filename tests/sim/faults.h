@@ -26,8 +26,8 @@ class Faults {
 
  private:
   using Fault = void (Faults::*)();
-  // Of a job of fixed size, whose hosts stay; of one with pods.
-  enum class Jobs { kAll, kFixed, kElastic };
+  // In which jobs it happens: with hosts that stay, which have a fixed size or are elastic; with pods.
+  enum class Jobs { kAll, kOfHosts, kElastic, kOfPods };
   struct Kind {
     const char* name;
     Fault fault;
@@ -35,6 +35,7 @@ class Faults {
   };
   static const Kind kKinds[];
 
+  bool Happens(Jobs jobs) const;
   void ScheduleNext();
   // Microseconds from now on, over before the phase is.
   TimePoint For(int64_t least_us, int64_t greatest_us);

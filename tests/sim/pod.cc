@@ -1,5 +1,6 @@
 #include "tests/sim/pod.h"
 
+#include <algorithm>
 #include <csignal>
 #include <memory>
 #include <utility>
@@ -43,7 +44,7 @@ Pod::Pod(World* world, const ElasticTrainer::Work& work, int workers)
   }
 }
 
-void Pod::Start(std::function<void(absl::optional<int>)> on_end) {
+void Pod::Start(OnEnd on_end) {
   on_end_ = std::move(on_end);
   agent_->OnProcessEnd(
       [this](const agent::processes::ProcessEnd& end, const Agent::Ending& ending) { Ended(end, ending); });
@@ -108,6 +109,10 @@ void Pod::Gone(absl::optional<int> code) {
   // Its agent may be given up, however late the controller is.
   world_->controller->Disturbed(agent_->host(), world_->simulation.now().PlusMs(1000000));
   on_end_(code);
+}
+
+bool Pod::OnlyWaits() const {
+  return std::none_of(trainers_.begin(), trainers_.end(), [](const auto& entry) { return entry.second->was_member(); });
 }
 
 std::string Pod::Describe() const {

@@ -2,7 +2,6 @@
 #define FARANDOLE_TESTS_SIM_POD_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,34 +10,32 @@
 #include "agent/processes/supervisor.h"
 #include "tests/sim/agent.h"
 #include "tests/sim/elastic_trainer.h"
+#include "tests/sim/place.h"
 #include "tests/sim/world.h"
 
 namespace farandole::sim {
 
 // agent/launch/launch.h of a pod without processes, around the real Supervisor: an agent, and the workers that it has
 // started. All of them end together.
-class Pod {
+class Pod : public Place {
  public:
   // What it exits with when another one has to take its place, as of farandole-agent.
   static constexpr int kRetried = 75;
 
   // On a host of its own.
   Pod(World* world, const ElasticTrainer::Work& work, int workers);
-  // `on_end` is told its exit code; nothing when it is killed or lost.
-  void Start(std::function<void(absl::optional<int>)> on_end);
+  void Start(OnEnd on_end) override;
 
   // SIGTERM.
-  void AskToLeave();
+  void AskToLeave() override;
   // SIGKILL to all of its processes: the kernel closes their connections.
-  void Kill();
+  void Kill() override;
   // Its host loses power.
-  void Lose();
+  void Lose() override;
 
-  const std::string& run() const { return work_.run; }
-  int host() const { return host_; }
-  bool alive() const { return alive_; }
-  bool asked() const { return asked_; }
-  std::string Describe() const;
+  int host() const override { return host_; }
+  bool OnlyWaits() const override;
+  std::string Describe() const override;
 
  private:
   void Ended(const agent::processes::ProcessEnd& end, const Agent::Ending& ending);
@@ -52,9 +49,7 @@ class Pod {
   agent::processes::Supervisor supervisor_;
   std::map<int64_t, ElasticTrainer*> trainers_;  // that have not ended, by pid
   std::map<int64_t, Rank> slots_;                // of all, by pid
-  std::function<void(absl::optional<int>)> on_end_;
-  bool alive_ = true;
-  bool asked_ = false;
+  OnEnd on_end_;
 };
 
 }  // namespace farandole::sim

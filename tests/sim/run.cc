@@ -45,7 +45,8 @@ Setting Draw(uint64_t seed) {
 Setting DrawElastic(uint64_t seed) {
   Setting s = Draw(seed);
   Random random(seed ^ (uint64_t{1} << 62));
-  s.pod_workers = random.Percent(80) ? 1 : 2;
+  s.launched = random.Percent(30);
+  s.pod_workers = s.launched || random.Percent(80) ? 1 : 2;
   s.elastic.min_size = static_cast<int32_t>(random.Between(1, 3));
   s.elastic.max_size = s.elastic.min_size + static_cast<int32_t>(random.Between(0, 3));
   s.workers = static_cast<int>(random.Between(s.elastic.min_size, s.elastic.max_size));
@@ -61,12 +62,16 @@ void Begin(World* world, Controller* controller) {
   controller->Start();
 }
 
-void BeginFixed(World* world) {
+void BeginHosts(World* world) {
   world->stores.resize(world->setting.agents);
   for (int host = 0; host < world->setting.agents; ++host) {
     world->agents.push_back(world->simulation.Keep(std::make_shared<Agent>(world, host, 0)));
     world->agents.back()->Start();
   }
+}
+
+void BeginFixed(World* world) {
+  BeginHosts(world);
   world->trainers.resize(world->setting.workers);
   for (int place = 0; place < world->setting.workers; ++place) Trainer::Spawn(world, place);
 }
@@ -109,6 +114,7 @@ void LiveElastic(World* world, Cluster* cluster, TimePoint faults_end) {
   while (!cluster->Done()) {
     if (!Step(world, deadline, "no run was finished")) return;
   }
+  if (world->setting.launched) return;
   const TimePoint finished = world->simulation.now();
   cluster->StartLatePod();
   while (!cluster->LatePodDone()) {
@@ -182,6 +188,7 @@ RunResult RunSeed(uint64_t seed, const Bugs& bugs, bool trace, Coverage* coverag
   if (IsElastic(seed)) {
     Cluster cluster(&world);
     world.cluster = &cluster;
+    if (world.setting.launched) BeginHosts(&world);
     cluster.Start();
     faults.Start();
     LiveElastic(&world, &cluster, faults.until());

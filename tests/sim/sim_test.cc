@@ -11,7 +11,7 @@
 namespace farandole::sim {
 namespace {
 
-constexpr uint64_t kSeeds = 1200;
+constexpr uint64_t kSeeds = 1600;
 // A planted bug ends its search where it is found; the rarest need a thousand.
 constexpr uint64_t kSeedsPerBug = 3000;
 

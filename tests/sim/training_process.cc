@@ -25,6 +25,7 @@ void TrainingProcess::KillBy(int signal) {
 
 void TrainingProcess::End(int code, const std::string& cause) {
   if (!process_->alive()) return;
+  code_ = code;
   Vanish();
   world_->agents[host_]->ProcessDied(process_, {static_cast<pid_t>(process_->pid), code, cause});
 }
@@ -33,6 +34,8 @@ void TrainingProcess::Vanish() {
   if (!process_->alive()) return;
   process_->Kill();
   if (life_ != nullptr) life_->Vanish();
+  if (on_end_ == nullptr) return;
+  world_->simulation.AfterUs(world_->random().Between(50, 3000), [this] { on_end_(code_); });
 }
 
 void TrainingProcess::KeepLastItem() {

@@ -1,8 +1,11 @@
 #ifndef FARANDOLE_TESTS_SIM_TRAINING_PROCESS_H_
 #define FARANDOLE_TESTS_SIM_TRAINING_PROCESS_H_
 
+#include <functional>
 #include <string>
+#include <utility>
 
+#include "absl/types/optional.h"
 #include "tests/sim/life.h"
 #include "tests/sim/world.h"
 
@@ -25,6 +28,8 @@ class TrainingProcess {
   // What it is about to do, for people.
   virtual std::string Describe() const = 0;
 
+  // Called once, a little later than it ends: with its exit code, or nullopt when its host is gone.
+  void OnEnd(std::function<void(absl::optional<int>)> fn) { on_end_ = std::move(fn); }
   // Its agent notices how it ends.
   void Exit(int code);
   void KillBy(int signal);
@@ -48,6 +53,8 @@ class TrainingProcess {
   void End(int code, const std::string& cause);
 
   Item last_item_;  // of the life before
+  absl::optional<int> code_;
+  std::function<void(absl::optional<int>)> on_end_;
 };
 
 }  // namespace farandole::sim

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -64,6 +65,8 @@ struct Setting {
   // min_size 0: the job is not elastic. Otherwise a Cluster makes its pods.
   Elastic elastic;
   uint32_t elastic_timeout_ms = 120000;
+  // farandole run drives it, on hosts whose agents may be started again; there are no pods.
+  bool launched = false;
   int pod_workers = 1;
   int64_t leave_ms = 0;  // that a pod has to leave
   // What all generations run, instead of what their seeds say.
@@ -102,6 +105,7 @@ struct World {
   Controller* controller = nullptr;
   std::vector<Agent*> agents;                                       // one per host: the one that lives there now
   std::vector<std::vector<agent::processes::WorkerMemory>> stores;  // one per host: what its launcher keeps, in order
+  std::map<int, std::set<int64_t>> retired;  // by host: processes that its launcher wants to leave
   // One per place in the job: the process that fills it now. Of an elastic job all that there have been.
   std::vector<TrainingProcess*> trainers;
   Cluster* cluster = nullptr;  // of an elastic job
