@@ -25,16 +25,20 @@ CONTEXT = OUT / "context"
 STORAGE = OUT / "storage"
 BUILDAH = ROOT / ".deps" / "buildah" / "usr" / "bin" / "buildah"
 BASE = "localhost/farandole/base:latest"
-# Name, container file, and what pip gets as a framework.
+# Name, container file, what pip gets as a framework, and which modules are compiled.
 IMAGES = {
-    "controller": ("controller", ""),
-    "worker": ("worker", ""),
-    "worker-torch": ("worker", "torch==2.13.0"),
+    "controller": ("controller", "", ""),
+    "worker": ("worker", "", ""),
+    "worker-torch": ("worker", "torch==2.13.0", "farandole.torch"),
     # The release without a local part ("+cpu") brings CUDA and NCCL: gigabytes, made only when it is named.
-    "worker-torch-cuda": ("worker", "torch===2.13.0"),
-    "worker-tensorflow": ("worker", "tensorflow-cpu==2.21.0"),
+    "worker-torch-cuda": ("worker", "torch===2.13.0", ""),
+    "worker-tensorflow": ("worker", "tensorflow-cpu==2.21.0", ""),
     # With what examples/torch_*.py import.
-    "worker-examples": ("worker", "torch==2.13.0 scikit-learn tqdm"),
+    "worker-examples": (
+        "worker",
+        "torch==2.13.0 scikit-learn tqdm",
+        "farandole.torch,sklearn.datasets,sklearn.model_selection,tqdm",
+    ),
 }
 # Of a root that nobody logs in to.
 NOT_NEEDED = (
@@ -131,9 +135,9 @@ def compressed_bytes(file: Path) -> int:
 
 def make(name: str) -> None:
     """One image, as a file."""
-    file, framework = IMAGES[name]
+    file, framework, imports = IMAGES[name]
     started = time.monotonic()
-    options = [f"--build-arg=BASE={BASE}", f"--build-arg=FRAMEWORK={framework}"]
+    options = [f"--build-arg=BASE={BASE}", f"--build-arg=FRAMEWORK={framework}", f"--build-arg=IMPORTS={imports}"]
     build(ROOT / "deploy" / "images" / f"{file}.Containerfile", tag_of(name), CONTEXT, *options)
     archive = OUT / f"{name}.tar"
     archive.unlink(missing_ok=True)
