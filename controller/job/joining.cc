@@ -288,7 +288,11 @@ void Joining::Restored(const recovery::Recovered& found, Actions* actions) {
       std::find_if(found.members.begin(), found.members.end(), [](auto& member) { return member.present; });
   if (first != found.members.end()) {
     elastic_.Begun(first->hello.elastic, first->hello.size, found.view.members);
-    RunGoesOn(agents_->Run(found.view.members[first - found.members.begin()].agent_id), actions);
+  }
+  for (size_t r = 0; r < found.members.size(); ++r) {
+    // Of an agent that has gone since, it is not known any more.
+    const std::string run = found.members[r].present ? agents_->Run(found.view.members[r].agent_id) : "";
+    if (!run.empty()) RunGoesOn(run, actions);
   }
   for (size_t r = 0; r < found.members.size(); ++r) {
     const recovery::Registered& member = found.members[r];

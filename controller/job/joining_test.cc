@@ -370,6 +370,26 @@ TEST_F(JoiningTest, WhoWasNotHandedTheStateDoesNotHandItOn) {
   EXPECT_EQ(last[0].hello.pid, 102);
 }
 
+TEST_F(JoiningTest, ARunGoesOnAlthoughTheAgentOfItsFirstMemberHasGone) {
+  agents_.Connect({"a", "h", "0.1.0", 0, "run"}, kNow);
+  Says(Elastic(5));
+  recovery::Recovered found;
+  for (const auto& [worker, agent] : {std::make_pair(3, "gone"), std::make_pair(4, "a")}) {
+    Member member;
+    member.rank = Rank(static_cast<int32_t>(found.view.members.size()));
+    member.agent_id = agent;
+    member.pid = 100 + worker;
+    found.view.members.push_back(member);
+    recovery::Registered registered;
+    registered.present = true;
+    registered.hello = Elastic(worker);
+    found.members.push_back(registered);
+  }
+  Actions actions;
+  joining_.Restored(found, &actions);
+  EXPECT_EQ(joining_.waiting().candidates().size(), 1u) << "it waits for the end of its own run";
+}
+
 TEST_F(JoiningTest, WithoutARunNobodyIsTurnedAwayBecauseOneHasFinished) {
   Actions actions;
   WorkerEnded left{Incarnation(5), 105, "exited with code 0", true};
