@@ -33,10 +33,13 @@ class Place {
 
   bool alive() const { return alive_; }
   bool asked() const { return asked_; }
+  // One of its processes has failed, and the others stay until they may leave.
+  bool degraded() const { return degraded_; }
 
  protected:
   bool alive_ = true;
   bool asked_ = false;
+  bool degraded_ = false;
 };
 
 }  // namespace farandole::sim

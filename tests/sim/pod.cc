@@ -61,6 +61,7 @@ void Pod::AskToLeave() {
 
 void Pod::Ended(const agent::processes::ProcessEnd& end, const Agent::Ending& ending) {
   trainers_.erase(end.pid);
+  degraded_ = degraded_ || (end.code != 0 && !trainers_.empty());
   agent::processes::WorkerEnd worker;
   worker.rank = slots_[end.pid];
   worker.process = end;
