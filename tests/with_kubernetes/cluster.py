@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import image_store
 import images
@@ -51,6 +51,7 @@ class Cluster:
         self._config = folder / "admin.conf"
         self.nodes: list[Node] = []
         self._switch = namespaces.Namespace()
+        self._images: IO[str] | None = None
         try:
             self._switch.ip("link", "add", "switch", "type", "bridge")
             self._switch.ip("link", "set", "switch", "up")
@@ -67,7 +68,7 @@ class Cluster:
         self._write_files()
         self._begin_api()
         pause = images.pause(self.folder, PAUSE, INSTALLED / "root" / "bin" / "busybox")
-        image_store.fill(self.nodes[0], [pause, *archives])
+        self._images = image_store.hold(self.nodes[0], [pause, *archives])
         for node in self.nodes:
             image_store.give(node.folder / "containerd")
             node.begin_containers(node.folder / "containerd")
@@ -239,6 +240,8 @@ class Cluster:
         for node in self.nodes:
             node.end()
         self._switch.end()
+        if self._images is not None:
+            self._images.close()
         for path in self.folder.iterdir():
             if path != self.logs:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -5,10 +5,12 @@ Nobody writes to an unpacked layer or to a blob, so that nodes have links to the
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
 from pathlib import Path
+from typing import IO
 
 from node import ROOT, Node, until
 
@@ -20,16 +22,42 @@ BLOBS = "io.containerd.content.v1.content/blobs"
 DATABASES = ("io.containerd.snapshotter.v1.overlayfs/metadata.db", "io.containerd.metadata.v1.bolt/meta.db")
 
 
-def fill(node: Node, archives: list[Path]) -> None:
-    """Has the store hold these images and no others, with a containerd that runs for this alone."""
+def hold(node: Node, archives: list[Path]) -> IO[str]:
+    """Has the store hold these images and no others until the file is closed.
+
+    Raises:
+        RuntimeError: it holds others, for a cluster of this tree that runs.
+    """
+    STORE.parent.mkdir(exist_ok=True)
+    file = STORE.with_suffix(".lock").open("w")
+    until(lambda: locked(file, fcntl.LOCK_SH), "the images, which another cluster unpacks")
     wanted = hashlib.sha256()
     for archive in archives:
-        with archive.open("rb") as file:
-            while block := file.read(1 << 20):
+        with archive.open("rb") as content:
+            while block := content.read(1 << 20):
                 wanted.update(block)
     mark = STORE / "sum"
-    if mark.exists() and mark.read_text() == wanted.hexdigest():
-        return
+    if not mark.exists() or mark.read_text() != wanted.hexdigest():
+        if not locked(file, fcntl.LOCK_EX):
+            file.close()
+            raise RuntimeError(f"a cluster that runs has other images of {STORE}: end it before this one begins")
+        fill(node, archives)
+        mark.write_text(wanted.hexdigest())
+        fcntl.flock(file, fcntl.LOCK_SH)
+    return file
+
+
+def locked(file: IO[str], kind: int) -> bool:
+    """Whether nobody else holds it in a way that excludes this kind."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def fill(node: Node, archives: list[Path]) -> None:
+    """With a containerd that runs for this alone."""
     shutil.rmtree(STORE, ignore_errors=True)
     STORE.mkdir(parents=True)
     config = node.containerd_file("store", STORE / "root", SOCKET)
@@ -44,7 +72,6 @@ def fill(node: Node, archives: list[Path]) -> None:
         child = Path(f"/proc/{containerd.pid}/task/{containerd.pid}/children").read_text().split()
         subprocess.run(["kill", *child], check=True)
         containerd.wait(30)
-    mark.write_text(wanted.hexdigest())
 
 
 def give(folder: Path) -> None:

@@ -10,6 +10,7 @@ Needs the rights of root.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -134,7 +135,8 @@ class Node:
         self.folder, self._config, self._bin = folder / self.name, folder / "admin.conf", folder / "bin"
         self._logs = folder / "logs" / self.name
         self._gateway = f"10.77.{number}.1"
-        self._group = f"farandole-test-{self.name}"
+        # Of another cluster on this machine, a kubelet would end what it does not know.
+        self._group = f"farandole-test-{os.getpid()}-{self.name}"
         self._programs: list[subprocess.Popen[Any]] = []
         self.folder.mkdir()
         self._logs.mkdir(parents=True)

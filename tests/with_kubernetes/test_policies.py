@@ -61,6 +61,8 @@ def test_only_agents_reach_the_shared_controller(cluster: Cluster, outcome: Outc
         )
         pod = shared.controller_pod(cluster)
         address = pod["status"]["podIP"]
+        # Nodes learn of new pods within some tenths of a second.
+        until(lambda: agent.reaches(address, shared.AGENTS) and watcher.reaches(address, shared.METRICS), "a way", 10)
         reached = {
             who.name: [who.reaches(address, port) for port in (shared.AGENTS, shared.METRICS)]
             for who in (first, second, agent, watcher)
