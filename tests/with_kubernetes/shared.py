@@ -96,12 +96,20 @@ def applied(cluster: Cluster, objects: list[Any], name: str) -> Iterator[None]:
 
 
 @contextmanager
-def controller(cluster: Cluster) -> Iterator[None]:
-    """The shared controller, ready, with new secrets."""
+def controller(cluster: Cluster, clients: str = "") -> Iterator[None]:
+    """The shared controller, ready, with new secrets; with `clients` it wants certificates that these have signed."""
     folder = cluster.folder / "secrets"
     folder.mkdir(exist_ok=True)
     make_secrets(cluster, folder)
-    with applied(cluster, controller_objects(), f"deployment/{CONTROLLER}"):
+    objects = controller_objects()
+    if clients:
+        change_secret(cluster, "farandole-tls", clients_crt=clients)
+        for container in containers_of(objects):
+            container["args"].append("--tls-client-ca=/tls/clients.crt")
+        (deployment,) = [found for found in objects if found["kind"] == "Deployment"]
+        (volume,) = [v for v in deployment["spec"]["template"]["spec"]["volumes"] if v["name"] == "tls"]
+        volume["secret"]["items"].append({"key": "clients.crt", "path": "clients.crt"})
+    with applied(cluster, objects, f"deployment/{CONTROLLER}"):
         until(lambda: named(cluster, CONTROLLER), "the Service", 30)
         until(lambda: controller_pod(cluster), "the shared controller", 60)
         yield

@@ -137,21 +137,12 @@ def test_a_wrong_token_fails_the_job(cluster: Cluster, outcome: Outcome) -> None
 
 @pytest.mark.fault("no certificate of the client, controller with --tls-client-ca")
 def test_a_client_without_a_certificate_is_refused(cluster: Cluster, outcome: Outcome) -> None:
-    folder = cluster.folder / "secrets"
-    objects = shared.controller_objects()
-    for container in shared.containers_of(objects):
-        container["args"].append("--tls-client-ca=/tls/clients.crt")
-    (deployment,) = [found for found in objects if found["kind"] == "Deployment"]
-    (volume,) = [v for v in deployment["spec"]["template"]["spec"]["volumes"] if v["name"] == "tls"]
-    volume["secret"]["items"].append({"key": "clients.crt", "path": "clients.crt"})
-    with shared.controller(cluster), shared.bystander(cluster, "client", shared.LABELS) as client:
-        own = {job: certificate_for(folder, job) for job in (JOB, "another-job")}
-        shared.change_secret(
-            cluster, "farandole-tls", clients_crt="".join(certificate for certificate, _ in own.values())
-        )
-        before = name_of(shared.controller_pod(cluster))
-        cluster.apply(*objects)
-        until(lambda: (pod := shared.controller_pod(cluster)) and name_of(pod) != before, "the controller", 60)
+    folder = cluster.folder / "clients"
+    folder.mkdir()
+    own = {job: certificate_for(folder, job) for job in (JOB, "another-job")}
+    clients = "".join(certificate for certificate, _ in own.values())
+    with shared.controller(cluster, clients), shared.bystander(cluster, "client", shared.LABELS) as client:
+        folder = cluster.folder / "secrets"
         token, authority = shared.token_of(cluster, folder / "key", JOB), (folder / "tls.crt").read_text()
         without = enter(client, token, authority)
         answers = []
