@@ -47,6 +47,8 @@ absl::Status NoRoom(absl::string_view name, const char* what, size_t there, size
                                                    " that this controller's limits allow it"));
 }
 
+constexpr char kComebackFirst[] = "this controller has just begun: who had a place before comes first";
+
 bool IsLimited(const NamespaceLimits& limits) { return !(limits == NamespaceLimits()); }
 
 // Once more, for those who come back.
@@ -154,11 +156,11 @@ std::unique_ptr<Hub::Entry> Hub::Make(const std::string& job, uint64_t incarnati
 // As if this controller had been started again for this job, with a clock that goes on where the other one's was. Its
 // agents connect again; a generation of before registers (rule C9).
 Hub::Entry* Hub::BeginAnew(const std::string& job, uint64_t above) {
-  began_ = clock_->Now();
   std::unique_ptr<Entry>& entry = jobs_[job];
   KeepLast(job, *entry);
   const std::unique_ptr<Entry> old = std::exchange(entry, Make(job, config_.greater_incarnation(above)));
   entry->changes = old->changes + 1;
+  entry->began_anew = clock_->Now();
   log_->Write(LogLevel::kWarning,
               absl::StrCat("job ", job, ": its agents know controller ", above, ", this one is ", old->incarnation,
                            ": the clock was set back; the job begins anew under a greater number"));
@@ -212,6 +214,14 @@ void Hub::ForgetWholeIfEmpty(const std::string& whole) {
   if (it != wholes_.end() && it->second.jobs == 0 && it->second.streams == 0) wholes_.erase(it);
 }
 
+TimePoint Hub::BeganFor(absl::string_view name) const {
+  TimePoint last = began_;
+  for (const auto& entry : jobs_) {
+    if (NamespaceOf(entry.first) == name) last = std::max(last, entry.second->began_anew);
+  }
+  return last;
+}
+
 absl::Status Hub::CheckLimits(const std::string& job, const AgentHello& hello) const {
   const absl::string_view name = NamespaceOf(job);
   NamespaceLimits limits = config_.limits_of(name);
@@ -219,11 +229,11 @@ absl::Status Hub::CheckLimits(const std::string& job, const AgentHello& hello) c
   if (!IsLimited(limits) || (there != jobs_.end() && there->second->job.HasAgent(hello.agent_id))) {
     return absl::OkStatus();
   }
-  const int64_t served_ms = clock_->Now().MsSince(began_);
+  const int64_t served_ms = clock_->Now().MsSince(BeganFor(name));
   if (hello.controller_incarnation != 0 && served_ms < config_.comeback_ms) {
     limits = {Doubled(limits.jobs_max), Doubled(limits.agents_max)};
   } else if (served_ms < config_.newcomers_wait_ms) {
-    return absl::ResourceExhaustedError("this controller has just begun: who had a place before comes first");
+    return absl::ResourceExhaustedError(kComebackFirst);
   }
   const size_t agents = AgentsIn(name);
   if (agents >= limits.agents_max) return NoRoom(name, "agents", agents, limits.agents_max);
@@ -251,7 +261,7 @@ bool Hub::Opened(const std::shared_ptr<AgentStream>& stream, const std::string& 
     return false;
   }
   const absl::Status limits = CheckLimits(job, hello);
-  if (!limits.ok()) SayFull(limits);
+  if (!limits.ok() && limits.message() != kComebackFirst) SayFull(limits);
   const auto found = limits.ok() ? FindOrMake(job) : limits;
   if (!found.ok()) {
     Refused(*stream, job, hello, found.status());

@@ -38,9 +38,9 @@ struct HubConfig {
   size_t waiting_gets_max = 65536;
   // Besides, of the jobs of one namespace together.
   LimitsOf limits_of = [](absl::string_view) { return NamespaceLimits(); };
-  // When this controller has begun, or begun a job anew, who had a place at another one comes back: so long others wait
-  // where there are limits, and who comes back may be as many again. Else a waiting job might take a running one's
-  // place.
+  // When this controller has begun, or begun a job of the namespace anew, who had a place at another one comes back: so
+  // long others wait where there are limits, and who comes back may be as many again. Else a waiting job might take a
+  // running one's place.
   int64_t newcomers_wait_ms = 3000;
   int64_t comeback_ms = 30000;
   audit::Audit audit = audit::NoAudit;
@@ -112,6 +112,7 @@ class Hub {
     absl::flat_hash_map<std::string, std::shared_ptr<AgentStream>> streams;  // by agent
     KeyWaits gets;
     uint64_t changes = 1;
+    TimePoint began_anew;  // long ago if it has not
   };
   // A job and its parts.
   struct Whole {
@@ -122,6 +123,7 @@ class Hub {
   absl::StatusOr<Entry*> FindOrMake(const std::string& job);
   absl::Status RoomForStream(const std::string& job) const;
   absl::Status CheckLimits(const std::string& job, const AgentHello& hello) const;
+  TimePoint BeganFor(absl::string_view name) const;
   size_t JobsIn(absl::string_view name) const;
   size_t AgentsIn(absl::string_view name) const;
   size_t StreamsIn(absl::string_view name) const;
@@ -157,8 +159,8 @@ class Hub {
   size_t streams_ = 0;
   TimePoint armed_ = TimePoint::Infinite();  // the wake-up that was asked for
   TimePoint catching_up_until_;              // after a standstill; long ago if there was none
-  TimePoint began_;                          // this, or the last job that began anew
-  TimePoint say_full_;                       // the next time
+  const TimePoint began_;
+  TimePoint say_full_;  // the next time
   bool shut_down_ = false;
   std::function<void()> when_empty_;  // null: nobody asks
 };

@@ -115,6 +115,14 @@ TEST_F(HubNamespacesTest, WhoComesBackAfterARestartGoesBeforeNewcomers) {
   EXPECT_EQ(Join("team.new")->closed.code(), absl::StatusCode::kResourceExhausted) << "its place is taken";
 }
 
+TEST_F(HubNamespacesTest, AJobThatBeginsAnewHoldsUpNoOtherNamespace) {
+  for (uint64_t known = 5; known < 50; known += 5) {
+    Join("bad.j", "a", known);
+    EXPECT_TRUE(Join(absl::StrCat("team.", known / 5 % 2))->closed.ok()) << known;
+    clock_.now = clock_.now.PlusMs(config_.newcomers_wait_ms - 1);
+  }
+}
+
 TEST_F(HubNamespacesTest, WhoComesBackLateStillHasAPlaceButNotAnyNumber) {
   Restart();
   team_ = {1, 1};

@@ -45,15 +45,17 @@ void Joining::OnAgent(uint64_t welcomed_by, TimePoint now) {
 
 void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Present& present, TimePoint now,
                       Actions* actions) {
+  const bool leaves = elastic_.retired(hello.worker_incarnation) && !elastic_.Needed(agent_id, hello.pid);
   const bool survives = hello.elastic.min_size > 0 && hello.elastic.previous_generation > 0;
-  // Whoever has come before it since the controller was started again is of another run, or new.
-  if (survives && present.roster == nullptr && !AnySurvives(waiting_)) RunGoesOn(agents_->Run(agent_id), actions);
+  if (survives && present.roster == nullptr && !AnySurvives(waiting_) && !leaves &&
+      TooLate(agent_id, hello) == nullptr && RefusalOf(hello, Present()).empty()) {
+    // Whoever has come before it since the controller was started again is of another run, or new.
+    RunGoesOn(agents_->Run(agent_id), actions);
+  }
   members::Membership* const place =
       hello.elastic.min_size > 0 ? PlaceOf(agents_->Run(agent_id), present, now) : &waiting_;
   const std::string reason = RefusalOf(hello, place == &waiting_ ? present : Present());
-  if (elastic_.retired(hello.worker_incarnation) && !elastic_.Needed(agent_id, hello.pid)) {
-    return TurnAway(agent_id, hello, kRetiredText, actions);
-  }
+  if (leaves) return TurnAway(agent_id, hello, kRetiredText, actions);
   if (!reason.empty()) return Refuse(agent_id, hello, reason, actions);
   if (const FinishedRun* finished = TooLate(agent_id, hello)) {
     return TurnAway(agent_id, hello, finished->text, actions);
@@ -291,8 +293,8 @@ void Joining::Restored(const recovery::Recovered& found, Actions* actions) {
   }
   for (size_t r = 0; r < found.members.size(); ++r) {
     // Of an agent that has gone since, it is not known any more.
-    const std::string run = found.members[r].present ? agents_->Run(found.view.members[r].agent_id) : "";
-    if (!run.empty()) RunGoesOn(run, actions);
+    const std::string& agent_id = found.view.members[r].agent_id;
+    if (found.members[r].present && agents_->Knows(agent_id)) RunGoesOn(agents_->Run(agent_id), actions);
   }
   for (size_t r = 0; r < found.members.size(); ++r) {
     const recovery::Registered& member = found.members[r];

@@ -370,6 +370,65 @@ TEST_F(JoiningTest, WhoWasNotHandedTheStateDoesNotHandItOn) {
   EXPECT_EQ(last[0].hello.pid, 102);
 }
 
+// All hosts are exchanged at once. Those that leave come back one by one, the first ones before the last newcomer has
+// left the generation in which it was handed the state.
+TEST_F(JoiningTest, WhoIsToLeaveIsNotTakenInOnceNewcomersHaveTheState) {
+  const auto says = [this](const char* agent, uint64_t worker, int64_t pid, int rank, const Present& present) {
+    Hello hello = Elastic(worker);
+    hello.elastic.max_size = 0;
+    hello.pid = pid;
+    hello.elastic.previous_generation = rank < 0 ? 0 : generations_.last();
+    hello.elastic.previous_rank = Rank(rank);
+    Actions actions;
+    joining_.OnHello(agent, hello, present, kNow, &actions);
+  };
+  const auto opens = [this](const Present& present) {
+    const std::vector<members::Candidate> members = joining_.Choose(present, false, kNow);
+    joining_.Begun(members, members::Roster(members));
+    generations_.Next();
+    return members;
+  };
+  const auto leaves = [](members::Roster* roster, int rank) {
+    roster->MarkLeft(Rank(rank));
+    roster->LetGo(Rank(rank));
+  };
+  for (const char* agent : {"b", "c"}) agents_.Connect({agent, agent, "0.1.0", 0}, kNow);
+  says("a", 1, 101, -1, {});
+  says("b", 2, 102, -1, {});
+  members::Roster first(opens({}));
+  for (int rank : {0, 1}) leaves(&first, rank);
+  says("a", 11, 101, 0, {&first, false});
+  says("b", 12, 102, 1, {&first, false});
+  says("c", 13, 103, -1, {&first, true});
+  const std::vector<members::Candidate> grown = opens({&first, false});
+  ASSERT_EQ(grown.size(), 3u);
+  members::Roster second(grown);
+  Actions actions;
+  joining_.OnRetire("a", {Incarnation(11)}, {&second, true}, &actions);
+  joining_.OnRetire("b", {Incarnation(12)}, {&second, true}, &actions);
+  for (int rank : {0, 1}) {
+    leaves(&second, rank);
+    says(rank == 0 ? "a" : "b", 11 + rank, 101 + rank, rank, {&second, true});
+  }
+  leaves(&second, 2);
+  says("c", 23, 103, 2, {&second, false});
+  const std::vector<members::Candidate> last = joining_.Choose({&second, false}, false, kNow);
+  ASSERT_EQ(last.size(), 1u);
+  EXPECT_EQ(last[0].hello.pid, 103);
+}
+
+TEST_F(JoiningTest, AHelloThatIsRefusedMovesNoRun) {
+  agents_.Connect({"a", "h", "0.1.0", 0, "one"}, kNow);
+  agents_.Connect({"b", "h2", "0.1.0", 0, "two"}, kNow);
+  Says(Elastic(5));
+  Hello impossible = Elastic(6);
+  impossible.elastic.previous_generation = ~uint64_t{0};
+  Actions actions;
+  joining_.OnHello("b", impossible, {}, kNow, &actions);
+  EXPECT_EQ(Answer<Removed>(actions).kind, RemovedKind::kRefused);
+  EXPECT_EQ(joining_.waiting().candidates().size(), 1u);
+}
+
 TEST_F(JoiningTest, ARunGoesOnAlthoughTheAgentOfItsFirstMemberHasGone) {
   agents_.Connect({"a", "h", "0.1.0", 0, "run"}, kNow);
   Says(Elastic(5));

@@ -147,15 +147,28 @@ std::vector<const Candidate*> ElasticRules::InOrder(const Membership& waiting) c
   return order;
 }
 
+// Ranks leave a generation one by one: one that was needed when it said Hello may not be when the last one has left.
+bool ElasticRules::MayTakePart(const Candidate& candidate) const {
+  return !retired(candidate.hello.worker_incarnation) || Needed(candidate.agent_id, candidate.hello.pid);
+}
+
+int32_t ElasticRules::CountOf(const Membership& waiting) const {
+  const auto& all = waiting.candidates();
+  return static_cast<int32_t>(
+      std::count_if(all.begin(), all.end(), [this](const Candidate& c) { return MayTakePart(c); }));
+}
+
 std::vector<Incarnation> ElasticRules::Choose(const Membership& waiting, TimePoint now) const {
   if (!waiting.elastic()) return {};
   const Elastic& sizes = waiting.candidates().front().hello.elastic;
-  const int32_t count = static_cast<int32_t>(waiting.candidates().size());
+  const int32_t count = CountOf(waiting);
   if (count < sizes.min_size) return {};
   const bool settled = Deadline(waiting) <= now;
   const bool complete = GoesOn(waiting) ? AllBack(waiting) : count >= std::max(waiting.size(), sizes.min_size);
   if (!complete && !settled) return {};
   std::vector<const Candidate*> members = InOrder(waiting);
+  members.erase(std::remove_if(members.begin(), members.end(), [this](auto* c) { return !MayTakePart(*c); }),
+                members.end());
   if (sizes.max_size > 0 && count > sizes.max_size) members.resize(sizes.max_size);
   // Hosts as their first members stand.
   std::map<std::string, size_t> hosts;
@@ -171,7 +184,7 @@ std::vector<Incarnation> ElasticRules::Choose(const Membership& waiting, TimePoi
 TimePoint ElasticRules::Deadline(const Membership& waiting) const {
   if (!waiting.elastic()) return TimePoint::Infinite();
   const Elastic& sizes = waiting.candidates().front().hello.elastic;
-  if (static_cast<int32_t>(waiting.candidates().size()) < sizes.min_size) return TimePoint::Infinite();
+  if (CountOf(waiting) < sizes.min_size) return TimePoint::Infinite();
   if (GoesOn(waiting)) return over_since_ ? over_since_->PlusMs(sizes.settle_ms) : TimePoint::Infinite();
   TimePoint first = waiting.candidates().front().since;
   for (const Candidate& c : waiting.candidates()) first = std::min(first, c.since);

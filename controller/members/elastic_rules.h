@@ -27,7 +27,8 @@ class ElasticRules {
   void Begun(const Elastic& sizes, int32_t size, const std::vector<Member>& members);
   // Of these: those that are to be handed the state in it; until it is over, nobody knows whether they were.
   void BegunWithNewcomers(const std::vector<Candidate>& members);
-  // It does not run any more; calls after the first change nothing. `well`: all have left it, at a commit.
+  // It does not run any more; of several calls the first one says when, and one with `well` that all have left it, at a
+  // commit.
   void Over(bool well, TimePoint now);
   // The present generation, or the last one, is elastic.
   bool elastic() const { return sizes_.min_size > 0; }
@@ -72,6 +73,9 @@ class ElasticRules {
   bool AllToLeave() const;
   bool GoesOn(const Membership& waiting) const;
   bool AllBack(const Membership& waiting) const;
+  // Not one that is to leave and is not needed any more.
+  bool MayTakePart(const Candidate& candidate) const;
+  int32_t CountOf(const Membership& waiting) const;
 
   Elastic sizes_;
   int32_t size_ = 0;
