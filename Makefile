@@ -76,7 +76,21 @@ test-kubernetes: wheel  ## pods on a cluster of two nodes, built from Debian's s
 	@scripts/install_deps.sh --kubectl
 	@scripts/install_kubernetes.sh
 	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests/with_kubernetes" $(VENV)/python -m pytest -q -rs -s \
-	  --junitxml=build/test/test-kubernetes.xml $(if $(SHORT),-m short) tests/with_kubernetes
+	  --junitxml=build/test/test-kubernetes$(if $(SHORT),-short).xml $(if $(SHORT),-m short) tests/with_kubernetes
+
+# A command in the place of the shell: make cluster RUN='kubectl get nodes'
+.PHONY: cluster
+cluster: wheel  ## the cluster of test-kubernetes, with a shell in it (needs root)
+	@scripts/install_deps.sh --buildah
+	@scripts/install_deps.sh --kubectl
+	@scripts/install_kubernetes.sh
+	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests:$(CURDIR)/tests/with_kubernetes" $(VENV)/python \
+	  tests/with_kubernetes/by_hand.py $(RUN)
+
+# What the automatic build runs of it.
+.PHONY: test-kubernetes-short
+test-kubernetes-short:
+	@$(MAKE) --no-print-directory test-kubernetes SHORT=1
 
 .PHONY: test-manifests
 test-manifests: deps  ## deploy/kubernetes and deploy/compose: rendered, against schemas and policies, and run as processes; needs what `make build` builds

@@ -3,23 +3,16 @@ network that enforces policies. What became of each fault is a table at the end 
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import images
 import pytest
+import substitutes
 from cluster import Cluster, why_not
-from node import ROOT, Node
+from node import ROOT
 
 FOLDER = ROOT / "build" / "kubernetes"
-STAND_INS = ROOT / "tests" / "with_kubernetes"
-
-
-def stand_in(node: Node, name: str, folder: Any) -> subprocess.Popen[str]:
-    """Starts a script on a node."""
-    with (folder / f"{name}.log").open("w") as log:
-        return node.python(str(STAND_INS / f"{name}.py"), stdout=log, stderr=subprocess.STDOUT)
 
 
 @pytest.fixture(scope="session")
@@ -28,9 +21,7 @@ def cluster() -> Iterator[Cluster]:
         pytest.skip(reason)
     made = Cluster(FOLDER, images.ours("controller", "worker-examples"))
     try:
-        started = {"indexed_jobs of n1": stand_in(made.nodes[0], "indexed_jobs", made.logs)}
-        for node in made.nodes:
-            started[f"policies of {node.name}"] = stand_in(node, "policies", made.logs / node.name)
+        started = substitutes.begin(made)
         yield made
         over = [name for name, process in started.items() if process.poll() is not None]
         assert not over, f"{', '.join(over)} ended before the cluster; {made.logs} says why"
