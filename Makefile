@@ -53,7 +53,7 @@ test: deps kernels  ## lint, build and every test; ends with "N passed, M failed
 	@$(VENV)/python scripts/run_tests.py $(AFTER)
 
 BESIDE := test-nccl test-rdma test-jax test-jax-floor test-tensorflow test-tensorflow-floor test-keras test-keras-2 \
-	test-mxnet test-apptainer test-monitoring test-systemd test-dashboard test-torch-floor wheel-test
+	test-mxnet test-apptainer test-monitoring test-systemd test-dashboard test-torch-floor wheel-test test-kubernetes-short
 
 .PHONY: test-all
 test-all:  ## that, then what is in BESIDE: every other test of ours (needs root); what the automatic build runs
@@ -87,7 +87,7 @@ cluster: wheel  ## the cluster of test-kubernetes, with a shell in it (needs roo
 	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests:$(CURDIR)/tests/with_kubernetes" $(VENV)/python \
 	  tests/with_kubernetes/by_hand.py $(RUN)
 
-# What the automatic build runs of it.
+# What the automatic build runs of it, as its last step.
 .PHONY: test-kubernetes-short
 test-kubernetes-short:
 	@$(MAKE) --no-print-directory test-kubernetes SHORT=1

@@ -48,3 +48,13 @@ def test_a_target_counts_its_cases_or_one(
     monkeypatch.setattr(subprocess, "run", make)
     tally = run_tests.run_target("target")
     assert (tally.passed, len(tally.failed)) == (passed, failed)
+
+
+def test_what_a_slow_machine_has_no_time_for_is_said() -> None:
+    assert run_tests.too_late("wheel-test", 1e6) == ""
+    (name,) = run_tests.LATE_S
+    assert run_tests.too_late(name, 60 * 60) == ""
+    assert (
+        run_tests.too_late(name, 70 * 60)
+        == f"make {name}: this machine took 70 minutes for what comes before, 66 may be"
+    )
