@@ -19,7 +19,7 @@ from typing import IO, Any
 import image_store
 import images
 import namespaces
-from node import INSTALLED, NAMES, PAUSE, ROOT, Node, until
+from node import CGROUPS, INSTALLED, NAMES, PAUSE, ROOT, Node, until
 
 KUBECTL = ROOT / ".deps" / "kubectl" / "usr" / "bin" / "kubectl"
 NODES = 2
@@ -32,6 +32,8 @@ def why_not() -> str:
         return "a cluster needs root"
     if not (INSTALLED / "bin" / "kubelet").exists():
         return "scripts/install_kubernetes.sh has not been run"
+    if not os.access(CGROUPS / "memory", os.W_OK):
+        return f"Kubernetes 1.20 wants control groups of version 1, and {CGROUPS}/memory is not there to be written"
     return namespaces.why_not()
 
 

@@ -179,6 +179,13 @@ def kill(pod: str, program: str) -> None:
     os.kill(process_of(pod, program), signal.SIGKILL)
 
 
+def interrupt(command: int) -> None:
+    """Ctrl-C, to a command in a node's namespaces."""
+    # nsenter has a child; that is Python.
+    (python,) = Path(f"/proc/{command}/task/{command}/children").read_text().split()
+    os.kill(int(python), signal.SIGINT)
+
+
 def steps(said: str) -> dict[str, int]:
     """By rank the last step of a STEADY job that it has said."""
     return {rank: int(step) for rank, step in re.findall(r"rank (\d+) step (\d+) ", said)}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 
 from cluster import Cluster
-from jobs import command, kill, leads, leads_instead, name_of, run
+from jobs import command, interrupt, kill, leads, leads_instead, name_of, run
 
 LATE = """
 import os, time
@@ -17,7 +16,7 @@ hvd.init()
 while hvd.rank() == 1 and not os.path.exists("/tmp/enough"): time.sleep(0.1)
 hvd.allreduce(torch.ones(1), name="late")
 """
-WAITS = r"rank 0 has waited for rank 1 with `late`"
+WAITS = r"rank 0 has waited for rank 1 with `allreduce.late`"
 # Where the cluster's network is: reads the page, then what it is told until that has these words.
 LOOK = """
 import sys, urllib.request
@@ -43,7 +42,7 @@ def test_who_waits_for_whom_is_told_and_shown(cluster: Cluster) -> None:
         try:
             assert page.stdout is not None
             (url,) = re.findall(r"http://\S+", page.stdout.readline())
-            look(cluster, url, '"late"')
+            look(cluster, url, "allreduce.late")
             # Its controller is another pod from then on: the page finds it.
             before = leads(job)
             kill(name_of(before), "farandole-controller")
@@ -51,7 +50,7 @@ def test_who_waits_for_whom_is_told_and_shown(cluster: Cluster) -> None:
             job.until(lambda: leads_instead(job, before), "another controller")
             look(cluster, url, "there is a status again")
         finally:
-            page.send_signal(signal.SIGINT)
+            interrupt(page.pid)
             assert page.wait(30) == 130
         (late,) = [pod for pod in job.running() if name_of(pod).startswith("asked-1-")]
         cluster.kubectl("exec", name_of(late), "--", "touch", "/tmp/enough")

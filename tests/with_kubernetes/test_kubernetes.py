@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from jobs import IMAGE, RUN_S, command, name_of, run
+from jobs import IMAGE, RUN_S, command, interrupt, name_of, run
 from node import ROOT, until
 
 
@@ -148,9 +146,7 @@ print("steps 100")
 def test_ctrl_c_deletes_the_job(cluster: Cluster) -> None:
     with run(cluster, "stopped", 2, IDLE.format(10**6)) as job:
         job.until(lambda: job.stdout.count("stepping") == 2, "steps")
-        # nsenter has a child; that is Python.
-        (python,) = Path(f"/proc/{job.process.pid}/task/{job.process.pid}/children").read_text().split()
-        subprocess.run(["kill", f"-{signal.SIGINT}", python], check=True)
+        interrupt(job.process.pid)
         assert job.wait(30) == 130, job.report()
         assert "interrupted: deleting job stopped" in job.stderr
         until(lambda: not job.pods() and not job.pods("controller"), "the end of its pods", 60)
