@@ -29,9 +29,9 @@ BASE = "localhost/farandole/base:latest"
 IMAGES = {
     "controller": ("controller", "", ""),
     "worker": ("worker", "", ""),
-    "worker-torch": ("worker", "torch==2.13.0", "farandole.torch"),
+    "worker-torch": ("worker", "torch==2.13.0 numpy", "farandole.torch"),
     # The release without a local part ("+cpu") brings CUDA and NCCL: gigabytes, made only when it is named.
-    "worker-torch-cuda": ("worker", "torch===2.13.0", ""),
+    "worker-torch-cuda": ("worker", "torch===2.13.0 numpy", ""),
     "worker-tensorflow": ("worker", "tensorflow-cpu==2.21.0", ""),
     # With what examples/torch_*.py import.
     "worker-examples": (
