@@ -19,7 +19,7 @@ from node import ROOT
 
 FOLDER = ROOT / "build" / "cluster"
 # As docs/kubernetes.md names them.
-IMAGES = ("controller", "worker-torch", "worker-examples")
+IMAGES = ("controller", "worker-examples")
 LOOK_S = 1.0
 # Of this machine's 127.0.0.1: leads to the same one in the shell, for the page of the dashboard.
 PORT = 8400
