@@ -130,7 +130,7 @@ void FrontDoor::Decide(GuestIt guest) {
     return Refuse(guest, expired ? kExpired : kRefusal);
   }
   if (!IsAtHome(DoorProof(credentials), address)) {
-    Tell(credentials, address, "the proof of the token came from another address before");
+    Tell(credentials, address, kProofFromElsewhere);
     return Refuse(guest, ElsewhereAnswer());
   }
   Tell(credentials, address, nullptr);

@@ -117,7 +117,10 @@ TEST_F(AuditLogTest, NobodyKeepsOutWhatTheControllerItselfDoes) {
   const auto log = Open(path_);
   AuditEvent stranger = Of("connection_refused", "");
   stranger.proven = false;
-  for (int i = 0; i < static_cast<int>(AuditLog::kBurst) + 5; ++i) log->Write(stranger);
+  for (int i = 0; i < static_cast<int>(AuditLog::kBurst) + 5; ++i) {
+    log->Write(stranger);
+    log->Write(Of("call_began", "j"));
+  }
   log->Write(Of("keys_exchanged", ""));
   EXPECT_THAT(Lines().back(), HasSubstr("keys_exchanged"));
 }
@@ -143,6 +146,21 @@ TEST_F(AuditLogTest, AReaderThatStandsStillHoldsNobodyUp) {
   const ssize_t m = read(reader.get(), next, sizeof next);
   ASSERT_GT(m, 0);
   EXPECT_THAT(std::string(next, m), HasSubstr(absl::StrCat(R"("lost":)", more - lines.size(), ",")));
+}
+
+// Where writing would wait: standard output is as it was handed over.
+TEST_F(AuditLogTest, AFullStandardOutputHoldsNobodyUp) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd reader(ends[0]), writer(ends[1]), own(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  ASSERT_GE(dup2(writer.get(), STDOUT_FILENO), 0);
+  const auto log = Open("-");
+  ASSERT_GE(dup2(own.get(), STDOUT_FILENO), 0);
+  AuditEvent event = Of("agent_refused", "team.j");
+  event.why = std::string(200, 'x');
+  for (int i = 0; i < fcntl(reader.get(), F_GETPIPE_SZ) / 200 + 50; ++i) log->Write(event);
+  char heard[AuditLog::kLineBytesMax];
+  EXPECT_EQ(read(reader.get(), heard, sizeof heard), static_cast<ssize_t>(sizeof heard));
 }
 
 TEST_F(AuditLogTest, ALineThatWouldBeTooLongHasNoDetails) {

@@ -123,6 +123,19 @@ TEST_F(HubNamespacesTest, AJobThatBeginsAnewHoldsUpNoOtherNamespace) {
   }
 }
 
+TEST_F(HubNamespacesTest, AJobThatBeginsAnewKeepsPlacesInItsOwn) {
+  team_ = {2, 1};
+  EXPECT_TRUE(Join("team.old", "a")->closed.ok());
+  clock_.now = clock_.now.PlusMs(config_.comeback_ms);
+  // Its agents know a controller of a greater number: they connect again, and so does another one that they know.
+  EXPECT_TRUE(Join("team.old", "a", 5)->closed.ok());
+  EXPECT_TRUE(Join("team.old", "b", 5)->closed.ok()) << "as many again";
+  team_.agents_max = 100;
+  EXPECT_EQ(Join("team.new")->closed.message(), "this controller has just begun: who had a place before comes first");
+  clock_.now = clock_.now.PlusMs(config_.newcomers_wait_ms);
+  EXPECT_TRUE(Join("team.new")->closed.ok());
+}
+
 TEST_F(HubNamespacesTest, WhoComesBackLateStillHasAPlaceButNotAnyNumber) {
   Restart();
   team_ = {1, 1};

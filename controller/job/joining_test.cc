@@ -319,61 +319,14 @@ TEST_F(JoiningTest, NobodyJoinsARunThatWasFinishedBeforeTheLastOne) {
   EXPECT_EQ(Answer<Removed>(Says(Elastic(6))).kind, RemovedKind::kRetired);
 }
 
-// A newcomer stands beside rank 0, on its host, and before the others.
-TEST_F(JoiningTest, WhoWasNotHandedTheStateDoesNotHandItOn) {
-  agents_.Connect({"b", "h2", "0.1.0", 0}, kNow);
-  const auto says = [this](const char* agent, uint64_t worker, int64_t pid, int rank, const Present& present) {
-    Hello hello = Elastic(worker);
-    hello.elastic.max_size = 3;
-    hello.pid = pid;
-    hello.elastic.previous_generation = rank < 0 ? 0 : generations_.last();
-    hello.elastic.previous_rank = Rank(rank);
-    Actions actions;
-    joining_.OnHello(agent, hello, present, kNow, &actions);
-  };
-  const auto opens = [this](const Present& present) {
-    const std::vector<members::Candidate> members = joining_.Choose(present, false, kNow);
-    joining_.Begun(members, members::Roster(members));
-    generations_.Next();
-    return members;
-  };
-  says("a", 1, 101, -1, {});
-  says("b", 2, 102, -1, {});
-  members::Roster first(opens({}));
-  for (Rank rank : {Rank(0), Rank(1)}) {
-    first.MarkLeft(rank);
-    first.LetGo(rank);
+// A job without a greatest size, generation after generation.
+class ElasticJoiningTest : public JoiningTest {
+ protected:
+  ElasticJoiningTest() {
+    for (const char* agent : {"b", "c"}) agents_.Connect({agent, agent, "0.1.0", 0}, kNow);
   }
-  says("a", 11, 101, 0, {&first, false});
-  says("b", 12, 102, 1, {&first, false});
-  EXPECT_TRUE(joining_.waiting().elastic());
-  Actions actions;
-  says("a", 13, 103, -1, {&first, true});
-  const std::vector<members::Candidate> grown = opens({&first, false});
-  ASSERT_EQ(grown.size(), 3u);
-  ASSERT_EQ(grown[1].hello.pid, 103) << "beside rank 0";
-  // Rank 0 dies before anything is handed on.
-  const members::Roster second(grown);
-  joining_.OnEnded("a", {Incarnation(11), 101, "was killed"}, &actions);
-  says("a", 23, 103, 1, {&second, false});
-  says("b", 22, 102, 2, {&second, false});
-  const std::vector<members::Candidate> left = opens({&second, false});
-  ASSERT_EQ(left.size(), 2u);
-  EXPECT_EQ(left[0].hello.pid, 102) << "the others would begin anew";
-  // It is to leave, and stays until the other one has the state.
-  members::Roster third(left);
-  joining_.OnRetire("b", {Incarnation(22)}, {&third, false}, &actions);
-  says("b", 32, 102, 0, {&third, false});
-  says("a", 33, 103, 1, {&third, false});
-  const std::vector<members::Candidate> last = opens({&third, false});
-  ASSERT_EQ(last.size(), 2u);
-  EXPECT_EQ(last[0].hello.pid, 102);
-}
-
-// All hosts are exchanged at once. Those that leave come back one by one, the first ones before the last newcomer has
-// left the generation in which it was handed the state.
-TEST_F(JoiningTest, WhoIsToLeaveIsNotTakenInOnceNewcomersHaveTheState) {
-  const auto says = [this](const char* agent, uint64_t worker, int64_t pid, int rank, const Present& present) {
+  // `rank` -1: it has been in none yet.
+  void Comes(const char* agent, uint64_t worker, int64_t pid, int rank, const Present& present) {
     Hello hello = Elastic(worker);
     hello.elastic.max_size = 0;
     hello.pid = pid;
@@ -381,52 +334,90 @@ TEST_F(JoiningTest, WhoIsToLeaveIsNotTakenInOnceNewcomersHaveTheState) {
     hello.elastic.previous_rank = Rank(rank);
     Actions actions;
     joining_.OnHello(agent, hello, present, kNow, &actions);
-  };
-  const auto opens = [this](const Present& present) {
+  }
+  std::vector<members::Candidate> Opens(const Present& present) {
     const std::vector<members::Candidate> members = joining_.Choose(present, false, kNow);
     joining_.Begun(members, members::Roster(members));
     generations_.Next();
     return members;
-  };
-  const auto leaves = [](members::Roster* roster, int rank) {
+  }
+  static void Leaves(members::Roster* roster, int rank) {
     roster->MarkLeft(Rank(rank));
     roster->LetGo(Rank(rank));
-  };
-  for (const char* agent : {"b", "c"}) agents_.Connect({agent, agent, "0.1.0", 0}, kNow);
-  says("a", 1, 101, -1, {});
-  says("b", 2, 102, -1, {});
-  members::Roster first(opens({}));
-  for (int rank : {0, 1}) leaves(&first, rank);
-  says("a", 11, 101, 0, {&first, false});
-  says("b", 12, 102, 1, {&first, false});
-  says("c", 13, 103, -1, {&first, true});
-  const std::vector<members::Candidate> grown = opens({&first, false});
+  }
+};
+
+// A newcomer stands beside rank 0, on its host, and before the others.
+TEST_F(ElasticJoiningTest, WhoWasNotHandedTheStateDoesNotHandItOn) {
+  Comes("a", 1, 101, -1, {});
+  Comes("b", 2, 102, -1, {});
+  members::Roster first(Opens({}));
+  for (int rank : {0, 1}) Leaves(&first, rank);
+  Comes("a", 11, 101, 0, {&first, false});
+  Comes("b", 12, 102, 1, {&first, false});
+  EXPECT_TRUE(joining_.waiting().elastic());
+  Actions actions;
+  Comes("a", 13, 103, -1, {&first, true});
+  const std::vector<members::Candidate> grown = Opens({&first, false});
+  ASSERT_EQ(grown.size(), 3u);
+  ASSERT_EQ(grown[1].hello.pid, 103) << "beside rank 0";
+  // Rank 0 dies before anything is handed on.
+  const members::Roster second(grown);
+  joining_.OnEnded("a", {Incarnation(11), 101, "was killed"}, &actions);
+  Comes("a", 23, 103, 1, {&second, false});
+  Comes("b", 22, 102, 2, {&second, false});
+  const std::vector<members::Candidate> left = Opens({&second, false});
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_EQ(left[0].hello.pid, 102) << "the others would begin anew";
+  // It is to leave, and stays until the other one has the state.
+  members::Roster third(left);
+  joining_.OnRetire("b", {Incarnation(22)}, {&third, false}, &actions);
+  Comes("b", 32, 102, 0, {&third, false});
+  Comes("a", 33, 103, 1, {&third, false});
+  const std::vector<members::Candidate> last = Opens({&third, false});
+  ASSERT_EQ(last.size(), 2u);
+  EXPECT_EQ(last[0].hello.pid, 102);
+}
+
+// All hosts are exchanged at once. Those that leave come back one by one, the first ones before the last newcomer has
+// left the generation in which it was handed the state.
+TEST_F(ElasticJoiningTest, WhoIsToLeaveIsNotTakenInOnceNewcomersHaveTheState) {
+  Comes("a", 1, 101, -1, {});
+  Comes("b", 2, 102, -1, {});
+  members::Roster first(Opens({}));
+  for (int rank : {0, 1}) Leaves(&first, rank);
+  Comes("a", 11, 101, 0, {&first, false});
+  Comes("b", 12, 102, 1, {&first, false});
+  Comes("c", 13, 103, -1, {&first, true});
+  const std::vector<members::Candidate> grown = Opens({&first, false});
   ASSERT_EQ(grown.size(), 3u);
   members::Roster second(grown);
   Actions actions;
   joining_.OnRetire("a", {Incarnation(11)}, {&second, true}, &actions);
   joining_.OnRetire("b", {Incarnation(12)}, {&second, true}, &actions);
   for (int rank : {0, 1}) {
-    leaves(&second, rank);
-    says(rank == 0 ? "a" : "b", 11 + rank, 101 + rank, rank, {&second, true});
+    Leaves(&second, rank);
+    Comes(rank == 0 ? "a" : "b", 11 + rank, 101 + rank, rank, {&second, true});
   }
-  leaves(&second, 2);
-  says("c", 23, 103, 2, {&second, false});
+  Leaves(&second, 2);
+  Comes("c", 23, 103, 2, {&second, false});
   const std::vector<members::Candidate> last = joining_.Choose({&second, false}, false, kNow);
   ASSERT_EQ(last.size(), 1u);
   EXPECT_EQ(last[0].hello.pid, 103);
 }
 
-TEST_F(JoiningTest, AHelloThatIsRefusedMovesNoRun) {
-  agents_.Connect({"a", "h", "0.1.0", 0, "one"}, kNow);
-  agents_.Connect({"b", "h2", "0.1.0", 0, "two"}, kNow);
-  Says(Elastic(5));
-  Hello impossible = Elastic(6);
-  impossible.elastic.previous_generation = ~uint64_t{0};
+TEST_F(JoiningTest, AHelloThatIsRefusedThrowsNobodyOut) {
+  for (const char* run : {"one", "two", "three"}) agents_.Connect({run, run, "0.1.0", 0, run}, kNow);
   Actions actions;
-  joining_.OnHello("b", impossible, {}, kNow, &actions);
-  EXPECT_EQ(Answer<Removed>(actions).kind, RemovedKind::kRefused);
-  EXPECT_EQ(joining_.waiting().candidates().size(), 1u);
+  joining_.OnHello("one", Elastic(5), {}, kNow, &actions);
+  joining_.OnHello("two", Elastic(6), {}, kNow, &actions);
+  Hello impossible = Elastic(7);
+  impossible.elastic.previous_generation = ~uint64_t{0};
+  Actions refusal;
+  joining_.OnHello("three", impossible, {}, kNow, &refusal);
+  EXPECT_EQ(Answer<Removed>(refusal).kind, RemovedKind::kRefused) << "and nothing is said to anybody else";
+  EXPECT_NE(joining_.Find(Incarnation(5)), nullptr);
+  EXPECT_NE(joining_.Find(Incarnation(6)), nullptr);
 }
 
 TEST_F(JoiningTest, ARunGoesOnAlthoughTheAgentOfItsFirstMemberHasGone) {

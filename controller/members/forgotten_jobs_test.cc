@@ -59,12 +59,12 @@ TEST(ForgottenJobsTest, ForgetsTheEldestBeyondItsBound) {
 
 TEST(ForgottenJobsTest, TheNamespaceWithMostMakesRoom) {
   ForgottenJobs jobs(4);
-  jobs.Keep("quiet.a", {1, 0, {}});
+  jobs.Keep("a-quiet.a", {1, 0, {}});
   for (uint64_t i = 1; i <= 20; ++i) jobs.Keep("loud." + std::to_string(i), {i, 0, {}});
-  EXPECT_EQ(jobs.Find("quiet.a").last_generation, 1u);
+  EXPECT_EQ(jobs.Find("a-quiet.a").last_generation, 1u);
   EXPECT_EQ(jobs.Find("loud.18").last_generation, 18u);
   EXPECT_EQ(jobs.Find("loud.17").last_generation, 0u);
-  jobs.Keep("quiet.b", {2, 0, {}});
+  jobs.Keep("a-quiet.b", {2, 0, {}});
   EXPECT_EQ(jobs.Find("loud.18").last_generation, 0u);
   EXPECT_EQ(jobs.Find("loud.19").last_generation, 19u);
 }
