@@ -87,6 +87,12 @@ cluster: wheel  ## the cluster of test-kubernetes, with a shell in it (needs roo
 	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests:$(CURDIR)/tests/with_kubernetes" $(VENV)/python \
 	  tests/with_kubernetes/by_hand.py $(RUN)
 
+.PHONY: test-kubernetes-page
+test-kubernetes-page: deps  ## the cluster that docs/kubernetes.md starts, from a bare Debian root on: builds all of it again, in 40 minutes (needs root)
+	@scripts/install_deps.sh --browser
+	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests:$(CURDIR)/tests/with_browser" $(VENV)/python \
+	  tests/with_kubernetes/from_bare_root.py
+
 # What the automatic build runs of it, as its last step.
 .PHONY: test-kubernetes-short
 test-kubernetes-short:

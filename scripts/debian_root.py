@@ -1,4 +1,4 @@
-"""A Debian root with Python and nothing else of ours, by debootstrap, from the mirror that this machine's apt uses.
+"""A Debian root with Python or what is named, and nothing of ours, from the mirror that this machine's apt uses.
 
 Needs the rights of root: for debootstrap, mounts and chroot.
 """
@@ -25,8 +25,8 @@ def mirror() -> tuple[str, str]:
     return found[0], suite
 
 
-def make(folder: Path) -> None:
-    """A root in a folder that does not exist."""
+def make(folder: Path, packages: tuple[str, ...] = ("python3", "python3-venv")) -> None:
+    """A root in a folder that does not exist, with these packages and what they need."""
     address, suite = mirror()
-    command = ["debootstrap", "--variant=minbase", "--include=python3,python3-venv", suite, str(folder), address]
+    command = ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}", suite, str(folder), address]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -44,6 +44,8 @@ packages=(
   mpich openmpi-bin openssh-client openssh-server
   # The Python environment.
   python3 python3-venv
+  # Hosts of tests, which are network namespaces.
+  iproute2
   # make wheel-test.
   debootstrap
 )
