@@ -33,7 +33,9 @@ struct Parts {
 // All empty if the credentials are malformed.
 Parts Split(absl::string_view credentials) {
   const size_t colon = credentials.find(':');
-  if (colon == absl::string_view::npos || !IsJobName(credentials.substr(0, colon))) return {};
+  if (colon == absl::string_view::npos) return {};
+  const absl::string_view job = credentials.substr(0, colon);
+  if (!IsJobName(job) && !IsAllJobs(job)) return {};
   const absl::string_view password = credentials.substr(colon + 1);
   if (password.size() <= kNonceDigits || password[kNonceDigits] != '.') return {};
   const absl::string_view nonce = password.substr(0, kNonceDigits);
@@ -44,7 +46,7 @@ Parts Split(absl::string_view credentials) {
   const size_t dot = shown.find('.');
   const int64_t end_s = TokenEnd(shown);
   if (dot != absl::string_view::npos && end_s == kNoEnd) return {};
-  return {credentials.substr(0, colon), nonce, shown.substr(0, dot), end_s};
+  return {job, nonce, shown.substr(0, dot), end_s};
 }
 
 bool Says(absl::string_view error, int code) {

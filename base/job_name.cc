@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace farandole {
 namespace {
@@ -13,6 +14,7 @@ constexpr size_t kNamespaceMax = 63;
 constexpr char kDot = '.';
 constexpr char kDefaultNamespace[] = "default";
 constexpr char kSlash = '/';
+constexpr char kAllJobs[] = ".*";
 
 bool IsChosenName(absl::string_view name) {
   for (char c : name) {
@@ -41,6 +43,8 @@ absl::string_view NamespaceOf(absl::string_view job) {
   return dot == absl::string_view::npos ? kDefaultNamespace : whole.substr(0, dot);
 }
 
-std::string AllJobsOf(absl::string_view name) { return absl::StrCat(name, ".*"); }
+std::string AllJobsOf(absl::string_view name) { return absl::StrCat(name, kAllJobs); }
+
+bool IsAllJobs(absl::string_view name) { return absl::ConsumeSuffix(&name, kAllJobs) && IsNamespace(name); }
 
 }  // namespace farandole

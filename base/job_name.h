@@ -36,6 +36,9 @@ absl::string_view NamespaceOf(absl::string_view job);
 // which is no job's name.
 std::string AllJobsOf(absl::string_view name);
 
+// True for AllJobsOf() of a namespace.
+bool IsAllJobs(absl::string_view name);
+
 }  // namespace farandole
 
 #endif  // FARANDOLE_BASE_JOB_NAME_H_

@@ -35,6 +35,11 @@ TEST(JobName, ANamespaceIsBeforeTheFirstDot) {
   EXPECT_FALSE(IsNamespace(std::string(64, 'a')));
   EXPECT_EQ(AllJobsOf("team"), "team.*");
   EXPECT_FALSE(IsJobName(AllJobsOf("team")));
+  EXPECT_EQ(NamespaceOf(AllJobsOf("team")), "team");
+  EXPECT_EQ(WholeJob(AllJobsOf("team")), "team.*");
+  EXPECT_TRUE(IsAllJobs("team.*"));
+  for (const char* name : {"", ".*", "*", "team", "team.", "a.b.*", "a/b.*", "team.*.*"})
+    EXPECT_FALSE(IsAllJobs(name)) << name;
 }
 
 }  // namespace

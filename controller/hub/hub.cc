@@ -1,6 +1,7 @@
 #include "controller/hub/hub.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -54,6 +55,9 @@ bool IsLimited(const NamespaceLimits& limits) { return !(limits == NamespaceLimi
 // Once more, for those who come back.
 size_t Doubled(size_t limit) { return limit > NamespaceLimits::kNone / 2 ? NamespaceLimits::kNone : 2 * limit; }
 
+// Of a namespace's agents. A job or part whose agents are gone for a moment takes one, too: it is in the table still.
+size_t PlacesOf(const job::Job& job) { return std::max<size_t>(job.agents(), 1); }
+
 }  // namespace
 
 Hub::Hub(HubConfig config, const Clock* clock, const Log* log, Arm arm)
@@ -86,11 +90,10 @@ size_t Hub::JobsIn(absl::string_view name) const {
                        [name](const auto& whole) { return whole.second.jobs > 0 && NamespaceOf(whole.first) == name; });
 }
 
-// A job or part whose agents are gone for a moment takes a place, too: it is in the table of jobs still.
 size_t Hub::AgentsIn(absl::string_view name) const {
   size_t agents = 0;
   for (const auto& entry : jobs_) {
-    if (NamespaceOf(entry.first) == name) agents += std::max<size_t>(entry.second->job.agents(), 1);
+    if (NamespaceOf(entry.first) == name) agents += PlacesOf(entry.second->job);
   }
   return agents;
 }
@@ -413,6 +416,21 @@ absl::StatusOr<uint64_t> Hub::Changes(const std::string& job) const {
 std::vector<JobStatus> Hub::AllStatus() const {
   std::vector<JobStatus> all;
   for (const auto& entry : jobs_) all.push_back(entry.second->job.Status(clock_->Now()));
+  return all;
+}
+
+std::vector<NamespaceUse> Hub::Namespaces() const {
+  std::map<absl::string_view, NamespaceUse> by_name;
+  for (const auto& entry : jobs_) by_name[NamespaceOf(entry.first)].agents += PlacesOf(entry.second->job);
+  for (const auto& whole : wholes_) {
+    if (whole.second.jobs > 0) ++by_name[NamespaceOf(whole.first)].jobs;
+  }
+  std::vector<NamespaceUse> all;
+  for (auto& each : by_name) {
+    each.second.name = std::string(each.first);
+    each.second.limits = config_.limits_of(each.first);
+    all.push_back(std::move(each.second));
+  }
   return all;
 }
 

@@ -92,6 +92,8 @@ class Hub {
   absl::StatusOr<uint64_t> Changes(const std::string& job) const;
   // Of all jobs, by name.
   std::vector<JobStatus> AllStatus() const;
+  // Of the namespaces that have jobs, by name.
+  std::vector<NamespaceUse> Namespaces() const;
   TimePoint Now() const { return clock_->Now(); }
 
   // Calls `done` once, now or as soon as no job is left.

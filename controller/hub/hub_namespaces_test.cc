@@ -56,6 +56,21 @@ TEST_F(HubNamespacesTest, JobsAreBoundedAndTheirPartsAreNone) {
   EXPECT_EQ(Join("team.c")->closed.code(), absl::StatusCode::kResourceExhausted) << "team.a/part is there still";
 }
 
+TEST_F(HubNamespacesTest, WhatTheyHaveIsToldOfThoseThatHaveJobs) {
+  EXPECT_TRUE(hub_->Namespaces().empty());
+  Join("team.a", "a");
+  Join("team.a", "b");
+  Join("team.a/part", "a");
+  Join("loose");
+  Join("other.a");
+  const auto told = hub_->Namespaces();
+  std::vector<std::string> lines;
+  for (const NamespaceUse& use : told) lines.push_back(absl::StrCat(use.name, " ", use.jobs, " ", use.agents));
+  EXPECT_THAT(lines, ::testing::ElementsAre("default 1 1", "other 1 1", "team 1 3"));
+  EXPECT_EQ(told[0].limits, NamespaceLimits());
+  EXPECT_EQ(told[2].limits, team_);
+}
+
 TEST_F(HubNamespacesTest, AgentsAreBoundedAndOneThatComesAgainIsNoOther) {
   Join("team.a", "a");
   Join("team.a", "b");

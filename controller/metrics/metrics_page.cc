@@ -10,7 +10,7 @@ MetricsPage::MetricsPage(const hub::Hub* hub) : hub_(hub), started_s_(ProcessSta
 const std::string& MetricsPage::Text() {
   const TimePoint now = hub_->Now();
   if (text_.empty() || now.MsSince(written_) >= kKeptMs) {
-    text_ = MetricsText(hub_->AllStatus(), started_s_);
+    text_ = MetricsText(hub_->AllStatus(), hub_->Namespaces(), started_s_);
     written_ = now;
   }
   return text_;

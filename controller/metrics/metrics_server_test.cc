@@ -82,7 +82,7 @@ TEST(MetricsTextTest, JobsAndRanksAreLabels) {
   for (int r = 0; r < 2; ++r) job.members[r].member.rank = Rank(r);
   job.members[1].lateness = {12500, 30000, 7};
   job.members[1].responsive = false;
-  const std::string text = MetricsText({job}, 0);
+  const std::string text = MetricsText({job}, {}, 0);
   for (const char* line :
        {"# TYPE farandole_job_bytes_total counter\n", "farandole_jobs 1\n",
         "farandole_job_state{training_job=\"run-1\",state=\"running\"} 1\n",
@@ -97,8 +97,21 @@ TEST(MetricsTextTest, JobsAndRanksAreLabels) {
 }
 
 TEST(MetricsTextTest, TellsWhenTheControllerBeganIfThatIsKnown) {
-  EXPECT_THAT(MetricsText({}, 1700012345.67), HasSubstr("\nfarandole_controller_start_time_seconds 1700012345.67\n"));
-  EXPECT_THAT(MetricsText({}, 0), Not(HasSubstr("\nfarandole_controller_start_time_seconds ")));
+  EXPECT_THAT(MetricsText({}, {}, 1700012345.67),
+              HasSubstr("\nfarandole_controller_start_time_seconds 1700012345.67\n"));
+  EXPECT_THAT(MetricsText({}, {}, 0), Not(HasSubstr("\nfarandole_controller_start_time_seconds ")));
+}
+
+TEST(MetricsTextTest, NamespacesShowWhatTheyHaveAndMayHave) {
+  NamespaceLimits limits;
+  limits.agents_max = 64;
+  const std::string text = MetricsText({}, {{"default", 2, 5, {}}, {"team", 1, 3, limits}}, 0);
+  EXPECT_THAT(text, HasSubstr("\nfarandole_namespace_jobs{job_namespace=\"default\"} 2\n"
+                              "farandole_namespace_jobs{job_namespace=\"team\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nfarandole_namespace_agents{job_namespace=\"team\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("\nfarandole_namespace_agents_limit{job_namespace=\"team\"} 64\n"));
+  EXPECT_THAT(text, Not(HasSubstr("_limit{job_namespace=\"default\"}")));
+  EXPECT_THAT(text, Not(HasSubstr("jobs_limit{")));
 }
 
 TEST(MetricsTextTest, OnlyRanksOnGpusHaveTimesOfTheirs) {
@@ -107,7 +120,7 @@ TEST(MetricsTextTest, OnlyRanksOnGpusHaveTimesOfTheirs) {
   job.members.resize(2);
   for (int r = 0; r < 2; ++r) job.members[r].member.rank = Rank(r);
   job.members[1].device_time = {12, 1'250'000, 3000, 7'000'000, 40};
-  const std::string text = MetricsText({job}, 0);
+  const std::string text = MetricsText({job}, {}, 0);
   const std::string labels = "{training_job=\"run-1\",rank=\"1\"";
   EXPECT_THAT(text, HasSubstr("# TYPE farandole_rank_device_seconds_total counter\n"));
   EXPECT_THAT(text, HasSubstr("farandole_rank_device_batches_total" + labels + "} 12\n"));

@@ -145,9 +145,35 @@ void WriteDeviceTimes(const std::vector<JobStatus>& jobs, Writer* out) {
   });
 }
 
+// A limit that there is not is left out.
+void WriteNamespaces(const std::vector<NamespaceUse>& namespaces, Writer* out) {
+  struct Metric {
+    const char* name;
+    const char* help;
+    size_t (*value)(const NamespaceUse&);
+  };
+  static const Metric kMetrics[] = {
+      {"farandole_namespace_jobs", "Jobs of the namespace.", [](const NamespaceUse& n) { return n.jobs; }},
+      {"farandole_namespace_jobs_limit", "How many it may have.",
+       [](const NamespaceUse& n) { return n.limits.jobs_max; }},
+      {"farandole_namespace_agents", "Agents of its jobs.", [](const NamespaceUse& n) { return n.agents; }},
+      {"farandole_namespace_agents_limit", "How many it may have.",
+       [](const NamespaceUse& n) { return n.limits.agents_max; }},
+  };
+  for (const Metric& metric : kMetrics) {
+    out->Family(metric.name, "gauge", metric.help);
+    for (const NamespaceUse& use : namespaces) {
+      if (metric.value(use) == NamespaceLimits::kNone) continue;
+      // Not "namespace": Prometheus' operator has a label of that name for where a pod is.
+      out->Sample(absl::StrCat("job_namespace=\"", use.name, "\""), static_cast<double>(metric.value(use)));
+    }
+  }
+}
+
 }  // namespace
 
-std::string MetricsText(const std::vector<JobStatus>& jobs, double started_s) {
+std::string MetricsText(const std::vector<JobStatus>& jobs, const std::vector<NamespaceUse>& namespaces,
+                        double started_s) {
   Writer out;
   out.Family("farandole_controller_info", "gauge", "Always 1; the controller's version.");
   out.Sample(absl::StrCat("version=\"", kVersion, "\""), 1);
@@ -156,6 +182,7 @@ std::string MetricsText(const std::vector<JobStatus>& jobs, double started_s) {
   if (started_s > 0) out.Sample("", started_s);
   out.Family("farandole_jobs", "gauge", "Jobs that this controller knows.");
   out.Sample("", static_cast<double>(jobs.size()));
+  WriteNamespaces(namespaces, &out);
   out.Family("farandole_job_state", "gauge", "1 for the state that the job is in.");
   for (const JobStatus& job : jobs) {
     out.Sample(absl::StrCat(JobLabel(job), ",state=\"", StateName(job.state), "\""), 1);

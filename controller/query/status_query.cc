@@ -1,5 +1,6 @@
 #include "controller/query/status_query.h"
 
+#include <google/protobuf/message.h>
 #include <google/protobuf/util/json_util.h>
 #include <grpc/support/time.h>
 #include <grpcpp/client_context.h>
@@ -28,7 +29,12 @@ constexpr int64_t kTimeoutMsMax = 86400000;
 
 absl::Status Check(const CommandLine& line, const QueryOptions& options) {
   if (options.controller.empty()) return absl::InvalidArgumentError("--controller must be HOST:PORT");
-  if (!IsJobName(options.job)) return absl::InvalidArgumentError(absl::StrCat("--job must be ", kJobNameRule));
+  if (!IsJobName(options.job) && !IsAllJobs(options.job)) {
+    return absl::InvalidArgumentError(absl::StrCat("--job must be ", kJobNameRule, ", or NAMESPACE.*"));
+  }
+  if (IsAllJobs(options.job) && line.Has("--watch")) {
+    return absl::InvalidArgumentError("--watch is for one job");
+  }
   if (line.Has("--tls-ca") && line.Has("--tls-pinned")) {
     return absl::InvalidArgumentError("--tls-ca and --tls-pinned exclude each other");
   }
@@ -100,16 +106,16 @@ void Prepare(const QueryOptions& options, grpc::ClientContext* context) {
   context->AddMetadata("authorization", absl::StrCat("Bearer ", options.token));
 }
 
-// Waits for a controller that is not there yet, but not for one that refuses the token.
-grpc::Status GetJob(const QueryOptions& options, grpc::Channel* channel, v1::Status::Stub* stub,
-                    v1::JobStatus* status) {
+// What `call` answers. Waits for a controller that is not there yet, but not for one that refuses the token.
+grpc::Status Ask(const QueryOptions& options, grpc::Channel* channel,
+                 const std::function<grpc::Status(grpc::ClientContext*)>& call) {
   const gpr_timespec deadline =
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(options.timeout_ms, GPR_TIMESPAN));
   const auto ask = [&] {
     grpc::ClientContext context;
     Prepare(options, &context);
     context.set_deadline(deadline);
-    return stub->GetJob(&context, v1::GetJobRequest(), status);
+    return call(&context);
   };
   const grpc::Status got = ask();
   const bool refused = !DoorAnswer(got.error_message(), options.token).ok();
@@ -136,12 +142,12 @@ absl::Status Explain(const QueryOptions& options, const grpc::Status& status) {
 }
 
 // One line as protobuf maps messages to JSON, fields that have their defaults included.
-absl::StatusOr<std::string> Json(const v1::JobStatus& status) {
+absl::StatusOr<std::string> Json(const google::protobuf::Message& answer) {
   google::protobuf::util::JsonPrintOptions options;
   options.always_print_primitive_fields = true;
   std::string text;
-  const auto made = google::protobuf::util::MessageToJsonString(status, &text, options);
-  if (!made.ok()) return absl::InternalError(absl::StrCat("the status does not become JSON: ", made.ToString()));
+  const auto made = google::protobuf::util::MessageToJsonString(answer, &text, options);
+  if (!made.ok()) return absl::InternalError(absl::StrCat("the answer does not become JSON: ", made.ToString()));
   return text;
 }
 
@@ -152,10 +158,11 @@ const Program& QueryProgram() {
       "farandole-controller query",
       kVersion,
       "--controller HOST:PORT --job JOB (--token-fd N | --token-file FILE) [options]",
-      "Prints the status of a job as a line of proto3 JSON; exit code 3: no answer, 4: refused, 5: no such job.\n",
+      "Prints the status of a job as a line of proto3 JSON; exit code 3: no answer, 4: refused, 5: no such job.\n"
+      "Of NAMESPACE.*, with a token of that namespace: its jobs in short, a line for each.\n",
       {
           {"--controller", "HOST:PORT", "whom to ask"},
-          {"--job", "JOB", "of which job"},
+          {"--job", "JOB", "of which job, or NAMESPACE.*"},
           {"--token-fd", "N", "read the token (member or observer) from this descriptor"},
           {"--token-file", "FILE", "read it from this file of mode 0600"},
           {"--tls-ca", "FILE", "certificates that may have signed the controller's (PEM)"},
@@ -186,11 +193,32 @@ absl::StatusOr<QueryOptions> ParseQuery(const std::vector<std::string>& args) {
   return options;
 }
 
+namespace {
+
+absl::Status List(const QueryOptions& options, grpc::Channel* channel, v1::Status::Stub* stub,
+                  const std::function<bool(const std::string&)>& line) {
+  v1::ListJobsReply reply;
+  const grpc::Status got = Ask(options, channel, [&](grpc::ClientContext* context) {
+    return stub->ListJobs(context, v1::ListJobsRequest(), &reply);
+  });
+  if (!got.ok()) return Explain(options, got);
+  for (const v1::JobSummary& job : reply.jobs()) {
+    const auto text = Json(job);
+    if (!text.ok() || !line(*text)) return text.status();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status Query(const QueryOptions& options, const std::function<bool(const std::string&)>& line) {
   const auto channel = Dial(options);
   const auto stub = v1::Status::NewStub(channel);
+  if (IsAllJobs(options.job)) return List(options, channel.get(), stub.get(), line);
   v1::JobStatus status;
-  const grpc::Status got = GetJob(options, channel.get(), stub.get(), &status);
+  const grpc::Status got = Ask(options, channel.get(), [&](grpc::ClientContext* context) {
+    return stub->GetJob(context, v1::GetJobRequest(), &status);
+  });
   if (!got.ok()) return Explain(options, got);
   if (options.watch_per_second == 0) {
     const auto text = Json(status);

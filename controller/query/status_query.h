@@ -15,14 +15,14 @@ namespace farandole::controller::query {
 // `farandole-controller query`: asks a controller, this one or another, for the status of a job.
 struct QueryOptions {
   std::string controller;  // HOST:PORT
-  std::string job;
+  std::string job;         // or NAMESPACE.*
   std::string token;
   std::string tls_ca_pem;   // "" = no TLS
   bool tls_pinned = false;  // tls_ca_pem is the controller's own certificate, whatever its address
   int64_t timeout_ms = 3000;
   uint32_t watch_per_second = 0;  // 0 = once
-  std::string tls_cert_pem;       // of this end, where the controller wants one; both or none
-  std::string tls_key_pem;
+  std::string tls_cert_pem = {};  // of this end, where the controller wants one; both or none
+  std::string tls_key_pem = {};
 };
 
 const Program& QueryProgram();
@@ -32,8 +32,8 @@ const Program& QueryProgram();
 absl::StatusOr<QueryOptions> ParseQuery(const std::vector<std::string>& args);
 
 // Hands over each status as one line of proto3 JSON (a JobStatus, fields with their defaults included), until `line`
-// answers false. Ends with the call's status: OK once the status was told, or `line` had enough; UNAVAILABLE: the
-// controller does not answer within the time.
+// answers false. Of all jobs of a namespace a JobSummary each. Ends with the call's status: OK once the status was
+// told, or `line` had enough; UNAVAILABLE: the controller does not answer within the time.
 absl::Status Query(const QueryOptions& options, const std::function<bool(const std::string&)>& line);
 
 // Of the program, for the end of a query: 0, 3 = no answer, 4 = refused, 5 = no such job, 1 = else.

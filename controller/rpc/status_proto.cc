@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 
 namespace farandole::controller::rpc {
 namespace {
@@ -107,6 +111,16 @@ void ToSummary(const JobStatus& status, v1::JobSummary* out) {
   const auto silent = [](const MemberStatus& m) { return !m.responsive; };
   out->set_unresponsive(static_cast<uint32_t>(std::count_if(status.members.begin(), status.members.end(), silent)));
   out->set_waits(static_cast<uint32_t>(status.waits.size()));
+  out->set_activity(static_cast<v1::Activity>(status.activity));
+  out->set_bytes_per_second(status.bytes_per_second);
+  std::vector<absl::string_view> trouble;
+  if (!status.divergence.empty()) {
+    trouble.push_back(status.divergence);
+  } else if (!status.waits.empty()) {
+    trouble.push_back(status.waits.front().text);
+  }
+  if (!status.reason.empty()) trouble.push_back(status.reason);
+  out->set_trouble(absl::StrJoin(trouble, "; "));
 }
 
 }  // namespace farandole::controller::rpc

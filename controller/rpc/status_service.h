@@ -3,9 +3,12 @@
 
 #include <grpcpp/completion_queue.h>
 
+#include <memory>
+
 #include "base/completion_thread.h"
 #include "controller/hub/hub.h"
 #include "controller/rpc/call_count.h"
+#include "controller/rpc/job_list.h"
 #include "farandole/v1/status.grpc.pb.h"
 
 namespace farandole::controller::rpc {
@@ -18,13 +21,14 @@ class StatusService final : public v1::Status::AsyncService {
   static constexpr int kAsksMax = 1024;
 
   // `hub` outlives all calls.
-  explicit StatusService(hub::Hub* hub) : hub_(hub) {}
+  explicit StatusService(hub::Hub* hub) : hub_(hub), list_(std::make_shared<JobList>(hub)) {}
 
   // Once, when the server has started; calls end in `thread`, whose queue is the server's.
   void Serve(grpc::ServerCompletionQueue* queue, CompletionThread* thread);
 
  private:
   hub::Hub* const hub_;
+  const std::shared_ptr<JobList> list_;
   const CallCount asks_{"calls that ask for the status", kAsksOfJobMax, kAsksMax};
 };
 

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "base/auth.h"
 #include "base/event_loop.h"
+#include "base/job_name.h"
 #include "controller/query/status_query.h"
 #include "controller/rpc/fake_agent.h"
 #include "controller/rpc/server.h"
@@ -27,6 +28,7 @@
 namespace farandole::controller::rpc {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 const char kKey[] = "key";
@@ -96,6 +98,31 @@ TEST_F(StatusServiceTest, ATokenSeesItsOwnJobAndNoOther) {
   EXPECT_EQ(reply.jobs_size(), 0);
   EXPECT_EQ(List("j", Observer("other"), &reply).error_code(), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(WatchEnd("j", Observer("other"), 1), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(StatusServiceTest, ATokenOfANamespaceListsItsJobsAndNothingElse) {
+  std::vector<std::unique_ptr<FakeAgent>> agents;
+  for (const char* job : {"team.b", "team.a", "team.a/part", "tea.m", "loose"}) {
+    agents.push_back(std::make_unique<FakeAgent>(channel_, job, MakeToken(kKey, std::string(WholeJob(job)), "member")));
+    ASSERT_TRUE(agents.back()->Connect("a", "h1")) << job;
+  }
+  const auto listed = [&](const std::string& name, const std::string& token) {
+    v1::ListJobsReply reply;
+    EXPECT_TRUE(List(name, token, &reply).ok()) << name;
+    std::vector<std::string> names;
+    for (const auto& job : reply.jobs()) names.push_back(job.job());
+    return names;
+  };
+  EXPECT_THAT(listed("team.*", Observer("team.*")), ElementsAre("team.a", "team.b"));
+  EXPECT_THAT(listed("default.*", Observer("default.*")), ElementsAre("loose"));
+  EXPECT_THAT(listed("nobody.*", Observer("nobody.*")), ElementsAre());
+  EXPECT_THAT(listed("team.a", Observer("team.*")), ElementsAre("team.a"));
+  v1::ListJobsReply reply;
+  for (const char* other : {"tea.*", "team.a", "default.*", "*"}) {
+    EXPECT_EQ(List("team.*", Observer(other), &reply).error_code(), grpc::StatusCode::UNAUTHENTICATED) << other;
+  }
+  EXPECT_EQ(List("*", Observer("*"), &reply).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(WatchEnd("team.*", Observer("team.*"), 1), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 TEST_F(StatusServiceTest, AWatchTellsNowAndOnChangeAndEndsWithTheJob) {
@@ -175,6 +202,25 @@ TEST_F(StatusServiceTest, CallsThatAskAreBounded) {
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(not_found, StatusService::kAsksOfJobMax);
   EXPECT_EQ(exhausted, 1);
+}
+
+TEST_F(StatusServiceTest, AQueryForANamespacePrintsALineForEachJob) {
+  ConnectAgent("j");
+  ASSERT_TRUE(agent_->Join(1, 0, 2));
+  query::QueryOptions options{Address(), "default.*", Observer("default.*"), "", false, 5000, 0};
+  std::vector<std::string> lines;
+  const auto keep = [&](const std::string& text) {
+    lines.push_back(text);
+    return true;
+  };
+  EXPECT_EQ(query::ExitCode(query::Query(options, keep)), 0);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0], HasSubstr(R"({"job":"j","state":"JOB_STATE_GATHERING","generation":"0","size":2)"));
+  EXPECT_THAT(lines[0], HasSubstr(R"("waits":1,"activity":"ACTIVITY_NONE","bytesPerSecond":"0","trouble":"for )"));
+  EXPECT_THAT(lines[0], HasSubstr("rank 0 has waited for rank 1 in init()"));
+  options.token = Observer("team.*");
+  EXPECT_EQ(query::ExitCode(query::Query(options, keep)), 4);
+  EXPECT_EQ(lines.size(), 1u);
 }
 
 TEST_F(StatusServiceTest, AQueryPrintsALineAndSaysWhyNot) {

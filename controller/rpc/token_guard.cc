@@ -20,6 +20,8 @@ namespace farandole::controller::rpc {
 namespace {
 
 constexpr absl::string_view kCoordination = "/farandole.v1.Coordination/";
+// The one method that answers for all jobs of a namespace.
+constexpr absl::string_view kListJobs = "/farandole.v1.Status/ListJobs";
 
 absl::string_view View(const grpc_slice& slice) {
   return absl::string_view(reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(slice)), GRPC_SLICE_LENGTH(slice));
@@ -126,7 +128,7 @@ absl::Status CheckCall(const CallIdentity& call, const token::ControllerKeys& ke
   constexpr absl::string_view kBearer = "Bearer ";
   const absl::Status wrong = absl::UnauthenticatedError(kWrongToken);
   if (call.ambiguous || !absl::StartsWith(call.authorization, kBearer)) return wrong;
-  if (!IsJobName(call.job)) {
+  if (!IsJobName(call.job) && !(IsAllJobs(call.job) && call.path == kListJobs)) {
     return absl::InvalidArgumentError(absl::StrCat("the job's name must be ", kJobNameRule));
   }
   const absl::string_view token = absl::string_view(call.authorization).substr(kBearer.size());

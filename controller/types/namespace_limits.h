@@ -24,6 +24,14 @@ inline bool operator==(const NamespaceLimits& a, const NamespaceLimits& b) {
   return a.jobs_max == b.jobs_max && a.agents_max == b.agents_max;
 }
 
+// What the jobs of a namespace have of a controller.
+struct NamespaceUse {
+  std::string name;
+  size_t jobs = 0;
+  size_t agents = 0;
+  NamespaceLimits limits;
+};
+
 // Those of a namespace, at present. From the hub's strand.
 using LimitsOf = std::function<NamespaceLimits(absl::string_view name)>;
 

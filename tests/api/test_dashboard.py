@@ -17,8 +17,8 @@ import processes
 import pytest
 from streams import Stream
 
-from farandole.launch.dashboard import commands, events, history, server
-from farandole.launch.status import job_files, jobs, query
+from farandole.launch.dashboard import board, commands, events, history, server
+from farandole.launch.status import jobs, query
 
 COMMAND = [sys.executable, "-m", "farandole", "dashboard"]
 
@@ -31,7 +31,7 @@ class Clock:
         return self.now
 
 
-def news(seen: history.History, cursor: history.Cursor) -> dict:
+def news(seen: history.History, cursor: board.Cursor) -> dict:
     return json.loads(seen.news(cursor, 0.0))
 
 
@@ -108,7 +108,7 @@ def test_a_wait_is_an_event_when_it_is_long_and_when_it_ends() -> None:
 def test_a_browser_is_told_once_and_a_slow_one_the_newest() -> None:
     clock = Clock()
     seen = history.History("run-1", ("python", "train.py"), "127.0.0.1:5", clock)
-    slow, quick = history.Cursor(), history.Cursor()
+    slow, quick = board.Cursor(), board.Cursor()
     assert news(seen, quick)["status"] is None
     for step in range(1, 4):
         clock.now += 1
@@ -117,6 +117,7 @@ def test_a_browser_is_told_once_and_a_slow_one_the_newest() -> None:
         assert told["status"]["phase"] == step and len(told["samples"]) == 1 and not told["fresh"]
     assert news(seen, quick) == {
         **{"job": "run-1", "command": "python train.py", "controller": "127.0.0.1:5", "now": 1003.0, "heard": 1003.0},
+        "amongOthers": False,
         **{"outage": None, "end": "", "fresh": False, "samples": [], "events": [], "status": None},
     }
     told = news(seen, slow)
@@ -127,12 +128,12 @@ def test_what_is_kept_is_bounded() -> None:
     clock = Clock()
     seen = history.History("run-1", (), "127.0.0.1:5", clock)
     calm, bad = job_statuses.status(1), changed(job_statuses.status(1), 0, responsive=False)
-    behind = history.Cursor()
+    behind = board.Cursor()
     news(seen, behind)
     for step in range(2 * history.SAMPLES_MAX):
         clock.now += 1
         seen.heard(bad if step % 2 else calm)
-    for cursor in (behind, history.Cursor()):
+    for cursor in (behind, board.Cursor()):
         told = news(seen, cursor)
         assert len(told["samples"]) == history.SAMPLES_MAX and len(told["events"]) == history.EVENTS_MAX
         assert told["samples"][-1][0] == told["events"][-1]["at"] == clock.now
@@ -149,17 +150,17 @@ def test_samples() -> None:
         clock.now += 0.5
         seen.heard(job_statuses.status(2, replay=replay))
         clock.now += 1.5
-    told = news(seen, history.Cursor())["samples"]
+    told = news(seen, board.Cursor())["samples"]
     assert len(told) == 5
     assert told[0] == [1000.0, 1000, 4, None, 1.5, 1, 700]
     assert told[-1] == [1008.0, 1000, 4, 5.0, 1.5, 1, 700]
     seen.heard(job_statuses.status(2, state="JOB_STATE_FAILED", replay={**replay, "index": "0"}))
-    assert news(seen, history.Cursor())["samples"][-1][1:4] == [0, 0, None]
+    assert news(seen, board.Cursor())["samples"][-1][1:4] == [0, 0, None]
 
 
 def test_an_outage_and_the_end_are_told() -> None:
     clock = Clock()
-    seen, cursor = history.History("run-1", (), "127.0.0.1:5", clock), history.Cursor()
+    seen, cursor = history.History("run-1", (), "127.0.0.1:5", clock), board.Cursor()
     seen.heard(job_statuses.status(2))
     clock.now += 4
     seen.lost("it does not answer")
@@ -296,7 +297,7 @@ def test_browsers_are_bounded(served: server.Server, monkeypatch: pytest.MonkeyP
     streams = [Stream(served.url) for _ in range(server.BROWSERS_MAX)]
     assert [stream.code for stream in streams] == server.BROWSERS_MAX * [200]
     response, body = ask(served, "events")
-    assert response.status == 503 and b"browsers show this job already" in body
+    assert response.status == 503 and b"browsers look already" in body
     assert ask(served)[0].status == 200
     streams.pop().close()
     wait_until(lambda: served.browsers < server.BROWSERS_MAX)
@@ -382,7 +383,7 @@ def test_a_browser_that_does_not_read_holds_nobody_up_and_is_let_go(
     monkeypatch.setattr(server, "TIMEOUT_S", 0.2)
     slow, quick = Stream(served.url), Stream(served.url)
     for step in range(100):
-        served.history.heard(job_statuses.status(200, phase=step))
+        served.board.heard(job_statuses.status(200, phase=step))
         assert quick.until(lambda told: told["status"])["status"]["phase"] == step
         if served.browsers == 1:
             break
@@ -442,7 +443,7 @@ def test_a_controller_goes_away_comes_back_and_tells_no_more(
     seen = history.History("run-1", (), "127.0.0.1:5")
     commands._watch(jobs.Job(Controller("run-1", "127.0.0.1:5", token="x"), None, Controller.clock), seen)
     assert not Controller.script
-    told = news(seen, history.Cursor())
+    told = news(seen, board.Cursor())
     texts = [event["text"] for event in told["events"]]
     assert texts[:2] == ["replaying, 2 ranks on 1 host, generation 1", str(GONE)]
     assert texts[2].startswith("there is a status again, after ") and texts[3] == "the controller was started again"
@@ -483,7 +484,7 @@ def test_after_the_job_it_stays_while_somebody_looks(served: server.Server, monk
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        ([], 1, "no job runs"),
+        ([], 1, "no job of this user runs on this host"),
         (["run-7"], 1, "no job of this user on this host begins with 'run-7'"),
         (["--controller", "127.0.0.1:1"], 2, "go together"),
         (["--listen", "nonsense"], 2, "--listen: nonsense is not HOST:PORT"),
@@ -502,16 +503,6 @@ def test_command_line(tmp_path: Path, arguments: list[str], code: int, sentence:
     with processes.running([*COMMAND, *arguments], tmp_path, {"XDG_RUNTIME_DIR": str(tmp_path)}) as job:
         assert job.wait() == code, job.report()
     assert sentence in job.stderr and job.stdout == ""
-
-
-def test_of_several_jobs_one_has_to_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tmp_path.chmod(0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    for name in ("run-1", "run-2"):
-        job_files.write(name, "127.0.0.1:5", "secret", 4, ("python", "train.py"))
-    with processes.running(COMMAND, tmp_path, {"XDG_RUNTIME_DIR": str(tmp_path)}) as job:
-        assert job.wait() == 2, job.report()
-    assert "2 jobs run here; name one of them: run-1, run-2" in job.stderr
 
 
 def test_addresses() -> None:

@@ -99,7 +99,7 @@ def test_view_of_a_replay() -> None:
         "   0     h  1000       0.0 ms  20.0 ms     0  1,234,567  5.0 GB  ok",
         "   1     h  1001       1.5 ms  20.0 ms     1  1,234,567  5.0 GB  ok",
     ]
-    assert view.summary(status(2)) == "run-1: replaying, 2 ranks; 1.2 GB/s"
+    assert view.line(status(2)) == "run-1: replaying, 2 ranks; 1.2 GB/s"
 
 
 def test_view_of_ranks_on_gpus() -> None:
@@ -128,7 +128,7 @@ def test_view_of_waits_and_of_those_who_do_not_answer() -> None:
     assert "failed, 3 ranks on 1 host, generation 1, phase 3: why" in lines
     assert "! for 12 s ranks 0 and 1 have waited for rank 2" in lines
     assert lines[-1].endswith("unresponsive: is stopped by a signal")
-    assert view.summary(bad) == (
+    assert view.line(bad) == (
         "run-1: failed, 3 ranks; 1 unresponsive; for 12 s ranks 0 and 1 have waited for rank 2; why"
     )
 
@@ -160,7 +160,7 @@ def test_a_script_given_as_text_is_shown_in_one_line() -> None:
     command = ("python", "-c", "import horovod.torch as hvd\nhvd.init()\n")
     told = "python -c import horovod.torch as hvd hvd.init()"
     assert view.lines(view.page(status(2), command))[0] == f"job run-1: {told}"
-    names = [("run-1", view.brief(status(2)), command), ("longer-name", "no answer", ("train",))]
+    names = [("run-1", view.brief(view.summarize(status(2))), command), ("longer-name", "no answer", ("train",))]
     assert view.job_list(names) == [
         f"run-1        replaying, 2 ranks; 1.2 GB/s  ({told})",
         "longer-name  no answer  (train)",
@@ -209,7 +209,7 @@ def test_a_long_condition_takes_the_place_of_no_column() -> None:
 
 
 def test_a_value_of_a_later_version_is_shown_as_it_is() -> None:
-    assert view.summary(status(2, state=9)) == "run-1: 9, 2 ranks"
+    assert view.line(status(2, state=9)) == "run-1: 9, 2 ranks"
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_panels_fill_the_grid_and_do_not_overlap() -> None:
 
 
 def test_rows() -> None:
-    wanted = ["Overview", "Who waits", "Late ranks", "Work", "GPUs", "Control plane"]
+    wanted = ["Overview", "Who waits", "Late ranks", "Work", "GPUs", "Control plane", "Namespaces of jobs"]
     assert [panel["title"] for panel in PANELS if panel["type"] == "row"] == wanted
     assert PANELS[0]["type"] == "row"
     for before, after in zip(PANELS, PANELS[1:]):

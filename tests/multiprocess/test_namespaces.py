@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
+import processes
 from controller_parts import Controller, await_steps, controller, training
 from pod_parts import KEY, secret
+from streams import Stream, url_of
 
 from farandole.base import locate
 from farandole.launch.processes import tokens
@@ -59,6 +63,49 @@ def test_a_token_for_a_namespace_and_limits_that_others_do_not_feel(tmp_path: Pa
         (tmp_path / "enough").touch()
         for job in (first, second, other):
             assert job.wait() == 0, job.report()
+
+
+def test_the_jobs_of_a_namespace_are_listed_and_shown(tmp_path: Path) -> None:
+    token = secret(tmp_path / "observer", tokens.observer_token(KEY, "team.*"))
+    with controller(tmp_path) as made, ExitStack() as stack:
+        where = ["--controller", made.address, "--job", "team.*", "--token-file", str(token)]
+
+        def farandole(subcommand: str, *more: str) -> processes.Job:
+            command = [sys.executable, "-m", "farandole", subcommand, *where, *more]
+            return stack.enter_context(processes.running(command, tmp_path))
+
+        def asked(*more: str) -> str:
+            done = farandole("status", *more)
+            assert done.wait() == 0 and not done.stderr, done.report()
+            return done.stdout
+
+        assert asked() == f"the controller at {made.address} has no job team.*\n" and asked("--json") == ""
+        listing = Stream(url_of(dashboard := farandole("dashboard")))
+        assert listing.news()["jobs"] == []
+        trained = {
+            name: stack.enter_context(training(tmp_path, made.address, job=name, token_for=name.replace("first", "*")))
+            for name in ("team.first", "team.second", "other.first")
+        }
+        for job in trained.values():
+            await_steps(job)
+        listing.until(lambda told: [row["job"] for row in told["jobs"] or []] == ["team.first", "team.second"])
+        page = Stream(f"{url_of(dashboard)}team.second/")
+        assert page.until(lambda told: told["status"])["status"]["size"] == 1
+        lines = asked().splitlines()
+        assert [line.split()[:2] for line in lines] == [["team.first", "negotiating,"], ["team.second", "negotiating,"]]
+        assert [json.loads(line)["job"] for line in asked("--json").splitlines()] == ["team.first", "team.second"]
+        watch = farandole("status", "--watch")
+        assert watch.wait() == 2 and "2 jobs run there; name one of them: team.first, team.second" in watch.stderr
+        (tmp_path / "enough").touch()
+        for job in trained.values():
+            assert job.wait() == 0, job.report()
+        listing.until(lambda told: told["jobs"] == [])
+        made.process.kill()
+        assert "does not answer" in listing.until(lambda told: told["outage"])["outage"]["text"]
+        dashboard.process.send_signal(signal.SIGTERM)
+        assert dashboard.wait() == 130, dashboard.report()
+        listing.close()
+        page.close()
 
 
 def test_who_waits_for_room_gets_it_when_another_job_ends(tmp_path: Path) -> None:

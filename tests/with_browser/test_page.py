@@ -10,6 +10,7 @@ import os
 import signal
 import statistics
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from browser import Page, browser
 from job_parts import part, pids, wait_for_another
 from streams import url_of
 
-from farandole.launch.dashboard import history, server
+from farandole.launch.dashboard import history, job_table, server
+from farandole.launch.status import jobs, query
 
 COMMAND = [sys.executable, "-m", "farandole", "dashboard"]
 PICTURES = processes.ROOT / "build" / "test"
@@ -193,8 +195,56 @@ def large_job(ranks: int) -> dict:
     return made
 
 
+def test_several_jobs_are_listed_and_each_has_its_page(page: Page) -> None:
+    calm, late = job_statuses.status(4), job_statuses.wait(72_000, [0, 1, 3], [2])
+    statuses = {
+        "vision.bert-large": {**job_statuses.status(64, 8), "bytesPerSecond": "48200000000"},
+        "vision.digits": {**calm, "waits": [late]},
+        "vision.resnet50": {
+            **calm,
+            "state": "JOB_STATE_FAILED",
+            "reason": "rank 3 (pid 812 on host node-7) was killed",
+        },
+    }
+
+    class Target(query.Target):
+        def get(self, timeout_s: float = 3.0) -> dict:
+            return {**statuses[self.job], "job": self.job}
+
+    def watch(job: jobs.Job, shown: history.History) -> None:
+        shown.heard(job.get())
+        over.wait(60)
+
+    over = threading.Event()
+    table = job_table.JobTable("of namespace vision at controller.farandole:7000", watch)
+    table.heard([jobs.Job(Target(name, "controller.farandole:7000", token="x"), None) for name in statuses])
+    serving = server.Server(("127.0.0.1", 0), table)
+    end = server.serving(serving)
+    page.resize(1280, 330)
+    page.go(serving.url)
+    page.wait_for_text("#where", "3 jobs of namespace vision at controller.farandole:7000")
+    assert page.ask("[...document.querySelectorAll('#jobs tr')].map((row) => row.className)") == ["", "", "bad"]
+    assert page.text("#jobs tr:nth-child(1)").split("\t")[:4] == ["vision.bert-large", "replaying", "64", "48.2 GB/s"]
+    assert late["text"] in page.text("#jobs tr:nth-child(2)") and "was killed" in page.text("#jobs tr:nth-child(3)")
+    picture(page, "jobs")
+    page.ask("document.querySelector('#jobs tr:nth-child(2) a').click()")
+    page.wait_for_text("#job", "job vision.digits")
+    page.wait_for_text("#waits", late["text"])
+    page.ask("document.querySelector('#all').click()")
+    page.wait_for_text("#where", "3 jobs of namespace vision")
+    table.lost("the controller at controller.farandole:7000 does not answer")
+    page.wait_for_text("#banner", "the controller at controller.farandole:7000 does not answer for ")
+    table.heard([])
+    page.wait_for_text("#none", "no job runs there")
+    assert page.ask("document.querySelector('#banner').hidden")
+    over.set()
+    end()
+    # That the stream broke is the browser's to say.
+    page.complaints = [text for text in page.complaints if "net::ERR_" not in text]
+
+
 def test_a_thousand_ranks_are_there_within_a_second(page: Page, served: server.Server) -> None:
-    served.history.heard(large_job(1000))
+    served.board.heard(large_job(1000))
     times = []
     for _ in range(5):
         page.go(served.url)
@@ -214,7 +264,7 @@ def test_a_thousand_ranks_are_there_within_a_second(page: Page, served: server.S
 
 def test_drawing_a_thousand_ranks_again_takes_little(page: Page, served: server.Server) -> None:
     page.go(served.url)
-    served.history.heard(large_job(1000))
+    served.board.heard(large_job(1000))
     page.wait_for("performance.getEntriesByName('first picture').length")
     spent = "performance.getEntriesByName('picture')[0].duration"
     times = []
@@ -223,7 +273,7 @@ def test_drawing_a_thousand_ranks_again_takes_little(page: Page, served: server.
         for rank, member in enumerate(made["members"]):
             # Every rank is late by something else than before, and every third one by another colour.
             member["lateness"]["meanUs"] = str((rank * 37 + step * 101) % 300 * 10 ** (rank % 3))
-        served.history.heard(made)
+        served.board.heard(made)
         page.wait_for_text("#carried", f"step {step}")
         times.append(page.ask(spent))
     print(f"1,000 ranks: drawing again takes {statistics.median(times):.1f} ms, at most {max(times):.1f}")
@@ -236,7 +286,7 @@ def test_what_happened_while_the_stream_was_broken_is_recorded_once(
     def tell(rank: int, answers: bool) -> None:
         made = job_statuses.status(4)
         made["members"][rank]["responsive"] = answers
-        served.history.heard(made)
+        served.board.heard(made)
 
     tell(0, False)
     page.go(served.url)
@@ -244,14 +294,14 @@ def test_what_happened_while_the_stream_was_broken_is_recorded_once(
     page.ask("document.querySelector('#record').click()")
     tell(1, False)
     page.wait_for_text("#events", "rank 1 on host")
-    news = served.history.news
+    news = served.board.news
 
     def broken(cursor: history.Cursor, timeout_s: float) -> str | None:
-        monkeypatch.setattr(served.history, "news", news)
+        monkeypatch.setattr(served.board, "news", news)
         tell(2, False)
         return None
 
-    monkeypatch.setattr(served.history, "news", broken)
+    monkeypatch.setattr(served.board, "news", broken)
     page.wait_for_text("#events", "rank 2 on host")
     marks = [event["name"] for event in trace_of(page, tmp_path)["traceEvents"] if event["ph"] == "i"]
     assert [sum(f"rank {rank} on host" in mark for mark in marks) for rank in range(3)] == [0, 1, 1], marks
@@ -303,7 +353,7 @@ def test_a_recording_is_bounded(page: Page, served: server.Server) -> None:
 
 
 def test_with_the_keyboard_alone(page: Page, served: server.Server) -> None:
-    served.history.heard(large_job(16))
+    served.board.heard(large_job(16))
     page.go(served.url)
     page.wait_for("document.querySelectorAll('#hosts button').length === 16")
     focused = "document.activeElement.id || document.activeElement.ariaLabel"

@@ -46,6 +46,8 @@ class Controller:
         self.key = folder / "key"
         self.key.write_text(KEY)
         self.key.chmod(0o600)
+        self.limits = folder / "limits"
+        self.limits.write_text("full jobs=1\n* jobs=64 agents=64\n")
         self.listen, self.metrics = (f"127.0.0.1:{processes.free_port()}" for _ in range(2))
         self.process: subprocess.Popen[bytes]
 
@@ -53,7 +55,7 @@ class Controller:
         """Returns when it listens."""
         reader, writer = os.pipe()
         command = [locate.find("farandole-controller"), "--key-file", str(self.key), "--listen", self.listen]
-        command += ["--metrics-listen", self.metrics, "--ready-fd", str(writer)]
+        command += ["--metrics-listen", self.metrics, "--limits-file", str(self.limits), "--ready-fd", str(writer)]
         self.process = subprocess.Popen(
             command, pass_fds=[writer], stdin=subprocess.DEVNULL, env=processes.environment()
         )

@@ -13,6 +13,7 @@ import processes
 
 LABELS = {
     "training_job": ["on-gpus"],
+    "job_namespace": ["default"],
     "rank": ["0", "1"],
     "phase": ["waited", "packed", "nccl", "unpacked"],
     "state": ["running"],

@@ -93,6 +93,14 @@ def test_a_late_rank(tmp_path: Path, watch: Watched) -> None:
         training.end()
 
 
+def test_a_namespace_at_its_limit(tmp_path: Path, watch: Watched) -> None:
+    with deployed.training(tmp_path / "job", watch.controller, "full.first") as training:
+        watch.wait_for("NamespaceFull", job_namespace="full", namespace=NAMESPACE, severity="info")
+        assert watch.scraping.firing().keys() == {"FarandoleNamespaceFull"}
+        training.end()
+        watch.wait_for_end("NamespaceFull")
+
+
 def test_a_killed_controller_and_the_next_one(tmp_path: Path, watch: Watched) -> None:
     with deployed.training(tmp_path / "job", watch.controller, "trains-on") as training:
         twice = "count_over_time(farandole_controller_start_time_seconds[1m]) > 2"
@@ -109,6 +117,6 @@ def test_a_killed_controller_and_the_next_one(tmp_path: Path, watch: Watched) ->
 def test_every_alert_is_here() -> None:
     text = Path(__file__).read_text()
     alerts = [rule["alert"] for rule in prometheus.rules() if "alert" in rule]
-    assert len(alerts) == 6
+    assert len(alerts) == 7
     for alert in alerts:
         assert f'watch.wait_for("{alert[len("Farandole") :]}"' in text, alert

@@ -40,6 +40,8 @@ def test_other_numbers_are_noticed(tmp_path: Path) -> None:
         "[10m]": "[20m]",
         "[5m]": "[10m]",
         "> 0.1": "> 0.2",
+        "farandole_namespace_jobs >=": "farandole_namespace_jobs >",
+        "farandole_namespace_agents >=": "farandole_namespace_agents >",
     }
     changes = [("expr", *pair) for pair in numbers.items()]
     changes += [("for", "2m", "4m"), ("for", "10m", "20m"), ("expr", "absent(", "count(")]

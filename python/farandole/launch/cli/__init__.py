@@ -90,7 +90,7 @@ def _add_job_flags(parser: argparse.ArgumentParser) -> None:
     """Which job, and how its controller is asked; launch.status.jobs reads them."""
     parser.add_argument("name", nargs="?", metavar="JOB", help="one of the jobs of this host; its beginning is enough")
     parser.add_argument("--controller", metavar="HOST:PORT", help="a deployed controller")
-    parser.add_argument("--job", help="the job to ask it for")
+    parser.add_argument("--job", help="the job to ask it for, or NAMESPACE.* for all jobs of a namespace")
     parser.add_argument("--token-file", metavar="FILE", help="an observer's token for it, in a file of mode 0600")
     parser.add_argument("--tls-ca", default="", metavar="FILE", help="certificates that may have signed its own")
     parser.add_argument("--tls-pinned", default="", metavar="FILE", help="its own, for the name farandole-controller")

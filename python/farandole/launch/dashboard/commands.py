@@ -1,4 +1,4 @@
-"""``farandole dashboard``: watches one job and serves the page about it."""
+"""``farandole dashboard``: watches a job, or several, and serves the page about them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from typing import NoReturn
 
 from farandole.launch.dashboard import server
 from farandole.launch.dashboard.history import History
+from farandole.launch.dashboard.job_table import JobTable
 from farandole.launch.settings.flags import UsageError
 from farandole.launch.status import query
-from farandole.launch.status.jobs import Job, find
+from farandole.launch.status.jobs import ALL_JOBS, Job, find, none_found
 
 PER_SECOND = 2
 # When the job is over and nobody has looked for so long, there is nothing left to serve.
 LINGER_S = 600.0
 LOOK_S = 0.5
+# A list of jobs is made again so often, while somebody looks.
+LIST_S = 2.0
 
 
 def say(sentence: str) -> None:
@@ -26,20 +29,25 @@ def say(sentence: str) -> None:
     print(f"farandole dashboard: {sentence}", file=sys.stderr, flush=True)
 
 
-def _watch(job: Job, history: History) -> None:
-    """Fills the history until the job is over, or its controller refuses to tell more."""
+def _watch(job: Job, history: History) -> str:
+    """Fills the history until that is closed, the job is over, or its controller refuses to tell more.
+
+    Returns:
+        What is to be said of the end.
+    """
     try:
         for answer in job.watch(PER_SECOND):
+            if history.closed:
+                return ""
             if isinstance(answer, query.QueryError):
                 history.lost(job.explain(answer))
             else:
                 history.heard(answer)
     except query.QueryError as error:
         history.over("bad", f"the controller tells no more: {error}; start farandole dashboard again")
-        say(str(error))
-    else:
-        history.over("note", f"job {job.target.job} is over")
-        say(f"job {job.target.job} is over; the page stays until Ctrl-C, or until nobody looks at it for 10 minutes")
+        return str(error)
+    history.over("note", f"job {job.target.job} is over")
+    return f"job {job.target.job} is over; the page stays until Ctrl-C, or until nobody looks at it for 10 minutes"
 
 
 def _linger(serving: server.Server) -> None:
@@ -57,10 +65,33 @@ def _show(job: Job, address: tuple[str, int]) -> None:
     end = server.serving(serving)
     try:
         print(f"job {job.target.job} is shown at {serving.url} (Ctrl-C ends this)", flush=True)
-        _watch(job, history)
+        say(_watch(job, history))
         _linger(serving)
     finally:
         end()
+
+
+def _show_all(where: str, jobs: list[Job], find_jobs: Callable[[], list[Job]], address: tuple[str, int]) -> NoReturn:
+    table = JobTable(where, _watch)
+    table.heard(jobs)
+    serving = server.Server(address, table)
+    end = server.serving(serving)
+    try:
+        print(f"the jobs {where} are shown at {serving.url} (Ctrl-C ends this)", flush=True)
+        while True:
+            time.sleep(LIST_S)
+            # Nobody is asked for nobody.
+            if serving.browsers:
+                _list_again(table, find_jobs)
+    finally:
+        end()
+
+
+def _list_again(table: JobTable, find_jobs: Callable[[], list[Job]]) -> None:
+    try:
+        table.heard(find_jobs())
+    except (query.QueryError, UsageError, OSError) as error:
+        table.lost(str(error))
 
 
 def _terminate(*_: object) -> NoReturn:
@@ -83,33 +114,40 @@ def _address(arguments: argparse.Namespace) -> tuple[str, int]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the subcommand; returns the exit code."""
-    return show(arguments, lambda: find(arguments))
+    where = ""
+    if (arguments.job or "").endswith(ALL_JOBS):
+        where = f"of namespace {arguments.job.removesuffix(ALL_JOBS)} at {arguments.controller}"
+    return show(arguments, lambda: find(arguments), where)
 
 
-def show(arguments: argparse.Namespace, find_jobs: Callable[[], list[Job]]) -> int:
-    """Serves the page about the one job that there is, until Ctrl-C or its end; returns the exit code.
+def show(arguments: argparse.Namespace, find_jobs: Callable[[], list[Job]], where: str = "") -> int:
+    """Serves the page about the one job that there is, or about several, until Ctrl-C or the job's end.
 
     Args:
-        arguments: `listen` and `insecure`; `name` for what is said.
-        find_jobs: finds it.
+        arguments: `listen` and `insecure`, and those that `none_found` reads.
+        find_jobs: finds them.
+        where: whose jobs these are, if any number of them is to be listed; "": this user's, if there are several.
+
+    Returns:
+        The exit code.
     """
+    jobs: list[Job] = []
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminate)
     try:
         address = _address(arguments)
         jobs = find_jobs()
+        if where or len(jobs) > 1:
+            _show_all(where or "of this user on this host", jobs, find_jobs, address)
         if not jobs:
-            say(f"no job of this user on this host begins with {arguments.name!r}" if arguments.name else "no job runs")
+            say(none_found(arguments))
             return 1
-        if len(jobs) > 1:
-            say(f"{len(jobs)} jobs run here; name one of them: {', '.join(job.target.job for job in jobs)}")
-            return 2
         _show(jobs[0], address)
     except UsageError as error:
         say(str(error))
         return 2
     except query.QueryError as error:
-        say(jobs[0].explain(error))
+        say(jobs[0].explain(error) if jobs else str(error))
         return 2 if error.code == query.USAGE else 1
     except OSError as error:
         say(f"{arguments.listen}: {error}" if not isinstance(error, FileNotFoundError) else str(error))

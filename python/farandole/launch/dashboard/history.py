@@ -7,10 +7,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from farandole.launch.dashboard import events
+from farandole.launch.dashboard.board import Board, Cursor
 
 # Half an hour of the curves, and of events about as many as somebody reads; older ones are forgotten.
 SAMPLES_MAX = 1800
@@ -18,16 +19,6 @@ SAMPLE_S = 0.95
 EVENTS_MAX = 200
 # Steps per second of a replay are a mean over so many samples.
 STEPS_OVER = 10
-
-
-@dataclass
-class Cursor:
-    """How far one browser has been told. Numbers count from the start of the history, not from what it still holds."""
-
-    status: int = 0
-    samples: int = 0
-    events: int = 0
-    contact: int = 0
 
 
 class History:
@@ -41,12 +32,20 @@ class History:
         command: what it runs; may be empty.
         controller: HOST:PORT.
         clock: seconds since 1970.
+        among_others: its page is below one that lists several jobs.
     """
 
+    page = "page.html"
+
     def __init__(
-        self, job: str, command: Sequence[str], controller: str, clock: Callable[[], float] = time.time
+        self,
+        job: str,
+        command: Sequence[str],
+        controller: str,
+        clock: Callable[[], float] = time.time,
+        among_others: bool = False,
     ) -> None:
-        self._about = {"job": job, "command": " ".join(command), "controller": controller}
+        self._about = {"job": job, "command": " ".join(command), "controller": controller, "amongOthers": among_others}
         self._clock = clock
         self._changed = threading.Condition()
         self._status: events.Status | None = None
@@ -97,6 +96,19 @@ class History:
             self._contacts += 1
             self._changed.notify_all()
 
+    @property
+    def closed(self) -> bool:
+        """Whether nobody will be told any more."""
+        return self._closed
+
+    def has(self, name: str) -> bool:
+        """There is nothing below one job."""
+        return False
+
+    def looking(self, name: str) -> AbstractContextManager[Board | None]:
+        """There is nothing below one job."""
+        return nullcontext(None)
+
     def close(self) -> None:
         """Nothing will be told any more; wakes all readers."""
         with self._changed:
@@ -104,11 +116,7 @@ class History:
             self._changed.notify_all()
 
     def news(self, cursor: Cursor, timeout_s: float) -> str | None:
-        """What a browser has not been told, as JSON in one line, and moves its cursor.
-
-        Returns:
-            After `timeout_s` one without news, from which the browser learns that this process lives. None: closed.
-        """
+        """As Board has it."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._new_for(cursor), timeout_s)
             if self._closed:

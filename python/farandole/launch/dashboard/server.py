@@ -8,12 +8,13 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from farandole.launch.dashboard.history import Cursor, History
+from farandole.launch.dashboard.board import Board, Cursor
 
 CONNECTIONS_MAX = 64
 BROWSERS_MAX = 16
@@ -25,6 +26,7 @@ BEAT_S = 2.0
 SEND_BYTES = 1 << 18
 
 PAGE = Path(__file__).parent / "page"
+JOB_PAGE = "page.html"
 # Draws the curves: https://www.chartjs.org, as Debian has it.
 CHART = "chart.min.js"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -60,14 +62,14 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class Server(ThreadingHTTPServer):
-    """The page of one job.
+    """The page of one job, or of several and each of them.
 
     Every connection has a thread; those beyond CONNECTIONS_MAX are answered with 503 at once, and so is a page beyond
     BROWSERS_MAX that wants events.
 
     Args:
         address: where to listen; port 0: a free one.
-        history: what is shown.
+        board: what is shown.
 
     Raises:
         OSError: nothing can listen there.
@@ -76,8 +78,8 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = CONNECTIONS_MAX
 
-    def __init__(self, address: tuple[str, int], history: History) -> None:
-        self.history = history
+    def __init__(self, address: tuple[str, int], board: Board) -> None:
+        self.board = board
         self.secret = secrets.token_urlsafe(24)
         self.files = {file.name: file.read_bytes() for file in PAGE.iterdir() if file.suffix in TYPES}
         if CHART not in self.files:
@@ -160,23 +162,28 @@ class _Handler(BaseHTTPRequestHandler):
         if not hmac.compare_digest(secret.encode(), self.server.secret.encode()):
             return self._refuse(403, "open the whole URL that farandole dashboard has printed; it holds a secret")
         self._deadline.cancel()
-        wanted = rest[0] or "page.html"
+        board = self.server.board
+        *names, wanted = rest[0].split("/")
+        if len(self.path.split("/")) < 3 or len(names) > 1 or (names and not board.has(names[0])):
+            return self._refuse(404, "there is no such page, or its job is over")
         if wanted == "events":
-            return self._events()
-        if wanted not in self.server.files or len(self.path.split("/")) < 3:
+            with board.looking(names[0]) if names else nullcontext(board) as shown:
+                return self._events(shown)
+        wanted = wanted or (JOB_PAGE if names else board.page)
+        if wanted not in self.server.files:
             return self._refuse(404, "there is no such page")
         kind = TYPES[Path(wanted).suffix]
         self._answer(200, f"{kind}; charset=utf-8", self.server.files[wanted])
 
-    def _events(self) -> None:
-        if not self.server.admit(1):
-            return self._refuse(503, f"{BROWSERS_MAX} browsers show this job already; close one of them")
+    def _events(self, board: Board | None) -> None:
+        if board is None or not self.server.admit(1):
+            return self._refuse(503, f"{BROWSERS_MAX} browsers look already; close one of them")
         try:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
             self._head(200, "text/event-stream; charset=utf-8")
             self.wfile.write(b"retry: 1000\n")
             cursor = Cursor()
-            while (news := self.server.history.news(cursor, BEAT_S)) is not None:
+            while (news := board.news(cursor, BEAT_S)) is not None:
                 self.wfile.write(f"data: {news}\n\n".encode())
         finally:
             self.server.admit(-1)
@@ -209,7 +216,7 @@ def serving(server: Server) -> Callable[[], None]:
     thread.start()
 
     def end() -> None:
-        server.history.close()
+        server.board.close()
         server.shutdown()
         thread.join()
         server.server_close()

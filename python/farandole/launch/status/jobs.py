@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from farandole.launch.settings.flags import UsageError
-from farandole.launch.status import job_files, query
+from farandole.launch.status import job_files, query, view
 
+# Behind the name of a namespace, in the place of a job's name: all of its jobs.
+ALL_JOBS = ".*"
 # A controller that is started again answers within this time; its agents are back at once.
 AGAIN_S = 0.25
 # A job of a deployed controller without an agent for so long is over. The controller itself waits 30 s for an agent
@@ -22,14 +25,20 @@ class Job:
 
     Args:
         clock: seconds.
+        listed: what the controller's list of jobs said of it, a JobSummary.
     """
 
     def __init__(
-        self, target: query.Target, file: job_files.JobFile | None, clock: Callable[[], float] = time.monotonic
+        self,
+        target: query.Target,
+        file: job_files.JobFile | None,
+        clock: Callable[[], float] = time.monotonic,
+        listed: dict[str, Any] | None = None,
     ) -> None:
         self.target = target
         self.file = file
         self._clock = clock
+        self._listed = listed
         self.command: Sequence[str] = file.command if file else ()
 
     def over(self) -> bool:
@@ -55,6 +64,10 @@ class Job:
                 raise
         time.sleep(2 * AGAIN_S)
         return self.target.get()
+
+    def summary(self) -> dict[str, Any]:
+        """The status in short, a JobSummary: as `find` has seen it where there was a list, or as of now."""
+        return self._listed if self._listed is not None else view.summarize(self.get())
 
     def watch(self, per_second: int) -> Iterator[dict[str, Any] | query.QueryError]:
         """Statuses, and once per outage each reason why there is none; ends when the job is over."""
@@ -97,13 +110,14 @@ def _pinned(path: str) -> str:
 
 
 def find(arguments: argparse.Namespace) -> list[Job]:
-    """Those of this user on this host, or that of a deployed controller, oldest first.
+    """Those of this user on this host, oldest first, or that of a deployed controller, or those of a namespace there.
 
     Args:
         arguments: the flags that `farandole status` and `farandole dashboard` share.
 
     Raises:
         UsageError: they do not go together, or name a file that cannot be read.
+        query.QueryError: a deployed controller does not say which jobs it has.
     """
     deployed = [arguments.controller, arguments.job, arguments.token_file]
     if any(deployed):
@@ -123,6 +137,17 @@ def find(arguments: argparse.Namespace) -> list[Job]:
             certificate=_pinned(arguments.tls_pinned) if arguments.tls_pinned else "",
             insecure=arguments.insecure,
         )
-        return [Job(target, None)]
+        if not target.job.endswith(ALL_JOBS):
+            return [Job(target, None)]
+        return [Job(replace(target, job=listed["job"]), None, listed=listed) for listed in target.list()]
     files = [f for f in job_files.read_all() if not arguments.name or f.job.startswith(arguments.name)]
     return [Job(query.Target(f.job, f.controller, token=f.token, certificate=f.certificate), f) for f in files]
+
+
+def none_found(arguments: argparse.Namespace) -> str:
+    """What it means that `find` has found none."""
+    if arguments.job:
+        return f"the controller at {arguments.controller} has no job {arguments.job}"
+    if arguments.name:
+        return f"no job of this user on this host begins with {arguments.name!r}"
+    return "no job of this user runs on this host"

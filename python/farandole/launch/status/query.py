@@ -30,7 +30,7 @@ class Target:
     """Whom to ask, and about what. Either `token` or `token_file` is set.
 
     Attributes:
-        job: name of the job.
+        job: name of the job, or NAMESPACE.* for `list`.
         controller: HOST:PORT.
         token: of an observer or a member.
         token_file: a file of mode 0600 that holds it.
@@ -82,11 +82,18 @@ class Target:
             QueryError: no answer within `timeout_s`, refused, or no such job.
             FileNotFoundError: farandole-controller is not there.
         """
+        return json.loads(self._ask(timeout_s))
+
+    def list(self, timeout_s: float = 3.0) -> list[dict[str, Any]]:
+        """The jobs of the namespace, by name: a JobSummary each, as `get` has it. Raises as that does."""
+        return [json.loads(line) for line in self._ask(timeout_s).splitlines()]
+
+    def _ask(self, timeout_s: float) -> str:
         process = self._start("--timeout-ms", str(int(timeout_s * 1000)))
         out, err = process.communicate()
         if process.returncode:
             raise _error(process.returncode, err)
-        return json.loads(out)
+        return out
 
     def watch(self, per_second: int, timeout_s: float = 3.0) -> Iterator[dict[str, Any]]:
         """The job's status now and on each change. As `get` otherwise; ends with an exception, or with its reader."""

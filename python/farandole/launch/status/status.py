@@ -12,7 +12,7 @@ from typing import Any
 
 from farandole.launch.settings.flags import UsageError
 from farandole.launch.status import query, screen, view
-from farandole.launch.status.jobs import Job, find
+from farandole.launch.status.jobs import Job, find, none_found
 
 # A terminal is redrawn so often; a log gets a line a second at most.
 LIVE_PER_SECOND, PLAIN_PER_SECOND = 4, 1
@@ -45,7 +45,7 @@ def _show(jobs: list[Job]) -> int:
     rows, code = [], 0
     for job in jobs:
         try:
-            text = view.brief(job.get())
+            text = view.brief(job.summary())
         except query.QueryError as error:
             text, code = job.explain(error), _exit_code(error)
         rows.append((job.target.job, text, job.command))
@@ -64,7 +64,7 @@ def _watch_json(job: Job) -> None:
 def _watch_lines(job: Job) -> None:
     printed = ""
     for answer in job.watch(PLAIN_PER_SECOND):
-        text = job.explain(answer) if isinstance(answer, query.QueryError) else view.summary(answer)
+        text = job.explain(answer) if isinstance(answer, query.QueryError) else view.line(answer)
         if text != printed:
             printed = text
             print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
@@ -96,23 +96,24 @@ def _exit_code(error: query.QueryError) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs the subcommand; returns the exit code."""
+    jobs: list[Job] = []
     try:
         jobs = find(arguments)
         if not jobs and arguments.name:
-            say(f"no job of this user on this host begins with {arguments.name!r}")
+            say(none_found(arguments))
             return 1
         if not jobs:
             if not arguments.json:
-                print("no job of this user runs on this host")
+                print(none_found(arguments))
             return 0
         if not arguments.watch:
             return _show_json(jobs) if arguments.json else _show(jobs)
         if len(jobs) > 1:
-            say(f"{len(jobs)} jobs run here; name one of them: {', '.join(job.target.job for job in jobs)}")
+            say(f"{len(jobs)} jobs run there; name one of them: {', '.join(job.target.job for job in jobs)}")
             return 2
         return _watch(jobs[0], arguments.json)
     except query.QueryError as error:
-        say(jobs[0].explain(error))
+        say(jobs[0].explain(error) if jobs else str(error))
         return _exit_code(error)
     except UsageError as error:
         say(str(error))

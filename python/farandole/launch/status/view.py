@@ -85,26 +85,31 @@ def state_text(status: dict[str, Any]) -> str:
     return _word(status["state"], "JOB_STATE_")
 
 
-def summary(status: dict[str, Any]) -> str:
+def line(status: dict[str, Any]) -> str:
     """One line for a log: the job, and `brief`."""
-    return f"{status['job']}: {brief(status)}"
+    return f"{status['job']}: {brief(summarize(status))}"
 
 
-def brief(status: dict[str, Any]) -> str:
+def summarize(status: dict[str, Any]) -> dict[str, Any]:
+    """A JobSummary, of what `brief` says of it, from a JobStatus: both as protobuf maps them to JSON."""
+    awaited = status["divergence"] or (status["waits"][0]["text"] if status["waits"] else "")
+    return {
+        **{name: status[name] for name in ("job", "state", "activity", "size", "bytesPerSecond")},
+        "unresponsive": sum(not member["responsive"] for member in status["members"]),
+        "trouble": "; ".join(filter(None, (awaited, status["reason"]))),
+    }
+
+
+def brief(summary: dict[str, Any]) -> str:
     """In one line the state, and what is wrong or waited for."""
-    silent = sum(not member["responsive"] for member in status["members"])
-    parts = [f"{state_text(status)}, {count_text(status['size'], 'rank')}"]
-    bytes_per_second = int(status["bytesPerSecond"])
-    if _runs(status) and bytes_per_second:
+    parts = [f"{state_text(summary)}, {count_text(summary['size'], 'rank')}"]
+    bytes_per_second = int(summary["bytesPerSecond"])
+    if _runs(summary) and bytes_per_second:
         parts.append(f"{bytes_text(bytes_per_second)}/s")
-    if silent:
-        parts.append(f"{silent} unresponsive")
-    if status["divergence"]:
-        parts.append(status["divergence"])
-    elif status["waits"]:
-        parts.append(status["waits"][0]["text"])
-    if status["reason"]:
-        parts.append(status["reason"])
+    if summary["unresponsive"]:
+        parts.append(f"{summary['unresponsive']} unresponsive")
+    if summary["trouble"]:
+        parts.append(summary["trouble"])
     return "; ".join(parts)
 
 
@@ -262,4 +267,5 @@ def lines(page: Page, columns: int = 0) -> list[str]:
 def job_list(rows: Sequence[tuple[str, str, Sequence[str]]]) -> list[str]:
     """Several jobs, a line each: name, what is known of it, command."""
     width = max(len(name) for name, _, _ in rows)
-    return [f"{name.ljust(width)}  {text}  ({_in_one_line(command)})" for name, text, command in rows]
+    lines = [f"{name.ljust(width)}  {text}" for name, text, _ in rows]
+    return [text + (f"  ({_in_one_line(command)})" if command else "") for text, (_, _, command) in zip(lines, rows)]

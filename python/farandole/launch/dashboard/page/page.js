@@ -3,13 +3,11 @@
 import { Curve } from "./chart.js";
 import { Ranks, missing } from "./ranks.js";
 import { Recording } from "./recording.js";
+import { SILENT_MS, listen } from "./stream.js";
 import { byId, bytesText, countText, durationText, fill, make, msText, numberText, put, stateText, timeText } from "./text.js";
 
 const SAMPLES_MAX = 1800; // history.py keeps as many
 const EVENTS_MAX = 200;
-// The controller tells something of a job that runs every two seconds, and the server at least as often that it lives.
-const SILENT_MS = 8000;
-const AGAIN_MS = 3000;
 const LONG_WAIT_MS = 10000;
 
 const seen = { status: null, samples: [], events: [], about: null, toldAt: performance.now() };
@@ -38,15 +36,6 @@ let drawing = false;
 const serverMs = () => seen.about.now * 1000 + performance.now() - seen.toldAt;
 const sinceHeardMs = () => serverMs() - seen.about.heard * 1000;
 
-function connect() {
-  const source = new EventSource("events");
-  source.onmessage = (message) => take(JSON.parse(message.data));
-  // A stream that broke is opened again by the browser, one that was refused is not.
-  source.onerror = () => {
-    if (source.readyState === EventSource.CLOSED) setTimeout(connect, AGAIN_MS);
-  };
-}
-
 function take({ status, samples, events, ...about }) {
   // A stream that was opened again tells all that is kept; what was told before is marked already.
   const until = about.fresh ? (seen.events.at(-1)?.at ?? -Infinity) : -Infinity;
@@ -74,6 +63,7 @@ function draw() {
   const { about, status } = seen;
   if (!about) return;
   put(byId("job"), `job ${about.job}`);
+  byId("all").hidden = !about.amongOthers;
   put(byId("command"), about.command);
   byId("command").title = about.command;
   drawRecording();
@@ -211,4 +201,4 @@ setInterval(() => {
   if (!document.hidden && seen.about) drawRecording();
   drawBanner();
 }, 500);
-connect();
+listen(take);

@@ -1,0 +1,155 @@
+"""The page of several jobs: a list of them, and a board of each one that somebody looks at."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from farandole.launch.dashboard.board import Cursor
+from farandole.launch.dashboard.history import History
+from farandole.launch.status import query, view
+from farandole.launch.status.jobs import Job
+
+# Jobs that are watched at a time, each by a thread and a process.
+WATCHED_MAX = 16
+
+
+@dataclass
+class _Watched:
+    """A job, and how many browsers look at it."""
+
+    history: History
+    browsers: int = 0
+
+
+class JobTable:
+    """Filled by one thread, read by many.
+
+    Args:
+        where: whose jobs these are, as one would say it.
+        watch: fills the history of a job until that is closed or the job over; runs in a thread of its own.
+        clock: seconds since 1970.
+    """
+
+    page = "jobs.html"
+
+    def __init__(
+        self, where: str, watch: Callable[[Job, History], object], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._where = where
+        self._watch = watch
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._jobs: dict[str, Job] = {}
+        self._rows: list[dict[str, Any]] = []
+        self._outage: dict[str, Any] | None = None
+        self._heard = clock()
+        self._versions = 0
+        self._closed = False
+        # By name, those first at which nobody has looked for longest. A thread ends some time after what it fills.
+        self._watched: dict[str, _Watched] = {}
+        self._threads = 0
+
+    def heard(self, jobs: Sequence[Job]) -> None:
+        """These are there now. Asks each for its status if no list has told it."""
+        rows = [_row(job) for job in jobs]
+        with self._changed:
+            self._jobs = {job.target.job: job for job in jobs}
+            self._rows, self._outage, self._heard = rows, None, self._clock()
+            self._versions += 1
+            self._changed.notify_all()
+
+    def lost(self, reason: str) -> None:
+        """There is no list any more."""
+        with self._changed:
+            self._outage = {"since": self._heard, "text": reason}
+            self._versions += 1
+            self._changed.notify_all()
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a job, or what was seen of it."""
+        with self._changed:
+            return name in self._jobs or name in self._watched
+
+    @contextmanager
+    def looking(self, name: str) -> Iterator[History | None]:
+        """The board of a job, which is watched from now on if it was not."""
+        with self._changed:
+            watched = self._watched.get(name) or self._begin(name)
+            if watched is not None:
+                watched.browsers += 1
+        try:
+            yield watched.history if watched else None
+        finally:
+            with self._changed:
+                if watched is not None:
+                    watched.browsers -= 1
+                    # Who was looked at last is the last to make room.
+                    if self._watched.get(name) is watched:
+                        self._watched[name] = self._watched.pop(name)
+
+    def _begin(self, name: str) -> _Watched | None:
+        job = self._jobs.get(name)
+        if len(self._watched) >= WATCHED_MAX:
+            unseen = next((name for name, other in self._watched.items() if not other.browsers), None)
+            if unseen is not None:
+                self._watched.pop(unseen).history.close()
+        if job is None or self._closed or len(self._watched) >= WATCHED_MAX or self._threads >= 2 * WATCHED_MAX:
+            return None
+        history = History(name, job.command, job.target.controller, among_others=True)
+        made = self._watched[name] = _Watched(history)
+        self._threads += 1
+        threading.Thread(target=self._fill, args=(job, made), daemon=True).start()
+        return made
+
+    def _fill(self, job: Job, made: _Watched) -> None:
+        try:
+            self._watch(job, made.history)
+        finally:
+            with self._changed:
+                self._threads -= 1
+                if self._watched.get(job.target.job) is made:
+                    del self._watched[job.target.job]
+
+    def news(self, cursor: Cursor, timeout_s: float) -> str | None:
+        """As Board has it: all rows if one of them may be new."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or cursor.status != self._versions, timeout_s)
+            if self._closed:
+                return None
+            told = {"where": self._where, "now": self._clock(), "heard": self._heard, "outage": self._outage}
+            rows = self._rows if cursor.status != self._versions else None
+            cursor.status = self._versions
+        return json.dumps({**told, "jobs": rows})
+
+    def close(self) -> None:
+        """Nothing will be told any more, of the jobs neither."""
+        with self._changed:
+            self._closed = True
+            watched = list(self._watched.values())
+            self._changed.notify_all()
+        for one in watched:
+            one.history.close()
+
+
+def _row(job: Job) -> dict[str, Any]:
+    about = {"job": job.target.job, "command": " ".join(job.command)}
+    try:
+        summary = job.summary()
+    except query.QueryError as error:
+        return {**about, "state": "unknown", "size": 0, "bytesPerSecond": 0, "trouble": job.explain(error), "bad": True}
+    runs, failed = (summary["state"] == f"JOB_STATE_{state}" for state in ("RUNNING", "FAILED"))
+    silent = [f"{view.count_text(summary['unresponsive'], 'rank')} unresponsive"] if summary["unresponsive"] else []
+    return {
+        **about,
+        "state": view.state_text(summary),
+        "size": summary["size"],
+        "bytesPerSecond": int(summary["bytesPerSecond"]) if runs else 0,
+        "trouble": "; ".join([*silent, *filter(None, [summary["trouble"]])]),
+        "bad": failed or bool(silent),
+    }
