@@ -78,14 +78,14 @@ test-kubernetes: wheel  ## pods on a cluster of two nodes, built from Debian's s
 	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests/with_kubernetes" $(VENV)/python -m pytest -q -rs -s \
 	  --junitxml=build/test/test-kubernetes$(if $(SHORT),-short).xml $(if $(SHORT),-m short) tests/with_kubernetes
 
-# A command in the place of the shell: make cluster RUN='kubectl get nodes'
+# A command in the place of the shell: make cluster COMMAND='kubectl get nodes'
 .PHONY: cluster
 cluster: wheel  ## the cluster of test-kubernetes, with a shell in it (needs root)
 	@scripts/install_deps.sh --buildah
 	@scripts/install_deps.sh --kubectl
 	@scripts/install_kubernetes.sh
 	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests:$(CURDIR)/tests/with_kubernetes" $(VENV)/python \
-	  tests/with_kubernetes/by_hand.py $(RUN)
+	  tests/with_kubernetes/by_hand.py $(COMMAND)
 
 .PHONY: test-kubernetes-page
 test-kubernetes-page: deps  ## the cluster that docs/kubernetes.md starts, from a bare Debian root on: builds all of it again, in 40 minutes (needs root)
