@@ -82,8 +82,11 @@ def test_events_of_the_job() -> None:
     assert events.between(calm, failed) == [("bad", "the job has failed: rank 1 was killed")]
     smaller = {**changed(job_statuses.status(3), 1, responsive=False), "generation": {"number": "2"}}
     assert events.between(calm, smaller) == [("note", "generation 2: 3 ranks on 1 host, before 4 ranks")]
-    gathering = {**job_statuses.status(0), "generation": {"number": "0"}}
-    assert events.between(gathering, calm) == [("note", "generation 1: 4 ranks on 1 host")]
+    gathering = {**job_statuses.status(4), "state": "JOB_STATE_GATHERING", "generation": {"number": "0"}}
+    assert events.between(gathering, calm) == [
+        ("note", "generation 1: 4 ranks on 1 host"),
+        ("good", "the job is running"),
+    ]
     diverged = {**calm, "divergence": "ranks 0 to 2 have diverged"}
     assert events.between(calm, diverged) == [("bad", "ranks 0 to 2 have diverged")]
     assert events.between(diverged, diverged) == []

@@ -111,7 +111,9 @@ def between(before: Status, after: Status) -> list[Event]:
         found.append(("note", "the controller was started again"))
     if _generation(after) != _generation(before):
         text = f"generation {_generation(after)}: {_place(after)}"
-        found.append(("note", text + (f", before {count_text(before['size'], 'rank')}" if before["size"] else "")))
+        # While a job gathers, its size is that of the next one.
+        known = before["size"] and before["state"] != "JOB_STATE_GATHERING"
+        found.append(("note", text + (f", before {count_text(before['size'], 'rank')}" if known else "")))
     if after["state"] != before["state"]:
         kinds = {"JOB_STATE_RUNNING": "good", "JOB_STATE_FAILED": "bad"}
         word = str(after["state"]).replace("JOB_STATE_", "").lower()
