@@ -15,6 +15,7 @@ import sys
 import time
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -131,9 +132,7 @@ def run_target(name: str) -> Tally:
     """A target of the Makefile that tests what `make test` leaves out."""
     report = OUT / f"{name}.xml"
     report.unlink(missing_ok=True)
-    started = time.monotonic()
     code = subprocess.run(["make", "--no-print-directory", name], cwd=ROOT).returncode
-    print(f"make {name}: {time.monotonic() - started:.0f} s", flush=True)
     tally = read_junit(report) if report.exists() else Tally(passed=int(code == 0))
     return tally if code == 0 else at_least_one_failure(tally, f"make {name}: exit code {code}")
 
@@ -147,20 +146,45 @@ def too_late(name: str, passed_s: float) -> str:
     )
 
 
+class Steps:
+    """Runs one after the other, and says how long each took."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.total = Tally()
+        self.took: list[tuple[str, float]] = []
+
+    def run(self, name: str, step: Callable[..., Tally], *arguments: object) -> Tally:
+        """What the step has found; it is counted in the sum."""
+        started = time.monotonic()
+        tally = step(*arguments)
+        self.took.append((name, time.monotonic() - started))
+        self.total.add(tally)
+        return tally
+
+    def table(self) -> str:
+        """A line for each step, and one for all."""
+        rows = [*self.took, ("all of it", time.monotonic() - self.began)]
+        return "\n".join(f"{seconds:6.0f} s  {name}" for name, seconds in rows)
+
+
 def main(targets: list[str]) -> int:
     """Runs the steps; a failed one does not stop the next, except that without a build there is nothing to test."""
-    began = time.monotonic()
     OUT.mkdir(parents=True, exist_ok=True)
-    total = run_lint()
-    bazel = run_bazel()
-    total.add(bazel)
-    if bazel.passed:
-        total.add(run_pytest())
+    steps = Steps()
+    steps.run("lint", run_lint)
+    total = steps.total
+    if steps.run("bazel", run_bazel).passed:
+        steps.run("pytest", run_pytest)
         for name in targets:
-            late = too_late(name, time.monotonic() - began)
-            total.add(Tally(skipped=[late]) if late else run_target(name))
+            late = too_late(name, time.monotonic() - steps.began)
+            if late:
+                total.skipped.append(late)
+            else:
+                steps.run(name, run_target, name)
     else:
         total.failed += [f"{name}: not run, the build failed" for name in ("pytest", *targets)]
+    print(steps.table())
     for name in total.skipped:
         print(f"SKIPPED {name}")
     for name in total.failed:
