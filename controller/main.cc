@@ -90,8 +90,7 @@ rpc::ServerConfig MakeConfig(const Options& options, const Held& held, const aud
   // Lives of a controller are ordered, also across hosts: beside the ends of tokens the only use of the wall clock. If
   // it was set back, the hub counts on from what agents say that they know.
   config.hub.job.controller_incarnation = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
-  // There may have been another one before it.
-  config.hub.job.serves_since = Clock::Monotonic().Now();
+  if (!options.first) config.hub.job.serves_since = Clock::Monotonic().Now();
   config.hub.job.settings = options.settings;
   config.hub.greater_incarnation = [](uint64_t than) {
     const std::string random = RandomBytes(2);

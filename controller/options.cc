@@ -75,6 +75,8 @@ const Program& ControllerProgram() {
            "clients need certificates that these have signed (PEM), with the URI farandole:job:NAME of their job"},
           {"--tls-pinned", "", "TLS with a certificate that follows from the key, for agents that were handed it"},
           {"--print-certificate", "", "print that certificate and end"},
+          {"--first", "",
+           "none has served these jobs before: an elastic one need not wait for members of an earlier life"},
           {"--insecure", "", "listen beyond loopback without TLS"},
           {"--limits-file", "FILE",
            "how many jobs and agents each namespace may have, read again when it changes: NAME jobs=N agents=N"},
@@ -104,6 +106,7 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args) {
   ReadPath(&*line, "--limits-file", &options.limits_file);
   ReadPath(&*line, "--audit-log", &options.audit_log);
   ReadLevel(&*line, &options.log_level);
+  options.first = line->Has("--first");
   options.insecure = line->Has("--insecure");
   options.tls_pinned = line->Has("--tls-pinned");
   options.print_certificate = line->Has("--print-certificate");

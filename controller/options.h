@@ -27,6 +27,7 @@ struct Options {
   int lifeline_fd = -1;
   std::string health_listen;
   std::string metrics_listen;
+  bool first = false;
   bool insecure = false;
   std::string tls_cert;
   std::string tls_key;

@@ -25,6 +25,8 @@ TEST(OptionsTest, DefaultsServeLoopback) {
   EXPECT_EQ(options->key_fd, 3);
   EXPECT_EQ(options->log_level, hub::LogLevel::kWarning);
   EXPECT_EQ(options->settings.fusion_threshold_bytes, 128 << 20);
+  EXPECT_FALSE(options->first);
+  EXPECT_TRUE(ParseOptions({"--key-fd", "3", "--first"})->first);
 }
 
 TEST(OptionsTest, ValuesMayFollowAnEqualsSign) {

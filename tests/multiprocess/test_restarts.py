@@ -356,6 +356,8 @@ def test_controller_comes_back_on_its_port(tmp_path: Path) -> None:
     with processes.running(processes.launch_command(2, *command, options=("--verbose",)), tmp_path) as job:
         for count in range(1, 5):
             job.wait_for(lambda count=count: job.stderr.count("connected from host") == count, "the agent's connection")
+            told = processes.command_line(part(job, "controller")).split()
+            assert ("--first" in told) == (count == 1), "who has been served before may have to come back first"
             if count < 4:
                 kill(job, "controller")
         (tmp_path / "go").touch()

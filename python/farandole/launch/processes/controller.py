@@ -60,6 +60,8 @@ class Controller:
         verbose: bool = False,
     ) -> None:
         self._verbose = verbose
+        # Nobody can have been told a new key: no job was served with it.
+        self._first = key is None
         self.key = key or secrets.token_hex(32)
         self.address = listen
         self.child: Child | None = None
@@ -78,6 +80,7 @@ class Controller:
         command += ["--ready-fd", str(ready_writer), "--lifeline-fd", str(self._lifeline)]
         command += ["--log-level", log_level(self._environment)]
         command += ["--tls-pinned"] if self._tls else []
+        command += ["--first"] if self._first else []
         if self._metrics_port is not None:
             command += ["--metrics-listen", f"127.0.0.1:{self._metrics_port}"]
         try:
@@ -98,7 +101,7 @@ class Controller:
             self._say(f"cannot start: {how}; its messages stand above ({self._program})")
             child.end(1.0)
             return False
-        self.address = address
+        self.address, self._first = address, False
         if self._verbose:
             self._say(f"controller (pid {child.process.pid}) listens on {address}")
         return True
