@@ -88,7 +88,7 @@ cluster: wheel  ## the cluster of test-kubernetes, with a shell in it (needs roo
 	  tests/with_kubernetes/by_hand.py $(COMMAND)
 
 .PHONY: test-kubernetes-page
-test-kubernetes-page: deps  ## the cluster that docs/kubernetes.md starts, from a bare Debian root on: builds all of it again, in 40 minutes (needs root)
+test-kubernetes-page: deps  ## the cluster that docs/kubernetes.md starts, from a bare Debian root on: builds all of it again, in half an hour (needs root)
 	@scripts/install_deps.sh --browser
 	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests:$(CURDIR)/tests/with_browser" $(VENV)/python \
 	  tests/with_kubernetes/from_bare_root.py

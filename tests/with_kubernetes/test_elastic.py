@@ -243,6 +243,34 @@ def test_another_attempt_follows_the_loss_of_a_node(cut: Cut, outcome: Outcome) 
     assert cut.fixed.stdout.count("done after step") == 2, cut.fixed.report()
 
 
+@pytest.mark.fault("a node is lost for good, and its pods are taken off the list, elastic")
+def test_other_nodes_take_the_pods_of_one_that_stays_away(cluster: Cluster, begun: Job, outcome: Outcome) -> None:
+    make_whole(begun)
+    lead_from_the_first_node(begun)
+    lost = {name_of(pod) for pod in begun.running() if node_of(pod) == "n2"}
+    stay = {name_of(pod) for pod in begun.running()} - lost
+    mark = len(begun.stdout)
+
+    def gaps() -> list[float]:
+        found = [re.findall(rf"turn \d+ {len(stay)} \d+ ([\d.]+) {pod}", begun.stdout[mark:]) for pod in stay]
+        return [float(each[0]) for each in found] if all(found) else []
+
+    with cluster.cut(cluster.nodes[1]):
+        found = begun.until(gaps, "steps of the others", SILENT_S + 60)
+        until(lambda: cluster.ready() == {"n1"}, "that the node counts as lost")
+        # As when the node itself is taken off the list, which a cloud does for one that is gone.
+        cluster.kubectl("delete", "pod", *lost, "--force", "--grace-period=0")
+        given_up = time.monotonic()
+        begun.until(lambda: turns(begun, PODS), "as many pods on the other node", 120)
+        again_s = time.monotonic() - given_up
+        assert {node_of(pod) for pod in begun.running()} == {"n1"}, begun.report()
+    until(lambda: cluster.ready() == {"n1", "n2"}, "the node again")
+    # What had gone on there unseen is no part of the job.
+    assert set(turns(begun, PODS)) >= stay and not set(turns(begun, PODS)) & lost, begun.report()
+    outcome(f"the others step again after {max(found):.1f} s; in their place others, in the job {again_s:.0f} s later")
+    assert max(found) < SILENT_S + 10
+
+
 def test_a_script_that_fails_again_and_again_ends_the_job(cluster: Cluster) -> None:
     with run(cluster, "broken", 2, "raise SystemExit(7)", "--min-np", "1", "--attempts", "1") as job:
         assert job.wait() == 7, job.report()
