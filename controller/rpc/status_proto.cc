@@ -108,7 +108,7 @@ void ToSummary(const JobStatus& status, v1::JobSummary* out) {
   out->set_state(static_cast<v1::JobState>(status.state));
   out->set_generation(status.generation.number);
   out->set_size(status.size);
-  const auto silent = [](const MemberStatus& m) { return !m.responsive; };
+  const auto silent = [](const MemberStatus& m) { return !m.responsive && !m.left; };
   out->set_unresponsive(static_cast<uint32_t>(std::count_if(status.members.begin(), status.members.end(), silent)));
   out->set_waits(static_cast<uint32_t>(status.waits.size()));
   out->set_activity(static_cast<v1::Activity>(status.activity));

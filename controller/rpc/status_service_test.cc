@@ -123,6 +123,11 @@ TEST_F(StatusServiceTest, ATokenOfANamespaceListsItsJobsAndNothingElse) {
   }
   EXPECT_EQ(List("*", Observer("*"), &reply).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(WatchEnd("team.*", Observer("team.*"), 1), grpc::StatusCode::INVALID_ARGUMENT);
+  grpc::ClientContext context;
+  Prepare(&context, "team.*", Observer("team.*"));
+  v1::JobStatus status;
+  EXPECT_EQ(stub_->GetJob(&context, v1::GetJobRequest(), &status).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_FALSE(FakeAgent(channel_, "team.*", MakeToken(kKey, "team.*", "member")).Connect("a", "h1"));
 }
 
 TEST_F(StatusServiceTest, AWatchTellsNowAndOnChangeAndEndsWithTheJob) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from streams import Stream
 
 from farandole.launch.dashboard import board, commands, job_table, server
 from farandole.launch.dashboard.history import History
-from farandole.launch.status import jobs, query
+from farandole.launch.status import job_files, jobs, query
 
 WHERE = "of namespace team at h:1"
 
@@ -71,12 +72,10 @@ def rows(table: job_table.JobTable) -> list[dict]:
 
 
 def until_over(table: job_table.JobTable, name: str) -> None:
-    done = threading.Event()
-    for _ in range(1000):
-        if name not in table._watched:
-            return
-        done.wait(0.01)
-    raise AssertionError(f"{name} is watched still")
+    thread = table._watched[name].thread
+    assert thread is not None
+    thread.join(30)
+    assert not thread.is_alive(), f"{name} is watched still"
 
 
 def test_rows_say_what_is_wrong(table: job_table.JobTable) -> None:
@@ -109,13 +108,51 @@ def test_a_job_is_watched_once_somebody_looks_and_until_it_is_over(table: job_ta
     assert table.has("a") and not table.has("c") and watches.begun == []
     with table.looking("a") as first, table.looking("a") as second, table.looking("c") as none:
         assert first is second and first is not None and none is None
+    watches.end("a")
+    until_over(table, "a")
+    table.heard(made("b"))
     with table.looking("a") as third:
         assert third is first, "what was seen of it stays"
-        watches.end("a")
-        until_over(table, "a")
-    assert watches.begun == ["a"]
-    table.heard(made("b"))
-    assert not table.has("a")
+    assert table.has("a") and watches.begun == ["a"]
+
+
+def test_a_job_that_runs_again_is_watched_again(table: job_table.JobTable, watches: Watches) -> None:
+    table.heard(made("a"))
+    with table.looking("a") as first:
+        pass
+    watches.end("a")
+    until_over(table, "a")
+    # The list may have been asked for before the end.
+    table.heard(made("a"))
+    with table.looking("a") as still:
+        assert still is first
+    table.heard(made("a"))
+    with table.looking("a") as again:
+        assert again is not first and again is not None
+    assert watches.begun == ["a", "a"]
+
+
+@pytest.mark.parametrize("code", [query.NO_ANSWER, query.NO_JOB])
+def test_nobody_is_asked_for_a_board_that_is_closed(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while the controller does not answer, or knows nothing of the job."""
+    asked = threading.Event()
+
+    @dataclass(frozen=True)
+    class Away(Target):
+        def watch(self, per_second: int, timeout_s: float = 3.0) -> Iterator[dict]:
+            asked.set()
+            raise query.QueryError(code, "not there")
+            yield
+
+    monkeypatch.setattr(jobs, "AGAIN_S", 0.01)
+    file = job_files.JobFile("a", "h:1", "x", os.getpid(), job_files.start_of(os.getpid()), 1, ())
+    monkeypatch.setattr(job_files.JobFile, "over", lambda self: False)
+    table = job_table.JobTable(WHERE, commands._watch)
+    table.heard([jobs.Job(Away("a", "h:1", token="x"), file)])
+    with table.looking("a"):
+        assert asked.wait(30)
+    table.close()
+    assert table._threads == 0
 
 
 def test_so_many_are_watched_and_who_is_not_looked_at_makes_room(
@@ -135,11 +172,8 @@ def test_so_many_are_watched_and_who_is_not_looked_at_makes_room(
             assert table._threads == 4
     with table.looking("a") as none:
         assert none is None
-    watches.end("b")
-    for _ in range(1000):
-        if table._threads == 3:
-            break
-        threading.Event().wait(0.01)
+    watches.end("c")
+    until_over(table, "c")
     with table.looking("a") as again:
         assert again is not None and again is not a
 
@@ -170,6 +204,16 @@ def test_pages_below_the_list(served: server.Server, watches: Watches) -> None:
     assert page.until(lambda told: told["end"])["end"] == "job team.a is over"
     listing.close()
     page.close()
+
+
+def test_a_browser_too_many_begins_nothing(
+    served: server.Server, watches: Watches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "BROWSERS_MAX", 1)
+    listing = Stream(served.url)
+    listing.until(lambda told: told["jobs"])
+    assert Stream(f"{served.url}team.a/").code == 503 and watches.begun == []
+    listing.close()
 
 
 def test_a_list_is_made_again_or_lost(table: job_table.JobTable) -> None:

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
 from pathlib import Path
 
+import processes
 from elastic_jobs import children_named, training
 
 
@@ -14,6 +17,29 @@ def test_mistakes_of_the_script_are_not_tried_again(tmp_path: Path) -> None:
         assert elastic.job.wait() == 1
     assert len(elastic.job.lines("turn ")) == 2, elastic.job.report()
     assert elastic.job.stderr.count("TensorMismatchError") == 2
+
+
+BEGINS = """
+    import time
+    import light as hvd
+    hvd.init()
+    print("begun", time.monotonic(), flush=True)
+    hvd.shutdown()
+"""
+
+
+def test_the_first_controller_of_a_job_makes_nobody_wait(tmp_path: Path) -> None:
+    """Another one would, for a second after its own start. Of several tries, as this machine may be busy."""
+    script = str(processes.script_file(tmp_path, BEGINS))
+    took = []
+    while not took or (min(took) > 0.8 and len(took) < 6):
+        command = processes.launch_command(1, sys.executable, script, options=("--min-np", "1", "--verbose"))
+        with processes.running(command, tmp_path) as job:
+            job.wait_for(lambda: "listens on" in job.stderr, "the controller")
+            listens = time.monotonic()
+            assert job.wait() == 0, job.report()
+        took.append(float(job.lines("begun ")[0]) - listens)
+    assert min(took) < 0.8, took
 
 
 def test_parts_that_are_killed(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +19,8 @@ import time
 from pathlib import Path
 from queue import Empty, Queue
 
+import namespaces
+import node
 import processes
 from browser import browser
 from streams import Stream
@@ -32,7 +35,7 @@ TREE = "/root/farandole"
 # As docs/kubernetes.md and README.md have it.
 PACKAGES = ("git", "make", "ca-certificates")
 BUILD_S, COMMAND_S, TRAIN_S, ALL_S = 4500.0, 120.0, 900.0, 6000.0
-SHOWN_S = 120.0
+SHOWN_S, END_S = 120.0, 60.0
 # $1: the root; the rest: folders of this machine that pip's settings name, "--", and a command.
 ENTER = """set -eu
 hostname bare
@@ -102,6 +105,11 @@ def copy_files(variables: dict[str, str]) -> None:
             shutil.copy(value, inside)
 
 
+def control_groups() -> set[Path]:
+    """Of clusters of tests, on this machine: theirs are not in a namespace."""
+    return set(node.CGROUPS.glob("*/farandole-test-*"))
+
+
 class Shell:
     """One in the root, to which lines are typed. What it says is shown, and kept as lines."""
 
@@ -118,10 +126,12 @@ class Shell:
             stderr=subprocess.STDOUT,
             text=True,
             bufsize=1,
+            preexec_fn=namespaces.die_with_the_test,
         )
         self._lines: Queue[str | None] = Queue()
         self._end = time.monotonic() + ALL_S
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -164,8 +174,16 @@ class Shell:
         return self._process.wait(COMMAND_S)
 
     def end(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        """Whatever it does: what runs in it gets time to clean up, and is gone when this returns."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        # The last one that could write has ended.
+        self._reader.join(END_S)
 
 
 def see(url: str) -> None:
@@ -215,7 +233,9 @@ def main() -> int:
     if os.geteuid() != 0:
         print("from_bare_root: debootstrap, mounts and a cluster need root", file=sys.stderr)
         return 1
-    lines = section()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(143))
+    lines, groups = section(), control_groups()
     print("from_bare_root: " + shlex.join(lines), flush=True)
     try:
         make_root()
@@ -225,6 +245,9 @@ def main() -> int:
         finally:
             shell.end()
     finally:
+        # Of a cluster that was killed.
+        for group in control_groups() - groups:
+            node.remove_groups(group)
         if not os.environ.get("KEEP"):
             remove_root()
     print("from_bare_root: passed")

@@ -78,9 +78,9 @@ def _add_dashboard(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         "dashboard",
         usage="farandole dashboard [JOB] [--listen HOST:PORT]\n       farandole dashboard --controller HOST:PORT "
         "--job JOB --token-file FILE [--tls-ca FILE | --tls-pinned FILE] [--listen HOST:PORT]",
-        help="shows a job in a browser: ranks, waits, lateness and speed over time, events",
-        description="Serves a page about one job, and prints its URL. The page only reads. Ends with Ctrl-C, or ten "
-        "minutes after the job if nobody looks any more.",
+        help="shows a job, or a list of jobs, in a browser: ranks, waits, lateness and speed over time, events",
+        description="Serves a page about one job, or about several and each of them, and prints its URL. The page only "
+        "reads. Ends with Ctrl-C; that of one job also ten minutes after the job if nobody looks any more.",
     )
     _add_job_flags(parser)
     flags.add_listen(parser)

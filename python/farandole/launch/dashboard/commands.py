@@ -21,7 +21,7 @@ PER_SECOND = 2
 LINGER_S = 600.0
 LOOK_S = 0.5
 # A list of jobs is made again so often, while somebody looks.
-LIST_S = 2.0
+LIST_S = 5.0
 
 
 def say(sentence: str) -> None:
@@ -36,9 +36,9 @@ def _watch(job: Job, history: History) -> str:
         What is to be said of the end.
     """
     try:
-        for answer in job.watch(PER_SECOND):
+        for answer in job.watch(PER_SECOND, lambda: history.closed):
             if history.closed:
-                return ""
+                break
             if isinstance(answer, query.QueryError):
                 history.lost(job.explain(answer))
             else:
@@ -46,6 +46,8 @@ def _watch(job: Job, history: History) -> str:
     except query.QueryError as error:
         history.over("bad", f"the controller tells no more: {error}; start farandole dashboard again")
         return str(error)
+    if history.closed:
+        return ""
     history.over("note", f"job {job.target.job} is over")
     return f"job {job.target.job} is over; the page stays until Ctrl-C, or until nobody looks at it for 10 minutes"
 

@@ -19,12 +19,23 @@ from farandole.launch.status.jobs import Job
 WATCHED_MAX = 16
 
 
+# For threads to end that are told to.
+END_S = 2.0
+
+
 @dataclass
 class _Watched:
-    """A job, and how many browsers look at it."""
+    """A job, how many browsers look at it, and who fills what they see.
 
+    Attributes:
+        ended: the version of the list that there was when nothing more was to be seen; None: it goes on.
+    """
+
+    job: str
     history: History
+    thread: threading.Thread | None = None
     browsers: int = 0
+    ended: int | None = None
 
 
 class JobTable:
@@ -51,7 +62,8 @@ class JobTable:
         self._heard = clock()
         self._versions = 0
         self._closed = False
-        # By name, those first at which nobody has looked for longest. A thread ends some time after what it fills.
+        # By name, those first at which nobody has looked for longest; also when they are over. A thread may end some
+        # time after what it fills.
         self._watched: dict[str, _Watched] = {}
         self._threads = 0
 
@@ -78,9 +90,11 @@ class JobTable:
 
     @contextmanager
     def looking(self, name: str) -> Iterator[History | None]:
-        """The board of a job, which is watched from now on if it was not."""
+        """The board of a job, which is watched from now on if it was not; one that is over is shown as it was."""
         with self._changed:
-            watched = self._watched.get(name) or self._begin(name)
+            watched = self._watched.get(name)
+            if watched is None or self._runs_again(watched):
+                watched = self._begin(name) or watched
             if watched is not None:
                 watched.browsers += 1
         try:
@@ -93,18 +107,24 @@ class JobTable:
                     if self._watched.get(name) is watched:
                         self._watched[name] = self._watched.pop(name)
 
+    def _runs_again(self, watched: _Watched) -> bool:
+        """Whether a list that was begun after the end of what was watched has a job of this name."""
+        return watched.ended is not None and self._versions > watched.ended + 1 and watched.job in self._jobs
+
     def _begin(self, name: str) -> _Watched | None:
         job = self._jobs.get(name)
-        if len(self._watched) >= WATCHED_MAX:
-            unseen = next((name for name, other in self._watched.items() if not other.browsers), None)
-            if unseen is not None:
-                self._watched.pop(unseen).history.close()
-        if job is None or self._closed or len(self._watched) >= WATCHED_MAX or self._threads >= 2 * WATCHED_MAX:
+        if job is None or self._closed or self._threads >= 2 * WATCHED_MAX:
             return None
-        history = History(name, job.command, job.target.controller, among_others=True)
-        made = self._watched[name] = _Watched(history)
+        if name not in self._watched and len(self._watched) >= WATCHED_MAX:
+            unseen = next((name for name, other in self._watched.items() if not other.browsers), None)
+            if unseen is None:
+                return None
+            self._watched.pop(unseen).history.close()
+        made = _Watched(name, History(name, job.command, job.target.controller, among_others=True))
+        made.thread = threading.Thread(target=self._fill, args=(job, made), daemon=True)
+        self._watched[name] = made
         self._threads += 1
-        threading.Thread(target=self._fill, args=(job, made), daemon=True).start()
+        made.thread.start()
         return made
 
     def _fill(self, job: Job, made: _Watched) -> None:
@@ -113,8 +133,7 @@ class JobTable:
         finally:
             with self._changed:
                 self._threads -= 1
-                if self._watched.get(job.target.job) is made:
-                    del self._watched[job.target.job]
+                made.ended = self._versions
 
     def news(self, cursor: Cursor, timeout_s: float) -> str | None:
         """As Board has it: all rows if one of them may be new."""
@@ -135,6 +154,10 @@ class JobTable:
             self._changed.notify_all()
         for one in watched:
             one.history.close()
+        until = time.monotonic() + END_S
+        for one in watched:
+            if one.thread is not None:
+                one.thread.join(max(0.0, until - time.monotonic()))
 
 
 def _row(job: Job) -> dict[str, Any]:

@@ -167,26 +167,33 @@ class _Handler(BaseHTTPRequestHandler):
         if len(self.path.split("/")) < 3 or len(names) > 1 or (names and not board.has(names[0])):
             return self._refuse(404, "there is no such page, or its job is over")
         if wanted == "events":
-            with board.looking(names[0]) if names else nullcontext(board) as shown:
-                return self._events(shown)
+            return self._events(board, names)
         wanted = wanted or (JOB_PAGE if names else board.page)
         if wanted not in self.server.files:
             return self._refuse(404, "there is no such page")
         kind = TYPES[Path(wanted).suffix]
         self._answer(200, f"{kind}; charset=utf-8", self.server.files[wanted])
 
-    def _events(self, board: Board | None) -> None:
-        if board is None or not self.server.admit(1):
+    def _events(self, board: Board, names: list[str]) -> None:
+        if not self.server.admit(1):
             return self._refuse(503, f"{BROWSERS_MAX} browsers look already; close one of them")
         try:
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
-            self._head(200, "text/event-stream; charset=utf-8")
-            self.wfile.write(b"retry: 1000\n")
-            cursor = Cursor()
-            while (news := board.news(cursor, BEAT_S)) is not None:
-                self.wfile.write(f"data: {news}\n\n".encode())
+            with board.looking(names[0]) if names else nullcontext(board) as shown:
+                if shown is None:
+                    return self._refuse(
+                        503, "no room to watch this job: as many are looked at as may be, or it is over"
+                    )
+                self._tell(shown)
         finally:
             self.server.admit(-1)
+
+    def _tell(self, board: Board) -> None:
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+        self._head(200, "text/event-stream; charset=utf-8")
+        self.wfile.write(b"retry: 1000\n")
+        cursor = Cursor()
+        while (news := board.news(cursor, BEAT_S)) is not None:
+            self.wfile.write(f"data: {news}\n\n".encode())
 
     def _refuse(self, code: int, sentence: str) -> None:
         self._answer(code, "text/plain; charset=utf-8", f"{sentence}\n".encode())

@@ -69,11 +69,13 @@ class Job:
         """The status in short, a JobSummary: as `find` has seen it where there was a list, or as of now."""
         return self._listed if self._listed is not None else view.summarize(self.get())
 
-    def watch(self, per_second: int) -> Iterator[dict[str, Any] | query.QueryError]:
-        """Statuses, and once per outage each reason why there is none; ends when the job is over."""
+    def watch(
+        self, per_second: int, enough: Callable[[], bool] = lambda: False
+    ) -> Iterator[dict[str, Any] | query.QueryError]:
+        """Statuses, and once per outage each reason why there is none; ends when the job is over, or it is `enough`."""
         seen, said = False, set[int]()
         without_agent: float | None = None  # since when
-        while not self.over():
+        while not self.over() and not enough():
             try:
                 for status in self.target.watch(per_second):
                     seen, without_agent = True, None

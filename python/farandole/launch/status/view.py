@@ -95,7 +95,7 @@ def summarize(status: dict[str, Any]) -> dict[str, Any]:
     awaited = status["divergence"] or (status["waits"][0]["text"] if status["waits"] else "")
     return {
         **{name: status[name] for name in ("job", "state", "activity", "size", "bytesPerSecond")},
-        "unresponsive": sum(not member["responsive"] for member in status["members"]),
+        "unresponsive": sum(not (member["responsive"] or member["left"]) for member in status["members"]),
         "trouble": "; ".join(filter(None, (awaited, status["reason"]))),
     }
 

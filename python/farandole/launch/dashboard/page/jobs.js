@@ -3,6 +3,9 @@
 import { SILENT_MS, listen } from "./stream.js";
 import { byId, bytesText, countText, durationText, fill, make, numberText, put } from "./text.js";
 
+// The server makes the list again every five seconds, and waits for three for a controller.
+const OLD_MS = 15000;
+
 const seen = { about: null, jobs: [], toldAt: performance.now() };
 
 function take({ jobs, ...about }) {
@@ -35,8 +38,9 @@ function fillRow(row, job) {
 function drawBanner() {
   const { about, toldAt } = seen;
   const silentMs = performance.now() - toldAt;
-  let alert = about?.outage ? about.outage.text : "";
   let ageMs = about ? (about.now - about.heard) * 1000 + silentMs : silentMs;
+  let alert = about?.outage ? about.outage.text : "";
+  if (!alert && ageMs > OLD_MS) alert = "the list is old: a controller takes long to answer";
   if (silentMs > SILENT_MS) {
     alert = "farandole dashboard does not answer: the process that serves this page, or the way to it, is gone";
     ageMs = silentMs;
