@@ -9,6 +9,7 @@ docs/decisions is not written. What `pip install .` makes, for this machine alon
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -23,7 +24,7 @@ from stage import (
     CARRIED_PACKAGES,
     COMPILED_IN_PACKAGES,
     PLATFORM_PACKAGES,
-    package_of,
+    packages_of,
     run,
     shared_libraries,
     stage_alias,
@@ -37,12 +38,12 @@ GLIBC_FLOOR = (2, 34)
 
 def carried_packages(executables: list[Path]) -> dict[str, set[str]]:
     """Debian packages whose libraries go into the wheel, each with the sonames."""
+    libraries = {item for executable in executables for item in shared_libraries(executable).items()}
+    owners = packages_of(path for _, path in libraries)
     packages: dict[str, set[str]] = {}
-    for executable in executables:
-        for soname, path in shared_libraries(executable).items():
-            package = package_of(path)
-            if package not in PLATFORM_PACKAGES:
-                packages.setdefault(package, set()).add(soname)
+    for soname, path in libraries:
+        if owners[path] not in PLATFORM_PACKAGES:
+            packages.setdefault(owners[path], set()).add(soname)
     return packages
 
 
@@ -75,10 +76,17 @@ def write_alias() -> Path:
     return wheel
 
 
+def made_of(plain: Path) -> str:
+    """A sum of all that `repair` makes the wheel of: the libraries that it carries are this machine's."""
+    parts = [plain.read_bytes(), Path(__file__).read_bytes(), run("dpkg-query", "-W").encode()]
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+
 def main() -> int:
-    """Builds the wheels from bazel-bin and prints their paths and sizes."""
-    shutil.rmtree(OUT, ignore_errors=True)
-    stage = OUT / "stage"
+    """Builds the wheels from bazel-bin, or keeps those that are there, and prints their paths and sizes."""
+    stage, dist, mark = OUT / "stage", OUT / "dist", OUT / "made_of"
+    for folder in (stage, OUT / "alias", OUT / "plain"):
+        shutil.rmtree(folder, ignore_errors=True)
     stage.mkdir(parents=True)
     # The same commit gives the same bytes; auditwheel wants to be told.
     os.environ["SOURCE_DATE_EPOCH"] = str(moment_s())
@@ -87,7 +95,14 @@ def main() -> int:
     plain = OUT / "plain" / f"{FARANDOLE.stem}-{PLAIN_TAG}.whl"
     plain.parent.mkdir()
     write_wheel(stage, plain)
-    for wheel in (repair(plain, set().union(*packages.values())), write_alias()):
+    wanted = made_of(plain)
+    if not mark.exists() or mark.read_text() != wanted or len(list(dist.glob("*.whl"))) != 2:
+        mark.unlink(missing_ok=True)
+        shutil.rmtree(dist, ignore_errors=True)
+        repair(plain, set().union(*packages.values()))
+    write_alias()
+    mark.write_text(wanted)
+    for wheel in sorted(dist.glob("*.whl")):
         print(f"{wheel.relative_to(ROOT)}: {wheel.stat().st_size / 2**20:.2f} MiB")
     return 0
 
