@@ -52,7 +52,7 @@ test: deps kernels  ## lint, build and every test; ends with "N passed, M failed
 	@scripts/install_deps.sh --compose
 	@$(VENV)/python scripts/run_tests.py $(AFTER)
 
-BESIDE := test-nccl test-rdma test-jax test-jax-floor test-tensorflow test-tensorflow-floor test-keras test-keras-2 \
+BESIDE := environments test-nccl test-rdma test-jax test-jax-floor test-tensorflow test-tensorflow-floor test-keras test-keras-2 \
 	test-mxnet test-apptainer test-monitoring test-systemd test-dashboard test-torch-floor wheel-test test-kubernetes-short
 
 .PHONY: test-all
@@ -141,7 +141,8 @@ test-tsan: deps  ## the C++ tests that do without gRPC under ThreadSanitizer
 AT_A_TIME := -n$(shell expr $$(nproc) \* 3 / 2) --dist=worksteal
 
 FRONT_END := tests/api $(patsubst %,tests/multiprocess/test_%.py,collectives gradients optimizers sets)
-TORCH ?= 2.1.0
+TORCH_FLOOR := 2.1.0
+TORCH ?= $(TORCH_FLOOR)
 
 .PHONY: test-torch
 test-torch: deps product  ## the tests of the front end with another torch: make test-torch TORCH=2.14.1
@@ -150,7 +151,7 @@ test-torch: deps product  ## the tests of the front end with another torch: make
 
 .PHONY: test-torch-floor
 test-torch-floor:  ## the same with the oldest torch that is supported
-	@$(MAKE) --no-print-directory test-torch TORCH=2.1.0
+	@$(MAKE) --no-print-directory test-torch TORCH=$(TORCH_FLOOR)
 
 .PHONY: test-nccl
 test-nccl: deps kernels product  ## NVIDIA's own NCCL and ptxas, without a GPU: our declarations, loading, version, ids, what a failure says; our kernels
@@ -164,6 +165,7 @@ IN_GUESTS := $(addprefix //tests/conformance:,channel_test ending_test pairing_t
 
 # The newest for Python 3.11.
 JAX ?= 0.10.2
+JAX_FLOOR := 0.4.35
 JAX_TESTS ?= tests/with_jax
 
 .PHONY: test-jax
@@ -174,9 +176,12 @@ test-jax: deps product  ## the front end for JAX; with another release: make tes
 
 .PHONY: test-jax-floor
 test-jax-floor:  ## the collectives with the oldest release of JAX that is supported
-	@$(MAKE) --no-print-directory test-jax JAX=0.4.35 JAX_TESTS="tests/with_jax -k 'numpy and (2 or 3)'"
+	@$(MAKE) --no-print-directory test-jax JAX=$(JAX_FLOOR) JAX_TESTS="tests/with_jax -k 'numpy and (2 or 3)'"
 
 TENSORFLOW ?= 2.21.0
+TENSORFLOW_FLOOR := 2.13.1
+# The last release that has it.
+TENSORFLOW_OF_KERAS_2 := 2.15.1
 TENSORFLOW_TESTS ?= tests/with_tensorflow
 
 .PHONY: test-tensorflow
@@ -187,7 +192,7 @@ test-tensorflow: deps product  ## the front end for TensorFlow; with another rel
 
 .PHONY: test-tensorflow-floor
 test-tensorflow-floor:  ## what is shared by all, with the oldest release of TensorFlow that is supported
-	@$(MAKE) --no-print-directory test-tensorflow TENSORFLOW=2.13.1 \
+	@$(MAKE) --no-print-directory test-tensorflow TENSORFLOW=$(TENSORFLOW_FLOOR) \
 	  TENSORFLOW_TESTS="tests/with_tensorflow -k '(numpy or arithmetic or xla) and 2 or normalisation and 3'"
 
 KERAS ?= 3.15.1
@@ -200,8 +205,8 @@ test-keras: deps product  ## the front ends for Keras 3 on TensorFlow, JAX and P
 
 .PHONY: test-keras-2
 test-keras-2: deps product  ## the same for Keras 2, in the last release of TensorFlow that has it
-	@scripts/install_deps.sh --tensorflow 2.15.1
-	@PATH="$(CURDIR)/.deps/tensorflow-2.15.1/bin:$$PATH" python -m pytest -q -rs $(AT_A_TIME) \
+	@scripts/install_deps.sh --tensorflow $(TENSORFLOW_OF_KERAS_2)
+	@PATH="$(CURDIR)/.deps/tensorflow-$(TENSORFLOW_OF_KERAS_2)/bin:$$PATH" python -m pytest -q -rs $(AT_A_TIME) \
 	  --junitxml=build/test/test-keras-2.xml tests/with_keras
 
 MXNET ?= 1.9.1
@@ -211,6 +216,13 @@ test-mxnet: deps product  ## the front end for MXNet; with another release: make
 	@scripts/install_deps.sh --mxnet $(MXNET)
 	@PATH="$(CURDIR)/.deps/mxnet-$(MXNET)/bin:$$PATH" python -m pytest -q -rs $(AT_A_TIME) \
 	  --junitxml=build/test/test-mxnet.xml tests/with_mxnet
+
+# Two at a time: pip computes on one core.
+.PHONY: environments
+environments: deps  ## the environments of all frameworks, which their tests would make one after the other
+	@printf '%s\n' 'torch $(TORCH_FLOOR)' 'keras $(KERAS)' 'tensorflow $(TENSORFLOW)' 'tensorflow $(TENSORFLOW_FLOOR)' \
+	  'tensorflow $(TENSORFLOW_OF_KERAS_2)' 'jax $(JAX)' 'jax $(JAX_FLOOR)' 'mxnet $(MXNET)' | \
+	  xargs -P2 -I% sh -c 'scripts/install_deps.sh --%'
 
 .PHONY: test-rdma
 test-rdma: deps  ## RDMA between emulated machines, with Soft-RoCE; skipped where there is no emulator
@@ -304,13 +316,13 @@ bench-elastic: deps product  ## kill -9 to the first step of the other workers, 
 # TensorFlow: the last release that Horovod 0.28.1 can be built for.
 .PHONY: bench-frameworks
 bench-frameworks: deps product  ## the front ends beside their frameworks and Horovod 0.28.1 for TensorFlow; build/bench/frameworks.json
-	@scripts/install_deps.sh --tensorflow 2.15.1
-	@scripts/install_horovod.sh --tensorflow 2.15.1
+	@scripts/install_deps.sh --tensorflow $(TENSORFLOW_OF_KERAS_2)
+	@scripts/install_horovod.sh --tensorflow $(TENSORFLOW_OF_KERAS_2)
 	@scripts/install_deps.sh --keras $(KERAS)
 	@scripts/install_deps.sh --jax $(JAX)
 	@scripts/install_deps.sh --mxnet $(MXNET)
-	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_frameworks.py $(CURDIR)/.deps/tensorflow-2.15.1 \
-	  $(CURDIR)/.deps/horovod-tensorflow-2.15.1 $(CURDIR)/.deps/keras-$(KERAS) $(CURDIR)/.deps/jax-$(JAX) \
+	@FARANDOLE_BENCH_QUICK=$(QUICK) $(VENV)/python tests/bench/bench_frameworks.py $(CURDIR)/.deps/tensorflow-$(TENSORFLOW_OF_KERAS_2) \
+	  $(CURDIR)/.deps/horovod-tensorflow-$(TENSORFLOW_OF_KERAS_2) $(CURDIR)/.deps/keras-$(KERAS) $(CURDIR)/.deps/jax-$(JAX) \
 	  $(CURDIR)/.deps/mxnet-$(MXNET)
 
 .PHONY: wheel
