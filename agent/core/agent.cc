@@ -27,6 +27,8 @@ constexpr int64_t kAnnouncementsMs = 1;
 constexpr int64_t kOutageMs = 1000;
 // Pods start in any order, and names of DNS may not be there yet.
 constexpr int64_t kFirstOutageMs = 5000;
+// Between two reasons of one outage.
+constexpr int64_t kOutageAgainMs = 10000;
 // Longer than a loaded machine keeps a process waiting.
 constexpr int64_t kStandstillMs = 5000;
 constexpr char kLeftCause[] = "has left the job";
@@ -130,20 +132,23 @@ void Agent::LogLink(const LinkState& state) {
       log_(absl::StrCat("connected to the controller at ", config_.link.channel.address, link_was_up_ ? " again" : ""));
     }
     outage_logged_ = false;
+    outage_text_.clear();
     link_was_up_ = true;
   } else if (state.permanent) {
     // Also after an outage that was told: this is why it gives up.
     log_(state.text);
     outage_logged_ = true;
-  } else if (outage_timer_ == 0 && !outage_logged_) {
-    const int64_t wait_ms = link_was_up_ ? kOutageMs : kFirstOutageMs;
+  } else if (outage_timer_ == 0 && state.text != outage_text_) {
+    const int64_t wait_ms = outage_logged_ ? kOutageAgainMs : link_was_up_ ? kOutageMs : kFirstOutageMs;
     outage_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(wait_ms), [this] { LogOutage(); });
   }
 }
 
 void Agent::LogOutage() {
   outage_timer_ = 0;
-  if (!outage_logged_) log_(link_.state().text);
+  if (link_.state().text == outage_text_) return;
+  outage_text_ = link_.state().text;
+  log_(outage_text_);
   outage_logged_ = true;
 }
 

@@ -149,6 +149,7 @@ class Agent {
   EventLoop::TimerId announcements_timer_ = 0;
   bool link_was_up_ = false;
   bool outage_logged_ = false;
+  std::string outage_text_;  // as it was logged
 };
 
 }  // namespace farandole::agent::core

@@ -21,6 +21,8 @@ constexpr int64_t kStandstillMs = 1000;
 constexpr int64_t kCatchUpMs = 1000;
 // Between two sentences about limits.
 constexpr int64_t kSayFullMs = 60000;
+// Namespaces of which one is said in that time.
+constexpr size_t kSaidFullMax = 64;
 
 absl::Status ShuttingDown() { return absl::UnavailableError("the controller is shutting down"); }
 
@@ -117,9 +119,12 @@ void Hub::Audit(const char* event, const std::string& job, const AgentHello& hel
 }
 
 // To who reads the log only, and now and then: the audit log has each.
-void Hub::SayFull(const absl::Status& why) {
-  if (clock_->Now() < say_full_) return;
-  say_full_ = clock_->Now().PlusMs(kSayFullMs);
+void Hub::SayFull(absl::string_view name, const absl::Status& why) {
+  const TimePoint now = clock_->Now();
+  for (auto it = said_full_.begin(); it != said_full_.end();) {
+    it = now.MsSince(it->second) >= kSayFullMs ? said_full_.erase(it) : std::next(it);
+  }
+  if (said_full_.size() >= kSaidFullMax || !said_full_.emplace(name, now).second) return;
   log_->Write(LogLevel::kWarning, why.message());
 }
 
@@ -264,7 +269,7 @@ bool Hub::Opened(const std::shared_ptr<AgentStream>& stream, const std::string& 
     return false;
   }
   const absl::Status limits = CheckLimits(job, hello);
-  if (!limits.ok() && limits.message() != kComebackFirst) SayFull(limits);
+  if (!limits.ok() && limits.message() != kComebackFirst) SayFull(NamespaceOf(job), limits);
   const auto found = limits.ok() ? FindOrMake(job) : limits;
   if (!found.ok()) {
     Refused(*stream, job, hello, found.status());

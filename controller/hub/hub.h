@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -129,7 +130,7 @@ class Hub {
   size_t JobsIn(absl::string_view name) const;
   size_t AgentsIn(absl::string_view name) const;
   size_t StreamsIn(absl::string_view name) const;
-  void SayFull(const absl::Status& why);
+  void SayFull(absl::string_view name, const absl::Status& why);
   void Audit(const char* event, const std::string& job, const AgentHello& hello, const std::string& peer,
              const absl::Status& why) const;
   std::unique_ptr<Entry> Make(const std::string& job, uint64_t incarnation) const;
@@ -162,7 +163,7 @@ class Hub {
   TimePoint armed_ = TimePoint::Infinite();  // the wake-up that was asked for
   TimePoint catching_up_until_;              // after a standstill; long ago if there was none
   const TimePoint began_;
-  TimePoint say_full_;  // the next time
+  std::map<std::string, TimePoint> said_full_;  // by namespace, the last time
   bool shut_down_ = false;
   std::function<void()> when_empty_;  // null: nobody asks
 };

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/hub/fakes_testing.h"
 #include "controller/hub/hub.h"
+#include "controller/hub/noted_log_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -15,7 +16,9 @@ class HubNamespacesTest : public ::testing::Test {
  protected:
   HubNamespacesTest() {
     HubConfig& config = config_;
-    config.limits_of = [this](absl::string_view name) { return name == "team" ? team_ : NamespaceLimits(); };
+    config.limits_of = [this](absl::string_view name) {
+      return name == "other" ? other_ : name == "team" ? team_ : NamespaceLimits();
+    };
     config.audit = [this](const audit::AuditEvent& event) {
       told_.push_back(absl::StrCat(event.event, " ", event.job, " ", event.agent, " ", event.why));
     };
@@ -35,8 +38,8 @@ class HubNamespacesTest : public ::testing::Test {
 
   HubConfig config_;
   FakeClock clock_;
-  Log log_{LogLevel::kError};
-  NamespaceLimits team_{2, 3};
+  NotedLog log_;
+  NamespaceLimits team_{2, 3}, other_;
   std::vector<std::string> told_;
   std::unique_ptr<Hub> hub_;
 };
@@ -69,6 +72,22 @@ TEST_F(HubNamespacesTest, WhatTheyHaveIsToldOfThoseThatHaveJobs) {
   EXPECT_THAT(lines, ::testing::ElementsAre("default 1 1", "other 1 1", "team 1 3"));
   EXPECT_EQ(told[0].limits, NamespaceLimits());
   EXPECT_EQ(told[2].limits, team_);
+}
+
+TEST_F(HubNamespacesTest, TheLogNamesEachThatIsFullOnceAMinute) {
+  team_.jobs_max = other_.jobs_max = 1;
+  for (const char* job : {"team.a", "other.a"}) Join(job);
+  log_.Take();
+  for (const char* job : {"team.b", "other.b", "team.c"}) Join(job);
+  const std::string team = "namespace team has 1 of the 1 jobs that this controller's limits allow it";
+  const std::string other = "namespace other has 1 of the 1 jobs that this controller's limits allow it";
+  EXPECT_THAT(log_.Take(), ::testing::ElementsAre(team, other));
+  clock_.now = clock_.now.PlusMs(59999);
+  Join("team.b");
+  EXPECT_THAT(log_.Take(), ::testing::ElementsAre());
+  clock_.now = clock_.now.PlusMs(1);
+  Join("team.b");
+  EXPECT_THAT(log_.Take(), ::testing::ElementsAre(team));
 }
 
 TEST_F(HubNamespacesTest, AgentsAreBoundedAndOneThatComesAgainIsNoOther) {

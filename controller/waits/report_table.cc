@@ -55,8 +55,12 @@ void ReportTable::Store(Rank rank, const WorkerReport& report, TimePoint now) {
   Entry& entry = entries_[rank.value()];
   Traffic traffic{report.batches,    report.tensors,      report.bytes,
                   report.cache_hits, report.cache_misses, report.messages};
-  const auto total = Fields(&total_), before = Fields(&entry.traffic), after = Fields(&traffic);
-  for (size_t i = 0; i < total.size(); ++i) *total[i] += *after[i] - *before[i];
+  const auto total = Fields(&total_), gained = Fields(&gained_), before = Fields(&entry.traffic),
+             after = Fields(&traffic);
+  for (size_t i = 0; i < total.size(); ++i) {
+    *total[i] += *after[i] - *before[i];
+    if (entry.any) *gained[i] += *after[i] - *before[i];
+  }
   if (report.phase > phase_) {
     phase_ = report.phase;
     phase_since_ = now;

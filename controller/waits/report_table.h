@@ -30,6 +30,8 @@ class ReportTable {
   uint64_t AgeMs(Rank rank, TimePoint now) const;
   // Of all ranks together.
   const Traffic& total() const { return total_; }
+  // Of it what was done under this controller: not what a rank's first report has, which may be of an earlier time.
+  const Traffic& gained() const { return gained_; }
   // Of one rank; zeros if it has measured nothing.
   DeviceTime DeviceTimeOf(Rank rank) const;
 
@@ -72,7 +74,7 @@ class ReportTable {
   const int size_;
   std::vector<Entry> entries_;            // empty before the first report
   std::vector<DeviceTime> device_times_;  // empty before the first one that has any
-  Traffic total_;
+  Traffic total_, gained_;
   std::string communicates_by_;
   // The newest phase that was reported, and when that was first.
   uint32_t phase_ = 0;

@@ -93,6 +93,19 @@ TEST(ReportTableTest, CountersAreSummedAndReplaced) {
   EXPECT_EQ(table.AgeMs(Rank(0), kNow.PlusMs(700)), 700u);
 }
 
+TEST(ReportTableTest, WhatARankHadDoneBeforeItsFirstReportIsNotGained) {
+  ReportTable table(2);
+  WorkerReport report;
+  for (const uint64_t bytes : {1000000, 1000300}) {
+    report.bytes = bytes;
+    table.Store(Rank(0), report, kNow);
+  }
+  report.bytes = 2000000;
+  table.Store(Rank(1), report, kNow);
+  EXPECT_EQ(table.total().bytes, 3000300u);
+  EXPECT_EQ(table.gained().bytes, 300u);
+}
+
 TEST(ReportTableTest, TimesOfGpusAreThoseOfTheLastReport) {
   ReportTable table(2);
   EXPECT_EQ(table.DeviceTimeOf(Rank(1)).batches, 0u) << "nobody has reported";

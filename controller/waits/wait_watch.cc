@@ -35,7 +35,7 @@ void WaitWatch::Announced(Rank rank, TimePoint first, bool last, TimePoint now) 
 
 void WaitWatch::Reported(Rank rank, const WorkerReport& report, TimePoint now) {
   reports_.Store(rank, report, now);
-  rates_.Note(reports_.total(), now);
+  rates_.Note(reports_.gained(), now);
   Arm(now);
 }
 
@@ -95,7 +95,7 @@ void WaitWatch::FillStatus(const std::vector<OpenWait>& waits, TimePoint now, Jo
   status->divergence = divergence_;
   status->traffic = reports_.total();
   status->communicates_by = reports_.communicates_by();
-  const RateMeter::Rates rates = rates_.At(reports_.total(), now);
+  const RateMeter::Rates rates = rates_.At(reports_.gained(), now);
   status->batches_per_second = rates.batches_per_second;
   status->tensors_per_second = rates.tensors_per_second;
   status->bytes_per_second = rates.bytes_per_second;

@@ -168,7 +168,10 @@ def test_an_outage_and_the_end_are_told() -> None:
     clock.now += 4
     seen.lost("it does not answer")
     told = news(seen, cursor)
-    assert told["outage"] == {"since": 1000.0, "text": "it does not answer"} and told["status"]["size"] == 2
+    assert (
+        told["outage"] == {"since": 1000.0, "text": "it does not answer", "answered": False}
+        and told["status"]["size"] == 2
+    )
     assert told["events"][-1]["kind"] == "bad"
     clock.now += 8
     seen.heard(job_statuses.status(2))
@@ -426,7 +429,7 @@ NO_AGENT = query.QueryError(query.NO_JOB, "no agent of job run-1 has connected")
             # Longer than the controller waits for an agent, and no longer.
             47 * [NO_AGENT],
             [
-                ("bad", "no agent of job run-1 is connected; it counts as over after 45 s without one"),
+                ("note", "no agent of job run-1 is connected; it counts as over after 45 s without one"),
                 ("note", "job run-1 is over"),
             ],
         ),
@@ -439,7 +442,8 @@ NO_AGENT = query.QueryError(query.NO_JOB, "no agent of job run-1 has connected")
 def test_a_controller_goes_away_comes_back_and_tells_no_more(
     monkeypatch: pytest.MonkeyPatch, last: list[query.QueryError], ends: list[tuple[str, str]]
 ) -> None:
-    monkeypatch.setattr(jobs, "AGAIN_S", 0)
+    for name in ("AGAIN_S", "WITHOUT_AGENT_AGAIN_S"):
+        monkeypatch.setattr(jobs, name, 0)
     calm = job_statuses.status(2)
     again = {**calm, "controllerIncarnation": "8"}
     monkeypatch.setattr(Controller, "script", [calm, GONE, GONE, GONE, again, *last])
@@ -454,7 +458,8 @@ def test_a_controller_goes_away_comes_back_and_tells_no_more(
 
 
 def test_a_job_without_an_agent_for_a_while_is_not_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "AGAIN_S", 0)
+    for name in ("AGAIN_S", "WITHOUT_AGENT_AGAIN_S"):
+        monkeypatch.setattr(jobs, name, 0)
     calm = job_statuses.status(2)
     # An elastic job between two pods; a controller that was started again, twice, before its agents were back.
     script = [calm, *40 * [NO_AGENT], calm, GONE, *40 * [NO_AGENT], GONE, *40 * [NO_AGENT], calm, *47 * [NO_AGENT]]

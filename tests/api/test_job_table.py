@@ -144,7 +144,8 @@ def test_nobody_is_asked_for_a_board_that_is_closed(code: int, monkeypatch: pyte
             raise query.QueryError(code, "not there")
             yield
 
-    monkeypatch.setattr(jobs, "AGAIN_S", 0.01)
+    for name in ("AGAIN_S", "WITHOUT_AGENT_AGAIN_S"):
+        monkeypatch.setattr(jobs, name, 0.01)
     file = job_files.JobFile("a", "h:1", "x", os.getpid(), job_files.start_of(os.getpid()), 1, ())
     monkeypatch.setattr(job_files.JobFile, "over", lambda self: False)
     table = job_table.JobTable(WHERE, commands._watch)
@@ -197,6 +198,7 @@ def test_pages_below_the_list(served: server.Server, watches: Watches) -> None:
     told = page.until(lambda told: told["status"])
     assert told["job"] == "team.a" and told["amongOthers"] and watches.begun == ["team.a"]
     assert served.browsers == 2
+    assert urlopen(f"{served.url}team.a", timeout=10).url == f"{served.url}team.a/"
     for path in ("team.c/", "team.c/events", "team.a/x/", "team.a/x/events", "team.a/nothing", "../team.a/"):
         with pytest.raises(OSError, match="404|403"):
             urlopen(served.url + path, timeout=10)
@@ -204,6 +206,23 @@ def test_pages_below_the_list(served: server.Server, watches: Watches) -> None:
     assert page.until(lambda told: told["end"])["end"] == "job team.a is over"
     listing.close()
     page.close()
+
+
+def test_who_comes_after_a_while_does_not_read_that_the_list_is_old(table: job_table.JobTable) -> None:
+    asked = []
+
+    def find() -> list[jobs.Job]:
+        asked.append(json.loads(table.news(board.Cursor(), 0.0))["asked"])
+        return made("a")
+
+    table.fill(lambda: made("b"))
+    # A browser looks, and that is a reason to ask at once.
+    assert [row["job"] for row in rows(table)] == ["b"]
+    table.wait(30)
+    table.fill(find)
+    (since,) = asked
+    told = json.loads(table.news(board.Cursor(), 0.0))
+    assert since is not None and told["asked"] is None and [row["job"] for row in told["jobs"]] == ["a"]
 
 
 def test_a_browser_too_many_begins_nothing(
@@ -217,12 +236,12 @@ def test_a_browser_too_many_begins_nothing(
 
 
 def test_a_list_is_made_again_or_lost(table: job_table.JobTable) -> None:
-    commands._list_again(table, lambda: made("x"))
+    table.fill(lambda: made("x"))
     assert [row["job"] for row in rows(table)] == ["x"]
 
     def gone() -> list[jobs.Job]:
         raise query.QueryError(query.NO_ANSWER, "the controller at h:1 does not answer")
 
-    commands._list_again(table, gone)
+    table.fill(gone)
     told = json.loads(table.news(board.Cursor(), 0.0))
     assert told["outage"]["text"] == "the controller at h:1 does not answer" and len(told["jobs"]) == 1

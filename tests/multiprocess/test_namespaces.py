@@ -79,7 +79,7 @@ def test_the_jobs_of_a_namespace_are_listed_and_shown(tmp_path: Path) -> None:
             assert done.wait() == 0 and not done.stderr, done.report()
             return done.stdout
 
-        assert asked() == f"the controller at {made.address} has no job team.*\n" and asked("--json") == ""
+        assert asked() == f"the controller at {made.address} has no job of namespace team\n" and asked("--json") == ""
         listing = Stream(url_of(dashboard := farandole("dashboard")))
         assert listing.news()["jobs"] == []
         trained = {
@@ -121,6 +121,23 @@ def test_who_waits_for_room_gets_it_when_another_job_ends(tmp_path: Path) -> Non
         await_steps(second)
         (tmp_path / "enough").touch()
         assert second.wait() == 0, second.report()
+
+
+def test_who_waits_says_why_now_and_not_why_at_first(tmp_path: Path) -> None:
+    limits = tmp_path / "limits"
+    write(limits, "* jobs=1\n")
+    with controller(tmp_path, "--limits-file", str(limits)) as made, ExitStack() as stack:
+        both = [
+            stack.enter_context(training(tmp_path, made.address, job=f"team.{name}", start_timeout_s=90))
+            for name in ("first", "second")
+        ]
+        (waits,) = both[0].wait_for(
+            lambda: [job for job in both if NO_ROOM in job.stderr], "the reason why one of them waits"
+        )
+        assert "this controller has just begun" in waits.stderr[: waits.stderr.index(NO_ROOM)], waits.report()
+        (tmp_path / "enough").touch()
+        for job in both:
+            assert job.wait() == 0, job.report()
 
 
 def test_a_restarted_controller_gives_nobodys_place_away(tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def test_several_jobs_are_listed_and_each_has_its_page(page: Page) -> None:
     page.ask("document.querySelector('#all').click()")
     page.wait_for_text("#where", "3 jobs of namespace vision")
     table.lost("the controller at controller.farandole:7000 does not answer")
-    page.wait_for_text("#banner", "the controller at controller.farandole:7000 does not answer for ")
+    page.wait_for_text("#banner", "the controller at controller.farandole:7000 does not answer shown: what there was ")
     table.heard([])
     page.wait_for_text("#none", "no job runs there")
     assert page.ask("document.querySelector('#banner').hidden")

@@ -40,7 +40,7 @@ def _watch(job: Job, history: History) -> str:
             if history.closed:
                 break
             if isinstance(answer, query.QueryError):
-                history.lost(job.explain(answer))
+                history.lost(job.explain(answer), answer.code == query.NO_JOB)
             else:
                 history.heard(answer)
     except query.QueryError as error:
@@ -81,19 +81,12 @@ def _show_all(where: str, jobs: list[Job], find_jobs: Callable[[], list[Job]], a
     try:
         print(f"the jobs {where} are shown at {serving.url} (Ctrl-C ends this)", flush=True)
         while True:
-            time.sleep(LIST_S)
+            table.wait(LIST_S)
             # Nobody is asked for nobody.
             if serving.browsers:
-                _list_again(table, find_jobs)
+                table.fill(find_jobs)
     finally:
         end()
-
-
-def _list_again(table: JobTable, find_jobs: Callable[[], list[Job]]) -> None:
-    try:
-        table.heard(find_jobs())
-    except (query.QueryError, UsageError, OSError) as error:
-        table.lost(str(error))
 
 
 def _terminate(*_: object) -> NoReturn:

@@ -109,7 +109,8 @@ def between(before: Status, after: Status) -> list[Event]:
     found: list[Event] = []
     if after["controllerIncarnation"] != before["controllerIncarnation"]:
         found.append(("note", "the controller was started again"))
-    if _generation(after) != _generation(before):
+    # 0: another run of the job has begun to gather.
+    if _generation(after) not in (0, _generation(before)):
         text = f"generation {_generation(after)}: {_place(after)}"
         # While a job gathers, its size is that of the next one.
         known = before["size"] and before["state"] != "JOB_STATE_GATHERING"

@@ -80,11 +80,11 @@ class History:
                 self._samples_all += 1
             self._changed.notify_all()
 
-    def lost(self, reason: str) -> None:
-        """The controller does not answer, or knows nothing of the job."""
+    def lost(self, reason: str, answered: bool = False) -> None:
+        """The controller does not answer, or has `answered` that it knows nothing of the job."""
         with self._changed:
-            self._outage = {"since": self._heard, "text": reason}
-            self._tell("bad", reason)
+            self._outage = {"since": self._heard, "text": reason, "answered": answered}
+            self._tell("note" if answered else "bad", reason)
             self._contacts += 1
             self._changed.notify_all()
 

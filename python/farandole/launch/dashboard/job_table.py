@@ -12,6 +12,7 @@ from typing import Any
 
 from farandole.launch.dashboard.board import Cursor
 from farandole.launch.dashboard.history import History
+from farandole.launch.settings.flags import UsageError
 from farandole.launch.status import query, view
 from farandole.launch.status.jobs import Job
 
@@ -60,26 +61,43 @@ class JobTable:
         self._rows: list[dict[str, Any]] = []
         self._outage: dict[str, Any] | None = None
         self._heard = clock()
+        self._asked: float | None = None
         self._versions = 0
+        # A browser has come, for which the list may be old.
+        self._wanted = threading.Event()
         self._closed = False
         # By name, those first at which nobody has looked for longest; also when they are over. A thread may end some
         # time after what it fills.
         self._watched: dict[str, _Watched] = {}
         self._threads = 0
 
+    def wait(self, timeout_s: float) -> None:
+        """Until a browser comes, or so long."""
+        self._wanted.wait(timeout_s)
+        self._wanted.clear()
+
+    def fill(self, find_jobs: Callable[[], Sequence[Job]]) -> None:
+        """Makes the list again."""
+        with self._changed:
+            self._asked = self._clock()
+        try:
+            self.heard(find_jobs())
+        except (query.QueryError, UsageError, OSError) as error:
+            self.lost(str(error))
+
     def heard(self, jobs: Sequence[Job]) -> None:
         """These are there now. Asks each for its status if no list has told it."""
         rows = [_row(job) for job in jobs]
         with self._changed:
             self._jobs = {job.target.job: job for job in jobs}
-            self._rows, self._outage, self._heard = rows, None, self._clock()
+            self._rows, self._outage, self._heard, self._asked = rows, None, self._clock(), None
             self._versions += 1
             self._changed.notify_all()
 
     def lost(self, reason: str) -> None:
         """There is no list any more."""
         with self._changed:
-            self._outage = {"since": self._heard, "text": reason}
+            self._outage, self._asked = {"since": self._heard, "text": reason}, None
             self._versions += 1
             self._changed.notify_all()
 
@@ -137,11 +155,15 @@ class JobTable:
 
     def news(self, cursor: Cursor, timeout_s: float) -> str | None:
         """As Board has it: all rows if one of them may be new."""
+        if cursor.contact == 0:
+            cursor.contact = 1
+            self._wanted.set()
         with self._changed:
             self._changed.wait_for(lambda: self._closed or cursor.status != self._versions, timeout_s)
             if self._closed:
                 return None
             told = {"where": self._where, "now": self._clock(), "heard": self._heard, "outage": self._outage}
+            told["asked"] = self._asked
             rows = self._rows if cursor.status != self._versions else None
             cursor.status = self._versions
         return json.dumps({**told, "jobs": rows})
@@ -165,14 +187,21 @@ def _row(job: Job) -> dict[str, Any]:
     try:
         summary = job.summary()
     except query.QueryError as error:
-        return {**about, "state": "unknown", "size": 0, "bytesPerSecond": 0, "trouble": job.explain(error), "bad": True}
+        return {
+            **about,
+            "state": "unknown",
+            "size": 0,
+            "bytesPerSecond": None,
+            "trouble": job.explain(error),
+            "bad": True,
+        }
     runs, failed = (summary["state"] == f"JOB_STATE_{state}" for state in ("RUNNING", "FAILED"))
     silent = [f"{view.count_text(summary['unresponsive'], 'rank')} unresponsive"] if summary["unresponsive"] else []
     return {
         **about,
         "state": view.state_text(summary),
         "size": summary["size"],
-        "bytesPerSecond": int(summary["bytesPerSecond"]) if runs else 0,
+        "bytesPerSecond": int(summary["bytesPerSecond"]) if runs else None,
         "trouble": "; ".join([*silent, *filter(None, [summary["trouble"]])]),
         "bad": failed or bool(silent),
     }

@@ -164,6 +164,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._deadline.cancel()
         board = self.server.board
         *names, wanted = rest[0].split("/")
+        if not names and wanted not in ("", "events", *self.server.files) and board.has(wanted):
+            return self._answer(301, "text/plain", b"", Location=f"{wanted}/")
         if len(self.path.split("/")) < 3 or len(names) > 1 or (names and not board.has(names[0])):
             return self._refuse(404, "there is no such page, or its job is over")
         if wanted == "events":
@@ -198,8 +200,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(self, code: int, sentence: str) -> None:
         self._answer(code, "text/plain; charset=utf-8", f"{sentence}\n".encode())
 
-    def _answer(self, code: int, kind: str, body: bytes) -> None:
-        self._head(code, kind, {"Content-Length": str(len(body))})
+    def _answer(self, code: int, kind: str, body: bytes, **more: str) -> None:
+        self._head(code, kind, {"Content-Length": str(len(body)), **more})
         self.wfile.write(body)
 
     def _head(self, code: int, kind: str, more: dict[str, str] | None = None) -> None:

@@ -15,6 +15,8 @@ from farandole.launch.status import job_files, query, view
 ALL_JOBS = ".*"
 # A controller that is started again answers within this time; its agents are back at once.
 AGAIN_S = 0.25
+# Each question is a connection, and two lines of the audit log.
+WITHOUT_AGENT_AGAIN_S = 1.0
 # A job of a deployed controller without an agent for so long is over. The controller itself waits 30 s for an agent
 # that is silent: one of a job that goes on is back by then, and so is the next pod of an elastic one.
 WITHOUT_AGENT_S = 45.0
@@ -96,7 +98,7 @@ class Job:
                 if error.code not in said and not self.over():
                     said.add(error.code)
                     yield error
-                time.sleep(AGAIN_S)
+                time.sleep(AGAIN_S if without_agent is None else WITHOUT_AGENT_AGAIN_S)
 
     def _no_agent(self) -> query.QueryError:
         wait = f"it counts as over after {WITHOUT_AGENT_S:g} s without one"
@@ -149,7 +151,9 @@ def find(arguments: argparse.Namespace) -> list[Job]:
 def none_found(arguments: argparse.Namespace) -> str:
     """What it means that `find` has found none."""
     if arguments.job:
-        return f"the controller at {arguments.controller} has no job {arguments.job}"
+        return (
+            f"the controller at {arguments.controller} has no job of namespace {arguments.job.removesuffix(ALL_JOBS)}"
+        )
     if arguments.name:
         return f"no job of this user on this host begins with {arguments.name!r}"
     return "no job of this user runs on this host"

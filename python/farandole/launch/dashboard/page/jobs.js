@@ -3,15 +3,15 @@
 import { SILENT_MS, listen } from "./stream.js";
 import { byId, bytesText, countText, durationText, fill, make, numberText, put } from "./text.js";
 
-// The server makes the list again every five seconds, and waits for three for a controller.
-const OLD_MS = 15000;
+// A controller that does not answer is given up after three seconds.
+const SLOW_MS = 6000;
 
 const seen = { about: null, jobs: [], toldAt: performance.now() };
 
 function take({ jobs, ...about }) {
   Object.assign(seen, { about, jobs: jobs ?? seen.jobs, toldAt: performance.now() });
   put(byId("where"), `${countText(seen.jobs.length, "job")} ${about.where}`);
-  document.title = `${seen.jobs.some((job) => job.bad) ? "✕ " : ""}${seen.jobs.length} jobs`;
+  document.title = `${seen.jobs.some((job) => job.bad) ? "✕ " : ""}${countText(seen.jobs.length, "job")}`;
   byId("none").hidden = seen.jobs.length > 0;
   fill(byId("jobs"), seen.jobs, makeRow, fillRow);
   drawBanner();
@@ -20,7 +20,7 @@ function take({ jobs, ...about }) {
 function makeRow() {
   const row = make("tr");
   const name = make("td");
-  name.append(make("a"));
+  name.append(make("a"), make("code"));
   row.append(name, make("td"), make("td"), make("td"), make("td", "sentence"));
   return row;
 }
@@ -29,18 +29,21 @@ function fillRow(row, job) {
   const [name, ...cells] = row.children;
   row.className = job.bad ? "bad" : "";
   name.firstChild.href = `${encodeURIComponent(job.job)}/`;
-  name.firstChild.title = job.command;
   put(name.firstChild, job.job);
-  const rate = job.bytesPerSecond ? `${bytesText(job.bytesPerSecond)}/s` : "";
+  put(name.lastChild, job.command);
+  name.lastChild.title = job.command;
+  const rate = job.bytesPerSecond === null ? "" : `${bytesText(job.bytesPerSecond)}/s`;
   [job.state, numberText(job.size), rate, job.trouble].forEach((text, index) => put(cells[index], text));
 }
 
 function drawBanner() {
   const { about, toldAt } = seen;
   const silentMs = performance.now() - toldAt;
-  let ageMs = about ? (about.now - about.heard) * 1000 + silentMs : silentMs;
   let alert = about?.outage ? about.outage.text : "";
-  if (!alert && ageMs > OLD_MS) alert = "the list is old: a controller takes long to answer";
+  let ageMs = about ? (about.now - about.heard) * 1000 + silentMs : silentMs;
+  if (!alert && about?.asked && (about.now - about.asked) * 1000 + silentMs > SLOW_MS) {
+    alert = "a controller takes long to answer";
+  }
   if (silentMs > SILENT_MS) {
     alert = "farandole dashboard does not answer: the process that serves this page, or the way to it, is gone";
     ageMs = silentMs;
@@ -48,7 +51,7 @@ function drawBanner() {
   byId("banner").hidden = !alert;
   document.body.classList.toggle("old", Boolean(alert));
   put(byId("alert"), alert);
-  put(byId("alert-age"), alert && `for ${durationText(ageMs)}`);
+  put(byId("alert-age"), alert && `shown: what there was ${durationText(ageMs)} ago`);
 }
 
 setInterval(drawBanner, 500);

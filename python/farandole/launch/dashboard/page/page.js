@@ -140,6 +140,7 @@ function trouble() {
   }
   if (about.end) return [status?.state === "JOB_STATE_FAILED" ? "bad" : "note", `${about.end}; shown is what was seen last`, true];
   const silent = about.outage ?? sinceHeardMs() > SILENT_MS;
+  if (about.outage?.answered) return ["note", about.outage.text, true];
   if (silent) return ["bad", `no status from the controller at ${about.controller}`, true];
   if (status?.state === "JOB_STATE_FAILED") return ["bad", `the job has failed: ${status.reason}`, false];
   return null;
@@ -151,8 +152,9 @@ function drawBanner() {
   document.body.classList.toggle("old", Boolean(found?.[2]));
   put(byId("alert"), found ? found[1] : "");
   const age = seen.about && found?.[2] ? durationText(sinceHeardMs()) : "";
-  const reason = seen.about?.outage?.text;
-  put(byId("alert-age"), age && `for ${age}; shown: state of ${age} ago${reason ? ` (${reason})` : ""}`);
+  const outage = seen.about?.outage;
+  const reason = outage && !outage.answered ? ` (${outage.text})` : "";
+  put(byId("alert-age"), age && `for ${age}; shown: state of ${age} ago${reason}`);
   if (found) byId("banner").className = found[0];
   const waited = seen.status ? missing(seen.status).size : 0;
   const sign = found?.[0] === "bad" ? "✕ " : waited ? "! " : "";
