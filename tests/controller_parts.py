@@ -83,6 +83,8 @@ def training(
     place = folder / f"place{len(list(folder.glob('place*')))}"
     place.mkdir()
     variables = {"FARANDOLE_START_TIMEOUT": str(start_timeout_s), "FARANDOLE_CONTROLLER_TIMEOUT_SECONDS": "60"}
+    # With --pod in the options.
+    variables["FARANDOLE_POD_INDEX"] = "0"
     with processes.running(command, place, variables) as running:
         yield running
 

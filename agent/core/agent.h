@@ -52,6 +52,9 @@ class Agent {
   void StopFromLoop();
   bool Idle() const { return outstanding_.none(); }
 
+  // Why no controller has let this agent in for want of room; "": one has, or something else is the matter.
+  const std::string& NoRoomFromLoop() const { return link_.no_room(); }
+
   // How long this process did not run, until now or some seconds ago; 0: not worth a word.
   int64_t StoodStillMs() const;
 

@@ -167,6 +167,8 @@ void Launch::Ended(const processes::ProcessEnd& end, const core::Agent::Ending& 
   worker.finished = ending.finished;
   worker.stopped_taking_part = record.stopped_taking_part;
   worker.removed_because = record.removed_because;
+  // It has failed because of that, whatever it says itself; another attempt may find room.
+  if (end.code != 0 && worker.removed_because.empty()) worker.removed_because = agent_->NoRoomFromLoop();
   worker.agent_stood_still_ms = agent_->StoodStillMs();
   store_->PutFromLoop(processes::EndKey(worker.rank), processes::EndLine(worker));
   Judge(worker);

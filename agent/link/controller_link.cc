@@ -40,6 +40,10 @@ grpc::Status AtTheDoor(const grpc::Status& how, const std::string& token) {
   return grpc::Status(static_cast<grpc::StatusCode>(answer.code()), std::string(answer.message()));
 }
 
+std::string NoRoomText(const ControllerChannelConfig& channel, const grpc::Status& status) {
+  return absl::StrCat("the controller at ", channel.address, " has no room for this agent: ", status.error_message());
+}
+
 std::string Explain(const ControllerChannelConfig& channel, const grpc::Status& status) {
   const std::string& address = channel.address;
   // What wants a client's certificate closes a connection without one, and says no more.
@@ -59,8 +63,8 @@ std::string Explain(const ControllerChannelConfig& channel, const grpc::Status& 
     case grpc::PERMISSION_DENIED:
       return absl::StrCat("the controller at ", address, " refuses this connection: ", status.error_message());
     case grpc::RESOURCE_EXHAUSTED:
-      return absl::StrCat("the controller at ", address, " has no room for this agent: ", status.error_message(),
-                          "; it is asked again, in ", kNoRoomMaxMs / 1000, " s at the latest");
+      return absl::StrCat(NoRoomText(channel, status), "; it is asked again, in ", kNoRoomMaxMs / 1000,
+                          " s at the latest");
     case grpc::UNIMPLEMENTED:
       return absl::StrCat("what listens at ", address, " is not a Farandole controller: ", status.error_message());
     case grpc::OK:
@@ -171,6 +175,7 @@ void ControllerLink::Welcomed(const AgentWelcome& welcome) {
   lease_interval_ms_ = std::max<uint32_t>(welcome.lease_interval_ms, 10);
   retry_ms_ = kRetryFirstMs;
   no_room_ms_ = 0;
+  no_room_.clear();
   SetState(true, false, "");
   if (lease_timer_ == 0) SayLease();
 }
@@ -195,6 +200,7 @@ void ControllerLink::Lost(const grpc::Status& how) {
   SetState(false, permanent, ours ? failure_ : Explain(config_.channel, status));
   if (permanent || stopped_) return;
   const bool no_room = !ours && status.error_code() == grpc::RESOURCE_EXHAUSTED;
+  no_room_ = no_room && controller_incarnation_ == 0 ? NoRoomText(config_.channel, status) : "";
   retry_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(no_room ? NoRoomMs() : retry_ms_), [this] { Connect(); });
   retry_ms_ = std::min(2 * retry_ms_, kRetryMaxMs);
 }

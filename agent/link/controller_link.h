@@ -49,6 +49,9 @@ class ControllerLink {
   void SendFromLoop(const AgentUp& message);
 
   const LinkState& state() const { return state_; }
+  // Why a controller has no room for this agent, which none has welcomed; "" if one has, or something else is the
+  // matter.
+  const std::string& no_room() const { return no_room_; }
   // Where calls end; since StartFromLoop.
   CompletionThread* thread() const { return thread_.get(); }
   // For unary calls; null unless connected.
@@ -79,6 +82,7 @@ class ControllerLink {
   uint64_t controller_incarnation_ = 0;  // the greatest seen
   uint32_t lease_interval_ms_ = 0;
   int64_t retry_ms_ = 0;
+  std::string no_room_;
   int64_t no_room_ms_ = 0;
   bool stopped_ = false;
   EventLoop::TimerId retry_timer_ = 0;

@@ -15,6 +15,7 @@ import pytest
 from farandole.launch.kubernetes import commands, output, run
 from farandole.launch.kubernetes.cluster import INDEX, ClusterError, End, Lines
 from farandole.launch.kubernetes.manifests import JobSpec, job
+from farandole.launch.status import jobs, query
 
 SPEC = JobSpec(name="j", image="i", command=("a",), processes=2)
 ELASTIC = JobSpec(name="j", image="i", command=("a",), processes=4, slots=2, least=4, most=8)
@@ -311,3 +312,32 @@ def test_logs_follow_pods_that_come_later(
     assert commands.start(asked) == 0
     printed = capfdbinary.readouterr().out.decode().split()
     assert set(printed) == {"j-0", "j-1", "j-2"} and printed.count("j-2") == 1
+
+
+class Asked(jobs.Job):
+    """Its controller answers what it is told to: errors, then statuses."""
+
+    def __init__(self, *errors: query.QueryError) -> None:
+        super().__init__(query.Target("j", "h:1"), None)
+        self.errors = list(errors)
+
+    def get(self) -> dict[str, Any]:
+        if self.errors:
+            raise self.errors.pop(0)
+        return {}
+
+
+def test_a_page_waits_for_the_first_pod(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(commands, "LOOK_S", 0.001)
+    absent = query.QueryError(query.NO_JOB, "no agent of job j has connected")
+    silent = query.QueryError(query.NO_ANSWER, "it does not answer")
+    asked = Asked(silent, absent, absent)
+    assert commands._begun(Stand(RUNNING), "j", asked) is asked and not asked.errors
+    waits = "job j: waits for its first pod, as long as Kubernetes does; `status j` says why"
+    assert capsys.readouterr().err == f"farandole kubernetes: {waits}\n"
+    ended = Stand(RUNNING)
+    ended.ended = "Failed"
+    with pytest.raises(query.QueryError, match="no agent"):
+        commands._begun(ended, "j", Asked(absent, absent))
+    with pytest.raises(query.QueryError, match="token"):
+        commands._begun(Stand(RUNNING), "j", Asked(query.QueryError(query.REFUSED, "the token is wrong")))

@@ -123,6 +123,23 @@ def test_who_waits_for_room_gets_it_when_another_job_ends(tmp_path: Path) -> Non
         assert second.wait() == 0, second.report()
 
 
+def test_who_has_got_no_room_may_try_again(tmp_path: Path) -> None:
+    limits = tmp_path / "limits"
+    write(limits, "* jobs=1\n")
+    with (
+        controller(tmp_path, "--limits-file", str(limits)) as made,
+        training(tmp_path, made.address, job="team.first") as first,
+    ):
+        await_steps(first)
+        with training(
+            tmp_path, made.address, "--pod", "--local-size", "1", job="team.second", start_timeout_s=6
+        ) as second:
+            assert second.wait() == 75, second.report()
+        assert f"the job has failed: the controller at {made.address} {NO_ROOM}\n" in second.stderr
+        (tmp_path / "enough").touch()
+        assert first.wait() == 0, first.report()
+
+
 def test_who_waits_says_why_now_and_not_why_at_first(tmp_path: Path) -> None:
     limits = tmp_path / "limits"
     write(limits, "* jobs=1\n")

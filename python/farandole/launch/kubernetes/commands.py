@@ -216,14 +216,19 @@ def _print_logs(cluster: Cluster, name: str, output: Output) -> bool:
         if pod.status.phase != "Pending":
             output.follow(pod.metadata.name, ended(pod) is not None)
     output.forget({pod.metadata.name for pod in pods})
-    return job is None or any(c.status == "True" and c.type in OVER for c in job.status.conditions or ())
+    return job is None or bool(_over(job))
+
+
+def _over(job: Any) -> str:
+    """The condition in which it has ended; "": it goes on."""
+    return next((c.type for c in job.status.conditions or () if c.status == "True" and c.type in OVER), "")
 
 
 def _status(parsed: argparse.Namespace) -> int:
     cluster = Cluster(parsed.namespace, parsed.context)
     job = _job_of(cluster, parsed.name)
-    over = [c for c in job.status.conditions or () if c.status == "True" and c.type in OVER]
-    print(f"job {parsed.name}: {over[0].type.lower() if over else 'under way'}")
+    over = _over(job)
+    print(f"job {parsed.name}: {over.lower() or 'under way'}")
     for pod in cluster.pods(parsed.name, "controller") + cluster.pods(parsed.name, "script"):
         end = ended(pod)
         more = f"exit code {end.code} {end.why}".rstrip() if end is not None else why_waits(pod)
@@ -260,7 +265,23 @@ def _dashboard(parsed: argparse.Namespace) -> int:
     _job_of(cluster, parsed.name)
     with forward.to_controller(cluster, parsed.name) as way:
         job = jobs.Job(_target(cluster, parsed.name, way.address), None)
-        return dashboard.show(parsed, lambda: [job])
+        return dashboard.show(parsed, lambda: [_begun(cluster, parsed.name, job)])
+
+
+def _begun(cluster: Cluster, name: str, job: jobs.Job) -> jobs.Job:
+    """The job, once its controller has heard of it: pods take a moment. Says what it waits for."""
+    said = ""
+    while True:
+        try:
+            job.get()
+            return job
+        except query.QueryError as error:
+            if error.code not in (query.NO_JOB, query.NO_ANSWER) or _over(_job_of(cluster, name)):
+                raise
+            if error.code == query.NO_JOB and not said:
+                said = f"job {name}: waits for its first pod, as long as Kubernetes does; `status {name}` says why"
+                say(said)
+        time.sleep(LOOK_S)
 
 
 def _scale(parsed: argparse.Namespace) -> int:
