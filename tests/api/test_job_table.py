@@ -128,7 +128,7 @@ def test_a_job_that_runs_again_is_watched_again(table: job_table.JobTable, watch
         assert still is first
     table.heard(made("a"))
     with table.looking("a") as again:
-        assert again is not first and again is not None
+        assert again is not first and again is not None and first.closed
     assert watches.begun == ["a", "a"]
 
 

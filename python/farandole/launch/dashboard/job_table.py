@@ -138,6 +138,9 @@ class JobTable:
             if unseen is None:
                 return None
             self._watched.pop(unseen).history.close()
+        if name in self._watched:
+            # Whoever has its page open comes again, and sees the new run.
+            self._watched.pop(name).history.close()
         made = _Watched(name, History(name, job.command, job.target.controller, among_others=True))
         made.thread = threading.Thread(target=self._fill, args=(job, made), daemon=True)
         self._watched[name] = made
