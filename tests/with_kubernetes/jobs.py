@@ -80,9 +80,17 @@ class Job:
             pytest.fail(f"{error}\n{self.report()}")
 
     def report(self) -> str:
-        """What it has said, and what the cluster says of its pods."""
+        """What it, its pods and its controller have said, and what the cluster says of them."""
         told = self.cluster.kubectl("get", "pods,events", "-o", "wide", check=False).stdout
-        return f"--- stdout\n{self.stdout[-6000:]}--- stderr\n{self.stderr[-3000:]}--- cluster\n{told[-6000:]}"
+        own = "".join(f"{line}\n" for line in told.splitlines() if self.name in line)
+        parts = {
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+            "pods": self.lines(),
+            "controller": self.lines("controller"),
+            "cluster": own,
+        }
+        return "".join(f"--- {name}\n{text[-6000:]}" for name, text in parts.items())
 
     def pods(self, role: str = "script") -> list[Any]:
         """As Kubernetes has them."""
@@ -93,9 +101,9 @@ class Job:
         pods = self.pods(role)
         return [p for p in pods if p["status"]["phase"] == "Running" and "deletionTimestamp" not in p["metadata"]]
 
-    def lines(self) -> str:
+    def lines(self, role: str = "script") -> str:
         """What the pods that are there have printed."""
-        selector = f"farandole.dev/job={self.name},farandole.dev/role=script"
+        selector = f"farandole.dev/job={self.name},farandole.dev/role={role}"
         return self.cluster.kubectl("logs", "-l", selector, "--tail", "-1", check=False).stdout
 
     def enough(self) -> None:
