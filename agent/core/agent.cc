@@ -128,18 +128,17 @@ void Agent::LogLink(const LinkState& state) {
     outage_timer_ = 0;
   }
   if (state.connected) {
-    if (outage_logged_) {
+    if (!outage_text_.empty()) {
       log_(absl::StrCat("connected to the controller at ", config_.link.channel.address, link_was_up_ ? " again" : ""));
     }
-    outage_logged_ = false;
     outage_text_.clear();
     link_was_up_ = true;
   } else if (state.permanent) {
     // Also after an outage that was told: this is why it gives up.
-    log_(state.text);
-    outage_logged_ = true;
+    outage_text_ = state.text;
+    log_(outage_text_);
   } else if (outage_timer_ == 0 && state.text != outage_text_) {
-    const int64_t wait_ms = outage_logged_ ? kOutageAgainMs : link_was_up_ ? kOutageMs : kFirstOutageMs;
+    const int64_t wait_ms = !outage_text_.empty() ? kOutageAgainMs : link_was_up_ ? kOutageMs : kFirstOutageMs;
     outage_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(wait_ms), [this] { LogOutage(); });
   }
 }
@@ -149,7 +148,6 @@ void Agent::LogOutage() {
   if (link_.state().text == outage_text_) return;
   outage_text_ = link_.state().text;
   log_(outage_text_);
-  outage_logged_ = true;
 }
 
 void Agent::FromController(const ToWorkers& message) {

@@ -151,8 +151,7 @@ class Agent {
   EventLoop::TimerId outage_timer_ = 0;
   EventLoop::TimerId announcements_timer_ = 0;
   bool link_was_up_ = false;
-  bool outage_logged_ = false;
-  std::string outage_text_;  // as it was logged
+  std::string outage_text_;  // as it was logged last; "" if it was not
 };
 
 }  // namespace farandole::agent::core

@@ -197,10 +197,10 @@ void ControllerLink::Lost(const grpc::Status& how) {
   stream_ = nullptr;
   const bool ours = !failure_.empty();
   const bool permanent = too_large_ || (!ours && IsPermanent(status.error_code()));
-  SetState(false, permanent, ours ? failure_ : Explain(config_.channel, status));
-  if (permanent || stopped_) return;
   const bool no_room = !ours && status.error_code() == grpc::RESOURCE_EXHAUSTED;
   no_room_ = no_room && controller_incarnation_ == 0 ? NoRoomText(config_.channel, status) : "";
+  SetState(false, permanent, ours ? failure_ : Explain(config_.channel, status));
+  if (permanent || stopped_) return;
   retry_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(no_room ? NoRoomMs() : retry_ms_), [this] { Connect(); });
   retry_ms_ = std::min(2 * retry_ms_, kRetryMaxMs);
 }

@@ -79,6 +79,22 @@ TEST(WaitWatchTest, AnOrderThatDiffersForAMomentIsNoDivergence) {
   EXPECT_THAT(watch.Look({}, RankSet::All(3), now.PlusMs(2500)).said, IsEmpty());
 }
 
+TEST(WaitWatchTest, RatesLeaveOutWhatWasDoneUnderAnEarlierController) {
+  WaitWatch watch(2, {});
+  WorkerReport report;
+  TimePoint now = kBegin;
+  for (int s = 0; s <= 5; ++s) {
+    report.bytes = 500000000 + 500 * s;
+    // One after the other: what the second brings along comes when there are rates already.
+    for (int r = 0; r < 2; ++r) watch.Reported(Rank(r), report, now.PlusMs(100 * r));
+    now = now.PlusMs(1000);
+  }
+  JobStatus status;
+  watch.FillStatus({}, now, &status);
+  EXPECT_EQ(status.traffic.bytes, 1000005000u);
+  EXPECT_NEAR(static_cast<double>(status.bytes_per_second), 1000, 200);
+}
+
 TEST(WaitWatchTest, LatenessComesFromSlackWhenNothingIsAnnounced) {
   WaitWatch watch(2, {});
   for (int r = 0; r < 2; ++r) {

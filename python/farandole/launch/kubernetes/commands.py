@@ -270,7 +270,7 @@ def _dashboard(parsed: argparse.Namespace) -> int:
 
 def _begun(cluster: Cluster, name: str, job: jobs.Job) -> jobs.Job:
     """The job, once its controller has heard of it: pods take a moment. Says what it waits for."""
-    said = ""
+    said = False
     while True:
         try:
             job.get()
@@ -279,8 +279,8 @@ def _begun(cluster: Cluster, name: str, job: jobs.Job) -> jobs.Job:
             if error.code not in (query.NO_JOB, query.NO_ANSWER) or _over(_job_of(cluster, name)):
                 raise
             if error.code == query.NO_JOB and not said:
-                said = f"job {name}: waits for its first pod, as long as Kubernetes does; `status {name}` says why"
-                say(said)
+                said = True
+                say(f"job {name}: waits for its first pod, as long as Kubernetes does; `status {name}` says why")
         time.sleep(LOOK_S)
 
 
