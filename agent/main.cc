@@ -14,7 +14,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/core/agent.h"
-#include "agent/data_address.h"
 #include "agent/launch/launch.h"
 #include "agent/launch/options.h"
 #include "agent/launcher/launcher_store.h"
@@ -179,7 +178,6 @@ int Main(const std::vector<std::string>& arguments) {
   if (const auto code = AnswerHelp(launch::AgentProgram(), arguments)) return *code;
   absl::StatusOr<launch::AgentOptions> options = launch::ParseAgentOptions(arguments);
   if (!options.ok()) return UsageError(launch::AgentProgram(), options.status());
-  if (options->data_address.empty()) options->data_address = AddressTowards(options->controller);
   // gRPC reports every outage on standard error; the link does that once, in words.
   if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   return Program(*options, handled, inherited).Run();

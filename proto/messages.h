@@ -387,6 +387,7 @@ struct LinkState {
   bool connected = false;
   std::string text;
   bool permanent = false;
+  std::string data_address;
 };
 
 struct SegmentRequest {

@@ -49,8 +49,8 @@ struct Config {
   // What carries data between hosts: "auto", "tcp" or "verbs".
   std::string transport = "auto";
   transport::verbs::VerbsOptions verbs;
-  // Numeric, of the interface on which workers of other hosts find this one.
-  std::string data_address = "127.0.0.1";
+  // Numeric, of the interface on which workers of other hosts find this one; empty: see collective::Group.
+  std::string data_address;
   // File with rows for the table of schedules; empty: the built-in ones.
   std::string schedule_table;
   // Connections to each peer.

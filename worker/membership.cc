@@ -20,6 +20,7 @@ void Membership::Begin() {
   group.members = view.members;
   group.position = session.position();
   group.data_key = view.data_key;
+  group.data_address = events_->link_state().data_address;
   group.setup_timeout_ms = config_->start_timeout_ms;
   group.op_timeout_ms = config_->op_timeout_ms;
   bootstrap_ = std::make_unique<link::LinkBootstrap>(link_, view.generation);

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "worker/config.h"
+#include "worker/control/link_events.h"
 #include "worker/control/steps.h"
 #include "worker/execute/executor.h"
 #include "worker/link/control_link.h"
@@ -21,9 +22,9 @@ namespace farandole::worker {
 class Membership {
  public:
   // All outlive this.
-  Membership(const Config* config, control::Steps* steps, link::ControlLink* link, execute::Executor* executor,
-             timeline::JobTimeline* timeline)
-      : config_(config), steps_(steps), link_(link), executor_(executor), timeline_(timeline) {}
+  Membership(const Config* config, control::Steps* steps, link::ControlLink* link, const control::LinkEvents* events,
+             execute::Executor* executor, timeline::JobTimeline* timeline)
+      : config_(config), steps_(steps), link_(link), events_(events), executor_(executor), timeline_(timeline) {}
 
   // Within the step in which the view has come: makes the executor ready for batches.
   void Begin();
@@ -53,6 +54,7 @@ class Membership {
   const Config* const config_;
   control::Steps* const steps_;
   link::ControlLink* const link_;
+  const control::LinkEvents* const events_;
   execute::Executor* const executor_;
   timeline::JobTimeline* const timeline_;
   // Constant once begun.

@@ -49,6 +49,14 @@ TEST_F(MembershipTest, BeginsWithTheFirstView) {
   EXPECT_EQ(membership().PlaceIn(7).size, 0);
 }
 
+TEST_F(MembershipTest, GroupsAreFoundAtTheAddressThatTheAgentSays) {
+  Join();
+  auto operation = Submit("x");
+  Dispatch(1, "x");
+  ASSERT_TRUE(operation->Wait(kLong));
+  EXPECT_EQ(built_at_, "10.0.0.7");
+}
+
 TEST_F(MembershipTest, KnowsTheProcessSetsThatItIsNotIn) {
   Join();
   AddSet(1, {Rank(1)});

@@ -115,7 +115,7 @@ class Runtime {
   control::LoopIdle idle_{&loop_};
   execute::Executor executor_;
   control::Steps steps_;
-  Membership membership_{&config_, &steps_, link_.get(), &executor_, &timeline_};
+  Membership membership_{&config_, &steps_, link_.get(), &link_events_, &executor_, &timeline_};
   control::Submitter submitter_{&loop_, &steps_};
   control::Execution execution_{&loop_, &steps_, &timeline_, limits_.verdict_ms};
   control::LinkEvents link_events_{&loop_, &steps_, &timeline_, config_.controller_timeout_ms};

@@ -101,6 +101,7 @@ class RuntimeTest : public testing::Test {
   absl::StatusOr<std::unique_ptr<collective::Communicator>> Build(const collective::Group& group,
                                                                   collective::Bootstrap* bootstrap) {
     if (!build_.ok()) return build_;
+    built_at_ = group.data_address;
     return std::make_unique<collective::BlockingAdapter>(std::make_unique<FakeCommunicator>(&control_));
   }
 
@@ -110,7 +111,7 @@ class RuntimeTest : public testing::Test {
     ASSERT_EQ(runtime_->WaitReady(kLong).code, completion::Code::kOk);
   }
   void BecomeMember() {
-    link_->State(true);
+    link_->State(true, "", false, "10.0.0.7");
     EXPECT_EQ(link_->Hear<Hello>().session, 1u);
     link_->Say(Welcome{1, 100, {}});
     View view;
@@ -154,6 +155,7 @@ class RuntimeTest : public testing::Test {
   uint32_t controller_timeout_ms_ = kLong;
   float value_ = 3;
   absl::Status build_;
+  std::string built_at_;  // once an operation has ended
   FakeCommunicator::Control control_;
   FakeLink* link_ = nullptr;
   std::unique_ptr<Runtime> runtime_;

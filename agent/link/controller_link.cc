@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "agent/link/data_address.h"
 #include "base/auth.h"
 #include "base/door_proof.h"
 #include "proto/codec/codec.h"
@@ -176,7 +177,7 @@ void ControllerLink::Welcomed(const AgentWelcome& welcome) {
   retry_ms_ = kRetryFirstMs;
   no_room_ms_ = 0;
   no_room_.clear();
-  SetState(true, false, "");
+  SetState(true, false, "", DataAddress(stream_->context()->peer()));
   if (lease_timer_ == 0) SayLease();
 }
 
@@ -205,9 +206,9 @@ void ControllerLink::Lost(const grpc::Status& how) {
   retry_ms_ = std::min(2 * retry_ms_, kRetryMaxMs);
 }
 
-void ControllerLink::SetState(bool connected, bool permanent, std::string text) {
+void ControllerLink::SetState(bool connected, bool permanent, std::string text, std::string data_address) {
   if (state_.connected == connected && state_.permanent == permanent && state_.text == text) return;
-  state_ = LinkState{connected, std::move(text), permanent};
+  state_ = LinkState{connected, std::move(text), permanent, std::move(data_address)};
   callbacks_.on_state(state_);
 }
 

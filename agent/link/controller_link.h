@@ -66,7 +66,7 @@ class ControllerLink {
   int64_t NoRoomMs();
   void Lost(const grpc::Status& status);
   void SayLease();
-  void SetState(bool connected, bool permanent, std::string text);
+  void SetState(bool connected, bool permanent, std::string text, std::string data_address = "");
   void CancelTimers();
 
   EventLoop* const loop_;

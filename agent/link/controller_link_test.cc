@@ -109,6 +109,16 @@ TEST_F(ControllerLinkTest, WhatIsTooMuchTogetherGoesOutOneByOne) {
   }
 }
 
+TEST_F(ControllerLinkTest, AWelcomeSaysFromWhichAddressTheControllerIsReached) {
+  Say(AgentUp(Lease{}));
+  ASSERT_TRUE(controller_.WaitUntil([](const std::vector<AgentUp>& messages) { return messages.size() > 1; }));
+  loop_.RunHere([this] {
+    ASSERT_TRUE(states_.back().connected);
+    EXPECT_EQ(states_.back().data_address, "127.0.0.1");
+    EXPECT_EQ(states_.front().data_address, "");
+  });
+}
+
 // A door that gives this answer to up to `times` guests, or until `enough`.
 void AnswerGuests(int listener, absl::string_view answer, int times,
                   const std::function<bool(const std::string&)>& enough) {

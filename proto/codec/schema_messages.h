@@ -190,6 +190,7 @@ struct Schema<LinkState> : NoFurtherCheck {
     v.Value(1, "connected", m.connected);
     v.Text(2, "text", m.text, kTextBytesMax);
     v.Value(3, "permanent", m.permanent);
+    v.Text(4, "data_address", m.data_address, kNameBytesMax);
   }
 };
 

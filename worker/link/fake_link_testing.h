@@ -73,9 +73,10 @@ class FakeLink final : public ControlLink {
       then();
     });
   }
-  void State(bool connected, const std::string& text = "", bool permanent = false) {
+  void State(bool connected, const std::string& text = "", bool permanent = false,
+             const std::string& data_address = "") {
     while (started_.Value() == 0) started_.WaitPast(0, kLong);
-    loop_->Post([=] { listener_->OnLinkState(LinkState{connected, text, permanent}); });
+    loop_->Post([=] { listener_->OnLinkState(LinkState{connected, text, permanent, data_address}); });
   }
 
   EventLoop* const loop_;

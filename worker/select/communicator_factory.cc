@@ -21,6 +21,7 @@ std::function<absl::StatusOr<nccl::Resources>()> CommunicatorFactory::WithWatch(
 
 absl::StatusOr<std::unique_ptr<collective::Communicator>> CommunicatorFactory::Make(const collective::Group& group,
                                                                                     collective::Bootstrap* bootstrap) {
+  transports_.SetDataAddress(group.data_address);
   auto communicator = std::make_unique<SelectingCommunicator>(
       group, bootstrap, SelectingCommunicator::Choices{BuiltInSelectorTable(), media_, override_name_});
   const absl::Status prepared = communicator->Prepare();

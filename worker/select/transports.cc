@@ -118,10 +118,15 @@ Built MadeOverVerbs(const collective::Group& group, collective::Bootstrap* boots
 
 }  // namespace
 
+std::string Transports::ListenHost() const {
+  if (!settings_.data_address.empty()) return settings_.data_address;
+  return data_address_.empty() ? "127.0.0.1" : data_address_;
+}
+
 absl::StatusOr<transport::Transport*> Transports::Tcp() {
   if (settings_.wanted == "verbs") return NotWanted(settings_.wanted);
   if (tcp_ == nullptr) {
-    tcp_ = std::make_unique<transport::tcp::TcpTransport>(transport::tcp::TcpOptions{settings_.data_address});
+    tcp_ = std::make_unique<transport::tcp::TcpTransport>(transport::tcp::TcpOptions{ListenHost()});
   }
   return tcp_.get();
 }
@@ -130,7 +135,9 @@ absl::StatusOr<transport::Transport*> Transports::Verbs() {
   if (settings_.wanted == "tcp") return NotWanted(settings_.wanted);
   if (!why_no_verbs_.ok()) return why_no_verbs_;
   if (verbs_ == nullptr) {
-    auto verbs = std::make_unique<transport::verbs::VerbsTransport>(settings_.verbs);
+    transport::verbs::VerbsOptions options = settings_.verbs;
+    options.listen_host = ListenHost();
+    auto verbs = std::make_unique<transport::verbs::VerbsTransport>(std::move(options));
     const absl::Status usable = verbs->Usable();
     if (!usable.ok()) return why_no_verbs_ = absl::UnavailableError(usable.message());
     verbs_ = std::move(verbs);

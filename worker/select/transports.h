@@ -21,18 +21,24 @@ class Transports {
   struct Settings {
     // As FARANDOLE_TRANSPORT: "auto", "tcp" or "verbs".
     std::string wanted = "auto";
-    // As FARANDOLE_DATA_ADDRESS.
-    std::string data_address = "127.0.0.1";
+    // As FARANDOLE_DATA_ADDRESS; empty: it was not given.
+    std::string data_address;
+    // But for `listen_host`.
     transport::verbs::VerbsOptions verbs;
   };
   explicit Transports(Settings settings) : settings_(std::move(settings)) {}
 
+  // Of a group. Where none was given, transports that come into being listen there; loopback if that is unknown, too.
+  void SetDataAddress(const std::string& address) { data_address_ = address; }
   // UNAVAILABLE: it is not wanted, or cannot be used here, and why.
   absl::StatusOr<transport::Transport*> Tcp();
   absl::StatusOr<transport::Transport*> Verbs();
 
  private:
+  std::string ListenHost() const;
+
   const Settings settings_;
+  std::string data_address_;
   std::unique_ptr<transport::Transport> tcp_;
   std::unique_ptr<transport::Transport> verbs_;
   absl::Status why_no_verbs_;

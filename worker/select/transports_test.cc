@@ -99,6 +99,21 @@ std::vector<absl::Status> Outcomes(collective::Bootstrap* bootstrap, uint32_t se
   return statuses;
 }
 
+std::string ListensAt(const std::string& given, const std::string& of_group) {
+  Transports::Settings settings;
+  settings.data_address = given;
+  Transports transports(settings);
+  transports.SetDataAddress(of_group);
+  const std::string address = transports.Tcp().value()->Listen().value();
+  return address.substr(0, address.rfind(':'));
+}
+
+TEST(TransportsTest, ListenWhereTheyWereToldOrWhereTheGroupFindsThem) {
+  EXPECT_EQ(ListensAt("127.0.0.2", "127.0.0.3"), "127.0.0.2");
+  EXPECT_EQ(ListensAt("", "127.0.0.3"), "127.0.0.3");
+  EXPECT_EQ(ListensAt("", ""), "127.0.0.1");
+}
+
 TEST(OverVerbsTest, NobodyWaitsForAMemberThatCouldNotOpenItsChannels) {
   EndingBootstrap bootstrap;
   const std::vector<absl::Status> statuses = Outcomes(&bootstrap, 10000, [](int position) -> Built {

@@ -1,0 +1,15 @@
+#ifndef FARANDOLE_AGENT_LINK_DATA_ADDRESS_H_
+#define FARANDOLE_AGENT_LINK_DATA_ADDRESS_H_
+
+#include <string>
+
+namespace farandole::agent::link {
+
+// The numeric address of this host from which packets go to a controller that has been reached: where workers of other
+// hosts, which reach the same controller, are expected to find this one's. `peer` is the controller as gRPC writes it,
+// "ipv4:10.0.0.7:4711" or "ipv6:%5B::1%5D:4711". Asks the routing table, and sends nothing. Empty: it cannot be told.
+std::string DataAddress(const std::string& peer);
+
+}  // namespace farandole::agent::link
+
+#endif  // FARANDOLE_AGENT_LINK_DATA_ADDRESS_H_
