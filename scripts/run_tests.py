@@ -52,7 +52,7 @@ def read_junit(path: Path, where: str = "") -> Tally:
         failure = case.find("failure") if case.find("failure") is not None else case.find("error")
         if failure is not None:
             # Of a program that died or hung, Bazel says only here what became of it.
-            reason = (failure.get("message", "").strip() or "no reason given").splitlines()[0][:200]
+            reason = (failure.get("message", "").strip() or "no reason given").splitlines()[0][:400]
             tally.failed.append(f"{name}: {reason}")
         elif skip is not None or case.get("status") == "notrun":
             reason = skip.get("message", "") if skip is not None else "disabled"

@@ -124,7 +124,11 @@ class Job:
         return [line.split(mark, 1)[1].strip() for line in self.stdout.splitlines() if mark in line]
 
     def report(self) -> str:
-        return f"--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
+        """Its first line says by itself what became of it: lists of failed tests show no more."""
+        # What a rank has said has its number before it; the launcher's own words come last.
+        own = [line for line in self.stderr.splitlines() if line and not line.startswith("[")]
+        brief = " | ".join([f"exit code {self.process.poll()}", *own[-2:]])
+        return f"{brief}\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
 
 
 @contextmanager

@@ -22,7 +22,7 @@ hvd.init()
 def run(folder: Path, ranks: int, worker: str, *arguments: str) -> processes.Job:
     """A script of tests/with_tensorflow, which has to end well."""
     command = processes.launch_command(ranks, sys.executable, str(HERE / worker), *arguments)
-    with processes.running(command, folder) as job:
+    with processes.running(command, folder, {"TF_CPP_MIN_LOG_LEVEL": "2"}) as job:
         assert job.wait(300) == 0, job.report()
     return job
 

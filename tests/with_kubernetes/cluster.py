@@ -6,6 +6,7 @@ of a node to it can be cut. Needs the rights of root.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ from typing import IO, Any
 import image_store
 import images
 import namespaces
-from node import CGROUPS, INSTALLED, NAMES, PAUSE, ROOT, Node, until
+from node import CGROUPS, CONTAINERS, DATABASE, INSTALLED, NAMES, PAUSE, ROOT, Node, until
 
 KUBECTL = ROOT / ".deps" / "kubectl" / "usr" / "bin" / "kubectl"
 NODES = 2
@@ -41,11 +42,17 @@ class Cluster:
     """Starts it; ready when the nodes are.
 
     Args:
-        folder: for logs, the database and images; everything in it goes at the end but the logs.
+        folder: for logs and what nodes share; everything in it goes at the end but the logs.
         archives: images that the nodes have, as `docker save` makes them.
+
+    Raises:
+        TimeoutError: another one is there in this folder.
     """
 
     def __init__(self, folder: Path, archives: list[Path]) -> None:
+        folder.parent.mkdir(exist_ok=True)
+        self._lock = folder.with_suffix(".lock").open("w")
+        until(lambda: image_store.locked(self._lock, fcntl.LOCK_EX), f"the end of another cluster in {folder}", 30)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         self.folder = folder
@@ -72,8 +79,8 @@ class Cluster:
         pause = images.pause(self.folder, PAUSE, INSTALLED / "root" / "bin" / "busybox")
         self._images = image_store.hold(self.nodes[0], [pause, *archives])
         for node in self.nodes:
-            image_store.give(node.folder / "containerd")
-            node.begin_containers(node.folder / "containerd")
+            image_store.give(node.seen(CONTAINERS))
+            node.begin_containers()
         until(lambda: self.kubectl("get", "--raw", "/readyz", check=False).returncode == 0, "the API server")
         first = self.nodes[0]
         first.begin("kube-controller-manager", *self._controller_manager())
@@ -134,7 +141,7 @@ class Cluster:
         peers = "http://127.0.0.1:12380"
         self.nodes[0].begin(
             "etcd",
-            f"--data-dir={self.folder}/etcd",
+            f"--data-dir={DATABASE}",
             f"--listen-client-urls={etcd}",
             f"--advertise-client-urls={etcd}",
             f"--listen-peer-urls={peers}",
@@ -247,3 +254,4 @@ class Cluster:
         for path in self.folder.iterdir():
             if path != self.logs:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self._lock.close()

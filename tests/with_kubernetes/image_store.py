@@ -1,6 +1,7 @@
 """Images as containerd has them, unpacked once for all nodes of all runs: what a node begins with shares their files.
 
-Nobody writes to an unpacked layer or to a blob, so that nodes have links to them; the databases alone are copied.
+Nobody writes to an unpacked layer or to a blob, so that nodes have links to them; the databases alone are copied, into
+memory: containerd waits for the disk with each of its changes, of which a pod takes dozens.
 """
 
 from __future__ import annotations
@@ -75,13 +76,13 @@ def fill(node: Node, archives: list[Path]) -> None:
 
 
 def give(folder: Path) -> None:
-    """Makes a containerd's folder with all that the store holds."""
+    """Makes a containerd's folder with all that the store holds; it may be on another file system."""
     root = STORE / "root"
     (folder / LAYERS).mkdir(parents=True)
     for layer in (root / LAYERS).iterdir():
         (folder / LAYERS / layer.name).symlink_to(layer)
     (folder / BLOBS).parent.mkdir()
-    subprocess.run(["cp", "-al", root / BLOBS, folder / BLOBS], check=True)
+    subprocess.run(["cp", "-as", root / BLOBS, folder / BLOBS], check=True)
     for database in DATABASES:
         (folder / database).parent.mkdir(exist_ok=True)
         shutil.copyfile(root / database, folder / database)

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ from node import until
 
 IMAGE = "farandole/worker-examples:0.1.0"
 RUN_S = 120.0
+# A kubelet of this age may keep a pod that has ended until it has tidied up, once in a minute, and says so up to ten
+# seconds later.
+GONE_S = 90.0
 # Steps of a tenth of a second, until a file in a pod says that it is enough. Each rank says the longest of every five.
 STEADY = """
 import os, time
@@ -70,14 +74,22 @@ class Job:
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            pytest.fail(f"not within {seconds:.0f} s\n{self.report()}")
+            pytest.fail(f"not within {seconds:.0f} s; {self.brief()}\n{self.report()}")
 
     def until(self, done: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
         """What `done` returns, once it is true; fails the test with all that there is to say otherwise."""
         try:
             return until(done, what, seconds)
         except TimeoutError as error:
-            pytest.fail(f"{error}\n{self.report()}")
+            pytest.fail(f"{error}; {self.brief()}\n{self.report()}")
+
+    def until_gone(self) -> None:
+        """Until it has no pods any more."""
+        self.until(lambda: not self.pods() and not self.pods("controller"), "the end of its pods", GONE_S)
+
+    def brief(self) -> str:
+        """Its pods, in a line."""
+        return "; ".join(map(state_of, self.pods("controller") + self.pods())) or "no pods"
 
     def report(self) -> str:
         """What it, its pods and its controller have said, and what the cluster says of them."""
@@ -89,8 +101,17 @@ class Job:
             "pods": self.lines(),
             "controller": self.lines("controller"),
             "cluster": own,
+            "nodes": self._logged(),
         }
         return "".join(f"--- {name}\n{text[-6000:]}" for name, text in parts.items())
+
+    def _logged(self) -> str:
+        """What the programs of the nodes have logged about it."""
+        found = []
+        for path in sorted(self.cluster.logs.glob("n*/kubelet.log")):
+            lines = [line for line in path.read_text(errors="replace").splitlines() if f"{self.name}-" in line]
+            found += [f"{path.parent.name}: {line[:300]}\n" for line in lines[-20:]]
+        return "".join(found)
 
     def pods(self, role: str = "script") -> list[Any]:
         """As Kubernetes has them."""
@@ -112,13 +133,15 @@ class Job:
 
 
 @contextmanager
-def run(cluster: Cluster, name: str, ranks: int, code: str, *options: str) -> Iterator[Job]:
-    """A job of a script, which is deleted afterwards; names are not used twice."""
+def run(cluster: Cluster, name: str, ranks: int, code: str, *options: str, named: bool = True) -> Iterator[Job]:
+    """A job of a script, which is deleted afterwards; names are not used twice. Unless `named`, nobody knows its
+    controller's until the cluster is asked to name Services."""
     words = ["run", "-np", str(ranks), "--name", name, "--image", IMAGE]
     words += ["--pull", "Never", "--start-timeout", "90", *options, "--", "python", "-c", code]
     job = Job(cluster, name, words)
     try:
-        until(lambda: job.process.poll() is not None or named(cluster, f"{name}-controller"), "the Service", 30)
+        service = f"{name}-controller"
+        until(lambda: not named or job.process.poll() is not None or name_service(cluster, service), service, 30)
         yield job
     finally:
         if job.process.poll() is None:
@@ -127,7 +150,7 @@ def run(cluster: Cluster, name: str, ranks: int, code: str, *options: str) -> It
         cluster.kubectl("delete", "secret", name, "--ignore-not-found", "--wait=false")
 
 
-def named(cluster: Cluster, service: str) -> bool:
+def name_service(cluster: Cluster, service: str) -> bool:
     """Whether a Service is there, which has its name from then on."""
     if cluster.kubectl("get", "service", service, check=False).returncode:
         return False
@@ -141,6 +164,18 @@ def command(cluster: Cluster, *words: str) -> str:
     output, _ = process.communicate(timeout=90)
     assert process.returncode == 0, output
     return output
+
+
+def state_of(pod: Any) -> str:
+    """A pod with its node, its phase, since when it is to go, and how its containers are."""
+    about, status = pod["metadata"], pod["status"]
+    words = [about["name"], pod["spec"].get("nodeName", "without node"), status["phase"]]
+    if "deletionTimestamp" in about:
+        words.append(f"to go by {about['deletionTimestamp'][11:19]}, now {time.strftime('%H:%M:%S', time.gmtime())}")
+    for container in status.get("containerStatuses", ()):
+        ((state, more),) = container["state"].items()
+        words.append(f"{state} {more.get('exitCode', more.get('reason', ''))}".strip())
+    return " ".join(words)
 
 
 def name_of(pod: Any) -> str:

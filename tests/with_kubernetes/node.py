@@ -29,6 +29,8 @@ NAMES = "cluster.local"
 PODS = "10.77.0.0/16"
 PAUSE = "localhost/pause:1"
 SOCKET = "/run/containerd/containerd.sock"
+# Of a node, in memory: what a pod does waits dozens of times until a change of these has been written.
+CONTAINERS, DATABASE = Path("/run/containerd/root"), Path("/run/etcd")
 START_S = 120.0
 # The whole life of a node. Folders of the machine that its programs write to become empty ones of its own.
 BEGIN = """
@@ -182,14 +184,18 @@ class Node:
                 )
             )
 
-    def begin_containers(self, root: Path) -> None:
-        """containerd, whose images and containers lie there."""
+    def seen(self, path: Path) -> Path:
+        """Its file or folder, as this process can reach it."""
+        return Path(f"/proc/{self.pid}/root{path}")
+
+    def begin_containers(self) -> None:
+        """containerd, with what it has of images."""
         # The containerd that filled the store may have made it.
         (self.folder / "cni").mkdir(exist_ok=True)
         ranges = {"type": "host-local", "dataDir": "/run/cni-addresses", "ranges": [[{"subnet": self.pods}]]}
         networks = {"cniVersion": "0.4.0", "name": "pods", "plugins": [{**CNI, "ipam": ranges}]}
         (self.folder / "cni" / "10-pods.conflist").write_text(json.dumps(networks))
-        self.begin("containerd", f"--config={self.containerd_file('containerd', root)}")
+        self.begin("containerd", f"--config={self.containerd_file('containerd', CONTAINERS)}")
 
     def containerd_file(self, name: str, root: Path, socket: str = SOCKET) -> Path:
         """The configuration of a containerd on this node."""

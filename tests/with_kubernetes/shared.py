@@ -11,7 +11,7 @@ from typing import Any
 
 import old_cluster
 from cluster import Cluster
-from jobs import IMAGE, named
+from jobs import IMAGE, name_service
 from node import ROOT, until
 
 FOLDER = ROOT / "deploy" / "kubernetes"
@@ -110,7 +110,7 @@ def controller(cluster: Cluster, clients: str = "") -> Iterator[None]:
         (volume,) = [v for v in deployment["spec"]["template"]["spec"]["volumes"] if v["name"] == "tls"]
         volume["secret"]["items"].append({"key": "clients.crt", "path": "clients.crt"})
     with applied(cluster, objects, f"deployment/{CONTROLLER}"):
-        until(lambda: named(cluster, CONTROLLER), "the Service", 30)
+        until(lambda: name_service(cluster, CONTROLLER), "the Service", 30)
         until(lambda: controller_pod(cluster), "the shared controller", 60)
         yield
 

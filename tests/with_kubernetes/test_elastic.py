@@ -156,8 +156,15 @@ def test_an_elastic_job_grows_and_shrinks(cluster: Cluster, job: Job, outcome: O
     outcome("all have one state; no step lost")
 
 
-@pytest.mark.fault("node drained, elastic")
-def test_a_drained_node_costs_no_step(cluster: Cluster, job: Job, outcome: Outcome) -> None:
+@pytest.mark.parametrize(
+    "leader",
+    [
+        pytest.param("n1", marks=pytest.mark.fault("node drained, elastic")),
+        pytest.param("n2", marks=pytest.mark.fault("node drained, with the controller on it, elastic")),
+    ],
+)
+def test_a_drained_node_costs_no_step(cluster: Cluster, job: Job, leader: str, outcome: Outcome) -> None:
+    lead_from(job, leader)
     stayed = [name_of(pod) for pod in job.running() if node_of(pod) == "n1"]
     mark = len(job.stdout)
     options = ("--delete-emptydir-data", "--force", "--ignore-daemonsets", "--timeout=60s")
@@ -197,7 +204,7 @@ def cut(cluster: Cluster, begun: Job) -> Iterator[Cut]:
     with run(cluster, "cut", 2, STEADY, "--attempts", "1") as fixed:
         fixed.until(lambda: len(steps(fixed.stdout)) == 2, "steps")
         for job in (begun, fixed):
-            lead_from_the_first_node(job)
+            lead_from(job, "n1")
         assert {node_of(pod) for pod in fixed.running()} == {"n1", "n2"}, fixed.report()
         before = {name_of(pod): node_of(pod) for pod in begun.running()}
         others = [pod for pod, node in before.items() if node == "n1"]
@@ -221,13 +228,13 @@ def cut(cluster: Cluster, begun: Job) -> Iterator[Cut]:
         yield Cut([float(gap) for gap in found], again_s, after != set(before), fixed, attempt_s)
 
 
-def lead_from_the_first_node(job: Job) -> None:
-    """Moves its controller to where the network is not cut."""
+def lead_from(job: Job, node: str) -> None:
+    """Has its controller there."""
     pod = job.until(lambda: leads(job), "a controller")
-    if node_of(pod) != "n1":
-        with job.cluster.closed("n2"):
+    if node_of(pod) != node:
+        with job.cluster.closed(node_of(pod)):
             job.cluster.evict(pod)
-            job.until(lambda: leads_instead(job, pod), "a controller on the first node")
+            job.until(lambda: leads_instead(job, pod), f"a controller on {node}")
 
 
 @pytest.mark.fault("a node's network cut for 40 s, elastic")
@@ -246,7 +253,7 @@ def test_another_attempt_follows_the_loss_of_a_node(cut: Cut, outcome: Outcome) 
 @pytest.mark.fault("a node is lost for good, and its pods are taken off the list, elastic")
 def test_other_nodes_take_the_pods_of_one_that_stays_away(cluster: Cluster, begun: Job, outcome: Outcome) -> None:
     make_whole(begun)
-    lead_from_the_first_node(begun)
+    lead_from(begun, "n1")
     lost = {name_of(pod) for pod in begun.running() if node_of(pod) == "n2"}
     stay = {name_of(pod) for pod in begun.running()} - lost
     mark = len(begun.stdout)

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 from cluster import Cluster
-from jobs import IMAGE, RUN_S, command, interrupt, name_of, run
+from jobs import IMAGE, RUN_S, command, interrupt, name_of, node_of, run
 from node import ROOT, until
 
 
@@ -23,7 +23,7 @@ def test_digits_are_learnt_by_pods_of_two_ranks(cluster: Cluster) -> None:
         assert float(accuracy) > 0.95
         assert "2 of 2 pods run" in job.stderr
         # Whatever it has made is gone.
-        until(lambda: not job.pods() and not job.pods("controller"), "the end of its pods", 60)
+        job.until_gone()
         for kind in ("secret", "service", "deployment", "job", "networkpolicy"):
             assert not cluster.get(kind, "-l", "farandole.dev/job=digits")["items"], kind
 
@@ -120,6 +120,20 @@ hvd.shutdown()
 """
 
 
+@pytest.mark.short
+@pytest.mark.fault("pods that run before the name of their controller is known")
+def test_a_name_that_comes_late(cluster: Cluster, outcome: Callable[[str], None]) -> None:
+    """On two nodes, whose ranks find each other although at first nobody knew from where the controller is reached."""
+    with run(cluster, "early", 2, STEPS, named=False) as job:
+        job.until(lambda: job.lines().count("no connection to the controller") == 2, "what both agents say")
+        assert {node_of(pod) for pod in job.running()} == {"n1", "n2"}
+        begin = time.monotonic()
+        cluster.name_services()
+        job.until(lambda: job.stdout.count("stepping") == 2, "steps")
+        outcome(f"they wait, and step {time.monotonic() - begin:.0f} s after it is")
+        assert job.wait() == 0, job.report()
+
+
 @pytest.mark.fault("pod deleted, fixed size, one attempt more")
 def test_a_killed_pod_ends_its_job_unless_there_are_attempts(cluster: Cluster, outcome: Callable[[str], None]) -> None:
     with run(cluster, "attempts", 2, STEPS, "--attempts", "1") as job:
@@ -149,7 +163,7 @@ def test_ctrl_c_deletes_the_job(cluster: Cluster) -> None:
         interrupt(job.process.pid)
         assert job.wait(30) == 130, job.report()
         assert "interrupted: deleting job stopped" in job.stderr
-        until(lambda: not job.pods() and not job.pods("controller"), "the end of its pods", 60)
+        job.until_gone()
 
 
 def test_a_detached_job_is_looked_at_and_deleted(cluster: Cluster) -> None:
