@@ -51,6 +51,7 @@ core::AgentConfig ConfigOf(const launch::AgentOptions& options, const segments::
   config.link.channel.tls_key_file = options.tls_key_file;
   const bool takes_workers_along = options.pod && !options.command.empty() && options.launcher_fd < 0;
   config.link.hello = AgentHello{options.agent_id, options.host_name, kVersion, 0, options.run, takes_workers_along};
+  config.link.data_address = options.data_address;
   config.socket_name = options.socket_name;
   config.segment_bytes_max = budget.for_segments();
   return config;

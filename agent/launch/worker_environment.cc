@@ -53,6 +53,8 @@ std::vector<std::string> WorkerEnvironment(const AgentOptions& options, int loca
   variables["FARANDOLE_AGENT_SOCKET"] = options.socket_name;
   variables["FARANDOLE_JOB"] = options.job;
   variables["HOROVOD_HOSTNAME"] = options.host_name;
+  // One that this agent has inherited is of another host, or of another job.
+  variables.erase("FARANDOLE_DATA_ADDRESS");
   if (!options.data_address.empty()) variables["FARANDOLE_DATA_ADDRESS"] = options.data_address;
   if (options.pod) variables["FARANDOLE_POD"] = "1";
   variables.emplace("PYTHONUNBUFFERED", "1");

@@ -25,5 +25,16 @@ TEST(WorkerEnvironment, AWorkerOfAnElasticJobHasNoRankBeforeItsJobHasMet) {
   for (const std::string& entry : variables) EXPECT_NE(entry.substr(0, 15), "FARANDOLE_RANK=") << entry;
 }
 
+TEST(WorkerEnvironment, AnInheritedDataAddressIsNotPassedOn) {
+  AgentOptions options;
+  options.min_size = 1;
+  options.environment = {"FARANDOLE_DATA_ADDRESS=10.0.0.1"};
+  for (const std::string& entry : WorkerEnvironment(options, 0))
+    EXPECT_NE(entry.substr(0, 22), "FARANDOLE_DATA_ADDRESS");
+  options.data_address = "10.0.0.2";
+  const std::vector<std::string> variables = WorkerEnvironment(options, 0);
+  EXPECT_EQ(std::count(variables.begin(), variables.end(), "FARANDOLE_DATA_ADDRESS=10.0.0.2"), 1);
+}
+
 }  // namespace
 }  // namespace farandole::agent::launch

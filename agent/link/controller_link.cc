@@ -177,7 +177,8 @@ void ControllerLink::Welcomed(const AgentWelcome& welcome) {
   retry_ms_ = kRetryFirstMs;
   no_room_ms_ = 0;
   no_room_.clear();
-  SetState(true, false, "", DataAddress(stream_->context()->peer()));
+  const std::string& given = config_.data_address;
+  SetState(true, false, "", given.empty() ? DataAddress(stream_->context()->peer(), config_.channel.address) : given);
   if (lease_timer_ == 0) SayLease();
 }
 

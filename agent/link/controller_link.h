@@ -21,6 +21,8 @@ namespace farandole::agent::link {
 struct ControllerLinkConfig {
   ControllerChannelConfig channel;
   AgentHello hello;
+  // Of this host, for its workers; empty: DataAddress says it.
+  std::string data_address;
 };
 
 // The agent's one stream to the controller, opened again whenever it breaks, for ever: at most 250 ms after the

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -109,13 +110,30 @@ TEST_F(ControllerLinkTest, WhatIsTooMuchTogetherGoesOutOneByOne) {
   }
 }
 
-TEST_F(ControllerLinkTest, AWelcomeSaysFromWhichAddressTheControllerIsReached) {
-  Say(AgentUp(Lease{}));
-  ASSERT_TRUE(controller_.WaitUntil([](const std::vector<AgentUp>& messages) { return messages.size() > 1; }));
+TEST_F(ControllerLinkTest, EachWelcomeSaysFromWhichAddressTheControllerIsReached) {
+  // What it says when it is connected, behind so many Hellos.
+  const auto connected = [this](int times) {
+    return controller_.WaitUntil([times](const std::vector<AgentUp>& messages) {
+      int hellos = 0;
+      for (const AgentUp& message : messages) {
+        hellos += std::holds_alternative<AgentHello>(message);
+        if (hellos == times && std::holds_alternative<Retire>(message)) return true;
+      }
+      return false;
+    });
+  };
+  Say(AgentUp(Retire{Incarnation(1)}));
+  ASSERT_TRUE(connected(1));
+  controller_.Stop();
+  controller_.Start();
+  ASSERT_TRUE(connected(2));
   loop_.RunHere([this] {
-    ASSERT_TRUE(states_.back().connected);
-    EXPECT_EQ(states_.back().data_address, "127.0.0.1");
-    EXPECT_EQ(states_.front().data_address, "");
+    int welcomes = 0;
+    for (const LinkState& state : states_) {
+      EXPECT_EQ(state.data_address, state.connected ? "127.0.0.1" : "");
+      welcomes += state.connected;
+    }
+    EXPECT_EQ(welcomes, 2);
   });
 }
 

@@ -406,7 +406,8 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesLocally) {
   const auto down = [](LocalDown message) { return Text<v1::LocalDown>(message); };
   EXPECT_EQ(down(Attached{"a", "h", 1}), "attached { agent_id: \"a\" host: \"h\" heartbeat_interval_ms: 1 }");
   EXPECT_EQ(down(Refused{"r"}), "refused { reason: \"r\" }");
-  EXPECT_EQ(down(LinkState{true, "t", true}), "link_state { connected: true text: \"t\" permanent: true }");
+  EXPECT_EQ(down(LinkState{true, "t", true, "a"}),
+            "link_state { connected: true text: \"t\" permanent: true data_address: \"a\" }");
   EXPECT_EQ(down(WorkerDown(Welcome{1, 2, {}})), "down { welcome { session: 1 controller_incarnation: 2 } }");
   EXPECT_EQ(down(SegmentReply{1, "e"}), "segment_reply { request_id: 1 error: \"e\" }");
   EXPECT_EQ(down(KeyReply{1, 2, "e", "v"}), "key_reply { request_id: 1 code: 2 error: \"e\" value: \"v\" }");

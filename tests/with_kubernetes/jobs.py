@@ -127,6 +127,11 @@ class Job:
         selector = f"farandole.dev/job={self.name},farandole.dev/role={role}"
         return self.cluster.kubectl("logs", "-l", selector, "--tail", "-1", check=False).stdout
 
+    def waits(self, pod: Any) -> bool:
+        """Whether its agent has said that it does not reach the controller."""
+        said = self.cluster.kubectl("logs", name_of(pod), check=False).stdout
+        return "no connection to the controller" in said
+
     def enough(self) -> None:
         """Has a script that goes on until then end."""
         self.cluster.kubectl("exec", name_of(self.running()[0]), "--", "touch", "/tmp/enough")
@@ -173,7 +178,7 @@ def state_of(pod: Any) -> str:
     if "deletionTimestamp" in about:
         words.append(f"to go by {about['deletionTimestamp'][11:19]}, now {time.strftime('%H:%M:%S', time.gmtime())}")
     for container in status.get("containerStatuses", ()):
-        ((state, more),) = container["state"].items()
+        state, more = next(iter(container["state"].items()), ("unknown", {}))
         words.append(f"{state} {more.get('exitCode', more.get('reason', ''))}".strip())
     return " ".join(words)
 

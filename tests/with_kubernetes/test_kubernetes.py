@@ -125,7 +125,7 @@ hvd.shutdown()
 def test_a_name_that_comes_late(cluster: Cluster, outcome: Callable[[str], None]) -> None:
     """On two nodes, whose ranks find each other although at first nobody knew from where the controller is reached."""
     with run(cluster, "early", 2, STEPS, named=False) as job:
-        job.until(lambda: job.lines().count("no connection to the controller") == 2, "what both agents say")
+        job.until(lambda: len(job.running()) == 2 and all(map(job.waits, job.running())), "what both agents say")
         assert {node_of(pod) for pod in job.running()} == {"n1", "n2"}
         begin = time.monotonic()
         cluster.name_services()

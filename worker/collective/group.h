@@ -21,8 +21,7 @@ struct Group {
   std::vector<Member> members;  // ordered by rank
   int position = 0;             // of this worker in `members`
   std::string data_key;         // see View
-  // From which address this host reaches the controller, numeric: there those of other hosts find this worker, unless
-  // it was told another one. Empty: unknown.
+  // Where those of other hosts find this worker, unless it was told another address: LinkState has it.
   std::string data_address;
   // Bound on building a communicator, and on one collective.
   uint32_t setup_timeout_ms = 30000;

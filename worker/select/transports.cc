@@ -126,6 +126,7 @@ std::string Transports::ListenHost() const {
 absl::StatusOr<transport::Transport*> Transports::Tcp() {
   if (settings_.wanted == "verbs") return NotWanted(settings_.wanted);
   if (tcp_ == nullptr) {
+    os::Log(os::LogLevel::kDebug, absl::StrCat("workers of other hosts find this one at ", ListenHost()));
     tcp_ = std::make_unique<transport::tcp::TcpTransport>(transport::tcp::TcpOptions{ListenHost()});
   }
   return tcp_.get();

@@ -13,12 +13,15 @@
 
 #include "absl/synchronization/notification.h"
 #include "base/clock.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/collective/communicator_testing.h"
 #include "worker/collective/local_bootstrap.h"
 
 namespace farandole::worker::select {
 namespace {
+
+using testing::Each;
 
 constexpr int kMembers = 3;
 
@@ -99,19 +102,25 @@ std::vector<absl::Status> Outcomes(collective::Bootstrap* bootstrap, uint32_t se
   return statuses;
 }
 
-std::string ListensAt(const std::string& given, const std::string& of_group) {
+// Over TCP, and over RDMA.
+std::vector<std::string> ListenAt(const std::string& given, const std::string& of_group) {
   Transports::Settings settings;
   settings.data_address = given;
+  settings.verbs.library = "transport/verbs/fake_ibverbs.so";
   Transports transports(settings);
   transports.SetDataAddress(of_group);
-  const std::string address = transports.Tcp().value()->Listen().value();
-  return address.substr(0, address.rfind(':'));
+  std::vector<std::string> addresses;
+  for (transport::Transport* transport : {transports.Tcp().value(), transports.Verbs().value()}) {
+    const std::string address = transport->Listen().value();
+    addresses.push_back(address.substr(0, address.rfind(':')));
+  }
+  return addresses;
 }
 
 TEST(TransportsTest, ListenWhereTheyWereToldOrWhereTheGroupFindsThem) {
-  EXPECT_EQ(ListensAt("127.0.0.2", "127.0.0.3"), "127.0.0.2");
-  EXPECT_EQ(ListensAt("", "127.0.0.3"), "127.0.0.3");
-  EXPECT_EQ(ListensAt("", ""), "127.0.0.1");
+  EXPECT_THAT(ListenAt("127.0.0.2", "127.0.0.3"), Each("127.0.0.2"));
+  EXPECT_THAT(ListenAt("", "127.0.0.3"), Each("127.0.0.3"));
+  EXPECT_THAT(ListenAt("", ""), Each("127.0.0.1"));
 }
 
 TEST(OverVerbsTest, NobodyWaitsForAMemberThatCouldNotOpenItsChannels) {

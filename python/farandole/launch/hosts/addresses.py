@@ -79,9 +79,9 @@ def address_towards(host: str, port: int) -> str:
 
 
 def address_towards_controller(controller: str) -> str:
-    """Numeric address of this host from which it reaches the controller at HOST:PORT; loopback if it cannot be told."""
+    """Numeric address of this host from which it reaches the controller at HOST:PORT; empty: it cannot be told yet."""
     host, _, port = controller.rpartition(":")
-    return address_towards(host.strip("[]"), int(port)) or LOOPBACK
+    return address_towards(host.strip("[]"), int(port))
 
 
 def address_for(host: str, seen: str = "") -> str:

@@ -181,6 +181,9 @@ def _start(controller: Controller) -> Controller:
 
 
 def _data_address(controller: str) -> str:
-    """Where workers of other hosts find those of this one. The controller's own host may know itself by loopback."""
+    """Where workers of other hosts find those of this one; empty: the agent will know, once it has reached the
+    controller. The controller's own host may know itself by loopback."""
     address = address_towards_controller(controller)
+    if not address:
+        return ""
     return own_address() or address if ipaddress.ip_address(address).is_loopback else address
