@@ -46,6 +46,7 @@ core::AgentConfig ConfigOf(const launch::AgentOptions& options, const segments::
   config.link.channel.tls_pinned = options.tls_pinned;
   config.link.channel.tls_cert_pem = options.tls_cert_pem;
   config.link.channel.tls_key_pem = options.tls_key_pem;
+  config.link.channel.token_file = options.token_file;
   config.link.channel.tls_ca_file = options.tls_ca_file;
   config.link.channel.tls_cert_file = options.tls_cert_file;
   config.link.channel.tls_key_file = options.tls_key_file;

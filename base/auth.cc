@@ -4,9 +4,11 @@
 #include <sodium.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -64,6 +66,10 @@ std::string MakeToken(absl::string_view controller_key, absl::string_view job, a
   const auto made = [&](absl::string_view text) { return absl::BytesToHexString(HmacSha256(controller_key, text)); };
   if (end_s == kNoEnd) return made(absl::StrCat(job, "/", role));
   return absl::StrCat(made(absl::StrCat(job, "/", role, "/", end_s)), ".", end_s);
+}
+
+bool IsTokenText(absl::string_view token) {
+  return std::all_of(token.begin(), token.end(), [](unsigned char c) { return absl::ascii_isgraph(c); });
 }
 
 int64_t TokenEnd(absl::string_view token) {

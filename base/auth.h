@@ -28,6 +28,8 @@ inline constexpr int64_t kNoEnd = 0;
 // since 1970, HEX "." END, where HEX is that of HMAC(controller key, job "/" role "/" END).
 std::string MakeToken(absl::string_view controller_key, absl::string_view job, absl::string_view role,
                       int64_t end_s = kNoEnd);
+// Whether it holds no character that no token has. It may have any length.
+bool IsTokenText(absl::string_view token);
 // What the token says, whoever has made it; kNoEnd also if it says no number as MakeToken writes it.
 int64_t TokenEnd(absl::string_view token);
 inline bool HasEnded(int64_t end_s, int64_t now_s) { return end_s != kNoEnd && now_s >= end_s; }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -144,13 +143,10 @@ absl::Status ReadToken(const CommandLine& line, int token_fd, AgentOptions* opti
   if (line.Has("--token-fd") == line.Has("--token-file")) {
     return absl::InvalidArgumentError("exactly one of --token-fd and --token-file is needed");
   }
-  std::string path;
-  line.Text("--token-file", &path);
-  absl::StatusOr<std::string> token = token_fd >= 0 ? ReadSecretFd(token_fd) : ReadSecretFile(path);
+  line.Text("--token-file", &options->token_file);
+  absl::StatusOr<std::string> token = token_fd >= 0 ? ReadSecretFd(token_fd) : ReadSecretFile(options->token_file);
   if (!token.ok()) return absl::InvalidArgumentError(token.status().message());
-  for (char c : *token) {
-    if (!absl::ascii_isgraph(c)) return absl::InvalidArgumentError("the token holds characters that no token has");
-  }
+  if (!IsTokenText(*token)) return absl::InvalidArgumentError("the token holds characters that no token has");
   options->token = *token;
   return absl::OkStatus();
 }

@@ -21,6 +21,7 @@ struct AgentOptions {
   std::string tls_cert_pem;
   std::string tls_key_pem;
   // "": from no file.
+  std::string token_file;
   std::string tls_ca_file;
   std::string tls_cert_file;
   std::string tls_key_file;

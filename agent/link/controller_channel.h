@@ -16,8 +16,9 @@ struct ControllerChannelConfig {
   // Of this end, where the controller wants one; both or none.
   std::string tls_cert_pem;
   std::string tls_key_pem;
-  // Where these were read. They are read again for each channel, as they may be exchanged while a job runs; "": from
-  // no file.
+  // Where these were read, and the token. They are read again for each channel, as they may be exchanged while a job
+  // runs; "": from no file.
+  std::string token_file;
   std::string tls_ca_file;
   std::string tls_cert_file;
   std::string tls_key_file;

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "agent/link/controller_channel.h"
 #include "agent/link/controller_stream.h"
 #include "agent/link/outstanding.h"
@@ -30,7 +32,7 @@ struct ControllerLinkConfig {
 // neither back-off nor a name's old address outlives an attempt. All methods and callbacks on the loop.
 //
 //   CONNECTING --welcome--> CONNECTED --stream ends--> WAITING --50 to 250 ms, or 2 to 16 s--> CONNECTING
-//   any --wrong or expired token, version, job name, a message that is too large--> PERMANENT
+//   any --wrong or expired token, and no other one; version, job name, a message that is too large--> PERMANENT
 class ControllerLink {
  public:
   struct Callbacks {
@@ -63,6 +65,11 @@ class ControllerLink {
 
  private:
   void Connect();
+  // What the file of the token holds now; what it was given if there is none.
+  absl::StatusOr<std::string> GivenToken() const;
+  // To connect with: as it is given now, or else the last one with which it was welcomed, or the first one. Empty: all
+  // have been refused since the last welcome.
+  std::string NextToken() const;
   void Received(const std::string& bytes);
   void Welcomed(const AgentWelcome& welcome);
   int64_t NoRoomMs();
@@ -76,6 +83,9 @@ class ControllerLink {
   const ControllerLinkConfig config_;
   const Callbacks callbacks_;
   std::unique_ptr<CompletionThread> thread_;
+  std::string token_;  // of the present stream
+  std::string welcomed_token_;
+  std::set<std::string> refused_tokens_;  // since the last welcome
   LinkState state_;
   std::shared_ptr<grpc::Channel> channel_;
   std::shared_ptr<ControllerStream> stream_;

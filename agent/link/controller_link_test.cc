@@ -1,10 +1,14 @@
 #include "agent/link/controller_link.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <set>
@@ -57,6 +61,8 @@ class ControllerLinkTest : public testing::Test {
     config.channel.address = address;
     config.channel.job = "test";
     config.channel.token = token;
+    config.channel.token_file = token_file_;
+    config.data_address = data_address_;
     config.hello.agent_id = "a";
     const auto on_state = [this](const LinkState& state) {
       states_.push_back(state);
@@ -78,6 +84,25 @@ class ControllerLinkTest : public testing::Test {
     loop_.Join();
   }
 
+  // Into the file, in the place of another one.
+  void GiveToken(const std::string& token) {
+    token_file_ = absl::StrCat(testing::TempDir(), "/token-of-", getpid());
+    const std::string next = absl::StrCat(token_file_, ".new");
+    const UniqueFd fd(open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    ASSERT_EQ(write(fd.get(), token.data(), token.size()), static_cast<ssize_t>(token.size()));
+    ASSERT_EQ(rename(next.c_str(), token_file_.c_str()), 0);
+  }
+  // A link that says Retire when it is connected has done so, behind so many Hellos.
+  bool Connected(int times) {
+    return controller_.WaitUntil([times](const std::vector<AgentUp>& messages) {
+      int hellos = 0;
+      for (const AgentUp& message : messages) {
+        hellos += std::holds_alternative<AgentHello>(message);
+        if (hellos >= times && std::holds_alternative<Retire>(message)) return true;
+      }
+      return false;
+    });
+  }
   void Say(AgentUp message) {
     to_say_ = std::make_unique<AgentUp>(std::move(message));
     ASSERT_TRUE(loop_.Start().ok());
@@ -87,6 +112,7 @@ class ControllerLinkTest : public testing::Test {
   FakeController controller_{"secret"};
   EventLoop loop_{"test"};
   Outstanding outstanding_;
+  std::string token_file_, data_address_;
   std::unique_ptr<AgentUp> to_say_;
   std::vector<LinkState> states_;
   absl::Notification ended_;
@@ -111,22 +137,11 @@ TEST_F(ControllerLinkTest, WhatIsTooMuchTogetherGoesOutOneByOne) {
 }
 
 TEST_F(ControllerLinkTest, EachWelcomeSaysFromWhichAddressTheControllerIsReached) {
-  // What it says when it is connected, behind so many Hellos.
-  const auto connected = [this](int times) {
-    return controller_.WaitUntil([times](const std::vector<AgentUp>& messages) {
-      int hellos = 0;
-      for (const AgentUp& message : messages) {
-        hellos += std::holds_alternative<AgentHello>(message);
-        if (hellos == times && std::holds_alternative<Retire>(message)) return true;
-      }
-      return false;
-    });
-  };
   Say(AgentUp(Retire{Incarnation(1)}));
-  ASSERT_TRUE(connected(1));
+  ASSERT_TRUE(Connected(1));
   controller_.Stop();
   controller_.Start();
-  ASSERT_TRUE(connected(2));
+  ASSERT_TRUE(Connected(2));
   loop_.RunHere([this] {
     int welcomes = 0;
     for (const LinkState& state : states_) {
@@ -135,6 +150,14 @@ TEST_F(ControllerLinkTest, EachWelcomeSaysFromWhichAddressTheControllerIsReached
     }
     EXPECT_EQ(welcomes, 2);
   });
+}
+
+TEST_F(ControllerLinkTest, AnAddressThatWasGivenIsSaid) {
+  data_address_ = "10.0.0.7";
+  MakeLink(controller_.address());
+  Say(AgentUp(Retire{Incarnation(1)}));
+  ASSERT_TRUE(Connected(1));
+  loop_.RunHere([this] { EXPECT_EQ(states_.back().data_address, data_address_); });
 }
 
 // A door that gives this answer to up to `times` guests, or until `enough`.
@@ -147,8 +170,9 @@ void AnswerGuests(int listener, absl::string_view answer, int times,
     std::string head;
     char byte;
     while (!absl::EndsWith(head, "\r\n\r\n") && recv(guest.get(), &byte, 1, 0) == 1) head.push_back(byte);
+    const bool last = enough(head);
     EXPECT_GT(send(guest.get(), answer.data(), answer.size(), MSG_NOSIGNAL), 0);
-    if (enough(head)) return;
+    if (last) return;
   }
 }
 
@@ -186,6 +210,53 @@ TEST_F(ControllerLinkTest, AnExpiredTokenIsSaidAtOnceAndEndsTheLink) {
             absl::StrCat("the controller at ", address,
                          " refuses the token: the token has expired, on 2026-01-01 at 00:00:00 UTC; "
                          "make a new one with `farandole-controller token`"));
+}
+
+// It goes on with what its controller takes: what the file holds now, or else what it was welcomed with.
+TEST_F(ControllerLinkTest, ATokenIsReadFromItsFileAgainForEachConnection) {
+  GiveToken("secret\n");
+  MakeLink(controller_.address(), "an-older-one");
+  Say(AgentUp(Retire{Incarnation(1)}));
+  ASSERT_TRUE(Connected(1));
+  int connections = 1;
+  for (const char* token : {"one-of-another-job", "", "no token"}) {
+    GiveToken(token);
+    controller_.Stop();
+    controller_.Start();
+    ASSERT_TRUE(Connected(++connections)) << token;
+    EXPECT_FALSE(ended_.HasBeenNotified()) << token;
+  }
+}
+
+TEST_F(ControllerLinkTest, WhenAllTokensHaveBeenRefusedTheLinkEnds) {
+  const std::string expired = absl::StrCat(std::string(64, 'a'), ".1767225600");
+  GiveToken(expired);
+  const UniqueFd socket = ListenTcp("127.0.0.1:0").value();
+  std::set<std::string> proofs;
+  std::thread door([&] {
+    AnswerGuests(socket.get(), "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", 100, [&](const std::string& head) {
+      // The new one is there before the answer.
+      if (!head.empty() && proofs.insert(head).second && proofs.size() == 1) {
+        GiveToken(absl::StrCat(std::string(64, 'b'), ".1767225601"));
+      }
+      return proofs.size() == 2;
+    });
+  });
+  MakeLink(absl::StrCat("127.0.0.1:", PortOf(socket.get())), expired);
+  Say(AgentUp(Lease{}));
+  EXPECT_TRUE(ended_.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  door.join();
+  EXPECT_THAT(states_.back().text, HasSubstr("2026-01-01 at 00:00:01 UTC"));
+}
+
+TEST_F(ControllerLinkTest, ARefusalSaysWhyNoOtherTokenCanBeRead) {
+  GiveToken("wrong");
+  ASSERT_EQ(chmod(token_file_.c_str(), 0644), 0);
+  MakeLink(controller_.address(), "wrong");
+  Say(AgentUp(Lease{}));
+  ASSERT_TRUE(ended_.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  EXPECT_THAT(states_.back().text, HasSubstr("refuses the token"));
+  EXPECT_THAT(states_.back().text, HasSubstr("must be a regular file with mode 0600"));
 }
 
 TEST_F(ControllerLinkTest, WhatNoMessageCarriesIsSaidAndEndsTheLink) {

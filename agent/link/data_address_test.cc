@@ -28,8 +28,8 @@ TEST(DataAddressTest, AddressesOfIpv6MayBeEscaped) {
 // As Debian's /etc/hosts has the host's own name.
 TEST(DataAddressTest, ANameThatLeadsToLoopbackGivesTheDefaultRoute) {
   const std::string of_route = DataAddress("ipv4:192.0.2.7:4000", "192.0.2.7:4000");
-  const std::string expected = of_route.empty() ? "127.0.0.1" : of_route;
-  EXPECT_EQ(DataAddress("ipv4:127.0.1.1:4000", "node0:4000"), expected);
+  if (of_route.empty()) GTEST_SKIP() << "this machine has no default route";
+  EXPECT_EQ(DataAddress("ipv4:127.0.1.1:4000", "node0:4000"), of_route);
 }
 
 TEST(DataAddressTest, WhatCannotBeToldIsEmpty) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -34,7 +35,8 @@ def make_secrets(cluster: Cluster, folder: Path) -> None:
 def change_secret(cluster: Cluster, name: str, **files: str) -> None:
     """Exchanges files of a Secret, as by cert-manager; names of files have _ for the dot."""
     data = {file.replace("_", "."): text for file, text in files.items()}
-    cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data})
+    # Not `apply`, which would empty the files that it has written before.
+    cluster.kubectl("patch", "secret", name, "--type=merge", "--patch", json.dumps({"stringData": data}))
 
 
 def make_certificate(folder: Path, name: str, *options: str) -> tuple[str, str]:

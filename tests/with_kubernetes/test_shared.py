@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import shared
@@ -37,6 +38,26 @@ def test_the_shared_controller_serves_a_job(cluster: Cluster, overlay: str, rank
 def said_by(cluster: Cluster) -> str:
     """What the pods of the job have printed."""
     return cluster.kubectl("logs", "-l", f"app.kubernetes.io/instance={JOB}", "--tail", "-1", check=False).stdout
+
+
+def pods_of_job(cluster: Cluster) -> list[str]:
+    """Their names."""
+    return [name_of(pod) for pod in cluster.get("pods", "-l", f"app.kubernetes.io/instance={JOB}")["items"]]
+
+
+def run_in(cluster: Cluster, pod: str, *words: str) -> str:
+    """What a command prints in a pod."""
+    return cluster.kubectl("exec", pod, "--", *words).stdout
+
+
+def agents_of(cluster: Cluster, controller: str) -> set[str]:
+    """Those that have come to a pod of the controller."""
+    return set(re.findall(r"agent (\w+) connected from host", cluster.kubectl("logs", controller).stdout))
+
+
+def another_than(before: str, pod: Any) -> str:
+    """The name of a pod that is another one; empty: it is none."""
+    return name_of(pod) if pod and name_of(pod) != before else ""
 
 
 def said_by_controller(cluster: Cluster) -> str:
@@ -85,12 +106,12 @@ def test_secrets_are_exchanged_under_a_running_job(cluster: Cluster, outcome: Ou
     ):
         until(lambda: len(steps(said_by(cluster))) == 2, "steps", 60)
         longest = longest_step(lambda: said_by(cluster), 2, lambda: exchange(cluster, client, folder))
-        pod = cluster.get("pods", "-l", f"app.kubernetes.io/instance={JOB}")["items"][0]
-        cluster.kubectl("exec", name_of(pod), "--", "touch", "/tmp/enough")
+        run_in(cluster, pods_of_job(cluster)[0], "touch", "/tmp/enough")
         # It began with the old token, and ends well.
         done = until(lambda: cluster.get("job", JOB).get("status", {}).get("conditions"), "the job", 60)
         assert [c["type"] for c in done if c["status"] == "True"] == ["Complete"], said_by(cluster)
-    outcome(f"new connections see the new certificate and need the new key; no step lost, longest {longest:.2f} s")
+    new = "new connections see the new certificate and need the new key, also those of agents that run"
+    outcome(f"{new}; no step lost, longest {longest:.2f} s")
     assert longest < 5.0
 
 
@@ -114,10 +135,21 @@ def exchange(cluster: Cluster, client: Bystander, folder: Path) -> None:
     until(lambda: ask(client, new_token, new_crt)[0] == ANSWERED, "the new certificate", SEEN_S)
     assert ask(client, old_token, new_crt)[0] == ANSWERED
     assert ask(client, new_token, old_crt)[0] == NO_CONNECTION
+    shared.change_secret(cluster, "farandole-token", token=new_token)
+    for pod in pods_of_job(cluster):
+        until(lambda pod=pod: new_token in run_in(cluster, pod, "cat", "/token/token"), "the new token", SEEN_S)
     shared.change_secret(cluster, "farandole-key", key=f"{new_key}\n")
     until(lambda: re.search(r"keys read again .*: 1 key$", said_by_controller(cluster), re.M), "one key", SEEN_S)
     assert ask(client, new_token, new_crt)[0] == ANSWERED
     assert ask(client, old_token, new_crt)[0] == REFUSED
+    # The job's agents, which began with what is wrong now, find another controller as well.
+    before = name_of(shared.controller_pod(cluster))
+    cluster.kubectl("delete", "pod", before, "--wait=false")
+    after = until(lambda: another_than(before, shared.controller_pod(cluster)), "another controller", 60)
+    try:
+        until(lambda: len(agents_of(cluster, after)) >= 2, "both agents", 60)
+    except TimeoutError:
+        pytest.fail(f"{agents_of(cluster, after)} of 2 agents came\n{said_by(cluster)}{said_by_controller(cluster)}")
 
 
 @pytest.mark.fault("wrong token, shared controller")
