@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 
 namespace farandole {
@@ -20,6 +21,12 @@ absl::optional<HostAndPort> SplitAddress(absl::string_view address) {
 absl::string_view HostOf(absl::string_view address) {
   const size_t colon = address.rfind(':');
   return colon == absl::string_view::npos ? absl::string_view() : address.substr(0, colon);
+}
+
+std::string AddressOfPeer(absl::string_view peer) {
+  const size_t scheme = peer.find(':');
+  if (scheme == absl::string_view::npos) return "";
+  return absl::StrReplaceAll(peer.substr(scheme + 1), {{"%5B", "["}, {"%5D", "]"}});
 }
 
 bool IsLoopback(absl::string_view address) {

@@ -19,6 +19,13 @@ TEST(AddressTest, AnAddressHasTwoParts) {
   for (const char* half : {"", "node-1", "[::1:0", "::1]:0", "[::1]"}) EXPECT_FALSE(SplitAddress(half)) << half;
 }
 
+TEST(AddressTest, GrpcWritesASchemeBeforeIt) {
+  EXPECT_EQ(AddressOfPeer("ipv4:10.0.0.7:4711"), "10.0.0.7:4711");
+  EXPECT_EQ(AddressOfPeer("ipv6:%5B::1%5D:4711"), "[::1]:4711");
+  EXPECT_EQ(AddressOfPeer("ipv6:[::1]:4711"), "[::1]:4711");
+  EXPECT_EQ(AddressOfPeer("unknown"), "");
+}
+
 TEST(AddressTest, LoopbackIsAnAddressOrItsName) {
   EXPECT_TRUE(IsLoopback("127.0.0.1:0"));
   EXPECT_TRUE(IsLoopback("127.9.9.9:0"));

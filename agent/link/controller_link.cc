@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "agent/link/data_address.h"
@@ -30,8 +29,6 @@ constexpr int64_t kWelcomeMs = 30000;
 constexpr size_t kUpBytesMax = 64 << 20;
 // At the end, for the last reports to go out.
 constexpr int64_t kLingerMs = 500;
-// Whoever has refused so many will refuse the next one as well.
-constexpr size_t kRefusedTokensMax = 16;
 
 bool IsPermanent(grpc::StatusCode code) {
   return code == grpc::UNAUTHENTICATED || code == grpc::FAILED_PRECONDITION || code == grpc::INVALID_ARGUMENT;
@@ -88,7 +85,7 @@ ControllerLink::ControllerLink(EventLoop* loop, Outstanding* outstanding, Contro
       outstanding_(outstanding),
       config_(std::move(config)),
       callbacks_(std::move(callbacks)),
-      token_(config_.channel.token) {}
+      token_(config_.channel.token, config_.channel.token_file) {}
 
 ControllerLink::~ControllerLink() {
   if (!stopped_) StopFromLoop();
@@ -96,7 +93,7 @@ ControllerLink::~ControllerLink() {
 
 void ControllerLink::Authorize(grpc::ClientContext* context) const {
   context->AddMetadata("farandole-job", config_.channel.job);
-  context->AddMetadata("authorization", absl::StrCat("Bearer ", token_));
+  context->AddMetadata("authorization", absl::StrCat("Bearer ", token_.current()));
 }
 
 void ControllerLink::StartFromLoop() {
@@ -130,28 +127,13 @@ void ControllerLink::SendFromLoop(const AgentUp& message) {
   stream_->CancelFromLoop();
 }
 
-absl::StatusOr<std::string> ControllerLink::GivenToken() const {
-  const std::string& file = config_.channel.token_file;
-  if (file.empty()) return config_.channel.token;
-  absl::StatusOr<std::string> token = ReadSecretFile(file);
-  if (token.ok() && !IsTokenText(*token)) return absl::InvalidArgumentError(absl::StrCat(file, " holds no token"));
-  return token;
-}
-
-std::string ControllerLink::NextToken() const {
-  for (const std::string& token : {GivenToken().value_or(""), welcomed_token_, config_.channel.token}) {
-    if (!token.empty() && refused_tokens_.count(token) == 0) return token;
-  }
-  return "";
-}
-
 void ControllerLink::Connect() {
   failure_.clear();
   // Ends only after the next one has begun: the last channel of a process takes gRPC's threads with it.
   const std::shared_ptr<grpc::Channel> previous = std::move(channel_);
-  token_ = NextToken();
+  token_.Choose();
   ControllerChannelConfig channel = config_.channel;
-  channel.token = token_;
+  channel.token = token_.current();
   channel_ = NewControllerChannel(channel);
   stream_ = std::make_shared<ControllerStream>(loop_, thread_.get(), outstanding_);
   Authorize(stream_->context());
@@ -198,8 +180,7 @@ void ControllerLink::Welcomed(const AgentWelcome& welcome) {
   }
   loop_->CancelTimerFromLoop(welcome_timer_);
   controller_incarnation_ = welcome.controller_incarnation;
-  welcomed_token_ = token_;
-  refused_tokens_.clear();
+  token_.Welcomed();
   lease_interval_ms_ = std::max<uint32_t>(welcome.lease_interval_ms, 10);
   retry_ms_ = kRetryFirstMs;
   no_room_ms_ = 0;
@@ -221,20 +202,18 @@ int64_t ControllerLink::NoRoomMs() {
 }
 
 void ControllerLink::Lost(const grpc::Status& how) {
-  const grpc::Status status = AtTheDoor(how, token_);
+  const grpc::Status status = AtTheDoor(how, token_.current());
   CancelTimers();
   stream_ = nullptr;
   const bool ours = !failure_.empty();
   const bool refused = !ours && status.error_code() == grpc::UNAUTHENTICATED;
-  if (refused && refused_tokens_.size() < kRefusedTokensMax) refused_tokens_.insert(token_);
-  const bool another = refused && refused_tokens_.count(token_) > 0 && !NextToken().empty();
+  const bool another = refused && token_.Refused();
   const bool permanent = too_large_ || (!ours && !another && IsPermanent(status.error_code()));
   const bool no_room = !ours && status.error_code() == grpc::RESOURCE_EXHAUSTED;
   no_room_ = no_room && controller_incarnation_ == 0 ? NoRoomText(config_.channel, status) : "";
   std::string text = ours ? failure_ : Explain(config_.channel, status);
-  if (refused && permanent && !GivenToken().ok()) {
-    absl::StrAppend(&text, "; a new one cannot be read: ", GivenToken().status().message());
-  }
+  const std::string fault = refused && !another ? token_.Fault() : "";
+  if (!fault.empty()) absl::StrAppend(&text, "; a new one cannot be read: ", fault);
   SetState(false, permanent, std::move(text));
   if (permanent || stopped_) return;
   retry_timer_ = loop_->AddTimerFromLoop(loop_->Now().PlusMs(no_room ? NoRoomMs() : retry_ms_), [this] { Connect(); });

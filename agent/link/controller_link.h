@@ -6,14 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "agent/link/controller_channel.h"
 #include "agent/link/controller_stream.h"
 #include "agent/link/outstanding.h"
+#include "agent/link/token_choice.h"
 #include "base/completion_thread.h"
 #include "base/event_loop.h"
 #include "proto/messages.h"
@@ -65,11 +64,6 @@ class ControllerLink {
 
  private:
   void Connect();
-  // What the file of the token holds now; what it was given if there is none.
-  absl::StatusOr<std::string> GivenToken() const;
-  // To connect with: as it is given now, or else the last one with which it was welcomed, or the first one. Empty: all
-  // have been refused since the last welcome.
-  std::string NextToken() const;
   void Received(const std::string& bytes);
   void Welcomed(const AgentWelcome& welcome);
   int64_t NoRoomMs();
@@ -83,9 +77,7 @@ class ControllerLink {
   const ControllerLinkConfig config_;
   const Callbacks callbacks_;
   std::unique_ptr<CompletionThread> thread_;
-  std::string token_;  // of the present stream
-  std::string welcomed_token_;
-  std::set<std::string> refused_tokens_;  // since the last welcome
+  TokenChoice token_;
   LinkState state_;
   std::shared_ptr<grpc::Channel> channel_;
   std::shared_ptr<ControllerStream> stream_;

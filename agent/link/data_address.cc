@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/str_replace.h"
 #include "base/address.h"
 #include "base/socket_address.h"
 #include "base/unique_fd.h"
@@ -25,9 +24,7 @@ std::string SourceTowards(const SocketAddress& target) {
 }  // namespace
 
 std::string DataAddress(const std::string& peer, const std::string& controller) {
-  const size_t scheme = peer.find(':');
-  if (scheme == std::string::npos) return "";
-  const std::string numbers = absl::StrReplaceAll(peer.substr(scheme + 1), {{"%5B", "["}, {"%5D", "]"}});
+  const std::string numbers = AddressOfPeer(peer);
   const absl::StatusOr<SocketAddress> reached = ParseSocketAddress(numbers);
   if (!reached.ok()) return "";
   const std::string own = SourceTowards(*reached);

@@ -7,7 +7,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_replace.h"
+#include "absl/types/optional.h"
+#include "base/address.h"
 #include "controller/rpc/token_guard.h"
 
 namespace farandole::controller::rpc {
@@ -24,10 +25,8 @@ inline std::string JobOf(const grpc::ServerContext& context) {
 
 // The address of the other end, without its port; "" if gRPC has none.
 inline std::string AddressOf(const grpc::ServerContext& context) {
-  // "ipv4:10.0.0.7:4711" or "ipv6:%5B::1%5D:4711".
-  const std::string peer = absl::StrReplaceAll(context.peer(), {{"%5B", ""}, {"%5D", ""}});
-  const size_t scheme = peer.find(':'), port = peer.rfind(':');
-  return scheme < port ? peer.substr(scheme + 1, port - scheme - 1) : "";
+  const absl::optional<HostAndPort> address = SplitAddress(AddressOfPeer(context.peer()));
+  return address ? address->host : "";
 }
 
 }  // namespace farandole::controller::rpc

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import select
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
+from farandole.launch.keeper import services
 from farandole.launch.processes import access, agents
 
 ACCESS = access.Access("run-1", "10.0.0.1:7", "t" * 64, "-----BEGIN CERTIFICATE\n" + "c" * 2000)
@@ -95,3 +97,28 @@ def test_only_agents_of_jobs_on_several_hosts_have_one(
     agent = agents.LocalAgent(spec, {}, print)
     assert len(agent.waits_on()) == int(opens)
     agent.end()
+
+
+@pytest.mark.parametrize(
+    ("towards", "own", "expected"),
+    [
+        ("", "10.0.0.7", ""),
+        ("10.0.0.5", "10.0.0.7", "10.0.0.5"),
+        ("127.0.0.1", "10.0.0.7", "10.0.0.7"),
+        ("127.0.0.1", "", "127.0.0.1"),
+    ],
+)
+def test_a_keeper_leaves_to_its_agent_what_it_cannot_tell(
+    monkeypatch: pytest.MonkeyPatch, towards: str, own: str, expected: str
+) -> None:
+    monkeypatch.setattr(services, "address_towards_controller", lambda controller: towards)
+    monkeypatch.setattr(services, "own_address", lambda: own)
+    assert services.address_for_others("node0:7000") == expected
+
+
+def test_a_name_that_is_not_known_gives_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*question: object, **more: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert services.address_for_others("node0:7000") == ""

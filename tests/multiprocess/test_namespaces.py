@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -143,11 +144,18 @@ def test_who_has_got_no_room_may_try_again(tmp_path: Path) -> None:
 def test_who_waits_says_why_now_and_not_why_at_first(tmp_path: Path) -> None:
     limits = tmp_path / "limits"
     write(limits, "* jobs=1\n")
-    with controller(tmp_path, "--limits-file", str(limits)) as made, ExitStack() as stack:
+    with socket.create_server(("127.0.0.1", 0)) as door, ExitStack() as stack:
+        door.settimeout(60)
+        address = f"127.0.0.1:{door.getsockname()[1]}"
         both = [
-            stack.enter_context(training(tmp_path, made.address, job=f"team.{name}", start_timeout_s=90))
+            stack.enter_context(training(tmp_path, address, job=f"team.{name}", start_timeout_s=90))
             for name in ("first", "second")
         ]
+        # Each is at the door, where nobody answers: so both are there when the controller begins.
+        for knocks in [door.accept()[0] for _ in both]:
+            knocks.close()
+        door.close()
+        stack.enter_context(controller(tmp_path, "--limits-file", str(limits), "--listen", address))
         (waits,) = both[0].wait_for(
             lambda: [job for job in both if NO_ROOM in job.stderr], "the reason why one of them waits"
         )
@@ -220,7 +228,7 @@ def test_the_audit_log_says_who_came_and_who_was_refused(tmp_path: Path) -> None
         {"event": "connection_admitted", "peer": "127.0.0.1", **of_first},
         {"event": "call_began", "method": "/farandole.v1.Coordination/Session", **of_first},
         {"event": "job_began", **of_first},
-        {"event": "agent_connected", "host": "h1", **of_first},
+        {"event": "agent_connected", "host": "h1", "peer": "127.0.0.1", **of_first},
         {"event": "connection_refused", "claimed_job": "team.first", "peer": "127.0.0.1"},
         {"event": "call_began", "method": "/farandole.v1.Status/GetJob", **of_first},
         {"event": "agent_refused", "job": "team.second"},

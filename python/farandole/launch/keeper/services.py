@@ -61,7 +61,7 @@ class AgentService:
         """Raises OSError, ValueError or RuntimeError."""
         place = self._place
         access = self._access()
-        address = place.data_address or ("" if self._controller is not None else _data_address(access.controller))
+        address = place.data_address or ("" if self._controller is not None else address_for_others(access.controller))
         spec = AgentSpec(
             job=access.job,
             controller=access.controller,
@@ -180,10 +180,9 @@ def _start(controller: Controller) -> Controller:
     return controller
 
 
-def _data_address(controller: str) -> str:
+def address_for_others(controller: str) -> str:
     """Where workers of other hosts find those of this one; empty: the agent will know, once it has reached the
     controller. The controller's own host may know itself by loopback."""
     address = address_towards_controller(controller)
-    if not address:
-        return ""
-    return own_address() or address if ipaddress.ip_address(address).is_loopback else address
+    loopback = address and ipaddress.ip_address(address).is_loopback
+    return own_address() or address if loopback else address
