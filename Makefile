@@ -241,13 +241,19 @@ unpack-wheel:
 	@rm -rf build/gpu && mkdir -p build/gpu && cd build/gpu && python3 -m zipfile -e ../wheel/dist/farandole-*.whl .
 	@chmod +x build/gpu/farandole/bin/*
 
+# Some of them: make test-gpu TESTS="-k optimizer"
+TESTS ?=
+
 .PHONY: test-gpu
 test-gpu: unpack-wheel  ## on a machine with a GPU, with the python3 and torch that are there and the wheel that was built (make wheel)
-	@FARANDOLE_TEST_DEVICE=$(DEVICE) $(IN_WHEEL) python3 -m pytest -q -rs tests/gpu
+	@FARANDOLE_TEST_DEVICE=$(DEVICE) $(IN_WHEEL) python3 -m pytest -v -rs --durations=10 tests/gpu $(TESTS)
+
+# Some parts of it: make bench-gpu PARTS="calls packing"
+PARTS ?=
 
 .PHONY: bench-gpu
 bench-gpu: unpack-wheel  ## figures of GPUs beside torch.distributed and DDP, in the same way; build/bench/gpu.json
-	@FARANDOLE_TEST_DEVICE=$(DEVICE) $(IN_WHEEL) python3 tests/bench/bench_gpu.py
+	@FARANDOLE_TEST_DEVICE=$(DEVICE) $(IN_WHEEL) python3 tests/bench/bench_gpu.py $(PARTS)
 
 .PHONY: test-large
 test-large: deps  ## counts beyond 2^31: some minutes, 12 GB of memory

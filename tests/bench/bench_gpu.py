@@ -1,5 +1,5 @@
 """Collectives and training on a GPU, beside NCCL's own calls and DDP over the same NCCL: `make bench-gpu`, on a machine
-with a GPU. Two ranks; they share it if there is one.
+with a GPU. Two ranks; they share it if there is one. Some parts only: `make bench-gpu PARTS="calls packing"`.
 
 With DEVICE=cpu the same runs with small networks and gloo, which shows that the benchmark itself works, and no more.
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import statistics
+import subprocess
+import sys
 
 import ranks
 import report
+import torch
 
 DEVICE = os.environ.get("FARANDOLE_TEST_DEVICE", "cuda")
 ON_GPU = DEVICE == "cuda"
@@ -18,11 +21,14 @@ ROUNDS = 100 if ON_GPU else 5
 SIZES = [4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20] if ON_GPU else [4, 1 << 20]
 NETWORKS = ["resnet50", "gpt124m"] if ON_GPU else ["resnet18", "gpt"]
 TRIALS = 5 if ON_GPU else 1
+# Sockets are slow.
+SHARING_ROUNDS = 20 if ON_GPU else 2
 
 
-def measure(part: str, *arguments: object, world: int = 2, options: tuple[str, ...] = ()) -> dict:
+def measure(part: str, *arguments: object, world: int = 2, options: tuple[str, ...] = (), **variables: str) -> dict:
     """What rank 0 of gpu_ranks.py has reported."""
-    return ranks.start(world, "gpu_ranks.py", DEVICE, part, *map(str, arguments), options=options)
+    words = [DEVICE, part, *map(str, arguments)]
+    return ranks.start(world, "gpu_ranks.py", *words, options=options, variables=variables)
 
 
 def with_goal(row: report.Row, part_of: str, goal: str, met: bool) -> report.Row:
@@ -61,11 +67,9 @@ def loading() -> list[report.Row]:
     """What the driver takes for our kernels once in a process: compiled, and from its cache."""
     rows = []
     for name, disable in (("compiled from PTX", "1"), ("from the driver's cache", "0")):
-        os.environ["CUDA_CACHE_DISABLE"] = disable
-        trials = [measure("first") for _ in range(TRIALS)]
+        trials = [measure("first", CUDA_CACHE_DISABLE=disable) for _ in range(TRIALS)]
         more = [(each["first"][0] - each["second"][0]) * 1e3 for each in trials]
         rows.append(report.row(f"loading our kernels, {name}", "ms", more))
-    del os.environ["CUDA_CACHE_DISABLE"]
     return rows
 
 
@@ -110,12 +114,67 @@ def recovery() -> list[report.Row]:
     return [with_goal(row, "recovery", "at most 1.2 of a bare abort and init", row.value <= 1.2)]
 
 
-def main() -> None:
-    """Writes build/bench/gpu.json."""
-    rows = [*calls(), *packing(), *loading(), *submitting(), *training(), *recovery()]
-    report.write("gpu", rows, "make bench-gpu", device=DEVICE)
-    report.print_goals(rows)
+def sharing() -> list[report.Row]:
+    """Two ranks of one GPU: what they do by themselves, through host memory, beside the ways that NCCL has."""
+    ways = {"host": {"FARANDOLE_COMMUNICATOR": "staged"}, "sockets": {}}
+    if ON_GPU and torch.cuda.nccl.version() >= (2, 30):
+        ways["nccl"] = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+    one_gpu = {"CUDA_VISIBLE_DEVICES": "0"} if ON_GPU else {}
+    rows = []
+    for size in SIZES:
+        found = {way: measure("shared", size, SHARING_ROUNDS, **one_gpu, **ways[way])["seconds"] for way in ways}
+        times_us = {way: [each * 1e6 for each in seconds] for way, seconds in found.items()}
+        row = report.row(f"allreduce of {size} B by two ranks of one GPU", "us", times_us.pop("host"), **times_us)
+        rows.append(row)
+    return rows
+
+
+def shrinking() -> list[report.Row]:
+    """Whether a communicator that NCCL makes out of another one is there sooner than a new one."""
+    if not ON_GPU:
+        return []
+    times = measure("shrink", TRIALS, world=3)
+    row = report.row("ncclCommShrink and a call, one of three lost", "ms", [each * 1e3 for each in times["shrunk"]])
+    row.peers = {"abort_and_init": statistics.median(times["anew"]) * 1e3}
+    return [row]
+
+
+PARTS = {
+    "calls": calls,
+    "packing": packing,
+    "loading": loading,
+    "submitting": submitting,
+    "training": training,
+    "recovery": recovery,
+    "sharing": sharing,
+    "shrinking": shrinking,
+}
+
+
+def main(wanted: list[str]) -> int:
+    """Prints the rows of each part when it has them, and writes build/bench/gpu.json. How many parts failed."""
+    unknown = [part for part in wanted if part not in PARTS]
+    if unknown:
+        raise SystemExit(f"bench: there is no part {', '.join(unknown)}, but {', '.join(PARTS)}")
+    rows: list[report.Row] = []
+    failed = []
+    for part in wanted or PARTS:
+        try:
+            measured = PARTS[part]()
+        except (SystemExit, subprocess.TimeoutExpired) as error:
+            print(f"bench: {part}: {error}", flush=True)
+            failed.append(part)
+            continue
+        if measured:
+            report.print_table(part, measured)
+        rows += measured
+    if rows:
+        report.write("gpu", rows, "make bench-gpu", device=DEVICE)
+        report.print_goals(rows)
+    if failed:
+        print(f"bench: not measured: {', '.join(failed)}")
+    return len(failed)
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main(sys.argv[1:]))

@@ -38,7 +38,8 @@ def choose_device() -> None:
     """Ranks share the GPUs if there are not enough; NCCL takes that for several hosts if each names its own."""
     if DEVICE == "cuda":
         rank, gpus = int(os.environ["FARANDOLE_LOCAL_RANK"]), torch.cuda.device_count()
-        if gpus < int(os.environ["FARANDOLE_LOCAL_SIZE"]):
+        shared_otherwise = {"FARANDOLE_COMMUNICATOR", "NCCL_MULTI_RANK_GPU_ENABLE"} & os.environ.keys()
+        if gpus < int(os.environ["FARANDOLE_LOCAL_SIZE"]) and not shared_otherwise:
             os.environ["NCCL_HOSTID"] = str(rank)
         torch.cuda.set_device(rank % gpus)
     torch.set_default_device(DEVICE)
@@ -77,6 +78,13 @@ def part_call(bytes_: str, rounds: str) -> Times:
     times = by_turns({**calls, "bare": lambda: bare.average(tensor)}, int(rounds))
     bare.close()
     return times
+
+
+def part_shared(bytes_: str, rounds: str) -> Times:
+    """A sum in place."""
+    tensor = torch.ones(int(bytes_) // 4)
+    times = by_turns({"sum": lambda: hvd.allreduce_(tensor, op=hvd.Sum, name="sum")}, int(rounds))
+    return {"seconds": times["sum"]}
 
 
 def part_pack(tensors: str, bytes_: str, rounds: str) -> Times:
@@ -200,6 +208,37 @@ def part_bare_recovery(rounds: str) -> Times:
         synchronize()
         times.append(time.perf_counter() - begin)
     return {"peer": times}
+
+
+def part_shrink(rounds: str) -> Times:
+    """Seconds from the loss of one of three to the next allreduce of the others: by NCCL's communicator of the three
+    less one, and by an abort and a new one. Nothing is under way when it is lost."""
+    rank, tensor, aligner = hvd.rank(), torch.ones(1000), ranks.Aligner(hvd.rank(), hvd.size())
+    pair = hvd.add_process_set([0, 1])
+
+    def anew(whole: nccl_calls.Communicator) -> nccl_calls.Communicator:
+        whole.abort()
+        return nccl_calls.Communicator(rank, 2, lambda mine: hvd.broadcast_object(mine, process_set=pair))
+
+    ways = {"shrunk": lambda whole: whole.without([2]), "anew": anew}
+    times: Times = {way: [] for way in ways}
+    for _ in range(int(rounds)):
+        for way, recover in ways.items():
+            whole = nccl_calls.Communicator(rank, 3, hvd.broadcast_object)
+            whole.average(tensor)
+            synchronize()
+            aligner.wait(ranks.rest)
+            if rank < 2:
+                begin = time.perf_counter()
+                made = recover(whole)
+                made.average(tensor)
+                synchronize()
+                times[way].append(time.perf_counter() - begin)
+                made.close()
+            hvd.barrier()
+            if rank == 2 or way == "shrunk":
+                whole.abort()
+    return times
 
 
 def part_recovery() -> Times:

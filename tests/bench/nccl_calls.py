@@ -1,13 +1,14 @@
-"""NCCL's own allreduce, called by ctypes on the stream that PyTorch uses: the least that a call can cost."""
+"""NCCL's own calls, by ctypes, on the stream that PyTorch uses: the least that they can cost."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
 FLOAT32, AVG = 7, 4
+SHRINK_ABORT = 1
 ID_BYTES = 128
 
 
@@ -29,6 +30,20 @@ class Communicator:
         unique = UniqueId.from_buffer_copy(share(bytes(unique)))
         self._comm = ctypes.c_void_p()
         self._check(self._library.ncclCommInitRank(ctypes.byref(self._comm), size, unique, rank))
+
+    def without(self, ranks: Sequence[int]) -> Communicator:
+        """One of the others, who call it, after an abort of what is under way here; from NCCL 2.27 on."""
+        made = object.__new__(Communicator)
+        made._library, made._comm = self._library, ctypes.c_void_p()
+        excluded = (ctypes.c_int * len(ranks))(*ranks)
+        self._check(
+            self._library.ncclCommShrink(self._comm, excluded, len(ranks), ctypes.byref(made._comm), None, SHRINK_ABORT)
+        )
+        return made
+
+    def abort(self) -> None:
+        """Ends it here, whatever the others do."""
+        self._check(self._library.ncclCommAbort(self._comm))
 
     def average(self, tensor: torch.Tensor) -> None:
         """Averages a tensor of float32, in place, behind what the current stream has been given."""

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 HERE = Path(__file__).resolve().parent
 PYTHON_PATH = HERE.parents[1] / "python"
@@ -24,12 +25,14 @@ def start(
     timeout_s: int = 900,
     options: Sequence[str] = (),
     python: str = sys.executable,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> dict:
     """Runs a script beside this file as `ranks` processes under `farandole run`; returns what rank 0 reported.
 
     Args:
         options: of `farandole run`.
         python: the interpreter of the ranks.
+        variables: of their environment.
 
     Raises:
         SystemExit: a rank failed; its output has been shown.
@@ -40,6 +43,7 @@ def start(
             "BENCH_SCRATCH": scratch,
             "PYTHONPATH": f"{PYTHON_PATH}",
             "GLOO_SOCKET_IFNAME": "lo",
+            **variables,
         }
         environment.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // ranks)))
         command = [python, "-m", "farandole", "run", "-np", str(ranks), *options]

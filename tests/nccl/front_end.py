@@ -25,4 +25,4 @@ def test_the_wheel_is_found_and_told(tmp_path: Path) -> None:
     job = processes.python(tmp_path, body, str(WHEELS))
     assert job.process.returncode == 0, job.report()
     path = re.escape(str(WHEELS / "nvidia" / "nccl" / "lib" / "libnccl.so.2"))
-    assert re.search(rf"\[X\] NCCL: NCCL 2\.28\.9 \({path}\) is here\n", job.stdout)
+    assert re.search(rf"\[X\] NCCL: NCCL 2\.32\.3 \({path}\) is here\n", job.stdout)

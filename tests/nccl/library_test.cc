@@ -41,7 +41,7 @@ class RealNcclTest : public testing::Test {
 TEST_F(RealNcclTest, IsLoadedAndHasEveryFunction) {
   ASSERT_TRUE(library_.ok()) << library_.status();
   const NcclLibrary& nccl = **library_;
-  EXPECT_EQ(worker::cuda::NcclVersionText(nccl.version()), "2.28.9") << nccl.path();
+  EXPECT_EQ(worker::cuda::NcclVersionText(nccl.version()), "2.32.3") << nccl.path();
   EXPECT_NE(nccl.api().ncclCommRegister, nullptr);
   EXPECT_NE(nccl.api().ncclMemAlloc, nullptr);
   EXPECT_NE(nccl.api().ncclCommShrink, nullptr);
