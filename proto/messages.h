@@ -137,6 +137,7 @@ struct WorkerReport {
   uint64_t messages = 0;
   DeviceTime device_time;
   std::string communicates_by;
+  uint32_t in_flight_process_set = 0;
 };
 
 struct TraceControl {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/types/rank_set.h"
+#include "controller/types/rank_text.h"
 #include "controller/waits/open_waits.h"
 #include "controller/waits/wait_watch.h"
 
@@ -218,7 +219,43 @@ bool Sequencer::KeepsOthersWaiting(const std::vector<Rank>& lacking) const {
 }
 
 std::vector<OpenWait> Sequencer::Waits(const waits::ReportTable& reports, TimePoint now) const {
-  return waits::OpenWaits(negotiator_, replay_.state(), replay_.begun(), reports, waits::WaitWatch::kWaitsMax, now);
+  std::vector<OpenWait> waits = reports.CollectiveWaits(phase(), now);
+  for (OpenWait& wait : waits) AddMissing(&wait);
+  const auto complete = [](const OpenWait& wait) { return wait.missing.empty(); };
+  waits.erase(std::remove_if(waits.begin(), waits.end(), complete), waits.end());
+  for (OpenWait& wait : waits::OpenWaits(negotiator_, replay_.state(), replay_.begun(), reports, roster_->Silent(),
+                                         waits::WaitWatch::kWaitsMax - waits.size(), now)) {
+    waits.push_back(std::move(wait));
+  }
+  return waits;
+}
+
+void Sequencer::AddMissing(OpenWait* wait) const {
+  const RankSet* const members = MembersOf(wait->process_set);
+  if (members == nullptr) return;
+  const log::ItemLog& log = outbox_.log();
+  uint64_t through = 0;
+  for (Rank rank : wait->ready.ToVector()) through = std::max(through, log.received_through(rank));
+  RankSet silent = roster_->Silent(), late;
+  silent.KeepOnly(*members);
+  for (Rank rank : members->ToVector()) {
+    const bool lacks = log.received_through(rank) < std::min(through, log.LastFor(rank));
+    if (lacks && !roster_->seat(rank).gone() && !silent.Contains(rank)) late.Add(rank);
+  }
+  wait->ready.RemoveAll(silent);
+  late.RemoveAll(wait->ready);
+  if (wait->ready.empty()) return;
+  wait->missing = silent;
+  wait->missing.AddAll(late);
+  if (silent.count() == 1) {
+    wait->detail = absl::StrCat("rank ", silent.ToVector()[0].value(), " ",
+                                roster_->seat(silent.ToVector()[0]).unresponsive_cause);
+  } else if (!silent.empty()) {
+    wait->detail = absl::StrCat(RankText(silent.ToVector()), " do not answer");
+  }
+  if (late.empty()) return;
+  absl::StrAppend(&wait->detail, silent.empty() ? "" : "; ", RankText(late.ToVector()),
+                  late.count() == 1 ? " has" : " have", " not begun it");
 }
 
 absl::Status Sequencer::Send(TimePoint now, Actions* actions) {

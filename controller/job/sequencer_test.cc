@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "controller/waits/report_table.h"
 #include "gtest/gtest.h"
 
 namespace farandole::controller::job {
@@ -126,6 +127,66 @@ TEST_F(SequencerTest, ItSaysWhichProcessSetsItemsRemove) {
   for (int r : {0, 1}) EXPECT_TRUE(Announce(r, {change(OpKind::kRemoveProcessSet, 1)}).ok());
   EXPECT_EQ(Sent().size(), 1u);
   EXPECT_EQ(removed_, (std::vector<std::pair<uint32_t, uint64_t>>{{1, 2}}));
+}
+
+// Both have announced x, which is issued; rank 0 has been in it for a while.
+class SequencerInACollectiveTest : public SequencerTest {
+ protected:
+  SequencerInACollectiveTest() {
+    for (int r : {0, 1}) EXPECT_TRUE(Announce(r, {Reduce("x")}).ok());
+    EXPECT_EQ(Sent().size(), 1u);
+    EXPECT_TRUE(sequencer_.OnProgress(Rank(0), 1, 0).ok());
+    Report(0);
+  }
+  static RankSet Only(int rank) {
+    RankSet set;
+    set.Add(Rank(rank));
+    return set;
+  }
+  void Report(int rank) {
+    WorkerReport report;
+    report.in_flight = "x";
+    report.in_flight_ms = 4000;
+    reports_.Store(Rank(rank), report, kNow);
+  }
+  std::vector<OpenWait> Waits() const { return sequencer_.Waits(reports_, kNow); }
+
+  waits::ReportTable reports_{2};
+};
+
+TEST_F(SequencerInACollectiveTest, WhoHasNotReceivedItIsMissing) {
+  EXPECT_TRUE(Announce(0, {Reduce("y")}).ok());
+  const std::vector<OpenWait> waits = Waits();
+  ASSERT_EQ(waits.size(), 2u);
+  EXPECT_EQ(waits[0].kind, WaitKind::kCollective);
+  EXPECT_EQ(waits[0].name, "x");
+  EXPECT_EQ(waits[0].ready, Only(0));
+  EXPECT_EQ(waits[0].missing, Only(1));
+  EXPECT_EQ(waits[0].detail, "rank 1 has not begun it");
+  EXPECT_EQ(waits[1].name, "y");
+}
+
+TEST_F(SequencerInACollectiveTest, WhoDoesNotAnswerIsMissing) {
+  EXPECT_TRUE(sequencer_.OnProgress(Rank(1), 1, 0).ok());
+  EXPECT_TRUE(Waits().empty()) << "nobody is known to hold it up";
+  members::Seat& seat = roster_.mutable_seat(Rank(1));
+  seat.responsive = false;
+  seat.unresponsive_cause = "is stopped by a signal";
+  ASSERT_EQ(Waits().size(), 1u);
+  EXPECT_EQ(Waits()[0].detail, "rank 1 is stopped by a signal");
+  Report(1);
+  ASSERT_EQ(Waits().size(), 1u) << "it said so before it was stopped";
+  EXPECT_EQ(Waits()[0].ready, Only(0));
+  EXPECT_EQ(Waits()[0].missing, Only(1));
+  seat.over = true;
+  EXPECT_TRUE(Waits().empty()) << "an end is told elsewhere";
+}
+
+TEST_F(SequencerInACollectiveTest, WhoLacksOnlyWhatCameLaterIsNotMissing) {
+  EXPECT_TRUE(sequencer_.OnProgress(Rank(1), 1, 1).ok());
+  for (int r : {0, 1}) EXPECT_TRUE(Announce(r, {Reduce("y")}).ok());
+  EXPECT_EQ(Sent().size(), 1u);
+  EXPECT_TRUE(Waits().empty());
 }
 
 TEST_F(SequencerTest, AfterClearNothingIsOpen) {

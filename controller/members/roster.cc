@@ -63,6 +63,14 @@ RankSet Roster::Heard() const {
   return heard;
 }
 
+RankSet Roster::Silent() const {
+  RankSet silent;
+  for (const Seat& seat : seats_) {
+    if (!seat.responsive && !seat.gone()) silent.Add(seat.member.rank);
+  }
+  return silent;
+}
+
 std::string Roster::NameOf(const std::vector<Rank>& ranks_rising) const {
   return ranks_rising.size() == 1 ? Describe(seat(ranks_rising[0]).member) : RankText(ranks_rising);
 }

@@ -61,6 +61,8 @@ class Roster {
   bool AllGone() const;
   // Members that take part, answer, and have an open session.
   RankSet Heard() const;
+  // Members that are not gone and do not answer.
+  RankSet Silent() const;
 
   void OpenSession(Rank rank, uint64_t session, const std::string& agent_id);
   // The agent's stream is lost, or a newer one: what was said through it is void, also who does not respond.

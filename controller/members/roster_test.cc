@@ -54,11 +54,14 @@ TEST(RosterTest, WhoDoesNotRespondIsSaidAgainThroughTheNextStream) {
     roster.mutable_seat(Rank(r)).responsive = false;
     roster.mutable_seat(Rank(r)).unresponsive_cause = "is stopped";
   }
+  EXPECT_EQ(roster.Silent().count(), 3);
   roster.mutable_seat(Rank(2)).over = true;  // given up: that stays
+  EXPECT_EQ(roster.Silent().count(), 2) << "nobody waits for its answer";
   roster.CloseSessions("a");
   EXPECT_TRUE(roster.seat(Rank(0)).responsive);
   EXPECT_EQ(roster.seat(Rank(0)).unresponsive_cause, "");
   EXPECT_FALSE(roster.seat(Rank(1)).responsive);
+  EXPECT_THAT(roster.Silent().ToVector(), ElementsAre(Rank(1)));
   EXPECT_FALSE(roster.seat(Rank(2)).responsive);
 }
 

@@ -22,6 +22,7 @@ enum class WaitKind : uint8_t {
   kRegister = 9,   // registrations with a restarted controller
   kReplay = 10,    // a batch of a replay that goes on
   kHeld = 11,      // what nobody has to submit any more, but an instance of the replay holds back that some have begun
+  kCollective = 12,  // a collective that was issued while negotiating, and in which some have been for a while
 };
 
 // Something that some ranks wait for and others have not come to.

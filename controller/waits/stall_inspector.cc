@@ -21,8 +21,9 @@ StallInspector::Finding StallInspector::Look(const std::vector<WaitGroup>& waits
                                    BoundText("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", config_.shutdown_after_ms));
     }
     if (config_.warn_after_ms == 0 || age_ms < config_.warn_after_ms) continue;
-    // A wait of the replay is known from reports, so that its beginning is not exact.
-    const Key key{{group.kind, group.process_set}, group.kind == WaitKind::kReplay ? 0 : group.since.ns()};
+    // What is known from reports has no exact beginning.
+    const bool reported = group.kind == WaitKind::kReplay || group.kind == WaitKind::kCollective;
+    const Key key{{group.kind, group.process_set}, reported ? 0 : group.since.ns()};
     const auto before = said_.find(key);
     if (before != said_.end() &&
         (before->second.missing == group.missing || now.MsSince(before->second.at) < kAgainMs)) {

@@ -52,10 +52,14 @@ std::vector<SubmittedBy> FindInstead(const WaitGroup& group, const std::vector<O
   return instead;
 }
 
+std::string Of(const WaitGroup& group) {
+  return group.process_set == 0 ? "" : absl::StrCat(" of process set ", group.process_set);
+}
+
 // What they have waited with.
 std::string Where(const WaitGroup& group) {
   const std::string names = NamesText(group.names, group.name_count);
-  const std::string of = group.process_set == 0 ? "" : absl::StrCat(" of process set ", group.process_set);
+  const std::string of = Of(group);
   switch (group.kind) {
     case WaitKind::kInit:
       return " in init()";
@@ -140,6 +144,9 @@ std::string WaitText(const WaitGroup& group, TimePoint now) {
     case WaitKind::kReplay:
       return absl::StrCat("for ", age, " ", Text(group.ready), Have(group.ready), " been in ", group.names.front(),
                           " of the replay; ", group.detail);
+    case WaitKind::kCollective:
+      return absl::StrCat("for ", age, " ", Text(group.ready), Have(group.ready), " been in ",
+                          NamesText(group.names, group.name_count), Of(group), "; ", group.detail);
     case WaitKind::kGroup:
       return absl::StrCat("for ", age, " ", Text(group.ready), Have(group.ready), " waited", Where(group), "; ",
                           group.detail);

@@ -56,8 +56,10 @@ TEST(WaitReportTest, EachKindHasItsWords) {
   wait.detail = "rank 1 lacks `c`";
   wait.name = "batch 7";
   EXPECT_EQ(text(WaitKind::kReplay), "for 2.0 s rank 0 has been in batch 7 of the replay; rank 1 lacks `c`");
-  wait.detail.clear();
+  EXPECT_EQ(text(WaitKind::kCollective), "for 2.0 s rank 0 has been in `batch 7`; rank 1 lacks `c`");
   wait.process_set = 3;
+  EXPECT_THAT(text(WaitKind::kCollective), ::testing::HasSubstr(" in `batch 7` of process set 3; "));
+  wait.detail.clear();
   EXPECT_THAT(text(WaitKind::kTensor), ::testing::HasSubstr("with `batch 7` of process set 3;"));
 }
 

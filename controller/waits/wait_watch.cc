@@ -1,6 +1,7 @@
 #include "controller/waits/wait_watch.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,14 @@ constexpr int64_t kCrossedMs = 1000;
 constexpr int64_t kSayAgainMs = 10000;
 constexpr int64_t kSlackMs = 1000;
 constexpr size_t kGroupsMax = 64;
+
+// Without collectives that go on: whoever is in one may submit more all the same.
+std::vector<OpenWait> Requests(const std::vector<OpenWait>& waits) {
+  std::vector<OpenWait> requests;
+  std::copy_if(waits.begin(), waits.end(), std::back_inserter(requests),
+               [](const OpenWait& wait) { return wait.kind != WaitKind::kCollective; });
+  return requests;
+}
 
 }  // namespace
 
@@ -49,7 +58,7 @@ WaitWatch::Verdict WaitWatch::Look(const std::vector<OpenWait>& waits, const Ran
   StallInspector::Finding stalled = stall_.Look(GroupWaits(waits), now);
   for (std::string& warning : stalled.warnings) verdict.said.push_back(absl::StrCat("stall: ", std::move(warning)));
   verdict.fatal = std::move(stalled.fatal);
-  LookForDivergence(waits, heard, now, &verdict);
+  LookForDivergence(Requests(waits), heard, now, &verdict);
   return verdict;
 }
 

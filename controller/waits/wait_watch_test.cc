@@ -54,6 +54,17 @@ TEST(WaitWatchTest, DivergenceIsSaidOnceAndFatalAfterAWhile) {
               HasSubstr("ended after 3 s (FARANDOLE_DIVERGENCE_SECONDS)"));
 }
 
+TEST(WaitWatchTest, WhoIsInACollectiveHasNotDiverged) {
+  WaitWatch watch(2, WatchConfig());
+  OpenWait in_it = Tensor("A", {0}, 2);
+  in_it.kind = WaitKind::kCollective;
+  in_it.detail = "rank 1 has not begun it";
+  const std::vector<OpenWait> waits = {in_it, Tensor("B", {1}, 2)};
+  for (int64_t ms = 500; ms < 60000; ms += 500) {
+    EXPECT_THAT(watch.Look(waits, RankSet::All(2), kBegin.PlusMs(ms)).said, IsEmpty()) << ms;
+  }
+}
+
 TEST(WaitWatchTest, AnOrderThatDiffersForAMomentIsNoDivergence) {
   WaitWatch watch(2, {});
   TimePoint now = kBegin;

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import socket
 import sys
 import urllib.request
@@ -146,6 +148,29 @@ def test_metrics_are_served_where_asked_for(tmp_path: Path, runtime: Path) -> No
         assert f'farandole_job_size{{training_job="{name}"}} 2\n' in text
         assert f'farandole_job_state{{training_job="{name}",state="running"}} 1\n' in text
         (tmp_path / "go").touch()
+        assert job.wait() == 0, job.report()
+
+
+def test_who_is_in_a_collective_waits_for_the_one_that_is_stopped(tmp_path: Path, runtime: Path) -> None:
+    """All have submitted it, so that nobody lacks it."""
+    body = """
+        if hvd.rank() == 1:
+            handle = hvd.allreduce_async(ones(10), name="x")
+            time.sleep(0.5)
+            print("pid", os.getpid(), flush=True)
+            open("submitted", "w").close()
+            os.kill(os.getpid(), signal.SIGSTOP)
+            hvd.synchronize(handle)
+        else:
+            until("submitted")
+            time.sleep(0.5)
+            hvd.allreduce(ones(10), name="x")
+        """
+    with processes.launching(tmp_path, 2, HEAD + body) as job:
+        (wait,) = next(s["waits"] for s in target(job).watch(10) if s["waits"] and s["waits"][0]["missingRanks"] == [1])
+        assert (wait["kind"], wait["readyRanks"]) == ("WAIT_KIND_COLLECTIVE", [0]), wait
+        assert re.search(r"rank 0 has been in `\S*x`; rank 1 is stopped by a signal$", wait["text"]), wait
+        os.kill(int(job.lines("pid ")[0]), signal.SIGCONT)
         assert job.wait() == 0, job.report()
 
 

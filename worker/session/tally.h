@@ -43,6 +43,7 @@ class Tally {
     collective::Instance instance;
     TimePoint since;
     std::shared_ptr<Operation> first;  // null: zeros
+    uint32_t process_set;
   };
   // As many batches tell the median well enough.
   static constexpr size_t kSlacksMax = 64;
