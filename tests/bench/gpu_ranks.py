@@ -38,8 +38,8 @@ def choose_device() -> None:
     """Ranks share the GPUs if there are not enough; NCCL takes that for several hosts if each names its own."""
     if DEVICE == "cuda":
         rank, gpus = int(os.environ["FARANDOLE_LOCAL_RANK"]), torch.cuda.device_count()
-        shared_otherwise = {"FARANDOLE_COMMUNICATOR", "NCCL_MULTI_RANK_GPU_ENABLE"} & os.environ.keys()
-        if gpus < int(os.environ["FARANDOLE_LOCAL_SIZE"]) and not shared_otherwise:
+        by_sockets = os.environ.get("BENCH_SHARES_BY", "sockets") == "sockets"
+        if gpus < int(os.environ["FARANDOLE_LOCAL_SIZE"]) and by_sockets:
             os.environ["NCCL_HOSTID"] = str(rank)
         torch.cuda.set_device(rank % gpus)
     torch.set_default_device(DEVICE)
@@ -211,8 +211,9 @@ def part_bare_recovery(rounds: str) -> Times:
 
 
 def part_shrink(rounds: str) -> Times:
-    """Seconds from the loss of one of three to the next allreduce of the others: by NCCL's communicator of the three
-    less one, and by an abort and a new one. Nothing is under way when it is lost."""
+    """Seconds until two of three have another communicator and have used it, the one of three ended included: by NCCL's
+    ncclCommShrink, and by a new one, whose id goes through our broadcast. Nothing is under way, and the third one only
+    stands aside."""
     rank, tensor, aligner = hvd.rank(), torch.ones(1000), ranks.Aligner(hvd.rank(), hvd.size())
     pair = hvd.add_process_set([0, 1])
 
@@ -220,7 +221,12 @@ def part_shrink(rounds: str) -> Times:
         whole.abort()
         return nccl_calls.Communicator(rank, 2, lambda mine: hvd.broadcast_object(mine, process_set=pair))
 
-    ways = {"shrunk": lambda whole: whole.without([2]), "anew": anew}
+    def shrunk(whole: nccl_calls.Communicator) -> nccl_calls.Communicator:
+        made = whole.without([2])
+        whole.abort()
+        return made
+
+    ways = {"shrunk": shrunk, "anew": anew}
     times: Times = {way: [] for way in ways}
     for _ in range(int(rounds)):
         for way, recover in ways.items():
@@ -236,7 +242,7 @@ def part_shrink(rounds: str) -> Times:
                 times[way].append(time.perf_counter() - begin)
                 made.close()
             hvd.barrier()
-            if rank == 2 or way == "shrunk":
+            if rank == 2:
                 whole.abort()
     return times
 

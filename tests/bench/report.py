@@ -106,8 +106,8 @@ def print_goals(rows: list[Row]) -> None:
     sys.stdout.flush()
 
 
-def write(name: str, rows: list[Row], command: str | None = None, **others: object) -> None:
-    """Writes build/bench/<name>.json, with whatever else is given, and prints the table."""
+def write_file(name: str, rows: list[Row], command: str | None = None, **others: object) -> None:
+    """Writes build/bench/<name>.json, with whatever else is given."""
     OUT.mkdir(parents=True, exist_ok=True)
     report = {
         "command": command or f"make bench BENCH={name}",
@@ -117,4 +117,9 @@ def write(name: str, rows: list[Row], command: str | None = None, **others: obje
         **others,
     }
     (OUT / f"{name}.json").write_text(json.dumps(report, indent=1, default=asdict) + "\n")
+
+
+def write(name: str, rows: list[Row], command: str | None = None, **others: object) -> None:
+    """Writes the file, and prints the table."""
+    write_file(name, rows, command, **others)
     print_table(name, rows)

@@ -5,6 +5,8 @@ import pytest
 _terminal: list[pytest.TerminalReporter] = []
 
 
+# The reporter registers itself in this hook, too.
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     _terminal[:] = [config.pluginmanager.get_plugin("terminalreporter")]
 
