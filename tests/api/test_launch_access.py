@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from farandole.launch.job import elastic
 from farandole.launch.keeper import services
 from farandole.launch.processes import access, agents
 
@@ -122,3 +123,12 @@ def test_a_name_that_is_not_known_gives_no_address(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     assert services.address_for_others("node0:7000") == ""
+
+
+def test_a_host_whose_name_was_not_known_is_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = object.__new__(elastic.ElasticJob)
+    job._own, job._data_address = {}, "10.0.0.1"
+    answers = iter(["", "10.0.0.7"])
+    monkeypatch.setattr(elastic.ElasticJob, "_named_address", lambda self: "")
+    monkeypatch.setattr(elastic, "address_for", lambda host: next(answers))
+    assert [job._own_address("node2") for _ in range(3)] == ["10.0.0.1", "10.0.0.7", "10.0.0.7"]

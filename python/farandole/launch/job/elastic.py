@@ -183,10 +183,15 @@ class ElasticJob(Driver):
 
     def _own_address(self, host: str) -> str:
         """Ours, under which another host finds us. Raises RuntimeError if what was named has none."""
-        if host not in self._own:
-            # A name may be one for ssh alone; then the way to it is most likely that to the others.
-            self._own[host] = self._named_address() or address_for(host) or self._data_address
-        return self._own[host]
+        if host in self._own:
+            return self._own[host]
+        found = self._named_address() or address_for(host)
+        if not found:
+            # The name may be one for ssh alone; then the way to it is most likely that to the others. Or it is not
+            # known yet.
+            return self._data_address
+        self._own[host] = found
+        return found
 
     def _of_workers(self) -> dict[str, str]:
         timeout = f"{self._bounds.timeout_s:g}"
