@@ -201,9 +201,10 @@ void AgentClient::Send(const WorkerUp& message) {
 
 AgentCalls::Reply AgentClient::Ask(uint64_t id, const LocalUp& question, uint32_t timeout_ms) {
   std::string bytes = Encode(question);
-  calls_.Add(id, bytes);
   {
+    // At once, or whoever attaches meanwhile would send it, too.
     absl::MutexLock lock(&mutex_);
+    calls_.Add(id, bytes);
     SendBytes(bytes);
   }
   return calls_.Wait(id, timeout_ms);
