@@ -138,6 +138,7 @@ struct WorkerReport {
   DeviceTime device_time;
   std::string communicates_by;
   uint32_t in_flight_process_set = 0;
+  uint64_t in_flight_item = 0;
 };
 
 struct TraceControl {

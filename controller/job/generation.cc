@@ -119,7 +119,10 @@ void Generation::TakeSeat(Rank rank, const recovery::Registered& member) {
 
 void Generation::Restore(const recovery::Recovery& recovery, TimePoint now, Actions* actions) {
   const std::vector<recovery::Registered>& members = recovery.found().members;
-  for (int r = 0; r < roster_.size(); ++r) TakeSeat(Rank(r), members[r]);
+  for (int r = 0; r < roster_.size(); ++r) {
+    TakeSeat(Rank(r), members[r]);
+    roster_.mutable_seat(Rank(r)).silent_since = now;
+  }
   sequencer_.RestoreMembers(recovery);
   if (!recovery.fault().empty()) {
     Fail(recovery.fault(), actions);
@@ -247,11 +250,13 @@ void Generation::OnReborn(Rank rank, Actions* actions) {
   Fail(absl::StrCat(Describe(seat.member), " has called init again without shutdown"), actions);
 }
 
-void Generation::OnHealth(Rank rank, bool responsive, const std::string& cause, Actions* actions) {
+void Generation::OnHealth(Rank rank, bool responsive, const std::string& cause, TimePoint now, Actions* actions) {
   members::Seat& seat = roster_.mutable_seat(rank);
   if (seat.responsive == responsive) return;
   seat.responsive = responsive;
   seat.unresponsive_cause = responsive ? "" : cause;
+  // Of one that is out of reach it is said again through its agent's next stream.
+  if (!responsive && seat.session_open) seat.silent_since = now;
   actions->Because(absl::StrCat(Describe(seat.member),
                                 responsive ? " answers again" : " is unresponsive: ", seat.unresponsive_cause));
 }

@@ -89,12 +89,12 @@ class Generation {
   void OnEnded(Rank rank, const std::string& cause, Actions* actions);
   // The process has begun another life.
   void OnReborn(Rank rank, Actions* actions);
-  void OnHealth(Rank rank, bool responsive, const std::string& cause, Actions* actions);
+  void OnHealth(Rank rank, bool responsive, const std::string& cause, TimePoint now, Actions* actions);
   void OnReport(Rank rank, const WorkerReport& report, TimePoint now);
   void OnAgentLost(const std::string& agent_id, const std::string& text, Actions* actions);
   // Whether a report that waits for evidence points to one of these.
   bool Suspects(const std::vector<Rank>& ranks) const;
-  void CloseSessions(const std::string& agent_id) { roster_.CloseSessions(agent_id); }
+  void CloseSessions(const std::string& agent_id, TimePoint now) { roster_.CloseSessions(agent_id, now); }
 
   void Tick(TimePoint now, Actions* actions);
   TimePoint NextDeadline() const;

@@ -50,9 +50,9 @@ struct Job::State {
   void AfterGather(TimePoint now, Actions* actions);
   void TryOpen(TimePoint now, Actions* actions);
   void TellChanges(Actions* actions);
-  void CloseSessions(const std::string& agent_id, Actions* actions) {
+  void CloseSessions(const std::string& agent_id, TimePoint now, Actions* actions) {
     joining.CloseSessions(agent_id);
-    if (generation) generation->CloseSessions(agent_id);
+    if (generation) generation->CloseSessions(agent_id, now);
     if (recovery::Gather* gather = registration.gather()) gather->CloseSessions(agent_id, actions);
   }
   void ForgetIfUnused(const std::string& agent_id);
@@ -79,7 +79,7 @@ Actions Job::AgentConnected(const AgentHello& hello, TimePoint now) {
   State& s = *state_;
   Actions actions;
   // Whatever its workers said before, on another stream, is void until they say Hello.
-  s.CloseSessions(hello.agent_id, &actions);
+  s.CloseSessions(hello.agent_id, now, &actions);
   s.agents.Connect(hello, now);
   s.joining.OnAgent(hello.controller_incarnation, now);
   AgentWelcome welcome;
@@ -99,7 +99,7 @@ Actions Job::AgentDisconnected(const std::string& agent_id, TimePoint now) {
   actions.Because(
       absl::StrCat("the connection of agent ", agent_id, " on host ", s.agents.Host(agent_id), " was lost"));
   s.agents.Disconnect(agent_id, now);
-  s.CloseSessions(agent_id, &actions);
+  s.CloseSessions(agent_id, now, &actions);
   s.ForgetIfUnused(agent_id);
   s.HurryAgents();
   return actions;
@@ -127,7 +127,7 @@ Actions Job::AgentSaid(const std::string& agent_id, const AgentUp& message, Time
     }
   } else if (const WorkerHealth* health = std::get_if<WorkerHealth>(&message)) {
     const auto rank = s.generation ? s.generation->roster().Find(health->worker_incarnation) : absl::nullopt;
-    if (rank) s.generation->OnHealth(*rank, health->responsive, health->cause, &actions);
+    if (rank) s.generation->OnHealth(*rank, health->responsive, health->cause, now, &actions);
   }
   s.TellChanges(&actions);
   return actions;

@@ -5,8 +5,8 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "controller/job/collective_waits.h"
 #include "controller/types/rank_set.h"
-#include "controller/types/rank_text.h"
 #include "controller/waits/open_waits.h"
 #include "controller/waits/wait_watch.h"
 
@@ -219,43 +219,24 @@ bool Sequencer::KeepsOthersWaiting(const std::vector<Rank>& lacking) const {
 }
 
 std::vector<OpenWait> Sequencer::Waits(const waits::ReportTable& reports, TimePoint now) const {
-  std::vector<OpenWait> waits = reports.CollectiveWaits(phase(), now);
-  for (OpenWait& wait : waits) AddMissing(&wait);
-  const auto complete = [](const OpenWait& wait) { return wait.missing.empty(); };
-  waits.erase(std::remove_if(waits.begin(), waits.end(), complete), waits.end());
-  for (OpenWait& wait : waits::OpenWaits(negotiator_, replay_.state(), replay_.begun(), reports, roster_->Silent(),
-                                         waits::WaitWatch::kWaitsMax - waits.size(), now)) {
-    waits.push_back(std::move(wait));
+  const std::vector<waits::ReportTable::InFlight> in_flight = reports.LongInFlight(phase(), now);
+  const auto members_of = [this](uint32_t set) { return MembersOf(set); };
+  std::vector<OpenWait> waits = CollectiveWaits(in_flight, false, *roster_, log(), members_of, now);
+  std::vector<OpenWait> others = waits::OpenWaits(negotiator_, replay_.state(), replay_.begun(), reports,
+                                                  waits::WaitWatch::kWaitsMax - waits.size(), now);
+  if (others.empty()) {
+    others = CollectiveWaits(in_flight, true, *roster_, log(), members_of, now);
+  } else if (others[0].kind == WaitKind::kReplay) {
+    // The last that a silent rank has said of itself may be far behind.
+    RankSet silent = roster_->Silent();
+    silent.KeepOnly(others[0].missing);
+    if (!silent.empty()) others[0].detail = SilentText(silent, *roster_);
   }
+  // Those for nobody come last: they explain the least.
+  const auto for_nobody =
+      std::stable_partition(waits.begin(), waits.end(), [](const OpenWait& wait) { return !wait.missing.empty(); });
+  waits.insert(for_nobody, others.begin(), others.end());
   return waits;
-}
-
-void Sequencer::AddMissing(OpenWait* wait) const {
-  const RankSet* const members = MembersOf(wait->process_set);
-  if (members == nullptr) return;
-  const log::ItemLog& log = outbox_.log();
-  uint64_t through = 0;
-  for (Rank rank : wait->ready.ToVector()) through = std::max(through, log.received_through(rank));
-  RankSet silent = roster_->Silent(), late;
-  silent.KeepOnly(*members);
-  for (Rank rank : members->ToVector()) {
-    const bool lacks = log.received_through(rank) < std::min(through, log.LastFor(rank));
-    if (lacks && !roster_->seat(rank).gone() && !silent.Contains(rank)) late.Add(rank);
-  }
-  wait->ready.RemoveAll(silent);
-  late.RemoveAll(wait->ready);
-  if (wait->ready.empty()) return;
-  wait->missing = silent;
-  wait->missing.AddAll(late);
-  if (silent.count() == 1) {
-    wait->detail = absl::StrCat("rank ", silent.ToVector()[0].value(), " ",
-                                roster_->seat(silent.ToVector()[0]).unresponsive_cause);
-  } else if (!silent.empty()) {
-    wait->detail = absl::StrCat(RankText(silent.ToVector()), " do not answer");
-  }
-  if (late.empty()) return;
-  absl::StrAppend(&wait->detail, silent.empty() ? "" : "; ", RankText(late.ToVector()),
-                  late.count() == 1 ? " has" : " have", " not begun it");
 }
 
 absl::Status Sequencer::Send(TimePoint now, Actions* actions) {

@@ -91,9 +91,6 @@ class Sequencer {
   bool SendBatches(TimePoint now, Actions* actions);
   void TryReplay(Actions* actions);
   std::string LeftText(const std::vector<Rank>& left) const;
-  // Completes a wait in a collective, of which reports tell no more than who is in it: who does not answer, or has not
-  // received what they have.
-  void AddMissing(OpenWait* wait) const;
   std::string Who(Rank rank) const { return Describe(roster_->seat(rank).member); }
   const RankSet* MembersOf(uint32_t process_set) const;
 

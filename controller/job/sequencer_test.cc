@@ -129,64 +129,28 @@ TEST_F(SequencerTest, ItSaysWhichProcessSetsItemsRemove) {
   EXPECT_EQ(removed_, (std::vector<std::pair<uint32_t, uint64_t>>{{1, 2}}));
 }
 
-// Both have announced x, which is issued; rank 0 has been in it for a while.
-class SequencerInACollectiveTest : public SequencerTest {
- protected:
-  SequencerInACollectiveTest() {
-    for (int r : {0, 1}) EXPECT_TRUE(Announce(r, {Reduce("x")}).ok());
-    EXPECT_EQ(Sent().size(), 1u);
-    EXPECT_TRUE(sequencer_.OnProgress(Rank(0), 1, 0).ok());
-    Report(0);
-  }
-  static RankSet Only(int rank) {
-    RankSet set;
-    set.Add(Rank(rank));
-    return set;
-  }
-  void Report(int rank) {
-    WorkerReport report;
-    report.in_flight = "x";
-    report.in_flight_ms = 4000;
-    reports_.Store(Rank(rank), report, kNow);
-  }
-  std::vector<OpenWait> Waits() const { return sequencer_.Waits(reports_, kNow); }
-
-  waits::ReportTable reports_{2};
-};
-
-TEST_F(SequencerInACollectiveTest, WhoHasNotReceivedItIsMissing) {
+TEST_F(SequencerTest, WhoIsInACollectiveWaitsBeforeWhatIsOpen) {
+  for (int r : {0, 1}) EXPECT_TRUE(Announce(r, {Reduce("x")}).ok());
+  EXPECT_EQ(Sent().size(), 1u);
+  EXPECT_TRUE(sequencer_.OnProgress(Rank(0), 1, 0).ok());
   EXPECT_TRUE(Announce(0, {Reduce("y")}).ok());
-  const std::vector<OpenWait> waits = Waits();
+  waits::ReportTable reports(2);
+  WorkerReport report;
+  report.in_flight = "x";
+  report.in_flight_item = 1;
+  report.in_flight_ms = 4000;
+  reports.Store(Rank(0), report, kNow);
+  const std::vector<OpenWait> waits = sequencer_.Waits(reports, kNow);
   ASSERT_EQ(waits.size(), 2u);
   EXPECT_EQ(waits[0].kind, WaitKind::kCollective);
   EXPECT_EQ(waits[0].name, "x");
-  EXPECT_EQ(waits[0].ready, Only(0));
-  EXPECT_EQ(waits[0].missing, Only(1));
-  EXPECT_EQ(waits[0].detail, "rank 1 has not begun it");
+  EXPECT_EQ(waits[0].detail, "rank 1 has not received it yet");
   EXPECT_EQ(waits[1].name, "y");
-}
-
-TEST_F(SequencerInACollectiveTest, WhoDoesNotAnswerIsMissing) {
   EXPECT_TRUE(sequencer_.OnProgress(Rank(1), 1, 0).ok());
-  EXPECT_TRUE(Waits().empty()) << "nobody is known to hold it up";
-  members::Seat& seat = roster_.mutable_seat(Rank(1));
-  seat.responsive = false;
-  seat.unresponsive_cause = "is stopped by a signal";
-  ASSERT_EQ(Waits().size(), 1u);
-  EXPECT_EQ(Waits()[0].detail, "rank 1 is stopped by a signal");
-  Report(1);
-  ASSERT_EQ(Waits().size(), 1u) << "it said so before it was stopped";
-  EXPECT_EQ(Waits()[0].ready, Only(0));
-  EXPECT_EQ(Waits()[0].missing, Only(1));
-  seat.over = true;
-  EXPECT_TRUE(Waits().empty()) << "an end is told elsewhere";
-}
-
-TEST_F(SequencerInACollectiveTest, WhoLacksOnlyWhatCameLaterIsNotMissing) {
-  EXPECT_TRUE(sequencer_.OnProgress(Rank(1), 1, 1).ok());
-  for (int r : {0, 1}) EXPECT_TRUE(Announce(r, {Reduce("y")}).ok());
-  EXPECT_EQ(Sent().size(), 1u);
-  EXPECT_TRUE(Waits().empty());
+  report.in_flight_ms = 20000;
+  reports.Store(Rank(0), report, kNow);
+  ASSERT_EQ(sequencer_.Waits(reports, kNow).size(), 2u);
+  EXPECT_EQ(sequencer_.Waits(reports, kNow)[1].detail, "all have received it") << "behind one for somebody";
 }
 
 TEST_F(SequencerTest, AfterClearNothingIsOpen) {

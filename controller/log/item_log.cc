@@ -103,6 +103,13 @@ absl::optional<uint64_t> ItemLog::TakeStable() {
   return stable_;
 }
 
+bool ItemLog::Lacks(Rank rank, uint64_t index) const {
+  const Progress& progress = received_[rank.value()];
+  if (index <= stable_ || index > last_ || progress.released || progress.through >= index) return false;
+  const Kept& kept = kept_[index - stable_ - 1];
+  return kept.to ? kept.to->Contains(rank) : index <= progress.to_all_through;
+}
+
 bool ItemLog::ForEachAbove(Rank rank, uint64_t through, const std::function<void(const Item&)>& fn) const {
   if (through < stable_ && through < received_[rank.value()].through) return false;
   if (through < stable_ && received_[rank.value()].released) return false;

@@ -51,6 +51,8 @@ class ItemLog {
   // here is dropped.
   absl::optional<uint64_t> TakeStable();
 
+  // Whether `rank`, which this item concerns, has not said that it has received it.
+  bool Lacks(Rank rank, uint64_t index) const;
   // Calls `fn` for the kept items above `through` that concern `rank`, in order. False, without a call, if some that
   // may concern it are no longer kept.
   bool ForEachAbove(Rank rank, uint64_t through, const std::function<void(const Item&)>& fn) const;

@@ -37,6 +37,29 @@ TEST(ItemLogTest, IndicesRiseAndEachWorkerMissesWhatConcernsIt) {
   EXPECT_THAT(Above(log, 1, 3), ElementsAre());
 }
 
+TEST(ItemLogTest, OneLacksWhatConcernsItUntilItHasSaidSo) {
+  ItemLog log(kGeneration, 2, 4);  // steps of one
+  const RankSet second = Only(1);
+  log.Append(0, JoinDone{}, nullptr);
+  log.Append(0, JoinDone{}, &second);
+  log.Append(0, JoinDone{}, nullptr);
+  EXPECT_FALSE(log.Lacks(Rank(0), 2)) << "it does not concern it, though a later one does";
+  EXPECT_TRUE(log.Lacks(Rank(0), 3));
+  EXPECT_FALSE(log.Lacks(Rank(0), 4)) << "there is none";
+  EXPECT_TRUE(log.Received(Rank(1), 2));
+  EXPECT_FALSE(log.Lacks(Rank(1), 2));
+  EXPECT_TRUE(log.Lacks(Rank(1), 3));
+  log.Part(Rank(1));
+  EXPECT_TRUE(log.Received(Rank(0), 3));
+  EXPECT_TRUE(log.Received(Rank(1), 3));
+  EXPECT_NE(log.TakeStable(), absl::nullopt);
+  EXPECT_FALSE(log.Lacks(Rank(1), 3)) << "it is not kept any more";
+  log.Append(0, JoinDone{}, nullptr);
+  EXPECT_FALSE(log.Lacks(Rank(1), 4)) << "who leaves";
+  log.Release(Rank(0));
+  EXPECT_FALSE(log.Lacks(Rank(0), 4)) << "who has left";
+}
+
 TEST(ItemLogTest, StableIsWhatAllHaveReceivedThatConcernsThem) {
   ItemLog log(kGeneration, 3, 4);  // steps of one
   const RankSet last = Only(2);

@@ -66,7 +66,7 @@ RankSet Roster::Heard() const {
 RankSet Roster::Silent() const {
   RankSet silent;
   for (const Seat& seat : seats_) {
-    if (!seat.responsive && !seat.gone()) silent.Add(seat.member.rank);
+    if (!seat.gone() && (!seat.responsive || !seat.session_open)) silent.Add(seat.member.rank);
   }
   return silent;
 }
@@ -94,11 +94,12 @@ void Roster::OpenSession(Rank rank, uint64_t session, const std::string& agent_i
   routes_ = nullptr;
 }
 
-void Roster::CloseSessions(const std::string& agent_id) {
+void Roster::CloseSessions(const std::string& agent_id, TimePoint now) {
   const auto agent = by_agent_.find(agent_id);
   if (agent == by_agent_.end()) return;
   for (Rank rank : agent->second) {
     Seat& seat = mutable_seat(rank);
+    if (seat.session_open && seat.responsive) seat.silent_since = now;
     seat.session_open = false;
     if (seat.gone()) continue;
     seat.responsive = true;

@@ -31,6 +31,8 @@ struct Seat {
   std::string ended_cause;
   bool responsive = true;
   std::string unresponsive_cause;
+  // It does not respond, or has no open session, since then.
+  TimePoint silent_since;
   uint64_t completed_through = 0;
 
   bool gone() const { return let_go || over; }
@@ -61,12 +63,12 @@ class Roster {
   bool AllGone() const;
   // Members that take part, answer, and have an open session.
   RankSet Heard() const;
-  // Members that are not gone and do not answer.
+  // Members that are not gone and do not answer, or are out of reach.
   RankSet Silent() const;
 
   void OpenSession(Rank rank, uint64_t session, const std::string& agent_id);
   // The agent's stream is lost, or a newer one: what was said through it is void, also who does not respond.
-  void CloseSessions(const std::string& agent_id);
+  void CloseSessions(const std::string& agent_id, TimePoint now);
   void CloseSession(Rank rank);
   void MarkLeft(Rank rank);
   // After MarkLeft.

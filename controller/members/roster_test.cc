@@ -57,17 +57,18 @@ TEST(RosterTest, WhoDoesNotRespondIsSaidAgainThroughTheNextStream) {
   EXPECT_EQ(roster.Silent().count(), 3);
   roster.mutable_seat(Rank(2)).over = true;  // given up: that stays
   EXPECT_EQ(roster.Silent().count(), 2) << "nobody waits for its answer";
-  roster.CloseSessions("a");
+  roster.CloseSessions("a", TimePoint(7));
   EXPECT_TRUE(roster.seat(Rank(0)).responsive);
   EXPECT_EQ(roster.seat(Rank(0)).unresponsive_cause, "");
+  EXPECT_EQ(roster.seat(Rank(0)).silent_since, TimePoint()) << "it had fallen silent before";
   EXPECT_FALSE(roster.seat(Rank(1)).responsive);
-  EXPECT_THAT(roster.Silent().ToVector(), ElementsAre(Rank(1)));
+  EXPECT_THAT(roster.Silent().ToVector(), ElementsAre(Rank(0), Rank(1))) << "nobody can reach rank 0";
   EXPECT_FALSE(roster.seat(Rank(2)).responsive);
 }
 
 TEST(RosterTest, ClosedSessionsAndLeaversAreLeftOut) {
   Roster roster = MakeRoster();
-  roster.CloseSessions("b");
+  roster.CloseSessions("b", TimePoint(7));
   roster.MarkLeft(Rank(0));
   Actions actions;
   roster.ToAll(Stable{}, &actions);

@@ -116,7 +116,8 @@ void ToSummary(const JobStatus& status, v1::JobSummary* out) {
   std::vector<absl::string_view> trouble;
   if (!status.divergence.empty()) {
     trouble.push_back(status.divergence);
-  } else if (!status.waits.empty()) {
+  } else if (!status.waits.empty() && status.waits.front().missing_count > 0) {
+    // Waits for nobody come last: something is slow then, but in order.
     trouble.push_back(status.waits.front().text);
   }
   if (!status.reason.empty()) trouble.push_back(status.reason);

@@ -22,7 +22,7 @@ enum class WaitKind : uint8_t {
   kRegister = 9,   // registrations with a restarted controller
   kReplay = 10,    // a batch of a replay that goes on
   kHeld = 11,      // what nobody has to submit any more, but an instance of the replay holds back that some have begun
-  kCollective = 12,  // a collective that was issued while negotiating, and in which some have been for a while
+  kCollective = 12,  // a collective that has begun, and in which some have been for a while
 };
 
 // Something that some ranks wait for and others have not come to.
@@ -32,9 +32,11 @@ struct OpenWait {
   std::string name;
   RankSet ready;
   RankSet missing;
-  TimePoint since;
+  TimePoint since;  // of the missing, as far as it is known since when they are
   // What the missing ones do instead, if more is known than what they wait for themselves.
   std::string detail;
+  // kCollective: tells it from others.
+  uint64_t number = 0;
 };
 
 }  // namespace farandole::controller

@@ -96,13 +96,12 @@ void AddHeld(const ready::Negotiator& negotiator, const Holds& holds, TimePoint 
 }  // namespace
 
 std::vector<OpenWait> OpenWaits(const ready::Negotiator& negotiator, const replay::ReplayState& replay,
-                                const replay::BegunList& begun, const ReportTable& reports, const RankSet& silent,
-                                size_t max, TimePoint now) {
+                                const replay::BegunList& begun, const ReportTable& reports, size_t max, TimePoint now) {
   switch (replay.stage()) {
     case replay::ReplayState::Stage::kNegotiate:
       break;
     case replay::ReplayState::Stage::kReplay:
-      return reports.ReplayWaits(replay.phase(), replay.period(), silent, now);
+      return reports.ReplayWaits(replay.phase(), replay.period(), now);
     case replay::ReplayState::Stage::kHalting:
       if (replay.all_halted()) return {};
       return {HaltWait(replay, reports.size())};

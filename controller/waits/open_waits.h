@@ -15,10 +15,9 @@ namespace farandole::controller::waits {
 
 // Everything that members of a generation wait for, oldest first, at most `max`: while negotiating requests, and before
 // them the instances that were begun in the last replay, and what those hold back that are kept; answers to Halt while
-// halting; in a replay what the members report. `silent` do not answer.
+// halting; in a replay what the members report.
 std::vector<OpenWait> OpenWaits(const ready::Negotiator& negotiator, const replay::ReplayState& replay,
-                                const replay::BegunList& begun, const ReportTable& reports, const RankSet& silent,
-                                size_t max, TimePoint now);
+                                const replay::BegunList& begun, const ReportTable& reports, size_t max, TimePoint now);
 
 // What a running generation does, and its replay as far as members have reported.
 void FillReplay(const ReportTable& reports, const replay::ReplayState& replay, TimePoint now, JobStatus* status);

@@ -21,9 +21,8 @@ constexpr int64_t kStaleMs = 5000;
 // In a replay, batches take less; a rank that has been in one for longer waits.
 constexpr uint32_t kWaitingMs = 1000;
 // A worker that does not wait has told by then what it has received.
-constexpr uint32_t kInCollectiveMs = 2000;
+constexpr uint32_t kInFlightMs = 2000;
 constexpr size_t kLackersMax = 3;
-constexpr size_t kCollectivesMax = 64;
 
 uint32_t Clamp(uint64_t value) {
   return static_cast<uint32_t>(std::min<uint64_t>(value, std::numeric_limits<uint32_t>::max()));
@@ -74,6 +73,7 @@ void ReportTable::Store(Rank rank, const WorkerReport& report, TimePoint now) {
   entry.slack_us = Clamp(report.slack_us);
   entry.in_flight_ms = Clamp(report.in_flight_ms);
   entry.in_flight_process_set = report.in_flight_process_set;
+  entry.in_flight_item = report.in_flight_item;
   entry.head_missing_count = report.head_missing_count;
   entry.phase = report.phase;
   entry.state = report.state;
@@ -122,60 +122,49 @@ uint64_t ReportTable::Furthest(uint32_t phase) const {
   return furthest;
 }
 
-bool ReportTable::WaitsIn(const Entry& entry, uint32_t phase, bool replayed, uint32_t least_ms, TimePoint now) {
-  if (!entry.any || entry.phase != phase || now.MsSince(entry.heard) > kStaleMs) return false;
-  // Until it has begun a batch of its replay, what it is in came before that.
-  if (replayed != (entry.state == WorkerState::kReplay && entry.next > 0)) return false;
-  return entry.state != WorkerState::kHalted && entry.in_flight_ms >= least_ms;
+bool ReportTable::IsFresh(const Entry& entry, uint32_t phase, TimePoint now) {
+  return entry.any && entry.phase == phase && now.MsSince(entry.heard) <= kStaleMs;
 }
 
-std::vector<OpenWait> ReportTable::CollectiveWaits(uint32_t phase, TimePoint now) const {
-  std::vector<OpenWait> waits;
+std::vector<ReportTable::InFlight> ReportTable::LongInFlight(uint32_t phase, TimePoint now) const {
+  std::vector<InFlight> found;
   for (size_t r = 0; r < entries_.size(); ++r) {
     const Entry& e = entries_[r];
-    if (e.names == nullptr || !WaitsIn(e, phase, false, kInCollectiveMs, now)) continue;
-    const auto same = std::find_if(waits.begin(), waits.end(), [&e](const OpenWait& wait) {
-      return wait.process_set == e.in_flight_process_set && wait.name == e.names->in_flight;
-    });
-    if (same == waits.end() && waits.size() == kCollectivesMax) continue;
-    OpenWait& wait = same != waits.end() ? *same : waits.emplace_back();
-    wait.kind = WaitKind::kCollective;
-    wait.process_set = e.in_flight_process_set;
-    wait.name = e.names->in_flight;
-    const TimePoint since = e.heard.PlusMs(-int64_t{e.in_flight_ms});
-    if (wait.ready.empty() || since < wait.since) wait.since = since;
-    wait.ready.Add(Rank(static_cast<int32_t>(r)));
+    if (!IsFresh(e, phase, now) || e.in_flight_ms < kInFlightMs || e.state == WorkerState::kHalted) continue;
+    const bool replayed = e.in_flight_item == 0;
+    // What a replay has started and the end of it has left is known to the controller in other ways.
+    if (replayed && (e.state != WorkerState::kReplay || e.next == 0)) continue;
+    found.push_back({Rank(static_cast<int32_t>(r)), e.in_flight_item, replayed ? e.next : 0, e.in_flight_process_set,
+                     e.names == nullptr ? "" : e.names->in_flight,
+                     TimePoint(e.heard.ns() - int64_t{e.in_flight_ms} * 1000000)});
   }
-  return waits;
+  return found;
 }
 
-std::vector<OpenWait> ReportTable::ReplayWaits(uint32_t phase, const Period& period, const RankSet& silent,
-                                               TimePoint now) const {
+std::vector<OpenWait> ReportTable::ReplayWaits(uint32_t phase, const Period& period, TimePoint now) const {
   OpenWait wait;
   uint64_t furthest = 0;
   int64_t age_ms = 0;
   for (size_t r = 0; r < entries_.size(); ++r) {
     const Entry& e = entries_[r];
-    const Rank rank(static_cast<int32_t>(r));
-    if (!WaitsIn(e, phase, true, kWaitingMs, now) || silent.Contains(rank)) continue;
-    wait.ready.Add(rank);
+    if (!IsFresh(e, phase, now) || e.state != WorkerState::kReplay || e.in_flight_ms < kWaitingMs) continue;
+    // It is in something that came before the replay.
+    if (e.next == 0 || e.in_flight_item != 0) continue;
+    wait.ready.Add(Rank(static_cast<int32_t>(r)));
     furthest = std::max(furthest, e.next);
     age_ms = std::max(age_ms, e.in_flight_ms + now.MsSince(e.heard));
   }
   if (wait.ready.empty()) return {};
-  RankSet in_it;
   for (int r = 0; r < size_; ++r) {
     const Entry& e = entries_[r];
-    const bool that_far = e.any && e.phase == phase && e.next >= furthest;
-    if (wait.ready.Contains(Rank(r)) || (that_far && !silent.Contains(Rank(r)))) continue;
+    if (wait.ready.Contains(Rank(r)) || (e.any && e.phase == phase && e.next >= furthest)) continue;
     wait.missing.Add(Rank(r));
-    if (that_far) in_it.Add(Rank(r));
   }
   if (wait.missing.empty()) return {};
   wait.kind = WaitKind::kReplay;
   wait.name = absl::StrCat("batch ", (furthest - 1) % std::max<size_t>(period.batches.size(), 1));
   wait.since = TimePoint(now.ns() - age_ms * 1000000);
-  wait.detail = Lacks(wait.missing, in_it, period);
+  wait.detail = Lacks(wait.missing, period);
   return {std::move(wait)};
 }
 
@@ -197,7 +186,7 @@ std::string ReportTable::NamesOf(const Entry& entry, const Period& period) {
 }
 
 // "rank 3 lacks `a` and 2 more; rank 4 has not reported yet".
-std::string ReportTable::Lacks(const RankSet& ranks, const RankSet& in_it, const Period& period) const {
+std::string ReportTable::Lacks(const RankSet& ranks, const Period& period) const {
   struct Same {
     RankSet ranks;
     std::string text;
@@ -206,7 +195,7 @@ std::string ReportTable::Lacks(const RankSet& ranks, const RankSet& in_it, const
   for (Rank rank : ranks.ToVector()) {
     const Entry& e = entries_[rank.value()];
     // An old report is as good as a new one: what does not change is not said again.
-    std::string text = !e.any ? "silent" : in_it.Contains(rank) ? "in it" : NamesOf(e, period);
+    std::string text = e.any ? NamesOf(e, period) : "silent";
     const auto same = std::find_if(all.begin(), all.end(), [&](const Same& s) { return s.text == text; });
     if (same != all.end()) {
       same->ranks.Add(rank);
@@ -219,10 +208,9 @@ std::string ReportTable::Lacks(const RankSet& ranks, const RankSet& in_it, const
   for (const Same& same : all) {
     const bool one = same.ranks.count() == 1;
     absl::StrAppend(&sentence, sentence.empty() ? "" : "; ", RankText(same.ranks.ToVector()),
-                    same.text == "silent"  ? one ? " has not reported yet" : " have not reported yet"
-                    : same.text == "in it" ? one ? " does not answer" : " do not answer"
-                    : same.text.empty()    ? one ? " is not that far" : " are not that far"
-                                           : absl::StrCat(one ? " lacks " : " lack ", same.text));
+                    same.text == "silent" ? one ? " has not reported yet" : " have not reported yet"
+                    : same.text.empty()   ? one ? " is not that far" : " are not that far"
+                                          : absl::StrCat(one ? " lacks " : " lack ", same.text));
   }
   return sentence;
 }

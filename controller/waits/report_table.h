@@ -46,12 +46,19 @@ class ReportTable {
   // In this phase, a replay: the greatest position, i.e. how many of its batches some rank has started.
   uint64_t Furthest(uint32_t phase) const;
   // A rank waits in a batch of the replay, by its own account for a second or longer: who, since when, and what those
-  // ranks lack that are not that far, or that are `silent`: they have begun nothing since. Empty if nobody waits.
-  std::vector<OpenWait> ReplayWaits(uint32_t phase, const Period& period, const RankSet& silent, TimePoint now) const;
-  // The collectives that were issued while negotiating and in which ranks have been, by their own account, for two
-  // seconds or longer, a replay may have begun behind them: who, and since when. Who is missing there cannot be told
-  // from reports.
-  std::vector<OpenWait> CollectiveWaits(uint32_t phase, TimePoint now) const;
+  // ranks lack that are not that far. Empty if nobody waits.
+  std::vector<OpenWait> ReplayWaits(uint32_t phase, const Period& period, TimePoint now) const;
+  // What a rank is in, by its own account, since when.
+  struct InFlight {
+    Rank rank;
+    uint64_t item = 0;   // 0: the replay has started it
+    uint64_t batch = 0;  // of the replay, from 1 on; 0: it was not started by one
+    uint32_t process_set = 0;
+    std::string name;  // the first of it
+    TimePoint since;
+  };
+  // Of all that have been in something for two seconds or longer.
+  std::vector<InFlight> LongInFlight(uint32_t phase, TimePoint now) const;
 
  private:
   struct Names {
@@ -65,6 +72,7 @@ class ReportTable {
     uint32_t slack_us = 0;
     uint32_t in_flight_ms = 0;
     uint32_t in_flight_process_set = 0;
+    uint64_t in_flight_item = 0;
     uint32_t head_missing_count = 0;
     uint32_t phase = 0;
     WorkerState state = WorkerState::kNegotiate;
@@ -72,10 +80,9 @@ class ReportTable {
     std::shared_ptr<const Names> names;  // null = no names
   };
   std::shared_ptr<const Names> Share(const WorkerReport& report);
-  // Whether it was that long in something negotiated, or replayed, when it said so, which was not long ago.
-  static bool WaitsIn(const Entry& entry, uint32_t phase, bool replayed, uint32_t least_ms, TimePoint now);
-  // `in_it`: those of them that have begun the batch, too, and do not answer.
-  std::string Lacks(const RankSet& ranks, const RankSet& in_it, const Period& period) const;
+  // Whether its last report is of this phase and not old.
+  static bool IsFresh(const Entry& entry, uint32_t phase, TimePoint now);
+  std::string Lacks(const RankSet& ranks, const Period& period) const;
   // What one of them lacks; "" if that is not known.
   static std::string NamesOf(const Entry& entry, const Period& period);
 

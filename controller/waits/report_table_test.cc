@@ -36,7 +36,7 @@ TEST(ReportTableTest, InAReplayTellsWhoIsWaitedForAndWhatItLacks) {
   ReportTable table(4);
   for (int r = 0; r < 3; ++r) table.Store(Rank(r), InReplay(28, 11000), kNow);
   table.Store(Rank(3), InReplay(27, 0, {"conv1.weight", "b", "c", "d"}, 5), kNow);
-  const auto waits = table.ReplayWaits(kPhase, PeriodOf(10), {}, kNow.PlusMs(1000));
+  const auto waits = table.ReplayWaits(kPhase, PeriodOf(10), kNow.PlusMs(1000));
   ASSERT_EQ(waits.size(), 1u);
   EXPECT_EQ(waits[0].kind, WaitKind::kReplay);
   EXPECT_EQ(waits[0].name, "batch 7");
@@ -53,29 +53,29 @@ TEST(ReportTableTest, WhoStepsDoesNotWait) {
   ReportTable table(2);
   table.Store(Rank(0), InReplay(28, 3), kNow);
   table.Store(Rank(1), InReplay(20, 0), kNow);
-  EXPECT_TRUE(table.ReplayWaits(kPhase, PeriodOf(10), {}, kNow).empty());
+  EXPECT_TRUE(table.ReplayWaits(kPhase, PeriodOf(10), kNow).empty());
   // Nor does one of whom nothing new is known, or of another phase.
   table.Store(Rank(0), InReplay(28, 3000), kNow);
-  EXPECT_EQ(table.ReplayWaits(kPhase, PeriodOf(10), {}, kNow).size(), 1u);
-  EXPECT_TRUE(table.ReplayWaits(kPhase, PeriodOf(10), {}, kNow.PlusMs(6000)).empty());
-  EXPECT_TRUE(table.ReplayWaits(kPhase + 2, PeriodOf(10), {}, kNow).empty());
+  EXPECT_EQ(table.ReplayWaits(kPhase, PeriodOf(10), kNow).size(), 1u);
+  EXPECT_TRUE(table.ReplayWaits(kPhase, PeriodOf(10), kNow.PlusMs(6000)).empty());
+  EXPECT_TRUE(table.ReplayWaits(kPhase + 2, PeriodOf(10), kNow).empty());
 }
 
 TEST(ReportTableTest, OneThatSaysNothingLacksItsNextBatch) {
   ReportTable table(2);
   table.Store(Rank(0), InReplay(28, 3000), kNow);
   table.Store(Rank(1), InReplay(27, 0), kNow);
-  EXPECT_EQ(table.ReplayWaits(kPhase, PeriodOf(10), {}, kNow)[0].detail, "rank 1 lacks `t7` and `u7`");
+  EXPECT_EQ(table.ReplayWaits(kPhase, PeriodOf(10), kNow)[0].detail, "rank 1 lacks `t7` and `u7`");
   Period other = PeriodOf(10);
   other.batches[7].process_set = 1;
-  EXPECT_EQ(table.ReplayWaits(kPhase, other, {}, kNow)[0].detail, "rank 1 is not that far");
+  EXPECT_EQ(table.ReplayWaits(kPhase, other, kNow)[0].detail, "rank 1 is not that far");
 }
 
 TEST(ReportTableTest, AnOldReportCountsAndNoneIsSaid) {
   ReportTable table(3);
   table.Store(Rank(0), InReplay(2, 4000), kNow.PlusMs(60000));
   table.Store(Rank(1), InReplay(1, 0), kNow);
-  const auto waits = table.ReplayWaits(kPhase, PeriodOf(1), {}, kNow.PlusMs(60000));
+  const auto waits = table.ReplayWaits(kPhase, PeriodOf(1), kNow.PlusMs(60000));
   ASSERT_EQ(waits.size(), 1u);
   EXPECT_EQ(waits[0].detail, "rank 1 lacks `t0` and `u0`; rank 2 has not reported yet");
 }
@@ -148,57 +148,62 @@ TEST(ReportTableTest, SlackCountsWhileItIsFresh) {
   EXPECT_THAT(table.FreshSlack(kNow.PlusMs(3000)), ElementsAre(Pair(Rank(1), 5)));
 }
 
-TEST(ReportTableTest, WhoDoesNotAnswerIsMissingInItsOwnBatch) {
-  ReportTable table(3);
-  for (int r = 0; r < 3; ++r) table.Store(Rank(r), InReplay(28, 3000), kNow);
-  EXPECT_TRUE(table.ReplayWaits(kPhase, PeriodOf(10), {}, kNow).empty()) << "all are in it";
-  RankSet silent;
-  silent.Add(Rank(1));
-  const auto waits = table.ReplayWaits(kPhase, PeriodOf(10), silent, kNow);
-  ASSERT_EQ(waits.size(), 1u);
-  EXPECT_THAT(waits[0].ready.ToVector(), ElementsAre(Rank(0), Rank(2)));
-  EXPECT_THAT(waits[0].missing.ToVector(), ElementsAre(Rank(1)));
-  EXPECT_EQ(waits[0].detail, "rank 1 does not answer");
-}
-
-WorkerReport InCollective(const std::string& name, uint64_t in_flight_ms, uint32_t process_set = 0) {
+WorkerReport InItem(uint64_t item, const std::string& name, uint64_t in_flight_ms, uint32_t process_set = 0) {
   WorkerReport report;
   report.generation = {1, 7};
   report.phase = kPhase;
   report.in_flight = name;
   report.in_flight_ms = in_flight_ms;
   report.in_flight_process_set = process_set;
+  report.in_flight_item = item;
   return report;
 }
 
-TEST(ReportTableTest, WhileNegotiatingTellsWhoIsInWhichCollective) {
-  ReportTable table(5);
-  EXPECT_TRUE(table.CollectiveWaits(kPhase, kNow).empty());
-  table.Store(Rank(0), InCollective("x", 2500), kNow);
-  table.Store(Rank(1), InCollective("x", 3000), kNow.PlusMs(100));
-  table.Store(Rank(2), InCollective("x", 2000, 4), kNow);
-  table.Store(Rank(3), InCollective("x", 1999), kNow);
-  table.Store(Rank(4), InReplay(1, 9000), kNow);
-  const auto waits = table.CollectiveWaits(kPhase, kNow.PlusMs(100));
-  ASSERT_EQ(waits.size(), 2u);
-  EXPECT_EQ(waits[0].kind, WaitKind::kCollective);
-  EXPECT_EQ(waits[0].name, "x");
-  EXPECT_THAT(waits[0].ready.ToVector(), ElementsAre(Rank(0), Rank(1)));
-  EXPECT_EQ(kNow.PlusMs(100).MsSince(waits[0].since), 3000);
-  EXPECT_EQ(waits[1].process_set, 4u);
-  EXPECT_THAT(waits[1].ready.ToVector(), ElementsAre(Rank(2)));
-  WorkerReport before_its_replay = InCollective("x", 4000);
-  before_its_replay.state = WorkerState::kReplay;
-  table.Store(Rank(3), before_its_replay, kNow);
-  EXPECT_THAT(table.CollectiveWaits(kPhase, kNow)[0].ready.ToVector(), ElementsAre(Rank(0), Rank(1), Rank(3)));
-  EXPECT_TRUE(table.CollectiveWaits(kPhase + 2, kNow).empty()) << "another phase";
-  EXPECT_TRUE(table.CollectiveWaits(kPhase, kNow.PlusMs(6000)).empty()) << "old reports";
+std::vector<int> InFlight(const ReportTable& table, uint32_t phase, TimePoint now) {
+  std::vector<int> ranks;
+  for (const ReportTable::InFlight& one : table.LongInFlight(phase, now)) ranks.push_back(one.rank.value());
+  return ranks;
 }
 
-TEST(ReportTableTest, KeepsFewCollectivesHoweverManyNamesThereAre) {
-  ReportTable table(100);
-  for (int r = 0; r < 100; ++r) table.Store(Rank(r), InCollective("x" + std::to_string(r), 5000), kNow);
-  EXPECT_EQ(table.CollectiveWaits(kPhase, kNow).size(), 64u);
+TEST(ReportTableTest, TellsWhoHasBeenInWhatForLong) {
+  ReportTable table(6);
+  EXPECT_TRUE(table.LongInFlight(kPhase, kNow).empty());
+  table.Store(Rank(0), InItem(5, "x", 2500), kNow);
+  table.Store(Rank(1), InItem(6, "y", 3000, 4), kNow.PlusMs(100));
+  table.Store(Rank(2), InItem(5, "x", 1999), kNow);
+  table.Store(Rank(3), InItem(0, "of the last replay", 9000), kNow);
+  WorkerReport replays = InReplay(7, 9000);
+  replays.in_flight = "z";
+  table.Store(Rank(4), replays, kNow);
+  const auto found = table.LongInFlight(kPhase, kNow.PlusMs(100));
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].rank, Rank(0));
+  EXPECT_EQ(found[0].item, 5u);
+  EXPECT_EQ(found[0].batch, 0u);
+  EXPECT_EQ(found[0].name, "x");
+  EXPECT_EQ(found[1].process_set, 4u);
+  EXPECT_EQ(kNow.PlusMs(100).MsSince(found[1].since), 3000);
+  EXPECT_EQ(found[2].rank, Rank(4));
+  EXPECT_EQ(found[2].item, 0u);
+  EXPECT_EQ(found[2].batch, 7u);
+  EXPECT_EQ(found[2].name, "z");
+  EXPECT_TRUE(table.LongInFlight(kPhase + 2, kNow).empty()) << "another phase";
+  EXPECT_THAT(InFlight(table, kPhase, kNow.PlusMs(5050)), ElementsAre(1)) << "old reports";
+}
+
+TEST(ReportTableTest, WhatCameBeforeAReplayIsNoBatchOfIt) {
+  ReportTable table(2);
+  WorkerReport report = InItem(5, "x", 4000);
+  report.state = WorkerState::kReplay;
+  table.Store(Rank(0), report, kNow);
+  EXPECT_THAT(InFlight(table, kPhase, kNow), ElementsAre(0));
+  report.next = 1;  // the next one is under way already
+  table.Store(Rank(0), report, kNow);
+  EXPECT_EQ(table.LongInFlight(kPhase, kNow)[0].item, 5u);
+  EXPECT_TRUE(table.ReplayWaits(kPhase, PeriodOf(1), kNow).empty());
+  report.state = WorkerState::kHalted;
+  table.Store(Rank(0), report, kNow);
+  EXPECT_TRUE(table.LongInFlight(kPhase, kNow).empty());
 }
 
 }  // namespace

@@ -16,15 +16,21 @@ StallInspector::Finding StallInspector::Look(const std::vector<WaitGroup>& waits
   std::map<Key, Said> open;
   for (const WaitGroup& group : waits) {
     const int64_t age_ms = now.MsSince(group.since);
-    if (config_.shutdown_after_ms > 0 && age_ms >= config_.shutdown_after_ms && finding.fatal.empty()) {
+    // A collective that all have begun may be slow.
+    const bool fatal = config_.shutdown_after_ms > 0 && !group.missing.empty();
+    if (fatal && age_ms >= config_.shutdown_after_ms && finding.fatal.empty()) {
       finding.fatal = absl::StrCat("stalled: ", WaitText(group, now), "; ",
                                    BoundText("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", config_.shutdown_after_ms));
     }
-    if (config_.warn_after_ms == 0 || age_ms < config_.warn_after_ms) continue;
     // What is known from reports has no exact beginning.
     const bool reported = group.kind == WaitKind::kReplay || group.kind == WaitKind::kCollective;
-    const Key key{{group.kind, group.process_set}, reported ? 0 : group.since.ns()};
+    const Key key{{group.kind, group.process_set}, reported ? static_cast<int64_t>(group.number) : group.since.ns()};
     const auto before = said_.find(key);
+    if (config_.warn_after_ms == 0 || age_ms < config_.warn_after_ms) {
+      // Its time may count anew: what was said of it is not forgotten.
+      if (before != said_.end()) open[key] = before->second;
+      continue;
+    }
     if (before != said_.end() &&
         (before->second.missing == group.missing || now.MsSince(before->second.at) < kAgainMs)) {
       open[key] = before->second;

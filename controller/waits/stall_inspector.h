@@ -26,7 +26,8 @@ class StallInspector {
   Finding Look(const std::vector<WaitGroup>& waits, TimePoint now);
 
  private:
-  // By kind, process set and the time when it began: two waits that begin in the same nanosecond are one.
+  // By kind, process set and the time when it began, so that two waits that begin in the same nanosecond are one, or
+  // the number of a collective.
   using Key = std::pair<std::pair<WaitKind, uint32_t>, int64_t>;
   struct Said {
     RankSet missing;

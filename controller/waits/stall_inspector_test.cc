@@ -33,6 +33,34 @@ TEST(StallInspectorTest, WarnsOnceAndAgainWhenOthersAreMissing) {
   EXPECT_THAT(inspector.Look(Waiting({1, 2}), kBegin.PlusMs(100500)).warnings, ElementsAre(HasSubstr("ranks 1 and 2")));
 }
 
+std::vector<WaitGroup> InCollective(uint64_t number, std::initializer_list<int> missing, TimePoint since) {
+  OpenWait wait;
+  wait.kind = WaitKind::kCollective;
+  wait.name = "a";
+  wait.number = number;
+  wait.ready.Add(Rank(0));
+  for (int r : missing) wait.missing.Add(Rank(r));
+  wait.detail = "as it may be";
+  wait.since = since;
+  return GroupWaits({wait});
+}
+
+TEST(StallInspectorTest, ACollectiveForNobodyIsWarnedOfAndNeverFatal) {
+  StallInspector inspector({60000, 90000});
+  const auto finding = inspector.Look(InCollective(7, {}, kBegin), kBegin.PlusMs(600000));
+  EXPECT_THAT(finding.warnings, ElementsAre("for 600 s rank 0 has been in `a`; as it may be"));
+  EXPECT_EQ(finding.fatal, "");
+  EXPECT_NE(inspector.Look(InCollective(7, {1}, kBegin), kBegin.PlusMs(600500)).fatal, "");
+}
+
+TEST(StallInspectorTest, ACollectiveIsTheSameThoughItsTimeCountsAnew) {
+  StallInspector inspector({1000, 0});
+  EXPECT_EQ(inspector.Look(InCollective(7, {}, kBegin), kBegin.PlusMs(20000)).warnings.size(), 1u);
+  EXPECT_THAT(inspector.Look(InCollective(7, {1}, kBegin.PlusMs(20000)), kBegin.PlusMs(20500)).warnings, IsEmpty());
+  EXPECT_THAT(inspector.Look(InCollective(7, {}, kBegin), kBegin.PlusMs(21000)).warnings, IsEmpty()) << "said already";
+  EXPECT_EQ(inspector.Look(InCollective(8, {}, kBegin), kBegin.PlusMs(21500)).warnings.size(), 1u) << "another one";
+}
+
 TEST(StallInspectorTest, AWaitThatEndedIsForgotten) {
   StallInspector inspector({1000, 0});
   EXPECT_EQ(inspector.Look(Waiting({1}), kBegin.PlusMs(1000)).warnings.size(), 1u);

@@ -33,7 +33,7 @@ int64_t AgeMs(const WaitGroup& group, TimePoint now) { return std::max<int64_t>(
 
 bool Same(const WaitGroup& group, const OpenWait& wait) {
   return group.kind == wait.kind && group.process_set == wait.process_set && group.missing == wait.missing &&
-         group.ready == wait.ready && group.detail == wait.detail;
+         group.ready == wait.ready && group.detail == wait.detail && group.number == wait.number;
 }
 
 // Of those that `group` waits for: the oldest request of each.
@@ -42,7 +42,8 @@ std::vector<SubmittedBy> FindInstead(const WaitGroup& group, const std::vector<O
   RankSet rest = group.missing;
   for (const OpenWait& wait : waits) {
     if (rest.empty() || instead.size() == kInsteadMax) break;
-    if (!wait.ready.Intersects(rest)) continue;
+    // What all have submitted was not submitted instead.
+    if (wait.kind == WaitKind::kCollective || !wait.ready.Intersects(rest)) continue;
     SubmittedBy by{wait.ready, wait.name};
     by.ranks.KeepOnly(rest);
     rest.RemoveAll(by.ranks);
@@ -97,7 +98,8 @@ std::vector<WaitGroup> GroupWaits(const std::vector<OpenWait>& waits) {
       if (Same(groups[i], wait)) found = &groups[i];
     }
     if (found == nullptr) {
-      groups.push_back({wait.kind, wait.process_set, {}, 0, wait.ready, wait.missing, wait.since, {}, wait.detail});
+      groups.push_back(
+          {wait.kind, wait.process_set, {}, 0, wait.ready, wait.missing, wait.since, {}, wait.detail, wait.number});
       found = &groups.back();
     }
     if (found->names.size() < kNamesMax) found->names.push_back(wait.name);

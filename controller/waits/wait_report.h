@@ -28,6 +28,7 @@ struct WaitGroup {
   TimePoint since;  // of the oldest
   std::vector<SubmittedBy> instead;
   std::string detail;
+  uint64_t number = 0;
 };
 
 // In the order of `waits`, which is that of their beginning. Cost grows with the number of waits times that of ranks,

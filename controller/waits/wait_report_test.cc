@@ -63,6 +63,18 @@ TEST(WaitReportTest, EachKindHasItsWords) {
   EXPECT_THAT(text(WaitKind::kTensor), ::testing::HasSubstr("with `batch 7` of process set 3;"));
 }
 
+TEST(WaitReportTest, ACollectiveIsNothingThatWasSubmittedInstead) {
+  OpenWait in_it = Tensor("x", {0}, 2, 0);
+  in_it.kind = WaitKind::kCollective;
+  in_it.number = 7;
+  in_it.detail = "rank 2 is stopped";
+  OpenWait next = in_it;
+  next.number = 8;
+  const auto groups = GroupWaits({in_it, next, Tensor("y", {1}, 2, 0)});
+  ASSERT_EQ(groups.size(), 3u) << "each by itself";
+  EXPECT_THAT(WaitText(groups[2], kNow), ::testing::HasSubstr("; rank 0 has submitted nothing else"));
+}
+
 TEST(WaitReportTest, ListsOfRanksAreBounded) {
   const auto groups = GroupWaits({Tensor("a", {0}, 10000, 0)});
   const Wait status = ToStatus(groups[0], kNow);

@@ -20,11 +20,12 @@ constexpr int64_t kSayAgainMs = 10000;
 constexpr int64_t kSlackMs = 1000;
 constexpr size_t kGroupsMax = 64;
 
+bool IsCollective(const OpenWait& wait) { return wait.kind == WaitKind::kCollective; }
+
 // Without collectives that go on: whoever is in one may submit more all the same.
 std::vector<OpenWait> Requests(const std::vector<OpenWait>& waits) {
   std::vector<OpenWait> requests;
-  std::copy_if(waits.begin(), waits.end(), std::back_inserter(requests),
-               [](const OpenWait& wait) { return wait.kind != WaitKind::kCollective; });
+  std::remove_copy_if(waits.begin(), waits.end(), std::back_inserter(requests), IsCollective);
   return requests;
 }
 
@@ -58,14 +59,21 @@ WaitWatch::Verdict WaitWatch::Look(const std::vector<OpenWait>& waits, const Ran
   StallInspector::Finding stalled = stall_.Look(GroupWaits(waits), now);
   for (std::string& warning : stalled.warnings) verdict.said.push_back(absl::StrCat("stall: ", std::move(warning)));
   verdict.fatal = std::move(stalled.fatal);
-  LookForDivergence(Requests(waits), heard, now, &verdict);
+  if (waits.size() >= kWaitsMax) {
+    // Some of what is open may be missing.
+    LookForDivergence({}, heard, now, &verdict);
+  } else if (std::any_of(waits.begin(), waits.end(), IsCollective)) {
+    LookForDivergence(Requests(waits), heard, now, &verdict);
+  } else {
+    LookForDivergence(waits, heard, now, &verdict);
+  }
   return verdict;
 }
 
 void WaitWatch::LookForDivergence(const std::vector<OpenWait>& waits, const RankSet& heard, TimePoint now,
                                   Verdict* verdict) {
   RankSet found;
-  if (waits.size() > 1 && waits.size() < kWaitsMax) found = FindCrosswise(waits, heard);
+  if (waits.size() > 1) found = FindCrosswise(waits, heard);
   uint64_t crossed = 0;
   for (const OpenWait& wait : waits) {
     if (wait.ready.Intersects(found)) crossed = crossed * 31 + static_cast<uint64_t>(wait.since.ns());

@@ -65,6 +65,24 @@ TEST(WaitWatchTest, WhoIsInACollectiveHasNotDiverged) {
   }
 }
 
+TEST(WaitWatchTest, InAFullListNoDivergenceIsLookedFor) {
+  for (size_t collectives : {0, 1}) {
+    WaitWatch watch(2, WatchConfig());
+    std::vector<OpenWait> waits = {Tensor("A", {0}, 2), Tensor("B", {1}, 2)};
+    if (collectives == 1) {
+      waits.insert(waits.begin(), Tensor("C", {0}, 2));
+      waits[0].kind = WaitKind::kCollective;
+    }
+    while (waits.size() < WaitWatch::kWaitsMax) waits.push_back(Tensor("A", {0}, 2));
+    for (int64_t ms = 500; ms < 5000; ms += 500) {
+      EXPECT_THAT(watch.Look(waits, RankSet::All(2), kBegin.PlusMs(ms)).said, IsEmpty()) << collectives;
+    }
+    waits.pop_back();
+    for (int64_t ms = 5000; ms < 6000; ms += 500) watch.Look(waits, RankSet::All(2), kBegin.PlusMs(ms));
+    EXPECT_EQ(watch.Look(waits, RankSet::All(2), kBegin.PlusMs(6500)).said.size(), 1u) << collectives;
+  }
+}
+
 TEST(WaitWatchTest, AnOrderThatDiffersForAMomentIsNoDivergence) {
   WaitWatch watch(2, {});
   TimePoint now = kBegin;

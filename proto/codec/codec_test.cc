@@ -286,14 +286,15 @@ TEST(Codec, AReportMeansWhatTheSchemaNames) {
                       15,
                       {16, 17, 18, 19, 20},
                       "c",
-                      21};
+                      21,
+                      22};
   EXPECT_EQ(Text<v1::AgentUp>(AgentUp(Lease{{report}})),
             "lease { reports { worker_incarnation: 1 " + kGenerationText +
                 " phase: 2 state: WORKER_STATE_REPLAY next: 3 open_requests: 4 oldest_open_ms: 5 oldest_open: \"o\" "
                 "in_flight_ms: 6 in_flight: \"f\" head_missing: \"h\" head_missing_count: 7 head_since_ms: 8 "
                 "slack_us: 9 batches: 10 tensors: 11 bytes: 12 cache_hits: 13 cache_misses: 14 messages: 15 "
                 "device_time { batches: 16 waited_us: 17 packed_us: 18 nccl_us: 19 unpacked_us: 20 } "
-                "communicates_by: \"c\" in_flight_process_set: 21 } }");
+                "communicates_by: \"c\" in_flight_process_set: 21 in_flight_item: 22 } }");
   // One without a GPU pays no byte for it, nor one that is not rank 0 for what rank 0 says.
   report.device_time = DeviceTime();
   report.communicates_by.clear();

@@ -172,6 +172,7 @@ struct Schema<WorkerReport> : NoFurtherCheck {
     v.Optional(21, "device_time", m.device_time, m.device_time.batches > 0);
     v.Name(22, "communicates_by", m.communicates_by, kNameBytesMax);
     v.Value(23, "in_flight_process_set", m.in_flight_process_set);
+    v.Value(24, "in_flight_item", m.in_flight_item);
   }
 };
 

@@ -174,6 +174,31 @@ def test_who_is_in_a_collective_waits_for_the_one_that_is_stopped(tmp_path: Path
         assert job.wait() == 0, job.report()
 
 
+def test_in_a_replay_a_stopped_one_is_said_to_be_stopped(tmp_path: Path, runtime: Path) -> None:
+    """Not to lack what it had not submitted when it last said so."""
+    body = """
+        print("pid", hvd.rank(), os.getpid(), flush=True)
+        tensor, flag = ones(1000), zeros(1)
+        while not flag.item():
+            time.sleep(0.002)
+            hvd.allreduce(tensor, name="step")
+            flag[0] = hvd.rank() == 0 and os.path.exists("end")
+            flag = hvd.allreduce(flag, name="flag", op=hvd.Sum)
+        """
+    with processes.launching(tmp_path, 2, HEAD + body) as job:
+        statuses = target(job).watch(10)
+        next(s for s in statuses if s["activity"] == "ACTIVITY_REPLAYING" and int(s["replay"]["ageMs"]) > 2000)
+        stopped = dict(line.split() for line in job.lines("pid "))["1"]
+        os.kill(int(stopped), signal.SIGSTOP)
+        told = (s["waits"] for s in statuses if s["waits"] and not s["members"][1]["responsive"])
+        (wait,) = next(told)
+        assert wait["readyRanks"] == [0] and wait["missingRanks"] == [1], wait
+        assert wait["text"].endswith("; rank 1 is stopped by a signal"), wait
+        os.kill(int(stopped), signal.SIGCONT)
+        (tmp_path / "end").touch()
+        assert job.wait() == 0, job.report()
+
+
 def test_in_a_replay_the_late_one_is_known_and_the_missing_one_is_named(tmp_path: Path, runtime: Path) -> None:
     body = """
         tensor, flag = ones(1000), zeros(1)

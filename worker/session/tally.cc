@@ -7,7 +7,7 @@ namespace farandole::worker::session {
 
 void Tally::Given(Work* work, TimePoint now) {
   if (work->kind != Work::Kind::kBatch) return;
-  in_flight_.push_back({work->instance, now, work->operations[0], work->process_set});
+  in_flight_.push_back({work->instance, now, work->operations[0], work->process_set, work->item});
   // Of an explicit group with tensors in both kinds of memory the first one counts.
   if (work->signature(0).device == DeviceKind::kHost) return;
   const bool measured = ++batches_given_to_devices_ % kBatchesPerMeasured == 0;
@@ -57,6 +57,7 @@ void Tally::FillInFlight(WorkerReport* report, TimePoint now) const {
   if (in_flight_.empty()) return;
   report->in_flight_ms = std::max<int64_t>(now.MsSince(in_flight_.front().since), 1);
   report->in_flight_process_set = in_flight_.front().process_set;
+  report->in_flight_item = in_flight_.front().item;
   if (in_flight_.front().first != nullptr) report->in_flight = in_flight_.front().first->request.name;
 }
 

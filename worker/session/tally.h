@@ -44,6 +44,7 @@ class Tally {
     TimePoint since;
     std::shared_ptr<Operation> first;  // null: zeros
     uint32_t process_set;
+    uint64_t item;
   };
   // As many batches tell the median well enough.
   static constexpr size_t kSlacksMax = 64;

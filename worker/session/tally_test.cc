@@ -63,17 +63,20 @@ TEST(TallyTest, NamesTheOldestInFlight) {
   Tally tally;
   Work first = MakeBatch(1, 1), second = MakeBatch(2, 1);
   first.process_set = 3;
+  first.item = 7;
   tally.Given(&first, At(10));
   tally.Given(&second, At(20));
   WorkerReport report;
   tally.Fill(&report, At(110));
   EXPECT_EQ(report.in_flight, "t1");
   EXPECT_EQ(report.in_flight_process_set, 3u);
+  EXPECT_EQ(report.in_flight_item, 7u);
   EXPECT_EQ(report.in_flight_ms, 100u);
   tally.Done(first, At(120), false);
   tally.Fill(&report, At(120));
   EXPECT_EQ(report.in_flight, "t2");
   EXPECT_EQ(report.in_flight_process_set, 0u);
+  EXPECT_EQ(report.in_flight_item, 0u);
   EXPECT_EQ(report.batches, 0u) << "it was taken back";
 }
 

@@ -35,7 +35,7 @@ export class Recording {
       const args = { sentence: wait.text, kind: wait.kind };
       for (const [pid, ranks, name] of [
         [WAITED_FOR, wait.missingRanks, (rank) => `rank ${rank} is waited for: ${what}`],
-        [WAITS, wait.readyRanks, () => `waits for ${whom}: ${what}`],
+        [WAITS, wait.readyRanks, () => (missing.length ? `waits for ${whom}: ${what}` : `is in ${what}`)],
       ]) {
         for (const rank of ranks.slice(0, RANKS_MAX)) {
           const key = `${pid} ${rank} ${id}`;
