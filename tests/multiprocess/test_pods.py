@@ -59,8 +59,11 @@ class Pods:
 
     def wait_until_started(self, ranks: int) -> None:
         def started() -> bool:
-            assert all(job.process.poll() is None for job in self.jobs), [job.report() for job in self.jobs]
-            return len(self.lines("started ")) == ranks
+            all_run = all(job.process.poll() is None for job in self.jobs)
+            there = len(self.lines("started ")) == ranks
+            # One that fails by itself may have done so before anybody looked.
+            assert all_run or there, [job.report() for job in self.jobs]
+            return there
 
         self.jobs[0].wait_for(started, "step 20 on all ranks")
 
