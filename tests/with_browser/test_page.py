@@ -150,7 +150,7 @@ def see_the_stopped_rank(page: Page, pid: int, folder: Path) -> None:
     page.wait_for_text("#rows tr.silent", "does not answer: is stopped by a signal")
     assert page.text("#rows tr.silent").split()[0] == "3"
     assert "rank 3 on host" in page.text("#newest")
-    page.wait_for_text("#waits", "rank 3 lacks")
+    page.wait_for_text("#waits", "; rank 3 is stopped by a signal")
     page.wait_for_text("#figures .warn", "waited for\n1")
     assert page.ask("document.querySelectorAll('#hosts button')[3].className") == "silent"
     assert page.ask("document.title").startswith("! ")
