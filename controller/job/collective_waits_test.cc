@@ -43,7 +43,7 @@ class CollectiveWaitsTest : public ::testing::Test {
     return log_.Append(0, JoinDone{}, process_set == 0 ? nullptr : &sets_.at(process_set)).index;
   }
   void In(int rank, uint64_t item, int64_t for_ms, uint32_t process_set = 0) {
-    in_flight_.push_back({Rank(rank), item, 0, process_set, "x", Ago(for_ms)});
+    in_flight_.push_back({Rank(rank), item, process_set, "x", Ago(for_ms)});
   }
   void Silence(int rank, int64_t for_ms) {
     members::Seat& seat = roster_.mutable_seat(Rank(rank));
@@ -152,8 +152,8 @@ TEST_F(CollectiveWaitsTest, WhatIsOverOrOfNoSuchSetIsNoWait) {
 
 TEST_F(CollectiveWaitsTest, InABatchOfAReplayOnlyWhoDoesNotAnswerIsKnown) {
   // Of one that has joined there is no name.
-  in_flight_.push_back({Rank(0), 0, 11, 0, "", Ago(4000)});
-  for (int r : {1, 2}) in_flight_.push_back({Rank(r), 0, 12, 0, "x", Ago(3000)});
+  in_flight_.push_back({Rank(0), 0, 0, "", Ago(4000)});
+  for (int r : {1, 2}) in_flight_.push_back({Rank(r), 0, 0, "x", Ago(3000)});
   EXPECT_THAT(Waits(true), IsEmpty());
   Silence(3, 2000);
   EXPECT_THAT(Details(true), ElementsAre("rank 3 is stopped by a signal")) << "one, wherever they are in it";

@@ -103,6 +103,61 @@ TEST_F(OneWorkerTest, RefusalsThatWaitAreBounded) {
   EXPECT_NE(job_.Status(now_).reason.find("more than 65536 open requests"), std::string::npos);
 }
 
+// Rank 0 is in a long collective; rank 1, on another host, has received it, too.
+class TwoInACollectiveTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* agent : {"a", "b"}) job_.AgentConnected({agent, agent, "0.1.0", 0}, At(0));
+    job_.AgentSaid("a", FromWorker{Incarnation(5), HelloOf(5, 0, 2)}, At(0));
+    job_.AgentSaid("b", FromWorker{Incarnation(6), HelloOf(6, 1, 2)}, At(0));
+    generation_ = job_.Status(At(0)).generation;
+    Announce announce;
+    announce.generation = generation_;
+    announce.requests.push_back({"x", {OpKind::kAllreduce, DataType::kFloat32, {4}}});
+    for (int r : {0, 1}) job_.AgentSaid(Agent(r), FromWorker{Incarnation(5 + r), announce}, At(0));
+    for (int r : {0, 1}) job_.AgentSaid(Agent(r), FromWorker{Incarnation(5 + r), Ack{generation_, 1, 0}}, At(0));
+  }
+  static TimePoint At(int64_t ms) { return TimePoint(1000000000).PlusMs(ms); }
+  static const char* Agent(int rank) { return rank == 0 ? "a" : "b"; }
+  // For how long ranks wait for rank 1; -1: they do not.
+  int64_t AgeMs(int64_t ms) {
+    WorkerReport report;
+    report.worker_incarnation = Incarnation(5);
+    report.generation = generation_;
+    report.in_flight = "x";
+    report.in_flight_item = 1;
+    report.in_flight_ms = ms;
+    job_.AgentSaid("a", Lease{{report}}, At(ms));
+    const JobStatus status = job_.Status(At(ms));
+    if (status.waits.empty() || status.waits[0].missing_ranks.empty()) return -1;
+    EXPECT_EQ(status.waits[0].missing_ranks, std::vector<Rank>{Rank(1)});
+    return status.waits[0].age_ms;
+  }
+  void IsStopped(int64_t ms) {
+    job_.AgentSaid("b", WorkerHealth{Incarnation(6), false, "is stopped by a signal"}, At(ms));
+  }
+
+  Job job_{"two", JobConfig{}};
+  GenerationId generation_;
+};
+
+TEST_F(TwoInACollectiveTest, ASilentRankIsWaitedForSinceItFellSilent) {
+  EXPECT_EQ(AgeMs(20000), -1);
+  IsStopped(20500);
+  EXPECT_EQ(AgeMs(22000), 1500);
+  // A newer stream of its agent says it again.
+  job_.AgentDisconnected("b", At(23000));
+  EXPECT_EQ(AgeMs(23500), 3000);
+  job_.AgentConnected({"b", "b", "0.1.0", 0}, At(24000));
+  IsStopped(24000);
+  EXPECT_EQ(AgeMs(25000), 4500);
+}
+
+TEST_F(TwoInACollectiveTest, ARankOutOfReachIsWaitedForSinceThen) {
+  job_.AgentDisconnected("b", At(20000));
+  EXPECT_EQ(AgeMs(21000), 1000);
+}
+
 TEST(JobTest, AWorkerInAnUnknownStateIsRefusedAlone) {
   Job job("lone", JobConfig{});
   const TimePoint now(1000);

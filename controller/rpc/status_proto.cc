@@ -73,6 +73,9 @@ void WaitToProto(const Wait& wait, v1::Wait* out) {
   out->set_text(wait.text);
 }
 
+// A collective that lasts: something is slow, but in order.
+bool IsForNobody(const Wait& wait) { return wait.kind == WaitKind::kCollective && wait.missing_count == 0; }
+
 }  // namespace
 
 void ToProto(const JobStatus& status, v1::JobStatus* out) {
@@ -116,8 +119,8 @@ void ToSummary(const JobStatus& status, v1::JobSummary* out) {
   std::vector<absl::string_view> trouble;
   if (!status.divergence.empty()) {
     trouble.push_back(status.divergence);
-  } else if (!status.waits.empty() && status.waits.front().missing_count > 0) {
-    // Waits for nobody come last: something is slow then, but in order.
+  } else if (!status.waits.empty() && !IsForNobody(status.waits.front())) {
+    // Those for nobody come last.
     trouble.push_back(status.waits.front().text);
   }
   if (!status.reason.empty()) trouble.push_back(status.reason);

@@ -131,10 +131,9 @@ std::vector<ReportTable::InFlight> ReportTable::LongInFlight(uint32_t phase, Tim
   for (size_t r = 0; r < entries_.size(); ++r) {
     const Entry& e = entries_[r];
     if (!IsFresh(e, phase, now) || e.in_flight_ms < kInFlightMs || e.state == WorkerState::kHalted) continue;
-    const bool replayed = e.in_flight_item == 0;
     // What a replay has started and the end of it has left is known to the controller in other ways.
-    if (replayed && (e.state != WorkerState::kReplay || e.next == 0)) continue;
-    found.push_back({Rank(static_cast<int32_t>(r)), e.in_flight_item, replayed ? e.next : 0, e.in_flight_process_set,
+    if (e.in_flight_item == 0 && (e.state != WorkerState::kReplay || e.next == 0)) continue;
+    found.push_back({Rank(static_cast<int32_t>(r)), e.in_flight_item, e.in_flight_process_set,
                      e.names == nullptr ? "" : e.names->in_flight,
                      TimePoint(e.heard.ns() - int64_t{e.in_flight_ms} * 1000000)});
   }

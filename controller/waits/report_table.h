@@ -51,8 +51,7 @@ class ReportTable {
   // What a rank is in, by its own account, since when.
   struct InFlight {
     Rank rank;
-    uint64_t item = 0;   // 0: the replay has started it
-    uint64_t batch = 0;  // of the replay, from 1 on; 0: it was not started by one
+    uint64_t item = 0;  // 0: the replay has started it
     uint32_t process_set = 0;
     std::string name;  // the first of it
     TimePoint since;

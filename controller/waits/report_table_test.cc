@@ -179,13 +179,11 @@ TEST(ReportTableTest, TellsWhoHasBeenInWhatForLong) {
   ASSERT_EQ(found.size(), 3u);
   EXPECT_EQ(found[0].rank, Rank(0));
   EXPECT_EQ(found[0].item, 5u);
-  EXPECT_EQ(found[0].batch, 0u);
   EXPECT_EQ(found[0].name, "x");
   EXPECT_EQ(found[1].process_set, 4u);
   EXPECT_EQ(kNow.PlusMs(100).MsSince(found[1].since), 3000);
   EXPECT_EQ(found[2].rank, Rank(4));
   EXPECT_EQ(found[2].item, 0u);
-  EXPECT_EQ(found[2].batch, 7u);
   EXPECT_EQ(found[2].name, "z");
   EXPECT_TRUE(table.LongInFlight(kPhase + 2, kNow).empty()) << "another phase";
   EXPECT_THAT(InFlight(table, kPhase, kNow.PlusMs(5050)), ElementsAre(1)) << "old reports";

@@ -16,7 +16,7 @@ StallInspector::Finding StallInspector::Look(const std::vector<WaitGroup>& waits
   std::map<Key, Said> open;
   for (const WaitGroup& group : waits) {
     const int64_t age_ms = now.MsSince(group.since);
-    // A collective that all have begun may be slow.
+    // A collective in which nobody is known to be missing may be slow.
     const bool fatal = config_.shutdown_after_ms > 0 && !group.missing.empty();
     if (fatal && age_ms >= config_.shutdown_after_ms && finding.fatal.empty()) {
       finding.fatal = absl::StrCat("stalled: ", WaitText(group, now), "; ",

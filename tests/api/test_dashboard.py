@@ -102,6 +102,15 @@ def test_a_wait_is_an_event_when_it_is_long_and_when_it_ends() -> None:
     assert kind == "bad" and text == waiting(10_000)["waits"][0]["text"]
     assert events.between(waiting(10_000), waiting(11_000)) == []
     assert events.between(waiting(75_000), calm) == [("good", "rank 2 is not waited for any more, after 1 min 15 s")]
+
+    # One for nobody is no bad news, and its end none at all; other kinds have no missing ranks, too.
+    def for_nobody(kind: str) -> dict:
+        return job_statuses.status(3, waits=[{**job_statuses.wait(12_000, [0], [2]), "missingRanks": [], "kind": kind}])
+
+    slow, init = for_nobody("WAIT_KIND_COLLECTIVE"), for_nobody("WAIT_KIND_INIT")
+    assert [kind for kind, _ in events.between(calm, slow)] == ["note"] and events.between(slow, calm) == []
+    assert [kind for kind, _ in events.between(calm, init)] == ["bad"]
+    assert [kind for kind, _ in events.between(init, calm)] == ["good"]
     # A controller that recovers knows of waits for registration only.
     assert events.between(calm, {**waiting(20_000), "state": "JOB_STATE_RECOVERING"}) == [
         ("note", "the job is recovering")

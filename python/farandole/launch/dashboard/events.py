@@ -9,7 +9,7 @@ from farandole.launch.status.view import count_text, duration_text, state_text
 
 # A wait of so long is told of as an event.
 WAIT_LONG_MS = 10_000
-# Of those without missing ranks it is said that they began, as a note: something is slow.
+# One without missing ranks is a wait for nobody: something is slow, which is a note, and its end is no news.
 COLLECTIVE = "WAIT_KIND_COLLECTIVE"
 # Of ranks with the same news so many runs are named, the others counted.
 RUNS_NAMED = 4
@@ -85,14 +85,19 @@ def _long_waits(status: Status) -> dict[WaitKey, dict[str, Any]]:
     }
 
 
+def _is_for_nobody(key: WaitKey) -> bool:
+    return key[0] == COLLECTIVE and not key[2]
+
+
 def _of_waits(before: Status, after: Status) -> list[Event]:
     old, new = _long_waits(before), _long_waits(after)
-    found = [("bad" if key[2] else "note", new[key]["text"]) for key in new.keys() - old.keys()]
+    found = [("note" if _is_for_nobody(key) else "bad", new[key]["text"]) for key in new.keys() - old.keys()]
     for key in old.keys() - new.keys():
+        if _is_for_nobody(key):
+            continue
+        ranks = ranks_text(key[2]) if key[2] else "other ranks"
         took = duration_text(int(old[key]["ageMs"]))
-        ranks = f"{ranks_text(key[2])} {'is' if len(key[2]) == 1 else 'are'}" if key[2] else "other ranks are"
-        if key[0] != COLLECTIVE or key[2]:
-            found.append(("good", f"{ranks} not waited for any more, after {took}"))
+        found.append(("good", f"{ranks} {'is' if len(key[2]) == 1 else 'are'} not waited for any more, after {took}"))
     if after["divergence"] and not before["divergence"]:
         found.append(("bad", after["divergence"]))
     return found
