@@ -12,9 +12,10 @@ namespace {
 
 using Step = control::Steps::Step;
 
-// W of docs/replay.md. On the host starting a batch lasts as long as the batch does; on a device the next one is
-// enqueued while it goes on.
-constexpr size_t kWindow = 2;
+// On the host starting a batch lasts as long as the batch does. On a device a step's batches are handed over while it
+// is at work on what comes before them, so that the script does not wait for it; each takes some places of a stream's
+// queue, which has about a thousand. At most ReplayState::kBegunPerSetMax together.
+constexpr session::Window kWindow = {2, 32};
 
 session::Session::Identity MakeIdentity(const Config& config, Incarnation incarnation, const Runtime::Past& past) {
   session::Session::Identity identity;

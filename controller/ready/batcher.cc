@@ -69,15 +69,18 @@ bool Batcher::Fills(const Lane& lane) const {
   return false;
 }
 
+bool Batcher::MayGoOut(const Lane& lane) const {
+  if (lane.alone) return true;
+  const bool on_host = lane.queue.front().tensors[0].signature.device == DeviceKind::kHost;
+  const auto out = out_.find(lane.process_set);
+  if (out != out_.end() && out->second.size() > (on_host ? kBatchesOut : kAcceleratorBatchesOut)) return false;
+  return !lane.window_open || Fills(lane);
+}
+
 Batcher::Lane* Batcher::FirstLane(const std::function<bool(uint32_t)>& held) {
   Lane* first = nullptr;
   for (Lane& lane : lanes_) {
-    if (held(lane.process_set)) continue;
-    if (!lane.alone) {
-      const auto out = out_.find(lane.process_set);
-      if (out != out_.end() && out->second.size() > kBatchesOut) continue;
-      if (lane.window_open && !Fills(lane)) continue;
-    }
+    if (held(lane.process_set) || !MayGoOut(lane)) continue;
     const Unit& unit = lane.queue.front();
     const auto rank = [](const Unit& u) { return std::make_pair(-int64_t{u.priority}, u.sequence); };
     if (first == nullptr || rank(unit) < rank(first->queue.front())) first = &lane;

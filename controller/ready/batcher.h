@@ -21,15 +21,17 @@ namespace farandole::controller::ready {
 // different kinds among it, goes alone and at once.
 //
 // While more than kBatchesOut batches of a process set are out that its pacer (its lowest rank) has not reported
-// complete, fusible units of this set wait, and what becomes ready meanwhile is fused. The pacer's next report releases
-// them; it makes one when it has run out of work while it has open requests, and what waits here is open there. With a
-// window they also wait for others up to that long, unless they fill the threshold.
+// complete, fusible units of this set wait, and what becomes ready meanwhile is fused; on an accelerator, which is
+// behind the scripts that wait only until all is handed over to it, kAcceleratorBatchesOut. The pacer's next report
+// releases them; it makes one when it has run out of work while it has open requests, and what waits here is open
+// there. With a window they also wait for others up to that long, unless they fill the threshold.
 //
 // Deterministic: a batch is one unit. What a script puts into a group is then all that is fused, on every run; when
 // tensors arrive has no influence on what is reduced together.
 class Batcher {
  public:
   static constexpr size_t kBatchesOut = 2;
+  static constexpr size_t kAcceleratorBatchesOut = 16;
 
   struct Rules {
     int64_t fusion_threshold_bytes = 0;
@@ -79,6 +81,7 @@ class Batcher {
   Lane* LaneFor(uint32_t process_set, const std::vector<ReadyTensor>& unit);
   Lane* FirstLane(const std::function<bool(uint32_t)>& held);
   bool Fills(const Lane& lane) const;
+  bool MayGoOut(const Lane& lane) const;
 
   const Rules rules_;
   std::vector<Lane> lanes_;

@@ -80,6 +80,23 @@ TEST(BatcherTest, TheGreaterPriorityGoesFirst) {
   EXPECT_THAT(Next(&b), ElementsAre("low", "low too"));
 }
 
+// The device may be behind, and the script goes on when all of its step is out.
+TEST(BatcherTest, OnAnAcceleratorMoreBatchesAreOut) {
+  Batcher b({1000});
+  ReadyTensor on_accelerator = Tensor("a", 1);
+  on_accelerator.signature.device = DeviceKind::kAccelerator;
+  for (uint64_t i = 1; i <= 17; ++i) {
+    Add(&b, on_accelerator);
+    EXPECT_THAT(Next(&b), ElementsAre("a"));
+    b.Sent(0, i);
+  }
+  Add(&b, on_accelerator);
+  Add(&b, on_accelerator);
+  EXPECT_THAT(Next(&b), IsEmpty());
+  b.Completed(0, 1);
+  EXPECT_THAT(Next(&b), ElementsAre("a", "a"));
+}
+
 TEST(BatcherTest, HoldsAllreducesWhileMoreThanTwoBatchesAreOut) {
   Batcher b({1000});
   for (uint64_t i = 1; i <= 3; ++i) {

@@ -17,20 +17,21 @@ OpenWait HaltWait(const replay::ReplayState& replay, int size) {
   return wait;
 }
 
-// What begun instances that are kept hold back until somebody has entered them. Of one that can be withdrawn nothing is
-// said: it will be, as soon as it holds back anything (C3b).
+// What begun instances that are kept hold back until somebody has entered them. Of one that can be withdrawn and lacks
+// somebody nothing is said: it will be, as soon as it holds back anything (C3b).
 class Holds {
  public:
   explicit Holds(const replay::BegunList& begun) {
     const std::vector<const replay::BegunList::Instance*> kept = begun.KeptFor();
     for (size_t i = 0; i < kept.size(); ++i) {
       const replay::BegunList::Instance& instance = begun.instances()[i];
-      RankSet lacking;
-      if (kept[i] != nullptr) {
-        lacking = instance.members;
-        lacking.RemoveAll(instance.covered);
+      RankSet lacking = instance.members;
+      lacking.RemoveAll(instance.covered);
+      if (kept[i] != nullptr || lacking.empty()) {
         // It has to come after those (C2).
         lacking.AddAll(Back(instance.members));
+      } else {
+        lacking.Clear();
       }
       holds_.push_back({kept[i] != nullptr, instance.started, std::move(lacking)});
     }

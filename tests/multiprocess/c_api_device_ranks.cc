@@ -3,7 +3,9 @@
 //
 //   own      each rank has a GPU      shared   all use one: NCCL does not serve that
 //   without  there is no NCCL         staged   it is not to be used
-//   killed   the last rank dies inside a collective; the others leave a file
+//   ahead    the host hands over whole steps while the device is held up
+//   sets     overlapping process sets, each with a communicator of its own
+//   killed-before, -meeting, -inside, -replayed, -staged: when the last rank dies; the others leave a file
 //   held     the ranks end when the file, a pipe, has something to be read
 #include <fcntl.h>
 #include <poll.h>
@@ -18,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "base/unique_fd.h"
 #include "frameworks/c_api.h"
 #include "frameworks/c_api_testing.h"
@@ -51,6 +54,12 @@ class DeviceRank {
  public:
   explicit DeviceRank(int gpu) : gpus_(kGpus), gpu_(gpu), stream_(CudaStream::Make(gpus_.device(gpu)).value()) {
     worker::kernels::AddFakeKernels(&gpus_.fake());
+    gpus_.fake().add_kernel("gate", [](void**) { gate->WaitForNotification(); }, {});
+  }
+  // Each piece of work of the device comes a little late, by chance.
+  void Dawdle() {
+    gpus_.fake().seed = static_cast<unsigned>(rank + 1);
+    gpus_.fake().delay_us_max = 100;
   }
 
   template <typename T>
@@ -63,10 +72,11 @@ class DeviceRank {
     one.ready_stream = stream_->get();
     return one;
   }
-  int64_t Sum(const std::string& name, const FakeTensor& tensor, int64_t count) const {
+  int64_t Sum(const std::string& name, const FakeTensor& tensor, int64_t count, uint32_t process_set = 0) const {
     farandole_submission one =
         On(MakeSubmission(FARANDOLE_ALLREDUCE, name.c_str(), tensor.data(), tensor.data(), kFloat32, 1, &count));
     one.reduce_op = 1;
+    one.process_set = process_set;
     return SubmitOne(one);
   }
   // What comes on the stream from now on is behind the result; the host goes on.
@@ -98,12 +108,22 @@ class DeviceRank {
     return read;
   }
   int stream_synchronizes() const { return gpus_.fake().stream_synchronizes; }
+  // What comes on the stream from now on waits for OpenGate.
+  void CloseGate() {
+    gate = std::make_unique<absl::Notification>();
+    EXPECT(gpus_.fake().launch("gate", stream_->get(), nullptr) == worker::cuda::CUDA_SUCCESS);
+  }
+  void OpenGate() { gate->Notify(); }
 
  private:
+  static std::unique_ptr<absl::Notification> gate;
+
   const FakeGpus gpus_;
   const int gpu_;
   const std::unique_ptr<CudaStream> stream_;
 };
+
+std::unique_ptr<absl::Notification> DeviceRank::gate;
 
 float SumOfRanks() { return static_cast<float>(size * (size + 1)) / 2; }
 
@@ -194,13 +214,82 @@ void Mistakes(DeviceRank* device) {
   EXPECT(std::strstr(farandole_last_error(), "lie in different memory") != nullptr);
 }
 
-// The last rank dies before it takes part; the others are told of it by name, also who waits for the device.
-void Killed(DeviceRank* device, const char* file) {
+// Negotiated first, then replayed: all of a step is handed over, one tensor after the other, before the device has
+// begun it, and what is dropped meanwhile stays where the device uses it.
+void Ahead(DeviceRank* device) {
+  constexpr int kTensors = 16;
+  constexpr int kSteps = 20;
+  std::vector<std::unique_ptr<FakeTensor>> tensors;
+  for (int t = 0; t < kTensors; ++t) {
+    tensors.push_back(std::make_unique<FakeTensor>(device->Tensor(std::vector<float>(100))));
+  }
+  for (int step = 0; step < kSteps; ++step) {
+    const bool held_up = step == 1 || step == kSteps - 1;
+    for (auto& tensor : tensors) tensor->Write(Bytes(std::vector<float>(100, rank + 1.f)));
+    if (held_up) device->CloseGate();
+    std::vector<int64_t> handles;
+    for (int t = 0; t < kTensors; ++t) {
+      handles.push_back(device->Sum("gradient" + std::to_string(t), *tensors[t], 100));
+      EXPECT(handles.back() > 0);
+      EXPECT(device->WaitOnStream(handles.back()) == FARANDOLE_OK);
+      if (held_up) EXPECT(farandole_release(handles.back()) == FARANDOLE_PENDING);
+    }
+    if (held_up) device->OpenGate();
+    for (int64_t handle : handles) device->Finish(handle);
+    for (auto& tensor : tensors) EXPECT(tensor->Read() == Bytes(std::vector<float>(100, SumOfRanks())));
+  }
+}
+
+// Neighbours have a set of their own, so that most ranks use three communicators of one device at a time.
+void Sets(DeviceRank* device) {
+  struct Set {
+    uint32_t id;
+    float sum;
+    std::unique_ptr<FakeTensor> tensor;
+  };
+  std::vector<Set> sets;
+  sets.push_back({0, SumOfRanks(), nullptr});
+  for (int first = 0; size > 2 && first + 1 < size; ++first) {
+    const int ranks[] = {first, first + 1};
+    const int64_t handle = farandole_add_process_set(2, ranks);
+    EXPECT(frameworks::WaitFor(handle) == FARANDOLE_OK);
+    int64_t id = 0;
+    EXPECT(farandole_result_value(handle, &id) == FARANDOLE_OK);
+    EXPECT(farandole_release(handle) == FARANDOLE_OK);
+    if (rank != first && rank != first + 1) continue;
+    sets.push_back({static_cast<uint32_t>(id), 2.f * static_cast<float>(first) + 3.f, nullptr});
+  }
+  for (Set& set : sets) set.tensor = std::make_unique<FakeTensor>(device->Tensor(std::vector<float>(50)));
+  for (int step = 0; step < 20; ++step) {
+    for (Set& set : sets) set.tensor->Write(Bytes(std::vector<float>(50, rank + 1.f)));
+    std::vector<int64_t> handles;
+    for (const Set& set : sets) handles.push_back(device->Sum("of the set", *set.tensor, 50, set.id));
+    for (int64_t handle : handles) device->Finish(handle);
+    for (const Set& set : sets) EXPECT(set.tensor->Read() == Bytes(std::vector<float>(50, set.sum)));
+  }
+}
+
+// The last rank dies; the others are told of it by name, also who waits for the device.
+void Killed(DeviceRank* device, const std::string& when, const char* file) {
+  const bool dies = rank == size - 1;
   const FakeTensor tensor = device->Tensor(std::vector<float>(100, 1.f));
-  device->Finish(device->Sum("first", tensor, 100));
-  if (rank == size - 1) std::raise(SIGKILL);
-  int64_t handle = device->Sum("second", tensor, 100);
-  int code = handle < 0 ? static_cast<int>(handle) : frameworks::WaitFor(handle);
+  int64_t handle;
+  if (when == "meeting") {
+    // Before, while or after the members meet; no communicator is there then.
+    handle = device->Sum("first", tensor, 100);
+  } else {
+    for (int step = 0; step < (when == "replayed" ? 20 : 1); ++step) device->Finish(device->Sum("x", tensor, 100));
+    if (dies && (when == "inside" || when == "staged")) {
+      // Its own part is handed over, and never begins.
+      device->CloseGate();
+      handle = device->Sum("x", tensor, 100);
+      if (when == "inside") EXPECT(device->WaitOnStream(handle) == FARANDOLE_OK);
+    }
+    if (dies) std::raise(SIGKILL);
+    handle = device->Sum("x", tensor, 100);
+  }
+  if (dies) std::raise(SIGKILL);
+  const int code = handle < 0 ? static_cast<int>(handle) : frameworks::WaitFor(handle);
   EXPECT(code == FARANDOLE_PEER_LOST);
   EXPECT(std::strstr(farandole_last_error(), ("rank " + std::to_string(size - 1)).c_str()) != nullptr);
   EXPECT(frameworks::ShutdownNow() == FARANDOLE_OK);
@@ -222,13 +311,14 @@ void Hold(const std::string& file) {
 int Main(const std::string& mode, const char* file) {
   setenv("FARANDOLE_CUDA_LIB", "worker/cuda/fake_cuda.so", 1);
   setenv("FARANDOLE_NCCL_LIB", mode == "without" ? "/nowhere/libnccl.so.2" : "worker/cuda/fake_nccl.so", 1);
-  if (mode == "staged") setenv("FARANDOLE_COMMUNICATOR", "staged", 1);
+  if (mode == "staged" || mode == "killed-staged") setenv("FARANDOLE_COMMUNICATOR", "staged", 1);
   EXPECT(frameworks::InitNow() == FARANDOLE_OK);
   rank = farandole_rank();
   size = farandole_size();
   DeviceRank device(mode == "shared" ? 0 : rank);
-  if (mode == "killed") {
-    Killed(&device, file);
+  const std::string killed = "killed-";
+  if (mode.compare(0, killed.size(), killed) == 0) {
+    Killed(&device, mode.substr(killed.size()), file);
     return 0;
   }
   if (mode == "held") {
@@ -240,10 +330,18 @@ int Main(const std::string& mode, const char* file) {
   }
   for (int life = 0; life < 2; ++life) {
     EXPECT(frameworks::InitNow() == FARANDOLE_OK);
-    Steps(&device);
-    Rows(&device);
-    Mistakes(&device);
+    if (mode == "ahead") {
+      Ahead(&device);
+    } else if (mode == "sets") {
+      Sets(&device);
+    } else {
+      Steps(&device);
+      Rows(&device);
+      Mistakes(&device);
+    }
     EXPECT(frameworks::ShutdownNow() == FARANDOLE_OK);
+    // Streams of the next life.
+    device.Dawdle();
   }
   return 0;
 }

@@ -146,6 +146,8 @@ class CApiDeviceRanksTest : public testing::TestWithParam<int> {
 
 TEST_P(CApiDeviceRanksTest, EachRankHasAGpu) { EXPECT_EQ(RunAs("own"), 0); }
 TEST_P(CApiDeviceRanksTest, AllRanksShareAGpu) { EXPECT_EQ(RunAs("shared"), 0); }
+TEST_P(CApiDeviceRanksTest, TheHostIsAheadByAStep) { EXPECT_EQ(RunAs("ahead"), 0); }
+TEST_P(CApiDeviceRanksTest, ProcessSetsUseOneDevice) { EXPECT_EQ(RunAs("sets"), 0); }
 TEST_P(CApiDeviceRanksTest, NcclIsNotToBeUsed) { EXPECT_EQ(RunAs("staged"), 0); }
 TEST_P(CApiDeviceRanksTest, ThereIsNoNccl) { EXPECT_EQ(RunAs("without"), 0); }
 
@@ -164,9 +166,12 @@ TEST_P(CApiDeviceRanksTest, TheStatusTellsWhatGpusDid) {
 TEST_P(CApiDeviceRanksTest, AKilledRankIsNamed) {
   if (GetParam() == 1) return;
   const std::string file = testing::TempDir() + "/told" + std::to_string(GetParam());
-  unlink(file.c_str());
-  EXPECT_NE(RunAs("killed", file), 0) << "one of its ranks was killed";
-  EXPECT_EQ(access(file.c_str(), F_OK), 0) << "the others have not heard of it";
+  for (const char* when : {"before", "meeting", "inside", "replayed", "staged"}) {
+    SCOPED_TRACE(when);
+    unlink(file.c_str());
+    EXPECT_NE(RunAs(std::string("killed-") + when, file), 0) << "one of its ranks was killed";
+    EXPECT_EQ(access(file.c_str(), F_OK), 0) << "the others have not heard of it";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CApiDeviceRanksTest, testing::Values(1, 2, 4));

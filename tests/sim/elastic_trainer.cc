@@ -37,7 +37,7 @@ void ElasticTrainer::Init() {
   identity.incarnation = Incarnation(world_->next_incarnation++);
   identity.pid = process_->pid;
   identity.size = world_->setting.workers;
-  identity.window = static_cast<size_t>(world_->setting.window);
+  identity.window = world_->setting.window;
   identity.elastic = previous_;
   stage_ = Stage::kStart;
   world_->elastic.Begins(process_->pid, identity.incarnation, identity.elastic);

@@ -19,6 +19,13 @@ std::string Text(const std::vector<uint64_t>& labels) {
   return text;
 }
 
+bool IsFinal(const worker::session::Work& work) {
+  for (size_t i = 0; i < work.operations.size(); ++i) {
+    if (work.signature(i).device != DeviceKind::kHost) return true;
+  }
+  return false;
+}
+
 int64_t FirstDimension(const Request& request) {
   return request.signature.shape.empty() ? 0 : request.signature.shape[0];
 }
@@ -66,7 +73,7 @@ void ExecutionChecker::Joined(const GenerationId& id, int size) {
   if (g.size != 0) return;
   g.size = size;
   g.joined.resize(size, false);
-  g.in_flight.resize(size, 0);
+  for (std::vector<size_t>& of_kind : g.in_flight) of_kind.resize(size, 0);
   SetRecord& all = g.sets[0];
   for (int r = 0; r < size; ++r) all.ranks.push_back(r);
   all.position.resize(size, 0);
@@ -181,7 +188,10 @@ void ExecutionChecker::Started(const GenerationId& id, Rank rank, const worker::
   }
   if (instance.started[rank.value()]) verdict_->Fail(absl::StrCat("I1: ", who(), " is started twice"));
   instance.started[rank.value()] = true;
-  if (++g.in_flight[rank.value()] > window_) verdict_->Fail(absl::StrCat("I4: ", who(), " is one too many in flight"));
+  if (work.final != IsFinal(work)) verdict_->Fail(absl::StrCat("I11: ", who(), " is taken for another kind"));
+  if (++g.in_flight[work.final][rank.value()] > window_.For(work.final)) {
+    verdict_->Fail(absl::StrCat("I4: ", who(), " is one too many in flight"));
+  }
   CheckComposition(id, rank, work, &instance);
   CheckGroups(work, who);
   CheckLead(work, rank, set, who);
@@ -243,7 +253,8 @@ void ExecutionChecker::CheckLead(const worker::session::Work& work, Rank rank, S
   }
   Moves(set, rank, 1);
   const int lead = set->started[rank.value()] - set->ranks_by_started.begin()->first;
-  if (lead > window_) verdict_->Fail(absl::StrCat("I4: ", who(), " is ", lead, " ahead"));
+  if (lead > static_cast<int>(window_.host + window_.final))
+    verdict_->Fail(absl::StrCat("I4: ", who(), " is ", lead, " ahead"));
 }
 
 void ExecutionChecker::Completed(const GenerationId& id, Rank rank, const worker::session::Work& work) {
@@ -251,7 +262,7 @@ void ExecutionChecker::Completed(const GenerationId& id, Rank rank, const worker
   const Namer who = [&] { return Who(id, rank, work); };
   SetRecord* set = FindSet(&g, rank, work.process_set);
   if (set == nullptr) return;
-  --g.in_flight[rank.value()];
+  --g.in_flight[work.final][rank.value()];
   const InstanceKey key(work.process_set, work.instance.anchor, work.instance.seq);
   if (g.withdrawn.count(key) != 0) verdict_->Fail(absl::StrCat("I6: ", who(), " completes although it is withdrawn"));
   CheckSequence(work, rank, set, who);
@@ -289,7 +300,7 @@ void ExecutionChecker::CheckSequence(const worker::session::Work& work, Rank ran
 void ExecutionChecker::Cancelled(const GenerationId& id, Rank rank, const worker::session::Work& work) {
   Generation& g = Find(id);
   const InstanceKey key(work.process_set, work.instance.anchor, work.instance.seq);
-  --g.in_flight[rank.value()];
+  --g.in_flight[work.final][rank.value()];
   if (g.withdrawn.count(key) == 0) verdict_->Fail(absl::StrCat(Who(id, rank, work), " is taken back on its own"));
   SetRecord& set = g.sets[work.process_set];
   if (set.anchor == work.instance.anchor) Moves(&set, rank, -1);

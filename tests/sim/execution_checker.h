@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_TESTS_SIM_EXECUTION_CHECKER_H_
 #define FARANDOLE_TESTS_SIM_EXECUTION_CHECKER_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -14,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "tests/sim/submission.h"
 #include "tests/sim/verdict.h"
+#include "worker/session/window.h"
 #include "worker/session/work.h"
 
 namespace farandole::sim {
@@ -24,7 +27,7 @@ namespace farandole::sim {
 // fused across kinds of memory.
 class ExecutionChecker {
  public:
-  ExecutionChecker(Verdict* verdict, int window) : verdict_(verdict), window_(window) {}
+  ExecutionChecker(Verdict* verdict, const worker::session::Window& window) : verdict_(verdict), window_(window) {}
 
   // The view has come to one of its members.
   void Joined(const GenerationId& id, int size);
@@ -105,7 +108,7 @@ class ExecutionChecker {
     std::set<InstanceKey> withdrawn;
     std::set<InstanceKey> completed_somewhere;  // of those that could still be withdrawn: replayed ones
     std::vector<bool> joined;
-    std::vector<int> in_flight;
+    std::array<std::vector<size_t>, 2> in_flight;  // by rank, in host memory and final ones
   };
   Generation& Find(const GenerationId& id);
   SetRecord* FindSet(Generation* g, Rank rank, uint32_t set);
@@ -119,7 +122,7 @@ class ExecutionChecker {
   void CheckSequence(const worker::session::Work& work, Rank rank, SetRecord* set, const Namer& who);
 
   Verdict* const verdict_;
-  const int window_;
+  const worker::session::Window window_;
   std::map<std::pair<uint64_t, uint64_t>, Generation> generations_;
   GenerationId found_id_;
   Generation* found_ = nullptr;

@@ -5,17 +5,6 @@
 #include <utility>
 
 namespace farandole::sim {
-namespace {
-
-bool IsFinal(const worker::session::Work& work) {
-  for (size_t i = 0; i < work.operations.size(); ++i) {
-    if (work.signature(i).device != DeviceKind::kHost) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 void ExecutorModel::SetGroup(const GenerationId& generation, Rank rank, int size) {
   generation_ = generation;
   rank_ = rank;
@@ -31,7 +20,7 @@ void ExecutorModel::Push(worker::session::Work work) {
 void ExecutorModel::Next() {
   while (!ended_ && !queue_.empty()) {
     const bool batch = queue_.front().kind == worker::session::Work::Kind::kBatch;
-    if (batch ? Counted() >= world_->setting.window : !in_flight_.empty()) return;
+    if (batch ? !HasRoom(queue_.front()) : !in_flight_.empty()) return;
     if (!in_flight_.empty() && !in_flight_.front().batch) return;
     in_flight_.push_back({std::move(queue_.front()), batch});
     queue_.pop_front();
@@ -44,10 +33,11 @@ void ExecutorModel::Next() {
   }
 }
 
-int ExecutorModel::Counted() const {
-  if (!world_->bugs.final_not_counted) return static_cast<int>(in_flight_.size());
-  return static_cast<int>(std::count_if(in_flight_.begin(), in_flight_.end(),
-                                        [](const Running& running) { return !IsFinal(running.work); }));
+bool ExecutorModel::HasRoom(const worker::session::Work& batch) const {
+  if (batch.final && world_->bugs.final_not_counted) return true;
+  const auto alike = std::count_if(in_flight_.begin(), in_flight_.end(),
+                                   [&batch](const Running& running) { return running.work.final == batch.final; });
+  return static_cast<size_t>(alike) < world_->setting.window.For(batch.final);
 }
 
 DataPlane::Entry ExecutorModel::EntryOf(uint32_t process_set, const worker::collective::Instance& instance) const {
@@ -76,7 +66,7 @@ void ExecutorModel::StartBatch(Place place) {
                   return earlier.work.process_set == work.process_set;
                 });
   if (entry.ranks == nullptr) return world_->verdict.Fail("a batch of a set that this worker does not know");
-  entry.final = IsFinal(work);
+  entry.final = work.final;
   world_->execution.Started(generation_, rank_, work);
   world_->coverage->Starts(work);
   world_->data_plane.Enter(entry, process_, [this, place](const absl::Status& status, Rank suspect) {
@@ -132,7 +122,7 @@ void ExecutorModel::Withdraw(uint32_t process_set, const worker::collective::Ins
   const auto queued = std::find_if(queue_.begin(), queue_.end(), same);
   const Place place =
       std::find_if(in_flight_.begin(), in_flight_.end(), [&](const Running& running) { return same(running.work); });
-  const bool final = queued != queue_.end() ? IsFinal(*queued) : place != in_flight_.end() && IsFinal(place->work);
+  const bool final = queued != queue_.end() ? queued->final : place != in_flight_.end() && place->work.final;
   if (final) return world_->verdict.Fail("I11: what was issued to an accelerator is to be taken back");
   if (queued != queue_.end()) {
     work = std::move(*queued);

@@ -50,7 +50,7 @@ class ExecutorModel {
   void Broken(Place place, const absl::Status& status, Rank suspect);
   void LearnSet(const worker::session::Work& work);
   bool Alone(const worker::session::Work& work) const;
-  int Counted() const;
+  bool HasRoom(const worker::session::Work& batch) const;
   DataPlane::Entry EntryOf(uint32_t process_set, const worker::collective::Instance& instance) const;
 
   World* const world_;

@@ -38,7 +38,8 @@ Setting Draw(uint64_t seed) {
   s.start_timeout_ms = random->Skewed(500, 30000);
   s.cache_capacity = random->Percent(30) ? 0 : static_cast<uint32_t>(random->Skewed(1, 1024));
   s.launcher_store = random->Percent(70);
-  s.window = random->Percent(50) ? 1 : 2;
+  s.window.host = random->Percent(50) ? 1 : 2;
+  s.window.final = random->Percent(50) ? s.window.host : random->Between(1, 32);
   return s;
 }
 

@@ -25,7 +25,8 @@ void Trainer::BeginLife() {
   identity.pid = process_->pid;
   identity.rank = world_->setting.free_ranks ? Rank() : Rank(place_);
   identity.size = world_->setting.workers;
-  identity.window = world_->bugs.final_not_counted ? 64 : static_cast<size_t>(world_->setting.window);
+  identity.window = world_->setting.window;
+  if (world_->bugs.final_not_counted) identity.window.final = 64;
   program_ = nullptr;
   shutting_down_ = false;
   Life::Callbacks callbacks;

@@ -24,6 +24,7 @@
 #include "tests/sim/simulation.h"
 #include "tests/sim/stream.h"
 #include "tests/sim/verdict.h"
+#include "worker/session/window.h"
 
 namespace farandole::sim {
 
@@ -52,8 +53,7 @@ struct Setting {
   bool free_ranks = false;
   // Members of a collective notice that one of them is gone, as TCP does, and not only by the controller's word.
   bool data_plane_notices = true;
-  // W: batches that a worker may have started and not completed.
-  int window = 1;
+  worker::session::Window window;
   Delay local;
   Delay network;
   uint32_t unstable_items_max = 4096;

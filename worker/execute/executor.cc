@@ -12,7 +12,7 @@ namespace farandole::worker::execute {
 Executor::UnderWay::UnderWay(Executor* executor)
     : run({[executor] { executor->WakeUnlessStarting(); }, [executor, this] { executor->OnEnded(this); }}) {}
 
-Executor::Executor(Factory factory, Owner* owner, size_t window)
+Executor::Executor(Factory factory, Owner* owner, const session::Window& window)
     : factory_(std::move(factory)), owner_(owner), window_(window) {}
 
 Executor::~Executor() { Stop(); }
@@ -129,7 +129,7 @@ bool Executor::Next(session::Work* work, UnderWay** batch) {
   absl::MutexLock lock(&mutex_);
   if (stopping_ || !end_.ok() || queue_.empty()) return false;
   const bool is_batch = queue_.front().kind == session::Work::Kind::kBatch;
-  if (is_batch ? under_way_.size() >= window_ : delivering_ || !under_way_.empty()) return false;
+  if (is_batch ? !HasRoom(queue_.front()) : delivering_ || !under_way_.empty()) return false;
   if (is_batch) {
     *batch = Enter(std::move(queue_.front()));
   } else {
@@ -138,6 +138,12 @@ bool Executor::Next(session::Work* work, UnderWay** batch) {
   }
   queue_.pop_front();
   return true;
+}
+
+bool Executor::HasRoom(const session::Work& batch) const {
+  const auto alike = std::count_if(under_way_.begin(), under_way_.end(),
+                                   [&batch](const auto& other) { return other->work.final == batch.final; });
+  return static_cast<size_t>(alike) < window_.For(batch.final);
 }
 
 Executor::UnderWay* Executor::Enter(session::Work work) {
@@ -264,11 +270,12 @@ bool Executor::Deliver() {
 
 std::unique_ptr<Executor::UnderWay> Executor::TakeEnded() {
   for (auto it = under_way_.begin(); it != under_way_.end(); ++it) {
+    if (!(*it)->ended) continue;
     const uint32_t process_set = (*it)->work.process_set;
     const bool first = std::none_of(under_way_.begin(), it, [process_set](const auto& earlier) {
       return earlier->work.process_set == process_set;
     });
-    if ((*it)->ended && first) return Remove(it->get());
+    if (first) return Remove(it->get());
   }
   return nullptr;
 }

@@ -20,14 +20,15 @@
 #include "worker/execute/batch_run.h"
 #include "worker/execute/tracing_communicator.h"
 #include "worker/os/event_count.h"
+#include "worker/session/window.h"
 #include "worker/session/work.h"
 
 namespace farandole::worker::execute {
 
-// One thread ("farandole-exec"), the issuer, that starts the items of the log in order (W5): batches while fewer than W
-// are under way; barriers, errors, changes of process sets and the end of a leave once nothing is. Batches of one set
-// complete in order, told by a thread in which one ends, or that is at telling already. Builds the communicator of a
-// process set when its first batch comes, drops it with the set. One generation.
+// One thread ("farandole-exec"), the issuer, that starts the items of the log in order (W5): batches while fewer of
+// their kind than W has room for are under way; barriers, errors, changes of process sets and the end of a leave once
+// nothing is. Batches of one set complete in order, told by a thread in which one ends, or that is at telling already.
+// Builds the communicator of a process set when its first batch comes, drops it with the set. One generation.
 class Executor {
  public:
   using Factory = std::function<absl::StatusOr<std::unique_ptr<collective::Communicator>>(const collective::Group&,
@@ -46,8 +47,7 @@ class Executor {
     virtual void OnWithdrawn(session::Work work) = 0;
   };
 
-  // `window`: W, at least 1.
-  Executor(Factory factory, Owner* owner, size_t window = 1);
+  Executor(Factory factory, Owner* owner, const session::Window& window = {});
   // Stop().
   ~Executor();
   Executor(const Executor&) = delete;
@@ -128,6 +128,7 @@ class Executor {
   // Tells the owner what has ended or was taken out of the queue, unless another thread is at it. True if it told
   // anything.
   bool Deliver();
+  bool HasRoom(const session::Work& batch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A batch that has ended and that no earlier one of its set holds up; nullptr: none.
   std::unique_ptr<UnderWay> TakeEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tell(UnderWay* batch);
@@ -137,7 +138,7 @@ class Executor {
 
   const Factory factory_;
   Owner* const owner_;
-  const size_t window_;
+  const session::Window window_;
   std::thread thread_;
   os::EventCount changed_;
   Idle* idle_ = nullptr;

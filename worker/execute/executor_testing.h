@@ -50,10 +50,11 @@ inline session::Work ItemWork(uint64_t index, session::Work::Kind kind) {
   return work;
 }
 
-// One allreduce of a number of its own.
-inline session::Work BatchWork(uint64_t index, uint32_t process_set = 0) {
+// One allreduce of a number of its own; in host memory, whatever is claimed.
+inline session::Work BatchWork(uint64_t index, uint32_t process_set = 0, bool final = false) {
   session::Work work = ItemWork(index, session::Work::Kind::kBatch);
   work.process_set = process_set;
+  work.final = final;
   Request request;
   request.signature.op = OpKind::kAllreduce;
   request.signature.dtype = DataType::kFloat32;

@@ -1,4 +1,5 @@
-// The executor over communicators whose collectives last when Start has returned, with a window of two.
+// The executor over communicators whose collectives last when Start has returned, with a window of two in host memory
+// and three on an accelerator.
 #include <array>
 #include <atomic>
 #include <functional>
@@ -43,7 +44,7 @@ class ExecutorWindowTest : public testing::Test {
         [this](const collective::Group& group, collective::Bootstrap*) {
           return std::make_unique<collective::FakeDevice>(&devices_[group.process_set]);
         },
-        &owner_, 2);
+        &owner_, session::Window{2, 3});
     executor_->SetGroup(collective::TestGroup(2, 0), nullptr);
     ASSERT_TRUE(executor_->Start().ok());
   }
@@ -76,6 +77,20 @@ TEST_F(ExecutorWindowTest, StartsAsManyAsTheWindowHasAndTellsThemInOrder) {
   EXPECT_THAT(devices_[0].Started(3), ElementsAre("1.0 allreduce", "2.0 allreduce", "3.0 allreduce"));
   devices_[0].Let(2);
   EXPECT_THAT(owner_.Calls(3), ElementsAre("done 1", "done 2", "done 3"));
+}
+
+TEST_F(ExecutorWindowTest, EachKindOfMemoryHasAWindowOfItsOwn) {
+  for (uint64_t index : {1, 2, 3, 4}) Push(BatchWork(index, 0, true));
+  EXPECT_THAT(devices_[0].Started(3), ElementsAre("1.0 allreduce", "2.0 allreduce", "3.0 allreduce"));
+  devices_[0].Let(1);
+  for (uint64_t index : {5, 6, 7}) Push(BatchWork(index));
+  EXPECT_EQ(devices_[0].Started(6).back(), "6.0 allreduce");
+  EXPECT_THAT(owner_.Calls(1), ElementsAre("done 1"));
+  devices_[0].Let(3);
+  EXPECT_THAT(owner_.Calls(4), ElementsAre("done 1", "done 2", "done 3", "done 4"));
+  EXPECT_EQ(devices_[0].Started(6).size(), 6u) << "two in host memory are under way";
+  devices_[0].Let(1);
+  EXPECT_EQ(devices_[0].Started(7).back(), "7.0 allreduce");
 }
 
 TEST_F(ExecutorWindowTest, WhatEndsEarlierThanOneOfItsSetIsToldAfterIt) {

@@ -17,6 +17,11 @@ constexpr int64_t kCheckMs = 1;
 constexpr int64_t kAbortMs = 30000;
 constexpr int64_t kGiveUpMs = 10000;
 
+// What is reduced by one call. Packing costs a small part of what NCCL saves by one call instead of many; but a call
+// waits for the last of its tensors, which a backward that the host is ahead of still computes. DDP's buckets are as
+// large.
+constexpr int64_t kFusedBytesMax = 25 << 20;
+
 TimePoint Now() { return Clock::Monotonic().Now(); }
 
 }  // namespace
@@ -49,10 +54,7 @@ NcclCommunicator::~NcclCommunicator() {
   AwaitAbort();
 }
 
-int64_t NcclCommunicator::FusedBytesMax(DeviceKind memory, device::Device* device) {
-  // Packing costs a small part of what NCCL saves by one call instead of many.
-  return INT64_MAX;
-}
+int64_t NcclCommunicator::FusedBytesMax(DeviceKind memory, device::Device* device) { return kFusedBytesMax; }
 
 void NcclCommunicator::Start(const collective::Instance& instance, const collective::Collective& collective,
                              const Enqueued& enqueued, Done done) {

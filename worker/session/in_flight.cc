@@ -14,7 +14,11 @@ void InFlight::Note(uint64_t item, const collective::Instance& instance) {
 
 void InFlight::Give(const Work& work) {
   instances_.push_back(work.instance);
-  if (work.kind != Work::Kind::kBatch) ++others_;
+  if (work.kind != Work::Kind::kBatch) {
+    ++others_;
+  } else if (work.final) {
+    ++finals_;
+  }
   if (work.item != 0) items_.push_back({work.item, work.instance});
 }
 
@@ -23,7 +27,11 @@ void InFlight::Done(const Work& work) {
   auto it = std::find(instances_.begin(), instances_.end(), work.instance);
   if (it == instances_.end()) return;
   instances_.erase(it);
-  if (work.kind != Work::Kind::kBatch) --others_;
+  if (work.kind != Work::Kind::kBatch) {
+    --others_;
+  } else if (work.final) {
+    --finals_;
+  }
   for (Item& item : items_) {
     if (item.waits_for == work.instance) item.waits_for = collective::Instance();
     // Of a batch of the log nothing else can wait.

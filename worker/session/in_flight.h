@@ -20,7 +20,8 @@ class InFlight {
   // Executed, or withdrawn.
   void Done(const Work& work);
 
-  size_t size() const { return instances_.size(); }
+  // Batches, final or not.
+  size_t batches(bool final) const { return final ? finals_ : instances_.size() - finals_ - others_; }
   // Nothing but batches.
   bool only_batches() const { return others_ == 0; }
   // Greatest index up to which every item that came is executed.
@@ -35,7 +36,8 @@ class InFlight {
 
   std::deque<Item> items_;                       // rising; the front one waits for something
   std::vector<collective::Instance> instances_;  // given and not given back
-  size_t others_ = 0;
+  size_t finals_ = 0;
+  size_t others_ = 0;  // no batches
   uint64_t completed_through_ = 0;
 };
 

@@ -19,12 +19,12 @@ TEST(InFlightTest, CompletedThroughWaitsForTheOldest) {
   in_flight.Give(a);
   in_flight.Give(b);
   in_flight.Note(6);
-  EXPECT_EQ(in_flight.size(), 2u);
+  EXPECT_EQ(in_flight.batches(false), 2u);
   in_flight.Done(b);
   EXPECT_EQ(in_flight.completed_through(), 0u);
   in_flight.Done(a);
   EXPECT_EQ(in_flight.completed_through(), 6u);
-  EXPECT_EQ(in_flight.size(), 0u);
+  EXPECT_EQ(in_flight.batches(false), 0u);
 }
 
 TEST(InFlightTest, ReplayedBatchesHoldUpNoItemButTheirEnter) {
@@ -40,14 +40,24 @@ TEST(InFlightTest, ReplayedBatchesHoldUpNoItemButTheirEnter) {
   EXPECT_EQ(in_flight.completed_through(), 6u) << "3/6 was complete before its Enter";
 }
 
-TEST(InFlightTest, KnowsWhatIsNoBatch) {
+TEST(InFlightTest, CountsBatchesOfEachKindAndKnowsWhatIsNone) {
   InFlight in_flight;
   const Work barrier = MakeWork(1, {1, 1, 0}, Work::Kind::kBarrierDone);
+  Work on_accelerator = MakeWork(2, {1, 2, 0});
+  on_accelerator.final = true;
   EXPECT_TRUE(in_flight.only_batches());
-  in_flight.Give(barrier);
+  for (const Work& work : {barrier, on_accelerator, MakeWork(3, {1, 3, 0}), MakeWork(4, {1, 4, 0})}) {
+    in_flight.Give(work);
+  }
   EXPECT_FALSE(in_flight.only_batches());
+  EXPECT_EQ(in_flight.batches(true), 1u);
+  EXPECT_EQ(in_flight.batches(false), 2u);
   in_flight.Done(barrier);
   EXPECT_TRUE(in_flight.only_batches());
+  in_flight.Done(on_accelerator);
+  in_flight.Done(on_accelerator);
+  EXPECT_EQ(in_flight.batches(true), 0u);
+  EXPECT_EQ(in_flight.batches(false), 2u);
 }
 
 }  // namespace

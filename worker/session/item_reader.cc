@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "proto/rules/finality.h"
 
 namespace farandole::worker::session {
 
@@ -30,6 +31,7 @@ bool ItemReader::ReadBatch(Batch batch, Work* work) {
   work->operations.reserve(batch.entries.size());
   work->first_dims.reserve(batch.entries.size());
   for (BatchEntry& entry : batch.entries) {
+    work->final |= entry.signature.device != DeviceKind::kHost;
     if (!TakeOrZeros(batch.process_set, entry.name, std::move(entry.signature), work)) return false;
     work->first_dims.push_back(std::move(entry.first_dims));
   }
@@ -41,6 +43,7 @@ bool ItemReader::ReadEnter(Enter enter, Work* work) {
   work->process_set = enter.process_set;
   work->instance.anchor = enter.replay_index;
   work->instance.seq = enter.seq;
+  work->final = FindFinal(enter.requests) != nullptr;
   work->operations.reserve(enter.requests.size());
   for (Request& request : enter.requests) {
     if (!TakeOrZeros(enter.process_set, request.name, std::move(request.signature), work)) return false;

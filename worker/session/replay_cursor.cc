@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "proto/rules/finality.h"
 #include "proto/rules/fit.h"
 
 namespace farandole::worker::session {
@@ -35,7 +36,7 @@ ReplayCursor::ReplayCursor(uint64_t index, Period period, RequestTable* table,
   for (size_t i = 0; i < period_.batches.size(); ++i) {
     const PeriodBatch& batch = period_.batches[i];
     if (batch.requests.empty() || !included(batch.process_set)) continue;
-    OwnBatch own{i, batch.requests.size(), {}};
+    OwnBatch own{i, FindFinal(batch.requests) != nullptr, batch.requests.size(), {}};
     variants.emplace_back();
     for (const Request& request : batch.requests) {
       own.parts.push_back({TensorOf(request), 0, 0});
@@ -134,6 +135,7 @@ Work ReplayCursor::Start(TimePoint now) {
   work.instance.anchor = index_;
   work.instance.seq = repetition_ * period_.batches.size() + batch.position;
   work.process_set = period_.batches[batch.position].process_set;
+  work.final = batch.final;
   work.operations.reserve(batch.parts.size());
   for (const Part& part : batch.parts) {
     Tensor& tensor = tensors_[part.tensor];

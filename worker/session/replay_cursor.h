@@ -44,6 +44,8 @@ class ReplayCursor {
 
   // All requests of the head batch are open.
   bool HeadComplete() const { return !own_.empty() && own_[head_].missing == 0; }
+  // Of a complete head batch: it cannot be withdrawn once it is started.
+  bool HeadFinal() const { return own_[head_].final; }
   // Takes the head batch, which must be complete, to be started (W4). Its requests are assigned now.
   Work Start(TimePoint now);
 
@@ -90,7 +92,8 @@ class ReplayCursor {
   // A batch of a set that includes this worker.
   struct OwnBatch {
     uint64_t position;  // in the period
-    size_t missing;     // requests that are not open, or wanted by an earlier batch
+    bool final;
+    size_t missing;  // requests that are not open, or wanted by an earlier batch
     std::vector<Part> parts;
   };
   using Key = std::pair<uint32_t, absl::string_view>;  // names are the period's

@@ -97,7 +97,8 @@ bool Replayer::TakeBackInto(const Withdraw& withdraw, Effects* effects) {
 
 void Replayer::StartInto(TimePoint now, Effects* effects) {
   if (mode_ != WorkerState::kReplay) return;
-  while (cursor_->HeadComplete() && in_flight_->size() < window_ && in_flight_->only_batches()) {
+  const auto has_room = [this](bool final) { return in_flight_->batches(final) < window_.For(final); };
+  while (cursor_->HeadComplete() && has_room(cursor_->HeadFinal()) && in_flight_->only_batches()) {
     Work work = cursor_->Start(now);
     work.instance.generation = generation_.number;
     in_flight_->Give(work);

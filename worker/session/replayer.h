@@ -15,6 +15,7 @@
 #include "worker/session/process_set_table.h"
 #include "worker/session/replay_cursor.h"
 #include "worker/session/request_table.h"
+#include "worker/session/window.h"
 
 namespace farandole::worker::session {
 
@@ -24,8 +25,8 @@ namespace farandole::worker::session {
 //   NEGOTIATE --Replay--> REPLAY --Halt--> HALTED --Resume--> NEGOTIATE
 class Replayer {
  public:
-  // All outlive this object. `window` is W: how many batches may be in flight.
-  Replayer(size_t window, RequestTable* table, InFlight* in_flight, const ProcessSetTable* sets)
+  // All outlive this object.
+  Replayer(const Window& window, RequestTable* table, InFlight* in_flight, const ProcessSetTable* sets)
       : window_(window), table_(table), in_flight_(in_flight), sets_(sets) {}
 
   // A generation begins, in phase 0.
@@ -72,7 +73,7 @@ class Replayer {
   void BreakTold() { break_told_ = break_.has_value(); }
 
  private:
-  const size_t window_;
+  const Window window_;
   RequestTable* const table_;
   InFlight* const in_flight_;
   const ProcessSetTable* const sets_;

@@ -17,6 +17,7 @@
 #include "worker/session/request_table.h"
 #include "worker/session/retained_items.h"
 #include "worker/session/slot_mirrors.h"
+#include "worker/session/window.h"
 
 namespace farandole::worker::session {
 
@@ -38,8 +39,8 @@ class Session {
     int64_t pid = 0;
     Rank rank;
     int32_t size = 1;
-    // W: how many batches of a replay may be handed to the executor and not be completed.
-    size_t window = 1;
+    // Of a replay's batches that are handed to the executor.
+    Window window = {};
     // min_size 0: the job is not elastic.
     Elastic elastic = {};
     // Of its environment, for the whole job.

@@ -39,7 +39,7 @@ std::vector<std::string> Texts(const std::vector<Work>& works) {
 // One worker, and what a test says to it in the controller's place.
 class Worker {
  public:
-  explicit Worker(int rank, size_t window = 1) : session({Incarnation(40 + rank), 4711, Rank(rank), 3, window}) {
+  explicit Worker(int rank, Window window = {}) : session({Incarnation(40 + rank), 4711, Rank(rank), 3, window}) {
     session.LinkUp();
     Hear(Welcome{1, 100, {}});
     View view;
@@ -162,7 +162,7 @@ TEST(SessionReplayTest, ItemsBeforeTheReplayAreDoneFirst) {
 }
 
 TEST(SessionReplayTest, TheWindowBoundsWhatIsInFlight) {
-  Worker w(0, 2);
+  Worker w(0, {2, 2});
   w.Say(MakeReplay({"a", "b", "c"}));
   EXPECT_THAT(w.Submit("b").work, IsEmpty());
   EXPECT_THAT(Texts(w.Submit("a").work), ElementsAre("1/0 a", "1/1 b"));
@@ -326,7 +326,7 @@ TEST(SessionReplayTest, AnEnterOfNothingFailsTheGeneration) {
 }
 
 TEST(SessionReplayTest, WithdrawnRequestsAreOpenAgain) {
-  Worker w(0, 2);
+  Worker w(0, {2, 2});
   w.Say(MakeReplay({"a", "b"}));
   w.Submit("a");
   w.Submit("b");
@@ -349,7 +349,7 @@ TEST(SessionReplayTest, WithdrawnRequestsAreOpenAgain) {
 TEST(SessionReplayTest, TheWithdrawalOfAFinalInstanceEndsTheGeneration) {
   for (const int rank : {0, 1}) {
     SCOPED_TRACE(rank);
-    Worker w(rank, 2);
+    Worker w(rank, {2, 2});
     Request on_accelerator = MakeRequest("b");
     on_accelerator.signature.device = DeviceKind::kAccelerator;
     w.Say(Replay{{{{0, {MakeRequest("a")}}, {0, {on_accelerator}}}}});
@@ -365,8 +365,28 @@ TEST(SessionReplayTest, TheWithdrawalOfAFinalInstanceEndsTheGeneration) {
   }
 }
 
+TEST(SessionReplayTest, BatchesOfEachKindOfMemoryHaveAWindowOfTheirOwn) {
+  Worker w(0, {1, 3});
+  Period period;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    Request on_accelerator = MakeRequest(name);
+    on_accelerator.signature.device = DeviceKind::kAccelerator;
+    period.batches.push_back({0, {on_accelerator}});
+  }
+  for (const char* name : {"e", "f"}) period.batches.push_back({0, {MakeRequest(name)}});
+  w.Say(Replay{period});
+  for (const PeriodBatch& batch : period.batches) w.Submit(batch.requests[0]);
+  EXPECT_THAT(Texts(w.in_flight), ElementsAre("1/0 a", "1/1 b", "1/2 c"));
+  w.Complete();
+  EXPECT_THAT(Texts(w.in_flight), ElementsAre("1/1 b", "1/2 c", "1/3 d", "1/4 e"));
+  for (int i = 0; i < 3; ++i) w.Complete();
+  EXPECT_THAT(Texts(w.in_flight), ElementsAre("1/4 e"));
+  w.Complete();
+  EXPECT_THAT(Texts(w.in_flight), ElementsAre("1/5 f"));
+}
+
 TEST(SessionReplayTest, BesideAFinalInstanceAnotherIsWithdrawn) {
-  Worker w(0, 2);
+  Worker w(0, {2, 2});
   Request on_accelerator = MakeRequest("a");
   on_accelerator.signature.device = DeviceKind::kAccelerator;
   w.Say(Replay{{{{0, {on_accelerator}}, {0, {MakeRequest("b")}}}}});

@@ -24,6 +24,8 @@ struct Work {
   uint32_t process_set = 0;
   // At least one of a batch. Null: this worker has joined and adds zeros, which only allreduces know.
   std::vector<std::shared_ptr<Operation>> operations;
+  // Of a batch: once started it cannot be withdrawn (proto/rules/finality.h).
+  bool final = false;
   // kBatch with a null operation: the signature of each.
   std::vector<Signature> signatures;
   // kBatch, for each operation. Allgather: dimension 0 of every member; empty for the others. A replay has no
