@@ -5,12 +5,15 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
+from collections import deque
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from farandole.core import arrays, dtypes, handles, objects, reduce_ops
-from farandole.library import abi, submission
+from farandole.exceptions import PeerLostError
+from farandole.library import abi, errors, submission
 from farandole.process_sets import global_process_set
 from farandole.torch import memory
 
@@ -118,6 +121,76 @@ def test_a_name_that_the_device_is_still_at_is_waited_for(monkeypatch: pytest.Mo
     assert library.waits == [abi.SLICE_MS] * 3 and library.released == [7]
     # Nothing is left that could be of this name: the script has submitted it twice.
     assert handles.on_device(place, lambda: abi.DUPLICATE_NAME) == abi.DUPLICATE_NAME
+
+
+class _Device:
+    """A library whose device ends operations in their order, as far as `done`; those of `failed` with an error."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done = 0
+        self.failed: set[int] = set()
+        self.kept: set[int] = set()
+        self.waits = 0
+        monkeypatch.setattr(abi, "load", lambda: self)
+        monkeypatch.setattr(abi, "loaded", lambda: self)
+        monkeypatch.setattr(errors, "peer_lost_told", False)
+        monkeypatch.setattr(handles, "_enqueued", deque())
+
+    def wait(self, handle: int, timeout_ms: int) -> int:
+        self.waits += 1
+        if timeout_ms > 0 and self.waits % 2 == 0:
+            self.done += 1
+        if handle > self.done:
+            return abi.PENDING
+        return abi.PEER_LOST if handle in self.failed else abi.OK
+
+    def release(self, handle: int) -> int:
+        if handle > self.done:
+            return abi.PENDING
+        self.kept.discard(handle)
+        return abi.OK
+
+    def error_text(self) -> str:
+        return "rank 2 was lost"
+
+    def enqueue(self, handle: int, *tensors: Any) -> None:
+        self.kept.add(handle)
+        handles.release(handle, tensors)
+
+
+class _Place(submission.OnDevice):
+    def current_stream(self) -> int:
+        return 7
+
+
+def test_what_a_device_is_behind_with_is_forgotten_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = _Device(monkeypatch)
+    for handle in range(1, 41):
+        library.done = max(handle - 3, 0)
+        library.enqueue(handle, "tensor", _Place(0, 7))
+        assert len(library.kept) <= 6, "the device is three behind"
+    assert all(tensors == () for _, tensors in handles._enqueued), "the stream of the tensors is behind the result"
+    library.enqueue(41, "tensor", other := _Place(0, 8))
+    assert handles._enqueued[-1] == ((41,), ("tensor", other)), "they are from another stream"
+    library.done = 41
+    handles.release_abandoned()
+    assert not library.kept and not handles._enqueued
+
+
+def test_settling_waits_for_devices_and_tells_what_went_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = _Device(monkeypatch)
+    handles.settle()
+    assert library.waits == 0
+    for handle in (1, 2, 3):
+        library.enqueue(handle, _Place(0, 7))
+    handles.settle(limit_s=0)
+    assert len(handles._enqueued) == 3, "the limit is over"
+    library.failed = {2}
+    with pytest.raises(PeerLostError, match="rank 2 was lost"):
+        handles.settle()
+    assert library.kept == {3}
+    handles.settle()
+    assert not library.kept and not handles._enqueued
 
 
 def test_a_name_in_host_memory_is_never_waited_for() -> None:

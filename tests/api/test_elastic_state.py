@@ -7,12 +7,20 @@ from typing import Any
 import pytest
 
 from farandole import elastic, exceptions
+from farandole.core import handles
 from farandole.elastic import membership
 from farandole.library import gpus
 
 
 def make_state(**values: Any) -> elastic.ObjectState:
     return elastic.ObjectState(bcast_object=lambda value: value, get_rank=lambda: 0, **values)
+
+
+def raising(error: Exception) -> Any:
+    def call(*_: Any) -> Any:
+        raise error
+
+    return call
 
 
 class Loop:
@@ -99,6 +107,33 @@ def test_what_another_attempt_cannot_help_is_raised(error: BaseException) -> Non
     with pytest.raises(type(error)):
         loop.run()
     assert loop.events == ["sync", "turn"]
+
+
+def test_an_error_of_the_script_that_comes_of_a_lost_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device the script learns of it late, and may have looked at what is not there."""
+    monkeypatch.setenv("FARANDOLE_ELASTIC", "1")
+    monkeypatch.setattr(handles, "settle", raising(exceptions.PeerLostError("rank 2 was lost")))
+    loop = Loop(AssertionError("no sum"), "result")
+    assert loop.run() == "result" and loop.events == ["sync", "turn", "restore", "reset", "on_reset", "sync", "turn"]
+
+
+@pytest.mark.parametrize("ending", [lambda _: None, lambda _: raising(exceptions.TensorMismatchError("other"))()])
+def test_an_error_of_the_script_is_its_own(monkeypatch: pytest.MonkeyPatch, ending: Any) -> None:
+    monkeypatch.setattr(handles, "settle", ending)
+    loop = Loop(AssertionError("no sum"))
+    with pytest.raises(AssertionError, match="no sum"):
+        loop.run()
+    assert loop.events == ["sync", "turn"]
+
+
+def test_a_commit_saves_nothing_that_a_lost_peer_left_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = make_state(step=0)
+    state.step = 1
+    monkeypatch.setattr(handles, "settle", raising(exceptions.PeerLostError("rank 2 was lost")))
+    with pytest.raises(exceptions.PeerLostError):
+        state.commit()
+    state.restore()
+    assert state.step == 0
 
 
 def test_a_process_whose_gpu_has_failed_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,8 +162,9 @@ def case_another_stream_than_that_of_the_submission() -> None:
 def case_nothing_is_kept_for_ever() -> None:
     for step in range(200):
         reduced([1.0], f"once {step}")
-    handles.release_abandoned()
-    assert len(handles._abandoned) < 200
+    assert len(handles._enqueued) < 100
+    handles.settle()
+    assert not handles._enqueued and not handles._abandoned
 
 
 driver = Driver()

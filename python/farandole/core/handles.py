@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import deque
 from collections.abc import Iterable
 from typing import Any, Callable
@@ -19,8 +21,11 @@ _pending: dict[int, tuple[tuple[int, ...], tuple[Any, ...], Finish]] = {}
 _greatest = 0
 # Handles of the former life of the job whose operations nobody has waited for.
 _former: set[int] = set()
-# (all handles, tensors whose memory the library uses) of what nobody waits for any more.
-_abandoned: deque[tuple[tuple[int, ...], tuple[Any, ...]]] = deque()
+# All handles, and tensors whose memory the library uses.
+_Entry = tuple[tuple[int, ...], tuple[Any, ...]]
+# What nobody waits for any more; what was waited for on a stream, and may not be done on the device.
+_abandoned: deque[_Entry] = deque()
+_enqueued: deque[_Entry] = deque()
 _look_at = 64
 
 
@@ -152,30 +157,93 @@ def wait(handle: int, tensors: tuple[Any, ...]) -> None:
 
 
 def release(handle: int, tensors: tuple[Any, ...]) -> None:
-    """Forgets what was waited for. What a device still works on is kept until it is done."""
+    """Forgets what was waited for; on a device, once that is done with it."""
     global _look_at
-    if abi.load().release(handle) != abi.PENDING:
+    library = abi.load()
+    if library.release(handle) != abi.PENDING:
         return
-    _abandoned.append(((handle,), tensors))
-    if len(_abandoned) > _look_at:
+    place = tensors[-1] if tensors else None
+    if isinstance(place, OnDevice) and place.stream == place.current_stream():
+        # Whatever comes into their memory next comes to it on this stream, after the result.
+        tensors = ()
+    _enqueued.append(((handle,), tensors))
+    # Two for one, so that they become fewer where devices end them in this order.
+    for _ in range(2):
+        if not _release_first_enqueued(library):
+            break
+    if len(_enqueued) > _look_at:
         release_abandoned()
         # Each is looked at about once, however many a device is behind.
-        _look_at = 2 * len(_abandoned) + 64
+        _look_at = 2 * len(_enqueued) + 64
+
+
+def _take_first(queue: deque[_Entry]) -> _Entry | None:
+    # Finalizers and other threads may take it just now.
+    try:
+        return queue.popleft()
+    except IndexError:
+        return None
+
+
+def _release_first_enqueued(library: Any) -> bool:
+    """Whether there was one, and it is done."""
+    entry = _take_first(_enqueued)
+    if entry is None:
+        return False
+    if library.release(entry[0][0]) != abi.PENDING:
+        return True
+    _enqueued.appendleft(entry)
+    return False
+
+
+def settle(limit_s: float = math.inf) -> None:
+    """Waits until devices are done with all results that the script goes by.
+
+    Args:
+        limit_s: returns after so many seconds although they are not. The library has a limit of its own, that of
+            FARANDOLE_OP_TIMEOUT_SECONDS.
+
+    Raises:
+        HorovodInternalError: one of them will not come, as a peer was lost; the script has gone on with garbage.
+    """
+    end = time.monotonic() + limit_s
+    while _enqueued:
+        library = abi.load()
+        entry = _take_first(_enqueued)
+        if entry is None:
+            return
+        code = abi.PENDING
+        try:
+            while code == abi.PENDING and time.monotonic() < end:
+                code = library.wait(entry[0][0], abi.SLICE_MS)
+        finally:
+            if code == abi.PENDING:
+                _enqueued.appendleft(entry)
+        if code == abi.PENDING:
+            return
+        try:
+            if code < 0:
+                errors.raise_error(code)
+        finally:
+            library.release(entry[0][0])
 
 
 def on_device(place: OnDevice | None, submit: Callable[[], int]) -> int:
     """What `submit` returns. On a device the host may be ahead by a step: then what was submitted under the same name
     before is not done yet, and is waited for."""
     code = submit()
-    while code == abi.DUPLICATE_NAME and place is not None and _abandoned:
-        entry = _abandoned.popleft()
+    while code == abi.DUPLICATE_NAME and place is not None and (_enqueued or _abandoned):
+        queue = _enqueued or _abandoned
+        entry = _take_first(queue)
+        if entry is None:
+            continue
         try:
             for each in entry[0]:
                 # Its error is that of the job, which the next submission is told.
                 while abi.load().wait(each, abi.SLICE_MS) == abi.PENDING:
                     pass
         except BaseException:
-            _abandoned.appendleft(entry)
+            queue.appendleft(entry)
             raise
         for each in entry[0]:
             abi.load().release(each)
@@ -199,13 +267,16 @@ def abandon(handle: int, tensors: tuple[Any, ...] = ()) -> None:
 
 
 def release_abandoned() -> None:
-    """Forgets those of the abandoned operations that are done."""
+    """Forgets those that are done of the operations that nobody waits for."""
     library = abi.load()
+    for _ in range(len(_enqueued)):
+        entry = _take_first(_enqueued)
+        if entry is not None and library.release(entry[0][0]) == abi.PENDING:
+            _enqueued.append(entry)
     # Each is taken out before it is looked at: finalizers and other threads may come in between.
     for _ in range(len(_abandoned)):
-        try:
-            entry = _abandoned.popleft()
-        except IndexError:
+        entry = _take_first(_abandoned)
+        if entry is None:
             return
         if any(library.wait(each, 0) == abi.PENDING for each in entry[0]):
             _abandoned.append(entry)
@@ -219,6 +290,7 @@ def _forget_all() -> None:
     _former = set(_pending)
     _pending.clear()
     _abandoned.clear()
+    _enqueued.clear()
 
 
 basics.after_shutdown(_forget_all)

@@ -8,6 +8,7 @@ from typing import Any, Callable, NoReturn
 
 from farandole import exceptions
 from farandole.base.variables import is_elastic
+from farandole.core import handles
 from farandole.elastic import membership
 from farandole.elastic.state import State
 from farandole.library import gpus
@@ -20,6 +21,9 @@ _NOT_RETRIED = (
     exceptions.NotInitializedError,
     exceptions.InitializationError,
 )
+
+# What a lost worker may take to be noticed. Its own error is raised after that where a device waits for others.
+_SETTLE_S = 30.0
 
 
 def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
@@ -52,15 +56,16 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
                 return func(state, *args, **kwargs)
             except _NOT_RETRIED:
                 raise
-            except exceptions.HorovodInternalError as error:
-                if isinstance(error, exceptions.PeerLostError) and not is_elastic():
-                    raise
-                _end_without_device(error)
-                _say(f"going back to the last commit: {error}")
-                state.restore()
-                needs_sync = True
             except exceptions.HostsUpdatedInterrupt as interrupt:
                 needs_sync = not interrupt.skip_sync
+            except Exception as error:
+                lost = _lost_under(error)
+                if lost is None or (isinstance(lost, exceptions.PeerLostError) and not is_elastic()):
+                    raise
+                _end_without_device(lost)
+                _say(f"going back to the last commit: {lost}")
+                state.restore()
+                needs_sync = True
             _join_again(reset)
             changed = True
 
@@ -90,6 +95,20 @@ def _join_again(reset: Callable[[], None]) -> None:
         except exceptions.PeerLostError as error:
             # Lost while the workers came together: they do once more.
             _say(f"joining the job again: {error}")
+
+
+def _lost_under(error: Exception) -> exceptions.HorovodInternalError | None:
+    """The loss that another attempt may help, if `error` is one or comes of one: on a device a script goes on with
+    garbage where a lost worker has left a result undone, until a call of ours says so. None: the script's own error."""
+    if isinstance(error, exceptions.HorovodInternalError):
+        return error
+    try:
+        handles.settle(_SETTLE_S)
+    except _NOT_RETRIED:
+        return None
+    except exceptions.HorovodInternalError as lost:
+        return lost
+    return None
 
 
 def _end_without_device(error: exceptions.HorovodInternalError) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from enum import IntFlag
 from typing import Any, Callable
 
+from farandole.core import handles
 from farandole.elastic import membership
 from farandole.exceptions import HostsUpdatedInterrupt
 
@@ -90,6 +91,8 @@ class State(Restorable):
             HostsUpdatedInterrupt: in all workers together; `run_fn` catches it.
             HorovodInternalError: a peer was lost.
         """
+        # On a device the script is ahead of its results: what a lost worker has left undone would be saved.
+        handles.settle()
         self.save()
         self.check_host_updates()
 
