@@ -6,6 +6,8 @@ from types import ModuleType
 import pytest
 import torch
 
+from farandole.torch import functions
+
 
 def test_broadcast_parameters(hvd: ModuleType) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
@@ -46,6 +48,31 @@ def test_broadcast_optimizer_state_changes_no_weight(hvd: ModuleType, make: obje
         for key, value in entries.items():
             same = torch.equal(value, after["state"][index][key]) if torch.is_tensor(value) else value is None
             assert same, key
+
+
+def test_state_is_received_where_the_root_has_it(monkeypatch: pytest.MonkeyPatch, hvd: ModuleType) -> None:
+    """A rank without state gets that of rank 1, which is on a device (here: "meta") for the weight's momentum only."""
+    model = torch.nn.Linear(2, 1).to("meta")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    described = functions._Description()
+    described.groups = [dict(optimizer.param_groups[0]) | {"lr": described.take("lr", torch.ones(1, device="meta"), 0)}]
+    del described.groups[0]["params"]
+    described.sizes = [2]
+    momentum, step = torch.empty(1, 2, device="meta"), torch.ones(())
+    described.states = {0: {"momentum": described.take("m", momentum, 0), "step": described.take("step", step, 0)}}
+    received: list[torch.Tensor] = []
+    monkeypatch.setattr(functions.basics, "rank", lambda: 0)
+    monkeypatch.setattr(functions, "broadcast_object", lambda *_, **__: described)
+    monkeypatch.setattr(functions.operations, "broadcast_async_", lambda tensor, *_: received.append(tensor))
+    monkeypatch.setattr(functions, "synchronize_all", list)
+    functions.broadcast_optimizer_state(optimizer, root_rank=1)
+    assert [(str(tensor.device), tuple(tensor.shape)) for tensor in received] == [
+        ("meta", (1,)),
+        ("meta", (1, 2)),
+        ("cpu", ()),
+    ]
+    state = optimizer.state[model.weight]
+    assert state["momentum"] is received[1] and state["step"] is received[2]
 
 
 def test_broadcast_optimizer_state_refuses_lbfgs(hvd: ModuleType) -> None:

@@ -58,6 +58,7 @@ class _Remote(NamedTuple):
     dtype: torch.dtype
     shape: tuple[int, ...]
     on_cpu: bool
+    parameter: int | None  # position of the one that it belongs to; None: its group is empty
 
 
 class _Description:
@@ -71,13 +72,13 @@ class _Description:
         self.sources: list[torch.Tensor] = []  # on the root only
         self._occurrences: Counter[str] = Counter()
 
-    def take(self, key: str, value: Any) -> Any:
-        """Replaces a tensor by its description."""
+    def take(self, key: str, value: Any, parameter: int | None) -> Any:
+        """Replaces a tensor, which belongs to a parameter, by its description."""
         if not isinstance(value, torch.Tensor):
             return value
         name = f"{key}.{self._occurrences[key]}"
         self._occurrences[key] += 1
-        remote = _Remote(name, value.dtype, tuple(value.shape), value.is_cpu)
+        remote = _Remote(name, value.dtype, tuple(value.shape), value.is_cpu, parameter)
         self.tensors.append(remote)
         self.sources.append(value)
         return remote
@@ -90,14 +91,23 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 def _describe(optimizer: torch.optim.Optimizer) -> _Description:
     result = _Description()
     for group in optimizer.param_groups:
-        options = {key: result.take(f"options.{key}", value) for key, value in group.items() if key != "params"}
+        first = sum(result.sizes) if group["params"] else None
+        options = {key: result.take(f"options.{key}", value, first) for key, value in group.items() if key != "params"}
         result.groups.append(options)
         result.sizes.append(len(group["params"]))
     for position, parameter in enumerate(_parameters(optimizer)):
         if parameter in optimizer.state:
             state = optimizer.state[parameter]
-            result.states[position] = {key: result.take(str(key), value) for key, value in state.items()}
+            result.states[position] = {key: result.take(str(key), value, position) for key, value in state.items()}
     return result
+
+
+def _empty(remote: _Remote, parameters: list[torch.Tensor]) -> torch.Tensor:
+    """Where the root has it, in host memory or with the parameter, so that all broadcast in one kind of memory."""
+    own = None if remote.on_cpu or remote.parameter is None else remote.parameter
+    # The others are told afterwards that the parameters differ.
+    device = torch.device("cpu") if own is None or own >= len(parameters) else parameters[own].device
+    return torch.empty(remote.shape, dtype=remote.dtype, device=device)
 
 
 def _misfit(optimizer: torch.optim.Optimizer, description: _Description) -> str | None:
@@ -154,7 +164,8 @@ def broadcast_optimizer_state(
     sources, description.sources = description.sources, []
     description = broadcast_object(description, root_rank, name="optimizer_state")
     if not is_root:
-        sources = [torch.empty(remote.shape, dtype=remote.dtype) for remote in description.tensors]
+        parameters = _parameters(optimizer)
+        sources = [_empty(remote, parameters) for remote in description.tensors]
     names = [remote.name for remote in description.tensors]
     synchronize_all([operations.broadcast_async_(tensor, root_rank, name) for name, tensor in zip(names, sources)])
     if is_root:
