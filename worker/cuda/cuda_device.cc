@@ -6,7 +6,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/optional.h"
 
 namespace farandole::worker::cuda {
 namespace {
@@ -14,7 +13,6 @@ namespace {
 // After these the context answers every call with an error (the manual says of each: "the process must be terminated
 // and relaunched", or that the context is gone). By number: drivers have more than we declare.
 constexpr int kStickyResults[] = {
-    4,    // DEINITIALIZED
     214,  // ECC_UNCORRECTABLE
     220,  // NVLINK_UNCORRECTABLE
     226,  // CONTAINED
@@ -28,6 +26,9 @@ constexpr int kStickyResults[] = {
     717,  // INVALID_ADDRESS_SPACE
     718,  // INVALID_PC
     719,  // LAUNCH_FAILED
+    721,  // TENSOR_MEMORY_LEAK
+    810,  // MPS_CLIENT_TERMINATED
+    911,  // EXTERNAL_DEVICE
 };
 
 bool IsSticky(CUresult result) {
@@ -56,17 +57,13 @@ class Losses {
   std::string first_ ABSL_GUARDED_BY(mutex_);
 };
 
-bool IsOfCurrentContext(void* stream) {
-  return stream == nullptr || stream == kCuStreamLegacy || stream == kCuStreamPerThread;
-}
-
 }  // namespace
 
 CudaEvent::~CudaEvent() { device_->GiveBack(event_); }
 
 absl::Status CudaEvent::MakeWait(void* stream) const {
-  absl::optional<CudaDevice::Current> current;
-  if (IsOfCurrentContext(stream)) current.emplace(device_);
+  // The calling thread may be one that has not touched CUDA.
+  const CudaDevice::Current current(device_);
   return device_->ToStatus(device_->api().cuStreamWaitEvent(static_cast<CUstream>(stream), event_, 0),
                            "cuStreamWaitEvent");
 }

@@ -159,6 +159,7 @@ TEST_F(CudaDeviceTest, FreesMemoryOfAStreamThatIsGone) {
 TEST_F(CudaDeviceTest, TellsWhatCannotBeMendedFromTheRest) {
   EXPECT_TRUE(device_->ToStatus(CUDA_SUCCESS, "cuX").ok());
   EXPECT_TRUE(absl::IsUnavailable(device_->ToStatus(CUDA_ERROR_INVALID_VALUE, "cuX")));
+  EXPECT_TRUE(absl::IsUnavailable(device_->ToStatus(CUDA_ERROR_DEINITIALIZED, "cuX"))) << "the process ends";
   EXPECT_TRUE(absl::IsResourceExhausted(device_->ToStatus(CUDA_ERROR_OUT_OF_MEMORY, "cuX")));
   EXPECT_EQ(FirstLoss(), "");
   const absl::Status sticky = device_->ToStatus(static_cast<CUresult>(700), "cuX");

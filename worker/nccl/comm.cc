@@ -19,6 +19,8 @@ using cuda::ncclSuccess;
 // Between looks at a call in progress. The others may need longer than a scheduler's time slice.
 constexpr std::chrono::microseconds kInitPause(1000);
 constexpr std::chrono::microseconds kCallPause(20);
+// NCCL hands each group to a thread of its own, which takes less than that as a rule; a pause takes longer than asked.
+constexpr int64_t kCallSpinNs = 200000;
 // What an orderly end may take until it becomes an abort: the others may have gone.
 constexpr int64_t kCloseMs = 2000;
 constexpr size_t kScaledSumsMax = 64;
@@ -121,18 +123,24 @@ absl::Status Comm::Enqueue(const char* what, const Calls& calls) {
 }
 
 absl::Status Comm::Finish(ncclResult_t result, const char* what) {
-  const TimePoint deadline = Clock::Monotonic().Now().PlusMs(parts_.call_timeout_ms);
+  const TimePoint began = Clock::Monotonic().Now();
+  const TimePoint deadline = began.PlusMs(parts_.call_timeout_ms);
   while (result == ncclInProgress) {
     const absl::StatusOr<ncclResult_t> polled = Poll();
     if (!polled.ok()) return polled.status();
     result = *polled;
     if (result != ncclInProgress) break;
-    if (deadline < Clock::Monotonic().Now()) {
+    const TimePoint now = Clock::Monotonic().Now();
+    if (deadline < now) {
       return absl::DeadlineExceededError(absl::StrCat(what, " on ", parts_.device->name(),
                                                       " was not begun by all within ", parts_.call_timeout_ms / 1000.0,
                                                       " s (FARANDOLE_OP_TIMEOUT_SECONDS)"));
     }
-    std::this_thread::sleep_for(kCallPause);
+    if (now.ns() - began.ns() < kCallSpinNs) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kCallPause);
+    }
   }
   return ToStatus(result, what);
 }

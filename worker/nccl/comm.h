@@ -55,8 +55,8 @@ class Comm {
   // Enqueues what `calls` does with NCCL's functions, as one group of them. `what` for messages.
   using Calls = std::function<cuda::ncclResult_t(const cuda::NcclApi&, cuda::ncclComm_t, cuda::CUstream)>;
   absl::Status Enqueue(const char* what, const Calls& calls);
-  // An operation that multiplies each operand with a factor, rounded to the type, before it adds them up; kept for the
-  // next time.
+  // An operation that multiplies each operand with a factor before it adds them up; kept for the next time. Products
+  // are not rounded, but for the first one.
   absl::StatusOr<cuda::ncclRedOp_t> ScaledSum(DataType type, double factor);
 
   // Any thread. What NCCL has found out by itself.

@@ -1,6 +1,7 @@
 #include "worker/nccl/lowering.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "worker/arithmetic/half.h"
@@ -33,8 +34,11 @@ ncclRedOp_t OpOf(DataType dtype, ReduceOp op) {
   }
 }
 
-// Whether NCCL may multiply with a number of this type as well as a kernel would.
-bool HasExactly(DataType dtype, double number) {
+// Whether NCCL may multiply with a number as well as a kernel would, which rounds each product: NCCL adds all but the
+// first one without that (FMA), and has factors in the type itself. By a power of two products need no rounding.
+bool NcclMayMultiply(DataType dtype, double number) {
+  int exponent;
+  if (std::abs(std::frexp(number, &exponent)) != 0.5) return false;
   const float single = static_cast<float>(number);
   if (dtype == DataType::kFloat16) {
     return arithmetic::FloatFromFloat16(arithmetic::Float16FromFloat(single)) == number;
@@ -91,10 +95,9 @@ Lowering Lower(const arithmetic::Reduction& how, const std::vector<collective::S
     after.push_back(After(scale, arithmetic::IsInteger(how.dtype), size));
   }
   const double factor = how.prescale * how.mean * how.postscale;
-  if (scales.empty() && how.op == ReduceOp::kSum && HasExactly(how.dtype, factor)) {
+  if (scales.empty() && how.op == ReduceOp::kSum && NcclMayMultiply(how.dtype, factor)) {
     lowering.operand_factor = factor;
   } else if (scales.empty() && how.op == ReduceOp::kSum) {
-    // Multiplied in float32 and rounded once.
     before.assign(tensors, {factor});
   } else if (scales.empty()) {
     before.assign(tensors, {how.prescale});
