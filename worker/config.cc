@@ -243,8 +243,8 @@ GpuLibraryPaths ReadGpuLibraryPaths(const Environment& environment) {
   Reader reader(environment);
   if (reader.Find({"FARANDOLE_CUDA_LIB"})) paths.cuda = reader.value();
   if (reader.Find({"FARANDOLE_NCCL_LIB"})) paths.nccl = reader.value();
-  // NCCL's own: the first one from 2.30 on; with the other, ranks on one GPU pass for hosts.
-  paths.nccl_shares_gpus = reader.Find({"NCCL_MULTI_RANK_GPU_ENABLE"}) || reader.Find({"NCCL_HOSTID"});
+  paths.nccl_multi_rank = reader.Find({"NCCL_MULTI_RANK_GPU_ENABLE"}) && reader.value() != "0";
+  if (reader.Find({"NCCL_HOSTID"})) paths.nccl_host_id = reader.value();
   return paths;
 }
 

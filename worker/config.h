@@ -19,8 +19,10 @@ struct GpuLibraryPaths {
   std::string cuda = "libcuda.so.1";
   // Empty: the usual places (worker/cuda/nccl_library.h).
   std::string nccl;
-  // Whether the user has told NCCL to serve several ranks on one GPU.
-  bool nccl_shares_gpus = false;
+  // NCCL's own: whether it is to serve several ranks on one GPU, and what it is to take for the name of this host, so
+  // that such ranks pass for several.
+  bool nccl_multi_rank = false;
+  std::string nccl_host_id;
 };
 
 // Everything that a worker can be told from outside. config.cc is the one place that reads the environment; the names

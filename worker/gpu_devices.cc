@@ -12,10 +12,8 @@
 namespace farandole::worker {
 namespace {
 
-struct Gpu {
-  std::unique_ptr<cuda::CudaDevice> device;
-  std::unique_ptr<const kernels::Kernels> kernels;  // null: nobody needed them
-};
+// 2.30.0. NCCL does not say that it has no such variable.
+constexpr int kNcclWithMultiRank = 23000;
 
 class Gpus {
  public:
@@ -29,18 +27,18 @@ class Gpus {
     const absl::StatusOr<const cuda::Driver*> driver = CudaDriver();
     if (!driver.ok()) return driver.status();
     absl::MutexLock lock(&mutex_);
-    const auto known = gpus_.find(ordinal);
-    if (known != gpus_.end()) return known->second.device.get();
+    std::unique_ptr<cuda::CudaDevice>& device = devices_[ordinal];
+    if (device != nullptr) return device.get();
     absl::StatusOr<std::unique_ptr<cuda::CudaDevice>> opened = cuda::CudaDevice::Open(*driver, ordinal);
     if (!opened.ok()) return opened.status();
-    Gpu& gpu = gpus_[ordinal];
-    gpu.device = *std::move(opened);
-    return gpu.device.get();
+    device = *std::move(opened);
+    return device.get();
   }
 
   absl::StatusOr<const kernels::Kernels*> Kernels(cuda::CudaDevice* device) {
-    absl::MutexLock lock(&mutex_);
-    std::unique_ptr<const kernels::Kernels>& kernels = gpus_.at(device->ordinal()).kernels;
+    // A driver that compiles them takes a while, in which submissions ask for the device.
+    absl::MutexLock lock(&kernels_mutex_);
+    std::unique_ptr<const kernels::Kernels>& kernels = kernels_[device->ordinal()];
     if (kernels == nullptr) {
       absl::StatusOr<std::unique_ptr<const kernels::Kernels>> loaded = kernels::Kernels::Load(device);
       if (!loaded.ok()) return loaded.status();
@@ -50,8 +48,11 @@ class Gpus {
   }
 
  private:
+  // By ordinal. Null: not needed yet, or not to be had.
   absl::Mutex mutex_;
-  std::map<int, Gpu> gpus_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, std::unique_ptr<cuda::CudaDevice>> devices_ ABSL_GUARDED_BY(mutex_);
+  absl::Mutex kernels_mutex_;
+  std::map<int, std::unique_ptr<const kernels::Kernels>> kernels_ ABSL_GUARDED_BY(kernels_mutex_);
 };
 
 }  // namespace
@@ -67,8 +68,9 @@ absl::StatusOr<nccl::Resources> NcclResources(nccl::Watch* watch) {
   if (!driver.ok()) return driver.status();
   const absl::StatusOr<const cuda::NcclLibrary*> library = Nccl("");
   if (!library.ok()) return library.status();
-  const bool shares_gpus = ReadGpuLibraryPaths(ProcessEnvironment()).nccl_shares_gpus;
-  return nccl::Resources{*library, watch, shares_gpus, GpuKernels};
+  const GpuLibraryPaths told = ReadGpuLibraryPaths(ProcessEnvironment());
+  const bool shares_gpus = told.nccl_multi_rank && (*library)->version() >= kNcclWithMultiRank;
+  return nccl::Resources{*library, watch, shares_gpus, told.nccl_host_id, GpuKernels};
 }
 
 }  // namespace farandole::worker

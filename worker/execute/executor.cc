@@ -78,9 +78,6 @@ void Executor::Stop() {
   }
   Wake();
   if (thread_.joinable()) thread_.join();
-  std::map<uint32_t, std::unique_ptr<collective::Communicator>> communicators;
-  absl::MutexLock lock(&mutex_);
-  communicators.swap(communicators_);
 }
 
 void Executor::Run() {
@@ -91,6 +88,10 @@ void Executor::Run() {
     if (Over()) break;
     Wait(seen);
   }
+  // In the thread that has used them: some releases of NCCL keep what an abort looks at in its variables.
+  std::map<uint32_t, std::unique_ptr<collective::Communicator>> communicators;
+  absl::MutexLock lock(&mutex_);
+  communicators.swap(communicators_);
 }
 
 bool Executor::Over() {

@@ -26,7 +26,8 @@ class Meeting {
       say.status = absl::UnavailableError(absl::StrCat(Self(), ": ", guest_.can.message()));
     }
     say.terms = absl::StrCat("NCCL ", cuda::NcclVersionText(guest_.library->version()));
-    const absl::Status put = bootstrap_->Put(KeyOf(group_.position), has_device ? guest_.device->uuid() : "none");
+    const std::string uses = has_device ? absl::StrCat(guest_.device->uuid(), " of ", guest_.host_id) : "none";
+    const absl::Status put = bootstrap_->Put(KeyOf(group_.position), uses);
     // UNAVAILABLE would be taken for an answer of all.
     if (!put.ok()) return absl::FailedPreconditionError(put.message());
     absl::Status status = collective::Agree(group_, topic_, say, bootstrap_, deadline_);
@@ -50,9 +51,9 @@ class Meeting {
   absl::Status CheckDevices() {
     std::map<std::string, int> users;
     for (int m = 0; m < static_cast<int>(group_.members.size()); ++m) {
-      const absl::StatusOr<std::string> uuid = bootstrap_->Get(KeyOf(m), collective::LeftMs(deadline_));
-      if (!uuid.ok()) return absl::FailedPreconditionError(uuid.status().message());
-      const auto [user, is_new] = users.emplace(*uuid, m);
+      const absl::StatusOr<std::string> uses = bootstrap_->Get(KeyOf(m), collective::LeftMs(deadline_));
+      if (!uses.ok()) return absl::FailedPreconditionError(uses.status().message());
+      const auto [user, is_new] = users.emplace(*uses, m);
       if (is_new) continue;
       return absl::UnavailableError(absl::StrCat(Describe(group_.members[user->second]), " and ",
                                                  Describe(group_.members[m]),

@@ -19,8 +19,11 @@ struct Guest {
   const cuda::CudaDevice* device;  // null: none, since it has joined and only adds zeros
   // Not OK: why it cannot take part after all.
   absl::Status can;
-  // Whether NCCL was told to serve several ranks on one device.
+  // Whether NCCL serves several ranks on one device.
   bool shares_devices = false;
+  // What NCCL was told to take for the name of the host: ranks on one device that differ in it pass for several hosts.
+  // Empty: its own name.
+  std::string host_id = {};
 };
 
 // How the members of a group come to one communicator of NCCL's: its id, made by the first. `topic` is unique within

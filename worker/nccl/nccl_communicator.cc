@@ -101,8 +101,8 @@ absl::Status NcclCommunicator::MakeSide() {
   absl::StatusOr<const kernels::Kernels*> kernels = nullptr;
   if (device_ != nullptr) kernels = resources_.kernels(device_);
   const TimePoint deadline = Now().PlusMs(group_.setup_timeout_ms);
-  const absl::StatusOr<cuda::ncclUniqueId> id = Meet(
-      group_, "nccl", {resources_.library, device_, kernels.status(), resources_.shares_devices}, bootstrap_, deadline);
+  const Guest guest{resources_.library, device_, kernels.status(), resources_.shares_devices, resources_.host_id};
+  const absl::StatusOr<cuda::ncclUniqueId> id = Meet(group_, "nccl", guest, bootstrap_, deadline);
   if (!id.ok()) return id.status();
   absl::StatusOr<std::unique_ptr<Comm>> comm =
       Comm::Start({resources_.library, device_, group_.op_timeout_ms}, {size(), position(), *id});

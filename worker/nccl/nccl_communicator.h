@@ -27,8 +27,9 @@ namespace farandole::worker::nccl {
 struct Resources {
   const cuda::NcclLibrary* library;
   Watch* watch;
-  // Several members may use one device.
+  // As in Guest.
   bool shares_devices;
+  std::string host_id;
   // The kernels of a device, loaded once.
   std::function<absl::StatusOr<const kernels::Kernels*>(cuda::CudaDevice*)> kernels;
 };

@@ -42,8 +42,8 @@ class NcclCommunicatorTest : public testing::TestWithParam<int> {
     fake_->reset();
   }
 
-  Resources SharedOf(Watch* watch) {
-    return {library_.get(), watch, shares_devices_,
+  Resources SharedOf(Watch* watch, int position = 0) {
+    return {library_.get(), watch, shares_devices_, host_ids_[position],
             [this](cuda::CudaDevice* device) -> absl::StatusOr<const kernels::Kernels*> {
               if (!kernels_failure_.ok()) return kernels_failure_;
               return kernels_[device->ordinal()].get();
@@ -62,7 +62,7 @@ class NcclCommunicatorTest : public testing::TestWithParam<int> {
         collective::Group group = collective::TestGroup(ranks, position);
         group.op_timeout_ms = op_timeout_ms_;
         cuda::CudaDevice* const device = gpus_.device(gpu_of[position]);
-        Made made = NcclCommunicator::Create(group, &bootstrap, device, SharedOf(&watch));
+        Made made = NcclCommunicator::Create(group, &bootstrap, device, SharedOf(&watch, position));
         check(&made, device);
       });
     }
@@ -83,6 +83,7 @@ class NcclCommunicatorTest : public testing::TestWithParam<int> {
   std::vector<std::unique_ptr<const kernels::Kernels>> kernels_;
   absl::Status kernels_failure_;
   bool shares_devices_ = false;
+  std::vector<std::string> host_ids_ = std::vector<std::string>(kGpus);
   uint32_t op_timeout_ms_ = 60000;
   cuda::FakeNccl* fake_;
 };
@@ -332,6 +333,15 @@ TEST_F(NcclFailureTest, RanksThatShareAGpuGoOnTogetherWithoutNccl) {
 TEST_F(NcclFailureTest, RanksMayShareAGpuIfNcclWasToldSo) {
   shares_devices_ = true;
   RunAllAs(2, {0, 0}, [](Made* made, cuda::CudaDevice*) { EXPECT_TRUE(made->ok()) << made->status(); });
+}
+
+// What counts is whether those that share one differ in it.
+TEST_F(NcclFailureTest, RanksThatShareAGpuMayPassForHosts) {
+  host_ids_ = {"a", "b", "b", "b"};
+  RunAllAs(3, {0, 0, 1}, [](Made* made, cuda::CudaDevice*) { EXPECT_TRUE(made->ok()) << made->status(); });
+  RunAllAs(3, {0, 1, 1}, [](Made* made, cuda::CudaDevice*) {
+    EXPECT_THAT(std::string(made->status().message()), HasSubstr("rank 1 (pid 1001 on host here) and rank 2"));
+  });
 }
 
 TEST_F(NcclFailureTest, WithoutKernelsAllGoOnWithoutNccl) {

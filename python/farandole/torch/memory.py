@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -55,17 +55,25 @@ def dtype_code(tensor: torch.Tensor, table: Any = None) -> int:
     return code
 
 
+def _stream_of_object(device: int) -> int:
+    return torch.cuda.current_stream(device).cuda_stream
+
+
+# Address of torch's current stream on a device; where torch has it, without an object for it, once for each gradient.
+_raw_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", _stream_of_object)
+
+
 class OnCuda(OnDevice):
     """Where a tensor on a CUDA device is, and the stream that was torch's current one there."""
 
     __slots__ = ()
 
     def __init__(self, device: int) -> None:
-        super().__init__(device, torch.cuda.current_stream(device).cuda_stream)
+        super().__init__(device, _raw_stream(device))
 
     def current_stream(self) -> int:
         """That of the calling thread now."""
-        return torch.cuda.current_stream(self.device).cuda_stream
+        return _raw_stream(self.device)
 
 
 @functools.lru_cache(maxsize=1)

@@ -30,8 +30,9 @@ def _accumulation_type(tensor: torch.Tensor) -> torch.dtype:
     return tensor.dtype if tensor.dtype in (torch.float32, torch.float64) else torch.float32
 
 
-def _moments(rows: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor, float]:
-    """Mean and biased variance of each channel over all ranks, float64 of shape (channels,), and how many values.
+def _moments(rows: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Mean and biased variance of each channel over all ranks, float64 of shape (channels,), and how many values, of
+    shape ().
 
     Args:
         rows: (n, channels, ...); n may differ between ranks, and be 0.
@@ -48,14 +49,15 @@ def _moments(rows: torch.Tensor, name: str) -> tuple[torch.Tensor, torch.Tensor,
     _sum(table, name)
     counts, means, variances = table[:, :1], table[:, 1 : channels + 1], table[:, channels + 1 :]
     total = counts.sum()
-    if total < 2:
+    # The host looks at what a device computes, and waits for it, only where that may be.
+    if count < 2 and total < 2:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got {int(total)} from {basics.size()} ranks"
         )
     # Of several samples: Chan, Golub, LeVeque, Updating Formulae and a Pairwise Algorithm, 1979.
     mean = (counts * means).sum(0) / total
     variance = (counts * (variances + (means - mean).square())).sum(0) / total
-    return mean, variance, float(total)
+    return mean, variance, total
 
 
 def _by_channel(vector: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -75,11 +77,11 @@ class _Normalize(torch.autograd.Function):
         mean: torch.Tensor,
         variance: torch.Tensor,
         eps: float,
-        total: float,
+        total: torch.Tensor,
         name: str,
     ) -> torch.Tensor:
-        ctx.save_for_backward(rows, weight, mean, torch.rsqrt(variance + eps))
-        ctx.total, ctx.name = total, name
+        ctx.save_for_backward(rows, weight, mean, torch.rsqrt(variance + eps), total)
+        ctx.name = name
         wide = _accumulation_type(rows)
         if rows.numel() == 0:
             return torch.empty_like(rows)
@@ -88,7 +90,7 @@ class _Normalize(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-        rows, weight, mean, inverse = ctx.saved_tensors
+        rows, weight, mean, inverse, total = ctx.saved_tensors
         channels, axes = rows.shape[1], [axis for axis in range(rows.dim()) if axis != 1]
         wide = gradient.to(_accumulation_type(rows))
         centered = rows.to(_accumulation_type(rows)) - _by_channel(mean, rows)
@@ -96,8 +98,8 @@ class _Normalize(torch.autograd.Function):
         sums = _sum(own.clone(), ctx.name)
         gradient_rows = None
         if ctx.needs_input_grad[0]:
-            inner = wide - _by_channel(sums[:channels] / ctx.total, rows)
-            inner -= centered * _by_channel(sums[channels:] / ctx.total * inverse.square(), rows)
+            inner = wide - _by_channel(sums[:channels] / total, rows)
+            inner -= centered * _by_channel(sums[channels:] / total * inverse.square(), rows)
             scale = inverse if weight is None else inverse * weight
             gradient_rows = (inner * _by_channel(scale, rows)).to(rows.dtype)
         gradient_weight = gradient_bias = None

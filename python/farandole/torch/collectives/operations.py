@@ -34,7 +34,7 @@ def allreduce_async(
         name: the same on all ranks, and not that of another operation of this kind under way. None: such operations are
             numbered in the order of the calls, which then has to be the same on all ranks.
         op: Average (the default), Sum, Adasum, Min, Max or Product. Of bools Sum and Max are "or", Product and Min are
-            "and". Min and Max give NaN if any rank has one, and take -0 to be less than 0; NCCL, on GPUs, leaves NaN out.
+            "and". Min and Max give NaN if any rank has one, and take -0 to be less than 0; on GPUs as NCCL does.
             Adasum (Maleki et al., MLSys 2021) takes floating-point tensors and any number of ranks; neighbours are
             combined in a tree.
         prescale_factor: `tensor` is multiplied by this before the reduction. The bits are those of a multiplication in
