@@ -5,11 +5,15 @@ argv: DEVICE, part, and its arguments; parts are the functions `part_...` below.
 
 from __future__ import annotations
 
+import collections
+import json
 import os
 import signal
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import nccl_calls
 import ranks
@@ -17,9 +21,11 @@ import torch
 import torch.distributed as dist
 from models import Work
 from torch import nn
-from train_ranks import differing_gradients, with_ours
+from train_ranks import WITHOUT_BUFFERS, with_ours
 
 import farandole.torch as hvd
+from farandole.torch.gradients.reducer import GradientReducer
+from farandole.torch.gradients.slot import Slot
 
 Times = dict[str, list[float]]
 
@@ -34,14 +40,18 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
-def choose_device() -> None:
-    """Ranks share the GPUs if there are not enough; NCCL takes that for several hosts if each names its own."""
-    if DEVICE == "cuda":
-        rank, gpus = int(os.environ["FARANDOLE_LOCAL_RANK"]), torch.cuda.device_count()
-        by_sockets = os.environ.get("BENCH_SHARES_BY", "sockets") == "sockets"
-        if gpus < int(os.environ["FARANDOLE_LOCAL_SIZE"]) and by_sockets:
-            os.environ["NCCL_HOSTID"] = str(rank)
-        torch.cuda.set_device(rank % gpus)
+def init() -> None:
+    """hvd.init(), and the device of this rank. Ranks share the GPUs if there are not enough; for NCCL each is a host of
+    its own then."""
+    gpus = torch.cuda.device_count() if DEVICE == "cuda" else 0
+    by_sockets = os.environ.get("BENCH_SHARES_BY", "sockets") == "sockets"
+    # Of an elastic job the number of ranks on this host is not told before.
+    ranks_here = int(os.environ.get("FARANDOLE_LOCAL_SIZE") or os.environ["FARANDOLE_SIZE"])
+    if gpus and gpus < ranks_here and by_sockets:
+        os.environ["NCCL_HOSTID"] = f"process {os.getpid()}"
+    hvd.init()
+    if gpus:
+        torch.cuda.set_device(hvd.local_rank() % gpus)
     torch.set_default_device(DEVICE)
 
 
@@ -54,15 +64,15 @@ def init_peer(rank: int, size: int) -> None:
     dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=size)
 
 
-def by_turns(calls: dict[str, Callable[[], object]], rounds: int) -> Times:
+def by_turns(calls: dict[str, Callable[[], object]], rounds: int, warm_up: int = WARM_UP) -> Times:
     """Seconds that each call takes until the device has done it, all ranks together."""
     aligner = ranks.Aligner(hvd.rank(), hvd.size())
     times: Times = {name: [] for name in calls}
-    for turn in range(WARM_UP + rounds):
+    for turn in range(warm_up + rounds):
         for name, call in calls.items():
             synchronize()
             seconds = ranks.timed(aligner, lambda call=call: (call(), synchronize()))
-            if turn >= WARM_UP:
+            if turn >= warm_up:
                 times[name].append(seconds)
     return times
 
@@ -87,38 +97,82 @@ def part_shared(bytes_: str, rounds: str) -> Times:
     return {"seconds": times["sum"]}
 
 
+def device_seconds(call: Callable[[], object]) -> float:
+    """What a call takes on the device, by its own clock; on the CPU by the host's."""
+    if DEVICE != "cuda":
+        begin = time.perf_counter()
+        call()
+        return time.perf_counter() - begin
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    marks[0].record()
+    call()
+    marks[1].record()
+    synchronize()
+    return marks[0].elapsed_time(marks[1]) / 1000
+
+
+def seconds_in(timeline: Path, span: str, rounds: int) -> list[float]:
+    """Of the last rounds, each of which reduced every tensor once: seconds in spans of this name. Tensors of one batch
+    share theirs. Rounds without such a span are left out."""
+    found: dict[int, list[set[tuple[int, int]]]] = collections.defaultdict(list)  # by tensor, of each round
+    open_spans: dict[int, list[tuple[str, int]]] = collections.defaultdict(list)
+    for event in json.loads(timeline.read_text()):
+        pid, stack = event.get("pid"), open_spans[event.get("pid", 0)]
+        if event["ph"] == "B":
+            stack.append((event["name"], event["ts"]))
+            if event["name"] == "ALLREDUCE":
+                found[pid].append(set())
+        elif event["ph"] == "E":
+            name, begin = stack.pop()
+            if name == span:
+                found[pid][-1].add((begin, event["ts"]))
+    complete = min((len(each) for each in found.values()), default=0)
+    times = []
+    for back in range(min(rounds, complete), 0, -1):
+        batches = set().union(*(each[-back] for each in found.values()))
+        times.append(sum(end - begin for begin, end in batches) / 1e6)
+    return [seconds for seconds in times if seconds > 0]
+
+
 def part_pack(tensors: str, bytes_: str, rounds: str) -> Times:
-    """Tensors that lie apart beside as many bytes in one piece; what is more is packing and unpacking. A copy of the
-    same bytes on the device, twice, is the least that this can take."""
+    """Tensors that lie apart: what packing and unpacking them takes on the device, as the timeline tells, beside a copy
+    of as many bytes there."""
     count = int(bytes_) // 4 // int(tensors)
     apart = [torch.ones(count) for _ in range(2 * int(tensors))][::2]
     whole, copy = torch.ones(count * int(tensors)), torch.empty(count * int(tensors))
-
-    def two_copies() -> None:
-        copy.copy_(whole)
-        whole.copy_(copy)
-
-    calls = {
-        "apart": lambda: hvd.grouped_allreduce_(apart, op=hvd.Sum, name="apart", prescale_factor=1 / hvd.size()),
-        "whole": lambda: hvd.allreduce_(whole, op=hvd.Sum, name="whole", prescale_factor=1 / hvd.size()),
-        "two_copies": two_copies,
-    }
-    return by_turns(calls, int(rounds))
+    aligner, timeline = ranks.Aligner(hvd.rank(), hvd.size()), ranks.scratch("timeline.json")
+    copies = []
+    for turn in range(WARM_UP + int(rounds)):
+        if turn == WARM_UP:
+            hvd.start_timeline(str(timeline))
+        synchronize()
+        aligner.wait()
+        # Rank 0 has the GPU to itself, should others share it: for the copy, and under replay for packing.
+        if hvd.rank() == 0:
+            copies.append(device_seconds(lambda: copy.copy_(whole)))
+        aligner.wait(ranks.rest)
+        if hvd.rank() != 0:
+            time.sleep(0.005)
+        hvd.grouped_allreduce_(apart, op=hvd.Sum, name="apart", prescale_factor=1 / hvd.size())
+    synchronize()
+    hvd.barrier()
+    hvd.stop_timeline()
+    if hvd.rank() != 0:
+        return {}
+    names = {"packed": "MEMCPY_IN_FUSION_BUFFER", "unpacked": "MEMCPY_OUT_FUSION_BUFFER"}
+    phases = {name: seconds_in(timeline, span, int(rounds)) for name, span in names.items()}
+    return {"copy": copies[WARM_UP:], **phases}
 
 
 def part_first() -> Times:
-    """The first batch that our kernels pack, which loads them, beside the second."""
+    """The first collective of a job: NCCL's initialisation, and our kernels, which the driver compiles or has."""
+    tensor = torch.ones(1000)
     synchronize()
-    hvd.allreduce_(torch.ones(1000), name="NCCL")
+    hvd.barrier()
+    begin = time.perf_counter()
+    hvd.allreduce_(tensor, name="first")
     synchronize()
-    apart = [torch.ones(1000) for _ in range(20)][::2]
-    times: Times = {}
-    for turn in ("first", "second"):
-        begin = time.perf_counter()
-        hvd.grouped_allreduce_(apart, name="apart")
-        synchronize()
-        times[turn] = [time.perf_counter() - begin]
-    return times
+    return {"first": [time.perf_counter() - begin]}
 
 
 def part_submit(tensors: str, rounds: str) -> Times:
@@ -144,22 +198,100 @@ def part_submit(tensors: str, rounds: str) -> Times:
     return times
 
 
+def part_hook(tensors: str, rounds: str) -> Times:
+    """Host time inside of the optimizer's hook, for one gradient in the mean of a step."""
+    seconds: list[float] = []
+    make_hook = GradientReducer._make_hook
+
+    def make_timed(reducer: GradientReducer, slot: Slot) -> Callable[[torch.Tensor], None]:
+        hook = make_hook(reducer, slot)
+
+        def timed(parameter: torch.Tensor) -> None:
+            begin = time.perf_counter()
+            hook(parameter)
+            seconds.append(time.perf_counter() - begin)
+
+        return timed
+
+    GradientReducer._make_hook = make_timed
+    parameters = [nn.Parameter(torch.ones(1000)) for _ in range(int(tensors))]
+    named = [(f"parameter {i}", parameter) for i, parameter in enumerate(parameters)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(parameters, lr=0.0), named)
+    times = []
+    for turn in range(WARM_UP + int(rounds)):
+        optimizer.zero_grad()
+        loss = sum((parameter * parameter).sum() for parameter in parameters)
+        synchronize()
+        seconds.clear()
+        loss.backward()
+        optimizer.step()
+        if turn >= WARM_UP:
+            times.append(statistics.mean(seconds))
+    return {"hook": times}
+
+
+def part_last(tensors: str, rounds: str) -> dict[str, list[float]]:
+    """Host time from the submission of the last tensor of a batch, whose others were submitted before, until the batch
+    is enqueued on the device; on the CPU until it is done. `together`: in which part of the rounds it was one batch."""
+    gradients = [torch.ones(1000) for _ in range(int(tensors))]
+    aligner = ranks.Aligner(hvd.rank(), hvd.size())
+    times, together = [], 0
+    for turn in range(2 * WARM_UP + int(rounds)):
+        synchronize()
+        aligner.wait()
+        handles = [hvd.allreduce_async_(each, name=f"gradient {i}") for i, each in enumerate(gradients[1:])]
+        # Until both have submitted them, and the threads behind are at rest again.
+        aligner.wait()
+        time.sleep(0.003)
+        waiting = not hvd.poll(handles[0])
+        aligner.wait()
+        begin = time.perf_counter()
+        hvd.synchronize(hvd.allreduce_async_(gradients[0], name="last gradient"))
+        ended = time.perf_counter()
+        for handle in handles:
+            hvd.synchronize(handle)
+        if turn >= 2 * WARM_UP:
+            times.append(ended - begin)
+            together += waiting
+    return {"last": times, "together": [together / int(rounds)]}
+
+
 def with_ddp(model: nn.Module) -> nn.Module:
     """DDP as its documentation tunes it."""
     devices = [torch.cuda.current_device()] if DEVICE == "cuda" else None
-    return nn.parallel.DistributedDataParallel(model, devices, forward_sync_buffers=False, gradient_as_bucket_view=True)
+    return nn.parallel.DistributedDataParallel(model, devices, gradient_as_bucket_view=True, **WITHOUT_BUFFERS)
 
 
-def part_step(network: str, rounds: str) -> dict[str, list[float]]:
-    """Steps of training, and in how many of its bytes a gradient differs from DDP's after three."""
+def part_step(network: str, rounds: str) -> Times:
+    """Steps of training."""
     init_peer(hvd.rank(), hvd.size())
-    differing = differing_gradients(network, with_ddp)
     trainers = {
         "farandole": Work(network, hvd.rank(), wrap_optimizer=with_ours),
         "ddp": Work(network, hvd.rank(), wrap_model=with_ddp),
     }
-    times: dict[str, list[float]] = by_turns({name: work.step for name, work in trainers.items()}, int(rounds))
-    return {**times, "differing": [float(number) for number in differing]}
+    return by_turns({name: work.step for name, work in trainers.items()}, int(rounds), warm_up=12)
+
+
+def part_gradients(network: str) -> dict[str, list[float]]:
+    """After three steps from one state on the same batches: in how many of their bytes our gradients differ from DDP's,
+    and DDP's from those of another DDP. With kernels that give the same each time, where torch has such."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.deterministic = True
+    # With warn_only the others add up in any order.
+    for attention in ("flash", "mem_efficient", "cudnn"):
+        getattr(torch.backends.cuda, f"enable_{attention}_sdp")(False)
+    init_peer(hvd.rank(), hvd.size())
+
+    def gradients(**wraps: Callable) -> list[torch.Tensor]:
+        work = Work(network, hvd.rank(), **wraps)
+        for _ in range(3):
+            work.step()
+        return [p.grad.detach().clone().flatten().view(torch.uint8) for p in work.plain.parameters()]
+
+    ddp = gradients(wrap_model=with_ddp)
+    others = {"farandole": gradients(wrap_optimizer=with_ours), "ddp": gradients(wrap_model=with_ddp)}
+    differing = {name: [float(sum(int((a != b).sum()) for a, b in zip(ddp, other)))] for name, other in others.items()}
+    return {**differing, "of": [float(sum(each.numel() for each in ddp))]}
 
 
 def sharing() -> int:
@@ -177,7 +309,9 @@ def device_bytes() -> int:
 
 def part_memory(network: str, trainer: str) -> dict[str, list[float]]:
     """Bytes of the device that a process has taken after some steps, NCCL's and ours included, but for its context."""
-    hvd.barrier()
+    torch.ones(1)
+    synchronize()
+    hvd.barrier()  # each has its context, which is in what all have taken
     before = device_bytes()
     hvd.barrier()
     if trainer == "ddp":
@@ -270,8 +404,7 @@ def part_recovery() -> Times:
 
 def main(part: str, arguments: Sequence[str]) -> None:
     """Runs one part; rank 0 reports what it returns."""
-    choose_device()
-    hvd.init()
+    init()
     result = globals()[f"part_{part}"](*arguments)
     if hvd.rank() == 0:
         ranks.report(result)

@@ -6,6 +6,7 @@ argv: network, rounds, steps of each round. Reports {"times": {trainer: [[second
 
 from __future__ import annotations
 
+import inspect
 import sys
 import time
 
@@ -18,11 +19,14 @@ from torch import nn
 import farandole.torch as hvd
 
 WARM_UP = 12
+# DDP's buffers are not broadcast, as ours does not do that either. Torch has another name for it since 2.12 or 2.13.
+_OPTIONS = inspect.signature(nn.parallel.DistributedDataParallel).parameters
+WITHOUT_BUFFERS = {"forward_sync_buffers" if "forward_sync_buffers" in _OPTIONS else "broadcast_buffers": False}
 
 
 def with_ddp(model: nn.Module) -> nn.Module:
-    """DDP as its documentation tunes it; buffers are not broadcast, as ours does not do that either."""
-    return nn.parallel.DistributedDataParallel(model, forward_sync_buffers=False, gradient_as_bucket_view=True)
+    """DDP as its documentation tunes it."""
+    return nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, **WITHOUT_BUFFERS)
 
 
 def with_ours(model: nn.Module, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from gradients_worker import by_nccl
 
 import farandole.torch as hvd
 
+DEVICE = torch.empty(0).device
 REDUCIBLE = [torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64]
 MOVABLE = [*REDUCIBLE, torch.uint8, torch.int8, torch.int16, torch.bool]
 # Relative error of one rounding; sums of up to four values of these sizes need a few of them.
@@ -17,16 +19,17 @@ SHAPES = [(), (0, 3), (7,), (3, 5, 2), (70_001,)]
 def data(rank: int, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Different in every cell and on every rank, exact in every type."""
     index = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
-    return torch.from_numpy(np.asarray((index * 31 + rank * 17) % 101 - 50)).to(dtype)
+    return torch.from_numpy(np.asarray((index * 31 + rank * 17) % 101 - 50)).to(DEVICE, dtype)
 
 
 def as_numpy(tensor: torch.Tensor) -> np.ndarray:
     exact = torch.float64 if tensor.dtype.is_floating_point else torch.int64
-    return tensor.to(exact).numpy()
+    return tensor.to(exact).cpu().numpy()
 
 
 def check(actual: torch.Tensor, expected: np.ndarray, dtype: torch.dtype, what: object) -> None:
     assert actual.dtype == dtype and tuple(actual.shape) == expected.shape, (what, actual.dtype, actual.shape)
+    assert actual.device == DEVICE, (what, actual.device)
     if dtype.is_floating_point:
         bound = 8 * EPSILON[dtype] * np.maximum(np.abs(expected), 200.0)
         assert (np.abs(as_numpy(actual) - expected) <= bound).all(), what
@@ -99,13 +102,17 @@ def check_other_operations() -> None:
                 for other in inputs[1:]:
                     expected = combine(expected, as_numpy(other))
                 result = hvd.allreduce(inputs[rank], op=op)
-                assert result.dtype == dtype
+                assert result.dtype == dtype and result.device == DEVICE
                 assert np.array_equal(as_numpy(result), np.asarray(expected)), (op, dtype, shape)
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        # NaN wins, and -0 is less than 0, whoever has it.
         for who in range(size):
             special = torch.tensor([float("nan"), -0.0] if rank == who else [1.0, 0.0], dtype=dtype)
             least, greatest = hvd.allreduce(special, op=hvd.Min), hvd.allreduce(special, op=hvd.Max)
+            if by_nccl() and size > 1:
+                # It has the rule of C's fmin: numbers win. About the sign of 0 it promises nothing.
+                assert least.tolist() == [1, 0] and greatest.tolist() == [1, 0], (dtype, least, greatest)
+                continue
+            # NaN wins, and -0 is less than 0, whoever has it.
             assert least[0].isnan() and greatest[0].isnan(), (dtype, least, greatest)
             assert least[1].signbit() and (size == 1 or not greatest[1].signbit()), (dtype, least, greatest)
 
@@ -116,6 +123,7 @@ def check_allgather() -> None:
         for rows in ([r + 1 for r in range(size)], [0] * size, [0 if r % 2 else 1000 * r + 5 for r in range(size)]):
             parts = [data(r, (rows[r], 3), dtype) for r in range(size)]
             result = hvd.allgather(parts[rank])
+            # Which refuses tensors of two devices.
             assert torch.equal(result, torch.cat(parts)), ("allgather", dtype, rows)
 
 
@@ -239,12 +247,13 @@ def check_state_transfer() -> None:
         assert all(torch.equal(w, p) for w, p in zip(weights, model.parameters())), "the weights were changed"
         ours = optimizer.state_dict()
         assert len(ours["state"]) == (4 if owner == 0 else 0)
+        # An object that has tensors on a device keeps its number, which may be another one here.
         for theirs, values in hvd.allgather_object((ours, model.state_dict())):
             assert theirs["param_groups"] == ours["param_groups"]
             assert theirs["state"].keys() == ours["state"].keys()
             for mine, other in zip(ours["state"].values(), theirs["state"].values()):
-                assert mine.keys() == other.keys() and all(torch.equal(mine[k], other[k]) for k in mine)
-            assert all(torch.equal(value, model.state_dict()[key]) for key, value in values.items())
+                assert mine.keys() == other.keys() and all(torch.equal(mine[k].cpu(), other[k].cpu()) for k in mine)
+            assert all(torch.equal(value.cpu(), model.state_dict()[key].cpu()) for key, value in values.items())
 
 
 def main() -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 from typing import Any, Callable
 
@@ -95,7 +96,10 @@ def case_model_with_the_optimizer() -> None:
             optimizer.step()
             losses[-1].append(loss.item())
         assert all(slot.place.holds(slot.parameter.grad) for slot in optimizer._reducer.slots)
-    assert losses[0] == losses[1] and losses[0][-1] < losses[0][0], losses
+    # A GPU's libraries may choose other kernels for what is compiled.
+    tolerance = 0.0 if torch.empty(0).is_cpu else 1e-5
+    assert all(math.isclose(a, b, rel_tol=tolerance) for a, b in zip(*losses)), losses
+    assert losses[0][-1] < losses[0][0], losses
 
 
 def main() -> None:

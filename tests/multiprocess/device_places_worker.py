@@ -1,7 +1,8 @@
 """Gradients at the places that they would have on a device, in host memory: how they are laid out, and when a result
 takes the place of a gradient, is the same.
 
-`device_places_worker.py` looks at the places, `device_places_worker.py WORKER` runs another worker of this folder.
+`device_places_worker.py` looks at the places, `device_places_worker.py WORKER` runs another worker of this folder, as
+with a device that is behind.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from torch import nn
 
 import farandole.torch as hvd
 from farandole.core import handles
+from farandole.library import abi
+from farandole.library.submission import OnDevice
 from farandole.torch.gradients import device_memory, place, shared_memory
 
 taken = 0
@@ -31,6 +34,37 @@ def bytes_of(owner: Any) -> torch.Tensor:
     array = type("Bytes", (ctypes.c_char * size,), {}).from_address(address)
     array.owner = owner
     return torch.frombuffer(array, dtype=torch.uint8)
+
+
+def be_late() -> None:
+    """A device has often not done yet what was waited for: the library keeps it while it is looked at some times. Its
+    name is taken as long, so that who uses it again waits."""
+    library = abi.load()
+    wait, release, submit = library.wait, library.release, library.submit
+    released = handles.release
+    looks: dict[int, int] = {}
+
+    def is_behind(handle: int) -> bool:
+        left = looks.pop(handle, 0)
+        if left > 1:
+            looks[handle] = left - 1
+        return left > 0
+
+    def late_released(handle: int, tensors: tuple[Any, ...]) -> None:
+        looks[handle] = 10
+        released(handle, tensors)
+
+    def late_wait(handle: int, timeout_ms: int) -> int:
+        if timeout_ms == 0 and is_behind(handle):
+            return abi.PENDING
+        looks.pop(handle, None)
+        return wait(handle, timeout_ms)
+
+    handles.release = late_released
+    library.wait = late_wait
+    library.release = lambda handle: abi.PENDING if is_behind(handle) else release(handle)
+    device = OnDevice(0, 0)
+    library.submit = lambda *arguments: handles.on_device(device, lambda: submit(*arguments))
 
 
 def check_places() -> None:
@@ -76,6 +110,7 @@ if len(sys.argv) == 1:
     check_places()
     print("checked places", flush=True)
 else:
+    be_late()
     atexit.register(lambda: print("places taken", taken, flush=True))
     worker = Path(__file__).with_name(sys.argv[1])
     sys.argv = [str(worker), *sys.argv[2:]]

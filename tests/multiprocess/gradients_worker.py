@@ -1,7 +1,7 @@
 """Gradients in shared memory: what a script sees of them is what it would see without, whatever it does to its model.
 
 Each case trains a model beside a twin, which every rank feeds with the batches of all ranks; gradients and weights are
-equal bit for bit. `gradients_worker.py`: the size is 2, or the factor of the average would round.
+equal bit for bit (see `same`). `gradients_worker.py`: the size is 2 or 4, or the factor of the average would round.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import copy
 import gc
 import io
 import os
+import time
 from typing import Any, Callable
 
 import torch
@@ -22,6 +23,30 @@ from farandole.library import abi
 from farandole.torch.gradients import device_memory
 
 Loss = Callable[[nn.Module, torch.Tensor], torch.Tensor]
+DEVICE = torch.empty(0).device
+
+
+def by_nccl() -> bool:
+    """Whether NCCL reduces what lies on the default device."""
+    return DEVICE.type == "cuda" and os.environ.get("FARANDOLE_COMMUNICATOR") != "staged"
+
+
+def same(ours: torch.Tensor, theirs: torch.Tensor, difference: float = 1e-6) -> bool:
+    """Bit for bit where sums are made in the order of the ranks. NCCL begins each part of a tensor at another rank,
+    which rounds in another way from three ranks on: then they may have this `difference`."""
+    if hvd.size() > 2 and by_nccl():
+        return torch.allclose(ours, theirs, rtol=1e-4, atol=difference)
+    return torch.equal(ours, theirs)
+
+
+def drain() -> None:
+    """Waits until nothing is kept for a device that is behind."""
+    handles.settle(10)
+    deadline = time.monotonic() + 10
+    while handles._abandoned and time.monotonic() < deadline:
+        time.sleep(0.001)
+        handles.release_abandoned()
+    assert not handles._abandoned and not handles._enqueued, len(handles._abandoned)
 
 
 def batch(step: int, rank: int, dtype: torch.dtype) -> torch.Tensor:
@@ -77,14 +102,14 @@ class Pair:
             if theirs.grad is None:
                 assert ours.grad is None or not ours.grad.any()
             else:
-                assert torch.equal(ours.grad, theirs.grad), (ours.grad - theirs.grad).abs().max()
+                assert same(ours.grad, theirs.grad), (ours.grad - theirs.grad).abs().max()
 
     def apply(self) -> None:
         with self.optimizer.skip_synchronize():
             self.optimizer.step()
         self.reference.step()
         for ours, theirs in zip(self.model.parameters(), self.twin.parameters()):
-            assert torch.equal(ours, theirs)
+            assert same(ours, theirs), (ours - theirs).abs().max()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         self.optimizer.zero_grad(set_to_none=set_to_none)
@@ -235,17 +260,16 @@ def case_scaler() -> str | None:
     if not hasattr(torch.amp, "GradScaler"):
         return "left out"  # torch gained one for CPUs in 2.3
     pair = Pair(model_of())
-    device = torch.empty(0).device.type
-    scalers = [torch.amp.GradScaler(device, init_scale=1024.0) for _ in range(2)]
+    scalers = [torch.amp.GradScaler(DEVICE.type, init_scale=1024.0) for _ in range(2)]
     for step in range(4):
         pair.zero_grad()
-        with torch.autocast(device, dtype=torch.bfloat16):
+        with torch.autocast(DEVICE.type, dtype=torch.bfloat16):
             ours = plain_loss(pair.model, batch(step, hvd.rank(), torch.float32))
         scalers[0].scale(ours).backward()
         sums = None
         for rank in range(hvd.size()):
             pair.twin.zero_grad()
-            with torch.autocast(device, dtype=torch.bfloat16):
+            with torch.autocast(DEVICE.type, dtype=torch.bfloat16):
                 theirs = plain_loss(pair.twin, batch(step, rank, torch.float32))
             scalers[1].scale(theirs).backward()
             grads = [p.grad for p in pair.twin.parameters()]
@@ -262,7 +286,8 @@ def case_scaler() -> str | None:
         for scaler in scalers:
             scaler.update()
         for a, b in zip(pair.model.parameters(), pair.twin.parameters()):
-            assert torch.equal(a, b)
+            # Weights that differ by little may round to other ones of bfloat16.
+            assert same(a, b, 1e-3), (a - b).abs().max()
     return None
 
 
@@ -339,6 +364,7 @@ def case_refused_memory() -> None:
 def case_dropped_while_reduced() -> None:
     """Rank 0 drops an optimizer whose allreduces wait for rank 1, and makes another one of the same size."""
     first = Pair(model_of(1), prefix="first.", synchronize_in_backward=False)
+    drain()
     if hvd.rank() == 0:
         plain_loss(first.model, batch(0, 0, torch.float32)).backward()
         first.model.zero_grad()
@@ -359,7 +385,8 @@ def case_dropped_while_reduced() -> None:
     second.apply()
     second.step()
     Pair(model_of(3)).step()
-    assert all(second.shared()) and not handles._abandoned
+    assert all(second.shared())
+    drain()
 
 
 def case_gradients_outlive_the_job() -> None:

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from typing import Any
 
 import torch
-from gradients_worker import Odd, Pair, batch, model_of, whole
+from gradients_worker import DEVICE, Odd, Pair, batch, model_of, plain_loss, sgd, whole
 from torch import nn
 
 import farandole.torch as hvd
@@ -225,6 +226,30 @@ def case_a_dense_gradient_meets_a_sparse_one() -> None:
     dense = -2 * (hvd.size() - 1)
     assert weight.tolist() == [[dense] * 2, [dense - 1] * 2, [dense] * 2, [dense] * 2]
     assert weight.grad.is_sparse == (hvd.rank() == 0)
+
+
+def case_dense_gradients_travel_as_float16() -> None:
+    for options in ({}, {"groups": 2}):
+        model = model_of()
+        twin = copy.deepcopy(model)
+        how = {"compression": hvd.Compression.fp16, **options}
+        optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters(), **how)
+        for step in range(4):
+            twin.load_state_dict(model.state_dict())
+            optimizer.zero_grad()
+            plain_loss(model, batch(step, hvd.rank(), torch.float32)).backward()
+            twin.zero_grad()
+            for rank in range(hvd.size()):
+                (plain_loss(twin, batch(step, rank, torch.float32)) / hvd.size()).backward()
+            for ours, theirs in zip(model.parameters(), twin.parameters()):
+                assert ours.grad.dtype is torch.float32 and ours.grad.device == DEVICE
+                assert torch.equal(ours.grad, ours.grad.half().float()), "a result that float16 does not have"
+                difference = (ours.grad - theirs.grad).abs().max()
+                assert torch.allclose(ours.grad, theirs.grad, rtol=2e-3, atol=2e-5), difference
+            optimizer.step()
+        flat = torch.cat([p.detach().flatten() for p in model.parameters()])
+        everyone = hvd.allgather(flat[None], name="weights")
+        assert all(torch.equal(each, everyone[0]) for each in everyone)
 
 
 def case_equal_names_in_several_optimizers() -> None:

@@ -13,7 +13,7 @@ import warnings
 from typing import Any, Callable
 
 import torch
-from gradients_worker import batch, model_of
+from gradients_worker import DEVICE, batch, model_of
 from torch import nn
 
 import farandole.torch as hvd
@@ -184,7 +184,7 @@ def case_loss_scaling_with_an_overflow_on_one_rank() -> str | None:
         return "left out"  # torch gained one for CPUs in 2.3
     model = model_of()
     optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=4)
+    scaler = torch.amp.GradScaler(DEVICE.type, init_scale=2.0**10, growth_interval=4)
     scales = []
     for step in range(STEPS):
         optimizer.zero_grad()
