@@ -5,103 +5,17 @@ What is shown is how the package calls the library; NCCL is missing, so that the
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-FAKE = Path(__file__).resolve().parents[2] / "bazel-bin" / "worker" / "cuda" / "fake_cuda.so"
-os.environ["FARANDOLE_CUDA_LIB"] = str(FAKE)
 os.environ["FARANDOLE_NCCL_LIB"] = "/nowhere/libnccl.so.2"
 
-from farandole import process_sets  # noqa: E402
+import fake_devices  # noqa: E402
+from fake_devices import ALL, SUM, Array, Here, collectives  # noqa: E402
+
 from farandole.core import handles  # noqa: E402
-from farandole.core.collectives import Collectives  # noqa: E402
-from farandole.library import abi  # noqa: E402
-from farandole.library.submission import OnDevice  # noqa: E402
 from farandole.process import basics  # noqa: E402
 from farandole.session import init  # noqa: E402
-
-FLOAT32, SUM = 7, 1
-ALL = process_sets.global_process_set
-
-
-class Driver:
-    """The fake's entry points, with the context of device 0 as this thread's."""
-
-    def __init__(self) -> None:
-        find = ctypes.CDLL(str(FAKE)).cuGetProcAddress_v2
-        find.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p]
-        self._find = find
-        context = ctypes.c_void_p()
-        self.call("cuInit", 0)
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-        self.call("cuCtxSetCurrent", context)
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Calls an entry point, which has to succeed."""
-        function, status = ctypes.c_void_p(), ctypes.c_int()
-        assert self._find(name.encode(), ctypes.byref(function), 12000, 0, ctypes.byref(status)) == 0, name
-        prototype = ctypes.CFUNCTYPE(ctypes.c_int, *(ctypes.c_void_p for _ in arguments))
-        code = prototype(function.value or 0)(*arguments)
-        assert code == 0, f"{name}: {code}"
-
-    def stream(self) -> int:
-        """A new one."""
-        made = ctypes.c_void_p()
-        self.call("cuStreamCreateWithPriority", ctypes.addressof(made), 1, 0)
-        return made.value or 0
-
-
-class Here(OnDevice):
-    """Device 0, with a stream that the test sets as the current one."""
-
-    now = 0
-
-    def __init__(self) -> None:
-        super().__init__(0, Here.now)
-
-    def current_stream(self) -> int:
-        return Here.now
-
-
-class Array:
-    """float32 on the device."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        address = ctypes.c_uint64()
-        driver.call("cuMemAlloc", ctypes.addressof(address), max(4 * count, 1))
-        self.address = address.value
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Array:
-        array, host = cls(len(values)), (ctypes.c_float * len(values))(*values)
-        driver.call("cuMemcpyHtoDAsync", array.address, ctypes.addressof(host), 4 * len(values), Here.now)
-        driver.call("cuStreamSynchronize", Here.now)
-        return array
-
-    def tolist(self) -> list[float]:
-        """Behind what is on the current stream."""
-        host = (ctypes.c_float * self.count)()
-        driver.call("cuMemcpyDtoHAsync", ctypes.addressof(host), self.address, 4 * self.count, Here.now)
-        driver.call("cuStreamSynchronize", Here.now)
-        return list(host)
-
-
-class Arrays:
-    """See `farandole.core.tensors.Tensors`."""
-
-    def view(self, tensor: Array, in_place: bool = False) -> tuple[Array, int, int, Any, OnDevice]:
-        return tensor, tensor.address, FLOAT32, abi.shape_array([tensor.count]), Here()
-
-    def empty(self, tensor: Array, shape: Sequence[int] | None = None) -> tuple[Array, int]:
-        result = Array(tensor.count if shape is None else shape[0])
-        return result, result.address
-
-    def deliver(self, result: Array, tensor: Array, in_place: bool) -> Array:
-        return result
 
 
 def reduced(values: Sequence[float], name: str) -> list[float]:
@@ -154,7 +68,7 @@ def case_the_same_name_again_and_again() -> None:
 def case_another_stream_than_that_of_the_submission() -> None:
     submitted_on = Here.now
     handle = handles.track(*collectives.allgather(Array.of([1.0]), "elsewhere", ALL))
-    Here.now = driver.stream()
+    Here.now = fake_devices.driver.stream()
     assert handles.synchronize(handle).tolist() == [1.0] * size
     Here.now = submitted_on
 
@@ -167,9 +81,6 @@ def case_nothing_is_kept_for_ever() -> None:
     assert not handles._enqueued and not handles._abandoned
 
 
-driver = Driver()
-Here.now = driver.stream()
-collectives = Collectives(Arrays())
 init.init()
 rank, size = basics.rank(), basics.size()
 for name, case in list(globals().items()):
