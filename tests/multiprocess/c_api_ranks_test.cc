@@ -95,7 +95,8 @@ int RunJob(int ranks, const std::vector<std::string>& command,
   return code;
 }
 
-// Whether a status of the job has so many ranks that tell how long their GPUs were at work; false when the job is over.
+// Whether a status of the job, which replays its steps and so says nothing about them, has so many ranks that tell how
+// long their GPUs were at work; false when the job is over.
 bool TellsOfGpus(const std::string& address, int ranks) {
   Pipe token, out;
   const pid_t query = Start({Program("controller/farandole-controller"), "query", "--watch", "10", "--job", "test",
@@ -111,7 +112,7 @@ bool TellsOfGpus(const std::string& address, int ranks) {
     const char* const field = "\"deviceTime\":{\"batches\":\"";
     int found = 0;
     for (const char* at = line; (at = std::strstr(at, field)) != nullptr; ++at) ++found;
-    told = found == ranks;
+    told = found == ranks && std::strstr(line, "\"activity\":\"ACTIVITY_REPLAYING\"") != nullptr;
   }
   std::free(line);
   std::fclose(lines);
