@@ -109,6 +109,21 @@ TEST_P(NcclCommunicatorTest, KeepsTheOrder) {
   RunAll(GetParam(), [](Member* member, NcclCommunicator*) { CheckOrder(member); });
 }
 
+// What is put on streams that come late, each by chance, comes in its order.
+TEST_P(NcclCommunicatorTest, KeepsTheOrderOnLateDevices) {
+  gpus_.fake().delay_us_max = 50;
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    gpus_.fake().seed = seed;
+    RunAll(GetParam(), [](Member* member, NcclCommunicator*) {
+      CheckOrder(member);
+      CheckPlaces(member);
+      CheckRows(member);
+      CheckAdasum(member);
+    });
+  }
+  gpus_.fake().delay_us_max = 0;
+}
+
 // As NCCL may while it connects.
 TEST_P(NcclCommunicatorTest, WaitsForCallsInProgress) {
   fake_->polls_in_progress = 3;
@@ -306,6 +321,41 @@ TEST_F(NcclFailureTest, AFailureOfNcclEndsWhatIsUnderWay) {
     communicator->Abort("rank 0 has failed");
     waiting->ended.WaitForNotification();
     EXPECT_FALSE(waiting->status.ok());
+  });
+}
+
+TEST_F(NcclFailureTest, AGpuThatFailsEndsWhatIsUnderWay) {
+  absl::Notification alone, failed;
+  RunAll(2, [&](Member* member, NcclCommunicator*) {
+    cuda::FakeTensor tensor = member->Tensor(20);
+    const collective::Allreduce call{DataType::kInt32, {{tensor.data(), tensor.data(), 5}}};
+    ASSERT_TRUE(member->Run(call).ok());
+    if (member->own() == 1) {
+      alone.Notify();
+      return failed.WaitForNotification();
+    }
+    const auto waiting = member->Start(call);
+    alone.WaitForNotification();
+    gpus_.fake().sticky_error = cuda::CUDA_ERROR_ILLEGAL_ADDRESS;
+    waiting->ended.WaitForNotification();
+    EXPECT_TRUE(absl::IsDataLoss(waiting->status)) << waiting->status;
+    EXPECT_THAT(std::string(waiting->status.message()), HasSubstr("GPU 0 (Fake GPU 0) has failed"));
+    gpus_.fake().sticky_error = cuda::CUDA_SUCCESS;
+    failed.Notify();
+  });
+}
+
+TEST_F(NcclFailureTest, WithoutMemoryToPackACollectiveEnds) {
+  RunAll(1, [this](Member* member, NcclCommunicator*) {
+    const cuda::FakeTensor in = member->Tensor(200), out = member->Tensor(200);
+    char *const from = static_cast<char*>(in.data()), *const to = static_cast<char*>(out.data());
+    const collective::Allreduce call{DataType::kInt32, {{from, to, 5}, {from + 100, to + 100, 5}}};
+    gpus_.fake().device_bytes_max = gpus_.fake().live_device_bytes + 100;
+    const absl::Status status = member->Run(call);
+    gpus_.fake().device_bytes_max = cuda::FakeCuda::kUnlimited;
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("GPU 0 (Fake GPU 0) has no memory for a buffer of "));
+    EXPECT_EQ(member->Run(call), status) << "others may have begun it";
   });
 }
 
