@@ -266,7 +266,8 @@ FARANDOLE_API int farandole_result_copy(int64_t handle, void* output, int64_t by
 // The same of one that is enqueued on a device, to memory of that device: puts the copy on `stream`, which waits for
 // the result already (farandole_wait_on_stream).
 FARANDOLE_API int farandole_result_copy_on_stream(int64_t handle, void* output, int64_t bytes, void* stream);
-// Forgets a handle that is done. FARANDOLE_PENDING if it is not: its memory is still in use.
+// Forgets a handle that is done, well or not (farandole_wait says that). FARANDOLE_PENDING if it is not: its memory is
+// still in use.
 FARANDOLE_API int farandole_release(int64_t handle);
 
 #ifdef __cplusplus

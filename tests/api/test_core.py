@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
-from collections import deque
+import threading
+from collections import OrderedDict
 from types import ModuleType
 from typing import Any
 
@@ -124,21 +125,24 @@ def test_a_name_that_the_device_is_still_at_is_waited_for(monkeypatch: pytest.Mo
 
 
 class _Device:
-    """A library whose device ends operations in their order, as far as `done`; those of `failed` with an error."""
+    """A library whose device has ended operations as far as `done`, those of `failed` with an error. While it is at
+    work, it ends one more with each wait that lasts."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.done = 0
+        self.at_work = True
         self.failed: set[int] = set()
         self.kept: set[int] = set()
         self.waits = 0
         monkeypatch.setattr(abi, "load", lambda: self)
         monkeypatch.setattr(abi, "loaded", lambda: self)
         monkeypatch.setattr(errors, "peer_lost_told", False)
-        monkeypatch.setattr(handles, "_enqueued", deque())
+        monkeypatch.setattr(handles, "_enqueued", OrderedDict())
+        monkeypatch.setattr(handles, "_failed", None)
 
     def wait(self, handle: int, timeout_ms: int) -> int:
         self.waits += 1
-        if timeout_ms > 0 and self.waits % 2 == 0:
+        if timeout_ms > 0 and self.at_work:
             self.done += 1
         if handle > self.done:
             return abi.PENDING
@@ -169,9 +173,9 @@ def test_what_a_device_is_behind_with_is_forgotten_when_it_is_done(monkeypatch: 
         library.done = max(handle - 3, 0)
         library.enqueue(handle, "tensor", _Place(0, 7))
         assert len(library.kept) <= 6, "the device is three behind"
-    assert all(tensors == () for _, tensors in handles._enqueued), "the stream of the tensors is behind the result"
+    assert not any(handles._enqueued.values()), "the stream of the tensors is behind the result"
     library.enqueue(41, "tensor", other := _Place(0, 8))
-    assert handles._enqueued[-1] == ((41,), ("tensor", other)), "they are from another stream"
+    assert handles._enqueued[41] == ("tensor", other), "they are from another stream"
     library.done = 41
     handles.release_abandoned()
     assert not library.kept and not handles._enqueued
@@ -183,14 +187,57 @@ def test_settling_waits_for_devices_and_tells_what_went_wrong(monkeypatch: pytes
     assert library.waits == 0
     for handle in (1, 2, 3):
         library.enqueue(handle, _Place(0, 7))
-    handles.settle(limit_s=0)
-    assert len(handles._enqueued) == 3, "the limit is over"
+    library.at_work = False
+    assert not handles.settle(limit_s=0) and len(handles._enqueued) == 3
+    library.at_work = True
     library.failed = {2}
-    with pytest.raises(PeerLostError, match="rank 2 was lost"):
-        handles.settle()
-    assert library.kept == {3}
-    handles.settle()
+    for _ in range(2):
+        with pytest.raises(PeerLostError, match="rank 2 was lost"):
+            handles.settle()
     assert not library.kept and not handles._enqueued
+
+
+def test_a_failure_is_told_by_settling_whoever_looked_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = _Device(monkeypatch)
+    library.failed = {1, 3}
+    library.enqueue(1, _Place(0, 7))
+    library.done = 1
+    library.enqueue(2, _Place(0, 7))
+    assert 1 not in handles._enqueued, "the next one has looked"
+    with pytest.raises(PeerLostError):
+        handles.settle()
+    monkeypatch.setattr(handles, "_failed", None)
+    library.enqueue(3, _Place(0, 7))
+    library.done = 3
+    handles.release_abandoned()
+    assert not library.kept
+    with pytest.raises(PeerLostError):
+        handles.settle()
+
+
+def test_what_was_waited_for_in_vain_keeps_its_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    _Device(monkeypatch)
+    handles.release(1, ("tensor", place := _Place(0, 7)), waited=False)
+    try:
+        assert handles._abandoned[-1] == ((1,), ("tensor", place)) and not handles._enqueued
+    finally:
+        handles._abandoned.clear()
+
+
+def test_two_threads_settle_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = _Device(monkeypatch)
+    library.at_work = False
+    library.enqueue(1, _Place(0, 7))
+    settled: list[bool] = []
+    threads = [threading.Thread(target=lambda: settled.append(handles.settle(30)), daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    threads[0].join(0.1)
+    assert not settled, "neither has seen an end"
+    library.at_work = True
+    for thread in threads:
+        thread.join(30)
+    assert settled == [True, True] and not handles._enqueued
 
 
 def test_a_name_in_host_memory_is_never_waited_for() -> None:

@@ -16,9 +16,14 @@ def make_state(**values: Any) -> elastic.ObjectState:
     return elastic.ObjectState(bcast_object=lambda value: value, get_rank=lambda: 0, **values)
 
 
-def raising(error: Exception) -> Any:
-    def call(*_: Any) -> Any:
-        raise error
+def raising(*errors: Exception) -> Any:
+    """A function that raises one after the other, and then returns True."""
+    left = list(errors)
+
+    def call(*_: Any) -> bool:
+        if left:
+            raise left.pop(0)
+        return True
 
     return call
 
@@ -109,17 +114,29 @@ def test_what_another_attempt_cannot_help_is_raised(error: BaseException) -> Non
     assert loop.events == ["sync", "turn"]
 
 
-def test_an_error_of_the_script_that_comes_of_a_lost_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_script_that_comes_of_a_lost_peer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """On a device the script learns of it late, and may have looked at what is not there."""
     monkeypatch.setenv("FARANDOLE_ELASTIC", "1")
     monkeypatch.setattr(handles, "settle", raising(exceptions.PeerLostError("rank 2 was lost")))
     loop = Loop(AssertionError("no sum"), "result")
     assert loop.run() == "result" and loop.events == ["sync", "turn", "restore", "reset", "on_reset", "sync", "turn"]
+    said = capsys.readouterr().err
+    assert "going back to the last commit: rank 2 was lost; the script has raised AssertionError: no sum" in said
 
 
-@pytest.mark.parametrize("ending", [lambda _: None, lambda _: raising(exceptions.TensorMismatchError("other"))()])
-def test_an_error_of_the_script_is_its_own(monkeypatch: pytest.MonkeyPatch, ending: Any) -> None:
-    monkeypatch.setattr(handles, "settle", ending)
+def test_a_result_of_steps_that_a_lost_peer_left_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FARANDOLE_ELASTIC", "1")
+    monkeypatch.setattr(handles, "settle", raising(exceptions.PeerLostError("rank 2 was lost")))
+    loop = Loop("of garbage", "result")
+    assert loop.run() == "result" and loop.events == ["sync", "turn", "restore", "reset", "on_reset", "sync", "turn"]
+
+
+@pytest.mark.parametrize("errors", [[], [exceptions.TensorMismatchError("other")]])
+def test_an_error_of_the_script_is_its_own(monkeypatch: pytest.MonkeyPatch, errors: list[Exception]) -> None:
+    monkeypatch.setenv("FARANDOLE_ELASTIC", "1")
+    monkeypatch.setattr(handles, "settle", raising(*errors))
     loop = Loop(AssertionError("no sum"))
     with pytest.raises(AssertionError, match="no sum"):
         loop.run()

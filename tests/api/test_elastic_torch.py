@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from farandole import exceptions
+from farandole.core import handles
 from farandole.torch import elastic
 from farandole.torch.elastic import state as state_module
 
@@ -155,3 +156,25 @@ def test_registry(hvd: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     counter.value = 3
     state.restore()
     assert counter.value == 0
+
+
+@pytest.mark.parametrize("kind", ["model", "optimizer"])
+def test_a_sync_saves_nothing_that_a_lost_peer_left_undone(
+    hvd: ModuleType, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    state = elastic.TorchState(**{kind: model if kind == "model" else optimizer})
+    with torch.no_grad():
+        model.weight.fill_(7)
+    optimizer.param_groups[0]["lr"] = 7
+
+    def settle() -> bool:
+        raise exceptions.PeerLostError("rank 0 was lost")
+
+    monkeypatch.setattr(handles, "settle", settle)
+    with pytest.raises(exceptions.PeerLostError):
+        state.sync()
+    state.restore()
+    assert optimizer.param_groups[0]["lr"] == (7 if kind == "model" else 0.1)
+    assert model.weight[0, 0] != 7 if kind == "model" else model.weight[0, 0] == 7

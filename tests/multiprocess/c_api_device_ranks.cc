@@ -215,7 +215,7 @@ void Mistakes(DeviceRank* device) {
 }
 
 // Negotiated first, then replayed: all of a step is handed over, one tensor after the other, before the device has
-// begun it, and what is dropped meanwhile stays where the device uses it.
+// begun it. No handle can be released meanwhile.
 void Ahead(DeviceRank* device) {
   constexpr int kTensors = 16;
   constexpr int kSteps = 20;

@@ -50,9 +50,9 @@ def be_late() -> None:
             looks[handle] = left - 1
         return left > 0
 
-    def late_released(handle: int, tensors: tuple[Any, ...]) -> None:
+    def late_released(handle: int, tensors: tuple[Any, ...], waited: bool = True) -> None:
         looks[handle] = 10
-        released(handle, tensors)
+        released(handle, tensors, waited)
 
     def late_wait(handle: int, timeout_ms: int) -> int:
         if timeout_ms == 0 and is_behind(handle):
@@ -71,7 +71,7 @@ def check_places() -> None:
     """From the second step on all gradients lie one behind the other, in the order in which they have come."""
     hvd.init()
     # A device is often not done when its result is waited for.
-    handles.release = lambda handle, tensors: handles._abandoned.append(((handle,), tensors))
+    handles.release = lambda handle, tensors, waited=True: handles._abandoned.append(((handle,), tensors))
     model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2).double())
     model[1].register_forward_pre_hook(lambda _, inputs: (inputs[0].double(),))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -73,6 +73,19 @@ def case_another_stream_than_that_of_the_submission() -> None:
     Here.now = submitted_on
 
 
+def case_memory_of_another_stream_lives_as_long_as_it_is_used() -> None:
+    submitted_on = Here.now
+    for step in range(20):
+        # Nothing on the stream of this memory waits for the device, which frees it there.
+        handle = handles.track(
+            *collectives.allreduce(Array.of([1.0] * 1000), True, f"elsewhere {step}", SUM, 1.0, 1.0, ALL)
+        )
+        Here.now = fake_devices.driver.stream()
+        handles.synchronize(handle)
+        Here.now = submitted_on
+    handles.settle()
+
+
 def case_nothing_is_kept_for_ever() -> None:
     for step in range(200):
         reduced([1.0], f"once {step}")

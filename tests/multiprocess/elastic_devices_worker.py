@@ -1,5 +1,5 @@
-"""An elastic job on fakes of the CUDA driver and of NCCL. While its steps are replayed one of three ranks is killed: the
-others have handed their parts over, and go on with results that never come until a call of the package says so.
+"""An elastic job on fakes of the CUDA driver and of NCCL. While its steps are replayed one of three ranks is killed:
+the others have handed their parts over, and go on with results that never come until a call of the package says so.
 """
 
 from __future__ import annotations

@@ -65,13 +65,17 @@ class Here(OnDevice):
 
 
 class Array:
-    """float32 on the device."""
+    """float32 on the device, made and freed in the order of the stream that is the current one at first, as a framework
+    does it."""
 
     def __init__(self, count: int) -> None:
-        self.count = count
+        self.count, self.stream = count, Here.now
         address = ctypes.c_uint64()
-        driver.call("cuMemAlloc", ctypes.addressof(address), max(4 * count, 1))
+        driver.call("cuMemAllocAsync", ctypes.addressof(address), max(4 * count, 1), self.stream)
         self.address = address.value
+
+    def __del__(self) -> None:
+        driver.call("cuMemFreeAsync", self.address, self.stream)
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Array:

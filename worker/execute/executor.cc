@@ -88,7 +88,8 @@ void Executor::Run() {
     if (Over()) break;
     Wait(seen);
   }
-  // In the thread that has used them: some releases of NCCL keep what an abort looks at in its variables.
+  // In the thread that has used them: in some releases of NCCL, calls that are in progress have their state in
+  // variables of the thread.
   std::map<uint32_t, std::unique_ptr<collective::Communicator>> communicators;
   absl::MutexLock lock(&mutex_);
   communicators.swap(communicators_);

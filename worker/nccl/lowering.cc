@@ -35,14 +35,12 @@ ncclRedOp_t OpOf(DataType dtype, ReduceOp op) {
 }
 
 // Whether NCCL may multiply with a number as well as a kernel would, which rounds each product: NCCL adds all but the
-// first one without that (FMA), and has factors in the type itself. By a power of two products need no rounding.
+// first one without that (FMA), and has factors in the type itself. By a power of two products need no rounding, unless
+// they are subnormal; of float16 usual gradients are, once they are divided.
 bool NcclMayMultiply(DataType dtype, double number) {
   int exponent;
-  if (std::abs(std::frexp(number, &exponent)) != 0.5) return false;
+  if (dtype == DataType::kFloat16 || std::abs(std::frexp(number, &exponent)) != 0.5) return number == 1;
   const float single = static_cast<float>(number);
-  if (dtype == DataType::kFloat16) {
-    return arithmetic::FloatFromFloat16(arithmetic::Float16FromFloat(single)) == number;
-  }
   if (dtype == DataType::kBfloat16) {
     return arithmetic::FloatFromBfloat16(arithmetic::Bfloat16FromFloat(single)) == number;
   }

@@ -29,8 +29,8 @@ struct Lowering {
   // Of the elements that NCCL sees; another one than the tensors' where NCCL lacks that.
   DataType type;
   cuda::ncclRedOp_t op = cuda::ncclSum;
-  // Not 1: NCCL multiplies every operand with it before it adds them up. Of floating-point numbers, and a power of two
-  // that the type has: an average of 2^n ranks needs no kernel of ours.
+  // Not 1: NCCL multiplies every operand with it before it adds them up. Of floating-point numbers but float16, and a
+  // power of two: an average of 2^n ranks needs no kernel of ours.
   double operand_factor = 1;
   // For each tensor, or none: before NCCL, and after it.
   std::vector<Factors> before = {};

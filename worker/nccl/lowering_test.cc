@@ -15,23 +15,24 @@ TEST(LoweringTest, FactorsOfASumAreNcclsOwn) {
   const Lowering plain = Lower({DataType::kFloat32}, {}, 2, 4);
   EXPECT_EQ(plain.operand_factor, 1);
   EXPECT_FALSE(plain.Moves(DataType::kFloat32));
-  const Lowering average = Lower({DataType::kFloat16, ReduceOp::kSum, 2, -2, 0.125}, {}, 2, 8);
-  EXPECT_EQ(average.type, DataType::kFloat16);
+  const Lowering average = Lower({DataType::kBfloat16, ReduceOp::kSum, 2, -2, 0.125}, {}, 2, 8);
+  EXPECT_EQ(average.type, DataType::kBfloat16);
   EXPECT_EQ(average.op, cuda::ncclSum);
   EXPECT_EQ(average.operand_factor, -0.5);
-  EXPECT_FALSE(average.Moves(DataType::kFloat16));
+  EXPECT_FALSE(average.Moves(DataType::kBfloat16));
 }
 
-// NCCL does not round products of others than powers of two; the last ones are beyond float16.
+// NCCL does not round products, as only those of powers of two need not be; the last ones are beyond bfloat16.
 TEST(LoweringTest, FactorsThatNcclMultipliesOtherwiseAreOurs) {
-  for (const double factor : {1.0 / 3, 1.5, 0.0, 0x1p-25, 0x1p16}) {
-    const Lowering lowering = Lower({DataType::kFloat16, ReduceOp::kSum, 1, factor}, {}, 2, 3);
+  for (const double factor : {1.0 / 3, 1.5, 0.0, 0x1p-140, 0x1p128}) {
+    const Lowering lowering = Lower({DataType::kBfloat16, ReduceOp::kSum, 1, factor}, {}, 2, 3);
     EXPECT_EQ(lowering.operand_factor, 1);
     ASSERT_EQ(lowering.before.size(), 2u);
     EXPECT_EQ(lowering.before[1].factor, factor);
     EXPECT_TRUE(lowering.after.empty());
   }
-  EXPECT_EQ(Lower({DataType::kBfloat16, ReduceOp::kSum, 1, 1, 1.0 / 3}, {}, 1, 3).operand_factor, 1);
+  EXPECT_EQ(Lower({DataType::kFloat16, ReduceOp::kSum, 1, 1, 0.5}, {}, 1, 2).before.size(), 1u) << "subnormals";
+  EXPECT_FALSE(Lower({DataType::kFloat16}, {}, 1, 2).Moves(DataType::kFloat16));
   EXPECT_EQ(Lower({DataType::kBfloat16, ReduceOp::kSum, 1, 1, 0.125}, {}, 1, 8).operand_factor, 0.125);
   for (const DataType dtype : {DataType::kFloat32, DataType::kFloat64}) {
     EXPECT_EQ(Lower({dtype, ReduceOp::kSum, 1, 1, 1.0 / 3}, {}, 1, 3).operand_factor, 1);

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Any, Callable
 
@@ -21,11 +23,14 @@ _pending: dict[int, tuple[tuple[int, ...], tuple[Any, ...], Finish]] = {}
 _greatest = 0
 # Handles of the former life of the job whose operations nobody has waited for.
 _former: set[int] = set()
-# All handles, and tensors whose memory the library uses.
-_Entry = tuple[tuple[int, ...], tuple[Any, ...]]
-# What nobody waits for any more; what was waited for on a stream, and may not be done on the device.
-_abandoned: deque[_Entry] = deque()
-_enqueued: deque[_Entry] = deque()
+# (all handles, tensors whose memory the library uses) of what nobody waits for any more.
+_abandoned: deque[tuple[tuple[int, ...], tuple[Any, ...]]] = deque()
+# What was waited for on a stream, and may not be done on the device: tensors that have to live, by handle, the oldest
+# first; and how the first one has failed that is not there any more. Under the lock, which a finalizer of the thread
+# that holds it may take, too.
+_enqueued: OrderedDict[int, tuple[Any, ...]] = OrderedDict()
+_failed: tuple[int, str] | None = None
+_lock = threading.RLock()
 _look_at = 64
 
 
@@ -115,7 +120,7 @@ def synchronize(handle: int | Deferred) -> Any:
         return finish(handle)
     finally:
         for one in each:
-            release(one, tensors)
+            release(one, tensors, waited=error is None)
 
 
 def synchronize_all(handles: Iterable[int | Deferred]) -> list[Any]:
@@ -156,99 +161,117 @@ def wait(handle: int, tensors: tuple[Any, ...]) -> None:
         waiting.wait(handle)
 
 
-def release(handle: int, tensors: tuple[Any, ...]) -> None:
-    """Forgets what was waited for; on a device, once that is done with it."""
+def release(handle: int, tensors: tuple[Any, ...], waited: bool = True) -> None:
+    """Forgets what was waited for; on a device, once that is done with it.
+
+    Args:
+        waited: it was not in vain.
+    """
     global _look_at
     library = abi.load()
-    if library.release(handle) != abi.PENDING:
-        return
     place = tensors[-1] if tensors else None
-    if isinstance(place, OnDevice) and place.stream == place.current_stream():
-        # Whatever comes into their memory next comes to it on this stream, after the result.
-        tensors = ()
-    _enqueued.append(((handle,), tensors))
-    # Two for one, so that they become fewer where devices end them in this order.
-    for _ in range(2):
-        if not _release_first_enqueued(library):
-            break
-    if len(_enqueued) > _look_at:
-        release_abandoned()
-        # Each is looked at about once, however many a device is behind.
-        _look_at = 2 * len(_enqueued) + 64
+    if not waited or not isinstance(place, OnDevice):
+        if library.release(handle) == abi.PENDING:
+            _abandoned.append(((handle,), tensors))
+        return
+    with _lock:
+        # What comes next into the memory of tensors of this stream comes behind the result.
+        _enqueued[handle] = () if place.stream == place.current_stream() else tensors
+        # Two for one, so that they become fewer where devices end them in this order.
+        for first in list(itertools.islice(_enqueued, 2)):
+            if not _end_if_done(first, library):
+                break
+        if len(_enqueued) > _look_at:
+            release_abandoned()
+            # Each is looked at about once, however many a device is behind.
+            _look_at = 2 * len(_enqueued) + 64
 
 
-def _take_first(queue: deque[_Entry]) -> _Entry | None:
-    # Finalizers and other threads may take it just now.
-    try:
-        return queue.popleft()
-    except IndexError:
-        return None
-
-
-def _release_first_enqueued(library: Any) -> bool:
-    """Whether there was one, and it is done."""
-    entry = _take_first(_enqueued)
-    if entry is None:
-        return False
-    if library.release(entry[0][0]) != abi.PENDING:
+def _end_if_done(handle: int, library: Any) -> bool:
+    """Whether an enqueued operation is done; it is forgotten then, but for its failure."""
+    global _failed
+    with _lock:
+        if handle not in _enqueued:
+            return True
+        code = library.wait(handle, 0)
+        if code == abi.PENDING:
+            return False
+        if code < 0 and _failed is None:
+            _failed = (code, library.error_text())
+        library.release(handle)
+        del _enqueued[handle]
         return True
-    _enqueued.appendleft(entry)
-    return False
 
 
-def settle(limit_s: float = math.inf) -> None:
+def _first_enqueued() -> int | None:
+    with _lock:
+        return next(iter(_enqueued), None)
+
+
+def settle(limit_s: float = math.inf) -> bool:
     """Waits until devices are done with all results that the script goes by.
 
     Args:
         limit_s: returns after so many seconds although they are not. The library has a limit of its own, that of
             FARANDOLE_OP_TIMEOUT_SECONDS.
 
+    Returns:
+        Whether they are.
+
     Raises:
         HorovodInternalError: one of them will not come, as a peer was lost; the script has gone on with garbage.
     """
     end = time.monotonic() + limit_s
-    while _enqueued:
+    while (handle := _first_enqueued()) is not None:
         library = abi.load()
-        entry = _take_first(_enqueued)
-        if entry is None:
-            return
-        code = abi.PENDING
-        try:
-            while code == abi.PENDING and time.monotonic() < end:
-                code = library.wait(entry[0][0], abi.SLICE_MS)
-        finally:
-            if code == abi.PENDING:
-                _enqueued.appendleft(entry)
-        if code == abi.PENDING:
-            return
-        try:
-            if code < 0:
-                errors.raise_error(code)
-        finally:
-            library.release(entry[0][0])
+        if library.wait(handle, abi.SLICE_MS) == abi.PENDING:
+            if time.monotonic() >= end:
+                return False
+            continue
+        _end_if_done(handle, library)
+    if _failed is not None:
+        errors.raise_noted(*_failed)
+    return True
 
 
 def on_device(place: OnDevice | None, submit: Callable[[], int]) -> int:
     """What `submit` returns. On a device the host may be ahead by a step: then what was submitted under the same name
     before is not done yet, and is waited for."""
     code = submit()
-    while code == abi.DUPLICATE_NAME and place is not None and (_enqueued or _abandoned):
-        queue = _enqueued or _abandoned
-        entry = _take_first(queue)
-        if entry is None:
-            continue
-        try:
-            for each in entry[0]:
-                # Its error is that of the job, which the next submission is told.
-                while abi.load().wait(each, abi.SLICE_MS) == abi.PENDING:
-                    pass
-        except BaseException:
-            queue.appendleft(entry)
-            raise
-        for each in entry[0]:
-            abi.load().release(each)
+    while code == abi.DUPLICATE_NAME and place is not None and _await_one(abi.load()):
         code = submit()
     return code
+
+
+def _await_one(library: Any) -> bool:
+    """Waits for one that the script has no handle of any more; False: there is none. Its error is that of the job,
+    which the next submission is told."""
+    handle = _first_enqueued()
+    if handle is not None:
+        while library.wait(handle, abi.SLICE_MS) == abi.PENDING:
+            pass
+        return _end_if_done(handle, library)
+    entry = _take_abandoned()
+    if entry is None:
+        return False
+    try:
+        for each in entry[0]:
+            while library.wait(each, abi.SLICE_MS) == abi.PENDING:
+                pass
+    except BaseException:
+        _abandoned.appendleft(entry)
+        raise
+    for each in entry[0]:
+        library.release(each)
+    return True
+
+
+def _take_abandoned() -> tuple[tuple[int, ...], tuple[Any, ...]] | None:
+    # Finalizers and other threads may take it just now.
+    try:
+        return _abandoned.popleft()
+    except IndexError:
+        return None
 
 
 def _check(handle: int) -> None:
@@ -269,13 +292,12 @@ def abandon(handle: int, tensors: tuple[Any, ...] = ()) -> None:
 def release_abandoned() -> None:
     """Forgets those that are done of the operations that nobody waits for."""
     library = abi.load()
-    for _ in range(len(_enqueued)):
-        entry = _take_first(_enqueued)
-        if entry is not None and library.release(entry[0][0]) == abi.PENDING:
-            _enqueued.append(entry)
+    with _lock:
+        for handle in list(_enqueued):
+            _end_if_done(handle, library)
     # Each is taken out before it is looked at: finalizers and other threads may come in between.
     for _ in range(len(_abandoned)):
-        entry = _take_first(_abandoned)
+        entry = _take_abandoned()
         if entry is None:
             return
         if any(library.wait(each, 0) == abi.PENDING for each in entry[0]):
@@ -286,11 +308,13 @@ def release_abandoned() -> None:
 
 
 def _forget_all() -> None:
-    global _former
+    global _former, _failed
     _former = set(_pending)
     _pending.clear()
     _abandoned.clear()
-    _enqueued.clear()
+    with _lock:
+        _enqueued.clear()
+        _failed = None
 
 
 basics.after_shutdown(_forget_all)

@@ -22,8 +22,10 @@ _NOT_RETRIED = (
     exceptions.InitializationError,
 )
 
-# What a lost worker may take to be noticed. Its own error is raised after that where a device waits for others.
+# How long a script's error is held back until it is known whether a lost worker is its cause, whose loss is noticed in
+# that time; and when that is said.
 _SETTLE_S = 30.0
+_SAY_AFTER_S = 2.0
 
 
 def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
@@ -53,7 +55,10 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
                     state.on_reset()
                 if membership.largest("elastic.needs_sync", (int(needs_sync),))[0]:
                     state.sync()
-                return func(state, *args, **kwargs)
+                result = func(state, *args, **kwargs)
+                # On a device the last steps may not be over yet.
+                handles.settle()
+                return result
             except _NOT_RETRIED:
                 raise
             except exceptions.HostsUpdatedInterrupt as interrupt:
@@ -63,7 +68,8 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
                 if lost is None or (isinstance(lost, exceptions.PeerLostError) and not is_elastic()):
                     raise
                 _end_without_device(lost)
-                _say(f"going back to the last commit: {lost}")
+                own = "" if lost is error else f"; the script has raised {type(error).__name__}: {error}"
+                _say(f"going back to the last commit: {lost}{own}")
                 state.restore()
                 needs_sync = True
             _join_again(reset)
@@ -102,8 +108,13 @@ def _lost_under(error: Exception) -> exceptions.HorovodInternalError | None:
     garbage where a lost worker has left a result undone, until a call of ours says so. None: the script's own error."""
     if isinstance(error, exceptions.HorovodInternalError):
         return error
+    if not is_elastic() and not gpus.failure():
+        return None
     try:
-        handles.settle(_SETTLE_S)
+        if not handles.settle(_SAY_AFTER_S):
+            name = type(error).__name__
+            _say(f"{name}: whether a lost worker is its cause is known when the GPU is done, or in {_SETTLE_S:.0f} s")
+            handles.settle(_SETTLE_S)
     except _NOT_RETRIED:
         return None
     except exceptions.HorovodInternalError as lost:

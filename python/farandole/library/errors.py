@@ -53,6 +53,14 @@ def raise_error(code: int, during_init: bool = False, advice: str = "") -> NoRet
     raise make_error(code, during_init, advice)
 
 
+def raise_noted(code: int, text: str) -> NoReturn:
+    """Raises what `error_of` makes of a failure that was received before."""
+    global peer_lost_told
+    if code == abi.PEER_LOST:
+        peer_lost_told = True
+    raise error_of(code, text)
+
+
 def in_text(text: str) -> Exception | None:
     """What `error_of` makes of a failure that a framework has reported to the script, out of the number and sentence
     that our libraries for frameworks have written; None: it is not ours."""

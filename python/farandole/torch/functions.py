@@ -57,7 +57,7 @@ class _Remote(NamedTuple):
     name: str
     dtype: torch.dtype
     shape: tuple[int, ...]
-    on_cpu: bool
+    device_type: str
     parameter: int | None  # position of the one that it belongs to; None: its group is empty
 
 
@@ -78,7 +78,7 @@ class _Description:
             return value
         name = f"{key}.{self._occurrences[key]}"
         self._occurrences[key] += 1
-        remote = _Remote(name, value.dtype, tuple(value.shape), value.is_cpu, parameter)
+        remote = _Remote(name, value.dtype, tuple(value.shape), value.device.type, parameter)
         self.tensors.append(remote)
         self.sources.append(value)
         return remote
@@ -103,10 +103,12 @@ def _describe(optimizer: torch.optim.Optimizer) -> _Description:
 
 
 def _empty(remote: _Remote, parameters: list[torch.Tensor]) -> torch.Tensor:
-    """Where the root has it, in host memory or with the parameter, so that all broadcast in one kind of memory."""
-    own = None if remote.on_cpu or remote.parameter is None else remote.parameter
-    # The others are told afterwards that the parameters differ.
-    device = torch.device("cpu") if own is None or own >= len(parameters) else parameters[own].device
+    """In the kind of memory that the root has it in; with its parameter, if that is there."""
+    device = torch.device(remote.device_type)
+    # Where parameters differ from the root's, the others are told of that afterwards.
+    if remote.parameter is not None and remote.parameter < len(parameters):
+        with_parameter = parameters[remote.parameter].device
+        device = with_parameter if with_parameter.type == device.type else device
     return torch.empty(remote.shape, dtype=remote.dtype, device=device)
 
 
@@ -126,7 +128,7 @@ def _apply(optimizer: torch.optim.Optimizer, description: _Description, received
             # Whoever holds this tensor (a captured graph, a scheduler) goes on holding it.
             with torch.no_grad():
                 return current.copy_(tensor)
-        return tensor if value.on_cpu else tensor.to(device)
+        return tensor if value.device_type == "cpu" else tensor.to(device)
 
     cpu = torch.device("cpu")
     for group, options in zip(optimizer.param_groups, description.groups):

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from farandole.core import handles
 from farandole.elastic.handlers import HandledState, SamplerStateHandler, StateDictHandler, StateHandler
 from farandole.elastic.sampler import ElasticSampler
 from farandole.torch.functions import broadcast_optimizer_state, broadcast_parameters
@@ -18,6 +19,7 @@ class ModelStateHandler(StateDictHandler):
     def sync(self) -> None:
         """Takes over the state of rank 0, and saves it. Raises HorovodInternalError when a peer was lost."""
         broadcast_parameters(self.value.state_dict(), root_rank=0)
+        handles.settle()
         self.save()
 
 
@@ -34,6 +36,7 @@ class OptimizerStateHandler(StateDictHandler):
     def sync(self) -> None:
         """Takes over the state of rank 0, and saves it. Raises HorovodInternalError when a peer was lost."""
         broadcast_optimizer_state(self.value, root_rank=0)
+        handles.settle()
         self.save()
 
 

@@ -138,6 +138,7 @@ class Dense(Transfer):
         try:
             handles.wait(handle, kept)
         except Exception:
+            handles.release(handle, kept, waited=False)
             self.forget()
             raise
         handles.release(handle, kept)
