@@ -125,6 +125,11 @@ class DeviceRank {
 
 std::unique_ptr<absl::Notification> DeviceRank::gate;
 
+void Finished(int64_t handle) {
+  EXPECT(frameworks::WaitFor(handle) == FARANDOLE_OK);
+  EXPECT(farandole_release(handle) == FARANDOLE_OK);
+}
+
 float SumOfRanks() { return static_cast<float>(size * (size + 1)) / 2; }
 
 // Long enough to be replayed. Nothing synchronises the host with the device.
@@ -240,6 +245,27 @@ void Ahead(DeviceRank* device) {
   }
 }
 
+// What comes on the stream after a submission does not hold its collective up, however late another rank is.
+void Later(DeviceRank* device) {
+  const bool last = rank == size - 1;
+  const FakeTensor own = device->Tensor(std::vector<int32_t>(1, rank));
+  const int64_t count = 1;
+  const farandole_submission one =
+      device->On(MakeSubmission(FARANDOLE_ALLGATHER, "later", own.data(), nullptr, kInt32, 1, &count));
+  for (int turn = 0; turn < 3; ++turn) {
+    if (last) Finished(frameworks::Barrier("submitted"));
+    const int64_t handle = SubmitOne(one);
+    EXPECT(handle > 0);
+    device->CloseGate();
+    if (!last) Finished(frameworks::Barrier("submitted"));
+    EXPECT(frameworks::WaitFor(handle) == FARANDOLE_OK);
+    device->OpenGate();
+    std::vector<int32_t> all;
+    for (int r = 0; r < size; ++r) all.push_back(r);
+    EXPECT(device->Rows(handle) == Bytes(all));
+  }
+}
+
 // Neighbours have a set of their own, so that most ranks use three communicators of one device at a time.
 void Sets(DeviceRank* device) {
   struct Set {
@@ -332,6 +358,7 @@ int Main(const std::string& mode, const char* file) {
     EXPECT(frameworks::InitNow() == FARANDOLE_OK);
     if (mode == "ahead") {
       Ahead(&device);
+      Later(&device);
     } else if (mode == "sets") {
       Sets(&device);
     } else {

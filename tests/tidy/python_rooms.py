@@ -138,7 +138,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "torch.memory",
     ),
     "torch.compression": (),
-    "torch.elastic": ("elastic", "torch.functions", "torch.gradients"),
+    "torch.elastic": ("core", "elastic", "torch.functions", "torch.gradients"),
     "torch.functions": ("core", "process", "torch.collectives", "torch.memory"),
     "torch.gradients": (
         "base",

@@ -104,6 +104,10 @@ CudaDevice::~CudaDevice() {
   if (context_ == nullptr) return;
   {
     const Current current(this);
+    {
+      absl::MutexLock lock(&memory_mutex_);
+      if (memory_stream_ != nullptr) api().cuStreamDestroy(memory_stream_);
+    }
     absl::MutexLock lock(&spare_mutex_);
     for (CUevent event : spare_) api().cuEventDestroy(event);
   }
@@ -181,12 +185,33 @@ void CudaDevice::GiveBack(CUevent event) {
   spare_.push_back(event);
 }
 
-absl::StatusOr<std::shared_ptr<void>> CudaDevice::Allocate(int64_t bytes, void* stream) {
+// Made on the framework's stream, it would be there behind all that the script has put on it meanwhile.
+absl::StatusOr<device::Device::ForResult> CudaDevice::AllocateResult(int64_t bytes, void* stream) {
+  const absl::StatusOr<CUstream> made_on = MemoryStream();
+  if (!made_on.ok()) return made_on.status();
+  absl::StatusOr<std::shared_ptr<void>> memory = Allocate(bytes, *made_on, static_cast<CUstream>(stream));
+  if (!memory.ok()) return memory.status();
+  absl::StatusOr<std::shared_ptr<const CudaEvent>> ready = RecordEvent(*made_on);
+  if (!ready.ok()) return ready.status();
+  return ForResult{*std::move(memory), *std::move(ready)};
+}
+
+absl::StatusOr<CUstream> CudaDevice::MemoryStream() {
+  const Current current(this);
+  absl::MutexLock lock(&memory_mutex_);
+  if (memory_stream_ == nullptr) {
+    const absl::Status made =
+        ToStatus(api().cuStreamCreateWithPriority(&memory_stream_, CU_STREAM_NON_BLOCKING, 0), "cuStreamCreate");
+    if (!made.ok()) return made;
+  }
+  return memory_stream_;
+}
+
+absl::StatusOr<std::shared_ptr<void>> CudaDevice::Allocate(int64_t bytes, CUstream made_on, CUstream freed_on) {
   const Current current(this);
   CUdeviceptr memory = 0;
   const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
-  auto* const on = static_cast<CUstream>(stream);
-  CUresult result = api().cuMemAllocAsync(&memory, size, on);
+  CUresult result = api().cuMemAllocAsync(&memory, size, made_on);
   // The other call waits for the whole device, and so does its counterpart.
   const bool in_order = result != CUDA_ERROR_NOT_SUPPORTED;
   if (!in_order) result = api().cuMemAlloc(&memory, size);
@@ -196,12 +221,12 @@ absl::StatusOr<std::shared_ptr<void>> CudaDevice::Allocate(int64_t bytes, void* 
         absl::StrCat(name_, " has no memory for a buffer of ", bytes, " bytes: ", status.message()));
   }
   if (!status.ok()) return status;
-  return std::shared_ptr<void>(reinterpret_cast<void*>(memory), [this, in_order, on](void* given) {
+  return std::shared_ptr<void>(reinterpret_cast<void*>(memory), [this, in_order, freed_on](void* given) {
     const Current freed(this);
     const auto address = reinterpret_cast<CUdeviceptr>(given);
     if (!in_order) {
       api().cuMemFree(address);
-    } else if (api().cuMemFreeAsync(address, on) != CUDA_SUCCESS) {
+    } else if (api().cuMemFreeAsync(address, freed_on) != CUDA_SUCCESS) {
       // The stream was destroyed, too early. The default stream waits for all others but those that do not block.
       api().cuMemFreeAsync(address, nullptr);
     }

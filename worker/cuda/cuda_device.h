@@ -75,11 +75,16 @@ class CudaDevice final : public device::Device {
   int ordinal() const override { return ordinal_; }
   // Also FAILED_PRECONDITION: CU_STREAM_PER_THREAD, which is another stream in another thread.
   absl::StatusOr<device::EventPtr> Record(void* stream) override;
-  absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes, void* stream) override;
+  absl::StatusOr<ForResult> AllocateResult(int64_t bytes, void* stream) override;
   absl::Status Copy(void* to, const void* from, int64_t bytes, void* stream) override;
 
   // The same, of its own type.
   absl::StatusOr<std::shared_ptr<const CudaEvent>> RecordEvent(CUstream stream);
+
+  // Memory for what is put on `stream` from now on, freed as in AllocateResult.
+  absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes, CUstream stream) {
+    return Allocate(bytes, stream, stream);
+  }
 
   // So that the next recording needs no memory: when something is enqueued already, its failure would leave nobody to
   // say when that has ended.
@@ -116,6 +121,8 @@ class CudaDevice final : public device::Device {
   friend class CudaEvent;
   CudaDevice(const Driver* driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   absl::Status Init();
+  absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes, CUstream made_on, CUstream freed_on);
+  absl::StatusOr<CUstream> MemoryStream();
   absl::StatusOr<CUevent> TakeEvent();
   void GiveBack(CUevent event);
 
@@ -129,6 +136,9 @@ class CudaDevice final : public device::Device {
   // Held while an event is recorded, so that `order_` is that of the recordings.
   absl::Mutex record_mutex_;
   uint64_t order_ ABSL_GUARDED_BY(record_mutex_) = 0;
+  absl::Mutex memory_mutex_;
+  // On which nothing but memory is made; null: none was.
+  CUstream memory_stream_ ABSL_GUARDED_BY(memory_mutex_) = nullptr;
   absl::Mutex spare_mutex_;
   // As many as were ever out at a time.
   std::vector<CUevent> spare_ ABSL_GUARDED_BY(spare_mutex_);

@@ -156,6 +156,22 @@ TEST_F(CudaDeviceTest, FreesMemoryOfAStreamThatIsGone) {
   EXPECT_EQ(fake_->live_device_allocations, 0);
 }
 
+// Whatever the framework's stream is at.
+TEST_F(CudaDeviceTest, MemoryForAResultIsThereAtOnceAndFreedInOrder) {
+  const std::unique_ptr<CudaStream> stream = CudaStream::Make(device_.get()).value();
+  std::atomic<bool> open{false};
+  gate = &open;
+  fake_->add_kernel("gate", WaitForGate, {});
+  ASSERT_EQ(fake_->launch("gate", stream->get(), nullptr), CUDA_SUCCESS);
+  device::Device::ForResult given = device_->AllocateResult(8, stream->get()).value();
+  while (!static_cast<const CudaEvent*>(given.ready.get())->Reached().value()) std::this_thread::yield();
+  given.memory.reset();
+  EXPECT_EQ(fake_->live_device_allocations, 1) << "the stream is held up";
+  open = true;
+  EXPECT_EQ(device_->api().cuStreamSynchronize(stream->get()), CUDA_SUCCESS);
+  EXPECT_EQ(fake_->live_device_allocations, 0);
+}
+
 TEST_F(CudaDeviceTest, TellsWhatCannotBeMendedFromTheRest) {
   EXPECT_TRUE(device_->ToStatus(CUDA_SUCCESS, "cuX").ok());
   EXPECT_TRUE(absl::IsUnavailable(device_->ToStatus(CUDA_ERROR_INVALID_VALUE, "cuX")));

@@ -34,9 +34,13 @@ class Device {
   // The moment after all that is on `stream` so far. DATA_LOSS as above; FAILED_PRECONDITION: what comes on the stream
   // is only recorded, to be done later, perhaps several times.
   virtual absl::StatusOr<EventPtr> Record(void* stream) = 0;
-  // Memory for what is put on `stream` from now on. With the last copy of the pointer it is freed, behind what is on
-  // the stream by then. RESOURCE_EXHAUSTED: the device has not so much.
-  virtual absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes, void* stream) = 0;
+  // Memory for a result: what comes after `ready`, on whatever stream, may use it. With the last copy of the pointer it
+  // is freed, behind what is on `stream` by then. RESOURCE_EXHAUSTED: the device has not so much.
+  struct ForResult {
+    std::shared_ptr<void> memory;
+    EventPtr ready;
+  };
+  virtual absl::StatusOr<ForResult> AllocateResult(int64_t bytes, void* stream) = 0;
   // Puts a copy within the device's memory on `stream`.
   virtual absl::Status Copy(void* to, const void* from, int64_t bytes, void* stream) = 0;
 };

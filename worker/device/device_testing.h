@@ -28,9 +28,9 @@ class CountingDevice final : public Device {
     if (!failure.ok()) return failure;
     return std::make_shared<const Moment>(++recorded, stream);
   }
-  absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes, void* stream) override {
+  absl::StatusOr<ForResult> AllocateResult(int64_t bytes, void*) override {
     if (!failure.ok()) return failure;
-    return std::shared_ptr<void>(std::malloc(bytes), std::free);
+    return ForResult{std::shared_ptr<void>(std::malloc(bytes), std::free), Record(nullptr).value()};
   }
 
   absl::Status Copy(void* to, const void* from, int64_t bytes, void* stream) override {

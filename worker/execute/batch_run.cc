@@ -162,6 +162,10 @@ absl::Status BatchRun::AddReady(Part* part) {
     part->collective.device = on.device;
     part->collective.ready.push_back(on.ready);
     if (operation.gathered == nullptr) continue;
+    if (operation.gathered->ready != nullptr) {
+      part->collective.ready.push_back(operation.gathered->ready);
+      continue;
+    }
     // A framework gives memory that its stream may still be at work on.
     absl::StatusOr<device::EventPtr> given = on.device->Record(on.stream);
     if (!given.ok()) return given.status();

@@ -8,9 +8,9 @@
 namespace farandole::worker::session {
 namespace {
 
-absl::StatusOr<std::shared_ptr<void>> MemoryFor(const Operation::OnDevice* on_device, int64_t bytes) {
-  if (on_device == nullptr) return std::shared_ptr<void>(std::malloc(bytes > 0 ? bytes : 1), std::free);
-  return on_device->device->Allocate(bytes, on_device->stream);
+absl::StatusOr<device::Device::ForResult> MemoryFor(const Operation::OnDevice* on_device, int64_t bytes) {
+  if (on_device != nullptr) return on_device->device->AllocateResult(bytes, on_device->stream);
+  return device::Device::ForResult{{std::malloc(bytes > 0 ? bytes : 1), std::free}, nullptr};
 }
 
 }  // namespace
@@ -36,9 +36,10 @@ absl::StatusOr<void*> Operation::PlaceResult(std::vector<int64_t> shape, int64_t
     }
   }
   if (gathered->place != nullptr) return gathered->place;
-  absl::StatusOr<std::shared_ptr<void>> memory = MemoryFor(on_device.get(), bytes);
-  if (!memory.ok()) return memory.status();
-  gathered->data = *std::move(memory);
+  absl::StatusOr<device::Device::ForResult> given = MemoryFor(on_device.get(), bytes);
+  if (!given.ok()) return given.status();
+  gathered->data = std::move(given->memory);
+  gathered->ready = std::move(given->ready);
   gathered->place = gathered->data.get();
   return gathered->place;
 }

@@ -61,6 +61,7 @@ class Operation {
   // A result whose memory the caller has not given: of allgathers, alltoalls, and reducescatters without output.
   struct Gathered {
     std::shared_ptr<void> data;  // null: the result is in the submitter's memory
+    device::EventPtr ready;      // of `data` on a device: when it is there
     void* place = nullptr;       // where it is
     std::vector<int64_t> shape;
     std::vector<int64_t> splits;  // alltoall: how many rows came from each member
