@@ -44,6 +44,10 @@ class ExecutionChecker {
   void Cancelled(const GenerationId& id, Rank rank, const worker::session::Work& work);
   // The controller withdraws it.
   void Withdrawn(const GenerationId& id, uint32_t set, uint64_t anchor, uint64_t seq);
+  // That item reached nobody before its controller ended.
+  void NotWithdrawn(const GenerationId& id, uint32_t set, uint64_t anchor, uint64_t seq) {
+    Find(id).withdrawn.erase(InstanceKey(set, anchor, seq));
+  }
   // All members have done everything.
   void Finished(const GenerationId& id);
 

@@ -44,7 +44,7 @@ void LogChecker::Restarted() {
 }
 
 // Once the new incarnation sends anything all members have told it what they have received.
-void LogChecker::ForgetUnreached(Generation* g) {
+void LogChecker::ForgetUnreached(const GenerationId& id, Generation* g) {
   g->restarted = false;
   uint64_t reached = 0;
   for (const auto& [worker, through] : g->told) {
@@ -57,7 +57,10 @@ void LogChecker::ForgetUnreached(Generation* g) {
     const auto current = it++;
     if (!unreached(current->second)) continue;
     // Opened before it was closed; whether that reached anybody is looked at next.
+    const auto [replay, seq] = current->first;
     g->open[current->first] = g->opened[current->first];
+    const std::vector<PeriodBatch>& batches = g->periods.at(replay).batches;
+    execution_->NotWithdrawn(id, batches[seq % batches.size()].process_set, replay, seq);
     g->closed.erase(current);
   }
   for (auto it = g->open.begin(); it != g->open.end();) {
@@ -73,7 +76,7 @@ void LogChecker::ForgetUnreached(Generation* g) {
 
 void LogChecker::Sent(const Item& item) {
   Generation& g = Find(item.generation);
-  if (g.restarted) ForgetUnreached(&g);
+  if (g.restarted) ForgetUnreached(item.generation, &g);
   const std::string text = Text(item);
   const auto at = g.items.emplace(item.index, text);
   if (at.second) return First(item, &g);

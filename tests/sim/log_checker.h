@@ -60,7 +60,7 @@ class LogChecker {
     bool members_known = false;  // `received` has had all of them
   };
   Generation& Find(const GenerationId& id) { return generations_[{id.controller_incarnation, id.number}]; }
-  void ForgetUnreached(Generation* g);
+  void ForgetUnreached(const GenerationId& id, Generation* g);
   void First(const Item& item, Generation* g);
   void Changed(const Item& item, const SetChanged& changed, Generation* g);
   void Received(const GenerationId& id, Incarnation worker, uint64_t through);
