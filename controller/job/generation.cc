@@ -103,6 +103,7 @@ void Generation::GoOn(Rank rank, const Hello& hello, TimePoint now, Actions* act
   if (hello.generation.number == 0) roster_.ToOne(rank, View{id_, roster_.members(), data_key_}, actions);
   trace_.OnSession(rank, id_, roster_, actions);
   if (Good(sequencer_.OnHello(rank, hello, now, actions), actions)) LetGo(rank, actions);
+  watch_.Arm(now);
 }
 
 void Generation::TakeSeat(Rank rank, const recovery::Registered& member) {
@@ -161,6 +162,8 @@ void Generation::OnAnnounce(absl::Span<const Progressed> who, const Announce& an
   }
   if (sequencer_.negotiating() && !tellers.empty()) {
     Good(sequencer_.OnAnnounce(tellers, announce.requests, announce.cached, now, actions), actions);
+    // What belongs to an instance that is begun makes nothing known to those that look at negotiation.
+    watch_.Arm(now);
   }
   Send(now, actions);
 }
