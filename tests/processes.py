@@ -232,10 +232,10 @@ def launch_file(folder: Path, processes: int, name: str, *arguments: str) -> Job
     return job
 
 
-def run_cases(folder: Path, size: int, name: str) -> Job:
+def run_cases(folder: Path, size: int, name: str, *arguments: str) -> Job:
     """Runs a script of tests/multiprocess whose ranks say `passed CASE` of each of its cases, or `left out CASE` where
     this torch cannot do it, which pytest lists as a warning."""
-    job = launch_file(folder, size, name)
+    job = launch_file(folder, size, name, *arguments)
     assert job.wait() == 0, job.report()
     cases = re.findall(r"^def (case_\w+)", (ROOT / "tests" / "multiprocess" / name).read_text(), re.MULTILINE)
     left_out = job.lines("left out ")

@@ -162,7 +162,7 @@ void Generation::OnAnnounce(absl::Span<const Progressed> who, const Announce& an
   }
   if (sequencer_.negotiating() && !tellers.empty()) {
     Good(sequencer_.OnAnnounce(tellers, announce.requests, announce.cached, now, actions), actions);
-    // What belongs to an instance that is begun makes nothing known to those that look at negotiation.
+    // Of what belongs to a begun instance the negotiator, which tells of the rest, knows nothing.
     watch_.Arm(now);
   }
   Send(now, actions);

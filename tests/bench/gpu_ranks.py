@@ -23,6 +23,9 @@ from models import Work
 from torch import nn
 from train_ranks import WITHOUT_BUFFERS, with_ours
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from gpu import on_device
+
 import farandole.torch as hvd
 from farandole.torch.gradients.reducer import GradientReducer
 from farandole.torch.gradients.slot import Slot
@@ -41,17 +44,8 @@ def synchronize() -> None:
 
 
 def init() -> None:
-    """hvd.init(), and the device of this rank. Ranks share the GPUs if there are not enough; for NCCL each is a host of
-    its own then."""
-    gpus = torch.cuda.device_count() if DEVICE == "cuda" else 0
-    by_sockets = os.environ.get("BENCH_SHARES_BY", "sockets") == "sockets"
-    # Of an elastic job the number of ranks on this host is not told before.
-    ranks_here = int(os.environ.get("FARANDOLE_LOCAL_SIZE") or os.environ["FARANDOLE_SIZE"])
-    if gpus and gpus < ranks_here and by_sockets:
-        os.environ["NCCL_HOSTID"] = f"process {os.getpid()}"
-    hvd.init()
-    if gpus:
-        torch.cuda.set_device(hvd.local_rank() % gpus)
+    """hvd.init(), and the device of this rank for all tensors that name none."""
+    on_device.init(DEVICE, as_hosts=os.environ.get("BENCH_SHARES_BY", "sockets") == "sockets")
     torch.set_default_device(DEVICE)
 
 

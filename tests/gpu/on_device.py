@@ -14,21 +14,22 @@ from pathlib import Path
 import torch
 
 
-def share_gpus() -> int:
-    """Before init(): the number of GPUs; if ranks share them, NCCL takes each rank for a host of its own."""
+def share_gpus(as_hosts: bool = True) -> int:
+    """Before init(): the number of GPUs; if ranks share them, NCCL takes each rank for a host of its own, unless it is
+    not to."""
     gpus = torch.cuda.device_count()
     # Of an elastic job the number of ranks on this host is not told before init().
     ranks = os.environ.get("FARANDOLE_LOCAL_SIZE") or os.environ.get("FARANDOLE_SIZE", "1")
-    if gpus < int(ranks):
+    if as_hosts and gpus < int(ranks):
         os.environ["NCCL_HOSTID"] = f"process {os.getpid()}"
     return gpus
 
 
-def init(device: str) -> torch.device:
-    """hvd.init(); then what a script does to choose its GPU."""
+def init(device: str, as_hosts: bool = True) -> torch.device:
+    """hvd.init(); then what a script does to choose its GPU. `as_hosts`: see `share_gpus`."""
     import farandole.torch as hvd
 
-    gpus = share_gpus() if device == "cuda" else 0
+    gpus = share_gpus(as_hosts) if device == "cuda" else 0
     hvd.init()
     if not gpus:
         return torch.device(device)

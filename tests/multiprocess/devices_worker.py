@@ -1,14 +1,18 @@
 """Ranks whose tensors lie on devices of the fake CUDA driver, submitted as a front end does that waits on streams.
 
-What is shown is how the package calls the library; NCCL is missing, so that the ranks go on by way of the host.
+What is shown is how the package calls the library. `devices_worker.py nccl|staged`: with NCCL, or by way of the host.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 
-os.environ["FARANDOLE_NCCL_LIB"] = "/nowhere/libnccl.so.2"
+if sys.argv[1:] == ["staged"]:
+    os.environ["FARANDOLE_NCCL_LIB"] = "/nowhere/libnccl.so.2"
+# Ranks of one GPU, for NCCL on several hosts.
+os.environ["NCCL_HOSTID"] = str(os.getpid())
 
 import fake_devices  # noqa: E402
 from fake_devices import ALL, SUM, Array, Here, collectives  # noqa: E402

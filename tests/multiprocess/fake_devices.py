@@ -1,6 +1,6 @@
 """Device 0 of the fake CUDA driver for tests of the package, and a front end for what lies there.
 
-NCCL is the fake one, or what FARANDOLE_NCCL_LIB names before this is imported.
+NCCL is the fake one, or what FARANDOLE_NCCL_LIB names before this is imported. The device is always a little late.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Arrays:
         return result
 
 
-ctypes.CDLL(str(_BUILT / "kernels" / "fake_kernels.so")).farandole_prepare_fake_gpus(str(FAKE).encode(), 1)
+ctypes.CDLL(str(_BUILT / "kernels" / "fake_kernels.so")).farandole_prepare_fake_gpus(str(FAKE).encode(), 1, 300)
 driver = Driver()
 Here.now = driver.stream()
 collectives = Collectives(Arrays())

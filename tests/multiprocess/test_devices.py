@@ -1,4 +1,4 @@
-"""Tensors on devices through the package, on a fake of the CUDA driver."""
+"""Tensors on devices through the package, on fakes of the CUDA driver and of NCCL."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import processes
 import pytest
 
 
+@pytest.mark.parametrize("way", ["nccl", "staged"])
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_every_rank_gets_its_results(tmp_path: Path, ranks: int) -> None:
-    processes.run_cases(tmp_path, ranks, "devices_worker.py")
+def test_every_rank_gets_its_results(tmp_path: Path, ranks: int, way: str) -> None:
+    processes.run_cases(tmp_path, ranks, "devices_worker.py", way)
 
 
 def test_a_lost_rank_takes_the_others_back_to_what_was_there(tmp_path: Path) -> None:
