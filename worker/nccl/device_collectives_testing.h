@@ -105,7 +105,7 @@ inline void CheckAllreduces(Member* member) {
 }
 
 // Results one behind the other, operands elsewhere, but for one that is where its result will be; and the other way
-// round.
+// round. What is left out between them is somebody else's.
 inline void CheckPlaces(Member* member) {
   const int64_t counts[] = {5, 64, 3};
   int round = 0;
@@ -116,30 +116,34 @@ inline void CheckPlaces(Member* member) {
       std::vector<std::vector<char>> operands;
       std::vector<cuda::FakeTensor> apart;
       std::vector<char> all;
+      std::vector<size_t> begins;
       for (const int64_t count : counts) {
         operands.push_back(Operand(dtype, count, member->own(), round));
         apart.push_back(member->Tensor(operands.back()));
+        begins.push_back(all.size());
         all.insert(all.end(), operands.back().begin(), operands.back().end());
+        all.resize((all.size() + 15) / 16 * 16, 'x');
       }
       const cuda::FakeTensor together = member->Tensor(all);
       collective::Allreduce call{how, {}};
       if (dtype <= DataType::kInt64) call.scales.assign(3, {ReduceOp::kSum});
-      char* at = static_cast<char*>(together.data());
       for (int i = 0; i < 3; ++i) {
+        char* const at = static_cast<char*>(together.data()) + begins[i];
         void* const other = i == 1 ? at : apart[i].data();
         call.pieces.push_back({results_together ? other : at, results_together ? at : other, counts[i]});
-        at += operands[i].size();
       }
       ASSERT_TRUE(member->Run(std::move(call)).ok());
       all = together.Read();
-      const char* part = all.data();
       for (int i = 0; i < 3; ++i) {
+        const char* const part = all.data() + begins[i];
         const std::vector<char> other = apart[i].Read();
         const char* const result = results_together || i == 1 ? part : other.data();
         EXPECT_EQ(collective::WrongCell(how, result, counts[i], member->ranks(), round), -1) << Name(dtype) << " " << i;
         const char* const input = results_together ? other.data() : part;
         if (i != 1) EXPECT_EQ(std::memcmp(input, operands[i].data(), operands[i].size()), 0) << "inputs stay";
-        part += operands[i].size();
+        const char* const end = part + operands[i].size();
+        const char* const next = all.data() + (i < 2 ? begins[i + 1] : all.size());
+        EXPECT_EQ(std::string(end, next), std::string(next - end, 'x')) << Name(dtype) << " behind " << i;
       }
     }
   }

@@ -62,23 +62,29 @@ Factors After(const collective::Scale& scale, bool integers, int size) {
   return after;
 }
 
-// Pieces of memory, one after the other.
+constexpr int64_t kAlignBytes = 16;  // also in farandole/torch/gradients/device_memory.py
+
+// Pieces of memory that are to lie at offsets from one address.
 template <typename Memory>
 class Run {
  public:
-  void Add(Memory* piece, int64_t bytes) {
-    if (bytes == 0) return;
-    const auto at = reinterpret_cast<uintptr_t>(piece);
-    if (begin_ == nullptr) begin_ = piece;
-    if (piece == nullptr || (end_ != 0 && at != end_)) whole_ = false;
-    end_ = at + bytes;
+  void Add(Memory* piece, int64_t begin) {
+    if (piece == nullptr) whole_ = false;
+    if (!whole_) return;
+    // An address before the first piece need not be one.
+    const uintptr_t origin = reinterpret_cast<uintptr_t>(piece) - static_cast<uintptr_t>(begin);
+    if (first_ == nullptr) {
+      first_ = piece;
+      origin_ = origin;
+    }
+    whole_ = origin == origin_;
   }
-  // Null: there is nothing, or some lie elsewhere.
-  Memory* begin() const { return whole_ ? begin_ : nullptr; }
+  // Null: there is nothing, or some lie elsewhere. The first piece lies at offset 0.
+  Memory* begin() const { return whole_ ? first_ : nullptr; }
 
  private:
-  Memory* begin_ = nullptr;
-  uintptr_t end_ = 0;
+  Memory* first_ = nullptr;
+  uintptr_t origin_ = 0;
   bool whole_ = true;
 };
 
@@ -130,24 +136,39 @@ cuda::ncclDataType_t NcclType(DataType type) {
   }
 }
 
-Layout LayoutOf(DataType dtype, const std::vector<collective::Piece>& pieces) {
+Layout LayOut(DataType type, const std::vector<collective::Piece>& pieces) {
+  Layout layout;
+  for (const collective::Piece& piece : pieces) {
+    const int64_t begin = (layout.bytes + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+    layout.begins.push_back(begin);
+    if (piece.count == 0) continue;
+    const bool joins = !layout.calls.empty() && begin == layout.bytes;
+    if (!joins) layout.calls.push_back({begin, 0});
+    layout.calls.back().count += piece.count;
+    layout.bytes = begin + piece.count * SizeOf(type);
+  }
+  return layout;
+}
+
+Laid FindLaid(const Layout& layout, const std::vector<collective::Piece>& pieces) {
   Run<const void> inputs;
   Run<void> outputs;
-  for (const collective::Piece& piece : pieces) {
-    inputs.Add(piece.input, piece.count * SizeOf(dtype));
-    outputs.Add(piece.output, piece.count * SizeOf(dtype));
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (pieces[i].count == 0) continue;
+    inputs.Add(pieces[i].input, layout.begins[i]);
+    outputs.Add(pieces[i].output, layout.begins[i]);
   }
   return {inputs.begin(), outputs.begin()};
 }
 
-bool InputsAreApart(DataType dtype, const std::vector<collective::Piece>& pieces, const void* output) {
-  const int64_t element_bytes = SizeOf(dtype);
+bool InputsAreApart(DataType type, const Layout& layout, const std::vector<collective::Piece>& pieces,
+                    const void* output) {
   const auto begin = reinterpret_cast<uintptr_t>(output);
-  const uintptr_t end = begin + collective::CountOf(pieces) * element_bytes;
+  const uintptr_t end = begin + layout.bytes;
   return std::all_of(pieces.begin(), pieces.end(), [&](const collective::Piece& piece) {
     const auto input = reinterpret_cast<uintptr_t>(piece.input);
     return piece.count == 0 || piece.input == piece.output || input >= end ||
-           input + piece.count * element_bytes <= begin;
+           input + piece.count * SizeOf(type) <= begin;
   });
 }
 

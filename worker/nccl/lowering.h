@@ -11,8 +11,8 @@
 
 // What NCCL is asked for where a script asks for a collective: pure.
 //
-// Everything here but layouts follows from what is the same on all members. So all of them call NCCL with one type,
-// operation and count, also a member that adds zeros.
+// Everything here but where tensors lie follows from what is the same on all members. So all of them call NCCL with the
+// same types, operations and counts, also a member that adds zeros.
 namespace farandole::worker::nccl {
 
 // The products outside of NCCL of one tensor: as kernels::MovePiece.
@@ -47,16 +47,31 @@ Lowering Lower(const arithmetic::Reduction& how, const std::vector<collective::S
 // For the type of a Lowering, and to move bytes.
 cuda::ncclDataType_t NcclType(DataType type);
 
-// Where tensors lie, if that is one behind the other. Null: not so.
+// Tensors of a batch one behind the other. NCCL and our kernels move 16 bytes at a time only from addresses that are
+// multiples of that, so each begins at one. What is left out before the next may be somebody's: a call ends there.
 struct Layout {
+  struct Call {
+    int64_t begin;  // in bytes, as all offsets
+    int64_t count;  // elements
+  };
+  std::vector<int64_t> begins;  // of each tensor
+  std::vector<Call> calls;
+  int64_t bytes = 0;
+};
+// Of elements of `type`.
+Layout LayOut(DataType type, const std::vector<collective::Piece>& pieces);
+
+// Where tensors begin that lie so already. Null: they do not.
+struct Laid {
   const void* input = nullptr;
   void* output = nullptr;
 };
-Layout LayoutOf(DataType dtype, const std::vector<collective::Piece>& pieces);
+Laid FindLaid(const Layout& layout, const std::vector<collective::Piece>& pieces);
 
-// Whether all inputs can be moved to `output`, where the outputs lie one behind the other, in any order: an input lies
-// just at its own output, or outside of them all.
-bool InputsAreApart(DataType dtype, const std::vector<collective::Piece>& pieces, const void* output);
+// Whether all inputs, of elements of `type`, can be moved to `output`, where the outputs lie so, in any order: an input
+// lies just at its own output, or outside of them all.
+bool InputsAreApart(DataType type, const Layout& layout, const std::vector<collective::Piece>& pieces,
+                    const void* output);
 
 }  // namespace farandole::worker::nccl
 

@@ -90,43 +90,85 @@ TEST(LoweringTest, TruthValuesAreOrAndAnd) {
   EXPECT_EQ(NcclType(DataType::kBool), cuda::ncclUint8);
 }
 
-TEST(LayoutTest, OfTensorsOneBehindTheOther) {
-  float in[6] = {}, out[6] = {};
-  const Layout layout = LayoutOf(DataType::kFloat32, {{in, out, 2}, {nullptr, nullptr, 0}, {in + 2, out + 2, 4}});
-  EXPECT_EQ(layout.input, in);
-  EXPECT_EQ(layout.output, out);
-  EXPECT_EQ(LayoutOf(DataType::kFloat32, {{in, in, 6}}).output, in);
+// Lengths in elements, at no address.
+std::vector<collective::Piece> Pieces(const std::vector<int64_t>& counts) {
+  std::vector<collective::Piece> pieces;
+  for (const int64_t count : counts) pieces.push_back({nullptr, nullptr, count});
+  return pieces;
 }
 
-TEST(LayoutTest, OfOthersIsNone) {
-  float in[6] = {}, out[6] = {};
-  const auto of = [](const std::vector<collective::Piece>& pieces) { return LayoutOf(DataType::kFloat32, pieces); };
-  const Layout gap_before = of({{in, out, 2}, {in + 3, out + 2, 2}});
+TEST(LayoutTest, TensorsThatFill16BytesAreOneCall) {
+  const Layout layout = LayOut(DataType::kFloat32, Pieces({4, 0, 8, 3}));
+  EXPECT_EQ(layout.begins, (std::vector<int64_t>{0, 16, 16, 48}));
+  EXPECT_EQ(layout.bytes, 60);
+  ASSERT_EQ(layout.calls.size(), 1u);
+  EXPECT_EQ(layout.calls[0].begin, 0);
+  EXPECT_EQ(layout.calls[0].count, 15);
+}
+
+TEST(LayoutTest, OthersEndACall) {
+  const Layout layout = LayOut(DataType::kFloat16, Pieces({0, 5, 0, 8, 9, 0}));
+  EXPECT_EQ(layout.begins, (std::vector<int64_t>{0, 0, 16, 16, 32, 64}));
+  EXPECT_EQ(layout.bytes, 50);
+  ASSERT_EQ(layout.calls.size(), 2u);
+  EXPECT_EQ(layout.calls[0].begin, 0);
+  EXPECT_EQ(layout.calls[0].count, 5);
+  EXPECT_EQ(layout.calls[1].begin, 16);
+  EXPECT_EQ(layout.calls[1].count, 17);
+}
+
+TEST(LayoutTest, OfNothingIsEmpty) {
+  EXPECT_EQ(LayOut(DataType::kFloat64, {}).bytes, 0);
+  EXPECT_EQ(LayOut(DataType::kFloat64, Pieces({0, 0})).bytes, 0);
+  EXPECT_TRUE(LayOut(DataType::kFloat64, Pieces({0, 0})).calls.empty());
+}
+
+class LaidTest : public testing::Test {
+ protected:
+  static Laid Of(const std::vector<collective::Piece>& pieces) {
+    return FindLaid(LayOut(DataType::kFloat32, pieces), pieces);
+  }
+  static bool Apart(const std::vector<collective::Piece>& pieces, const void* output) {
+    return InputsAreApart(DataType::kFloat32, LayOut(DataType::kFloat32, pieces), pieces, output);
+  }
+
+  float in_[16] = {};
+  float out_[16] = {};
+};
+
+TEST_F(LaidTest, TensorsAtTheirPlacesAreFound) {
+  const Laid laid = Of({{in_, out_, 4}, {nullptr, nullptr, 0}, {in_ + 4, out_ + 4, 2}, {in_ + 8, out_ + 8, 1}});
+  EXPECT_EQ(laid.input, in_);
+  EXPECT_EQ(laid.output, out_);
+  EXPECT_EQ(Of({{in_, in_, 6}}).output, in_);
+}
+
+TEST_F(LaidTest, OthersAreNot) {
+  const Laid gap_before = Of({{in_, out_, 4}, {in_ + 5, out_ + 4, 2}});
   EXPECT_EQ(gap_before.input, nullptr);
-  EXPECT_EQ(gap_before.output, out);
-  const Layout gap_after = of({{in, out, 2}, {in + 2, out + 3, 2}});
-  EXPECT_EQ(gap_after.input, in);
+  EXPECT_EQ(gap_before.output, out_);
+  const Laid gap_after = Of({{in_, out_, 4}, {in_ + 4, out_ + 5, 2}});
+  EXPECT_EQ(gap_after.input, in_);
   EXPECT_EQ(gap_after.output, nullptr);
-  EXPECT_EQ(of({{in, out, 2}, {in + 3, out + 2, 1}, {in + 4, out + 3, 1}}).input, nullptr) << "a gap is not forgotten";
-  EXPECT_EQ(of({{in, out, 2}, {nullptr, nullptr, 2}}).input, nullptr) << "zeros";
-  EXPECT_EQ(of({{nullptr, out, 2}, {in, out + 2, 2}}).input, nullptr) << "zeros at first";
-  EXPECT_EQ(of({{nullptr, out, 2}, {in, out + 2, 2}}).output, out);
-  EXPECT_EQ(of({{in, nullptr, 2}}).output, nullptr) << "no result is wanted";
-  EXPECT_EQ(of({}).input, nullptr) << "nothing";
+  EXPECT_EQ(Of({{in_, out_, 2}, {in_ + 2, out_ + 4, 2}}).input, nullptr) << "not at 16 bytes";
+  EXPECT_EQ(Of({{in_, out_, 4}, {in_ + 8, out_ + 4, 4}, {in_ + 8, out_ + 8, 4}}).input, nullptr)
+      << "a gap is not forgotten";
+  EXPECT_EQ(Of({{in_, out_, 4}, {nullptr, nullptr, 4}}).input, nullptr) << "zeros";
+  EXPECT_EQ(Of({{nullptr, out_, 4}, {in_, out_ + 4, 2}}).input, nullptr) << "zeros at first";
+  EXPECT_EQ(Of({{nullptr, out_, 4}, {in_, out_ + 4, 2}}).output, out_);
+  EXPECT_EQ(Of({{in_, nullptr, 2}}).output, nullptr) << "no result is wanted";
+  EXPECT_EQ(Of({}).input, nullptr) << "nothing";
 }
 
-TEST(LayoutTest, InputsThatLieAmongTheOutputsOfOthersAreNotMoved) {
-  float at[8] = {}, in[4] = {};
-  const auto apart = [&at](const std::vector<collective::Piece>& pieces) {
-    return InputsAreApart(DataType::kFloat32, pieces, at + 2);
-  };
-  EXPECT_TRUE(apart({{in, at + 2, 2}, {in + 2, at + 4, 2}}));
-  EXPECT_TRUE(apart({{at + 2, at + 2, 2}, {in, at + 4, 2}})) << "at its own";
-  EXPECT_TRUE(apart({{at, at + 2, 2}, {at + 6, at + 4, 2}})) << "just before, and just behind";
-  EXPECT_TRUE(apart({{nullptr, at + 2, 4}})) << "zeros";
-  EXPECT_FALSE(apart({{at + 4, at + 2, 2}, {at + 2, at + 4, 2}}));
-  EXPECT_FALSE(apart({{at + 1, at + 2, 4}})) << "begins before";
-  EXPECT_FALSE(apart({{at + 5, at + 2, 4}})) << "ends behind";
+TEST_F(LaidTest, InputsThatLieAmongTheOutputsOfOthersAreNotMoved) {
+  float* const at = out_ + 4;
+  EXPECT_TRUE(Apart({{in_, at, 4}, {in_ + 4, at + 4, 2}}, at));
+  EXPECT_TRUE(Apart({{at, at, 4}, {in_, at + 4, 2}}, at)) << "at its own";
+  EXPECT_TRUE(Apart({{out_, at, 4}, {at + 6, at + 4, 2}}, at)) << "just before, and just behind";
+  EXPECT_TRUE(Apart({{nullptr, at, 4}}, at)) << "zeros";
+  EXPECT_FALSE(Apart({{at + 4, at, 4}, {at, at + 4, 4}}, at));
+  EXPECT_FALSE(Apart({{at - 1, at, 4}}, at)) << "begins before";
+  EXPECT_FALSE(Apart({{at + 3, at, 4}}, at)) << "ends behind";
 }
 
 }  // namespace

@@ -13,6 +13,8 @@ namespace farandole::worker::nccl {
 namespace {
 
 constexpr int64_t kCheckMs = 1;
+// NCCL's initialisation reads files and connects all with all; members that die meanwhile end it by an abort.
+constexpr int64_t kInitMsPerRank = 500;
 // What an abort may take, and then an aborted kernel to leave its device: NCCL's look at a flag in host memory.
 constexpr int64_t kAbortMs = 30000;
 constexpr int64_t kGiveUpMs = 10000;
@@ -114,13 +116,14 @@ absl::Status NcclCommunicator::MakeSide() {
 
 absl::Status NcclCommunicator::AwaitReady() {
   if (side_->ready()) return absl::OkStatus();
-  const TimePoint deadline = Now().PlusMs(group_.setup_timeout_ms);
-  return side_->AwaitReady([this, deadline] {
+  const int64_t limit_ms = group_.setup_timeout_ms + kInitMsPerRank * size();
+  const TimePoint deadline = Now().PlusMs(limit_ms);
+  return side_->AwaitReady([this, limit_ms, deadline] {
     absl::Status go_on = failure();
     if (go_on.ok() && deadline < Now()) {
-      go_on = absl::DeadlineExceededError(absl::StrCat("the initialisation of NCCL among ", size(),
-                                                       " ranks did not end within ", group_.setup_timeout_ms / 1000,
-                                                       " s; NCCL_DEBUG=INFO says how far it came"));
+      go_on = absl::DeadlineExceededError(absl::StrCat(
+          "the initialisation of NCCL among ", size(), " ranks did not end within ", limit_ms / 1000.0,
+          " s; NCCL_DEBUG=INFO says how far it came, FARANDOLE_START_TIMEOUT (--start-timeout) gives it more time"));
     }
     return go_on;
   });

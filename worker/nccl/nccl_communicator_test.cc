@@ -61,6 +61,7 @@ class NcclCommunicatorTest : public testing::TestWithParam<int> {
         Watch watch;
         collective::Group group = collective::TestGroup(ranks, position);
         group.op_timeout_ms = op_timeout_ms_;
+        group.setup_timeout_ms = setup_timeout_ms_;
         cuda::CudaDevice* const device = gpus_.device(gpu_of[position]);
         Made made = NcclCommunicator::Create(group, &bootstrap, device, SharedOf(&watch, position));
         check(&made, device);
@@ -85,6 +86,7 @@ class NcclCommunicatorTest : public testing::TestWithParam<int> {
   bool shares_devices_ = false;
   std::vector<std::string> host_ids_ = std::vector<std::string>(kGpus);
   uint32_t op_timeout_ms_ = 60000;
+  uint32_t setup_timeout_ms_ = 20000;
   cuda::FakeNccl* fake_;
 };
 
@@ -168,16 +170,19 @@ TEST_F(NcclFailureTest, ComesAfterWhatIsOnTheFrameworksStream) {
   });
 }
 
-// Tensors one behind the other are reduced where they lie: no kernel of ours, no buffer.
+// Tensors one behind the other are reduced where they lie: no kernel of ours, no buffer. What does not fill 16 bytes
+// is a call of its own in the same group.
 TEST_F(NcclFailureTest, ContiguousTensorsAreNotMoved) {
+  const int before = gpus_.fake().launches;
   RunAll(2, [](Member* member, NcclCommunicator*) {
-    cuda::FakeTensor tensor = member->Tensor(Operand(DataType::kFloat32, 20, member->own(), 1));
+    cuda::FakeTensor tensor = member->Tensor(Operand(DataType::kFloat32, 40, member->own(), 1));
     char* const data = static_cast<char*>(tensor.data());
     const arithmetic::Reduction how(DataType::kFloat32, ReduceOp::kSum, 1, 1, 0.5);
-    collective::Allreduce call{how, {{data, data, 5}, {data + 20, data + 20, 15}}};
+    collective::Allreduce call{how, {{data, data, 8}, {data + 32, data + 32, 5}, {data + 64, data + 64, 24}}};
     ASSERT_TRUE(member->Run(std::move(call)).ok());
   });
-  EXPECT_EQ(fake_->works, 2) << "one call of each member";
+  EXPECT_EQ(fake_->works, 2) << "one group of each member";
+  EXPECT_EQ(gpus_.fake().launches, before + 2);
 }
 
 // Packed into the places of their results, and reduced there: no buffer of ours, and nothing to be unpacked.
@@ -186,10 +191,10 @@ TEST_F(NcclFailureTest, OperandsOfResultsOneBehindTheOtherArePackedThere) {
   RunAll(2, [](Member* member, NcclCommunicator*) {
     const cuda::FakeTensor one = member->Tensor(Operand(DataType::kFloat32, 5, member->own(), 1));
     const cuda::FakeTensor other = member->Tensor(Operand(DataType::kFloat32, 15, member->own(), 1));
-    const cuda::FakeTensor results = member->Tensor(80);
+    const cuda::FakeTensor results = member->Tensor(92);
     char* const to = static_cast<char*>(results.data());
     const arithmetic::Reduction how(DataType::kFloat32, ReduceOp::kSum, 1, 1, 1.0 / 3);
-    collective::Allreduce call{how, {{one.data(), to, 5}, {other.data(), to + 20, 15}}};
+    collective::Allreduce call{how, {{one.data(), to, 5}, {other.data(), to + 32, 15}}};
     ASSERT_TRUE(member->Run(std::move(call)).ok());
   });
   EXPECT_EQ(gpus_.fake().launches, before + 4) << "of each member NCCL's kernel and one of ours";
@@ -281,6 +286,23 @@ TEST_F(NcclFailureTest, AbortEndsAnInitialisationToWhichNotAllCome) {
     const collective::Allreduce call{DataType::kInt32, {{tensor.data(), tensor.data(), 5}}};
     EXPECT_EQ(member->Run(call), absl::AbortedError("rank 1 has died"));
     aborts.join();
+    ended.Notify();
+  });
+}
+
+TEST_F(NcclFailureTest, AnInitialisationThatDoesNotEndHasABound) {
+  absl::Notification ended;
+  setup_timeout_ms_ = 1500;
+  fake_->at_rank = 0;
+  fake_->init_never_ends = true;
+  RunAll(2, [&ended](Member* member, NcclCommunicator*) {
+    if (member->own() == 1) return ended.WaitForNotification();
+    cuda::FakeTensor tensor = member->Tensor(20);
+    const collective::Allreduce call{DataType::kInt32, {{tensor.data(), tensor.data(), 5}}};
+    const absl::Status status = member->Run(call);
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("the initialisation of NCCL among 2 ranks did not end within 2.5 s; "));
     ended.Notify();
   });
 }

@@ -84,12 +84,20 @@ absl::StatusOr<cuda::ncclRedOp_t> Side::OpOf(const Lowering& lowering) {
   return comm_->ScaledSum(lowering.type, lowering.operand_factor);
 }
 
-absl::Status Side::AllreduceAt(const void* input, void* output, int64_t count, const Lowering& lowering, Kept* kept) {
+absl::Status Side::AllreduceAt(const void* input, void* output, const Layout& layout, const Lowering& lowering,
+                               Kept* kept) {
   const absl::StatusOr<cuda::ncclRedOp_t> op = OpOf(lowering);
   if (!op.ok()) return op.status();
   const absl::Status status =
       comm_->Enqueue("ncclAllReduce", [&](const cuda::NcclApi& api, ncclComm_t comm, cuda::CUstream stream) {
-        return api.ncclAllReduce(input, output, count, NcclType(lowering.type), *op, comm, stream);
+        Series series;
+        for (const Layout::Call& call : layout.calls) {
+          if (!series.ok()) break;
+          series.Add(api.ncclAllReduce(static_cast<const char*>(input) + call.begin,
+                                       static_cast<char*>(output) + call.begin, call.count, NcclType(lowering.type),
+                                       *op, comm, stream));
+        }
+        return series.result();
       });
   if (kept != nullptr) Mark(PhaseKind::kNccl, kept);
   return status;
@@ -97,54 +105,54 @@ absl::Status Side::AllreduceAt(const void* input, void* output, int64_t count, c
 
 absl::Status Side::Enqueue(const collective::Allreduce& call, Kept* kept) {
   const DataType dtype = call.how.dtype;
-  const int64_t count = collective::CountOf(call.pieces);
-  if (count == 0) return absl::OkStatus();
   const Lowering lowering = Lower(call.how, call.scales, call.pieces.size(), size_);
-  const Layout at = LayoutOf(dtype, call.pieces);
-  if (at.input != nullptr && at.output != nullptr && !lowering.Moves(dtype)) {
-    return AllreduceAt(at.input, at.output, count, lowering, kept);
-  }
+  const Layout layout = LayOut(lowering.type, call.pieces);
+  if (layout.bytes == 0) return absl::OkStatus();
   const bool same_type = lowering.type == dtype;
-  if (at.output != nullptr && same_type && lowering.after.empty() && InputsAreApart(dtype, call.pieces, at.output)) {
-    const absl::Status status = Pack(call, lowering, static_cast<char*>(at.output), kept);
-    return status.ok() ? AllreduceAt(at.output, at.output, count, lowering, kept) : status;
+  const Laid at = same_type ? FindLaid(layout, call.pieces) : Laid();
+  if (at.input != nullptr && at.output != nullptr && !lowering.Moves(dtype)) {
+    return AllreduceAt(at.input, at.output, layout, lowering, kept);
   }
-  const absl::StatusOr<char*> buffer = Buffer(count * SizeOf(lowering.type), kept);
+  if (at.output != nullptr && lowering.after.empty() && InputsAreApart(dtype, layout, call.pieces, at.output)) {
+    const absl::Status status = Pack(call, layout, lowering, static_cast<char*>(at.output), kept);
+    return status.ok() ? AllreduceAt(at.output, at.output, layout, lowering, kept) : status;
+  }
+  const absl::StatusOr<char*> buffer = Buffer(layout.bytes, kept);
   if (!buffer.ok()) return buffer.status();
-  const bool packed = at.input != nullptr && same_type && lowering.before.empty();
-  absl::Status status = packed ? absl::OkStatus() : Pack(call, lowering, *buffer, kept);
-  if (status.ok()) status = AllreduceAt(packed ? at.input : *buffer, *buffer, count, lowering, kept);
-  if (status.ok()) status = Unpack(call, lowering, *buffer, kept);
+  const bool packed = at.input != nullptr && lowering.before.empty();
+  absl::Status status = packed ? absl::OkStatus() : Pack(call, layout, lowering, *buffer, kept);
+  if (status.ok()) status = AllreduceAt(packed ? at.input : *buffer, *buffer, layout, lowering, kept);
+  if (status.ok()) status = Unpack(call, layout, lowering, *buffer, kept);
   return status;
 }
 
-absl::Status Side::Pack(const collective::Allreduce& call, const Lowering& lowering, char* to, Kept* kept) {
+absl::Status Side::Pack(const collective::Allreduce& call, const Layout& layout, const Lowering& lowering, char* to,
+                        Kept* kept) {
   std::vector<MovePiece> pieces;
   int64_t end = 0;
   for (size_t i = 0; i < call.pieces.size(); ++i) {
     const collective::Piece& piece = call.pieces[i];
     const Factors factors = FactorsOf(lowering.before, i);
-    if (piece.input != to || !factors.none()) {
-      end += piece.count;
-      pieces.push_back(PieceOf(AddressOf(piece.input), AddressOf(to), end, factors));
-    }
-    to += piece.count * SizeOf(lowering.type);
+    char* const place = to + layout.begins[i];
+    if (piece.input == place && factors.none()) continue;
+    end += piece.count;
+    pieces.push_back(PieceOf(AddressOf(piece.input), AddressOf(place), end, factors));
   }
   const absl::Status status = Move(call.how.dtype, lowering.type, pieces, kept);
   Mark(PhaseKind::kPacked, kept);
   return status;
 }
 
-absl::Status Side::Unpack(const collective::Allreduce& call, const Lowering& lowering, const char* buffer, Kept* kept) {
+absl::Status Side::Unpack(const collective::Allreduce& call, const Layout& layout, const Lowering& lowering,
+                          const char* buffer, Kept* kept) {
   std::vector<MovePiece> pieces;
   int64_t end = 0;
-  int64_t begin = 0;
   for (size_t i = 0; i < call.pieces.size(); ++i) {
-    const uint64_t from = AddressOf(buffer + begin * SizeOf(lowering.type));
-    begin += call.pieces[i].count;
-    if (call.pieces[i].output == nullptr) continue;
-    end += call.pieces[i].count;
-    pieces.push_back(PieceOf(from, AddressOf(call.pieces[i].output), end, FactorsOf(lowering.after, i)));
+    const collective::Piece& piece = call.pieces[i];
+    if (piece.output == nullptr) continue;
+    end += piece.count;
+    pieces.push_back(
+        PieceOf(AddressOf(buffer + layout.begins[i]), AddressOf(piece.output), end, FactorsOf(lowering.after, i)));
   }
   const absl::Status status = Move(lowering.type, call.how.dtype, pieces, kept);
   Mark(PhaseKind::kUnpacked, kept);
@@ -288,7 +296,8 @@ absl::Status Side::Adasum(const collective::Adasum& call, const std::vector<int6
   const std::vector<int64_t> received(size_, byte_counts[position_]);
   status = Enqueue(collective::Alltoall{data, operands, byte_counts, received}, kept);
   if (status.ok()) status = kernels_->AddAdasumProducts(call.dtype, share, comm_->stream());
-  const int64_t products = share.pieces * arithmetic::AdasumProducts(share.members);
+  Layout products;
+  products.calls.push_back({0, share.pieces * arithmetic::AdasumProducts(share.members)});
   if (status.ok()) status = AllreduceAt(share.products, share.products, products, {DataType::kFloat64}, nullptr);
   if (status.ok()) status = kernels_->FillAdasumWeights(share, comm_->stream());
   if (status.ok()) status = kernels_->AddWeighted(call.dtype, share, comm_->stream());

@@ -66,12 +66,14 @@ class Side {
                       kernels::AdasumCall share, Kept* kept);
 
   absl::StatusOr<cuda::ncclRedOp_t> OpOf(const Lowering& lowering);
-  // `kept`: of an allreduce, for its times.
-  absl::Status AllreduceAt(const void* input, void* output, int64_t count, const Lowering& lowering, Kept* kept);
-  // Tensors to `to`, one behind the other, but for those that are there.
-  absl::Status Pack(const collective::Allreduce& call, const Lowering& lowering, char* to, Kept* kept);
+  // From `input` to `output`, where they lie as `layout` has it; in one group. `kept`: of an allreduce, for its times.
+  absl::Status AllreduceAt(const void* input, void* output, const Layout& layout, const Lowering& lowering, Kept* kept);
+  // Tensors to `to`, but for those that are there.
+  absl::Status Pack(const collective::Allreduce& call, const Layout& layout, const Lowering& lowering, char* to,
+                    Kept* kept);
   // The other way round.
-  absl::Status Unpack(const collective::Allreduce& call, const Lowering& lowering, const char* buffer, Kept* kept);
+  absl::Status Unpack(const collective::Allreduce& call, const Layout& layout, const Lowering& lowering,
+                      const char* buffer, Kept* kept);
   absl::Status Move(DataType from, DataType to, const std::vector<kernels::MovePiece>& pieces, Kept* kept);
   // At least so large; the same as before if it may be: what uses it comes one after the other on the stream.
   absl::StatusOr<char*> Buffer(int64_t bytes, Kept* kept);
