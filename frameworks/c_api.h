@@ -100,6 +100,12 @@ FARANDOLE_API int farandole_gpu_library(int which, const char* wheel, int* numbe
 // the thread.
 FARANDOLE_API const char* farandole_gpu_failure(void);
 
+// How a framework gives up memory of a CUDA device that it keeps for later: called where there is not enough for what
+// is needed here, which is tried once more then. From the thread that executes ("farandole-exec"), with no lock of ours
+// held; must not throw, call nothing of this library, and need no lock that a thread holds which calls
+// farandole_shutdown_poll. NULL: nobody is asked. Counts for the process, also before init.
+FARANDOLE_API void farandole_gpu_set_reclaim(void (*reclaim)(int device));
+
 // The RDMA ports over which collectives go between hosts, or would go, by what the environment says; also before init.
 // FARANDOLE_OK: `*text` names them, valid until the next such call of the thread. FARANDOLE_UNAVAILABLE: none can be
 // used; FARANDOLE_INVALID_ARGUMENT: a variable names what is not there; farandole_last_error() says why.

@@ -70,6 +70,8 @@ extern "C" int farandole_gpu_library(int which, const char* wheel, int* number, 
   return Used();
 }
 
+extern "C" void farandole_gpu_set_reclaim(void (*reclaim)(int device)) { farandole::worker::SetGpuReclaim(reclaim); }
+
 extern "C" const char* farandole_gpu_failure(void) {
   thread_local std::string failure;
   failure = farandole::worker::GpuFailure();

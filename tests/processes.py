@@ -223,19 +223,19 @@ def launching(folder: Path, processes: int, body: str, *options: str, **variable
         yield job
 
 
-def launch_file(folder: Path, processes: int, name: str, *arguments: str) -> Job:
+def launch_file(folder: Path, processes: int, name: str, *arguments: str, **variables: str) -> Job:
     """Runs a script of tests/multiprocess with `farandole run`, or with plain python if `processes` is 0."""
     script = [sys.executable, str(ROOT / "tests" / "multiprocess" / name), *arguments]
     command = launch_command(processes, *script) if processes else script
-    with running(command, folder) as job:
+    with running(command, folder, variables) as job:
         job.wait()
     return job
 
 
-def run_cases(folder: Path, size: int, name: str, *arguments: str) -> Job:
+def run_cases(folder: Path, size: int, name: str, *arguments: str, **variables: str) -> Job:
     """Runs a script of tests/multiprocess whose ranks say `passed CASE` of each of its cases, or `left out CASE` where
     this torch cannot do it, which pytest lists as a warning."""
-    job = launch_file(folder, size, name, *arguments)
+    job = launch_file(folder, size, name, *arguments, **variables)
     assert job.wait() == 0, job.report()
     cases = re.findall(r"^def (case_\w+)", (ROOT / "tests" / "multiprocess" / name).read_text(), re.MULTILINE)
     left_out = job.lines("left out ")

@@ -59,6 +59,8 @@ class Gpus {
 
 std::string GpuFailure() { return cuda::FirstLoss(); }
 
+void SetGpuReclaim(cuda::Reclaim* reclaim) { cuda::SetReclaim(reclaim); }
+
 absl::StatusOr<cuda::CudaDevice*> GpuDevice(int ordinal) { return Gpus::Get().Device(ordinal); }
 
 absl::StatusOr<const kernels::Kernels*> GpuKernels(cuda::CudaDevice* device) { return Gpus::Get().Kernels(device); }

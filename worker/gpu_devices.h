@@ -21,6 +21,9 @@ absl::StatusOr<const kernels::Kernels*> GpuKernels(cuda::CudaDevice* device);
 // As cuda::FirstLoss.
 std::string GpuFailure();
 
+// As cuda::SetReclaim.
+void SetGpuReclaim(cuda::Reclaim* reclaim);
+
 // What communicators by NCCL need; `watch` outlives them. The codes of Nccl(), also where there is no driver.
 absl::StatusOr<nccl::Resources> NcclResources(nccl::Watch* watch);
 

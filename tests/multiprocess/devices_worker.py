@@ -17,7 +17,9 @@ os.environ["NCCL_HOSTID"] = str(os.getpid())
 import fake_devices  # noqa: E402
 from fake_devices import ALL, SUM, Array, Here, collectives  # noqa: E402
 
+from farandole import process_sets  # noqa: E402
 from farandole.core import handles  # noqa: E402
+from farandole.library import gpus  # noqa: E402
 from farandole.process import basics  # noqa: E402
 from farandole.session import init  # noqa: E402
 
@@ -70,24 +72,63 @@ def case_the_same_name_again_and_again() -> None:
 
 
 def case_another_stream_than_that_of_the_submission() -> None:
-    submitted_on = Here.now
+    submitted_on = Here.now()
     handle = handles.track(*collectives.allgather(Array.of([1.0]), "elsewhere", ALL))
-    Here.now = fake_devices.driver.stream()
+    Here.streams[0] = fake_devices.driver.stream()
     assert handles.synchronize(handle).tolist() == [1.0] * size
-    Here.now = submitted_on
+    Here.streams[0] = submitted_on
 
 
 def case_memory_of_another_stream_lives_as_long_as_it_is_used() -> None:
-    submitted_on = Here.now
+    submitted_on = Here.now()
     for step in range(20):
         # Nothing on the stream of this memory waits for the device, which frees it there.
         handle = handles.track(
             *collectives.allreduce(Array.of([1.0] * 1000), True, f"elsewhere {step}", SUM, 1.0, 1.0, ALL)
         )
-        Here.now = fake_devices.driver.stream()
+        Here.streams[0] = fake_devices.driver.stream()
         handles.synchronize(handle)
-        Here.now = submitted_on
+        Here.streams[0] = submitted_on
     handles.settle()
+
+
+def case_a_device_of_each_process_set() -> None:
+    some = process_sets.add_process_set(list(range(size - 1))) if size > 1 else None
+    for step in range(30):
+        begun = []
+        for device, members in enumerate([ALL, some]):
+            if members is None or not members.included():
+                continue
+            with Here.on_device(device):
+                array = Array.of([float(rank), step])
+                call = collectives.allreduce(array, True, f"of device {device}", SUM, 1.0, 1.0, members)
+                begun.append((device, members.size(), array, handles.track(*call)))
+        # Both are under way.
+        for device, members_size, array, handle in begun:
+            handles.synchronize(handle)
+            with Here.on_device(device):
+                assert array.tolist() == [sum(range(members_size)), step * members_size]
+    if some is not None:
+        process_sets.remove_process_set(some)
+
+
+def case_what_a_framework_keeps_is_given_up() -> None:
+    count, asked = 100_000, []
+    kept = [Array(count * size) for _ in range(3)]
+
+    def give_up(device: int) -> None:
+        asked.append(device)
+        kept.clear()
+        fake_devices.driver.call("cuStreamSynchronize", Here.streams[device])
+
+    gpus.set_reclaim(give_up)
+    mine = Array.of([float(rank)] * count)
+    handles.settle()
+    fake_devices.limit_memory(0)
+    gathered = handles.synchronize(handles.track(*collectives.allgather(mine, "large rows", ALL)))
+    fake_devices.limit_memory(-1)
+    gpus.set_reclaim(lambda device: None)
+    assert asked == [0] and gathered.tolist()[::count] == [float(each) for each in range(size)]
 
 
 def case_nothing_is_kept_for_ever() -> None:

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "worker/cuda/driver.h"
 #include "worker/cuda/nccl_library.h"
@@ -15,6 +17,7 @@ using worker::cuda::ncclComm_t;
 using worker::cuda::ncclConfig_t;
 using worker::cuda::NcclLibrary;
 using worker::cuda::NcclPlaces;
+using worker::cuda::ncclResult_t;
 using worker::cuda::ncclUniqueId;
 
 // NVIDIA's libnccl, as its wheel brings it.
@@ -71,11 +74,20 @@ TEST_F(RealNcclTest, InitialisesOrSaysWhyNot) {
   const worker::cuda::NcclApi& api = (*library_)->api();
   ncclUniqueId id = {};
   ASSERT_TRUE((*library_)->ToStatus(api.ncclGetUniqueId(&id), "ncclGetUniqueId").ok());
+  // As the product does.
   ncclConfig_t config;
-  config.blocking = 1;
+  config.blocking = 0;
   ncclComm_t comm = nullptr;
-  const absl::Status status =
-      (*library_)->ToStatus(api.ncclCommInitRankConfig(&comm, 1, id, 0, &config), "ncclCommInitRankConfig");
+  ncclResult_t result = api.ncclCommInitRankConfig(&comm, 1, id, 0, &config);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (result == worker::cuda::ncclInProgress && std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::yield();
+    ncclResult_t of_comm = worker::cuda::ncclSuccess;
+    const ncclResult_t asked = api.ncclCommGetAsyncError(comm, &of_comm);
+    result = asked == worker::cuda::ncclSuccess ? of_comm : asked;
+  }
+  ASSERT_NE(result, worker::cuda::ncclInProgress);
+  const absl::Status status = (*library_)->ToStatus(result, "ncclCommInitRankConfig");
   if (HasDevice()) {
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_TRUE((*library_)->ToStatus(api.ncclCommAbort(comm), "ncclCommAbort").ok());

@@ -1,6 +1,7 @@
 #include "worker/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <utility>
 
@@ -35,6 +36,8 @@ bool IsSticky(CUresult result) {
   return std::find(std::begin(kStickyResults), std::end(kStickyResults), static_cast<int>(result)) !=
          std::end(kStickyResults);
 }
+
+std::atomic<Reclaim*> reclaim_memory{nullptr};
 
 // CUDA's own state is that of the process, too.
 class Losses {
@@ -211,10 +214,13 @@ absl::StatusOr<std::shared_ptr<void>> CudaDevice::Allocate(int64_t bytes, CUstre
   const Current current(this);
   CUdeviceptr memory = 0;
   const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
-  CUresult result = api().cuMemAllocAsync(&memory, size, made_on);
-  // The other call waits for the whole device, and so does its counterpart.
-  const bool in_order = result != CUDA_ERROR_NOT_SUPPORTED;
-  if (!in_order) result = api().cuMemAlloc(&memory, size);
+  bool in_order = true;
+  CUresult result = TryAllocate(&memory, size, made_on, &in_order);
+  Reclaim* const reclaim = reclaim_memory;
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && reclaim != nullptr) {
+    reclaim(ordinal_);
+    result = TryAllocate(&memory, size, made_on, &in_order);
+  }
   const absl::Status status = ToStatus(result, in_order ? "cuMemAllocAsync" : "cuMemAlloc");
   if (absl::IsResourceExhausted(status)) {
     return absl::ResourceExhaustedError(
@@ -231,6 +237,13 @@ absl::StatusOr<std::shared_ptr<void>> CudaDevice::Allocate(int64_t bytes, CUstre
       api().cuMemFreeAsync(address, nullptr);
     }
   });
+}
+
+CUresult CudaDevice::TryAllocate(CUdeviceptr* memory, size_t bytes, CUstream stream, bool* in_order) const {
+  const CUresult result = api().cuMemAllocAsync(memory, bytes, stream);
+  // The other call waits for the whole device, and so does its counterpart.
+  *in_order = result != CUDA_ERROR_NOT_SUPPORTED;
+  return *in_order ? result : api().cuMemAlloc(memory, bytes);
 }
 
 absl::Status CudaDevice::Copy(void* to, const void* from, int64_t bytes, void* stream) {
@@ -255,5 +268,7 @@ absl::Status CudaDevice::Lost(absl::string_view what) const {
 }
 
 std::string FirstLoss() { return Losses::Get().first(); }
+
+void SetReclaim(Reclaim* reclaim) { reclaim_memory = reclaim; }
 
 }  // namespace farandole::worker::cuda

@@ -122,6 +122,8 @@ class CudaDevice final : public device::Device {
   CudaDevice(const Driver* driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   absl::Status Init();
   absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes, CUstream made_on, CUstream freed_on);
+  // `in_order`: of the stream.
+  CUresult TryAllocate(CUdeviceptr* memory, size_t bytes, CUstream stream, bool* in_order) const;
   absl::StatusOr<CUstream> MemoryStream();
   absl::StatusOr<CUevent> TakeEvent();
   void GiveBack(CUevent event);
@@ -146,6 +148,11 @@ class CudaDevice final : public device::Device {
 
 // What the first device that has failed for good in this process has said; empty: none has. Any thread.
 std::string FirstLoss();
+
+// How others in this process give up what they keep of a device's memory for later (the caches of frameworks), by its
+// ordinal. Allocate calls it where there is not enough, and tries again. Null: nobody does. Any thread.
+using Reclaim = void(int ordinal);
+void SetReclaim(Reclaim* reclaim);
 
 }  // namespace farandole::worker::cuda
 

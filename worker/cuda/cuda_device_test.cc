@@ -145,6 +145,42 @@ TEST_F(CudaDeviceTest, GivesMemoryAlsoWhereItHasNoOrder) {
   fake_->async_memory_result = CUDA_SUCCESS;
 }
 
+// What a framework keeps for its next tensors; 0: nothing.
+CUdeviceptr cached = 0;
+int times_asked = 0;
+const DriverApi* framework = nullptr;
+void GiveUpCache(int ordinal) {
+  EXPECT_EQ(ordinal, 0);
+  ++times_asked;
+  if (cached != 0) EXPECT_EQ(framework->cuMemFree(std::exchange(cached, 0)), CUDA_SUCCESS);
+}
+
+TEST_F(CudaDeviceTest, WhatOthersKeepIsGivenUpWhereMemoryIsShort) {
+  const auto stream = CudaStream::Make(device_.get()).value();
+  framework = &device_->api();
+  SetReclaim(GiveUpCache);
+  fake_->device_bytes_max = 12;
+  for (const CUresult async : {CUDA_SUCCESS, CUDA_ERROR_NOT_SUPPORTED}) {
+    fake_->async_memory_result = async;
+    times_asked = 0;
+    {
+      const CudaDevice::Current current(device_.get());
+      ASSERT_EQ(framework->cuMemAlloc(&cached, 8), CUDA_SUCCESS);
+    }
+    EXPECT_TRUE(device_->Allocate(4, stream->get()).ok());
+    EXPECT_EQ(times_asked, 0) << "there is enough";
+    EXPECT_EQ(framework->cuStreamSynchronize(stream->get()), CUDA_SUCCESS);
+    EXPECT_TRUE(device_->Allocate(12, stream->get()).ok());
+    EXPECT_EQ(times_asked, 1);
+    EXPECT_EQ(framework->cuStreamSynchronize(stream->get()), CUDA_SUCCESS);
+    EXPECT_TRUE(absl::IsResourceExhausted(device_->Allocate(13, stream->get()).status()));
+    EXPECT_EQ(times_asked, 2) << "once for each";
+  }
+  SetReclaim(nullptr);
+  fake_->async_memory_result = CUDA_SUCCESS;
+  fake_->device_bytes_max = FakeCuda::kUnlimited;
+}
+
 // A script may let its stream go before the result that was made there.
 TEST_F(CudaDeviceTest, FreesMemoryOfAStreamThatIsGone) {
   auto stream = CudaStream::Make(device_.get()).value();

@@ -166,6 +166,8 @@ void FakeNcclCommunicator::Visited(Work* work, bool first) {
     WaitLocked(&lock, [work] { return work->done; });
   } else {
     const int last = Concerned() ? knobs_->async_error_after.load() : FakeNccl::kNever;
+    // Set when so many had ended already.
+    if (last >= 0 && last <= ended_) FailLocked(knobs_->async_error, knobs_->async_text.load());
     const auto may_run = [&] {
       return work->come == work->streams.size() && ended_ == work->number && (last < 0 || work->number < last);
     };

@@ -33,6 +33,7 @@ DIMENSIONS_MAX = 64
 SLICE_MS = 50
 
 _SHAPE = POINTER(c_int64)
+RECLAIM = ctypes.CFUNCTYPE(None, c_int)
 # Calls that may wait release the interpreter's lock, all others keep it: they take no longer than releasing it would.
 _WAITING = {
     "farandole_init_begin": (c_int, []),
@@ -48,6 +49,7 @@ _WAITING = {
     "farandole_callbacks_withdraw": (c_int, [c_int, c_int]),
     "farandole_memory_allocate": (c_int, [c_uint32, c_int64, POINTER(c_void_p)]),
     "farandole_gpu_failure": (c_char_p, []),
+    "farandole_gpu_set_reclaim": (None, [RECLAIM]),
     "farandole_gpu_library": (c_int, [c_int, c_char_p, POINTER(c_int), POINTER(c_char_p)]),
     "farandole_rdma_ports": (c_int, [POINTER(c_char_p)]),
 }

@@ -5,11 +5,15 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
-from typing import NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from farandole.library import abi
 
 _CUDA_DRIVER, _CUDA_DEVICES, _NCCL = 1, 2, 3
+
+
+# What the library calls has to live as long as it may.
+_reclaim: Any = None
 
 
 class Found(NamedTuple):
@@ -42,6 +46,17 @@ def cuda_devices() -> Found:
 def nccl() -> Found:
     """NCCL: its number is 22809 where its text is "NCCL 2.28.9 (PATH)". One that is found is loaded."""
     return _find(_NCCL, nccl_of_wheel())
+
+
+def set_reclaim(reclaim: Callable[[int], object]) -> None:
+    """Lets the library call `reclaim(device)` where a GPU has not enough memory for what it needs; then it tries again.
+
+    Args:
+        reclaim: gives up what a framework keeps there for later. It runs in a thread of the library.
+    """
+    global _reclaim
+    _reclaim = abi.RECLAIM(reclaim)
+    abi.load().gpu_set_reclaim(_reclaim)
 
 
 def failure() -> str:

@@ -83,6 +83,7 @@ def takes_cuda() -> bool:
     if torch.version.cuda is None or not gpus.cuda_driver().number:
         return False
     gpus.nccl()
+    gpus.set_reclaim(lambda device: torch.cuda.empty_cache())
     return True
 
 
