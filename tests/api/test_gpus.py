@@ -8,8 +8,10 @@ from pathlib import Path
 
 import processes
 import pytest
+import torch
 
 from farandole.library import gpus
+from farandole.torch import memory
 
 
 def test_check_build_says_what_is_missing(tmp_path: Path) -> None:
@@ -33,6 +35,37 @@ def test_check_build_without_the_library_says_so(tmp_path: Path) -> None:
     assert job.process.returncode == 0, job.report()
     assert "[ ] CUDA: farandole cannot load its library: " in job.stdout
     assert "[ ] NCCL: farandole cannot load its library: " in job.stdout
+
+
+def test_what_torch_caches_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: asked.append("given up"))
+    memory._give_up_cache(0)
+
+    def refuse() -> None:
+        asked.append("refused")
+        raise RuntimeError("a graph is being captured")
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", refuse)
+    memory._give_up_cache(0)
+    assert asked == ["given up", "refused"]
+
+
+def test_nobody_is_asked_for_memory_when_the_process_ends(tmp_path: Path) -> None:
+    body = """
+    import atexit, gc
+    from farandole.library import abi, gpus
+    seen = []
+    library = abi.load()
+    set_reclaim = library.gpu_set_reclaim
+    library.gpu_set_reclaim = lambda reclaim: (seen.append(bool(reclaim)), set_reclaim(reclaim))
+    atexit.register(lambda: print("told", seen, flush=True))
+    gpus.set_reclaim(lambda device: None)
+    gpus.set_reclaim(print)
+    raise SystemExit(3)
+    """
+    job = processes.python(tmp_path, body)
+    assert job.process.returncode == 3 and job.lines("told ") == ["[True, True, False]"], job.report()
 
 
 def test_the_wheel_of_nccl_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

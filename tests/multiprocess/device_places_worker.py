@@ -67,6 +67,41 @@ def be_late() -> None:
     library.submit = lambda *arguments: handles.on_device(device, lambda: submit(*arguments))
 
 
+def check_layout() -> None:
+    """What NCCL could not move by 16 bytes at a time lies apart from the rest."""
+    places = device_memory.lay_out([torch.zeros(count) for count in (5, 4, 3, 8, 1)])
+    odd_1, whole_1, odd_2, whole_2, odd_3 = (each.address for each in places if each is not None)
+    assert (whole_2 - whole_1, whole_1 % 16) == (16, 0)
+    assert (odd_2 - odd_1, odd_3 - odd_1) == (20, 32)
+
+
+def check_streams() -> None:
+    """torch is told once of each other stream that works on places, also where gradients lie there already."""
+    told: list[int] = []
+    kept: list[torch.Tensor] = []
+    stream = device_memory._stream(0)
+
+    def work_on(other: int) -> None:
+        device_memory._stream = lambda device: other
+
+    parameter = nn.Parameter(torch.zeros(4))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.1), [("on streams", parameter)])
+    torch.cuda.current_stream, current_stream = lambda device: device_memory._stream(device), torch.cuda.current_stream
+    for step, on in enumerate([stream, stream, stream, 7, 7, 8, 7, stream]):
+        work_on(on)
+        parameter.sum().backward()
+        place = optimizer._reducer.slots[0].place
+        assert place.holds(parameter.grad) == (step > 0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=step < 2)
+        if step == 0:
+            kept.append(place._flat.tensor)
+            place._flat.tensor = type("Memory", (), {"record_stream": staticmethod(told.append)})
+    torch.cuda.current_stream = current_stream
+    work_on(stream)
+    assert told == [7, 8], told
+
+
 def check_places() -> None:
     """From the second step on all gradients lie one behind the other, in the order in which they have come."""
     hvd.init()
@@ -97,10 +132,10 @@ def check_places() -> None:
         elif step in (1, 2, 3):
             for dtype in (torch.float32, torch.float64):
                 first, second = (parameter for parameter in came if parameter.dtype is dtype)
-                to_next = second.grad.data_ptr() - first.grad.data_ptr()
-                assert to_next % 16 == 0 and 0 <= to_next - first.numel() * first.element_size() < 16
+                assert second.grad.data_ptr() == first.grad.data_ptr() + first.numel() * first.element_size()
         optimizer.step()
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), (hvd.broadcast(p, 1) for p in model.parameters())))
+    check_streams()
     hvd.shutdown()
 
 
@@ -109,6 +144,7 @@ device_memory.fits = place.fits
 device_memory._bytes_of = bytes_of
 device_memory._stream = lambda device: 0
 if len(sys.argv) == 1:
+    check_layout()
     check_places()
     print("checked places", flush=True)
 else:

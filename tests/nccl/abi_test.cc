@@ -63,6 +63,7 @@ TEST(Abi, FunctionsOfTheDriver) {
   EXPECT_TRUE((kSame<decltype(&::cuEventRecord), decltype(ours::DriverApi::cuEventRecord)>));
   EXPECT_TRUE((kSame<decltype(&::cuEventQuery), decltype(ours::DriverApi::cuEventQuery)>));
   EXPECT_TRUE((kSame<decltype(&::cuEventElapsedTime), decltype(ours::DriverApi::cuEventElapsedTime)>));
+  EXPECT_TRUE((kSame<decltype(&::cuMemGetInfo), decltype(ours::DriverApi::cuMemGetInfo)>));
   EXPECT_TRUE((kSame<decltype(&::cuMemAlloc), decltype(ours::DriverApi::cuMemAlloc)>));
   EXPECT_TRUE((kSame<decltype(&::cuMemFree), decltype(ours::DriverApi::cuMemFree)>));
   EXPECT_TRUE((kSame<decltype(&::cuMemAllocAsync), decltype(ours::DriverApi::cuMemAllocAsync)>));

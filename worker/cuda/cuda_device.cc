@@ -1,7 +1,6 @@
 #include "worker/cuda/cuda_device.h"
 
 #include <algorithm>
-#include <atomic>
 #include <iterator>
 #include <utility>
 
@@ -37,7 +36,17 @@ bool IsSticky(CUresult result) {
          std::end(kStickyResults);
 }
 
-std::atomic<Reclaim*> reclaim_memory{nullptr};
+// Held while it runs.
+ABSL_CONST_INIT absl::Mutex reclaim_mutex(absl::kConstInit);
+Reclaim* reclaim_memory ABSL_GUARDED_BY(reclaim_mutex) = nullptr;
+
+// False: nobody could be asked.
+bool AskForMemory(int ordinal) {
+  absl::MutexLock lock(&reclaim_mutex);
+  if (reclaim_memory == nullptr) return false;
+  reclaim_memory(ordinal);
+  return true;
+}
 
 // CUDA's own state is that of the process, too.
 class Losses {
@@ -216,9 +225,7 @@ absl::StatusOr<std::shared_ptr<void>> CudaDevice::Allocate(int64_t bytes, CUstre
   const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
   bool in_order = true;
   CUresult result = TryAllocate(&memory, size, made_on, &in_order);
-  Reclaim* const reclaim = reclaim_memory;
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && reclaim != nullptr) {
-    reclaim(ordinal_);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && AskForMemory(ordinal_)) {
     result = TryAllocate(&memory, size, made_on, &in_order);
   }
   const absl::Status status = ToStatus(result, in_order ? "cuMemAllocAsync" : "cuMemAlloc");
@@ -237,6 +244,13 @@ absl::StatusOr<std::shared_ptr<void>> CudaDevice::Allocate(int64_t bytes, CUstre
       api().cuMemFreeAsync(address, nullptr);
     }
   });
+}
+
+void CudaDevice::MakeRoom(int64_t bytes) const {
+  const Current current(this);
+  size_t free = 0, total = 0;
+  const bool known = api().cuMemGetInfo(&free, &total) == CUDA_SUCCESS;
+  if (known && free < static_cast<size_t>(bytes)) AskForMemory(ordinal_);
 }
 
 CUresult CudaDevice::TryAllocate(CUdeviceptr* memory, size_t bytes, CUstream stream, bool* in_order) const {
@@ -269,6 +283,9 @@ absl::Status CudaDevice::Lost(absl::string_view what) const {
 
 std::string FirstLoss() { return Losses::Get().first(); }
 
-void SetReclaim(Reclaim* reclaim) { reclaim_memory = reclaim; }
+void SetReclaim(Reclaim* reclaim) {
+  absl::MutexLock lock(&reclaim_mutex);
+  reclaim_memory = reclaim;
+}
 
 }  // namespace farandole::worker::cuda

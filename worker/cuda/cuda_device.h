@@ -86,6 +86,9 @@ class CudaDevice final : public device::Device {
     return Allocate(bytes, stream, stream);
   }
 
+  // Before others in this process need so much: asks for it (SetReclaim) where there is less.
+  void MakeRoom(int64_t bytes) const;
+
   // So that the next recording needs no memory: when something is enqueued already, its failure would leave nobody to
   // say when that has ended.
   absl::Status ReserveEvent();
@@ -150,7 +153,8 @@ class CudaDevice final : public device::Device {
 std::string FirstLoss();
 
 // How others in this process give up what they keep of a device's memory for later (the caches of frameworks), by its
-// ordinal. Allocate calls it where there is not enough, and tries again. Null: nobody does. Any thread.
+// ordinal. Allocate calls it where there is not enough, and tries again; a capture in another thread is not spoilt by
+// what it frees. Null: nobody does. Any thread; when SetReclaim returns, what was set before does not run any more.
 using Reclaim = void(int ordinal);
 void SetReclaim(Reclaim* reclaim);
 

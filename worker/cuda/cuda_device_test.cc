@@ -176,6 +176,10 @@ TEST_F(CudaDeviceTest, WhatOthersKeepIsGivenUpWhereMemoryIsShort) {
     EXPECT_TRUE(absl::IsResourceExhausted(device_->Allocate(13, stream->get()).status()));
     EXPECT_EQ(times_asked, 2) << "once for each";
   }
+  device_->MakeRoom(12);
+  EXPECT_EQ(times_asked, 2);
+  device_->MakeRoom(13);
+  EXPECT_EQ(times_asked, 3) << "for others";
   SetReclaim(nullptr);
   fake_->async_memory_result = CUDA_SUCCESS;
   fake_->device_bytes_max = FakeCuda::kUnlimited;

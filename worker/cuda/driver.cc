@@ -75,6 +75,7 @@ void FindStreams(Finder* find, DriverApi* api) {
 }
 
 void FindMemory(Finder* find, DriverApi* api) {
+  find->Required("cuMemGetInfo", &api->cuMemGetInfo);
   find->Required("cuMemAlloc", &api->cuMemAlloc);
   find->Required("cuMemFree", &api->cuMemFree);
   find->Required("cuMemAllocAsync", &api->cuMemAllocAsync);

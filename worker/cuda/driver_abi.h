@@ -125,6 +125,7 @@ struct DriverApi {
   CUresult (*cuEventQuery)(CUevent event);
   CUresult (*cuEventElapsedTime)(float* ms, CUevent start, CUevent end);
 
+  CUresult (*cuMemGetInfo)(size_t* free, size_t* total);
   CUresult (*cuMemAlloc)(CUdeviceptr* memory, size_t bytes);
   CUresult (*cuMemFree)(CUdeviceptr memory);
   // In the order of a stream. Not every device has them (CUDA_ERROR_NOT_SUPPORTED).

@@ -1,5 +1,6 @@
 #include "worker/cuda/fake_cuda.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -116,6 +117,14 @@ CUresult MemFree(CUdeviceptr memory) {
 }
 
 // The memory is there at once, and goes in the order of the stream.
+// Unlimited ones have as much as a large one.
+CUresult MemGetInfo(size_t* free, size_t* total) {
+  if (FakeCudaState::Context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *total = std::min<size_t>(State().device_bytes_max, size_t{80} << 30);
+  *free = *total - std::min<size_t>(*total, State().live_device_bytes);
+  return CUDA_SUCCESS;
+}
+
 CUresult MemAllocAsync(CUdeviceptr* memory, size_t bytes, CUstream stream) {
   if (State().async_memory_result != CUDA_SUCCESS) return State().async_memory_result;
   return FakeCudaMemory::Get().Allocate(memory, bytes, CUstream_st::Resolve(stream)->device());
@@ -237,6 +246,7 @@ void AddStreams(FakeCudaEntryPoints* all) {
 void AddMemory(FakeCudaEntryPoints* all) {
   all->Add<MemAlloc>("cuMemAlloc", &DriverApi::cuMemAlloc);
   all->AddRelease<MemFree>("cuMemFree", &DriverApi::cuMemFree);
+  all->Add<MemGetInfo>("cuMemGetInfo", &DriverApi::cuMemGetInfo);
   all->Add<MemAllocAsync>("cuMemAllocAsync", &DriverApi::cuMemAllocAsync);
   all->AddRelease<MemFreeAsync>("cuMemFreeAsync", &DriverApi::cuMemFreeAsync);
   all->Add<MemHostAlloc>("cuMemHostAlloc", &DriverApi::cuMemHostAlloc);

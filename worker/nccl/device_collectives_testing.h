@@ -104,47 +104,55 @@ inline void CheckAllreduces(Member* member) {
   }
 }
 
-// Results one behind the other, operands elsewhere, but for one that is where its result will be; and the other way
-// round. What is left out between them is somebody else's.
+// Tensors as they lie for a batch, those that do not fill 16 bytes apart from the others: results, or operands, or
+// both, or neither, on each member otherwise. What is beside them is somebody else's.
 inline void CheckPlaces(Member* member) {
-  const int64_t counts[] = {5, 64, 3};
+  constexpr int kTensors = 5;
+  const int64_t counts[kTensors] = {5, 64, 3, 16, 1};
+  const int64_t elements_before[kTensors] = {80, 0, 85, 64, 88};
+  constexpr int64_t kBeside = 16, kElements = 89;
   int round = 0;
   for (const DataType dtype : {DataType::kFloat16, DataType::kFloat32, DataType::kInt16, DataType::kInt32}) {
-    for (const bool results_together : {true, false}) {
+    for (int way = 0; way < 4; ++way) {
+      const bool results_together = (way + member->own()) % 4 / 2 == 0;
+      const bool operands_together = (way + member->own()) % 2 == 0;
       const arithmetic::Reduction how(dtype);
       ++round;
-      std::vector<std::vector<char>> operands;
+      const int64_t size = SizeOf(dtype);
+      const std::vector<char> x(kElements * size + 2 * kBeside, 'x');
+      std::vector<char> all = x;
+      const auto begin = [&](int i) { return elements_before[i] * size + (counts[i] % 8 == 0 ? 0 : kBeside); };
       std::vector<cuda::FakeTensor> apart;
-      std::vector<char> all;
-      std::vector<size_t> begins;
-      for (const int64_t count : counts) {
-        operands.push_back(Operand(dtype, count, member->own(), round));
-        apart.push_back(member->Tensor(operands.back()));
-        begins.push_back(all.size());
-        all.insert(all.end(), operands.back().begin(), operands.back().end());
-        all.resize((all.size() + 15) / 16 * 16, 'x');
+      for (int i = 0; i < kTensors; ++i) {
+        const std::vector<char> operand = Operand(dtype, counts[i], member->own(), round);
+        apart.push_back(member->Tensor(operand));
+        if (operands_together) std::copy(operand.begin(), operand.end(), all.begin() + begin(i));
       }
       const cuda::FakeTensor together = member->Tensor(all);
       collective::Allreduce call{how, {}};
-      if (dtype <= DataType::kInt64) call.scales.assign(3, {ReduceOp::kSum});
-      for (int i = 0; i < 3; ++i) {
-        char* const at = static_cast<char*>(together.data()) + begins[i];
-        void* const other = i == 1 ? at : apart[i].data();
-        call.pieces.push_back({results_together ? other : at, results_together ? at : other, counts[i]});
+      if (dtype <= DataType::kInt64) call.scales.assign(kTensors, {ReduceOp::kSum});
+      for (int i = 0; i < kTensors; ++i) {
+        void* const at = static_cast<char*>(together.data()) + begin(i);
+        void* const elsewhere = apart[i].data();
+        call.pieces.push_back({operands_together ? at : elsewhere, results_together ? at : elsewhere, counts[i]});
       }
       ASSERT_TRUE(member->Run(std::move(call)).ok());
       all = together.Read();
-      for (int i = 0; i < 3; ++i) {
-        const char* const part = all.data() + begins[i];
-        const std::vector<char> other = apart[i].Read();
-        const char* const result = results_together || i == 1 ? part : other.data();
-        EXPECT_EQ(collective::WrongCell(how, result, counts[i], member->ranks(), round), -1) << Name(dtype) << " " << i;
-        const char* const input = results_together ? other.data() : part;
-        if (i != 1) EXPECT_EQ(std::memcmp(input, operands[i].data(), operands[i].size()), 0) << "inputs stay";
-        const char* const end = part + operands[i].size();
-        const char* const next = all.data() + (i < 2 ? begins[i + 1] : all.size());
-        EXPECT_EQ(std::string(end, next), std::string(next - end, 'x')) << Name(dtype) << " behind " << i;
+      for (int i = 0; i < kTensors; ++i) {
+        const std::vector<char> elsewhere = apart[i].Read();
+        char* const part = all.data() + begin(i);
+        EXPECT_EQ(
+            collective::WrongCell(how, results_together ? part : elsewhere.data(), counts[i], member->ranks(), round),
+            -1)
+            << Name(dtype) << " " << i << " of way " << way;
+        const std::vector<char> operand = Operand(dtype, counts[i], member->own(), round);
+        if (results_together != operands_together) {
+          EXPECT_EQ(std::memcmp(results_together ? elsewhere.data() : part, operand.data(), operand.size()), 0)
+              << "inputs stay";
+        }
+        if (results_together || operands_together) std::fill(part, part + operand.size(), 'x');
       }
+      EXPECT_EQ(all, x) << Name(dtype) << " way " << way;
     }
   }
 }

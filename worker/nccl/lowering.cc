@@ -62,31 +62,23 @@ Factors After(const collective::Scale& scale, bool integers, int size) {
   return after;
 }
 
-constexpr int64_t kAlignBytes = 16;  // also in farandole/torch/gradients/device_memory.py
+constexpr int64_t kVectorBytes = 16;  // also in farandole/torch/gradients/device_memory.py
 
-// Pieces of memory that are to lie at offsets from one address.
-template <typename Memory>
-class Run {
- public:
-  void Add(Memory* piece, int64_t begin) {
-    if (piece == nullptr) whole_ = false;
-    if (!whole_) return;
-    // An address before the first piece need not be one.
-    const uintptr_t origin = reinterpret_cast<uintptr_t>(piece) - static_cast<uintptr_t>(begin);
-    if (first_ == nullptr) {
-      first_ = piece;
-      origin_ = origin;
-    }
-    whole_ = origin == origin_;
+// The bases at which all tensors lie that have elements; `at` gives the address of each, null where it has none.
+template <typename At>
+std::optional<Bases> FindBases(const Layout& layout, const std::vector<collective::Piece>& pieces, const At& at) {
+  Bases bases = {};
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (pieces[i].count == 0) continue;
+    const Layout::Spot& spot = layout.spots[i];
+    char* const address = at(pieces[i]);
+    if (address == nullptr) return std::nullopt;
+    // The first tensor of a run begins it.
+    if (bases[spot.run] == nullptr) bases[spot.run] = address;
+    if (address != SpotAt(bases, spot)) return std::nullopt;
   }
-  // Null: there is nothing, or some lie elsewhere. The first piece lies at offset 0.
-  Memory* begin() const { return whole_ ? first_ : nullptr; }
-
- private:
-  Memory* first_ = nullptr;
-  uintptr_t origin_ = 0;
-  bool whole_ = true;
-};
+  return bases;
+}
 
 }  // namespace
 
@@ -139,36 +131,40 @@ cuda::ncclDataType_t NcclType(DataType type) {
 Layout LayOut(DataType type, const std::vector<collective::Piece>& pieces) {
   Layout layout;
   for (const collective::Piece& piece : pieces) {
-    const int64_t begin = (layout.bytes + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
-    layout.begins.push_back(begin);
-    if (piece.count == 0) continue;
-    const bool joins = !layout.calls.empty() && begin == layout.bytes;
-    if (!joins) layout.calls.push_back({begin, 0});
-    layout.calls.back().count += piece.count;
-    layout.bytes = begin + piece.count * SizeOf(type);
+    const int64_t bytes = piece.count * SizeOf(type);
+    const int run = bytes % kVectorBytes == 0 ? Layout::kWhole : Layout::kOdd;
+    layout.spots.push_back({run, layout.runs[run].bytes});
+    layout.runs[run].count += piece.count;
+    layout.runs[run].bytes += bytes;
   }
   return layout;
 }
 
+Bases BasesAt(const Layout& layout, void* begin) {
+  char* const first = static_cast<char*>(begin);
+  return {first, first + layout.runs[Layout::kWhole].bytes};
+}
+
+char* SpotAt(const Bases& bases, const Layout::Spot& spot) { return bases[spot.run] + spot.begin; }
+
 Laid FindLaid(const Layout& layout, const std::vector<collective::Piece>& pieces) {
-  Run<const void> inputs;
-  Run<void> outputs;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    if (pieces[i].count == 0) continue;
-    inputs.Add(pieces[i].input, layout.begins[i]);
-    outputs.Add(pieces[i].output, layout.begins[i]);
-  }
-  return {inputs.begin(), outputs.begin()};
+  const auto input = [](const collective::Piece& piece) {
+    return const_cast<char*>(static_cast<const char*>(piece.input));
+  };
+  const auto output = [](const collective::Piece& piece) { return static_cast<char*>(piece.output); };
+  return {FindBases(layout, pieces, input), FindBases(layout, pieces, output)};
 }
 
 bool InputsAreApart(DataType type, const Layout& layout, const std::vector<collective::Piece>& pieces,
-                    const void* output) {
-  const auto begin = reinterpret_cast<uintptr_t>(output);
-  const uintptr_t end = begin + layout.bytes;
-  return std::all_of(pieces.begin(), pieces.end(), [&](const collective::Piece& piece) {
+                    const Bases& output) {
+  const auto is_apart = [&](const collective::Piece& piece, int run) {
     const auto input = reinterpret_cast<uintptr_t>(piece.input);
-    return piece.count == 0 || piece.input == piece.output || input >= end ||
-           input + piece.count * SizeOf(type) <= begin;
+    const auto begin = reinterpret_cast<uintptr_t>(output[run]);
+    return input >= begin + layout.runs[run].bytes || input + piece.count * SizeOf(type) <= begin;
+  };
+  return std::all_of(pieces.begin(), pieces.end(), [&](const collective::Piece& piece) {
+    if (piece.count == 0 || piece.input == piece.output) return true;
+    return is_apart(piece, Layout::kWhole) && is_apart(piece, Layout::kOdd);
   });
 }
 

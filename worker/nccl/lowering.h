@@ -1,7 +1,9 @@
 #ifndef FARANDOLE_WORKER_NCCL_LOWERING_H_
 #define FARANDOLE_WORKER_NCCL_LOWERING_H_
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "proto/types.h"
@@ -47,31 +49,47 @@ Lowering Lower(const arithmetic::Reduction& how, const std::vector<collective::S
 // For the type of a Lowering, and to move bytes.
 cuda::ncclDataType_t NcclType(DataType type);
 
-// Tensors of a batch one behind the other. NCCL and our kernels move 16 bytes at a time only from addresses that are
-// multiples of that, so each begins at one. What is left out before the next may be somebody's: a call ends there.
+// The tensors of a batch, of one type, in at most two runs, each reduced by one call. NCCL and our kernels move 16
+// bytes at a time only where addresses are multiples of that, or differ by one. So those whose bytes are a multiple of
+// 16 lie one behind the other, and apart from them the odd ones, behind which nothing else would begin so.
 struct Layout {
-  struct Call {
-    int64_t begin;  // in bytes, as all offsets
-    int64_t count;  // elements
+  struct Run {
+    int64_t count = 0;  // elements
+    int64_t bytes = 0;
   };
-  std::vector<int64_t> begins;  // of each tensor
-  std::vector<Call> calls;
-  int64_t bytes = 0;
+  static constexpr int kWhole = 0, kOdd = 1;
+
+  // Where a tensor begins, in bytes from the beginning of its run.
+  struct Spot {
+    int run;
+    int64_t begin;
+  };
+  std::vector<Spot> spots;  // of each
+  std::array<Run, 2> runs;
+
+  int64_t bytes() const { return runs[kWhole].bytes + runs[kOdd].bytes; }
 };
-// Of elements of `type`.
 Layout LayOut(DataType type, const std::vector<collective::Piece>& pieces);
 
-// Where tensors begin that lie so already. Null: they do not.
+// Where the runs of a layout begin. Null where one has no elements.
+using Bases = std::array<char*, 2>;
+
+// Where both are, one behind the other, from `begin` on.
+Bases BasesAt(const Layout& layout, void* begin);
+// Of one tensor that has elements.
+char* SpotAt(const Bases& bases, const Layout::Spot& spot);
+
+// Where tensors are that lie so already, as far as they do. The inputs are only read.
 struct Laid {
-  const void* input = nullptr;
-  void* output = nullptr;
+  std::optional<Bases> input;
+  std::optional<Bases> output;
 };
 Laid FindLaid(const Layout& layout, const std::vector<collective::Piece>& pieces);
 
 // Whether all inputs, of elements of `type`, can be moved to `output`, where the outputs lie so, in any order: an input
 // lies just at its own output, or outside of them all.
 bool InputsAreApart(DataType type, const Layout& layout, const std::vector<collective::Piece>& pieces,
-                    const void* output);
+                    const Bases& output);
 
 }  // namespace farandole::worker::nccl
 

@@ -1,5 +1,6 @@
 #include "worker/nccl/lowering.h"
 
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -97,30 +98,42 @@ std::vector<collective::Piece> Pieces(const std::vector<int64_t>& counts) {
   return pieces;
 }
 
-TEST(LayoutTest, TensorsThatFill16BytesAreOneCall) {
-  const Layout layout = LayOut(DataType::kFloat32, Pieces({4, 0, 8, 3}));
-  EXPECT_EQ(layout.begins, (std::vector<int64_t>{0, 16, 16, 48}));
-  EXPECT_EQ(layout.bytes, 60);
-  ASSERT_EQ(layout.calls.size(), 1u);
-  EXPECT_EQ(layout.calls[0].begin, 0);
-  EXPECT_EQ(layout.calls[0].count, 15);
+// Of each tensor the run, and where it begins there.
+std::vector<std::pair<int, int64_t>> SpotsOf(const Layout& layout) {
+  std::vector<std::pair<int, int64_t>> spots;
+  for (const Layout::Spot& spot : layout.spots) spots.emplace_back(spot.run, spot.begin);
+  return spots;
 }
 
-TEST(LayoutTest, OthersEndACall) {
-  const Layout layout = LayOut(DataType::kFloat16, Pieces({0, 5, 0, 8, 9, 0}));
-  EXPECT_EQ(layout.begins, (std::vector<int64_t>{0, 0, 16, 16, 32, 64}));
-  EXPECT_EQ(layout.bytes, 50);
-  ASSERT_EQ(layout.calls.size(), 2u);
-  EXPECT_EQ(layout.calls[0].begin, 0);
-  EXPECT_EQ(layout.calls[0].count, 5);
-  EXPECT_EQ(layout.calls[1].begin, 16);
-  EXPECT_EQ(layout.calls[1].count, 17);
+TEST(LayoutTest, TensorsThatFill16BytesAreARun) {
+  const Layout layout = LayOut(DataType::kFloat32, Pieces({4, 0, 8, 12}));
+  EXPECT_EQ(SpotsOf(layout), (std::vector<std::pair<int, int64_t>>{{0, 0}, {0, 16}, {0, 16}, {0, 48}}));
+  EXPECT_EQ(layout.runs[Layout::kWhole].count, 24);
+  EXPECT_EQ(layout.runs[Layout::kOdd].count, 0);
+  EXPECT_EQ(layout.bytes(), 96);
+}
+
+TEST(LayoutTest, OthersAreOneOfTheirOwn) {
+  const Layout layout = LayOut(DataType::kFloat16, Pieces({5, 8, 1, 0, 16, 9}));
+  EXPECT_EQ(SpotsOf(layout),
+            (std::vector<std::pair<int, int64_t>>{{1, 0}, {0, 0}, {1, 10}, {0, 16}, {0, 16}, {1, 12}}));
+  EXPECT_EQ(layout.runs[Layout::kWhole].count, 24);
+  EXPECT_EQ(layout.runs[Layout::kWhole].bytes, 48);
+  EXPECT_EQ(layout.runs[Layout::kOdd].count, 15);
+  EXPECT_EQ(layout.bytes(), 78);
 }
 
 TEST(LayoutTest, OfNothingIsEmpty) {
-  EXPECT_EQ(LayOut(DataType::kFloat64, {}).bytes, 0);
-  EXPECT_EQ(LayOut(DataType::kFloat64, Pieces({0, 0})).bytes, 0);
-  EXPECT_TRUE(LayOut(DataType::kFloat64, Pieces({0, 0})).calls.empty());
+  EXPECT_EQ(LayOut(DataType::kFloat64, {}).bytes(), 0);
+  EXPECT_EQ(LayOut(DataType::kFloat64, Pieces({0, 0})).bytes(), 0);
+}
+
+TEST(LayoutTest, InABufferTheOddOnesAreBehind) {
+  char buffer[96];
+  const Layout layout = LayOut(DataType::kFloat32, Pieces({5, 4}));
+  const Bases bases = BasesAt(layout, buffer);
+  EXPECT_EQ(SpotAt(bases, layout.spots[1]), buffer);
+  EXPECT_EQ(SpotAt(bases, layout.spots[0]), buffer + 16);
 }
 
 class LaidTest : public testing::Test {
@@ -128,47 +141,61 @@ class LaidTest : public testing::Test {
   static Laid Of(const std::vector<collective::Piece>& pieces) {
     return FindLaid(LayOut(DataType::kFloat32, pieces), pieces);
   }
-  static bool Apart(const std::vector<collective::Piece>& pieces, const void* output) {
-    return InputsAreApart(DataType::kFloat32, LayOut(DataType::kFloat32, pieces), pieces, output);
+  static bool Apart(const std::vector<collective::Piece>& pieces) {
+    const Layout layout = LayOut(DataType::kFloat32, pieces);
+    return InputsAreApart(DataType::kFloat32, layout, pieces, FindLaid(layout, pieces).output.value());
   }
+  static char* At(float* address) { return reinterpret_cast<char*>(address); }
 
-  float in_[16] = {};
-  float out_[16] = {};
+  float in_[24] = {};
+  float out_[24] = {};
 };
 
 TEST_F(LaidTest, TensorsAtTheirPlacesAreFound) {
-  const Laid laid = Of({{in_, out_, 4}, {nullptr, nullptr, 0}, {in_ + 4, out_ + 4, 2}, {in_ + 8, out_ + 8, 1}});
-  EXPECT_EQ(laid.input, in_);
-  EXPECT_EQ(laid.output, out_);
-  EXPECT_EQ(Of({{in_, in_, 6}}).output, in_);
+  const Laid laid = Of({{in_, out_, 4}, {nullptr, nullptr, 0}, {in_ + 4, out_ + 4, 8}});
+  EXPECT_EQ(laid.input.value(), (Bases{At(in_), nullptr}));
+  EXPECT_EQ(laid.output.value(), (Bases{At(out_), nullptr}));
+  EXPECT_EQ(Of({{in_, in_, 6}}).output.value(), (Bases{nullptr, At(in_)}));
+}
+
+TEST_F(LaidTest, TheTwoRunsMayBeAnywhere) {
+  const std::vector<collective::Piece> pieces = {
+      {in_ + 12, out_, 5}, {in_, out_ + 8, 4}, {in_ + 17, out_ + 5, 3}, {in_ + 4, out_ + 12, 4}};
+  const Laid laid = Of(pieces);
+  EXPECT_EQ(laid.input.value(), (Bases{At(in_), At(in_ + 12)}));
+  EXPECT_EQ(laid.output.value(), (Bases{At(out_ + 8), At(out_)}));
 }
 
 TEST_F(LaidTest, OthersAreNot) {
-  const Laid gap_before = Of({{in_, out_, 4}, {in_ + 5, out_ + 4, 2}});
-  EXPECT_EQ(gap_before.input, nullptr);
-  EXPECT_EQ(gap_before.output, out_);
-  const Laid gap_after = Of({{in_, out_, 4}, {in_ + 4, out_ + 5, 2}});
-  EXPECT_EQ(gap_after.input, in_);
-  EXPECT_EQ(gap_after.output, nullptr);
-  EXPECT_EQ(Of({{in_, out_, 2}, {in_ + 2, out_ + 4, 2}}).input, nullptr) << "not at 16 bytes";
-  EXPECT_EQ(Of({{in_, out_, 4}, {in_ + 8, out_ + 4, 4}, {in_ + 8, out_ + 8, 4}}).input, nullptr)
+  const Laid gap_before = Of({{in_, out_, 4}, {in_ + 5, out_ + 4, 4}});
+  EXPECT_FALSE(gap_before.input.has_value());
+  EXPECT_EQ(gap_before.output.value(), (Bases{At(out_), nullptr}));
+  const Laid gap_after = Of({{in_, out_, 4}, {in_ + 4, out_ + 5, 4}});
+  EXPECT_EQ(gap_after.input.value(), (Bases{At(in_), nullptr}));
+  EXPECT_FALSE(gap_after.output.has_value());
+  EXPECT_FALSE(Of({{in_, out_, 2}, {in_ + 4, out_ + 4, 2}}).input.has_value()) << "odd ones have no gaps";
+  EXPECT_FALSE(Of({{in_, out_, 4}, {in_ + 4, out_ + 4, 2}, {in_ + 6, out_ + 6, 4}}).input.has_value())
+      << "an odd one is in between";
+  EXPECT_FALSE(Of({{in_, out_, 4}, {in_ + 8, out_ + 4, 4}, {in_ + 8, out_ + 8, 4}}).input.has_value())
       << "a gap is not forgotten";
-  EXPECT_EQ(Of({{in_, out_, 4}, {nullptr, nullptr, 4}}).input, nullptr) << "zeros";
-  EXPECT_EQ(Of({{nullptr, out_, 4}, {in_, out_ + 4, 2}}).input, nullptr) << "zeros at first";
-  EXPECT_EQ(Of({{nullptr, out_, 4}, {in_, out_ + 4, 2}}).output, out_);
-  EXPECT_EQ(Of({{in_, nullptr, 2}}).output, nullptr) << "no result is wanted";
-  EXPECT_EQ(Of({}).input, nullptr) << "nothing";
+  EXPECT_FALSE(Of({{in_, out_, 4}, {nullptr, nullptr, 4}}).input.has_value()) << "zeros";
+  EXPECT_FALSE(Of({{nullptr, out_, 4}, {in_, out_ + 4, 4}}).input.has_value()) << "zeros at first";
+  EXPECT_TRUE(Of({{nullptr, out_, 4}, {in_, out_ + 4, 4}}).output.has_value());
+  EXPECT_FALSE(Of({{in_, nullptr, 2}}).output.has_value()) << "no result is wanted";
 }
 
 TEST_F(LaidTest, InputsThatLieAmongTheOutputsOfOthersAreNotMoved) {
   float* const at = out_ + 4;
-  EXPECT_TRUE(Apart({{in_, at, 4}, {in_ + 4, at + 4, 2}}, at));
-  EXPECT_TRUE(Apart({{at, at, 4}, {in_, at + 4, 2}}, at)) << "at its own";
-  EXPECT_TRUE(Apart({{out_, at, 4}, {at + 6, at + 4, 2}}, at)) << "just before, and just behind";
-  EXPECT_TRUE(Apart({{nullptr, at, 4}}, at)) << "zeros";
-  EXPECT_FALSE(Apart({{at + 4, at, 4}, {at, at + 4, 4}}, at));
-  EXPECT_FALSE(Apart({{at - 1, at, 4}}, at)) << "begins before";
-  EXPECT_FALSE(Apart({{at + 3, at, 4}}, at)) << "ends behind";
+  EXPECT_TRUE(Apart({{in_, at, 4}, {in_ + 4, at + 4, 8}}));
+  EXPECT_TRUE(Apart({{at, at, 4}, {in_, at + 4, 8}})) << "at its own";
+  EXPECT_TRUE(Apart({{out_, at, 4}, {at + 8, at + 4, 4}})) << "just before, and just behind";
+  EXPECT_TRUE(Apart({{nullptr, at, 4}})) << "zeros";
+  EXPECT_FALSE(Apart({{at + 4, at, 4}, {at, at + 4, 4}}));
+  EXPECT_FALSE(Apart({{at - 1, at, 4}})) << "begins before";
+  EXPECT_FALSE(Apart({{at + 3, at, 4}})) << "ends behind";
+  EXPECT_FALSE(Apart({{at + 4, at, 4}, {in_, at + 4, 3}})) << "among the odd ones";
+  EXPECT_FALSE(Apart({{in_, at, 4}, {at + 2, at + 4, 3}})) << "an odd one among the others";
+  EXPECT_FALSE(Apart({{at + 4, at, 4}, {at + 8, at + 4, 4}})) << "all in a row, and shifted";
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ namespace {
 constexpr int64_t kCheckMs = 1;
 // NCCL's initialisation reads files and connects all with all; members that die meanwhile end it by an abort.
 constexpr int64_t kInitMsPerRank = 500;
+// What NCCL may take for a communicator; where it finds less it fails.
+constexpr int64_t kNcclBytes = 1 << 30;
 // What an abort may take, and then an aborted kernel to leave its device: NCCL's look at a flag in host memory.
 constexpr int64_t kAbortMs = 30000;
 constexpr int64_t kGiveUpMs = 10000;
@@ -42,11 +44,12 @@ absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Create(const
 }
 
 NcclCommunicator::~NcclCommunicator() {
+  bool waits;
   {
     absl::MutexLock lock(&mutex_);
-    if (!under_way_.empty() && failure_.ok()) failure_ = absl::AbortedError("the communicator is gone");
+    waits = !under_way_.empty();
   }
-  resources_.watch->Wake();
+  if (waits) Fail(absl::AbortedError("the communicator is gone"));
   {
     absl::MutexLock lock(&mutex_);
     const auto over = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return under_way_.empty() && ending_ == 0; };
@@ -102,6 +105,7 @@ absl::Status NcclCommunicator::CheckDevice(const device::Device* device) const {
 absl::Status NcclCommunicator::MakeSide() {
   absl::StatusOr<const kernels::Kernels*> kernels = nullptr;
   if (device_ != nullptr) kernels = resources_.kernels(device_);
+  if (device_ != nullptr) device_->MakeRoom(kNcclBytes);
   const TimePoint deadline = Now().PlusMs(group_.setup_timeout_ms);
   const Guest guest{resources_.library, device_, kernels.status(), resources_.shares_devices, resources_.host_id};
   const absl::StatusOr<cuda::ncclUniqueId> id = Meet(group_, "nccl", guest, bootstrap_, deadline);
@@ -134,7 +138,10 @@ void NcclCommunicator::Abort(const std::string& reason) { Fail(absl::AbortedErro
 void NcclCommunicator::Fail(const absl::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
-    if (failure_.ok()) failure_ = status;
+    if (failure_.ok()) {
+      failure_ = status;
+      BeginAbort();
+    }
   }
   resources_.watch->Wake();
 }
@@ -146,34 +153,50 @@ absl::Status NcclCommunicator::failure() const {
 
 Watch::Seen NcclCommunicator::Look() {
   const TimePoint now = Now();
-  const absl::Status failed = failure();
-  if (!failed.ok()) BeginAbort(failed);
+  const bool failed = !failure().ok();
+  if (failed) AbortHere();
   const bool ended = EndFinished(now);
-  if (failed.ok()) CheckHealth(now);
+  if (!failed) CheckHealth(now);
   absl::MutexLock lock(&mutex_);
   if (ended) return Watch::Seen::kEnded;
-  return under_way_.empty() && (failure_.ok() || aborted_) ? Watch::Seen::kNothing : Watch::Seen::kWaits;
+  return under_way_.empty() && (failure_.ok() || aborting_ != nullptr) ? Watch::Seen::kNothing : Watch::Seen::kWaits;
 }
 
-void NcclCommunicator::BeginAbort(const absl::Status& failure) {
-  if (aborted_) return;
-  aborted_ = true;
-  give_up_ = Now().PlusMs(kAbortMs);
-  const auto over = std::make_shared<absl::Notification>();
-  auto abort = [side = side_, over, reason = std::string(failure.message())]() mutable {
+bool NcclCommunicator::BeginAbort() {
+  const auto aborting = std::make_shared<Aborting>();
+  aborting->deadline = Now().PlusMs(kAbortMs);
+  auto abort = [side = side_, aborting, reason = std::string(failure_.message())]() mutable {
     side->comm().Abort(reason);
     side.reset();
-    over->Notify();
+    aborting->over.Notify();
   };
-  absl::StatusOr<std::thread> thread = StartThread("farandole-abort", abort);
-  if (!thread.ok()) return abort();
-  abort_over_ = over;
+  absl::StatusOr<std::thread> thread = StartThread("farandole-abort", std::move(abort));
+  if (!thread.ok()) return false;
+  aborting_ = aborting;
   // Nobody can wait for one that NCCL does not end.
   thread->detach();
+  return true;
+}
+
+void NcclCommunicator::AbortHere() {
+  const auto aborting = std::make_shared<Aborting>();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (aborting_ != nullptr || BeginAbort()) return;
+  }
+  side_->comm().Abort(std::string(failure().message()));
+  aborting->over.Notify();
+  absl::MutexLock lock(&mutex_);
+  aborting_ = aborting;
 }
 
 void NcclCommunicator::AwaitAbort() {
-  if (abort_over_ == nullptr || abort_over_->WaitForNotificationWithTimeout(absl::Milliseconds(kAbortMs))) return;
+  std::shared_ptr<Aborting> aborting;
+  {
+    absl::MutexLock lock(&mutex_);
+    aborting = aborting_;
+  }
+  if (aborting == nullptr || aborting->over.WaitForNotificationWithTimeout(absl::Milliseconds(kAbortMs))) return;
   os::Log(os::LogLevel::kError, absl::StrCat("ncclCommAbort has not returned for ", kAbortMs / 1000,
                                              " s; its communicator and its memory on the device are left to it"));
 }
@@ -215,11 +238,15 @@ bool NcclCommunicator::Finished(const cuda::CudaEvent& end, TimePoint deadline, 
     return true;
   }
   if (*reached) return true;
-  if (aborted_ && !abort_seen_ && (abort_over_ == nullptr || abort_over_->HasBeenNotified())) {
-    abort_seen_ = true;
-    give_up_ = now.PlusMs(kGiveUpMs);
+  std::shared_ptr<Aborting> aborting;
+  {
+    absl::MutexLock lock(&mutex_);
+    aborting = aborting_;
   }
-  if (aborted_ && give_up_ < now) {
+  if (aborting != nullptr && !kernels_until_ && aborting->over.HasBeenNotified()) {
+    kernels_until_ = now.PlusMs(kGiveUpMs);
+  }
+  if (aborting != nullptr && kernels_until_.value_or(aborting->deadline) < now) {
     // The kernel may write when the memory is somebody else's.
     const absl::Status lost = end.device()->Lost("does not end a collective of NCCL that was aborted");
     os::Log(os::LogLevel::kError, absl::StrCat(lost.message(), ": ", failure().message()));

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -38,8 +39,10 @@ struct Resources {
 // of our own.
 //
 //   executor's thread  Start: waits for the initialisation the first time, then only enqueues
-//   Watch's thread     sees what has ended, asks NCCL for failures, and begins an abort
-//   "farandole-abort"  carries it out, which may take a while; those of other communicators go on beside it
+//   Watch's thread     sees what has ended, and asks NCCL for failures
+//   "farandole-abort"  aborts, which may take a while; those of other communicators go on beside it. Whoever fails
+//   first
+//                      starts it: Watch's thread may be inside of a driver that waits for what only the abort ends
 //
 // NCCL does not tell who has failed: SuspectRank is unknown, the controller knows better.
 class NcclCommunicator final : public collective::Communicator, private Watch::Client {
@@ -84,8 +87,10 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
   absl::Status CheckDevice(const device::Device* device) const;
 
   Watch::Seen Look() override;
-  // After a failure: has NCCL's work aborted, once.
-  void BeginAbort(const absl::Status& failure);
+  // Has NCCL's work aborted by a thread. False: there is no more.
+  bool BeginAbort() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a failure for whose abort there was no thread.
+  void AbortHere();
   // Of an abort that was begun, for a while.
   void AwaitAbort();
   // Tells of what has ended on the device, in the order in which it was enqueued. True if anything has.
@@ -94,7 +99,7 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
   bool Finished(const cuda::CudaEvent& end, TimePoint deadline, TimePoint now);
   // Asks NCCL from time to time while something is under way.
   void CheckHealth(TimePoint now);
-  // The first one counts.
+  // The first one counts, and begins the abort.
   void Fail(const absl::Status& status);
   absl::Status failure() const;
 
@@ -109,13 +114,16 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
 
   // Watch's thread only.
   TimePoint next_check_;
-  TimePoint give_up_;
-  bool aborted_ = false;
-  bool abort_seen_ = false;  // its end
-  // Of the thread that carries it out; null: there is none.
-  std::shared_ptr<absl::Notification> abort_over_;
+  // Seen at the end of an abort; until when its kernels may stay.
+  std::optional<TimePoint> kernels_until_;
 
   mutable absl::Mutex mutex_;
+  // Also while its thread goes on after this. Null: there is none.
+  struct Aborting {
+    absl::Notification over;
+    TimePoint deadline;
+  };
+  std::shared_ptr<Aborting> aborting_ ABSL_GUARDED_BY(mutex_);
   // In the order in which they were enqueued.
   std::deque<UnderWay> under_way_ ABSL_GUARDED_BY(mutex_);
   int ending_ ABSL_GUARDED_BY(mutex_) = 0;  // taken out, `done` is to be called

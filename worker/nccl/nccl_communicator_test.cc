@@ -170,15 +170,18 @@ TEST_F(NcclFailureTest, ComesAfterWhatIsOnTheFrameworksStream) {
   });
 }
 
-// Tensors one behind the other are reduced where they lie: no kernel of ours, no buffer. What does not fill 16 bytes
-// is a call of its own in the same group.
+// Tensors one behind the other are reduced where they lie: no kernel of ours, no buffer. Those that do not fill 16
+// bytes are another call of the same group.
 TEST_F(NcclFailureTest, ContiguousTensorsAreNotMoved) {
   const int before = gpus_.fake().launches;
   RunAll(2, [](Member* member, NcclCommunicator*) {
     cuda::FakeTensor tensor = member->Tensor(Operand(DataType::kFloat32, 40, member->own(), 1));
     char* const data = static_cast<char*>(tensor.data());
     const arithmetic::Reduction how(DataType::kFloat32, ReduceOp::kSum, 1, 1, 0.5);
-    collective::Allreduce call{how, {{data, data, 8}, {data + 32, data + 32, 5}, {data + 64, data + 64, 24}}};
+    const auto in_place = [data](int64_t at, int64_t count) {
+      return collective::Piece{data + 4 * at, data + 4 * at, count};
+    };
+    collective::Allreduce call{how, {in_place(0, 8), in_place(32, 5), in_place(8, 24), in_place(37, 3)}};
     ASSERT_TRUE(member->Run(std::move(call)).ok());
   });
   EXPECT_EQ(fake_->works, 2) << "one group of each member";
@@ -191,10 +194,10 @@ TEST_F(NcclFailureTest, OperandsOfResultsOneBehindTheOtherArePackedThere) {
   RunAll(2, [](Member* member, NcclCommunicator*) {
     const cuda::FakeTensor one = member->Tensor(Operand(DataType::kFloat32, 5, member->own(), 1));
     const cuda::FakeTensor other = member->Tensor(Operand(DataType::kFloat32, 15, member->own(), 1));
-    const cuda::FakeTensor results = member->Tensor(92);
+    const cuda::FakeTensor results = member->Tensor(80);
     char* const to = static_cast<char*>(results.data());
     const arithmetic::Reduction how(DataType::kFloat32, ReduceOp::kSum, 1, 1, 1.0 / 3);
-    collective::Allreduce call{how, {{one.data(), to, 5}, {other.data(), to + 32, 15}}};
+    collective::Allreduce call{how, {{one.data(), to, 5}, {other.data(), to + 20, 15}}};
     ASSERT_TRUE(member->Run(std::move(call)).ok());
   });
   EXPECT_EQ(gpus_.fake().launches, before + 4) << "of each member NCCL's kernel and one of ours";
@@ -219,12 +222,13 @@ TEST_F(NcclFailureTest, TimesAreTheDevices) {
 
 TEST_F(NcclFailureTest, OneThatHasJoinedAddsZeros) {
   RunAll(2, [](Member* member, NcclCommunicator*) {
-    cuda::FakeTensor tensor = member->Tensor(Operand(DataType::kInt32, 5, 0, 0));
-    const bool joined = member->own() == 1;
-    const collective::Piece piece =
-        joined ? collective::Piece{nullptr, nullptr, 5} : collective::Piece{tensor.data(), tensor.data(), 5};
-    ASSERT_TRUE(member->Run(collective::Allreduce{DataType::kInt32, {piece}}).ok());
-    EXPECT_EQ(tensor.Read(), Operand(DataType::kInt32, 5, 0, 0));
+    const cuda::FakeTensor odd = member->Tensor(Operand(DataType::kInt32, 5, 0, 0));
+    const cuda::FakeTensor whole = member->Tensor(Operand(DataType::kInt32, 8, 0, 0));
+    std::vector<collective::Piece> pieces = {{odd.data(), odd.data(), 5}, {whole.data(), whole.data(), 8}};
+    if (member->own() == 1) pieces = {{nullptr, nullptr, 5}, {nullptr, nullptr, 8}};
+    ASSERT_TRUE(member->Run(collective::Allreduce{DataType::kInt32, std::move(pieces)}).ok());
+    EXPECT_EQ(odd.Read(), Operand(DataType::kInt32, 5, 0, 0));
+    EXPECT_EQ(whole.Read(), Operand(DataType::kInt32, 8, 0, 0));
   });
 }
 

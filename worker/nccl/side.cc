@@ -84,18 +84,17 @@ absl::StatusOr<cuda::ncclRedOp_t> Side::OpOf(const Lowering& lowering) {
   return comm_->ScaledSum(lowering.type, lowering.operand_factor);
 }
 
-absl::Status Side::AllreduceAt(const void* input, void* output, const Layout& layout, const Lowering& lowering,
+absl::Status Side::AllreduceAt(const Bases& input, const Bases& output, const Layout& layout, const Lowering& lowering,
                                Kept* kept) {
   const absl::StatusOr<cuda::ncclRedOp_t> op = OpOf(lowering);
   if (!op.ok()) return op.status();
   const absl::Status status =
       comm_->Enqueue("ncclAllReduce", [&](const cuda::NcclApi& api, ncclComm_t comm, cuda::CUstream stream) {
         Series series;
-        for (const Layout::Call& call : layout.calls) {
-          if (!series.ok()) break;
-          series.Add(api.ncclAllReduce(static_cast<const char*>(input) + call.begin,
-                                       static_cast<char*>(output) + call.begin, call.count, NcclType(lowering.type),
-                                       *op, comm, stream));
+        for (const int run : {Layout::kWhole, Layout::kOdd}) {
+          const int64_t count = layout.runs[run].count;
+          if (count == 0 || !series.ok()) continue;
+          series.Add(api.ncclAllReduce(input[run], output[run], count, NcclType(lowering.type), *op, comm, stream));
         }
         return series.result();
       });
@@ -107,33 +106,35 @@ absl::Status Side::Enqueue(const collective::Allreduce& call, Kept* kept) {
   const DataType dtype = call.how.dtype;
   const Lowering lowering = Lower(call.how, call.scales, call.pieces.size(), size_);
   const Layout layout = LayOut(lowering.type, call.pieces);
-  if (layout.bytes == 0) return absl::OkStatus();
-  const bool same_type = lowering.type == dtype;
-  const Laid at = same_type ? FindLaid(layout, call.pieces) : Laid();
-  if (at.input != nullptr && at.output != nullptr && !lowering.Moves(dtype)) {
-    return AllreduceAt(at.input, at.output, layout, lowering, kept);
+  if (layout.bytes() == 0) return absl::OkStatus();
+  const Laid laid = lowering.type == dtype ? FindLaid(layout, call.pieces) : Laid();
+  const bool there = laid.output.has_value() && InputsAreApart(dtype, layout, call.pieces, *laid.output);
+  if (there && laid.input.has_value() && !lowering.Moves(dtype)) {
+    return AllreduceAt(*laid.input, *laid.output, layout, lowering, kept);
   }
-  if (at.output != nullptr && lowering.after.empty() && InputsAreApart(dtype, layout, call.pieces, at.output)) {
-    const absl::Status status = Pack(call, layout, lowering, static_cast<char*>(at.output), kept);
-    return status.ok() ? AllreduceAt(at.output, at.output, layout, lowering, kept) : status;
+  if (there && lowering.after.empty()) {
+    const absl::Status status = Pack(call, layout, lowering, *laid.output, kept);
+    return status.ok() ? AllreduceAt(*laid.output, *laid.output, layout, lowering, kept) : status;
   }
-  const absl::StatusOr<char*> buffer = Buffer(layout.bytes, kept);
+  const absl::StatusOr<char*> buffer = Buffer(layout.bytes(), kept);
   if (!buffer.ok()) return buffer.status();
-  const bool packed = at.input != nullptr && lowering.before.empty();
-  absl::Status status = packed ? absl::OkStatus() : Pack(call, layout, lowering, *buffer, kept);
-  if (status.ok()) status = AllreduceAt(packed ? at.input : *buffer, *buffer, layout, lowering, kept);
-  if (status.ok()) status = Unpack(call, layout, lowering, *buffer, kept);
+  const Bases bases = BasesAt(layout, *buffer);
+  const bool packed = laid.input.has_value() && lowering.before.empty();
+  absl::Status status = packed ? absl::OkStatus() : Pack(call, layout, lowering, bases, kept);
+  if (status.ok()) status = AllreduceAt(packed ? *laid.input : bases, bases, layout, lowering, kept);
+  if (status.ok()) status = Unpack(call, layout, lowering, bases, kept);
   return status;
 }
 
-absl::Status Side::Pack(const collective::Allreduce& call, const Layout& layout, const Lowering& lowering, char* to,
-                        Kept* kept) {
+absl::Status Side::Pack(const collective::Allreduce& call, const Layout& layout, const Lowering& lowering,
+                        const Bases& to, Kept* kept) {
   std::vector<MovePiece> pieces;
   int64_t end = 0;
   for (size_t i = 0; i < call.pieces.size(); ++i) {
     const collective::Piece& piece = call.pieces[i];
+    if (piece.count == 0) continue;
     const Factors factors = FactorsOf(lowering.before, i);
-    char* const place = to + layout.begins[i];
+    char* const place = SpotAt(to, layout.spots[i]);
     if (piece.input == place && factors.none()) continue;
     end += piece.count;
     pieces.push_back(PieceOf(AddressOf(piece.input), AddressOf(place), end, factors));
@@ -144,15 +145,15 @@ absl::Status Side::Pack(const collective::Allreduce& call, const Layout& layout,
 }
 
 absl::Status Side::Unpack(const collective::Allreduce& call, const Layout& layout, const Lowering& lowering,
-                          const char* buffer, Kept* kept) {
+                          const Bases& from, Kept* kept) {
   std::vector<MovePiece> pieces;
   int64_t end = 0;
   for (size_t i = 0; i < call.pieces.size(); ++i) {
     const collective::Piece& piece = call.pieces[i];
-    if (piece.output == nullptr) continue;
+    if (piece.count == 0 || piece.output == nullptr) continue;
     end += piece.count;
-    pieces.push_back(
-        PieceOf(AddressOf(buffer + layout.begins[i]), AddressOf(piece.output), end, FactorsOf(lowering.after, i)));
+    const char* const place = SpotAt(from, layout.spots[i]);
+    pieces.push_back(PieceOf(AddressOf(place), AddressOf(piece.output), end, FactorsOf(lowering.after, i)));
   }
   const absl::Status status = Move(lowering.type, call.how.dtype, pieces, kept);
   Mark(PhaseKind::kUnpacked, kept);
@@ -296,9 +297,13 @@ absl::Status Side::Adasum(const collective::Adasum& call, const std::vector<int6
   const std::vector<int64_t> received(size_, byte_counts[position_]);
   status = Enqueue(collective::Alltoall{data, operands, byte_counts, received}, kept);
   if (status.ok()) status = kernels_->AddAdasumProducts(call.dtype, share, comm_->stream());
-  Layout products;
-  products.calls.push_back({0, share.pieces * arithmetic::AdasumProducts(share.members)});
-  if (status.ok()) status = AllreduceAt(share.products, share.products, products, {DataType::kFloat64}, nullptr);
+  const collective::Piece sums{share.products, share.products,
+                               share.pieces * arithmetic::AdasumProducts(share.members)};
+  if (status.ok()) {
+    const Layout layout = LayOut(DataType::kFloat64, {sums});
+    const Bases at = *FindLaid(layout, {sums}).input;
+    status = AllreduceAt(at, at, layout, {DataType::kFloat64}, nullptr);
+  }
   if (status.ok()) status = kernels_->FillAdasumWeights(share, comm_->stream());
   if (status.ok()) status = kernels_->AddWeighted(call.dtype, share, comm_->stream());
   if (status.ok()) {

@@ -66,14 +66,15 @@ class Side {
                       kernels::AdasumCall share, Kept* kept);
 
   absl::StatusOr<cuda::ncclRedOp_t> OpOf(const Lowering& lowering);
-  // From `input` to `output`, where they lie as `layout` has it; in one group. `kept`: of an allreduce, for its times.
-  absl::Status AllreduceAt(const void* input, void* output, const Layout& layout, const Lowering& lowering, Kept* kept);
+  // Both runs, in one group. `kept`: of an allreduce, for its times.
+  absl::Status AllreduceAt(const Bases& input, const Bases& output, const Layout& layout, const Lowering& lowering,
+                           Kept* kept);
   // Tensors to `to`, but for those that are there.
-  absl::Status Pack(const collective::Allreduce& call, const Layout& layout, const Lowering& lowering, char* to,
+  absl::Status Pack(const collective::Allreduce& call, const Layout& layout, const Lowering& lowering, const Bases& to,
                     Kept* kept);
   // The other way round.
   absl::Status Unpack(const collective::Allreduce& call, const Layout& layout, const Lowering& lowering,
-                      const char* buffer, Kept* kept);
+                      const Bases& from, Kept* kept);
   absl::Status Move(DataType from, DataType to, const std::vector<kernels::MovePiece>& pieces, Kept* kept);
   // At least so large; the same as before if it may be: what uses it comes one after the other on the stream.
   absl::StatusOr<char*> Buffer(int64_t bytes, Kept* kept);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib.util
 import os
@@ -12,8 +13,8 @@ from farandole.library import abi
 _CUDA_DRIVER, _CUDA_DEVICES, _NCCL = 1, 2, 3
 
 
-# What the library calls has to live as long as it may.
-_reclaim: Any = None
+# What the library may call lives as long as the process.
+_reclaims: list[Any] = []
 
 
 class Found(NamedTuple):
@@ -52,11 +53,18 @@ def set_reclaim(reclaim: Callable[[int], object]) -> None:
     """Lets the library call `reclaim(device)` where a GPU has not enough memory for what it needs; then it tries again.
 
     Args:
-        reclaim: gives up what a framework keeps there for later. It runs in a thread of the library.
+        reclaim: gives up what a framework keeps there for later. It runs in a thread of the library; it must not raise.
     """
-    global _reclaim
-    _reclaim = abi.RECLAIM(reclaim)
-    abi.load().gpu_set_reclaim(_reclaim)
+    if not _reclaims:
+        atexit.register(_forget_reclaim, os.getpid())
+    _reclaims.append(abi.RECLAIM(reclaim))
+    abi.load().gpu_set_reclaim(_reclaims[-1])
+
+
+def _forget_reclaim(owner_pid: int) -> None:
+    # Not while the interpreter ends, nor by what a process has forked.
+    if os.getpid() == owner_pid:
+        abi.load().gpu_set_reclaim(abi.RECLAIM())
 
 
 def failure() -> str:

@@ -60,7 +60,7 @@ def _stream_of_object(device: int) -> int:
 
 
 # Address of torch's current stream on a device; where torch has it, without an object for it, once for each gradient.
-_raw_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", _stream_of_object)
+raw_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", _stream_of_object)
 
 
 class OnCuda(OnDevice):
@@ -69,11 +69,11 @@ class OnCuda(OnDevice):
     __slots__ = ()
 
     def __init__(self, device: int) -> None:
-        super().__init__(device, _raw_stream(device))
+        super().__init__(device, raw_stream(device))
 
     def current_stream(self) -> int:
         """That of the calling thread now."""
-        return _raw_stream(self.device)
+        return raw_stream(self.device)
 
 
 @functools.lru_cache(maxsize=1)
@@ -83,8 +83,17 @@ def takes_cuda() -> bool:
     if torch.version.cuda is None or not gpus.cuda_driver().number:
         return False
     gpus.nccl()
-    gpus.set_reclaim(lambda device: torch.cuda.empty_cache())
+    gpus.set_reclaim(_give_up_cache)
     return True
+
+
+def _give_up_cache(device: int) -> None:
+    """Of all devices: torch has nothing for one."""
+    try:
+        torch.cuda.empty_cache()
+    except RuntimeError:
+        # Refused while a graph is being captured. What needs memory says that there is none.
+        pass
 
 
 def place_of(tensor: torch.Tensor) -> OnCuda | None:

@@ -115,6 +115,7 @@ class Dense(Transfer):
         if slot.parameter.dtype is not place.dtype or slot.parameter.get_device() != place.device:
             how.laid_out = False
             return None
+        place.use()
         if gradient is not None and place.holds(gradient):
             return gradient
         if not place.free() or (gradient is not None and gradient.layout is not torch.strided):
@@ -134,6 +135,8 @@ class Dense(Transfer):
         # Not the result, which the script has from now on: its place is free as soon as the script drops it, since what
         # comes there next comes behind this on the streams of torch and of the library.
         place = None if self.result is None else self.slot.place
+        if place is not None:
+            place.use()
         handle, kept = self.handle, (self.buffer, place, self.place)
         try:
             handles.wait(handle, kept)

@@ -1,5 +1,5 @@
-"""Places of gradients on devices: one behind the other in the order in which they are reduced, so that a batch is
-one piece of memory."""
+"""Places of gradients on devices: one behind the other in the order in which they are reduced, so that a batch is two
+pieces of memory, each reduced by one call."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from farandole.torch import memory
 from farandole.torch.gradients import place
 
-# Of the library (`LayOut` in worker/nccl/lowering.cc), which reduces what lies so in one piece.
-_ALIGN_BYTES = 16
+# Of the library (`LayOut` in worker/nccl/lowering.cc): gradients of other sizes lie apart.
+_VECTOR_BYTES = 16
 
 
 class _Owner:
@@ -30,27 +30,48 @@ def _bytes_of(owner: _Owner) -> torch.Tensor:
 
 def _stream(device: int) -> int:
     """The current one there."""
-    return memory.OnCuda(device).stream
+    return memory.raw_stream(device)
+
+
+class Flat:
+    """Memory of several places, and the streams that work on them.
+
+    When it is gone, torch hands it out again at once for what comes on the stream on which it was made: torch has to be
+    told of others.
+    """
+
+    def __init__(self, elements: int, dtype: torch.dtype, device: torch.device) -> None:
+        self.tensor = torch.empty(elements, dtype=dtype, device=device)
+        self.address = self.tensor.data_ptr()
+        self._device = self.tensor.get_device()
+        self._streams = {_stream(self._device)}
+
+    def use(self) -> None:
+        """The current stream works on it."""
+        stream = _stream(self._device)
+        if stream not in self._streams:
+            self._streams.add(stream)
+            self.tensor.record_stream(torch.cuda.current_stream(self._device))
 
 
 class DevicePlace(place.Place):
     """Where no copy is made by the host: autograd's gradient is packed here together with the others of its batch."""
 
-    __slots__ = ("_memory", "_bytes", "_stream")
+    __slots__ = ("_flat", "_bytes")
 
     copied_to = False
 
-    def __init__(self, flat: torch.Tensor, address: int, parameter: torch.Tensor) -> None:
+    def __init__(self, flat: Flat, address: int, parameter: torch.Tensor) -> None:
         super().__init__(address, parameter)
-        self._memory = flat
+        self._flat = flat
         self._bytes = parameter.numel() * parameter.element_size()
-        self._stream = _stream(self.device)
+
+    def use(self) -> None:
+        """See `Place`."""
+        self._flat.use()
 
     def _new(self) -> tuple[Any, torch.Tensor]:
-        if _stream(self.device) != self._stream:
-            # Freed, it is used again behind what is on the stream of the first step.
-            self._memory.record_stream(torch.cuda.current_stream(self.device))
-        owner = _Owner(self._memory, self.address, self._bytes)
+        owner = _Owner(self._flat.tensor, self.address, self._bytes)
         return owner, _bytes_of(owner).view(self.dtype)
 
 
@@ -60,32 +81,28 @@ def fits(parameter: torch.Tensor) -> bool:
 
 
 def lay_out(parameters: Sequence[torch.Tensor]) -> list[DevicePlace | None]:
-    """A place for the gradient of each parameter, those of one type and device one behind the other, each where the
-    library wants it.
+    """A place for the gradient of each parameter. Those of one type and device lie one behind the other, and apart from
+    them those whose bytes are not a multiple of 16.
 
     Returns:
         None for what does not fit, and for all where the device has no memory for them, or torch does not take it: they
         are packed and unpacked.
     """
     places: list[DevicePlace | None] = [None] * len(parameters)
-    alike: dict[tuple[torch.device, torch.dtype], list[int]] = {}
+    alike: dict[tuple[torch.device, torch.dtype, bool], list[int]] = {}
     for index, parameter in enumerate(parameters):
         if fits(parameter):
-            alike.setdefault((parameter.device, parameter.dtype), []).append(index)
-    for (device, _), indices in alike.items():
+            odd = parameter.numel() * parameter.element_size() % _VECTOR_BYTES != 0
+            alike.setdefault((parameter.device, parameter.dtype, odd), []).append(index)
+    for (device, dtype, _), indices in alike.items():
         try:
-            flat = torch.empty(sum(_room(parameters[index]) for index in indices), dtype=torch.uint8, device=device)
-            address = flat.data_ptr()
-            _bytes_of(_Owner(flat, address, 1))
+            flat = Flat(sum(parameters[index].numel() for index in indices), dtype, device)
+            _bytes_of(_Owner(flat.tensor, flat.address, 1))
         except (RuntimeError, TypeError):
             # Without numpy torch does not take memory by its address, either.
             continue
+        address = flat.address
         for index in indices:
             places[index] = DevicePlace(flat, address, parameters[index])
-            address += _room(parameters[index])
+            address += parameters[index].numel() * flat.tensor.element_size()
     return places
-
-
-def _room(parameter: torch.Tensor) -> int:
-    """Bytes from the place of its gradient to the next."""
-    return -(-parameter.numel() * parameter.element_size() // _ALIGN_BYTES) * _ALIGN_BYTES

@@ -36,6 +36,10 @@ class Place(ABC):
         self._last: weakref.ref[Any] | None = None
 
     @abstractmethod
+    def use(self) -> None:
+        """The current stream of the device works on what lies here."""
+
+    @abstractmethod
     def _new(self) -> tuple[Any, torch.Tensor]:
         """A tensor of these bytes, of any shape, and what lives as long as its storage."""
 

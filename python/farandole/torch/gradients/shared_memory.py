@@ -45,6 +45,9 @@ class HostPlace(place.Place):
         self._bytes: type[_Bytes] = type("GradientBytes", (ctypes.c_char * size,), {})
         self._region = region
 
+    def use(self) -> None:
+        """There are no streams."""
+
     def _new(self) -> tuple[Any, torch.Tensor]:
         owner = self._bytes.from_address(self.address)
         owner.region = self._region
