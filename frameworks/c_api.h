@@ -102,9 +102,9 @@ FARANDOLE_API const char* farandole_gpu_failure(void);
 
 // How a framework gives up memory of a CUDA device that it keeps for later: called where there is not enough for what
 // is needed here, which is tried once more then. From the thread that executes ("farandole-exec"), which all ranks wait
-// for; must not throw, wait for anything of this library, nor need a lock that a thread holds which calls this function
-// or farandole_shutdown_poll. NULL: nobody is asked. When this returns the one before does not run any more. Counts for
-// the process, also before init.
+// for; must not throw, call this function, wait for anything of this library, nor need a lock that a thread holds which
+// calls this function or farandole_shutdown_poll. NULL: nobody is asked. When this returns the one before does not run
+// any more. Counts for the process, also before init.
 FARANDOLE_API void farandole_gpu_set_reclaim(void (*reclaim)(int device));
 
 // The RDMA ports over which collectives go between hosts, or would go, by what the environment says; also before init.

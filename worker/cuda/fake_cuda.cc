@@ -116,7 +116,6 @@ CUresult MemFree(CUdeviceptr memory) {
   return refused == CUDA_SUCCESS ? FakeCudaMemory::Get().Free(memory) : refused;
 }
 
-// The memory is there at once, and goes in the order of the stream.
 // Unlimited ones have as much as a large one.
 CUresult MemGetInfo(size_t* free, size_t* total) {
   if (FakeCudaState::Context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -125,6 +124,7 @@ CUresult MemGetInfo(size_t* free, size_t* total) {
   return CUDA_SUCCESS;
 }
 
+// The memory is there at once, and goes in the order of the stream.
 CUresult MemAllocAsync(CUdeviceptr* memory, size_t bytes, CUstream stream) {
   if (State().async_memory_result != CUDA_SUCCESS) return State().async_memory_result;
   return FakeCudaMemory::Get().Allocate(memory, bytes, CUstream_st::Resolve(stream)->device());

@@ -64,6 +64,12 @@ Factors After(const collective::Scale& scale, bool integers, int size) {
 
 constexpr int64_t kVectorBytes = 16;  // also in farandole/torch/gradients/device_memory.py
 
+bool RunsAreApart(const Layout& layout, const Bases& bases) {
+  const auto whole = reinterpret_cast<uintptr_t>(bases[Layout::kWhole]);
+  const auto odd = reinterpret_cast<uintptr_t>(bases[Layout::kOdd]);
+  return whole + layout.runs[Layout::kWhole].bytes <= odd || odd + layout.runs[Layout::kOdd].bytes <= whole;
+}
+
 // The bases at which all tensors lie that have elements; `at` gives the address of each, null where it has none.
 template <typename At>
 std::optional<Bases> FindBases(const Layout& layout, const std::vector<collective::Piece>& pieces, const At& at) {
@@ -152,7 +158,10 @@ Laid FindLaid(const Layout& layout, const std::vector<collective::Piece>& pieces
     return const_cast<char*>(static_cast<const char*>(piece.input));
   };
   const auto output = [](const collective::Piece& piece) { return static_cast<char*>(piece.output); };
-  return {FindBases(layout, pieces, input), FindBases(layout, pieces, output)};
+  Laid laid{FindBases(layout, pieces, input), FindBases(layout, pieces, output)};
+  // One call would write what the other one reads.
+  if (laid.output.has_value() && !RunsAreApart(layout, *laid.output)) laid.output.reset();
+  return laid;
 }
 
 bool InputsAreApart(DataType type, const Layout& layout, const std::vector<collective::Piece>& pieces,

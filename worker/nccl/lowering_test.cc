@@ -182,6 +182,9 @@ TEST_F(LaidTest, OthersAreNot) {
   EXPECT_FALSE(Of({{nullptr, out_, 4}, {in_, out_ + 4, 4}}).input.has_value()) << "zeros at first";
   EXPECT_TRUE(Of({{nullptr, out_, 4}, {in_, out_ + 4, 4}}).output.has_value());
   EXPECT_FALSE(Of({{in_, nullptr, 2}}).output.has_value()) << "no result is wanted";
+  EXPECT_FALSE(Of({{in_, out_, 8}, {in_ + 8, out_, 5}}).output.has_value()) << "the same memory twice";
+  EXPECT_FALSE(Of({{in_, out_ + 4, 8}, {in_ + 8, out_, 5}}).output.has_value()) << "partly";
+  EXPECT_TRUE(Of({{in_, out_ + 5, 8}, {in_ + 8, out_, 5}}).output.has_value()) << "side by side";
 }
 
 TEST_F(LaidTest, InputsThatLieAmongTheOutputsOfOthersAreNotMoved) {

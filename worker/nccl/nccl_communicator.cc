@@ -17,9 +17,10 @@ constexpr int64_t kCheckMs = 1;
 constexpr int64_t kInitMsPerRank = 500;
 // What NCCL may take for a communicator; where it finds less it fails.
 constexpr int64_t kNcclBytes = 1 << 30;
-// What an abort may take, and then an aborted kernel to leave its device: NCCL's look at a flag in host memory.
+// What an abort may take.
 constexpr int64_t kAbortMs = 30000;
-constexpr int64_t kGiveUpMs = 10000;
+// After it what a framework has put on its stream before, which may be a few long steps, or wait for a dead rank, too.
+constexpr int64_t kBacklogMs = 300000;
 
 // What is reduced by one call. Packing costs a small part of what NCCL saves by one call instead of many; but a call
 // waits for the last of its tensors, which a backward that the host is ahead of still computes. DDP's buckets are as
@@ -77,6 +78,9 @@ void NcclCommunicator::Start(const collective::Instance& instance, const collect
     one.kept.stopwatch = std::make_unique<cuda::CudaStopwatch>(device_, side_->comm().stream());
   }
   status = side_->WaitFor(collective.ready);
+  absl::StatusOr<std::shared_ptr<const cuda::CudaEvent>> begin = device_->RecordEvent(side_->comm().stream());
+  if (status.ok()) status = begin.status();
+  if (status.ok()) status = device_->ReserveEvent();
   if (status.ok()) status = side_->Enqueue(collective, &one.kept);
   absl::StatusOr<std::shared_ptr<const cuda::CudaEvent>> end = device_->RecordEvent(side_->comm().stream());
   if (status.ok()) status = end.status();
@@ -84,10 +88,9 @@ void NcclCommunicator::Start(const collective::Instance& instance, const collect
   // Nobody can tell any more when the device is done with the memory.
   if (!end.ok()) return done(failure());
   if (status.ok()) enqueued(*end);
-  one.end = *std::move(end);
+  one.moments = {begin.ok() ? *std::move(begin) : *end, *end, Now().PlusMs(group_.op_timeout_ms)};
   one.done = std::move(done);
   one.phases = collective.phases;
-  one.deadline = Now().PlusMs(group_.op_timeout_ms);
   {
     absl::MutexLock lock(&mutex_);
     under_way_.push_back(std::move(one));
@@ -105,11 +108,12 @@ absl::Status NcclCommunicator::CheckDevice(const device::Device* device) const {
 absl::Status NcclCommunicator::MakeSide() {
   absl::StatusOr<const kernels::Kernels*> kernels = nullptr;
   if (device_ != nullptr) kernels = resources_.kernels(device_);
-  if (device_ != nullptr) device_->MakeRoom(kNcclBytes);
   const TimePoint deadline = Now().PlusMs(group_.setup_timeout_ms);
   const Guest guest{resources_.library, device_, kernels.status(), resources_.shares_devices, resources_.host_id};
   const absl::StatusOr<cuda::ncclUniqueId> id = Meet(group_, "nccl", guest, bootstrap_, deadline);
   if (!id.ok()) return id.status();
+  // Each as long as it takes, within the limit of the initialisation.
+  device_->MakeRoom(kNcclBytes);
   absl::StatusOr<std::unique_ptr<Comm>> comm =
       Comm::Start({resources_.library, device_, group_.op_timeout_ms}, {size(), position(), *id});
   // UNAVAILABLE would be taken for an answer of all.
@@ -155,7 +159,7 @@ Watch::Seen NcclCommunicator::Look() {
   const TimePoint now = Now();
   const bool failed = !failure().ok();
   if (failed) AbortHere();
-  const bool ended = EndFinished(now);
+  const bool ended = EndFinished();
   if (!failed) CheckHealth(now);
   absl::MutexLock lock(&mutex_);
   if (ended) return Watch::Seen::kEnded;
@@ -164,7 +168,7 @@ Watch::Seen NcclCommunicator::Look() {
 
 bool NcclCommunicator::BeginAbort() {
   const auto aborting = std::make_shared<Aborting>();
-  aborting->deadline = Now().PlusMs(kAbortMs);
+  aborting->began = Now();
   auto abort = [side = side_, aborting, reason = std::string(failure_.message())]() mutable {
     side->comm().Abort(reason);
     side.reset();
@@ -201,19 +205,18 @@ void NcclCommunicator::AwaitAbort() {
                                              " s; its communicator and its memory on the device are left to it"));
 }
 
-bool NcclCommunicator::EndFinished(TimePoint now) {
+bool NcclCommunicator::EndFinished() {
   bool ended = false;
   for (;; ended = true) {
-    std::shared_ptr<const cuda::CudaEvent> end;
-    TimePoint deadline;
+    Moments first;
     {
       absl::MutexLock lock(&mutex_);
       if (under_way_.empty()) return ended;
-      end = under_way_.front().end;
-      deadline = under_way_.front().deadline;
+      first = under_way_.front().moments;
     }
     // Without the lock: the driver may take its time, and Abort does not wait.
-    if (!Finished(*end, deadline, now)) return ended;
+    if (!Finished(first)) return ended;
+    first_until_.reset();
     UnderWay one;
     absl::Status outcome;
     {
@@ -231,8 +234,8 @@ bool NcclCommunicator::EndFinished(TimePoint now) {
   }
 }
 
-bool NcclCommunicator::Finished(const cuda::CudaEvent& end, TimePoint deadline, TimePoint now) {
-  const absl::StatusOr<bool> reached = end.Reached();
+bool NcclCommunicator::Finished(const Moments& first) {
+  const absl::StatusOr<bool> reached = first.end->Reached();
   if (!reached.ok()) {
     Fail(reached.status());
     return true;
@@ -243,19 +246,27 @@ bool NcclCommunicator::Finished(const cuda::CudaEvent& end, TimePoint deadline, 
     absl::MutexLock lock(&mutex_);
     aborting = aborting_;
   }
-  if (aborting != nullptr && !kernels_until_ && aborting->over.HasBeenNotified()) {
-    kernels_until_ = now.PlusMs(kGiveUpMs);
-  }
-  if (aborting != nullptr && kernels_until_.value_or(aborting->deadline) < now) {
+  if (aborting != nullptr && IsStuck(first, *aborting)) {
     // The kernel may write when the memory is somebody else's.
-    const absl::Status lost = end.device()->Lost("does not end a collective of NCCL that was aborted");
+    const absl::Status lost = device_->Lost("does not end a collective of NCCL that was aborted");
     os::Log(os::LogLevel::kError, absl::StrCat(lost.message(), ": ", failure().message()));
     return true;
   }
-  if (deadline < now) {
-    Fail(absl::DeadlineExceededError(absl::StrCat("a collective on ", end.device()->name(), " has taken longer than ",
+  if (first.deadline < Now()) {
+    Fail(absl::DeadlineExceededError(absl::StrCat("a collective on ", device_->name(), " has taken longer than ",
                                                   group_.op_timeout_ms / 1000, " s (FARANDOLE_OP_TIMEOUT_SECONDS)")));
   }
+  return false;
+}
+
+bool NcclCommunicator::IsStuck(const Moments& first, const Aborting& aborting) {
+  const TimePoint now = Now();
+  if (first_until_) return *first_until_ < now;
+  // NCCL may wait for the device to free its memory, and so for what is before the collective.
+  const absl::StatusOr<bool> begun = first.begin->Reached();
+  const bool may_run = !begun.ok() || *begun || aborting.began.PlusMs(kBacklogMs) < now;
+  const bool aborted = aborting.over.HasBeenNotified() || aborting.began.PlusMs(kAbortMs) < now;
+  if (may_run && aborted) first_until_ = now.PlusMs(resources_.aborted_ms);
   return false;
 }
 

@@ -33,6 +33,8 @@ struct Resources {
   std::string host_id;
   // The kernels of a device, loaded once.
   std::function<absl::StatusOr<const kernels::Kernels*>(cuda::CudaDevice*)> kernels;
+  // How long the device may go on with a collective that was aborted: NCCL's kernels look at a flag in host memory.
+  int64_t aborted_ms = 10000;
 };
 
 // The collectives of a process set on the memory of CUDA devices, by NCCL. Each member uses one device, with a stream
@@ -40,9 +42,10 @@ struct Resources {
 //
 //   executor's thread  Start: waits for the initialisation the first time, then only enqueues
 //   Watch's thread     sees what has ended, and asks NCCL for failures
-//   "farandole-abort"  aborts, which may take a while; those of other communicators go on beside it. Whoever fails
-//   first
-//                      starts it: Watch's thread may be inside of a driver that waits for what only the abort ends
+//   "farandole-abort"  aborts, which may take a while; those of other communicators go on beside it
+//
+// The first one that learns of a failure starts an abort: Watch's thread may be in the driver, which may wait for what
+// only the abort ends.
 //
 // NCCL does not tell who has failed: SuspectRank is unknown, the controller knows better.
 class NcclCommunicator final : public collective::Communicator, private Watch::Client {
@@ -66,13 +69,22 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
   Rank SuspectRank() const override { return Rank(); }
 
  private:
-  // A collective on a stream.
-  struct UnderWay {
+  // A collective on a stream: when the device comes to it, behind the work of a framework, and when it is done.
+  struct Moments {
+    std::shared_ptr<const cuda::CudaEvent> begin;
     std::shared_ptr<const cuda::CudaEvent> end;
+    TimePoint deadline;
+  };
+  struct UnderWay {
+    Moments moments;
     Done done;
     Side::Kept kept;
     device::Phases* phases = nullptr;
-    TimePoint deadline;
+  };
+
+  struct Aborting {
+    absl::Notification over;
+    TimePoint began;
   };
 
   NcclCommunicator(const collective::Group& group, collective::Bootstrap* bootstrap, cuda::CudaDevice* device,
@@ -94,9 +106,11 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
   // Of an abort that was begun, for a while.
   void AwaitAbort();
   // Tells of what has ended on the device, in the order in which it was enqueued. True if anything has.
-  bool EndFinished(TimePoint now);
-  // Whether the device is done, or nobody can wait for it any more.
-  bool Finished(const cuda::CudaEvent& end, TimePoint deadline, TimePoint now);
+  bool EndFinished();
+  // Whether the device is done with the first one, or nobody can wait for it any more.
+  bool Finished(const Moments& first);
+  // Whether the device does not end the first one, which was aborted.
+  bool IsStuck(const Moments& first, const Aborting& aborting);
   // Asks NCCL from time to time while something is under way.
   void CheckHealth(TimePoint now);
   // The first one counts, and begins the abort.
@@ -114,15 +128,11 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
 
   // Watch's thread only.
   TimePoint next_check_;
-  // Seen at the end of an abort; until when its kernels may stay.
-  std::optional<TimePoint> kernels_until_;
+  // Of an abort: until when what is first under way may be.
+  std::optional<TimePoint> first_until_;
 
   mutable absl::Mutex mutex_;
   // Also while its thread goes on after this. Null: there is none.
-  struct Aborting {
-    absl::Notification over;
-    TimePoint deadline;
-  };
   std::shared_ptr<Aborting> aborting_ ABSL_GUARDED_BY(mutex_);
   // In the order in which they were enqueued.
   std::deque<UnderWay> under_way_ ABSL_GUARDED_BY(mutex_);

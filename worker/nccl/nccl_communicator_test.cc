@@ -43,11 +43,15 @@ class NcclCommunicatorTest : public testing::TestWithParam<int> {
   }
 
   Resources SharedOf(Watch* watch, int position = 0) {
-    return {library_.get(), watch, shares_devices_, host_ids_[position],
+    return {library_.get(),
+            watch,
+            shares_devices_,
+            host_ids_[position],
             [this](cuda::CudaDevice* device) -> absl::StatusOr<const kernels::Kernels*> {
               if (!kernels_failure_.ok()) return kernels_failure_;
               return kernels_[device->ordinal()].get();
-            }};
+            },
+            aborted_ms_};
   }
 
   using Made = absl::StatusOr<std::unique_ptr<NcclCommunicator>>;
@@ -87,6 +91,7 @@ class NcclCommunicatorTest : public testing::TestWithParam<int> {
   std::vector<std::string> host_ids_ = std::vector<std::string>(kGpus);
   uint32_t op_timeout_ms_ = 60000;
   uint32_t setup_timeout_ms_ = 20000;
+  int64_t aborted_ms_ = 10000;
   cuda::FakeNccl* fake_;
 };
 
@@ -254,6 +259,23 @@ TEST_F(NcclFailureTest, AbortEndsWhatWaitsForAPeer) {
     }
     EXPECT_EQ(member->Run(call), absl::AbortedError("rank 1 has died")) << "what comes later";
     ended.Notify();
+  });
+}
+
+// What the framework has put there before takes as long as it takes; that is no fault of the device.
+TEST_F(NcclFailureTest, AbortWaitsForWhatTheDeviceHasToDoBefore) {
+  gate_is_open = false;
+  aborted_ms_ = 50;
+  gpus_.fake().add_kernel("gate", WaitForGate, {});
+  RunAll(2, [this](Member* member, NcclCommunicator* communicator) {
+    cuda::FakeTensor tensor = member->Tensor(20);
+    ASSERT_EQ(gpus_.fake().launch("gate", member->stream(), nullptr), cuda::CUDA_SUCCESS);
+    const auto pending = member->Start(collective::Allreduce{DataType::kInt32, {{tensor.data(), tensor.data(), 5}}});
+    communicator->Abort("rank 2 has died");
+    EXPECT_FALSE(pending->ended.WaitForNotificationWithTimeout(absl::Milliseconds(300)));
+    gate_is_open = true;
+    pending->ended.WaitForNotification();
+    EXPECT_EQ(pending->status, absl::AbortedError("rank 2 has died"));
   });
 }
 

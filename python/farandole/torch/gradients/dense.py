@@ -135,8 +135,8 @@ class Dense(Transfer):
         # Not the result, which the script has from now on: its place is free as soon as the script drops it, since what
         # comes there next comes behind this on the streams of torch and of the library.
         place = None if self.result is None else self.slot.place
-        if place is not None:
-            place.use()
+        if self.slot.place is not None:
+            self.slot.place.use()
         handle, kept = self.handle, (self.buffer, place, self.place)
         try:
             handles.wait(handle, kept)

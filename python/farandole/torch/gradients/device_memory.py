@@ -89,20 +89,24 @@ def lay_out(parameters: Sequence[torch.Tensor]) -> list[DevicePlace | None]:
         are packed and unpacked.
     """
     places: list[DevicePlace | None] = [None] * len(parameters)
-    alike: dict[tuple[torch.device, torch.dtype, bool], list[int]] = {}
+    # Of each type and device the whole ones and the odd ones.
+    alike: dict[tuple[torch.device, torch.dtype], tuple[list[int], list[int]]] = {}
     for index, parameter in enumerate(parameters):
         if fits(parameter):
             odd = parameter.numel() * parameter.element_size() % _VECTOR_BYTES != 0
-            alike.setdefault((parameter.device, parameter.dtype, odd), []).append(index)
-    for (device, dtype, _), indices in alike.items():
+            alike.setdefault((parameter.device, parameter.dtype), ([], []))[odd].append(index)
+    for (device, dtype), both in alike.items():
+        runs = [run for run in both if run]
         try:
-            flat = Flat(sum(parameters[index].numel() for index in indices), dtype, device)
-            _bytes_of(_Owner(flat.tensor, flat.address, 1))
+            flats = [Flat(sum(parameters[index].numel() for index in run), dtype, device) for run in runs]
+            for flat in flats:
+                _bytes_of(_Owner(flat.tensor, flat.address, 1))
         except (RuntimeError, TypeError):
             # Without numpy torch does not take memory by its address, either.
             continue
-        address = flat.address
-        for index in indices:
-            places[index] = DevicePlace(flat, address, parameters[index])
-            address += parameters[index].numel() * flat.tensor.element_size()
+        for flat, run in zip(flats, runs):
+            address = flat.address
+            for index in run:
+                places[index] = DevicePlace(flat, address, parameters[index])
+                address += parameters[index].numel() * flat.tensor.element_size()
     return places
