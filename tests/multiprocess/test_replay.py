@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import processes
 import pytest
@@ -54,11 +55,13 @@ def test_training_of_many_kinds_is_replayed(tmp_path: Path, runtime: Path) -> No
         assert job.wait() == 0, job.report()
 
 
+WARM_UP, STEPS, TENSORS = 40, 300, 40
+
+
 def test_no_message_while_training_repeats(tmp_path: Path, runtime: Path) -> None:
-    steps, tensors, warm_up = 300, 40, 40
     body = f"""
         hvd.init()
-        gradients = [torch.ones(50) for _ in range({tensors})]
+        gradients = [torch.ones(50) for _ in range({TENSORS})]
         def train(steps):
             for _ in range(steps):
                 handles = [hvd.allreduce_async_(g, name=f"layer.{{i}}") for i, g in enumerate(gradients)]
@@ -70,27 +73,41 @@ def test_no_message_while_training_repeats(tmp_path: Path, runtime: Path) -> Non
                     return
                 time.sleep(0.01)
             sys.exit(f"nobody made {{name}}")
-        train({warm_up})
+        train({WARM_UP})
         print("warm", flush=True)
         until("go")
-        train({steps})
+        train({STEPS})
         until("end")
         """
     with processes.launching(tmp_path, 2, body) as job:
-        job.wait_for(lambda: job.stdout.count("warm") == 2, "the first steps")
-        (file,) = job_files.read_all()
-        watch = query.Target(file.job, file.controller, token=file.token).watch(10)
-        # Two seconds later all that was said before is counted.
-        before = next(
-            s for s in watch if s["activity"] == "ACTIVITY_REPLAYING" and _tensors(s) == 2 * warm_up * tensors
-        )
-        (tmp_path / "go").touch()
-        after = next(s for s in watch if _tensors(s) == 2 * (warm_up + steps) * tensors)
-        (tmp_path / "end").touch()
-        assert job.wait() == 0, job.report()
+        _check_quiet(job, tmp_path)
+
+
+def test_no_message_while_training_on_devices_repeats(tmp_path: Path, runtime: Path) -> None:
+    worker = str(processes.ROOT / "tests" / "multiprocess" / "quiet_devices_worker.py")
+    command = [sys.executable, worker, str(WARM_UP), str(STEPS), str(TENSORS)]
+    with processes.running(processes.launch_command(2, *command), tmp_path) as job:
+        after = _check_quiet(job, tmp_path)
+    for member in after["members"]:
+        time = member["deviceTime"]
+        assert int(time["batches"]) > 0 and int(time["ncclUs"]) > 0, after["members"]
+
+
+def _check_quiet(job: processes.Job, folder: Path) -> dict[str, Any]:
+    """Of a job whose ranks wait after WARM_UP steps. Its last status."""
+    job.wait_for(lambda: job.stdout.count("warm") == 2, "the first steps")
+    (file,) = job_files.read_all()
+    watch = query.Target(file.job, file.controller, token=file.token).watch(10)
+    # Two seconds later all that was said before is counted.
+    before = next(s for s in watch if s["activity"] == "ACTIVITY_REPLAYING" and _tensors(s) == 2 * WARM_UP * TENSORS)
+    (folder / "go").touch()
+    after = next(s for s in watch if _tensors(s) == 2 * (WARM_UP + STEPS) * TENSORS)
+    (folder / "end").touch()
+    assert job.wait() == 0, job.report()
     assert after["activity"] == "ACTIVITY_REPLAYING" and after["phase"] == before["phase"]
     # Each rank acknowledges the Replay item at some time.
     assert int(after["traffic"]["messages"]) - int(before["traffic"]["messages"]) <= 2
+    return after
 
 
 def test_waiting_for_the_own_script_costs_no_processor_time(tmp_path: Path) -> None:
