@@ -28,12 +28,14 @@ for step in range(10**9):
     total = hvd.allreduce(hvd.full((4,), hvd.rank() + 1.0), op=hvd.Sum, name="x")[0]
     if step == 20:
         os.write(1, f"started {hvd.rank()} {hvd.size()} {hvd.local_rank()} {total}\n".encode())
-        if stop == "error" and hvd.rank() == 1:
-            raise ValueError("the script is wrong")
-        if stop == "exit" and hvd.rank() == 1:
-            sys.exit(3)
         if stop == "none":
             break
+    # All have begun: this step has the parts of them all.
+    if step == 21 and hvd.rank() == 1:
+        if stop == "error":
+            raise ValueError("the script is wrong")
+        if stop == "exit":
+            sys.exit(3)
     time.sleep(0.002)
 hvd.shutdown()
 """
