@@ -87,7 +87,11 @@ def check_streams() -> None:
     parameter = nn.Parameter(torch.zeros(4))
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.1), [("on streams", parameter)])
     torch.cuda.current_stream, current_stream = lambda device: device_memory._stream(device), torch.cuda.current_stream
-    for step, on in enumerate([stream, stream, stream, 7, 7, 8, 7, stream]):
+    # Of each step where the gradient comes to be, and where it is waited for.
+    steps = [(stream, stream)] * 3 + [(7, stream), (stream, 8), (7, 8), (stream, stream)]
+    waits_on = [stream]
+    parameter.register_post_accumulate_grad_hook(lambda _: work_on(waits_on[0]))
+    for step, (on, waits_on[0]) in enumerate(steps):
         work_on(on)
         parameter.sum().backward()
         place = optimizer._reducer.slots[0].place

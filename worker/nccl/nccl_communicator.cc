@@ -67,7 +67,6 @@ void NcclCommunicator::Start(const collective::Instance& instance, const collect
   absl::Status status = failure();
   if (status.ok()) status = AwaitReady();
   if (status.ok()) status = CheckDevice(collective.device);
-  if (status.ok()) status = device_->ReserveEvent();
   if (!status.ok()) {
     Fail(status);
     return done(failure());

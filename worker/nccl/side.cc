@@ -301,7 +301,7 @@ absl::Status Side::Adasum(const collective::Adasum& call, const std::vector<int6
                                share.pieces * arithmetic::AdasumProducts(share.members)};
   if (status.ok()) {
     const Layout layout = LayOut(DataType::kFloat64, {sums});
-    const Bases at = *FindLaid(layout, {sums}).input;
+    const Bases at = BasesAt(layout, share.products);
     status = AllreduceAt(at, at, layout, {DataType::kFloat64}, nullptr);
   }
   if (status.ok()) status = kernels_->FillAdasumWeights(share, comm_->stream());
