@@ -169,7 +169,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const bool ended = found->WaitForWork();
   FakeNcclLibrary::Get().Remove(comm);
   found->Abort();
-  return ended ? ncclSuccess : Fail(ncclUnhandledCudaError, "ncclCommDestroy : Cuda failure");
+  return ended ? ncclSuccess : Fail(ncclUnhandledCudaError, "ncclCommDestroy : Cuda failure, or its work does not end");
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {

@@ -52,9 +52,10 @@ struct FakeNccl {
   // How long an ncclCommAbort takes before it does anything.
   std::atomic<int> abort_delay_ms{0};
 
-  // How long an init, and a kernel, waits for the other ranks. Then it fails, so that no test runs for ever.
-  std::atomic<int> init_limit_ms{60'000};
-  std::atomic<int> kernel_limit_ms{300'000};
+  // How long an init, and a kernel, waits for the other ranks, and ncclCommDestroy for its work. Then it fails, so that
+  // no test runs for ever; less than Bazel gives a small one.
+  std::atomic<int> init_limit_ms{50'000};
+  std::atomic<int> kernel_limit_ms{50'000};
 
   // What a test reads. Communicators that were neither destroyed nor aborted, also those whose init failed.
   std::atomic<int> live_communicators{0};

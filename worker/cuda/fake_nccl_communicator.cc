@@ -221,8 +221,9 @@ bool FakeNcclCommunicator::WaitLocked(std::unique_lock<std::mutex>* lock, const 
 bool FakeNcclCommunicator::WaitForWork() {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto ended = [this] { return aborted_ || (ended_ == launched_ && running_ == 0); };
+  const FakeNcclLinks::Deadline limit = In(knobs_->kernel_limit_ms);
   while (!changed_.wait_for(lock, kLook, ended)) {
-    if (cuda_->sticky_error != CUDA_SUCCESS) return false;
+    if (cuda_->sticky_error != CUDA_SUCCESS || std::chrono::steady_clock::now() > limit) return false;
   }
   return true;
 }

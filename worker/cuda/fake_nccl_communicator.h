@@ -51,7 +51,7 @@ class FakeNcclCommunicator : public std::enable_shared_from_this<FakeNcclCommuni
 
   // Waits for its work if it is blocking; Poll() tells otherwise.
   ncclResult_t Finalize();
-  // False: a CUDA error keeps its work from ending.
+  // False: a CUDA error keeps its work from ending, or it takes too long.
   bool WaitForWork();
   // Ends what waits, gives back everything. Idempotent.
   void Abort();
