@@ -97,15 +97,15 @@ FARANDOLE_API int farandole_gpu_library(int which, const char* wheel, int* numbe
 
 // What the first GPU that has failed for good in this process has said, for instance since a kernel has read where
 // nothing is: no call of CUDA's succeeds in this process any more. NULL: none has. Valid until the next such call of
-// the thread.
+// the thread. In a child of fork() what its parent had said before.
 FARANDOLE_API const char* farandole_gpu_failure(void);
 
 // How a framework gives up memory of a CUDA device that it keeps for later: called where there is not enough for what
 // is needed here, which is tried once more then. From the thread that executes ("farandole-exec"), which all ranks wait
 // for; must not throw, call this function, wait for anything of this library, nor need a lock that a thread holds which
-// calls this function or farandole_shutdown_poll. NULL: nobody is asked. When this returns the one before does not run
-// any more. Counts for the process, also before init.
-FARANDOLE_API void farandole_gpu_set_reclaim(void (*reclaim)(int device));
+// calls this function or farandole_shutdown_poll. NULL: nobody is asked. From now on the one before is not called;
+// FARANDOLE_PENDING: after `timeout_ms` it still runs; call again. Counts for the process, also before init.
+FARANDOLE_API int farandole_gpu_set_reclaim(void (*reclaim)(int device), int timeout_ms);
 
 // The RDMA ports over which collectives go between hosts, or would go, by what the environment says; also before init.
 // FARANDOLE_OK: `*text` names them, valid until the next such call of the thread. FARANDOLE_UNAVAILABLE: none can be

@@ -70,7 +70,11 @@ extern "C" int farandole_gpu_library(int which, const char* wheel, int* number, 
   return Used();
 }
 
-extern "C" void farandole_gpu_set_reclaim(void (*reclaim)(int device)) { farandole::worker::SetGpuReclaim(reclaim); }
+extern "C" int farandole_gpu_set_reclaim(void (*reclaim)(int device), int timeout_ms) {
+  int code;
+  if (farandole::frameworks::InChild(&code)) return code;
+  return farandole::worker::SetGpuReclaim(reclaim, timeout_ms) ? FARANDOLE_OK : FARANDOLE_PENDING;
+}
 
 extern "C" const char* farandole_gpu_failure(void) {
   thread_local std::string failure;

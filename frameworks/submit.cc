@@ -183,7 +183,8 @@ worker::completion::Result SubmitStructs(const farandole_submission* submissions
   worker::completion::Result named = CheckName(group_name);
   if (!named.ok()) return named;
   const bool grouped = group_name != nullptr || count > 1;
-  farandole_submission first, from;
+  farandole_submission from;
+  farandole_submission first = {};
   GroupOf group;
   Operations operations;
   for (int i = 0; i < count; ++i) {

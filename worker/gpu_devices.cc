@@ -59,7 +59,7 @@ class Gpus {
 
 std::string GpuFailure() { return cuda::FirstLoss(); }
 
-void SetGpuReclaim(cuda::Reclaim* reclaim) { cuda::SetReclaim(reclaim); }
+bool SetGpuReclaim(cuda::Reclaim* reclaim, int timeout_ms) { return cuda::SetReclaim(reclaim, timeout_ms); }
 
 absl::StatusOr<cuda::CudaDevice*> GpuDevice(int ordinal) { return Gpus::Get().Device(ordinal); }
 

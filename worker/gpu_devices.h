@@ -22,7 +22,7 @@ absl::StatusOr<const kernels::Kernels*> GpuKernels(cuda::CudaDevice* device);
 std::string GpuFailure();
 
 // As cuda::SetReclaim.
-void SetGpuReclaim(cuda::Reclaim* reclaim);
+bool SetGpuReclaim(cuda::Reclaim* reclaim, int timeout_ms);
 
 // What communicators by NCCL need; `watch` outlives them. The codes of Nccl(), also where there is no driver.
 absl::StatusOr<nccl::Resources> NcclResources(nccl::Watch* watch);

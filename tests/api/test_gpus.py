@@ -58,7 +58,7 @@ def test_nobody_is_asked_for_memory_when_the_process_ends(tmp_path: Path) -> Non
     seen = []
     library = abi.load()
     set_reclaim = library.gpu_set_reclaim
-    library.gpu_set_reclaim = lambda reclaim: (seen.append(bool(reclaim)), set_reclaim(reclaim))
+    library.gpu_set_reclaim = lambda reclaim, ms: (seen.append(bool(reclaim)), set_reclaim(reclaim, ms))[1]
     atexit.register(lambda: print("told", seen, flush=True))
     gpus.set_reclaim(lambda device: None)
     gpus.set_reclaim(print)
@@ -66,6 +66,19 @@ def test_nobody_is_asked_for_memory_when_the_process_ends(tmp_path: Path) -> Non
     """
     job = processes.python(tmp_path, body)
     assert job.process.returncode == 3 and job.lines("told ") == ["[True, True, False]"], job.report()
+
+
+def test_the_end_of_a_process_waits_a_while_for_what_gives_up_memory(tmp_path: Path) -> None:
+    body = """
+    import atexit
+    from farandole.library import abi, gpus
+    asked = []
+    abi.load().gpu_set_reclaim = lambda reclaim, ms: (asked.append(ms), abi.PENDING)[1]
+    atexit.register(lambda: print("asked for", sum(asked), "ms", flush=True))
+    gpus.set_reclaim(print)
+    """
+    job = processes.python(tmp_path, body)
+    assert job.process.returncode == 0 and job.lines("asked for ") == ["5000 ms"], job.report()
 
 
 def test_the_wheel_of_nccl_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

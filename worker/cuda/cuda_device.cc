@@ -36,15 +36,22 @@ bool IsSticky(CUresult result) {
          std::end(kStickyResults);
 }
 
-// Held while it runs.
 ABSL_CONST_INIT absl::Mutex reclaim_mutex(absl::kConstInit);
 Reclaim* reclaim_memory ABSL_GUARDED_BY(reclaim_mutex) = nullptr;
+int reclaims_under_way ABSL_GUARDED_BY(reclaim_mutex) = 0;
 
 // False: nobody could be asked.
 bool AskForMemory(int ordinal) {
+  Reclaim* reclaim;
+  {
+    absl::MutexLock lock(&reclaim_mutex);
+    reclaim = reclaim_memory;
+    if (reclaim == nullptr) return false;
+    ++reclaims_under_way;
+  }
+  reclaim(ordinal);
   absl::MutexLock lock(&reclaim_mutex);
-  if (reclaim_memory == nullptr) return false;
-  reclaim_memory(ordinal);
+  --reclaims_under_way;
   return true;
 }
 
@@ -156,40 +163,37 @@ absl::StatusOr<device::EventPtr> CudaDevice::Record(void* stream) {
 
 absl::StatusOr<std::shared_ptr<const CudaEvent>> CudaDevice::RecordEvent(CUstream stream) {
   const Current current(this);
-  const absl::StatusOr<CUevent> event = TakeEvent();
-  if (!event.ok()) return event.status();
+  absl::StatusOr<SpareEvent> event = TakeEvent();
+  return event.ok() ? RecordEvent(stream, *std::move(event)) : event.status();
+}
+
+absl::StatusOr<std::shared_ptr<const CudaEvent>> CudaDevice::RecordEvent(CUstream stream, SpareEvent event) {
+  const Current current(this);
   absl::Status status;
   uint64_t order;
   {
     absl::MutexLock lock(&record_mutex_);
-    status = ToStatus(api().cuEventRecord(*event, stream), "cuEventRecord");
+    status = ToStatus(api().cuEventRecord(event.get(), stream), "cuEventRecord");
     order = ++order_;
   }
-  auto recorded = std::make_shared<const CudaEvent>(this, *event, stream, order);
   if (!status.ok()) return status;
-  return recorded;
+  return std::make_shared<const CudaEvent>(this, event.release(), stream, order);
 }
 
-absl::Status CudaDevice::ReserveEvent() {
+absl::StatusOr<CudaDevice::SpareEvent> CudaDevice::TakeEvent() {
   const Current current(this);
-  const absl::StatusOr<CUevent> event = TakeEvent();
-  if (event.ok()) GiveBack(*event);
-  return event.status();
-}
-
-absl::StatusOr<CUevent> CudaDevice::TakeEvent() {
+  CUevent event = nullptr;
   {
     absl::MutexLock lock(&spare_mutex_);
     if (!spare_.empty()) {
-      const CUevent event = spare_.back();
+      event = spare_.back();
       spare_.pop_back();
-      return event;
     }
   }
-  CUevent event = nullptr;
-  const absl::Status status = ToStatus(api().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  absl::Status status;
+  if (event == nullptr) status = ToStatus(api().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
   if (!status.ok()) return status;
-  return event;
+  return SpareEvent(event, ForNext{this});
 }
 
 void CudaDevice::GiveBack(CUevent event) {
@@ -283,9 +287,11 @@ absl::Status CudaDevice::Lost(absl::string_view what) const {
 
 std::string FirstLoss() { return Losses::Get().first(); }
 
-void SetReclaim(Reclaim* reclaim) {
+bool SetReclaim(Reclaim* reclaim, int timeout_ms) {
   absl::MutexLock lock(&reclaim_mutex);
   reclaim_memory = reclaim;
+  const auto none = []() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reclaim_mutex) { return reclaims_under_way == 0; };
+  return reclaim_mutex.AwaitWithTimeout(absl::Condition(&none), absl::Milliseconds(timeout_ms));
 }
 
 }  // namespace farandole::worker::cuda

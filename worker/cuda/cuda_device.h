@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -80,6 +81,14 @@ class CudaDevice final : public device::Device {
 
   // The same, of its own type.
   absl::StatusOr<std::shared_ptr<const CudaEvent>> RecordEvent(CUstream stream);
+  // A CUevent that goes back to the device, and the same with one: that needs no memory any more.
+  struct ForNext {
+    void operator()(CUevent event) const { device->GiveBack(event); }
+    CudaDevice* device;
+  };
+  using SpareEvent = std::unique_ptr<std::remove_pointer_t<CUevent>, ForNext>;
+  absl::StatusOr<SpareEvent> TakeEvent();
+  absl::StatusOr<std::shared_ptr<const CudaEvent>> RecordEvent(CUstream stream, SpareEvent event);
 
   // Memory for what is put on `stream` from now on, freed as in AllocateResult.
   absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes, CUstream stream) {
@@ -88,10 +97,6 @@ class CudaDevice final : public device::Device {
 
   // Before others in this process need so much: asks for it (SetReclaim) where there is less.
   void MakeRoom(int64_t bytes) const;
-
-  // So that the next recording needs no memory: when something is enqueued already, its failure would leave nobody to
-  // say when that has ended.
-  absl::Status ReserveEvent();
 
   // While it lives the device's context is the calling thread's, BesideCapture included. Calls that make something, and
   // those on the default stream, need that.
@@ -128,7 +133,6 @@ class CudaDevice final : public device::Device {
   // `in_order`: of the stream.
   CUresult TryAllocate(CUdeviceptr* memory, size_t bytes, CUstream stream, bool* in_order) const;
   absl::StatusOr<CUstream> MemoryStream();
-  absl::StatusOr<CUevent> TakeEvent();
   void GiveBack(CUevent event);
 
   const Driver* const driver_;
@@ -154,9 +158,10 @@ std::string FirstLoss();
 
 // How others in this process give up what they keep of a device's memory for later (the caches of frameworks), by its
 // ordinal. Allocate calls it where there is not enough, and tries again; a capture in another thread is not spoilt by
-// what it frees. Null: nobody does. Any thread; when SetReclaim returns, what was set before does not run any more.
+// what it frees. Null: nobody does. Any thread. From now on what was set before is not called any more; false: it still
+// runs after so long.
 using Reclaim = void(int ordinal);
-void SetReclaim(Reclaim* reclaim);
+bool SetReclaim(Reclaim* reclaim, int timeout_ms);
 
 }  // namespace farandole::worker::cuda
 

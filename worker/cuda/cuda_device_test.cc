@@ -152,13 +152,15 @@ const DriverApi* framework = nullptr;
 void GiveUpCache(int ordinal) {
   EXPECT_EQ(ordinal, 0);
   ++times_asked;
-  if (cached != 0) EXPECT_EQ(framework->cuMemFree(std::exchange(cached, 0)), CUDA_SUCCESS);
+  if (cached != 0) {
+    EXPECT_EQ(framework->cuMemFree(std::exchange(cached, 0)), CUDA_SUCCESS);
+  }
 }
 
 TEST_F(CudaDeviceTest, WhatOthersKeepIsGivenUpWhereMemoryIsShort) {
   const auto stream = CudaStream::Make(device_.get()).value();
   framework = &device_->api();
-  SetReclaim(GiveUpCache);
+  EXPECT_TRUE(SetReclaim(GiveUpCache, 0));
   fake_->device_bytes_max = 12;
   for (const CUresult async : {CUDA_SUCCESS, CUDA_ERROR_NOT_SUPPORTED}) {
     fake_->async_memory_result = async;
@@ -180,9 +182,36 @@ TEST_F(CudaDeviceTest, WhatOthersKeepIsGivenUpWhereMemoryIsShort) {
   EXPECT_EQ(times_asked, 2);
   device_->MakeRoom(13);
   EXPECT_EQ(times_asked, 3) << "for others";
-  SetReclaim(nullptr);
+  EXPECT_TRUE(SetReclaim(nullptr, 0));
   fake_->async_memory_result = CUDA_SUCCESS;
   fake_->device_bytes_max = FakeCuda::kUnlimited;
+}
+
+// It may wait for the device; the end of a process does not wait for ever.
+TEST_F(CudaDeviceTest, WhatGivesUpMemoryIsWaitedForWithALimit) {
+  std::atomic<bool> open{false};
+  gate = &open;
+  EXPECT_TRUE(SetReclaim([](int) { WaitForGate(nullptr); }, 0));
+  std::thread short_of_memory([this] { device_->MakeRoom(int64_t{1} << 60); });
+  while (SetReclaim([](int) { WaitForGate(nullptr); }, 0)) std::this_thread::yield();
+  EXPECT_FALSE(SetReclaim(nullptr, 20));
+  open = true;
+  EXPECT_TRUE(SetReclaim(nullptr, 20000));
+  short_of_memory.join();
+}
+
+// Of two recordings the second one finds the event that was kept for it, whatever others take meanwhile.
+TEST_F(CudaDeviceTest, AnEventInReserveNeedsNoMemory) {
+  const auto stream = CudaStream::Make(device_.get()).value();
+  const int before = fake_->live_events;
+  CudaDevice::SpareEvent reserved = device_->TakeEvent().value();
+  const auto other = device_->RecordEvent(stream->get()).value();
+  EXPECT_EQ(fake_->live_events, before + 2);
+  const auto recorded = device_->RecordEvent(stream->get(), std::move(reserved)).value();
+  EXPECT_EQ(fake_->live_events, before + 2);
+  EXPECT_GT(recorded->order(), other->order());
+  EXPECT_EQ(device_->api().cuStreamSynchronize(stream->get()), CUDA_SUCCESS);
+  EXPECT_TRUE(recorded->Reached().value());
 }
 
 // A script may let its stream go before the result that was made there.

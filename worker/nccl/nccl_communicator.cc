@@ -72,6 +72,12 @@ void NcclCommunicator::Start(const collective::Instance& instance, const collect
     return done(failure());
   }
   const cuda::CudaDevice::Current current(device_);
+  // When something is enqueued already, nobody could say without it when that has ended.
+  absl::StatusOr<cuda::CudaDevice::SpareEvent> last = device_->TakeEvent();
+  if (!last.ok()) {
+    Fail(last.status());
+    return done(failure());
+  }
   UnderWay one;
   if (collective.phases != nullptr) {
     one.kept.stopwatch = std::make_unique<cuda::CudaStopwatch>(device_, side_->comm().stream());
@@ -79,9 +85,9 @@ void NcclCommunicator::Start(const collective::Instance& instance, const collect
   status = side_->WaitFor(collective.ready);
   absl::StatusOr<std::shared_ptr<const cuda::CudaEvent>> begin = device_->RecordEvent(side_->comm().stream());
   if (status.ok()) status = begin.status();
-  if (status.ok()) status = device_->ReserveEvent();
   if (status.ok()) status = side_->Enqueue(collective, &one.kept);
-  absl::StatusOr<std::shared_ptr<const cuda::CudaEvent>> end = device_->RecordEvent(side_->comm().stream());
+  const absl::StatusOr<std::shared_ptr<const cuda::CudaEvent>> end =
+      device_->RecordEvent(side_->comm().stream(), *std::move(last));
   if (status.ok()) status = end.status();
   if (!status.ok()) Fail(status);
   // Nobody can tell any more when the device is done with the memory.
@@ -167,7 +173,6 @@ Watch::Seen NcclCommunicator::Look() {
 
 bool NcclCommunicator::BeginAbort() {
   const auto aborting = std::make_shared<Aborting>();
-  aborting->began = Now();
   auto abort = [side = side_, aborting, reason = std::string(failure_.message())]() mutable {
     side->comm().Abort(reason);
     side.reset();
@@ -239,7 +244,7 @@ bool NcclCommunicator::Finished(const Moments& first) {
     Fail(reached.status());
     return true;
   }
-  if (*reached) return true;
+  if (*reached || lost_) return true;
   std::shared_ptr<Aborting> aborting;
   {
     absl::MutexLock lock(&mutex_);
@@ -249,6 +254,7 @@ bool NcclCommunicator::Finished(const Moments& first) {
     // The kernel may write when the memory is somebody else's.
     const absl::Status lost = device_->Lost("does not end a collective of NCCL that was aborted");
     os::Log(os::LogLevel::kError, absl::StrCat(lost.message(), ": ", failure().message()));
+    lost_ = true;
     return true;
   }
   if (first.deadline < Now()) {

@@ -83,8 +83,8 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
   };
 
   struct Aborting {
+    const TimePoint began = Clock::Monotonic().Now();
     absl::Notification over;
-    TimePoint began;
   };
 
   NcclCommunicator(const collective::Group& group, collective::Bootstrap* bootstrap, cuda::CudaDevice* device,
@@ -107,7 +107,7 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
   void AwaitAbort();
   // Tells of what has ended on the device, in the order in which it was enqueued. True if anything has.
   bool EndFinished();
-  // Whether the device is done with the first one, or nobody can wait for it any more.
+  // Whether the device is done with the first one, or nobody can wait for it any more, nor for what is behind it.
   bool Finished(const Moments& first);
   // Whether the device does not end the first one, which was aborted.
   bool IsStuck(const Moments& first, const Aborting& aborting);
@@ -130,6 +130,8 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
   TimePoint next_check_;
   // Of an abort: until when what is first under way may be.
   std::optional<TimePoint> first_until_;
+  // The device has not ended what was aborted, and is not waited for any more.
+  bool lost_ = false;
 
   mutable absl::Mutex mutex_;
   // Also while its thread goes on after this. Null: there is none.

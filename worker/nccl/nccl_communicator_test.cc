@@ -280,6 +280,29 @@ TEST_F(NcclFailureTest, AbortWaitsForWhatTheDeviceHasToDoBefore) {
   });
 }
 
+// The first one that the device does not end after its abort is waited for; what is behind it is not.
+TEST_F(NcclFailureTest, ADeviceThatDoesNotEndWhatWasAbortedIsLostOnce) {
+  gate_is_open = false;
+  aborted_ms_ = 100;
+  gpus_.fake().add_kernel("move_int32", WaitForGate,
+                          {sizeof(cuda::CUdeviceptr), sizeof(int32_t), sizeof(int64_t), sizeof(int64_t)});
+  kernels_[0] = kernels::Kernels::Load(gpus_.device(0), "image").value();
+  RunAll(1, [](Member* member, NcclCommunicator* communicator) {
+    const cuda::FakeTensor in = member->Tensor(200), out = member->Tensor(200);
+    char *const from = static_cast<char*>(in.data()), *const to = static_cast<char*>(out.data());
+    const collective::Allreduce call{DataType::kInt32, {{from, to, 5}, {from + 100, to + 100, 5}}};
+    std::vector<std::shared_ptr<Member::Pending>> all;
+    for (int i = 0; i < 3; ++i) all.push_back(member->Start(call));
+    communicator->Abort("rank 2 has died");
+    for (const auto& one : all) {
+      EXPECT_TRUE(one->ended.WaitForNotificationWithTimeout(absl::Seconds(20)));
+      EXPECT_EQ(one->status, absl::AbortedError("rank 2 has died"));
+    }
+    EXPECT_THAT(cuda::FirstLoss(), HasSubstr("GPU 0 (Fake GPU 0) does not end a collective of NCCL that was aborted"));
+    gate_is_open = true;
+  });
+}
+
 TEST_F(NcclFailureTest, AnAbortThatTakesLongHoldsUpNobodyElse) {
   collective::LocalBootstrap bootstraps[2];
   Watch watch;

@@ -49,7 +49,7 @@ _WAITING = {
     "farandole_callbacks_withdraw": (c_int, [c_int, c_int]),
     "farandole_memory_allocate": (c_int, [c_uint32, c_int64, POINTER(c_void_p)]),
     "farandole_gpu_failure": (c_char_p, []),
-    "farandole_gpu_set_reclaim": (None, [RECLAIM]),
+    "farandole_gpu_set_reclaim": (c_int, [RECLAIM, c_int]),
     "farandole_gpu_library": (c_int, [c_int, c_char_p, POINTER(c_int), POINTER(c_char_p)]),
     "farandole_rdma_ports": (c_int, [POINTER(c_char_p)]),
 }

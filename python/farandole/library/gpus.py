@@ -12,6 +12,8 @@ from farandole.library import abi
 
 _CUDA_DRIVER, _CUDA_DEVICES, _NCCL = 1, 2, 3
 
+# How long the end of the process waits for what gives up memory, which may wait for the device.
+_LAST_RECLAIM_MS = 5000
 
 # What the library may call lives as long as the process.
 _reclaims: list[Any] = []
@@ -58,13 +60,16 @@ def set_reclaim(reclaim: Callable[[int], object]) -> None:
     if not _reclaims:
         atexit.register(_forget_reclaim, os.getpid())
     _reclaims.append(abi.RECLAIM(reclaim))
-    abi.load().gpu_set_reclaim(_reclaims[-1])
+    abi.load().gpu_set_reclaim(_reclaims[-1], 0)
 
 
 def _forget_reclaim(owner_pid: int) -> None:
-    # Not while the interpreter ends, nor by what a process has forked.
-    if os.getpid() == owner_pid:
-        abi.load().gpu_set_reclaim(abi.RECLAIM())
+    # Not while the interpreter ends, nor by what a process has forked. In slices, so that signals are served.
+    if os.getpid() != owner_pid:
+        return
+    for _ in range(0, _LAST_RECLAIM_MS, abi.SLICE_MS):
+        if abi.load().gpu_set_reclaim(abi.RECLAIM(), abi.SLICE_MS) != abi.PENDING:
+            return
 
 
 def failure() -> str:

@@ -1,5 +1,5 @@
-"""Places of gradients on devices: one behind the other in the order in which they are reduced, so that a batch is two
-pieces of memory, each reduced by one call."""
+"""Places of gradients on devices: one behind the other in the order in which they are reduced, so that what is reduced
+at a time is two pieces of memory, each by one call."""
 
 from __future__ import annotations
 
