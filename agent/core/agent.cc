@@ -84,7 +84,7 @@ void Agent::RestoreFromLoop(std::vector<launcher::KeptEntry>* kept) {
     } else if (!memory->left) {
       ReportEnd(worker, processes::UnknownEnd(memory->pid).cause);
     } else if (memory->elastic) {
-      ReportEndAfterLeaving(memory->incarnation, 0, processes::UnknownEnd(memory->pid));
+      ReportEndOfElastic(memory->incarnation, 0, processes::UnknownEnd(memory->pid), true);
     }
     Forget(memory->incarnation);
   }
@@ -303,18 +303,18 @@ void Agent::ProcessEnded(const processes::ProcessEnd& end) {
     if (worker == nullptr) continue;
     worker->connection = nullptr;
     if (connection != nullptr) connection->CloseFromLoop();
-    if (!worker->left) {
-      ReportEnd(*worker, end.cause);
-    } else if (worker->elastic) {
-      ending.finished |= ReportEndAfterLeaving(incarnation, worker->group, end);
+    // First, so that nobody joins a finished job because a member is gone.
+    if (worker->elastic && (worker->left || EndedWhileLeaving(*worker, end.code))) {
+      ending.finished |= ReportEndOfElastic(incarnation, worker->group, end, worker->left);
     }
+    if (!worker->left) ReportEnd(*worker, end.cause);
     const bool was_member = worker->said_hello || worker->rank.known();
     if (was_member && !worker->left && !worker->leaving && !worker->removed) ending.without_leaving = true;
     Forget(incarnation);
   }
   const auto departed = departed_.find(end.pid);
   if (departed != departed_.end()) {
-    ending.finished |= ReportEndAfterLeaving(departed->second.incarnation, departed->second.group, end);
+    ending.finished |= ReportEndOfElastic(departed->second.incarnation, departed->second.group, end, true);
     departed_.erase(departed);
   }
   ending.finished |= ReportEndInGroup(end.pid, end.code == 0);
@@ -350,8 +350,8 @@ void Agent::ReportEnd(const Worker& worker, const std::string& cause, bool lives
   Report(WorkerEnded{worker.incarnation, worker.pid, cause, false, lives});
 }
 
-bool Agent::ReportEndAfterLeaving(Incarnation incarnation, pid_t group, const processes::ProcessEnd& end) {
-  WorkerEnded ended{incarnation, end.pid, end.cause, true};
+bool Agent::ReportEndOfElastic(Incarnation incarnation, pid_t group, const processes::ProcessEnd& end, bool left) {
+  WorkerEnded ended{incarnation, end.pid, end.cause, left};
   const bool told = left_when_told_.count(end.pid) > 0;
   if (started_.count(group) > 0 && group != end.pid && !told) {
     // Whether all is done, the end of what has started it tells; in one message, so that nobody joins in between.

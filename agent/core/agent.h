@@ -103,8 +103,8 @@ class Agent {
   void EndedInGroup(pid_t group);
   // Its end is reported to the controller, now and after every reconnection.
   void ReportEnd(const Worker& worker, const std::string& cause, bool lives = false);
-  // The same of one of an elastic job that had left; that it left was said before. Whether it has finished.
-  bool ReportEndAfterLeaving(Incarnation incarnation, pid_t group, const processes::ProcessEnd& end);
+  // The same of one of an elastic job that had left, which was said before, or was about to. Whether it has finished.
+  bool ReportEndOfElastic(Incarnation incarnation, pid_t group, const processes::ProcessEnd& end, bool left);
   // What is kept of this group, if anything is. `finished` if so.
   bool ReportEndInGroup(pid_t group, bool finished);
   bool IsRetired(const Worker& worker) const { return retired_.count(worker.pid) + retired_.count(worker.group) > 0; }

@@ -36,6 +36,12 @@ struct Worker {
   std::string reported;  // the bytes that the controller has of it; "" = none on this life of the link
 };
 
+// Whether a member ended well while it left, though it was not told LeaveDone: its generation had failed meanwhile, or
+// its leaving took too long. What it was to do is done all the same.
+inline bool EndedWhileLeaving(const Worker& worker, int code) {
+  return worker.rank.known() && worker.leaving && !worker.left && code == 0;
+}
+
 // What stays known of a rank that this host has started, for the verdict on its end.
 struct RankRecord {
   TimePoint stopped_taking_part = TimePoint::Infinite();

@@ -216,6 +216,24 @@ def test_who_finishes_after_it_was_asked_to_leave_has_finished(tmp_path: Path) -
         assert late.wait() == 0 and late.lines("] turn ") == [], pods.report()
 
 
+def test_who_finishes_while_another_one_is_killed_has_finished(tmp_path: Path) -> None:
+    """Its leaving has no end, since that of a replay wants all of its ranks."""
+    stops = "if hvd.rank() == 0:\n    os.kill(os.getpid(), signal.SIGSTOP)"
+    with training(tmp_path, last=f"import signal\n{stops}") as pods:
+        for _ in range(2):
+            pods.add(2)
+        members = pods.await_turns(2)
+        pods.await_steps()
+        pods.enough()
+        pods.all[0].wait_for(lambda: len(pods.lines("done ")) == 2, "the end of the training")
+        stopped = Path(f"/proc/{members[0].pid}/stat")
+        pods.all[0].wait_for(lambda: stopped.read_text().rpartition(")")[2].split()[0] == "T", "rank 0 to be stopped")
+        os.kill(members[0].pid, signal.SIGKILL)
+        assert sorted(job.wait() for job in pods.all) == [0, 128 + signal.SIGKILL], pods.report()
+        late = pods.add(2)
+        assert late.wait() == 0 and late.lines("] turn ") == [], pods.report()
+
+
 def test_a_shell_whose_end_is_noticed_before_that_of_its_script(tmp_path: Path) -> None:
     """Both end while the agent is stopped, which then collects its own children first."""
     with training(tmp_path, last='hvd.shutdown(); print("left", flush=True); time.sleep(1)') as pods:

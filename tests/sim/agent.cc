@@ -54,7 +54,7 @@ void Agent::Restore() {
     } else if (!memory.left) {
       ReportEnd(worker, kEndedMeanwhile);
     } else if (memory.elastic) {
-      ReportEndAfterLeaving(memory.incarnation, {memory.pid, -1, kEndedMeanwhile});
+      ReportEndOfElastic(memory.incarnation, {memory.pid, -1, kEndedMeanwhile}, true);
     }
     Forget(memory.incarnation);
   }
@@ -307,18 +307,17 @@ void Agent::ProcessEnded(const agent::processes::ProcessEnd& end) {
   for (agent::core::Worker* gone : workers_.OfProcess(end.pid)) {
     Connection* const connection = ConnectionOf(gone->incarnation);
     if (connection != nullptr) connection->stream->CloseFromAbove();
-    if (!gone->left) {
-      ReportEnd(*gone, end.cause);
-    } else if (gone->elastic) {
-      ending.finished |= ReportEndAfterLeaving(gone->incarnation, end);
+    if (gone->elastic && (gone->left || agent::core::EndedWhileLeaving(*gone, end.code))) {
+      ending.finished |= ReportEndOfElastic(gone->incarnation, end, gone->left);
     }
+    if (!gone->left) ReportEnd(*gone, end.cause);
     const bool was_member = gone->said_hello || gone->rank.known();
     if (was_member && !gone->left && !gone->leaving && !gone->removed) ending.without_leaving = true;
     Forget(gone->incarnation);
   }
   const auto departed = departed_.find(end.pid);
   if (departed != departed_.end()) {
-    ending.finished |= ReportEndAfterLeaving(departed->second, end);
+    ending.finished |= ReportEndOfElastic(departed->second, end, true);
     departed_.erase(departed);
   }
   left_when_told_.erase(end.pid);
@@ -336,8 +335,8 @@ void Agent::ReportEnd(const agent::core::Worker& worker, const std::string& caus
   Say(ends_.back());
 }
 
-bool Agent::ReportEndAfterLeaving(Incarnation incarnation, const agent::processes::ProcessEnd& end) {
-  WorkerEnded ended{incarnation, end.pid, end.cause, true};
+bool Agent::ReportEndOfElastic(Incarnation incarnation, const agent::processes::ProcessEnd& end, bool left) {
+  WorkerEnded ended{incarnation, end.pid, end.cause, left};
   ended.finished = end.code == 0 && IsPod() && left_when_told_.count(end.pid) == 0;
   KeepEnd(ended);
   Say(ended);

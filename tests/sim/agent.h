@@ -79,8 +79,8 @@ class Agent {
   void ConnectionClosed(Connection* connection);
   void ProcessEnded(const agent::processes::ProcessEnd& end);
   void ReportEnd(const agent::core::Worker& worker, const std::string& cause, bool lives = false);
-  // Of one of an elastic job that had left. Whether it has finished.
-  bool ReportEndAfterLeaving(Incarnation incarnation, const agent::processes::ProcessEnd& end);
+  // Of one of an elastic job that had left, or was about to. Whether it has finished.
+  bool ReportEndOfElastic(Incarnation incarnation, const agent::processes::ProcessEnd& end, bool left);
   void SayRetire(const agent::core::Worker& worker);
   bool IsPod() const { return !run_.empty(); }
   void KeepEnd(WorkerEnded end);

@@ -166,8 +166,12 @@ void Session::Remove(completion::Result end, Effects* effects) {
   // A joiner that gives up takes its Hello back; who was refused has none.
   const bool turned_away = end.code == completion::Code::kRefused || end.code == completion::Code::kRetired;
   if (state_ == State::kJoining && linked_ && !turned_away) effects->send.emplace_back(Leave{});
-  // A worker that leaves gets what it wants: the end of its membership.
-  if (state_ == State::kLeaving) end.code = completion::Code::kShutDown;
+  if (state_ == State::kLeaving) {
+    // A worker that leaves gets what it wants: the end of its membership.
+    end.code = completion::Code::kShutDown;
+    // Nobody but its agent needs it any more, which has to know that it was about to leave (EndedWhileLeaving).
+    if (linked_ && !replayer_.negotiates()) effects->send.emplace_back(MakeLeave());
+  }
   end_ = std::move(end);
   state_ = State::kRemoved;
   for (auto& operation : table_.TakeOpen()) effects->endings.push_back(std::move(operation));
