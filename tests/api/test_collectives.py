@@ -47,6 +47,23 @@ def test_allreduce_scales(hvd: ModuleType, dtype: torch.dtype) -> None:
     assert torch.equal(result, expected)
 
 
+def test_results_lie_where_tensors_do(hvd: ModuleType) -> None:
+    """Whatever torch's default device is, which a script may have set; of "meta" tensors have no values."""
+    tensor = values(torch.float32, 4, 2).requires_grad_()
+    sparse = tensor.detach().to_sparse()
+    ones = torch.ones(4, 2)
+    torch.set_default_device("meta")
+    try:
+        results = [hvd.allreduce(tensor), hvd.allgather(tensor), hvd.reducescatter(tensor), hvd.broadcast(tensor, 0)]
+        results += [hvd.alltoall(tensor), hvd.alltoall(tensor, [4])[0], *hvd.grouped_allgather([tensor])]
+        results.append(hvd.sparse_allreduce_async(sparse, "s", hvd.Sum)().to_dense())
+        assert all(result.is_cpu and torch.equal(result, tensor) for result in results)
+        (hvd.allgather(tensor) + hvd.grouped_allgather([tensor])[0] + hvd.alltoall(tensor, [4])[0]).sum().backward()
+        assert torch.equal(tensor.grad, 3 * ones)
+    finally:
+        torch.set_default_device(None)
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (100003,)])
 def test_shapes(hvd: ModuleType, shape: tuple[int, ...]) -> None:
     tensor = values(torch.float32, *shape)

@@ -55,6 +55,26 @@ def test_same_weights_as_without(hvd: ModuleType, make: object, passes: int, pre
         assert torch.equal(a, b)
 
 
+def test_parameters_elsewhere_than_on_torchs_default_device(hvd: ModuleType) -> None:
+    """Which a script may have set; tensors of "meta" have no values."""
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Embedding(4, 6, sparse=True), nn.Linear(6, 3))
+    ours = copy.deepcopy(plain)
+    rows = torch.tensor([1, 3, 1])
+    reference = torch.optim.SGD(plain.parameters(), lr=0.1)
+    torch.set_default_device("meta")
+    try:
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(ours.parameters(), lr=0.1), ours.named_parameters())
+        for _ in range(3):
+            for opt, model in ((reference, plain), (optimizer, ours)):
+                opt.zero_grad()
+                model(rows).square().mean().backward()
+                opt.step()
+    finally:
+        torch.set_default_device(None)
+    assert all(torch.allclose(a, b) for a, b in zip(plain.parameters(), ours.parameters()))
+
+
 def test_hooks_start_during_backward(hvd: ModuleType) -> None:
     model = make_model()
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))

@@ -37,6 +37,16 @@ def check(actual: torch.Tensor, expected: np.ndarray, dtype: torch.dtype, what: 
         assert (as_numpy(actual) == expected).all(), what
 
 
+def check_tensors_of_the_host() -> None:
+    """Wherever others are, and whatever torch's default device is."""
+    own, total = torch.full((5,), float(hvd.rank()), device="cpu"), sum(range(hvd.size()))
+    for result in (hvd.allreduce(own, op=hvd.Sum), hvd.allgather(own).reshape(hvd.size(), 5).sum(0)):
+        assert result.is_cpu and result.tolist() == [total] * 5, result
+    count = torch.full((hvd.size(),), 1.0, device="cpu")
+    received = hvd.alltoall(count), hvd.reducescatter(count, op=hvd.Sum)
+    assert all(result.is_cpu for result in received) and received[1].tolist() == [hvd.size()], received
+
+
 def truncated(value: np.ndarray, dtype: torch.dtype) -> np.ndarray:
     return value if dtype.is_floating_point else np.trunc(value)
 

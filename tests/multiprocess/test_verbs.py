@@ -34,14 +34,14 @@ def run(folder: Path, size: int, script: str, variables: dict[str, str]) -> proc
 
 def test_all_collectives_against_numpy(tmp_path: Path) -> None:
     job = run(tmp_path, 3, "collectives_worker.py", FLAT)
-    assert sorted(job.lines("] checked 13 rank")) == [f"{rank} of 3" for rank in range(3)], job.report()
+    assert sorted(job.lines("] checked 14 rank")) == [f"{rank} of 3" for rank in range(3)], job.report()
     assert "process set 0 of 3 members communicates by verbs" in job.stderr, job.report()
 
 
 def test_encrypted_over_several_ports_and_queue_pairs(tmp_path: Path) -> None:
     ports = {"FARANDOLE_VERBS_DEVICES": "fake0,fake1", "FARANDOLE_VERBS_QUEUE_PAIRS": "4"}
     job = run(tmp_path, 2, "collectives_worker.py", {**FLAT, **ports, "FARANDOLE_DATA_ENCRYPTION": "1"})
-    assert len(job.lines("] checked 13 rank")) == 2, job.report()
+    assert len(job.lines("] checked 14 rank")) == 2, job.report()
 
 
 def test_replay_and_what_ends_it(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_between_hosts_that_share_memory_inside(tmp_path: Path) -> None:
     script = [str(FOLDER / "collectives_worker.py")]
     with namespaces.spread(tmp_path, (2, 2), script, VERBS, apart=False) as job:
         assert job.wait() == [0, 0], job.report()
-    assert sorted(job.lines("] checked 13 rank")) == [f"{rank} of 4" for rank in range(4)], job.report()
+    assert sorted(job.lines("] checked 14 rank")) == [f"{rank} of 4" for rank in range(4)], job.report()
     assert "communicates by hier over verbs" in job.parts[0].stderr, job.report()
 
 

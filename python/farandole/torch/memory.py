@@ -30,6 +30,8 @@ DTYPES = {
 if hasattr(torch, "uint16"):
     DTYPES[torch.uint16] = dtypes.UINT16
 
+_CPU = torch.device("cpu")
+
 # What can be averaged, and so be a gradient.
 REDUCIBLE = {dtype: code for dtype, code in DTYPES.items() if dtype is not torch.bool}
 
@@ -142,7 +144,8 @@ class _TorchTensors:
 
     def empty(self, tensor: torch.Tensor, shape: Sequence[int] | None = None) -> tuple[torch.Tensor, int]:
         shape = tensor.shape if shape is None else shape
-        result = torch.empty(shape, dtype=tensor.dtype, device=None if tensor.is_cpu else _device_for(tensor))
+        # Not torch's default device, which a script may have set.
+        result = torch.empty(shape, dtype=tensor.dtype, device=_CPU if tensor.is_cpu else _device_for(tensor))
         return result, result.data_ptr()
 
     def deliver(self, result: torch.Tensor, tensor: torch.Tensor, in_place: bool) -> torch.Tensor:

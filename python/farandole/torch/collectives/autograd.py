@@ -67,7 +67,7 @@ class Allgather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
         reduced = Allreduce.apply(gradient, ctx.name, reduce_ops.Average, 1.0, 1.0, ctx.process_set)
-        own = torch.tensor([ctx.rows], dtype=torch.int64)
+        own = torch.tensor([ctx.rows], dtype=torch.int64, device="cpu")
         rows_name = None if ctx.name is None else f"{ctx.name}.rows"
         rows = handles.synchronize(operations.allgather_async(own, rows_name, ctx.process_set))
         start = int(rows[: ctx.process_set.rank()].sum())

@@ -115,7 +115,8 @@ def alltoall(
         HorovodInternalError: a peer was lost.
     """
     if compiled.is_compiling():
-        given = torch.as_tensor([] if splits is None else splits, dtype=torch.int64)
+        device = splits.device if isinstance(splits, torch.Tensor) else "cpu"
+        given = torch.as_tensor([] if splits is None else splits, dtype=torch.int64, device=device)
         result = compiled.alltoall(tensor, name, given, process_sets.id_of(process_set))
     else:
         result = autograd.Alltoall.apply(tensor, splits, name, process_set)

@@ -73,7 +73,7 @@ class _GroupedAllgather(torch.autograd.Function):
         wanted = (gradients[i] for i in ctx.places)
         reduced = _GroupedAllreduce.apply(ctx.name, reduce_ops.Average, 1.0, 1.0, ctx.process_set, *wanted)
         rows_name = None if ctx.name is None else f"{ctx.name}.rows"
-        own = torch.tensor([ctx.rows], dtype=torch.int64)
+        own = torch.tensor([ctx.rows], dtype=torch.int64, device="cpu")
         rows = synchronize(operations.allgather_async(own, rows_name, ctx.process_set))
         starts = rows[: ctx.process_set.rank()].sum(dim=0).tolist()
         own_rows = [gradient.narrow(0, start, count) for gradient, start, count in zip(reduced, starts, ctx.rows)]

@@ -34,14 +34,15 @@ class SparseHandle(handles.Deferred):
         if gathered is None:
             return None
         indices, values, sizes = gathered
-        own = torch.tensor(self._tensor.shape, dtype=torch.int64)
+        own = torch.tensor(self._tensor.shape, dtype=torch.int64, device="cpu")
         if (sizes != own).any():
             all_sizes = [tuple(size) for size in sizes.tolist()]
             raise TensorMismatchError(f"Mismatched ALLREDUCE tensor shapes: sparse tensors of the sizes {all_sizes}")
         if self._divisor > 1:
             values = values / self._divisor
         # The elements come from other processes.
-        result = torch.sparse_coo_tensor(indices.t(), values, self._tensor.shape, check_invariants=True)
+        size, device = self._tensor.shape, values.device
+        result = torch.sparse_coo_tensor(indices.t(), values, size, device=device, check_invariants=True)
         return result.to(self._tensor.device).coalesce()
 
 
@@ -78,6 +79,6 @@ def sparse_allreduce_async(
         raise ValueError(f"sparse tensors of {tensor.dtype} have no average of that type; use op=Sum")
     # Its elements are gathered as rows; the sizes, so that all ranks learn when they differ.
     tensor = tensor.detach().coalesce()
-    size = torch.tensor([tensor.shape], dtype=torch.int64)
+    size = torch.tensor([tensor.shape], dtype=torch.int64, device="cpu")
     handle = grouped.grouped_allgather_async([tensor.indices().t(), tensor.values(), size], name, process_set)
     return SparseHandle(handle, tensor, (process_set.size() or 1) if op == reduce_ops.Average else 1)

@@ -184,7 +184,7 @@ class Grouped(Dense):
     def start_in_place_of_rows(self) -> None:
         """Takes part in the group for a sparse gradient. Where a rank has no gradient, and so does not know of the
         others, it finds a tensor of another shape."""
-        self.buffer = torch.empty(0, dtype=self.slot.parameter.dtype)
+        self.buffer = torch.empty(0, dtype=self.slot.parameter.dtype, device=self.slot.parameter.device)
 
     def give_back(self) -> None:
         """The group could not be submitted: as if the gradient had not come."""

@@ -46,7 +46,7 @@ def first_difference(own: Sequence[int], name: str, process_set: ProcessSet) -> 
     """
     # n values are equal if and only if n times the sum of their squares is the square of their sum. Ranks that have
     # joined add zeros to both, and to n.
-    numbers = torch.tensor([1, *own, *(each * each for each in own)])
+    numbers = torch.tensor([1, *own, *(each * each for each in own)], device="cpu")
     try:
         operations.allreduce_(numbers, name=name, op=reduce_ops.Sum, process_set=process_set)
     except TensorMismatchError:

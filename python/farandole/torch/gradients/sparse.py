@@ -137,7 +137,8 @@ class Sparse(Transfer):
         if how.scaling[0] == reduce_ops.Average:
             values = values * (1.0 / (how.process_set.size() or 1))
         # Rows occur several times.
-        result = torch.sparse_coo_tensor(rows.t(), values, parameter.shape, check_invariants=False)
+        size, device = parameter.shape, values.device
+        result = torch.sparse_coo_tensor(rows.t(), values, size, device=device, check_invariants=False)
         dense = parameter.grad is not None and parameter.grad.layout is torch.strided
         parameter.grad = result.to_dense() if dense else result
 
