@@ -91,6 +91,13 @@ def part_shared(bytes_: str, rounds: str) -> Times:
     return {"seconds": times["sum"]}
 
 
+def hold_up() -> None:
+    """Has the device wait for a millisecond or so, in which the host puts there what follows: then nothing between its
+    parts is the host's time."""
+    if DEVICE == "cuda":
+        torch.cuda._sleep(2_000_000)
+
+
 def device_seconds(call: Callable[[], object]) -> float:
     """What a call takes on the device, by its own clock; on the CPU by the host's."""
     if DEVICE != "cuda":
@@ -98,6 +105,7 @@ def device_seconds(call: Callable[[], object]) -> float:
         call()
         return time.perf_counter() - begin
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    hold_up()
     marks[0].record()
     call()
     marks[1].record()
@@ -129,30 +137,22 @@ def seconds_in(timeline: Path, span: str, rounds: int) -> list[float]:
 
 
 def part_pack(tensors: str, bytes_: str, rounds: str) -> Times:
-    """Tensors that lie apart: what packing and unpacking them takes on the device, as the timeline tells, beside a copy
-    of as many bytes there."""
-    count = int(bytes_) // 4 // int(tensors)
+    """Tensors that lie apart: what packing and unpacking them takes on the device of one rank, as the timeline tells,
+    beside a copy of as many bytes there."""
+    count = int(bytes_) // 16 // int(tensors) * 4  # of float32: whole 16 bytes, as most layers have
     apart = [torch.ones(count) for _ in range(2 * int(tensors))][::2]
     whole, copy = torch.ones(count * int(tensors)), torch.empty(count * int(tensors))
-    aligner, timeline = ranks.Aligner(hvd.rank(), hvd.size()), ranks.scratch("timeline.json")
+    timeline = ranks.scratch("timeline.json")
     copies = []
     for turn in range(WARM_UP + int(rounds)):
         if turn == WARM_UP:
             hvd.start_timeline(str(timeline))
         synchronize()
-        aligner.wait()
-        # Rank 0 has the GPU to itself, should others share it: for the copy, and under replay for packing.
-        if hvd.rank() == 0:
-            copies.append(device_seconds(lambda: copy.copy_(whole)))
-        aligner.wait(ranks.rest)
-        if hvd.rank() != 0:
-            time.sleep(0.005)
-        hvd.grouped_allreduce_(apart, op=hvd.Sum, name="apart", prescale_factor=1 / hvd.size())
+        copies.append(device_seconds(lambda: copy.copy_(whole)))
+        hold_up()
+        hvd.grouped_allreduce_(apart, op=hvd.Sum, name="apart")
     synchronize()
-    hvd.barrier()
     hvd.stop_timeline()
-    if hvd.rank() != 0:
-        return {}
     names = {"packed": "MEMCPY_IN_FUSION_BUFFER", "unpacked": "MEMCPY_OUT_FUSION_BUFFER"}
     phases = {name: seconds_in(timeline, span, int(rounds)) for name, span in names.items()}
     return {"copy": copies[WARM_UP:], **phases}
@@ -172,9 +172,11 @@ def part_first() -> Times:
 def part_submit(tensors: str, rounds: str) -> Times:
     """Host time: of submitting one gradient, of waiting for all of a step, and of a batch in one call."""
     gradients = [torch.ones(1000) for _ in range(int(tensors))]
+    aligner = ranks.Aligner(hvd.rank(), hvd.size())
     times: Times = {"submit": [], "wait": [], "batch": []}
     for turn in range(WARM_UP + int(rounds)):
         synchronize()
+        aligner.wait()
         begin = time.perf_counter()
         handles = [hvd.allreduce_async_(each, name=f"gradient {i}") for i, each in enumerate(gradients)]
         submitted = time.perf_counter()
@@ -182,6 +184,7 @@ def part_submit(tensors: str, rounds: str) -> Times:
             hvd.synchronize(handle)
         waited = time.perf_counter()
         synchronize()
+        aligner.wait()
         together = time.perf_counter()
         hvd.synchronize(hvd.grouped_allreduce_async_(gradients, name="batch"))
         ended = time.perf_counter()
@@ -263,7 +266,7 @@ def part_step(network: str, rounds: str) -> Times:
         "farandole": Work(network, hvd.rank(), wrap_optimizer=with_ours),
         "ddp": Work(network, hvd.rank(), wrap_model=with_ddp),
     }
-    return by_turns({name: work.step for name, work in trainers.items()}, int(rounds), warm_up=12)
+    return by_turns({name: work.step for name, work in trainers.items()}, int(rounds), warm_up=6)
 
 
 def part_gradients(network: str) -> dict[str, list[float]]:
@@ -321,21 +324,31 @@ def part_memory(network: str, trainer: str) -> dict[str, list[float]]:
 
 
 def part_bare_recovery(rounds: str) -> Times:
-    """Seconds to abort a communicator of torch's, make another one and use it once."""
-    init_peer(hvd.rank(), hvd.size())
+    """Seconds to abort a communicator of NCCL's, make another one and use it once; on the CPU one of gloo's."""
     tensor, times = torch.ones(1000), []
-    dist.all_reduce(tensor)
     aligner = ranks.Aligner(hvd.rank(), hvd.size())
     for _ in range(int(rounds)):
+        use, abort = make_peer(tensor)
+        use()
         synchronize()
         aligner.wait(ranks.rest)
         begin = time.perf_counter()
-        dist.destroy_process_group()
-        init_peer(hvd.rank(), hvd.size())
-        dist.all_reduce(tensor)
+        abort()
+        use, abort = make_peer(tensor)
+        use()
         synchronize()
         times.append(time.perf_counter() - begin)
+        abort()
     return {"peer": times}
+
+
+def make_peer(tensor: torch.Tensor) -> tuple[Callable[[], object], Callable[[], object]]:
+    """A communicator of all ranks: what uses it, and what ends it."""
+    if DEVICE == "cuda":
+        made = nccl_calls.Communicator(hvd.rank(), hvd.size(), hvd.broadcast_object)
+        return lambda: made.average(tensor), made.abort
+    init_peer(hvd.rank(), hvd.size())
+    return lambda: dist.all_reduce(tensor), dist.destroy_process_group
 
 
 def part_shrink(rounds: str) -> Times:

@@ -66,7 +66,10 @@ def machine() -> dict[str, object]:
 def commit() -> str:
     """Commit of the tree, with + when it has changes."""
     command = ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--match="]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    except FileNotFoundError:
+        return "unknown: git is not here"
     return done.stdout.strip() or "unknown"
 
 

@@ -1,6 +1,22 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from gpu import parts
+
+# What a machine that is there for minutes is to answer first. Then the rest by NCCL, and what goes through host memory.
+FIRST = (
+    "test_collectives_against_numpy[2-nccl]",
+    "test_collectives_against_numpy[1-nccl]",
+    "test_phases_of_the_device",
+    "test_every_case[nccl-gradients]",
+    "test_every_case[nccl-optimizer]",
+    "test_every_case[nccl-plain]",
+    "test_streams.py",
+    "test_faults.py",
+    "test_front_end.py",
+)
+LAST = ("[4-", "of_four_ranks", "staged", "test_devices.py", "test_our_kernels_stay_within_their_memory")
 
 _terminal: list[pytest.TerminalReporter] = []
 
@@ -11,9 +27,19 @@ def pytest_configure(config: pytest.Config) -> None:
     _terminal[:] = [config.pluginmanager.get_plugin("terminalreporter")]
 
 
+def pytest_sessionstart() -> None:
+    if parts.ON_GPU and not torch.cuda.is_available():
+        raise pytest.UsageError("this machine has no GPU that torch can use; make test-gpu DEVICE=cpu needs none")
+
+
+def _place_of(item: pytest.Item) -> int:
+    late = max((i + 1 for i, part in enumerate(LAST) if part in item.nodeid), default=0)
+    early = next((i for i, part in enumerate(FIRST) if part in item.nodeid), len(FIRST))
+    return len(FIRST) + late if late else early
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Last comes what is slow by the tool that it needs."""
-    items.sort(key=lambda item: item.name == "test_our_kernels_stay_within_their_memory")
+    items.sort(key=_place_of)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -8,8 +8,6 @@ import processes
 import pytest
 from gpu import parts
 
-pytestmark = parts.needs_the_device
-
 ELASTIC = ("--min-np", "2", "--max-np", "3")
 # Once in the job: whoever is started in the place of the first one does not do it again.
 ONCE = """

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from gpu import parts
 
-pytestmark = parts.needs_the_device
-
 
 @pytest.mark.skipif(not parts.ON_GPU, reason="on a CPU all tensors are in host memory")
 def test_a_host_tensor_that_meets_one_on_a_gpu_is_an_error_on_all_ranks(tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ import processes
 import pytest
 from gpu import parts
 
-pytestmark = parts.needs_the_device
-
 # Tensors that lie apart, so that they are packed; until the test has seen the status.
 BODY = """
         memory = [torch.ones(4001, device=device) for _ in range(40)]

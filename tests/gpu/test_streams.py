@@ -8,7 +8,6 @@ from typing import Callable
 import pytest
 from gpu import parts
 
-pytestmark = parts.needs_the_device
 has_graphs = pytest.mark.skipif(not parts.ON_GPU, reason="on a CPU no stream can be captured into a CUDA graph")
 
 # Steps while the GPU sleeps for a second. `step` is to be one that has been replayed for long.

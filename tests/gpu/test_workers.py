@@ -11,11 +11,9 @@ import pytest
 from gpu import parts
 from gpu.parts import DEVICE, check_cases, run
 
-pytestmark = parts.needs_the_device
-
 
 @pytest.mark.parametrize("name", ["plain", "optimizer", "gradients", "sync_batch_norm", "compiled", "adasum"])
-@pytest.mark.parametrize("communicator", ["auto", "staged"])
+@pytest.mark.parametrize("communicator", parts.WAYS)
 def test_every_case(tmp_path: Path, name: str, communicator: str) -> None:
     check_cases(tmp_path, 2, name, FARANDOLE_COMMUNICATOR=communicator)
 
@@ -26,7 +24,8 @@ def test_every_case_of_four_ranks(tmp_path: Path, name: str) -> None:
 
 
 def test_sets_and_joins(tmp_path: Path) -> None:
-    job = run(tmp_path, 4, "sets_worker.py")
+    # A rank that has joined before its first tensor on a GPU has none to add zeros on: all go through the host then.
+    job = run(tmp_path, 4, "sets_worker.py", FARANDOLE_COMMUNICATOR="auto")
     assert sorted(job.lines("] checked 5 rank")) == [f"{rank} of 4" for rank in range(4)], job.report()
 
 
@@ -41,8 +40,8 @@ def test_losses_are_those_of_the_cpu(tmp_path: Path) -> None:
     assert max(abs(a - b) for a, b in zip(*losses)) <= 1e-9
 
 
-@pytest.mark.parametrize("communicator", ["auto", "staged"])
+@pytest.mark.parametrize("communicator", parts.WAYS)
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_collectives_against_numpy(tmp_path: Path, ranks: int, communicator: str) -> None:
     job = run(tmp_path, ranks, "collectives_worker.py", FARANDOLE_COMMUNICATOR=communicator)
-    assert sorted(job.lines("] checked 13 rank")) == [f"{rank} of {ranks}" for rank in range(ranks)], job.report()
+    assert sorted(job.lines("] checked 14 rank")) == [f"{rank} of {ranks}" for rank in range(ranks)], job.report()
