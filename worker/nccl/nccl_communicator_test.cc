@@ -300,6 +300,8 @@ TEST_F(NcclFailureTest, ADeviceThatDoesNotEndWhatWasAbortedIsLostOnce) {
     }
     EXPECT_THAT(cuda::FirstLoss(), HasSubstr("GPU 0 (Fake GPU 0) does not end a collective of NCCL that was aborted"));
     gate_is_open = true;
+    // Before NCCL's library is closed.
+    out.Read();
   });
 }
 
