@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
-from gpu import parts
 
 # What a machine that is there for minutes is to answer first. Then the rest by NCCL, and what goes through host memory.
 FIRST = (
@@ -25,11 +23,6 @@ _terminal: list[pytest.TerminalReporter] = []
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     _terminal[:] = [config.pluginmanager.get_plugin("terminalreporter")]
-
-
-def pytest_sessionstart() -> None:
-    if parts.ON_GPU and not torch.cuda.is_available():
-        raise pytest.UsageError("this machine has no GPU that torch can use; make test-gpu DEVICE=cpu needs none")
 
 
 def _place_of(item: pytest.Item) -> int:

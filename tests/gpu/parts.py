@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import processes
+import pytest
+import torch
 
 DEVICE = os.environ.get("FARANDOLE_TEST_DEVICE", "cuda")
 ON_GPU = DEVICE == "cuda"
@@ -18,6 +20,9 @@ HERE = Path(__file__).parent
 WORKERS = HERE.parent / "multiprocess"
 # Ranks that share a GPU take turns there, by sockets.
 TIMEOUT_S = 240.0 if ON_GPU else processes.TIMEOUT_S
+
+if ON_GPU and not torch.cuda.is_available():
+    pytest.exit("this machine has no GPU that torch can use; make test-gpu DEVICE=cpu needs none", returncode=4)
 
 # What tensors on GPUs are to go by: otherwise a failure of NCCL's would be a warning, and all be reduced on the host.
 NCCL = {"FARANDOLE_COMMUNICATOR": "nccl"}
