@@ -304,7 +304,7 @@ void Agent::ProcessEnded(const processes::ProcessEnd& end) {
     worker->connection = nullptr;
     if (connection != nullptr) connection->CloseFromLoop();
     // First, so that nobody joins a finished job because a member is gone.
-    if (worker->elastic && (worker->left || (!told_to_end_ && EndedWhileLeaving(*worker, end.code)))) {
+    if (MayHaveFinished(*worker, end.code, told_to_end_)) {
       ending.finished |= ReportEndOfElastic(incarnation, worker->group, end, worker->left);
     }
     if (!worker->left) ReportEnd(*worker, end.cause);

@@ -36,10 +36,12 @@ struct Worker {
   std::string reported;  // the bytes that the controller has of it; "" = none on this life of the link
 };
 
-// Whether a member ended well while it left, though it was not told LeaveDone: its generation had failed meanwhile, or
-// its leaving took too long. What it was to do is done all the same.
-inline bool EndedWhileLeaving(const Worker& worker, int code) {
-  return worker.rank.known() && worker.leaving && !worker.left && code == 0;
+// Whether a worker of an elastic job, whose process has ended with this code, may have done what it was to do: it had
+// left, or was a member that ended well while it left, its generation having failed meanwhile. `told_to_end`: it may
+// leave for that reason alone.
+inline bool MayHaveFinished(const Worker& worker, int code, bool told_to_end) {
+  const bool was_leaving = worker.rank.known() && worker.leaving && code == 0;
+  return worker.elastic && (worker.left || (was_leaving && !told_to_end));
 }
 
 // What stays known of a rank that this host has started, for the verdict on its end.

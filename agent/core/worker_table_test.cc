@@ -39,5 +39,21 @@ TEST(WorkerTableTest, AnotherLinkIsToldEverythingAgainOnceItsWorkersSaidHello) {
   EXPECT_EQ(table.TakeReports().size(), 1u);
 }
 
+TEST(WorkerTableTest, WhoWasLeavingAndEndsWellMayHaveFinished) {
+  Worker worker;
+  worker.elastic = worker.leaving = true;
+  EXPECT_FALSE(MayHaveFinished(worker, 0, false)) << "it has given init() up";
+  worker.rank = Rank(1);
+  EXPECT_TRUE(MayHaveFinished(worker, 0, false));
+  EXPECT_FALSE(MayHaveFinished(worker, 1, false));
+  EXPECT_FALSE(MayHaveFinished(worker, 0, true)) << "it leaves because it was told to end";
+  worker.leaving = false;
+  EXPECT_FALSE(MayHaveFinished(worker, 0, false)) << "it has ended without leaving";
+  worker.left = true;
+  EXPECT_TRUE(MayHaveFinished(worker, 1, true)) << "its code is looked at later";
+  worker.elastic = false;
+  EXPECT_FALSE(MayHaveFinished(worker, 0, false));
+}
+
 }  // namespace
 }  // namespace farandole::agent::core

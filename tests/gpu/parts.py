@@ -22,7 +22,7 @@ WORKERS = HERE.parent / "multiprocess"
 TIMEOUT_S = 240.0 if ON_GPU else processes.TIMEOUT_S
 
 if ON_GPU and not torch.cuda.is_available():
-    pytest.exit("this machine has no GPU that torch can use; make test-gpu DEVICE=cpu needs none", returncode=4)
+    raise pytest.UsageError("this machine has no GPU that torch can use; make test-gpu DEVICE=cpu needs none")
 
 # What tensors on GPUs are to go by: otherwise a failure of NCCL's would be a warning, and all be reduced on the host.
 NCCL = {"FARANDOLE_COMMUNICATOR": "nccl"}

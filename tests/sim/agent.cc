@@ -307,7 +307,7 @@ void Agent::ProcessEnded(const agent::processes::ProcessEnd& end) {
   for (agent::core::Worker* gone : workers_.OfProcess(end.pid)) {
     Connection* const connection = ConnectionOf(gone->incarnation);
     if (connection != nullptr) connection->stream->CloseFromAbove();
-    if (gone->elastic && (gone->left || (!told_to_end_ && agent::core::EndedWhileLeaving(*gone, end.code)))) {
+    if (agent::core::MayHaveFinished(*gone, end.code, told_to_end_)) {
       ending.finished |= ReportEndOfElastic(gone->incarnation, end, gone->left);
     }
     if (!gone->left) ReportEnd(*gone, end.cause);

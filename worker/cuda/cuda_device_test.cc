@@ -191,9 +191,10 @@ TEST_F(CudaDeviceTest, WhatOthersKeepIsGivenUpWhereMemoryIsShort) {
 TEST_F(CudaDeviceTest, WhatGivesUpMemoryIsWaitedForWithALimit) {
   std::atomic<bool> open{false};
   gate = &open;
-  EXPECT_TRUE(SetReclaim([](int) { WaitForGate(nullptr); }, 0));
+  Reclaim* const waits = [](int) { WaitForGate(nullptr); };
+  EXPECT_TRUE(SetReclaim(waits, 0));
   std::thread short_of_memory([this] { device_->MakeRoom(int64_t{1} << 60); });
-  while (SetReclaim([](int) { WaitForGate(nullptr); }, 0)) std::this_thread::yield();
+  while (SetReclaim(waits, 0)) std::this_thread::yield();
   EXPECT_FALSE(SetReclaim(nullptr, 20));
   open = true;
   EXPECT_TRUE(SetReclaim(nullptr, 20000));

@@ -56,7 +56,7 @@ void Session::SayHello(Effects* effects) {
   hello.received_through = received_through_;
   hello.completed_through = in_flight_.completed_through();
   for (const auto& operation : table_.Open()) hello.open_requests.push_back(operation->request);
-  // Leave is sent while negotiating only.
+  // While it is a member it says Leave while negotiating only.
   hello.leaving = state_ == State::kLeaving && replayer_.negotiates();
   replayer_.Fill(&hello);
   replayer_.BreakTold();
@@ -169,7 +169,7 @@ void Session::Remove(completion::Result end, Effects* effects) {
   if (state_ == State::kLeaving) {
     // A worker that leaves gets what it wants: the end of its membership.
     end.code = completion::Code::kShutDown;
-    // Nobody but its agent needs it any more, which has to know that it was about to leave (EndedWhileLeaving).
+    // Nobody but its agent needs it any more, which has to know that it was about to leave (MayHaveFinished).
     if (linked_ && !replayer_.negotiates()) effects->send.emplace_back(MakeLeave());
   }
   end_ = std::move(end);

@@ -418,6 +418,20 @@ TEST(SessionReplayTest, LeaveWaitsForTheResume) {
   EXPECT_EQ(Sent<Leave>(resume).generation, kGeneration);
 }
 
+// For the agent, which would not know that this process was about to leave.
+TEST(SessionReplayTest, LeaveIsSaidWhereTheGenerationEndsBeforeTheReplay) {
+  Worker w(0);
+  w.Say(MakeReplay({"a"}));
+  w.session.BeginLeave(w.now);
+  const Effects effects = w.Hear(Removed{kGeneration, RemovedKind::kPeerLost, "rank 1 died"});
+  ASSERT_EQ(effects.send.size(), 1u);
+  EXPECT_EQ(Sent<Leave>(effects).generation, kGeneration);
+  EXPECT_EQ(w.session.end().code, completion::Code::kShutDown);
+  Worker stays(0);
+  stays.Say(MakeReplay({"a"}));
+  EXPECT_THAT(stays.Hear(Removed{kGeneration, RemovedKind::kPeerLost, "rank 1 died"}).send, IsEmpty());
+}
+
 TEST(SessionReplayTest, ALeaveThatCrossesReplayIsSentAgain) {
   Worker w(0);
   EXPECT_EQ(w.session.BeginLeave(w.now).send.size(), 1u);
