@@ -50,11 +50,20 @@ def test_a_target_counts_its_cases_or_one(
     assert (tally.passed, len(tally.failed)) == (passed, failed)
 
 
-def test_what_a_slow_machine_has_no_time_for_is_said() -> None:
-    assert run_tests.too_late("wheel-test", 1e6) == ""
-    (name,) = run_tests.LATE_S
-    assert run_tests.too_late(name, 60 * 60) == ""
-    assert (
-        run_tests.too_late(name, 70 * 60)
-        == f"make {name}: this machine took 70 minutes for what comes before, 66 may be"
-    )
+def test_what_a_slow_machine_has_no_time_for_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    begun = []
+    monkeypatch.setattr(run_tests, "OUT", tmp_path)
+    monkeypatch.setattr(run_tests, "run_lint", lambda: run_tests.Tally(passed=1))
+    monkeypatch.setattr(run_tests, "run_bazel", lambda: run_tests.Tally(passed=1))
+    monkeypatch.setattr(run_tests, "run_pytest", lambda: run_tests.Tally(passed=1))
+    monkeypatch.setattr(run_tests, "run_target", lambda name: begun.append(name) or run_tests.Tally(passed=1))
+    assert run_tests.main(["--until=1", "wheel-test", "test-rdma"]) == 0
+    assert begun == []
+    out = capsys.readouterr().out
+    assert "SKIPPED make wheel-test: this machine was slow" in out
+    assert out.endswith("2 skipped, see above\n3 passed, 0 failed\n")
+    assert run_tests.main(["wheel-test", "test-rdma"]) == 0
+    assert begun == ["wheel-test", "test-rdma"]
+    assert "skipped" not in capsys.readouterr().out
