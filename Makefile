@@ -95,7 +95,7 @@ test-kubernetes-page: deps  ## the cluster that docs/kubernetes.md starts, from 
 	@PYTHONPATH="$(PYTHONPATH):$(CURDIR)/tests:$(CURDIR)/tests/with_browser" $(VENV)/python \
 	  tests/with_kubernetes/from_bare_root.py
 
-# What the automatic build runs of it, as its last step.
+# What the automatic build runs of it.
 .PHONY: test-kubernetes-short
 test-kubernetes-short:
 	@$(MAKE) --no-print-directory test-kubernetes SHORT=1

@@ -22,6 +22,7 @@ struct Elastic {
   uint32_t settle_ms = 0;
   uint64_t previous_generation = 0;
   Rank previous_rank;
+  uint64_t state_generation = 0;
 };
 
 struct Variable {

@@ -17,7 +17,6 @@ from farandole.elastic.handlers import HandledState
 
 hvd.init()
 state = HandledState([], {"step": 0, "history": []})
-
 @elastic.run
 def train(state):
     print(f"turn {hvd.rank()} {hvd.size()} {os.getpid()} {state.step} {len(state.history)}", flush=True)
@@ -78,9 +77,13 @@ class Elastic:
 
 
 @contextmanager
-def training(folder: Path, count: int, *options: str, extra: str = "pass", **variables: str) -> Iterator[Elastic]:
-    """Runs TRAIN with `farandole run`; each step begins with `extra`."""
-    script = processes.script_file(folder, TRAIN.replace("EXTRA", extra))
+def training(
+    folder: Path, count: int, *options: str, setup: str = "", extra: str = "pass", **variables: str
+) -> Iterator[Elastic]:
+    """Runs TRAIN with `farandole run`; `setup` comes before the training, `extra` at the beginning of each step."""
+    script = processes.script_file(
+        folder, TRAIN.replace("@elastic.run", f"{setup}\n@elastic.run").replace("EXTRA", extra)
+    )
     command = processes.launch_command(count, sys.executable, str(script), options=options)
     with processes.running(command, folder, variables) as job:
         yield Elastic(job, folder)

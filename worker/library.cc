@@ -142,12 +142,22 @@ void Library::Drop(const std::shared_ptr<Runtime>& runtime) {
   absl::MutexLock lock(&mutex_);
   if (runtime_ != runtime) return;
   const View view = runtime->membership().view();
-  if (!view.members.empty()) past_ = {view.generation.number, runtime->membership().self().rank};
+  if (!view.members.empty()) {
+    past_.generation = view.generation.number;
+    past_.rank = runtime->membership().self().rank;
+  }
   runtime_ = nullptr;
   completer_ = nullptr;
   state_ = State::kNone;
   os::SetLogRank(-1);
   os::UnguardForks();
+}
+
+bool Library::HasState() {
+  absl::MutexLock lock(&mutex_);
+  if (state_ != State::kRunning) return false;
+  past_.state_generation = runtime_->membership().view().generation.number;
+  return true;
 }
 
 bool Library::running() const {

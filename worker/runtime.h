@@ -51,6 +51,7 @@ class Runtime {
   struct Past {
     uint64_t generation = 0;
     Rank rank;
+    uint64_t state_generation = 0;  // see proto/farandole/v1/worker.proto
   };
 
   Runtime(Config config, const LinkFactory& link, execute::Executor::Factory communicators, Limits limits, Past past);

@@ -105,6 +105,7 @@ TEST_F(RuntimeTest, SaysWhatAnElasticJobIsAndWhoItWas) {
   EXPECT_EQ(hello.elastic.settle_ms, uint32_t{kLong});
   EXPECT_EQ(hello.elastic.previous_generation, 6u);
   EXPECT_EQ(hello.elastic.previous_rank, Rank(5));
+  EXPECT_EQ(hello.elastic.state_generation, 4u);
 }
 
 TEST_F(RuntimeTest, WaitReadyIsPendingMeanwhile) {

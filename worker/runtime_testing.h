@@ -94,7 +94,7 @@ class RuntimeTest : public testing::Test {
           return link;
         },
         [this](const collective::Group& group, collective::Bootstrap* bootstrap) { return Build(group, bootstrap); },
-        limits, Runtime::Past{6, Rank(5)});
+        limits, Runtime::Past{6, Rank(5), 4});
     ASSERT_TRUE(runtime_->Start().ok());
   }
 

@@ -45,6 +45,7 @@ void Joining::OnAgent(uint64_t welcomed_by, TimePoint now) {
 
 void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Present& present, TimePoint now,
                       Actions* actions) {
+  elastic_.SaysHello(agent_id, hello);
   const bool leaves = elastic_.retired(hello.worker_incarnation) && !elastic_.Needed(agent_id, hello.pid);
   const bool survives = hello.elastic.min_size > 0 && hello.elastic.previous_generation > 0;
   if (survives && present.roster == nullptr && !AnySurvives(waiting_) && !leaves &&
@@ -130,6 +131,10 @@ std::string Joining::RefusalOf(const Hello& hello, const Present& present) {
   if (!generations_->Learn(hello.elastic.previous_generation)) {
     return absl::StrCat("it says that it was in generation ", hello.elastic.previous_generation,
                         ", which is impossible; the last generation of this job is ", generations_->last());
+  }
+  if (hello.elastic.state_generation > hello.elastic.previous_generation) {
+    return absl::StrCat("it says that it had the state in generation ", hello.elastic.state_generation,
+                        ", which is impossible; the last one that it was in is ", hello.elastic.previous_generation);
   }
   if (present.runs) {
     const std::string held = elastic() ? elastic_.Unlike(hello) : HeldText(hello, *present.roster);
@@ -260,7 +265,7 @@ void Joining::OnAgentLost(const std::string& agent_id) {
 }
 
 std::vector<members::Candidate> Joining::Choose(const Present& present, bool occupied, TimePoint now) {
-  if (present.roster != nullptr) elastic_.Over(present.roster->all_let_go(), now);
+  if (present.roster != nullptr) elastic_.Over(present.roster->all_let_go(), generations_->last(), now);
   BeginNextRun(present, now);
   if (held_until_ && *held_until_ <= now) held_until_.reset();
   if (!waiting_.elastic()) {
@@ -273,7 +278,9 @@ std::vector<members::Candidate> Joining::Choose(const Present& present, bool occ
 
 void Joining::Begun(const std::vector<members::Candidate>& members, const members::Roster& roster) {
   elastic_.Begun(members.front().hello.elastic, members.front().hello.size, roster.members());
-  elastic_.BegunWithNewcomers(members);
+  for (const members::Candidate& c : members) {
+    elastic_.BegunWithState(c.agent_id, c.hello.pid, c.hello.elastic.state_generation);
+  }
   NoLongerHeld();
 }
 
@@ -290,6 +297,10 @@ void Joining::Restored(const recovery::Recovered& found, Actions* actions) {
       std::find_if(found.members.begin(), found.members.end(), [](auto& member) { return member.present; });
   if (first != found.members.end()) {
     elastic_.Begun(first->hello.elastic, first->hello.size, found.view.members);
+  }
+  for (size_t r = 0; r < found.members.size(); ++r) {
+    const Member& member = found.view.members[r];
+    elastic_.BegunWithState(member.agent_id, member.pid, found.members[r].hello.elastic.state_generation);
   }
   for (size_t r = 0; r < found.members.size(); ++r) {
     // Of an agent that has gone since, it is not known any more.

@@ -325,13 +325,19 @@ class ElasticJoiningTest : public JoiningTest {
   ElasticJoiningTest() {
     for (const char* agent : {"b", "c"}) agents_.Connect({agent, agent, "0.1.0", 0}, kNow);
   }
-  // `rank` -1: it has been in none yet.
+  // `rank` in the last generation, -1: it has been in none yet.
   void Comes(const char* agent, uint64_t worker, int64_t pid, int rank, const Present& present) {
+    Comes(agent, worker, pid, rank, present, generations_.last(), generations_.last());
+  }
+  void Comes(const char* agent, uint64_t worker, int64_t pid, int rank, const Present& present, uint64_t previous,
+             uint64_t state) {
     Hello hello = Elastic(worker);
     hello.elastic.max_size = 0;
     hello.pid = pid;
-    hello.elastic.previous_generation = rank < 0 ? 0 : generations_.last();
+    hello.elastic.settle_ms = 1000;
+    hello.elastic.previous_generation = rank < 0 ? 0 : previous;
     hello.elastic.previous_rank = Rank(rank);
+    hello.elastic.state_generation = rank < 0 ? 0 : state;
     Actions actions;
     joining_.OnHello(agent, hello, present, kNow, &actions);
   }
@@ -364,19 +370,44 @@ TEST_F(ElasticJoiningTest, WhoWasNotHandedTheStateDoesNotHandItOn) {
   // Rank 0 dies before anything is handed on.
   const members::Roster second(grown);
   joining_.OnEnded("a", {Incarnation(11), 101, "was killed"}, &actions);
-  Comes("a", 23, 103, 1, {&second, false});
-  Comes("b", 22, 102, 2, {&second, false});
+  Comes("a", 23, 103, 1, {&second, false}, 2, 0);
+  Comes("b", 22, 102, 2, {&second, false}, 2, 1);
   const std::vector<members::Candidate> left = Opens({&second, false});
   ASSERT_EQ(left.size(), 2u);
   EXPECT_EQ(left[0].hello.pid, 102) << "the others would begin anew";
   // It is to leave, and stays until the other one has the state.
   members::Roster third(left);
   joining_.OnRetire("b", {Incarnation(22)}, {&third, false}, &actions);
-  Comes("b", 32, 102, 0, {&third, false});
-  Comes("a", 33, 103, 1, {&third, false});
+  Comes("b", 32, 102, 0, {&third, false}, 3, 1);
+  Comes("a", 33, 103, 1, {&third, false}, 3, 0);
   const std::vector<members::Candidate> last = Opens({&third, false});
   ASSERT_EQ(last.size(), 2u);
   EXPECT_EQ(last[0].hello.pid, 102);
+}
+
+// It missed the last generation, whose only other member never had anything to hand on.
+TEST_F(ElasticJoiningTest, AnOlderStateIsBetterThanNone) {
+  Comes("a", 1, 101, -1, {});
+  Comes("b", 2, 102, -1, {});
+  const members::Roster first(Opens({}));
+  joining_.OnAgentLost("b");
+  Comes("a", 11, 101, 0, {&first, false});
+  Comes("c", 13, 103, -1, {&first, false});
+  const members::Roster second(Opens({&first, false}));
+  ASSERT_EQ(second.size(), 2);
+  Actions actions;
+  joining_.OnEnded("a", {Incarnation(11), 101, "was killed"}, &actions);
+  agents_.Connect({"b", "b", "0.1.0", 0}, kNow);
+  Comes("b", 22, 102, 1, {&second, false}, 1, 1);
+  Comes("c", 23, 103, 1, {&second, false}, 2, 0);
+  const std::vector<members::Candidate> last = Opens({&second, false});
+  ASSERT_EQ(last.size(), 2u);
+  EXPECT_EQ(last[0].hello.pid, 102);
+  // Had it been handed the state, it would be the newer one.
+  members::Roster third(last);
+  Comes("b", 32, 102, 0, {&third, false}, 3, 1);
+  Comes("c", 33, 103, 1, {&third, false}, 3, 2);
+  EXPECT_EQ(Opens({&third, false})[0].hello.pid, 103);
 }
 
 // All hosts are exchanged at once. Those that leave come back one by one, the first ones before the last newcomer has
@@ -406,6 +437,49 @@ TEST_F(ElasticJoiningTest, WhoIsToLeaveIsNotTakenInOnceNewcomersHaveTheState) {
   EXPECT_EQ(last[0].hello.pid, 103);
 }
 
+// Of three members one is killed after it alone was handed the newest state, which the others have from before or
+// never.
+TEST_F(ElasticJoiningTest, WhoIsToLeaveStaysIfNobodyElseHasAState) {
+  Comes("a", 1, 'a', -1, {});
+  Comes("b", 2, 'b', -1, {});
+  const members::Roster first(Opens({}));
+  Actions actions;
+  Comes("a", 11, 'a', 0, {&first, false}, 1, 1);
+  Comes("b", 12, 'b', 1, {&first, false}, 1, 0);
+  Comes("c", 13, 'c', -1, {&first, false});
+  const members::Roster second(Opens({&first, false}));
+  ASSERT_EQ(second.size(), 3);
+  Comes("a", 21, 'a', 0, {&second, false}, 2, 2);
+  Comes("b", 22, 'b', 1, {&second, false}, 2, 1);
+  Comes("c", 23, 'c', 2, {&second, false}, 2, 0);
+  const members::Roster third(Opens({&second, false}));
+  ASSERT_EQ(third.size(), 3);
+  joining_.OnRetire("b", {Incarnation(22)}, {&third, true}, &actions);
+  joining_.OnEnded("a", {Incarnation(21), 'a', "was killed"}, &actions);
+  Comes("c", 33, 'c', 2, {&third, false}, 3, 0);
+  EXPECT_TRUE(joining_.Choose({&third, false}, false, kNow).empty()) << "the others would begin anew";
+  Comes("b", 32, 'b', 1, {&third, false}, 3, 1);
+  const std::vector<members::Candidate> last = Opens({&third, false});
+  ASSERT_EQ(last.size(), 2u);
+  EXPECT_EQ(last[0].hello.pid, 'b');
+}
+
+// All have left the generation, but one of them before it was handed the state: it says so.
+TEST_F(ElasticJoiningTest, WhoComesBackSaysWhetherItHasTheState) {
+  Comes("a", 1, 'a', -1, {});
+  Comes("b", 2, 'b', -1, {});
+  members::Roster first(Opens({}));
+  Actions actions;
+  joining_.OnRetire("a", {Incarnation(1)}, {&first, true}, &actions);
+  for (int rank : {0, 1}) Leaves(&first, rank);
+  EXPECT_TRUE(joining_.Choose({&first, false}, false, kNow).empty());
+  Comes("b", 12, 'b', 1, {&first, false}, 1, 0);
+  Comes("a", 11, 'a', 0, {&first, false}, 1, 1);
+  const std::vector<members::Candidate> last = Opens({&first, false});
+  ASSERT_EQ(last.size(), 2u);
+  EXPECT_EQ(last[0].hello.pid, 'a') << "it is to leave, and has what the other one lacks";
+}
+
 TEST_F(JoiningTest, AHelloThatIsRefusedThrowsNobodyOut) {
   for (const char* run : {"one", "two", "three"}) agents_.Connect({run, run, "0.1.0", 0, run}, kNow);
   Actions actions;
@@ -416,6 +490,12 @@ TEST_F(JoiningTest, AHelloThatIsRefusedThrowsNobodyOut) {
   Actions refusal;
   joining_.OnHello("three", impossible, {}, kNow, &refusal);
   EXPECT_EQ(Answer<Removed>(refusal).kind, RemovedKind::kRefused) << "and nothing is said to anybody else";
+  impossible.elastic.previous_generation = 0;
+  impossible.elastic.state_generation = 1;
+  Actions another;
+  joining_.OnHello("three", impossible, {}, kNow, &another);
+  EXPECT_EQ(Answer<Removed>(another).reason,
+            "it says that it had the state in generation 1, which is impossible; the last one that it was in is 0");
   EXPECT_NE(joining_.Find(Incarnation(5)), nullptr);
   EXPECT_NE(joining_.Find(Incarnation(6)), nullptr);
 }

@@ -42,34 +42,33 @@ void ElasticRules::Begun(const Elastic& sizes, int32_t size, const std::vector<M
   may_return_.clear();
   if (!elastic()) return;
   for (const Member& member : members) {
-    may_return_[{member.agent_id, member.pid}] = retired(member.worker_incarnation);
+    may_return_[{member.agent_id, member.pid}].to_leave = retired(member.worker_incarnation);
   }
 }
 
-void ElasticRules::BegunWithNewcomers(const std::vector<Candidate>& members) {
-  if (!elastic()) return stateless_.clear();
-  uint64_t newest = 0;
-  for (const Candidate& c : members) newest = std::max(newest, c.hello.elastic.previous_generation);
-  std::set<Process> stateless;
-  for (const Candidate& c : members) {
-    const Process process(c.agent_id, c.hello.pid);
-    const bool survived = newest != 0 && c.hello.elastic.previous_generation == newest;
-    if (!survived || stateless_.count(process) > 0) stateless.insert(process);
-  }
-  // Where nobody has it all begin with the same.
-  if (stateless.size() == members.size()) stateless.clear();
-  stateless_ = std::move(stateless);
+void ElasticRules::BegunWithState(const std::string& agent_id, int64_t pid, uint64_t state_generation) {
+  const auto it = may_return_.find({agent_id, pid});
+  if (it != may_return_.end()) it->second.state = state_generation;
 }
 
-void ElasticRules::Over(bool well, TimePoint now) {
+void ElasticRules::Over(bool well, uint64_t generation, TimePoint now) {
   if (!over_since_) over_since_ = now;
-  if (well) stateless_.clear();
+  for (auto& [process, survivor] : may_return_) {
+    if (well && !survivor.said_hello) survivor.state = generation;
+  }
 }
 
-bool ElasticRules::HasState(const Process& process) const {
-  return stateless_.count(process) == 0 || std::all_of(may_return_.begin(), may_return_.end(), [&](const auto& entry) {
-           return stateless_.count(entry.first) > 0;
-         });
+void ElasticRules::SaysHello(const std::string& agent_id, const Hello& hello) {
+  const auto it = may_return_.find({agent_id, hello.pid});
+  if (it == may_return_.end()) return;
+  it->second.said_hello = true;
+  it->second.state = hello.elastic.state_generation;
+}
+
+uint64_t ElasticRules::NewestState() const {
+  uint64_t newest = 0;
+  for (const auto& [process, survivor] : may_return_) newest = std::max(newest, survivor.state);
+  return newest;
 }
 
 void ElasticRules::LostAgent(const std::string& agent_id) {
@@ -88,16 +87,18 @@ bool ElasticRules::Retire(Incarnation worker) {
 
 void ElasticRules::ToLeave(const std::string& agent_id, int64_t pid) {
   const auto it = may_return_.find({agent_id, pid});
-  if (it != may_return_.end()) it->second = true;
+  if (it != may_return_.end()) it->second.to_leave = true;
 }
 
 bool ElasticRules::AllToLeave() const {
+  const uint64_t newest = NewestState();
   return std::all_of(may_return_.begin(), may_return_.end(),
-                     [&](const auto& entry) { return entry.second || !HasState(entry.first); });
+                     [&](const auto& entry) { return entry.second.to_leave || entry.second.state < newest; });
 }
 
 bool ElasticRules::Needed(const std::string& agent_id, int64_t pid) const {
-  return may_return_.count({agent_id, pid}) > 0 && HasState({agent_id, pid}) && AllToLeave();
+  const auto it = may_return_.find({agent_id, pid});
+  return it != may_return_.end() && it->second.state == NewestState() && AllToLeave();
 }
 
 std::string ElasticRules::Unlike(const Hello& hello) const {
@@ -118,27 +119,32 @@ bool ElasticRules::GoesOn(const Membership& waiting) const {
 bool ElasticRules::AllBack(const Membership& waiting) const {
   const bool all_to_leave = AllToLeave();
   return std::all_of(may_return_.begin(), may_return_.end(), [&](const auto& entry) {
-    const auto& [process, to_leave] = entry;
-    return (to_leave && !all_to_leave) || waiting.HasProcess(process.first, process.second);
+    const auto& [process, survivor] = entry;
+    return (survivor.to_leave && !all_to_leave) || waiting.HasProcess(process.first, process.second);
   });
 }
 
-// Survivors by the rank they had, those first that have the state, then newcomers as they came. Of survivors that are
-// to leave one stands first, if all are that have the state, and the others last.
+// Of those that may take part: who has the newest state, by the rank they had, then other survivors, then newcomers as
+// they came. Of those that are to leave one stands first, if all are that have the state, and the others last.
 std::vector<const Candidate*> ElasticRules::InOrder(const Membership& waiting) const {
   std::vector<const Candidate*> order;
-  uint64_t newest = 0;
+  uint64_t newest = 0, newest_state = 0;
   for (const Candidate& c : waiting.candidates()) {
+    if (!MayTakePart(c)) continue;
     order.push_back(&c);
     newest = std::max(newest, c.hello.elastic.previous_generation);
+    newest_state = std::max(newest_state, c.hello.elastic.state_generation);
   }
   const auto key = [&](const Candidate* c) {
-    // One that was missing in the newest generation has nothing that the others want to have.
-    const bool survived = newest != 0 && c->hello.elastic.previous_generation == newest;
-    const bool has_state = survived && HasState({c->agent_id, c->hello.pid});
+    const Elastic& said = c->hello.elastic;
+    // Nobody has it: all begin with the same.
+    const bool has_state =
+        newest_state != 0 ? said.state_generation == newest_state : newest != 0 && said.previous_generation == newest;
+    // One that was missing in the newest generation has nothing that the others want to have, unless they have not.
+    const bool survived = has_state || (newest != 0 && said.previous_generation == newest);
     const int group = !survived ? 2 : retired(c->hello.worker_incarnation) ? 3 : has_state ? 0 : 1;
-    return std::make_tuple(group, survived && !has_state, survived ? c->hello.elastic.previous_rank.value() : 0,
-                           c->since.ns());
+    return std::make_tuple(group, survived && !has_state, survived ? newest - said.previous_generation : 0,
+                           survived ? said.previous_rank.value() : 0, c->since.ns());
   };
   std::stable_sort(order.begin(), order.end(),
                    [&key](const Candidate* a, const Candidate* b) { return key(a) < key(b); });
@@ -167,8 +173,6 @@ std::vector<Incarnation> ElasticRules::Choose(const Membership& waiting, TimePoi
   const bool complete = GoesOn(waiting) ? AllBack(waiting) : count >= std::max(waiting.size(), sizes.min_size);
   if (!complete && !settled) return {};
   std::vector<const Candidate*> members = InOrder(waiting);
-  members.erase(std::remove_if(members.begin(), members.end(), [this](auto* c) { return !MayTakePart(*c); }),
-                members.end());
   if (sizes.max_size > 0 && count > sizes.max_size) members.resize(sizes.max_size);
   // Hosts as their first members stand.
   std::map<std::string, size_t> hosts;
@@ -245,8 +249,8 @@ std::vector<std::string> ElasticRules::Describe(const Membership& waiting, const
   names.clear();
   if (running == nullptr) {
     const bool all_to_leave = AllToLeave();
-    for (const auto& [process, to_leave] : may_return_) {
-      if (to_leave && !all_to_leave) continue;
+    for (const auto& [process, survivor] : may_return_) {
+      if (survivor.to_leave && !all_to_leave) continue;
       if (!waiting.HasProcess(process.first, process.second)) names.push_back(absl::StrCat("pid ", process.second));
     }
     if (!names.empty() && waiting.elastic())

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,11 +24,14 @@ class ElasticRules {
  public:
   // A generation has begun, or was restored. `sizes.min_size` 0: it is not elastic.
   void Begun(const Elastic& sizes, int32_t size, const std::vector<Member>& members);
-  // Of these: those that are to be handed the state in it; until it is over, nobody knows whether they were.
-  void BegunWithNewcomers(const std::vector<Candidate>& members);
-  // It does not run any more; of several calls the first one says when, and one with `well` that all have left it, at a
-  // commit.
-  void Over(bool well, TimePoint now);
+  // What one of its members has said of its state (Elastic::state_generation) when it came. Who has not the newest is
+  // to be handed it; until the generation is over, nobody knows whether it was.
+  void BegunWithState(const std::string& agent_id, int64_t pid, uint64_t state_generation);
+  // It does not run any more; of several calls the first one says when, and one with `well` that all have left it: who
+  // does not say otherwise has the state of this generation.
+  void Over(bool well, uint64_t generation, TimePoint now);
+  // This process says Hello; if it was a member, it is known from now on what it has.
+  void SaysHello(const std::string& agent_id, const Hello& hello);
   // The present generation, or the last one, is elastic.
   bool elastic() const { return sizes_.min_size > 0; }
 
@@ -68,8 +70,13 @@ class ElasticRules {
   std::vector<std::string> Describe(const Membership& waiting, const Roster* running, TimePoint now) const;
   std::vector<const Candidate*> InOrder(const Membership& waiting) const;
   using Process = std::pair<std::string, int64_t>;  // agent and pid
-  // Of the last generation, as far as anybody has.
-  bool HasState(const Process& process) const;
+  struct Survivor {
+    bool to_leave = false;
+    uint64_t state = 0;  // see Elastic::state_generation
+    bool said_hello = false;
+  };
+  // The newest that one of the last generation has.
+  uint64_t NewestState() const;
   bool AllToLeave() const;
   bool GoesOn(const Membership& waiting) const;
   bool AllBack(const Membership& waiting) const;
@@ -81,10 +88,8 @@ class ElasticRules {
   int32_t size_ = 0;
   bool begun_ = false;  // an elastic generation has, here
   absl::optional<TimePoint> over_since_;
-  // Processes of the last generation, by agent and pid, that may say Hello again; whether they are to leave.
-  std::map<Process, bool> may_return_;
-  // Those that have come into it, or into one before it, without the state, and may not have been handed it.
-  std::set<Process> stateless_;
+  // Processes of the last generation that may say Hello again, or have.
+  std::map<Process, Survivor> may_return_;
   absl::flat_hash_set<Incarnation> retired_;
   MembershipNotice told_;
 };

@@ -17,6 +17,7 @@ struct Schema<Elastic> : NoFurtherCheck {
     v.Value(3, "settle_ms", m.settle_ms);
     v.Value(4, "previous_generation", m.previous_generation);
     v.Value(5, "previous_rank", m.previous_rank);
+    v.Value(6, "state_generation", m.state_generation);
   }
 };
 

@@ -86,6 +86,40 @@ def test_all_hosts_are_exchanged(tmp_path: Path) -> None:
     assert elastic.job.stderr.count("this worker leaves the job") == 2
 
 
+# A process that begins while there is a file takes part in the first hand-over of the state only once that has gone.
+HELD = """
+if os.path.exists("held"):
+    sync = state.sync
+    def late():
+        print("holds", os.getpid(), flush=True)
+        while os.path.exists("held"):
+            time.sleep(0.05)
+        sync()
+    state.sync = late
+"""
+
+
+def test_who_was_not_handed_the_state_does_not_hand_it_on(tmp_path: Path) -> None:
+    """It stands beside rank 0, on its host, and before the other one that has the state."""
+    hosts, held = tmp_path / "hosts", tmp_path / "held"
+    hosts.write_text(f"localhost:1\n{socket.gethostname()}:1\n")
+    options = ("--min-np", "2", "--host-discovery-script", f"cat {hosts}")
+    with training(tmp_path, 2, *options, setup=HELD) as elastic:
+        first = elastic.await_turns(2)
+        elastic.await_steps(2)
+        held.touch()
+        hosts.write_text(f"localhost:2\n{socket.gethostname()}:1\n")
+        (newcomer,) = elastic.job.wait_for(lambda: elastic.job.lines("holds "), "a newcomer")
+        os.kill(first[0].pid, signal.SIGKILL)
+        held.unlink()
+        # The three that came together in between have not begun a turn.
+        elastic.job.wait_for(lambda: len(elastic.job.lines("turn ")) == 4, "a turn of both")
+        second = elastic.turns(2)
+        assert [second[0].pid, second[1].pid] == [first[1].pid, int(newcomer)]
+        assert second[0].step == second[1].step == second[1].history >= 20
+        elastic.enough(2)
+
+
 def test_reset_limit(tmp_path: Path) -> None:
     with training(tmp_path, 3, "--min-np", "1", "--reset-limit", "1") as elastic:
         os.kill(elastic.await_turns(3)[2].pid, signal.SIGKILL)

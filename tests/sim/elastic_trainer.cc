@@ -120,6 +120,7 @@ void ElasticTrainer::GoOn() {
 }
 
 void ElasticTrainer::Step() {
+  previous_.state_generation = life_->generation().number;
   finished_ = state_.steps >= work_.steps;
   if (finished_) return Leave();
   stage_ = Stage::kCompute;

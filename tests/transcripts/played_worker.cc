@@ -27,7 +27,7 @@ bool Takes(const Words& words, size_t* i, absl::string_view key, T* value) {
   return true;
 }
 
-// The same with "was GENERATION RANK".
+// The same with "was GENERATION RANK", in which it had the state unless "state GENERATION" follows.
 bool TakesPast(const Words& words, size_t* i, Elastic* elastic) {
   int32_t rank;
   const bool good = words[*i] == "was" && *i + 2 < words.size() &&
@@ -35,6 +35,7 @@ bool TakesPast(const Words& words, size_t* i, Elastic* elastic) {
                     absl::SimpleAtoi(words[*i + 2], &rank);
   if (!good) return false;
   elastic->previous_rank = Rank(rank);
+  elastic->state_generation = elastic->previous_generation;
   *i += 2;
   return true;
 }
@@ -163,6 +164,7 @@ absl::StatusOr<WorkerUp> PlayedWorker::SayHello(const Words& words) {
                !Takes(words, &i, "session", &hello.session) && !Takes(words, &i, "pid", &pid_) &&
                !Takes(words, &i, "min", &elastic_.min_size) && !Takes(words, &i, "max", &elastic_.max_size) &&
                !Takes(words, &i, "settle", &elastic_.settle_ms) && !TakesPast(words, &i, &elastic_) &&
+               !Takes(words, &i, "state", &elastic_.state_generation) &&
                !Takes(words, &i, "gen", &hello.generation.number) && !Takes(words, &i, "phase", &hello.phase) &&
                !Takes(words, &i, "next", &hello.next) && !TakesList(words, &i, "begun", &hello.begun) &&
                !TakesList(words, &i, "retained", &hello.retained) &&

@@ -25,6 +25,16 @@ def changes() -> tuple[int, int]:
     return added.value, removed.value
 
 
+def has_state() -> None:
+    """Says that this worker has the state of the training as the others have it. When the workers change, one that has
+    said so becomes rank 0 and hands the state to the others. No effect when not initialised."""
+    if not basics.is_initialized():
+        return
+    code = abi.load().has_state()
+    if code not in (abi.OK, abi.NOT_INITIALIZED):
+        errors.raise_error(code)
+
+
 def largest(name: str, values: Sequence[int]) -> list[int]:
     """The largest of each value among all workers, the same for all of them. Each worker calls it at the same place.
 
