@@ -104,6 +104,7 @@ def test_status(hosts: ssh_hosts.SshHosts, tmp_path: Path) -> None:
     body = """
 import torch, farandole.torch
 farandole.torch.allreduce(torch.ones(4))
+print("reduced", flush=True)
 while not os.path.exists("done"): time.sleep(0.02)
 """
     command = hosts.launch("-H", "node1:1,node2:1", *script(tmp_path, body))
@@ -112,6 +113,8 @@ while not os.path.exists("done"): time.sleep(0.02)
     variables = {"FARANDOLE_SSH": hosts.ssh, "XDG_RUNTIME_DIR": str(runtime)}
     with processes.running(command, tmp_path, variables) as job:
         where = ranks(job, 2)
+        # Before it there is nothing to say, and importing torch takes as long as it takes.
+        job.wait_for(lambda: len(job.lines("reduced")) == 2, "an allreduce")
         ask = hosts.network.hosts[0].command(sys.executable, "-m", "farandole", "status", "--json")
         environment = processes.environment(**variables)
         answer, carried = None, ""
