@@ -121,10 +121,10 @@ int farandole_membership_changes(int64_t* added, int64_t* removed) {
   return FARANDOLE_OK;
 }
 
-int farandole_has_state() {
+int farandole_confirm_state() {
   int code;
   if (InChild(&code)) return code;
-  return Library::Get().HasState() ? FARANDOLE_OK : Fail(NotInitialized());
+  return Library::Get().ConfirmState() ? FARANDOLE_OK : Fail(NotInitialized());
 }
 
 int farandole_start_timeline(const char* path, int mark_cycles) {

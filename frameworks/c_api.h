@@ -78,7 +78,7 @@ FARANDOLE_API int farandole_membership_changes(int64_t* added, int64_t* removed)
 // Elastic jobs: this process has the state of the training in the present membership, its own or one it was handed. Of
 // those that come together in the next one, rank 0 is one that said so last, if there is any: a script with a loop of
 // its own calls it once all have the state, otherwise a newcomer may become rank 0. No effect outside of them.
-FARANDOLE_API int farandole_has_state(void);
+FARANDOLE_API int farandole_confirm_state(void);
 
 // Rank 0 writes a timeline of the job to `path` (docs/timeline.md); on the other ranks OK and no effect. `mark_cycles`:
 // 0 or 1. FARANDOLE_INVALID_ARGUMENT: the file cannot be written, or a timeline is being written already. Stopping is

@@ -274,13 +274,13 @@ TEST(CApiTest, MembershipDoesNotChangeOutsideOfElasticJobs) {
   int64_t added = 7;
   int64_t removed = 7;
   EXPECT_EQ(farandole_membership_changes(&added, &removed), FARANDOLE_NOT_INITIALIZED);
-  EXPECT_EQ(farandole_has_state(), FARANDOLE_NOT_INITIALIZED);
+  EXPECT_EQ(farandole_confirm_state(), FARANDOLE_NOT_INITIALIZED);
   ASSERT_EQ(InitNow(), FARANDOLE_OK);
   EXPECT_EQ(farandole_membership_changes(nullptr, &removed), FARANDOLE_INVALID_ARGUMENT);
   EXPECT_EQ(farandole_membership_changes(&added, &removed), FARANDOLE_OK);
   EXPECT_EQ(added, 0);
   EXPECT_EQ(removed, 0);
-  EXPECT_EQ(farandole_has_state(), FARANDOLE_OK);
+  EXPECT_EQ(farandole_confirm_state(), FARANDOLE_OK);
   EXPECT_EQ(ShutdownNow(), FARANDOLE_OK);
 }
 

@@ -153,7 +153,7 @@ void Library::Drop(const std::shared_ptr<Runtime>& runtime) {
   os::UnguardForks();
 }
 
-bool Library::HasState() {
+bool Library::ConfirmState() {
   absl::MutexLock lock(&mutex_);
   if (state_ != State::kRunning) return false;
   past_.state_generation = runtime_->membership().view().generation.number;

@@ -33,9 +33,9 @@ class Library {
   completion::Result ShutdownPoll(int timeout_ms);
 
   bool running() const;
-  // This process has the state of the training in its present membership, and says so when it joins the next one.
-  // False: it is no member.
-  bool HasState();
+  // To be called where this process has the state of the training in its present membership; it says so when it joins
+  // the next one. False: it is no member.
+  bool ConfirmState();
   // nullptr unless RUNNING or LEAVING.
   std::shared_ptr<Runtime> runtime() const;
   // Calls callbacks as long as runtime() is the present one; nullptr as that.

@@ -45,7 +45,9 @@ void Joining::OnAgent(uint64_t welcomed_by, TimePoint now) {
 
 void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Present& present, TimePoint now,
                       Actions* actions) {
-  elastic_.SaysHello(agent_id, hello);
+  // More is impossible, and refused below.
+  const uint64_t newest_possible = std::min(hello.elastic.previous_generation, generations_->last());
+  if (hello.elastic.state_generation <= newest_possible) elastic_.SaysHello(agent_id, hello);
   const bool leaves = elastic_.retired(hello.worker_incarnation) && !elastic_.Needed(agent_id, hello.pid);
   const bool survives = hello.elastic.min_size > 0 && hello.elastic.previous_generation > 0;
   if (survives && present.roster == nullptr && !AnySurvives(waiting_) && !leaves &&
@@ -299,12 +301,9 @@ void Joining::Restored(const recovery::Recovered& found, Actions* actions) {
     elastic_.Begun(first->hello.elastic, first->hello.size, found.view.members);
   }
   for (size_t r = 0; r < found.members.size(); ++r) {
-    const Member& member = found.view.members[r];
-    elastic_.BegunWithState(member.agent_id, member.pid, found.members[r].hello.elastic.state_generation);
-  }
-  for (size_t r = 0; r < found.members.size(); ++r) {
-    // Of an agent that has gone since, it is not known any more.
     const std::string& agent_id = found.view.members[r].agent_id;
+    elastic_.BegunWithState(agent_id, found.view.members[r].pid, found.members[r].hello.elastic.state_generation);
+    // Of an agent that has gone since, it is not known any more.
     if (found.members[r].present && agents_->Knows(agent_id)) RunGoesOn(agents_->Run(agent_id), actions);
   }
   for (size_t r = 0; r < found.members.size(); ++r) {

@@ -347,6 +347,11 @@ class ElasticJoiningTest : public JoiningTest {
     generations_.Next();
     return members;
   }
+  // The agent says it of what the process is now, and of what it becomes.
+  void IsToLeave(const char* agent, uint64_t worker, uint64_t next, const Present& present) {
+    Actions actions;
+    for (uint64_t each : {worker, next}) joining_.OnRetire(agent, {Incarnation(each)}, present, &actions);
+  }
   static void Leaves(members::Roster* roster, int rank) {
     roster->MarkLeft(Rank(rank));
     roster->LetGo(Rank(rank));
@@ -377,7 +382,7 @@ TEST_F(ElasticJoiningTest, WhoWasNotHandedTheStateDoesNotHandItOn) {
   EXPECT_EQ(left[0].hello.pid, 102) << "the others would begin anew";
   // It is to leave, and stays until the other one has the state.
   members::Roster third(left);
-  joining_.OnRetire("b", {Incarnation(22)}, {&third, false}, &actions);
+  IsToLeave("b", 22, 32, {&third, false});
   Comes("b", 32, 102, 0, {&third, false}, 3, 1);
   Comes("a", 33, 103, 1, {&third, false}, 3, 0);
   const std::vector<members::Candidate> last = Opens({&third, false});
@@ -454,7 +459,7 @@ TEST_F(ElasticJoiningTest, WhoIsToLeaveStaysIfNobodyElseHasAState) {
   Comes("c", 23, 'c', 2, {&second, false}, 2, 0);
   const members::Roster third(Opens({&second, false}));
   ASSERT_EQ(third.size(), 3);
-  joining_.OnRetire("b", {Incarnation(22)}, {&third, true}, &actions);
+  IsToLeave("b", 22, 32, {&third, true});
   joining_.OnEnded("a", {Incarnation(21), 'a', "was killed"}, &actions);
   Comes("c", 33, 'c', 2, {&third, false}, 3, 0);
   EXPECT_TRUE(joining_.Choose({&third, false}, false, kNow).empty()) << "the others would begin anew";
@@ -464,13 +469,51 @@ TEST_F(ElasticJoiningTest, WhoIsToLeaveStaysIfNobodyElseHasAState) {
   EXPECT_EQ(last[0].hello.pid, 'b');
 }
 
+TEST_F(ElasticJoiningTest, AControllerThatWasStartedAgainLearnsWhoHasTheState) {
+  std::vector<members::Candidate> members;
+  recovery::Recovered found;
+  for (int rank : {0, 1}) {
+    Hello hello = Elastic(rank + 1);
+    hello.rank = Rank(rank);
+    hello.elastic.max_size = 0;
+    hello.elastic.settle_ms = 1000;
+    hello.elastic.previous_generation = hello.elastic.state_generation = rank == 0 ? 1 : 0;
+    members.push_back({hello, rank == 0 ? "a" : "b", "h", true, kNow});
+    found.members.emplace_back();
+    found.members.back().present = true;
+    found.members.back().hello = hello;
+  }
+  const members::Roster roster(members);
+  found.view.members = roster.members();
+  Actions actions;
+  joining_.Restored(found, &actions);
+  IsToLeave("a", 1, 11, {&roster, true});
+  Comes("b", 12, 102, 1, {&roster, false}, 2, 0);
+  EXPECT_TRUE(joining_.Choose({&roster, false}, false, kNow).empty()) << "it would begin anew";
+  Comes("a", 11, 101, 0, {&roster, false}, 2, 1);
+  const std::vector<members::Candidate> last = Opens({&roster, false});
+  ASSERT_EQ(last.size(), 2u);
+  EXPECT_EQ(last[0].hello.pid, 101);
+}
+
+TEST_F(ElasticJoiningTest, WhoClaimsAStateThatCannotBeKeepsNobodyInTheJob) {
+  Comes("a", 1, 'a', -1, {});
+  Comes("b", 2, 'b', -1, {});
+  const members::Roster first(Opens({}));
+  IsToLeave("a", 1, 11, {&first, true});
+  Comes("a", 11, 'a', 0, {&first, false}, 1, 7);
+  Comes("b", 12, 'b', 1, {&first, false}, 1, 1);
+  const std::vector<members::Candidate> last = Opens({&first, false});
+  ASSERT_EQ(last.size(), 1u);
+  EXPECT_EQ(last[0].hello.pid, 'b');
+}
+
 // All have left the generation, but one of them before it was handed the state: it says so.
 TEST_F(ElasticJoiningTest, WhoComesBackSaysWhetherItHasTheState) {
   Comes("a", 1, 'a', -1, {});
   Comes("b", 2, 'b', -1, {});
   members::Roster first(Opens({}));
-  Actions actions;
-  joining_.OnRetire("a", {Incarnation(1)}, {&first, true}, &actions);
+  IsToLeave("a", 1, 11, {&first, true});
   for (int rank : {0, 1}) Leaves(&first, rank);
   EXPECT_TRUE(joining_.Choose({&first, false}, false, kNow).empty());
   Comes("b", 12, 'b', 1, {&first, false}, 1, 0);

@@ -53,8 +53,9 @@ void ElasticRules::BegunWithState(const std::string& agent_id, int64_t pid, uint
 
 void ElasticRules::Over(bool well, uint64_t generation, TimePoint now) {
   if (!over_since_) over_since_ = now;
+  if (!well) return;
   for (auto& [process, survivor] : may_return_) {
-    if (well && !survivor.said_hello) survivor.state = generation;
+    if (!survivor.said_hello) survivor.state = generation;
   }
 }
 

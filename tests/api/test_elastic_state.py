@@ -98,9 +98,9 @@ def test_one_worker_that_needs_a_sync_makes_all_of_them_sync(monkeypatch: pytest
 
 def test_who_was_handed_the_state_says_so_before_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = Loop(exceptions.HostsUpdatedInterrupt(skip_sync=True), "result")
-    monkeypatch.setattr(membership, "has_state", lambda: loop.events.append("has state"))
+    monkeypatch.setattr(membership, "confirm_state", lambda: loop.events.append("confirm"))
     loop.run()
-    assert loop.events == ["sync", "has state", "turn", "reset", "on_reset", "has state", "turn"]
+    assert loop.events == ["sync", "confirm", "turn", "reset", "on_reset", "confirm", "turn"]
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
                     state.on_reset()
                 if membership.largest("elastic.needs_sync", (int(needs_sync),))[0]:
                     state.sync()
-                membership.has_state()
+                membership.confirm_state()
                 result = func(state, *args, **kwargs)
                 # On a device the last steps may not be over yet.
                 handles.settle()

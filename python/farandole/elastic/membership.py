@@ -25,12 +25,12 @@ def changes() -> tuple[int, int]:
     return added.value, removed.value
 
 
-def has_state() -> None:
+def confirm_state() -> None:
     """Says that this worker has the state of the training as the others have it. When the workers change, one that has
     said so becomes rank 0 and hands the state to the others. No effect when not initialised."""
     if not basics.is_initialized():
         return
-    code = abi.load().has_state()
+    code = abi.load().confirm_state()
     if code not in (abi.OK, abi.NOT_INITIALIZED):
         errors.raise_error(code)
 

@@ -65,7 +65,7 @@ _QUICK = {
     "farandole_cross_size": (c_int, []),
     "farandole_is_homogeneous": (c_int, []),
     "farandole_membership_changes": (c_int, [POINTER(c_int64), POINTER(c_int64)]),
-    "farandole_has_state": (c_int, []),
+    "farandole_confirm_state": (c_int, []),
     "farandole_submit": (c_int, [c_char_p, c_int, c_void_p, POINTER(c_int64)]),
     "farandole_callbacks_begin": (c_int, []),
     "farandole_add_process_set": (c_int64, [c_int, POINTER(c_int)]),
