@@ -142,7 +142,8 @@ def test_sigterm_ends_a_compiled_call_that_waits(tmp_path: Path) -> None:
         """
     with processes.Stopwatch() as watch:
         job = processes.launch(tmp_path, 2, body)
-        assert watch.seconds < 20, job.report()
+        # With the import of JAX, and less than the other rank sleeps.
+        assert watch.seconds < 50, job.report()
     assert "SIGTERM" in job.stderr or "signal 15" in job.stderr, job.report()
 
 
