@@ -45,7 +45,7 @@ void Joining::OnAgent(uint64_t welcomed_by, TimePoint now) {
 
 void Joining::OnHello(const std::string& agent_id, const Hello& hello, const Present& present, TimePoint now,
                       Actions* actions) {
-  // More is impossible, and refused below.
+  // A newer one it cannot have had.
   const uint64_t newest_possible = std::min(hello.elastic.previous_generation, generations_->last());
   if (hello.elastic.state_generation <= newest_possible) elastic_.SaysHello(agent_id, hello);
   const bool leaves = elastic_.retired(hello.worker_incarnation) && !elastic_.Needed(agent_id, hello.pid);

@@ -352,6 +352,18 @@ class ElasticJoiningTest : public JoiningTest {
     Actions actions;
     for (uint64_t each : {worker, next}) joining_.OnRetire(agent, {Incarnation(each)}, present, &actions);
   }
+  // One of two that is to leave says what cannot be: the other one begins without it.
+  void ClaimsInVain(uint64_t previous, uint64_t state) {
+    Comes("a", 1, 'a', -1, {});
+    Comes("b", 2, 'b', -1, {});
+    const members::Roster first(Opens({}));
+    IsToLeave("a", 1, 11, {&first, true});
+    Comes("a", 11, 'a', 0, {&first, false}, previous, state);
+    Comes("b", 12, 'b', 1, {&first, false}, 1, 1);
+    const std::vector<members::Candidate> last = joining_.Choose({&first, false}, false, kNow);
+    ASSERT_EQ(last.size(), 1u);
+    EXPECT_EQ(last[0].hello.pid, 'b');
+  }
   static void Leaves(members::Roster* roster, int rank) {
     roster->MarkLeft(Rank(rank));
     roster->LetGo(Rank(rank));
@@ -496,16 +508,10 @@ TEST_F(ElasticJoiningTest, AControllerThatWasStartedAgainLearnsWhoHasTheState) {
   EXPECT_EQ(last[0].hello.pid, 101);
 }
 
-TEST_F(ElasticJoiningTest, WhoClaimsAStateThatCannotBeKeepsNobodyInTheJob) {
-  Comes("a", 1, 'a', -1, {});
-  Comes("b", 2, 'b', -1, {});
-  const members::Roster first(Opens({}));
-  IsToLeave("a", 1, 11, {&first, true});
-  Comes("a", 11, 'a', 0, {&first, false}, 1, 7);
-  Comes("b", 12, 'b', 1, {&first, false}, 1, 1);
-  const std::vector<members::Candidate> last = Opens({&first, false});
-  ASSERT_EQ(last.size(), 1u);
-  EXPECT_EQ(last[0].hello.pid, 'b');
+TEST_F(ElasticJoiningTest, WhoClaimsAStateOfALaterMembershipThanItsOwnKeepsNobodyInTheJob) { ClaimsInVain(1, 3); }
+
+TEST_F(ElasticJoiningTest, WhoClaimsAStateOfAMembershipThatNeverWasKeepsNobodyInTheJob) {
+  ClaimsInVain(uint64_t{1} << 60, uint64_t{1} << 60);
 }
 
 // All have left the generation, but one of them before it was handed the state: it says so.
