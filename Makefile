@@ -243,7 +243,8 @@ unpack-wheel:
 	@rm -rf build/gpu && mkdir -p build/gpu && cd build/gpu && python3 -m zipfile -e ../wheel/dist/farandole-*.whl .
 	@chmod +x build/gpu/farandole/bin/*
 
-# Some of them: make test-gpu TESTS="-k optimizer"
+# Some of them: make test-gpu TESTS="-k optimizer". Several at a time, with pytest-xdist: TESTS="-n 4 -k 'not streams'";
+# tests/gpu/test_streams.py measures times and wants the GPU for itself.
 TESTS ?=
 
 .PHONY: test-gpu

@@ -61,8 +61,9 @@ assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(64)) == 0
 assert cuda.cuMemsetD8_v2(address, ctypes.c_ubyte(1), ctypes.c_size_t(64)) == 0 and cuda.cuCtxSynchronize() == 0
 """
 # NCCL's kernels, which wait for those of other ranks, are left out, and so are calls of the driver that torch and NCCL
-# make to see whether they fail.
-SANITIZER = ["compute-sanitizer", "--error-exitcode", "9", "--report-api-errors", "no"]
+# make to see whether they fail. For the host's part of a backtrace the tool asks Python at each launch, and waits for
+# its lock with the driver's held, while a thread that has Python's may wait for the driver's.
+SANITIZER = ["compute-sanitizer", "--error-exitcode", "9", "--report-api-errors", "no", "--show-backtrace", "device"]
 SANITIZER += ["--kernel-name-exclude", "kernel_substring=nccl"]
 # Each tensor lies in memory of its own, beyond which the tool sees; and NCCL's initialisation takes its time under it.
 BESIDE_SANITIZER = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "FARANDOLE_START_TIMEOUT": "120"}

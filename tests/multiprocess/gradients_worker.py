@@ -322,6 +322,37 @@ def case_kept_gradients_stay() -> None:
     assert all(pair.shared())
 
 
+def case_kept_storages_stay() -> None:
+    """No tensor is left, but what it lay in."""
+    pair = Pair(model_of())
+    kept: list[tuple[torch.UntypedStorage, torch.Tensor]] = []
+    for step in range(6):
+        pair.step()
+        if hvd.rank() == step % 2:
+            gradient = pair.model[2].weight.grad
+            kept.append((gradient.untyped_storage(), gradient.flatten().clone()))
+    assert all(torch.equal(torch.empty(0).set_(storage), value) for storage, value in kept)
+    kept.clear()
+    pair.step()
+    pair.step()
+    assert all(pair.shared())
+
+
+def case_gradients_that_were_moved() -> None:
+    """Out of their places, by torch, with what lies in the same storage."""
+    pair = Pair(model_of())
+    kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+    for _ in range(4):
+        pair.step()
+        gradient = pair.model[2].weight.grad
+        assert gradient.share_memory_() is gradient
+        kept.append((gradient, gradient.clone()))
+    assert all(torch.equal(a, b) for a, b in kept)
+    kept.clear()
+    pair.step()
+    assert all(pair.shared())
+
+
 def case_two_optimizers_and_a_new_group() -> None:
     one, two = Pair(model_of(1)), Pair(model_of(2))
     for _ in range(3):

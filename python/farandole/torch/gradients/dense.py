@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import torch
@@ -14,6 +15,8 @@ from farandole.torch import memory
 from farandole.torch.gradients.slot import Reduction, Slot, Transfer
 from farandole.torch.gradients.sparse import Sparse
 from farandole.torch.memory import collectives
+
+_NOTHING = contextlib.nullcontext()
 
 
 class Unsent(Transfer):
@@ -80,7 +83,8 @@ class Dense(Transfer):
         if gradient is not None and gradient.layout is torch.sparse_coo:
             slot.sparse_dimensions = gradient.sparse_dim()
             slot.parameter.grad = gradient.to_dense()
-        with torch.no_grad():
+        # Where backward makes no graph there is nothing to turn off, which takes longer than to ask.
+        with torch.no_grad() if torch.is_grad_enabled() else _NOTHING:
             buffer = self.buffer = self._plain(how)
         slot.hand_over()
         return buffer

@@ -4,7 +4,6 @@ at a time is two pieces of memory, each by one call."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -70,9 +69,8 @@ class DevicePlace(place.Place):
         """See `Place`."""
         self._flat.use()
 
-    def _new(self) -> tuple[Any, torch.Tensor]:
-        owner = _Owner(self._flat.tensor, self.address, self._bytes)
-        return owner, _bytes_of(owner).view(self.dtype)
+    def _new(self) -> torch.Tensor:
+        return _bytes_of(_Owner(self._flat.tensor, self.address, self._bytes)).view(self.dtype)
 
 
 def fits(parameter: torch.Tensor) -> bool:

@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
-import weakref
+import sys
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Callable
 
 import torch
 
 from farandole.torch import memory
 
+# How many have a storage of this address. torch's own CUDA graphs ask so, too, from 2.1 on; where a release has no such
+# function, gradients have no places.
+_owners: Callable[[int], int] | None = getattr(torch._C, "_storage_Use_Count", None)
+
+
+class _First:
+    """The tensor of a place of which all others are made, since making it costs twenty times as much."""
+
+    __slots__ = ("tensor", "_storage", "_address", "_owners", "_references")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+        self._storage = tensor.untyped_storage()
+        self._address = self._storage._cdata
+        self._owners, self._references = self._count()
+
+    def _count(self) -> tuple[int, int]:
+        # Of a storage there is one object in Python, which counts once, however many refer to it.
+        assert _owners is not None  # since `fits`
+        return _owners(self._address), sys.getrefcount(self._storage)
+
+    def alone(self) -> bool:
+        """Whether nobody else has its storage."""
+        return self._count() == (self._owners, self._references)
+
 
 class Place(ABC):
     """Where the gradients of one parameter lie, one after the other.
 
-    Each gradient is a tensor with a storage of its own, of exactly its bytes. The place is free when that storage is
-    gone: somebody may keep the gradient of an earlier step, or a view of it, and finds it unchanged.
+    Each is a tensor of its own over one storage of exactly these bytes. The place is free when nobody else has that
+    storage: somebody may keep the gradient of an earlier step, or a view of it, and finds it unchanged.
 
     Attributes:
         address: of its first byte.
@@ -24,7 +49,7 @@ class Place(ABC):
             where it lies, and only the result is put here.
     """
 
-    __slots__ = ("address", "dtype", "device", "_shape", "_last")
+    __slots__ = ("address", "dtype", "device", "_shape", "_first")
 
     copied_to = True
 
@@ -33,25 +58,28 @@ class Place(ABC):
         self.dtype = parameter.dtype
         self.device = parameter.get_device()
         self._shape = parameter.shape
-        self._last: weakref.ref[Any] | None = None
+        self._first: _First | None = None
 
     @abstractmethod
     def use(self) -> None:
         """The current stream of the device works on what lies here."""
 
     @abstractmethod
-    def _new(self) -> tuple[Any, torch.Tensor]:
-        """A tensor of these bytes, of any shape, and what lives as long as its storage."""
+    def _new(self) -> torch.Tensor:
+        """A tensor of these bytes, of any shape, with a storage of its own that keeps the memory."""
 
     def free(self) -> bool:
         """Whether no tensor lies here."""
-        return self._last is None or self._last() is None
+        first = self._first
+        if first is not None and first.tensor.data_ptr() != self.address:
+            first = self._first = None  # Tensor.share_memory_() has moved all that has this storage
+        return first is None or first.alone()
 
     def tensor(self) -> torch.Tensor:
         """A tensor like the parameter, of whatever bytes are there. Only if `free`."""
-        owner, flat = self._new()
-        self._last = weakref.ref(owner)
-        return flat.view(self._shape)
+        if self._first is None:
+            self._first = _First(self._new().view(self._shape))
+        return self._first.tensor.data  # which is no view, to autograd, and whose changes it counts anew
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether `tensor`, of the parameter's shape, is what lies here."""
@@ -61,7 +89,8 @@ class Place(ABC):
 def fits(parameter: torch.Tensor) -> bool:
     """Whether its gradients are such that the library can reduce them where they lie."""
     return (
-        parameter.layout is torch.strided
+        _owners is not None
+        and parameter.layout is torch.strided
         and memory.is_plain(parameter)
         and parameter.dtype in memory.REDUCIBLE
         and parameter.numel() > 0

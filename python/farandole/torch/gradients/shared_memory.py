@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -40,7 +40,7 @@ class HostPlace(place.Place):
 
     def __init__(self, region: _Region, offset: int, parameter: torch.Tensor) -> None:
         super().__init__(region.address + offset, parameter)
-        # A class of its own, as plain arrays take no attribute and no weak reference.
+        # A class of its own, as plain arrays take no attribute.
         size = parameter.numel() * parameter.element_size()
         self._bytes: type[_Bytes] = type("GradientBytes", (ctypes.c_char * size,), {})
         self._region = region
@@ -48,10 +48,10 @@ class HostPlace(place.Place):
     def use(self) -> None:
         """There are no streams."""
 
-    def _new(self) -> tuple[Any, torch.Tensor]:
+    def _new(self) -> torch.Tensor:
         owner = self._bytes.from_address(self.address)
         owner.region = self._region
-        return owner, torch.frombuffer(owner, dtype=self.dtype)
+        return torch.frombuffer(owner, dtype=self.dtype)
 
 
 def _fits(parameter: torch.Tensor) -> bool:
