@@ -16,24 +16,25 @@ _owners: Callable[[int], int] | None = getattr(torch._C, "_storage_Use_Count", N
 
 
 class _First:
-    """The tensor of a place of which all others are made, since making it costs twenty times as much."""
+    """The tensor of a place of which all others are made, since making it costs ten times as much."""
 
-    __slots__ = ("tensor", "_storage", "_address", "_owners", "_references")
+    __slots__ = ("tensor", "_storage", "_address", "_nobody_else")
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
         self._storage = tensor.untyped_storage()
         self._address = self._storage._cdata
-        self._owners, self._references = self._count()
+        self._nobody_else = self._count()
 
-    def _count(self) -> tuple[int, int]:
-        # Of a storage there is one object in Python, which counts once, however many refer to it.
+    def _count(self) -> tuple[int, int, int]:
+        # In newer releases a storage has one object in Python, which counts once, however many refer to it. Another
+        # thread may make a tensor of that object and drop it between two counts, but then the third tells.
         assert _owners is not None  # since `fits`
-        return _owners(self._address), sys.getrefcount(self._storage)
+        return _owners(self._address), sys.getrefcount(self._storage), _owners(self._address)
 
     def alone(self) -> bool:
         """Whether nobody else has its storage."""
-        return self._count() == (self._owners, self._references)
+        return self._count() == self._nobody_else
 
 
 class Place(ABC):
@@ -78,7 +79,9 @@ class Place(ABC):
     def tensor(self) -> torch.Tensor:
         """A tensor like the parameter, of whatever bytes are there. Only if `free`."""
         if self._first is None:
-            self._first = _First(self._new().view(self._shape))
+            # Whatever holds for this one, holds for all to come.
+            with torch.inference_mode(False):
+                self._first = _First(self._new().view(self._shape))
         return self._first.tensor.data  # which is no view, to autograd, and whose changes it counts anew
 
     def holds(self, tensor: torch.Tensor) -> bool:
