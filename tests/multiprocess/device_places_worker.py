@@ -87,6 +87,11 @@ def check_layout() -> None:
     owners, place._owners = place._owners, None
     assert device_memory.lay_out([torch.zeros(4)]) == [None]
     place._owners = owners
+    # Where the first backward is in inference mode, gradients of later ones are none of it.
+    (alone,) = device_memory.lay_out([torch.zeros(4)])
+    with torch.inference_mode():
+        alone.tensor()
+    assert alone.free() and not alone.tensor().is_inference()
 
 
 def check_streams() -> None:
