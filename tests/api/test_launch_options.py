@@ -15,6 +15,7 @@ import processes
 import pytest
 
 from farandole.launch import cli
+from farandole.launch.job import run
 from farandole.launch.job.signals import Signals
 
 PLAIN = [sys.executable, "-S", "-c"]
@@ -222,3 +223,31 @@ def test_an_ignored_signal_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_between_two_attempts_is_for_the_job(monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
+    """One that does not end the job is for workers of which there is none."""
+    codes, missed, found = [3, 0], [], []
+
+    class Attempt:
+        """A driver that fails once."""
+
+        began = True
+
+        def __init__(self, signals: Signals) -> None:
+            found.append(list(signals.pending))
+
+        def run(self, lifeline: int | None) -> int:
+            return codes.pop(0)
+
+    monkeypatch.setattr(run, "_driver", lambda settings, environment, folders, signals, again: Attempt(signals))
+    settings = cli.parse(["run", "-np", "1", "--max-restarts", "5", "true"])
+    monkeypatch.setattr(type(settings), "say", lambda self, text: "restart" in text and os.kill(os.getpid(), number))
+    before = signal.signal(number, lambda *given: missed.append(given))
+    try:
+        assert run.run(settings) == (128 + number if number == signal.SIGTERM else 0)
+    finally:
+        signal.signal(number, before)
+    assert not missed
+    assert found == ([[]] if number == signal.SIGTERM else [[], []])

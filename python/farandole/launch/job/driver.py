@@ -52,6 +52,7 @@ class Driver:
         settings: of the job.
         environment: of controller, agents and workers.
         folders: are to be on each other host before a process starts there; None: none.
+        signals: to this process, taken down already.
         again: the job has run before.
 
     Raises:
@@ -62,24 +63,23 @@ class Driver:
     label = "rank"
 
     def __init__(
-        self, settings: Settings, environment: dict[str, str], folders: RemoteFolders | None, again: bool
+        self,
+        settings: Settings,
+        environment: dict[str, str],
+        folders: RemoteFolders | None,
+        signals: Signals,
+        again: bool,
     ) -> None:
         self._settings, self._environment, self._folders, self._say = settings, environment, folders, settings.say
-        self._again = again
+        self._signals, self._again = signals, again
         self._control = Control(settings, environment)
         self._hosts: dict[str, LocalHost | RemoteHost] = {}
         self._ready: set[str] = set()  # those whose agent runs
         self._output = Output(settings, self.label, again)
         self._own: dict[str, str] = {}  # by other host, the address under which it finds us
-        self._signals = Signals()
         # At its end of file the job is to end: whoever holds the other end has gone.
         self._lifeline: int | None = None
         self._kill_at = float("inf")
-
-    @property
-    def asked_to_end(self) -> bool:
-        """Whether a signal has ended the job."""
-        return self._signals.asked_to_end
 
     @property
     def began(self) -> bool:
@@ -89,17 +89,16 @@ class Driver:
     def run(self, lifeline: int | None = None) -> int:
         """Returns the exit code. At the end of file of `lifeline` the job ends as by SIGTERM."""
         self._lifeline = lifeline
-        with self._signals:
-            try:
-                verdict = self._drive()
-                if verdict.sentence:
-                    self._say(verdict.sentence)
-                return verdict.code
-            except (OSError, RuntimeError) as error:
-                self._say(explain(error))
-                return 1
-            finally:
-                self._end()
+        try:
+            verdict = self._drive()
+            if verdict.sentence:
+                self._say(verdict.sentence)
+            return verdict.code
+        except (OSError, RuntimeError) as error:
+            self._say(explain(error))
+            return 1
+        finally:
+            self._end()
 
     def _drive(self) -> Verdict:
         """From the first process to the end of the job; what still runs then is ended."""
@@ -210,7 +209,7 @@ class Driver:
 
     def _explain(self, code: int) -> None:
         """What most often is behind the end of a process by a signal, to judge by the exit code."""
-        if code - 128 in HINTS and not self.asked_to_end:
+        if code - 128 in HINTS and not self._signals.ended_by:
             name = signal.Signals(code - 128).name
             # An elastic job asks only for what a signal has ended; of ranks nothing is known here but the code.
             cause = name if self._settings.elastic else f"exit code {code} is that of {name}, if nothing else ended it"

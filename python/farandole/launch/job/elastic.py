@@ -14,7 +14,7 @@ from farandole.launch.hosts.addresses import LOOPBACK, address_for, own_address
 from farandole.launch.hosts.hosts import is_local
 from farandole.launch.job.discovery import HostDiscoveryScript, RepeatedDiscovery
 from farandole.launch.job.driver import Driver
-from farandole.launch.job.signals import ENDING
+from farandole.launch.job.signals import ENDING, Signals
 from farandole.launch.job.slots import Bounds, Slot, Slots
 from farandole.launch.job.verdict import Verdict
 from farandole.launch.processes.agents import AgentSpec
@@ -70,9 +70,14 @@ class ElasticJob(Driver):
     label = "slot"
 
     def __init__(
-        self, settings: Settings, environment: dict[str, str], folders: RemoteFolders | None, again: bool
+        self,
+        settings: Settings,
+        environment: dict[str, str],
+        folders: RemoteFolders | None,
+        signals: Signals,
+        again: bool,
     ) -> None:
-        super().__init__(settings, environment, folders, again)
+        super().__init__(settings, environment, folders, signals, again)
         self._bounds = _bounds(settings)
         self._slots = Slots(self._bounds)
         self._discovery: RepeatedDiscovery | None = None

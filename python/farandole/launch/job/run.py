@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from farandole.launch.hosts.hosts import is_local
 from farandole.launch.job.control import missing_program
 from farandole.launch.job.driver import Driver
-from farandole.launch.job.signals import ENDING, Signals
+from farandole.launch.job.signals import Signals
 from farandole.launch.processes import descriptors
 from farandole.launch.remote import ssh
 from farandole.launch.settings.settings import Settings, allowed_cores
@@ -44,33 +44,36 @@ def run(settings: Settings, folders: RemoteFolders | None = None, lifeline: int 
     if "OMP_NUM_THREADS" not in os.environ:
         threads, here = environment["OMP_NUM_THREADS"], settings.most_on_a_host
         settings.say(f"OMP_NUM_THREADS={threads} ({cores} cores for {here} processes); set it to choose otherwise")
-    for restarts in range(settings.max_restarts + 1):
-        try:
-            driver = _driver(settings, {**environment, "FARANDOLE_RESTARTS": str(restarts)}, folders, restarts > 0)
-        except RuntimeError as error:
-            settings.say(str(error))
-            return 1
-        code = driver.run(lifeline)
-        # What did not begin the first time is wrong in a way that does not pass.
-        hopeless = not driver.began and not restarts
-        if not code or driver.asked_to_end or hopeless or restarts == settings.max_restarts:
-            break
-        again = f"restart {restarts + 1} of {settings.max_restarts}{'' if driver.began else f' in {PAUSE_S:g} s'}"
-        settings.say(f"the job has failed with exit code {code}: {again}")
-        ending = 0 if driver.began else _pause(lifeline)
-        if ending:
-            return 128 + ending
+    # Over all attempts: one that comes between two of them is for the job, too.
+    with Signals() as signals:
+        for restarts in range(settings.max_restarts + 1):
+            variables = {**environment, "FARANDOLE_RESTARTS": str(restarts)}
+            try:
+                driver = _driver(settings, variables, folders, signals, restarts > 0)
+            except RuntimeError as error:
+                settings.say(str(error))
+                return 1
+            code = driver.run(lifeline)
+            # What did not begin the first time is wrong in a way that does not pass.
+            hopeless = not driver.began and not restarts
+            if not code or signals.ended_by or hopeless or restarts == settings.max_restarts:
+                break
+            again = f"restart {restarts + 1} of {settings.max_restarts}{'' if driver.began else f' in {PAUSE_S:g} s'}"
+            settings.say(f"the job has failed with exit code {code}: {again}")
+            if not driver.began:
+                _pause(signals, lifeline)
+            signals.pending.clear()  # before one that ends is looked for: it may come at any time
+            if signals.ended_by:
+                return 128 + signals.ended_by
     return code
 
 
-def _pause(lifeline: int | None) -> int:
-    """Returns after PAUSE_S, or when the job is to end: then the signal, unless it is `lifeline` that says so."""
+def _pause(signals: Signals, lifeline: int | None) -> None:
+    """Returns after PAUSE_S, or when the job is to end."""
     deadline = time.monotonic() + PAUSE_S
-    with Signals() as signals:
-        while not signals.asked_to_end and time.monotonic() < deadline:
-            if signals.loop.wait([] if lifeline is None else [lifeline], deadline - time.monotonic()):
-                break
-        return next((number for number in signals.pending if number in ENDING), 0)
+    while not signals.ended_by and time.monotonic() < deadline:
+        if signals.loop.wait([] if lifeline is None else [lifeline], deadline - time.monotonic()):
+            break
 
 
 def _terminal() -> os.terminal_size | None:
@@ -80,14 +83,16 @@ def _terminal() -> os.terminal_size | None:
     return None
 
 
-def _driver(settings: Settings, environment: dict[str, str], folders: RemoteFolders | None, again: bool) -> Driver:
+def _driver(
+    settings: Settings, environment: dict[str, str], folders: RemoteFolders | None, signals: Signals, again: bool
+) -> Driver:
     if settings.elastic:
         from farandole.launch.job.elastic import ElasticJob
 
-        return ElasticJob(settings, environment, folders, again)
+        return ElasticJob(settings, environment, folders, signals, again)
     from farandole.launch.job.ranks import RankJob
 
-    return RankJob(settings, environment, folders, again)
+    return RankJob(settings, environment, folders, signals, again)
 
 
 def describe(settings: Settings) -> list[str]:

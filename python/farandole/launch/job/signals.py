@@ -16,7 +16,7 @@ class Signals:
 
     Attributes:
         pending: their numbers.
-        asked_to_end: one that ends has come.
+        ended_by: the first that came of those that end a job; 0: none.
         loop: waits for new ones, too, and for children that end.
     """
 
@@ -24,7 +24,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.pending: list[int] = []
-        self.asked_to_end = False
+        self.ended_by = 0
         self._interrupts = 0
         self._handlers: dict[int, signal._HANDLER] = {}
 
@@ -49,5 +49,6 @@ class Signals:
 
     def take(self, number: int) -> None:
         """As if it had come."""
-        self.asked_to_end = self.asked_to_end or number in (*ENDING, signal.SIGKILL)
+        if number in (*ENDING, signal.SIGKILL):
+            self.ended_by = self.ended_by or number
         self.pending.append(number)
