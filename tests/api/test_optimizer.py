@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import gc
 import weakref
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
@@ -133,6 +134,21 @@ def test_too_many_backward_passes(either: ModuleType) -> None:
     assert optimizer.backward_passes_per_step == 1
     optimizer.zero_grad()
     loss_of(model, 3).backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("move", [torch.Tensor.share_memory_, lambda grad: setattr(grad, "data", grad.clone())])
+def test_a_gradient_that_is_moved_too_early(either: ModuleType, move: Callable[[torch.Tensor], None]) -> None:
+    """The result would go where the gradient was. Its object and its version stay as they are."""
+    model = make_model()
+    wrapped = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = either.DistributedOptimizer(wrapped, synchronize_in_backward=False)
+    loss_of(model, 0).backward()
+    move(next(model.parameters()).grad)
+    with pytest.raises(RuntimeError, match="was changed while it was being reduced"):
+        optimizer.step()
+    optimizer.zero_grad()
+    loss_of(model, 0).backward()
     optimizer.step()
 
 

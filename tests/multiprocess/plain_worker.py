@@ -378,14 +378,19 @@ def case_the_timing_of_horovod() -> None:
         assert not optimizer._reducer.outstanding()
         optimizer.zero_grad()
     assert_alike(model)
-    model(batch(0, hvd.rank(), torch.float32)).square().mean().backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
-    try:
-        optimizer.step()
-    except RuntimeError as error:
-        assert "`0.weight` was changed while it was being reduced: it is reduced from backward() to" in str(error)
-    else:
-        raise AssertionError("no error")
+    for change in (
+        lambda: model[0].weight.grad.share_memory_(),
+        lambda: nn.utils.clip_grad_norm_(model[0].weight, 1e-3),
+    ):
+        model(batch(0, hvd.rank(), torch.float32)).square().mean().backward()
+        change()
+        try:
+            optimizer.step()
+        except RuntimeError as error:
+            assert "`0.weight` was changed while it was being reduced: it is reduced from backward() to" in str(error)
+        else:
+            raise AssertionError("no error")
+        optimizer.zero_grad()
 
 
 def case_a_graph_of_gradients_stays() -> None:

@@ -56,7 +56,12 @@ class Reduction:
 
 
 class GradientChanged(Exception):
-    """The script has changed a gradient, or put another into its place, while it was being reduced."""
+    """The script has changed a gradient, moved it, or put another into its place, while it was being reduced."""
+
+
+def _address(gradient: torch.Tensor) -> int:
+    """Of its memory; 0: it is not known to have one."""
+    return gradient.data_ptr() if type(gradient) is torch.Tensor and gradient.layout is torch.strided else 0
 
 
 class Transfer(ABC):
@@ -110,6 +115,7 @@ class Slot:
         "transfer",
         "gradient",
         "version",
+        "address",
         "result",
         "hook",
         "place",
@@ -135,6 +141,7 @@ class Slot:
         self.transfer: Transfer | None = None  # begun, and not finished
         self.gradient: torch.Tensor | None = None  # as it was handed over, while it is being reduced
         self.version = 0  # of `gradient` then, as autograd counts changes in place
+        self.address = 0  # of its memory then
         self.result: weakref.ref[torch.Tensor] | None = None  # the gradient that was reduced last
         self.place: Place | None = None  # of its own, on a device or in memory that the ranks share
         self.group: Any = None  # the `Group` whose gradients are reduced together with its own
@@ -146,14 +153,17 @@ class Slot:
         """Remembers the gradient that is reduced from now on."""
         gradient = self.gradient = self.parameter.grad
         if gradient is not None:
-            self.version = gradient._version
+            self.version, self.address = gradient._version, _address(gradient)
 
     def take_back(self) -> None:
         """Once it is reduced, and before the result is written to it. Raises GradientChanged; a gradient that was
         dropped is none that was changed."""
         before, self.gradient = self.gradient, None
         now = self.parameter.grad
-        if now is not None and before is not None and (now is not before or now._version != self.version):
+        if now is None or before is None:
+            return
+        # Memory can be exchanged without a change that autograd counts: by share_memory_(), by assigning to `data`.
+        if now is not before or now._version != self.version or _address(now) != self.address:
             raise GradientChanged
 
     def holds_result(self) -> bool:
