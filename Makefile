@@ -52,14 +52,14 @@ test: deps kernels  ## lint, build and every test; ends with "N passed, M failed
 	@scripts/install_deps.sh --compose
 	@$(VENV)/python scripts/run_tests.py $(AFTER)
 
-# What most users would miss comes first: on a slow machine there may be no time for the last ones.
-BESIDE := wheel-test environments test-jax test-tensorflow test-keras test-mxnet test-nccl test-rdma test-torch-floor \
-	test-kubernetes-short test-dashboard test-monitoring test-systemd test-apptainer test-keras-2 test-jax-floor \
-	test-tensorflow-floor
+# What everybody would miss comes first: on a slow machine there may be no time for all others, which take turns.
+BESIDE := wheel-test environments
+IN_TURN := test-jax test-tensorflow test-keras test-mxnet test-nccl test-rdma test-torch-floor test-kubernetes-short \
+	test-dashboard test-monitoring test-systemd test-apptainer test-keras-2 test-jax-floor test-tensorflow-floor
 
 .PHONY: test-all
-test-all:  ## that, then what is in BESIDE: every other test of ours (needs root); what the automatic build runs
-	@$(MAKE) --no-print-directory test AFTER="$(if $(UNTIL),--until=$(UNTIL)) $(BESIDE)"
+test-all:  ## that, then what is in BESIDE and IN_TURN: every other test of ours (needs root); what the automatic build runs
+	@$(MAKE) --no-print-directory test AFTER="$(if $(UNTIL),--until=$(UNTIL)) $(BESIDE) --in-turn $(IN_TURN)"
 
 # Between edits: of the C++ tests only what a change reaches runs again.
 .PHONY: test-quick

@@ -1,7 +1,8 @@
 """Lint, build, C++ tests, Python tests, then targets of the Makefile that are named as arguments; ends with one line
 `N passed, M failed`. Exit code 1 if anything failed. `--until=SECONDS`, of the clock as `date +%s` has it: later none
 of those targets is begun, and each one counts as skipped. The automatic build is ended after a time, and nothing that
-it found would count.
+it found would count. Targets of `--in-turn` come behind the others, and each hour begins with another one, so that on a
+slow machine, too, each is run again and again.
 
 Counted are lint checks, the build (one), the cases of every Bazel test, every pytest case, each further target (its
 cases if it writes build/test/NAME.xml, else one). A step that breaks without naming a case counts as one failure, so
@@ -145,6 +146,12 @@ def too_late(name: str, now: float, until: float) -> str:
     return f"make {name}: this machine was slow, {(now - until) / 60:.1f} minutes ago was the last time to begin"
 
 
+def in_turn(names: list[str], now: float) -> list[str]:
+    """`names`, of which another one is the first in each hour; `now` in seconds of the clock."""
+    first = int(now // 3600) % max(len(names), 1)
+    return names[first:] + names[:first]
+
+
 class Steps:
     """Runs one after the other, and says how long each took."""
 
@@ -171,22 +178,24 @@ def main(arguments: list[str]) -> int:
     """Runs the steps; a failed one does not stop the next, except that without a build there is nothing to test."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--until", type=float, default=math.inf)
+    parser.add_argument("--in-turn", nargs="*", default=[])
     parser.add_argument("targets", nargs="*")
     options = parser.parse_args(arguments)
+    targets = [*options.targets, *in_turn(options.in_turn, time.time())]
     OUT.mkdir(parents=True, exist_ok=True)
     steps = Steps()
     steps.run("lint", run_lint)
     total = steps.total
     if steps.run("bazel", run_bazel).passed:
         steps.run("pytest", run_pytest)
-        for name in options.targets:
+        for name in targets:
             late = too_late(name, time.time(), options.until)
             if late:
                 total.skipped.append(late)
             else:
                 steps.run(name, run_target, name)
     else:
-        total.failed += [f"{name}: not run, the build failed" for name in ("pytest", *options.targets)]
+        total.failed += [f"{name}: not run, the build failed" for name in ("pytest", *targets)]
     print(steps.table())
     for name in total.skipped:
         print(f"SKIPPED {name}")

@@ -64,6 +64,14 @@ def test_what_a_slow_machine_has_no_time_for_is_said(
     out = capsys.readouterr().out
     assert "SKIPPED make wheel-test: this machine was slow" in out
     assert out.endswith("2 skipped, see above\n3 passed, 0 failed\n")
-    assert run_tests.main(["wheel-test", "test-rdma"]) == 0
-    assert begun == ["wheel-test", "test-rdma"]
+    assert run_tests.main(["wheel-test", "test-rdma", "--in-turn", "test-jax"]) == 0
+    assert begun == ["wheel-test", "test-rdma", "test-jax"]
     assert "skipped" not in capsys.readouterr().out
+
+
+def test_each_target_is_the_first_in_some_hour() -> None:
+    names = ["a", "b", "c"]
+    orders = [run_tests.in_turn(names, 3600.0 * hour + 1) for hour in range(3)]
+    assert sorted(order[0] for order in orders) == names
+    assert all(sorted(order) == names for order in orders)
+    assert run_tests.in_turn([], 1.0) == []
