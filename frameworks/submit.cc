@@ -58,6 +58,13 @@ absl::StatusOr<std::unique_ptr<const worker::session::Operation::OnDevice>> Find
       worker::session::Operation::OnDevice{*device, from.ready_stream, *std::move(ready)});
 }
 
+// Of a device that did not do what it was asked.
+worker::completion::Code CodeOf(const absl::Status& status) {
+  if (absl::IsDataLoss(status)) return worker::completion::Code::kInternal;
+  if (absl::IsResourceExhausted(status)) return worker::completion::Code::kNoMemory;
+  return worker::completion::Code::kInvalidArgument;
+}
+
 // Where the result goes, and who hears of the end.
 worker::completion::Result CheckOutcome(const farandole_submission& from, bool has_handle) {
   const OpKind op = static_cast<OpKind>(from.operation);
@@ -136,9 +143,7 @@ worker::completion::Result MakeOperation(worker::Runtime* runtime, const farando
   absl::StatusOr<std::unique_ptr<const worker::session::Operation::OnDevice>> on_device = nullptr;
   if (signature.device == DeviceKind::kAccelerator) on_device = FindDevice(from);
   if (!on_device.ok()) {
-    const bool lost = absl::IsDataLoss(on_device.status());
-    return {lost ? worker::completion::Code::kInternal : worker::completion::Code::kInvalidArgument,
-            std::string(on_device.status().message())};
+    return {CodeOf(on_device.status()), std::string(on_device.status().message())};
   }
   // Ranks that joined at different times have made up different numbers of names.
   if (op == OpKind::kJoin) worker::Library::Get().ResetNames();

@@ -121,13 +121,24 @@ void Runtime::BeginLeave() {
     steps_.Apply(steps_.session().BeginLeave(loop_.Now()));
   }
   steps_.changed().Advance();
-  loop_.Post([this] {
-    loop_.AddTimerFromLoop(loop_.Now().PlusMs(limits_.leave_ms), [this] {
+  loop_.Post([this] { LimitLeaveFromLoop(loop_.Now().PlusMs(limits_.leave_device_ms)); });
+}
+
+void Runtime::LimitLeaveFromLoop(TimePoint device_deadline) {
+  loop_.AddTimerFromLoop(loop_.Now().PlusMs(limits_.leave_ms), [this, device_deadline] {
+    {
       Step step(&steps_);
-      steps_.Apply(steps_.session().GiveUp(
-          {completion::Code::kShutDown,
-           absl::StrCat("shutdown(): the controller did not answer within ", limits_.leave_ms / 1000.0, " s")}));
-    });
+      session::Session& session = steps_.session();
+      const bool on_device = session.state() == session::Session::State::kLeaving && session.on_device();
+      if (!on_device || device_deadline < loop_.Now()) {
+        const std::string what =
+            on_device
+                ? absl::StrCat("its device has not done what was submitted within ", limits_.leave_device_ms / 1000.0)
+                : absl::StrCat("the controller did not answer within ", limits_.leave_ms / 1000.0);
+        return steps_.Apply(session.GiveUp({completion::Code::kShutDown, absl::StrCat("shutdown(): ", what, " s")}));
+      }
+    }
+    LimitLeaveFromLoop(device_deadline);
   });
 }
 

@@ -45,6 +45,9 @@ class Runtime {
     // After a failure of the data plane: how long to wait for the controller to name the culprit. Longer than its own
     // wait for evidence.
     uint32_t verdict_ms = 6000;
+    // As `leave_ms` while a device has not done what was dispatched to it, nor perhaps what the script has put there
+    // before, on this rank or another one.
+    uint32_t leave_device_ms = 300000;
   };
 
   // The last membership that this process had before; generation 0: none.
@@ -91,7 +94,7 @@ class Runtime {
 
   void BeginLeave();
   // Waits at most `timeout_ms`. True when the job has let this worker go, or does not matter any more, which takes at
-  // most Limits::leave_ms.
+  // most Limits::leave_ms, or leave_device_ms.
   bool WaitLeft(int timeout_ms);
   // Ends everything, joins the threads. Every operation has finished when it returns. Not from our threads.
   void Stop();
@@ -106,6 +109,8 @@ class Runtime {
           Incarnation incarnation);
 
   // The part of joining that reads and writes files, once, in the thread that waits for it.
+  // Ends a shutdown that takes too long; `device_deadline` is for what devices do.
+  void LimitLeaveFromLoop(TimePoint device_deadline);
   void PrepareMember();
 
   const Config config_;

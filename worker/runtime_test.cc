@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/device/device_testing.h"
 #include "worker/runtime_testing.h"
 
 namespace farandole::worker {
@@ -82,6 +84,34 @@ TEST_F(RuntimeTest, LeaveIsBounded) {
   EXPECT_TRUE(runtime_->WaitLeft(kLong));
   ASSERT_TRUE(open->Wait(kLong));
   EXPECT_EQ(open->result().code, completion::Code::kShutDown);
+}
+
+TEST_F(RuntimeTest, LeaveWaitsForADevice) {
+  constexpr uint32_t kDeviceMs = 300;
+  collective::FakeDevice::Control control;
+  device_ = &control;
+  device::CountingDevice device;
+  Join({1, kLong, kDeviceMs});
+  Request request = MakeRequest("running");
+  request.signature.device = DeviceKind::kAccelerator;
+  auto running =
+      std::make_shared<session::Operation>(request, &value_, &value_, nullptr,
+                                           std::make_unique<session::Operation::OnDevice>(session::Operation::OnDevice{
+                                               &device, nullptr, device.Record(nullptr).value()}));
+  ASSERT_TRUE(runtime_->Submit(running).ok());
+  const int64_t began_ns = Clock::Monotonic().Now().ns();
+  runtime_->Flush();
+  link_->Hear<Announce>();
+  Dispatch(1, "running");
+  ASSERT_EQ(control.Started(1).size(), 1u);
+  runtime_->BeginLeave();
+  EXPECT_TRUE(runtime_->WaitLeft(kLong));
+  EXPECT_GE(Clock::Monotonic().Now().ns() - began_ns, kDeviceMs * int64_t{1000000});
+  link_->Hear<Leave>();
+  EXPECT_NE(link_->Hear<Failed>().reason.find("its device has not done what was submitted within 0.3 s"),
+            std::string::npos);
+  EXPECT_EQ(running->result().code, completion::Code::kShutDown);
+  runtime_->Stop();
 }
 
 TEST_F(RuntimeTest, StopAnswersEverything) {

@@ -11,6 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "worker/collective/blocking_adapter.h"
+#include "worker/collective/fake_device_testing.h"
 #include "worker/link/fake_link_testing.h"
 #include "worker/os/event_count.h"
 #include "worker/runtime.h"
@@ -102,6 +103,7 @@ class RuntimeTest : public testing::Test {
                                                                   collective::Bootstrap* bootstrap) {
     if (!build_.ok()) return build_;
     built_at_ = group.data_address;
+    if (device_ != nullptr) return std::make_unique<collective::FakeDevice>(device_);
     return std::make_unique<collective::BlockingAdapter>(std::make_unique<FakeCommunicator>(&control_));
   }
 
@@ -157,6 +159,7 @@ class RuntimeTest : public testing::Test {
   absl::Status build_;
   std::string built_at_;  // once an operation has ended
   FakeCommunicator::Control control_;
+  collective::FakeDevice::Control* device_ = nullptr;  // null: collectives run as control_ says
   FakeLink* link_ = nullptr;
   std::unique_ptr<Runtime> runtime_;
 };

@@ -123,7 +123,7 @@ BatchRun::Step BatchRun::IssuePart(Part* part) {
   if (signature(*part).op == OpKind::kAlltoall && operation(*part) != nullptr) return IssueAlltoall(part);
   absl::Status prepared = Prepare(part);
   if (prepared.ok()) prepared = AddReady(part);
-  if (!prepared.ok()) return Fail(prepared);
+  if (!prepared.ok()) return Refuse(prepared);
   Start(instance_, *part, false);
   return Step::kStarted;
 }
@@ -131,7 +131,7 @@ BatchRun::Step BatchRun::IssuePart(Part* part) {
 BatchRun::Step BatchRun::IssueAlltoall(Part* part) {
   if (!std::exchange(told_numbers_, true)) {
     const absl::Status prepared = PrepareNumbers(part);
-    if (!prepared.ok()) return Fail(prepared);
+    if (!prepared.ok()) return Refuse(prepared);
     answered_ = false;
     Start(instance_, *part, true);
   }
@@ -140,7 +140,7 @@ BatchRun::Step BatchRun::IssueAlltoall(Part* part) {
   if (failed()) return Step::kFailed;
   absl::Status prepared = PrepareRows(part);
   if (prepared.ok()) prepared = AddReady(part);
-  if (!prepared.ok()) return Fail(prepared);
+  if (!prepared.ok()) return Refuse(prepared);
   collective::Instance instance = instance_;
   ++instance.part;
   Start(instance, *part, false);
@@ -195,6 +195,11 @@ void BatchRun::Done(const absl::Status& status, bool awaited) {
     events_.go_on();
   }
   Close();
+}
+
+BatchRun::Step BatchRun::Refuse(const absl::Status& status) {
+  communicator_->Abort(std::string(status.message()));
+  return Fail(status);
 }
 
 BatchRun::Step BatchRun::Fail(const absl::Status& status) {

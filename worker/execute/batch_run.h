@@ -75,6 +75,9 @@ class BatchRun {
   // On a device, the operations of a part that is not awaited are told when it is enqueued.
   void Start(const collective::Instance& instance, const Part& part, bool awaited);
   void Done(const absl::Status& status, bool awaited);
+  // Of a part that the communicator has not been given. It takes no later one, either: the other members would take
+  // that for this part.
+  Step Refuse(const absl::Status& status);
   Step Fail(const absl::Status& status);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   // One of what keeps the run open is over.

@@ -40,10 +40,11 @@ class EnqueuingCommunicator final : public collective::Communicator {
     under_way.push_back(std::move(done));
   }
   void Withdraw(const collective::Instance&) override {}
-  void Abort(const std::string&) override {}
+  void Abort(const std::string& reason) override { aborted = reason; }
   Rank SuspectRank() const override { return Rank(); }
 
   std::vector<std::string> started;
+  std::string aborted;
   std::vector<Done> under_way;
   absl::Status refusal;
 
@@ -156,6 +157,7 @@ TEST_F(BatchRunDeviceTest, ADeviceThatFailsEndsTheBatch) {
   Begin();
   EXPECT_THAT(communicator_.started, IsEmpty());
   EXPECT_EQ(run_.status(), device_.failure) << "not that there is no memory";
+  EXPECT_EQ(communicator_.aborted, "the device is gone") << "or the next batch would meet this one of the others";
 }
 
 TEST_F(BatchRunDeviceTest, ADeviceThatFailsBetweenTheTwoHalvesOfAnAlltoallEndsIt) {
@@ -167,6 +169,7 @@ TEST_F(BatchRunDeviceTest, ADeviceThatFailsBetweenTheTwoHalvesOfAnAlltoallEndsIt
   EXPECT_TRUE(run_.Issue());
   EXPECT_THAT(communicator_.started, ElementsAre("alltoall"));
   EXPECT_EQ(run_.status(), device_.failure);
+  EXPECT_EQ(communicator_.aborted, "the device is gone");
 }
 
 }  // namespace

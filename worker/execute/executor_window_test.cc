@@ -146,6 +146,24 @@ TEST_F(ExecutorWindowTest, AFailureEndsAllThatIsUnderWay) {
   EXPECT_THAT(devices_[0].Started(1), ElementsAre("2.0 allreduce"));
 }
 
+// Whose result has no memory on this rank alone, so that the others have begun it.
+TEST_F(ExecutorWindowTest, NothingIsStartedBehindWhatWasRefused) {
+  session::Work refused = BatchWork(2);
+  Signature allgather;
+  allgather.op = OpKind::kAllgather;
+  allgather.dtype = DataType::kFloat32;
+  allgather.shape = {1, int64_t{1} << 61};
+  refused.operations = {std::make_shared<session::Operation>(Request{"a", allgather}, nullptr, nullptr)};
+  refused.first_dims = {{1, 1}};
+  Push(BatchWork(1));
+  devices_[0].Started(1);
+  Push(std::move(refused));
+  Push(BatchWork(3));
+  const std::string why = "the result of allgather \"a\" is larger than the address space";
+  EXPECT_THAT(owner_.Calls(2), ElementsAre(why + " 1", why + " 2"));
+  EXPECT_THAT(devices_[0].Started(1), ElementsAre("1.0 allreduce"));
+}
+
 TEST_F(ExecutorWindowTest, AbortEndsAllThatIsUnderWay) {
   for (uint64_t index : {1, 2, 3}) Push(BatchWork(index));
   devices_[0].Started(2);

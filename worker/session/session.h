@@ -108,6 +108,8 @@ class Session {
   bool answered() const { return controller_incarnation_ != 0; }
   // Items have come that are not executed yet.
   bool executing() const { return in_flight_.completed_through() != received_through_; }
+  // Some of that is on a device, which may be behind.
+  bool on_device() const { return in_flight_.batches(true) > 0; }
   // Members once joined, otherwise empty.
   const View& view() const { return view_; }
   const Member& self() const { return view_.members[position_]; }
