@@ -140,7 +140,7 @@ absl::Status Sequencer::AnnounceBeside(const ready::Negotiator::Teller& teller, 
     if (!given_up.ok()) return given_up;
   }
   negotiator_.Announce({{teller}}, {request}, {}, now, actions);
-  if (request.signature.op != OpKind::kJoin) return absl::OkStatus();
+  if (request.signature.op != OpKind::kJoin || !negotiator_.joined().Contains(teller.rank)) return absl::OkStatus();
   return GiveUp(replay_.Joined(teller.rank), absl::StrCat(who, " has joined"), now, actions);
 }
 
@@ -170,6 +170,8 @@ absl::Status Sequencer::OnLeave(Rank rank, TimePoint now, Actions* actions) {
   roster_->MarkLeft(rank);
   outbox_.Part(rank);
   actions->Because(absl::StrCat(Who(rank), " left"));
+  // All joins end with an error.
+  for (Rank joined : negotiator_.joined().ToVector()) replay_.NotJoined(joined);
   negotiator_.Leave(rank);
   return absl::OkStatus();
 }

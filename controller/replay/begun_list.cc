@@ -95,6 +95,15 @@ std::vector<uint64_t> BegunList::Joined(Rank rank) {
   return seqs;
 }
 
+void BegunList::NotJoined(Rank rank) {
+  for (Instance& instance : instances_) {
+    if (instance.started.Contains(rank)) continue;
+    const auto announced = instance.count.find(rank);
+    if (announced != instance.count.end() && announced->second == instance.requests.size()) continue;
+    instance.covered.Remove(rank);
+  }
+}
+
 std::vector<uint64_t> BegunList::LackedBy(Rank rank) const {
   std::vector<uint64_t> seqs;
   for (const Instance& instance : instances_) {

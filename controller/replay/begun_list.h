@@ -35,6 +35,8 @@ class BegunList {
   void Forget(Rank rank);
   // Answers those that cannot take place, because a joined member has no zeros for them. By seq, as below.
   std::vector<uint64_t> Joined(Rank rank);
+  // Its join() has ended: it adds no zeros any more, and only what it announces counts.
+  void NotJoined(Rank rank);
   // Those that cannot take place without this member, who starts nothing any more.
   std::vector<uint64_t> LackedBy(Rank rank) const;
 

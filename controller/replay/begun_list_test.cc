@@ -76,6 +76,17 @@ TEST_F(BegunListTest, ASessionThatOpensAgainSaysEverythingAgain) {
   EXPECT_TRUE(list_.TakeEnter());
 }
 
+TEST_F(BegunListTest, WhoseJoinHasEndedHasToComeItself) {
+  Open({{0, {Of("a")}}}, {{5, {Rank(0)}}});
+  EXPECT_THAT(list_.Joined(Rank(1)), IsEmpty());
+  list_.NotJoined(Rank(1));
+  list_.Announce(Rank(2), Of("a"));
+  EXPECT_FALSE(list_.TakeEnter());
+  list_.Announce(Rank(1), Of("a"));
+  list_.NotJoined(Rank(1));
+  EXPECT_TRUE(list_.TakeEnter()) << "what it has announced counts, and what it has started";
+}
+
 TEST_F(BegunListTest, InThePeriodsOrder) {
   Open({{1, {Of("a", 1)}}, {1, {Of("b", 1)}}}, {{2, {Rank(0)}}, {3, {Rank(0)}}});
   EXPECT_EQ(list_.Announce(Rank(1), Of("b", 1)), Heard::kTaken);

@@ -61,6 +61,7 @@ class ReplayControl {
   BegunList::Heard Announce(Rank rank, const Request& request) { return begun_.Announce(rank, request); }
   void Forget(Rank rank) { begun_.Forget(rank); }
   std::vector<uint64_t> Joined(Rank rank) { return begun_.Joined(rank); }
+  void NotJoined(Rank rank) { begun_.NotJoined(rank); }
   // What only some had begun there, and is not kept, is given up, and all negotiate it again (rule C3). Answers what
   // members had announced of these instances; it belongs to the table now.
   std::vector<std::pair<Rank, Request>> Withdraw(uint32_t process_set, const std::string& reason, Actions* actions);
