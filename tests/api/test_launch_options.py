@@ -16,6 +16,7 @@ import pytest
 
 from farandole.launch import cli
 from farandole.launch.job import run
+from farandole.launch.job.ranks import RankJob
 from farandole.launch.job.signals import Signals
 
 PLAIN = [sys.executable, "-S", "-c"]
@@ -223,6 +224,16 @@ def test_an_ignored_signal_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_only_a_signal_that_ends_ends_an_attempt_that_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = cli.parse(["run", "-np", "1", "true"])
+    for number, code in ((signal.SIGUSR1, 1), (signal.SIGTERM, 128 + signal.SIGTERM)):
+        with Signals() as signals:
+            signals.take(number)
+            job = RankJob(settings, dict(os.environ), None, signals, False)
+            monkeypatch.setattr(job._control, "start", lambda *where: False)  # so that it ends here
+            assert job.run() == code
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])

@@ -145,7 +145,7 @@ class Driver:
             self._handle(host, event)
 
     def _ask(self, hosts: Sequence[str]) -> dict[str, dict[str, Any]] | None:
-        """What other hosts say of themselves; None: one cannot be used, or a signal came. Raises RuntimeError."""
+        """What other hosts say of themselves; None: one cannot be used, or the job is to end. Raises RuntimeError."""
         # A job on this host alone does without what this brings.
         from farandole.launch.remote import questions
 
@@ -157,9 +157,16 @@ class Driver:
             "interfaces": settings.network_interfaces,
         }
         timeout_s = settings.remote_timeout_s(self._environment)
-        loop, pending = self._signals.loop, self._signals.pending
+        signals = self._signals
         answers = questions.ask_all(
-            settings, hosts, request, questions.CHECKED, timeout_s, loop, lambda: bool(pending), "--check"
+            settings,
+            hosts,
+            request,
+            questions.CHECKED,
+            timeout_s,
+            signals.loop,
+            lambda: bool(signals.ended_by),
+            "--check",
         )
         if len(answers) < len(hosts):
             return None

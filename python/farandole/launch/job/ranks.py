@@ -32,8 +32,8 @@ class RankJob(Driver):
         ranks = self._settings.ranks_by_host()
         remote = [each.host for each in ranks if not is_local(each.host)]
         answers = self._ask(remote) if remote else {}
-        if self._signals.pending:
-            return Verdict(128 + self._signals.pending[0])
+        if self._signals.ended_by:
+            return Verdict(128 + self._signals.ended_by)
         listen = self._listen_address()
         if answers is None or not self._control.start(listen, bool(remote)):
             return Verdict(1)
