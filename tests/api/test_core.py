@@ -96,6 +96,20 @@ def test_abandoned_operations_are_released(hvd: ModuleType) -> None:
         handles.release_abandoned()
 
 
+def test_shutdown_releases_what_nobody_has_asked_for(hvd: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each keeps what it has received."""
+    numbers = arrays.integers([1])
+    started = [handles.track(*arrays.collectives.allgather(numbers, f"kept.{i}", global_process_set)) for i in range(3)]
+    handles.abandon(started[1])
+    library, released = abi.load(), []
+    monkeypatch.setitem(handles._enqueued, started[2], handles._pending.pop(started[2])[1])
+    release = library.release
+    monkeypatch.setattr(library, "release", lambda handle: released.append(handle) or release(handle))
+    hvd.shutdown()
+    assert sorted(released) == sorted(started)
+    hvd.init()
+
+
 class _Behind:
     """A library whose device is at work on handle 7, which nobody has waited for, for two more waits."""
 

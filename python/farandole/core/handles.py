@@ -310,9 +310,16 @@ def release_abandoned() -> None:
 def _forget_all() -> None:
     global _former, _failed
     _former = set(_pending)
+    # All of them have ended, and keep what they have received.
+    library = abi.load()
+    for several in [entry[0] for entry in _pending.values()] + [entry[0] for entry in _abandoned]:
+        for each in several:
+            library.release(each)
     _pending.clear()
     _abandoned.clear()
     with _lock:
+        for each in _enqueued:
+            library.release(each)
         _enqueued.clear()
         _failed = None
 
