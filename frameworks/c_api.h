@@ -37,7 +37,7 @@ enum {
   FARANDOLE_INTERNAL = -11,
   FARANDOLE_RETIRED = -12,      // init: this worker's place in an elastic job was taken away
   FARANDOLE_UNSUPPORTED = -13,  // no collective combines tensors in this way
-  FARANDOLE_NO_MEMORY = -14,    // a submission's `allocate` gave no memory for its result
+  FARANDOLE_NO_MEMORY = -14,    // a submission's `allocate` gave no memory for its result, or its device has none
 };
 
 // Data types: 0 uint8, 1 int8, 2 uint16, 3 int16, 4 int32, 5 int64, 6 float16, 7 float32, 8 float64, 9 bool, 10
@@ -56,7 +56,8 @@ FARANDOLE_API int farandole_init_poll(int timeout_ms);
 FARANDOLE_API int farandole_init_cancel(void);
 
 // Ends open operations with FARANDOLE_SHUT_DOWN, leaves the job, frees everything. Idempotent. Bounded, callbacks that
-// run aside: after a few seconds without an answer it leaves anyway.
+// run aside: after a few seconds without an answer it leaves anyway; after five minutes if a device has not done what
+// it was given.
 FARANDOLE_API int farandole_shutdown_begin(void);
 FARANDOLE_API int farandole_shutdown_poll(int timeout_ms);
 

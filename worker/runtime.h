@@ -108,9 +108,9 @@ class Runtime {
   Runtime(Config config, const LinkFactory& link, execute::Executor::Factory communicators, Limits limits, Past past,
           Incarnation incarnation);
 
-  // The part of joining that reads and writes files, once, in the thread that waits for it.
   // Ends a shutdown that takes too long; `device_deadline` is for what devices do.
   void LimitLeaveFromLoop(TimePoint device_deadline);
+  // The part of joining that reads and writes files, once, in the thread that waits for it.
   void PrepareMember();
 
   const Config config_;

@@ -110,6 +110,7 @@ TEST_F(RuntimeTest, LeaveWaitsForADevice) {
   link_->Hear<Leave>();
   EXPECT_NE(link_->Hear<Failed>().reason.find("its device has not done what was submitted within 0.3 s"),
             std::string::npos);
+  ASSERT_TRUE(running->Wait(kLong));
   EXPECT_EQ(running->result().code, completion::Code::kShutDown);
   runtime_->Stop();
 }

@@ -20,7 +20,13 @@ def test_places_as_on_a_device(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("worker", "places"),
-    [("gradients_worker.py", 100), ("optimizer_worker.py", 100), ("plain_worker.py", 100), ("adasum_worker.py", 0)],
+    [
+        ("gradients_worker.py", 100),
+        ("optimizer_worker.py", 100),
+        ("plain_worker.py", 100),
+        ("adasum_worker.py", 0),
+        ("odd_scripts_worker.py", 5),
+    ],
 )
 def test_training_with_places_as_on_a_device(tmp_path: Path, worker: str, places: int) -> None:
     """And with a device that is behind. `places`: how many are taken at least; an Adasum has none."""

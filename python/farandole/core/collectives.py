@@ -229,13 +229,17 @@ class Collectives:
         process_set: ProcessSet,
         *,
         layout: str = "",
+        places: Sequence[OnDevice | None] = (),
     ) -> BegunGroup:
         """`allreduce` of each: none before all are there.
 
         Args:
             layout: as in `farandole.core.calls.Call`; not without a name.
+            places: of each, where they did not come to be on the streams that are current now.
         """
         viewed = [self._tensors.view(tensor, in_place) for tensor in tensors]
+        if places:
+            viewed = [(*each[:4], place) for each, place in zip(viewed, places)]
         targets = [self._target(tensor, each[0], each[1], in_place) for tensor, each in zip(tensors, viewed)]
         wanted, reducing = wire_name("grouped_allreduce", name), _reducing(op, prescale_factor, postscale_factor)
         names: Sequence[submission.Text] = ()

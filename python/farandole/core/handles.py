@@ -112,6 +112,8 @@ def synchronize(handle: int | Deferred) -> Any:
             wait(one, tensors)
         except Exception as first:
             error = error or first
+    if error is not None and handle in _former:
+        error = HorovodInternalError("Farandole was shut down while this operation was waited for")
     # None is in use by the host any more; an interrupt above leaves all as they are.
     _pending.pop(handle, None)
     try:

@@ -17,7 +17,7 @@ def after_shutdown(callback: Callable[[], None]) -> None:
 
 
 def call_after_shutdown() -> None:
-    """Calls them, once the library has given up all its handles."""
+    """Calls them, once all operations have ended; their handles stay until they are released."""
     for callback in _after_shutdown:
         callback()
 

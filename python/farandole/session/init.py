@@ -78,7 +78,8 @@ def init(comm: Sequence[int] | Any | None = None, process_sets: Sequence[Any] | 
 def shutdown() -> None:
     """Leaves the job. Operations under way end with an error. `init()` may be called again.
 
-    Does nothing if not initialised. Takes some seconds at most.
+    Does nothing if not initialised. Takes some seconds at most; where GPUs are still at work on what was submitted, as
+    long as they take, and five minutes at most.
 
     Raises:
         NotInitializedError: in a child that an initialised process has forked.

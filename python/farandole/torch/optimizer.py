@@ -159,7 +159,8 @@ class _DistributedOptimizer(Wrapped):
         return self._reducer.passes
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """Changes it, from the next backward pass on. Raises ValueError unless positive."""
+        """Changes it, from the next backward pass on; while gradients are being reduced, from the next step on. Raises
+        ValueError unless positive."""
         check_passes(passes)
         self._reducer.set_passes(passes)
 
@@ -180,7 +181,7 @@ class _DistributedOptimizer(Wrapped):
                 self._reducer.finish()
             except HorovodInternalError:
                 pass  # a script that has lost a peer goes back to an older state; later operations fail, too
-        self._reducer.set_passes(self._reducer.passes)
+        self._reducer.begin_step()
         self._synchronized = False
         self._should_synchronize = True
         super().load_state_dict(*args, **kwargs)
@@ -256,6 +257,7 @@ class _DistributedOptimizer(Wrapped):
                 "optimizer.synchronize(). This is prohibited as it can cause a race condition."
             )
         self._reducer.reduce_again()
+        self._reducer.add_thawed()
         super().zero_grad(*args, **kwargs)
 
 

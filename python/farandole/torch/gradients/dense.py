@@ -27,12 +27,12 @@ class Unsent(Transfer):
         gradient = self.slot.parameter.grad
         if gradient is not None and gradient.dtype not in memory.REDUCIBLE:
             raise ValueError(f"Tensor type {gradient.dtype} is not supported")
-        self.slot.hand_over()
+        self.slot.hand_over(how)
         self.slot.transfer = self
 
     def finish(self, how: Reduction) -> None:
         """Leaves the gradient as it is."""
-        self.slot.take_back()
+        self.slot.take_back(how)
 
 
 class Dense(Transfer):
@@ -48,8 +48,9 @@ class Dense(Transfer):
         if code is None:
             self.abandon()
             raise ValueError(f"Tensor type {buffer.dtype} is not supported")
-        arguments = (ALLREDUCE, how.wire_name(slot), source, target, code, slot.shape, *how.arguments)
-        place = self.place = memory.place_of(buffer)
+        # Not the parameter's: a compressor may send other elements.
+        arguments = (ALLREDUCE, how.wire_name(slot), source, target, code, memory.shape_of(buffer), *how.arguments)
+        place = self.place
         if place is None:
             handle = submit(*arguments)
         else:
@@ -85,9 +86,18 @@ class Dense(Transfer):
             slot.parameter.grad = gradient.to_dense()
         # Where backward makes no graph there is nothing to turn off, which takes longer than to ask.
         with torch.no_grad() if torch.is_grad_enabled() else _NOTHING:
-            buffer = self.buffer = self._plain(how)
-        slot.hand_over()
+            buffer = self._plain(how)
+            if buffer is slot.parameter.grad and not self._at_place(buffer):
+                # Keeps the memory if the script exchanges that of its gradient.
+                buffer = buffer.detach()
+        self.buffer, self.place = buffer, memory.place_of(buffer)
+        slot.hand_over(how)
         return buffer
+
+    def _at_place(self, gradient: torch.Tensor) -> bool:
+        """Whether it lies in memory that stays, whatever the script does."""
+        place = self.slot.place
+        return place is not None and self.result is None and place.address == gradient.data_ptr()
 
     def _plain(self, how: Reduction) -> torch.Tensor:
         slot = self.slot
@@ -116,9 +126,11 @@ class Dense(Transfer):
         place = slot.place
         if place is None:
             return None
-        if slot.parameter.dtype is not place.dtype or slot.parameter.get_device() != place.device:
-            how.laid_out = False
+        if not place.fits(slot.parameter):
+            how.laid_out = False  # and so it gets another one with the next gradient
             return None
+        if gradient is not None and gradient._is_view():
+            return None  # of memory that the script has chosen for it
         place.use()
         if gradient is not None and place.holds(gradient):
             return gradient
@@ -155,21 +167,22 @@ class Dense(Transfer):
         buffer, result, context, slot = self.buffer, self.result, self.context, self.slot
         assert buffer is not None  # since `start`
         self.forget()
-        slot.take_back()
+        slot.take_back(how)
         if result is not None:
             buffer = slot.parameter.grad = result
         gradient = slot.parameter.grad
         if gradient is None:
             slot.parameter.grad = gradient = torch.zeros_like(slot.parameter)
+        if how.compression is not None:
+            buffer = how.compression.decompress(buffer, context)
         if buffer is not gradient and buffer.data_ptr() != gradient.data_ptr():
-            if how.compression is not None:
-                buffer = how.compression.decompress(buffer, context)
             if gradient.requires_grad:
                 # Values of a graph stay as they are, for those who differentiate it once more.
                 gradient = slot.parameter.grad = buffer.view(gradient.shape).to(gradient.dtype)
             else:
                 with torch.no_grad():
                     gradient.copy_(buffer)
+                how.note_version(gradient)
         if slot.sparse_dimensions:
             slot.parameter.grad = gradient.to_sparse(slot.sparse_dimensions)
             slot.sparse_dimensions = 0
@@ -189,6 +202,7 @@ class Grouped(Dense):
         """Takes part in the group for a sparse gradient. Where a rank has no gradient, and so does not know of the
         others, it finds a tensor of another shape."""
         self.buffer = torch.empty(0, dtype=self.slot.parameter.dtype, device=self.slot.parameter.device)
+        self.place = memory.place_of(self.buffer)
 
     def give_back(self) -> None:
         """The group could not be submitted: as if the gradient had not come."""
@@ -261,14 +275,16 @@ class Group:
                 self._add(member, how, members)
             buffers = [member.buffer for member in members]
             name = how.name(self.members[0].slot)
-            first, _, _, others = collectives.grouped_allreduce(buffers, True, name, *how.scaling, how.process_set)
+            places = [member.place for member in members]
+            first, _, _, others = collectives.grouped_allreduce(
+                buffers, True, name, *how.scaling, how.process_set, places=places
+            )
         except Exception:
             for member in members:
                 member.give_back()
             raise
-        for member, buffer, handle in zip(members, buffers, (first, *others)):
-            assert buffer is not None  # since `start`
-            member.handle, member.place = handle, memory.place_of(buffer)
+        for member, handle in zip(members, (first, *others)):
+            member.handle = handle
 
     @staticmethod
     def _add(member: Grouped, how: Reduction, members: list[Grouped]) -> None:

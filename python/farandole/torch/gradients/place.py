@@ -69,6 +69,11 @@ class Place(ABC):
     def _new(self) -> torch.Tensor:
         """A tensor of these bytes, of any shape, with a storage of its own that keeps the memory."""
 
+    def fits(self, parameter: torch.Tensor) -> bool:
+        """Whether `parameter` is still as it was: a script may have put other values into it, of another shape."""
+        same = parameter.dtype is self.dtype and parameter.shape == self._shape
+        return same and parameter.get_device() == self.device
+
     def free(self) -> bool:
         """Whether no tensor lies here."""
         first = self._first

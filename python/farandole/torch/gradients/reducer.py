@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from typing import Any, Callable
 
@@ -31,6 +32,7 @@ def give_up_all() -> None:
 def _forget_job() -> None:
     for reducer in _reducers:
         reducer.forget_job()
+    handles.release_abandoned()
 
 
 basics.after_shutdown(_forget_job)
@@ -76,6 +78,8 @@ class GradientReducer:
         self._synchronizes_backward = synchronizes_backward
         self._step = _Step()
         self._excluded = False  # this process is not a member of the process set
+        # Hooks run on a thread of autograd for each device: what they do once in a job or a step is done by one.
+        self._lock = threading.RLock()
         # In which order gradients have come in the first step, by which they get their places on a device; None: they
         # have them.
         self._arrived: dict[Slot, None] | None = None
@@ -88,12 +92,23 @@ class GradientReducer:
             self._frozen.append((parameter, name))
             return
         slot = Slot(parameter, name, self.passes)
-        slot.hook = parameter.register_post_accumulate_grad_hook(self._make_hook(slot))
+        self._watch(slot)
         self.slots.append(slot)
         self._how.laid_out = False
 
+    def _watch(self, slot: Slot) -> None:
+        slot.hook = slot.parameter.register_post_accumulate_grad_hook(self._make_hook(slot))
+        slot.hooked = slot.parameter._cdata
+
     def add_thawed(self) -> None:
-        """Watches parameters that were frozen when they came and are trained by now."""
+        """Watches parameters that were frozen when they came and are trained by now, and those that have lost their
+        hook, as torch may exchange what is behind a parameter (`torch.utils.swap_tensors`)."""
+        for slot in self.slots:
+            if slot.hooked != slot.parameter._cdata:
+                # The list of hooks is still there; to set it is what makes torch call them.
+                hooks = slot.parameter._post_accumulate_grad_hooks
+                slot.parameter._post_accumulate_grad_hooks = hooks
+                slot.hooked = slot.parameter._cdata
         frozen = self._frozen
         if any(parameter.requires_grad for parameter, _ in frozen):
             self._frozen = []
@@ -122,6 +137,7 @@ class GradientReducer:
     def forget_job(self) -> None:
         """After shutdown(): nothing is under way any more, and what was agreed upon with the other ranks is void."""
         for slot in self.slots:
+            slot.give_up()
             slot.forget_job(self.passes)
         self.begin_step()
         self.stepped()
@@ -131,14 +147,18 @@ class GradientReducer:
         self._arrived = None
 
     def set_passes(self, passes: int) -> None:
-        """Changes the number of backward passes, from the next one on."""
+        """Changes the number of backward passes, from the next step on if something is under way, otherwise at once."""
         self.passes = passes
-        self.begin_step()
+        if not self.outstanding():
+            reduced = self._step.reduced
+            self.begin_step()
+            self._step.reduced = reduced
 
     def begin_step(self) -> None:
         """No gradient of the step that begins has come yet."""
         for slot in self.slots:
             slot.delay = self.passes
+        self._how.versions.clear()
         self._step = _Step()
 
     def stepped(self) -> None:
@@ -217,7 +237,7 @@ class GradientReducer:
 
         def on_gradient(parameter: torch.Tensor) -> None:
             if self._step.reduced:
-                self._begin_again(slot)
+                self._begin_again()
             if slot.delay <= 0:
                 raise AssertionError(
                     "Gradients were computed more than backward_passes_per_step times before call to step(). "
@@ -236,21 +256,26 @@ class GradientReducer:
 
     def _count(self) -> None:
         """Counts the gradients that are started in a step; the last one makes the backward pass wait at its end."""
-        step = self._step
-        if step.missing < 0:
-            step.missing = sum(slot.parameter.requires_grad for slot in self.slots)
-        step.missing -= 1
-        if step.missing == 0 and self._synchronizes_backward and not step.differentiable:
-            torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
+        with self._lock:
+            step = self._step
+            if step.missing < 0:
+                step.missing = sum(slot.parameter.requires_grad for slot in self.slots)
+            step.missing -= 1
+            last = step.missing == 0
+        if last and self._synchronizes_backward and not step.differentiable:
+            torch.autograd.Variable._execution_engine.queue_callback(lambda: self._end_backward(step))
 
-    def _end_backward(self) -> None:
+    def _end_backward(self, step: _Step) -> None:
+        if step is not self._step:
+            return  # a hook of the script's has made this step already
         self.finish()
         self._step.reduced = True
 
-    def _begin_again(self, slot: Slot) -> None:
+    def _begin_again(self) -> None:
         """A gradient has come after all were reduced. An average of one part that all ranks have alike and one that
         they have not is what it should be; a sum is not."""
-        if not self._averages() and slot.holds_result():
+        held = any(slot.holds_result() for slot in self.slots if slot.parameter.requires_grad)
+        if held and not self._averages():
             raise AssertionError(
                 "Gradients were computed more than backward_passes_per_step times before call to step(), and op=hvd.Sum"
                 " cannot add to sums. Increase backward_passes_per_step to accumulate gradients locally, or call "
@@ -261,7 +286,9 @@ class GradientReducer:
     def _start(self, slot: Slot) -> None:
         how = self._how
         if not how.laid_out:
-            self._prepare()
+            with self._lock:
+                if not how.laid_out:
+                    self._prepare()
         if self._excluded:
             return
         if self._step.missing < 0:

@@ -45,6 +45,15 @@ class Reduction:
         # Reductions since step(), and one. A rank that has made more backward passes than others, or left out a step,
         # waits for names that they do not know, instead of adding its gradients to those of another step.
         self.round = 1
+        # Of tensors of which gradients are views (by address of torch's object), when one was handed over last: they
+        # count the changes of all their views.
+        self.versions: dict[int, int] = {}
+
+    def note_version(self, gradient: torch.Tensor) -> None:
+        """What is written into a gradient from now on is written by the script."""
+        base = gradient._base
+        if base is not None:
+            self.versions[base._cdata] = gradient._version
 
     def name(self, slot: Slot) -> str:
         """Of the gradient, in this round."""
@@ -72,7 +81,8 @@ class Transfer(ABC):
         self.handle = 0  # of the library; 0: nothing is under way
         self.buffer: torch.Tensor | None = None  # what the library works on: the gradient itself, or a copy
         self.result: torch.Tensor | None = None  # where the library puts it, if not into the buffer
-        self.place: memory.OnCuda | None = None  # of the buffer, if it is on a device
+        # Of the buffer, if it is on a device: autograd makes gradients on several streams.
+        self.place: memory.OnCuda | None = None
         self.context: Any = None  # of the compressor
 
     @abstractmethod
@@ -109,7 +119,6 @@ class Slot:
         "name",
         "own_name",
         "wire_name",
-        "shape",
         "delay",
         "usual",
         "transfer",
@@ -118,6 +127,7 @@ class Slot:
         "address",
         "result",
         "hook",
+        "hooked",
         "place",
         "group",
         "sparse",
@@ -128,8 +138,8 @@ class Slot:
     def __init__(self, parameter: torch.Tensor, name: str, delay: int) -> None:
         self.parameter = parameter
         self.name = name
-        self.shape = memory.shape_of(parameter)
         self.hook: Any = None
+        self.hooked = 0  # what was behind the parameter when it got the hook
         self.forget_job(delay)
 
     def forget_job(self, delay: int) -> None:
@@ -149,26 +159,31 @@ class Slot:
         self.sparse_dimensions = 0  # of the gradient that is reduced as a dense one
         self.invented = False  # there was no gradient
 
-    def hand_over(self) -> None:
+    def hand_over(self, how: Reduction) -> None:
         """Remembers the gradient that is reduced from now on."""
         gradient = self.gradient = self.parameter.grad
         if gradient is not None:
             self.version, self.address = gradient._version, _address(gradient)
+            how.note_version(gradient)
 
-    def take_back(self) -> None:
+    def take_back(self, how: Reduction) -> None:
         """Once it is reduced, and before the result is written to it. Raises GradientChanged; a gradient that was
         dropped is none that was changed."""
         before, self.gradient = self.gradient, None
         now = self.parameter.grad
         if now is None or before is None:
             return
+        base, version = now._base, self.version
+        if base is not None:
+            version = how.versions.get(base._cdata, version)
         # Memory can be exchanged without a change that autograd counts: by share_memory_(), by assigning to `data`.
-        if now is not before or now._version != self.version or _address(now) != self.address:
+        if now is not before or now._version != version or _address(now) != self.address:
             raise GradientChanged
 
     def holds_result(self) -> bool:
         """Whether the gradient is the one that was reduced last, whatever has been done to it since."""
-        return self.result is not None and self.result() is self.parameter.grad
+        gradient = self.parameter.grad
+        return gradient is not None and self.result is not None and self.result() is gradient
 
     def give_up(self) -> None:
         """Waits for nothing that is under way."""

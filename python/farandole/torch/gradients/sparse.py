@@ -77,7 +77,7 @@ class Sparse(Transfer):
         except Exception:
             self._values.abandon()
             raise
-        slot.hand_over()
+        slot.hand_over(how)
         slot.transfer = self
         if slot.group is not None and not slot.sparse and slot.group.arrived():
             slot.group.submit(how)
@@ -112,7 +112,7 @@ class Sparse(Transfer):
             self._give_up()
             raise
         slot.sparse = True
-        slot.take_back()
+        slot.take_back(how)
         self._deliver(how, rows, values)
         return None
 
