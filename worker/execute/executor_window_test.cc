@@ -152,9 +152,9 @@ TEST_F(ExecutorWindowTest, NothingIsStartedBehindWhatWasRefused) {
   Signature allgather;
   allgather.op = OpKind::kAllgather;
   allgather.dtype = DataType::kFloat32;
-  allgather.shape = {1, int64_t{1} << 61};
+  allgather.shape = {1};
   refused.operations = {std::make_shared<session::Operation>(Request{"a", allgather}, nullptr, nullptr)};
-  refused.first_dims = {{1, 1}};
+  refused.first_dims = {{1, INT64_MAX}};
   Push(BatchWork(1));
   devices_[0].Started(1);
   Push(std::move(refused));
