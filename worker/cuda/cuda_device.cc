@@ -172,7 +172,7 @@ absl::StatusOr<std::shared_ptr<const CudaEvent>> CudaDevice::RecordEvent(CUstrea
   absl::Status status;
   uint64_t order;
   {
-    absl::MutexLock lock(&record_mutex_);
+    absl::MutexLock lock(&record_mutexes_[ShardOf(stream)]);
     status = ToStatus(api().cuEventRecord(event.get(), stream), "cuEventRecord");
     order = ++order_;
   }
@@ -242,7 +242,8 @@ absl::StatusOr<std::shared_ptr<void>> CudaDevice::Allocate(int64_t bytes, CUstre
     const Current freed(this);
     const auto address = reinterpret_cast<CUdeviceptr>(given);
     if (!in_order) {
-      api().cuMemFree(address);
+      // It would wait for the device.
+      if (!lost_) api().cuMemFree(address);
     } else if (api().cuMemFreeAsync(address, freed_on) != CUDA_SUCCESS) {
       // The stream was destroyed, too early. The default stream waits for all others but those that do not block.
       api().cuMemFreeAsync(address, nullptr);
@@ -281,6 +282,7 @@ absl::Status CudaDevice::ToStatus(CUresult result, absl::string_view call) const
 
 absl::Status CudaDevice::Lost(absl::string_view what) const {
   const std::string said = absl::StrCat(name_, " ", what, "; this process cannot use it any more, another one can");
+  lost_ = true;
   Losses::Get().Add(said);
   return absl::DataLossError(said);
 }

@@ -1,6 +1,8 @@
 #ifndef FARANDOLE_WORKER_CUDA_CUDA_DEVICE_H_
 #define FARANDOLE_WORKER_CUDA_CUDA_DEVICE_H_
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -52,7 +54,7 @@ class CudaEvent final : public device::Event {
   absl::StatusOr<bool> Reached() const;
 
   CUstream stream() const { return stream_; }
-  // Rises with each recording on the device: of two moments of a stream the greater one includes the other.
+  // Of two moments of a stream the greater one includes the other.
   uint64_t order() const { return order_; }
   const CudaDevice* device() const { return device_; }
 
@@ -89,6 +91,8 @@ class CudaDevice final : public device::Device {
   using SpareEvent = std::unique_ptr<std::remove_pointer_t<CUevent>, ForNext>;
   absl::StatusOr<SpareEvent> TakeEvent();
   absl::StatusOr<std::shared_ptr<const CudaEvent>> RecordEvent(CUstream stream, SpareEvent event);
+  // Streams of one shard are recorded one at a time.
+  static size_t ShardOf(CUstream stream) { return reinterpret_cast<uintptr_t>(stream) / sizeof(void*) % kShards; }
 
   // Memory for what is put on `stream` from now on, freed as in AllocateResult.
   absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes, CUstream stream) {
@@ -119,6 +123,8 @@ class CudaDevice final : public device::Device {
   absl::Status ToStatus(CUresult result, absl::string_view call) const;
   // For one that does not answer: `what` completes "GPU 0 (...) ". DATA_LOSS.
   absl::Status Lost(absl::string_view what) const;
+  // Whether anything has said so of this one.
+  bool lost() const { return lost_; }
   // "GPU 0 (NVIDIA H100 80GB HBM3)".
   const std::string& name() const { return name_; }
   // The same for all processes that share it, and for no other device.
@@ -142,9 +148,12 @@ class CudaDevice final : public device::Device {
   std::string uuid_;
   int multiprocessors_ = 1;
 
-  // Held while an event is recorded, so that `order_` is that of the recordings.
-  absl::Mutex record_mutex_;
-  uint64_t order_ ABSL_GUARDED_BY(record_mutex_) = 0;
+  // That of a stream is held while an event is recorded there, so that `order_` rises with the recordings. Not one for
+  // all: the driver may wait for room in the queue of a stream.
+  static constexpr size_t kShards = 61;
+  absl::Mutex record_mutexes_[kShards];
+  std::atomic<uint64_t> order_{0};
+  mutable std::atomic<bool> lost_{false};
   absl::Mutex memory_mutex_;
   // On which nothing but memory is made; null: none was.
   CUstream memory_stream_ ABSL_GUARDED_BY(memory_mutex_) = nullptr;

@@ -102,6 +102,25 @@ TEST_F(CudaDeviceTest, OneStreamWaitsForAnother) {
   EXPECT_TRUE(blocked->Reached().value());
 }
 
+TEST_F(CudaDeviceTest, AStreamWhoseQueueIsFullHoldsUpNoOther) {
+  const auto full = CudaStream::Make(device_.get()).value();
+  std::vector<std::unique_ptr<CudaStream>> others;
+  do {
+    others.push_back(CudaStream::Make(device_.get()).value());
+  } while (CudaDevice::ShardOf(others.back()->get()) == CudaDevice::ShardOf(full->get()));
+  fake_->full = full->get();
+  std::atomic<bool> recorded{false};
+  std::thread waits([&] {
+    EXPECT_TRUE(device_->Record(full->get()).ok());
+    recorded = true;
+  });
+  while (fake_->held_up == 0) std::this_thread::yield();
+  EXPECT_TRUE(device_->Record(others.back()->get()).ok());
+  EXPECT_FALSE(recorded);
+  fake_->full = nullptr;
+  waits.join();
+}
+
 TEST_F(CudaDeviceTest, UsesEventsAgain) {
   const auto stream = CudaStream::Make(device_.get()).value();
   auto event = device_->Record(stream->get()).value();

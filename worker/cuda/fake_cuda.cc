@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "worker/cuda/fake_cuda_device.h"
@@ -89,6 +90,10 @@ CUresult EventDestroy(CUevent event) {
 // On a stream of its own device only; others may wait for it.
 CUresult EventRecord(CUevent event, CUstream stream) {
   if (event == nullptr || event->device() != Resolve(stream)->device()) return CUDA_ERROR_INVALID_HANDLE;
+  FakeCuda& state = FakeCudaState::Get();
+  ++state.held_up;
+  while (stream != nullptr && state.full == stream) std::this_thread::yield();
+  --state.held_up;
   event->Record(Resolve(stream));
   return CUDA_SUCCESS;
 }

@@ -12,6 +12,8 @@ absl::StatusOr<std::shared_ptr<char>> AllocatePinned(CudaDevice* device, int64_t
       device->ToStatus(device->api().cuMemHostAlloc(&memory, size, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
   if (!status.ok()) return status;
   return std::shared_ptr<char>(static_cast<char*>(memory), [device](char* given) {
+    // The driver would wait for the device, for ever.
+    if (device->lost()) return;
     const CudaDevice::Current freed(device);
     device->api().cuMemFreeHost(given);
   });

@@ -305,6 +305,33 @@ TEST_F(NcclFailureTest, ADeviceThatDoesNotEndWhatWasAbortedIsLostOnce) {
   });
 }
 
+// The driver would wait for the device before it frees the host's memory that this reads.
+TEST_F(NcclFailureTest, MemoryOfALostDeviceIsNotFreed) {
+  gate_is_open = false;
+  aborted_ms_ = 100;
+  gpus_.fake().add_kernel("move_int32", WaitForGate,
+                          {sizeof(cuda::CUdeviceptr), sizeof(int32_t), sizeof(int64_t), sizeof(int64_t)});
+  kernels_[0] = kernels::Kernels::Load(gpus_.device(0), "image").value();
+  collective::LocalBootstrap bootstrap;
+  Watch watch;
+  Made made = NcclCommunicator::Create(collective::TestGroup(1, 0), &bootstrap, gpus_.device(0), SharedOf(&watch));
+  ASSERT_TRUE(made.ok()) << made.status();
+  Member member(made->get(), gpus_.device(0));
+  const cuda::FakeTensor in = member.Tensor(200), out = member.Tensor(200);
+  char *const from = static_cast<char*>(in.data()), *const to = static_cast<char*>(out.data());
+  const auto pending =
+      member.Start(collective::Allreduce{DataType::kInt32, {{from, to, 5}, {from + 100, to + 100, 5}}});
+  const int pinned = gpus_.fake().live_host_allocations;
+  EXPECT_GT(pinned, 0);
+  (*made)->Abort("rank 2 has died");
+  ASSERT_TRUE(pending->ended.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  made->reset();
+  EXPECT_EQ(gpus_.fake().live_host_allocations, pinned);
+  gate_is_open = true;
+  // Before NCCL's library is closed.
+  out.Read();
+}
+
 TEST_F(NcclFailureTest, AnAbortThatTakesLongHoldsUpNobodyElse) {
   collective::LocalBootstrap bootstraps[2];
   Watch watch;
