@@ -45,17 +45,29 @@ worker::completion::Result FillSignature(const farandole_submission& from, Signa
   return {};
 }
 
+using OnDevice = worker::session::Operation::OnDevice;
+
+// What the submissions of one call have in common.
+struct CallOf {
+  bool has_handles = false;
+  std::string group;  // "": none, lone tensors
+  int group_size = 1;
+  // Of the last tensor on a device. Those that follow it on its stream have the moment that was recorded for it, too.
+  OnDevice last = {nullptr, nullptr, nullptr};
+};
+
 // Where a tensor on a device lies, and what it comes after; null for host memory.
-absl::StatusOr<std::unique_ptr<const worker::session::Operation::OnDevice>> FindDevice(
-    const farandole_submission& from) {
+absl::StatusOr<std::unique_ptr<const OnDevice>> FindDevice(const farandole_submission& from, OnDevice* last) {
   const int ordinal = DeviceOf(from);
   if (ordinal < 0) return nullptr;
-  const absl::StatusOr<worker::cuda::CudaDevice*> device = worker::GpuDevice(ordinal);
-  if (!device.ok()) return device.status();
-  absl::StatusOr<worker::device::EventPtr> ready = (*device)->Record(from.ready_stream);
-  if (!ready.ok()) return ready.status();
-  return std::make_unique<const worker::session::Operation::OnDevice>(
-      worker::session::Operation::OnDevice{*device, from.ready_stream, *std::move(ready)});
+  if (last->device == nullptr || last->device->ordinal() != ordinal || last->stream != from.ready_stream) {
+    const absl::StatusOr<worker::cuda::CudaDevice*> device = worker::GpuDevice(ordinal);
+    if (!device.ok()) return device.status();
+    absl::StatusOr<worker::device::EventPtr> ready = (*device)->Record(from.ready_stream);
+    if (!ready.ok()) return ready.status();
+    *last = {*device, from.ready_stream, *std::move(ready)};
+  }
+  return std::make_unique<const OnDevice>(*last);
 }
 
 // Of a device that did not do what it was asked.
@@ -109,27 +121,20 @@ worker::completion::Result MakeCallbacks(const farandole_submission& from,
   return {};
 }
 
-// What the members of a group have in common.
-struct GroupOf {
-  std::string name;  // "": none, a lone tensor
-  int count = 1;
-};
-
-// Checked and named, but not submitted.
-worker::completion::Result MakeOperation(worker::Runtime* runtime, const farandole_submission& from,
-                                         const GroupOf& group, int number, bool has_handle,
-                                         std::shared_ptr<worker::session::Operation>* operation) {
+// Checked and named, but not submitted; the `number`-th of its call.
+worker::completion::Result MakeOperation(worker::Runtime* runtime, const farandole_submission& from, int number,
+                                         CallOf* call, std::shared_ptr<worker::session::Operation>* operation) {
   Request request;
   Signature& signature = request.signature;
   worker::completion::Result valid = FillSignature(from, &signature);
-  if (valid.ok()) valid = CheckOutcome(from, has_handle);
+  if (valid.ok()) valid = CheckOutcome(from, call->has_handles);
   if (!valid.ok()) return valid;
   const OpKind op = signature.op;
   std::string made;
   if (op == OpKind::kJoin) {
     made = "join.noname";
-  } else if (from.name == nullptr && !group.name.empty()) {
-    made = absl::StrCat(group.name, "_", number + 1, "of", group.count);
+  } else if (from.name == nullptr && !call->group.empty()) {
+    made = absl::StrCat(call->group, "_", number + 1, "of", call->group_size);
   }
   const char* const name = made.empty() ? from.name : made.c_str();
   if (op != OpKind::kJoin && op != OpKind::kBarrier && DeviceOf(from) >= 0) signature.device = DeviceKind::kAccelerator;
@@ -140,8 +145,8 @@ worker::completion::Result MakeOperation(worker::Runtime* runtime, const farando
   std::unique_ptr<const worker::completion::Callbacks> callbacks;
   valid = MakeCallbacks(from, &callbacks);
   if (!valid.ok()) return valid;
-  absl::StatusOr<std::unique_ptr<const worker::session::Operation::OnDevice>> on_device = nullptr;
-  if (signature.device == DeviceKind::kAccelerator) on_device = FindDevice(from);
+  absl::StatusOr<std::unique_ptr<const OnDevice>> on_device = nullptr;
+  if (signature.device == DeviceKind::kAccelerator) on_device = FindDevice(from, &call->last);
   if (!on_device.ok()) {
     return {CodeOf(on_device.status()), std::string(on_device.status().message())};
   }
@@ -149,9 +154,9 @@ worker::completion::Result MakeOperation(worker::Runtime* runtime, const farando
   if (op == OpKind::kJoin) worker::Library::Get().ResetNames();
   request.name = name != nullptr ? name : worker::Library::Get().NextName(op, from.process_set);
   signature.priority = from.priority;
-  if (!group.name.empty()) {
-    signature.group = group.name;
-    signature.group_size = static_cast<uint32_t>(group.count);
+  if (!call->group.empty()) {
+    signature.group = call->group;
+    signature.group_size = static_cast<uint32_t>(call->group_size);
   }
   *operation = std::make_shared<worker::session::Operation>(std::move(request), from.in.data, from.out.data,
                                                             std::move(callbacks), *std::move(on_device));
@@ -190,7 +195,8 @@ worker::completion::Result SubmitStructs(const farandole_submission* submissions
   const bool grouped = group_name != nullptr || count > 1;
   farandole_submission from;
   farandole_submission first = {};
-  GroupOf group;
+  CallOf call;
+  call.has_handles = handles != nullptr;
   Operations operations;
   for (int i = 0; i < count; ++i) {
     worker::completion::Result valid = ReadSubmission(submissions, i, &from);
@@ -199,11 +205,11 @@ worker::completion::Result SubmitStructs(const farandole_submission* submissions
     if (!valid.ok()) return valid;
     if (grouped && i == 0) {
       const OpKind op = static_cast<OpKind>(from.operation);
-      group.name = group_name != nullptr ? group_name : worker::Library::Get().NextName(op, from.process_set);
-      group.count = count;
+      call.group = group_name != nullptr ? group_name : worker::Library::Get().NextName(op, from.process_set);
+      call.group_size = count;
     }
     operations.emplace_back();
-    valid = MakeOperation(runtime.get(), from, group, i, handles != nullptr, &operations.back());
+    valid = MakeOperation(runtime.get(), from, i, &call, &operations.back());
     if (!valid.ok()) return valid;
   }
   return SubmitMade(runtime.get(), operations, handles);

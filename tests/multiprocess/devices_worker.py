@@ -5,6 +5,7 @@ What is shown is how the package calls the library. `devices_worker.py nccl|stag
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from collections.abc import Sequence
@@ -63,6 +64,31 @@ def case_groups() -> None:
     first, kept, finish, others = collectives.grouped_allreduce(arrays, True, "group", SUM, 1.0, 1.0, ALL)
     handles.synchronize(handles.track(first, kept, finish, others))
     assert [a.tolist() for a in arrays] == [[float(size)], [float(size)] * 3]
+
+
+def case_groups_of_several_streams() -> None:
+    """Each tensor comes after what is on its own stream, which the host has only put there."""
+    own = Here.now()
+    streams = [own, fake_devices.driver.stream()]
+    count = 1000
+    for step in range(20):
+        arrays, hosts, places = [], [], []
+        for i, stream in enumerate([0, 0, 1, 0, 1, 1]):
+            Here.streams[0] = streams[stream]
+            hosts.append((ctypes.c_float * count)(*[rank + i + step] * count))
+            arrays.append(Array(count))
+            places.append(Here(0))
+            # The other stream comes to the last one long after the first stream.
+            for _ in range(1 + 20 * stream):
+                fake_devices.driver.call(
+                    "cuMemcpyHtoDAsync", arrays[-1].address, ctypes.addressof(hosts[-1]), 4 * count, Here.now()
+                )
+        call = collectives.grouped_allreduce(arrays, True, "of several", SUM, 1.0, 1.0, ALL, places=places)
+        handles.synchronize(handles.track(*call))
+        Here.streams[0] = streams[1]
+        for i, array in enumerate(arrays):
+            assert array.tolist() == [sum(range(size)) + size * (i + step)] * count
+        Here.streams[0] = own
 
 
 def case_the_same_name_again_and_again() -> None:
