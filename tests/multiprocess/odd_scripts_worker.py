@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from refusals import refused
 from torch import nn
 
 import farandole.torch as hvd
@@ -128,12 +129,8 @@ def case_views_that_are_changed_too_early() -> None:
     optimizer = optimizer_of(*parameters, synchronize_in_backward=False)
     sum((each * factor()).sum() for each in parameters).backward()
     parameters[0].grad.mul_(10)
-    try:
+    with refused(RuntimeError, "was changed while it was being reduced"):
         optimizer.step()
-    except RuntimeError as error:
-        assert "was changed while it was being reduced" in str(error)
-    else:
-        raise AssertionError("no error")
 
 
 def case_parts_are_trained_one_after_the_other() -> None:
@@ -173,12 +170,8 @@ def case_sums_of_which_some_are_dropped() -> None:
     optimizer = optimizer_of(body, head, op=hvd.Sum)
     (body * head).sum().backward()
     head.grad = None
-    try:
+    with refused(AssertionError, "cannot add to sums"):
         (body.detach() * head).sum().backward()
-    except AssertionError as error:
-        assert "cannot add to sums" in str(error)
-    else:
-        raise AssertionError("no error")
     optimizer.zero_grad()
     (body * head).sum().backward()
     optimizer.step()
@@ -231,12 +224,8 @@ def case_memory_stays_while_it_is_reduced() -> None:
     parameter.grad.data = parameter.grad.clone()
     others = [torch.empty(1 << 16) for _ in range(20)]
     assert where not in [each.data_ptr() for each in others]
-    try:
+    with refused(RuntimeError, "was changed while it was being reduced"):
         optimizer.step()
-    except RuntimeError as error:
-        assert "was changed while it was being reduced" in str(error)
-    else:
-        raise AssertionError("no error")
     del kept
 
 

@@ -274,8 +274,7 @@ class GradientReducer:
     def _begin_again(self) -> None:
         """A gradient has come after all were reduced. An average of one part that all ranks have alike and one that
         they have not is what it should be; a sum is not."""
-        held = any(slot.holds_result() for slot in self.slots if slot.parameter.requires_grad)
-        if held and not self._averages():
+        if not self._averages() and any(s.holds_result() for s in self.slots if s.parameter.requires_grad):
             raise AssertionError(
                 "Gradients were computed more than backward_passes_per_step times before call to step(), and op=hvd.Sum"
                 " cannot add to sums. Increase backward_passes_per_step to accumulate gradients locally, or call "
