@@ -124,7 +124,7 @@ void Generation::Restore(const recovery::Recovery& recovery, TimePoint now, Acti
     TakeSeat(Rank(r), members[r]);
     roster_.mutable_seat(Rank(r)).silent_since = now;
   }
-  sequencer_.RestoreMembers(recovery, now, actions);
+  sequencer_.RestoreMembers(recovery);
   if (!recovery.fault().empty()) {
     Fail(recovery.fault(), actions);
     return;

@@ -37,11 +37,11 @@ Sequencer::Sequencer(const JobConfig& config, log::ItemLog log, members::Roster*
           std::move(callbacks.announced)),
       replay_(config, roster, &outbox_, [this](uint32_t set) { return MembersOf(set); }) {}
 
-void Sequencer::RestoreMembers(const recovery::Recovery& recovery, TimePoint now, Actions* actions) {
+void Sequencer::RestoreMembers(const recovery::Recovery& recovery) {
   negotiator_.RestoreSets(recovery.process_sets(), recovery.removals());
   for (Rank rank : roster_->left()) {
     outbox_.Release(rank);
-    negotiator_.Leave(rank, now, actions);
+    negotiator_.Leave(rank);
   }
 }
 
@@ -62,7 +62,7 @@ absl::Status Sequencer::OnHello(Rank rank, const Hello& hello, TimePoint now, Ac
   // One that is behind counts as having announced nothing: it says everything itself once it has seen the marker.
   const bool behind = hello.phase < replay_.phase();
   if (behind) requests.clear();
-  negotiator_.Retain(rank, requests, now, actions);
+  negotiator_.Retain(rank, requests);
   replay_.Forget(rank);
   status = OnAnnounce({{rank, hello.received_through}}, requests, {}, now, actions);
   return status.ok() && !behind && hello.leaving ? OnLeave(rank, now, actions) : status;
@@ -172,7 +172,7 @@ absl::Status Sequencer::OnLeave(Rank rank, TimePoint now, Actions* actions) {
   actions->Because(absl::StrCat(Who(rank), " left"));
   // All joins end with an error.
   for (Rank joined : negotiator_.joined().ToVector()) replay_.NotJoined(joined);
-  negotiator_.Leave(rank, now, actions);
+  negotiator_.Leave(rank);
   return absl::OkStatus();
 }
 

@@ -38,7 +38,7 @@ class Sequencer {
 
   // What an earlier incarnation of the controller had come to: first who has left, then, if there is no fault, the
   // replay.
-  void RestoreMembers(const recovery::Recovery& recovery, TimePoint now, Actions* actions);
+  void RestoreMembers(const recovery::Recovery& recovery);
   void RestoreReplay(const recovery::Recovery& recovery, TimePoint now);
 
   uint32_t phase() const { return replay_.phase(); }

@@ -243,18 +243,6 @@ std::vector<AnnouncementTable::Abandoned> AnnouncementTable::Abandon(Rank leaver
   return all;
 }
 
-std::vector<AnnouncementTable::Abandoned> AnnouncementTable::End(uint32_t process_set,
-                                                                 const std::vector<std::string>& names) {
-  std::vector<Abandoned> all;
-  for (const std::string& name : names) {
-    const auto it = table_.find(KeyView(process_set, name));
-    if (it == table_.end()) continue;
-    AddTo(&all, it->first, it->second->announced);
-    Erase(it);
-  }
-  return all;
-}
-
 bool AnnouncementTable::Within(const Period& period) const {
   if (table_.empty()) return true;
   absl::flat_hash_map<KeyView, const Signature*> has;

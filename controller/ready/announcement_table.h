@@ -78,8 +78,6 @@ class AnnouncementTable {
   // Nothing can be completed any more in process sets that `leaver` is in: erases what is open there and answers it in
   // the order of first announcement, without the leaver's own requests.
   std::vector<Abandoned> Abandon(Rank leaver);
-  // These end: erases them, and answers who has announced them.
-  std::vector<Abandoned> End(uint32_t process_set, const std::vector<std::string>& names);
 
   // True if this period has all that is announced, with the same signatures.
   bool Within(const Period& period) const;

@@ -108,21 +108,6 @@ TEST_F(AnnouncementTableTest, RanksThatSayTheSameShareTheirSignature) {
   EXPECT_EQ(entry->deviations[0].signature, entry->deviations[1].signature);
 }
 
-TEST_F(AnnouncementTableTest, WhatEndsIsAnsweredToWhoeverHasAnnouncedIt) {
-  Announce({0, 2}, Tensor("x"))->ready = true;
-  Announce({2}, Tensor("y"));
-  Announce({0, 2}, Tensor("z"));
-  Announce({1}, Tensor("other"));
-  const auto ended = table_.End(0, {"x", "y", "z", "unknown"});
-  ASSERT_EQ(ended.size(), 2u);
-  EXPECT_THAT(ended[0].names, ElementsAre("x", "z"));
-  EXPECT_THAT(ended[0].ranks.ToVector(), ElementsAre(Rank(0), Rank(2)));
-  EXPECT_THAT(ended[1].names, ElementsAre("y"));
-  EXPECT_THAT(ended[1].ranks.ToVector(), ElementsAre(Rank(2)));
-  EXPECT_EQ(table_.OpenCount(Rank(2)), 0u);
-  EXPECT_EQ(table_.OpenCount(Rank(1)), 1u);
-}
-
 TEST_F(AnnouncementTableTest, WhatIsTakenBackOrErasedTakesNoRoom) {
   Announce({0}, Tensor("x", {4}));
   const size_t before = table_.bytes();

@@ -131,26 +131,6 @@ TimePoint Batcher::NextDeadline() const {
   return next;
 }
 
-std::vector<std::pair<uint32_t, ReadyTensor>> Batcher::Take(const Which& which) {
-  std::vector<std::pair<uint32_t, ReadyTensor>> taken;
-  for (Lane& lane : lanes_) {
-    std::deque<Unit> rest;
-    for (Unit& unit : lane.queue) {
-      const bool take = std::any_of(unit.tensors.begin(), unit.tensors.end(),
-                                    [&](const ReadyTensor& tensor) { return which(lane.process_set, tensor); });
-      if (!take) {
-        rest.push_back(std::move(unit));
-        continue;
-      }
-      for (ReadyTensor& tensor : unit.tensors) taken.emplace_back(lane.process_set, std::move(tensor));
-    }
-    lane.queue = std::move(rest);
-  }
-  lanes_.erase(std::remove_if(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.queue.empty(); }),
-               lanes_.end());
-  return taken;
-}
-
 void Batcher::Drop(const std::function<bool(uint32_t)>& which) {
   lanes_.erase(std::remove_if(lanes_.begin(), lanes_.end(), [&](const Lane& lane) { return which(lane.process_set); }),
                lanes_.end());

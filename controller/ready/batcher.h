@@ -5,7 +5,6 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -53,9 +52,6 @@ class Batcher {
   void Tick(TimePoint now);
   TimePoint NextDeadline() const;
 
-  // Takes out the units that have one of these tensors, with all that are in them.
-  using Which = std::function<bool(uint32_t process_set, const ReadyTensor& tensor)>;
-  std::vector<std::pair<uint32_t, ReadyTensor>> Take(const Which& which);
   // Forgets what waits in these process sets.
   void Drop(const std::function<bool(uint32_t process_set)>& which);
   void Clear() { lanes_.clear(); }

@@ -213,20 +213,6 @@ TEST(BatcherTest, DeterministicFusionDoesNotDependOnArrival) {
   EXPECT_TRUE(ever_differs) << "otherwise this test shows nothing";
 }
 
-TEST(BatcherTest, AUnitIsTakenOutWhole) {
-  Batcher b({1000});
-  Add(&b, Tensor("x", 1));
-  b.Add(0, {Tensor("g1", 1), Tensor("g2", 1)}, kNow);
-  Add(&b, Tensor("y", 1));
-  Add(&b, Tensor("g1", 1), 1);
-  std::vector<std::string> names;
-  for (const auto& [set, tensor] : b.Take([](uint32_t, const ReadyTensor& tensor) { return tensor.name == "g1"; }))
-    names.push_back(std::to_string(set) + tensor.name);
-  EXPECT_THAT(names, ElementsAre("0g1", "0g2", "1g1"));
-  EXPECT_TRUE(b.Empty(1));
-  EXPECT_THAT(Next(&b), ElementsAre("x", "y"));
-}
-
 TEST(BatcherTest, ForgetsWhatWaits) {
   Batcher b({1000});
   Add(&b, Tensor("x", 1));

@@ -232,16 +232,14 @@ void Negotiator::Join(const std::vector<Rank>& who, const Request& request, Time
   });
 }
 
-void Negotiator::Retain(Rank rank, const std::vector<Request>& requests, TimePoint now, Actions* actions) {
+void Negotiator::Retain(Rank rank, const std::vector<Request>& requests) {
   table_.Retain(rank, requests);
   const bool joins =
       std::any_of(requests.begin(), requests.end(), [](const Request& r) { return r.signature.op == OpKind::kJoin; });
-  if (joins || !joined().Contains(rank)) return;
-  joins_.TakeBack(rank);
-  TakeBackZeros(now, actions);
+  if (!joins) joins_.TakeBack(rank);
 }
 
-void Negotiator::Leave(Rank rank, TimePoint now, Actions* actions) {
+void Negotiator::Leave(Rank rank) {
   left_.Add(rank);
   const auto over = [&](uint32_t id) { return sets_.Find(id) == nullptr || sets_.Find(id)->Contains(rank); };
   batcher_.Drop(over);
@@ -251,13 +249,11 @@ void Negotiator::Leave(Rank rank, TimePoint now, Actions* actions) {
     outbox_->Queue(ErrorItem{abandoned.process_set, std::move(abandoned.names), ErrorKind::kLeft, text},
                    std::move(abandoned.ranks));
   }
-  if (joined().empty()) return;
   joins_.TakeBack(rank);
   for (const auto& [name, ranks] : joins_.names()) {
     outbox_->Queue(ErrorItem{0, {name}, ErrorKind::kLeft, LeftIn(*sets_.Find(0))}, ranks);
   }
   joins_.Reset();
-  TakeBackZeros(now, actions);
 }
 
 void Negotiator::Clear() {
@@ -269,7 +265,8 @@ void Negotiator::Clear() {
 
 // ---- what follows from it
 
-bool Negotiator::Covered(const Entry& entry) const {
+bool Negotiator::Complete(const Entry& entry) const {
+  if (entry.ready) return false;
   int absent = entry.set->size() - entry.announced.count();
   if (absent > 0 && !joined().empty()) absent -= joined().CountIn(entry.set->set(), entry.announced);
   return absent == 0;
@@ -321,23 +318,6 @@ void Negotiator::FinishTensor(const std::string& name, Entry* entry, TimePoint n
   }
 }
 
-void Negotiator::TakeBackZeros(TimePoint now, Actions* actions) {
-  const auto lacks = [this](uint32_t id, const ReadyTensor& tensor) { return !Covered(*table_.Find(id, tensor.name)); };
-  std::vector<std::pair<uint32_t, ReadyTensor>> back = batcher_.Take(lacks);
-  for (auto& each : groups_.Take(lacks)) back.push_back(std::move(each));
-  for (auto& [id, tensor] : back) {
-    Entry* entry = table_.Find(id, tensor.name);
-    entry->ready = false;
-    entry->common = std::move(tensor.signature);
-    entry->first_dims = std::move(tensor.first_dims);
-  }
-  // What nobody lacks and was in a group with such is ready as before, and waits for them.
-  for (const auto& [id, tensor] : back) {
-    Entry* entry = table_.Find(id, tensor.name);
-    if (entry != nullptr && Complete(*entry)) Finish(tensor.name, entry, now, actions);
-  }
-}
-
 void Negotiator::Fail(const SetMembers& set, const std::string& name, const RequestGroups::Parts& groups,
                       const std::string& text) {
   std::vector<std::string> names;
@@ -348,7 +328,8 @@ void Negotiator::Fail(const SetMembers& set, const std::string& name, const Requ
       names.push_back(std::move(ready));
   }
   names.push_back(name);
-  EndAll(set, names, text);
+  for (const std::string& each : names) table_.Erase(set.id(), each);
+  AnswerError(set, std::move(names), text);
   for (const auto& [group, part] : parts) {
     RankSet ranks;
     for (const auto& [rank, size] : part) ranks.Add(rank);
@@ -356,13 +337,6 @@ void Negotiator::Fail(const SetMembers& set, const std::string& name, const Requ
       groups_.Ended(set.id(), group, rest.names, rest.ranks);
       outbox_->Queue(ErrorItem{set.id(), std::move(rest.names), ErrorKind::kMismatch, text}, std::move(rest.ranks));
     }
-  }
-}
-
-void Negotiator::EndAll(const SetMembers& set, const std::vector<std::string>& names, const std::string& text) {
-  for (AnnouncementTable::Abandoned& ended : table_.End(set.id(), names)) {
-    outbox_->Queue(ErrorItem{set.id(), std::move(ended.names), ErrorKind::kMismatch, text},
-                   ended.ranks == set.set() ? To(set) : std::move(ended.ranks));
   }
 }
 
@@ -450,10 +424,11 @@ bool Negotiator::NextBatch(uint64_t index, uint64_t stable, TimePoint now, const
 
 bool Negotiator::EndJoin() {
   if (joined().count() < size_ || !outbox_->queue_empty() || !batcher_.empty()) return false;
-  const auto incomplete = groups_.Take([](uint32_t, const ReadyTensor&) { return true; });
-  for (const auto& [id, tensor] : incomplete) {
-    EndAll(*sets_.Find(id), {tensor.name},
-           absl::StrCat(tensor.name, " belongs to a group that is not complete, and all ranks have joined"));
+  const auto incomplete = groups_.TakeAll();
+  for (const auto& [id, name] : incomplete) {
+    table_.Erase(id, name);
+    AnswerError(*sets_.Find(id), {name},
+                absl::StrCat(name, " belongs to a group that is not complete, and all ranks have joined"));
   }
   if (!incomplete.empty()) return true;
   outbox_->Queue(JoinDone{joins_.last()}, absl::nullopt);

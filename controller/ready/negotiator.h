@@ -52,11 +52,10 @@ class Negotiator {
                 const std::vector<CachedRequests>& cached, TimePoint now, Actions* actions);
   // The slots of `teller` as full requests, appended. False: one that nothing is in.
   bool Resolve(const Teller& teller, const std::vector<CachedRequests>& cached, std::vector<Request>* requests) const;
-  // What `rank` has announced and does not list is no longer announced by it, unless it is ready; if it has joined and
-  // lists no join, it adds no zeros any more.
-  void Retain(Rank rank, const std::vector<Request>& requests, TimePoint now, Actions* actions);
-  // Requests in all process sets of `rank` end with an error, now and from now on; all joins do.
-  void Leave(Rank rank, TimePoint now, Actions* actions);
+  // What `rank` has announced and does not list is no longer announced by it, unless it is ready.
+  void Retain(Rank rank, const std::vector<Request>& requests);
+  // Requests in all process sets of `rank` end with an error, now and from now on.
+  void Leave(Rank rank);
   // All announcements, joins among them, are void: a Replay or a Resume has its index in the log.
   void Clear();
 
@@ -121,19 +120,13 @@ class Negotiator {
   void SendRefusals();
   void Join(const std::vector<Rank>& who, const Request& request, TimePoint now, Actions* actions);
 
-  // All members have announced it, or joined.
-  bool Covered(const Entry& entry) const;
-  bool Complete(const Entry& entry) const { return !entry.ready && Covered(entry); }
+  bool Complete(const Entry& entry) const;
   // The entry is complete.
   void Finish(const std::string& name, Entry* entry, TimePoint now, Actions* actions);
   void FinishTensor(const std::string& name, Entry* entry, TimePoint now);
-  // Somebody's join has ended: what was ready with its zeros waits until it submits that itself.
-  void TakeBackZeros(TimePoint now, Actions* actions);
   // Ends with an error, and with it the rest of the groups that the ranks have put it into.
   void Fail(const SetMembers& set, const std::string& name, const RequestGroups::Parts& groups,
             const std::string& text);
-  // Erases these and answers whoever has announced them; whoever has joined instead has nothing to be answered.
-  void EndAll(const SetMembers& set, const std::vector<std::string>& names, const std::string& text);
   void AnswerError(const SetMembers& set, std::vector<std::string> names, const std::string& text);
   void AddSet(const std::string& name, const Signature& signature);
   void RemoveSet(const std::string& name, const Signature& signature);

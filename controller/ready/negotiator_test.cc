@@ -23,12 +23,6 @@ Request Tensor(const std::string& name, int64_t elements = 4, uint32_t set = 0) 
   return request;
 }
 
-Request Join() {
-  Request join = Tensor("join");
-  join.signature.op = OpKind::kJoin;
-  return join;
-}
-
 // The rest is in tests/transcripts: fusion, mismatch, process_sets, join, groups, signature_slots.
 class NegotiatorTest : public ::testing::Test {
  protected:
@@ -138,48 +132,12 @@ TEST_F(NegotiatorTest, ARestoredSetIsPacedByItsFirstRank) {
   }
 }
 
-TEST_F(NegotiatorTest, WhenALeaverHasEndedAJoinNothingIsReadyByItsZeros) {
-  negotiator_->RestoreSets({{1, {Rank(1), Rank(2)}}}, {});
-  Say({{Rank(1), 0}}, {Tensor("own", 4, 1), Join()});
-  Say({{Rank(2), 0}}, {Tensor("own", 4, 1), Tensor("zeros", 4, 1)});
-  Actions actions;
-  negotiator_->Leave(Rank(0), kNow, &actions);
-  EXPECT_THAT(Next(), ElementsAre("own@1"));
-  EXPECT_THAT(Next(), ElementsAre());
-  const std::vector<OpenWait> waits = negotiator_->Waits(10);
-  ASSERT_EQ(waits.size(), 1u);
-  EXPECT_EQ(waits[0].name, "zeros");
-  EXPECT_THAT(waits[0].missing.ToVector(), ElementsAre(Rank(1)));
-  Say({{Rank(1), 0}}, {Tensor("zeros", 4, 1)});
-  EXPECT_THAT(Next(), ElementsAre("zeros@2"));
-}
-
-TEST_F(NegotiatorTest, ASessionThatListsNoJoinTakesItsZerosBack) {
-  Say({{Rank(0), 0}}, {Join()});
-  Say({{Rank(1), 0}}, {Join()});
-  Say({{Rank(2), 0}}, {Tensor("x")});
-  Actions actions;
-  negotiator_->Retain(Rank(1), {}, kNow, &actions);
-  EXPECT_THAT(Next(), ElementsAre());
-  Say({{Rank(1), 0}}, {Tensor("x")});
-  EXPECT_THAT(Next(), ElementsAre("x@1")) << "rank 0 still adds zeros";
-}
-
-TEST_F(NegotiatorTest, WhoHasJoinedIsNotToldOfErrorsInWhatItHasNotAnnounced) {
-  Say({{Rank(0), 0}}, {Join()});
-  Request refused = Tensor("refused");
-  refused.signature.reduce_op = ReduceOp::kMin;
-  Say({{Rank(1), 0}}, {refused, Join()});
-  Say({{Rank(2), 0}}, {refused});
-  EXPECT_EQ(outbox_.QueuedFor(Rank(0)), 0u);
-  EXPECT_EQ(outbox_.QueuedFor(Rank(1)), 1u);
-  EXPECT_EQ(outbox_.QueuedFor(Rank(2)), 1u);
-}
-
 TEST_F(NegotiatorTest, ClearMakesEverythingVoid) {
   Say({{Rank(0), 0}}, {Tensor("x")});
   Say(All(0), {Tensor("ready")});
-  Say({{Rank(1), 0}}, {Join()});
+  Request join = Tensor("join");
+  join.signature.op = OpKind::kJoin;
+  Say({{Rank(1), 0}}, {join});
   EXPECT_EQ(negotiator_->OpenCount(Rank(1)), 2u);
   negotiator_->Clear();
   EXPECT_THAT(Next(), ElementsAre());

@@ -102,21 +102,13 @@ absl::optional<std::string> RequestGroups::Late(uint32_t process_set, const std:
 
 // ---- the rest
 
-std::vector<std::pair<uint32_t, ReadyTensor>> RequestGroups::Take(const Which& which) {
-  std::vector<std::pair<uint32_t, ReadyTensor>> taken;
-  for (auto it = groups_.begin(); it != groups_.end();) {
-    std::vector<ReadyTensor> rest;
-    for (ReadyTensor& ready : it->second.ready) {
-      if (which(it->first.first, ready)) {
-        taken.emplace_back(it->first.first, std::move(ready));
-      } else {
-        rest.push_back(std::move(ready));
-      }
-    }
-    it->second.ready = std::move(rest);
-    it = it->second.ready.empty() ? groups_.erase(it) : std::next(it);
+std::vector<std::pair<uint32_t, std::string>> RequestGroups::TakeAll() {
+  std::vector<std::pair<uint32_t, std::string>> names;
+  for (auto& [key, group] : groups_) {
+    for (ReadyTensor& ready : group.ready) names.emplace_back(key.first, std::move(ready.name));
   }
-  return taken;
+  groups_.clear();
+  return names;
 }
 
 void RequestGroups::Drop(const std::function<bool(uint32_t)>& which) {

@@ -53,9 +53,8 @@ class RequestGroups {
                                    RankSet* ranks);
   bool some_failed() const { return !failed_.empty(); }
 
-  // Takes out those of the ready tensors that `which` is true of; the others wait on.
-  using Which = std::function<bool(uint32_t process_set, const ReadyTensor& tensor)>;
-  std::vector<std::pair<uint32_t, ReadyTensor>> Take(const Which& which);
+  // No group can be completed any more: all names that wait, with their process sets.
+  std::vector<std::pair<uint32_t, std::string>> TakeAll();
 
   void Drop(const std::function<bool(uint32_t process_set)>& which);
   // No request of this set waits.

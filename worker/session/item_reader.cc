@@ -55,7 +55,8 @@ bool ItemReader::ReadError(ErrorItem error, Work* work) {
   work->kind = Work::Kind::kError;
   work->process_set = error.process_set;
   for (const std::string& name : error.names) {
-    if (!Take(error.process_set, name, work)) return false;
+    // Who has joined has part in what fails, but no request.
+    if (!Take(error.process_set, name, work) && !joined()) return false;
   }
   work->error = {error.kind == ErrorKind::kLeft ? completion::Code::kPeerLost : completion::Code::kMismatch,
                  std::move(error.text)};

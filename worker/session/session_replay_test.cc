@@ -565,18 +565,14 @@ TEST(SessionReplayTest, AJoinedWorkerAddsZeros) {
   EXPECT_EQ(batch.work[0].operations[0], nullptr);
   EXPECT_EQ(batch.work[0].signatures[0], signature);
   w.Complete();
+  const Effects error = w.Say(ErrorItem{0, {"g"}, ErrorKind::kMismatch, "no zeros for an allgather"});
+  ASSERT_EQ(error.work.size(), 1u);
+  EXPECT_THAT(error.work[0].operations, IsEmpty());
+  w.Complete();
   Effects done = w.Say(JoinDone{Rank(2)});
   ASSERT_EQ(done.work.size(), 1u);
   EXPECT_EQ(done.work[0].operations[0]->value, 2);
   EXPECT_TRUE(w.Say(zeros).removed) << "it adds zeros no more";
-}
-
-TEST(SessionReplayTest, AJoinedWorkerHearsOfNoErrorsOfOthers) {
-  Worker w(0);
-  Request join = MakeRequest("join.noname");
-  join.signature.op = OpKind::kJoin;
-  w.Submit(join);
-  EXPECT_TRUE(w.Say(ErrorItem{0, {"g"}, ErrorKind::kMismatch, "no zeros for an allgather"}).removed);
 }
 
 }  // namespace
