@@ -85,7 +85,6 @@ def case_groups_of_several_streams() -> None:
                 )
         call = collectives.grouped_allreduce(arrays, True, "of several", SUM, 1.0, 1.0, ALL, places=places)
         handles.synchronize(handles.track(*call))
-        Here.streams[0] = streams[1]
         for i, array in enumerate(arrays):
             assert array.tolist() == [sum(range(size)) + size * (i + step)] * count
         Here.streams[0] = own

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "worker/cuda/cuda_stream.h"
 #include "worker/cuda/fake_cuda.h"
 #include "worker/cuda/pinned_memory.h"
@@ -102,23 +104,24 @@ TEST_F(CudaDeviceTest, OneStreamWaitsForAnother) {
   EXPECT_TRUE(blocked->Reached().value());
 }
 
-TEST_F(CudaDeviceTest, AStreamWhoseQueueIsFullHoldsUpNoOther) {
+TEST_F(CudaDeviceTest, AStreamWhoseQueueIsFullHoldsUpNoOtherShard) {
   const auto full = CudaStream::Make(device_.get()).value();
   std::vector<std::unique_ptr<CudaStream>> others;
   do {
     others.push_back(CudaStream::Make(device_.get()).value());
   } while (CudaDevice::ShardOf(others.back()->get()) == CudaDevice::ShardOf(full->get()));
   fake_->full = full->get();
-  std::atomic<bool> recorded{false};
-  std::thread waits([&] {
-    EXPECT_TRUE(device_->Record(full->get()).ok());
-    recorded = true;
-  });
+  std::thread waits([&] { EXPECT_TRUE(device_->Record(full->get()).ok()); });
   while (fake_->held_up == 0) std::this_thread::yield();
-  EXPECT_TRUE(device_->Record(others.back()->get()).ok());
-  EXPECT_FALSE(recorded);
+  absl::Notification recorded;
+  std::thread goes_on([&] {
+    EXPECT_TRUE(device_->Record(others.back()->get()).ok());
+    recorded.Notify();
+  });
+  EXPECT_TRUE(recorded.WaitForNotificationWithTimeout(absl::Seconds(10)));
   fake_->full = nullptr;
   waits.join();
+  goes_on.join();
 }
 
 TEST_F(CudaDeviceTest, UsesEventsAgain) {
@@ -273,6 +276,26 @@ TEST_F(CudaDeviceTest, TellsWhatCannotBeMendedFromTheRest) {
   EXPECT_NE(sticky.message().find("another one can"), std::string::npos) << sticky;
   EXPECT_TRUE(absl::IsDataLoss(device_->ToStatus(static_cast<CUresult>(719), "cuY")));
   EXPECT_EQ(FirstLoss(), sticky.message());
+}
+
+// After the test above, as the first loss is that of the process.
+TEST_F(CudaDeviceTest, MemoryOfALostDeviceIsNotFreed) {
+  const auto stream = CudaStream::Make(device_.get()).value();
+  fake_->async_memory_result = CUDA_ERROR_NOT_SUPPORTED;
+  std::shared_ptr<void> on_device = device_->Allocate(8, stream->get()).value();
+  fake_->async_memory_result = CUDA_SUCCESS;
+  std::shared_ptr<char> pinned = AllocatePinned(device_.get(), 8).value();
+  const auto address = reinterpret_cast<CUdeviceptr>(on_device.get());
+  char* const host = pinned.get();
+  EXPECT_FALSE(device_->lost());
+  EXPECT_TRUE(absl::IsDataLoss(device_->Lost("is lost")));
+  EXPECT_TRUE(device_->lost());
+  on_device = nullptr;
+  pinned = nullptr;
+  EXPECT_EQ(fake_->live_device_allocations, 1);
+  EXPECT_EQ(fake_->live_host_allocations, 1);
+  EXPECT_EQ(device_->api().cuMemFree(address), CUDA_SUCCESS);
+  EXPECT_EQ(device_->api().cuMemFreeHost(host), CUDA_SUCCESS);
 }
 
 TEST_F(CudaDeviceTest, ACapturedStreamIsRefused) {

@@ -91,9 +91,11 @@ CUresult EventDestroy(CUevent event) {
 CUresult EventRecord(CUevent event, CUstream stream) {
   if (event == nullptr || event->device() != Resolve(stream)->device()) return CUDA_ERROR_INVALID_HANDLE;
   FakeCuda& state = FakeCudaState::Get();
-  ++state.held_up;
-  while (stream != nullptr && state.full == stream) std::this_thread::yield();
-  --state.held_up;
+  if (stream != nullptr && state.full == stream) {
+    ++state.held_up;
+    while (state.full == stream) std::this_thread::yield();
+    --state.held_up;
+  }
   event->Record(Resolve(stream));
   return CUDA_SUCCESS;
 }

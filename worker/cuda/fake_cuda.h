@@ -44,7 +44,7 @@ struct FakeCuda {
   std::atomic<size_t> host_bytes_max{kUnlimited};
   // A stream whose queue is full: recordings there wait until it is another one.
   std::atomic<CUstream> full{nullptr};
-  std::atomic<int> held_up{0};  // that wait now
+  std::atomic<int> held_up{0};  // recordings that wait now
   // Before each piece of work a stream waits for a random time up to this. Streams that are created later draw from
   // `seed` and their number.
   std::atomic<int> delay_us_max{0};

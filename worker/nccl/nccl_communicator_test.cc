@@ -142,12 +142,22 @@ TEST_P(NcclCommunicatorTest, WaitsForCallsInProgress) {
 
 INSTANTIATE_TEST_SUITE_P(Of, NcclCommunicatorTest, testing::Values(1, 2, 3, 4));
 
-class NcclFailureTest : public NcclCommunicatorTest {};
-
 std::atomic<bool> gate_is_open{false};
 void WaitForGate(void**) {
   while (!gate_is_open) std::this_thread::yield();
 }
+
+class NcclFailureTest : public NcclCommunicatorTest {
+ protected:
+  // The first device does not end what packs int32 before the gate is open, and soon counts as lost after an abort.
+  void CloseGateOfMoves() {
+    gate_is_open = false;
+    aborted_ms_ = 100;
+    gpus_.fake().add_kernel("move_int32", WaitForGate,
+                            {sizeof(cuda::CUdeviceptr), sizeof(int32_t), sizeof(int64_t), sizeof(int64_t)});
+    kernels_[0] = kernels::Kernels::Load(gpus_.device(0), "image").value();
+  }
+};
 
 // What the framework's stream has not come to yet is waited for by the device, not by the host.
 TEST_F(NcclFailureTest, ComesAfterWhatIsOnTheFrameworksStream) {
@@ -282,11 +292,7 @@ TEST_F(NcclFailureTest, AbortWaitsForWhatTheDeviceHasToDoBefore) {
 
 // The first one that the device does not end after its abort is waited for; what is behind it is not.
 TEST_F(NcclFailureTest, ADeviceThatDoesNotEndWhatWasAbortedIsLostOnce) {
-  gate_is_open = false;
-  aborted_ms_ = 100;
-  gpus_.fake().add_kernel("move_int32", WaitForGate,
-                          {sizeof(cuda::CUdeviceptr), sizeof(int32_t), sizeof(int64_t), sizeof(int64_t)});
-  kernels_[0] = kernels::Kernels::Load(gpus_.device(0), "image").value();
+  CloseGateOfMoves();
   RunAll(1, [](Member* member, NcclCommunicator* communicator) {
     const cuda::FakeTensor in = member->Tensor(200), out = member->Tensor(200);
     char *const from = static_cast<char*>(in.data()), *const to = static_cast<char*>(out.data());
@@ -307,11 +313,7 @@ TEST_F(NcclFailureTest, ADeviceThatDoesNotEndWhatWasAbortedIsLostOnce) {
 
 // The driver would wait for the device before it frees the host's memory that this reads.
 TEST_F(NcclFailureTest, MemoryOfALostDeviceIsNotFreed) {
-  gate_is_open = false;
-  aborted_ms_ = 100;
-  gpus_.fake().add_kernel("move_int32", WaitForGate,
-                          {sizeof(cuda::CUdeviceptr), sizeof(int32_t), sizeof(int64_t), sizeof(int64_t)});
-  kernels_[0] = kernels::Kernels::Load(gpus_.device(0), "image").value();
+  CloseGateOfMoves();
   collective::LocalBootstrap bootstrap;
   Watch watch;
   Made made = NcclCommunicator::Create(collective::TestGroup(1, 0), &bootstrap, gpus_.device(0), SharedOf(&watch));
