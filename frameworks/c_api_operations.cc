@@ -24,6 +24,7 @@ using farandole::worker::Runtime;
 using farandole::worker::completion::CallbackOwner;
 using farandole::worker::completion::Code;
 using farandole::worker::completion::Result;
+using farandole::worker::device::EventPtr;
 using farandole::worker::session::Operation;
 
 // The operation if it is an allgather that is done; otherwise nullptr and what to return.
@@ -69,6 +70,33 @@ std::shared_ptr<Operation> FindCopied(int64_t handle, const void* output, int64_
     return nullptr;
   }
   return operation;
+}
+
+int WaitDone(Operation* operation, Runtime* runtime, int timeout_ms) {
+  if (!operation->done() && timeout_ms != 0) {
+    if (runtime != nullptr) {
+      runtime->Wait(operation, timeout_ms);
+    } else {
+      operation->Wait(timeout_ms);
+    }
+  }
+  return operation->done() ? Answer(operation->result()) : FARANDOLE_PENDING;
+}
+
+// `*waited_for`: what `stream` waits for already by an earlier call, and by this one. Operations of a batch are there
+// at the same moment.
+int WaitOnStream(Operation* operation, Runtime* runtime, void* stream, int timeout_ms, EventPtr* waited_for) {
+  if (operation->on_device == nullptr) return WaitDone(operation, runtime, timeout_ms);
+  EventPtr event;
+  const bool known = runtime != nullptr && timeout_ms != 0 ? runtime->WaitEnqueued(operation, timeout_ms, &event)
+                                                           : operation->WaitEnqueued(timeout_ms, &event);
+  if (!known) return FARANDOLE_PENDING;
+  if (operation->done() && !operation->result().ok()) return Answer(operation->result());
+  if (event == nullptr || event == *waited_for) return FARANDOLE_OK;
+  const absl::Status status = event->MakeWait(stream);
+  if (!status.ok()) return Fail({Code::kInternal, std::string(status.message())});
+  *waited_for = std::move(event);
+  return FARANDOLE_OK;
 }
 
 }  // namespace
@@ -117,30 +145,29 @@ int farandole_result_value(int64_t handle, int64_t* value) {
 int farandole_wait(int64_t handle, int timeout_ms) {
   int code;
   std::shared_ptr<Operation> operation = FindOperation(handle, &code);
-  if (operation == nullptr) return code;
-  if (!operation->done() && timeout_ms != 0) {
-    if (std::shared_ptr<Runtime> runtime = Library::Get().runtime()) {
-      runtime->Wait(operation.get(), timeout_ms);
-    } else {
-      operation->Wait(timeout_ms);
-    }
-  }
-  return operation->done() ? Answer(operation->result()) : FARANDOLE_PENDING;
+  return operation == nullptr ? code : WaitDone(operation.get(), Library::Get().runtime().get(), timeout_ms);
 }
 
 int farandole_wait_on_stream(int64_t handle, void* stream, int timeout_ms) {
   int code;
   std::shared_ptr<Operation> operation = FindOperation(handle, &code);
   if (operation == nullptr) return code;
-  if (operation->on_device == nullptr) return farandole_wait(handle, timeout_ms);
-  farandole::worker::device::EventPtr event;
+  EventPtr waited_for;
+  return WaitOnStream(operation.get(), Library::Get().runtime().get(), stream, timeout_ms, &waited_for);
+}
+
+int farandole_wait_each(const int64_t* handles, int count, void* stream, int timeout_ms) {
+  int code;
+  if (InChild(&code)) return code;
   const std::shared_ptr<Runtime> runtime = Library::Get().runtime();
-  const bool known = runtime != nullptr ? runtime->WaitEnqueued(operation.get(), timeout_ms, &event)
-                                        : operation->WaitEnqueued(timeout_ms, &event);
-  if (!known) return FARANDOLE_PENDING;
-  if (operation->done() && !operation->result().ok()) return Answer(operation->result());
-  const absl::Status status = event != nullptr ? event->MakeWait(stream) : absl::OkStatus();
-  return status.ok() ? FARANDOLE_OK : Fail({Code::kInternal, std::string(status.message())});
+  EventPtr waited_for;
+  int ready = 0;
+  for (; ready < count; ++ready) {
+    const std::shared_ptr<Operation> operation = Library::Get().handles().Find(handles[ready]);
+    if (operation == nullptr) break;
+    if (WaitOnStream(operation.get(), runtime.get(), stream, ready == 0 ? timeout_ms : 0, &waited_for) != 0) break;
+  }
+  return ready;
 }
 
 int farandole_result_shape(int64_t handle, int* ndim, int64_t* shape) {
@@ -199,6 +226,22 @@ int farandole_release(int64_t handle) {
   if (!operation->done()) return FARANDOLE_PENDING;
   Library::Get().handles().Remove(handle);
   return FARANDOLE_OK;
+}
+
+int farandole_release_each(int64_t* handles, int count) {
+  int code;
+  if (InChild(&code)) return code;
+  int left = 0;
+  for (int i = 0; i < count; ++i) {
+    const std::shared_ptr<Operation> operation = Library::Get().handles().Find(handles[i]);
+    if (operation == nullptr) continue;
+    if (operation->done() && operation->result().ok()) {
+      Library::Get().handles().Remove(handles[i]);
+    } else {
+      handles[left++] = handles[i];
+    }
+  }
+  return left;
 }
 
 }  // extern "C"

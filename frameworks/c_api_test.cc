@@ -118,6 +118,30 @@ TEST_F(LoneTest, ManyAtOnceEachInItsPlace) {
   }
 }
 
+TEST_F(LoneTest, ManyAreWaitedForAndForgottenAtOnce) {
+  constexpr int kTensors = 300;
+  std::vector<float> values(kTensors, 1);
+  std::vector<int64_t> handles;
+  for (int i = 0; i < kTensors; ++i) {
+    handles.push_back(
+        Allreduce(("t" + std::to_string(i)).c_str(), &values[i], &values[i], kFloat32, 0, nullptr, kSum, 1.0, 2.0, 0));
+    ASSERT_GT(handles.back(), 0) << farandole_last_error();
+  }
+  int ready = 0;
+  for (int calls = 0; ready < kTensors; ++calls) {
+    ASSERT_LT(calls, 10'000);
+    ready += farandole_wait_each(handles.data() + ready, kTensors - ready, nullptr, 1000);
+  }
+  EXPECT_EQ(values, std::vector<float>(kTensors, 2));
+  EXPECT_EQ(farandole_wait_each(handles.data(), kTensors, nullptr, 0), kTensors);
+
+  ASSERT_EQ(farandole_release(handles[7]), FARANDOLE_OK);
+  EXPECT_EQ(farandole_wait_each(handles.data(), kTensors, nullptr, 0), 7);
+  EXPECT_EQ(farandole_wait_each(&handles[7], 1, nullptr, 0), 0);
+  EXPECT_EQ(farandole_release_each(handles.data(), kTensors), 0);
+  EXPECT_EQ(farandole_release(handles[0]), FARANDOLE_INVALID_ARGUMENT);
+}
+
 TEST_F(LoneTest, AllgatherOwnsItsResult) {
   const std::vector<int64_t> input = {1, 2, 3, 4};
   const int64_t shape[] = {2, 2};
@@ -301,6 +325,9 @@ TEST(CApiTest, HandlesOutliveShutdown) {
   ASSERT_EQ(ShutdownNow(), FARANDOLE_OK);
   const int rc = farandole_wait(handle, 0);
   EXPECT_TRUE(rc == FARANDOLE_OK || rc == FARANDOLE_SHUT_DOWN) << rc;
+  // What has failed has to be asked for by itself.
+  int64_t several[] = {handle};
+  EXPECT_EQ(farandole_wait_each(several, 1, nullptr, 0), rc == FARANDOLE_OK ? 1 : 0);
   EXPECT_EQ(Allreduce("x", &x, &x, kFloat32, 0, nullptr, kSum), FARANDOLE_NOT_INITIALIZED);
   EXPECT_EQ(farandole_release(handle), FARANDOLE_OK);
 }

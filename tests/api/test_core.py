@@ -168,6 +168,12 @@ class _Device:
         self.kept.discard(handle)
         return abi.OK
 
+    def release_each(self, array: Any, count: int) -> int:
+        left = [each for each in array if each > self.done or each in self.failed]
+        self.kept.difference_update(set(array) - set(left))
+        array[: len(left)] = left
+        return len(left)
+
     def error_text(self) -> str:
         return "rank 2 was lost"
 

@@ -90,6 +90,21 @@ class DeviceRank {
     EXPECT(frameworks::WaitFor(handle) == FARANDOLE_OK);
     EXPECT(farandole_release(handle) == FARANDOLE_OK);
   }
+  // Several, with a call for many; counts how often the stream has to wait.
+  int WaitOnStreamForEach(const std::vector<int64_t>& handles) const {
+    gpus_.fake().stream_waits = 0;
+    gpus_.fake().waiting = stream_->get();
+    const int count = static_cast<int>(handles.size());
+    int ready = 0;
+    for (int calls = 0; ready < count; ++calls) {
+      EXPECT(calls < 10'000);
+      const int more = farandole_wait_each(handles.data() + ready, count - ready, stream_->get(), 1000);
+      EXPECT(more >= 0);
+      ready += more;
+    }
+    gpus_.fake().waiting = nullptr;
+    return gpus_.fake().stream_waits;
+  }
   // Rows of an allgather or alltoall, as the script gets them.
   std::vector<char> Rows(int64_t handle) const {
     EXPECT(handle > 0);
@@ -131,6 +146,33 @@ void Finished(int64_t handle) {
 }
 
 float SumOfRanks() { return static_cast<float>(size * (size + 1)) / 2; }
+
+// Behind a gate all are enqueued, and none is done. The stream has to wait for their one moment once.
+void Group(DeviceRank* device) {
+  constexpr int kTensors = 9;
+  const int64_t count = 10;
+  std::vector<std::unique_ptr<FakeTensor>> tensors;
+  std::vector<farandole_submission> submissions;
+  for (int t = 0; t < kTensors; ++t) {
+    tensors.push_back(std::make_unique<FakeTensor>(device->Tensor(std::vector<float>(count, rank + 1.f))));
+    void* const data = tensors.back()->data();
+    submissions.push_back(device->On(MakeSubmission(FARANDOLE_ALLREDUCE, nullptr, data, data, kFloat32, 1, &count)));
+    submissions.back().reduce_op = 1;
+  }
+  device->CloseGate();
+  std::vector<int64_t> handles(kTensors);
+  EXPECT(farandole_submit(submissions.data(), kTensors, "group", handles.data()) == FARANDOLE_OK);
+  EXPECT(device->WaitOnStream(handles.back()) == FARANDOLE_OK);  // and so all are
+  const int waits = device->WaitOnStreamForEach(handles);
+  EXPECT(waits == 1);
+  std::vector<int64_t> left = handles;
+  EXPECT(farandole_release_each(left.data(), kTensors) == kTensors);
+  EXPECT(left == handles);
+  device->OpenGate();
+  for (int64_t handle : handles) EXPECT(frameworks::WaitFor(handle) == FARANDOLE_OK);
+  EXPECT(farandole_release_each(left.data(), kTensors) == 0);
+  for (auto& tensor : tensors) EXPECT(tensor->Read() == Bytes(std::vector<float>(count, SumOfRanks())));
+}
 
 // Long enough to be replayed. Nothing synchronises the host with the device.
 void Steps(DeviceRank* device) {
@@ -318,6 +360,7 @@ void Killed(DeviceRank* device, const std::string& when, const char* file) {
   const int code = handle < 0 ? static_cast<int>(handle) : frameworks::WaitFor(handle);
   EXPECT(code == FARANDOLE_PEER_LOST);
   EXPECT(std::strstr(farandole_last_error(), ("rank " + std::to_string(size - 1)).c_str()) != nullptr);
+  if (handle > 0) EXPECT(farandole_release_each(&handle, 1) == 1);
   EXPECT(frameworks::ShutdownNow() == FARANDOLE_OK);
   if (rank == 0) EXPECT(std::fclose(std::fopen(file, "w")) == 0);
 }
@@ -358,6 +401,7 @@ int Main(const std::string& mode, const char* file) {
     EXPECT(frameworks::InitNow() == FARANDOLE_OK);
     if (mode == "ahead") {
       Ahead(&device);
+      Group(&device);
       Later(&device);
     } else if (mode == "sets") {
       Sets(&device);

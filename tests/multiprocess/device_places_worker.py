@@ -50,8 +50,8 @@ def be_late() -> None:
     """A device has often not done yet what was waited for: the library keeps it while it is looked at some times. Its
     name is taken as long, so that who uses it again waits."""
     library = abi.load()
-    wait, release, submit = library.wait, library.release, library.submit
-    released = handles.release
+    wait, release, release_each, submit = library.wait, library.release, library.release_each, library.submit
+    released, release_in_order = handles.release, handles.InOrder.release
     looks: dict[int, int] = {}
 
     def is_behind(handle: int) -> bool:
@@ -70,8 +70,19 @@ def be_late() -> None:
         looks.pop(handle, None)
         return wait(handle, timeout_ms)
 
-    handles.release = late_released
-    library.wait = late_wait
+    def late_release_each(array: Any, count: int) -> int:
+        behind = [handle for handle in array if is_behind(handle)]
+        others = (ctypes.c_int64 * count)(*(handle for handle in array if handle not in behind))
+        left = release_each(others, count - len(behind))
+        array[: len(behind) + left] = behind + others[:left]
+        return len(behind) + left
+
+    def waited_for(self: handles.InOrder, handle: int, tensors: tuple[Any, ...]) -> None:
+        looks[handle] = 10
+        release_in_order(self, handle, tensors)
+
+    handles.release, handles.InOrder.release = late_released, waited_for
+    library.wait, library.release_each = late_wait, late_release_each
     library.release = lambda handle: abi.PENDING if is_behind(handle) else release(handle)
     device = OnDevice(0, 0)
     library.submit = lambda *arguments: handles.on_device(device, lambda: submit(*arguments))
@@ -129,7 +140,7 @@ def check_places() -> None:
     """From the second step on all gradients lie one behind the other, in the order in which they have come."""
     hvd.init()
     # A device is often not done when its result is waited for.
-    handles.release = lambda handle, tensors, waited=True: handles._abandoned.append(((handle,), tensors))
+    handles._release_each = lambda several: several
     model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2).double())
     model[1].register_forward_pre_hook(lambda _, inputs: (inputs[0].double(),))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -42,6 +42,7 @@ CUresult StreamDestroy(CUstream stream) {
 }
 
 CUresult StreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  if (stream != nullptr && stream == State().waiting) ++State().stream_waits;
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   event->MakeWait(Resolve(stream));
   return CUDA_SUCCESS;

@@ -62,6 +62,8 @@ struct FakeCuda {
   std::atomic<int> captures_spoilt{0};      // calls that were refused for the sake of one
   std::atomic<int> stream_synchronizes{0};  // calls of cuStreamSynchronize
   std::atomic<int> streams_created{0};
+  std::atomic<CUstream> waiting{nullptr};  // a stream, and how often it has been made to wait for an event
+  std::atomic<int> stream_waits{0};
   std::atomic<int> launches{0};        // of kernels, also by `launch`
   std::atomic<int> copies_queued{0};   // between host and device
   std::atomic<int> copies_to_host{0};  // that are done

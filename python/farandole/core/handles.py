@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import math
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from ctypes import c_int64
 from typing import Any, Callable
 
 from farandole.exceptions import HorovodInternalError
@@ -177,16 +179,95 @@ def release(handle: int, tensors: tuple[Any, ...], waited: bool = True) -> None:
             _abandoned.append(((handle,), tensors))
         return
     with _lock:
-        # What comes next into the memory of tensors of this stream comes behind the result.
-        _enqueued[handle] = () if place.stream == place.current_stream() else tensors
+        _keep_enqueued(handle, tensors, place)
         # Two for one, so that they become fewer where devices end them in this order.
-        for first in list(itertools.islice(_enqueued, 2)):
-            if not _end_if_done(first, library):
-                break
+        _end_done(2)
         if len(_enqueued) > _look_at:
             release_abandoned()
             # Each is looked at about once, however many a device is behind.
             _look_at = 2 * len(_enqueued) + 64
+
+
+def _keep_enqueued(handle: int, tensors: tuple[Any, ...], place: OnDevice) -> None:
+    # What comes next into the memory of tensors of this stream comes behind the result.
+    _enqueued[handle] = () if place.stream == place.current_stream() else tensors
+
+
+class InOrder:
+    """Waits for several operations, in about this order, and releases them, with few calls of the library.
+
+    Args:
+        operations: the handle of each, and where its tensors are; None: in host memory.
+    """
+
+    def __init__(self, operations: Iterable[tuple[int, OnDevice | None]]) -> None:
+        runs: dict[int | None, list[int]] = {}
+        # Of each operation the run that it is in, those of its device, and which one it is there.
+        self._position: dict[int, tuple[int | None, int]] = {}
+        for handle, place in operations:
+            device = place.device if isinstance(place, OnDevice) else None
+            run = runs.setdefault(device, [])
+            self._position[handle] = device, len(run)
+            run.append(handle)
+        self._runs = {device: (c_int64 * len(run))(*run) for device, run in runs.items()}
+        self._ready: set[int] = set()  # need not be waited for
+        self._waited: list[tuple[int, tuple[Any, ...]]] = []
+
+    def wait(self, handle: int, tensors: tuple[Any, ...]) -> None:
+        """As the function `wait`; those of the device that follow, and are there as well, with the same call."""
+        if handle in self._ready:
+            return
+        device, first = self._position[handle]
+        run = self._runs[device]
+        stream = 0 if device is None else tensors[-1].current_stream()
+        address = ctypes.addressof(run) + first * ctypes.sizeof(c_int64)
+        count = abi.load().wait_each(address, len(run) - first, stream, abi.SLICE_MS)
+        if count > 0:
+            self._ready.update(run[first : first + count])
+        else:
+            wait(handle, tensors)
+
+    def release(self, handle: int, tensors: tuple[Any, ...]) -> None:
+        """At the `end`, as the function `release`."""
+        self._waited.append((handle, tensors))
+
+    def end(self) -> None:
+        """Releases what was waited for."""
+        waited, self._waited = dict(self._waited), []
+        done = []
+        with _lock:
+            for handle, tensors in waited.items():
+                place = tensors[-1] if tensors else None
+                if isinstance(place, OnDevice):
+                    _keep_enqueued(handle, tensors, place)
+                else:
+                    done.append(handle)
+            if len(done) < len(waited):
+                _end_done(2 * len(waited))
+        _abandoned.extend(((handle,), waited[handle]) for handle in _release_each(done))
+
+
+def _release_each(handles: Sequence[int]) -> Sequence[int]:
+    """Has the library forget those that are done and well. Returns the others."""
+    array = (c_int64 * len(handles))(*handles)
+    left = abi.load().release_each(array, len(handles))
+    return handles if left < 0 else array[:left]
+
+
+def _end_done(limit: int) -> None:
+    """Forgets those that are done of the `limit` that were enqueued first, and the failures that come before any that
+    is not done."""
+    with _lock:
+        some = list(itertools.islice(_enqueued, limit))
+        if not some:
+            return
+        left = _release_each(some)
+        for handle in set(some).difference(left):
+            _enqueued.pop(handle, None)  # a finalizer may have been here
+        library = abi.load()
+        for handle in left:
+            if not _end_if_done(handle, library):
+                break
 
 
 def _end_if_done(handle: int, library: Any) -> bool:
@@ -294,9 +375,7 @@ def abandon(handle: int, tensors: tuple[Any, ...] = ()) -> None:
 def release_abandoned() -> None:
     """Forgets those that are done of the operations that nobody waits for."""
     library = abi.load()
-    with _lock:
-        for handle in list(_enqueued):
-            _end_if_done(handle, library)
+    _end_done(len(_enqueued))
     # Each is taken out before it is looked at: finalizers and other threads may come in between.
     for _ in range(len(_abandoned)):
         entry = _take_abandoned()

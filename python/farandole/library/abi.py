@@ -43,6 +43,7 @@ _WAITING = {
     "farandole_shutdown_poll": (c_int, [c_int]),
     "farandole_wait": (c_int, [c_int64, c_int]),
     "farandole_wait_on_stream": (c_int, [c_int64, c_void_p, c_int]),
+    "farandole_wait_each": (c_int, [c_void_p, c_int, c_void_p, c_int]),
     "farandole_start_timeline": (c_int, [c_char_p, c_int]),
     "farandole_stop_timeline": (c_int, []),
     "farandole_result_copy": (c_int, [c_int64, c_void_p, c_int64]),
@@ -79,6 +80,7 @@ _QUICK = {
     "farandole_result_shape": (c_int, [c_int64, POINTER(c_int), _SHAPE]),
     "farandole_result_copy_on_stream": (c_int, [c_int64, c_void_p, c_int64, c_void_p]),
     "farandole_release": (c_int, [c_int64]),
+    "farandole_release_each": (c_int, [POINTER(c_int64), c_int]),
     "farandole_memory_free": (c_int, [c_void_p]),
 }
 

@@ -30,7 +30,7 @@ class Unsent(Transfer):
         self.slot.hand_over(how)
         self.slot.transfer = self
 
-    def finish(self, how: Reduction) -> None:
+    def finish(self, how: Reduction, ahead: handles.InOrder) -> None:
         """Leaves the gradient as it is."""
         self.slot.take_back(how)
 
@@ -60,10 +60,10 @@ class Dense(Transfer):
             errors.raise_error(handle)
         self.handle, slot.transfer = handle, self
 
-    def finish(self, how: Reduction) -> Transfer | None:
+    def finish(self, how: Reduction, ahead: handles.InOrder) -> Transfer | None:
         """Waits, and puts the result where the gradient is; see `Transfer`."""
         try:
-            self._wait()
+            self._wait(ahead)
         except TensorMismatchError as error:
             if how.sparse_as_dense or "Mismatched operations" not in str(error):
                 raise
@@ -147,7 +147,7 @@ class Dense(Transfer):
         slot.parameter.grad = placed
         return placed
 
-    def _wait(self) -> None:
+    def _wait(self, ahead: handles.InOrder) -> None:
         # Not the result, which the script has from now on: its place is free as soon as the script drops it, since what
         # comes there next comes behind this on the streams of torch and of the library.
         place = None if self.result is None else self.slot.place
@@ -155,12 +155,12 @@ class Dense(Transfer):
             self.slot.place.use()
         handle, kept = self.handle, (self.buffer, place, self.place)
         try:
-            handles.wait(handle, kept)
+            ahead.wait(handle, kept)
         except Exception:
             handles.release(handle, kept, waited=False)
             self.forget()
             raise
-        handles.release(handle, kept)
+        ahead.release(handle, kept)
         self.handle = 0
 
     def _deliver(self, how: Reduction) -> None:
@@ -212,10 +212,10 @@ class Grouped(Dense):
         elif isinstance(self.slot.transfer, Sparse):
             self.slot.transfer.stand_in = None
 
-    def finish(self, how: Reduction) -> Transfer | None:
+    def finish(self, how: Reduction, ahead: handles.InOrder) -> Transfer | None:
         """Waits, and puts the result where the gradient is; see `Transfer`."""
         try:
-            self._wait()
+            self._wait(ahead)
         except TensorMismatchError:
             # Apart from now on, which shows which of its gradients it was.
             if self.slot.group is not None:

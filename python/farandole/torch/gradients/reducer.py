@@ -206,12 +206,16 @@ class GradientReducer:
         begun = [(slot, slot.transfer) for slot in self.slots if slot.transfer is not None]
         # Three rounds at most: in a group, alone, as sparse.
         while begun:
-            for slot, transfer in begun:
-                try:
-                    self._finish_one(slot, transfer)
-                except Exception as error:
-                    slot.transfer = None
-                    first_error = first_error or error
+            ahead = handles.InOrder((transfer.handle, transfer.place) for _, transfer in begun if transfer.handle)
+            try:
+                for slot, transfer in begun:
+                    try:
+                        self._finish_one(slot, transfer, ahead)
+                    except Exception as error:
+                        slot.transfer = None
+                        first_error = first_error or error
+            finally:
+                ahead.end()
             begun = [(slot, slot.transfer) for slot, _ in begun if slot.transfer is not None]
         self.begin_step()
         self.groups = [group for group in self.groups if group.members]
@@ -305,9 +309,9 @@ class GradientReducer:
             assert usual is not None  # since `_prepare`
             usual.start(how)
 
-    def _finish_one(self, slot: Slot, transfer: Transfer) -> None:
+    def _finish_one(self, slot: Slot, transfer: Transfer, ahead: handles.InOrder) -> None:
         try:
-            slot.transfer = transfer.finish(self._how)
+            slot.transfer = transfer.finish(self._how, ahead)
         except GradientChanged:
             raise RuntimeError(self._explain_change(slot)) from None
         if slot.transfer is None and slot.parameter.grad is not None:

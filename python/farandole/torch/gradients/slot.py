@@ -90,9 +90,12 @@ class Transfer(ABC):
         """Submits the gradient; raises what the library answers."""
 
     @abstractmethod
-    def finish(self, how: Reduction) -> Transfer | None:
+    def finish(self, how: Reduction, ahead: handles.InOrder) -> Transfer | None:
         """Waits, and puts the result where the gradient is. None: that is done. Otherwise what goes on instead, because
         all ranks have learnt that they do not reduce the same.
+
+        Args:
+            ahead: waits for this operation and for those of the gradients that are finished next.
 
         Raises:
             GradientChanged.

@@ -87,7 +87,7 @@ class Sparse(Transfer):
         operation, name = ("allgather", f"{name}.values") if self.slot.sparse else ("allreduce", name)
         self._values.start(operation, name, how.process_set)
 
-    def finish(self, how: Reduction) -> Transfer | None:
+    def finish(self, how: Reduction, ahead: handles.InOrder) -> Transfer | None:
         """Waits, and puts the sum or the average where the gradient is; see `Transfer`."""
         slot = self.slot
         try:
