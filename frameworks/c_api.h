@@ -269,8 +269,9 @@ FARANDOLE_API int farandole_wait(int64_t handle, int timeout_ms);
 // after its result. If it fails later, the result is undefined, and farandole_wait says so. FARANDOLE_PENDING: not so
 // after `timeout_ms`. A negative code: it failed before. On host memory: as farandole_wait.
 FARANDOLE_API int farandole_wait_on_stream(int64_t handle, void* stream, int timeout_ms);
-// Of several, in their order: waits so for the first, and looks at the others. How many of them, from the first on, are
-// enqueued, or done and well, as above; 0: the first one is neither, or failed, which farandole_wait_on_stream tells.
+// Of several, in their order: waits so for the first, up to timeout_ms, and looks at the others. How many of them, from
+// the first on, are enqueued, or done and well, as above. 0: the first one is not, has failed, or is no handle, which
+// farandole_wait_on_stream tells.
 FARANDOLE_API int farandole_wait_each(const int64_t* handles, int count, void* stream, int timeout_ms);
 // Of an allgather or alltoall that is done, or enqueued on a device. `shape` has room for 64.
 FARANDOLE_API int farandole_result_shape(int64_t handle, int* ndim, int64_t* shape);
@@ -284,8 +285,8 @@ FARANDOLE_API int farandole_result_copy_on_stream(int64_t handle, void* output, 
 // Forgets a handle that is done, well or not (farandole_wait says that). FARANDOLE_PENDING if it is not: its memory is
 // still in use.
 FARANDOLE_API int farandole_release(int64_t handle);
-// Of several: forgets those that are done and well, and those that are forgotten already. Moves the others to the
-// front, in their order, and returns how many they are.
+// Of several: forgets those that are done and well. Moves the others, but for what is no handle, to the front, in their
+// order, and returns how many they are.
 FARANDOLE_API int farandole_release_each(int64_t* handles, int count);
 
 #ifdef __cplusplus

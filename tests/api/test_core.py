@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import subprocess
 import sys
 import threading
@@ -148,6 +149,8 @@ class _Device:
         self.failed: set[int] = set()
         self.kept: set[int] = set()
         self.waits = 0
+        self.enqueued = 0
+        self.calls: list[Any] = []  # that wait on streams
         monkeypatch.setattr(abi, "load", lambda: self)
         monkeypatch.setattr(abi, "loaded", lambda: self)
         monkeypatch.setattr(errors, "peer_lost_told", False)
@@ -166,6 +169,15 @@ class _Device:
         if handle > self.done:
             return abi.PENDING
         self.kept.discard(handle)
+        return abi.OK
+
+    def wait_each(self, address: int, count: int, stream: int, timeout_ms: int) -> int:
+        run = list((ctypes.c_int64 * count).from_address(address))
+        self.calls.append((*run, stream))
+        return len(list(itertools.takewhile(lambda handle: handle <= self.enqueued, run)))
+
+    def wait_on_stream(self, handle: int, stream: int, timeout_ms: int) -> int:
+        self.calls.append(handle)
         return abi.OK
 
     def release_each(self, array: Any, count: int) -> int:
@@ -242,6 +254,40 @@ def test_what_was_waited_for_in_vain_keeps_its_tensors(monkeypatch: pytest.Monke
         assert handles._abandoned[-1] == ((1,), ("tensor", place)) and not handles._enqueued
     finally:
         handles._abandoned.clear()
+
+
+def test_several_are_waited_for_with_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = _Device(monkeypatch)
+    places = {handle: _Place(int(handle == 3), 7) for handle in range(1, 7)}
+    ahead = handles.InOrder(places.items())
+    library.enqueued = 4
+    for handle, place in places.items():
+        ahead.wait(handle, ("tensor", place))
+    ahead.wait(9, ("tensor", _Place(0, 7)))
+    # 5 was not there when 4 was, and is waited for by itself; 6 comes behind it; 9 is none of them.
+    assert library.calls == [(1, 2, 4, 5, 6, 7), (3, 7), (5, 6, 7), 5, (6, 7), 6, 9]
+
+
+def test_what_was_waited_for_is_kept_though_its_end_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = _Device(monkeypatch)
+    places = {1: _Place(0, 7), 2: _Place(0, 8), 3: _Place(0, 8)}
+    library.kept = {1, 2, 3}
+    ahead = handles.InOrder(places.items())
+    for handle, place in places.items():
+        ahead.release(handle, ("tensor", place))
+    assert handles._enqueued == {1: (), 2: ("tensor", places[2]), 3: ("tensor", places[3])}
+    library.done, library.failed = 2, {2}
+    ahead.end()
+    assert library.kept == {3} and list(handles._enqueued) == [3]
+    # A signal comes when the library has forgotten it already.
+    library.done = 3
+    wait = library.wait
+    monkeypatch.setattr(library, "wait", lambda handle, ms: abi.INVALID_ARGUMENT if handle == 3 else wait(handle, ms))
+    with pytest.raises(PeerLostError, match="rank 2 was lost"):
+        handles.settle()
+    monkeypatch.setattr(handles, "_failed", None)
+    handles.settle()
+    assert not handles._enqueued
 
 
 def test_two_threads_settle_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

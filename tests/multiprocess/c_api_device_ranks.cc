@@ -52,7 +52,11 @@ std::vector<char> Bytes(const std::vector<T>& values) {
 
 class DeviceRank {
  public:
-  explicit DeviceRank(int gpu) : gpus_(kGpus), gpu_(gpu), stream_(CudaStream::Make(gpus_.device(gpu)).value()) {
+  explicit DeviceRank(int gpu)
+      : gpus_(kGpus),
+        gpu_(gpu),
+        stream_(CudaStream::Make(gpus_.device(gpu)).value()),
+        other_stream_(CudaStream::Make(gpus_.device(gpu)).value()) {
     worker::kernels::AddFakeKernels(&gpus_.fake());
     gpus_.fake().add_kernel("gate", [](void**) { gate->WaitForNotification(); }, {});
   }
@@ -90,6 +94,7 @@ class DeviceRank {
     EXPECT(frameworks::WaitFor(handle) == FARANDOLE_OK);
     EXPECT(farandole_release(handle) == FARANDOLE_OK);
   }
+  void* other_stream() const { return other_stream_->get(); }
   // Several, with a call for many; counts how often the stream has to wait.
   int WaitOnStreamForEach(const std::vector<int64_t>& handles) const {
     gpus_.fake().stream_waits = 0;
@@ -135,7 +140,7 @@ class DeviceRank {
 
   const FakeGpus gpus_;
   const int gpu_;
-  const std::unique_ptr<CudaStream> stream_;
+  const std::unique_ptr<CudaStream> stream_, other_stream_;
 };
 
 std::unique_ptr<absl::Notification> DeviceRank::gate;
@@ -147,31 +152,62 @@ void Finished(int64_t handle) {
 
 float SumOfRanks() { return static_cast<float>(size * (size + 1)) / 2; }
 
-// Behind a gate all are enqueued, and none is done. The stream has to wait for their one moment once.
-void Group(DeviceRank* device) {
-  constexpr int kTensors = 9;
+// Behind a gate all are enqueued, and none is done: a group, whose one moment the stream has to wait for once, and one
+// by itself.
+void Each(DeviceRank* device) {
+  constexpr int kGroup = 9;
   const int64_t count = 10;
   std::vector<std::unique_ptr<FakeTensor>> tensors;
   std::vector<farandole_submission> submissions;
-  for (int t = 0; t < kTensors; ++t) {
+  for (int t = 0; t <= kGroup; ++t) {
     tensors.push_back(std::make_unique<FakeTensor>(device->Tensor(std::vector<float>(count, rank + 1.f))));
     void* const data = tensors.back()->data();
     submissions.push_back(device->On(MakeSubmission(FARANDOLE_ALLREDUCE, nullptr, data, data, kFloat32, 1, &count)));
     submissions.back().reduce_op = 1;
   }
   device->CloseGate();
-  std::vector<int64_t> handles(kTensors);
-  EXPECT(farandole_submit(submissions.data(), kTensors, "group", handles.data()) == FARANDOLE_OK);
-  EXPECT(device->WaitOnStream(handles.back()) == FARANDOLE_OK);  // and so all are
-  const int waits = device->WaitOnStreamForEach(handles);
-  EXPECT(waits == 1);
+  std::vector<int64_t> handles(kGroup + 1);
+  EXPECT(farandole_submit(submissions.data(), kGroup, "group", handles.data()) == FARANDOLE_OK);
+  // Its own stream does not wait yet.
+  while (farandole_wait_each(&handles[kGroup - 1], 1, device->other_stream(), 1000) == 0) {
+  }
+  handles[kGroup] = device->Sum("by itself", *tensors[kGroup], count);
+  while (farandole_wait_each(&handles[kGroup], 1, device->other_stream(), 1000) == 0) {
+  }
+  EXPECT(device->WaitOnStreamForEach(handles) == 2);
   std::vector<int64_t> left = handles;
-  EXPECT(farandole_release_each(left.data(), kTensors) == kTensors);
+  EXPECT(farandole_release_each(left.data(), kGroup + 1) == kGroup + 1);
   EXPECT(left == handles);
   device->OpenGate();
-  for (int64_t handle : handles) EXPECT(frameworks::WaitFor(handle) == FARANDOLE_OK);
-  EXPECT(farandole_release_each(left.data(), kTensors) == 0);
+  // Read on the stream that waits.
   for (auto& tensor : tensors) EXPECT(tensor->Read() == Bytes(std::vector<float>(count, SumOfRanks())));
+  for (int64_t handle : handles) EXPECT(frameworks::WaitFor(handle) == FARANDOLE_OK);
+  EXPECT(farandole_release_each(left.data(), kGroup + 1) == 0);
+}
+
+// Done, failed, and not done: the last two are left.
+void Left(DeviceRank* device) {
+  const FakeTensor tensor = device->Tensor(std::vector<float>(100, 1.f));
+  std::vector<int64_t> handles;
+  for (const char* name : {"done", "also done"}) {
+    handles.push_back(device->Sum(name, tensor, 100));
+    EXPECT(frameworks::WaitFor(handles.back()) == FARANDOLE_OK);
+  }
+  if (size > 1) {
+    handles.insert(handles.begin() + 1, device->Sum("mismatched", tensor, 100 - (rank == 0)));
+    EXPECT(frameworks::WaitFor(handles[1]) == FARANDOLE_MISMATCH);
+  }
+  device->CloseGate();
+  handles.insert(handles.begin() + 1, device->Sum("not done", tensor, 100));
+  const std::vector<int64_t> expected(handles.begin() + 1, handles.begin() + (size > 1 ? 3 : 2));
+  EXPECT(device->WaitOnStream(handles[1]) == FARANDOLE_OK);
+  EXPECT(farandole_wait_each(handles.data(), static_cast<int>(handles.size()), nullptr, 0) == (size > 1 ? 2 : 3));
+  std::vector<int64_t> left = handles;
+  left.resize(farandole_release_each(left.data(), static_cast<int>(left.size())));
+  EXPECT(left == expected);
+  device->OpenGate();
+  EXPECT(frameworks::WaitFor(left[0]) == FARANDOLE_OK);
+  for (int64_t handle : left) EXPECT(farandole_release(handle) == FARANDOLE_OK);
 }
 
 // Long enough to be replayed. Nothing synchronises the host with the device.
@@ -401,7 +437,8 @@ int Main(const std::string& mode, const char* file) {
     EXPECT(frameworks::InitNow() == FARANDOLE_OK);
     if (mode == "ahead") {
       Ahead(&device);
-      Group(&device);
+      Each(&device);
+      Left(&device);
       Later(&device);
     } else if (mode == "sets") {
       Sets(&device);

@@ -20,6 +20,7 @@ from fake_devices import ALL, SUM, Array, Here, collectives  # noqa: E402
 
 from farandole import process_sets  # noqa: E402
 from farandole.core import handles  # noqa: E402
+from farandole.exceptions import TensorMismatchError  # noqa: E402
 from farandole.library import gpus  # noqa: E402
 from farandole.process import basics  # noqa: E402
 from farandole.session import init  # noqa: E402
@@ -133,6 +134,51 @@ def case_a_device_of_each_process_set() -> None:
             handles.synchronize(handle)
             with Here.on_device(device):
                 assert array.tolist() == [sum(range(members_size)), step * members_size]
+    if some is not None:
+        process_sets.remove_process_set(some)
+
+
+def submitted_in_order(step: int, some: process_sets.ProcessSet | None) -> list[tuple[int, Array, Here, float]]:
+    """Handle, array, place and sum of each; some on another device. Those of sum -1 fail."""
+    begun = []
+    for i in range(8):
+        device = int(i % 3 == 2)
+        members = some if device else ALL
+        if members is None or not members.included():
+            continue
+        fails = size > 1 and i == 4
+        with Here.on_device(device):
+            array = Array.of([float(rank + i + step)] * (1000 + (fails and rank == 0)))
+            handle, (*_, place), _ = collectives.allreduce(array, True, f"in order {i}", SUM, 1.0, 1.0, members)
+        total = sum(range(members.size())) + members.size() * (i + step)
+        begun.append((handle, array, place, -1.0 if fails else total))
+    return begun
+
+
+def case_waits_in_order() -> None:
+    """What is read on the stream of each device that waits comes behind the result, and memory that comes from another
+    stream lives until the device is done with it. All others are there, though one fails."""
+    some = process_sets.add_process_set(list(range(size - 1))) if size > 1 else None
+    own, others = Here.streams[:], [fake_devices.driver.stream(device) for device in range(fake_devices.DEVICES)]
+    for step in range(20):
+        begun = submitted_in_order(step, some)
+        Here.streams[:] = others if step % 2 else own
+        ahead = handles.InOrder((handle, place) for handle, _, place, _ in begun)
+        while begun:
+            handle, array, place, total = begun.pop(0)
+            with Here.on_device(place.device):
+                try:
+                    ahead.wait(handle, (array, place))
+                except TensorMismatchError:
+                    assert total < 0
+                    continue
+                ahead.release(handle, (array, place))
+                if begun or not step % 2:
+                    assert array.tolist() == [total] * 1000, (step, total)
+        ahead.end()
+        Here.streams[:] = own
+    handles.settle()
+    assert not handles._enqueued
     if some is not None:
         process_sets.remove_process_set(some)
 

@@ -211,15 +211,18 @@ class InOrder:
             run.append(handle)
         self._runs = {device: (c_int64 * len(run))(*run) for device, run in runs.items()}
         self._ready: set[int] = set()  # need not be waited for
-        self._waited: list[tuple[int, tuple[Any, ...]]] = []
+        self._released: list[int] = []  # in host memory
+        self._enqueued = 0
 
     def wait(self, handle: int, tensors: tuple[Any, ...]) -> None:
         """As the function `wait`; those of the device that follow, and are there as well, with the same call."""
         if handle in self._ready:
             return
-        device, first = self._position[handle]
-        run = self._runs[device]
-        stream = 0 if device is None else tensors[-1].current_stream()
+        at = self._position.get(handle)
+        if at is None:
+            return wait(handle, tensors)
+        run, first = self._runs[at[0]], at[1]
+        stream = 0 if at[0] is None else tensors[-1].current_stream()
         address = ctypes.addressof(run) + first * ctypes.sizeof(c_int64)
         count = abi.load().wait_each(address, len(run) - first, stream, abi.SLICE_MS)
         if count > 0:
@@ -228,23 +231,20 @@ class InOrder:
             wait(handle, tensors)
 
     def release(self, handle: int, tensors: tuple[Any, ...]) -> None:
-        """At the `end`, as the function `release`."""
-        self._waited.append((handle, tensors))
+        """As the function `release`, but that the library forgets it at the `end`."""
+        place = tensors[-1] if tensors else None
+        if isinstance(place, OnDevice):
+            with _lock:
+                _keep_enqueued(handle, tensors, place)
+            self._enqueued += 1
+        else:
+            self._released.append(handle)
 
     def end(self) -> None:
-        """Releases what was waited for."""
-        waited, self._waited = dict(self._waited), []
-        done = []
-        with _lock:
-            for handle, tensors in waited.items():
-                place = tensors[-1] if tensors else None
-                if isinstance(place, OnDevice):
-                    _keep_enqueued(handle, tensors, place)
-                else:
-                    done.append(handle)
-            if len(done) < len(waited):
-                _end_done(2 * len(waited))
-        _abandoned.extend(((handle,), waited[handle]) for handle in _release_each(done))
+        """Has the library forget what was released."""
+        if self._enqueued:
+            _end_done(2 * self._enqueued)
+        _abandoned.extend(((handle,), ()) for handle in _release_each(self._released))
 
 
 def _release_each(handles: Sequence[int]) -> Sequence[int]:
@@ -279,7 +279,8 @@ def _end_if_done(handle: int, library: Any) -> bool:
         code = library.wait(handle, 0)
         if code == abi.PENDING:
             return False
-        if code < 0 and _failed is None:
+        # A signal may have come between the library's forgetting and ours.
+        if code < 0 and code != abi.INVALID_ARGUMENT and _failed is None:
             _failed = (code, library.error_text())
         library.release(handle)
         del _enqueued[handle]
