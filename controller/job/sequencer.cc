@@ -140,7 +140,7 @@ absl::Status Sequencer::AnnounceBeside(const ready::Negotiator::Teller& teller, 
     if (!given_up.ok()) return given_up;
   }
   negotiator_.Announce({{teller}}, {request}, {}, now, actions);
-  if (request.signature.op != OpKind::kJoin || !negotiator_.joined().Contains(teller.rank)) return absl::OkStatus();
+  if (request.signature.op != OpKind::kJoin || !negotiator_.inside().Contains(teller.rank)) return absl::OkStatus();
   return GiveUp(replay_.Joined(teller.rank), absl::StrCat(who, " has joined"), now, actions);
 }
 
@@ -170,8 +170,6 @@ absl::Status Sequencer::OnLeave(Rank rank, TimePoint now, Actions* actions) {
   roster_->MarkLeft(rank);
   outbox_.Part(rank);
   actions->Because(absl::StrCat(Who(rank), " left"));
-  // All joins end with an error.
-  for (Rank joined : negotiator_.joined().ToVector()) replay_.NotJoined(joined);
   negotiator_.Leave(rank);
   return absl::OkStatus();
 }
@@ -256,7 +254,7 @@ absl::Status Sequencer::Send(TimePoint now, Actions* actions) {
     do {
       if (outbox_.SendQueue(replay_.phase(), held, actions) > 0) replay_.Interrupted();
       sent = SendBatches(now, actions) || sent;
-    } while (replay_.begun().empty() && negotiator_.EndJoin());
+    } while (EndJoins());
     if (outbox_.queue_empty()) {
       const uint64_t last = outbox_.log().last();
       for (uint32_t removed : negotiator_.Sent(last, outbox_.log().stable())) set_removed_(removed, last);
@@ -281,6 +279,13 @@ absl::Status Sequencer::FullError() const {
       absl::StrCat("its members have announced more than ", negotiator_.bytes_max() >> 20, " MiB of requests; ",
                    Who(most), " has the most, ", negotiator_.OpenCount(most),
                    " open requests; look for asynchronous operations that are never synchronized"));
+}
+
+// True if there is something to send now.
+bool Sequencer::EndJoins() {
+  const RankSet ended = negotiator_.EndJoinsOfLeave();
+  for (Rank rank : ended.ToVector()) replay_.NotJoined(rank);
+  return !ended.empty() || (replay_.begun().empty() && negotiator_.EndJoin());
 }
 
 // True if one was sent.

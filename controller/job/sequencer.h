@@ -88,6 +88,7 @@ class Sequencer {
   void Withdraw(uint32_t process_set, const std::string& reason, TimePoint now, Actions* actions);
   bool KeepsOthersWaiting(const std::vector<Rank>& lacking) const;
   absl::Status FullError() const;
+  bool EndJoins();
   bool SendBatches(TimePoint now, Actions* actions);
   void TryReplay(Actions* actions);
   std::string LeftText(const std::vector<Rank>& left) const;

@@ -50,7 +50,7 @@ void Batcher::Add(uint32_t process_set, std::vector<ReadyTensor> unit, TimePoint
     lane->window_open = !lane->alone && rules_.window_ms > 0;
     lane->since = now;
   }
-  Unit added{next_sequence_++, std::numeric_limits<int32_t>::min(), 0, std::move(unit)};
+  Unit added{next_unit_++, std::numeric_limits<int32_t>::min(), 0, std::move(unit)};
   for (const ReadyTensor& tensor : added.tensors) {
     added.priority = std::max(added.priority, tensor.signature.priority);
     added.bytes = Plus(added.bytes, BytesOf(tensor.signature));
@@ -82,7 +82,7 @@ Batcher::Lane* Batcher::FirstLane(const std::function<bool(uint32_t)>& held) {
   for (Lane& lane : lanes_) {
     if (held(lane.process_set) || !MayGoOut(lane)) continue;
     const Unit& unit = lane.queue.front();
-    const auto rank = [](const Unit& u) { return std::make_pair(-int64_t{u.priority}, u.sequence); };
+    const auto rank = [](const Unit& u) { return std::make_pair(-int64_t{u.priority}, u.number); };
     if (first == nullptr || rank(unit) < rank(first->queue.front())) first = &lane;
   }
   return first;
@@ -155,6 +155,13 @@ std::vector<OpenWait> Batcher::Waits(size_t max) const {
 
 bool Batcher::Empty(uint32_t process_set) const {
   return std::none_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) { return lane.process_set == process_set; });
+}
+
+bool Batcher::AnyBefore(uint64_t number, uint32_t process_set) const {
+  return std::any_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
+    return lane.process_set == process_set &&
+           std::any_of(lane.queue.begin(), lane.queue.end(), [&](const Unit& unit) { return unit.number < number; });
+  });
 }
 
 }  // namespace farandole::controller::ready

@@ -60,10 +60,14 @@ class Batcher {
   std::vector<OpenWait> Waits(size_t max) const;
   // Nothing of this set waits.
   bool Empty(uint32_t process_set) const;
+  // Units that come from now on have this number or a greater one.
+  uint64_t next_unit() const { return next_unit_; }
+  // A unit of this set with a number below this one waits.
+  bool AnyBefore(uint64_t number, uint32_t process_set) const;
 
  private:
   struct Unit {
-    uint64_t sequence;
+    uint64_t number;
     int32_t priority;
     int64_t bytes;
     std::vector<ReadyTensor> tensors;
@@ -86,7 +90,7 @@ class Batcher {
   const Rules rules_;
   std::vector<Lane> lanes_;
   std::map<uint32_t, std::deque<uint64_t>> out_;
-  uint64_t next_sequence_ = 0;
+  uint64_t next_unit_ = 0;
 };
 
 }  // namespace farandole::controller::ready

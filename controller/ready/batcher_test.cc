@@ -226,5 +226,20 @@ TEST(BatcherTest, ForgetsWhatWaits) {
   EXPECT_THAT(Next(&b), IsEmpty());
 }
 
+TEST(BatcherTest, KnowsWhatWaitsSinceBefore) {
+  Batcher b({0});
+  Add(&b, Tensor("old", 4), 1);
+  const uint64_t next = b.next_unit();
+  Add(&b, Tensor("first", 4, OpKind::kAllreduce, 1), 1);
+  Add(&b, Tensor("other", 4), 2);
+  const auto waits = [&](uint32_t set) { return b.AnyBefore(next, set); };
+  EXPECT_TRUE(waits(1));
+  EXPECT_FALSE(waits(2));
+  EXPECT_THAT(Next(&b), ElementsAre("first"));
+  EXPECT_TRUE(waits(1));
+  EXPECT_THAT(Next(&b), ElementsAre("old"));
+  EXPECT_FALSE(waits(1));
+}
+
 }  // namespace
 }  // namespace farandole::controller::ready

@@ -137,6 +137,14 @@ bool Negotiator::Resolve(const Teller& teller, const std::vector<CachedRequests>
 
 void Negotiator::AnnounceOne(const std::vector<Rank>& who, const Request& request,
                              const std::vector<int64_t>* known_dims, TimePoint now, Actions* actions) {
+  if (zeros_end_ && request.signature.op == OpKind::kJoin && request.signature.process_set == 0) {
+    // Who is still to add zeros says its join again. Others end at once.
+    std::vector<Rank> again, others;
+    for (Rank rank : who) (zeros_end_->ranks.Contains(rank) ? again : others).push_back(rank);
+    if (!again.empty()) Join(again, request, now, actions);
+    if (!others.empty()) SetFor(others, request);
+    return;
+  }
   const SetMembers* set = SetFor(who, request);
   if (set == nullptr) return;
   if (request.signature.op == OpKind::kJoin) return Join(who, request, now, actions);
@@ -157,8 +165,8 @@ void Negotiator::Enter(const SetMembers& set, const std::vector<Rank>& who, cons
                        const std::vector<int64_t>* known_dims, TimePoint now, Actions* actions) {
   if (!request.signature.group.empty() && groups_.some_failed()) {
     RankSet late = SetOf(who);
-    if (const auto text = groups_.Late(set.id(), request.signature.group, request.name, &late)) {
-      Refuse(set.id(), request.name, ErrorKind::kMismatch, *text, late.ToVector());
+    if (const auto why = groups_.Late(set.id(), request.signature.group, request.name, &late)) {
+      Refuse(set.id(), request.name, why->kind, why->text, late.ToVector());
       std::vector<Rank> others;
       for (Rank rank : who) {
         if (!late.Contains(rank)) others.push_back(rank);
@@ -250,10 +258,52 @@ void Negotiator::Leave(Rank rank) {
                    std::move(abandoned.ranks));
   }
   joins_.TakeBack(rank);
+  if (zeros_end_) zeros_end_->ranks.Remove(rank);
+  if (!joined().empty()) EndZeros();
+}
+
+void Negotiator::EndZeros() {
+  const RankSet zeros = joined();
+  for (const RequestGroups::Waiting& group : groups_.AllWaiting()) {
+    // Its other requests would come when the joins have ended.
+    RequestGroups::Part part;
+    bool has_zeros = false;
+    for (const std::string& name : group.names) {
+      const RankSet& announced = table_.Find(group.set->id(), name)->announced;
+      has_zeros = has_zeros || zeros.CountIn(group.set->set(), announced) > 0;
+      for (Rank rank : announced.ToVector()) part[rank] = group.size;
+    }
+    if (!has_zeros) continue;
+    for (Rank rank : Present(*group.set).ToVector()) part[rank] = group.size;
+    Fail(*group.set, group.names[0], {{group.name, part}},
+         {ErrorKind::kLeft, absl::StrCat("group ", group.name, " is not complete, and ", RankText(zeros.ToVector()),
+                                         " can add no more zeros: ", LeftIn(*sets_.Find(0)))});
+  }
+  zeros_end_ = ZerosEnd{zeros, batcher_.next_unit()};
+}
+
+RankSet Negotiator::JoinsEndBehind() const {
+  RankSet behind;
+  if (!zeros_end_) return behind;
+  const RankSet& ranks = zeros_end_->ranks;
+  for (const auto& [id, set] : sets_.all()) {
+    if (ranks.Intersects(set->set()) && batcher_.AnyBefore(zeros_end_->unit, id)) behind.AddAll(set->set());
+  }
+  outbox_->ForEachQueued([&](const ItemBody&, const RankSet* to) {
+    if (to == nullptr || to->Intersects(ranks)) behind.AddAll(to == nullptr ? RankSet::All(size_) : *to);
+  });
+  return behind;
+}
+
+RankSet Negotiator::EndJoinsOfLeave() {
+  if (!zeros_end_ || !JoinsEndBehind().empty()) return {};
   for (const auto& [name, ranks] : joins_.names()) {
     outbox_->Queue(ErrorItem{0, {name}, ErrorKind::kLeft, LeftIn(*sets_.Find(0))}, ranks);
   }
   joins_.Reset();
+  const RankSet ranks = zeros_end_->ranks;
+  zeros_end_.reset();
+  return ranks;
 }
 
 void Negotiator::Clear() {
@@ -261,6 +311,7 @@ void Negotiator::Clear() {
   joins_.Reset();
   groups_.Drop([](uint32_t) { return true; });
   batcher_.Clear();
+  zeros_end_.reset();
 }
 
 // ---- what follows from it
@@ -275,11 +326,11 @@ bool Negotiator::Complete(const Entry& entry) const {
 void Negotiator::Finish(const std::string& name, Entry* entry, TimePoint now, Actions* actions) {
   const SetMembers& set = *entry->set;
   const Signature& common = entry->common;
-  auto mismatch = FindMismatch({name, common, entry->deviations, entry->announced, set, joined()});
+  auto mismatch = FindMismatch({name, common, entry->deviations, entry->announced, set});
   if (!mismatch) mismatch = CheckRows(name, *entry);
   if (mismatch) {
     actions->Because(*mismatch);
-    return Fail(set, name, GroupsOf(*entry), *mismatch);
+    return Fail(set, name, GroupsOf(*entry), {ErrorKind::kMismatch, *mismatch});
   }
   const Signature signature = common;
   switch (signature.op) {
@@ -314,28 +365,28 @@ void Negotiator::FinishTensor(const std::string& name, Entry* entry, TimePoint n
   } else if (outcome.verdict == RequestGroups::Verdict::kFailed) {
     RequestGroups::Part all;
     for (Rank rank : Present(set).ToVector()) all[rank] = size;
-    Fail(set, name, {{group, all}}, outcome.text);
+    Fail(set, name, {{group, all}}, {ErrorKind::kMismatch, std::move(outcome.text)});
   }
 }
 
 void Negotiator::Fail(const SetMembers& set, const std::string& name, const RequestGroups::Parts& groups,
-                      const std::string& text) {
+                      const RequestGroups::Reason& reason) {
   std::vector<std::string> names;
   const RankSet present = Present(set);
   RequestGroups::Parts parts = groups;
   for (auto& [group, part] : parts) {
-    for (std::string& ready : groups_.Fail(set.id(), group, present, &part, name, text))
+    for (std::string& ready : groups_.Fail(set.id(), group, present, &part, name, reason))
       names.push_back(std::move(ready));
   }
-  names.push_back(name);
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   for (const std::string& each : names) table_.Erase(set.id(), each);
-  AnswerError(set, std::move(names), text);
+  outbox_->Queue(ErrorItem{set.id(), std::move(names), reason.kind, reason.text}, To(set));
   for (const auto& [group, part] : parts) {
     RankSet ranks;
     for (const auto& [rank, size] : part) ranks.Add(rank);
     for (AnnouncementTable::Abandoned& rest : table_.Withdraw(set.id(), group, ranks)) {
       groups_.Ended(set.id(), group, rest.names, rest.ranks);
-      outbox_->Queue(ErrorItem{set.id(), std::move(rest.names), ErrorKind::kMismatch, text}, std::move(rest.ranks));
+      outbox_->Queue(ErrorItem{set.id(), std::move(rest.names), reason.kind, reason.text}, std::move(rest.ranks));
     }
   }
 }
@@ -400,7 +451,7 @@ bool Negotiator::NextBatch(uint64_t index, uint64_t stable, TimePoint now, const
   dispatch->batch.process_set = id;
   dispatch->batch.entries.clear();
   dispatch->executed.clear();
-  const bool some_joined = joined().Intersects(dispatch->set->set());
+  const bool some_joined = inside().Intersects(dispatch->set->set());
   for (ReadyTensor& tensor : ready) {
     table_.Erase(id, tensor.name);
     Request request{std::move(tensor.name), std::move(tensor.signature)};
@@ -424,11 +475,10 @@ bool Negotiator::NextBatch(uint64_t index, uint64_t stable, TimePoint now, const
 
 bool Negotiator::EndJoin() {
   if (joined().count() < size_ || !outbox_->queue_empty() || !batcher_.empty()) return false;
-  const auto incomplete = groups_.TakeAll();
-  for (const auto& [id, name] : incomplete) {
-    table_.Erase(id, name);
-    AnswerError(*sets_.Find(id), {name},
-                absl::StrCat(name, " belongs to a group that is not complete, and all ranks have joined"));
+  const std::vector<RequestGroups::Waiting> incomplete = groups_.AllWaiting();
+  for (const RequestGroups::Waiting& group : incomplete) {
+    Fail(*group.set, group.names[0], {{group.name, {}}},
+         {ErrorKind::kMismatch, absl::StrCat("group ", group.name, " is not complete, and all ranks have joined")});
   }
   if (!incomplete.empty()) return true;
   outbox_->Queue(JoinDone{joins_.last()}, absl::nullopt);
@@ -505,6 +555,16 @@ std::vector<OpenWait> Negotiator::Waits(size_t max) const {
 std::vector<OpenWait> Negotiator::Ready(size_t max) const {
   std::vector<OpenWait> waits = batcher_.Waits(max);
   for (OpenWait& wait : waits) wait.ready = sets_.Find(wait.process_set)->set();
+  if (zeros_end_) {
+    for (const auto& [name, ranks] : joins_.names()) {
+      if (waits.size() >= max) break;
+      OpenWait wait;
+      wait.kind = WaitKind::kJoin;
+      wait.name = name;
+      wait.ready = ranks;
+      waits.push_back(std::move(wait));
+    }
+  }
   outbox_->ForEachQueued([&](const ItemBody& body, const RankSet* to) {
     const std::string* const name = AnsweredBy(body);
     if (name == nullptr || waits.size() >= max) return;

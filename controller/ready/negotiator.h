@@ -54,7 +54,7 @@ class Negotiator {
   bool Resolve(const Teller& teller, const std::vector<CachedRequests>& cached, std::vector<Request>* requests) const;
   // What `rank` has announced and does not list is no longer announced by it, unless it is ready.
   void Retain(Rank rank, const std::vector<Request>& requests);
-  // Requests in all process sets of `rank` end with an error, now and from now on.
+  // Requests in all process sets of `rank` end with an error, now and from now on; joins with EndJoinsOfLeave().
   void Leave(Rank rank);
   // All announcements, joins among them, are void: a Replay or a Resume has its index in the log.
   void Clear();
@@ -70,6 +70,9 @@ class Negotiator {
   // Call when nothing is left to send and nobody is busy: ends a join() that all ranks are in. True if there is
   // something to send now.
   bool EndJoin();
+  // Ends the joins of these ranks with an error, as a rank has left, once nothing is ready with their zeros, or waits,
+  // that has to come before.
+  RankSet EndJoinsOfLeave();
   // `rank` has executed all items up to here.
   void Completed(Rank rank, uint64_t through);
   // The outbox is empty: removals of process sets have their indices up to here, and all have received up to `stable`.
@@ -80,7 +83,12 @@ class Negotiator {
   // As a restarted controller learns them from the members; `removals`: id and index of those that are gone.
   void RestoreSets(const std::vector<ProcessSet>& sets, const std::map<uint32_t, uint64_t>& removals);
   const ProcessSets& sets() const { return sets_; }
-  const RankSet& joined() const { return joins_.ranks(); }
+  // Whose zeros make ready what others announce: who is inside join(), until a rank leaves.
+  const RankSet& joined() const { return zeros_end_ ? none_ : joins_.ranks(); }
+  // Who adds zeros to what is sent: who is inside join().
+  const RankSet& inside() const { return zeros_end_ ? zeros_end_->ranks : joins_.ranks(); }
+  // Whom that concerns which goes out before the joins end that a leaver has ended.
+  RankSet JoinsEndBehind() const;
   // The name that slot `slot` had for whoever had received everything up to item `index`; "" if none.
   std::string NameIn(uint32_t process_set, uint32_t slot, uint64_t index) const;
   // True if this period has all that is announced, with the same signatures.
@@ -90,7 +98,7 @@ class Negotiator {
   // What is announced takes all the memory that it may, bytes_max(), and something was not taken.
   bool full() const { return table_.full(); }
   size_t bytes_max() const { return table_.bytes_max(); }
-  uint32_t OpenCount(Rank rank) const { return table_.OpenCount(rank) + (joined().Contains(rank) ? 1 : 0); }
+  uint32_t OpenCount(Rank rank) const { return table_.OpenCount(rank) + (joins_.ranks().Contains(rank) ? 1 : 0); }
   // What is announced and not ready.
   std::vector<OpenWait> Waits(size_t max) const;
   // What is ready, or answered, and has no place in the log yet: nobody is missing. `since` is not known of all.
@@ -119,6 +127,8 @@ class Negotiator {
               const std::vector<Rank>& ranks);
   void SendRefusals();
   void Join(const std::vector<Rank>& who, const Request& request, TimePoint now, Actions* actions);
+  // No further zeros of who has joined: a rank has left.
+  void EndZeros();
 
   bool Complete(const Entry& entry) const;
   // The entry is complete.
@@ -126,7 +136,7 @@ class Negotiator {
   void FinishTensor(const std::string& name, Entry* entry, TimePoint now);
   // Ends with an error, and with it the rest of the groups that the ranks have put it into.
   void Fail(const SetMembers& set, const std::string& name, const RequestGroups::Parts& groups,
-            const std::string& text);
+            const RequestGroups::Reason& reason);
   void AnswerError(const SetMembers& set, std::vector<std::string> names, const std::string& text);
   void AddSet(const std::string& name, const Signature& signature);
   void RemoveSet(const std::string& name, const Signature& signature);
@@ -146,6 +156,14 @@ class Negotiator {
   JoinState joins_;
   RequestGroups groups_;
   Batcher batcher_;
+  // Once a rank has left while others had joined: whose zeros may be in units with smaller numbers. Their joins end
+  // when these are sent.
+  struct ZerosEnd {
+    RankSet ranks;
+    uint64_t unit;
+  };
+  absl::optional<ZerosEnd> zeros_end_;
+  const RankSet none_;
   // Of a process set that was removed it stays until its id has a new bearer: some may still announce by it.
   std::map<uint32_t, SignatureCache> caches_;
   RankSet left_;

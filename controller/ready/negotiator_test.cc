@@ -52,6 +52,7 @@ class NegotiatorTest : public ::testing::Test {
       return entries;
     negotiator_->Completed(Rank(0), index_);
     for (const BatchEntry& entry : dispatch.batch.entries) {
+      signatures_ = entry.signature.op != OpKind::kUnspecified;
       entries.push_back(entry.name + "@" + std::to_string(entry.slot));
     }
     for (const Request& request : dispatch.executed) executed_.push_back(request.name);
@@ -65,6 +66,7 @@ class NegotiatorTest : public ::testing::Test {
   uint64_t index_ = 0;
   std::vector<std::string> executed_;
   std::vector<Rank> last_;
+  bool signatures_ = false;  // in the last batch
 };
 
 TEST_F(NegotiatorTest, OneAnnouncementOfSeveralCountsForEach) {
@@ -143,6 +145,54 @@ TEST_F(NegotiatorTest, ClearMakesEverythingVoid) {
   EXPECT_THAT(Next(), ElementsAre());
   EXPECT_EQ(negotiator_->OpenCount(Rank(0)), 0u);
   EXPECT_TRUE(negotiator_->joined().empty());
+}
+
+TEST_F(NegotiatorTest, JoinsThatALeaverEndsEndBehindWhatHasTheirZeros) {
+  negotiator_->RestoreSets({{1, {Rank(0), Rank(1)}}}, {});
+  Request join = Tensor("join");
+  join.signature.op = OpKind::kJoin;
+  Say({{Rank(1), 0}}, {join});
+  Say({{Rank(0), 0}}, {Tensor("x", 4, 1)});
+  negotiator_->Leave(Rank(2));
+  EXPECT_TRUE(negotiator_->joined().empty());
+  EXPECT_EQ(negotiator_->JoinsEndBehind().count(), 2);
+  EXPECT_TRUE(negotiator_->EndJoinsOfLeave().empty());
+  EXPECT_EQ(negotiator_->Ready(10).size(), 2u) << "x, and the join";
+  // It says so again, after its connection was lost.
+  negotiator_->Retain(Rank(1), {join});
+  Say({{Rank(1), 0}}, {join});
+  EXPECT_EQ(negotiator_->OpenCount(Rank(1)), 1u);
+  EXPECT_TRUE(outbox_.queue_empty());
+  // Nobody needs the zeros of one that joins now. Its requests wait for the first one's own.
+  Say({{Rank(0), 0}}, {Tensor("y", 4, 1), join});
+  EXPECT_EQ(outbox_.QueuedFor(Rank(0)), 1u);
+
+  EXPECT_THAT(Next(), ElementsAre("x@1"));
+  EXPECT_TRUE(signatures_) << "rank 1 adds zeros like these";
+  EXPECT_THAT(negotiator_->EndJoinsOfLeave().ToVector(), ElementsAre(Rank(1)));
+  EXPECT_EQ(outbox_.QueuedFor(Rank(0)), 1u);
+  EXPECT_EQ(outbox_.QueuedFor(Rank(1)), 1u);
+  EXPECT_EQ(negotiator_->OpenCount(Rank(1)), 0u);
+  EXPECT_TRUE(negotiator_->EndJoinsOfLeave().empty());
+  EXPECT_THAT(Next(), ElementsAre());
+  Say({{Rank(1), 0}}, {Tensor("y", 4, 1), join});
+  EXPECT_EQ(outbox_.QueuedFor(Rank(1)), 2u);
+  EXPECT_THAT(Next(), ElementsAre("y@2"));
+  EXPECT_FALSE(signatures_);
+}
+
+TEST_F(NegotiatorTest, JoinsThatALeaverEndsEndBehindErrorsForThem) {
+  negotiator_->RestoreSets({{1, {Rank(0), Rank(1)}}}, {});
+  Request join = Tensor("join");
+  join.signature.op = OpKind::kJoin;
+  Say({{Rank(1), 0}}, {join});
+  Request gather = Tensor("rows", 4, 1);
+  gather.signature.op = OpKind::kAllgather;
+  Say({{Rank(0), 0}}, {gather});
+  negotiator_->Leave(Rank(2));
+  EXPECT_TRUE(negotiator_->EndJoinsOfLeave().empty()) << "that of rank 0's rows goes to rank 1 as well";
+  outbox_.ClearQueue();
+  EXPECT_FALSE(negotiator_->EndJoinsOfLeave().empty());
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ RequestGroups::Outcome RequestGroups::Add(const SetMembers& set, ReadyTensor ten
 // ---- when one cannot be executed
 
 std::vector<std::string> RequestGroups::Fail(uint32_t process_set, const std::string& group, const RankSet& present,
-                                             Part* part, const std::string& name, const std::string& text) {
+                                             Part* part, const std::string& name, const Reason& reason) {
   const Key key(process_set, group);
   RankSet here;
   for (const auto& each : *part) here.Add(each.first);
@@ -47,13 +47,13 @@ std::vector<std::string> RequestGroups::Fail(uint32_t process_set, const std::st
   }
   if (failed_.empty()) failed_bytes_ = 0;
   Rests& rests = failed_[key];
-  const auto why = std::make_shared<const std::string>(text);
+  const auto why = std::make_shared<const Reason>(reason);
   RankSet all;
   for (const auto& [rank, size] : *part) {
     rests[rank] = {why, size, {}};
     all.Add(rank);
   }
-  failed_bytes_ += sizeof(Key) + sizeof(Rests) + group.size() + text.size() + part->size() * 2 * sizeof(Rest);
+  failed_bytes_ += sizeof(Key) + sizeof(Rests) + group.size() + reason.text.size() + part->size() * 2 * sizeof(Rest);
   Ended(process_set, group, names, all);
   Ended(process_set, group, {name}, here);
   return names;
@@ -75,12 +75,12 @@ void RequestGroups::Ended(uint32_t process_set, const std::string& group, const 
   if (failed_bytes_ > kFailedBytesMax) failed_.clear();
 }
 
-absl::optional<std::string> RequestGroups::Late(uint32_t process_set, const std::string& group, const std::string& name,
-                                                RankSet* ranks) {
+absl::optional<RequestGroups::Reason> RequestGroups::Late(uint32_t process_set, const std::string& group,
+                                                          const std::string& name, RankSet* ranks) {
   const auto it = failed_.find(Key(process_set, group));
   if (it == failed_.end()) return absl::nullopt;
   const uint64_t hash = absl::Hash<std::string>()(name);
-  std::shared_ptr<const std::string> text;
+  std::shared_ptr<const Reason> why;
   RankSet late;
   for (Rank rank : ranks->ToVector()) {
     const auto rest = it->second.find(rank);
@@ -88,27 +88,27 @@ absl::optional<std::string> RequestGroups::Late(uint32_t process_set, const std:
     if (rest->second.told.contains(hash)) {
       // One that it was told of is there again: this is another use of the group's name.
       it->second.erase(rest);
-    } else if (text == nullptr || text == rest->second.text) {
-      text = rest->second.text;
+    } else if (why == nullptr || why == rest->second.why) {
+      why = rest->second.why;
       late.Add(rank);
     }
   }
   *ranks = late;
   if (it->second.empty()) failed_.erase(it);
-  if (text == nullptr) return absl::nullopt;
+  if (why == nullptr) return absl::nullopt;
   Ended(process_set, group, {name}, late);
-  return *text;
+  return *why;
 }
 
 // ---- the rest
 
-std::vector<std::pair<uint32_t, std::string>> RequestGroups::TakeAll() {
-  std::vector<std::pair<uint32_t, std::string>> names;
-  for (auto& [key, group] : groups_) {
-    for (ReadyTensor& ready : group.ready) names.emplace_back(key.first, std::move(ready.name));
+std::vector<RequestGroups::Waiting> RequestGroups::AllWaiting() const {
+  std::vector<Waiting> all;
+  for (const auto& [key, group] : groups_) {
+    all.push_back({group.set, key.second, group.size, {}});
+    for (const ReadyTensor& ready : group.ready) all.back().names.push_back(ready.name);
   }
-  groups_.clear();
-  return names;
+  return all;
 }
 
 void RequestGroups::Drop(const std::function<bool(uint32_t)>& which) {

@@ -16,6 +16,7 @@
 #include "controller/types/open_wait.h"
 #include "controller/types/rank_set.h"
 #include "controller/types/ready_tensor.h"
+#include "proto/messages.h"
 #include "proto/types.h"
 
 namespace farandole::controller::ready {
@@ -37,24 +38,34 @@ class RequestGroups {
   // `tensor.signature` names the group.
   Outcome Add(const SetMembers& set, ReadyTensor tensor, TimePoint now);
 
+  struct Reason {
+    ErrorKind kind = ErrorKind::kMismatch;
+    std::string text;
+  };
   // The ranks that put a request into a group, and how many requests that has according to each.
   using Part = std::map<Rank, uint32_t>;
   using Parts = std::map<std::string, Part>;  // by the name of the group
-  // The request `name` of this group ends with `text` on these ranks. Answers which of its requests were ready: they
-  // end, too, and as all who take part have put them there, the group fails on all `present`: `part` has them then.
+  // The request `name` of this group ends for this reason on these ranks. Answers which of its requests were ready:
+  // they end, too, and as all who take part have put them there, the group fails on all `present`: `part` has them
+  // then.
   std::vector<std::string> Fail(uint32_t process_set, const std::string& group, const RankSet& present, Part* part,
-                                const std::string& name, const std::string& text);
+                                const std::string& name, const Reason& reason);
   // These of a failed group have ended on `ranks`, too.
   void Ended(uint32_t process_set, const std::string& group, const std::vector<std::string>& names,
              const RankSet& ranks);
   // `ranks` submit `name` of this group. Nullopt: nothing that concerns any of them has failed. Otherwise why, and
   // `ranks` keeps those whose request ends for that.
-  absl::optional<std::string> Late(uint32_t process_set, const std::string& group, const std::string& name,
-                                   RankSet* ranks);
+  absl::optional<Reason> Late(uint32_t process_set, const std::string& group, const std::string& name, RankSet* ranks);
   bool some_failed() const { return !failed_.empty(); }
 
-  // No group can be completed any more: all names that wait, with their process sets.
-  std::vector<std::pair<uint32_t, std::string>> TakeAll();
+  // A group that is not complete, and which of its requests are ready: one at least.
+  struct Waiting {
+    const SetMembers* set = nullptr;
+    std::string name;
+    uint32_t size = 0;
+    std::vector<std::string> names;
+  };
+  std::vector<Waiting> AllWaiting() const;
 
   void Drop(const std::function<bool(uint32_t process_set)>& which);
   // No request of this set waits.
@@ -71,7 +82,7 @@ class RequestGroups {
   };
   // What a rank that has not submitted all of a failed group is still to be told.
   struct Rest {
-    std::shared_ptr<const std::string> text;
+    std::shared_ptr<const Reason> why;
     uint32_t size = 0;
     absl::flat_hash_set<uint64_t> told;  // hashes of names
   };

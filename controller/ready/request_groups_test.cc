@@ -31,16 +31,16 @@ class RequestGroupsTest : public ::testing::Test {
   }
 
   std::vector<std::string> Fail(const std::string& name, RequestGroups::Part part) {
-    return groups_.Fail(0, "g", present_, &part, name, "wrong");
+    return groups_.Fail(0, "g", present_, &part, name, {ErrorKind::kMismatch, "wrong"});
   }
 
   // Whose request of group g ends.
   std::vector<Rank> Late(const std::string& name, const std::vector<int>& who) {
     RankSet ranks;
     for (int rank : who) ranks.Add(Rank(rank));
-    const auto text = groups_.Late(0, "g", name, &ranks);
-    text_ = text.value_or("");
-    return text ? ranks.ToVector() : std::vector<Rank>();
+    const auto why = groups_.Late(0, "g", name, &ranks);
+    text_ = why ? why->text : "";
+    return why ? ranks.ToVector() : std::vector<Rank>();
   }
 
   RequestGroups groups_;
@@ -120,7 +120,7 @@ TEST_F(RequestGroupsTest, WhatIsRememberedHasABound) {
   int remembered = 0;
   for (int i = 0; i < 10000 && groups_.some_failed() == (i > 0); ++i, ++remembered) {
     RequestGroups::Part part{{Rank(0), UINT32_MAX}};
-    groups_.Fail(0, std::to_string(i), RankSet::All(2), &part, "a", text);
+    groups_.Fail(0, std::to_string(i), RankSet::All(2), &part, "a", {ErrorKind::kLeft, text});
   }
   EXPECT_GT(remembered, 100);
   EXPECT_LT(remembered * text.size(), 2 * RequestGroups::kFailedBytesMax);
@@ -146,12 +146,16 @@ TEST_F(RequestGroupsTest, WaitsSayHowManyAreReady) {
   EXPECT_EQ(waits[0].ready.count(), 2);
 }
 
-TEST_F(RequestGroupsTest, WhatWaitsCanBeTakenOrDropped) {
+TEST_F(RequestGroupsTest, WhatWaitsCanBeToldAndDropped) {
   groups_.Add(all_, Of("a", "g", 2), kNow);
-  groups_.Add(all_, Of("b", "h", 2), kNow);
-  EXPECT_THAT(groups_.TakeAll(), ElementsAre(std::make_pair(0u, "a"), std::make_pair(0u, "b")));
-  EXPECT_TRUE(groups_.Empty(0));
-  groups_.Add(all_, Of("a", "g", 2), kNow);
+  groups_.Add(all_, Of("b", "h", 3), kNow);
+  groups_.Add(all_, Of("c", "h", 3), kNow);
+  const auto waiting = groups_.AllWaiting();
+  ASSERT_EQ(waiting.size(), 2u);
+  EXPECT_EQ(waiting[1].set, &all_);
+  EXPECT_EQ(waiting[1].name, "h");
+  EXPECT_EQ(waiting[1].size, 3u);
+  EXPECT_THAT(waiting[1].names, ElementsAre("b", "c"));
   groups_.Drop([](uint32_t set) { return set == 0; });
   EXPECT_TRUE(groups_.Empty(0));
   Fail("a", {{Rank(0), 2}, {Rank(1), 2}});

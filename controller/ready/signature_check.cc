@@ -159,13 +159,13 @@ Text CheckReduction(const Announced& a, const Comparison& c) {
   return absl::nullopt;
 }
 
-// Row 6a.
+// Row 6a. Who has announced it before it joined has no need of zeros.
 Text CheckJoined(const Announced& a) {
-  if (JoinedMayTakePart(a.common) || !a.joined.Intersects(a.set.set())) return absl::nullopt;
-  std::vector<Rank> joined;
-  for (Rank rank : a.joined.ToVector()) {
-    if (a.set.Contains(rank)) joined.push_back(rank);
-  }
+  if (JoinedMayTakePart(a.common)) return absl::nullopt;
+  RankSet others = a.set.set();
+  others.RemoveAll(a.ranks);
+  if (others.empty()) return absl::nullopt;
+  const std::vector<Rank> joined = others.ToVector();
   const bool reduces = a.common.op == OpKind::kAllreduce;
   return absl::StrCat(Capitalized(a.common.op), reduces ? absl::StrCat(" with op=", Name(a.common.reduce_op)) : "",
                       " is not supported with Join at this time: ", RankText(joined),

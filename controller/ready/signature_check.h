@@ -24,10 +24,9 @@ struct Announced {
   const std::string& name;
   const Signature& common;
   const std::vector<Deviation>& deviations;
-  // Who announced it. The other members have joined, and some of these may have.
+  // Who announced it. The other members have joined.
   const RankSet& ranks;
   const SetMembers& set;
-  const RankSet& joined;
 };
 
 // True if the two may be executed together: equal, but for the priority, dimension 0 of an allgather, and dimension 0

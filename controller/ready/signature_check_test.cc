@@ -22,7 +22,7 @@ Signature Tensor(OpKind op, std::vector<int64_t> shape) {
 std::string Mismatch(const Signature& common, const std::vector<Deviation>& deviations, int size) {
   const ProcessSets sets(size);
   const SetMembers& all = *sets.Find(0);
-  return FindMismatch({"x", common, deviations, all.set(), all, {}}).value_or("");
+  return FindMismatch({"x", common, deviations, all.set(), all}).value_or("");
 }
 
 // The texts themselves are in tests/transcripts/mismatch.txt.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import torch
 
 import farandole.torch as hvd
@@ -94,9 +96,20 @@ def check_join_refuses() -> None:
     hvd.join()
 
 
+def check_join_beside_what_was_submitted() -> None:
+    """It is there on all ranks, so that it needs no zeros."""
+    rank, size = hvd.rank(), hvd.size()
+    if rank > 0:
+        time.sleep(0.1)
+    handle = hvd.allgather_async(torch.full((rank + 1,), rank), name="rows")
+    hvd.join()
+    assert hvd.synchronize(handle).tolist() == [r for r in range(size) for _ in range(r + 1)]
+
+
 def main() -> None:
     hvd.init()
-    checks = [check_groups, check_sets, check_mismatch, check_join, check_join_refuses]
+    joins = [check_join, check_join_refuses, check_join_beside_what_was_submitted]
+    checks = [check_groups, check_sets, check_mismatch, *joins]
     for check in checks:
         check()
         hvd.barrier()

@@ -375,6 +375,11 @@ void Agent::StallStream(TimePoint until) {
   if (which != 2) stream_->down.StallUntil(until);
 }
 
+TimePoint Agent::HeardUntil() const {
+  const TimePoint now = world_->simulation.now();
+  return stream_ == nullptr ? now : std::max(now, stream_->up.stalled_until());
+}
+
 void Agent::Crash() {
   process_->Kill();
   if (stream_ != nullptr) stream_->CloseFromBelow();

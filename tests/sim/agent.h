@@ -53,6 +53,8 @@ class Agent {
   // Faults.
   void BreakStream(TimePoint late);
   void StallStream(TimePoint until);
+  // What it has said may arrive until then.
+  TimePoint HeardUntil() const;
   // Power is gone: nothing is closed, nothing said.
   void Vanish();
   // Is killed: its sockets close.

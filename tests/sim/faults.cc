@@ -233,7 +233,7 @@ void Faults::LoseHost() {
   for (TrainingProcess* trainer : world_->trainers) {
     if (trainer->host() == host) trainer->Vanish();
   }
-  Disturbed(agent, world_->simulation.now().PlusMs(40000));
+  Disturbed(agent, agent->HeardUntil().PlusMs(40000));
   world_->stores[host].clear();
   ++lives_[host];
   StartAgentAt(host, For(10000, 5000000));

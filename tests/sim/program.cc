@@ -93,7 +93,8 @@ bool Program::Joins(int step, int rank, std::vector<Statement>* out) const {
   const int joins_at = shape_.join_at - shape_.joins_early[rank];
   if (step < joins_at || step > shape_.join_at) return false;
   if (step == joins_at) {
-    out->push_back(Wait(0));
+    // What it has submitted may be under way.
+    if (Mix(step, kJoinIndex, rank) % 2 == 0) out->push_back(Wait(0));
     Call join;
     join.request.name = "join";
     join.request.signature.op = OpKind::kJoin;
@@ -132,9 +133,9 @@ void Program::Segment(int step, int segment, int rank, std::vector<Statement>* o
     if (tensor.segment != segment || !Member(tensor.set, rank) || !Active(tensor, index, step)) continue;
     calls.push_back(Submit(Collective(step, index, rank, 0)));
   }
-  if (segment == 0 && shape_.refused_while_joined && InJoinWindow(step) && step + 1 == shape_.join_at &&
-      *std::max_element(shape_.joins_early.begin(), shape_.joins_early.end()) > 0) {
+  if (segment == 0 && Refused(step, rank)) {
     Call call;
+    call.set = shape_.refused_while_joined;
     call.request.name = "refused";
     call.request.signature.op = OpKind::kAllgather;
     call.request.signature.shape = {1, 2};
@@ -156,10 +157,20 @@ void Program::Segment(int step, int segment, int rank, std::vector<Statement>* o
   }
 }
 
+// The collective that has to fail, as some member joins before it and another one does not.
+bool Program::Refused(int step, int rank) const {
+  const int set = shape_.refused_while_joined;
+  if (set < 0 || step + 1 != shape_.join_at || !Member(set, rank) || !Lives(set, step)) return false;
+  for (int r = 0; r < shape_.size; ++r) {
+    if (shape_.joins_early[r] > 0 && Member(set, r)) return true;
+  }
+  return false;
+}
+
 void Program::Repeats(int step, int rank, std::vector<Statement>* out) const {
   for (size_t s = 0; s < shape_.sets.size(); ++s) {
     const int set = static_cast<int>(s) + 1;
-    if (!Member(set, rank) || !Lives(set, step) || InJoinWindow(step)) continue;
+    if (!Member(set, rank) || !Lives(set, step)) continue;
     for (int repetition = 1; repetition < shape_.sets[s].repeat; ++repetition) {
       out->push_back(Wait(0));
       for (size_t i = 0; i < shape_.tensors.size(); ++i) {
@@ -186,7 +197,7 @@ bool Program::Member(int set, int rank) const {
 }
 
 bool Program::Active(const Tensor& tensor, int index, int step) const {
-  if (InJoinWindow(step) && (tensor.op != OpKind::kAllreduce || tensor.set != 0)) return false;
+  if (InJoinWindow(step) && tensor.op != OpKind::kAllreduce) return false;
   if (!Lives(tensor.set, step)) return false;
   if (step >= tensor.drop_from && step < tensor.drop_to) return false;
   const bool evaluation =

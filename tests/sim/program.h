@@ -61,6 +61,7 @@ class Program {
   bool Lives(int set, int step) const;
   bool Member(int set, int rank) const;
   bool Mismatches(int step, int index) const;
+  bool Refused(int step, int rank) const;
   Call Collective(int step, int index, int rank, int repetition) const;
   static uint64_t Label(int index, int repetition);
   static Statement Submit(Call call);

@@ -32,16 +32,9 @@ Shape::Shape(Random* random, int size, bool calm) : size(size) {
     DrawTensors(random);
   }
   if (kSets && size > 1 && random->Percent(30)) DrawSets(random);
-  if (kJoin && random->Percent(25)) DrawJoin(random);
+  if (kJoin && random->Percent(sets.empty() ? 25 : 40)) DrawJoin(random);
   if (random->Percent(4)) pauses_before = static_cast<int>(random->Below(steps));
-  if (!calm && size > 1) {
-    if (random->Percent(20)) {
-      early_leaver = static_cast<int>(random->Below(size));
-      leaves_before = static_cast<int>(random->Below(steps));
-    } else if (kDivergence && random->Percent(10)) {
-      diverges_at = static_cast<int>(random->Below(steps));
-    }
-  }
+  if (!calm && size > 1) DrawEarlyEnd(random);
   if (size > 1 && random->Percent(15)) dawdler = static_cast<int>(random->Below(size));
   // What cannot be withdrawn may end the generation of others.
   if (kDevices && (!calm || enters_all())) DrawDevices(random);
@@ -162,14 +155,7 @@ void Shape::DrawSets(Random* random) {
     }
     if (random->Percent(40)) set.repeat = static_cast<int>(random->Between(2, 5));
     sets.push_back(set);
-    const int own = static_cast<int>(random->Between(1, 2));
-    for (int t = 0; t < own; ++t) {
-      Tensor tensor;
-      tensor.op = random->Percent(80) ? OpKind::kAllreduce : AnyOp(random);
-      tensor.set = static_cast<int>(sets.size());
-      tensor.segment = static_cast<int>(random->Below(segments));
-      tensors.push_back(tensor);
-    }
+    DrawTensorsOfSet(random);
   }
   if (random->Percent(30)) {
     // Nothing holds the sets together.
@@ -180,11 +166,54 @@ void Shape::DrawSets(Random* random) {
   }
 }
 
+// Some have so many that what is ready waits, and is fused, while batches are out.
+void Shape::DrawTensorsOfSet(Random* random) {
+  const bool many = random->Percent(50);
+  const bool group = kGroups && random->Percent(20);
+  const int own = static_cast<int>(many ? random->Between(4, 8) : random->Between(1, 2));
+  for (int t = 0; t < own; ++t) {
+    Tensor tensor;
+    tensor.set = static_cast<int>(sets.size());
+    if (group && t < 2) {
+      tensor.group = 100 + tensor.set;
+    } else {
+      if (!random->Percent(80)) tensor.op = AnyOp(random);
+      tensor.segment = static_cast<int>(random->Below(segments));
+    }
+    tensors.push_back(tensor);
+  }
+}
+
+// The leaver ends the joins of the others, whose own process set goes on.
+void Shape::LeaveDuringJoin(Random* random) {
+  leaves_before = join_at - static_cast<int>(random->Below(3));
+  joins_early[early_leaver] = 0;
+  std::vector<int> others;
+  for (int r = 0; r < size; ++r) {
+    if (r != early_leaver) others.push_back(r);
+  }
+  const bool known = std::any_of(sets.begin(), sets.end(), [&](const ScriptSet& set) { return set.ranks == others; });
+  if (known || sets.empty()) return;
+  sets[0].ranks = others;
+  sets[0].remove_at = -1;
+}
+
+void Shape::DrawEarlyEnd(Random* random) {
+  const bool ends_join = join_at >= 0 && random->Percent(sets.empty() ? 20 : 50);
+  if (ends_join || random->Percent(20)) {
+    early_leaver = static_cast<int>(random->Below(size));
+    leaves_before = static_cast<int>(random->Below(steps));
+    if (ends_join) LeaveDuringJoin(random);
+  } else if (kDivergence && random->Percent(10)) {
+    diverges_at = static_cast<int>(random->Below(steps));
+  }
+}
+
 void Shape::DrawJoin(Random* random) {
   if (steps < 4) return;
   join_at = static_cast<int>(random->Between(3, steps - 1));
   for (int r = 0; r < size; ++r) joins_early.push_back(static_cast<int>(random->Below(4)));
-  refused_while_joined = random->Percent(20);
+  if (random->Percent(20)) refused_while_joined = static_cast<int>(random->Below(sets.size() + 1));
   // A change of sets wants all ranks, and none that has joined.
   for (ScriptSet& set : sets) {
     if (set.add_at < join_at && set.add_at >= join_at - 3) set.add_at = join_at;

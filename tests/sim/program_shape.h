@@ -59,7 +59,7 @@ struct Shape {
   // Before this step all ranks join; ranks r have done joins_early[r] steps less than the others.
   int join_at = -1;
   std::vector<int> joins_early;
-  bool refused_while_joined = false;  // one allgather meanwhile, which has to fail
+  int refused_while_joined = -1;  // in this set one allgather meanwhile, which has to fail
   int mismatch_percent = 0;
   // Nothing is submitted for longer than a silent agent is borne with.
   int pauses_before = -1;
@@ -86,8 +86,11 @@ struct Shape {
   void DrawTensors(Random* random);
   void DrawRegular(Random* random);
   void DrawSets(Random* random);
+  void DrawTensorsOfSet(Random* random);
   void DrawEvents(Random* random);
   void DrawJoin(Random* random);
+  void DrawEarlyEnd(Random* random);
+  void LeaveDuringJoin(Random* random);
   void DrawDevices(Random* random);
 };
 

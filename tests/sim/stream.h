@@ -47,6 +47,7 @@ class Pipe {
   void Mute() { muted_ = true; }
   // What is sent from now on arrives then, or later.
   void StallUntil(TimePoint until) { stalled_until_ = until; }
+  TimePoint stalled_until() const { return stalled_until_; }
   // What is on its way, too.
   void HoldUntil(TimePoint until) { stalled_until_ = held_until_ = until; }
   // What has arrived, or is about to, is delivered now.

@@ -60,11 +60,12 @@ void Trainer::Joined() {
   unanswered_.clear();
   next_step_ = 0;
   pausing_ = false;
+  raised_ = false;
   Advance();
 }
 
 void Trainer::Advance() {
-  while (!shutting_down_ && !pausing_) {
+  while (!shutting_down_ && !pausing_ && !raised_) {
     if (statements_ == nullptr || at_ == statements_->size()) {
       if (next_step_ == program_->LastStep(rank().value())) return AfterProgram();
       LoadStep();
@@ -111,7 +112,7 @@ int64_t Trainer::PauseBefore(const Statement& statement) {
 void Trainer::Later(int64_t pause_us) {
   pausing_ = true;
   process_->AfterUs(pause_us, [this, life = life_] {
-    if (life != life_ || shutting_down_) return;
+    if (life != life_ || shutting_down_ || raised_) return;
     pausing_ = false;
     if ((*statements_)[at_].kind == Statement::Kind::kSubmit) {
       SubmitNow();
@@ -204,6 +205,7 @@ bool Trainer::Answered(const Submission& submission) {
     set_ids_[submission.script_set] = static_cast<uint32_t>(submission.value);
   }
   if (code == worker::completion::Code::kOk || code == worker::completion::Code::kMismatch) return true;
+  raised_ = true;
   process_->AfterUs(world_->random().Skewed(10, 50000), [this, life = life_] {
     if (life == life_) Shutdown();
   });

@@ -62,6 +62,7 @@ class Trainer : public TrainingProcess {
   std::map<int, int> unanswered_;     // calls by step, none of 0
   int next_step_ = 0;
   bool pausing_ = false;
+  bool raised_ = false;  // an operation has failed, and so its script goes on no more
   bool shutting_down_ = false;
 };
 

@@ -361,8 +361,8 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 def join(device: int = -1) -> int:
     """Says that this rank has no more data, and waits until all ranks have said so.
 
-    Until then this rank takes part in the allreduces of the others with zeros. Allgather, broadcast and the other
-    collectives are not possible meanwhile.
+    Until then this rank takes part in the allreduces of the others with zeros. Of allgather, broadcast
+    and the other collectives only those are possible meanwhile that it has submitted before.
 
     Args:
         device: ignored; Horovod has it.
