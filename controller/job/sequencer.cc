@@ -116,8 +116,10 @@ absl::Status Sequencer::OnAnnounce(const std::vector<ready::Negotiator::Teller>&
   } else {
     // What belongs to an open begun instance never comes to the negotiator.
     for (const ready::Negotiator::Teller& teller : who) {
-      std::vector<Request> own = requests;
+      // A join comes after what was submitted before it.
+      std::vector<Request> own;
       good = negotiator_.Resolve(teller, cached, &own) && good;
+      own.insert(own.end(), requests.begin(), requests.end());
       for (const Request& request : own) {
         const absl::Status status = AnnounceBeside(teller, request, now, actions);
         if (!status.ok()) return status;
@@ -158,7 +160,9 @@ absl::Status Sequencer::GiveUp(const std::vector<uint64_t>& seqs, const std::str
 
 // Gives up what only some had begun there, so that all negotiate it again (rule C3).
 void Sequencer::Withdraw(uint32_t process_set, const std::string& reason, TimePoint now, Actions* actions) {
-  for (auto& announced : replay_.Withdraw(process_set, reason, actions)) {
+  replay::BegunList::Withdrawing withdrawn = replay_.Withdraw(process_set, reason, actions);
+  for (const auto& [name, started] : withdrawn.started) negotiator_.Owe(process_set, name, started);
+  for (auto& announced : withdrawn.announced) {
     negotiator_.Announce({{announced.first, 0}}, {std::move(announced.second)}, {}, now, actions);
   }
 }
@@ -283,7 +287,8 @@ absl::Status Sequencer::FullError() const {
 
 // True if there is something to send now.
 bool Sequencer::EndJoins() {
-  const RankSet ended = negotiator_.EndJoinsOfLeave();
+  // It would be held back from who is busy, who may add zeros to what comes then.
+  const RankSet ended = replay_.Busy(&negotiator_.inside()) ? RankSet() : negotiator_.EndJoinsOfLeave();
   for (Rank rank : ended.ToVector()) replay_.NotJoined(rank);
   return !ended.empty() || (replay_.begun().empty() && negotiator_.EndJoin());
 }

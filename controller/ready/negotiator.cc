@@ -163,6 +163,7 @@ void Negotiator::AnnounceOne(const std::vector<Rank>& who, const Request& reques
 
 void Negotiator::Enter(const SetMembers& set, const std::vector<Rank>& who, const Request& request,
                        const std::vector<int64_t>* known_dims, TimePoint now, Actions* actions) {
+  if (!owed_.empty()) owed_.Announced(set.id(), request.name, who);
   if (!request.signature.group.empty() && groups_.some_failed()) {
     RankSet late = SetOf(who);
     if (const auto why = groups_.Late(set.id(), request.signature.group, request.name, &late)) {
@@ -176,7 +177,7 @@ void Negotiator::Enter(const SetMembers& set, const std::vector<Rank>& who, cons
   }
   Entry* entry = table_.Announce(set, who, request, known_dims, now);
   if (entry == nullptr) return;
-  const bool complete = Complete(*entry);
+  const bool complete = Complete(request.name, *entry);
   for (Rank rank : who) note_(rank, entry->since, complete && rank == who.back(), now);
   if (complete) Finish(request.name, entry, now, actions);
 }
@@ -236,7 +237,7 @@ void Negotiator::Join(const std::vector<Rank>& who, const Request& request, Time
   if (!changed) return;
   // Others may have waited for nobody else.
   table_.ForEachWaiting([&](const std::string& name, Entry* entry) {
-    if (Complete(*entry)) Finish(name, entry, now, actions);
+    if (Complete(name, *entry)) Finish(name, entry, now, actions);
   });
 }
 
@@ -259,6 +260,7 @@ void Negotiator::Leave(Rank rank) {
   }
   joins_.TakeBack(rank);
   if (zeros_end_) zeros_end_->ranks.Remove(rank);
+  owed_.Forget(rank);
   if (!joined().empty()) EndZeros();
 }
 
@@ -312,14 +314,17 @@ void Negotiator::Clear() {
   groups_.Drop([](uint32_t) { return true; });
   batcher_.Clear();
   zeros_end_.reset();
+  owed_.Clear();
 }
 
 // ---- what follows from it
 
-bool Negotiator::Complete(const Entry& entry) const {
+bool Negotiator::Complete(const std::string& name, const Entry& entry) const {
   if (entry.ready) return false;
   int absent = entry.set->size() - entry.announced.count();
-  if (absent > 0 && !joined().empty()) absent -= joined().CountIn(entry.set->set(), entry.announced);
+  if (absent > 0 && !joined().empty()) {
+    absent -= owed_.Without(joined(), entry.set->id(), name).CountIn(entry.set->set(), entry.announced);
+  }
   return absent == 0;
 }
 
@@ -437,6 +442,7 @@ void Negotiator::RemoveSet(const std::string& name, const Signature& signature) 
   SetChanged changed{name, {set->id(), set->ranks()}, true, false};
   sets_.Remove(set->id());
   groups_.Drop([id](uint32_t each) { return each == id; });
+  owed_.ForgetSet(static_cast<uint32_t>(id));
   NotePacers();
   outbox_->Queue(std::move(changed), absl::nullopt);
 }
@@ -474,7 +480,7 @@ bool Negotiator::NextBatch(uint64_t index, uint64_t stable, TimePoint now, const
 }
 
 bool Negotiator::EndJoin() {
-  if (joined().count() < size_ || !outbox_->queue_empty() || !batcher_.empty()) return false;
+  if (joined().count() < size_ || !outbox_->queue_empty() || !batcher_.empty() || !owed_.empty()) return false;
   const std::vector<RequestGroups::Waiting> incomplete = groups_.AllWaiting();
   for (const RequestGroups::Waiting& group : incomplete) {
     Fail(*group.set, group.names[0], {{group.name, {}}},
@@ -539,6 +545,11 @@ std::string Negotiator::NameIn(uint32_t process_set, uint32_t slot, uint64_t ind
 
 std::vector<OpenWait> Negotiator::Waits(size_t max) const {
   std::vector<OpenWait> waits = table_.Waits(joined(), max);
+  for (size_t i = 0; i < waits.size() && !owed_.empty(); ++i) {
+    RankSet owing = joined();
+    owing.RemoveAll(owed_.Without(joined(), waits[i].process_set, waits[i].name));
+    waits[i].missing.AddAll(owing);
+  }
   for (OpenWait& wait : groups_.Waits(max - waits.size())) waits.push_back(std::move(wait));
   if (joined().empty() || joined().count() == size_ || waits.size() == max) return waits;
   OpenWait join;

@@ -15,6 +15,7 @@
 #include "controller/ready/announcement_table.h"
 #include "controller/ready/batcher.h"
 #include "controller/ready/join_state.h"
+#include "controller/ready/owed_requests.h"
 #include "controller/ready/process_sets.h"
 #include "controller/ready/request_groups.h"
 #include "controller/ready/signature_cache.h"
@@ -52,6 +53,9 @@ class Negotiator {
                 const std::vector<CachedRequests>& cached, TimePoint now, Actions* actions);
   // The slots of `teller` as full requests, appended. False: one that nothing is in.
   bool Resolve(const Teller& teller, const std::vector<CachedRequests>& cached, std::vector<Request>* requests) const;
+  // These have started what is withdrawn now, and announce it again when they have taken it back: until then they add
+  // no zeros to it, though they may have joined.
+  void Owe(uint32_t process_set, const std::string& name, const RankSet& ranks) { owed_.Add(process_set, name, ranks); }
   // What `rank` has announced and does not list is no longer announced by it, unless it is ready.
   void Retain(Rank rank, const std::vector<Request>& requests);
   // Requests in all process sets of `rank` end with an error, now and from now on; joins with EndJoinsOfLeave().
@@ -130,7 +134,7 @@ class Negotiator {
   // No further zeros of who has joined: a rank has left.
   void EndZeros();
 
-  bool Complete(const Entry& entry) const;
+  bool Complete(const std::string& name, const Entry& entry) const;
   // The entry is complete.
   void Finish(const std::string& name, Entry* entry, TimePoint now, Actions* actions);
   void FinishTensor(const std::string& name, Entry* entry, TimePoint now);
@@ -163,6 +167,7 @@ class Negotiator {
     uint64_t unit;
   };
   absl::optional<ZerosEnd> zeros_end_;
+  OwedRequests owed_;
   const RankSet none_;
   // Of a process set that was removed it stays until its id has a new bearer: some may still announce by it.
   std::map<uint32_t, SignatureCache> caches_;

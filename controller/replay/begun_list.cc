@@ -169,6 +169,9 @@ BegunList::Withdrawing BegunList::TakeWithdraw(uint32_t process_set, std::string
     for (const auto& said : instance.announced) {
       withdrawing.announced.emplace_back(said.first, instance.requests[said.second]);
     }
+    for (Request& request : instance.requests) {
+      withdrawing.started.emplace_back(std::move(request.name), instance.started);
+    }
     withdrawing.members = std::move(instance.members);
   }
   instances_ = std::move(rest);

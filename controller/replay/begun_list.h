@@ -47,11 +47,12 @@ class BegunList {
   };
   absl::optional<Entering> TakeEnter();
   // Closes the open instances of this set that are not kept; there may be none. `announced` is what was noted of them,
-  // in the order in which it came.
+  // in the order in which it came. Who had started one announces its requests, too, once it has taken them back.
   struct Withdrawing {
     Withdraw item;
     RankSet members;
     std::vector<std::pair<Rank, Request>> announced;
+    std::vector<std::pair<std::string, RankSet>> started;  // by name
   };
   Withdrawing TakeWithdraw(uint32_t process_set, std::string reason);
 

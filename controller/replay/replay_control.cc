@@ -66,15 +66,14 @@ void ReplayControl::OnHello(Rank rank, const Hello& hello, TimePoint now, Action
   }
 }
 
-std::vector<std::pair<Rank, Request>> ReplayControl::Withdraw(uint32_t process_set, const std::string& reason,
-                                                              Actions* actions) {
+BegunList::Withdrawing ReplayControl::Withdraw(uint32_t process_set, const std::string& reason, Actions* actions) {
   BegunList::Withdrawing withdrawing = begun_.TakeWithdraw(process_set, reason);
-  if (withdrawing.item.seqs.empty()) return {};
+  if (withdrawing.item.seqs.empty()) return withdrawing;
   actions->Because(
       absl::StrCat(Count(withdrawing.item.seqs.size(), "begun batch", "begun batches"), " withdrawn: ", reason));
   outbox_->Queue(std::move(withdrawing.item), std::move(withdrawing.members));
   back_off_.Withdrawn(digest_);
-  return std::move(withdrawing.announced);
+  return withdrawing;
 }
 
 std::vector<ReplayControl::Overdue> ReplayControl::TakeOverdue(TimePoint now) {

@@ -62,9 +62,9 @@ class ReplayControl {
   void Forget(Rank rank) { begun_.Forget(rank); }
   std::vector<uint64_t> Joined(Rank rank) { return begun_.Joined(rank); }
   void NotJoined(Rank rank) { begun_.NotJoined(rank); }
-  // What only some had begun there, and is not kept, is given up, and all negotiate it again (rule C3). Answers what
-  // members had announced of these instances; it belongs to the table now.
-  std::vector<std::pair<Rank, Request>> Withdraw(uint32_t process_set, const std::string& reason, Actions* actions);
+  // What only some had begun there, and is not kept, is given up, and all negotiate it again (rule C3). What members
+  // had announced of these instances belongs to the table now; the item is sent.
+  BegunList::Withdrawing Withdraw(uint32_t process_set, const std::string& reason, Actions* actions);
   // Rule C3b: instances that have waited too long and could be withdrawn, by process set; the wait begins anew.
   struct Overdue {
     uint32_t process_set = 0;

@@ -106,9 +106,26 @@ def check_join_beside_what_was_submitted() -> None:
     assert hvd.synchronize(handle).tolist() == [r for r in range(size) for _ in range(r + 1)]
 
 
+def check_join_of_a_rank_that_is_ahead() -> None:
+    """It has begun a replayed batch which the others come to so late that it is given up, and negotiated again."""
+    rank, size = hvd.rank(), hvd.size()
+    for step in range(41):
+        handles = []
+        for i in range(12):
+            if step == 40 and rank > 0 and i == 9:
+                time.sleep(1.5)
+            handles.append(hvd.allreduce_async(torch.full((4,), rank + 1.0), name=f"ahead {i}", op=hvd.Sum))
+        if step == 40 and rank == 0:
+            hvd.join()
+        for handle in handles:
+            assert hvd.synchronize(handle).tolist() == [size * (size + 1) / 2] * 4, step
+    if rank > 0:
+        hvd.join()
+
+
 def main() -> None:
     hvd.init()
-    joins = [check_join, check_join_refuses, check_join_beside_what_was_submitted]
+    joins = [check_join, check_join_refuses, check_join_beside_what_was_submitted, check_join_of_a_rank_that_is_ahead]
     checks = [check_groups, check_sets, check_mismatch, *joins]
     for check in checks:
         check()

@@ -10,7 +10,7 @@ import pytest
 def test_join_sets_groups(tmp_path: Path, size: int) -> None:
     job = processes.launch_file(tmp_path, size, "sets_worker.py")
     assert job.wait() == 0, job.report()
-    assert sorted(job.lines("] checked 6 rank")) == [f"{rank} of {size}" for rank in range(size)], job.report()
+    assert sorted(job.lines("] checked 7 rank")) == [f"{rank} of {size}" for rank in range(size)], job.report()
 
 
 def test_parts_of_a_job(tmp_path: Path) -> None:

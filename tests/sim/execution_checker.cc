@@ -205,6 +205,7 @@ void ExecutionChecker::CheckComposition(const GenerationId& id, Rank rank, const
   for (size_t i = 0; equal && i < labels.size(); ++i) {
     if (work.operations[i] == nullptr) {
       instance->zeros[rank.value()] = true;
+      instance->zeros_at.emplace_back(i, rank);
       continue;
     }
     const uint64_t label = Submission::Of(*work.operations[i]).label;
@@ -217,6 +218,15 @@ void ExecutionChecker::CheckComposition(const GenerationId& id, Rank rank, const
     here.push_back(operation == nullptr ? 0 : Submission::Of(*operation).label);
   }
   verdict_->Fail(absl::StrCat("I1, I2: ", Who(id, rank, work), " is", Text(here), ", elsewhere", Text(labels)));
+}
+
+// Who has joined adds zeros to what it has not submitted, and to nothing else.
+void ExecutionChecker::CheckZeros(Generation* g, const InstanceRecord& instance, const Namer& who) {
+  for (const auto& [place, rank] : instance.zeros_at) {
+    const CallRecord* const call = g->calls.Find(instance.labels[place]);
+    if (call == nullptr || !call->by[rank.value()]) continue;
+    verdict_->Fail(absl::StrCat("I2: ", who(), " has zeros of rank ", rank.value(), ", which has submitted its own"));
+  }
 }
 
 void ExecutionChecker::CheckGroups(const worker::session::Work& work, const Namer& who) {
@@ -276,6 +286,7 @@ void ExecutionChecker::Completed(const GenerationId& id, Rank rank, const worker
     for (size_t i = 0; i < work.operations.size(); ++i) {
       CheckSubmitted(&g, *set, instance->second.zeros, work, i, who);
     }
+    CheckZeros(&g, instance->second, who);
   }
   if (instance->second.completed < static_cast<int>(set->ranks.size())) return;
   g.instances.erase(instance);

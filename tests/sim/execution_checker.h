@@ -83,9 +83,10 @@ class ExecutionChecker {
     uint32_t last_ = 0;
   };
   struct InstanceRecord {
-    std::vector<uint64_t> labels;  // 0 = not known yet: only joined members have started it
-    std::vector<bool> started;     // by rank
-    std::vector<bool> zeros;       // by rank: it has joined and adds zeros
+    std::vector<uint64_t> labels;                   // 0 = not known yet: only joined members have started it
+    std::vector<bool> started;                      // by rank
+    std::vector<bool> zeros;                        // by rank: it has joined and adds zeros
+    std::vector<std::pair<size_t, Rank>> zeros_at;  // of which operations, and whose
     int completed = 0;
   };
   struct SetRecord {
@@ -117,6 +118,7 @@ class ExecutionChecker {
   Generation& Find(const GenerationId& id);
   SetRecord* FindSet(Generation* g, Rank rank, uint32_t set);
   void CheckComposition(const GenerationId& id, Rank rank, const worker::session::Work& work, InstanceRecord* instance);
+  void CheckZeros(Generation* g, const InstanceRecord& instance, const Namer& who);
   void CheckGroups(const worker::session::Work& work, const Namer& who);
   // `zeros`: by whom.
   void CheckSubmitted(Generation* g, const SetRecord& set, const std::vector<bool>& zeros,

@@ -10,13 +10,14 @@ void BegunList::Reset(uint64_t replay_index, std::vector<Entry> own) {
   entries_ = std::move(own);
 }
 
-bool BegunList::Strike(uint64_t replay_index, uint64_t seq) {
-  if (replay_index != replay_index_) return false;
+absl::optional<BegunList::Entry> BegunList::Strike(uint64_t replay_index, uint64_t seq) {
+  if (replay_index != replay_index_) return absl::nullopt;
   auto it = std::find_if(entries_.begin(), entries_.end(), [seq](const Entry& entry) { return entry.seq == seq; });
-  if (it == entries_.end()) return false;
-  const bool started_here = it->started_here;
+  if (it == entries_.end()) return absl::nullopt;
+  Entry struck = std::move(*it);
   entries_.erase(it);
-  return started_here;
+  if (!struck.started_here) return absl::nullopt;
+  return struck;
 }
 
 bool BegunList::AnyFinal(uint64_t replay_index, const std::vector<uint64_t>& seqs) const {

@@ -2,8 +2,10 @@
 #define FARANDOLE_WORKER_SESSION_BEGUN_LIST_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "proto/messages.h"
 
 namespace farandole::worker::session {
@@ -17,13 +19,14 @@ class BegunList {
     bool started_here;
     // Cannot be withdrawn.
     bool final;
+    std::vector<std::string> names;  // of its requests, where it was started here
   };
   // A replay has ended with these (W9): forgets the older ones. `own` are those of process sets that include this
   // worker.
   void Reset(uint64_t replay_index, std::vector<Entry> own);
 
-  // An item closes it. True if this worker had started it.
-  bool Strike(uint64_t replay_index, uint64_t seq);
+  // An item closes it. Nullopt: this worker had not started it.
+  absl::optional<Entry> Strike(uint64_t replay_index, uint64_t seq);
 
   // True if one of these is open and final.
   bool AnyFinal(uint64_t replay_index, const std::vector<uint64_t>& seqs) const;

@@ -1,5 +1,6 @@
 #include "worker/session/item_reader.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -58,6 +59,7 @@ bool ItemReader::ReadError(ErrorItem error, Work* work) {
     // Who has joined has part in what fails, but no request.
     if (!Take(error.process_set, name, work) && !joined()) return false;
   }
+  if (std::find(work->operations.begin(), work->operations.end(), join_) != work->operations.end()) join_ = nullptr;
   work->error = {error.kind == ErrorKind::kLeft ? completion::Code::kPeerLost : completion::Code::kMismatch,
                  std::move(error.text)};
   return true;
@@ -105,7 +107,7 @@ bool ItemReader::TakeOrZeros(uint32_t process_set, const std::string& name, Sign
     if (joined()) work->signatures.push_back(work->operations.back()->request.signature);
     return true;
   }
-  if (!joined() || signature.op == OpKind::kUnspecified) return false;
+  if (!joined() || signature.op == OpKind::kUnspecified || taking_back_.count({process_set, name}) > 0) return false;
   work->error.text.clear();
   work->operations.push_back(nullptr);
   work->signatures.push_back(std::move(signature));

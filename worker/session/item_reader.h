@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "proto/messages.h"
@@ -17,9 +20,15 @@ class ItemReader {
  public:
   explicit ItemReader(RequestTable* table) : table_(table) {}
 
-  // The worker is inside join(): from here to the JoinDone it adds zeros to what it has no request for.
+  // The worker is inside join(): from here to the item that ends it, it adds zeros to what it has no request for.
   void Join(std::shared_ptr<Operation> join) { join_ = std::move(join); }
   bool joined() const { return join_ != nullptr; }
+
+  // These requests are being taken back from a batch, and will be open again: no zeros of this worker stand for them.
+  void TakingBack(uint32_t process_set, const std::vector<std::string>& names) {
+    for (const std::string& name : names) taking_back_.emplace(process_set, name);
+  }
+  void TakenBack(const Request& request) { taking_back_.erase({request.signature.process_set, request.name}); }
 
   // Everything that names requests. False: one of them is not open, and its name is in the text of the work's error;
   // the operations in the work are assigned none the less.
@@ -36,6 +45,7 @@ class ItemReader {
 
   RequestTable* const table_;
   std::shared_ptr<Operation> join_;
+  std::set<std::pair<uint32_t, std::string>> taking_back_;
 };
 
 }  // namespace farandole::worker::session

@@ -72,7 +72,9 @@ bool Replayer::End(const Resume& resume) {
   for (const Begun& begun : resume.begun) {
     const PeriodBatch& batch = cursor_->BatchOf(begun.seq);
     if (sets_->Includes(batch.process_set)) {
-      own.push_back({begun.seq, Has(begun.started, self_), FindFinal(batch.requests) != nullptr});
+      own.push_back({begun.seq, Has(begun.started, self_), FindFinal(batch.requests) != nullptr, {}});
+      if (!own.back().started_here) continue;
+      for (const Request& request : batch.requests) own.back().names.push_back(request.name);
     }
   }
   begun_.Reset(resume.replay_index, std::move(own));
@@ -89,8 +91,10 @@ bool Replayer::Enters(const Enter& enter) {
 bool Replayer::TakeBackInto(const Withdraw& withdraw, Effects* effects) {
   if (begun_.AnyFinal(withdraw.replay_index, withdraw.seqs)) return false;
   for (uint64_t seq : withdraw.seqs) {
-    if (!begun_.Strike(withdraw.replay_index, seq)) continue;
-    effects->withdraw.push_back({withdraw.process_set, {generation_.number, withdraw.replay_index, seq}});
+    absl::optional<BegunList::Entry> begun = begun_.Strike(withdraw.replay_index, seq);
+    if (!begun) continue;
+    effects->withdraw.push_back(
+        {withdraw.process_set, {generation_.number, withdraw.replay_index, seq}, std::move(begun->names)});
   }
   return true;
 }

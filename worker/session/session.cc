@@ -224,6 +224,7 @@ void Session::TakeItem(Item item, TimePoint now, Effects* effects) {
       return Fail("the controller withdraws a batch with a tensor on an accelerator, which cannot be withdrawn",
                   effects);
     }
+    for (const TakeBack& back : effects->withdraw) reader_.TakingBack(back.process_set, back.names);
   } else if (const auto* enter = std::get_if<Enter>(&item.body); enter != nullptr && !replayer_.Enters(*enter)) {
     in_flight_.Note(item.index, {view_.generation.number, enter->replay_index, enter->seq});
   } else {
@@ -350,6 +351,7 @@ Session::Effects Session::Withdrawn(Work work, TimePoint now) {
   const bool over = state_ == State::kLeft || state_ == State::kRemoved;
   for (auto& operation : work.operations) {
     if (operation == nullptr) continue;
+    reader_.TakenBack(operation->request);
     if (over) {
       table_.Remove(*operation);
       effects.endings.push_back(std::move(operation));

@@ -575,5 +575,42 @@ TEST(SessionReplayTest, AJoinedWorkerAddsZeros) {
   EXPECT_TRUE(w.Say(zeros).removed) << "it adds zeros no more";
 }
 
+TEST(SessionReplayTest, AJoinThatEndedWithAnErrorAddsNoZeros) {
+  Worker w(0);
+  Request join = MakeRequest("join.noname");
+  join.signature.op = OpKind::kJoin;
+  w.Submit(join);
+  w.Say(ErrorItem{0, {"join.noname"}, ErrorKind::kLeft, "rank 2 has left"});
+  w.Complete();
+  Batch zeros = MakeBatch("a");
+  zeros.entries[0].signature = MakeRequest("a", {4}).signature;
+  EXPECT_TRUE(w.Say(zeros).removed);
+}
+
+// It has submitted a, and will announce it.
+TEST(SessionReplayTest, ZerosDoNotStandForWhatIsTakenBack) {
+  for (const bool taken_back : {false, true}) {
+    Worker w(0, {2, 2});
+    w.Say(MakeReplay({"a", "b"}));
+    w.Submit("a");
+    w.Hear(Halt{kGeneration, 1});
+    w.Say(Resume{1, {{0, {Rank(0)}}}});
+    Request join = MakeRequest("join.noname");
+    join.signature.op = OpKind::kJoin;
+    w.Submit(join);
+    w.Say(Withdraw{1, 0, {0}, "nobody comes"});
+    if (taken_back) {
+      const Announce announced = Sent<Announce>(w.session.Withdrawn(w.in_flight[0], w.now));
+      ASSERT_EQ(announced.requests.size(), 2u) << "of the join and of a";
+      w.in_flight.clear();
+    }
+    Batch batch = MakeBatch("a");
+    batch.entries[0].signature = MakeRequest("a").signature;
+    const Effects effects = w.Say(batch);
+    EXPECT_EQ(effects.work.size(), taken_back ? 1 : 0);
+    EXPECT_EQ(effects.removed, !taken_back);
+  }
+}
+
 }  // namespace
 }  // namespace farandole::worker::session

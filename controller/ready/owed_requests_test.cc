@@ -1,0 +1,41 @@
+#include "controller/ready/owed_requests.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace farandole::controller::ready {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(OwedRequestsTest, AreOwedUntilEachIsAnnounced) {
+  OwedRequests owed;
+  const RankSet all = RankSet::All(3);
+  EXPECT_EQ(owed.Without(all, 0, "a").count(), 3);
+  owed.Add(0, "a", all);
+  owed.Add(1, "a", RankSet::All(1));
+  owed.Announced(0, "b", {Rank(1)});
+  EXPECT_THAT(owed.Without(all, 0, "a").ToVector(), IsEmpty());
+  owed.Announced(0, "a", {Rank(1)});
+  EXPECT_THAT(owed.Without(all, 0, "a").ToVector(), ElementsAre(Rank(1)));
+  owed.Forget(Rank(0));
+  EXPECT_EQ(owed.Without(all, 1, "a").count(), 3);
+  EXPECT_FALSE(owed.empty()) << "rank 2 owes a of set 0";
+  owed.Announced(0, "a", {Rank(2)});
+  EXPECT_TRUE(owed.empty());
+}
+
+TEST(OwedRequestsTest, OfARemovedSetNothingIsOwed) {
+  OwedRequests owed;
+  for (uint32_t set : {0, 1, 1, 2}) owed.Add(set, set == 1 ? "x" : "", RankSet::All(2));
+  owed.ForgetSet(1);
+  EXPECT_EQ(owed.Without(RankSet::All(2), 1, "x").count(), 2);
+  EXPECT_EQ(owed.Without(RankSet::All(2), 0, "").count(), 0);
+  EXPECT_EQ(owed.Without(RankSet::All(2), 2, "").count(), 0);
+  owed.Clear();
+  EXPECT_TRUE(owed.empty());
+}
+
+}  // namespace
+}  // namespace farandole::controller::ready
