@@ -6,111 +6,13 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/session/session.h"
+#include "worker/session/session_testing.h"
 
 namespace farandole::worker::session {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-constexpr GenerationId kGeneration{7, 100};
-
-Request MakeRequest(const std::string& name, std::vector<int64_t> shape = {}, uint32_t process_set = 0) {
-  Request request;
-  request.name = name;
-  request.signature.op = OpKind::kAllreduce;
-  request.signature.shape = std::move(shape);
-  request.signature.process_set = process_set;
-  return request;
-}
-
-// "seq:first name ..." of each.
-std::vector<std::string> Texts(const std::vector<Work>& works) {
-  std::vector<std::string> texts;
-  for (const Work& work : works) {
-    std::string text = std::to_string(work.instance.anchor) + "/" + std::to_string(work.instance.seq);
-    for (const auto& operation : work.operations) text += operation ? " " + operation->request.name : " zeros";
-    texts.push_back(text);
-  }
-  return texts;
-}
-
-// One worker, and what a test says to it in the controller's place.
-class Worker {
- public:
-  explicit Worker(int rank, Window window = {}) : session({Incarnation(40 + rank), 4711, Rank(rank), 3, window}) {
-    session.LinkUp();
-    Hear(Welcome{1, 100, {}});
-    View view;
-    view.generation = kGeneration;
-    for (int i = 0; i < 3; ++i) {
-      Member member;
-      member.rank = Rank(i);
-      member.worker_incarnation = Incarnation(40 + i);
-      view.members.push_back(member);
-    }
-    Hear(view);
-  }
-
-  Effects Hear(WorkerDown message) { return Keep(session.Received(std::move(message), now)); }
-  // The next item of the log.
-  Effects Say(ItemBody body) {
-    return Hear(Item{kGeneration, session.replayer().phase(), ++last_item, std::move(body)});
-  }
-  Effects Submit(Request request) {
-    Effects effects;
-    EXPECT_TRUE(session.Submit(std::make_shared<Operation>(std::move(request), nullptr, nullptr), now, &effects).ok());
-    return Keep(std::move(effects));
-  }
-  Effects Submit(const std::string& name) { return Submit(MakeRequest(name)); }
-  // The oldest in flight.
-  Effects Complete() {
-    Work work = std::move(in_flight.front());
-    in_flight.erase(in_flight.begin());
-    session.Completed(work);
-    return Keep(session.AfterCompleted(now));
-  }
-  Effects Keep(Effects effects) {
-    for (const Work& work : effects.work) in_flight.push_back(work);
-    return effects;
-  }
-  WorkerState mode() const { return session.replayer().mode(); }
-
-  Session session;
-  TimePoint now{1};
-  uint64_t last_item = 0;
-  std::vector<Work> in_flight;
-};
-
-// Each string is a batch of set 0 of tensors with names of one letter.
-Replay MakeReplay(const std::vector<std::string>& batches) {
-  Replay replay;
-  for (const std::string& names : batches) {
-    PeriodBatch batch;
-    for (char name : names) batch.requests.push_back(MakeRequest(std::string(1, name)));
-    replay.period.batches.push_back(batch);
-  }
-  return replay;
-}
-
-Batch MakeBatch(const std::string& names) {
-  Batch batch;
-  for (char name : names) {
-    batch.entries.emplace_back();
-    batch.entries.back().name = std::string(1, name);
-  }
-  return batch;
-}
-
-Enter MakeEnter(uint64_t index, uint64_t seq, const std::string& name, std::vector<Rank> had_begun) {
-  return {index, seq, 0, {MakeRequest(name)}, std::move(had_begun)};
-}
-
-template <typename T>
-const T& Sent(const Effects& effects, size_t index = 0) {
-  return std::get<T>(effects.send.at(index));
-}
 
 TEST(SessionReplayTest, StartsBatchesInOrderWithoutAMessage) {
   Worker w(0);
@@ -550,66 +452,6 @@ TEST(SessionReplayTest, RetainsWhatARestartedControllerNeeds) {
   EXPECT_EQ(Sent<Recalled>(recalled).view.members.size(), 3u);
   w.Say(MakeEnter(2, 0, "a", {Rank(0)}));
   EXPECT_THAT(retained(), ElementsAre(4u));
-}
-
-TEST(SessionReplayTest, AJoinedWorkerAddsZeros) {
-  Worker w(0);
-  Request join = MakeRequest("join.noname");
-  join.signature.op = OpKind::kJoin;
-  w.Submit(join);
-  const Signature signature = MakeRequest("a", {4}).signature;
-  Batch zeros = MakeBatch("a");
-  zeros.entries[0].signature = signature;
-  Effects batch = w.Say(zeros);
-  ASSERT_EQ(batch.work.size(), 1u);
-  EXPECT_EQ(batch.work[0].operations[0], nullptr);
-  EXPECT_EQ(batch.work[0].signatures[0], signature);
-  w.Complete();
-  const Effects error = w.Say(ErrorItem{0, {"g"}, ErrorKind::kMismatch, "no zeros for an allgather"});
-  ASSERT_EQ(error.work.size(), 1u);
-  EXPECT_THAT(error.work[0].operations, IsEmpty());
-  w.Complete();
-  Effects done = w.Say(JoinDone{Rank(2)});
-  ASSERT_EQ(done.work.size(), 1u);
-  EXPECT_EQ(done.work[0].operations[0]->value, 2);
-  EXPECT_TRUE(w.Say(zeros).removed) << "it adds zeros no more";
-}
-
-TEST(SessionReplayTest, AJoinThatEndedWithAnErrorAddsNoZeros) {
-  Worker w(0);
-  Request join = MakeRequest("join.noname");
-  join.signature.op = OpKind::kJoin;
-  w.Submit(join);
-  w.Say(ErrorItem{0, {"join.noname"}, ErrorKind::kLeft, "rank 2 has left"});
-  w.Complete();
-  Batch zeros = MakeBatch("a");
-  zeros.entries[0].signature = MakeRequest("a", {4}).signature;
-  EXPECT_TRUE(w.Say(zeros).removed);
-}
-
-// It has submitted a, and will announce it.
-TEST(SessionReplayTest, ZerosDoNotStandForWhatIsTakenBack) {
-  for (const bool taken_back : {false, true}) {
-    Worker w(0, {2, 2});
-    w.Say(MakeReplay({"a", "b"}));
-    w.Submit("a");
-    w.Hear(Halt{kGeneration, 1});
-    w.Say(Resume{1, {{0, {Rank(0)}}}});
-    Request join = MakeRequest("join.noname");
-    join.signature.op = OpKind::kJoin;
-    w.Submit(join);
-    w.Say(Withdraw{1, 0, {0}, "nobody comes"});
-    if (taken_back) {
-      const Announce announced = Sent<Announce>(w.session.Withdrawn(w.in_flight[0], w.now));
-      ASSERT_EQ(announced.requests.size(), 2u) << "of the join and of a";
-      w.in_flight.clear();
-    }
-    Batch batch = MakeBatch("a");
-    batch.entries[0].signature = MakeRequest("a").signature;
-    const Effects effects = w.Say(batch);
-    EXPECT_EQ(effects.work.size(), taken_back ? 1 : 0);
-    EXPECT_EQ(effects.removed, !taken_back);
-  }
 }
 
 }  // namespace
