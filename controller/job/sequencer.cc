@@ -216,7 +216,7 @@ void Sequencer::Tick(TimePoint now, Actions* actions) {
 // What waits for these holds back something that plain negotiation would not (rule C3b). Otherwise somebody is merely
 // late, and negotiation would wait as well.
 bool Sequencer::KeepsOthersWaiting(const std::vector<Rank>& lacking) const {
-  if (negotiator_.has_ready() || !outbox_.queue_empty()) return true;
+  if (negotiator_.has_ready() || negotiator_.joins_end() || !outbox_.queue_empty()) return true;
   return std::any_of(lacking.begin(), lacking.end(), [this](Rank rank) {
     return negotiator_.OpenCount(rank) > 0 || replay_.begun().HasAnnounced(rank);
   });
@@ -313,7 +313,7 @@ bool Sequencer::SendBatches(TimePoint now, Actions* actions) {
 // lacks (rule C4).
 void Sequencer::TryReplay(Actions* actions) {
   if (roster_->left_count() > 0 || !outbox_.queue_empty() || negotiator_.has_ready()) return;
-  if (!negotiator_.joined().empty()) return;
+  if (!negotiator_.joined().empty() || negotiator_.some_owe()) return;
   auto found = replay_.Wanted();
   if (!found || !negotiator_.Within(found->period)) return;
   negotiator_.Clear();

@@ -426,6 +426,11 @@ void Negotiator::AddSet(const std::string& name, const Signature& signature) {
   outbox_->Queue(SetChanged{name, {set->id(), set->ranks()}, false, false}, absl::nullopt);
 }
 
+std::string Negotiator::OpenIn(uint32_t process_set) const {
+  const std::string announced = table_.FirstOf(process_set);
+  return announced.empty() ? owed_.FirstOf(process_set) : announced;
+}
+
 void Negotiator::RemoveSet(const std::string& name, const Signature& signature) {
   const int64_t id = signature.shape.size() == 1 ? signature.shape[0] : -1;
   const SetMembers* set = id < 0 || id > UINT32_MAX ? nullptr : sets_.Find(static_cast<uint32_t>(id));
@@ -434,7 +439,7 @@ void Negotiator::RemoveSet(const std::string& name, const Signature& signature) 
     wrong = absl::StrCat("Unknown process set ", NumbersText(signature.shape), ": it cannot be removed");
   } else if (id == 0) {
     wrong = "Process set 0 has all ranks and cannot be removed";
-  } else if (const std::string open = table_.FirstOf(set->id()); !open.empty()) {
+  } else if (const std::string open = OpenIn(set->id()); !open.empty()) {
     wrong = absl::StrCat("Process set ", id, " cannot be removed: ", open,
                          " is still being processed in it; wait for its operations first");
   }
@@ -442,7 +447,6 @@ void Negotiator::RemoveSet(const std::string& name, const Signature& signature) 
   SetChanged changed{name, {set->id(), set->ranks()}, true, false};
   sets_.Remove(set->id());
   groups_.Drop([id](uint32_t each) { return each == id; });
-  owed_.ForgetSet(static_cast<uint32_t>(id));
   NotePacers();
   outbox_->Queue(std::move(changed), absl::nullopt);
 }

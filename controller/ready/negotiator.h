@@ -91,8 +91,12 @@ class Negotiator {
   const RankSet& joined() const { return zeros_end_ ? none_ : joins_.ranks(); }
   // Who adds zeros to what is sent: who is inside join().
   const RankSet& inside() const { return zeros_end_ ? zeros_end_->ranks : joins_.ranks(); }
-  // Whom that concerns which goes out before the joins end that a leaver has ended.
+  // Joins wait to end, as a rank has left.
+  bool joins_end() const { return zeros_end_.has_value(); }
+  // Whom that concerns which goes out before these end.
   RankSet JoinsEndBehind() const;
+  // Somebody is to announce again what was withdrawn.
+  bool some_owe() const { return !owed_.empty(); }
   // The name that slot `slot` had for whoever had received everything up to item `index`; "" if none.
   std::string NameIn(uint32_t process_set, uint32_t slot, uint64_t index) const;
   // True if this period has all that is announced, with the same signatures.
@@ -144,6 +148,8 @@ class Negotiator {
   void AnswerError(const SetMembers& set, std::vector<std::string> names, const std::string& text);
   void AddSet(const std::string& name, const Signature& signature);
   void RemoveSet(const std::string& name, const Signature& signature);
+  // A request of this set that is announced or will be; "" if there is none.
+  std::string OpenIn(uint32_t process_set) const;
   void NotePacers();
   // Members that have not joined.
   RankSet Present(const SetMembers& set) const;

@@ -18,11 +18,9 @@ void OwedRequests::Forget(Rank rank) {
   }
 }
 
-void OwedRequests::ForgetSet(uint32_t process_set) {
+std::string OwedRequests::FirstOf(uint32_t process_set) const {
   const auto first = owed_.lower_bound({process_set, ""});
-  auto last = first;
-  while (last != owed_.end() && last->first.first == process_set) ++last;
-  owed_.erase(first, last);
+  return first == owed_.end() || first->first.first != process_set ? "" : first->first.second;
 }
 
 RankSet OwedRequests::Without(RankSet ranks, uint32_t process_set, const std::string& name) const {

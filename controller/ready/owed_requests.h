@@ -22,11 +22,12 @@ class OwedRequests {
   void Announced(uint32_t process_set, const std::string& name, const std::vector<Rank>& ranks);
   // It announces nothing any more.
   void Forget(Rank rank);
-  void ForgetSet(uint32_t process_set);
   void Clear() { owed_.clear(); }
 
   // `ranks` without those who owe this one.
   RankSet Without(RankSet ranks, uint32_t process_set, const std::string& name) const;
+  // The first of this set, "" if there is none.
+  std::string FirstOf(uint32_t process_set) const;
   bool empty() const { return owed_.empty(); }
 
  private:

@@ -26,13 +26,15 @@ TEST(OwedRequestsTest, AreOwedUntilEachIsAnnounced) {
   EXPECT_TRUE(owed.empty());
 }
 
-TEST(OwedRequestsTest, OfARemovedSetNothingIsOwed) {
+TEST(OwedRequestsTest, KnowsWhatIsOwedInASet) {
   OwedRequests owed;
-  for (uint32_t set : {0, 1, 1, 2}) owed.Add(set, set == 1 ? "x" : "", RankSet::All(2));
-  owed.ForgetSet(1);
-  EXPECT_EQ(owed.Without(RankSet::All(2), 1, "x").count(), 2);
-  EXPECT_EQ(owed.Without(RankSet::All(2), 0, "").count(), 0);
-  EXPECT_EQ(owed.Without(RankSet::All(2), 2, "").count(), 0);
+  owed.Add(0, "z", RankSet::All(2));
+  owed.Add(2, "y", RankSet::All(2));
+  owed.Add(2, "x", RankSet::All(2));
+  EXPECT_EQ(owed.FirstOf(0), "z");
+  EXPECT_EQ(owed.FirstOf(1), "");
+  EXPECT_EQ(owed.FirstOf(2), "x");
+  EXPECT_EQ(owed.FirstOf(3), "");
   owed.Clear();
   EXPECT_TRUE(owed.empty());
 }

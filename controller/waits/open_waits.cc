@@ -87,7 +87,12 @@ std::vector<OpenWait> EnterWaits(const replay::BegunList& begun, const Holds& ho
 void AddHeld(const ready::Negotiator& negotiator, const Holds& holds, TimePoint since, size_t max,
              std::vector<OpenWait>* waits) {
   for (OpenWait& wait : negotiator.Ready(max - waits->size())) {
-    wait.missing = holds.Back(wait.kind == WaitKind::kJoin ? negotiator.JoinsEndBehind() : wait.ready);
+    RankSet concerned = wait.ready;
+    if (wait.kind == WaitKind::kJoin) {
+      concerned = negotiator.JoinsEndBehind();
+      concerned.AddAll(negotiator.inside());
+    }
+    wait.missing = holds.Back(concerned);
     wait.kind = WaitKind::kHeld;
     wait.since = std::max(wait.since, since);
     if (!wait.missing.empty()) waits->push_back(std::move(wait));
