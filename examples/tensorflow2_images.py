@@ -47,7 +47,7 @@ def main() -> None:
 
     hvd.init()
     started = time.perf_counter()
-    tf.random.set_seed(hvd.rank())
+    tf.keras.utils.set_random_seed(hvd.rank())
     images, labels = (part[hvd.rank() :: hvd.size()] for part in make_images(8192, 1))
     # XLA wants batches of one size, and every process has to have as many.
     data = tf.data.Dataset.from_tensor_slices((images, labels)).shuffle(len(labels), seed=hvd.rank())

@@ -56,7 +56,7 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     args = parse()
     hvd.init()
-    tf.random.set_seed(hvd.rank())
+    tf.keras.utils.set_random_seed(hvd.rank())
     gpus = [] if args.no_cuda else tf.config.list_physical_devices("GPU")
     tf.config.set_visible_devices(gpus[hvd.local_rank() : hvd.local_rank() + 1], "GPU")
 

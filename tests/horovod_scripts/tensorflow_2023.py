@@ -21,7 +21,7 @@ if args.use_mixed_precision:
 
 # Horovod: initialize Horovod.
 hvd.init()
-tf.random.set_seed(42 + hvd.rank())
+tf.keras.utils.set_random_seed(42 + hvd.rank())
 
 # Horovod: pin GPU to be used to process local rank (one GPU per process)
 gpus = tf.config.experimental.list_physical_devices("GPU")
