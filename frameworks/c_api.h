@@ -271,7 +271,7 @@ FARANDOLE_API int farandole_wait(int64_t handle, int timeout_ms);
 FARANDOLE_API int farandole_wait_on_stream(int64_t handle, void* stream, int timeout_ms);
 // Of several, in their order: waits so for the first, up to timeout_ms, and looks at the others. How many of them, from
 // the first on, are enqueued, or done and well, as above. 0: the first one is not, has failed, or is no handle, which
-// farandole_wait_on_stream tells.
+// farandole_wait_on_stream tells. FARANDOLE_INVALID_ARGUMENT: `handles` is NULL.
 FARANDOLE_API int farandole_wait_each(const int64_t* handles, int count, void* stream, int timeout_ms);
 // Of an allgather or alltoall that is done, or enqueued on a device. `shape` has room for 64.
 FARANDOLE_API int farandole_result_shape(int64_t handle, int* ndim, int64_t* shape);
@@ -286,7 +286,7 @@ FARANDOLE_API int farandole_result_copy_on_stream(int64_t handle, void* output, 
 // still in use.
 FARANDOLE_API int farandole_release(int64_t handle);
 // Of several: forgets those that are done and well. Moves the others, but for what is no handle, to the front, in their
-// order, and returns how many they are.
+// order, and returns how many they are. FARANDOLE_INVALID_ARGUMENT: `handles` is NULL.
 FARANDOLE_API int farandole_release_each(int64_t* handles, int count);
 
 #ifdef __cplusplus

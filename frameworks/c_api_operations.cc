@@ -159,6 +159,7 @@ int farandole_wait_on_stream(int64_t handle, void* stream, int timeout_ms) {
 int farandole_wait_each(const int64_t* handles, int count, void* stream, int timeout_ms) {
   int code;
   if (InChild(&code)) return code;
+  if (handles == nullptr) return Fail({Code::kInvalidArgument, "wait_each: `handles` is NULL"});
   const std::shared_ptr<Runtime> runtime = Library::Get().runtime();
   EventPtr waited_for;
   int ready = 0;
@@ -231,6 +232,7 @@ int farandole_release(int64_t handle) {
 int farandole_release_each(int64_t* handles, int count) {
   int code;
   if (InChild(&code)) return code;
+  if (handles == nullptr) return Fail({Code::kInvalidArgument, "release_each: `handles` is NULL"});
   int left = 0;
   for (int i = 0; i < count; ++i) {
     const std::shared_ptr<Operation> operation = Library::Get().handles().Find(handles[i]);

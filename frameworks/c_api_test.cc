@@ -139,6 +139,8 @@ TEST_F(LoneTest, ManyAreWaitedForAndForgottenAtOnce) {
   EXPECT_EQ(farandole_wait_each(handles.data(), kTensors, nullptr, 0), 7);
   EXPECT_EQ(farandole_wait_each(&handles[7], 1, nullptr, 0), 0);
   EXPECT_EQ(farandole_release_each(handles.data(), kTensors), 0);
+  EXPECT_EQ(farandole_wait_each(nullptr, 1, nullptr, 0), FARANDOLE_INVALID_ARGUMENT);
+  EXPECT_EQ(farandole_release_each(nullptr, 1), FARANDOLE_INVALID_ARGUMENT);
   EXPECT_EQ(farandole_release(handles[0]), FARANDOLE_INVALID_ARGUMENT);
 }
 

@@ -23,6 +23,12 @@ Request Tensor(const std::string& name, int64_t elements = 4, uint32_t set = 0) 
   return request;
 }
 
+Request MakeJoin() {
+  Request join = Tensor("join");
+  join.signature.op = OpKind::kJoin;
+  return join;
+}
+
 // The rest is in tests/transcripts: fusion, mismatch, process_sets, join, groups, signature_slots.
 class NegotiatorTest : public ::testing::Test {
  protected:
@@ -137,9 +143,7 @@ TEST_F(NegotiatorTest, ARestoredSetIsPacedByItsFirstRank) {
 TEST_F(NegotiatorTest, ClearMakesEverythingVoid) {
   Say({{Rank(0), 0}}, {Tensor("x")});
   Say(All(0), {Tensor("ready")});
-  Request join = Tensor("join");
-  join.signature.op = OpKind::kJoin;
-  Say({{Rank(1), 0}}, {join});
+  Say({{Rank(1), 0}}, {MakeJoin()});
   EXPECT_EQ(negotiator_->OpenCount(Rank(1)), 2u);
   negotiator_->Clear();
   EXPECT_THAT(Next(), ElementsAre());
@@ -149,9 +153,7 @@ TEST_F(NegotiatorTest, ClearMakesEverythingVoid) {
 
 TEST_F(NegotiatorTest, JoinsThatALeaverEndsEndBehindWhatHasTheirZeros) {
   negotiator_->RestoreSets({{1, {Rank(0), Rank(1)}}}, {});
-  Request join = Tensor("join");
-  join.signature.op = OpKind::kJoin;
-  Say({{Rank(1), 0}}, {join});
+  Say({{Rank(1), 0}}, {MakeJoin()});
   Say({{Rank(0), 0}}, {Tensor("x", 4, 1)});
   negotiator_->Leave(Rank(2));
   EXPECT_TRUE(negotiator_->joined().empty());
@@ -159,12 +161,12 @@ TEST_F(NegotiatorTest, JoinsThatALeaverEndsEndBehindWhatHasTheirZeros) {
   EXPECT_TRUE(negotiator_->EndJoinsOfLeave().empty());
   EXPECT_EQ(negotiator_->Ready(10).size(), 2u) << "x, and the join";
   // It says so again, after its connection was lost.
-  negotiator_->Retain(Rank(1), {join});
-  Say({{Rank(1), 0}}, {join});
+  negotiator_->Retain(Rank(1), {MakeJoin()});
+  Say({{Rank(1), 0}}, {MakeJoin()});
   EXPECT_EQ(negotiator_->OpenCount(Rank(1)), 1u);
   EXPECT_TRUE(outbox_.queue_empty());
   // Nobody needs the zeros of one that joins now. Its requests wait for the first one's own.
-  Say({{Rank(0), 0}}, {Tensor("y", 4, 1), join});
+  Say({{Rank(0), 0}}, {Tensor("y", 4, 1), MakeJoin()});
   EXPECT_EQ(outbox_.QueuedFor(Rank(0)), 1u);
 
   EXPECT_THAT(Next(), ElementsAre("x@1"));
@@ -175,7 +177,7 @@ TEST_F(NegotiatorTest, JoinsThatALeaverEndsEndBehindWhatHasTheirZeros) {
   EXPECT_EQ(negotiator_->OpenCount(Rank(1)), 0u);
   EXPECT_TRUE(negotiator_->EndJoinsOfLeave().empty());
   EXPECT_THAT(Next(), ElementsAre());
-  Say({{Rank(1), 0}}, {Tensor("y", 4, 1), join});
+  Say({{Rank(1), 0}}, {Tensor("y", 4, 1), MakeJoin()});
   EXPECT_EQ(outbox_.QueuedFor(Rank(1)), 2u);
   EXPECT_THAT(Next(), ElementsAre("y@2"));
   EXPECT_FALSE(signatures_);
@@ -183,9 +185,7 @@ TEST_F(NegotiatorTest, JoinsThatALeaverEndsEndBehindWhatHasTheirZeros) {
 
 TEST_F(NegotiatorTest, JoinsThatALeaverEndsEndBehindErrorsForThem) {
   negotiator_->RestoreSets({{1, {Rank(0), Rank(1)}}}, {});
-  Request join = Tensor("join");
-  join.signature.op = OpKind::kJoin;
-  Say({{Rank(1), 0}}, {join});
+  Say({{Rank(1), 0}}, {MakeJoin()});
   Request gather = Tensor("rows", 4, 1);
   gather.signature.op = OpKind::kAllgather;
   Say({{Rank(0), 0}}, {gather});

@@ -212,6 +212,7 @@ TEST_F(StatusServiceTest, CallsThatAskAreBounded) {
 TEST_F(StatusServiceTest, AQueryForANamespacePrintsALineForEachJob) {
   ConnectAgent("j");
   ASSERT_TRUE(agent_->Join(1, 0, 2));
+  agent_->Expect<Welcome>();
   query::QueryOptions options{Address(), "default.*", Observer("default.*"), "", false, 5000, 0};
   std::vector<std::string> lines;
   const auto keep = [&](const std::string& text) {

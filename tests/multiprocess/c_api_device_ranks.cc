@@ -84,9 +84,9 @@ class DeviceRank {
     return SubmitOne(one);
   }
   // What comes on the stream from now on is behind the result; the host goes on.
-  int WaitOnStream(int64_t handle) const {
-    return frameworks::Await(
-        [&](int timeout_ms) { return farandole_wait_on_stream(handle, stream_->get(), timeout_ms); });
+  int WaitOnStream(int64_t handle) const { return WaitOnStream(handle, stream_->get()); }
+  int WaitOnStream(int64_t handle, void* stream) const {
+    return frameworks::Await([&](int timeout_ms) { return farandole_wait_on_stream(handle, stream, timeout_ms); });
   }
   void Finish(int64_t handle) const {
     EXPECT(handle > 0);
@@ -169,11 +169,9 @@ void Each(DeviceRank* device) {
   std::vector<int64_t> handles(kGroup + 1);
   EXPECT(farandole_submit(submissions.data(), kGroup, "group", handles.data()) == FARANDOLE_OK);
   // Its own stream does not wait yet.
-  while (farandole_wait_each(&handles[kGroup - 1], 1, device->other_stream(), 1000) == 0) {
-  }
+  EXPECT(device->WaitOnStream(handles[kGroup - 1], device->other_stream()) == FARANDOLE_OK);
   handles[kGroup] = device->Sum("by itself", *tensors[kGroup], count);
-  while (farandole_wait_each(&handles[kGroup], 1, device->other_stream(), 1000) == 0) {
-  }
+  EXPECT(device->WaitOnStream(handles[kGroup], device->other_stream()) == FARANDOLE_OK);
   EXPECT(device->WaitOnStreamForEach(handles) == 2);
   std::vector<int64_t> left = handles;
   EXPECT(farandole_release_each(left.data(), kGroup + 1) == kGroup + 1);

@@ -15,7 +15,7 @@ namespace farandole::worker::session {
 struct TakeBack {
   uint32_t process_set = 0;
   collective::Instance instance;
-  std::vector<std::string> names;
+  std::vector<std::string> names;  // of its requests, for the session itself
 };
 
 // What a step of the session asks for, to be done in this order before the next step.

@@ -212,7 +212,7 @@ class InOrder:
         self._runs = {device: (c_int64 * len(run))(*run) for device, run in runs.items()}
         self._ready: set[int] = set()  # need not be waited for
         self._released: list[int] = []  # in host memory
-        self._enqueued = 0
+        self._released_on_device = 0
 
     def wait(self, handle: int, tensors: tuple[Any, ...]) -> None:
         """As the function `wait`; those of the device that follow, and are there as well, with the same call."""
@@ -236,14 +236,14 @@ class InOrder:
         if isinstance(place, OnDevice):
             with _lock:
                 _keep_enqueued(handle, tensors, place)
-            self._enqueued += 1
+            self._released_on_device += 1
         else:
             self._released.append(handle)
 
     def end(self) -> None:
         """Has the library forget what was released."""
-        if self._enqueued:
-            _end_done(2 * self._enqueued)
+        if self._released_on_device:
+            _end_done(2 * self._released_on_device)
         _abandoned.extend(((handle,), ()) for handle in _release_each(self._released))
 
 
