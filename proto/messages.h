@@ -30,6 +30,11 @@ struct Variable {
   std::string value;
 };
 
+struct RequestName {
+  uint32_t process_set = 0;
+  std::string name;
+};
+
 struct Hello {
   uint64_t session = 0;
   Incarnation worker_incarnation;
@@ -55,6 +60,7 @@ struct Hello {
   bool knows_all_hosts = false;
   Elastic elastic = {};
   std::vector<Variable> variables = {};
+  std::vector<RequestName> taking_back = {};
 };
 
 struct CachedRequests {

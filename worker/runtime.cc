@@ -134,7 +134,7 @@ void Runtime::LimitLeaveFromLoop(TimePoint device_deadline) {
         const std::string what =
             on_device
                 ? absl::StrCat("its device has not done what was submitted within ", limits_.leave_device_ms / 1000.0)
-                : absl::StrCat("the controller did not answer within ", limits_.leave_ms / 1000.0);
+                : absl::StrCat("the controller did not let this process go within ", limits_.leave_ms / 1000.0);
         return steps_.Apply(session.GiveUp({completion::Code::kShutDown, absl::StrCat("shutdown(): ", what, " s")}));
       }
     }

@@ -86,16 +86,18 @@ bool Generation::Listens(Rank rank, const GenerationId& generation) const {
 void Generation::OnHello(Rank rank, const Hello& hello, const std::string& agent_id, TimePoint now, Actions* actions) {
   if (hello.session <= roster_.seat(rank).session) return;
   roster_.OpenSession(rank, hello.session, agent_id);
-  if (life_ == Life::kFailed) {
-    roster_.mutable_seat(rank).over = true;
-    // One that never saw its view knows of no generation that it could lose.
-    roster_.ToOne(rank, Removed{hello.generation, RemovedKind::kPeerLost, reason_}, actions);
-    return;
-  }
+  if (life_ == Life::kFailed) return Remove(rank, hello, actions);
   actions->Because(absl::StrCat(Describe(roster_.seat(rank).member), " opened session ", hello.session));
   roster_.ToOne(rank, Welcome{hello.session, config_.controller_incarnation, {}}, actions);
   GoOn(rank, hello, now, actions);
   Send(now, actions);
+}
+
+// After it has failed.
+void Generation::Remove(Rank rank, const Hello& hello, Actions* actions) {
+  roster_.mutable_seat(rank).over = true;
+  // One that never saw its view knows of no generation that it could lose.
+  roster_.ToOne(rank, Removed{hello.generation, RemovedKind::kPeerLost, reason_}, actions);
 }
 
 // The member gets what it lacks, and what its Hello says counts (rule C8).
@@ -127,6 +129,9 @@ void Generation::Restore(const recovery::Recovery& recovery, TimePoint now, Acti
   sequencer_.RestoreMembers(recovery);
   if (!recovery.fault().empty()) {
     Fail(recovery.fault(), actions);
+    for (int r = 0; r < roster_.size(); ++r) {
+      if (members[r].present && members[r].hello.generation.number == 0) Remove(Rank(r), members[r].hello, actions);
+    }
     return;
   }
   if (!members[0].present) {
@@ -203,7 +208,17 @@ void Generation::OnLeave(Rank rank, const farandole::Leave& leave, TimePoint now
 
 // If it has executed all that it was needed for.
 void Generation::LetGo(Rank rank, Actions* actions) {
-  if (life_ != Life::kRunning || !sequencer_.LetGo(rank) || !roster_.all_let_go()) return;
+  if (life_ == Life::kRunning && sequencer_.LetGo(rank)) OverIfAllLeft(actions);
+}
+
+bool Generation::EndedKeptBack(Rank rank, Actions* actions) {
+  if (life_ != Life::kRunning || !sequencer_.EndedKeptBack(rank)) return false;
+  OverIfAllLeft(actions);
+  return true;
+}
+
+void Generation::OverIfAllLeft(Actions* actions) {
+  if (!roster_.all_let_go()) return;
   life_ = Life::kOver;
   failures_.Clear();
   actions->Because(absl::StrCat("generation ", id_.number, " is over, all have left"));
@@ -226,12 +241,14 @@ void Generation::OnFailed(Rank rank, const Failed& failed, TimePoint now, Action
       absl::StrCat(failures_.Verdict(), "; waiting ", config_.evidence_wait_ms, " ms for evidence of a death"));
 }
 
-void Generation::OnEnded(Rank rank, const std::string& cause, Actions* actions) {
+void Generation::OnEnded(Rank rank, const std::string& cause, TimePoint now, Actions* actions) {
   members::Seat& seat = roster_.mutable_seat(rank);
   if (!seat.ended_cause.empty()) return;
+  const bool kept_back = EndedKeptBack(rank, actions);
   seat.ended_cause = cause.empty() ? "ended" : cause;
   const bool expected = seat.gone() && !failures_.Suspects(rank);
   seat.over = true;
+  if (kept_back) Send(now, actions);
   if (expected) return;
   Fail(absl::StrCat(Describe(seat.member), " ", seat.ended_cause, LeftBefore(rank)), actions);
 }
@@ -247,9 +264,11 @@ std::string Generation::LeftBefore(Rank ended) const {
   return absl::StrCat(" after ", roster_.NameOf(left), " had left the job");
 }
 
-void Generation::OnReborn(Rank rank, Actions* actions) {
+void Generation::OnReborn(Rank rank, TimePoint now, Actions* actions) {
   members::Seat& seat = roster_.mutable_seat(rank);
+  const bool kept_back = EndedKeptBack(rank, actions);
   seat.over = true;
+  if (kept_back) return Send(now, actions);
   Fail(absl::StrCat(Describe(seat.member), " has called init again without shutdown"), actions);
 }
 
@@ -265,7 +284,9 @@ void Generation::OnHealth(Rank rank, bool responsive, const std::string& cause, 
 }
 
 void Generation::OnAgentLost(const std::string& agent_id, const std::string& text, Actions* actions) {
-  const std::vector<Rank> lost = roster_.Behind(agent_id);
+  std::vector<Rank> lost = roster_.Behind(agent_id);
+  lost.erase(std::remove_if(lost.begin(), lost.end(), [&](Rank rank) { return EndedKeptBack(rank, actions); }),
+             lost.end());
   if (lost.empty()) return;
   const std::string who = absl::StrCat(roster_.NameOf(lost), lost.size() == 1 ? " is" : " are");
   // The agent may be back one day on the same stream: those who are given up are told as well.
@@ -320,6 +341,7 @@ void Generation::LookAtWaits(TimePoint now, Actions* actions) {
 }
 
 void Generation::Send(TimePoint now, Actions* actions) {
+  for (Rank rank : sequencer_.TakeKeptBack()) LetGo(rank, actions);
   if (life_ != Life::kFailed) Good(sequencer_.Send(now, actions), actions);
 }
 

@@ -48,6 +48,9 @@ void Sequencer::RestoreMembers(const recovery::Recovery& recovery) {
 void Sequencer::RestoreReplay(const recovery::Recovery& recovery, TimePoint now) {
   replay_.Restore({recovery.phase(), recovery.stage(), recovery.replay_index(), recovery.period(), recovery.begun()},
                   now);
+  for (const recovery::Recovery::Owed& owed : recovery.owed()) {
+    for (const std::string& name : owed.names) negotiator_.Owe(owed.process_set, name, owed.ranks);
+  }
 }
 
 absl::Status Sequencer::OnHello(Rank rank, const Hello& hello, TimePoint now, Actions* actions) {
@@ -63,6 +66,7 @@ absl::Status Sequencer::OnHello(Rank rank, const Hello& hello, TimePoint now, Ac
   const bool behind = hello.phase < replay_.phase();
   if (behind) requests.clear();
   negotiator_.Retain(rank, requests);
+  negotiator_.Owes(rank, hello);
   replay_.Forget(rank);
   status = OnAnnounce({{rank, hello.received_through}}, requests, {}, now, actions);
   return status.ok() && !behind && hello.leaving ? OnLeave(rank, now, actions) : status;
@@ -183,10 +187,32 @@ bool Sequencer::LetGo(Rank rank) {
   if (!seat.left || seat.gone()) return false;
   const RankSet only = Only(rank);
   if (seat.completed_through < outbox_.log().LastFor(rank) || replay_.Busy(&only)) return false;
-  roster_->LetGo(rank);
-  outbox_.Release(rank);
+  // It takes along what it has received, so that a controller that is started again could not tell the others how the
+  // replay has ended.
+  if (!outbox_.ReplayEndKnown()) {
+    kept_back_.Add(rank);
+    return false;
+  }
+  Go(rank);
   outbox_.Queue(LeaveDone{}, only);
   return true;
+}
+
+void Sequencer::Go(Rank rank) {
+  roster_->LetGo(rank);
+  outbox_.Release(rank);
+}
+
+bool Sequencer::EndedKeptBack(Rank rank) {
+  if (!kept_back_.Contains(rank) || roster_->seat(rank).gone()) return false;
+  kept_back_.Remove(rank);
+  Go(rank);
+  return true;
+}
+
+std::vector<Rank> Sequencer::TakeKeptBack() {
+  if (kept_back_.empty() || !outbox_.ReplayEndKnown()) return {};
+  return std::exchange(kept_back_, {}).ToVector();
 }
 
 std::string Sequencer::LeftText(const std::vector<Rank>& left) const {

@@ -60,6 +60,10 @@ class Sequencer {
   absl::Status OnLeave(Rank rank, TimePoint now, Actions* actions);
   // A leaver goes once it has executed all that concerns it, for others may wait for its part. True if it goes now.
   bool LetGo(Rank rank);
+  // Who could not go before the others had received something that they have now; to be asked for with LetGo() again.
+  std::vector<Rank> TakeKeptBack();
+  // One of those has ended: it goes anyway. False if it is none.
+  bool EndedKeptBack(Rank rank);
 
   // Withdraws what has waited too long for some members (rule C3b).
   void Tick(TimePoint now, Actions* actions);
@@ -90,6 +94,7 @@ class Sequencer {
   absl::Status FullError() const;
   bool EndJoins();
   bool SendBatches(TimePoint now, Actions* actions);
+  void Go(Rank rank);
   void TryReplay(Actions* actions);
   std::string LeftText(const std::vector<Rank>& left) const;
   std::string Who(Rank rank) const { return Describe(roster_->seat(rank).member); }
@@ -100,6 +105,7 @@ class Sequencer {
   log::Outbox outbox_;
   ready::Negotiator negotiator_;
   replay::ReplayControl replay_;
+  RankSet kept_back_;
   uint64_t tensors_ = 0;
 };
 

@@ -30,6 +30,7 @@ ItemLog::ItemLog(GenerationId generation, uint32_t unstable_max, uint64_t last,
     const auto it = kept.find(index);
     if (it == kept.end()) continue;  // concerns nobody any more
     slot.item = std::move(it->second.first);
+    Note(slot.item);
     slot.to = std::move(it->second.second);
     for (Rank rank : slot.to->ToVector()) received_[rank.value()].sent = index;
   }
@@ -49,7 +50,20 @@ const Item& ItemLog::Append(uint32_t phase, ItemBody body, const RankSet* to) {
     kept.to = *to;
     for (Rank rank : to->ToVector()) received_[rank.value()].sent = last_;
   }
+  Note(kept.item);
   return kept.item;
+}
+
+void ItemLog::Note(const Item& item) {
+  if (!std::holds_alternative<Resume>(item.body) && !std::holds_alternative<Withdraw>(item.body)) return;
+  replay_end_ = item.index;
+  replay_end_known_ = 0;
+}
+
+bool ItemLog::ReplayEndKnown() {
+  const int members = static_cast<int>(received_.size());
+  while (replay_end_known_ < members && Effective(replay_end_known_) >= replay_end_) ++replay_end_known_;
+  return replay_end_known_ == members;
 }
 
 uint64_t ItemLog::Effective(int rank) {

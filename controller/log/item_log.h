@@ -47,6 +47,9 @@ class ItemLog {
     const Progress& p = received_[rank.value()];
     return std::max(p.through, LastSent(p));
   }
+  // Everybody has said that it has received the last Resume or Withdraw and what came before, as far as that concerns
+  // it. Who lacks a later item only may be taken to lack it until it says more.
+  bool ReplayEndKnown();
   // Set once after each rise by at least the step, unless no member that stays has anything of it: everything up to
   // here is dropped.
   absl::optional<uint64_t> TakeStable();
@@ -75,6 +78,7 @@ class ItemLog {
     bool released = false;
     uint64_t to_all_through = UINT64_MAX;  // items to all above this one do not concern it
   };
+  void Note(const Item& item);
   uint64_t LastSent(const Progress& p) const { return std::max(p.sent, std::min(last_to_all_, p.to_all_through)); }
   uint64_t Effective(int rank);
   void Advance();
@@ -88,6 +92,8 @@ class ItemLog {
   uint64_t last_to_all_ = 0;
   uint64_t stable_ = 0;
   bool stable_risen_ = false;
+  uint64_t replay_end_ = 0;   // index of the last Resume or Withdraw
+  int replay_end_known_ = 0;  // by all members before this one
   // All members before this one, in cyclic order from the last rise on, have received stable_ + step_.
   int laggard_ = 0;
   int passed_ = 0;

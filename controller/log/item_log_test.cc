@@ -202,6 +202,35 @@ TEST(ItemLogTest, WhatCannotBeIsToldApart) {
   EXPECT_FALSE(log.ForEachAbove(Rank(0), 0, [](const Item&) { FAIL(); }));
 }
 
+TEST(ItemLogTest, KnowsWhetherAllHaveHeardHowAReplayHasEnded) {
+  ItemLog log(kGeneration, 3, 4096);
+  log.Append(0, JoinDone{}, nullptr);
+  EXPECT_TRUE(log.ReplayEndKnown());
+  log.Append(1, Resume{}, nullptr);
+  RankSet some;
+  some.Add(Rank(0));
+  some.Add(Rank(2));
+  log.Append(2, Withdraw{}, &some);
+  log.Append(2, JoinDone{}, nullptr);
+  log.Received(Rank(0), 3);
+  log.Received(Rank(2), 3);
+  EXPECT_FALSE(log.ReplayEndKnown()) << "rank 1 lacks the Resume";
+  log.Received(Rank(1), 4);
+  EXPECT_TRUE(log.ReplayEndKnown());
+  log.Append(2, Withdraw{}, &some);
+  log.Received(Rank(2), 5);
+  EXPECT_FALSE(log.ReplayEndKnown());
+  log.Release(Rank(0));
+  EXPECT_TRUE(log.ReplayEndKnown());
+}
+
+TEST(ItemLogTest, AsRestoredItKnowsWhoLacksTheEndOfAReplay) {
+  ItemLog log(kGeneration, 4096, 6, {{5, {Item{kGeneration, 1, 5, Resume{}}, RankSet::All(2)}}}, {4, 6});
+  EXPECT_FALSE(log.ReplayEndKnown());
+  log.Received(Rank(0), 5);
+  EXPECT_TRUE(log.ReplayEndKnown());
+}
+
 TEST(ItemLogTest, StableRisesInStepsThatAreWorthAMessage) {
   ItemLog log(kGeneration, 2, 4096);
   int said = 0;

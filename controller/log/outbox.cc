@@ -29,16 +29,18 @@ size_t Outbox::QueuedFor(Rank rank) const {
 
 int Outbox::SendQueue(uint32_t phase, const Held& held, Actions* actions) {
   int answers = 0;
+  int withdraws_sent = 0;
   for (auto it = queue_.begin(); it != queue_.end() && log_.MakeRoom();) {
     const RankSet* to = it->to ? &*it->to : nullptr;
     if (held(it->body, to)) {
       ++it;
       continue;
     }
-    if (!std::holds_alternative<Withdraw>(it->body)) ++answers;
+    ++(std::holds_alternative<Withdraw>(it->body) ? withdraws_sent : answers);
     Send(phase, std::move(it->body), to, actions);
     it = queue_.erase(it);
   }
+  withdraws_queued_ -= withdraws_sent;
   return answers;
 }
 

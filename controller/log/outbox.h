@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <utility>
+#include <variant>
 
 #include "absl/types/optional.h"
 #include "controller/log/answered.h"
@@ -32,7 +33,10 @@ class Outbox {
 
   // Waits for its index. Errors, barriers and the like; bounded by the open requests, as each answers at least one,
   // and those that QueuedFor() counts are open.
-  void Queue(ItemBody body, absl::optional<RankSet> to) { queue_.push_back({std::move(body), std::move(to)}); }
+  void Queue(ItemBody body, absl::optional<RankSet> to) {
+    if (std::holds_alternative<Withdraw>(body)) ++withdraws_queued_;
+    queue_.push_back({std::move(body), std::move(to)});
+  }
   template <typename F>  // void (const ItemBody& body, const RankSet* to), as of Held
   void ForEachQueued(F&& visit) const {
     for (const Waiting& waiting : queue_) visit(waiting.body, waiting.to ? &*waiting.to : nullptr);
@@ -40,13 +44,18 @@ class Outbox {
   bool queue_empty() const { return queue_.empty(); }
   // How many requests of this member the queue answers.
   size_t QueuedFor(Rank rank) const;
-  void ClearQueue() { queue_.clear(); }
+  void ClearQueue() {
+    queue_.clear();
+    withdraws_queued_ = 0;
+  }
   // Sends the queue in its order, past what is held back from its addressees, as far as the log takes it. Answers how
   // many that answer requests.
   using Held = std::function<bool(const ItemBody& body, const RankSet* to)>;
   int SendQueue(uint32_t phase, const Held& held, Actions* actions);
   // False if there is no such item.
   bool Received(Rank rank, uint64_t through) { return log_.Received(rank, through); }
+  // As of the log; and no Withdraw waits for its index.
+  bool ReplayEndKnown() { return withdraws_queued_ == 0 && log_.ReplayEndKnown(); }
   void Part(Rank rank) { log_.Part(rank); }
   void Release(Rank rank) { log_.Release(rank); }
   // Sends again what concerns this member above `received_through`; `answered` is told of that and of what waits for
@@ -65,6 +74,7 @@ class Outbox {
   ItemLog log_;
   members::Roster* const roster_;
   std::deque<Waiting> queue_;
+  int withdraws_queued_ = 0;
   bool full_said_ = false;
 };
 

@@ -113,6 +113,7 @@ Membership::Answer Membership::Join(const Hello& hello, const std::string& agent
     kept.open_requests = std::vector<Request>();
     kept.begun = std::vector<uint64_t>();
     kept.retained = std::vector<uint64_t>();
+    kept.taking_back = std::vector<RequestName>();
   }
   return answer;
 }

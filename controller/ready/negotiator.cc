@@ -248,6 +248,14 @@ void Negotiator::Retain(Rank rank, const std::vector<Request>& requests) {
   if (!joins) joins_.TakeBack(rank);
 }
 
+void Negotiator::Owes(Rank rank, const Hello& hello) {
+  owed_.Said(rank, hello.taking_back);
+  if (owed_.empty()) return;
+  for (const Request& request : hello.open_requests) {
+    owed_.Announced(request.signature.process_set, request.name, {rank});
+  }
+}
+
 void Negotiator::Leave(Rank rank) {
   left_.Add(rank);
   const auto over = [&](uint32_t id) { return sets_.Find(id) == nullptr || sets_.Find(id)->Contains(rank); };
@@ -549,11 +557,7 @@ std::string Negotiator::NameIn(uint32_t process_set, uint32_t slot, uint64_t ind
 
 std::vector<OpenWait> Negotiator::Waits(size_t max) const {
   std::vector<OpenWait> waits = table_.Waits(joined(), max);
-  for (size_t i = 0; i < waits.size() && !owed_.empty(); ++i) {
-    RankSet owing = joined();
-    owing.RemoveAll(owed_.Without(joined(), waits[i].process_set, waits[i].name));
-    waits[i].missing.AddAll(owing);
-  }
+  for (OpenWait& wait : waits) owed_.AddTo(joined(), &wait);
   for (OpenWait& wait : groups_.Waits(max - waits.size())) waits.push_back(std::move(wait));
   if (joined().empty() || joined().count() == size_ || waits.size() == max) return waits;
   OpenWait join;

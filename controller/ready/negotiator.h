@@ -56,6 +56,8 @@ class Negotiator {
   // These have started what is withdrawn now, and announce it again when they have taken it back: until then they add
   // no zeros to it, though they may have joined.
   void Owe(uint32_t process_set, const std::string& name, const RankSet& ranks) { owed_.Add(process_set, name, ranks); }
+  // What a Hello of `rank` says that it is taking back, but for what it has open by now.
+  void Owes(Rank rank, const Hello& hello);
   // What `rank` has announced and does not list is no longer announced by it, unless it is ready.
   void Retain(Rank rank, const std::vector<Request>& requests);
   // Requests in all process sets of `rank` end with an error, now and from now on; joins with EndJoinsOfLeave().
@@ -104,7 +106,7 @@ class Negotiator {
   // Some batch may go out later.
   bool has_ready() const { return !batcher_.empty(); }
   // What is announced takes all the memory that it may, bytes_max(), and something was not taken.
-  bool full() const { return table_.full(); }
+  bool full() const { return table_.full() || owed_.said_bytes() > bytes_max(); }
   size_t bytes_max() const { return table_.bytes_max(); }
   uint32_t OpenCount(Rank rank) const { return table_.OpenCount(rank) + (joins_.ranks().Contains(rank) ? 1 : 0); }
   // What is announced and not ready.

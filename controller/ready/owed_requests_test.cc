@@ -39,5 +39,28 @@ TEST(OwedRequestsTest, KnowsWhatIsOwedInASet) {
   EXPECT_TRUE(owed.empty());
 }
 
+TEST(OwedRequestsTest, AHelloReplacesWhatTheOneBeforeHasSaid) {
+  OwedRequests owed;
+  owed.Add(0, "w", RankSet::All(2));
+  owed.Said(Rank(1), {{0, "a"}, {0, "b"}, {2, "a"}});
+  EXPECT_THAT(owed.Without(RankSet::All(2), 0, "a").ToVector(), ElementsAre(Rank(0)));
+  EXPECT_THAT(owed.Without(RankSet::All(2), 2, "a").ToVector(), ElementsAre(Rank(0)));
+  owed.Announced(0, "b", {Rank(1)});
+  owed.Said(Rank(0), {{0, "a"}});
+  owed.Said(Rank(1), {{0, "b"}});
+  EXPECT_THAT(owed.Without(RankSet::All(2), 0, "a").ToVector(), ElementsAre(Rank(1)));
+  EXPECT_THAT(owed.Without(RankSet::All(2), 0, "b").ToVector(), ElementsAre(Rank(0)));
+  EXPECT_EQ(owed.Without(RankSet::All(2), 2, "a").count(), 2);
+  EXPECT_EQ(owed.Without(RankSet::All(2), 0, "w").count(), 0) << "which no Hello has said";
+  EXPECT_GT(owed.said_bytes(), 0u);
+  owed.Said(Rank(0), {});
+  owed.Forget(Rank(1));
+  EXPECT_EQ(owed.said_bytes(), 0u);
+  EXPECT_EQ(owed.FirstOf(0), "w");
+  owed.Said(Rank(1), {{0, "x"}});
+  owed.Clear();
+  EXPECT_TRUE(owed.empty());
+}
+
 }  // namespace
 }  // namespace farandole::controller::ready

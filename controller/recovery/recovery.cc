@@ -74,6 +74,13 @@ std::vector<ProcessSet> Recovery::process_sets() const {
 // Steps 1 and 6.
 void Recovery::FindReplay() {
   if (phase_ % 2 == 0) return;
+  for (size_t r = 0; r < found_.members.size(); ++r) {
+    // It was not let go before all had received the Resume, but ended.
+    if (!found_.members[r].left) continue;
+    fault_ = absl::StrCat(Describe(found_.view.members[r]),
+                          " has left after a replay, and nobody who is still there knows how that has ended");
+    return;
+  }
   stage_ = replay::ReplayState::Stage::kReplay;
   uint64_t digest = 0;
   for (const Registered& member : found_.members) {
@@ -124,9 +131,10 @@ void Recovery::FindBegun() {
   const auto item = found_.items.find(replay_index_);
   const Replay* replay = item == found_.items.end() ? nullptr : std::get_if<Replay>(&item->second.body);
   if (replay != nullptr && !replay->period.batches.empty()) period_ = replay->period;
+  // Without the period nobody has any of it open.
+  if (period_.batches.empty()) return;
+  FindOwed(*resume);
   for (const Begun& begun : resume->begun) {
-    // Without the period nobody has any of it open.
-    if (period_.batches.empty()) return;
     const uint32_t set = period_.batches[begun.seq % period_.batches.size()].process_set;
     const auto exists = exists_.find(set);
     // It was removed since, after all of it was closed.
@@ -135,19 +143,41 @@ void Recovery::FindBegun() {
   }
 }
 
+void Recovery::FindOwed(const Resume& resume) {
+  for (const Begun& begun : resume.begun) {
+    for (const auto& entry : found_.items) {
+      if (!Withdraws(entry.second.body, begun.seq)) continue;
+      const PeriodBatch& batch = period_.batches[begun.seq % period_.batches.size()];
+      Owed owed{batch.process_set, {}, {}};
+      for (Rank rank : begun.started) {
+        if (Counts(found_.members[rank.value()]) && received_[rank.value()] < entry.first) owed.ranks.Add(rank);
+      }
+      for (const Request& request : batch.requests) owed.names.push_back(request.name);
+      if (!owed.ranks.empty()) owed_.push_back(std::move(owed));
+      break;  // nothing is withdrawn twice
+    }
+  }
+}
+
+bool Recovery::Withdraws(const ItemBody& body, uint64_t seq) const {
+  const Withdraw* withdraw = std::get_if<Withdraw>(&body);
+  if (withdraw == nullptr || withdraw->replay_index != replay_index_) return false;
+  return std::find(withdraw->seqs.begin(), withdraw->seqs.end(), seq) != withdraw->seqs.end();
+}
+
 bool Recovery::Closed(const Begun& begun, const RankSet& members) const {
   for (const auto& entry : found_.items) {
     if (const Enter* enter = std::get_if<Enter>(&entry.second.body)) {
       if (enter->replay_index == replay_index_ && enter->seq == begun.seq) return true;
-    } else if (const Withdraw* withdraw = std::get_if<Withdraw>(&entry.second.body)) {
-      const auto& seqs = withdraw->seqs;
-      const bool lists = std::find(seqs.begin(), seqs.end(), begun.seq) != seqs.end();
-      if (withdraw->replay_index == replay_index_ && lists) return true;
+    } else if (Withdraws(entry.second.body, begun.seq)) {
+      return true;
     }
   }
   // A member that stands here and does not list it has seen the item that closed it, which all others may have dropped.
   for (Rank rank : members.ToVector()) {
     const Registered& member = found_.members[rank.value()];
+    // Before it could leave, what it had to do with was entered, or withdrawn. It may have taken the Enter along.
+    if (member.left) return true;
     if (!Counts(member) || member.hello.phase != phase_) continue;
     const auto& listed = member.hello.begun;
     if (std::find(listed.begin(), listed.end(), begun.seq) == listed.end()) return true;
@@ -155,27 +185,44 @@ bool Recovery::Closed(const Begun& begun, const RankSet& members) const {
   return false;
 }
 
-std::vector<Recovery::OpenNames> Recovery::FindOpen() const {
-  std::vector<OpenNames> all(found_.members.size());
-  for (size_t r = 0; r < all.size(); ++r) {
+std::vector<Recovery::Open> Recovery::FindOpen() const {
+  std::vector<Open> all;
+  for (size_t r = 0; r < found_.members.size(); ++r) {
+    // Retained items have no slots.
+    all.push_back({{}, log::Answered(Rank(r), [](uint32_t, uint32_t, uint64_t) { return ""; }), received_[r]});
     for (const Request& request : found_.members[r].hello.open_requests) {
-      all[r].insert({request.signature.process_set, request.name});
+      all.back().requests.emplace(std::make_pair(request.signature.process_set, absl::string_view(request.name)),
+                                  &request);
     }
   }
   return all;
 }
 
-RankSet Recovery::Concerned(const Item& item, const std::vector<OpenNames>& open) const {
+// Nothing that this member lacks has answered any of it before.
+bool Recovery::Answers(const ErrorItem& error, uint64_t index, Rank rank, Open* open) const {
+  std::vector<const Request*> requests;
+  for (const std::string& name : error.names) {
+    const auto it = open->requests.find({error.process_set, name});
+    if (it == open->requests.end()) return false;
+    requests.push_back(it->second);
+  }
+  for (auto it = kept_.upper_bound(open->through); it != kept_.end() && it->first < index; ++it) {
+    if (it->second.second.Contains(rank)) open->answered.Add(it->second.first.body, it->first);
+  }
+  open->through = std::max(open->through, index - 1);
+  return std::none_of(requests.begin(), requests.end(),
+                      [&](const Request* request) { return open->answered.Contains(*request); });
+}
+
+RankSet Recovery::Concerned(const Item& item, std::vector<Open>* open) const {
   RankSet ranks;
   // Goes to a leaver alone, so that whoever retains it has it.
   if (std::holds_alternative<LeaveDone>(item.body)) return ranks;
   if (const ErrorItem* error = std::get_if<ErrorItem>(&item.body)) {
     // Went to some only. Whoever has all of it open and has not seen the item is one of them, or would get the same.
-    for (size_t r = 0; r < open.size(); ++r) {
-      const bool all = std::all_of(error->names.begin(), error->names.end(), [&](const std::string& name) {
-        return open[r].contains({error->process_set, name});
-      });
-      if (all) ranks.Add(Rank(static_cast<int32_t>(r)));
+    for (size_t r = 0; r < open->size(); ++r) {
+      const Rank rank(static_cast<int32_t>(r));
+      if (received_[r] < item.index && Answers(*error, item.index, rank, &(*open)[r])) ranks.Add(rank);
     }
     return ranks;
   }
@@ -196,9 +243,9 @@ void Recovery::FindLog() {
     last_ = std::max(last_, received_.back());
   }
   last_ += left;
-  const std::vector<OpenNames> open = FindOpen();
+  std::vector<Open> open = FindOpen();
   for (const auto& entry : found_.items) {
-    RankSet to = Concerned(entry.second, open);
+    RankSet to = Concerned(entry.second, &open);
     bool lacking = false;
     for (Rank rank : to.ToVector()) {
       lacking = lacking || (Counts(found_.members[rank.value()]) && received_[rank.value()] < entry.first);

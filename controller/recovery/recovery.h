@@ -7,8 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "controller/log/answered.h"
 #include "controller/log/item_log.h"
 #include "controller/recovery/gather.h"
 #include "controller/replay/replay_state.h"
@@ -34,6 +35,13 @@ class Recovery {
   const Period& period() const { return period_; }
   // Open begun instances.
   const std::vector<Begun>& begun() const { return begun_; }
+  // What members announce again once they have received a Withdraw, which they have not yet.
+  struct Owed {
+    uint32_t process_set;
+    std::vector<std::string> names;
+    RankSet ranks;
+  };
+  const std::vector<Owed>& owed() const { return owed_; }
   // Process sets as of the end of the log; all but 0.
   std::vector<ProcessSet> process_sets() const;
   // Those that an item removes and that are not there again: id and index.
@@ -42,19 +50,27 @@ class Recovery {
   log::ItemLog MakeLog(uint32_t unstable_max) const;
 
  private:
-  // Process sets and names, which `found_` holds.
-  using OpenNames = absl::flat_hash_set<std::pair<uint32_t, absl::string_view>>;
+  // What a member has open, by process set and name, and what of it items answer that it lacks, up to `through`.
+  struct Open {
+    absl::flat_hash_map<std::pair<uint32_t, absl::string_view>, const Request*> requests;  // of `found_`
+    log::Answered answered;
+    uint64_t through;
+  };
 
   bool Counts(const Registered& member) const { return member.present && !member.left; }
   void FindSets();
   void FindLog();
   void FindReplay();
   void FindBegun();
+  void FindOwed(const Resume& resume);
+  // An instance of the last replay.
+  bool Withdraws(const ItemBody& body, uint64_t seq) const;
   bool Closed(const Begun& begun, const RankSet& members) const;
-  // To whom an item goes that is sent again.
-  RankSet Concerned(const Item& item, const std::vector<OpenNames>& open) const;
-  // What each member has open.
-  std::vector<OpenNames> FindOpen() const;
+  // To whom an item goes that is sent again; `kept_` has those before it.
+  RankSet Concerned(const Item& item, std::vector<Open>* open) const;
+  bool Answers(const ErrorItem& error, uint64_t index, Rank rank, Open* open) const;
+  // Of each member.
+  std::vector<Open> FindOpen() const;
 
   Recovered found_;
   std::string fault_;
@@ -63,6 +79,7 @@ class Recovery {
   uint64_t replay_index_ = 0;
   Period period_;
   std::vector<Begun> begun_;
+  std::vector<Owed> owed_;
   uint64_t last_ = 0;  // index
   std::vector<uint64_t> received_;
   std::map<uint64_t, std::pair<Item, RankSet>> kept_;

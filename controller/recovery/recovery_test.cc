@@ -8,6 +8,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 using Stage = replay::ReplayState::Stage;
 
 const GenerationId kGeneration{3, 7};
@@ -77,6 +79,20 @@ TEST_F(RecoveryTest, TheLogIsTheUnionOfWhatIsRetained) {
   });
 }
 
+TEST_F(RecoveryTest, ARequestIsAnsweredByTheFirstItemThatCan) {
+  Put(1, 0, Batch{0, {{"x", {}, 0, {}}}});
+  Put(2, 0, ErrorItem{0, {"x"}, ErrorKind::kLeft, "to another one"});
+  Put(3, 0, ErrorItem{0, {"b", "e"}, ErrorKind::kLeft, "to another one"});
+  Put(4, 0, ErrorItem{0, {"e"}, ErrorKind::kLeft, "to a third"});
+  Put(5, 0, ErrorItem{0, {"f"}, ErrorKind::kLeft, "left"});
+  Stand(0, 0, WorkerState::kNegotiate, 5);
+  Stand(1, 0, WorkerState::kNegotiate, 0);
+  hello(1).open_requests = {Of("x"), Of("b"), Of("e"), Of("f")};
+  EXPECT_THAT(Lacks(Recovery(found_), 1, 0), ElementsAre(1, 3, 5));
+  hello(1).received_through = 1;  // and x is another one
+  EXPECT_THAT(Lacks(Recovery(found_), 1, 1), ElementsAre(2, 3, 5));
+}
+
 // Name by name and request by request it would take minutes.
 TEST_F(RecoveryTest, ManyOpenRequestsAreLookedUp) {
   constexpr int kNames = 65536;
@@ -95,7 +111,7 @@ TEST_F(RecoveryTest, ManyOpenRequestsAreLookedUp) {
   hello(1).open_requests.pop_back();
   const Recovery recovery(found_);
   EXPECT_EQ(recovery.fault(), "");
-  EXPECT_THAT(Lacks(recovery, 0, 0), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(Lacks(recovery, 0, 0), ElementsAre(1));
   EXPECT_THAT(Lacks(recovery, 1, 1), ElementsAre());
 }
 
@@ -115,6 +131,27 @@ TEST_F(RecoveryTest, AReplayGoesOnUnlessSomebodyHasHaltedOrWantsABreak) {
   EXPECT_EQ(Recovery(found_).stage(), Stage::kHalting);
   found_.items.clear();
   EXPECT_THAT(Recovery(found_).fault(), HasSubstr("Replay item 4"));
+}
+
+TEST_F(RecoveryTest, NobodyLeavesInAReplay) {
+  PutReplay();
+  Stand(0, 1, WorkerState::kHalted, 4);
+  Stand(1, 2, WorkerState::kNegotiate, 5);
+  PutResume();
+  EXPECT_EQ(Recovery(found_).fault(), "");
+  found_.members[1].left = true;
+  EXPECT_THAT(Recovery(found_).fault(), HasSubstr("rank 1 (pid 0 on host h) has left after a replay"));
+}
+
+TEST_F(RecoveryTest, WhatHasAMemberThatHasLeftIsClosed) {
+  PutReplay();
+  Put(5, 1, Resume{4, {{1, {Rank(0)}}}});
+  Stand(0, 2, WorkerState::kNegotiate, 5);
+  hello(0).begun = {1};
+  found_.members[1].present = false;
+  EXPECT_THAT(Recovery(found_).begun(), SizeIs(1));
+  found_.members[1].left = true;
+  EXPECT_THAT(Recovery(found_).begun(), IsEmpty());
 }
 
 TEST_F(RecoveryTest, MembersBelieveInOneReplay) {
@@ -226,6 +263,27 @@ TEST_F(RecoveryTest, PositionsThatCannotBeCountedOnFromAreAFault) {
   found_.view.members.clear();
   found_.members.clear();
   EXPECT_THAT(Recovery(found_).fault(), HasSubstr("no members"));
+}
+
+TEST_F(RecoveryTest, WhoHasNotHeardOfAWithdrawOwesWhatItHasBegun) {
+  Put(4, 0, Replay{{{{0, {Of("a")}}, {0, {Of("b"), Of("c")}}}}});
+  Put(5, 1, Resume{4, {{1, {Rank(0)}}, {2, {Rank(0), Rank(1)}}}});
+  Put(6, 2, Withdraw{4, 0, {1}, "late"});
+  Stand(0, 2, WorkerState::kNegotiate, 5);
+  Stand(1, 2, WorkerState::kNegotiate, 6);
+  const std::vector<Recovery::Owed> owed = Recovery(found_).owed();
+  ASSERT_EQ(owed.size(), 1u);
+  EXPECT_EQ(owed[0].process_set, 0u);
+  EXPECT_THAT(owed[0].names, ElementsAre("b", "c"));
+  EXPECT_THAT(owed[0].ranks.ToVector(), ElementsAre(Rank(0)));
+  hello(0).received_through = 6;
+  EXPECT_THAT(Recovery(found_).owed(), IsEmpty()) << "it says itself what it is taking back";
+  hello(0).received_through = 5;
+  found_.members[0].left = true;
+  EXPECT_THAT(Recovery(found_).owed(), IsEmpty());
+  found_.members[0].left = false;
+  Put(6, 2, Withdraw{3, 0, {1}, "of another replay"});
+  EXPECT_THAT(Recovery(found_).owed(), IsEmpty());
 }
 
 TEST_F(RecoveryTest, ADeadMemberIsWhyItFails) {

@@ -32,6 +32,16 @@ struct Schema<Variable> : NoFurtherCheck {
 };
 
 template <>
+struct Schema<RequestName> : NoFurtherCheck {
+  static constexpr char kName[] = "RequestName";
+  template <typename V, typename M>
+  static void Fields(V& v, M& m) {
+    v.Value(1, "process_set", m.process_set);
+    v.Name(2, "name", m.name, kNameBytesMax);
+  }
+};
+
+template <>
 struct Schema<Hello> : NoFurtherCheck {
   static constexpr char kName[] = "Hello";
   template <typename V, typename M>
@@ -60,6 +70,7 @@ struct Schema<Hello> : NoFurtherCheck {
     v.Value(22, "knows_all_hosts", m.knows_all_hosts);
     v.Optional(23, "elastic", m.elastic, m.elastic.min_size != 0);
     v.Repeated(24, "variables", m.variables, kVariablesMax);
+    v.Repeated(25, "taking_back", m.taking_back, kRequestsMax);
   }
 };
 

@@ -48,8 +48,10 @@ void ElasticChecker::Asked(int64_t pid) {
 
 void ElasticChecker::Complete(int64_t pid) {
   TrainingProcess& process = processes_[pid];
+  // Stopped in the middle it was passed over: the others have begun the next one without what it has.
+  if (process.generation.number != last_opened_) return;
   process.complete = process.saved;
-  if (process.generation.number == last_opened_) CheckServed(process);
+  CheckServed(process);
 }
 
 void ElasticChecker::CheckServed(const TrainingProcess& committer) {

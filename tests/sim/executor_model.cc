@@ -136,7 +136,8 @@ void ExecutorModel::Withdraw(uint32_t process_set, const worker::collective::Ins
   }
   world_->coverage->Hit("batch withdrawn");
   ++withdrawing_;
-  process_->AfterUs(world_->random().Between(0, 30), [this, work] {
+  // A thread that has to run for it may have to wait for a processor.
+  process_->AfterUs(world_->random().Skewed(1, 2000000), [this, work] {
     --withdrawing_;
     callbacks_.on_withdrawn(work);
   });

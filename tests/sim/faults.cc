@@ -34,6 +34,7 @@ const Faults::Kind Faults::kKinds[] = {
     {"data plane", &Faults::DataPlane, Jobs::kAll},
     {"stale item", &Faults::StaleItem, Jobs::kAll},
     {"kill halting worker", &Faults::KillHaltingWorker, Jobs::kAll},
+    {"restart withdrawing controller", &Faults::RestartWithdrawing, Jobs::kAll},
     {"kill leaver inside a batch", &Faults::KillLeaver, Jobs::kAll},
     {"break link of halting worker", &Faults::BreakHaltingLink, Jobs::kAll},
     {"evict pod", &Faults::EvictPod, Jobs::kElastic},
@@ -45,20 +46,22 @@ const Faults::Kind Faults::kKinds[] = {
 
 void Faults::Start() {
   Random& random = world_->random();
-  // None, about one kind, or many: what one kind does is easily hidden by others.
+  // None, about one kind, many, or one kind for a long time: what one kind does is easily hidden by others.
   const uint64_t mixture = random.Below(10);
   const uint64_t percent = mixture == 0 ? 0 : mixture < 6 ? 12 : random.Between(20, 80);
+  const bool alone = mixture == 9;
+  const Kind* const only = &kKinds[random.Below(std::size(kKinds))];
   bool forgets = false;
   const bool elastic = world_->cluster != nullptr;
   for (const Kind& kind : kKinds) {
-    if (!Happens(kind.jobs) || !random.Percent(percent)) continue;
+    if (!Happens(kind.jobs) || (alone ? &kind != only : !random.Percent(percent))) continue;
     enabled_.push_back(&kind);
     // What became of workers is known to nobody, unless somebody keeps it.
     const bool agent = kind.fault == &Faults::RestartAgent || kind.fault == &Faults::RestartBoth;
     forgets = forgets || kind.fault == &Faults::LoseHost || (agent && !world_->setting.launcher_store);
   }
   const TimePoint now = world_->simulation.now();
-  until_ = now.PlusMs(random.Skewed(200, random.Percent(20) ? 80000 : 8000));
+  until_ = now.PlusMs(alone ? 20000 : random.Skewed(200, random.Percent(20) ? 80000 : 8000));
   mean_gap_us_ = random.Skewed(3000, 2000000);
   // What is left behind is given up after 30 s.
   // Pods that are asked to leave take their time, too.
@@ -207,6 +210,14 @@ void Faults::KillHaltingWorker() {
   };
 }
 
+void Faults::RestartWithdrawing() {
+  world_->on_withdraw = [this] {
+    if (until_ <= world_->simulation.now()) return;
+    world_->coverage->Hit("controller restarted at a Withdraw");
+    RestartController();
+  };
+}
+
 void Faults::KillLeaver() {
   world_->on_busy_leave = [this](TrainingProcess* trainer) {
     if (until_ <= world_->simulation.now()) return;
@@ -274,6 +285,12 @@ void Faults::RestartController() {
   const TimePoint until = For(1000, 5000000);
   DisturbedAll(until);
   world_->simulation.At(until, [world = world_] { world->controller->Start(); });
+  if (world_->random().Percent(60)) return;
+  // The new one has to wait for the workers of one agent, while others go on.
+  Agent* agent = world_->agents[AnyHost()];
+  const TimePoint late = std::min(until_, until.PlusMs(world_->random().Between(1, 3000)));
+  StopProcess(agent->process(), late);
+  Silenced(agent, late);
 }
 
 void Faults::DataPlane() {

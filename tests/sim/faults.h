@@ -63,6 +63,7 @@ class Faults {
   void DataPlane();
   void StaleItem();
   void KillHaltingWorker();
+  void RestartWithdrawing();
   void KillLeaver();
   void BreakHaltingLink();
   void EvictPod();

@@ -111,7 +111,11 @@ void Life::OnReceived(WorkerDown message, const Origin& origin) {
   }
   const uint64_t session = said_session_;
   const bool halts = std::holds_alternative<Halt>(message);
-  if (const auto* item = std::get_if<Item>(&message)) last_item_ = *item;
+  bool withdraws = false;
+  if (const auto* item = std::get_if<Item>(&message)) {
+    last_item_ = *item;
+    withdraws = std::holds_alternative<Withdraw>(item->body);
+  }
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
     if (welcome->session == session) registered_ = std::max(registered_, welcome->controller_incarnation);
   }
@@ -127,6 +131,7 @@ void Life::OnReceived(WorkerDown message, const Origin& origin) {
   }
   Apply(std::move(effects));
   if (session_.AckDue()) ArmAckTimer();
+  if (withdraws && world_->on_withdraw != nullptr) std::exchange(world_->on_withdraw, nullptr)();
   if (halts && world_->on_halt != nullptr) std::exchange(world_->on_halt, nullptr)(process_);
 }
 

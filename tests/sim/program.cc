@@ -145,7 +145,7 @@ void Program::Segment(int step, int segment, int rank, std::vector<Statement>* o
   }
   Random order(Mix(step, segment, 1000 + rank));
   for (size_t i = shape_.uniform ? 0 : calls.size(); i > 1; --i) std::swap(calls[i - 1], calls[order.Below(i)]);
-  const bool dawdles = rank == shape_.dawdler && step % kDawdlesEvery == kDawdlesEvery - 1;
+  const bool dawdles = rank == shape_.dawdler && (step % kDawdlesEvery == kDawdlesEvery - 1 || InJoinWindow(step));
   for (size_t i = 0; i < calls.size(); ++i) {
     if (dawdles && i == calls.size() / 2) {
       Statement pause;

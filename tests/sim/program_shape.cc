@@ -35,7 +35,7 @@ Shape::Shape(Random* random, int size, bool calm) : size(size) {
   if (kJoin && random->Percent(sets.empty() ? 25 : 40)) DrawJoin(random);
   if (random->Percent(4)) pauses_before = static_cast<int>(random->Below(steps));
   if (!calm && size > 1) DrawEarlyEnd(random);
-  if (size > 1 && random->Percent(15)) dawdler = static_cast<int>(random->Below(size));
+  if (size > 1 && random->Percent(join_at < 0 ? 15 : 40)) dawdler = static_cast<int>(random->Below(size));
   // What cannot be withdrawn may end the generation of others.
   if (kDevices && (!calm || enters_all())) DrawDevices(random);
 }

@@ -64,7 +64,8 @@ struct Shape {
   // Nothing is submitted for longer than a silent agent is borne with.
   int pauses_before = -1;
   int64_t compute_us = 60000;  // greatest time between two steps
-  // One rank that pauses for longer than a begun instance waits for it, in the middle of every tenth step.
+  // One rank that pauses for longer than a begun instance waits for it, in the middle of every tenth step and of
+  // those that others may have joined before.
   int dawdler = -1;
   int early_leaver = -1;
   int leaves_before = 0;

@@ -61,6 +61,7 @@ void SetAlias::Hears(WorkerUp* up) const {
     for (CachedRequests& cached : announce->cached) cached.process_set = Inside(cached.process_set);
   } else if (auto* hello = std::get_if<Hello>(up)) {
     Hears(&hello->open_requests);
+    for (RequestName& each : hello->taking_back) each.process_set = Inside(each.process_set);
   }
 }
 

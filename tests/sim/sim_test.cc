@@ -11,7 +11,7 @@
 namespace farandole::sim {
 namespace {
 
-constexpr uint64_t kSeeds = 1600;
+constexpr uint64_t kSeeds = 3200;
 // A planted bug ends its search where it is found; lives_left_out needs seven thousand.
 constexpr uint64_t kSeedsPerBug = 8000;
 

@@ -100,6 +100,8 @@ struct World {
   bool nobody_lost = true;
   // Called once when a worker is told to halt.
   std::function<void(const Process*)> on_halt;
+  // Called once when a worker is told to take a batch back.
+  std::function<void()> on_withdraw;
   // The next one that leaves while it executes something.
   std::function<void(TrainingProcess*)> on_busy_leave;
   Controller* controller = nullptr;

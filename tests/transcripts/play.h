@@ -26,7 +26,7 @@ namespace farandole::transcripts {
 //   config NAME NUMBER                       a field of JobConfig; before everything else
 //   agent A connects host H | agent A disconnects | agent A says lease
 //   controller restarts incarnation N        nothing of the old one is left; agents have to connect again
-//   W@A hello rank R size N [KEY VALUE]... [leaving] [halted] [wants-break] [open REQUEST...]
+//   W@A hello rank R size N [KEY VALUE]... [leaving] [halted] [wants-break] [takes-back NAME,...] [open REQUEST...]
 //                                            keys: session version pid gen phase received completed next begun
 //                                            retained, of elastic jobs min max settle, "was GENERATION RANK",
 //                                            and "set NAME VALUE" of a variable (lists: "1,2", "-"); what is

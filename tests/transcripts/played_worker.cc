@@ -153,6 +153,8 @@ absl::StatusOr<WorkerUp> PlayedWorker::SayHello(const Words& words) {
         const absl::Status added = AddRequests(words[i], &hello.open_requests);
         if (!added.ok()) return added;
       }
+    } else if (words[i] == "takes-back" && i + 1 < words.size()) {
+      for (const auto& name : absl::StrSplit(words[++i], ',')) hello.taking_back.push_back({0, std::string(name)});
     } else if (words[i] == "set" && i + 2 < words.size()) {
       variables_.push_back({words[i + 1], words[i + 2]});
       i += 2;

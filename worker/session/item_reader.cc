@@ -9,6 +9,12 @@
 
 namespace farandole::worker::session {
 
+std::vector<RequestName> ItemReader::taking_back() const {
+  std::vector<RequestName> all;
+  for (const auto& [process_set, name] : taking_back_) all.push_back({process_set, name});
+  return all;
+}
+
 bool ItemReader::Read(Item item, Work* work) {
   work->item = item.index;
   work->instance = {item.generation.number, item.index, 0};

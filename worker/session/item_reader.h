@@ -28,6 +28,7 @@ class ItemReader {
   void TakingBack(uint32_t process_set, const std::vector<std::string>& names) {
     for (const std::string& name : names) taking_back_.emplace(process_set, name);
   }
+  std::vector<RequestName> taking_back() const;
   void TakenBack(const Request& request) { taking_back_.erase({request.signature.process_set, request.name}); }
 
   // Everything that names requests. False: one of them is not open, and its name is in the text of the work's error;

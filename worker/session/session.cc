@@ -64,6 +64,7 @@ void Session::SayHello(Effects* effects) {
   hello.knows_all_hosts = knows_all_hosts_;
   hello.elastic = identity_.elastic;
   hello.variables = identity_.variables;
+  hello.taking_back = reader_.taking_back();
   unannounced_.clear();
   Told();
   effects->send.emplace_back(std::move(hello));
@@ -204,6 +205,8 @@ void Session::OnItem(Item item, TimePoint now, Effects* effects) {
 
 void Session::TakeItem(Item item, TimePoint now, Effects* effects) {
   received_through_ = item.index;
+  // Who leaves waits until all have received it.
+  const bool awaited = std::holds_alternative<Resume>(item.body) || std::holds_alternative<Withdraw>(item.body);
   auto* batch = std::get_if<Batch>(&item.body);
   if (batch != nullptr && !slots_.Expand(batch)) return Fail("the controller named an empty slot", effects);
   retained_.Add(item);
@@ -231,7 +234,8 @@ void Session::TakeItem(Item item, TimePoint now, Effects* effects) {
     Execute(std::move(item), effects);
   }
   if (replayer_.begun().empty()) retained_.ForgetBegun();
-  if (++items_untold_ >= kItemsUntoldMax && Talks()) effects->send.emplace_back(MakeAck());
+  const bool tells = ++items_untold_ >= kItemsUntoldMax || (awaited && effects->send.empty());
+  if (tells && Talks()) effects->send.emplace_back(MakeAck());
 }
 
 void Session::Execute(Item item, Effects* effects) {

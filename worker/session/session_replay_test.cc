@@ -183,8 +183,10 @@ TEST(SessionReplayTest, BreakOneAheadEnter) {
   EXPECT_EQ(Sent<Halted>(w0.Hear(Halt{kGeneration, 1})).next, 2u);
   EXPECT_EQ(Sent<Halted>(w1.Hear(Halt{kGeneration, 1})).next, 1u);
   const Resume resume{4, {{1, {Rank(0)}}}};
-  EXPECT_THAT(w0.Say(resume).send, IsEmpty());
-  EXPECT_EQ(Sent<Announce>(w1.Say(resume)).requests[0].name, "x");
+  EXPECT_EQ(Sent<Ack>(w0.Say(resume)).received_through, 5u) << "at once: who leaves waits for it";
+  const Effects announces = w1.Say(resume);
+  EXPECT_EQ(Sent<Announce>(announces).requests[0].name, "x");
+  EXPECT_EQ(announces.send.size(), 1u) << "which says it, too";
   EXPECT_THAT(w0.session.replayer().begun().Seqs(), ElementsAre(1u));
   EXPECT_THAT(w1.session.replayer().begun().Seqs(), ElementsAre(1u));
   w1.Submit("a");
@@ -237,6 +239,7 @@ TEST(SessionReplayTest, WithdrawnRequestsAreOpenAgain) {
   EXPECT_THAT(w.session.replayer().begun().Seqs(), ElementsAre(0u, 1u, 2u));
   const Effects withdraw = w.Say(Withdraw{1, 0, {0, 1, 2}, "nobody comes"});
   ASSERT_EQ(withdraw.withdraw.size(), 2u) << "seq 2 was not begun here";
+  EXPECT_EQ(Sent<Ack>(withdraw).received_through, 3u);
   EXPECT_EQ(withdraw.withdraw[1].instance, (collective::Instance{kGeneration.number, 1, 1}));
   EXPECT_TRUE(w.session.replayer().begun().empty());
   const Effects first = w.session.Withdrawn(w.in_flight[0], w.now);
