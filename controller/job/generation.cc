@@ -104,7 +104,7 @@ void Generation::Remove(Rank rank, const Hello& hello, Actions* actions) {
 void Generation::GoOn(Rank rank, const Hello& hello, TimePoint now, Actions* actions) {
   if (hello.generation.number == 0) roster_.ToOne(rank, View{id_, roster_.members(), data_key_}, actions);
   trace_.OnSession(rank, id_, roster_, actions);
-  if (Good(sequencer_.OnHello(rank, hello, now, actions), actions)) LetGo(rank, actions);
+  if (Good(sequencer_.OnHello(rank, hello, now, actions), actions)) LetGo(rank, now, actions);
   watch_.Arm(now);
 }
 
@@ -191,7 +191,7 @@ void Generation::OnHalted(absl::Span<const Progressed> who, const Halted& halted
 void Generation::OnAck(Rank rank, const Ack& ack, TimePoint now, Actions* actions) {
   if (!Listens(rank, ack.generation)) return;
   if (!Good(sequencer_.OnProgress(rank, ack.received_through, ack.completed_through), actions)) return;
-  LetGo(rank, actions);
+  LetGo(rank, now, actions);
   Send(now, actions);
 }
 
@@ -202,23 +202,13 @@ void Generation::OnLeave(Rank rank, const farandole::Leave& leave, TimePoint now
   // Sent just before a Replay came: void like an announcement; the worker breaks and says it again after Resume.
   if (!Listens(rank, generation) || !sequencer_.negotiating()) return;
   if (!Good(sequencer_.OnProgress(rank, leave.received_through, leave.completed_through), actions)) return;
-  if (Good(sequencer_.OnLeave(rank, now, actions), actions)) LetGo(rank, actions);
+  if (Good(sequencer_.OnLeave(rank, now, actions), actions)) LetGo(rank, now, actions);
   Send(now, actions);
 }
 
 // If it has executed all that it was needed for.
-void Generation::LetGo(Rank rank, Actions* actions) {
-  if (life_ == Life::kRunning && sequencer_.LetGo(rank)) OverIfAllLeft(actions);
-}
-
-bool Generation::EndedKeptBack(Rank rank, Actions* actions) {
-  if (life_ != Life::kRunning || !sequencer_.EndedKeptBack(rank)) return false;
-  OverIfAllLeft(actions);
-  return true;
-}
-
-void Generation::OverIfAllLeft(Actions* actions) {
-  if (!roster_.all_let_go()) return;
+void Generation::LetGo(Rank rank, TimePoint now, Actions* actions) {
+  if (life_ != Life::kRunning || !sequencer_.LetGo(rank, now) || !roster_.all_let_go()) return;
   life_ = Life::kOver;
   failures_.Clear();
   actions->Because(absl::StrCat("generation ", id_.number, " is over, all have left"));
@@ -241,14 +231,12 @@ void Generation::OnFailed(Rank rank, const Failed& failed, TimePoint now, Action
       absl::StrCat(failures_.Verdict(), "; waiting ", config_.evidence_wait_ms, " ms for evidence of a death"));
 }
 
-void Generation::OnEnded(Rank rank, const std::string& cause, TimePoint now, Actions* actions) {
+void Generation::OnEnded(Rank rank, const std::string& cause, Actions* actions) {
   members::Seat& seat = roster_.mutable_seat(rank);
   if (!seat.ended_cause.empty()) return;
-  const bool kept_back = EndedKeptBack(rank, actions);
   seat.ended_cause = cause.empty() ? "ended" : cause;
   const bool expected = seat.gone() && !failures_.Suspects(rank);
   seat.over = true;
-  if (kept_back) Send(now, actions);
   if (expected) return;
   Fail(absl::StrCat(Describe(seat.member), " ", seat.ended_cause, LeftBefore(rank)), actions);
 }
@@ -264,11 +252,9 @@ std::string Generation::LeftBefore(Rank ended) const {
   return absl::StrCat(" after ", roster_.NameOf(left), " had left the job");
 }
 
-void Generation::OnReborn(Rank rank, TimePoint now, Actions* actions) {
+void Generation::OnReborn(Rank rank, Actions* actions) {
   members::Seat& seat = roster_.mutable_seat(rank);
-  const bool kept_back = EndedKeptBack(rank, actions);
   seat.over = true;
-  if (kept_back) return Send(now, actions);
   Fail(absl::StrCat(Describe(seat.member), " has called init again without shutdown"), actions);
 }
 
@@ -284,9 +270,7 @@ void Generation::OnHealth(Rank rank, bool responsive, const std::string& cause, 
 }
 
 void Generation::OnAgentLost(const std::string& agent_id, const std::string& text, Actions* actions) {
-  std::vector<Rank> lost = roster_.Behind(agent_id);
-  lost.erase(std::remove_if(lost.begin(), lost.end(), [&](Rank rank) { return EndedKeptBack(rank, actions); }),
-             lost.end());
+  const std::vector<Rank> lost = roster_.Behind(agent_id);
   if (lost.empty()) return;
   const std::string who = absl::StrCat(roster_.NameOf(lost), lost.size() == 1 ? " is" : " are");
   // The agent may be back one day on the same stream: those who are given up are told as well.
@@ -341,7 +325,7 @@ void Generation::LookAtWaits(TimePoint now, Actions* actions) {
 }
 
 void Generation::Send(TimePoint now, Actions* actions) {
-  for (Rank rank : sequencer_.TakeKeptBack()) LetGo(rank, actions);
+  for (Rank rank : sequencer_.TakeKeptBack(now)) LetGo(rank, now, actions);
   if (life_ != Life::kFailed) Good(sequencer_.Send(now, actions), actions);
 }
 

@@ -86,9 +86,9 @@ class Generation {
   void OnFailed(Rank rank, const Failed& failed, TimePoint now, Actions* actions);
 
   // What its agent says, or its silence. `cause` completes "rank 1 (pid 7 on host b) ...".
-  void OnEnded(Rank rank, const std::string& cause, TimePoint now, Actions* actions);
+  void OnEnded(Rank rank, const std::string& cause, Actions* actions);
   // The process has begun another life.
-  void OnReborn(Rank rank, TimePoint now, Actions* actions);
+  void OnReborn(Rank rank, Actions* actions);
   void OnHealth(Rank rank, bool responsive, const std::string& cause, TimePoint now, Actions* actions);
   void OnReport(Rank rank, const WorkerReport& report, TimePoint now);
   void OnAgentLost(const std::string& agent_id, const std::string& text, Actions* actions);
@@ -111,10 +111,7 @@ class Generation {
   void GoOn(Rank rank, const Hello& hello, TimePoint now, Actions* actions);
   void Remove(Rank rank, const Hello& hello, Actions* actions);
   bool Listens(Rank rank, const GenerationId& generation) const;
-  void LetGo(Rank rank, Actions* actions);
-  // It is no member any more. True if it has left and done its part, which nobody need know of to go on.
-  bool EndedKeptBack(Rank rank, Actions* actions);
-  void OverIfAllLeft(Actions* actions);
+  void LetGo(Rank rank, TimePoint now, Actions* actions);
   bool Good(const absl::Status& status, Actions* actions);
   void Send(TimePoint now, Actions* actions);
   std::vector<OpenWait> Waits(TimePoint now) const;

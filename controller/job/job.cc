@@ -46,7 +46,7 @@ struct Job::State {
   std::vector<Generation::Progressed> Everybody(Rank rank, const Message& message, const std::string& agent_id,
                                                 const FromWorker& said) const;
   void OnHello(const std::string& agent_id, const Hello& hello, TimePoint now, Actions* actions);
-  void OnEnded(const std::string& agent_id, const WorkerEnded& ended, TimePoint now, Actions* actions);
+  void OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions);
   void AfterGather(TimePoint now, Actions* actions);
   void TryOpen(TimePoint now, Actions* actions);
   void TellChanges(Actions* actions);
@@ -114,7 +114,7 @@ Actions Job::AgentSaid(const std::string& agent_id, const AgentUp& message, Time
   } else if (const FromWorkers* several = std::get_if<FromWorkers>(&message)) {
     for (const FromWorker& one : several->messages) s.FromWorkerSaid(agent_id, one, now, &actions);
   } else if (const WorkerEnded* ended = std::get_if<WorkerEnded>(&message)) {
-    s.OnEnded(agent_id, *ended, now, &actions);
+    s.OnEnded(agent_id, *ended, &actions);
     s.AfterGather(now, &actions);
     s.TryOpen(now, &actions);
   } else if (const Retire* retire = std::get_if<Retire>(&message)) {
@@ -143,7 +143,7 @@ void Job::State::FromWorkerSaid(const std::string& agent_id, const FromWorker& s
     // Its process lives on, so that nothing else tells that nobody waits there any more.
     const members::Candidate* candidate = joining.Find(said.worker_incarnation);
     const int64_t pid = candidate == nullptr ? 0 : candidate->hello.pid;
-    OnEnded(agent_id, WorkerEnded{said.worker_incarnation, pid, "gave up init()"}, now, actions);
+    OnEnded(agent_id, WorkerEnded{said.worker_incarnation, pid, "gave up init()"}, actions);
     TryOpen(now, actions);
     return;
   }
@@ -225,7 +225,7 @@ void Job::State::OnHello(const std::string& agent_id, const Hello& hello, TimePo
   } else if (hello.generation.number == 0) {
     // A process has one life at a time: the old one is over.
     const auto before = generation ? generation->roster().FindProcess(agent_id, hello.pid) : absl::nullopt;
-    if (before) generation->OnReborn(*before, now, actions);
+    if (before) generation->OnReborn(*before, actions);
     joining.OnHello(agent_id, hello, Found(), now, actions);
     TryOpen(now, actions);
   } else {
@@ -256,7 +256,7 @@ void Job::State::AfterGather(TimePoint now, Actions* actions) {
   TryOpen(now, actions);
 }
 
-void Job::State::OnEnded(const std::string& agent_id, const WorkerEnded& ended, TimePoint now, Actions* actions) {
+void Job::State::OnEnded(const std::string& agent_id, const WorkerEnded& ended, Actions* actions) {
   if (ended.worker_incarnation == Incarnation()) return joining.OnRankEnded(agent_id, ended, actions);
   registration.OnEnded(ended, generation == nullptr, actions);
   const bool waited = joining.OnEnded(agent_id, ended, actions);
@@ -264,7 +264,7 @@ void Job::State::OnEnded(const std::string& agent_id, const WorkerEnded& ended, 
   if (waited || ended.left) return;
   const auto rank = generation ? generation->roster().Find(ended.worker_incarnation) : absl::nullopt;
   if (!rank || generation->roster().seat(*rank).agent_id != agent_id) return;
-  generation->OnEnded(*rank, ended.cause, now, actions);
+  generation->OnEnded(*rank, ended.cause, actions);
 }
 
 void Job::State::TryOpen(TimePoint now, Actions* actions) {

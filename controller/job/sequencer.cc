@@ -15,6 +15,8 @@ namespace {
 
 // Far above what a script has; a bound on the table for the sake of the other jobs.
 constexpr uint32_t kOpenRequestsMax = 65536;
+// Less than a worker waits for LeaveDone.
+constexpr int kKeepBackMs = 2000;
 
 RankSet Only(Rank rank) {
   RankSet set;
@@ -51,6 +53,7 @@ void Sequencer::RestoreReplay(const recovery::Recovery& recovery, TimePoint now)
   for (const recovery::Recovery::Owed& owed : recovery.owed()) {
     for (const std::string& name : owed.names) negotiator_.Owe(owed.process_set, name, owed.ranks);
   }
+  NoteReplayEnd(now);
 }
 
 absl::Status Sequencer::OnHello(Rank rank, const Hello& hello, TimePoint now, Actions* actions) {
@@ -182,36 +185,35 @@ absl::Status Sequencer::OnLeave(Rank rank, TimePoint now, Actions* actions) {
   return absl::OkStatus();
 }
 
-bool Sequencer::LetGo(Rank rank) {
+bool Sequencer::LetGo(Rank rank, TimePoint now) {
   const members::Seat& seat = roster_->seat(rank);
   if (!seat.left || seat.gone()) return false;
   const RankSet only = Only(rank);
   if (seat.completed_through < outbox_.log().LastFor(rank) || replay_.Busy(&only)) return false;
-  // It takes along what it has received, so that a controller that is started again could not tell the others how the
-  // replay has ended.
-  if (!outbox_.ReplayEndKnown()) {
+  if (KeepsBack(now)) {
     kept_back_.Add(rank);
     return false;
   }
-  Go(rank);
+  roster_->LetGo(rank);
+  outbox_.Release(rank);
   outbox_.Queue(LeaveDone{}, only);
   return true;
 }
 
-void Sequencer::Go(Rank rank) {
-  roster_->LetGo(rank);
-  outbox_.Release(rank);
+// A leaver takes along what it has received, so that a controller that is started again could not tell the others how
+// the replay has ended. Not for long: it does not wait for one that is out of reach.
+bool Sequencer::KeepsBack(TimePoint now) {
+  if (outbox_.ReplayEndKnown()) return false;
+  return outbox_.withdraws_wait() || now < replay_end_at_.PlusMs(kKeepBackMs);
 }
 
-bool Sequencer::EndedKeptBack(Rank rank) {
-  if (!kept_back_.Contains(rank) || roster_->seat(rank).gone()) return false;
-  kept_back_.Remove(rank);
-  Go(rank);
-  return true;
+void Sequencer::NoteReplayEnd(TimePoint now) {
+  const uint64_t end = outbox_.log().replay_end();
+  if (std::exchange(replay_end_, end) != end) replay_end_at_ = now;
 }
 
-std::vector<Rank> Sequencer::TakeKeptBack() {
-  if (kept_back_.empty() || !outbox_.ReplayEndKnown()) return {};
+std::vector<Rank> Sequencer::TakeKeptBack(TimePoint now) {
+  if (kept_back_.empty() || KeepsBack(now)) return {};
   return std::exchange(kept_back_, {}).ToVector();
 }
 
@@ -226,7 +228,11 @@ const RankSet* Sequencer::MembersOf(uint32_t process_set) const {
   return members == nullptr ? nullptr : &members->set();
 }
 
-TimePoint Sequencer::NextDeadline() const { return std::min(replay_.NextDeadline(), negotiator_.NextDeadline()); }
+TimePoint Sequencer::NextDeadline() const {
+  const TimePoint next = std::min(replay_.NextDeadline(), negotiator_.NextDeadline());
+  if (kept_back_.empty() || outbox_.withdraws_wait()) return next;
+  return std::min(next, replay_end_at_.PlusMs(kKeepBackMs));
+}
 
 void Sequencer::Tick(TimePoint now, Actions* actions) {
   std::vector<replay::ReplayControl::Overdue> overdue = replay_.TakeOverdue(now);
@@ -291,6 +297,7 @@ absl::Status Sequencer::Send(TimePoint now, Actions* actions) {
     }
     if (sent) TryReplay(actions);
   }
+  NoteReplayEnd(now);
   outbox_.Finish(negotiator_.has_ready(), actions);
   return absl::OkStatus();
 }

@@ -59,11 +59,9 @@ class Sequencer {
   // It takes part in nothing new. Only while negotiating().
   absl::Status OnLeave(Rank rank, TimePoint now, Actions* actions);
   // A leaver goes once it has executed all that concerns it, for others may wait for its part. True if it goes now.
-  bool LetGo(Rank rank);
-  // Who could not go before the others had received something that they have now; to be asked for with LetGo() again.
-  std::vector<Rank> TakeKeptBack();
-  // One of those has ended: it goes anyway. False if it is none.
-  bool EndedKeptBack(Rank rank);
+  bool LetGo(Rank rank, TimePoint now);
+  // Who was kept back until the others had received something, and may go now; to be asked for with LetGo() again.
+  std::vector<Rank> TakeKeptBack(TimePoint now);
 
   // Withdraws what has waited too long for some members (rule C3b).
   void Tick(TimePoint now, Actions* actions);
@@ -94,7 +92,8 @@ class Sequencer {
   absl::Status FullError() const;
   bool EndJoins();
   bool SendBatches(TimePoint now, Actions* actions);
-  void Go(Rank rank);
+  bool KeepsBack(TimePoint now);
+  void NoteReplayEnd(TimePoint now);
   void TryReplay(Actions* actions);
   std::string LeftText(const std::vector<Rank>& left) const;
   std::string Who(Rank rank) const { return Describe(roster_->seat(rank).member); }
@@ -106,6 +105,8 @@ class Sequencer {
   ready::Negotiator negotiator_;
   replay::ReplayControl replay_;
   RankSet kept_back_;
+  uint64_t replay_end_ = 0;  // index of the last Resume or Withdraw that was sent at
+  TimePoint replay_end_at_;
   uint64_t tensors_ = 0;
 };
 

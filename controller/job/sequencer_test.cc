@@ -107,12 +107,12 @@ TEST_F(SequencerTest, ANewSessionGetsWhatItLacksAndAnnouncesAfresh) {
 TEST_F(SequencerTest, ALeaverGoesWhenItHasDoneItsPart) {
   for (int r : {0, 1}) EXPECT_TRUE(Announce(r, {Reduce("x")}).ok());
   ASSERT_EQ(Sent().size(), 1u);
-  EXPECT_FALSE(sequencer_.LetGo(Rank(0))) << "has not left";
+  EXPECT_FALSE(sequencer_.LetGo(Rank(0), kNow)) << "has not left";
   EXPECT_TRUE(sequencer_.OnLeave(Rank(0), kNow, &actions_).ok());
-  EXPECT_FALSE(sequencer_.LetGo(Rank(0))) << "the other one needs its part of the batch";
+  EXPECT_FALSE(sequencer_.LetGo(Rank(0), kNow)) << "the other one needs its part of the batch";
   EXPECT_TRUE(sequencer_.OnProgress(Rank(0), 1, 1).ok());
-  EXPECT_TRUE(sequencer_.LetGo(Rank(0)));
-  EXPECT_FALSE(sequencer_.LetGo(Rank(0))) << "once";
+  EXPECT_TRUE(sequencer_.LetGo(Rank(0), kNow));
+  EXPECT_FALSE(sequencer_.LetGo(Rank(0), kNow)) << "once";
   const std::vector<Item> items = Sent();
   ASSERT_EQ(items.size(), 1u);
   EXPECT_TRUE(std::holds_alternative<LeaveDone>(items[0].body));

@@ -50,6 +50,7 @@ class ItemLog {
   // Everybody has said that it has received the last Resume or Withdraw and what came before, as far as that concerns
   // it. Who lacks a later item only may be taken to lack it until it says more.
   bool ReplayEndKnown();
+  uint64_t replay_end() const { return replay_end_; }
   // Set once after each rise by at least the step, unless no member that stays has anything of it: everything up to
   // here is dropped.
   absl::optional<uint64_t> TakeStable();

@@ -54,8 +54,10 @@ class Outbox {
   int SendQueue(uint32_t phase, const Held& held, Actions* actions);
   // False if there is no such item.
   bool Received(Rank rank, uint64_t through) { return log_.Received(rank, through); }
-  // As of the log; and no Withdraw waits for its index.
-  bool ReplayEndKnown() { return withdraws_queued_ == 0 && log_.ReplayEndKnown(); }
+  // Withdraws that wait for their index.
+  bool withdraws_wait() const { return withdraws_queued_ > 0; }
+  // As of the log, and nothing of that kind waits for its index.
+  bool ReplayEndKnown() { return !withdraws_wait() && log_.ReplayEndKnown(); }
   void Part(Rank rank) { log_.Part(rank); }
   void Release(Rank rank) { log_.Release(rank); }
   // Sends again what concerns this member above `received_through`; `answered` is told of that and of what waits for

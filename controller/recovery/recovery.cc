@@ -75,7 +75,7 @@ std::vector<ProcessSet> Recovery::process_sets() const {
 void Recovery::FindReplay() {
   if (phase_ % 2 == 0) return;
   for (size_t r = 0; r < found_.members.size(); ++r) {
-    // It was not let go before all had received the Resume, but ended.
+    // Before all had received the Resume: it is not kept back for long.
     if (!found_.members[r].left) continue;
     fault_ = absl::StrCat(Describe(found_.view.members[r]),
                           " has left after a replay, and nobody who is still there knows how that has ended");

@@ -49,9 +49,9 @@ void ElasticChecker::Asked(int64_t pid) {
 void ElasticChecker::Complete(int64_t pid) {
   TrainingProcess& process = processes_[pid];
   // Stopped in the middle it was passed over: the others have begun the next one without what it has.
-  if (process.generation.number != last_opened_) return;
+  if (process.generation.number != last_opened_ && Excused(process)) return;
   process.complete = process.saved;
-  CheckServed(process);
+  if (process.generation.number == last_opened_) CheckServed(process);
 }
 
 void ElasticChecker::CheckServed(const TrainingProcess& committer) {

@@ -50,7 +50,8 @@ void Faults::Start() {
   const uint64_t mixture = random.Below(10);
   const uint64_t percent = mixture == 0 ? 0 : mixture < 6 ? 12 : random.Between(20, 80);
   const bool alone = mixture == 9;
-  const Kind* const only = &kKinds[random.Below(std::size(kKinds))];
+  const Kind* only = &kKinds[random.Below(std::size(kKinds))];
+  while (!Happens(only->jobs)) only = &kKinds[random.Below(std::size(kKinds))];
   bool forgets = false;
   const bool elastic = world_->cluster != nullptr;
   for (const Kind& kind : kKinds) {
