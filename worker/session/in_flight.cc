@@ -12,6 +12,16 @@ void InFlight::Note(uint64_t item, const collective::Instance& instance) {
   Advance();
 }
 
+void InFlight::NoteResume(uint64_t item, uint64_t replay_index, const std::vector<uint64_t>& begun) {
+  const uint64_t before = items_.empty() ? completed_through_ : items_.back().index;
+  for (const collective::Instance& each : instances_) {
+    const bool open = std::find(begun.begin(), begun.end(), each.seq) != begun.end();
+    if (each.anchor == replay_index && !open) items_.push_back({before, each});
+  }
+  items_.push_back({item, {}});
+  Advance();
+}
+
 void InFlight::Give(const Work& work) {
   instances_.push_back(work.instance);
   if (work.kind != Work::Kind::kBatch) {
@@ -34,7 +44,7 @@ void InFlight::Done(const Work& work) {
   }
   for (Item& item : items_) {
     if (item.waits_for == work.instance) item.waits_for = collective::Instance();
-    // Of a batch of the log nothing else can wait.
+    // For a batch of the log nothing else can wait.
     if (item.index == work.item) break;
   }
   Advance();

@@ -16,6 +16,9 @@ class InFlight {
   void Note(uint64_t item);
   // The same, but executed only when this instance is, if it is in flight.
   void Note(uint64_t item, const collective::Instance& instance);
+  // A Resume: executed only when the batches in flight of its replay are, but for these that not all have started,
+  // which end by items of their own.
+  void NoteResume(uint64_t item, uint64_t replay_index, const std::vector<uint64_t>& begun);
   void Give(const Work& work);
   // Executed, or withdrawn.
   void Done(const Work& work);
@@ -29,7 +32,7 @@ class InFlight {
 
  private:
   struct Item {
-    uint64_t index;
+    uint64_t index;                  // several with one index: executed when the last one is
     collective::Instance waits_for;  // anchor 0: nothing
   };
   void Advance();

@@ -27,17 +27,33 @@ TEST(InFlightTest, CompletedThroughWaitsForTheOldest) {
   EXPECT_EQ(in_flight.batches(false), 0u);
 }
 
-TEST(InFlightTest, ReplayedBatchesHoldUpNoItemButTheirEnter) {
+TEST(InFlightTest, BatchesThatNotAllHaveStartedHoldUpNoItemButTheirEnter) {
   InFlight in_flight;
   const Work replayed = MakeWork(0, {1, 3, 7});
   in_flight.Give(replayed);
-  in_flight.Note(4);
-  EXPECT_EQ(in_flight.completed_through(), 4u) << "a Resume";
+  in_flight.NoteResume(4, 3, {7});
+  EXPECT_EQ(in_flight.completed_through(), 4u);
   in_flight.Note(5, {1, 3, 7});
   in_flight.Note(6, {1, 3, 6});
   EXPECT_EQ(in_flight.completed_through(), 4u);
   in_flight.Done(replayed);
   EXPECT_EQ(in_flight.completed_through(), 6u) << "3/6 was complete before its Enter";
+}
+
+TEST(InFlightTest, AResumeWaitsForTheBatchesThatAllHaveStarted) {
+  InFlight in_flight;
+  const Work before = MakeWork(2, {1, 2, 0}), first = MakeWork(0, {1, 3, 6}), other_set = MakeWork(0, {1, 3, 7});
+  in_flight.Give(before);
+  in_flight.Note(3);
+  for (const Work& work : {first, other_set, MakeWork(0, {1, 3, 8})}) in_flight.Give(work);
+  in_flight.NoteResume(4, 3, {8});
+  in_flight.Note(5);
+  in_flight.Done(other_set);
+  EXPECT_EQ(in_flight.completed_through(), 0u);
+  in_flight.Done(before);
+  EXPECT_EQ(in_flight.completed_through(), 3u);
+  in_flight.Done(first);
+  EXPECT_EQ(in_flight.completed_through(), 5u);
 }
 
 TEST(InFlightTest, CountsBatchesOfEachKindAndKnowsWhatIsNone) {

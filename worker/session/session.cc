@@ -216,8 +216,8 @@ void Session::TakeItem(Item item, TimePoint now, Effects* effects) {
     replayer_.Begin(item.index, std::move(replay->period), now);
     if (state_ == State::kLeaving) replayer_.WantBreak(BreakReason::kLeave, {});
   } else if (const auto* resume = std::get_if<Resume>(&item.body)) {
-    in_flight_.Note(item.index);
     if (!replayer_.End(*resume)) return Fail("the controller ended a replay that this worker is not in", effects);
+    in_flight_.NoteResume(item.index, resume->replay_index, replayer_.begun().Seqs());
     unannounced_ = table_.Open();
     if (state_ == State::kLeaving && welcomed_) effects->send.emplace_back(MakeLeave());
     FlushInto(effects);

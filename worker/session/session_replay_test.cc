@@ -323,6 +323,21 @@ TEST(SessionReplayTest, LeaveWaitsForTheResume) {
   EXPECT_EQ(Sent<Leave>(resume).generation, kGeneration);
 }
 
+// If it dies before, its peers have to hear of it: on accelerators they may not notice themselves.
+TEST(SessionReplayTest, WhoLeavesHasNotCompletedTheResumeBeforeWhatAllHaveStarted) {
+  Worker w(0, {2, 2});
+  w.Say(MakeReplay({"a", "b"}));
+  w.Submit("a");
+  w.Submit("b");
+  w.session.BeginLeave(w.now);
+  w.Hear(Halt{kGeneration, 1});
+  const Leave leave = Sent<Leave>(w.Say(Resume{1, {}}));
+  EXPECT_EQ(leave.received_through, 2u);
+  EXPECT_EQ(leave.completed_through, 1u);
+  EXPECT_THAT(w.Complete().send, IsEmpty());
+  EXPECT_EQ(Sent<Ack>(w.Complete()).completed_through, 2u);
+}
+
 // For the agent, which would not know that this process was about to leave.
 TEST(SessionReplayTest, LeaveIsSaidWhereTheGenerationEndsBeforeTheReplay) {
   Worker w(0);
