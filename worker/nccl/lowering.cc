@@ -39,7 +39,7 @@ ncclRedOp_t OpOf(DataType dtype, ReduceOp op) {
 // they are subnormal; of float16 usual gradients are, once they are divided.
 bool NcclMayMultiply(DataType dtype, double number) {
   int exponent;
-  if (dtype == DataType::kFloat16 || std::abs(std::frexp(number, &exponent)) != 0.5) return number == 1;
+  if (dtype == DataType::kFloat16 || std::abs(std::frexp(number, &exponent)) != 0.5) return false;
   const float single = static_cast<float>(number);
   if (dtype == DataType::kBfloat16) {
     return arithmetic::FloatFromBfloat16(arithmetic::Bfloat16FromFloat(single)) == number;
@@ -88,8 +88,8 @@ std::optional<Bases> FindBases(const Layout& layout, const std::vector<collectiv
 
 }  // namespace
 
-Lowering Lower(const arithmetic::Reduction& how, const std::vector<collective::Scale>& scales, size_t tensors,
-               int size) {
+Lowering Lower(const arithmetic::Reduction& how, const std::vector<collective::Scale>& scales, size_t tensors, int size,
+               int64_t bytes) {
   Lowering lowering{CarriedAs(how.dtype), OpOf(how.dtype, how.op)};
   std::vector<Factors> before, after;
   for (const collective::Scale& scale : scales) {
@@ -97,7 +97,8 @@ Lowering Lower(const arithmetic::Reduction& how, const std::vector<collective::S
     after.push_back(After(scale, arithmetic::IsInteger(how.dtype), size));
   }
   const double factor = how.prescale * how.mean * how.postscale;
-  if (scales.empty() && how.op == ReduceOp::kSum && NcclMayMultiply(how.dtype, factor)) {
+  const bool by_nccl = factor == 1 || (bytes <= kFactorBytesMax && NcclMayMultiply(how.dtype, factor));
+  if (scales.empty() && how.op == ReduceOp::kSum && by_nccl) {
     lowering.operand_factor = factor;
   } else if (scales.empty() && how.op == ReduceOp::kSum) {
     before.assign(tensors, {factor});

@@ -32,7 +32,7 @@ struct Lowering {
   DataType type;
   cuda::ncclRedOp_t op = cuda::ncclSum;
   // Not 1: NCCL multiplies every operand with it before it adds them up. Of floating-point numbers but float16, and a
-  // power of two: an average of 2^n ranks needs no kernel of ours.
+  // power of two: a small average of 2^n ranks needs no kernel of ours.
   double operand_factor = 1;
   // For each tensor, or none: before NCCL, and after it.
   std::vector<Factors> before = {};
@@ -42,9 +42,11 @@ struct Lowering {
   bool Moves(DataType of_tensors) const { return type != of_tensors || !before.empty() || !after.empty(); }
 };
 
-// `scales` and `tensors` as in collective::Allreduce; `size`: members.
-Lowering Lower(const arithmetic::Reduction& how, const std::vector<collective::Scale>& scales, size_t tensors,
-               int size);
+// `scales` and `tensors` as in collective::Allreduce; `size`: members; `bytes`: of all tensors. Of more than
+// kFactorBytesMax NCCL is asked for a plain sum, since that is all that switches add up (NVLS).
+inline constexpr int64_t kFactorBytesMax = 256 << 10;
+Lowering Lower(const arithmetic::Reduction& how, const std::vector<collective::Scale>& scales, size_t tensors, int size,
+               int64_t bytes);
 
 // For the type of a Lowering, and to move bytes.
 cuda::ncclDataType_t NcclType(DataType type);

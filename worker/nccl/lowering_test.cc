@@ -13,10 +13,10 @@ using collective::Piece;
 using collective::Scale;
 
 TEST(LoweringTest, FactorsOfASumAreNcclsOwn) {
-  const Lowering plain = Lower({DataType::kFloat32}, {}, 2, 4);
+  const Lowering plain = Lower({DataType::kFloat32}, {}, 2, 4, 16);
   EXPECT_EQ(plain.operand_factor, 1);
   EXPECT_FALSE(plain.Moves(DataType::kFloat32));
-  const Lowering average = Lower({DataType::kBfloat16, ReduceOp::kSum, 2, -2, 0.125}, {}, 2, 8);
+  const Lowering average = Lower({DataType::kBfloat16, ReduceOp::kSum, 2, -2, 0.125}, {}, 2, 8, 16);
   EXPECT_EQ(average.type, DataType::kBfloat16);
   EXPECT_EQ(average.op, cuda::ncclSum);
   EXPECT_EQ(average.operand_factor, -0.5);
@@ -26,24 +26,36 @@ TEST(LoweringTest, FactorsOfASumAreNcclsOwn) {
 // NCCL does not round products, as only those of powers of two need not be; the last ones are beyond bfloat16.
 TEST(LoweringTest, FactorsThatNcclMultipliesOtherwiseAreOurs) {
   for (const double factor : {1.0 / 3, 1.5, 0.0, 0x1p-140, 0x1p128}) {
-    const Lowering lowering = Lower({DataType::kBfloat16, ReduceOp::kSum, 1, factor}, {}, 2, 3);
+    const Lowering lowering = Lower({DataType::kBfloat16, ReduceOp::kSum, 1, factor}, {}, 2, 3, 16);
     EXPECT_EQ(lowering.operand_factor, 1);
     ASSERT_EQ(lowering.before.size(), 2u);
     EXPECT_EQ(lowering.before[1].factor, factor);
     EXPECT_TRUE(lowering.after.empty());
   }
-  EXPECT_EQ(Lower({DataType::kFloat16, ReduceOp::kSum, 1, 1, 0.5}, {}, 1, 2).before.size(), 1u) << "subnormals";
-  EXPECT_FALSE(Lower({DataType::kFloat16}, {}, 1, 2).Moves(DataType::kFloat16));
-  EXPECT_EQ(Lower({DataType::kBfloat16, ReduceOp::kSum, 1, 1, 0.125}, {}, 1, 8).operand_factor, 0.125);
+  EXPECT_EQ(Lower({DataType::kFloat16, ReduceOp::kSum, 1, 1, 0.5}, {}, 1, 2, 16).before.size(), 1u) << "subnormals";
+  EXPECT_FALSE(Lower({DataType::kFloat16}, {}, 1, 2, 16).Moves(DataType::kFloat16));
+  EXPECT_EQ(Lower({DataType::kBfloat16, ReduceOp::kSum, 1, 1, 0.125}, {}, 1, 8, 16).operand_factor, 0.125);
   for (const DataType dtype : {DataType::kFloat32, DataType::kFloat64}) {
-    EXPECT_EQ(Lower({dtype, ReduceOp::kSum, 1, 1, 1.0 / 3}, {}, 1, 3).operand_factor, 1);
-    EXPECT_EQ(Lower({dtype, ReduceOp::kSum, 1, 1, 0.25}, {}, 1, 4).operand_factor, 0.25);
+    EXPECT_EQ(Lower({dtype, ReduceOp::kSum, 1, 1, 1.0 / 3}, {}, 1, 3, 16).operand_factor, 1);
+    EXPECT_EQ(Lower({dtype, ReduceOp::kSum, 1, 1, 0.25}, {}, 1, 4, 16).operand_factor, 0.25);
   }
 }
 
+// Switches add up plain sums only.
+TEST(LoweringTest, FactorsOfLargeSumsAreOurs) {
+  const Reduction average{DataType::kFloat32, ReduceOp::kSum, 1, 1, 0.125};
+  EXPECT_EQ(Lower(average, {}, 2, 8, kFactorBytesMax).operand_factor, 0.125);
+  const Lowering large = Lower(average, {}, 2, 8, kFactorBytesMax + 1);
+  EXPECT_EQ(large.operand_factor, 1);
+  ASSERT_EQ(large.before.size(), 2u);
+  EXPECT_EQ(large.before[1].factor, 0.125);
+  EXPECT_TRUE(large.after.empty());
+  EXPECT_FALSE(Lower({DataType::kFloat32}, {}, 2, 8, kFactorBytesMax + 1).Moves(DataType::kFloat32));
+}
+
 TEST(LoweringTest, FactorsOfOtherCombinationsAreOurs) {
-  EXPECT_FALSE(Lower({DataType::kFloat64, ReduceOp::kMax}, {}, 1, 4).Moves(DataType::kFloat64));
-  const Lowering scaled = Lower({DataType::kFloat64, ReduceOp::kMin, 2, 3}, {}, 2, 4);
+  EXPECT_FALSE(Lower({DataType::kFloat64, ReduceOp::kMax}, {}, 1, 4, 16).Moves(DataType::kFloat64));
+  const Lowering scaled = Lower({DataType::kFloat64, ReduceOp::kMin, 2, 3}, {}, 2, 4, 16);
   EXPECT_EQ(scaled.op, cuda::ncclMin);
   EXPECT_EQ(scaled.operand_factor, 1);
   ASSERT_EQ(scaled.before.size(), 2u);
@@ -52,12 +64,12 @@ TEST(LoweringTest, FactorsOfOtherCombinationsAreOurs) {
   EXPECT_EQ(scaled.after[1].factor, 3);
   EXPECT_EQ(scaled.after[1].mean, 1);
   EXPECT_TRUE(scaled.Moves(DataType::kFloat64));
-  EXPECT_EQ(Lower({DataType::kFloat64, ReduceOp::kProduct}, {}, 1, 4).op, cuda::ncclProd);
+  EXPECT_EQ(Lower({DataType::kFloat64, ReduceOp::kProduct}, {}, 1, 4, 16).op, cuda::ncclProd);
 }
 
 TEST(LoweringTest, TensorsOfDifferentFactorsHaveTheirOwn) {
   const std::vector<Scale> scales = {{ReduceOp::kSum, 2, 1}, {ReduceOp::kAverage, 1, 5}};
-  const Lowering floats = Lower({DataType::kFloat32}, scales, 2, 4);
+  const Lowering floats = Lower({DataType::kFloat32}, scales, 2, 4, 16);
   EXPECT_EQ(floats.operand_factor, 1);
   EXPECT_EQ(floats.before[0].factor, 2);
   EXPECT_TRUE(floats.before[1].none());
@@ -68,8 +80,8 @@ TEST(LoweringTest, TensorsOfDifferentFactorsHaveTheirOwn) {
 }
 
 TEST(LoweringTest, IntegersAreDividedInTheEnd) {
-  EXPECT_FALSE(Lower({DataType::kInt64}, {{ReduceOp::kSum, 1, 1}}, 1, 3).Moves(DataType::kInt64));
-  const Lowering average = Lower({DataType::kInt64}, {{ReduceOp::kAverage, 1, 1}}, 1, 3);
+  EXPECT_FALSE(Lower({DataType::kInt64}, {{ReduceOp::kSum, 1, 1}}, 1, 3, 16).Moves(DataType::kInt64));
+  const Lowering average = Lower({DataType::kInt64}, {{ReduceOp::kAverage, 1, 1}}, 1, 3, 16);
   EXPECT_TRUE(average.before.empty());
   EXPECT_EQ(average.after[0].divisor, 3);
   EXPECT_EQ(average.after[0].mean, 1);
@@ -77,17 +89,17 @@ TEST(LoweringTest, IntegersAreDividedInTheEnd) {
 
 TEST(LoweringTest, WhatNcclLacksIsCarriedByAnotherType) {
   for (const DataType dtype : {DataType::kInt16, DataType::kUint16}) {
-    const Lowering lowering = Lower({dtype}, {{ReduceOp::kSum, 1, 1}}, 1, 3);
+    const Lowering lowering = Lower({dtype}, {{ReduceOp::kSum, 1, 1}}, 1, 3, 16);
     EXPECT_EQ(lowering.type, DataType::kInt32);
     EXPECT_TRUE(lowering.Moves(dtype));
   }
 }
 
 TEST(LoweringTest, TruthValuesAreOrAndAnd) {
-  EXPECT_EQ(Lower({DataType::kBool, ReduceOp::kSum}, {}, 1, 3).op, cuda::ncclMax);
-  EXPECT_EQ(Lower({DataType::kBool, ReduceOp::kMax}, {}, 1, 3).op, cuda::ncclMax);
-  EXPECT_EQ(Lower({DataType::kBool, ReduceOp::kProduct}, {}, 1, 3).op, cuda::ncclMin);
-  EXPECT_EQ(Lower({DataType::kBool, ReduceOp::kMin}, {}, 1, 3).op, cuda::ncclMin);
+  EXPECT_EQ(Lower({DataType::kBool, ReduceOp::kSum}, {}, 1, 3, 16).op, cuda::ncclMax);
+  EXPECT_EQ(Lower({DataType::kBool, ReduceOp::kMax}, {}, 1, 3, 16).op, cuda::ncclMax);
+  EXPECT_EQ(Lower({DataType::kBool, ReduceOp::kProduct}, {}, 1, 3, 16).op, cuda::ncclMin);
+  EXPECT_EQ(Lower({DataType::kBool, ReduceOp::kMin}, {}, 1, 3, 16).op, cuda::ncclMin);
   EXPECT_EQ(NcclType(DataType::kBool), cuda::ncclUint8);
 }
 

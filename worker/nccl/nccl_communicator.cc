@@ -1,5 +1,7 @@
 #include "worker/nccl/nccl_communicator.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -13,7 +15,9 @@ namespace farandole::worker::nccl {
 namespace {
 
 constexpr int64_t kCheckMs = 1;
-// NCCL's initialisation reads files and connects all with all; members that die meanwhile end it by an abort.
+// NCCL's initialisation reads files and connects all with all, and before it a driver may compile the kernels. Members
+// that die meanwhile end both by an abort, so that a limit is for what nobody has thought of.
+constexpr int64_t kSetupTimes = 10;
 constexpr int64_t kInitMsPerRank = 500;
 // What NCCL may take for a communicator; where it finds less it fails.
 constexpr int64_t kNcclBytes = 1 << 30;
@@ -93,7 +97,8 @@ void NcclCommunicator::Start(const collective::Instance& instance, const collect
   // Nobody can tell any more when the device is done with the memory.
   if (!end.ok()) return done(failure());
   if (status.ok()) enqueued(*end);
-  one.moments = {begin.ok() ? *std::move(begin) : *end, *end, Now().PlusMs(group_.op_timeout_ms)};
+  one.moments = {begin.ok() ? *std::move(begin) : *end, *end, Now().PlusMs(group_.op_timeout_ms),
+                 Now().PlusMs(resources_.long_ms)};
   one.done = std::move(done);
   one.phases = collective.phases;
   {
@@ -113,9 +118,12 @@ absl::Status NcclCommunicator::CheckDevice(const device::Device* device) const {
 absl::Status NcclCommunicator::MakeSide() {
   absl::StatusOr<const kernels::Kernels*> kernels = nullptr;
   if (device_ != nullptr) kernels = resources_.kernels(device_);
-  const TimePoint deadline = Now().PlusMs(group_.setup_timeout_ms);
+  collective::Group patient = group_;
+  patient.setup_timeout_ms =
+      static_cast<uint32_t>(std::min<int64_t>(kSetupTimes * group_.setup_timeout_ms, UINT32_MAX));
+  const TimePoint deadline = Now().PlusMs(patient.setup_timeout_ms);
   const Guest guest{resources_.library, device_, kernels.status(), resources_.shares_devices, resources_.host_id};
-  const absl::StatusOr<cuda::ncclUniqueId> id = Meet(group_, "nccl", guest, bootstrap_, deadline);
+  const absl::StatusOr<cuda::ncclUniqueId> id = Meet(patient, "nccl", guest, bootstrap_, deadline);
   if (!id.ok()) return id.status();
   // Each as long as it takes, within the limit of the initialisation.
   device_->MakeRoom(kNcclBytes);
@@ -129,10 +137,17 @@ absl::Status NcclCommunicator::MakeSide() {
 
 absl::Status NcclCommunicator::AwaitReady() {
   if (side_->ready()) return absl::OkStatus();
-  const int64_t limit_ms = group_.setup_timeout_ms + kInitMsPerRank * size();
+  const int64_t limit_ms = kSetupTimes * group_.setup_timeout_ms + kInitMsPerRank * size();
   const TimePoint deadline = Now().PlusMs(limit_ms);
-  return side_->AwaitReady([this, limit_ms, deadline] {
+  bool told = false;
+  return side_->AwaitReady([this, limit_ms, deadline, told, tell = Now().PlusMs(group_.setup_timeout_ms)]() mutable {
     absl::Status go_on = failure();
+    if (!told && tell < Now()) {
+      told = true;
+      os::Log(os::LogLevel::kWarning, absl::StrCat("NCCL has initialised itself among ", size(), " ranks for ",
+                                                   group_.setup_timeout_ms / 1000.0, " s; it has ", limit_ms / 1000.0,
+                                                   " s. NCCL_DEBUG=INFO says how far it came"));
+    }
     if (go_on.ok() && deadline < Now()) {
       go_on = absl::DeadlineExceededError(absl::StrCat(
           "the initialisation of NCCL among ", size(), " ranks did not end within ", limit_ms / 1000.0,
@@ -221,6 +236,7 @@ bool NcclCommunicator::EndFinished() {
     // Without the lock: the driver may take its time, and Abort does not wait.
     if (!Finished(first)) return ended;
     first_until_.reset();
+    begun_since_.reset();
     UnderWay one;
     absl::Status outcome;
     {
@@ -257,11 +273,32 @@ bool NcclCommunicator::Finished(const Moments& first) {
     lost_ = true;
     return true;
   }
+  TellIfLong(first);
   if (first.deadline < Now()) {
     Fail(absl::DeadlineExceededError(absl::StrCat("a collective on ", device_->name(), " has taken longer than ",
                                                   group_.op_timeout_ms / 1000, " s (FARANDOLE_OP_TIMEOUT_SECONDS)")));
   }
   return false;
+}
+
+void NcclCommunicator::TellIfLong(const Moments& first) {
+  const TimePoint now = Now();
+  if (now < first.is_long || !failure().ok()) return;
+  // What the script has put on its stream before is no matter of NCCL's.
+  const absl::StatusOr<bool> begun = first.begin->Reached();
+  TimePoint next = now.PlusMs(resources_.long_ms);
+  if (begun.ok() && *begun && begun_since_.has_value()) {
+    os::Log(os::LogLevel::kWarning,
+            absl::StrCat("a collective of ", size(), " ranks has been at work on ", device_->name(), " for more than ",
+                         now.MsSince(*begun_since_) / 1000,
+                         " s: all ranks have submitted it, and NCCL does not end it. If it never does, NCCL_DEBUG=INFO "
+                         "says how ranks are connected; docs/gpus.md, \"When NCCL stands still\", what to try"));
+    next = TimePoint::Infinite();
+  } else if (begun.ok() && *begun) {
+    begun_since_ = now;
+  }
+  absl::MutexLock lock(&mutex_);
+  if (!under_way_.empty()) under_way_.front().moments.is_long = next;
 }
 
 bool NcclCommunicator::IsStuck(const Moments& first, const Aborting& aborting) {

@@ -35,6 +35,8 @@ struct Resources {
   std::function<absl::StatusOr<const kernels::Kernels*>(cuda::CudaDevice*)> kernels;
   // How long the device may go on with a collective that was aborted: NCCL's kernels look at a flag in host memory.
   int64_t aborted_ms = 10000;
+  // How long the device may be at work on a collective until that is told.
+  int64_t long_ms = 60000;
 };
 
 // The collectives of a process set on the memory of CUDA devices, by NCCL. Each member uses one device, with a stream
@@ -50,7 +52,7 @@ struct Resources {
 // NCCL does not tell who has failed: SuspectRank is unknown, the controller knows better.
 class NcclCommunicator final : public collective::Communicator, private Watch::Client {
  public:
-  // Blocks until all members have met, at most Group::setup_timeout_ms; the first Start waits for NCCL's own
+  // Blocks until all members have met, at most ten times Group::setup_timeout_ms; the first Start waits for NCCL's own
   // initialisation. UNAVAILABLE: all members got this answer, for instance since two of them use one device, or one,
   // which has joined, has none (null). Otherwise a failure.
   static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Create(const collective::Group& group,
@@ -74,6 +76,7 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
     std::shared_ptr<const cuda::CudaEvent> begin;
     std::shared_ptr<const cuda::CudaEvent> end;
     TimePoint deadline;
+    TimePoint is_long;
   };
   struct UnderWay {
     Moments moments;
@@ -109,6 +112,8 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
   bool EndFinished();
   // Whether the device is done with the first one, or nobody can wait for it any more, nor for what is behind it.
   bool Finished(const Moments& first);
+  // Warns once of one that the device has begun long ago.
+  void TellIfLong(const Moments& first);
   // Whether the device does not end the first one, which was aborted.
   bool IsStuck(const Moments& first, const Aborting& aborting);
   // Asks NCCL from time to time while something is under way.
@@ -130,6 +135,8 @@ class NcclCommunicator final : public collective::Communicator, private Watch::C
   TimePoint next_check_;
   // Of an abort: until when what is first under way may be.
   std::optional<TimePoint> first_until_;
+  // When the first one was first seen to have begun, once it was looked at for that.
+  std::optional<TimePoint> begun_since_;
   // The device has not ended what was aborted, and is not waited for any more.
   bool lost_ = false;
 

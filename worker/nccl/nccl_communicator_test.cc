@@ -51,7 +51,8 @@ class NcclCommunicatorTest : public testing::TestWithParam<int> {
               if (!kernels_failure_.ok()) return kernels_failure_;
               return kernels_[device->ordinal()].get();
             },
-            aborted_ms_};
+            aborted_ms_,
+            long_ms_};
   }
 
   using Made = absl::StatusOr<std::unique_ptr<NcclCommunicator>>;
@@ -92,6 +93,7 @@ class NcclCommunicatorTest : public testing::TestWithParam<int> {
   uint32_t op_timeout_ms_ = 60000;
   uint32_t setup_timeout_ms_ = 20000;
   int64_t aborted_ms_ = 10000;
+  int64_t long_ms_ = 60000;
   cuda::FakeNccl* fake_;
 };
 
@@ -272,6 +274,45 @@ TEST_F(NcclFailureTest, AbortEndsWhatWaitsForAPeer) {
   });
 }
 
+// Nobody else would say a word: all have submitted, and NCCL tells of no error.
+TEST_F(NcclFailureTest, ACollectiveThatNcclDoesNotEndIsToldOnce) {
+  long_ms_ = 50;
+  absl::Notification ended;
+  testing::internal::CaptureStderr();
+  RunAll(2, [&ended](Member* member, NcclCommunicator* communicator) {
+    cuda::FakeTensor warm = member->Tensor(4);
+    ASSERT_TRUE(member->Run(collective::Allreduce{DataType::kInt32, {{warm.data(), warm.data(), 1}}}).ok());
+    if (member->own() == 1) return ended.WaitForNotification();
+    cuda::FakeTensor tensor = member->Tensor(20);
+    const auto waiting = member->Start(collective::Allreduce{DataType::kInt32, {{tensor.data(), tensor.data(), 5}}});
+    EXPECT_FALSE(waiting->ended.WaitForNotificationWithTimeout(absl::Milliseconds(500)));
+    communicator->Abort("enough");
+    waiting->ended.WaitForNotification();
+    ended.Notify();
+  });
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      testing::MatchesRegex("farandole warning [^\n]*: a collective of 2 ranks has been at work on GPU 0 [^\n]*: "
+                            "all ranks have submitted it, and NCCL does not end it[^\n]*\n"));
+}
+
+// That it waits for what the script does is no matter of NCCL's.
+TEST_F(NcclFailureTest, ACollectiveThatHasNotBegunIsNotToldOf) {
+  long_ms_ = 50;
+  gate_is_open = false;
+  gpus_.fake().add_kernel("gate", WaitForGate, {});
+  testing::internal::CaptureStderr();
+  RunAll(1, [this](Member* member, NcclCommunicator*) {
+    cuda::FakeTensor tensor = member->Tensor(20);
+    ASSERT_EQ(gpus_.fake().launch("gate", member->stream(), nullptr), cuda::CUDA_SUCCESS);
+    const auto pending = member->Start(collective::Allreduce{DataType::kInt32, {{tensor.data(), tensor.data(), 5}}});
+    EXPECT_FALSE(pending->ended.WaitForNotificationWithTimeout(absl::Milliseconds(300)));
+    gate_is_open = true;
+    pending->ended.WaitForNotification();
+  });
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 // What the framework has put there before takes as long as it takes; that is no fault of the device.
 TEST_F(NcclFailureTest, AbortWaitsForWhatTheDeviceHasToDoBefore) {
   gate_is_open = false;
@@ -373,7 +414,7 @@ TEST_F(NcclFailureTest, AbortEndsAnInitialisationToWhichNotAllCome) {
 
 TEST_F(NcclFailureTest, AnInitialisationThatDoesNotEndHasABound) {
   absl::Notification ended;
-  setup_timeout_ms_ = 1500;
+  setup_timeout_ms_ = 150;
   fake_->at_rank = 0;
   fake_->init_never_ends = true;
   RunAll(2, [&ended](Member* member, NcclCommunicator*) {

@@ -104,7 +104,9 @@ absl::Status Side::AllreduceAt(const Bases& input, const Bases& output, const La
 
 absl::Status Side::Enqueue(const collective::Allreduce& call, Kept* kept) {
   const DataType dtype = call.how.dtype;
-  const Lowering lowering = Lower(call.how, call.scales, call.pieces.size(), size_);
+  int64_t bytes = 0;
+  for (const collective::Piece& piece : call.pieces) bytes += piece.count * SizeOf(dtype);
+  const Lowering lowering = Lower(call.how, call.scales, call.pieces.size(), size_, bytes);
   const Layout layout = LayOut(lowering.type, call.pieces);
   if (layout.bytes() == 0) return absl::OkStatus();
   const Laid laid = lowering.type == dtype ? FindLaid(layout, call.pieces) : Laid();
@@ -167,7 +169,8 @@ absl::Status Side::Enqueue(const collective::Reducescatter& call, Kept* kept) {
   const bool even = std::count(call.counts.begin(), call.counts.end(), slot) == size_;
   std::vector<collective::Scale> scales;
   if (arithmetic::IsInteger(dtype)) scales.push_back(call.scale);
-  const Lowering lowering = Lower(call.how, scales, 1, size_);
+  // A factor of ours would need memory as large as the input, and so is NCCL's whatever the size.
+  const Lowering lowering = Lower(call.how, scales, 1, size_, 0);
   const absl::StatusOr<cuda::ncclRedOp_t> op = OpOf(lowering);
   if (!op.ok()) return op.status();
   const auto enqueue = [&](const void* input, void* output) {

@@ -152,6 +152,9 @@ class Settings:
             # Workers write to a pipe, and ask these how long a line may be.
             result["COLUMNS"] = str(max(COLUMNS_LEAST, terminal.columns - self._prefix_width()))
             result["LINES"] = str(terminal.lines)
+        if self.network_interfaces:
+            # As Horovod does. With "=" names are whole ones, and not beginnings of names.
+            result.setdefault("NCCL_SOCKET_IFNAME", "=" + ",".join(self.network_interfaces))
         if self.nccl_without_ib:
             result["NCCL_IB_DISABLE"] = "1"
             result["FARANDOLE_TRANSPORT"] = "tcp"
