@@ -31,7 +31,8 @@ build: deps  ## builds every target
 # What a user runs; without the tests.
 PRODUCT := //agent:farandole-agent //controller:farandole-controller //frameworks:libfarandole.so \
 	//frameworks/jax:libfarandole_jax.so //frameworks/mxnet:libfarandole_mxnet.so \
-	//frameworks/tensorflow:libfarandole_tensorflow.so //perf:farandole-perf
+	//frameworks/tensorflow:libfarandole_tensorflow.so //frameworks/torch:libfarandole_torch.so \
+	//perf:farandole-perf
 
 .PHONY: product
 product:

@@ -20,6 +20,7 @@ LIBRARIES = (
     "frameworks/jax/libfarandole_jax.so",
     "frameworks/mxnet/libfarandole_mxnet.so",
     "frameworks/tensorflow/libfarandole_tensorflow.so",
+    "frameworks/torch/libfarandole_torch.so",
 )
 # The platform's own; every manylinux policy has them. All else is carried, or has to be installed.
 PLATFORM_PACKAGES = ("libc6", "libgcc-s1", "libstdc++6", "zlib1g")

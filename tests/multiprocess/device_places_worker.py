@@ -21,7 +21,9 @@ import farandole.torch as hvd
 from farandole.core import handles
 from farandole.library import abi
 from farandole.library.submission import OnDevice
-from farandole.torch.gradients import device_memory, place, shared_memory
+from farandole.torch.gradients import device_memory, place, repetition, shared_memory
+from farandole.torch.gradients.dense import Dense
+from farandole.torch.gradients.slot import Reduction
 
 taken = 0
 
@@ -35,21 +37,22 @@ def bytes_of(owner: Any) -> torch.Tensor:
 
 
 def count_taken() -> None:
-    """How often a gradient comes to lie at its place."""
-    tensor = place.Place.tensor
+    """How often a result comes to lie at its place."""
+    deliver = Dense._deliver
 
-    def counted(self: place.Place) -> torch.Tensor:
+    def counted(self: Dense, how: Reduction) -> None:
         global taken
-        taken += 1
-        return tensor(self)
+        taken += self.result is not None
+        deliver(self, how)
 
-    place.Place.tensor = counted
+    Dense._deliver = counted
 
 
 def be_late() -> None:
     """A device has often not done yet what was waited for: the library keeps it while it is looked at some times. Its
     name is taken as long, so that who uses it again waits."""
     library = abi.load()
+    repetition.hook_type()  # which has the library's own functions
     wait, release, release_each, submit = library.wait, library.release, library.release_each, library.submit
     released, release_in_order = handles.release, handles.InOrder.release
     looks: dict[int, int] = {}
@@ -95,9 +98,9 @@ def check_layout() -> None:
     assert (whole_2 - whole_1, whole_1 % 16) == (16, 0)
     assert (odd_2 - odd_1, odd_3 - odd_1) == (20, 32)
     # A torch that does not tell who has a storage.
-    owners, place._owners = place._owners, None
+    owners, place.owners = place.owners, None
     assert device_memory.lay_out([torch.zeros(4)]) == [None]
-    place._owners = owners
+    place.owners = owners
     # Where the first backward is in inference mode, gradients of later ones are none of it.
     (alone,) = device_memory.lay_out([torch.zeros(4)])
     with torch.inference_mode():
@@ -109,14 +112,16 @@ def check_streams() -> None:
     """torch is told once of each other stream that works on places, also where gradients lie there already."""
     told: list[int] = []
     kept: list[torch.Tensor] = []
-    stream = device_memory._stream(0)
+    stream = device_memory.DevicePlace.stream_of(0)
+    current = [stream]
+    device_memory.DevicePlace.stream_of = staticmethod(lambda device: current[0])
 
     def work_on(other: int) -> None:
-        device_memory._stream = lambda device: other
+        current[0] = other
 
     parameter = nn.Parameter(torch.zeros(4))
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=0.1), [("on streams", parameter)])
-    torch.cuda.current_stream, current_stream = lambda device: device_memory._stream(device), torch.cuda.current_stream
+    torch.cuda.current_stream, current_stream = lambda device: current[0], torch.cuda.current_stream
     # Of each step where the gradient comes to be, and where it is waited for.
     steps = [(stream, stream)] * 3 + [(7, stream), (stream, 8), (7, 8), (stream, stream)]
     waits_on = [stream]
@@ -176,7 +181,7 @@ def check_places() -> None:
 shared_memory._fits = lambda parameter: False
 device_memory.fits = place.fits
 device_memory._bytes_of = bytes_of
-device_memory._stream = lambda device: 0
+device_memory.DevicePlace.stream_of = staticmethod(lambda device: 0)
 if len(sys.argv) == 1:
     check_layout()
     check_places()

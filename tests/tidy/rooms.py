@@ -227,6 +227,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "frameworks/mxnet": ("frameworks", "frameworks/plugin"),
     "frameworks/plugin": ("frameworks",),
     "frameworks/tensorflow": ("frameworks", "frameworks/plugin"),
+    "frameworks/torch": ("frameworks", "frameworks/plugin"),
     "perf": ("base", "proto", "perf/control", "perf/data"),
     "perf/control": ("base", "proto", "proto/codec", "agent/core", "agent/link", "worker/session"),
     "perf/data": (

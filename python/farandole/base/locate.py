@@ -14,6 +14,7 @@ _FILES = {
     "libfarandole_jax.so": ("FARANDOLE_LIBRARY_DIR", "lib", "frameworks/jax"),
     "libfarandole_mxnet.so": ("FARANDOLE_LIBRARY_DIR", "lib", "frameworks/mxnet"),
     "libfarandole_tensorflow.so": ("FARANDOLE_LIBRARY_DIR", "lib", "frameworks/tensorflow"),
+    "libfarandole_torch.so": ("FARANDOLE_LIBRARY_DIR", "lib", "frameworks/torch"),
     "farandole-controller": ("FARANDOLE_BIN_DIR", "bin", "controller"),
     "farandole-agent": ("FARANDOLE_BIN_DIR", "bin", "agent"),
     "farandole-perf": ("FARANDOLE_BIN_DIR", "bin", "perf"),

@@ -168,19 +168,20 @@ _CORE_FUNCTIONS = (
 )
 
 
-def load_plugin(name: str, bind: str) -> ctypes.CDLL:
+def load_plugin(name: str, bind: str, calls_python: bool = False) -> ctypes.CDLL:
     """Loads a library of ours that a framework calls. It is given functions of the C ABI, and finds nothing itself.
 
     Args:
         name: of its file.
         bind: the function of it that takes pointers to functions of the C ABI, and copies them.
+        calls_python: its functions do, and so need Python's lock.
 
     Raises:
         ImportError: it is missing or cannot be loaded.
     """
     ours = load()
     try:
-        plugin = ctypes.CDLL(locate.find(name))
+        plugin = (ctypes.PyDLL if calls_python else ctypes.CDLL)(locate.find(name))
     except OSError as error:
         raise ImportError(f"farandole cannot load its library: {error}") from None
     addresses = [ctypes.cast(getattr(ours, function), c_void_p).value for function in _CORE_FUNCTIONS]

@@ -74,7 +74,7 @@ def text(value: str) -> Text:
         raise ValueError(f"a name is text in UTF-8; {value!r} is not") from None
 
 
-def submit(
+def packed(
     operation: int,
     name: Text | None,
     source: int,
@@ -88,17 +88,14 @@ def submit(
     root_rank: int = 0,
     splits: ctypes.Array[c_int64] | None = None,
     place: OnDevice | None = None,
-) -> int:
-    """Submits one. The library copies name, shape and splits; until then nothing but these arguments need keep them.
+) -> bytes:
+    """One submission, for as long as its arguments are kept.
 
     Args:
         name: None: the library makes one.
         source, target: addresses of contiguous memory; 0: none.
         shape, splits: as `abi.shape_array` makes them.
         place: where both lie; None: in host memory.
-
-    Returns:
-        Its handle, or a negative code.
     """
     kind, device = (0, 0) if place is None else (1, place.device)
     submission = _pack(
@@ -122,11 +119,23 @@ def submit(
         kind,
         device,
     )
-    if place is not None:
-        submission += _ON_STREAM.pack(0, 0, place.stream)
+    return submission if place is None else submission + _ON_STREAM.pack(0, 0, place.stream)
+
+
+def submit_packed(submission: bytes) -> int:
+    """Submits what `packed` has made. The library copies name, shape and splits.
+
+    Returns:
+        Its handle, or a negative code.
+    """
     handle = _One()
     code = abi.load().submit(submission, 1, None, handle)
     return handle[0] if code == 0 else code
+
+
+def submit(*arguments: Any, **others: Any) -> int:
+    """Submits one, as `packed` takes it, and returns as `submit_packed`."""
+    return submit_packed(packed(*arguments, **others))
 
 
 def submit_group(

@@ -10,8 +10,9 @@ import torch
 from farandole.core import handles
 from farandole.exceptions import TensorMismatchError
 from farandole.library import errors
-from farandole.library.submission import ALLREDUCE, submit
+from farandole.library.submission import ALLREDUCE, packed, submit_packed
 from farandole.torch import memory
+from farandole.torch.gradients import repetition
 from farandole.torch.gradients.slot import Reduction, Slot, Transfer
 from farandole.torch.gradients.sparse import Sparse
 from farandole.torch.memory import collectives
@@ -49,16 +50,17 @@ class Dense(Transfer):
             self.abandon()
             raise ValueError(f"Tensor type {buffer.dtype} is not supported")
         # Not the parameter's: a compressor may send other elements.
-        arguments = (ALLREDUCE, how.wire_name(slot), source, target, code, memory.shape_of(buffer), *how.arguments)
-        place = self.place
-        if place is None:
-            handle = submit(*arguments)
-        else:
-            handle = handles.on_device(place, lambda: submit(*arguments, place=place))
+        name, shape = how.wire_name(slot), memory.shape_of(buffer)
+        submission = packed(ALLREDUCE, name, source, target, code, shape, *how.arguments, place=self.place)
+        handle = handles.on_device(self.place, lambda: submit_packed(submission))
         if handle < 0:
             self.abandon()
             errors.raise_error(handle)
         self.handle, slot.transfer = handle, self
+        if name is slot.wire_name and how.compression is None:
+            repetition.remember(slot, self, submission, shape)
+        elif slot.repeats is not None:
+            slot.repeats.forget()
 
     def finish(self, how: Reduction, ahead: handles.InOrder) -> Transfer | None:
         """Waits, and puts the result where the gradient is; see `Transfer`."""

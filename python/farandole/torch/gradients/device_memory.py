@@ -27,11 +27,6 @@ def _bytes_of(owner: _Owner) -> torch.Tensor:
     return torch.as_tensor(owner, device=owner.memory.device)
 
 
-def _stream(device: int) -> int:
-    """The current one there."""
-    return memory.raw_stream(device)
-
-
 class Flat:
     """Memory of several places, and the streams that work on them.
 
@@ -43,11 +38,11 @@ class Flat:
         self.tensor = torch.empty(elements, dtype=dtype, device=device)
         self.address = self.tensor.data_ptr()
         self._device = self.tensor.get_device()
-        self._streams = {_stream(self._device)}
+        self._streams = {DevicePlace.stream_of(self._device)}
 
     def use(self) -> None:
         """The current stream works on it."""
-        stream = _stream(self._device)
+        stream = DevicePlace.stream_of(self._device)
         if stream not in self._streams:
             self._streams.add(stream)
             self.tensor.record_stream(torch.cuda.current_stream(self._device))
@@ -59,6 +54,7 @@ class DevicePlace(place.Place):
     __slots__ = ("_flat", "_bytes")
 
     copied_to = False
+    stream_of = staticmethod(memory.raw_stream)
 
     def __init__(self, flat: Flat, address: int, parameter: torch.Tensor) -> None:
         super().__init__(address, parameter)

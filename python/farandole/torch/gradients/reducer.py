@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import weakref
+from functools import partial
 from typing import Any, Callable
 
 import torch
@@ -14,7 +16,7 @@ from farandole.base.variables import is_elastic
 from farandole.core import handles, names, objects, reduce_ops
 from farandole.library import submission
 from farandole.process import basics
-from farandole.torch.gradients import device_memory, grouping, shared_memory
+from farandole.torch.gradients import device_memory, grouping, repetition, shared_memory
 from farandole.torch.gradients.dense import Dense, Group, Unsent
 from farandole.torch.gradients.slot import GradientChanged, Reduction, Slot, Transfer
 from farandole.torch.gradients.sparse import Sparse
@@ -52,7 +54,10 @@ class _Step:
     """What is known of the gradients since the last reduction."""
 
     def __init__(self) -> None:
-        self.missing = -1  # gradients that are still to be started; -1: none has been
+        self.total = -1  # gradients that are to be started; -1: none has been
+        self.arrived = itertools.count(1)  # the next one to be started; hooks count, too, under Python's lock
+        self.alike = False  # what was done with the gradients of the step before may be done with these
+        self.when_all_started: Callable[[], None] | None = None
         self.differentiable = False  # one is part of a graph, which the script may still need
         self.reduced = False  # all have been reduced by a backward pass, and nothing has been made of them yet
 
@@ -117,13 +122,26 @@ class GradientReducer:
 
     def remove_hooks(self) -> None:
         """Watches nothing any more. The memory of what is under way stays until it is done."""
-        for slot in self.slots:
+        self.drop_all_but(set())
+        self.begin_step()
+        self.stepped()
+
+    def drop_all_but(self, parameters: set[torch.Tensor]) -> None:
+        """Watches these alone from now on; what is under way of others is not waited for."""
+        gone = [slot for slot in self.slots if slot.parameter not in parameters]
+        for slot in gone:
             slot.hook.remove()
-        self.give_up()
-        # What is left refers to nothing in a circle: parameters and their gradients go with whoever has them.
-        for slot in self.slots:
+            slot.give_up()
+            if slot.group is not None:
+                slot.group.dissolve()
+            # What is left refers to nothing in a circle: parameters and their gradients go with whoever has them.
             slot.forget_job(0)
-        self.groups = []
+            slot.repeats = None
+        self.slots = [slot for slot in self.slots if slot.parameter in parameters]
+        self.groups = [group for group in self.groups if group.members]
+        self._frozen = [(parameter, name) for parameter, name in self._frozen if parameter in parameters]
+        if self._arrived is not None:
+            self._arrived = {slot: None for slot in self._arrived if slot.parameter in parameters}
 
     def give_up(self) -> None:
         """Begins a new step: waits for nothing that is under way, whose memory stays until it is done."""
@@ -188,6 +206,15 @@ class GradientReducer:
             )
         return other is None
 
+    def started(self) -> bool:
+        """Whether gradients have come that are not reduced yet."""
+        return self._step.total >= 0
+
+    def finish_early(self) -> None:
+        """As at the end of a backward pass after which all have come."""
+        self.finish()
+        self._step.reduced = True
+
     def outstanding(self) -> bool:
         """Whether a reduction has been started and not been waited for."""
         return any(slot.transfer is not None for slot in self.slots)
@@ -231,7 +258,8 @@ class GradientReducer:
         self._arrived = None
         alone = [slot for slot in slots if slot.group is None and not slot.sparse]
         for slot, place in zip(alone, device_memory.lay_out([slot.parameter for slot in alone])):
-            slot.place = place or slot.place
+            if place is not None:
+                slot.lie_at(place)
 
     def _averages(self) -> bool:
         return self._how.scaling[0] == reduce_ops.Average
@@ -256,24 +284,30 @@ class GradientReducer:
                     raise
                 self._count()
 
-        return on_gradient
+        return repetition.make_hook(on_gradient, self, slot)
 
     def _count(self) -> None:
         """Counts the gradients that are started in a step; the last one makes the backward pass wait at its end."""
+        step = self._step
+        if step.total < 0:
+            with self._lock:
+                if step.total < 0:
+                    step.total = sum(slot.parameter.requires_grad for slot in self.slots)
+                    if self._synchronizes_backward:
+                        # Without a frame of Python in between, which compiled autograd would have its say on.
+                        queue = torch.autograd.Variable._execution_engine.queue_callback
+                        step.when_all_started = partial(queue, partial(self._end_backward, step.arrived))
+                    step.alike = self._how.laid_out and self._how.round == 1 and self._arrived is None
         with self._lock:
-            step = self._step
-            if step.missing < 0:
-                step.missing = sum(slot.parameter.requires_grad for slot in self.slots)
-            step.missing -= 1
-            last = step.missing == 0
-        if last and self._synchronizes_backward and not step.differentiable:
-            torch.autograd.Variable._execution_engine.queue_callback(lambda: self._end_backward(step))
+            last = next(step.arrived) == step.total
+        if last and step.when_all_started is not None:
+            step.when_all_started()
 
-    def _end_backward(self, step: _Step) -> None:
-        if step is not self._step:
-            return  # a hook of the script's has made this step already
-        self.finish()
-        self._step.reduced = True
+    def _end_backward(self, arrived: itertools.count[int]) -> None:
+        step = self._step
+        if step.arrived is not arrived or step.differentiable:
+            return  # a hook of the script's has made this step already; or step() has to
+        self.finish_early()
 
     def _begin_again(self) -> None:
         """A gradient has come after all were reduced. An average of one part that all ranks have alike and one that
@@ -294,7 +328,7 @@ class GradientReducer:
                     self._prepare()
         if self._excluded:
             return
-        if self._step.missing < 0:
+        if self._step.total < 0:
             handles.release_abandoned()  # what a device has done since, which keeps memory
         if self._arrived is not None:
             self._arrived[slot] = None
@@ -367,7 +401,7 @@ class GradientReducer:
             self._arrived = {}
             places = shared_memory.lay_out([slot.parameter for slot in self.slots], how.arguments[0])
             for slot, host_place in zip(self.slots, places):
-                slot.place = host_place
+                slot.lie_at(host_place)
 
     def _refuse_sharing(self) -> None:
         """Raises RuntimeError if another optimizer reduces one of the gradients as well."""

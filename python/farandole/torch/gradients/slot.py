@@ -131,6 +131,7 @@ class Slot:
         "result",
         "hook",
         "hooked",
+        "repeats",
         "place",
         "group",
         "sparse",
@@ -143,10 +144,13 @@ class Slot:
         self.name = name
         self.hook: Any = None
         self.hooked = 0  # what was behind the parameter when it got the hook
+        self.repeats: Any = None  # the hook, if it is one of `repetition`
         self.forget_job(delay)
 
     def forget_job(self, delay: int) -> None:
         """What is known of a job that has not begun."""
+        if self.repeats is not None:
+            self.repeats.forget()
         self.own_name = ""  # the name, or one made from it, if others of this process use the same
         self.wire_name = submission.text("")  # of the allreduce
         self.delay = delay  # backward passes that are still to come before the allreduce starts
@@ -161,6 +165,12 @@ class Slot:
         self.sparse = False  # all ranks know that this gradient is sparse
         self.sparse_dimensions = 0  # of the gradient that is reduced as a dense one
         self.invented = False  # there was no gradient
+
+    def lie_at(self, place: Place | None) -> None:
+        """Where its gradients lie from now on; None: where torch puts them."""
+        self.place = place
+        if self.repeats is not None:
+            self.repeats.forget()
 
     def hand_over(self, how: Reduction) -> None:
         """Remembers the gradient that is reduced from now on."""
