@@ -20,6 +20,10 @@ def test_scripts_that_do_what_few_do(tmp_path: Path) -> None:
     processes.run_cases(tmp_path, 2, "odd_scripts_worker.py")
 
 
+def test_what_scripts_do_around_a_step(tmp_path: Path) -> None:
+    processes.run_cases(tmp_path, 2, "steps_worker.py")
+
+
 @pytest.mark.parametrize("differs", ["a second loss", "a step left out"])
 def test_a_rank_that_makes_other_steps_than_the_others_is_told(tmp_path: Path, differs: str) -> None:
     """Equally often in the end, so that nobody waits: its gradients would have met those of another step."""

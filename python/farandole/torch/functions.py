@@ -58,7 +58,7 @@ class _Remote(NamedTuple):
     dtype: torch.dtype
     shape: tuple[int, ...]
     device_type: str
-    parameter: int | None  # position of the one that it belongs to; None: its group is empty
+    parameter: int | None  # position of the one that it belongs to; None: to none
 
 
 class _Description:
@@ -68,6 +68,7 @@ class _Description:
         self.groups: list[dict[str, Any]] = []  # options of each group, without parameters
         self.sizes: list[int] = []  # parameters in each group
         self.states: dict[int, dict[str, Any]] = {}  # by position of the parameter
+        self.others: dict[Any, Any] = {}  # what the optimizer keeps beside, by its key
         self.tensors: list[_Remote] = []
         self.sources: list[torch.Tensor] = []  # on the root only
         self._occurrences: Counter[str] = Counter()
@@ -99,6 +100,11 @@ def _describe(optimizer: torch.optim.Optimizer) -> _Description:
         if parameter in optimizer.state:
             state = optimizer.state[parameter]
             result.states[position] = {key: result.take(str(key), value, position) for key, value in state.items()}
+    for key, state in optimizer.state.items():
+        if isinstance(state, dict) and not isinstance(key, torch.Tensor):
+            result.others[key] = {name: result.take(str(name), value, None) for name, value in state.items()}
+        elif not isinstance(key, torch.Tensor):
+            result.others[key] = result.take(str(key), state, None)
     return result
 
 
@@ -139,6 +145,10 @@ def _apply(optimizer: torch.optim.Optimizer, description: _Description, received
     for position, state in description.states.items():
         parameter = parameters[position]
         optimizer.state[parameter] = {key: place(value, parameter.device) for key, value in state.items()}
+    device = parameters[0].device if parameters else cpu
+    for key, state in description.others.items():
+        several = isinstance(state, dict)
+        optimizer.state[key] = {k: place(v, device) for k, v in state.items()} if several else place(state, device)
 
 
 def broadcast_optimizer_state(

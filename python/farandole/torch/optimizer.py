@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 import warnings
 import weakref
@@ -19,6 +20,7 @@ from farandole.exceptions import HorovodInternalError
 from farandole.process import basics
 from farandole.process_sets import ProcessSet, global_process_set
 from farandole.torch.adasum_optimizer import DistributedAdasumOptimizer, Wrapped
+from farandole.torch.collectives import operations
 from farandole.torch.compression import Compression, Compressor
 from farandole.torch.gradients import grouping
 from farandole.torch.gradients.fingerprint import Comparison
@@ -117,10 +119,50 @@ class _DistributedOptimizer(Wrapped):
         self._reducer = GradientReducer(how, backward_passes_per_step, groups, synchronize_in_backward)
         # Alone, too: what is wrong with others is to be told to who tries a script on one process.
         self._reduces = is_elastic() or bool(process_set.included())
+        self._watched = self._parameters()
         if self._reduces:
-            for group in self.param_groups:
-                self._watch(group["params"])
+            self._watch(self._watched)
         weakref.finalize(self, self._reducer.remove_hooks)
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """As torch's. torch's GradScaler unscales the gradients of these parameters, and writes to them so that autograd
+        does not count it: before, those that are being reduced are waited for."""
+        reducer = self.__dict__.get("_reducer")
+        if reducer is not None and reducer.started():
+            caller = sys._getframe(1).f_globals.get("__name__", "")
+            if caller.startswith("torch.") and caller.endswith(".grad_scaler"):
+                reducer.finish_early()
+        groups: list[dict[str, Any]] = self.__dict__["param_groups"]
+        return groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:
+        self.__dict__["param_groups"] = groups
+
+    def _parameters(self) -> list[torch.Tensor]:
+        return [parameter for group in self.param_groups for parameter in group["params"]]
+
+    def _follow_groups(self) -> None:
+        """Watches what a script has put into the groups by itself, and no more what it has taken out."""
+        now, before = self._parameters(), self._watched
+        if len(now) == len(before) and all(map(operator.is_, now, before)):
+            return
+        self._watched = now
+        kept = set(now)
+        self._reducer.drop_all_but(kept)
+        for parameter in before:
+            if parameter not in kept:
+                self._parameter_names.pop(parameter, None)
+        known = set(before)
+        self._name_by_position()
+        if self._reduces:
+            self._watch([parameter for parameter in now if parameter not in known])
+
+    def _name_by_position(self) -> None:
+        for group_index, group in enumerate(self.param_groups):
+            for index, parameter in enumerate(group["params"]):
+                self._parameter_names.setdefault(parameter, f"noname.{group_index}.{index}")
 
     def _watch(self, parameters: Sequence[torch.Tensor]) -> None:
         for parameter in parameters:
@@ -167,12 +209,7 @@ class _DistributedOptimizer(Wrapped):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a group, as the wrapped optimizer does; its parameters are named by position."""
         super().add_param_group(param_group)
-        group_index = len(self.param_groups) - 1
-        parameters = self.param_groups[-1]["params"]
-        for index, parameter in enumerate(parameters):
-            self._parameter_names.setdefault(parameter, f"noname.{group_index}.{index}")
-        if self._reduces:
-            self._watch(parameters)
+        self._follow_groups()
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
         """Loads a state as the wrapped optimizer does, after what is under way has ended."""
@@ -184,7 +221,11 @@ class _DistributedOptimizer(Wrapped):
         self._reducer.begin_step()
         self._synchronized = False
         self._should_synchronize = True
+        groups = self.param_groups
         super().load_state_dict(*args, **kwargs)
+        # A scheduler may have the list from before, through the optimizer that was wrapped.
+        groups[:] = self.param_groups
+        self.param_groups = groups
 
     def synchronize(self) -> None:
         """Waits until the gradients of all parameters are reduced; a missing one counts as zeros. Needed only where the
@@ -196,6 +237,7 @@ class _DistributedOptimizer(Wrapped):
             RuntimeError: the script has changed a gradient while it was being reduced.
             HorovodInternalError: a peer was lost.
         """
+        self._follow_groups()
         if self._reduces and not self._reducer.still_reduced():
             self._reducer.finish()
         self._synchronized = True
@@ -241,6 +283,11 @@ class _DistributedOptimizer(Wrapped):
         def call() -> Any:
             result = closure()
             self.synchronize()
+            # Who searches for the best step goes by the loss, and all ranks have to search alike.
+            if self._reduces and isinstance(self, torch.optim.LBFGS) and result is not None:
+                loss = result.detach().clone() if isinstance(result, torch.Tensor) else torch.tensor(float(result))
+                name = f"loss of {self._parameter_names[self._watched[0]]}"
+                result = operations.allreduce_(loss, name=name, op=self.op, process_set=self.process_set)
             return result
 
         return call
@@ -256,9 +303,15 @@ class _DistributedOptimizer(Wrapped):
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
                 "optimizer.synchronize(). This is prohibited as it can cause a race condition."
             )
+        self._follow_groups()
         self._reducer.reduce_again()
         self._reducer.add_thawed()
         super().zero_grad(*args, **kwargs)
+
+
+# torch puts the hooks of a step around the step of each class that has not this; the wrapped class has.
+for _step in (_DistributedOptimizer.step, DistributedAdasumOptimizer.step):
+    setattr(_step, "hooked", True)  # noqa: B010
 
 
 def _check_kind(optimizer: Any) -> None:
