@@ -126,8 +126,8 @@ class _DistributedOptimizer(Wrapped):
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """As torch's. torch's GradScaler unscales the gradients of these parameters, and writes to them so that autograd
-        does not count it: before, those that are being reduced are waited for."""
+        """As torch's. GradScaler of torch unscales the gradients of these parameters by writing to them, which autograd
+        does not count: before, those that are being reduced are waited for."""
         reducer = self.__dict__.get("_reducer")
         if reducer is not None and reducer.started():
             caller = sys._getframe(1).f_globals.get("__name__", "")
@@ -229,8 +229,8 @@ class _DistributedOptimizer(Wrapped):
 
     def synchronize(self) -> None:
         """Waits until the gradients of all parameters are reduced; a missing one counts as zeros. Needed only where the
-        end of backward() has not waited: with `synchronize_in_backward=False`, or before gradients are read or changed
-        while some parameters have none. step() follows inside `skip_synchronize()`.
+        end of backward() has not waited (`synchronize_in_backward`), before gradients are read or changed. step()
+        follows inside `skip_synchronize()`.
 
         Raises:
             TensorMismatchError: ranks disagree about a gradient.
@@ -367,9 +367,9 @@ def DistributedOptimizer(
             rows.
         process_set: the ranks whose gradients are reduced. Other ranks keep their own gradients. Default: all ranks.
         synchronize_in_backward: True: `loss.backward()` returns when all gradients are reduced, so that clipping and
-            unscaling see those of all ranks. Where some parameters have no gradient yet (several losses, parts of the
-            model that are not used), or with `create_graph=True`, step() waits. False: step() always waits, as in
-            Horovod.
+            unscaling see those of all ranks; a missing one counts as zeros. With `create_graph=True` step() waits, and
+            with Sum where some parameters have no gradient. If there are several backward passes before a step, each
+            reduces all gradients; all ranks make equally many. False: step() waits, as in Horovod.
 
     Raises:
         TypeError: `optimizer` is not an optimizer, or is a DistributedOptimizer already.
