@@ -143,6 +143,10 @@ def test_the_other_flags() -> None:
     environment = parse("-np", "1", "--tcp").environment({}, cores=1)
     assert environment["NCCL_IB_DISABLE"] == "1" and environment["FARANDOLE_TRANSPORT"] == "tcp"
     assert parse("-np", "1", "--network-interface", "lo").network_interfaces == ("lo",)
+    several = parse("-np", "1", "--network-interfaces", "eth0,eth1")
+    assert several.environment({}, cores=1)["NCCL_SOCKET_IFNAME"] == "=eth0,eth1"
+    assert several.environment({"NCCL_SOCKET_IFNAME": "ib"}, cores=1)["NCCL_SOCKET_IFNAME"] == "ib"
+    assert "NCCL_SOCKET_IFNAME" not in parse("-np", "1").environment({}, cores=1)
 
 
 def test_elastic_flags() -> None:
