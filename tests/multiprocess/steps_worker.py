@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from gradients_worker import run
 from torch import nn
@@ -106,11 +108,13 @@ def case_a_state_that_is_loaded_doubles_no_hooks_and_keeps_schedulers() -> None:
     optimizer.register_step_pre_hook(lambda *_: calls.append("before"))
     optimizer.register_step_post_hook(lambda *_: calls.append("behind"))
     optimizer.load_state_dict(optimizer.state_dict())
-    for inputs in own(3):
-        optimizer.zero_grad()
-        loss_of(model, inputs).backward()
-        optimizer.step()
-        scheduler.step()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for inputs in own(3):
+            optimizer.zero_grad()
+            loss_of(model, inputs).backward()
+            optimizer.step()
+            scheduler.step()
     assert calls == ["before", "behind"] * 3, calls
     assert optimizer.param_groups[0]["lr"] == scheduler.get_last_lr()[0] == 0.0125
 
@@ -131,7 +135,7 @@ def case_lbfgs_searches_alike_on_all_ranks() -> None:
             loss.backward()
             return loss
 
-        losses.append([float(each.step(closure)) for _ in range(2)])
+        losses.append([each.step(closure).item() for _ in range(2)])
     check_like(model, twin)
     assert torch.allclose(*map(torch.tensor, losses), rtol=1e-4), losses
 

@@ -26,6 +26,8 @@ else:
 class DistributedAdasumOptimizer(Wrapped):
     """What is put before the class of the wrapped optimizer for op=Adasum; see `DistributedOptimizer`."""
 
+    _wrapped: Callable[[], Any]
+
     def _distribute(
         self,
         parameter_names: dict[torch.Tensor, str],

@@ -93,6 +93,7 @@ class _DistributedOptimizer(Wrapped):
     """What is put before the class of the wrapped optimizer; see `DistributedOptimizer`."""
 
     find_duplicates = staticmethod(find_duplicates)
+    _wrapped: Callable[[], Any]
 
     def _distribute(
         self,
@@ -271,6 +272,10 @@ class _DistributedOptimizer(Wrapped):
             else:
                 closure = self._synchronizing(closure)
         self._synchronized = False
+        wrapped = self._wrapped()
+        if wrapped is not None:
+            # What a scheduler that was made before asks for, which otherwise warns that no step was made.
+            wrapped._opt_called, wrapped._step_count = True, 1
         if self._reduces:
             self._compared.once(self.param_groups, self._parameter_names)
         try:
@@ -412,4 +417,5 @@ def _derive(optimizer: torch.optim.Optimizer, first: type[_Distributed]) -> _Dis
     result.__dict__.update(
         {key: value for key, value in vars(optimizer).items() if not callable(getattr(wrapped, key, None))}
     )
+    result._wrapped = weakref.ref(optimizer)
     return result
