@@ -154,8 +154,7 @@ def test_a_gradient_that_is_moved_too_early(either: ModuleType, move: Callable[[
 
 def test_a_gradient_that_is_changed_too_early(either: ModuleType) -> None:
     used, spare = (nn.Parameter(torch.ones(2)) for _ in range(2))
-    wrapped = torch.optim.SGD([used, spare], lr=1.0)
-    optimizer = either.DistributedOptimizer(wrapped, [("used", used), ("spare", spare)], op=either.Sum)
+    optimizer = either.DistributedOptimizer(torch.optim.SGD([used, spare], lr=1.0), [("used", used), ("spare", spare)])
     used.sum().backward()
     used.grad.mul_(0.5)
     with pytest.raises(RuntimeError, match="`used` was changed .*: `spare` had no gradient"):
@@ -437,10 +436,7 @@ def test_a_group_starts_with_its_last_gradient(hvd: ModuleType, groups: int) -> 
 def test_private_attributes_that_scripts_look_up(hvd: ModuleType) -> None:
     first, second, third = parameters = [nn.Parameter(torch.ones(1)) for _ in range(3)]
     optimizer = hvd.DistributedOptimizer(
-        torch.optim.SGD(parameters, lr=0.1),
-        groups=[[first, second]],
-        backward_passes_per_step=2,
-        synchronize_in_backward=False,
+        torch.optim.SGD(parameters, lr=0.1), groups=[[first, second]], backward_passes_per_step=2
     )
     assert optimizer._requires_update == set(parameters)
     assert optimizer._allreduce_delay == dict.fromkeys(parameters, 2)

@@ -146,67 +146,9 @@ def case_unused_parameters() -> None:
     assert_alike(model)
 
 
-def case_clipping_where_a_layer_has_no_gradient() -> None:
-    model = nn.ModuleDict({"used": nn.Linear(6, 3), "spare": nn.Linear(2, 2)})
-    twin = copy.deepcopy(model)
-    optimizer = hvd.DistributedOptimizer(sgd(model), [(f"clipped.{name}", p) for name, p in model.named_parameters()])
-    reference = sgd(twin)
-    for step in range(STEPS):
-        all_ = torch.cat([batch(step, rank, torch.float32) for rank in range(hvd.size())])
-        for each, net, inputs in ((optimizer, model, batch(step, hvd.rank(), torch.float32)), (reference, twin, all_)):
-            each.zero_grad()
-            net["used"](inputs).square().mean().backward()
-            if each is optimizer:
-                hvd.allreduce(torch.ones(1), name="between backward and step")
-            nn.utils.clip_grad_norm_(net.parameters(), 1e-1)
-            net["used"].bias.grad.data.mul_(0.5)
-            each.step()
-    assert torch.allclose(weights(model), weights(twin), atol=1e-6)
-
-
-def case_ranks_of_which_one_has_no_gradient_meet_between_backward_and_step() -> None:
-    model = nn.ModuleDict({"used": nn.Linear(6, 3), "spare": nn.Linear(6, 3)})
-    optimizer = hvd.DistributedOptimizer(sgd(model), [(f"met.{name}", p) for name, p in model.named_parameters()])
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        inputs = batch(step, hvd.rank(), torch.float32)
-        loss = model["used"](inputs).square().mean()
-        if hvd.rank() == step % 2:
-            loss = loss + model["spare"](inputs).square().mean()
-        loss.backward()
-        hvd.allreduce(loss.detach(), name="loss")
-        optimizer.step()
-    assert_alike(model)
-
-
-def case_losses_with_a_backward_each() -> None:
-    for checkpointed in (False, True):
-        model = nn.ModuleDict({"body": nn.Linear(6, 5), "first": nn.Linear(5, 3), "last": nn.Linear(5, 2)})
-        twin = copy.deepcopy(model)
-        prefix = f"losses {checkpointed}."
-        optimizer = hvd.DistributedOptimizer(sgd(model), [(prefix + name, p) for name, p in model.named_parameters()])
-        reference = sgd(twin)
-        for step in range(STEPS):
-            all_ = torch.cat([batch(step, rank, torch.float32) for rank in range(hvd.size())])
-            mine = batch(step, hvd.rank(), torch.float32)
-            for each, net, inputs in ((optimizer, model, mine), (reference, twin, all_)):
-                each.zero_grad()
-                if checkpointed:
-                    body = torch.utils.checkpoint.checkpoint(net["body"], inputs.requires_grad_(), use_reentrant=True)
-                else:
-                    body = net["body"](inputs)
-                net["first"](body).square().mean().backward(retain_graph=True)
-                if checkpointed:
-                    body = net["body"](inputs)
-                net["last"](body).square().mean().backward()
-                each.step()
-        assert torch.allclose(weights(model), weights(twin), atol=1e-6)
-
-
 def case_a_gradient_that_is_changed_too_early_is_named() -> None:
     model = nn.ModuleDict({"used": nn.Linear(6, 3), "spare": nn.Linear(2, 2)})
-    # Sums are left to step() where not all gradients have come.
-    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters(), op=hvd.Sum)
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
 
     def backward() -> None:
         optimizer.zero_grad()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 
 import torch
@@ -99,6 +100,62 @@ def case_parameters_that_are_put_into_groups_are_reduced() -> None:
     assert sorted(optimizer._parameter_names.values())[0] == "noname.0.0"
 
 
+def case_a_gradient_of_what_was_taken_out_is_told() -> None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = hvd.DistributedOptimizer(optimizer, [(f"out.{name}", p) for name, p in model.named_parameters()])
+    with warnings.catch_warnings(record=True) as told:
+        for inputs in own(4):
+            optimizer.zero_grad()
+            loss_of(model, inputs).backward()
+            optimizer.step()
+            optimizer.param_groups[0]["params"][:] = list(model.last.parameters())
+    assert {str(one.message).split(" ")[0] for one in told} == {"`out.first.weight`", "`out.first.bias`"}, told
+    weights = hvd.allgather(model.last.weight.detach()[None], name="out.weights")
+    assert torch.equal(weights[0], weights[1])
+
+
+class Inside:
+    """An optimizer whose groups are those of one inside of it."""
+
+    def __init__(self, inner: torch.optim.Optimizer) -> None:
+        self.inner = inner
+
+    @property
+    def param_groups(self) -> list[dict]:
+        return self.inner.param_groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict]) -> None:
+        self.inner.param_groups = groups
+
+    def zero_grad(self) -> None:
+        self.inner.zero_grad()
+
+    def step(self) -> None:
+        self.inner.step()
+
+    def state_dict(self) -> dict:
+        return self.inner.state_dict()
+
+    def load_state_dict(self, state: dict) -> None:
+        self.inner.load_state_dict(state)
+
+
+def case_an_optimizer_inside_of_one() -> None:
+    model, twin = Net(), Net()
+    inside = Inside(torch.optim.SGD(model.parameters(), lr=0.1))
+    optimizer = hvd.DistributedOptimizer(inside, [(f"inside.{name}", p) for name, p in model.named_parameters()])
+    reference = torch.optim.SGD(twin.parameters(), lr=0.1)
+    for mine, all_ in zip(own(), of_all()):
+        for each, net, inputs in ((optimizer, model, mine), (reference, twin, all_)):
+            each.load_state_dict(each.state_dict())
+            each.zero_grad()
+            loss_of(net, inputs).backward()
+            each.step()
+    check_like(model, twin)
+
+
 def case_a_state_that_is_loaded_doubles_no_hooks_and_keeps_schedulers() -> None:
     model = Net()
     wrapped = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -148,12 +205,19 @@ def case_state_beside_the_parameters_is_broadcast() -> None:
     optimizer.state["beside"] = {"tensor": torch.full((3,), 7.0 - hvd.rank()), "number": hvd.rank()}
     if hvd.rank() == 0:
         optimizer.state["plain"] = "text"
+        optimizer.state["lock"] = threading.Lock()
     else:
         optimizer.state["not the root's"] = {}
-    hvd.broadcast_optimizer_state(optimizer, 0)
+    optimizer.state[model] = hvd.rank()
+    with warnings.catch_warnings(record=True) as told:
+        hvd.broadcast_optimizer_state(optimizer, 0)
+    assert [str(one.message).split(":")[0] for one in told] == [
+        "the optimizer's state of 'lock' is not broadcast" for _ in range(hvd.rank() == 0)
+    ]
+    assert optimizer.state[model] == hvd.rank()
     beside = optimizer.state["beside"]
     assert torch.equal(beside["tensor"], torch.full((3,), 7.0)) and beside["number"] == 0
-    assert [key for key in optimizer.state if isinstance(key, str)] == ["beside", "plain"]
+    assert {key for key in optimizer.state if isinstance(key, str)} - {"lock"} == {"beside", "plain"}
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import warnings
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -101,11 +103,25 @@ def _describe(optimizer: torch.optim.Optimizer) -> _Description:
             state = optimizer.state[parameter]
             result.states[position] = {key: result.take(str(key), value, position) for key, value in state.items()}
     for key, state in optimizer.state.items():
-        if isinstance(state, dict) and not isinstance(key, torch.Tensor):
+        if not _is_broadcast(key, state):
+            continue
+        if isinstance(state, dict):
             result.others[key] = {name: result.take(str(name), value, None) for name, value in state.items()}
-        elif not isinstance(key, torch.Tensor):
+        else:
             result.others[key] = result.take(str(key), state, None)
     return result
+
+
+def _is_broadcast(key: Any, state: Any) -> bool:
+    """Whether all ranks have this key, which is no parameter, and can be sent what belongs to it."""
+    if not isinstance(key, (str, int, tuple)):
+        return False
+    try:
+        pickle.dumps((key, state))
+    except Exception as error:
+        warnings.warn(f"the optimizer's state of {key!r} is not broadcast: {error}", stacklevel=4)
+        return False
+    return True
 
 
 def _empty(remote: _Remote, parameters: list[torch.Tensor]) -> torch.Tensor:
@@ -141,7 +157,11 @@ def _apply(optimizer: torch.optim.Optimizer, description: _Description, received
         for key, value in options.items():
             group[key] = place(value, group["params"][0].device if group["params"] else cpu, group.get(key))
     parameters = _parameters(optimizer)
-    optimizer.state.clear()
+    states: dict[Any, Any] = optimizer.state
+    for known in list(states):
+        # What the root cannot send stays as it is.
+        if isinstance(known, (str, int, tuple, torch.Tensor)):
+            del states[known]
     for position, state in description.states.items():
         parameter = parameters[position]
         optimizer.state[parameter] = {key: place(value, parameter.device) for key, value in state.items()}

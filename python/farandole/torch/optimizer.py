@@ -9,6 +9,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Callable, TypeVar
 
 import torch
@@ -134,12 +135,17 @@ class _DistributedOptimizer(Wrapped):
             caller = sys._getframe(1).f_globals.get("__name__", "")
             if caller.startswith("torch.") and caller.endswith(".grad_scaler"):
                 reducer.finish_early()
-        groups: list[dict[str, Any]] = self.__dict__["param_groups"]
-        return groups
+        own: list[dict[str, Any]] | None = self.__dict__.get("param_groups")
+        # Where the wrapped class has a property, those of an optimizer inside of it.
+        return super().param_groups if own is None else own
 
     @param_groups.setter
     def param_groups(self, groups: list[dict[str, Any]]) -> None:
-        self.__dict__["param_groups"] = groups
+        inherited: Any = getattr(super(_DistributedOptimizer, type(self)), "param_groups", None)
+        if hasattr(inherited, "__set__"):
+            inherited.__set__(self, groups)
+        else:
+            self.__dict__["param_groups"] = groups
 
     def _parameters(self) -> list[torch.Tensor]:
         return [parameter for group in self.param_groups for parameter in group["params"]]
@@ -154,7 +160,9 @@ class _DistributedOptimizer(Wrapped):
         self._reducer.drop_all_but(kept)
         for parameter in before:
             if parameter not in kept:
-                self._parameter_names.pop(parameter, None)
+                name = self._parameter_names.pop(parameter, "")
+                if self._reduces and parameter.requires_grad:
+                    parameter.register_post_accumulate_grad_hook(partial(_warn_of_gradient, name))
         known = set(before)
         self._name_by_position()
         if self._reduces:
@@ -222,16 +230,17 @@ class _DistributedOptimizer(Wrapped):
         self._reducer.begin_step()
         self._synchronized = False
         self._should_synchronize = True
-        groups = self.param_groups
+        groups = self.__dict__.get("param_groups")
         super().load_state_dict(*args, **kwargs)
-        # A scheduler may have the list from before, through the optimizer that was wrapped.
-        groups[:] = self.param_groups
-        self.param_groups = groups
+        if groups is not None:
+            # A scheduler may have the list from before, through the optimizer that was wrapped.
+            groups[:] = self.param_groups
+            self.param_groups = groups
 
     def synchronize(self) -> None:
         """Waits until the gradients of all parameters are reduced; a missing one counts as zeros. Needed only where the
-        end of backward() has not waited (`synchronize_in_backward`), before gradients are read or changed. step()
-        follows inside `skip_synchronize()`.
+        end of backward() has not waited: with `synchronize_in_backward=False`, or before gradients are read or changed
+        while some parameters have none. step() follows inside `skip_synchronize()`.
 
         Raises:
             TensorMismatchError: ranks disagree about a gradient.
@@ -289,7 +298,7 @@ class _DistributedOptimizer(Wrapped):
             result = closure()
             self.synchronize()
             # Who searches for the best step goes by the loss, and all ranks have to search alike.
-            if self._reduces and isinstance(self, torch.optim.LBFGS) and result is not None:
+            if isinstance(self, torch.optim.LBFGS) and self.process_set.included() and result is not None:
                 loss = result.detach().clone() if isinstance(result, torch.Tensor) else torch.tensor(float(result))
                 name = f"loss of {self._parameter_names[self._watched[0]]}"
                 result = operations.allreduce_(loss, name=name, op=self.op, process_set=self.process_set)
@@ -312,6 +321,16 @@ class _DistributedOptimizer(Wrapped):
         self._reducer.reduce_again()
         self._reducer.add_thawed()
         super().zero_grad(*args, **kwargs)
+
+
+def _warn_of_gradient(name: str, parameter: torch.Tensor) -> None:
+    # Which Python prints once for each name. A script may well leave something out that it trains no more.
+    warnings.warn(
+        f"`{name}` has got a gradient after it was taken out of the optimizer's param_groups, so that it is not "
+        "reduced any more. If a copy has taken its place there (weights of another precision), give "
+        "DistributedOptimizer the parameters that get gradients",
+        stacklevel=2,
+    )
 
 
 # torch puts the hooks of a step around the step of each class that has not this; the wrapped class has.
@@ -372,9 +391,9 @@ def DistributedOptimizer(
             rows.
         process_set: the ranks whose gradients are reduced. Other ranks keep their own gradients. Default: all ranks.
         synchronize_in_backward: True: `loss.backward()` returns when all gradients are reduced, so that clipping and
-            unscaling see those of all ranks; a missing one counts as zeros. With `create_graph=True` step() waits, and
-            with Sum where some parameters have no gradient. If there are several backward passes before a step, each
-            reduces all gradients; all ranks make equally many. False: step() waits, as in Horovod.
+            unscaling see those of all ranks. Where some parameters have no gradient yet (several losses, parts of the
+            model that are not used), or with `create_graph=True`, step() waits. False: step() always waits, as in
+            Horovod.
 
     Raises:
         TypeError: `optimizer` is not an optimizer, or is a DistributedOptimizer already.

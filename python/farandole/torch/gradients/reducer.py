@@ -297,20 +297,11 @@ class GradientReducer:
                         # Without a frame of Python in between, which compiled autograd would have its say on.
                         queue = torch.autograd.Variable._execution_engine.queue_callback
                         step.when_all_started = partial(queue, partial(self._end_backward, step.arrived))
-                        if self._averages():
-                            queue(partial(self._end_first_backward, step.arrived))
                     step.alike = self._how.laid_out and self._how.round == 1 and self._arrived is None
         with self._lock:
             last = next(step.arrived) == step.total
         if last and step.when_all_started is not None:
             step.when_all_started()
-
-    def _end_first_backward(self, arrived: itertools.count[int]) -> None:
-        """Where not all gradients have come: those of other ranks may, which wait here. If there are more backward
-        passes, everything is reduced once more, which changes nothing in an average; a sum is left to step()."""
-        # A part of the model that is computed again (reentrant checkpoints) is no end of a backward pass.
-        if torch._C._current_autograd_node() is None:
-            self._end_backward(arrived)
 
     def _end_backward(self, arrived: itertools.count[int]) -> None:
         step = self._step
