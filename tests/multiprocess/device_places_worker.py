@@ -136,9 +136,35 @@ def check_streams() -> None:
         if step == 0:
             kept.append(place._flat.tensor)
             place._flat.tensor = type("Memory", (), {"record_stream": staticmethod(told.append)})
+    assert told == [7, 8], told
+    # Where one gradient alone comes to be on another stream, and not the first one of a step.
+    told.clear()
+    work_on(stream)
+    both = [nn.Parameter(torch.zeros(4)) for _ in range(2)]
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(both, lr=0.1), [(f"stream {i}", p) for i, p in enumerate(both)]
+    )
+    came: list[torch.Tensor] = []
+
+    def between(parameter: torch.Tensor) -> None:
+        came.append(parameter)
+        work_on(9 if len(came) == 1 and step == 5 else stream)
+
+    for parameter in both:
+        parameter.register_post_accumulate_grad_hook(between)
+    for step in range(7):
+        came.clear()
+        (both[0].sum() + both[1].sum()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 0:
+            kept.append(optimizer._reducer.slots[0].place._flat.tensor)
+            optimizer._reducer.slots[0].place._flat.tensor = type(
+                "Memory", (), {"record_stream": staticmethod(told.append)}
+            )
     torch.cuda.current_stream = current_stream
     work_on(stream)
-    assert told == [7, 8], told
+    assert told == [9], told
 
 
 def check_places() -> None:

@@ -66,6 +66,24 @@ def case_what_is_kept_is_pythons() -> None:
     assert torch.equal(kept, value) and len(asked) <= 2, asked
 
 
+def case_a_view_is_pythons() -> None:
+    pair = Pair(model_of(), prefix="view.")
+    for _ in range(3):
+        pair.step()
+    # Of memory that the script has chosen: the result is there, too.
+    flat = torch.zeros(64)
+    pair.zero_grad()
+    pair.model[1].weight.grad = flat.view(8, 8)
+    pair.twin[1].weight.grad = torch.zeros(8, 8)
+    asked.clear()
+    pair.backward()
+    pair.synchronize()
+    assert "view.1.weight" in asked and len(asked) <= 2, asked
+    assert pair.model[1].weight.grad.data_ptr() == flat.data_ptr()
+    assert torch.equal(flat.view(8, 8), pair.twin[1].weight.grad) and flat.any()
+    pair.apply()
+
+
 def case_a_name_that_is_taken_is_said_and_comes_again() -> None:
     pair = Pair(model_of(), prefix="taken.")
     for _ in range(3):

@@ -17,7 +17,7 @@ def test_what_hooks_in_c_take_over(tmp_path: Path, shared: str) -> None:
 def test_so_it_is_with_places_as_on_a_device(tmp_path: Path) -> None:
     job = processes.launch_file(tmp_path, 2, "device_places_worker.py", "repetition_worker.py")
     assert job.wait() == 0, job.report()
-    assert len(job.lines("passed case_") + job.lines("left out case_")) == 2 * 6, job.report()
+    assert len(job.lines("passed case_") + job.lines("left out case_")) == 2 * 7, job.report()
 
 
 def test_a_hook_that_remembers_nothing_calls_python() -> None:
