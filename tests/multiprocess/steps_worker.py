@@ -111,6 +111,15 @@ def case_a_gradient_of_what_was_taken_out_is_told() -> None:
             optimizer.step()
             optimizer.param_groups[0]["params"][:] = list(model.last.parameters())
     assert {str(one.message).split(" ")[0] for one in told} == {"`out.first.weight`", "`out.first.bias`"}, told
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer.param_groups[0]["params"].extend(model.first.parameters())
+        for inputs in own(2):
+            optimizer.zero_grad()
+            loss_of(model, inputs).backward()
+            optimizer.step()
+    gradients = hvd.allgather(model.first.weight.grad[None], name="out.gradients")
+    assert torch.equal(gradients[0], gradients[1])
     weights = hvd.allgather(model.last.weight.detach()[None], name="out.weights")
     assert torch.equal(weights[0], weights[1])
 

@@ -162,7 +162,7 @@ class _DistributedOptimizer(Wrapped):
             if parameter not in kept:
                 name = self._parameter_names.pop(parameter, "")
                 if self._reduces and parameter.requires_grad:
-                    parameter.register_post_accumulate_grad_hook(partial(_warn_of_gradient, name))
+                    parameter.register_post_accumulate_grad_hook(partial(_warn_of_gradient, weakref.ref(self), name))
         known = set(before)
         self._name_by_position()
         if self._reduces:
@@ -323,7 +323,10 @@ class _DistributedOptimizer(Wrapped):
         super().zero_grad(*args, **kwargs)
 
 
-def _warn_of_gradient(name: str, parameter: torch.Tensor) -> None:
+def _warn_of_gradient(of: weakref.ref[_DistributedOptimizer], name: str, parameter: torch.Tensor) -> None:
+    optimizer = of()
+    if optimizer is None or any(each is parameter for each in optimizer._watched):
+        return  # it has come back
     # Which Python prints once for each name. A script may well leave something out that it trains no more.
     warnings.warn(
         f"`{name}` has got a gradient after it was taken out of the optimizer's param_groups, so that it is not "
