@@ -15,6 +15,7 @@ const PythonApi* python;
 const plugin::CoreFunctions* core;
 TorchObjects torch;
 
+// Made once.
 struct Names {
 #define FARANDOLE_PY_NAME(name) PyObject* name;
 #include "frameworks/torch/hook_names.inc"
@@ -89,13 +90,14 @@ struct Memory {
   }
 };
 
+enum Given { kFallback, kReducer, kSlot, kGiven };
+
 // Begins as zeros.
 struct Hook {
   PyObject base;
-  PyObject* given[3];
+  PyObject* given[kGiven];
   Memory* memory;  // null: nothing
 };
-enum Given { kFallback, kReducer, kSlot };
 
 Hook* HookOf(PyObject* self) { return reinterpret_cast<Hook*>(self); }
 
@@ -103,8 +105,7 @@ void Remember(Hook* hook, Memory* memory) { Memory::Drop(std::exchange(hook->mem
 
 // Whether all that the submission says holds for this gradient, too.
 bool FitsSubmission(const Memory& memory, PyObject* gradient) {
-  PyObject* const type = reinterpret_cast<PyObject*>(gradient->ob_type);
-  if (type != torch.tensor_type) return false;
+  if (reinterpret_cast<PyObject*>(gradient->ob_type) != torch.tensor_type) return false;
   if (!Attribute(gradient, names.requires_grad).is(torch.no)) return false;
   if (!Attribute(gradient, names.layout).is(torch.strided)) return false;
   if (!Attribute(gradient, names.dtype).is(memory.kept[Memory::kDtype])) return false;
@@ -187,7 +188,7 @@ bool Set(PyObject* object, PyObject* name, const Ref& value) {
 }
 
 // Notes what is under way, as Slot.hand_over() and Dense.start() do. False: Python has raised.
-bool Note(PyObject* slot, PyObject* transfer, uint64_t address, int64_t handle, const Gradient& gradient) {
+bool Note(PyObject* slot, PyObject* transfer, int64_t handle, const Gradient& gradient) {
   PyObject* const tensor = gradient.tensor.get();
   PyObject* const buffer = gradient.buffer ? gradient.buffer.get() : tensor;
   return Set(transfer, names.handle, Ref(python->PyLong_FromLongLong(handle))) &&
@@ -196,7 +197,7 @@ bool Note(PyObject* slot, PyObject* transfer, uint64_t address, int64_t handle, 
          python->PyObject_SetAttr(slot, names.transfer, transfer) == 0 &&
          python->PyObject_SetAttr(slot, names.gradient, tensor) == 0 &&
          Set(slot, names.version, Attribute(tensor, names._version)) &&
-         Set(slot, names.address, Ref(python->PyLong_FromUnsignedLongLong(address))) &&
+         Set(slot, names.address, Ref(python->PyLong_FromUnsignedLongLong(gradient.in))) &&
          python->PyObject_SetAttr(slot, names.invented, torch.no) == 0 &&
          Set(slot, names.delay, Ref(python->PyLong_FromLongLong(0)));
 }
@@ -230,7 +231,7 @@ Outcome Repeat(const Hook& hook, const Memory& memory) {
   if (!Attribute(hook.given[kReducer], names._step).is(step.get())) return Outcome::kOtherwise;
   const int64_t handle = Submit(memory, gradient);
   if (handle == 0) return Outcome::kOtherwise;
-  if (!Note(slot, memory.kept[Memory::kTransfer], gradient.in, handle, gradient)) return Outcome::kRaised;
+  if (!Note(slot, memory.kept[Memory::kTransfer], handle, gradient)) return Outcome::kRaised;
   return Count(step.get()) ? Outcome::kDone : Outcome::kRaised;
 }
 
@@ -264,11 +265,11 @@ PyObject* Call(PyObject* self, PyObject* arguments, PyObject*) {
 }
 
 PyObject* New(PyTypeObject* type, PyObject* arguments, PyObject*) {
-  PyObject* given[3];
+  PyObject* given[kGiven];
   if (!python->PyArg_ParseTuple(arguments, "OOO", &given[kFallback], &given[kReducer], &given[kSlot])) return nullptr;
   PyObject* const self = python->PyType_GenericAlloc(type, 0);
   if (self == nullptr) return nullptr;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < kGiven; ++i) {
     python->Py_IncRef(given[i]);
     HookOf(self)->given[i] = given[i];
   }

@@ -22,7 +22,7 @@ struct TorchObjects {
 //
 // A hook is called with a parameter whose gradient has come. `Hook(fallback, reducer, slot)`: `fallback` is what is
 // called as long as nothing is remembered, and whenever something is not as it was then. It knows all that there is to
-// know; a hook only does once more, in a tenth of the time, what was done in the step before. Attributes of the others
+// know; a hook only does once more, in half the time, what was done in the step before. Attributes of the others
 // that it reads and writes are those in python/farandole/torch/gradients.
 PyObject* MakeHookType(const PythonApi* python, const plugin::CoreFunctions* core, const TorchObjects& objects);
 

@@ -31,7 +31,6 @@ struct PyType_Slot {
 inline constexpr int Py_tp_call = 50;
 inline constexpr int Py_tp_clear = 51;
 inline constexpr int Py_tp_dealloc = 52;
-inline constexpr int Py_tp_doc = 56;
 inline constexpr int Py_tp_methods = 64;
 inline constexpr int Py_tp_new = 65;
 inline constexpr int Py_tp_traverse = 71;

@@ -27,7 +27,7 @@ def submit(wire_name: str) -> int:
     """An allreduce of a name that the functions of the package make for members of groups."""
     tensor = torch.ones(3)
     name, place, shape = submission.text(wire_name), tensor.data_ptr(), memory.shape_of(tensor)
-    handle = submission.submit(submission.ALLREDUCE, name, place, place, 7, shape, 0, hvd.Sum)
+    handle = submission.submit(submission.packed(submission.ALLREDUCE, name, place, place, 7, shape, 0, hvd.Sum))
     return handles.track(handle, (tensor,), lambda _: tensor)
 
 

@@ -30,7 +30,7 @@ def maximum(library: abi.Library, values: list[float]) -> list[float]:
     data = (ctypes.c_float * len(values))(*values)
     shape = abi.shape_array([len(values)])
     place, name = ctypes.addressof(data), submission.text("x")
-    handle = submission.submit(submission.ALLREDUCE, name, place, place, FLOAT32, shape, 0, MAX)
+    handle = submission.submit(submission.packed(submission.ALLREDUCE, name, place, place, FLOAT32, shape, 0, MAX))
     code = handle
     while handle > 0 and (code := library.wait(handle, abi.SLICE_MS)) == abi.PENDING:
         pass

@@ -20,7 +20,7 @@ def other_kind(odd: bool) -> object:
     operation = submission.ALLGATHER if odd else submission.ALLREDUCE
     target = 0 if odd else tensor.data_ptr()
     name, shape = submission.text("kind"), memory.shape_of(tensor)
-    handle = submission.submit(operation, name, tensor.data_ptr(), target, 7, shape, 0, hvd.Sum)
+    handle = submission.submit(submission.packed(operation, name, tensor.data_ptr(), target, 7, shape, 0, hvd.Sum))
     return handles.synchronize(handles.track(handle, (tensor,), lambda _: None))
 
 

@@ -166,23 +166,25 @@ def case_an_optimizer_inside_of_one() -> None:
 
 
 def case_a_state_that_is_loaded_doubles_no_hooks_and_keeps_schedulers() -> None:
-    model = Net()
-    wrapped = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.StepLR(wrapped, 1, 0.5)
-    optimizer = hvd.DistributedOptimizer(wrapped, [(f"loaded.{name}", p) for name, p in model.named_parameters()])
-    calls: list[str] = []
-    optimizer.register_step_pre_hook(lambda *_: calls.append("before"))
-    optimizer.register_step_post_hook(lambda *_: calls.append("behind"))
-    optimizer.load_state_dict(optimizer.state_dict())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for inputs in own(3):
-            optimizer.zero_grad()
-            loss_of(model, inputs).backward()
-            optimizer.step()
-            scheduler.step()
-    assert calls == ["before", "behind"] * 3, calls
-    assert optimizer.param_groups[0]["lr"] == scheduler.get_last_lr()[0] == 0.0125
+    for op in (hvd.Average, hvd.Adasum):
+        model = Net()
+        wrapped = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(wrapped, 1, 0.5)
+        names = [(f"loaded.{op}.{name}", p) for name, p in model.named_parameters()]
+        optimizer = hvd.DistributedOptimizer(wrapped, names, op=op)
+        calls: list[str] = []
+        optimizer.register_step_pre_hook(lambda *_, calls=calls: calls.append("before"))
+        optimizer.register_step_post_hook(lambda *_, calls=calls: calls.append("behind"))
+        optimizer.load_state_dict(optimizer.state_dict())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for inputs in own(3):
+                optimizer.zero_grad()
+                loss_of(model, inputs).backward()
+                optimizer.step()
+                scheduler.step()
+        assert calls == ["before", "behind"] * 3, calls
+        assert optimizer.param_groups[0]["lr"] == scheduler.get_last_lr()[0] == 0.0125
 
 
 def case_lbfgs_searches_alike_on_all_ranks() -> None:

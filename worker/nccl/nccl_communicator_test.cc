@@ -417,6 +417,7 @@ TEST_F(NcclFailureTest, AnInitialisationThatDoesNotEndHasABound) {
   setup_timeout_ms_ = 150;
   fake_->at_rank = 0;
   fake_->init_never_ends = true;
+  testing::internal::CaptureStderr();
   RunAll(2, [&ended](Member* member, NcclCommunicator*) {
     if (member->own() == 1) return ended.WaitForNotification();
     cuda::FakeTensor tensor = member->Tensor(20);
@@ -427,6 +428,10 @@ TEST_F(NcclFailureTest, AnInitialisationThatDoesNotEndHasABound) {
                 HasSubstr("the initialisation of NCCL among 2 ranks did not end within 2.5 s; "));
     ended.Notify();
   });
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      testing::MatchesRegex("farandole warning [^\n]*: NCCL has initialised itself among 2 ranks for 0.15 s; it "
+                            "has 2.5 s. [^\n]*\n"));
 }
 
 TEST_F(NcclFailureTest, AnInitialisationThatFailsSaysWhy) {

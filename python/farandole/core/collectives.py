@@ -12,7 +12,16 @@ from farandole.core import dtypes, handles
 from farandole.core.calls import Call, laid_names
 from farandole.core.tensors import Tensors
 from farandole.library import abi, errors, submission, waiting
-from farandole.library.submission import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER, OnDevice, submit
+from farandole.library.submission import (
+    ALLGATHER,
+    ALLREDUCE,
+    ALLTOALL,
+    BROADCAST,
+    REDUCESCATTER,
+    OnDevice,
+    packed,
+    submit,
+)
 from farandole.process import basics
 from farandole.process.basics import library_in_use
 from farandole.process_sets import ProcessSet, global_process_set
@@ -91,7 +100,8 @@ def _own_rows(shape: Sequence[int], set_id: int) -> tuple[int, ...]:
 def _submit(place: OnDevice | None, *arguments: Any, **more: Any) -> int:
     """`submit` of what lies at `place`."""
     more["place"] = place
-    return submit(*arguments, **more) if place is None else handles.on_device(place, lambda: submit(*arguments, **more))
+    submission = packed(*arguments, **more)
+    return handles.on_device(place, lambda: submit(submission))
 
 
 class Collectives:
@@ -133,7 +143,7 @@ class Collectives:
             process_sets.id_of(process_set),
             *_reducing(op, prescale_factor, postscale_factor),
         )
-        handle = submit(*arguments) if place is None else _submit(place, *arguments)
+        handle = submit(packed(*arguments)) if place is None else _submit(place, *arguments)
         kept = (source, target, tensor, place)
         return handle, kept, lambda _: self._tensors.deliver(target, tensor, in_place)
 

@@ -122,7 +122,7 @@ def packed(
     return submission if place is None else submission + _ON_STREAM.pack(0, 0, place.stream)
 
 
-def submit_packed(submission: bytes) -> int:
+def submit(submission: bytes) -> int:
     """Submits what `packed` has made. The library copies name, shape and splits.
 
     Returns:
@@ -131,11 +131,6 @@ def submit_packed(submission: bytes) -> int:
     handle = _One()
     code = abi.load().submit(submission, 1, None, handle)
     return handle[0] if code == 0 else code
-
-
-def submit(*arguments: Any, **others: Any) -> int:
-    """Submits one, as `packed` takes it, and returns as `submit_packed`."""
-    return submit_packed(packed(*arguments, **others))
 
 
 def submit_group(
@@ -152,7 +147,7 @@ def submit_group(
     """Submits the same operation of several tensors, which are executed together.
 
     Args:
-        tensors: source, target, dtype, shape and place of each, as `submit` takes them.
+        tensors: source, target, dtype, shape and place of each, as `packed` takes them.
         names: of each; none: made from that of the group.
 
     Returns:
@@ -179,7 +174,7 @@ def submit_group(
 
 def submit_plain(operation: int, process_set: int = 0) -> int:
     """Submits a barrier or a join; its handle, or a negative code."""
-    return submit(operation, None, 0, 0, 0, _NO_DIMENSIONS, process_set)
+    return submit(packed(operation, None, 0, 0, 0, _NO_DIMENSIONS, process_set))
 
 
 _NO_DIMENSIONS = (c_int64 * 0)()

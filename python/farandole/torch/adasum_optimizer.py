@@ -23,10 +23,32 @@ else:
     Wrapped = object
 
 
-class DistributedAdasumOptimizer(Wrapped):
-    """What is put before the class of the wrapped optimizer for op=Adasum; see `DistributedOptimizer`."""
+class Around(Wrapped):
+    """What all distributed optimizers have in common.
+
+    Attributes:
+        _wrapped: the optimizer that was wrapped, if somebody has it still, as a scheduler does that was made before.
+    """
 
     _wrapped: Callable[[], Any]
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """Loads a state as the wrapped optimizer does; its list of groups, which others may have, stays the same."""
+        groups = self.__dict__.get("param_groups")
+        super().load_state_dict(*args, **kwargs)
+        if groups is not None:
+            groups[:] = self.param_groups
+            self.param_groups = groups
+
+    def _tell_schedulers(self) -> None:
+        """Of a step; they would warn that there was none."""
+        wrapped = self._wrapped()
+        if wrapped is not None:
+            wrapped._opt_called, wrapped._step_count = True, 1
+
+
+class DistributedAdasumOptimizer(Around):
+    """What is put before the class of the wrapped optimizer for op=Adasum; see `DistributedOptimizer`."""
 
     def _distribute(
         self,
@@ -74,6 +96,7 @@ class DistributedAdasumOptimizer(Wrapped):
             HorovodInternalError: a peer was lost; weights are as before.
         """
         arguments = () if closure is None else (closure,)
+        self._tell_schedulers()
         if not self.process_set.included() or self.process_set.size() == 1:
             return super().step(*arguments)
         self._compared.once(self.param_groups, self._parameter_names)

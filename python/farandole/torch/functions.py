@@ -112,12 +112,17 @@ def _describe(optimizer: torch.optim.Optimizer) -> _Description:
     return result
 
 
+# Of what an optimizer keeps beside its parameters: those that mean the same on all ranks.
+_KEYS = (str, int, tuple)
+
+
 def _is_broadcast(key: Any, state: Any) -> bool:
-    """Whether all ranks have this key, which is no parameter, and can be sent what belongs to it."""
-    if not isinstance(key, (str, int, tuple)):
+    """Whether all ranks can have this key, which is no parameter, and can be sent what belongs to it."""
+    if not isinstance(key, _KEYS):
         return False
+    values = state.values() if isinstance(state, dict) else [state]
     try:
-        pickle.dumps((key, state))
+        pickle.dumps((key, [value for value in values if not isinstance(value, torch.Tensor)]))
     except Exception as error:
         warnings.warn(f"the optimizer's state of {key!r} is not broadcast: {error}", stacklevel=4)
         return False
@@ -160,7 +165,7 @@ def _apply(optimizer: torch.optim.Optimizer, description: _Description, received
     states: dict[Any, Any] = optimizer.state
     for known in list(states):
         # What the root cannot send stays as it is.
-        if isinstance(known, (str, int, tuple, torch.Tensor)):
+        if isinstance(known, (*_KEYS, torch.Tensor)):
             del states[known]
     for position, state in description.states.items():
         parameter = parameters[position]

@@ -20,7 +20,7 @@ from farandole.core import reduce_ops
 from farandole.exceptions import HorovodInternalError
 from farandole.process import basics
 from farandole.process_sets import ProcessSet, global_process_set
-from farandole.torch.adasum_optimizer import DistributedAdasumOptimizer, Wrapped
+from farandole.torch.adasum_optimizer import Around, DistributedAdasumOptimizer
 from farandole.torch.collectives import operations
 from farandole.torch.compression import Compression, Compressor
 from farandole.torch.gradients import grouping
@@ -90,11 +90,10 @@ def _resolve_groups(num_groups: int, groups: Any) -> Any:
     return groups
 
 
-class _DistributedOptimizer(Wrapped):
+class _DistributedOptimizer(Around):
     """What is put before the class of the wrapped optimizer; see `DistributedOptimizer`."""
 
     find_duplicates = staticmethod(find_duplicates)
-    _wrapped: Callable[[], Any]
 
     def _distribute(
         self,
@@ -230,12 +229,7 @@ class _DistributedOptimizer(Wrapped):
         self._reducer.begin_step()
         self._synchronized = False
         self._should_synchronize = True
-        groups = self.__dict__.get("param_groups")
         super().load_state_dict(*args, **kwargs)
-        if groups is not None:
-            # A scheduler may have the list from before, through the optimizer that was wrapped.
-            groups[:] = self.param_groups
-            self.param_groups = groups
 
     def synchronize(self) -> None:
         """Waits until the gradients of all parameters are reduced; a missing one counts as zeros. Needed only where the
@@ -281,10 +275,7 @@ class _DistributedOptimizer(Wrapped):
             else:
                 closure = self._synchronizing(closure)
         self._synchronized = False
-        wrapped = self._wrapped()
-        if wrapped is not None:
-            # What a scheduler that was made before asks for, which otherwise warns that no step was made.
-            wrapped._opt_called, wrapped._step_count = True, 1
+        self._tell_schedulers()
         if self._reduces:
             self._compared.once(self.param_groups, self._parameter_names)
         try:

@@ -10,7 +10,7 @@ import torch
 from farandole.core import handles
 from farandole.exceptions import TensorMismatchError
 from farandole.library import errors
-from farandole.library.submission import ALLREDUCE, packed, submit_packed
+from farandole.library.submission import ALLREDUCE, packed, submit
 from farandole.torch import memory
 from farandole.torch.gradients import repetition
 from farandole.torch.gradients.slot import Reduction, Slot, Transfer
@@ -52,7 +52,7 @@ class Dense(Transfer):
         # Not the parameter's: a compressor may send other elements.
         name, shape = how.wire_name(slot), memory.shape_of(buffer)
         submission = packed(ALLREDUCE, name, source, target, code, shape, *how.arguments, place=self.place)
-        handle = handles.on_device(self.place, lambda: submit_packed(submission))
+        handle = handles.on_device(self.place, lambda: submit(submission))
         if handle < 0:
             self.abandon()
             errors.raise_error(handle)

@@ -38,7 +38,7 @@ class Reduction:
         self.compression = None if compression is Compression.none else compression
         self.process_set = process_set
         self.sparse_as_dense = sparse_as_dense
-        # Of `submission.submit`, from the process set on, whose number is known once something is `begun`.
+        # Of `submission.packed`, from the process set on, whose number is known once something is `begun`.
         self.arguments = (0, *scaling)
         self.begun = False  # something is reduced in this job
         self.laid_out = False  # every gradient has a name, and a place if it can have one
