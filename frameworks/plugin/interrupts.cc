@@ -4,8 +4,11 @@
 #include <semaphore.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 namespace farandole::frameworks::plugin {
 namespace {
@@ -14,8 +17,7 @@ constexpr int kSignals[] = {SIGINT, SIGTERM};
 
 std::atomic<int> interrupts{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a handler of signals takes no lock");
-// What was done with each before we came, and before we came for the last time. Never freed, as a handler may be about
-// to call it.
+// What was done with each before we came, and before we came for the last time.
 std::atomic<const struct sigaction*> first[2] = {};
 std::atomic<const struct sigaction*> latest[2] = {};
 std::atomic<pthread_t> running{};
@@ -42,8 +44,20 @@ void Count(int number, siginfo_t* info, void* context) {
   running = pthread_t{};
 }
 
+std::mutex mutex;
+
 bool Same(const struct sigaction& one, const struct sigaction& other) {
   return one.sa_flags == other.sa_flags && one.sa_sigaction == other.sa_sigaction;
+}
+
+// One for each that is not the same, under `mutex`. Never freed, as a handler may be about to call it.
+const struct sigaction* Keep(const struct sigaction& action) {
+  static auto* const kept = new std::vector<std::unique_ptr<const struct sigaction>>();
+  const auto known =
+      std::find_if(kept->begin(), kept->end(), [&action](const auto& one) { return Same(*one, action); });
+  if (known != kept->end()) return known->get();
+  kept->push_back(std::make_unique<const struct sigaction>(action));
+  return kept->back().get();
 }
 
 void Watch(int which) {
@@ -51,16 +65,13 @@ void Watch(int which) {
   if (sigaction(kSignals[which], nullptr, &present) != 0) return;
   const bool informs = (present.sa_flags & SA_SIGINFO) != 0;
   if (informs ? present.sa_sigaction == Count : present.sa_handler == SIG_DFL || present.sa_handler == SIG_IGN) return;
-  const struct sigaction* known = latest[which];
-  if (known == nullptr || !Same(*known, present)) known = new struct sigaction(present);
+  const struct sigaction* const known = Keep(present);
   if (first[which] == nullptr) first[which] = known;
   latest[which] = known;
   present.sa_sigaction = Count;
   present.sa_flags |= SA_SIGINFO;
   sigaction(kSignals[which], &present, nullptr);
 }
-
-std::mutex mutex;
 
 }  // namespace
 
