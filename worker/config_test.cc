@@ -99,6 +99,15 @@ TEST(ConfigTest, ReadsWhereTheGpuLibrariesAre) {
   EXPECT_EQ(other.gpu_libraries.nccl, "/a/nccl.so");
 }
 
+TEST(ConfigTest, ReadsWhatNcclIsTold) {
+  const auto told = [](const Variables& variables) { return Read(variables)->gpu_libraries; };
+  EXPECT_FALSE(told({}).nccl_multi_rank);
+  EXPECT_FALSE(told({{"NCCL_MULTI_RANK_GPU_ENABLE", "0"}}).nccl_multi_rank);
+  EXPECT_TRUE(told({{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}}).nccl_multi_rank);
+  EXPECT_EQ(told({}).nccl_host_id, "");
+  EXPECT_EQ(told({{"NCCL_HOSTID", "a"}}).nccl_host_id, "a");
+}
+
 TEST(ConfigTest, ReadsWhatAnElasticJobSets) {
   Variables variables = {{"FARANDOLE_AGENT_SOCKET", "s"}, {"FARANDOLE_SIZE", "4"},
                          {"FARANDOLE_ELASTIC", "1"},      {"FARANDOLE_MIN_SIZE", "2"},

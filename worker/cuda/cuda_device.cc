@@ -216,8 +216,8 @@ absl::StatusOr<CUstream> CudaDevice::MemoryStream() {
   const Current current(this);
   absl::MutexLock lock(&memory_mutex_);
   if (memory_stream_ == nullptr) {
-    const absl::Status made =
-        ToStatus(api().cuStreamCreateWithPriority(&memory_stream_, CU_STREAM_NON_BLOCKING, 0), "cuStreamCreate");
+    const absl::Status made = ToStatus(api().cuStreamCreateWithPriority(&memory_stream_, CU_STREAM_NON_BLOCKING, 0),
+                                       "cuStreamCreateWithPriority");
     if (!made.ok()) return made;
   }
   return memory_stream_;

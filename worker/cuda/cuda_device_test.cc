@@ -88,6 +88,15 @@ TEST_F(CudaDeviceTest, LeavesTheThreadsContextAlone) {
   EXPECT_EQ(after, nullptr);
 }
 
+TEST_F(CudaDeviceTest, OurStreamsGoFirstAndWaitForNoDefaultStream) {
+  const auto stream = CudaStream::Make(device_.get()).value();
+  EXPECT_EQ(fake_->stream_flags, CU_STREAM_NON_BLOCKING);
+  EXPECT_EQ(fake_->stream_priority, FakeCuda::kGreatestPriority);
+  fake_->stream_flags = ~CU_STREAM_NON_BLOCKING;
+  EXPECT_TRUE(device_->AllocateResult(8, stream->get()).ok());
+  EXPECT_EQ(fake_->stream_flags, CU_STREAM_NON_BLOCKING) << "that on which memory is made";
+}
+
 TEST_F(CudaDeviceTest, OneStreamWaitsForAnother) {
   const auto first = CudaStream::Make(device_.get()).value();
   const auto second = CudaStream::Make(device_.get()).value();

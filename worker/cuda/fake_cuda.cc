@@ -27,9 +27,12 @@ CUresult BesideCapture() { return FakeCudaState::BesideCapture(); }
 CUresult InContextBesideCapture() { return InContext() == CUDA_SUCCESS ? BesideCapture() : InContext(); }
 CUstream Resolve(CUstream stream) { return CUstream_st::Resolve(stream); }
 
-CUresult StreamCreateWithPriority(CUstream* stream, unsigned, int) {
+// Takes the nearest priority that there is, as NVIDIA's.
+CUresult StreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
   if (InContext() != CUDA_SUCCESS) return InContext();
   *stream = new CUstream_st(FakeCudaState::Device());
+  State().stream_flags = flags;
+  State().stream_priority = std::clamp(priority, FakeCuda::kGreatestPriority, FakeCuda::kLeastPriority);
   ++State().live_streams;
   return CUDA_SUCCESS;
 }

@@ -18,6 +18,9 @@ using FakeKernel = void (*)(void** arguments);
 
 struct FakeCuda {
   static constexpr size_t kUnlimited = SIZE_MAX;
+  // Of streams: the lower the number, the sooner.
+  static constexpr int kLeastPriority = 0;
+  static constexpr int kGreatestPriority = -5;
 
   std::atomic<CUresult> init_result{CUDA_SUCCESS};
   std::atomic<CUresult> version_result{CUDA_SUCCESS};
@@ -62,6 +65,9 @@ struct FakeCuda {
   std::atomic<int> captures_spoilt{0};      // calls that were refused for the sake of one
   std::atomic<int> stream_synchronizes{0};  // calls of cuStreamSynchronize
   std::atomic<int> streams_created{0};
+  // What the stream that a call has made last is like.
+  std::atomic<unsigned> stream_flags{0};
+  std::atomic<int> stream_priority{0};
   std::atomic<CUstream> waiting{nullptr};  // a stream, and how often it has been made to wait for an event
   std::atomic<int> stream_waits{0};
   std::atomic<int> launches{0};        // of kernels, also by `launch`

@@ -104,8 +104,8 @@ CUresult CtxSetCurrent(CUcontext context) {
 }
 
 CUresult CtxGetStreamPriorityRange(int* least, int* greatest) {
-  *least = 0;
-  *greatest = -5;
+  *least = FakeCuda::kLeastPriority;
+  *greatest = FakeCuda::kGreatestPriority;
   return FakeCudaState::InContext();
 }
 

@@ -11,91 +11,13 @@
 #include "base/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/collective/local_bootstrap.h"
-#include "worker/cuda/fake_nccl.h"
-#include "worker/kernels/fake_kernels_testing.h"
-#include "worker/nccl/device_collectives_testing.h"
+#include "worker/nccl/nccl_communicator_testing.h"
 
 // Against fakes of the CUDA driver and of NCCL: this proves how they are called, not what they do.
 namespace farandole::worker::nccl {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr char kNccl[] = "worker/cuda/fake_nccl.so";
-
-class NcclCommunicatorTest : public testing::TestWithParam<int> {
- protected:
-  static constexpr int kGpus = 4;
-
-  NcclCommunicatorTest() : gpus_(kGpus), shared_(cuda::SharedObject::Open(kNccl).value()) {
-    cuda::NcclPlaces places;
-    places.wanted = kNccl;
-    library_ = cuda::NcclLibrary::Load(places).value();
-    kernels::AddFakeKernels(&gpus_.fake());
-    for (int i = 0; i < kGpus; ++i) kernels_.push_back(kernels::Kernels::Load(gpus_.device(i), "image").value());
-    fake_ = reinterpret_cast<cuda::FakeNcclGetter*>(shared_.Find(cuda::kFakeNcclGetter))();
-    fake_->reset();
-  }
-  ~NcclCommunicatorTest() override {
-    EXPECT_EQ(fake_->live_communicators, 0);
-    fake_->reset();
-  }
-
-  Resources SharedOf(Watch* watch, int position = 0) {
-    return {library_.get(),
-            watch,
-            shares_devices_,
-            host_ids_[position],
-            [this](cuda::CudaDevice* device) -> absl::StatusOr<const kernels::Kernels*> {
-              if (!kernels_failure_.ok()) return kernels_failure_;
-              return kernels_[device->ordinal()].get();
-            },
-            aborted_ms_,
-            long_ms_};
-  }
-
-  using Made = absl::StatusOr<std::unique_ptr<NcclCommunicator>>;
-  // Runs `check` as each member, in threads, each with what was made for it on the GPU that `gpu_of` names.
-  template <typename Check>
-  void RunAllAs(int ranks, const std::vector<int>& gpu_of, const Check& check) {
-    collective::LocalBootstrap bootstrap;
-    std::vector<std::thread> members;
-    for (int position = 0; position < ranks; ++position) {
-      members.emplace_back([&, position] {
-        Watch watch;
-        collective::Group group = collective::TestGroup(ranks, position);
-        group.op_timeout_ms = op_timeout_ms_;
-        group.setup_timeout_ms = setup_timeout_ms_;
-        cuda::CudaDevice* const device = gpus_.device(gpu_of[position]);
-        Made made = NcclCommunicator::Create(group, &bootstrap, device, SharedOf(&watch, position));
-        check(&made, device);
-      });
-    }
-    for (std::thread& member : members) member.join();
-  }
-  template <typename Check>
-  void RunAll(int ranks, const Check& check) {
-    RunAllAs(ranks, {0, 1, 2, 3}, [&check](Made* made, cuda::CudaDevice* device) {
-      ASSERT_TRUE(made->ok()) << made->status();
-      Member member(made->value().get(), device);
-      check(&member, made->value().get());
-    });
-  }
-
-  cuda::FakeGpus gpus_;
-  const cuda::SharedObject shared_;
-  std::unique_ptr<const cuda::NcclLibrary> library_;
-  std::vector<std::unique_ptr<const kernels::Kernels>> kernels_;
-  absl::Status kernels_failure_;
-  bool shares_devices_ = false;
-  std::vector<std::string> host_ids_ = std::vector<std::string>(kGpus);
-  uint32_t op_timeout_ms_ = 60000;
-  uint32_t setup_timeout_ms_ = 20000;
-  int64_t aborted_ms_ = 10000;
-  int64_t long_ms_ = 60000;
-  cuda::FakeNccl* fake_;
-};
 
 TEST_P(NcclCommunicatorTest, Reduces) {
   RunAll(GetParam(), [](Member* member, NcclCommunicator*) {
@@ -520,37 +442,6 @@ TEST_F(NcclFailureTest, TheEndOfACommunicatorEndsWhatIsUnderWay) {
   EXPECT_EQ(alone->status, absl::AbortedError("the communicator is gone"));
 }
 
-TEST_F(NcclFailureTest, RanksThatShareAGpuGoOnTogetherWithoutNccl) {
-  RunAllAs(3, {0, 1, 0}, [](Made* made, cuda::CudaDevice*) {
-    EXPECT_TRUE(absl::IsUnavailable(made->status())) << made->status();
-    EXPECT_THAT(std::string(made->status().message()), HasSubstr("rank 0 (pid 1000 on host here) and rank 2"));
-    EXPECT_THAT(std::string(made->status().message()), HasSubstr("torch.cuda.set_device(hvd.local_rank())"));
-  });
-}
-
-// As processes may by NCCL's own variables; what it makes of that is its own.
-TEST_F(NcclFailureTest, RanksMayShareAGpuIfNcclWasToldSo) {
-  shares_devices_ = true;
-  RunAllAs(2, {0, 0}, [](Made* made, cuda::CudaDevice*) { EXPECT_TRUE(made->ok()) << made->status(); });
-}
-
-// What counts is whether those that share one differ in it.
-TEST_F(NcclFailureTest, RanksThatShareAGpuMayPassForHosts) {
-  host_ids_ = {"a", "b", "b", "b"};
-  RunAllAs(3, {0, 0, 1}, [](Made* made, cuda::CudaDevice*) { EXPECT_TRUE(made->ok()) << made->status(); });
-  RunAllAs(3, {0, 1, 1}, [](Made* made, cuda::CudaDevice*) {
-    EXPECT_THAT(std::string(made->status().message()), HasSubstr("rank 1 (pid 1001 on host here) and rank 2"));
-  });
-}
-
-TEST_F(NcclFailureTest, WithoutKernelsAllGoOnWithoutNccl) {
-  kernels_failure_ = absl::FailedPreconditionError("this build has none");
-  RunAllAs(2, {0, 1}, [](Made* made, cuda::CudaDevice*) {
-    EXPECT_TRUE(absl::IsUnavailable(made->status())) << made->status();
-    EXPECT_THAT(std::string(made->status().message()), HasSubstr("this build has none"));
-  });
-}
-
 TEST_F(NcclFailureTest, ASecondGpuIsRefused) {
   RunAll(1, [this](Member* member, NcclCommunicator* communicator) {
     cuda::FakeTensor first = member->Tensor(4);
@@ -560,23 +451,6 @@ TEST_F(NcclFailureTest, ASecondGpuIsRefused) {
     const collective::Allreduce call{DataType::kInt32, {{second.data(), second.data(), 1}}};
     EXPECT_THAT(std::string(other.Run(call).message()), HasSubstr("this process has used GPU 0 (Fake GPU 0) and now"));
   });
-}
-
-// One that has joined before its first tensor on a GPU has none to add zeros on.
-TEST_F(NcclFailureTest, WithoutAGpuOfOneAllGoOnWithoutNccl) {
-  collective::LocalBootstrap bootstrap;
-  std::vector<std::thread> members;
-  for (int position = 0; position < 2; ++position) {
-    members.emplace_back([&, position] {
-      Watch watch;
-      cuda::CudaDevice* const device = position == 0 ? gpus_.device(0) : nullptr;
-      const Made made =
-          NcclCommunicator::Create(collective::TestGroup(2, position), &bootstrap, device, SharedOf(&watch));
-      EXPECT_TRUE(absl::IsUnavailable(made.status())) << made.status();
-      EXPECT_THAT(std::string(made.status().message()), HasSubstr("rank 1 (pid 1001 on host here) has joined"));
-    });
-  }
-  for (std::thread& member : members) member.join();
 }
 
 // As NCCL's first calls, which stay in progress until the others have made theirs.
