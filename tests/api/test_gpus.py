@@ -37,6 +37,35 @@ def test_check_build_without_the_library_says_so(tmp_path: Path) -> None:
     assert "[ ] NCCL: farandole cannot load its library: " in job.stdout
 
 
+def test_what_is_there_is_said(tmp_path: Path) -> None:
+    """The driver and NCCL are fakes."""
+    cuda, nccl = (processes.ROOT / "bazel-bin" / "worker" / "cuda" / f"fake_{name}.so" for name in ("cuda", "nccl"))
+    body = """
+    import farandole.torch as hvd
+    from farandole.launch.cli import check_build
+    print("built", hvd.cuda_built(), hvd.nccl_built())
+    print(check_build.text())
+    """
+    job = processes.python(tmp_path, body, FARANDOLE_CUDA_LIB=str(cuda), FARANDOLE_NCCL_LIB=str(nccl))
+    assert job.process.returncode == 0, job.report()
+    (said,) = job.lines("built ")
+    has_kernels, version = said.split()
+    assert has_kernels == "True" and 21801 <= int(version), said
+    text = f"{int(version) // 10000}.{int(version) // 100 % 100}.{int(version) % 100}"
+    assert f"[X] CUDA: CUDA 13.0 ({cuda}) is here, with Fake GPU 0" in job.stdout, job.report()
+    assert f"[X] NCCL: NCCL {text} ({nccl}) is here" in job.stdout, job.report()
+
+
+def test_a_tensor_on_a_device_is_of_the_current_stream_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    current = {0: 0, 1: 0x1230}
+    monkeypatch.setattr(memory, "raw_stream", current.__getitem__)
+    place = memory.OnCuda(1)
+    assert (place.device, place.stream) == (1, 0x1230)
+    # Results are awaited on the one that is current then.
+    current[1] = 0x4560
+    assert place.current_stream() == 0x4560 and place.stream == 0x1230
+
+
 def test_what_torch_caches_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: asked.append("given up"))

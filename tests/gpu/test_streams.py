@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Callable
 
@@ -81,6 +82,43 @@ def test_the_host_waits_for_nothing(
     for host_ms, asleep_ms, asleep in took:
         record_property(request.node.name, f"{host_ms:.2f} ms of {asleep_ms:.0f} ms asleep")
         assert asleep == 1 and host_ms < asleep_ms / 10, took
+
+
+@pytest.mark.skipif(not parts.ON_GPU, reason="a CPU has no streams")
+def test_what_a_script_does_on_a_stream_of_its_own(tmp_path: Path) -> None:
+    """It is reduced when that stream has computed it, and that stream waits for the results: others do not."""
+    body = """
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 7)).to(device)
+        twin = copy.deepcopy(model)
+        optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+        plain = torch.optim.SGD(twin.parameters(), lr=0.1)
+        inputs = [torch.full((8, 64), (1.0 + rank) / 50, device=device) for rank in range(hvd.size())]
+        side = torch.cuda.Stream()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(side):
+            for turn in range(30):
+                tensor = torch.zeros(1 << 20, device=device)
+                torch.cuda._sleep(5_000_000)
+                tensor += 1 + hvd.rank()
+                handle = hvd.allreduce_async(tensor, op=hvd.Sum, name="tensor")
+                doubled = hvd.synchronize(handle) * 2
+                expected = float(hvd.size() * (hvd.size() + 1))
+                assert torch.equal(doubled.cpu(), torch.full((1 << 20,), expected)), (turn, doubled)
+                optimizer.zero_grad()
+                torch.cuda._sleep(5_000_000)
+                model(inputs[hvd.rank()]).square().mean().backward()
+                optimizer.step()
+                plain.zero_grad()
+                torch.stack([twin(each).square().mean() for each in inputs]).mean().backward()
+                plain.step()
+                for ours, theirs in zip(model.parameters(), twin.parameters()):
+                    assert torch.allclose(ours.cpu(), theirs.cpu(), rtol=1e-4, atol=1e-5), turn
+        print("was right", hvd.rank(), flush=True)
+        """
+    job = parts.launch(tmp_path, 2, "import copy\n" + textwrap.dedent(body))
+    assert job.wait() == 0, job.report()
+    assert sorted(job.lines("was right ")) == ["0", "1"], job.report()
 
 
 @has_graphs

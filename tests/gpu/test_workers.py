@@ -11,10 +11,10 @@ import pytest
 from gpu import parts
 from gpu.parts import DEVICE, check_cases, run
 
+NAMES = "plain optimizer gradients steps repetition sync_batch_norm compiled adasum odd_scripts"
 
-@pytest.mark.parametrize(
-    "name", ["plain", "optimizer", "gradients", "sync_batch_norm", "compiled", "adasum", "odd_scripts"]
-)
+
+@pytest.mark.parametrize("name", NAMES.split())
 @pytest.mark.parametrize("communicator", parts.WAYS)
 def test_every_case(tmp_path: Path, name: str, communicator: str) -> None:
     check_cases(tmp_path, 2, name, FARANDOLE_COMMUNICATOR=communicator)

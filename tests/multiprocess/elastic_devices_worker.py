@@ -1,6 +1,6 @@
 """An elastic job on fakes of the CUDA driver and of NCCL. While its steps are replayed, one of three ranks is killed
-(`killed`), or its NCCL has lost a connection (`cut`): the others have handed their parts over, and go on with results
-that never come until a call of the package says so.
+(`killed`), its GPU fails for good (`lost`), or its NCCL has lost a connection (`cut`): the others have handed their
+parts over, and go on with results that never come until a call of the package says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 # Ranks of one GPU, for NCCL on several hosts.
 os.environ["NCCL_HOSTID"] = str(os.getpid())
 
-from fake_devices import ALL, SUM, Array, collectives, cut_connections  # noqa: E402
+from fake_devices import ALL, SUM, Array, collectives, cut_connections, fail_devices  # noqa: E402
 
 from farandole import elastic  # noqa: E402
 from farandole.core import handles  # noqa: E402
@@ -46,11 +46,11 @@ def train(state: Any) -> None:
     # It is a new communicator's time.
     cut_connections(False)
     while state.step < 60:
+        ones = Array.of([1.0] * COUNT)
         if state.step == 30 and fails_now():
             if sys.argv[1] == "killed":
                 os.kill(os.getpid(), signal.SIGKILL)
-            cut_connections(True)
-        ones = Array.of([1.0] * COUNT)
+            fail_devices() if sys.argv[1] == "lost" else cut_connections(True)
         handles.finish(*collectives.allreduce(ones, True, "x", SUM, 1.0, 1.0, ALL))
         # One looks at each result, as an assertion of a script may. The state of another, the first, is what all get.
         if basics.rank() == 1:

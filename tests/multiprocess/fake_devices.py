@@ -147,6 +147,11 @@ def limit_memory(spare_bytes: int) -> None:
     _fakes.farandole_limit_fake_gpus(str(FAKE).encode(), ctypes.c_int64(spare_bytes))
 
 
+def fail_devices() -> None:
+    """For good, in this process, as after a kernel that has gone wrong."""
+    _fakes.farandole_fail_fake_gpus(str(FAKE).encode())
+
+
 def cut_connections(cut: bool) -> None:
     """NCCL has lost one, or not, in this process."""
     _fakes.farandole_disconnect_fake_nccl(str(FAKE_NCCL).encode(), int(cut))

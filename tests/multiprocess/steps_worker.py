@@ -48,7 +48,7 @@ def check_like(model: nn.Module, twin: nn.Module) -> None:
 
 
 def scaled_steps(model: nn.Module, optimizer: torch.optim.Optimizer, inputs: list[torch.Tensor], bad: int) -> None:
-    scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    scaler = torch.amp.GradScaler(torch.empty(0).device.type, init_scale=64.0)
     for step, each in enumerate(inputs):
         optimizer.zero_grad()
         loss = loss_of(model, each)

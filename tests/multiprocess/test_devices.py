@@ -36,6 +36,14 @@ def test_a_lost_rank_takes_the_others_back_to_what_was_there(tmp_path: Path) -> 
         assert job.stderr.count("going back to the last commit: ") == 2, job.report()
 
 
+def test_a_process_whose_gpu_has_failed_ends_and_the_others_go_on(tmp_path: Path) -> None:
+    with elastic_job(tmp_path, "lost") as job:
+        began, ended = job.lines("began in "), [line.split() for line in job.lines("ended with ")]
+        assert [size for size, *_ in ended] == ["2"] * 2 and len(began) == 3, job.report()
+        assert "DeviceLostError: GPU " in job.stderr and "cannot use it any more" in job.stderr, job.report()
+        assert job.stderr.count("going back to the last commit: ") == 2, job.report()
+
+
 def test_processes_go_on_with_a_new_communicator_where_nccl_has_failed(tmp_path: Path) -> None:
     with elastic_job(tmp_path, "cut") as job:
         began = sorted(job.lines("began in "))

@@ -123,6 +123,20 @@ def test_executables_are_executable(installed: Installed) -> None:
     assert not any("__pycache__" in name for name in modes)
 
 
+def test_it_needs_no_more_packages_and_room_than_is_known(installed: Installed) -> None:
+    """Who adds to either says so here: users install it on each of their machines."""
+    (info,) = installed.site.glob("*.dist-info")
+    metadata = Parser().parsestr((info / "METADATA").read_text())
+    always = [needs for needs in metadata.get_all("Requires-Dist") if "extra ==" not in needs]
+    assert always == ["cloudpickle", "PyYAML"]
+    assert installed.wheel.stat().st_size < 12.5e6
+
+
+def test_the_kernels_for_gpus_are_in_the_library(installed: Installed) -> None:
+    # As text, which the driver compiles; a build without clang leaves them out, and `make wheel` installs that.
+    assert b".target sm_" in installed.library.read_bytes()
+
+
 def test_alias(installed: Installed) -> None:
     """The wheel with Horovod's names holds no copy of anything, is never pulled in, and pulls in the other."""
     assert re.fullmatch(r"farandole_horovod-\d+\.\d+\.\d+-py3-none-any\.whl", installed.alias_wheel.name)

@@ -35,6 +35,11 @@ FARANDOLE_TEST_API void farandole_limit_fake_gpus(const char* driver, int64_t by
   fake.device_bytes_max = bytes < 0 ? cuda::FakeCuda::kUnlimited : fake.live_device_bytes + static_cast<size_t>(bytes);
 }
 
+// From now on every call of the driver in this process answers as after a kernel that has gone wrong.
+FARANDOLE_TEST_API void farandole_fail_fake_gpus(const char* driver) {
+  FakeAt<cuda::FakeCudaGetter>(driver, cuda::kFakeCudaGetter).sticky_error = cuda::CUDA_ERROR_LAUNCH_FAILED;
+}
+
 // From now on communicators in this process have lost a connection, or not.
 FARANDOLE_TEST_API void farandole_disconnect_fake_nccl(const char* nccl, int disconnected) {
   auto& fake = FakeAt<cuda::FakeNcclGetter>(nccl, cuda::kFakeNcclGetter);
