@@ -56,10 +56,11 @@ test: deps kernels  ## lint, build and every test; ends with "N passed, M failed
 # What everybody would miss comes first: on a slow machine there may be no time for all others, which take turns.
 BESIDE := wheel-test environments
 IN_TURN := test-jax test-tensorflow test-keras test-mxnet test-nccl test-rdma test-torch-floor test-kubernetes-short \
-	test-dashboard test-monitoring test-systemd test-apptainer test-keras-2 test-jax-floor test-tensorflow-floor
+	test-dashboard test-monitoring test-gpu-on-cpu test-systemd test-apptainer test-keras-2 test-jax-floor \
+	test-tensorflow-floor
 
 .PHONY: test-all
-test-all:  ## that, then what is in BESIDE and IN_TURN: every other test of ours (needs root); what the automatic build runs
+test-all:  ## that, then what is in BESIDE and IN_TURN (needs root): what the automatic build runs; not sanitizers, nor fuzzing
 	@$(MAKE) --no-print-directory test AFTER="$(if $(UNTIL),--until=$(UNTIL)) $(BESIDE) --in-turn $(IN_TURN)"
 
 # Between edits: of the C++ tests only what a change reaches runs again.
@@ -251,6 +252,13 @@ TESTS ?=
 .PHONY: test-gpu
 test-gpu: unpack-wheel  ## on a machine with a GPU, with the python3 and torch that are there and the wheel that was built (make wheel)
 	@FARANDOLE_TEST_DEVICE=$(DEVICE) $(IN_WHEEL) python3 -m pytest -v -rs --durations=10 tests/gpu $(TESTS)
+
+# So that they do not rot where there is no GPU. The ways between GPUs are one there.
+.PHONY: test-gpu-on-cpu
+test-gpu-on-cpu: wheel  ## what test-gpu runs, with the tensors on the CPU, and a part of bench-gpu
+	@PATH="$(VENV):$$PATH" $(MAKE) --no-print-directory test-gpu DEVICE=cpu \
+	  TESTS="$(AT_A_TIME) -k 'not staged and not of_four_ranks' --junitxml=build/test/test-gpu-on-cpu.xml"
+	@PATH="$(VENV):$$PATH" $(MAKE) --no-print-directory bench-gpu DEVICE=cpu PARTS=submitting
 
 # Some parts of it: make bench-gpu PARTS="calls packing"
 PARTS ?=

@@ -74,15 +74,19 @@ def by_turns(calls: dict[str, Callable[[], object]], rounds: int, warm_up: int =
 
 
 def part_call(bytes_: str, rounds: str) -> Times:
-    """An average in place of one tensor, beside ncclAllReduce on the same one and stream; on the CPU beside gloo."""
+    """An average in place of one tensor, beside ncclAllReduce on the same one and stream, also of a communicator that
+    does not block, as ours; on the CPU beside gloo."""
     tensor = torch.ones(int(bytes_) // 4)
     calls = {"farandole": lambda: hvd.allreduce_(tensor, op=hvd.Average, name="call")}
     if DEVICE != "cuda":
         init_peer(hvd.rank(), hvd.size())
         return by_turns({**calls, "bare": lambda: dist.all_reduce(tensor, op=dist.ReduceOp.MAX)}, int(rounds))
-    bare = nccl_calls.Communicator(hvd.rank(), hvd.size(), hvd.broadcast_object)
-    times = by_turns({**calls, "bare": lambda: bare.average(tensor)}, int(rounds))
-    bare.close()
+    blocking = nccl_calls.Communicator(hvd.rank(), hvd.size(), hvd.broadcast_object)
+    as_ours = nccl_calls.Communicator(hvd.rank(), hvd.size(), hvd.broadcast_object, blocking=False)
+    bare = {"bare": lambda: blocking.average(tensor), "not blocking": lambda: as_ours.average(tensor)}
+    times = by_turns({**calls, **bare}, int(rounds))
+    for communicator in (blocking, as_ours):
+        communicator.close()
     return times
 
 

@@ -10,6 +10,26 @@ import torch
 FLOAT32, AVG = 7, 4
 SHRINK_ABORT = 1
 ID_BYTES = 128
+IN_PROGRESS = 7
+UNDEFINED = -(1 << 31)
+
+
+class Config(ctypes.Structure):
+    """How a communicator is made: as in NCCL 2.18, which newer ones take."""
+
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("magic", ctypes.c_uint),
+        ("version", ctypes.c_uint),
+        ("blocking", ctypes.c_int),
+        ("numbers", ctypes.c_int * 3),
+        ("net_name", ctypes.c_char_p),
+        ("split_share", ctypes.c_int),
+    ]
+
+    def __init__(self, blocking: bool) -> None:
+        undefined = (ctypes.c_int * 3)(*[UNDEFINED] * 3)
+        super().__init__(ctypes.sizeof(Config), 0xCAFEBEEF, 21801, blocking, undefined, None, UNDEFINED)
 
 
 class UniqueId(ctypes.Structure):
@@ -19,9 +39,10 @@ class UniqueId(ctypes.Structure):
 
 
 class Communicator:
-    """Of `size` ranks, with the library that PyTorch has loaded. `share` returns rank 0's bytes on all ranks."""
+    """Of `size` ranks, with the library that PyTorch has loaded. `share` returns rank 0's bytes on all ranks. One that
+    is not `blocking` can be aborted while it is made, as those of Farandole can; torch's block."""
 
-    def __init__(self, rank: int, size: int, share: Callable[[bytes], bytes]) -> None:
+    def __init__(self, rank: int, size: int, share: Callable[[bytes], bytes], blocking: bool = True) -> None:
         self._library = ctypes.CDLL("libnccl.so.2")
         self._library.ncclGetErrorString.restype = ctypes.c_char_p
         unique = UniqueId()
@@ -29,7 +50,8 @@ class Communicator:
             self._check(self._library.ncclGetUniqueId(ctypes.byref(unique)))
         unique = UniqueId.from_buffer_copy(share(bytes(unique)))
         self._comm = ctypes.c_void_p()
-        self._check(self._library.ncclCommInitRank(ctypes.byref(self._comm), size, unique, rank))
+        config = ctypes.byref(Config(blocking))
+        self._check(self._library.ncclCommInitRankConfig(ctypes.byref(self._comm), size, unique, rank, config))
 
     def without(self, ranks: Sequence[int]) -> Communicator:
         """One of the others, who call it, after an abort of what is under way here; from NCCL 2.27 on."""
@@ -56,5 +78,8 @@ class Communicator:
         self._check(self._library.ncclCommDestroy(self._comm))
 
     def _check(self, result: int) -> None:
+        of_comm = ctypes.c_int(result)
+        while of_comm.value == IN_PROGRESS:
+            result = self._library.ncclCommGetAsyncError(self._comm, ctypes.byref(of_comm)) or of_comm.value
         if result != 0:
             raise RuntimeError(f"NCCL: {self._library.ncclGetErrorString(result).decode()}")
