@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/replay/break_text.h"
+#include "controller/replay/rotation.h"
 #include "controller/types/rank_text.h"
 #include "proto/rules/finality.h"
 
@@ -146,30 +147,53 @@ void ReplayControl::SendEnters(Actions* actions) {
     if (!entering) return;
     PeriodBatch batch{entering->item.process_set, entering->item.requests};
     outbox_->Send(phase(), std::move(entering->item), &entering->members, actions);
-    detector_.Dispatched(std::move(batch));
+    Dispatched(std::move(batch));
   }
 }
 
-absl::optional<Detector::Found> ReplayControl::Wanted() const {
-  if (!config_.replay || !negotiating() || !begun_.empty() || !outbox_->MakeRoom()) return absl::nullopt;
-  return detector_.Find(back_off_);
+void ReplayControl::Dispatched(PeriodBatch batch) {
+  if (awaited_.value_or(0) > 0) --*awaited_;
+  detector_.Dispatched(std::move(batch));
 }
 
-void ReplayControl::TakeFewestBatches(Detector::Found* found) {
-  const auto known = std::find_if(replayed_.begin(), replayed_.end(),
-                                  [&](const Detector::Found& f) { return f.digest == found->digest; });
+void ReplayControl::Interrupted() {
+  awaited_.reset();
+  detector_.Interrupted();
+}
+
+absl::optional<Detector::Found> ReplayControl::Wanted() {
+  if (!config_.replay || !negotiating() || !begun_.empty() || !outbox_->MakeRoom()) return absl::nullopt;
+  absl::optional<Detector::Found> found = detector_.Find(back_off_);
+  if (!found) return absl::nullopt;
+  const auto known = FindReplayed(found->digest);
+  if (known == replayed_.end() || found->period.batches.size() < known->period.batches.size()) return found;
+  if (auto rotated = RotatedLike(known->period, found->period)) {
+    found->period = *std::move(rotated);
+    return found;
+  }
+  // Somewhere in the next repetition a batch of it may begin, unless the order has changed.
+  if (!awaited_) awaited_ = found->period.batches.size();
+  if (*awaited_ > 0) return absl::nullopt;
+  return found;
+}
+
+std::vector<Detector::Found>::iterator ReplayControl::FindReplayed(uint64_t digest) {
+  return std::find_if(replayed_.begin(), replayed_.end(),
+                      [digest](const Detector::Found& each) { return each.digest == digest; });
+}
+
+void ReplayControl::KeepFewestBatches(const Detector::Found& found) {
+  const auto known = FindReplayed(found.digest);
   if (known == replayed_.end()) {
     if (replayed_.size() == kReplayedMax) replayed_.erase(replayed_.begin());
-    replayed_.push_back(*found);
-  } else if (known->period.batches.size() <= found->period.batches.size()) {
-    found->period = known->period;
-  } else {
-    known->period = found->period;
+    replayed_.push_back(found);
+  } else if (found.period.batches.size() <= known->period.batches.size()) {
+    known->period = found.period;
   }
 }
 
 void ReplayControl::Begin(Detector::Found found, Actions* actions) {
-  TakeFewestBatches(&found);
+  KeepFewestBatches(found);
   size_t tensors = 0;
   for (const PeriodBatch& batch : found.period.batches) tensors += batch.requests.size();
   actions->Because(absl::StrCat("a period of ", Count(found.period.batches.size(), "batch", "batches"), ", ",
@@ -177,7 +201,7 @@ void ReplayControl::Begin(Detector::Found found, Actions* actions) {
   const uint64_t index = outbox_->Send(phase(), Replay{found.period}, nullptr, actions);
   digest_ = found.digest;
   state_.Begin(index, std::move(found.period));
-  detector_.Interrupted();
+  Interrupted();
 }
 
 }  // namespace farandole::controller::replay

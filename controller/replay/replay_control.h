@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/optional.h"
 #include "base/clock.h"
 #include "controller/log/outbox.h"
 #include "controller/members/roster.h"
@@ -82,10 +83,11 @@ class ReplayControl {
   // Lets the others enter what some have begun, where all of them have announced it (rule C2).
   void SendEnters(Actions* actions);
   // For the detector.
-  void Dispatched(PeriodBatch batch) { detector_.Dispatched(std::move(batch)); }
-  void Interrupted() { detector_.Interrupted(); }
-  // The period that has repeated itself often enough to be replayed now, as far as it is known here (rule C4).
-  absl::optional<Detector::Found> Wanted() const;
+  void Dispatched(PeriodBatch batch);
+  void Interrupted();
+  // The period that has repeated itself often enough to be replayed now, as far as it is known here (rule C4). In the
+  // batches of its last replay if those are not more, which may mean to wait until one of them begins.
+  absl::optional<Detector::Found> Wanted();
   void Begin(Detector::Found found, Actions* actions);
 
   // When TakeOverdue() may have something.
@@ -93,7 +95,8 @@ class ReplayControl {
 
  private:
   void Halt(TimePoint now, Actions* actions);
-  void TakeFewestBatches(Detector::Found* found);
+  std::vector<Detector::Found>::iterator FindReplayed(uint64_t digest);
+  void KeepFewestBatches(const Detector::Found& found);
   // When what waits from `now` on has waited too long.
   TimePoint OverdueAt(TimePoint now) const { return now.PlusMs(config_.withdraw_after_ms); }
   std::string LackText(const BegunList::Instance& instance) const;
@@ -109,6 +112,8 @@ class ReplayControl {
   // By digest: the composition with the fewest batches of the last few that were replayed. One that returns after a
   // single repetition, whose batches may have come apart, is replayed as it was before.
   std::vector<Detector::Found> replayed_;
+  // Something could be replayed, but not yet in the batches of its last replay: it is after so many more at the latest.
+  absl::optional<size_t> awaited_;
   uint64_t digest_ = 0;  // of the replay that runs or ended last
   TimePoint overdue_ = TimePoint::Infinite();
 };
