@@ -4,6 +4,8 @@
 //   own      each rank has a GPU      shared   all use one: NCCL does not serve that
 //   without  there is no NCCL         staged   it is not to be used
 //   ahead    the host hands over whole steps while the device is held up
+//   halts    replays end in the middle of steps; the ranks meet at the test (meetings_testing.h)
+//   halts-staged: the same without NCCL
 //   sets     overlapping process sets, each with a communicator of its own
 //   killed-before, -meeting, -inside, -replayed, -staged: when the last rank dies; the others leave a file
 //   held     the ranks end when the file, a pipe, has something to be read
@@ -11,12 +13,14 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +29,7 @@
 #include "frameworks/c_api.h"
 #include "frameworks/c_api_testing.h"
 #include "tests/multiprocess/expect.h"
+#include "tests/multiprocess/meetings_testing.h"
 #include "worker/cuda/fake_gpus_testing.h"
 #include "worker/kernels/fake_kernels_testing.h"
 
@@ -40,6 +45,7 @@ using worker::cuda::FakeTensor;
 constexpr int kFloat32 = 7;
 constexpr int kInt32 = 4;
 constexpr int kGpus = 4;
+constexpr int kBoundMs = 30000;
 
 int rank, size;
 
@@ -94,6 +100,7 @@ class DeviceRank {
     EXPECT(frameworks::WaitFor(handle) == FARANDOLE_OK);
     EXPECT(farandole_release(handle) == FARANDOLE_OK);
   }
+  void* stream() const { return stream_->get(); }
   void* other_stream() const { return other_stream_->get(); }
   // Several, with a call for many; counts how often the stream has to wait.
   int WaitOnStreamForEach(const std::vector<int64_t>& handles) const {
@@ -399,6 +406,131 @@ void Killed(DeviceRank* device, const std::string& when, const char* file) {
   if (rank == 0) EXPECT(std::fclose(std::fopen(file, "w")) == 0);
 }
 
+// Steps of allreduces in place, each a batch of its own, whose sums tell the step, the tensor and the ranks.
+class HaltedSteps {
+ public:
+  // What a rank submits in a step in which a replay ends: 0 to 7 as in all others, n is new, s is 4 in another shape.
+  struct Part {
+    const char* begun;    // by the replay, whatever the others do
+    const char* halting;  // the replay is over before the rest comes
+    const char* rest;
+  };
+
+  HaltedSteps(DeviceRank* device, const Meetings& meetings, bool staged)
+      : device_(device), meetings_(meetings), staged_(staged) {
+    for (char tensor : kTensors) {
+      tensors_.push_back(std::make_unique<FakeTensor>(device->Tensor(std::vector<float>(Count(tensor)))));
+    }
+  }
+
+  void Usual() {
+    Write();
+    Submit("01234567");
+    Check();
+  }
+  // `held_up`: this rank's device does nothing until all is submitted. `late`: so late with the rest that a batch in
+  // host memory would be withdrawn.
+  void Halted(const Part& part, bool held_up, bool late) {
+    Write();
+    if (held_up) device_->CloseGate();
+    Submit(part.begun);
+    const uint32_t replay = meetings_.Phase();
+    EXPECT(replay % 2 == 1 && replay > last_replay_);
+    last_replay_ = replay;
+    if (!staged_) AwaitEnqueued();
+    Submit(part.halting);
+    for (int times = 0; meetings_.Phase() == replay; ++times) EXPECT(times < 2000);
+    if (late) EXPECT(farandole_wait(handles_.back(), 1200) == FARANDOLE_PENDING);
+    Submit(part.rest);
+    if (!staged_) AwaitEnqueued();
+    if (held_up) device_->OpenGate();
+    Check();
+  }
+  void ExpectReplay() const {
+    const uint32_t replay = meetings_.Phase();
+    EXPECT(replay % 2 == 1 && replay > last_replay_);
+  }
+
+ private:
+  const std::string kTensors = "01234567ns";
+
+  static int64_t Count(char tensor) { return tensor == 's' ? 30 : 50; }
+  std::vector<float> Sum(size_t tensor, int first, int end) const {
+    std::vector<float> sum(Count(kTensors[tensor]));
+    for (int r = first; r < end; ++r) {
+      for (size_t i = 0; i < sum.size(); ++i) {
+        sum[i] += static_cast<float>(65536 * (r + 1) + 128 * (step_ % 512) + 8 * tensor + i % 8);
+      }
+    }
+    return sum;
+  }
+  void Write() {
+    ++step_;
+    for (size_t t = 0; t < tensors_.size(); ++t) tensors_[t]->Write(Bytes(Sum(t, rank, rank + 1)));
+  }
+  void Submit(const std::string& tensors) {
+    for (char tensor : tensors) {
+      const std::string name(1, tensor == 's' ? '4' : tensor);
+      handles_.push_back(device_->Sum(name, *tensors_[kTensors.find(tensor)], Count(tensor)));
+      EXPECT(handles_.back() > 0);
+    }
+    submitted_ += tensors;
+  }
+  void AwaitEnqueued() const {
+    for (int64_t handle : handles_) {
+      EXPECT(farandole_wait_on_stream(handle, device_->stream(), kBoundMs) == FARANDOLE_OK);
+    }
+  }
+  static void End(int64_t handle) {
+    EXPECT(farandole_wait(handle, kBoundMs) == FARANDOLE_OK);
+    EXPECT(farandole_release(handle) == FARANDOLE_OK);
+  }
+  // What was not submitted is as it was.
+  void Check() {
+    AwaitEnqueued();
+    for (size_t t = 0; t < tensors_.size(); ++t) {
+      const bool summed = submitted_.find(kTensors[t]) != std::string::npos;
+      EXPECT(tensors_[t]->Read() == Bytes(summed ? Sum(t, 0, size) : Sum(t, rank, rank + 1)));
+    }
+    for (int64_t handle : handles_) End(handle);
+    handles_.clear();
+    submitted_.clear();
+  }
+
+  DeviceRank* const device_;
+  const Meetings& meetings_;
+  const bool staged_;
+  std::vector<std::unique_ptr<FakeTensor>> tensors_;
+  int step_ = 0;
+  uint32_t last_replay_ = 0;
+  std::string submitted_;
+  std::vector<int64_t> handles_;
+};
+
+// Ranks take turns in leaving the period. Batches on devices that only some have begun by then are not withdrawn.
+void Halts(DeviceRank* device, const Meetings& meetings, bool staged, int life) {
+  constexpr int kSteps = 20;
+  constexpr int kOfALife = 3;
+  // Of the rank that leaves it, the next one, and the others.
+  constexpr HaltedSteps::Part kHalts[2 * kOfALife][3] = {
+      {{"012", "n", "34567"}, {"01234567", "", "n"}, {"01234567", "", "n"}},
+      {{"012", "4567", "3"}, {"01234567", "", ""}, {"01234567", "", ""}},
+      {{"01", "", "23s567"}, {"0123", "s567", ""}, {"0", "s", "123567"}},
+      {{"01", "765", "432"}, {"01234", "", "567"}, {"0123456", "", "7"}},
+      {{"", "7", "0123456"}, {"01234567", "", ""}, {"0123", "", "4567"}},
+      {{"01", "n", "234567"}, {"0123", "n", "4567"}, {"012345", "n", "67"}},
+  };
+  HaltedSteps steps(device, meetings, staged);
+  for (int turn = life * kOfALife; turn < (life + 1) * kOfALife; ++turn) {
+    for (int step = 0; step < kSteps; ++step) steps.Usual();
+    const int behind = (rank - turn % size + size) % size;
+    const bool held_up = (behind == 0) == ((turn + size) % 2 == 0);
+    steps.Halted(kHalts[turn][std::min(behind, 2)], held_up, turn == 1 && behind == 0);
+  }
+  for (int step = 0; step < kSteps; ++step) steps.Usual();
+  steps.ExpectReplay();
+}
+
 // Until the test, which is told when rank 0 is here, has seen enough; bounded, should it fail.
 void Hold(const std::string& file) {
   const UniqueFd go(open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
@@ -414,7 +546,10 @@ void Hold(const std::string& file) {
 int Main(const std::string& mode, const char* file) {
   setenv("FARANDOLE_CUDA_LIB", "worker/cuda/fake_cuda.so", 1);
   setenv("FARANDOLE_NCCL_LIB", mode == "without" ? "/nowhere/libnccl.so.2" : "worker/cuda/fake_nccl.so", 1);
-  if (mode == "staged" || mode == "killed-staged") setenv("FARANDOLE_COMMUNICATOR", "staged", 1);
+  const bool halts = mode == "halts" || mode == "halts-staged";
+  const bool staged = mode == "staged" || mode == "killed-staged" || mode == "halts-staged";
+  if (halts) setenv("FARANDOLE_FUSION_THRESHOLD", "0", 1);
+  if (staged) setenv("FARANDOLE_COMMUNICATOR", "staged", 1);
   EXPECT(frameworks::InitNow() == FARANDOLE_OK);
   rank = farandole_rank();
   size = farandole_size();
@@ -431,9 +566,13 @@ int Main(const std::string& mode, const char* file) {
     EXPECT(frameworks::ShutdownNow() == FARANDOLE_OK);
     return 0;
   }
+  std::optional<Meetings> meetings;
+  if (halts) meetings.emplace(file, rank);
   for (int life = 0; life < 2; ++life) {
     EXPECT(frameworks::InitNow() == FARANDOLE_OK);
-    if (mode == "ahead") {
+    if (halts) {
+      Halts(&device, *meetings, staged, life);
+    } else if (mode == "ahead") {
       Ahead(&device);
       Each(&device);
       Left(&device);

@@ -95,37 +95,61 @@ int RunJob(int ranks, const std::vector<std::string>& command,
   return code;
 }
 
-// Whether a status of the job, which replays its steps and so says nothing about them, has so many ranks that tell how
-// long their GPUs were at work; false when the job is over.
-bool TellsOfGpus(const std::string& address, int ranks) {
+// Statuses of the job, until `seen` or there are no more.
+void Query(const std::string& address, const std::vector<std::string>& options,
+           const std::function<bool(const char* status)>& seen) {
   Pipe token, out;
-  const pid_t query = Start({Program("controller/farandole-controller"), "query", "--watch", "10", "--job", "test",
-                             "--controller", address, "--token-fd", std::to_string(token.read.get())},
-                            {token.read.get()}, out.write.get());
+  std::vector<std::string> command = {Program("controller/farandole-controller"),
+                                      "query",
+                                      "--job",
+                                      "test",
+                                      "--controller",
+                                      address,
+                                      "--token-fd",
+                                      std::to_string(token.read.get())};
+  command.insert(command.end(), options.begin(), options.end());
+  const pid_t query = Start(command, {token.read.get()}, out.write.get());
   WriteAndClose(&token, MakeToken(kKey, "test", "observer"));
   out.write.Reset();
   std::FILE* const lines = fdopen(out.read.Release(), "r");
   char* line = nullptr;
   size_t room = 0;
-  bool told = false;
-  while (!told && getline(&line, &room, lines) > 0) {
-    const char* const field = "\"deviceTime\":{\"batches\":\"";
-    int found = 0;
-    for (const char* at = line; (at = std::strstr(at, field)) != nullptr; ++at) ++found;
-    told = found == ranks && std::strstr(line, "\"activity\":\"ACTIVITY_REPLAYING\"") != nullptr;
+  while (getline(&line, &room, lines) > 0 && !seen(line)) {
   }
   std::free(line);
   std::fclose(lines);
   kill(query, SIGTERM);
   EXPECT_EQ(waitpid(query, nullptr, 0), query);
+}
+
+// Whether a status of the job, which replays its steps and so says nothing about them, has so many ranks that tell how
+// long their GPUs were at work; false when the job is over.
+bool TellsOfGpus(const std::string& address, int ranks) {
+  bool told = false;
+  Query(address, {"--watch", "10"}, [&](const char* status) {
+    const char* const field = "\"deviceTime\":{\"batches\":\"";
+    int found = 0;
+    for (const char* at = status; (at = std::strstr(at, field)) != nullptr; ++at) ++found;
+    told = found == ranks && std::strstr(status, "\"activity\":\"ACTIVITY_REPLAYING\"") != nullptr;
+    return told;
+  });
   return told;
 }
 
+uint32_t PhaseOf(const std::string& address) {
+  unsigned phase = 0;
+  Query(address, {}, [&](const char* status) {
+    const char* const field = std::strstr(status, "\"phase\":");
+    return field != nullptr && std::sscanf(field, "\"phase\":%u", &phase) == 1;
+  });
+  return phase;
+}
+
 // A pipe by its name, at which nobody waits for the other end.
-UniqueFd MakeNamedPipe(const std::string& file) {
+UniqueFd MakeNamedPipe(const std::string& file, int flags = O_RDWR) {
   unlink(file.c_str());
   EXPECT_EQ(mkfifo(file.c_str(), 0600), 0);
-  return UniqueFd(open(file.c_str(), O_RDWR | O_CLOEXEC));
+  return UniqueFd(open(file.c_str(), flags | O_CLOEXEC));
 }
 
 class CApiRanksTest : public testing::TestWithParam<int> {};
@@ -176,6 +200,39 @@ TEST_P(CApiDeviceRanksTest, AKilledRankIsNamed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CApiDeviceRanksTest, testing::Values(1, 2, 4));
+
+// The ranks meet here (meetings_testing.h).
+class HaltedReplayTest : public CApiDeviceRanksTest {
+ protected:
+  static int RunAndMeet(const std::string& mode) {
+    const std::string file = testing::TempDir() + "/" + mode + std::to_string(GetParam());
+    const UniqueFd asks = MakeNamedPipe(file + ".asks", O_RDONLY | O_NONBLOCK);
+    std::vector<UniqueFd> answers;
+    for (int rank = 0; rank < GetParam(); ++rank) answers.push_back(MakeNamedPipe(file + "." + std::to_string(rank)));
+    return RunAs(mode, file, [&](const std::string& address) {
+      while (HaveAsked(asks.get())) {
+        const uint32_t phase = PhaseOf(address);
+        for (const UniqueFd& answer : answers) EXPECT_EQ(write(answer.get(), &phase, sizeof phase), sizeof phase);
+      }
+    });
+  }
+
+ private:
+  // False: they have ended.
+  static bool HaveAsked(int asks) {
+    for (int rank = 0; rank < GetParam(); ++rank) {
+      pollfd one{asks, POLLIN, 0};
+      char asked;
+      if (poll(&one, 1, 60000) != 1 || read(asks, &asked, 1) != 1) return false;
+    }
+    return true;
+  }
+};
+
+TEST_P(HaltedReplayTest, WhatDevicesHaveIsNotWithdrawn) { EXPECT_EQ(RunAndMeet("halts"), 0); }
+TEST_P(HaltedReplayTest, NorWhatIsStaged) { EXPECT_EQ(RunAndMeet("halts-staged"), 0); }
+
+INSTANTIATE_TEST_SUITE_P(Ranks, HaltedReplayTest, testing::Values(2, 3));
 
 }  // namespace
 }  // namespace farandole::multiprocess
