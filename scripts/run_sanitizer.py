@@ -15,7 +15,8 @@ import run_tests
 from run_tests import OUT, ROOT, Tally
 
 TESTS = "tests(//...) except attr(tags, manual, //...)"
-TARGETS = {"asan": TESTS, "tsan": f"{TESTS} except rdeps(//..., @system//:grpc)"}
+# Those of tests/nccl need files of NVIDIA's, which only `make test-nccl` fetches.
+TARGETS = {"asan": TESTS, "tsan": f"{TESTS} except rdeps(//... except //tests/nccl/..., @system//:grpc)"}
 SETTINGS = {
     "asan": ["ASAN_OPTIONS=detect_stack_use_after_return=1", "UBSAN_OPTIONS=print_stacktrace=1"],
     "tsan": [f"TSAN_OPTIONS=suppressions={ROOT}/tests/sanitizers/tsan.supp:second_deadlock_stack=1"],
