@@ -2,64 +2,65 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <deque>
-#include <set>
+#include <cstdint>
+#include <functional>
+#include <numeric>
 #include <string>
-#include <utility>
-
-#include "absl/container/flat_hash_map.h"
+#include <vector>
 
 namespace farandole::controller::replay {
 namespace {
 
-using Key = std::pair<uint32_t, std::string>;
+// The tensors of a period in their order, as numbers.
+using Order = std::vector<size_t>;
 
-// Where each tensor comes, in the order of its occurrences; and how many there are.
-struct Places {
-  explicit Places(const Period& period) {
-    for (const PeriodBatch& batch : period.batches) {
-      for (const Request& request : batch.requests) of[{batch.process_set, request.name}].push_back(count++);
-    }
-  }
-  absl::flat_hash_map<Key, std::deque<size_t>> of;
-  size_t count = 0;
-};
-
-// Of a rotation, all tensors before the cut or all behind it are off by half of the tensors or more.
-bool IsLike(const Period& period, Places places) {
-  size_t place = 0;
+Order OrderOf(const Period& period) {
+  Order order;
   for (const PeriodBatch& batch : period.batches) {
     for (const Request& request : batch.requests) {
-      std::deque<size_t>& left = places.of[{batch.process_set, request.name}];
-      if (left.empty()) return false;
-      const size_t off = std::max(place, left.front()) - std::min(place, left.front());
-      if (2 * off >= places.count) return false;
-      left.pop_front();
-      ++place;
+      order.push_back(std::hash<std::string>()(request.name) * (2 * size_t{batch.process_set} + 1));
     }
   }
-  return place == places.count;
+  return order;
+}
+
+// How many tensors are the same in both, if one begins behind the first `passed` of `known`.
+size_t Agreed(const Order& known, size_t passed, const Order& found) {
+  const auto cut = static_cast<std::ptrdiff_t>(passed);
+  const std::plus<> add;
+  const std::equal_to<> same;
+  const size_t before = std::inner_product(known.begin(), known.begin() + cut, found.end() - cut, size_t{0}, add, same);
+  return std::inner_product(known.begin() + cut, known.end(), found.begin(), before, add, same);
 }
 
 }  // namespace
 
 absl::optional<Period> RotatedLike(const Period& known, const Period& found) {
-  const Places places(found);
-  // Those that begin with what `found` begins with; and `known` itself, whose first tensors may have changed places.
-  std::set<size_t> begins = {0};
-  const PeriodBatch& first = found.batches[0];
-  for (size_t i = 0; i < known.batches.size(); ++i) {
-    const PeriodBatch& batch = known.batches[i];
-    const bool has = std::any_of(batch.requests.begin(), batch.requests.end(),
-                                 [&first](const Request& each) { return each.name == first.requests[0].name; });
-    if (has && batch.process_set == first.process_set) begins.insert(i);
+  const Order from = OrderOf(known), to = OrderOf(found);
+  if (from.size() != to.size()) return absl::nullopt;
+  // Where tensors occur several times, `found` may end with the first ones of `known` in several ways.
+  size_t begin = 0, agreed = Agreed(from, 0, to), agreed_inside = 0;
+  size_t passed = 0, first = 0, last = 0;
+  for (size_t batch = 0; batch < known.batches.size(); ++batch) {
+    for (size_t i = 0; i < known.batches[batch].requests.size(); ++i) {
+      if (passed > 0 && first == last) {
+        const size_t here = Agreed(from, passed, to);
+        if (i > 0) {
+          agreed_inside = std::max(agreed_inside, here);
+        } else if (here > agreed) {
+          begin = batch;
+          agreed = here;
+        }
+      }
+      first += from[passed];
+      last += to[to.size() - ++passed];
+    }
   }
-  for (size_t begin : begins) {
-    Period rotated = known;
-    std::rotate(rotated.batches.begin(), rotated.batches.begin() + begin, rotated.batches.end());
-    if (IsLike(rotated, places)) return rotated;
-  }
-  return absl::nullopt;
+  // The order varies a little; there may be a few of both by chance.
+  if (agreed_inside > 2 * agreed) return absl::nullopt;
+  Period rotated = known;
+  std::rotate(rotated.batches.begin(), rotated.batches.begin() + begin, rotated.batches.end());
+  return rotated;
 }
 
 }  // namespace farandole::controller::replay

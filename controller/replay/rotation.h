@@ -6,9 +6,10 @@
 
 namespace farandole::controller::replay {
 
-// The batches of `known` from that one on with which they come in about the order of `found`, which has the same
-// tensors. None if they do not, from whichever on: what `found` has first may be in one batch with what it has last,
-// and who has submitted the one would wait a whole step for the other.
+// The batches of `known` from that one on with which `found`, which has the same tensors, begins: where all that is
+// left of `known` comes first there, in whatever order. `known` itself if there is no such place, as where each
+// repetition has another order. None if it is inside of a batch: who has submitted one of its tensors would wait nearly
+// a whole repetition for the others.
 absl::optional<Period> RotatedLike(const Period& known, const Period& found);
 
 }  // namespace farandole::controller::replay

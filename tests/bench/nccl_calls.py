@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Sequence
 
 import torch
@@ -11,6 +12,7 @@ FLOAT32, AVG = 7, 4
 SHRINK_ABORT = 1
 ID_BYTES = 128
 IN_PROGRESS = 7
+LIMIT_S = 60.0
 UNDEFINED = -(1 << 31)
 
 
@@ -78,8 +80,8 @@ class Communicator:
         self._check(self._library.ncclCommDestroy(self._comm))
 
     def _check(self, result: int) -> None:
-        of_comm = ctypes.c_int(result)
-        while of_comm.value == IN_PROGRESS:
+        of_comm, deadline = ctypes.c_int(result), time.monotonic() + LIMIT_S
+        while result == IN_PROGRESS and time.monotonic() < deadline:
             result = self._library.ncclCommGetAsyncError(self._comm, ctypes.byref(of_comm)) or of_comm.value
         if result != 0:
             raise RuntimeError(f"NCCL: {self._library.ncclGetErrorString(result).decode()}")
