@@ -11,6 +11,9 @@
 namespace farandole::controller::replay {
 namespace {
 
+// Of the places where one may continue the other, so many are compared: a tenant's names may have as many as tensors.
+constexpr int kComparedMax = 64;
+
 // The tensors of a period in their order, as numbers.
 using Order = std::vector<size_t>;
 
@@ -41,9 +44,10 @@ absl::optional<Period> RotatedLike(const Period& known, const Period& found) {
   // Where tensors occur several times, `found` may end with the first ones of `known` in several ways.
   size_t begin = 0, agreed = Agreed(from, 0, to), agreed_inside = 0;
   size_t passed = 0, first = 0, last = 0;
+  int compared = 0;
   for (size_t batch = 0; batch < known.batches.size(); ++batch) {
     for (size_t i = 0; i < known.batches[batch].requests.size(); ++i) {
-      if (passed > 0 && first == last) {
+      if (passed > 0 && first == last && compared++ < kComparedMax) {
         const size_t here = Agreed(from, passed, to);
         if (i > 0) {
           agreed_inside = std::max(agreed_inside, here);
@@ -56,7 +60,7 @@ absl::optional<Period> RotatedLike(const Period& known, const Period& found) {
       last += to[to.size() - ++passed];
     }
   }
-  // The order varies a little; there may be a few of both by chance.
+  // Where the order varies, a few tensors agree by chance, inside of batches, too.
   if (agreed_inside > 2 * agreed) return absl::nullopt;
   Period rotated = known;
   std::rotate(rotated.batches.begin(), rotated.batches.begin() + begin, rotated.batches.end());

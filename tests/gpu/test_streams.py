@@ -86,7 +86,7 @@ def test_the_host_waits_for_nothing(
 
 @pytest.mark.skipif(not parts.ON_GPU, reason="a CPU has no streams")
 def test_what_a_script_does_on_a_stream_of_its_own(tmp_path: Path) -> None:
-    """It is reduced when that stream has computed it, and that stream waits for the results: others do not."""
+    """It is reduced when that stream has computed it, and that stream waits for the results."""
     body = """
         torch.manual_seed(0)
         model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 7)).to(device)

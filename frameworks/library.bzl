@@ -1,11 +1,11 @@
-"""Libraries that a framework calls."""
+"""Libraries that enter the user's process."""
 
 load("//third_party/absl:flags.bzl", "embedded_library")
 
-def plugin_library(framework, dep):
-    """libfarandole_FRAMEWORK.so, which exports nothing but functions of that prefix and needs only the platform."""
+def exported_library(name, dep):
+    """libNAME.so: what it has of ours and of abseil is inside of it, and nothing but our C functions is visible."""
     native.cc_binary(
-        name = "farandole_%s_shared" % framework,
+        name = name + "_shared",
         linkopts = [
             "-Wl,--version-script=$(location //frameworks:farandole.lds)",
             "-Wl,-Bsymbolic",
@@ -21,6 +21,6 @@ def plugin_library(framework, dep):
         ],
     )
     embedded_library(
-        name = "libfarandole_%s.so" % framework,
-        binary = ":farandole_%s_shared" % framework,
+        name = "lib%s.so" % name,
+        binary = ":%s_shared" % name,
     )
