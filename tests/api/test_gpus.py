@@ -38,12 +38,12 @@ def test_check_build_without_the_library_says_so(tmp_path: Path) -> None:
 
 
 def test_what_is_there_is_said(tmp_path: Path) -> None:
-    """The driver and NCCL are fakes."""
+    """The driver and NCCL are fakes: without torch, whose NCCL is in the process if it is built for GPUs."""
     cuda, nccl = (processes.ROOT / "bazel-bin" / "worker" / "cuda" / f"fake_{name}.so" for name in ("cuda", "nccl"))
     body = """
-    import farandole.torch as hvd
     from farandole.launch.cli import check_build
-    print("built", hvd.cuda_built(), hvd.nccl_built())
+    from farandole.process import basics
+    print("built", basics.cuda_built(), basics.nccl_built())
     print(check_build.text())
     """
     job = processes.python(tmp_path, body, FARANDOLE_CUDA_LIB=str(cuda), FARANDOLE_NCCL_LIB=str(nccl))
