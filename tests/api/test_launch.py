@@ -32,11 +32,11 @@ HOROVODRUN = [
         (["-np", "-3", "python"], "argument -np/--num-proc"),
         (["-np", "2"], "no command given"),
         (["-np", "2", "--"], "no command given"),
-        (["python"], "-np/--num-proc"),
+        (["true"], "-np/--num-proc"),
         (["-np", "2", "no-such-command"], "command 'no-such-command' was not found on the PATH"),
         (["-np", "2", "./no/such/file"], "command './no/such/file' is not an executable file"),
         (["-np", "2", "--start-timeout", "0", "python"], "'0' is not a positive number"),
-        (["-np", "2", "--fusion-threshold-mb", "-1", "python"], "'-1' is not a whole number between 0 and 65536"),
+        (["-np", "2", "--fusion-threshold-mb", "-1", "true"], "'-1' is not a whole number between 0 and 65536"),
         (["-np", "2", "--no-such-option", "python"], "--no-such-option"),
     ],
 )
