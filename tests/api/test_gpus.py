@@ -66,6 +66,20 @@ def test_a_tensor_on_a_device_is_of_the_current_stream_there(monkeypatch: pytest
     assert place.current_stream() == 0x4560 and place.stream == 0x1230
 
 
+def test_a_driver_that_cannot_be_used_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "11.8")
+    monkeypatch.setattr(gpus, "cuda_driver", lambda: gpus.Found(False, 0, "no CUDA driver, for a reason"))
+    memory.takes_cuda.cache_clear()
+    try:
+        with pytest.warns(
+            UserWarning, match="to host memory and back, for farandole: no CUDA driver, for a reason"
+        ) as said:
+            assert not memory.takes_cuda() and not memory.takes_cuda()
+        assert len(said) == 1
+    finally:
+        memory.takes_cuda.cache_clear()
+
+
 def test_what_torch_caches_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: asked.append("given up"))

@@ -4,6 +4,7 @@ device."""
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Sequence
 from typing import Any, Callable
 
@@ -82,7 +83,13 @@ class OnCuda(OnDevice):
 def takes_cuda() -> bool:
     """Whether the library works on the memory of CUDA devices, so that tensors there need not be copied to the host.
     Loads NCCL if there is one. Asked for with the first tensor on a GPU: CUDA is initialised by then."""
-    if torch.version.cuda is None or not gpus.cuda_driver().number:
+    if torch.version.cuda is None:
+        return False
+    driver = gpus.cuda_driver()
+    if not driver.number:
+        warnings.warn(
+            f"torch copies tensors on GPUs to host memory and back, for farandole: {driver.text}", stacklevel=2
+        )
         return False
     gpus.nccl()
     gpus.set_reclaim(_give_up_cache)
