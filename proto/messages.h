@@ -23,6 +23,7 @@ struct Elastic {
   uint64_t previous_generation = 0;
   Rank previous_rank;
   uint64_t state_generation = 0;
+  uint32_t home = 0;
 };
 
 struct Variable {

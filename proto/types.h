@@ -164,6 +164,7 @@ struct ProcessSet {
 struct Member {
   Rank rank;
   int32_t host_number = 0;  // the same: they have one agent; from 0 on by first ranks
+  // With `cross_rank` and `cross_size` right only of members that are known.
   int32_t local_rank = 0;
   int32_t local_size = 1;
   int32_t cross_rank = 0;
@@ -173,6 +174,7 @@ struct Member {
   int64_t pid = 0;
   std::string agent_id;
   Incarnation worker_incarnation;
+  uint32_t home = 0;  // see Elastic in proto/farandole/v1/worker.proto
 
   bool known() const { return worker_incarnation != Incarnation(); }
 };

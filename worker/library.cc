@@ -145,6 +145,7 @@ void Library::Drop(const std::shared_ptr<Runtime>& runtime) {
   if (!view.members.empty()) {
     past_.generation = view.generation.number;
     past_.rank = runtime->membership().self().rank;
+    if (past_.home == 0) past_.home = 1 + static_cast<uint32_t>(runtime->membership().self().local_rank);
   }
   runtime_ = nullptr;
   completer_ = nullptr;

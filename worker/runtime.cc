@@ -26,8 +26,8 @@ session::Session::Identity MakeIdentity(const Config& config, Incarnation incarn
   identity.window = kWindow;
   identity.variables = config.job_variables;
   if (config.elastic()) {
-    identity.elastic = {config.min_size, config.max_size, config.start_timeout_ms,
-                        past.generation, past.rank,       past.state_generation};
+    identity.elastic = {config.min_size,       config.max_size, config.start_timeout_ms, past.generation, past.rank,
+                        past.state_generation, past.home};
   }
   return identity;
 }

@@ -55,6 +55,7 @@ class Runtime {
     uint64_t generation = 0;
     Rank rank;
     uint64_t state_generation = 0;  // see proto/farandole/v1/worker.proto
+    uint32_t home = 0;              // the same
   };
 
   Runtime(Config config, const LinkFactory& link, execute::Executor::Factory communicators, Limits limits, Past past);

@@ -205,6 +205,7 @@ std::vector<Member> ToMembers(const std::vector<Candidate>& candidates) {
     m.pid = c.hello.pid;
     m.agent_id = c.agent_id;
     m.worker_incarnation = c.hello.worker_incarnation;
+    m.home = c.hello.elastic.home;
     members.push_back(std::move(m));
   }
   SetPositions(&members);

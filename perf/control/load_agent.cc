@@ -124,7 +124,7 @@ bool LoadAgent::IsKnownView(const std::string& bytes) const {
   const std::string& rest = context_->view_rest;
   if (rest.empty() || !absl::EndsWith(bytes, rest)) return false;
   const Member& first = context_->view.members[workers_[0].rank.value()];
-  ViewHost own{host_, agent_id_, static_cast<uint32_t>(first.host_number), {}, incarnations_};
+  ViewHost own{host_, agent_id_, static_cast<uint32_t>(first.host_number), {}, incarnations_, {}};
   for (size_t i = 0; i < workers_.size(); ++i) own.pids.push_back(PidOf(static_cast<int32_t>(i)));
   const auto brings = [&](absl::string_view hosts) {
     const std::string head = EncodeViewHead(incarnations_, hosts.size() + rest.size());

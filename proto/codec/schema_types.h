@@ -76,6 +76,7 @@ struct Schema<ViewHost> : NoFurtherCheck {
     v.Value(3, "number", m.number);
     v.Repeated(4, "pids", m.pids, kMembersMax);
     v.Repeated(5, "worker_incarnations", m.worker_incarnations, kMembersMax);
+    v.Repeated(6, "homes", m.homes, kMembersMax);
   }
 };
 

@@ -18,6 +18,7 @@ struct Schema<Elastic> : NoFurtherCheck {
     v.Value(4, "previous_generation", m.previous_generation);
     v.Value(5, "previous_rank", m.previous_rank);
     v.Value(6, "state_generation", m.state_generation);
+    v.Value(7, "home", m.home);
   }
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
@@ -62,6 +64,41 @@ void PlaceNumbered(std::vector<Member>* members) {
   }
 }
 
+// A process keeps the local rank that its script has chosen a GPU by, whoever of its host has ended or come since: else
+// a new process would be told one whose GPU another one has. No more is exchanged than positions within the host.
+void SettleAtHome(const std::vector<Member*>& host) {
+  const auto local_rank_at_home = [](const Member& member) { return size_t{member.home} - 1; };
+  std::vector<std::pair<int32_t, int32_t>> cross;  // rank and size by local rank
+  for (const Member* member : host) cross.emplace_back(member->cross_rank, member->cross_size);
+  std::vector<Member*> settled(host.size());
+  std::vector<Member*> others;
+  for (Member* member : host) {
+    const bool at_home = member->home > 0 && local_rank_at_home(*member) < settled.size() &&
+                         settled[local_rank_at_home(*member)] == nullptr;
+    if (at_home) settled[local_rank_at_home(*member)] = member;
+    if (!at_home) others.push_back(member);
+  }
+  auto next = others.begin();
+  for (size_t i = 0; i < settled.size(); ++i) {
+    Member* const member = settled[i] != nullptr ? settled[i] : *next++;
+    member->local_rank = static_cast<int32_t>(i);
+    std::tie(member->cross_rank, member->cross_size) = cross[i];
+  }
+}
+
+void SettleAtHomes(std::vector<Member>* members) {
+  absl::flat_hash_map<int32_t, std::vector<Member*>> hosts;  // those where a member has a home
+  for (const Member& member : *members) {
+    if (member.home > 0) hosts[member.host_number];
+  }
+  if (hosts.empty()) return;
+  for (Member& member : *members) {
+    const auto host = hosts.find(member.host_number);
+    if (host != hosts.end()) host->second.push_back(&member);
+  }
+  for (const auto& [number, host] : hosts) SettleAtHome(host);
+}
+
 const char* Unroll(const std::vector<HostRun>& runs, std::vector<Member>* members) {
   size_t hosts = 0;
   for (const HostRun& run : runs) {
@@ -94,10 +131,14 @@ HostedView ByHost(const View& view) {
     if (!member.known()) continue;
     const size_t at = indices.emplace(member.host_number, hosted.hosts.size()).first->second;
     if (at == hosted.hosts.size()) {
-      hosted.hosts.push_back({member.host, member.agent_id, static_cast<uint32_t>(member.host_number), {}, {}});
+      hosted.hosts.push_back({member.host, member.agent_id, static_cast<uint32_t>(member.host_number), {}, {}, {}});
     }
     hosted.hosts[at].pids.push_back(member.pid);
     hosted.hosts[at].worker_incarnations.push_back(member.worker_incarnation);
+    hosted.hosts[at].homes.push_back(member.home);
+  }
+  for (ViewHost& host : hosted.hosts) {
+    if (std::all_of(host.homes.begin(), host.homes.end(), [](uint32_t home) { return home == 0; })) host.homes.clear();
   }
   return hosted;
 }
@@ -111,6 +152,7 @@ const char* ByRank(const HostedView& hosted, View* view) {
   absl::flat_hash_map<int32_t, const ViewHost*> told;
   for (const ViewHost& host : hosted.hosts) {
     if (host.pids.size() != host.worker_incarnations.size() ||
+        (!host.homes.empty() && host.homes.size() != host.pids.size()) ||
         !told.emplace(static_cast<int32_t>(host.number), &host).second) {
       return "a host twice, or lists of different lengths";
     }
@@ -126,7 +168,9 @@ const char* ByRank(const HostedView& hosted, View* view) {
     member.agent_id = host.agent_id;
     member.pid = host.pids[member.local_rank];
     member.worker_incarnation = host.worker_incarnations[member.local_rank];
+    if (!host.homes.empty()) member.home = host.homes[member.local_rank];
   }
+  SettleAtHomes(&view->members);
   return found == told.size() ? nullptr : "a host without ranks";
 }
 
@@ -136,6 +180,7 @@ void SetPositions(std::vector<Member>* members) {
     member.host_number = numbers.emplace(member.agent_id, static_cast<int32_t>(numbers.size())).first->second;
   }
   PlaceNumbered(members);
+  SettleAtHomes(members);
 }
 
 }  // namespace farandole

@@ -16,6 +16,7 @@ struct ViewHost {
   uint32_t number = 0;
   std::vector<int64_t> pids;
   std::vector<Incarnation> worker_incarnations;
+  std::vector<uint32_t> homes;  // empty: all are 0
 };
 
 // Hosts first, first + 1, ...: each has the next ranks.
@@ -43,8 +44,8 @@ HostedView ByHost(const View& view);
 // Null, or what is wrong with it.
 const char* ByRank(const HostedView& hosted, View* view);
 
-// From the agents of `members`, in their order: host numbers, local positions among the members of a host, cross
-// positions among those with the same local rank.
+// From the agents and homes of `members`, in their order: host numbers, local positions among the members of a host,
+// cross positions among those with the same local rank.
 void SetPositions(std::vector<Member>* members);
 
 }  // namespace farandole

@@ -65,6 +65,55 @@ TEST(HostedViewTest, AViewPassesUnchanged) {
   }
 }
 
+View WithHomes(const std::vector<std::pair<const char*, uint32_t>>& members) {
+  View view;
+  view.generation = {3, 4};
+  for (const auto& [agent, home] : members) {
+    view.members.push_back(MemberOf(static_cast<int>(view.members.size()), agent));
+    view.members.back().home = home;
+  }
+  SetPositions(&view.members);
+  return view;
+}
+
+std::vector<int32_t> LocalRanks(const View& view) {
+  std::vector<int32_t> ranks;
+  for (const Member& member : view.members) ranks.push_back(member.local_rank);
+  return ranks;
+}
+
+// The first of four has ended: its GPU is free, and no other.
+TEST(HostedViewTest, ANewProcessGetsTheLocalRankThatNobodyHadFirst) {
+  EXPECT_THAT(LocalRanks(WithHomes({{"a", 2}, {"a", 3}, {"a", 4}, {"a", 0}})), ElementsAre(1, 2, 3, 0));
+  // Until it is there, one of the others has to have local rank 0.
+  EXPECT_THAT(LocalRanks(WithHomes({{"a", 2}, {"a", 3}, {"a", 4}})), ElementsAre(1, 2, 0));
+  EXPECT_THAT(LocalRanks(WithHomes({{"b", 2}, {"b", 0}, {"a", 0}, {"a", 1}})), ElementsAre(1, 0, 1, 0));
+}
+
+TEST(HostedViewTest, OfTwoWithOneHomeTheFirstHasIt) {
+  EXPECT_THAT(LocalRanks(WithHomes({{"a", 2}, {"a", 2}, {"a", 0}})), ElementsAre(1, 0, 2));
+  EXPECT_THAT(LocalRanks(WithHomes({{"a", 0}, {"a", ~uint32_t{0}}})), ElementsAre(0, 1));
+}
+
+TEST(HostedViewTest, HomesTravelWhereThereAreAny) {
+  const View view = WithHomes({{"a", 0}, {"a", 0}, {"b", 2}, {"b", 0}, {"b", 1}});
+  const HostedView hosted = ByHost(view);
+  EXPECT_THAT(hosted.hosts[0].homes, ElementsAre());
+  EXPECT_THAT(hosted.hosts[1].homes, ElementsAre(2, 0, 1));
+  View back;
+  ASSERT_EQ(ByRank(hosted, &back), nullptr);
+  EXPECT_THAT(LocalRanks(back), ElementsAre(0, 1, 1, 2, 0));
+  for (int r = 0; r < 5; ++r) {
+    EXPECT_EQ(Describe(back.members[r]), Describe(view.members[r]));
+    EXPECT_EQ(back.members[r].cross_rank, view.members[r].cross_rank);
+    EXPECT_EQ(back.members[r].cross_size, view.members[r].cross_size);
+    EXPECT_EQ(back.members[r].home, view.members[r].home);
+  }
+  // One local rank of two hosts: cross positions 0 and 1; the third of b stands alone.
+  EXPECT_EQ(back.members[2].cross_rank, 1);
+  EXPECT_EQ(back.members[3].cross_size, 1);
+}
+
 // How launchers place ranks: host by host, or one by one over all hosts.
 TEST(HostedViewTest, RegularPlacesTakeFewRuns) {
   for (const bool block : {true, false}) {
@@ -97,6 +146,7 @@ TEST(HostedViewTest, WhatIsNoViewIsRefused) {
   EXPECT_TRUE(refused([](HostedView* v) { v->hosts[1].number = 2; }));
   EXPECT_TRUE(refused([](HostedView* v) { v->hosts[1].pids.pop_back(); }));
   EXPECT_TRUE(refused([](HostedView* v) { v->hosts[1].worker_incarnations.push_back(Incarnation(9)); }));
+  EXPECT_TRUE(refused([](HostedView* v) { v->hosts[1].homes = {1}; }));
   EXPECT_TRUE(refused(
       [](HostedView* v) { v->hosts[1].pids.push_back(9), v->hosts[1].worker_incarnations.push_back(Incarnation(9)); }));
   EXPECT_TRUE(refused([](HostedView* v) { v->runs[0].hosts = 0; }));

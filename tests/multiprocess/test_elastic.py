@@ -29,6 +29,25 @@ def test_a_killed_worker_and_its_replacement(tmp_path: Path) -> None:
     assert "the slot is not used again" in elastic.job.stderr
 
 
+def test_no_process_is_told_the_gpu_of_another(tmp_path: Path) -> None:
+    """Scripts choose one once, by the local rank that they have then."""
+    ask = """
+        users = hvd.allreduce(tensor([float(gpu == i) for i in range(4)]), name="users", op=hvd.Sum)
+        assert all(users[i] <= 1 for i in range(4)), [users[i] for i in range(4)]
+        assert hvd.local_rank() == gpu or gpu >= hvd.local_size(), (gpu, hvd.local_rank())
+    """
+    options = ("--min-np", "2", "--max-np", "4", "-H", "localhost:6")
+    with training(tmp_path, 4, *options, setup="gpu = hvd.local_rank()", extra=ask.strip()) as elastic:
+        for killed in (0, 2):
+            members = elastic.await_turns(4)
+            elastic.await_steps(4)
+            os.kill(members[killed].pid, signal.SIGKILL)
+            elastic.await_turns(3)
+        elastic.await_turns(4)
+        elastic.await_steps(4)
+        elastic.enough(4)
+
+
 def test_below_the_least_the_job_ends(tmp_path: Path) -> None:
     with training(tmp_path, 3, "--min-np", "2") as elastic:
         first = elastic.await_turns(3)

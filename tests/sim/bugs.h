@@ -62,6 +62,8 @@ struct Bugs {
   bool run_left_out = false;
   bool finished_left_out = false;
   bool previous_left_out = false;
+  // Nor which local rank it had first.
+  bool home_left_out = false;
   // It takes who has left for somebody who does not come back.
   bool lives_left_out = false;
   // It takes all pods for those of the first run.
@@ -114,6 +116,7 @@ inline constexpr NamedBug kBugs[] = {
     {"run_left_out", &Bugs::run_left_out, true},
     {"finished_left_out", &Bugs::finished_left_out, true},
     {"previous_left_out", &Bugs::previous_left_out, true},
+    {"home_left_out", &Bugs::home_left_out, true},
     {"lives_left_out", &Bugs::lives_left_out, true},
     {"runs_confused", &Bugs::runs_confused, true},
     {"survivors_not_awaited", &Bugs::survivors_not_awaited, true},

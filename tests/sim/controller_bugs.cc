@@ -74,6 +74,7 @@ void ControllerBugs::ChangeElastic(AgentUp* message) const {
   if (bugs_->min_size_ignored) hello->elastic.min_size = 1;
   if (bugs_->max_size_ignored) hello->elastic.max_size = 0;
   if (bugs_->survivors_not_awaited) hello->elastic.settle_ms = 0;
+  if (bugs_->home_left_out) hello->elastic.home = 0;
   if (bugs_->previous_left_out) hello->elastic.previous_generation = hello->elastic.state_generation = 0;
 }
 

@@ -24,6 +24,7 @@ void ElasticChecker::Begins(int64_t pid, Incarnation worker, const Elastic& elas
   TrainingProcess& process = processes_[pid];
   process.worker = worker;
   process.previous = elastic.previous_generation;
+  process.home = elastic.home;
   process.begun = verdict_->simulation().now();
   process.waits = true;
   process.commits = 0;
@@ -111,6 +112,7 @@ void ElasticChecker::Opened(const View& view) {
       absl::StrCat("generation ", view.generation.number, " of controller ", view.generation.controller_incarnation);
   std::set<int64_t> pids;
   CheckMembers(view, name, &pids);
+  CheckHomes(view, name);
   last_opened_ = view.generation.number;
   int saved = 0;
   for (int64_t pid : pids) {
@@ -149,6 +151,19 @@ void ElasticChecker::CheckMembers(const View& view, const std::string& name, std
   if (newcomers == size) coverage_->Hit("elastic generation of newcomers");
   if (newcomers == 0) coverage_->Hit("elastic generation of survivors");
   if (newcomers > 0 && newcomers < size) coverage_->Hit("elastic generation of both");
+}
+
+// Two that missed generations of each other may have had the same one: then the first of them has it.
+void ElasticChecker::CheckHomes(const View& view, const std::string& name) {
+  std::set<std::pair<int32_t, uint32_t>> settled;
+  for (const Member& member : view.members) {
+    const TrainingProcess& process = processes_[pids_[member.worker_incarnation]];
+    if (process.home == 0 || process.home > static_cast<uint32_t>(member.local_size)) continue;
+    if (!settled.emplace(member.host_number, process.home).second) continue;
+    if (member.local_rank + 1 == static_cast<int32_t>(process.home)) continue;
+    verdict_->Fail(absl::StrCat(name, " gives local rank ", member.local_rank, " to ", Describe(member),
+                                ", whose first one was ", process.home - 1));
+  }
 }
 
 void ElasticChecker::CheckOthers(const std::set<int64_t>& members, const std::string& name, int saved) {

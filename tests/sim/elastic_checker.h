@@ -20,7 +20,8 @@ namespace farandole::sim {
 // Looks at an elastic job from outside and holds it against docs/decisions/014 and 027: a generation is neither too
 // small nor too large, and of one run; its members do the same steps; what all members of a generation have committed
 // is lost only with the last of them; runs come one after the other, and nobody new enters one that is finished; who
-// waits while there is room is let in, and who is to leave is let go, at one of the next commits.
+// waits while there is room is let in, and who is to leave is let go, at one of the next commits; nobody is told a
+// local rank that was somebody else's first one.
 class ElasticChecker {
  public:
   ElasticChecker(Verdict* verdict, Coverage* coverage, const Elastic& sizes)
@@ -62,6 +63,7 @@ class ElasticChecker {
     std::string run;
     Incarnation worker;
     uint64_t previous = 0;    // generation, as it says
+    uint32_t home = 0;        // the same
     GenerationId generation;  // that it is in, or was in last
     TimePoint begun;          // its init()
     TimePoint joined;
@@ -88,6 +90,7 @@ class ElasticChecker {
   void CheckServed(const TrainingProcess& committer);
   bool OthersStay(const TrainingProcess& process) const;
   void CheckMembers(const View& view, const std::string& name, std::set<int64_t>* pids);
+  void CheckHomes(const View& view, const std::string& name);
   void CheckOthers(const std::set<int64_t>& members, const std::string& name, int saved);
   void CheckPassedOver(int64_t pid, const TrainingProcess& process);
 

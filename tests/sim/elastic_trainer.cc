@@ -167,6 +167,7 @@ void ElasticTrainer::Ended() {
     if (stage_ != Stage::kLeave) GoBack();
     previous_.previous_generation = life_->generation().number;
     previous_.previous_rank = rank();
+    if (previous_.home == 0) previous_.home = 1 + static_cast<uint32_t>(life_->session().self().local_rank);
   }
   process_->AfterUs(world_->random().Skewed(10, 50000), [life = life_] { life->Stop(); });
 }

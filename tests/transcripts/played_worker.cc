@@ -166,7 +166,7 @@ absl::StatusOr<WorkerUp> PlayedWorker::SayHello(const Words& words) {
                !Takes(words, &i, "session", &hello.session) && !Takes(words, &i, "pid", &pid_) &&
                !Takes(words, &i, "min", &elastic_.min_size) && !Takes(words, &i, "max", &elastic_.max_size) &&
                !Takes(words, &i, "settle", &elastic_.settle_ms) && !TakesPast(words, &i, &elastic_) &&
-               !Takes(words, &i, "state", &elastic_.state_generation) &&
+               !Takes(words, &i, "home", &elastic_.home) && !Takes(words, &i, "state", &elastic_.state_generation) &&
                !Takes(words, &i, "gen", &hello.generation.number) && !Takes(words, &i, "phase", &hello.phase) &&
                !Takes(words, &i, "next", &hello.next) && !TakesList(words, &i, "begun", &hello.begun) &&
                !TakesList(words, &i, "retained", &hello.retained) &&
