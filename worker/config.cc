@@ -95,12 +95,15 @@ void ReadElastic(Reader* reader, Config* config) {
   if (elastic == 0) return;
   int64_t min_size = 1;
   int64_t max_size = 0;
+  int64_t slot = -1;
   reader->Integer({"FARANDOLE_MIN_SIZE"}, 1, kRanksMax, &min_size);
   reader->Integer({"FARANDOLE_MAX_SIZE"}, 0, kRanksMax, &max_size);
   if (max_size != 0 && max_size < min_size)
     reader->Refuse(absl::StrCat("0 or at least FARANDOLE_MIN_SIZE, ", min_size));
+  reader->Integer({"FARANDOLE_SLOT"}, 0, kRanksMax, &slot);
   config->min_size = static_cast<int32_t>(min_size);
   config->max_size = static_cast<int32_t>(max_size);
+  config->slot = static_cast<int32_t>(slot);
 }
 
 void ReadChannels(Reader* reader, Config* config) {
@@ -260,7 +263,7 @@ std::string ToString(const Config& config) {
   return absl::StrCat(
       "agent_socket=", config.lone() ? "(lone process)" : config.agent_socket, " job=", config.job,
       " rank=", config.rank.value(), " size=", config.size, " min_size=", config.min_size,
-      " max_size=", config.max_size, " elastic_timeout_ms=", config.elastic_timeout_ms,
+      " max_size=", config.max_size, " slot=", config.slot, " elastic_timeout_ms=", config.elastic_timeout_ms,
       " start_timeout_ms=", config.start_timeout_ms, " op_timeout_ms=", config.op_timeout_ms,
       " controller_timeout_ms=", config.controller_timeout_ms,
       " job_variables=", absl::StrJoin(config.job_variables, ",", Assignment), " communicator=", config.communicator,

@@ -38,6 +38,8 @@ struct Config {
   // Of an elastic job: the fewest and the most processes (0 = no bound) that it goes on with. 0, 0: it is not elastic.
   int32_t min_size = 0;
   int32_t max_size = 0;
+  // What its launcher calls the place of this process on the host; -1: nothing.
+  int32_t slot = -1;
   // In its place then how long init() waits to become a member.
   uint32_t elastic_timeout_ms = 600000;
   // Bound on one collective.

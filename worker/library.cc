@@ -79,7 +79,11 @@ completion::Result Library::InitPoll(int timeout_ms) {
   completion::Result result = runtime->WaitReady(timeout_ms);
   if (result.ok()) {
     absl::MutexLock lock(&mutex_);
-    if (runtime_ == runtime && state_ == State::kStarting) state_ = State::kRunning;
+    if (runtime_ != runtime || state_ != State::kStarting) return result;
+    state_ = State::kRunning;
+    // The script sees it now, and chooses a GPU.
+    const int32_t local_rank = runtime->membership().self().local_rank;
+    if (runtime->elastic() && past_.home == 0) past_.home = static_cast<uint32_t>(1 + local_rank);
   } else if (result.failed()) {
     Drop(runtime);
   }
@@ -145,7 +149,6 @@ void Library::Drop(const std::shared_ptr<Runtime>& runtime) {
   if (!view.members.empty()) {
     past_.generation = view.generation.number;
     past_.rank = runtime->membership().self().rank;
-    if (past_.home == 0) past_.home = 1 + static_cast<uint32_t>(runtime->membership().self().local_rank);
   }
   runtime_ = nullptr;
   completer_ = nullptr;

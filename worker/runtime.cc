@@ -26,8 +26,14 @@ session::Session::Identity MakeIdentity(const Config& config, Incarnation incarn
   identity.window = kWindow;
   identity.variables = config.job_variables;
   if (config.elastic()) {
-    identity.elastic = {config.min_size,       config.max_size, config.start_timeout_ms, past.generation, past.rank,
-                        past.state_generation, past.home};
+    const uint32_t home = past.home != 0 ? past.home : static_cast<uint32_t>(1 + config.slot);
+    identity.elastic = {config.min_size,
+                        config.max_size,
+                        config.start_timeout_ms,
+                        past.generation,
+                        past.rank,
+                        past.state_generation,
+                        home};
   }
   return identity;
 }

@@ -55,7 +55,7 @@ class Runtime {
     uint64_t generation = 0;
     Rank rank;
     uint64_t state_generation = 0;  // see proto/farandole/v1/worker.proto
-    uint32_t home = 0;              // the same
+    uint32_t home = 0;              // the same; 0: as the slot says
   };
 
   Runtime(Config config, const LinkFactory& link, execute::Executor::Factory communicators, Limits limits, Past past);
@@ -73,6 +73,7 @@ class Runtime {
   absl::Status Start();
   // OK: this process is a member of the job. PENDING, or why it did not become one.
   completion::Result WaitReady(int timeout_ms);
+  bool elastic() const { return config_.elastic(); }
   // For after WaitReady() was OK.
   Membership& membership() { return membership_; }
 

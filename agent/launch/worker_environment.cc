@@ -29,12 +29,13 @@ void AddRank(const AgentOptions& options, int local_rank, Variables* variables) 
   }
 }
 
-// As the launcher says it: python/farandole/launch/job/elastic.py.
-void AddElastic(const AgentOptions& options, Variables* variables) {
+// As the launcher says it: python/farandole/launch/job/elastic.py and workers/slots.py.
+void AddElastic(const AgentOptions& options, int slot, Variables* variables) {
   (*variables)["FARANDOLE_ELASTIC"] = (*variables)["HOROVOD_ELASTIC"] = "1";
   (*variables)["FARANDOLE_SIZE"] = absl::StrCat(options.size);
   (*variables)["FARANDOLE_MIN_SIZE"] = absl::StrCat(options.min_size);
   (*variables)["FARANDOLE_MAX_SIZE"] = absl::StrCat(options.max_size);
+  (*variables)["FARANDOLE_SLOT"] = absl::StrCat(slot);
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ std::vector<std::string> WorkerEnvironment(const AgentOptions& options, int loca
     if (equals != std::string::npos) variables[entry.substr(0, equals)] = entry.substr(equals + 1);
   }
   if (options.min_size > 0) {
-    AddElastic(options, &variables);
+    AddElastic(options, local_rank, &variables);
   } else {
     AddRank(options, local_rank, &variables);
   }

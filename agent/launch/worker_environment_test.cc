@@ -19,7 +19,7 @@ TEST(WorkerEnvironment, AWorkerOfAnElasticJobHasNoRankBeforeItsJobHasMet) {
     return std::find(variables.begin(), variables.end(), entry) != variables.end();
   };
   for (const char* entry : {"FARANDOLE_ELASTIC=1", "HOROVOD_ELASTIC=1", "FARANDOLE_SIZE=4", "FARANDOLE_MIN_SIZE=2",
-                            "FARANDOLE_MAX_SIZE=0", "FARANDOLE_RANK_OF_MINE=1"}) {
+                            "FARANDOLE_MAX_SIZE=0", "FARANDOLE_SLOT=1", "FARANDOLE_RANK_OF_MINE=1"}) {
     EXPECT_TRUE(has(entry)) << entry;
   }
   for (const std::string& entry : variables) EXPECT_NE(entry.substr(0, 15), "FARANDOLE_RANK=") << entry;

@@ -175,12 +175,15 @@ std::vector<Incarnation> ElasticRules::Choose(const Membership& waiting, TimePoi
   if (!complete && !settled) return {};
   std::vector<const Candidate*> members = InOrder(waiting);
   if (sizes.max_size > 0 && count > sizes.max_size) members.resize(sizes.max_size);
-  // Hosts as their first members stand.
+  // Hosts as their first members stand. At the beginning ranks follow local ranks.
   std::map<std::string, size_t> hosts;
   for (const Candidate* c : members) hosts.emplace(c->agent_id, hosts.size());
-  std::stable_sort(members.begin(), members.end(), [&hosts](const Candidate* a, const Candidate* b) {
-    return hosts.at(a->agent_id) < hosts.at(b->agent_id);
-  });
+  const bool anew = !GoesOn(waiting);
+  const auto key = [&](const Candidate* c) {
+    return std::make_pair(hosts.at(c->agent_id), anew ? c->hello.elastic.home : 0);
+  };
+  std::stable_sort(members.begin(), members.end(),
+                   [&key](const Candidate* a, const Candidate* b) { return key(a) < key(b); });
   std::vector<Incarnation> chosen;
   for (const Candidate* c : members) chosen.push_back(c->hello.worker_incarnation);
   return chosen;

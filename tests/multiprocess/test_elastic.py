@@ -48,6 +48,20 @@ def test_no_process_is_told_the_gpu_of_another(tmp_path: Path) -> None:
         elastic.enough(4)
 
 
+def test_fewer_slots_free_the_gpus_behind_them(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost:4\n")
+    options = ("--min-np", "1", "--host-discovery-script", f"cat {hosts}")
+    ask = "assert gpu < hvd.local_size(), (gpu, hvd.local_size())"
+    with training(tmp_path, 4, *options, setup="gpu = hvd.local_rank()", extra=ask) as elastic:
+        elastic.await_turns(4)
+        elastic.await_steps(4)
+        hosts.write_text("localhost:2\n")
+        elastic.await_turns(2)
+        elastic.await_steps(2)
+        elastic.enough(2)
+
+
 def test_below_the_least_the_job_ends(tmp_path: Path) -> None:
     with training(tmp_path, 3, "--min-np", "2") as elastic:
         first = elastic.await_turns(3)

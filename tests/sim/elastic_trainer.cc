@@ -25,6 +25,8 @@ Request RequestOf(std::string name, OpKind op, int64_t elements) {
 ElasticTrainer::ElasticTrainer(World* world, int host, const Work& work)
     : TrainingProcess(world, host), work_(work), previous_(world->setting.elastic) {
   state_.run = saved_.run = work.run;
+  // Slots, or what a launcher calls so: some have the same number, or none.
+  previous_.home = static_cast<uint32_t>(process_->pid % 5);
   world->elastic.Born(process_->pid, absl::StrCat("h", host), work.run);
 }
 
@@ -165,9 +167,11 @@ void ElasticTrainer::Ended() {
   if (life_->joined()) {
     // The function would learn of it at its next call.
     if (stage_ != Stage::kLeave) GoBack();
+    if (previous_.previous_generation == 0) {
+      previous_.home = 1 + static_cast<uint32_t>(life_->session().self().local_rank);
+    }
     previous_.previous_generation = life_->generation().number;
     previous_.previous_rank = rank();
-    if (previous_.home == 0) previous_.home = 1 + static_cast<uint32_t>(life_->session().self().local_rank);
   }
   process_->AfterUs(world_->random().Skewed(10, 50000), [life = life_] { life->Stop(); });
 }

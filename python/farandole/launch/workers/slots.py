@@ -82,6 +82,7 @@ class SlotWorkers(Workers):
             "FARANDOLE_AGENT_SOCKET": agent.socket_name,
             "FARANDOLE_JOB": spec.job,
             "FARANDOLE_DATA_ADDRESS": spec.data_address,
+            "FARANDOLE_SLOT": str(slot),
             "HOROVOD_HOSTNAME": self._job.host,
         }
         environment.setdefault("PYTHONUNBUFFERED", "1")
