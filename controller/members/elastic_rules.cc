@@ -23,6 +23,8 @@ std::string Seconds(TimePoint now, TimePoint since) {
   return absl::StrCat(tenths / 10, ".", tenths % 10, " s");
 }
 
+bool HasBeenMember(const Candidate* c) { return c->hello.elastic.previous_generation != 0; }
+
 // The first few.
 std::string Names(const std::vector<std::string>& names) {
   const size_t shown = std::min(names.size(), kNamedMax);
@@ -109,12 +111,11 @@ std::string ElasticRules::Unlike(const Hello& hello) const {
                       ElasticText(size_, sizes_), "; compare how they were started");
 }
 
-// Otherwise it begins, for all that is known here.
+// Otherwise it begins, for all that is known here: a controller that is new may not know of members that survive.
 bool ElasticRules::GoesOn(const Membership& waiting) const {
   const auto& candidates = waiting.candidates();
-  return begun_ && (!may_return_.empty() || std::any_of(candidates.begin(), candidates.end(), [](const Candidate& c) {
-           return c.hello.elastic.previous_generation != 0;
-         }));
+  return begun_ && (!may_return_.empty() ||
+                    std::any_of(candidates.begin(), candidates.end(), [](auto& c) { return HasBeenMember(&c); }));
 }
 
 bool ElasticRules::AllBack(const Membership& waiting) const {
@@ -175,10 +176,11 @@ std::vector<Incarnation> ElasticRules::Choose(const Membership& waiting, TimePoi
   if (!complete && !settled) return {};
   std::vector<const Candidate*> members = InOrder(waiting);
   if (sizes.max_size > 0 && count > sizes.max_size) members.resize(sizes.max_size);
-  // Hosts as their first members stand. At the beginning ranks follow local ranks.
+  // Hosts as their first members stand. Where nobody has the state yet, ranks of a host stand in the order of its
+  // slots.
   std::map<std::string, size_t> hosts;
   for (const Candidate* c : members) hosts.emplace(c->agent_id, hosts.size());
-  const bool anew = !GoesOn(waiting);
+  const bool anew = std::none_of(members.begin(), members.end(), &HasBeenMember);
   const auto key = [&](const Candidate* c) {
     return std::make_pair(hosts.at(c->agent_id), anew ? c->hello.elastic.home : 0);
   };

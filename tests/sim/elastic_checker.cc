@@ -158,7 +158,9 @@ void ElasticChecker::CheckHomes(const View& view, const std::string& name) {
   std::set<std::pair<int32_t, uint32_t>> settled;
   for (const Member& member : view.members) {
     const TrainingProcess& process = processes_[pids_[member.worker_incarnation]];
-    if (process.home == 0 || process.home > static_cast<uint32_t>(member.local_size)) continue;
+    // Of a newcomer it is a wish.
+    if (process.previous == 0 || process.home == 0) continue;
+    if (process.home > static_cast<uint32_t>(member.local_size)) continue;
     if (!settled.emplace(member.host_number, process.home).second) continue;
     if (member.local_rank + 1 == static_cast<int32_t>(process.home)) continue;
     verdict_->Fail(absl::StrCat(name, " gives local rank ", member.local_rank, " to ", Describe(member),

@@ -50,7 +50,8 @@ def local_rank() -> int:
     """Number of this process among those of its host, from 0: usually the number of its GPU.
 
     In an elastic job it may change. A process has the one of its first `init()` again as soon as its host has so many
-    processes, and no new one begins with it, so that a GPU that was chosen by the first one stays its own.
+    processes, and no new one begins with it, so that a GPU that was chosen by the first one stays its own
+    (docs/gpus.md, "Elastic jobs", which has the one exception).
 
     Raises:
         NotInitializedError: (a ValueError) before `init()`, or after `shutdown()`.
