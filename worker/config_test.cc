@@ -190,17 +190,16 @@ TEST(ConfigTest, SizeWithoutAgentSaysHowToStart) {
 }
 
 TEST(ConfigTest, ToStringShowsEveryField) {
-  EXPECT_EQ(
-      ToString(Config()),
-      "agent_socket=(lone process) job=lone rank=0 size=1 min_size=0 max_size=0 slot=-1 elastic_timeout_ms=600000 "
-      "start_timeout_ms=30000 op_timeout_ms=86400000 controller_timeout_ms=300000 "
-      "job_variables= communicator=auto transport=auto data_address= ibverbs_library=libibverbs.so.1 "
-      "verbs_devices= verbs_gid_index=-1 verbs_pkey_index=0 verbs_service_level=0 verbs_traffic_class=0 "
-      "verbs_timeout=19 verbs_mtu=0 verbs_queue_pairs=1 verbs_on_demand_paging=0 schedule_table= "
-      "tcp_connections=1 data_encryption=0 shared_tensors=1 "
-      "cuda_library=libcuda.so.1 nccl_library= log_level=2 "
-      "timeline= "
-      "timeline_mark_cycles=0");
+  EXPECT_EQ(ToString(Config()),
+            "agent_socket=(lone process) job=lone rank=0 size=1 min_size=0 max_size=0 slot=-1 "
+            "elastic_timeout_ms=600000 start_timeout_ms=30000 op_timeout_ms=86400000 controller_timeout_ms=300000 "
+            "job_variables= communicator=auto transport=auto data_address= ibverbs_library=libibverbs.so.1 "
+            "verbs_devices= verbs_gid_index=-1 verbs_pkey_index=0 verbs_service_level=0 verbs_traffic_class=0 "
+            "verbs_timeout=19 verbs_mtu=0 verbs_queue_pairs=1 verbs_on_demand_paging=0 schedule_table= "
+            "tcp_connections=1 data_encryption=0 shared_tensors=1 "
+            "cuda_library=libcuda.so.1 nccl_library= log_level=2 "
+            "timeline= "
+            "timeline_mark_cycles=0");
 }
 
 }  // namespace

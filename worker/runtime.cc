@@ -26,6 +26,7 @@ session::Session::Identity MakeIdentity(const Config& config, Incarnation incarn
   identity.window = kWindow;
   identity.variables = config.job_variables;
   if (config.elastic()) {
+    // Until it has had a local rank: the one that it wishes to have.
     const uint32_t home = past.home != 0 ? past.home : static_cast<uint32_t>(1 + config.slot);
     identity.elastic = {config.min_size,
                         config.max_size,

@@ -137,6 +137,7 @@ TEST_F(RuntimeTest, SaysWhatAnElasticJobIsAndWhoItWas) {
   EXPECT_EQ(hello.elastic.previous_generation, 6u);
   EXPECT_EQ(hello.elastic.previous_rank, Rank(5));
   EXPECT_EQ(hello.elastic.state_generation, 4u);
+  EXPECT_EQ(hello.elastic.home, 3u);
 }
 
 TEST_F(RuntimeTest, WaitReadyIsPendingMeanwhile) {

@@ -95,7 +95,7 @@ class RuntimeTest : public testing::Test {
           return link;
         },
         [this](const collective::Group& group, collective::Bootstrap* bootstrap) { return Build(group, bootstrap); },
-        limits, Runtime::Past{6, Rank(5), 4});
+        limits, Runtime::Past{6, Rank(5), 4, 3});
     ASSERT_TRUE(runtime_->Start().ok());
   }
 

@@ -120,7 +120,7 @@ void Joining::RunGoesOn(const std::string& run, Actions* actions) {
 
 bool Joining::AnySurvives(const members::Membership& place) {
   return std::any_of(place.candidates().begin(), place.candidates().end(),
-                     [](const members::Candidate& c) { return c.hello.elastic.previous_generation > 0; });
+                     [](const members::Candidate& c) { return c.has_been_member(); });
 }
 
 const members::Candidate* Joining::Find(Incarnation worker) const {

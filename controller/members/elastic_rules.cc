@@ -23,8 +23,6 @@ std::string Seconds(TimePoint now, TimePoint since) {
   return absl::StrCat(tenths / 10, ".", tenths % 10, " s");
 }
 
-bool HasBeenMember(const Candidate* c) { return c->hello.elastic.previous_generation != 0; }
-
 // The first few.
 std::string Names(const std::vector<std::string>& names) {
   const size_t shown = std::min(names.size(), kNamedMax);
@@ -114,8 +112,8 @@ std::string ElasticRules::Unlike(const Hello& hello) const {
 // Otherwise it begins, for all that is known here: a controller that is new may not know of members that survive.
 bool ElasticRules::GoesOn(const Membership& waiting) const {
   const auto& candidates = waiting.candidates();
-  return begun_ && (!may_return_.empty() ||
-                    std::any_of(candidates.begin(), candidates.end(), [](auto& c) { return HasBeenMember(&c); }));
+  return begun_ && (!may_return_.empty() || std::any_of(candidates.begin(), candidates.end(),
+                                                        [](const Candidate& c) { return c.has_been_member(); }));
 }
 
 bool ElasticRules::AllBack(const Membership& waiting) const {
@@ -180,7 +178,8 @@ std::vector<Incarnation> ElasticRules::Choose(const Membership& waiting, TimePoi
   // slots.
   std::map<std::string, size_t> hosts;
   for (const Candidate* c : members) hosts.emplace(c->agent_id, hosts.size());
-  const bool anew = std::none_of(members.begin(), members.end(), &HasBeenMember);
+  const bool anew =
+      std::none_of(members.begin(), members.end(), [](const Candidate* c) { return c->has_been_member(); });
   const auto key = [&](const Candidate* c) {
     return std::make_pair(hosts.at(c->agent_id), anew ? c->hello.elastic.home : 0);
   };

@@ -201,7 +201,7 @@ std::vector<Member> ToMembers(const std::vector<Candidate>& candidates) {
   // A newcomer's home is a wish, which gives way to the home of one that has been a member, whatever their ranks.
   absl::flat_hash_set<std::pair<absl::string_view, uint32_t>> homes;
   for (const Candidate& c : candidates) {
-    if (c.hello.elastic.previous_generation != 0) homes.emplace(c.agent_id, c.hello.elastic.home);
+    if (c.has_been_member()) homes.emplace(c.agent_id, c.hello.elastic.home);
   }
   std::vector<Member> members;
   members.reserve(candidates.size());
@@ -212,8 +212,8 @@ std::vector<Member> ToMembers(const std::vector<Candidate>& candidates) {
     m.pid = c.hello.pid;
     m.agent_id = c.agent_id;
     m.worker_incarnation = c.hello.worker_incarnation;
-    const Elastic& said = c.hello.elastic;
-    m.home = said.previous_generation == 0 && homes.contains({c.agent_id, said.home}) ? 0 : said.home;
+    m.home = c.hello.elastic.home;
+    if (!c.has_been_member() && homes.contains({c.agent_id, m.home})) m.home = 0;
     members.push_back(std::move(m));
   }
   SetPositions(&members);

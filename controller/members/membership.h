@@ -21,6 +21,9 @@ struct Candidate {
   // False while its agent's stream is gone: it says Hello again.
   bool session_open = true;
   TimePoint since;
+
+  // Of an elastic job: in an earlier generation.
+  bool has_been_member() const { return hello.elastic.previous_generation != 0; }
 };
 
 // Why a rank that somebody alive holds is not given to another process.

@@ -232,17 +232,16 @@ TEST(Codec, StructsMeanWhatTheSchemaNamesUpward) {
   hello.elastic = {15, 16, 17, 18, Rank(19), 21, 23};
   hello.variables = {{"A", "20"}};
   hello.taking_back = {{22, "t"}};
-  EXPECT_EQ(
-      Up(hello),
-      UpText("hello { session: 1 worker_incarnation: 2 pid: 3 version: \"v\" rank: -1 size: 4 " + kGenerationText +
-             " last_controller_incarnation: 5 phase: 6 received_through: 7 completed_through: 8 "
-             "open_requests " +
-             kRequestText +
-             " leaving: true state: WORKER_STATE_HALTED replay_index: 9 replay_digest: 10 next: 11 "
-             "wants_break: true begun_index: 12 begun: 13 retained: 14 knows_all_hosts: true "
-             "elastic { min_size: 15 max_size: 16 settle_ms: 17 previous_generation: 18 "
-             "previous_rank: 19 state_generation: 21 home: 23 } variables { name: \"A\" value: \"20\" } "
-             "taking_back { process_set: 22 name: \"t\" } }"));
+  EXPECT_EQ(Up(hello), UpText("hello { session: 1 worker_incarnation: 2 pid: 3 version: \"v\" rank: -1 size: 4 " +
+                              kGenerationText +
+                              " last_controller_incarnation: 5 phase: 6 received_through: 7 completed_through: 8 "
+                              "open_requests " +
+                              kRequestText +
+                              " leaving: true state: WORKER_STATE_HALTED replay_index: 9 replay_digest: 10 next: 11 "
+                              "wants_break: true begun_index: 12 begun: 13 retained: 14 knows_all_hosts: true "
+                              "elastic { min_size: 15 max_size: 16 settle_ms: 17 previous_generation: 18 "
+                              "previous_rank: 19 state_generation: 21 home: 23 } "
+                              "variables { name: \"A\" value: \"20\" } taking_back { process_set: 22 name: \"t\" } }"));
   EXPECT_EQ(Up(Announce{kGeneration, 1, 2, 3, {SomeRequest()}, {}}),
             UpText("announce { " + kGenerationText + " phase: 1 received_through: 2 completed_through: 3 requests " +
                    kRequestText + " }"));

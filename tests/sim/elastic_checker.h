@@ -20,8 +20,8 @@ namespace farandole::sim {
 // Looks at an elastic job from outside and holds it against docs/decisions/014 and 027: a generation is neither too
 // small nor too large, and of one run; its members do the same steps; what all members of a generation have committed
 // is lost only with the last of them; runs come one after the other, and nobody new enters one that is finished; who
-// waits while there is room is let in, and who is to leave is let go, at one of the next commits; nobody is told a
-// local rank that was somebody else's first one.
+// waits while there is room is let in, and who is to leave is let go, at one of the next commits; a
+// member has the local rank that it had first wherever its host has so many.
 class ElasticChecker {
  public:
   ElasticChecker(Verdict* verdict, Coverage* coverage, const Elastic& sizes)
